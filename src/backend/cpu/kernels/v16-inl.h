@@ -1,5 +1,6 @@
-// The virtual vector of 16 floats that all CPU kernels are written on: one register of AVX-512, two of AVX2, four of
-// NEON. Included once for each target (Highway's foreach_target); not a header in the usual sense.
+// The virtual vector of 16 floats that all CPU kernels are written on: one register of AVX-512, two
+// of AVX2, four of NEON. Included once for each target (Highway's foreach_target); not a header in
+// the usual sense.
 #if defined(PODIUM_BACKEND_CPU_KERNELS_V16_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PODIUM_BACKEND_CPU_KERNELS_V16_INL_H_
 #undef PODIUM_BACKEND_CPU_KERNELS_V16_INL_H_
@@ -21,15 +22,16 @@ namespace hn = hwy::HWY_NAMESPACE;
 using NativeTag = hn::CappedTag<float, 16>;
 using Native = hn::Vec<NativeTag>;
 inline constexpr int kLanes = 16;
-inline constexpr int kNative = static_cast<int>(hn::MaxLanes(NativeTag()));  // lanes of one register
-inline constexpr int kRegisters = kLanes / kNative;         // registers of one virtual vector
+inline constexpr int kNative =
+    static_cast<int>(hn::MaxLanes(NativeTag()));     // lanes of one register
+inline constexpr int kRegisters = kLanes / kNative;  // registers of one virtual vector
 
 struct V16 {
   Native r[kRegisters];
 };
 
-#define PODIUM_V16_MAP(expression)                       \
-  V16 out;                                               \
+#define PODIUM_V16_MAP(expression)                              \
+  V16 out;                                                      \
   for (int i = 0; i < kRegisters; ++i) out.r[i] = (expression); \
   return out
 
@@ -45,8 +47,12 @@ HWY_INLINE V16 mul16(const V16& a, const V16& b) { PODIUM_V16_MAP(hn::Mul(a.r[i]
 HWY_INLINE V16 div16(const V16& a, const V16& b) { PODIUM_V16_MAP(hn::Div(a.r[i], b.r[i])); }
 HWY_INLINE V16 sqrt16(const V16& a) { PODIUM_V16_MAP(hn::Sqrt(a.r[i])); }
 // fma(a, b, c) = a * b + c, rounded once; fnma = c - a * b.
-HWY_INLINE V16 fma16(const V16& a, const V16& b, const V16& c) { PODIUM_V16_MAP(hn::MulAdd(a.r[i], b.r[i], c.r[i])); }
-HWY_INLINE V16 fnma16(const V16& a, const V16& b, const V16& c) { PODIUM_V16_MAP(hn::NegMulAdd(a.r[i], b.r[i], c.r[i])); }
+HWY_INLINE V16 fma16(const V16& a, const V16& b, const V16& c) {
+  PODIUM_V16_MAP(hn::MulAdd(a.r[i], b.r[i], c.r[i]));
+}
+HWY_INLINE V16 fnma16(const V16& a, const V16& b, const V16& c) {
+  PODIUM_V16_MAP(hn::NegMulAdd(a.r[i], b.r[i], c.r[i]));
+}
 // a > 0 ? b : +0
 HWY_INLINE V16 where_positive16(const V16& a, const V16& b) {
   PODIUM_V16_MAP(hn::IfThenElseZero(hn::Gt(a.r[i], hn::Zero(NativeTag())), b.r[i]));
@@ -55,7 +61,9 @@ HWY_INLINE V16 where_positive16(const V16& a, const V16& b) {
 HWY_INLINE V16 first16(const V16& a, int count) {
   const NativeTag d;
   PODIUM_V16_MAP(hn::IfThenElseZero(
-      hn::FirstN(d, static_cast<size_t>(count <= i * kNative ? 0 : count - i * kNative < kNative ? count - i * kNative : kNative)),
+      hn::FirstN(d, static_cast<size_t>(count <= i * kNative            ? 0
+                                        : count - i * kNative < kNative ? count - i * kNative
+                                                                        : kNative)),
       a.r[i]));
 }
 

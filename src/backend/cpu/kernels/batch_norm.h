@@ -1,0 +1,40 @@
+// Batch normalisation, with the ReLU after it where `relu` is set (contracts `batch_norm...`). A
+// part owns channels: it reads a channel's images twice, the second time from the cache.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/layout.h"
+
+namespace podium::cpu {
+
+struct BatchNormShape {
+  ActivationShape x;
+  float epsilon = 1e-3f;
+  bool relu = false;
+};
+
+// x, y in lanes (y may be x where x is not needed again); the rest [C].
+int batch_norm_parts(const BatchNormShape& shape);
+void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma, const float* beta,
+                float* y, float* mean, float* var, float* inv_std, int part);
+
+// x, dy, dx in lanes (dx may be dy or x); the rest [C]. With relu, dy is the gradient of the
+// ReLU's output; the mask is recomputed from x, so beta is read in that case alone.
+int batch_norm_grad_parts(const BatchNormShape& shape);
+void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* x,
+                     const float* gamma, const float* beta, const float* mean, const float* inv_std,
+                     float* dx, float* dgamma, float* dbeta, int part);
+
+// With the running mean and variance; y may be x.
+int batch_norm_inference_parts(const BatchNormShape& shape);
+void batch_norm_inference(const BatchNormShape& shape, const float* x, const float* gamma,
+                          const float* beta, const float* running_mean, const float* running_var,
+                          float* y, int part);
+
+// The running statistics after a step; `count` = N * H * W. new_* may be old_*.
+void batch_norm_running(std::int64_t channels, std::int64_t count, float momentum,
+                        const float* mean, const float* var, const float* old_mean,
+                        const float* old_var, float* new_mean, float* new_var);
+
+}  // namespace podium::cpu

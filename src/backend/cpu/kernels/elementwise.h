@@ -1,0 +1,28 @@
+// Element by element on flat ranges of `count` floats, whatever their layout. Outputs may be
+// inputs.
+#pragma once
+
+#include <cstdint>
+
+namespace podium::cpu {
+
+// The parts of every kernel here, of update.h and of hash_sum: runs of 16384 elements.
+inline constexpr std::int64_t kFlatPart = 16384;
+constexpr int flat_parts(std::int64_t count) {
+  return count <= kFlatPart ? 1 : static_cast<int>((count + kFlatPart - 1) / kFlatPart);
+}
+
+void relu(std::int64_t count, const float* x, float* y, int part);  // x > 0 ? x : +0; NaN stays
+void relu_grad(std::int64_t count, const float* y, const float* dy, float* dx, int part);
+void add(std::int64_t count, const float* a, const float* b, float* y, int part);
+void sub(std::int64_t count, const float* a, const float* b, float* y, int part);
+void mul(std::int64_t count, const float* a, const float* b, float* y, int part);
+void scale(std::int64_t count, const float* x, float factor, float* y, int part);
+void fill(std::int64_t count, float value, float* y, int part);
+
+// a += b (one addition of the tree), x *= factor, x /= divisor.
+void add_into(std::int64_t count, const float* b, float* a, int part);
+void scale_into(std::int64_t count, float factor, float* x, int part);
+void divide_into(std::int64_t count, float divisor, float* x, int part);
+
+}  // namespace podium::cpu

@@ -1,0 +1,38 @@
+// The optimizers' updates and the hash, on flat ranges of parameters in parts of elementwise.h's
+// flat_parts(count) (contracts `adam`, `sgd`, base/hash.h).
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/elementwise.h"
+
+namespace podium::cpu {
+
+// One step's constants; adam_step computes them as the contract says: in double, rounded once.
+struct AdamStep {
+  float beta1, one_minus_beta1;  // 1 - beta in FP32
+  float beta2, one_minus_beta2;
+  float rate;        // lr / (1 - beta1^t)
+  float root_scale;  // 1 / sqrt(1 - beta2^t)
+  float epsilon;
+  float weight_decay;  // 0: none
+};
+AdamStep adam_step(double learning_rate, float beta1, float beta2, float epsilon,
+                   float weight_decay, std::int64_t t);  // t = 1 in the first step
+
+void adam(std::int64_t count, const AdamStep& step, const float* gradient, float* parameter,
+          float* m, float* v, int part);
+
+struct SgdStep {
+  float rate;
+  float momentum;
+  float weight_decay;  // 0: none
+  bool nesterov;
+};
+void sgd(std::int64_t count, const SgdStep& step, const float* gradient, float* parameter, float* v,
+         int part);
+
+// The sum of base/hash.h's hash_sum over words [first, first + count) of a tensor, faster.
+std::uint64_t hash_sum(const float* values, std::int64_t count, std::uint64_t first = 0);
+
+}  // namespace podium::cpu
