@@ -1,0 +1,84 @@
+// The graph: a flat list of nodes in an order in which each node comes after what it reads. Operations are data
+// (`OpDef`, defined one file each in ops/); a graph knows nothing of how they are computed.
+//
+// A graph is built by appending and never changed afterwards; a pass makes a new one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/attributes.h"
+#include "tensor/tensor.h"
+
+namespace podium {
+
+enum class OpKind : std::uint16_t;  // listed in ops/op_list.h
+struct OpDef;
+class Graph;
+
+// One output of one node.
+struct Value {
+  std::int32_t node = -1;
+  std::int32_t output = 0;
+  explicit operator bool() const { return node >= 0; }
+  auto operator<=>(const Value&) const = default;
+};
+
+// What a program input is, as far as a backend cares: a batch input has the images of the replica as first axis.
+enum class InputRole : std::uint8_t { kBatch, kParameter, kState, kScalar };
+
+struct Node {
+  const OpDef* op = nullptr;  // null: a program input
+  Attributes attributes;
+  std::vector<Value> inputs;
+  std::vector<TensorType> outputs;
+  std::string name;
+  InputRole role = InputRole::kBatch;  // of a program input
+};
+
+struct NamedValue {
+  std::string name;
+  Value value;
+};
+
+class Graph {
+ public:
+  Value input(std::string name, TensorType type, InputRole role);
+  // Appends a node; its output types come from the operation's shape rule, which throws UserError with the node's name
+  // in brackets when the inputs break it.
+  std::vector<Value> add(const OpDef& op, Attributes attributes, std::vector<Value> inputs, std::string name = "");
+  Value add1(const OpDef& op, Attributes attributes, std::vector<Value> inputs, std::string name = "");
+  void output(std::string name, Value value);
+
+  std::span<const Node> nodes() const { return nodes_; }
+  const Node& node(Value value) const { return nodes_[static_cast<std::size_t>(value.node)]; }
+  const TensorType& type(Value value) const { return node(value).outputs[static_cast<std::size_t>(value.output)]; }
+  const Shape& shape(Value value) const { return type(value).shape; }
+  std::span<const NamedValue> inputs() const { return inputs_; }
+  std::span<const NamedValue> outputs() const { return outputs_; }
+  // The program input or output of that name; InternalError if there is none.
+  Value input(const std::string& name) const;
+  Value output(const std::string& name) const;
+
+  // Throws InternalError where a rule of graphs is broken: order, types that differ from the shape rule's, names.
+  void verify() const;
+
+ private:
+  std::vector<Node> nodes_;
+  std::vector<NamedValue> inputs_, outputs_;
+};
+
+// One line a node: `%7 = conv2d(%3, %1) {stride_h=2, ...} : f32[32, 12, 14, 14]  # conv2`.
+std::string to_string(const Graph& graph);
+
+// A copy of the graph without nodes that no output needs. Program inputs stay.
+Graph without_dead_nodes(const Graph& graph);
+
+// How many nodes read each value, and whether it is a program output: by node and output.
+std::map<Value, int> count_uses(const Graph& graph);
+
+}  // namespace podium

@@ -1,0 +1,71 @@
+// The definition of an operation: all that the system knows of it apart from fast kernels. One constant for each, in
+// ops/; ops/op_list.h names them all.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace podium {
+
+// The work of a node: floating-point operations (2 for a multiply-add), and bytes that must be read and written once.
+struct Cost {
+  double flops = 0;
+  double bytes = 0;
+};
+
+// What a shape rule sees. `name` stands in brackets before its errors: [conv2d "stem"] ...
+struct InferContext {
+  std::string name;
+  const Attributes& attributes;
+  std::span<const TensorType> inputs;
+
+  template <typename T>
+  const T& as() const {
+    return attributes.as<T>();
+  }
+  // Throws UserError `[op "name"] text` unless the condition holds.
+  template <typename... Args>
+  void require(bool condition, const Args&... text) const {
+    if (!condition) throw UserError(cat("[", name, "] ", text...));
+  }
+};
+
+// What a gradient rule sees: it appends nodes to `graph` and returns one gradient an input, or no value where the
+// input has none. An output gradient is no value where nothing depends on that output.
+struct GradientContext {
+  Graph& graph;
+  Value node;                             // output 0 of the node
+  std::span<const Value> output_gradients;
+  std::span<const bool> wanted;           // inputs whose gradient somebody reads
+
+  const Node& self() const { return graph.node(node); }
+  Value input(std::size_t i) const { return self().inputs[i]; }
+  Value output(std::int32_t i) const { return {node.node, i}; }
+};
+
+using ConstTensors = std::span<const Tensor* const>;
+using Tensors = std::span<Tensor* const>;
+
+// One shape for tests and benchmarks. Batch inputs lead with the images.
+struct OpSample {
+  Attributes attributes;
+  std::vector<TensorType> inputs;
+};
+
+struct OpDef {
+  OpKind kind;
+  const char* name;
+  std::vector<TensorType> (*infer)(const InferContext& context);
+  // Null: the operation has no gradient (it ends a path, or is itself a gradient).
+  std::vector<Value> (*gradient)(const GradientContext& context);
+  // The contract in scalar code: outputs are allocated, inputs are plain row-major tensors.
+  void (*reference)(const Attributes& attributes, ConstTensors inputs, Tensors outputs);
+  Cost (*cost)(const Attributes& attributes, std::span<const TensorType> inputs, std::span<const TensorType> outputs);
+  std::vector<OpSample> (*samples)();
+};
+
+}  // namespace podium
