@@ -43,4 +43,4 @@ extern std::atomic<bool> vector_target_chosen;
   (static_cast<void>(::podium::cpu::internal::vector_target_chosen.load(std::memory_order_acquire) \
                          ? static_cast<void>(0)                                                    \
                          : ::podium::cpu::choose_vector_target()),                                 \
-   *HWY_DYNAMIC_DISPATCH(f))
+   HWY_DYNAMIC_DISPATCH(f))

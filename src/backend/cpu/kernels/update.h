@@ -8,7 +8,7 @@
 
 namespace podium::cpu {
 
-// One step's constants; adam_step computes them as the contract says: in double, rounded once.
+// One step's constants: those in brackets in the contract computed in double and rounded once.
 struct AdamStep {
   float beta1, one_minus_beta1;  // 1 - beta in FP32
   float beta2, one_minus_beta2;
@@ -17,9 +17,6 @@ struct AdamStep {
   float epsilon;
   float weight_decay;  // 0: none
 };
-AdamStep adam_step(double learning_rate, float beta1, float beta2, float epsilon,
-                   float weight_decay, std::int64_t t);  // t = 1 in the first step
-
 void adam(std::int64_t count, const AdamStep& step, const float* gradient, float* parameter,
           float* m, float* v, int part);
 

@@ -10,7 +10,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
+#include "backend/cpu/kernels/layout.h"
+#include "backend/cpu/kernels/targets.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -21,10 +24,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using NativeTag = hn::CappedTag<float, 16>;
 using Native = hn::Vec<NativeTag>;
-inline constexpr int kLanes = 16;
-inline constexpr int kNative =
-    static_cast<int>(hn::MaxLanes(NativeTag()));     // lanes of one register
-inline constexpr int kRegisters = kLanes / kNative;  // registers of one virtual vector
+inline constexpr int kNative = static_cast<int>(hn::MaxLanes(NativeTag()));  // lanes of a register
+inline constexpr int kRegisters = kLanes / kNative;  // registers of a virtual vector
 
 struct V16 {
   Native r[kRegisters];
@@ -57,17 +58,43 @@ HWY_INLINE V16 fnma16(const V16& a, const V16& b, const V16& c) {
 HWY_INLINE V16 where_positive16(const V16& a, const V16& b) {
   PODIUM_V16_MAP(hn::IfThenElseZero(hn::Gt(a.r[i], hn::Zero(NativeTag())), b.r[i]));
 }
+// a > 0 ? a : +0, and NaN where a is NaN
+HWY_INLINE V16 relu16(const V16& a) {
+  PODIUM_V16_MAP(hn::IfThenZeroElse(hn::Le(a.r[i], hn::Zero(NativeTag())), a.r[i]));
+}
 // The first `count` lanes of a, +0 in the others.
 HWY_INLINE V16 first16(const V16& a, int count) {
-  const NativeTag d;
   PODIUM_V16_MAP(hn::IfThenElseZero(
-      hn::FirstN(d, static_cast<size_t>(count <= i * kNative            ? 0
-                                        : count - i * kNative < kNative ? count - i * kNative
-                                                                        : kNative)),
+      hn::FirstN(NativeTag(),
+                 static_cast<size_t>(count <= i * kNative            ? 0
+                                     : count - i * kNative < kNative ? count - i * kNative
+                                                                     : kNative)),
       a.r[i]));
 }
 
 #undef PODIUM_V16_MAP
+
+// Ends of ranges: the first `count` < 16 floats at p, and +0; a's first `count` lanes to p.
+HWY_INLINE V16 load_first16(const float* p, int64_t count) {
+  float buffer[kLanes] = {};
+  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(float));
+  return load16(buffer);
+}
+HWY_INLINE void store_first16(float* p, const V16& a, int64_t count) {
+  float buffer[kLanes];
+  store16(buffer, a);
+  std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
+}
+
+// tree(a[0..16)), the sum over the lanes.
+HWY_INLINE float tree_sum16(const V16& a) {
+  float l[kLanes];
+  store16(l, a);
+  for (int width = 1; width < kLanes; width *= 2) {
+    for (int i = 0; i < kLanes; i += 2 * width) l[i] = l[i] + l[i + width];
+  }
+  return l[0];
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
