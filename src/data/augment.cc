@@ -1,0 +1,283 @@
+#include "data/augment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/philox.h"
+#include "data/trigonometry.h"
+
+namespace podium {
+namespace {
+
+// The streams of kAugment, one for each kind. Part of what a seed means: never renumber.
+enum Kind : std::uint32_t { kFlip = 0, kShift = 1, kAffine = 2, kElastic = 3, kCutout = 4 };
+
+class Draws {
+ public:
+  Draws(const AugmentKey& key, Kind kind)
+      : stream_(key.seed, RandomPurpose::kAugment, kind),
+        example_(static_cast<std::uint32_t>(key.example)),
+        epoch_(static_cast<std::uint32_t>(key.epoch)) {}
+  PhiloxBlock block(std::uint32_t i) const { return stream_.block(i, example_, epoch_); }
+
+ private:
+  PhiloxStream stream_;
+  std::uint32_t example_, epoch_;
+};
+
+// Uniform in [-most, most).
+float symmetric(std::uint32_t word, float most) { return most * (2.0f * uniform01(word) - 1.0f); }
+// Uniform among the whole numbers from -most to most.
+std::int64_t symmetric_whole(std::uint32_t word, int most) {
+  return static_cast<std::int64_t>(uniform_below(word, 2 * static_cast<std::uint32_t>(most) + 1)) -
+         most;
+}
+
+void require_within(const char* key, double value, double most) {
+  PODIUM_REQUIRE(value >= 0 && value <= most, ExitCode::kUsage, "[augment] ", key, " is ", value,
+                 "; it must be between 0 and ", most);
+}
+
+// The four weights of a cubic B-spline at fraction `f` of a cell.
+void spline_weights(double f, float weights[4]) {
+  const double g = 1.0 - f;
+  weights[0] = static_cast<float>(g * g * g / 6.0);
+  weights[1] = static_cast<float>((4.0 - 6.0 * f * f + 3.0 * f * f * f) / 6.0);
+  weights[2] = static_cast<float>((4.0 - 6.0 * g * g + 3.0 * g * g * g) / 6.0);
+  weights[3] = static_cast<float>(f * f * f / 6.0);
+}
+
+// Where pixel `i` lies on the lattice: the first of its four points, and the fraction.
+std::int64_t lattice_point(std::int64_t i, int cell, double* fraction) {
+  const double t = (static_cast<double>(i) + 0.5) / cell;
+  const auto first = static_cast<std::int64_t>(t);
+  *fraction = t - static_cast<double>(first);
+  return first;
+}
+
+}  // namespace
+
+// A thread's memory for one image's warp.
+struct Augmenter::Scratch {
+  std::vector<float> padded;        // a plane with a border of zeros: [height + 3][width + 3]
+  std::vector<float> points;        // lattice: [2][lattice_rows][lattice_columns]
+  std::vector<float> x, y;          // [lanes]: where in `padded` the pixels of a row come from
+  std::vector<float> fx, fy;        // [height][lanes]: fractions between its pixels
+  std::vector<std::int32_t> index;  // [height][lanes]: the pixel above and left of it
+};
+
+Augmenter::Augmenter(const AugmentOptions& options, std::int64_t channels, std::int64_t height,
+                     std::int64_t width)
+    : options_(options), channels_(channels), height_(height), width_(width) {
+  const auto side = static_cast<double>(std::min(height, width));
+  require_within("shift", options.shift, side - 1);
+  require_within("rotate_degrees", options.rotate_degrees, 180);
+  require_within("scale", options.scale, 0.9);
+  require_within("shear", options.shear, 2);
+  require_within("elastic", options.elastic, side);
+  require_within("cutout", options.cutout, side);
+  PODIUM_REQUIRE(options.elastic_cell >= 1 && options.elastic_cell <= 4096, ExitCode::kUsage,
+                 "[augment] elastic_cell is ", options.elastic_cell,
+                 "; it must be between 1 and 4096 pixels");
+  lanes_ = (width + 15) / 16 * 16;
+
+  double fraction = 0;
+  float weights[4];
+  lattice_rows_ = lattice_point(height - 1, options.elastic_cell, &fraction) + 4;
+  lattice_columns_ = lattice_point(width - 1, options.elastic_cell, &fraction) + 4;
+  row_weights_.assign(static_cast<std::size_t>(height * lattice_rows_), 0.0f);
+  column_weights_.assign(static_cast<std::size_t>(lattice_columns_ * lanes_), 0.0f);
+  for (std::int64_t i = 0; i < height; ++i) {
+    const std::int64_t first = lattice_point(i, options.elastic_cell, &fraction);
+    spline_weights(fraction, weights);
+    for (std::int64_t k = 0; k < 4; ++k) {
+      row_weights_[static_cast<std::size_t>(i * lattice_rows_ + first + k)] = weights[k];
+    }
+  }
+  for (std::int64_t i = 0; i < width; ++i) {
+    const std::int64_t first = lattice_point(i, options.elastic_cell, &fraction);
+    spline_weights(fraction, weights);
+    for (std::int64_t k = 0; k < 4; ++k) {
+      column_weights_[static_cast<std::size_t>((first + k) * lanes_ + i)] = weights[k];
+    }
+  }
+}
+
+bool Augmenter::warps() const {
+  return options_.rotate_degrees != 0 || options_.scale != 0 || options_.shear != 0 ||
+         options_.elastic != 0;
+}
+
+void Augmenter::apply(const AugmentKey& key, const float* in, float* out) const {
+  const bool mirror = options_.flip && (Draws(key, kFlip).block(0)[0] >> 31) != 0;
+  std::int64_t down = 0;
+  std::int64_t right = 0;
+  if (options_.shift != 0) {
+    const PhiloxBlock words = Draws(key, kShift).block(0);
+    down = symmetric_whole(words[0], options_.shift);
+    right = symmetric_whole(words[1], options_.shift);
+  }
+  if (warps()) {
+    warp(key, down, right, mirror, in, out);
+  } else {
+    move(down, right, mirror, in, out);
+  }
+  if (options_.cutout != 0) cut(key, out);
+}
+
+void Augmenter::move(std::int64_t down, std::int64_t right, bool mirror, const float* in,
+                     float* out) const {
+  const std::int64_t first = std::max<std::int64_t>(right, 0);
+  const std::int64_t end = width_ + std::min<std::int64_t>(right, 0);
+  for (std::int64_t c = 0; c < channels_; ++c) {
+    for (std::int64_t y = 0; y < height_; ++y) {
+      float* to = out + (c * height_ + y) * width_;
+      const std::int64_t from_y = y - down;
+      if (from_y < 0 || from_y >= height_) {
+        std::fill_n(to, width_, 0.0f);
+        continue;
+      }
+      const float* from = in + (c * height_ + from_y) * width_;
+      std::fill_n(to, first, 0.0f);
+      if (mirror) {
+        for (std::int64_t x = first; x < end; ++x) to[x] = from[width_ - 1 - (x - right)];
+      } else {
+        std::copy_n(from + first - right, end - first, to + first);
+      }
+      std::fill_n(to + end, width_ - end, 0.0f);
+    }
+  }
+}
+
+// Output pixel (y, x) comes from the source at
+//   centre + rotation * shear * ((y, x) - centre - shift) / size + displacement(y, x).
+void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t right, bool mirror,
+                     const float* in, float* out) const {
+  thread_local Scratch scratch;
+  const std::int64_t stride = width_ + 3;
+  scratch.padded.assign(static_cast<std::size_t>((height_ + 3) * stride), 0.0f);
+  scratch.x.resize(static_cast<std::size_t>(lanes_));
+  scratch.y.resize(static_cast<std::size_t>(lanes_));
+  const auto pixels = static_cast<std::size_t>(height_ * lanes_);
+  scratch.fx.resize(pixels);
+  scratch.fy.resize(pixels);
+  scratch.index.resize(pixels);
+
+  const PhiloxBlock words = Draws(key, kAffine).block(0);
+  const SineCosine turn = sine_cosine(symmetric(words[0], options_.rotate_degrees));
+  const double size = 1.0 + symmetric(words[1], options_.scale);
+  const double slant = symmetric(words[2], options_.shear);
+  // [[cosine, sine], [-sine, cosine]] * [[1, slant], [0, 1]] / size, for (x, y).
+  const auto xx = static_cast<float>(turn.cosine / size);
+  const auto xy = static_cast<float>((turn.cosine * slant + turn.sine) / size);
+  const auto yx = static_cast<float>(-turn.sine / size);
+  const auto yy = static_cast<float>((turn.cosine - turn.sine * slant) / size);
+
+  const std::int64_t points = lattice_rows_ * lattice_columns_;
+  if (options_.elastic != 0) {
+    scratch.points.resize(static_cast<std::size_t>(2 * points));
+    const Draws draws(key, kElastic);
+    const float unit = options_.elastic * 0x1p-15f;  // 16 bits of a word for each direction
+    for (std::int64_t i = 0; i < points; i += 4) {
+      const PhiloxBlock block = draws.block(static_cast<std::uint32_t>(i / 4));
+      for (std::int64_t k = i; k < std::min(i + 4, points); ++k) {
+        const std::uint32_t word = block[static_cast<std::size_t>(k - i)];
+        scratch.points[static_cast<std::size_t>(k)] =
+            unit * (static_cast<float>(word >> 16) - 32768.0f);
+        scratch.points[static_cast<std::size_t>(points + k)] =
+            unit * (static_cast<float>(word & 0xFFFF) - 32768.0f);
+      }
+    }
+  }
+
+  // Where each pixel comes from. The border of `padded` is one pixel before and two after.
+  const float centre_x = static_cast<float>(width_ - 1) * 0.5f;
+  const float centre_y = static_cast<float>(height_ - 1) * 0.5f;
+  const auto most_x = static_cast<float>(width_ + 1);
+  const auto most_y = static_cast<float>(height_ + 1);
+  const float from_x = centre_x + static_cast<float>(right);
+  float* const px = scratch.x.data();
+  float* const py = scratch.y.data();
+  for (std::int64_t y = 0; y < height_; ++y) {
+    const float dy = static_cast<float>(y) - (centre_y + static_cast<float>(down));
+    const float start_x = xy * dy + (centre_x + 1.0f);
+    const float start_y = yy * dy + (centre_y + 1.0f);
+    for (std::int64_t x = 0; x < lanes_; ++x) {
+      const float dx = static_cast<float>(static_cast<std::int32_t>(x)) - from_x;
+      px[x] = xx * dx + start_x;
+      py[x] = yx * dx + start_y;
+    }
+    if (options_.elastic != 0) {
+      const float* rows = row_weights_.data() + y * lattice_rows_;
+      const std::int64_t first = (2 * y + 1) / (2 * options_.elastic_cell);
+      for (std::int64_t j = 0; j < lattice_columns_; ++j) {
+        float along_x = 0.0f;
+        float along_y = 0.0f;
+        for (std::int64_t k = first; k < first + 4; ++k) {
+          const float* point = scratch.points.data() + k * lattice_columns_ + j;
+          along_x += rows[k] * point[0];
+          along_y += rows[k] * point[points];
+        }
+        const float* columns = column_weights_.data() + j * lanes_;
+        for (std::int64_t x = 0; x < lanes_; ++x) {
+          px[x] += along_x * columns[x];
+          py[x] += along_y * columns[x];
+        }
+      }
+    }
+    float* const fx = scratch.fx.data() + y * lanes_;
+    float* const fy = scratch.fy.data() + y * lanes_;
+    std::int32_t* const index = scratch.index.data() + y * lanes_;
+    const auto step = static_cast<std::int32_t>(stride);
+    for (std::int64_t x = 0; x < lanes_; ++x) {
+      const float sx = std::min(std::max(px[x], 0.0f), most_x);
+      const float sy = std::min(std::max(py[x], 0.0f), most_y);
+      const auto ix = static_cast<std::int32_t>(sx);
+      const auto iy = static_cast<std::int32_t>(sy);
+      fx[x] = sx - static_cast<float>(ix);
+      fy[x] = sy - static_cast<float>(iy);
+      index[x] = iy * step + ix;
+    }
+  }
+
+  for (std::int64_t c = 0; c < channels_; ++c) {
+    for (std::int64_t y = 0; y < height_; ++y) {
+      const float* from = in + (c * height_ + y) * width_;
+      float* to = scratch.padded.data() + (y + 1) * stride + 1;
+      if (mirror) {
+        std::reverse_copy(from, from + width_, to);
+      } else {
+        std::copy_n(from, width_, to);
+      }
+    }
+    const float* const padded = scratch.padded.data();
+    for (std::int64_t y = 0; y < height_; ++y) {
+      const float* const fx = scratch.fx.data() + y * lanes_;
+      const float* const fy = scratch.fy.data() + y * lanes_;
+      const std::int32_t* const index = scratch.index.data() + y * lanes_;
+      float* const to = out + (c * height_ + y) * width_;
+      for (std::int64_t x = 0; x < width_; ++x) {
+        const float* const p = padded + index[x];
+        const float above = p[0] + fx[x] * (p[1] - p[0]);
+        const float below = p[stride] + fx[x] * (p[stride + 1] - p[stride]);
+        to[x] = above + fy[x] * (below - above);
+      }
+    }
+  }
+}
+
+void Augmenter::cut(const AugmentKey& key, float* out) const {
+  const PhiloxBlock words = Draws(key, kCutout).block(0);
+  const auto side = static_cast<std::int64_t>(options_.cutout);
+  const std::int64_t top = uniform_below(words[0], static_cast<std::uint32_t>(height_ - side + 1));
+  const std::int64_t left = uniform_below(words[1], static_cast<std::uint32_t>(width_ - side + 1));
+  for (std::int64_t c = 0; c < channels_; ++c) {
+    for (std::int64_t y = top; y < top + side; ++y) {
+      std::fill_n(out + (c * height_ + y) * width_ + left, side, 0.0f);
+    }
+  }
+}
+
+}  // namespace podium

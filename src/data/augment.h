@@ -1,0 +1,75 @@
+// Augmentation: random changes of a training image, each a pure function of (seed, epoch, example),
+// in arithmetic that is the same on every machine.
+//
+// Applied in this order, each only where its option is not zero, on normalised values; what comes
+// in from outside the image is 0:
+//   flip    mirrored left to right, for one image in two
+//   warp    one bilinear resampling for rotate_degrees, scale, shear, elastic and shift together;
+//           where shift is the only one of them, whole pixels are moved and none is blended
+//   cutout  a square set to 0
+// Every kind draws from a stream of its own: switching one on leaves the others' draws as they
+// were.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace podium {
+
+// The keys of a recipe's [augment] table; all off. Each amount is the largest one: the actual one
+// is drawn uniformly between its negative and itself.
+struct AugmentOptions {
+  int shift = 0;             // pixels, whole, down and right, each by itself (padding, then a crop)
+  float rotate_degrees = 0;  // about the centre; at most 180
+  float scale = 0;           // relative: 0.1 draws a size of 0.9 to 1.1; at most 0.9
+  float shear = 0;           // pixels to the right for each pixel down; at most 2
+  float elastic = 0;     // pixels by which the points of a coarse lattice move, each by itself in
+                         // both directions; between them a smooth cubic B-spline
+  int elastic_cell = 7;  // pixels between the lattice's points
+  int cutout = 0;        // the square's side in pixels; all of it lies within the image
+  bool flip = false;
+
+  bool any() const {
+    return shift != 0 || rotate_degrees != 0 || scale != 0 || shear != 0 || elastic != 0 ||
+           cutout != 0 || flip;
+  }
+  bool operator==(const AugmentOptions&) const = default;
+};
+
+// What an image's changes are a function of.
+struct AugmentKey {
+  std::uint64_t seed = 0;
+  std::int64_t epoch = 0;
+  std::int64_t example = 0;  // index in the dataset
+};
+
+// Augments images of one shape. Immutable once made, so threads may share it.
+class Augmenter {
+ public:
+  // Throws UserError(kUsage) for an option out of its range.
+  Augmenter(const AugmentOptions& options, std::int64_t channels, std::int64_t height,
+            std::int64_t width);
+
+  // Both images are [channels, height, width]; `in` and `out` must not overlap. Allocates nothing
+  // after a thread's first call.
+  void apply(const AugmentKey& key, const float* in, float* out) const;
+
+ private:
+  struct Scratch;
+
+  bool warps() const;
+  void move(std::int64_t down, std::int64_t right, bool mirror, const float* in, float* out) const;
+  void warp(const AugmentKey& key, std::int64_t down, std::int64_t right, bool mirror,
+            const float* in, float* out) const;
+  void cut(const AugmentKey& key, float* out) const;
+
+  AugmentOptions options_;
+  std::int64_t channels_, height_, width_;
+  std::int64_t lanes_ = 0;  // the width, rounded up to the length of rows in scratch memory
+  // The B-spline's weight of each lattice row at each pixel row [height][lattice_rows_], and of
+  // each lattice column at each pixel column [lattice_columns_][lanes_].
+  std::int64_t lattice_rows_ = 0, lattice_columns_ = 0;
+  std::vector<float> row_weights_, column_weights_;
+};
+
+}  // namespace podium

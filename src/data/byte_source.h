@@ -1,0 +1,30 @@
+// A stream of bytes from a file or memory; gzip is recognised by its first bytes and unpacked on
+// the way. Errors are UserError(kData) that name the file and the byte.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace podium {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Fills `out` as far as the stream goes; returns the bytes written (fewer: the end was reached).
+  // Throws on a read error and on gzip that is cut or corrupt.
+  virtual std::size_t read(std::span<std::uint8_t> out) = 0;
+  // No more than this many bytes can follow in all, by the size of the file: a bound that lets a
+  // reader refuse a header that promises too much before it takes the memory.
+  virtual std::uint64_t most_bytes() const = 0;
+  virtual bool packed() const = 0;
+};
+
+// Throws where the file is missing, a folder, or unreadable. `remedy` ends each error's text.
+std::unique_ptr<ByteSource> open_file(const std::string& path, const std::string& remedy);
+// `bytes` must outlive the source; `name` stands for the path in errors.
+std::unique_ptr<ByteSource> open_bytes(std::span<const std::uint8_t> bytes, const std::string& name,
+                                       const std::string& remedy);
+
+}  // namespace podium

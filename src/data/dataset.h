@@ -1,0 +1,96 @@
+// Datasets: raw bytes of images and labels, in memory, and where they are found.
+//
+// A dataset is one file in data/datasets/ and one line in data/dataset_list.h. It is read from
+// files (MNIST) or drawn by a procedure (glyphs). Nothing here normalises, shuffles or augments:
+// see data/loader.h.
+//
+// The folders searched for files, in order: DatasetOptions::data_dir, $PODIUM_DATA, ../shared/data
+// (relative to the current folder), $XDG_CACHE_HOME/podium or ~/.cache/podium; in each,
+// DIR/NAME/FILE and then DIR/FILE, packed (.gz) or not. The first folder that holds any of a
+// dataset's files is the one used: a file missing there is an error, and never taken from
+// elsewhere.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace podium {
+
+enum class Split : std::uint32_t { kTrain = 0, kTest = 1 };
+
+std::string to_string(Split split);  // "train", "test"
+
+// One split of a dataset: images [count, channels, height, width], row-major, and one label each.
+struct ImageSet {
+  std::int64_t count = 0, channels = 0, height = 0, width = 0;
+  std::int64_t classes = 0;  // labels are in [0, classes)
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::uint8_t> labels;  // empty where nothing is known of them (pictures to predict)
+  std::string source;                // the folder or procedure that it came from, for people
+
+  std::int64_t image_bytes() const { return channels * height * width; }
+};
+
+struct DatasetOptions {
+  std::string data_dir;             // --data-dir; empty: not given
+  std::uint64_t seed = 0;           // of datasets that are drawn; files ignore it
+  std::int64_t train_examples = 0;  // of datasets that are drawn; 0: the dataset's own
+  std::int64_t test_examples = 0;
+  bool allow_download = false;  // fetch missing files into the cache folder
+};
+
+// A file of a dataset, as it is unpacked. On disk and at the addresses it may be NAME or NAME.gz.
+struct DatasetFile {
+  std::string name;
+  std::int64_t bytes;  // unpacked
+  std::string sha256;  // of the unpacked bytes, lower-case hexadecimal
+  Split split;         // which needs it
+};
+
+struct DatasetInfo {
+  std::string name;
+  std::string description;  // one line
+  std::int64_t channels, height, width, classes;
+  std::int64_t train_examples, test_examples;
+  std::vector<DatasetFile> files;      // none: drawn
+  std::vector<std::string> addresses;  // folders on the web that hold NAME.gz, best first
+  ImageSet (*load)(const DatasetInfo& info, Split split, const DatasetOptions& options);
+};
+
+// Every dataset, in the order of data/dataset_list.h.
+std::span<const DatasetInfo> dataset_list();
+
+// Throws UserError(kUsage) that names the nearest known one.
+const DatasetInfo& find_dataset(const std::string& name);
+
+// Throws UserError: kUsage for an unknown name, kData for files that are missing or bad.
+ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions& options = {});
+
+// The folders that are searched for a dataset's files, in order.
+std::vector<std::string> dataset_folders(const std::string& data_dir);
+
+// The user's cache folder: $XDG_CACHE_HOME/podium or ~/.cache/podium; empty where neither variable
+// is set.
+std::string cache_folder();
+
+// The path of each of the dataset's files, in the order of `info.files`: those of the first folder
+// that holds any; an empty path for a file that is missing there. nullopt: no folder holds any.
+std::optional<std::vector<std::string>> locate_files(const DatasetInfo& info,
+                                                     const std::string& data_dir);
+
+// The path of each of the dataset's files, as locate_files gives them. Throws UserError(kData) that
+// lists the folders searched and what to do where no folder holds any.
+std::vector<std::string> require_any_file(const DatasetInfo& info, const DatasetOptions& options);
+
+// The paths of the files that `split` needs, in the order of `info.files`; downloads them where the
+// options allow that. Throws UserError(kData) as above, and for a file that is missing.
+std::vector<std::string> require_files(const DatasetInfo& info, Split split,
+                                       const DatasetOptions& options);
+
+// What to do about a bad file at `path`: the end of an error's text.
+std::string fetch_remedy(const DatasetInfo& info, const std::string& path);
+
+}  // namespace podium

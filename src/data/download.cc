@@ -1,0 +1,288 @@
+#include "data/download.h"
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace podium {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const std::string& what) { throw UserError(what, ExitCode::kData); }
+[[noreturn]] void fail_file(const std::string& path, const char* what, int error) {
+  fail(cat(path, ": ", what, ": ", std::strerror(error),
+           error == ENOSPC ? "; make room, or download to another folder" : ""));
+}
+
+// TARGET.part, held by this process alone for as long as the object lives.
+class PartFile {
+ public:
+  explicit PartFile(std::string path) : path_(std::move(path)) {
+    // A part that its owner finishes between our open and our lock has another name by then.
+    while (true) {
+      file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+      if (file_ < 0) fail_file(path_, "cannot be written", errno);
+      if (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+        const int error = errno;
+        ::close(file_);
+        if (error != EWOULDBLOCK) fail_file(path_, "cannot be locked", error);
+        fail(cat(path_, ": another process is downloading this file; wait until it has finished"));
+      }
+      struct stat opened {};
+      struct stat named {};
+      if (::fstat(file_, &opened) == 0 && ::stat(path_.c_str(), &named) == 0 &&
+          opened.st_ino == named.st_ino && opened.st_dev == named.st_dev) {
+        return;
+      }
+      ::close(file_);
+    }
+  }
+  ~PartFile() { ::close(file_); }
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+
+  const std::string& path() const { return path_; }
+  std::int64_t size() const {
+    struct stat status {};
+    if (::fstat(file_, &status) != 0) fail_file(path_, "cannot be read", errno);
+    return status.st_size;
+  }
+  void clear() {
+    if (::ftruncate(file_, 0) != 0) fail_file(path_, "cannot be cut", errno);
+  }
+  void remove() { ::unlink(path_.c_str()); }
+  void append(const char* bytes, std::size_t n) {
+    if (::lseek(file_, 0, SEEK_END) < 0) fail_file(path_, "cannot be written", errno);
+    while (n > 0) {
+      const ssize_t done = ::write(file_, bytes, n);
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) fail_file(path_, "cannot be written", errno);
+      bytes += done;
+      n -= static_cast<std::size_t>(done);
+    }
+  }
+  // Gives the file its name, on the disk for good.
+  void finish(const std::string& target) {
+    if (::fsync(file_) != 0) fail_file(path_, "cannot be synced", errno);
+    if (::rename(path_.c_str(), target.c_str()) != 0) {
+      fail_file(path_, "cannot be renamed", errno);
+    }
+    const std::string folder = fs::path(target).parent_path().string();
+    const int directory = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC);
+    if (directory >= 0) {
+      ::fsync(directory);
+      ::close(directory);
+    }
+  }
+
+ private:
+  std::string path_;
+  int file_ = -1;
+};
+
+// What an attempt came to.
+struct Outcome {
+  enum Kind { kWhole, kCut, kRefused } kind;  // kCut: worth another attempt
+  std::string text;
+};
+
+class Transfer {
+ public:
+  Transfer(const std::string& address, PartFile& part, const DownloadRequest& request)
+      : address_(address), part_(part), request_(request), handle_(curl_easy_init()) {
+    PODIUM_CHECK(handle_ != nullptr);
+  }
+  ~Transfer() { curl_easy_cleanup(handle_); }
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  Outcome run() {
+    offset_ = part_.size();
+    set(CURLOPT_URL, address_.c_str());
+    set(CURLOPT_USERAGENT, "podium");
+    set(CURLOPT_ERRORBUFFER, message_.data());
+    set(CURLOPT_FAILONERROR, 1L);
+    set(CURLOPT_FOLLOWLOCATION, 1L);
+    set(CURLOPT_MAXREDIRS, 10L);
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_CONNECTTIMEOUT, request_.connect_seconds);
+    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
+    set(CURLOPT_LOW_SPEED_TIME, request_.stalled_seconds);
+#if LIBCURL_VERSION_NUM >= 0x075500
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+#else
+    set(CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
+    set(CURLOPT_REDIR_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
+#endif
+    set(CURLOPT_WRITEFUNCTION, &Transfer::write);
+    set(CURLOPT_WRITEDATA, this);
+    set(CURLOPT_XFERINFOFUNCTION, &Transfer::progress);
+    set(CURLOPT_XFERINFODATA, this);
+    set(CURLOPT_NOPROGRESS, 0L);
+    const std::string range = cat(offset_, "-");
+    if (offset_ > 0) set(CURLOPT_RANGE, range.c_str());
+
+    const CURLcode code = curl_easy_perform(handle_);
+    if (error_) std::rethrow_exception(error_);
+    return judge(code);
+  }
+
+ private:
+  template <typename Value>
+  void set(CURLoption option, Value value) {
+    PODIUM_CHECK(curl_easy_setopt(handle_, option, value) == CURLE_OK, static_cast<int>(option));
+  }
+
+  long status() const {
+    long value = 0;
+    curl_easy_getinfo(handle_, CURLINFO_RESPONSE_CODE, &value);
+    return value;
+  }
+
+  Outcome judge(CURLcode code) {
+    if (code == CURLE_OK) {
+      // An answer without a body never reached write(), where a fresh start is noticed.
+      if (!answered_ && status() == 200) part_.clear();
+      return {Outcome::kWhole, ""};
+    }
+    const std::string text = message_[0] != 0 ? message_.data() : curl_easy_strerror(code);
+    switch (code) {
+      case CURLE_HTTP_RETURNED_ERROR:
+        // "Range not satisfiable": nothing is left to fetch. The check says whether it is right.
+        if (status() == 416 && offset_ > 0) return {Outcome::kWhole, ""};
+        if (status() >= 500 || status() == 408 || status() == 429) return {Outcome::kCut, text};
+        return {Outcome::kRefused, text};
+      case CURLE_UNSUPPORTED_PROTOCOL:
+      case CURLE_URL_MALFORMAT:
+      case CURLE_PEER_FAILED_VERIFICATION:
+      case CURLE_TOO_MANY_REDIRECTS: return {Outcome::kRefused, text};
+      default: return {Outcome::kCut, text};
+    }
+  }
+
+  // No exception may pass through curl: it is kept, and thrown again by run().
+  static std::size_t write(char* bytes, std::size_t, std::size_t n, void* self) {
+    auto* const transfer = static_cast<Transfer*>(self);
+    try {
+      transfer->accept(bytes, n);
+      return n;
+    } catch (...) {
+      transfer->error_ = std::current_exception();
+      return n + 1;
+    }
+  }
+
+  void accept(const char* bytes, std::size_t n) {
+    if (!answered_ && offset_ > 0 && status() != 206) {  // the server sends all, from the start
+      part_.clear();
+      offset_ = 0;
+    }
+    answered_ = true;
+    part_.append(bytes, n);
+  }
+
+  static int progress(void* self, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t) {
+    auto* const transfer = static_cast<Transfer*>(self);
+    try {
+      if (transfer->request_.progress && transfer->answered_) {
+        transfer->request_.progress(transfer->offset_ + now,
+                                    total > 0 ? transfer->offset_ + total : 0);
+      }
+      return 0;
+    } catch (...) {
+      transfer->error_ = std::current_exception();
+      return 1;
+    }
+  }
+
+  const std::string& address_;
+  PartFile& part_;
+  const DownloadRequest& request_;
+  CURL* handle_;
+  std::array<char, CURL_ERROR_SIZE> message_{};
+  std::int64_t offset_ = 0;  // bytes that were there before
+  bool answered_ = false;    // the first bytes of the body have come
+  std::exception_ptr error_;
+};
+
+void make_folder_of(const std::string& target) {
+  const fs::path folder = fs::path(target).parent_path();
+  if (folder.empty()) return;
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) fail(cat(folder.string(), ": cannot be made: ", error.message()));
+}
+
+// All attempts at one address. Returns true when the file is whole; else adds to `problems`.
+bool try_address(const std::string& address, const DownloadRequest& request, PartFile& part,
+                 std::string& problems) {
+  double pause = request.pause_seconds;
+  for (int attempt = 0; attempt < request.attempts; ++attempt) {
+    if (attempt > 0) {
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+      pause *= 2;
+    }
+    const std::int64_t before = part.size();
+    const Outcome outcome = Transfer(address, part, request).run();
+    if (outcome.kind != Outcome::kWhole) {
+      problems += cat("\n  ", address, ": ", outcome.text);
+      if (outcome.kind == Outcome::kRefused) return false;
+      continue;
+    }
+    try {
+      if (request.check) request.check(part.path());
+      return true;
+    } catch (const UserError& error) {
+      problems += cat("\n  ", address, ": ", error.what());
+      part.clear();
+      if (before == 0) return false;  // else the bytes from before may be to blame: once more
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+void download(const DownloadRequest& request) {
+  static std::once_flag once;
+  std::call_once(once, [] { PODIUM_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); });
+  make_folder_of(request.target);
+  PartFile part(request.target + ".part");
+  std::string problems;
+  for (const std::string& address : request.addresses) {
+    if (try_address(address, request, part, problems)) {
+      part.finish(request.target);
+      return;
+    }
+  }
+  std::string text = cat(request.target, ": the download failed.", problems);
+  if (part.size() > 0) {
+    text +=
+        cat("\n", part.size(), " bytes are kept in ", part.path(), "; the same command resumes");
+  } else {
+    part.remove();
+    text += "\nCheck the network and try again, or copy the file there yourself";
+  }
+  fail(text);
+}
+
+}  // namespace podium

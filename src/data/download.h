@@ -1,0 +1,30 @@
+// Downloads of one file over HTTP(S) (libcurl). The bytes go to TARGET.part, are checked and
+// synced, and then take their name: a file that has its name is whole. A cut download is resumed
+// where it stopped, within a call and by the next one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace podium {
+
+struct DownloadRequest {
+  std::vector<std::string> addresses;  // of the same file; each is tried in turn
+  std::string target;                  // its folder is made
+  // Looks at the finished file (path of the .part) and throws UserError where it is not the right
+  // one; it is then dropped, and the next address tried.
+  std::function<void(const std::string& path)> check;
+  // Bytes so far, and in all (0: not known yet).
+  std::function<void(std::int64_t bytes, std::int64_t total)> progress;
+  int attempts = 4;            // at each address, each going on where the last stopped
+  double pause_seconds = 0.5;  // before the second attempt; doubled before each further one
+  long connect_seconds = 15;   // until a connection stands
+  long stalled_seconds = 30;   // without a byte a second: the attempt is given up
+};
+
+// Throws UserError(kData) that tells what happened at each address.
+void download(const DownloadRequest& request);
+
+}  // namespace podium

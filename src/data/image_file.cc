@@ -1,0 +1,176 @@
+#include "data/image_file.h"
+
+#include <png.h>
+
+#include <array>
+#include <cctype>
+#include <cstring>
+#include <span>
+
+#include "base/error.h"
+#include "data/byte_source.h"
+#include "data/idx.h"
+
+namespace podium {
+namespace {
+
+const char* const kRemedy = "give a PNG, PGM, PPM or IDX file";
+
+struct Wanted {
+  const std::string& path;
+  std::int64_t channels, height, width;
+};
+
+[[noreturn]] void fail(const Wanted& wanted, const std::string& what) {
+  throw UserError(cat(wanted.path, ": ", what), ExitCode::kData);
+}
+
+void require_size(const Wanted& wanted, std::int64_t height, std::int64_t width) {
+  if (height == wanted.height && width == wanted.width) return;
+  fail(wanted, cat("the picture is ", height, " x ", width,
+                   " pixels (height x width), the model "
+                   "takes ",
+                   wanted.height, " x ", wanted.width,
+                   "; resize or crop it to that with an image program"));
+}
+
+// A picture of interleaved bytes, of 1 or 3 channels, into the planes of the model's.
+void store(const Wanted& wanted, std::span<const std::uint8_t> pixels, std::int64_t channels,
+           ImageSet& set) {
+  const auto size = static_cast<std::size_t>(wanted.height * wanted.width);
+  const auto from = static_cast<std::size_t>(channels);
+  const auto to = static_cast<std::size_t>(wanted.channels);
+  PODIUM_CHECK(pixels.size() == size * from);
+  set.count = 1;
+  set.pixels.resize(size * to);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint8_t* p = pixels.data() + i * from;
+    if (to == 1 && from == 3) {  // luminance (Rec. 601), rounded
+      set.pixels[i] =
+          static_cast<std::uint8_t>((299 * p[0] + 587 * p[1] + 114 * p[2] + 500) / 1000);
+      continue;
+    }
+    for (std::size_t c = 0; c < to; ++c) set.pixels[c * size + i] = p[from == 1 ? 0 : c];
+  }
+}
+
+void read_png(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet& set) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  if (png_image_begin_read_from_memory(&image, file.data(), file.size()) == 0) {
+    fail(wanted, cat("the PNG file is damaged: ", image.message, "; ", kRemedy));
+  }
+  struct Free {
+    png_image* image;
+    ~Free() { png_image_free(image); }
+  } const free_at_end{&image};
+  require_size(wanted, image.height, image.width);
+  const bool colour = (image.format & PNG_FORMAT_FLAG_COLOR) != 0;
+  image.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(image));
+  const png_color black{0, 0, 0};
+  if (png_image_finish_read(&image, &black, pixels.data(), 0, nullptr) == 0) {
+    fail(wanted, cat("the PNG file is damaged: ", image.message, "; ", kRemedy));
+  }
+  store(wanted, pixels, colour ? 3 : 1, set);
+}
+
+// "P5" or "P6", width, height, maximum, one white-space byte, then the pixels. '#' starts a
+// comment.
+void read_pnm(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet& set) {
+  const std::int64_t channels = file[1] == '5' ? 1 : 3;
+  std::size_t at = 2;
+  const auto number = [&](const char* what) {
+    while (at < file.size() && (std::isspace(file[at]) != 0 || file[at] == '#')) {
+      if (file[at] == '#') {
+        while (at < file.size() && file[at] != '\n') ++at;
+      } else {
+        ++at;
+      }
+    }
+    std::int64_t value = 0;
+    const std::size_t start = at;
+    while (at < file.size() && std::isdigit(file[at]) != 0 && value < 1'000'000) {
+      value = 10 * value + (file[at++] - '0');
+    }
+    if (at == start) fail(wanted, cat("at byte ", at, ": the ", what, " is missing; ", kRemedy));
+    return value;
+  };
+  const std::int64_t width = number("width");
+  const std::int64_t height = number("height");
+  const std::int64_t most = number("maximum");
+  require_size(wanted, height, width);
+  if (most < 1 || most > 255) {
+    fail(wanted, cat("the maximum is ", most, "; pictures of 8 bits (1 to 255) are read"));
+  }
+  ++at;
+  const auto size = static_cast<std::size_t>(height * width * channels);
+  if (at > file.size() || file.size() - at < size) {
+    fail(wanted, cat("the file ends at byte ", file.size(), ", before its ", size,
+                     " pixel values do; ", kRemedy));
+  }
+  std::vector<std::uint8_t> pixels(file.begin() + static_cast<std::ptrdiff_t>(at),
+                                   file.begin() + static_cast<std::ptrdiff_t>(at + size));
+  for (std::uint8_t& pixel : pixels) {
+    if (pixel > most) fail(wanted, cat("a pixel is ", int{pixel}, ", above the maximum ", most));
+    pixel = static_cast<std::uint8_t>((pixel * 255 + most / 2) / most);
+  }
+  store(wanted, pixels, channels, set);
+}
+
+void read_pictures_idx(const Wanted& wanted, ImageSet& set) {
+  IdxData data = read_idx(wanted.path, {0, kRemedy});
+  const auto rank = data.extents.size();
+  if (rank < 2 || rank > 3) {
+    fail(wanted,
+         cat("the IDX file has ", rank, " dimensions; 2 (a picture) or 3 (pictures) are needed"));
+  }
+  if (wanted.channels != 1) fail(wanted, "IDX pictures are grey, the model takes colour");
+  require_size(wanted, data.extents[rank - 2], data.extents[rank - 1]);
+  set.count = rank == 2 ? 1 : data.extents[0];
+  if (set.count == 0) fail(wanted, "the IDX file holds no pictures");
+  set.pixels = std::move(data.bytes);
+}
+
+std::vector<std::uint8_t> read_all(const std::string& path) {
+  const auto source = open_file(path, kRemedy);
+  std::vector<std::uint8_t> bytes;
+  constexpr std::size_t kStep = std::size_t{1} << 20;
+  while (true) {
+    const std::size_t old = bytes.size();
+    bytes.resize(old + kStep);
+    const std::size_t n = source->read({bytes.data() + old, kStep});
+    bytes.resize(old + n);
+    if (n < kStep) return bytes;
+    PODIUM_REQUIRE(bytes.size() <= (std::size_t{1} << 28), ExitCode::kData, path,
+                   ": larger than 256 MiB, which no picture to predict is; ", kRemedy);
+  }
+}
+
+}  // namespace
+
+ImageSet read_image_file(const std::string& path, std::int64_t channels, std::int64_t height,
+                         std::int64_t width) {
+  PODIUM_CHECK(channels == 1 || channels == 3, channels);
+  const Wanted wanted{path, channels, height, width};
+  ImageSet set;
+  set.channels = channels;
+  set.height = height;
+  set.width = width;
+  set.source = path;
+  const std::vector<std::uint8_t> file = read_all(path);
+  constexpr std::array<std::uint8_t, 8> kPng = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+  if (file.empty()) fail(wanted, cat("the file is empty; ", kRemedy));
+  if (file.size() >= kPng.size() && std::memcmp(file.data(), kPng.data(), kPng.size()) == 0) {
+    read_png(wanted, file, set);
+  } else if (file.size() >= 2 && file[0] == 'P' && (file[1] == '5' || file[1] == '6')) {
+    read_pnm(wanted, file, set);
+  } else if (file.size() >= 2 && file[0] == 0 && file[1] == 0) {
+    read_pictures_idx(wanted, set);
+  } else {
+    fail(wanted, cat("no known picture format starts with these bytes; ", kRemedy));
+  }
+  return set;
+}
+
+}  // namespace podium

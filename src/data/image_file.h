@@ -1,0 +1,19 @@
+// Pictures from files, for `podium predict`: PNG, PGM and PPM (binary), and IDX (one picture or
+// many, plain or gzip), recognised by their first bytes. Grey or colour as the model takes it;
+// colours become grey by their luminance, transparency is laid on black. A picture is never
+// resized.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/dataset.h"
+
+namespace podium {
+
+// Throws UserError(kData) where the file is missing, damaged, of another format, or its pictures
+// are not height x width. The set has no labels.
+ImageSet read_image_file(const std::string& path, std::int64_t channels, std::int64_t height,
+                         std::int64_t width);
+
+}  // namespace podium

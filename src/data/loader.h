@@ -1,0 +1,71 @@
+// The loader: which examples a step sees, as floats. Batch `step` is a pure function of (seed,
+// step):
+//
+//   epoch = step / steps_per_epoch(), with the remainder of an epoch dropped
+//   example k of the batch = epoch_order(seed, epoch)[(step mod steps_per_epoch()) * batch + k]
+//   value = ((pixel / 255) - mean[channel]) / deviation[channel], each division correctly rounded
+//   then augmentation (data/augment.h), a function of (seed, epoch, example)
+//
+// so nothing need be saved to resume, and a replica that asks for its own slice of a batch gets the
+// bytes that any other worker would. For batches made ahead by other threads: data/prefetch.h.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "data/augment.h"
+#include "data/dataset.h"
+
+namespace podium {
+
+struct LoaderOptions {
+  std::uint64_t seed = 0;
+  std::int64_t batch = 1;  // the global one
+  AugmentOptions augment;
+  // One for each channel; empty: 0 and 1.
+  std::vector<float> mean, deviation;
+};
+
+class Loader {
+ public:
+  // Throws UserError(kUsage) where the batch is larger than the set, or options do not fit it.
+  Loader(std::shared_ptr<const ImageSet> set, LoaderOptions options);
+
+  const ImageSet& set() const { return *set_; }
+  const LoaderOptions& options() const { return options_; }
+  std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
+
+  // Writes examples [first, first + n) of the batch of `step` (0-based, over all epochs): images
+  // [n, C, H, W] and n labels. Thread-safe; nothing is allocated but one order an epoch.
+  void examples(std::int64_t step, std::int64_t first, std::int64_t n, float* images,
+                std::int32_t* labels) const;
+
+  // Writes examples [first, first + n) of the set in file order, not augmented: for evaluation.
+  void in_order(std::int64_t first, std::int64_t n, float* images, std::int32_t* labels) const;
+
+ private:
+  using Order = std::shared_ptr<const std::vector<std::uint32_t>>;
+  struct Slot {
+    std::int64_t epoch = -1;
+    Order order;
+  };
+
+  Order order_of(std::int64_t epoch) const;
+  void normalise(std::int64_t example, float* image) const;
+
+  std::shared_ptr<const ImageSet> set_;
+  LoaderOptions options_;
+  std::int64_t steps_per_epoch_ = 0;
+  bool plain_ = true;  // mean 0, deviation 1
+  std::unique_ptr<const Augmenter> augmenter_;
+
+  // The orders of the epochs in use: slot epoch % 2. Workers and prefetchers are never more than
+  // one epoch apart in practice; where they are, an order is computed again.
+  mutable std::mutex mutex_;
+  mutable std::array<Slot, 2> slots_;
+};
+
+}  // namespace podium

@@ -1,0 +1,88 @@
+#include "data/prefetch.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+
+namespace podium {
+
+Prefetcher::Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions options)
+    : loader_(std::move(loader)), options_(options), next_step_(options.first_step) {
+  PODIUM_CHECK(options.threads >= 1 && options.depth >= 1 && options.readers >= 1);
+  PODIUM_CHECK(options.first_step >= 0 && options.first_step <= options.end_step);
+  const ImageSet& set = loader_->set();
+  const std::int64_t batch = loader_->options().batch;
+  slots_.resize(static_cast<std::size_t>(options.depth));
+  for (Slot& slot : slots_) {
+    slot.releases = options.readers;  // free
+    slot.batch.images = Tensor(DType::kF32, Shape{batch, set.channels, set.height, set.width});
+    slot.batch.labels = Tensor(DType::kI32, Shape{batch});
+  }
+  for (int i = 0; i < options.threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+Prefetcher::~Prefetcher() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
+
+void Prefetcher::work(const std::stop_token& stop) {
+  while (true) {
+    std::unique_lock lock(mutex_);
+    if (stop.stop_requested() || next_step_ == options_.end_step) return;
+    const std::int64_t step = next_step_++;
+    Slot& slot = slot_of(step);
+    // The slot's last step, if it had one, is `depth` before: its readers must be done with it.
+    const bool free = freed_.wait(lock, stop, [&] {
+      return slot.releases == options_.readers &&
+             (slot.step == -1 || slot.step == step - options_.depth);
+    });
+    if (!free) return;
+    slot.step = step;
+    slot.ready = false;
+    slot.releases = 0;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      loader_->examples(step, 0, loader_->options().batch, slot.batch.images.f32().data(),
+                        slot.batch.labels.i32().data());
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    slot.ready = true;
+    if (error && !error_) error_ = error;
+    lock.unlock();
+    made_.notify_all();
+    if (error) return;
+  }
+}
+
+const Prefetcher::Batch& Prefetcher::wait(std::int64_t step) {
+  PODIUM_CHECK(step >= options_.first_step && step < options_.end_step, step);
+  Slot& slot = slot_of(step);
+  std::unique_lock lock(mutex_);
+  const auto done = [&] { return error_ != nullptr || (slot.step == step && slot.ready); };
+  if (!done()) {
+    const auto start = std::chrono::steady_clock::now();
+    made_.wait(lock, done);
+    const auto time = std::chrono::steady_clock::now() - start;
+    nanoseconds_waited_ += std::chrono::nanoseconds(time).count();
+  }
+  if (error_) std::rethrow_exception(error_);
+  return slot.batch;
+}
+
+void Prefetcher::release(std::int64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    Slot& slot = slot_of(step);
+    PODIUM_CHECK(slot.step == step && slot.releases < options_.readers, step);
+    if (++slot.releases < options_.readers) return;
+  }
+  freed_.notify_all();
+}
+
+}  // namespace podium
