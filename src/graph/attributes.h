@@ -1,5 +1,5 @@
-// Typed attributes of an operation. An attribute struct lists its fields once, in `visit`; equality, hashing and
-// printing derive from that list.
+// Typed attributes of an operation. An attribute struct lists its fields once, in `visit`;
+// equality, hashing and printing derive from that list.
 //
 //   struct PoolAttributes {
 //     std::int64_t window = 2;
@@ -31,8 +31,8 @@ class Attributes {
  public:
   Attributes() : Attributes(NoAttributes{}) {}
   template <typename T>
-    requires(!std::is_same_v<std::decay_t<T>, Attributes>)
-  Attributes(T value)  // NOLINT(google-explicit-constructor): any attribute struct is one
+  requires(!std::is_same_v<std::decay_t<T>, Attributes>)
+      Attributes(T value)  // NOLINT(google-explicit-constructor): any attribute struct is one
       : type_(&typeid(T)),
         value_(std::make_shared<const T>(std::move(value))),
         text_(print(*static_cast<const T*>(value_.get()))) {}
@@ -44,7 +44,9 @@ class Attributes {
   }
   // "stride_h=2, stride_w=2": equal texts of one type mean equal attributes (floats print exactly).
   const std::string& text() const { return text_; }
-  bool operator==(const Attributes& other) const { return *type_ == *other.type_ && text_ == other.text_; }
+  bool operator==(const Attributes& other) const {
+    return *type_ == *other.type_ && text_ == other.text_;
+  }
 
  private:
   struct Printer {

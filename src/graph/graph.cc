@@ -38,7 +38,8 @@ Value Graph::input(std::string name, TensorType type, InputRole role) {
   return value;
 }
 
-std::vector<Value> Graph::add(const OpDef& op, Attributes attributes, std::vector<Value> inputs, std::string name) {
+std::vector<Value> Graph::add(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
+                              std::string name) {
   for (const Value value : inputs) {
     PODIUM_CHECK(value && value.node < static_cast<std::int32_t>(nodes_.size()), op.name);
   }
@@ -57,7 +58,8 @@ std::vector<Value> Graph::add(const OpDef& op, Attributes attributes, std::vecto
   return values;
 }
 
-Value Graph::add1(const OpDef& op, Attributes attributes, std::vector<Value> inputs, std::string name) {
+Value Graph::add1(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
+                  std::string name) {
   return add(op, std::move(attributes), std::move(inputs), std::move(name)).front();
 }
 
@@ -77,11 +79,14 @@ void Graph::verify() const {
       continue;
     }
     for (const Value value : node.inputs) {
-      PODIUM_CHECK(value.node >= 0 && value.node < static_cast<std::int32_t>(i), node.op->name, " reads ahead");
-      PODIUM_CHECK(value.output < static_cast<std::int32_t>(this->node(value).outputs.size()), node.op->name);
+      PODIUM_CHECK(value.node >= 0 && value.node < static_cast<std::int32_t>(i), node.op->name,
+                   " reads ahead");
+      PODIUM_CHECK(value.output < static_cast<std::int32_t>(this->node(value).outputs.size()),
+                   node.op->name);
     }
     const std::vector<TensorType> types = input_types(*this, node.inputs);
-    PODIUM_CHECK(node.outputs == node.op->infer(InferContext{node_label(*node.op, node.name), node.attributes, types}),
+    PODIUM_CHECK(node.outputs == node.op->infer(InferContext{node_label(*node.op, node.name),
+                                                             node.attributes, types}),
                  node.op->name, " has other types than its shape rule gives");
   }
   for (const auto& values : {inputs_, outputs_}) {
@@ -121,10 +126,12 @@ std::string to_string(const Graph& graph) {
 
 Graph without_dead_nodes(const Graph& graph) {
   std::vector<bool> live(graph.nodes().size(), false);
-  for (const NamedValue& output : graph.outputs()) live[static_cast<std::size_t>(output.value.node)] = true;
+  for (const NamedValue& output : graph.outputs())
+    live[static_cast<std::size_t>(output.value.node)] = true;
   for (std::size_t i = graph.nodes().size(); i-- > 0;) {
     if (!live[i]) continue;
-    for (const Value value : graph.nodes()[i].inputs) live[static_cast<std::size_t>(value.node)] = true;
+    for (const Value value : graph.nodes()[i].inputs)
+      live[static_cast<std::size_t>(value.node)] = true;
   }
   Graph result;
   std::vector<std::int32_t> moved(graph.nodes().size(), -1);
@@ -139,7 +146,8 @@ Graph without_dead_nodes(const Graph& graph) {
     }
   }
   for (const NamedValue& output : graph.outputs()) {
-    result.output(output.name, {moved[static_cast<std::size_t>(output.value.node)], output.value.output});
+    result.output(output.name,
+                  {moved[static_cast<std::size_t>(output.value.node)], output.value.output});
   }
   return result;
 }

@@ -1,4 +1,5 @@
-// The graph: a flat list of nodes in an order in which each node comes after what it reads. Operations are data
+// The graph: a flat list of nodes in an order in which each node comes after what it reads.
+// Operations are data
 // (`OpDef`, defined one file each in ops/); a graph knows nothing of how they are computed.
 //
 // A graph is built by appending and never changed afterwards; a pass makes a new one.
@@ -28,7 +29,8 @@ struct Value {
   auto operator<=>(const Value&) const = default;
 };
 
-// What a program input is, as far as a backend cares: a batch input has the images of the replica as first axis.
+// What a program input is, as far as a backend cares: a batch input has the images of the replica
+// as first axis.
 enum class InputRole : std::uint8_t { kBatch, kParameter, kState, kScalar };
 
 struct Node {
@@ -48,15 +50,19 @@ struct NamedValue {
 class Graph {
  public:
   Value input(std::string name, TensorType type, InputRole role);
-  // Appends a node; its output types come from the operation's shape rule, which throws UserError with the node's name
-  // in brackets when the inputs break it.
-  std::vector<Value> add(const OpDef& op, Attributes attributes, std::vector<Value> inputs, std::string name = "");
-  Value add1(const OpDef& op, Attributes attributes, std::vector<Value> inputs, std::string name = "");
+  // Appends a node; its output types come from the operation's shape rule, which throws UserError
+  // with the node's name in brackets when the inputs break it.
+  std::vector<Value> add(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
+                         std::string name = "");
+  Value add1(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
+             std::string name = "");
   void output(std::string name, Value value);
 
   std::span<const Node> nodes() const { return nodes_; }
   const Node& node(Value value) const { return nodes_[static_cast<std::size_t>(value.node)]; }
-  const TensorType& type(Value value) const { return node(value).outputs[static_cast<std::size_t>(value.output)]; }
+  const TensorType& type(Value value) const {
+    return node(value).outputs[static_cast<std::size_t>(value.output)];
+  }
   const Shape& shape(Value value) const { return type(value).shape; }
   std::span<const NamedValue> inputs() const { return inputs_; }
   std::span<const NamedValue> outputs() const { return outputs_; }
@@ -64,7 +70,8 @@ class Graph {
   Value input(const std::string& name) const;
   Value output(const std::string& name) const;
 
-  // Throws InternalError where a rule of graphs is broken: order, types that differ from the shape rule's, names.
+  // Throws InternalError where a rule of graphs is broken: order, types that differ from the shape
+  // rule's, names.
   void verify() const;
 
  private:

@@ -1,5 +1,5 @@
-// The definition of an operation: all that the system knows of it apart from fast kernels. One constant for each, in
-// ops/; ops/op_list.h names them all.
+// The definition of an operation: all that the system knows of it apart from fast kernels. One
+// constant for each, in ops/; ops/op_list.h names them all.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace podium {
 
-// The work of a node: floating-point operations (2 for a multiply-add), and bytes that must be read and written once.
+// The work of a node: floating-point operations (2 for a multiply-add), and bytes that must be read
+// and written once.
 struct Cost {
   double flops = 0;
   double bytes = 0;
@@ -34,13 +35,14 @@ struct InferContext {
   }
 };
 
-// What a gradient rule sees: it appends nodes to `graph` and returns one gradient an input, or no value where the
-// input has none. An output gradient is no value where nothing depends on that output.
+// What a gradient rule sees: it appends nodes to `graph` and returns one gradient an input, or no
+// value where the input has none. An output gradient is no value where nothing depends on that
+// output.
 struct GradientContext {
   Graph& graph;
-  Value node;                             // output 0 of the node
+  Value node;  // output 0 of the node
   std::span<const Value> output_gradients;
-  std::span<const bool> wanted;           // inputs whose gradient somebody reads
+  std::span<const bool> wanted;  // inputs whose gradient somebody reads
 
   const Node& self() const { return graph.node(node); }
   Value input(std::size_t i) const { return self().inputs[i]; }
@@ -64,7 +66,8 @@ struct OpDef {
   std::vector<Value> (*gradient)(const GradientContext& context);
   // The contract in scalar code: outputs are allocated, inputs are plain row-major tensors.
   void (*reference)(const Attributes& attributes, ConstTensors inputs, Tensors outputs);
-  Cost (*cost)(const Attributes& attributes, std::span<const TensorType> inputs, std::span<const TensorType> outputs);
+  Cost (*cost)(const Attributes& attributes, std::span<const TensorType> inputs,
+               std::span<const TensorType> outputs);
   std::vector<OpSample> (*samples)();
 };
 

@@ -1,0 +1,173 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <chrono>
+#include <cmath>
+
+#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/targets.h"
+#include "backend/cpu/lowering.h"
+#include "base/thread_pool.h"
+#include "compile/fuse.h"
+
+namespace podium {
+namespace {
+
+using cpu::Memory;
+using cpu::Program;
+using cpu::SlotInfo;
+using cpu::Step;
+
+class CpuExecutable : public Executable {
+ public:
+  CpuExecutable(const Graph& graph, const CompileOptions& options)
+      : pool_(options.threads), program_(lower(graph, options)), memory_(program_.slots.size()) {
+    place();
+  }
+
+  void run(std::span<const void* const> inputs, std::span<void* const> outputs) override {
+    bind(inputs, outputs);
+    if (profiling_) {
+      run_profiled();
+    } else {
+      for (const Step& step : program_.steps) run_step(step);
+    }
+  }
+
+  std::int64_t arena_bytes() const override { return static_cast<std::int64_t>(arena_.size()); }
+
+  std::optional<std::string> find_non_finite(std::span<const void* const> inputs, std::span<void* const> outputs) override {
+    bind(inputs, outputs);
+    for (const Step& step : program_.steps) {
+      run_step(step);
+      for (const cpu::Slot slot : step.writes) {
+        if (!finite(slot)) return step.name;
+      }
+    }
+    return std::nullopt;
+  }
+
+  void start_profile() override {
+    profiling_ = true;
+    seconds_.assign(program_.steps.size(), 0.0);
+    runs_ = 0;
+  }
+
+  std::vector<KernelProfile> profile() const override {
+    std::vector<KernelProfile> rows;
+    for (std::size_t i = 0; i < seconds_.size(); ++i) {
+      const Step& step = program_.steps[i];
+      const auto runs = static_cast<double>(runs_);
+      rows.push_back({step.name, seconds_[i], step.cost.flops * runs, step.cost.bytes * runs, runs_});
+    }
+    return rows;
+  }
+
+ private:
+  static Program lower(const Graph& graph, const CompileOptions& options) {
+    const Graph prepared = options.fuse ? fuse(graph) : without_dead_nodes(graph);
+    prepared.verify();
+    return cpu::Lowering(prepared, options.threads).run();
+  }
+
+  void place() {
+    std::vector<Lifetime> lifetimes;
+    std::vector<cpu::Slot> slots;
+    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
+      const SlotInfo& info = program_.slots[slot];
+      if (info.kind != SlotInfo::Kind::kArena) continue;
+      lifetimes.push_back({info.bytes, static_cast<std::int64_t>(program_.steps.size()), -1});
+      slots.push_back(static_cast<cpu::Slot>(slot));
+    }
+    std::vector<int> index_of(program_.slots.size(), -1);
+    for (std::size_t i = 0; i < slots.size(); ++i) index_of[static_cast<std::size_t>(slots[i])] = static_cast<int>(i);
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      for (const auto* used : {&program_.steps[i].reads, &program_.steps[i].writes}) {
+        for (const cpu::Slot slot : *used) {
+          if (index_of[static_cast<std::size_t>(slot)] < 0) continue;
+          Lifetime& life = lifetimes[static_cast<std::size_t>(index_of[static_cast<std::size_t>(slot)])];
+          life.first = std::min(life.first, static_cast<std::int64_t>(i));
+          life.last = std::max(life.last, static_cast<std::int64_t>(i));
+        }
+      }
+    }
+    const MemoryPlan plan = plan_memory(lifetimes);
+    arena_ = AlignedBytes(static_cast<std::size_t>(plan.bytes));
+    for (std::size_t i = 0; i < slots.size(); ++i) memory_.set(slots[i], arena_.data() + plan.offsets[i]);
+  }
+
+  void bind(std::span<const void* const> inputs, std::span<void* const> outputs) {
+    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
+      const SlotInfo& info = program_.slots[slot];
+      if (info.kind == SlotInfo::Kind::kInput) {
+        // Kernels that read a program input never write it, but for updates, whose output is bound to the same memory.
+        memory_.set(static_cast<cpu::Slot>(slot), const_cast<void*>(inputs[static_cast<std::size_t>(info.external)]));
+      } else if (info.kind == SlotInfo::Kind::kOutput) {
+        memory_.set(static_cast<cpu::Slot>(slot), outputs[static_cast<std::size_t>(info.external)]);
+      }
+    }
+  }
+
+  void run_step(const Step& step) {
+    if (pool_.threads() == 1 || step.parts == 1) {
+      for (int part = 0; part < step.parts; ++part) step.run(memory_, part, 0);
+    } else {
+      pool_.run(step.parts, [&](int part, int thread) { step.run(memory_, part, thread); });
+    }
+  }
+
+  void run_profiled() {
+    auto before = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      run_step(program_.steps[i]);
+      const auto after = std::chrono::steady_clock::now();
+      seconds_[i] += std::chrono::duration<double>(after - before).count();
+      before = after;
+    }
+    ++runs_;
+  }
+
+  // Padding lanes hold anything; only images count.
+  bool finite(cpu::Slot slot) const {
+    const SlotInfo& info = program_.slots[static_cast<std::size_t>(slot)];
+    if (info.dtype != DType::kF32) return true;
+    const float* values = memory_.f32(slot);
+    if (info.images == 0) {
+      if (info.scratch) return true;
+      for (std::int64_t i = 0; i < info.bytes / 4; ++i)
+        if (!std::isfinite(values[i])) return false;
+      return true;
+    }
+    for (std::int64_t n = 0; n < info.images; ++n)
+      for (std::int64_t f = 0; f < info.features; ++f)
+        if (!std::isfinite(values[((n / cpu::kLanes) * info.features + f) * cpu::kLanes + n % cpu::kLanes])) return false;
+    return true;
+  }
+
+  ThreadPool pool_;
+  Program program_;
+  Memory memory_;
+  AlignedBytes arena_;
+  bool profiling_ = false;
+  std::int64_t runs_ = 0;
+  std::vector<double> seconds_;
+};
+
+class CpuBackend : public Backend {
+ public:
+  CpuBackend() { cpu::choose_vector_target(); }
+  std::string name() const override { return "cpu"; }
+  std::string description() const override { return cpu::vector_target() + " kernels"; }
+  std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) override {
+    return std::make_unique<CpuExecutable>(graph, options);
+  }
+  void accumulate(std::span<float> sum, std::span<const float> addend) override {
+    const auto count = static_cast<std::int64_t>(sum.size());
+    for (int part = 0; part < cpu::flat_parts(count); ++part) cpu::add_into(count, addend.data(), sum.data(), part);
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cpu_backend() { return std::make_unique<CpuBackend>(); }
+
+}  // namespace podium

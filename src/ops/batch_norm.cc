@@ -1,0 +1,264 @@
+// Batch normalisation over the images and pixels of one replica (Ioffe, Szegedy: Batch
+// Normalization, ICML 2015).
+//   C1 x is [N, C, H, W] or [N, C]     C2 gamma, beta and statistics are [C]     C3 a channel has
+//   at least two values
+#include <cmath>
+
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+void check(const InferContext& context, const Shape& x, std::size_t first_vector) {
+  context.require(x.rank() == 4 || x.rank() == 2, "needs [N, C, H, W] or [N, C], got ",
+                  to_string(x));
+  for (std::size_t i = first_vector; i < context.inputs.size(); ++i) {
+    context.require(context.inputs[i].shape == Shape{x[1]}, "x has ", x[1],
+                    " channels, a parameter or statistic is ", to_string(context.inputs[i].shape));
+  }
+}
+
+void check_count(const InferContext& context, const Shape& x) {
+  context.require(
+      x.elements() / x[1] >= 2, "each channel of ", to_string(x),
+      " has one value in a replica, and one value has no variance; give each replica more images "
+      "(a larger batch or fewer replicas)");
+}
+
+Cost pass_cost(const TensorType& x, double flops, double passes) {
+  return {flops * static_cast<double>(x.shape.elements()), passes * static_cast<double>(x.bytes())};
+}
+
+// --- training: (x, gamma, beta) -> (y, mean, variance, inv_std) ---
+
+std::vector<TensorType> infer(const InferContext& context) {
+  const Shape& x = context.inputs[0].shape;
+  check(context, x, 1);
+  check_count(context, x);
+  const TensorType vector{DType::kF32, Shape{x[1]}};
+  return {context.inputs[0], vector, vector, vector};
+}
+
+std::vector<Value> gradient(const GradientContext& context) {
+  for (std::size_t i = 1; i < 4; ++i) {
+    PODIUM_CHECK(!context.output_gradients[i],
+                 "no gradient flows through the statistics of batch_norm");
+  }
+  const Node self = context.self();
+  const Value x = self.inputs[0], gamma = self.inputs[1], beta = self.inputs[2];
+  return context.graph.add(
+      batch_norm_grad_op, self.attributes,
+      {context.output_gradients[0], x, gamma, beta, context.output(1), context.output(3)},
+      self.name);
+}
+
+float activate(Activation activation, float y) {
+  return activation == Activation::kRelu && !(y > 0) && y == y ? 0.0f : y;
+}
+
+void reference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<BatchNormAttributes>();
+  const auto x = inputs[0]->f32(), gamma = inputs[1]->f32(), beta = inputs[2]->f32();
+  const auto y = outputs[0]->f32(), means = outputs[1]->f32(), variances = outputs[2]->f32(),
+             inv_stds = outputs[3]->f32();
+  const Planes planes = planes_of(inputs[0]->shape());
+  const auto m = static_cast<float>(planes.images * planes.pixels());
+  for (std::int64_t c = 0; c < planes.channels; ++c) {
+    const float s1 =
+        channel_total(planes, c, [&](float acc, std::int64_t i) { return acc + x[i]; });
+    const float s2 = channel_total(
+        planes, c, [&](float acc, std::int64_t i) { return std::fma(x[i], x[i], acc); });
+    const float mean = s1 / m;
+    const float raw = std::fma(-mean, mean, s2 / m);
+    const float variance = raw < 0 ? 0.0f : raw;
+    const float inv_std = 1.0f / std::sqrt(variance + a.epsilon);
+    const float scale = gamma[c] * inv_std;
+    const float shift = std::fma(-mean, scale, beta[c]);
+    for (std::int64_t n = 0; n < planes.images; ++n)
+      for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
+        y[i] = activate(a.activation, std::fma(x[i], scale, shift));
+    means[c] = mean, variances[c] = variance, inv_stds[c] = inv_std;
+  }
+}
+
+Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {
+  return pass_cost(in[0], 5, 3);
+}
+
+const std::vector<Shape>& sample_shapes() {
+  static const std::vector<Shape> shapes = {{2, 3, 5, 7}, {17, 4, 4, 4}, {32, 6, 9, 8},
+                                            {33, 40},     {2, 5},        {16, 17}};
+  return shapes;
+}
+
+template <typename A>
+std::vector<OpSample> channel_samples(const A& attributes, int tensors, int vectors) {
+  std::vector<OpSample> list;
+  for (const Shape& shape : sample_shapes()) {
+    OpSample sample{attributes, {}};
+    for (int i = 0; i < tensors; ++i) sample.inputs.push_back({DType::kF32, shape});
+    for (int i = 0; i < vectors; ++i) sample.inputs.push_back({DType::kF32, Shape{shape[1]}});
+    list.push_back(std::move(sample));
+  }
+  return list;
+}
+
+std::vector<OpSample> with_and_without_relu(int tensors, int vectors) {
+  std::vector<OpSample> list = channel_samples(BatchNormAttributes{}, tensors, vectors);
+  for (OpSample& sample :
+       channel_samples(BatchNormAttributes{.activation = Activation::kRelu}, tensors, vectors))
+    list.push_back(std::move(sample));
+  return list;
+}
+
+std::vector<OpSample> samples() { return with_and_without_relu(1, 2); }
+
+// --- gradient: (dy, x, gamma, beta, mean, inv_std) -> (dx, dgamma, dbeta) ---
+// With an activation, dy is the gradient to the activation's output.
+
+std::vector<TensorType> infer_grad(const InferContext& context) {
+  const Shape& dy = context.inputs[0].shape;
+  context.require(dy == context.inputs[1].shape, "dy is ", to_string(dy), ", x is ",
+                  to_string(context.inputs[1].shape));
+  check(context, dy, 2);
+  const TensorType vector{DType::kF32, Shape{dy[1]}};
+  return {context.inputs[0], vector, vector};
+}
+
+void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<BatchNormAttributes>();
+  const auto dys = inputs[0]->f32(), x = inputs[1]->f32(), gamma = inputs[2]->f32(),
+             beta = inputs[3]->f32();
+  const auto means = inputs[4]->f32(), inv_stds = inputs[5]->f32();
+  const auto dx = outputs[0]->f32(), dgamma = outputs[1]->f32(), dbeta = outputs[2]->f32();
+  const Planes planes = planes_of(inputs[0]->shape());
+  const auto m = static_cast<float>(planes.images * planes.pixels());
+  for (std::int64_t c = 0; c < planes.channels; ++c) {
+    const float mean = means[c], inv_std = inv_stds[c];
+    const float scale = gamma[c] * inv_std;
+    const float shift = std::fma(-mean, scale, beta[c]);
+    const auto dy = [&](std::int64_t i) {
+      return a.activation == Activation::kNone || std::fma(x[i], scale, shift) > 0 ? dys[i] : 0.0f;
+    };
+    const float sum_dy =
+        channel_total(planes, c, [&](float acc, std::int64_t i) { return acc + dy(i); });
+    const float sum_dyx = channel_total(
+        planes, c, [&](float acc, std::int64_t i) { return std::fma(dy(i), x[i] - mean, acc); });
+    dbeta[c] = sum_dy;
+    dgamma[c] = sum_dyx * inv_std;
+    const float to_dy = scale;
+    const float to_x = -(to_dy * inv_std) * (dgamma[c] / m);
+    const float constant = std::fma(-to_x, mean, -(to_dy * (dbeta[c] / m)));
+    for (std::int64_t n = 0; n < planes.images; ++n)
+      for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
+        dx[i] = std::fma(to_dy, dy(i), std::fma(to_x, x[i], constant));
+  }
+}
+
+Cost cost_grad(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {
+  return pass_cost(in[0], 8, 5);
+}
+
+std::vector<OpSample> samples_grad() { return with_and_without_relu(2, 4); }
+
+// --- inference: (x, gamma, beta, mean, variance) -> y ---
+
+std::vector<TensorType> infer_inference(const InferContext& context) {
+  check(context, context.inputs[0].shape, 1);
+  return {context.inputs[0]};
+}
+
+void reference_inference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<BatchNormAttributes>();
+  const auto x = inputs[0]->f32();
+  const auto y = outputs[0]->f32();
+  const Planes planes = planes_of(inputs[0]->shape());
+  for (std::int64_t c = 0; c < planes.channels; ++c) {
+    const float inv_std = 1.0f / std::sqrt(inputs[4]->f32()[c] + a.epsilon);
+    const float scale = inputs[1]->f32()[c] * inv_std;
+    const float shift = std::fma(-inputs[3]->f32()[c], scale, inputs[2]->f32()[c]);
+    for (std::int64_t n = 0; n < planes.images; ++n)
+      for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
+        y[i] = activate(a.activation, std::fma(x[i], scale, shift));
+  }
+}
+
+Cost cost_inference(const Attributes&, std::span<const TensorType> in,
+                    std::span<const TensorType>) {
+  return pass_cost(in[0], 2, 2);
+}
+
+std::vector<OpSample> samples_inference() { return with_and_without_relu(1, 4); }
+
+// --- running statistics: (old mean, old variance, mean, variance) -> (new mean, new variance) ---
+
+std::vector<TensorType> infer_running(const InferContext& context) {
+  const auto& a = context.as<BatchNormRunningAttributes>();
+  context.require(a.count >= 2, "one value has no variance; give each replica more images");
+  context.require(a.momentum >= 0 && a.momentum <= 1, "the momentum ", a.momentum,
+                  " is outside [0, 1]");
+  for (const TensorType& type : context.inputs)
+    context.require(type == context.inputs[0] && type.shape.rank() == 1,
+                    "needs four vectors of one length");
+  return {context.inputs[0], context.inputs[1]};
+}
+
+void reference_running(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<BatchNormRunningAttributes>();
+  const float fresh = 1.0f - a.momentum;
+  const float unbiased = static_cast<float>(a.count) / (static_cast<float>(a.count) - 1.0f);
+  for (std::int64_t c = 0; c < inputs[0]->elements(); ++c) {
+    outputs[0]->f32()[c] = std::fma(a.momentum, inputs[0]->f32()[c], fresh * inputs[2]->f32()[c]);
+    outputs[1]->f32()[c] =
+        std::fma(a.momentum, inputs[1]->f32()[c], fresh * (inputs[3]->f32()[c] * unbiased));
+  }
+}
+
+Cost cost_running(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {
+  return pass_cost(in[0], 7, 6);
+}
+
+std::vector<OpSample> samples_running() {
+  return channel_samples(BatchNormRunningAttributes{.momentum = 0.99f, .count = 100}, 0, 4);
+}
+
+}  // namespace
+
+Planes planes_of(const Shape& shape) {
+  PODIUM_CHECK(shape.rank() >= 2, to_string(shape));
+  return {shape[0], shape[1], shape.rank() > 2 ? shape[2] : 1, shape.rank() > 3 ? shape[3] : 1};
+}
+
+BatchNormOutputs batch_norm(Graph& graph, Value x, Value gamma, Value beta, float epsilon,
+                            std::string name) {
+  const auto out = graph.add(batch_norm_op, BatchNormAttributes{.epsilon = epsilon},
+                             {x, gamma, beta}, std::move(name));
+  return {out[0], out[1], out[2], out[3]};
+}
+
+Value batch_norm_inference(Graph& graph, Value x, Value gamma, Value beta, Value mean,
+                           Value variance, float epsilon, std::string name) {
+  return graph.add1(batch_norm_inference_op, BatchNormAttributes{.epsilon = epsilon},
+                    {x, gamma, beta, mean, variance}, std::move(name));
+}
+
+RunningStatistics batch_norm_running(Graph& graph, RunningStatistics old, Value mean,
+                                     Value variance, const BatchNormRunningAttributes& attributes,
+                                     std::string name) {
+  const auto out = graph.add(batch_norm_running_op, attributes,
+                             {old.mean, old.variance, mean, variance}, std::move(name));
+  return {out[0], out[1]};
+}
+
+const OpDef batch_norm_op = {OpKind::kBatchNorm, "batch_norm", infer,  gradient,
+                             reference,          cost,         samples};
+const OpDef batch_norm_grad_op = {OpKind::kBatchNormGrad, "batch_norm_grad", infer_grad,  nullptr,
+                                  reference_grad,         cost_grad,         samples_grad};
+const OpDef batch_norm_inference_op = {
+    OpKind::kBatchNormInference, "batch_norm_inference", infer_inference,  nullptr,
+    reference_inference,         cost_inference,         samples_inference};
+const OpDef batch_norm_running_op = {
+    OpKind::kBatchNormRunning, "batch_norm_running", infer_running,  nullptr,
+    reference_running,         cost_running,         samples_running};
+
+}  // namespace podium

@@ -1,0 +1,203 @@
+// Attribute structs of the operations, and the functions that append them to a graph. Each
+// operation's rules (shape, gradient, reference, cost, samples) stand together in its file beside
+// this header.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "graph/graph.h"
+#include "ops/op_list.h"
+#include "ops/reference_sums.h"
+
+namespace podium {
+
+// [N, C, H, W] or [N, F] as planes; the name of the rule broken otherwise is C0 in error texts.
+Planes planes_of(const Shape& shape);
+
+// --- convolution (ops/conv2d.cc)
+// ----------------------------------------------------------------------------------
+
+struct Conv2dAttributes {
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+  // The gradients need the size that the forward pass saw: of the images for the gradient to data,
+  // of the kernel for the gradient to weights. Zero in the forward pass.
+  std::int64_t extent_h = 0, extent_w = 0;
+
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("stride_h", stride_h), v("stride_w", stride_w), v("pad_top", pad_top),
+        v("pad_bottom", pad_bottom);
+    v("pad_left", pad_left), v("pad_right", pad_right), v("extent_h", extent_h),
+        v("extent_w", extent_w);
+  }
+};
+
+// Padding so that the output has ceil(extent / stride) rows and columns; an odd remainder goes
+// below and to the right.
+Conv2dAttributes same_padding(const Shape& images, std::int64_t kernel_h, std::int64_t kernel_w,
+                              std::int64_t stride);
+
+// images [N, C, H, W], weights [K, C, R, S] -> [N, K, P, Q].
+Value conv2d(Graph& graph, Value images, Value weights, const Conv2dAttributes& attributes,
+             std::string name = "");
+
+// --- dense layers and sums (ops/matmul.cc, ops/bias.cc)
+// ------------------------------------------------------------
+
+struct MatmulAttributes {
+  bool transpose_a = false, transpose_b = false;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("transpose_a", transpose_a), v("transpose_b", transpose_b);
+  }
+};
+// [M, K] x [K, N] -> [M, N]; a transposed operand is stored [K, M] or [N, K].
+Value matmul(Graph& graph, Value a, Value b, const MatmulAttributes& attributes,
+             std::string name = "");
+// [N, C, ...] + [C].
+Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
+
+// --- batch normalisation (ops/batch_norm.cc)
+// -----------------------------------------------------------------------
+
+enum class Activation : std::uint8_t { kNone, kRelu };
+
+struct BatchNormAttributes {
+  float epsilon = 1e-3f;
+  Activation activation = Activation::kNone;  // set by the fusion pass
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("epsilon", epsilon), v("activation", activation);
+  }
+};
+struct BatchNormOutputs {
+  Value y, mean, variance, inv_std;  // the last three are [C], of this replica's batch
+};
+BatchNormOutputs batch_norm(Graph& graph, Value x, Value gamma, Value beta, float epsilon,
+                            std::string name = "");
+Value batch_norm_inference(Graph& graph, Value x, Value gamma, Value beta, Value mean,
+                           Value variance, float epsilon, std::string name = "");
+
+struct BatchNormRunningAttributes {
+  float momentum = 0.9f;   // the share of the old value that is kept
+  std::int64_t count = 0;  // values per channel, N*H*W
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("momentum", momentum), v("count", count);
+  }
+};
+struct RunningStatistics {
+  Value mean, variance;
+};
+RunningStatistics batch_norm_running(Graph& graph, RunningStatistics old, Value mean,
+                                     Value variance, const BatchNormRunningAttributes& attributes,
+                                     std::string name = "");
+
+// --- activations, dropout (ops/activation.cc, ops/dropout.cc)
+// ------------------------------------------------------
+
+Value relu(Graph& graph, Value x, std::string name = "");
+
+struct DropoutMaskAttributes {
+  float rate = 0.5f;
+  std::uint64_t seed = 0;
+  std::uint32_t layer = 0;  // tells the streams of several dropout layers apart
+  Shape shape;              // [B/R, ...]
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("rate", rate), v("seed", seed), v("layer", layer), v("shape", to_string(shape));
+  }
+};
+// The factors (0 or 1 / (1 - rate)) for this step and replica, both u32 scalars.
+Value dropout_mask(Graph& graph, Value step, Value replica, const DropoutMaskAttributes& attributes,
+                   std::string name = "");
+
+// --- loss (ops/loss.cc)
+// --------------------------------------------------------------------------------------------
+
+struct SoftmaxCrossEntropyAttributes {
+  float label_smoothing = 0;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("label_smoothing", label_smoothing);
+  }
+};
+// logits [N, K], labels i32 [N] -> loss of each example [N].
+Value softmax_cross_entropy(Graph& graph, Value logits, Value labels, float label_smoothing,
+                            std::string name = "");
+// [N] -> scalar: image sum / N.
+Value batch_mean(Graph& graph, Value x, std::string name = "");
+// How many logits have their largest value at the label: i32 scalar.
+Value correct(Graph& graph, Value logits, Value labels, std::string name = "");
+
+// --- element-wise and shapes (ops/elementwise.cc, ops/shape_ops.cc)
+// ------------------------------------------------
+
+struct FillAttributes {
+  float value = 0;
+  Shape shape;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("value", value), v("shape", to_string(shape));
+  }
+};
+Value fill(Graph& graph, const Shape& shape, float value, std::string name = "");
+
+struct ReshapeAttributes {
+  Shape shape;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("shape", to_string(shape));
+  }
+};
+// Row-major order is kept. The first axis (the images of a batch) stays.
+Value reshape(Graph& graph, Value x, const Shape& shape, std::string name = "");
+// [N, ...] -> [N, F].
+Value flatten(Graph& graph, Value x, std::string name = "");
+
+Value add(Graph& graph, Value a, Value b, std::string name = "");
+Value sub(Graph& graph, Value a, Value b, std::string name = "");
+Value mul(Graph& graph, Value a, Value b, std::string name = "");
+struct ScaleAttributes {
+  float factor = 1;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("factor", factor);
+  }
+};
+Value scale(Graph& graph, Value x, float factor, std::string name = "");
+
+// --- updates (ops/updates.cc)
+// -------------------------------------------------------------------------------------- Flat
+// ranges of parameters. Values that change from step to step are scalar inputs.
+
+struct SgdAttributes {
+  float momentum = 0, weight_decay = 0;
+  bool nesterov = false;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("momentum", momentum), v("weight_decay", weight_decay), v("nesterov", nesterov);
+  }
+};
+// (parameter, gradient, velocity [same shape], learning_rate []) -> (parameter, velocity).
+std::array<Value, 2> sgd_update(Graph& graph, Value parameter, Value gradient, Value velocity,
+                                Value learning_rate, const SgdAttributes& attributes,
+                                std::string name = "");
+
+struct AdamAttributes {
+  float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("beta1", beta1), v("beta2", beta2), v("epsilon", epsilon), v("weight_decay", weight_decay);
+  }
+};
+// (parameter, gradient, m, v, step_size [], inv_sqrt_correction []) -> (parameter, m, v);
+// step_size = lr / (1 - beta1^t), inv_sqrt_correction = 1 / sqrt(1 - beta2^t).
+std::array<Value, 3> adam_update(Graph& graph, Value parameter, Value gradient, Value m, Value v,
+                                 Value step_size, Value inv_sqrt_correction,
+                                 const AdamAttributes& attributes, std::string name = "");
+
+}  // namespace podium

@@ -1,0 +1,66 @@
+// The sums that contracts are made of (docs/numerics.md), in scalar code, for the reference loops
+// of the operations.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+
+#include "base/tree.h"
+
+namespace podium {
+
+inline constexpr std::int64_t kSumLanes = 16;
+
+// The tree over sixteen lanes.
+inline float lane_tree(const std::array<float, kSumLanes>& lanes) {
+  return tree_sum(0, kSumLanes, [&](std::int64_t l) { return lanes[static_cast<std::size_t>(l)]; });
+}
+
+// Image sum, and class sum: partial(i) joins lane i mod 16 in ascending order; then the tree.
+template <typename Partial>
+float lane_sum(std::int64_t count, const Partial& partial) {
+  std::array<float, kSumLanes> lanes{};
+  for (std::int64_t i = 0; i < count; ++i)
+    lanes[static_cast<std::size_t>(i % kSumLanes)] += partial(i);
+  return lane_tree(lanes);
+}
+
+// Pixel sum of a plane: step(acc, pixel index) is one link of a chain; four chains by column, tiles
+// of 4x4 in order.
+template <typename Step>
+float pixel_sum(std::int64_t height, std::int64_t width, const Step& step) {
+  std::array<float, 4> chains{};
+  for (std::int64_t top = 0; top < height; top += 4) {
+    for (std::int64_t left = 0; left < width; left += 4) {
+      for (std::int64_t h = top; h < std::min(top + 4, height); ++h) {
+        for (std::int64_t w = left; w < std::min(left + 4, width); ++w) {
+          float& chain = chains[static_cast<std::size_t>(w % 4)];
+          chain = step(chain, h * width + w);
+        }
+      }
+    }
+  }
+  return (chains[0] + chains[1]) + (chains[2] + chains[3]);
+}
+
+// A batch of images seen as [N, C, H, W]; a matrix [N, F] is [N, F, 1, 1].
+struct Planes {
+  std::int64_t images, channels, height, width;
+  std::int64_t pixels() const { return height * width; }
+  std::int64_t offset(std::int64_t n, std::int64_t c) const {
+    return (n * channels + c) * pixels();
+  }
+};
+
+// The sum over images and pixels of one channel: image sum of pixel sums. step(acc, element index).
+template <typename Step>
+float channel_total(const Planes& planes, std::int64_t channel, const Step& step) {
+  return lane_sum(planes.images, [&](std::int64_t n) {
+    const std::int64_t base = planes.offset(n, channel);
+    return pixel_sum(planes.height, planes.width,
+                     [&](float acc, std::int64_t pixel) { return step(acc, base + pixel); });
+  });
+}
+
+}  // namespace podium

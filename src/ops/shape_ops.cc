@@ -1,0 +1,66 @@
+// Operations that compute nothing: a constant, another shape for the same elements.
+#include <algorithm>
+
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+std::vector<TensorType> infer_fill(const InferContext& context) {
+  return {{DType::kF32, context.as<FillAttributes>().shape}};
+}
+void reference_fill(const Attributes& attributes, ConstTensors, Tensors outputs) {
+  std::ranges::fill(outputs[0]->f32(), attributes.as<FillAttributes>().value);
+}
+Cost cost_fill(const Attributes&, std::span<const TensorType>, std::span<const TensorType> out) {
+  return {0, static_cast<double>(out[0].bytes())};
+}
+std::vector<OpSample> samples_fill() {
+  return {{FillAttributes{0.25f, {32}}, {}},
+          {FillAttributes{-3.0f, {4, 5}}, {}},
+          {FillAttributes{1.0f, Shape{}}, {}}};
+}
+
+std::vector<TensorType> infer_reshape(const InferContext& context) {
+  const Shape& shape = context.as<ReshapeAttributes>().shape;
+  const Shape& x = context.inputs[0].shape;
+  context.require(x.elements() == shape.elements(), to_string(x), " has ", x.elements(),
+                  " elements, ", to_string(shape), " has ", shape.elements());
+  context.require(x.rank() > 0 && shape.rank() > 0 && x[0] == shape[0],
+                  "the first axis must stay: ", to_string(x), " to ", to_string(shape));
+  return {{context.inputs[0].dtype, shape}};
+}
+std::vector<Value> gradient_reshape(const GradientContext& context) {
+  return {reshape(context.graph, context.output_gradients[0], context.graph.shape(context.input(0)),
+                  context.self().name)};
+}
+void reference_reshape(const Attributes&, ConstTensors inputs, Tensors outputs) {
+  std::ranges::copy(inputs[0]->f32(), outputs[0]->f32().begin());
+}
+Cost cost_reshape(const Attributes&, std::span<const TensorType>, std::span<const TensorType>) {
+  return {};
+}
+std::vector<OpSample> samples_reshape() {
+  return {{ReshapeAttributes{{3, 8}}, {{DType::kF32, {3, 2, 2, 2}}}},
+          {ReshapeAttributes{{17, 2, 5}}, {{DType::kF32, {17, 10}}}}};
+}
+
+}  // namespace
+
+Value fill(Graph& graph, const Shape& shape, float value, std::string name) {
+  return graph.add1(fill_op, FillAttributes{value, shape}, {}, std::move(name));
+}
+Value reshape(Graph& graph, Value x, const Shape& shape, std::string name) {
+  return graph.add1(reshape_op, ReshapeAttributes{shape}, {x}, std::move(name));
+}
+Value flatten(Graph& graph, Value x, std::string name) {
+  const Shape& shape = graph.shape(x);
+  return reshape(graph, x, Shape{shape[0], shape.elements_from(1)}, std::move(name));
+}
+
+const OpDef fill_op = {OpKind::kFill,  "fill",    infer_fill,  nullptr,
+                       reference_fill, cost_fill, samples_fill};
+const OpDef reshape_op = {OpKind::kReshape,  "reshape",    infer_reshape,  gradient_reshape,
+                          reference_reshape, cost_reshape, samples_reshape};
+
+}  // namespace podium
