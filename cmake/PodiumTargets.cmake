@@ -2,9 +2,16 @@
 #
 #   podium_library(NAME graph SOURCES a.cc b.cc DEPS tensor TESTS a_test.cc)
 #   podium_program(NAME podium SOURCES main.cc DEPS cli)
+#   podium_test(NAME law_test SOURCES law_test.cc DEPS train LABELS long TIMEOUT 900)
+#   podium_fuzz(NAME idx_fuzz SOURCES idx_fuzz.cc DEPS data CORPUS corpus/idx)
+#   podium_bench(NAME conv_bench SOURCES conv_bench.cc DEPS backend)
 #
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone.
+#
+# LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), none, or `long` (run by hand:
+# scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
+# from the files in CORPUS; a benchmark is built with PODIUM_BENCH. Neither is a test of ctest.
 
 function(podium_library)
   cmake_parse_arguments(A "" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
@@ -13,7 +20,7 @@ function(podium_library)
   add_library(Podium::${A_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${A_NAME})
   target_include_directories(${target} PUBLIC
-    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include/podium>)
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/podium>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_link_libraries(${target} PRIVATE podium_flags)
   foreach(dep ${A_DEPS})
@@ -22,7 +29,7 @@ function(podium_library)
   target_link_libraries(${target} PRIVATE ${A_LINKS})
   set_property(GLOBAL APPEND PROPERTY PODIUM_LIBRARIES ${target})
   if(A_TESTS AND PODIUM_TESTS)
-    podium_test(NAME ${A_NAME}_test SOURCES ${A_TESTS} DEPS ${A_NAME} ${A_TEST_DEPS} LINKS ${A_LINKS})
+    podium_test(NAME ${A_NAME}_test SOURCES ${A_TESTS} DEPS ${A_NAME} ${A_TEST_DEPS} LINKS ${A_LINKS} LABELS quick)
   endif()
 endfunction()
 
@@ -33,6 +40,19 @@ function(podium_program)
   foreach(dep ${A_DEPS})
     target_link_libraries(${A_NAME} PRIVATE podium_${dep})
   endforeach()
+  if(A_NAME STREQUAL "podium")  # the one that users type: build/podium
+    set_target_properties(podium PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
+  endif()
+endfunction()
+
+# The header that every test includes, compiled once. Its owner is a program, since it must be compiled as one.
+function(podium_test_header)
+  if(NOT TARGET podium_test_header)
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/generated/test_header.cc CONTENT "int main() {}\n")
+    add_executable(podium_test_header ${PROJECT_BINARY_DIR}/generated/test_header.cc)
+    target_link_libraries(podium_test_header PRIVATE podium_flags GTest::gtest)
+    target_precompile_headers(podium_test_header PRIVATE <gtest/gtest.h>)
+  endif()
 endfunction()
 
 function(podium_test)
@@ -41,9 +61,35 @@ function(podium_test)
     return()
   endif()
   podium_program(NAME ${A_NAME} SOURCES ${A_SOURCES} DEPS ${A_DEPS} LINKS GTest::gtest GTest::gtest_main ${A_LINKS})
+  podium_test_header()
+  target_precompile_headers(${A_NAME} REUSE_FROM podium_test_header)
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
   gtest_discover_tests(${A_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
+endfunction()
+
+function(podium_fuzz)
+  cmake_parse_arguments(A "" "NAME;CORPUS" "SOURCES;DEPS;LINKS" ${ARGN})
+  if(NOT PODIUM_FUZZ)
+    return()
+  endif()
+  podium_program(NAME ${A_NAME} SOURCES ${A_SOURCES} DEPS ${A_DEPS} LINKS ${A_LINKS})
+  target_compile_options(${A_NAME} PRIVATE -fsanitize=fuzzer)
+  target_link_options(${A_NAME} PRIVATE -fsanitize=fuzzer)
+  if(NOT TARGET fuzz_targets)
+    add_custom_target(fuzz_targets)
+  endif()
+  add_dependencies(fuzz_targets ${A_NAME})
+  # What scripts/fuzz.sh reads: one file a target, holding program and corpus.
+  file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/fuzz/${A_NAME}.target
+    CONTENT "$<TARGET_FILE:${A_NAME}>\n${CMAKE_CURRENT_SOURCE_DIR}/${A_CORPUS}\n")
+endfunction()
+
+function(podium_bench)
+  cmake_parse_arguments(A "" "NAME" "SOURCES;DEPS;LINKS" ${ARGN})
+  if(PODIUM_BENCH)
+    podium_program(NAME ${A_NAME} SOURCES ${A_SOURCES} DEPS ${A_DEPS} LINKS benchmark::benchmark ${A_LINKS})
+  endif()
 endfunction()

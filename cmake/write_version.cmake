@@ -1,0 +1,23 @@
+# Run by the target podium_version_header: writes OUTPUT from VERSION and the commit of SOURCE, if that changes it.
+set(commit unknown)
+find_program(GIT git)
+if(GIT AND EXISTS ${SOURCE}/.git)
+  execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+  if(NOT failed)
+    set(commit ${head})
+    execute_process(COMMAND ${GIT} -C ${SOURCE} diff-index --quiet HEAD -- src cmake CMakeLists.txt
+      ERROR_QUIET RESULT_VARIABLE dirty)
+    if(dirty)
+      string(APPEND commit "+")
+    endif()
+  endif()
+endif()
+set(text "#pragma once\n#define PODIUM_VERSION \"${VERSION}\"\n#define PODIUM_COMMIT \"${commit}\"\n")
+set(before "")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} before)
+endif()
+if(NOT before STREQUAL text)
+  file(WRITE ${OUTPUT} "${text}")
+endif()

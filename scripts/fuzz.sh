@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds the libFuzzer targets (in build-asan, with AddressSanitizer and UBSan) and runs each from its corpus.
+#
+#   scripts/fuzz.sh                        # 60 seconds each
+#   scripts/fuzz.sh --seconds 5            # what every change gets
+#   scripts/fuzz.sh --seconds 600 --keep   # and keep the inputs that reach new code: they join the corpus in the tree
+#   scripts/fuzz.sh idx_fuzz               # this target alone
+#
+# An input that breaks a reader ends the run; it stays as build-asan/fuzz/NAME-crash-*.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+seconds=60
+keep=no
+only=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --seconds) seconds=${2:?--seconds takes a number} && shift ;;
+    --keep) keep=yes ;;
+    -*) fail "unknown option $1; options are --seconds N and --keep" ;;
+    *) only+=("$1") ;;
+  esac
+  shift
+done
+
+"$root/scripts/install-dependencies.sh" build test fuzz
+configure build-asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
+  -DPODIUM_SANITIZE=address,undefined -DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_FUZZ=ON
+say "building the fuzz targets"
+build build-asan fuzz_targets
+
+# fuzz NAME PROGRAM CORPUS
+fuzz() {
+  local name=$1 program=$2 corpus=$3 found=$root/build-asan/fuzz/$1-found log=$root/build-asan/fuzz/$1.log
+  mkdir -p "$found" "$corpus"
+  if ! "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+    -artifact_prefix="$root/build-asan/fuzz/$name-" "$found" "$corpus" >"$log" 2>&1; then
+    tail -n 60 "$log" >&2
+    return 1
+  fi
+  printf '%-24s %s inputs run\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" >&2
+  if [[ $keep == yes ]]; then
+    "$program" -merge=1 "$corpus" "$found" >>"$log" 2>&1
+  fi
+}
+
+if [[ ${#only[@]} -eq 0 ]]; then
+  for description in "$root"/build-asan/fuzz/*.target; do
+    [[ -f $description ]] && only+=("$(basename "$description" .target)")
+  done
+fi
+[[ ${#only[@]} -gt 0 ]] || fail "no fuzz target is built"
+
+say "fuzzing ${only[*]}, $seconds s each"
+running=()
+for name in "${only[@]}"; do
+  description=$root/build-asan/fuzz/$name.target
+  [[ -f $description ]] || fail "no fuzz target $name"
+  { read -r program && read -r corpus; } <"$description"
+  fuzz "$name" "$program" "$corpus" &
+  running+=($!)
+  if [[ ${#running[@]} -ge $jobs ]]; then
+    wait "${running[0]}"
+    running=("${running[@]:1}")
+  fi
+done
+for pid in "${running[@]}"; do wait "$pid"; done

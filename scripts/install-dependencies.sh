@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs the packages that Podium is built with, where they are missing: Debian 12, Ubuntu 22.04 and 24.04.
+#
+#   scripts/install-dependencies.sh                 # what build/podium needs
+#   scripts/install-dependencies.sh build test      # groups: build test lint fuzz bench neon
+#   scripts/install-dependencies.sh --list build    # name the packages, install nothing
+#
+# Says nothing when nothing is missing. PODIUM_SKIP_INSTALL=1 makes it do nothing, for machines whose packages come from
+# elsewhere.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+packages_of() {
+  case $1 in
+    build) echo g++ cmake ninja-build pkg-config ccache git ca-certificates libhwy-dev zlib1g-dev \
+      libcurl4-openssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
+      libcli11-dev libpng-dev libtomlplusplus-dev ;;
+    test) echo libgtest-dev ;;
+    lint) echo clang-14 clang-format-14 clang-tidy-14 shellcheck ;;
+    # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.
+    fuzz) echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi ;;
+    bench) echo libbenchmark-dev ;;
+    neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
+    *) fail "unknown group '$1'; groups are build, test, lint, fuzz, bench, neon" ;;
+  esac
+}
+
+installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
+known() { command -v apt-cache >/dev/null && [[ -n $(apt-cache search --names-only "^$1\$" 2>/dev/null) ]] || installed "$1"; }
+
+list=no
+if [[ ${1:-} == --list ]]; then
+  list=yes
+  shift
+fi
+groups=("$@")
+[[ ${#groups[@]} -gt 0 ]] || groups=(build)
+packages=()
+for group in "${groups[@]}"; do
+  names=$(packages_of "$group")
+  for name in $names; do packages+=("$name"); done
+done
+if [[ $list == yes ]]; then
+  printf '%s\n' "${packages[@]}" | sort -u
+  exit 0
+fi
+[[ ${PODIUM_SKIP_INSTALL:-} != 1 ]] || exit 0
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  {
+    echo "This machine has no apt-get, so nothing was installed. Podium needs, by their Debian names:"
+    echo "  ${packages[*]}"
+    echo "Install your system's packages of these, then run this again with PODIUM_SKIP_INSTALL=1."
+  } >&2
+  exit 1
+fi
+
+missing=()
+for name in "${packages[@]}"; do
+  installed "$name" || missing+=("$name")
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+as_root=()
+if [[ $(id -u) -ne 0 ]]; then
+  command -v sudo >/dev/null || fail "not root and no sudo; ask an administrator for: apt-get install ${missing[*]}"
+  as_root=(sudo)
+fi
+say "installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
+# An update that fails (no network) may still leave lists good enough to install from.
+apt update || true
+if ! apt install -y --no-install-recommends "${missing[@]}"; then
+  tail -n 30 "$log" >&2
+  fail "apt-get could not install: ${missing[*]}"
+fi

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Looks at every tracked file: formatting (clang-format 14), clang-tidy, shellcheck, and the rules of the house that a
+# text search can check.
+#
+#   scripts/lint.sh            # all
+#   scripts/lint.sh --quick    # without clang-tidy
+#   scripts/lint.sh --fix      # put the formatting right, then look
+#
+# clang-tidy's verdict on a file is kept in the user's cache by what the preprocessor makes of it, so that only files
+# which changed are looked at again.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+cd "$root"
+
+quick=no
+fix=no
+for argument in "$@"; do
+  case $argument in
+    --quick) quick=yes ;;
+    --fix) fix=yes ;;
+    *) fail "unknown option $argument; options are --quick and --fix" ;;
+  esac
+done
+scripts/install-dependencies.sh lint
+
+failed=0
+finding() {
+  failed=1
+  printf '%s\n' "$*" >&2
+}
+
+# Tracked files and those that git would track, without what was deleted.
+files=()
+while IFS= read -r -d '' file; do [[ -f $file ]] && files+=("$file"); done \
+  < <(git ls-files -z --cached --others --exclude-standard)
+matching() { printf '%s\n' "${files[@]}" | grep -E "$1" | grep -vE '(^|/)(corpus|testdata)/' || true; }
+mapfile -t code < <(matching '\.(h|cc|cu|cuh)$')
+mapfile -t text < <(matching '\.(h|cc|cu|cuh|cmake|in|txt|sh|md|toml|proto|py)$|^\.ci/run$')
+mapfile -t shell < <(matching '\.sh$|^\.ci/run$')
+
+say "formatting of ${#code[@]} files"
+if [[ $fix == yes ]]; then clang-format-14 -i "${code[@]}"; fi
+printf '%s\0' "${code[@]}" | xargs -0 -n 16 -P "$jobs" clang-format-14 --dry-run -Werror ||
+  finding "clang-format: scripts/lint.sh --fix puts this right"
+
+say "rules of the house"
+for file in "${code[@]}" "${shell[@]}"; do
+  lines=$(wc -l <"$file")
+  [[ $lines -le 600 ]] || finding "$file has $lines lines; the limit is 600: split it"
+done
+# search PATTERN RULE: no text file may match. This file names what it looks for.
+search() {
+  local hits
+  hits=$(printf '%s\0' "${text[@]}" | xargs -0 grep -nIE "$1" -- /dev/null | grep -v '^scripts/lint\.sh:' || true)
+  [[ -z $hits ]] || finding "$hits"$'\n'"^ $2"
+}
+search '\b(TODO|FIXME|XXX)\b' 'finish it, or say in words what is left out and why'
+search '(^|[^A-Za-z0-9_.~-])/(work|home|root|tmp/bash_jobs|tmp/build)[-/]' 'a path of one machine'
+search '(pypi\.org|pythonhosted\.org|deb\.debian\.org|snapshot\.debian\.org|archive\.ubuntu\.com|docker\.pkg\.dev|artifactregistry)' \
+  'a registry host: name the package instead'
+search '#include *[<"](format|regex)[>"]' 'not in this house: format is missing in gcc 12, regex is slow to compile'
+search '[[:blank:]]+$' 'blanks at the end of a line'
+
+if command -v shellcheck >/dev/null; then
+  say "shellcheck of ${#shell[@]} scripts"
+  shellcheck --external-sources --source-path=SCRIPTDIR --severity=style "${shell[@]}" || finding "shellcheck: see above"
+fi
+
+if [[ $quick == no ]]; then
+  scripts/install-dependencies.sh build test lint fuzz
+  configure build-lint -DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_TESTS=ON -DPODIUM_FUZZ=ON \
+    -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+  # Headers that the build generates.
+  mapfile -t generated < <(ninja -C build-lint -t targets all | sed -nE 's/^([^ ]*\.pb\.h): .*/\1/p')
+  ninja -C build-lint podium_version_header "${generated[@]}" >build-lint/generated.log || finding "$(cat build-lint/generated.log)"
+  say "clang-tidy (on what changed since its last run here)"
+  scripts/tidy.sh build-lint || finding "clang-tidy: see above"
+fi
+
+[[ $failed -eq 0 ]] || fail "failed"
+echo "lint: all is well" >&2

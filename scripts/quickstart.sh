@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# From a fresh machine to a trained network: installs what is missing, builds, trains, evaluates.
+# Two to three minutes. Arguments go to `podium train`: scripts/quickstart.sh seed=3
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+"$root/scripts/build.sh"
+cd "$root"
+
+recipe=mnist
+if ! build/podium data verify mnist >/dev/null 2>&1; then
+  say "MNIST is not on this machine; downloading it (11 MB)"
+  if ! build/podium data fetch mnist || ! build/podium data verify mnist >/dev/null 2>&1; then
+    say "MNIST can be neither found nor downloaded here; training on glyphs, digits that Podium draws itself"
+    recipe=glyphs
+  fi
+fi
+
+out=runs/quickstart-$recipe
+say "build/podium train $recipe --out $out $*"
+build/podium train "$recipe" --out "$out" "$@"
+say "build/podium eval $out"
+build/podium eval "$out"
+
+cat >&2 <<END
+
+The network is in $out. What to type next:
+  build/podium train $recipe seed=2 --out runs/b      the same recipe with another seed
+  build/podium train $recipe --workers 1 --out runs/c  on one core: slower, the same bits
+  build/podium diff $out runs/c                       which this proves
+  build/podium show $recipe                            what the recipe says
+  build/podium --help                                 every command
+END

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test but the long ones. Arguments go to ctest:
+# scripts/test.sh -R conv2d. The long ones: scripts/test.sh --long
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+choice=(-LE '^long$')
+if [[ ${1:-} == --long ]]; then
+  choice=(-L '^long$')
+  shift
+fi
+"$root/scripts/install-dependencies.sh" build test
+say "building the tests"
+configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON
+build build
+say "running the tests"
+cd "$root/build"
+exec ctest --output-on-failure --no-tests=error --parallel "$jobs" "${choice[@]}" "$@"

@@ -1,0 +1,195 @@
+#include "tests/house/folders.h"
+
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string_view>
+
+namespace podium::house {
+namespace {
+
+// The table of the house, in the order in which data and instructions travel.
+const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> table = {
+      {"base", {}},
+      {"tensor", {"base"}},
+      {"graph", {"tensor"}},
+      {"ops", {"graph"}},
+      {"autodiff", {"ops"}},
+      {"nn", {"ops"}},
+      {"optim", {"ops"}},
+      {"compile", {"ops"}},
+      {"backend", {"compile"}},
+      {"parallel", {"tensor", "backend/backend.h"}},
+      {"data", {"tensor"}},
+      {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
+      {"report", {"train"}},
+      {"plan", {"train"}},
+      {"cli", {"train", "report", "plan"}},
+  };
+  return table;
+}
+
+constexpr std::string_view kLastOfCore = "parallel";
+
+constexpr std::string_view kSlowHeaders[] = {"nlohmann/", "toml++/", "spdlog/", "google/protobuf/",
+                                             "CLI/",      "curl/",   "fmt/",    "hwy/"};
+
+// All that a folder may include: folder names, and single files.
+std::map<std::string, std::set<std::string>> closure() {
+  std::map<std::string, std::set<std::string>> allowed;
+  for (const auto& [folder, names] : rows()) {
+    std::set<std::string>& all = allowed[folder];
+    all.insert(folder);
+    for (const std::string& name : names) {
+      all.insert(name);
+      if (const auto below = allowed.find(name); below != allowed.end()) {
+        all.insert(below->second.begin(), below->second.end());
+      }
+    }
+  }
+  return allowed;
+}
+
+bool ends_with_any(std::string_view text, std::initializer_list<std::string_view> ends) {
+  for (const std::string_view end : ends) {
+    if (text.ends_with(end)) return true;
+  }
+  return false;
+}
+
+std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
+
+// "cpu" of "backend/cpu/kernels/conv.cc"; empty for a file of backend/ itself.
+std::string backend_of(const std::string& path) {
+  if (first_part(path) != "backend") return "";
+  const std::size_t begin = path.find('/') + 1;
+  const std::size_t end = path.find('/', begin);
+  return end == std::string::npos ? "" : path.substr(begin, end - begin);
+}
+
+// The included name without its quotes or brackets.
+struct Include {
+  std::string name;
+  bool quoted = false;
+};
+
+std::optional<Include> parse_include(std::string_view line) {
+  const auto skip_blanks = [&line] {
+    while (!line.empty() && (line.front() == ' ' || line.front() == '\t')) line.remove_prefix(1);
+  };
+  const auto skip = [&line](std::string_view word) {
+    if (!line.starts_with(word)) return false;
+    line.remove_prefix(word.size());
+    return true;
+  };
+  skip_blanks();
+  if (!skip("#")) return std::nullopt;
+  skip_blanks();
+  if (!skip("include")) return std::nullopt;
+  skip_blanks();
+  if (line.empty() || (line.front() != '"' && line.front() != '<')) return std::nullopt;
+  const bool quoted = line.front() == '"';
+  const std::size_t end = line.find(quoted ? '"' : '>', 1);
+  if (end == std::string_view::npos) return std::nullopt;
+  return Include{std::string(line.substr(1, end - 1)), quoted};
+}
+
+// The standard library's headers have no suffix; the system's are named here.
+bool is_standard_or_system(const std::string& name) {
+  if (name.find('.') == std::string::npos && name.find('/') == std::string::npos) return true;
+  static const std::set<std::string> system = {"fcntl.h",  "unistd.h", "pthread.h",  "sched.h",
+                                               "signal.h", "cpuid.h",  "immintrin.h"};
+  return name.starts_with("sys/") || name.starts_with("linux/") || system.contains(name);
+}
+
+class Checker {
+ public:
+  Checker() : allowed_(closure()) {
+    for (const auto& [folder, names] : rows()) {
+      core_.insert(folder);
+      if (folder == kLastOfCore) break;
+    }
+  }
+
+  std::vector<std::string> check(const SourceFile& file) const {
+    std::vector<std::string> found;
+    if (ends_with_any(file.path, {"_test.cc", "_fuzz.cc", "_bench.cc", "_test.h"})) return found;
+    const bool in_a_folder = file.path.find('/') != std::string::npos;
+    if (in_a_folder && !allowed_.contains(first_part(file.path))) {
+      return {file.path + ": the folder " + first_part(file.path) + "/ has no row in the table"};
+    }
+    std::istringstream lines(file.text);
+    std::string line;
+    for (int number = 1; std::getline(lines, line); ++number) {
+      const std::optional<Include> include = parse_include(line);
+      if (!include) continue;
+      const std::string broken = in_a_folder ? broken_rule(file.path, *include) : "";
+      if (!broken.empty()) {
+        found.push_back(file.path + ":" + std::to_string(number) + ": " + broken);
+      }
+    }
+    return found;
+  }
+
+ private:
+  std::string broken_rule(const std::string& path, const Include& include) const {
+    const std::string folder = first_part(path);
+    const std::string other = first_part(include.name);
+    if (include.quoted && allowed_.contains(other)) {
+      const std::set<std::string>& allowed = allowed_.at(folder);
+      if (!allowed.contains(other) && !allowed.contains(include.name)) {
+        return folder + "/ may not include " + include.name;
+      }
+      const std::string from = backend_of(path);
+      const std::string to = backend_of(include.name);
+      if (!from.empty() && !to.empty() && to != from && to != "reference") {
+        return "backend/" + from + "/ may not include " + include.name + " of another backend";
+      }
+      return "";
+    }
+    if (include.quoted && include.name.find('/') == std::string::npos) {
+      return "include \"" + include.name + "\" by its path from src/";
+    }
+    const bool highway = include.name.starts_with("hwy/");
+    if (core_.contains(folder) && !highway && !is_standard_or_system(include.name)) {
+      return "the core may include no third-party header but Highway's, not " + include.name;
+    }
+    if (path.ends_with(".h") && !path.ends_with("-inl.h")) {
+      for (const std::string_view slow : kSlowHeaders) {
+        if (include.name.starts_with(slow)) return include.name + " belongs in a .cc file";
+      }
+    }
+    return "";
+  }
+
+  std::map<std::string, std::set<std::string>> allowed_;
+  std::set<std::string> core_;
+};
+
+}  // namespace
+
+std::vector<std::string> violations(const std::vector<SourceFile>& files) {
+  const Checker checker;
+  std::vector<std::string> all;
+  for (const SourceFile& file : files) {
+    for (std::string& line : checker.check(file)) all.push_back(std::move(line));
+  }
+  return all;
+}
+
+std::vector<SourceFile> read_sources(const std::filesystem::path& src) {
+  std::vector<SourceFile> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(src)) {
+    const std::string path = entry.path().lexically_relative(src).generic_string();
+    if (!entry.is_regular_file() || !ends_with_any(path, {".h", ".cc", ".cu"})) continue;
+    std::ifstream in(entry.path(), std::ios::binary);
+    files.push_back({path, std::string(std::istreambuf_iterator<char>(in), {})});
+  }
+  return files;
+}
+
+}  // namespace podium::house
