@@ -1,6 +1,7 @@
-// A recipe: the mathematics of a run, whole. It is read from a TOML file in recipes/ or anywhere else, changed by
-// `key=value` overrides, checked as a whole (all errors at once, each with its place and the nearest known name), and
-// written back resolved, every key with its value. docs/recipes.md describes each key.
+// A recipe: the mathematics of a run, whole. It is read from a TOML file in recipes/ or anywhere
+// else, changed by `key=value` overrides, checked as a whole (all errors at once, each with its
+// place and the nearest known name), and written back resolved, every key with its value.
+// docs/recipes.md describes each key.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct Recipe {
   std::string model;
   std::string data;
   std::int64_t train_examples = 0, test_examples = 0;  // of drawn datasets; 0: the dataset's own
-  // The last `validation` training examples are held out and evaluated in place of the test set; 0: none.
+  // The last `validation` training examples are held out and evaluated in place of the test set; 0:
+  // none.
   std::int64_t validation = 0;
   std::int64_t batch = 0;     // the global one
   std::int64_t replicas = 1;  // divides the batch
@@ -39,21 +41,24 @@ struct Recipe {
   EvaluationOptions evaluation;
   std::int64_t checkpoint_every_steps = 0;  // 0: once an epoch
   std::int64_t checkpoints_kept = 3;
-  std::int64_t hash_every_steps = 1;        // 0: only at the end
-  std::int64_t log_every_steps = 0;         // metrics and TensorBoard; 0: about 20 times an epoch
+  std::int64_t hash_every_steps = 1;  // 0: only at the end
+  std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times an epoch
 };
 
-// RECIPE of a command line: the path of a TOML file, or a name in the recipes folder ($PODIUM_RECIPES, recipes/ beside
-// the current folder or the program, share/podium/recipes). UserError (kUsage) otherwise, naming the nearest known one.
+// RECIPE of a command line: the path of a TOML file, or a name in the recipes folder
+// ($PODIUM_RECIPES, recipes/ beside the current folder or the program, share/podium/recipes).
+// UserError (kUsage) otherwise, naming the nearest known one.
 std::filesystem::path find_recipe(const std::string& name_or_path);
 // The names in the recipes folder, sorted.
 std::vector<std::string> recipe_names();
 
-// Overrides are `dotted.key=value`, the value in TOML's spelling (a bare word is taken for a string where the key is one).
-// All errors are collected into one UserError, a line each.
-Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides = {});
+// Overrides are `dotted.key=value`, the value in TOML's spelling (a bare word is taken for a string
+// where the key is one). All errors are collected into one UserError, a line each.
+Recipe read_recipe(const std::filesystem::path& file,
+                   const std::vector<std::string>& overrides = {});
 // The same from text; `source` stands in errors.
-Recipe parse_recipe(const std::string& text, const std::string& source, const std::vector<std::string>& overrides = {});
+Recipe parse_recipe(const std::string& text, const std::string& source,
+                    const std::vector<std::string>& overrides = {});
 
 // The resolved recipe: every key, in a fixed order; parse_recipe gives the same recipe back.
 std::string to_toml(const Recipe& recipe);

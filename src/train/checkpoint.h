@@ -1,0 +1,67 @@
+// Checkpoints of a run:
+//
+//   RUN/checkpoints/step-00000470/
+//     state.safetensors   parameters NAME, optimizer state optimizer/NAME/m, running statistics, in
+//                         the caller's names; metadata: the caller's, and format, format_version
+//                         and step
+//     checkpoint.json     format version, step, metadata, size and CRC-32 of state.safetensors, and
+//                         a CRC-32 of its own text before that line
+//
+// A checkpoint is written into a folder aside, synced and renamed into place, so a kill at any
+// moment, or a full disk, leaves the earlier ones as they were. Every byte stands under a checksum.
+// One process writes (train/run_folder.h holds the lock); any number may read meanwhile.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "train/safetensors.h"
+
+namespace podium {
+
+inline constexpr int kCheckpointFormat = 1;
+
+struct Checkpoint {
+  std::int64_t step = 0;                        // steps done
+  std::map<std::string, std::string> metadata;  // recipe, its hash, ...; text
+  std::vector<NamedTensor> tensors;
+  const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
+};
+
+struct CheckpointPlace {
+  std::int64_t step = 0;
+  std::filesystem::path folder;
+};
+
+// The checkpoints of a run by rising step, damaged ones included; none where there are none.
+std::vector<CheckpointPlace> list_checkpoints(const std::filesystem::path& run_dir);
+
+// Writes checkpoint `checkpoint.step` and keeps the last `keep` >= 1. Does nothing where that very
+// checkpoint is there already. One of a later step, which load_latest must have passed over, is
+// renamed to damaged-step-N. UserError (kData) where the disk is full or the folder unwritable; the
+// earlier checkpoints are intact then.
+void write_checkpoint(const std::filesystem::path& run_dir, const Checkpoint& checkpoint, int keep);
+
+// What load_latest does with damaged checkpoints that are newer than the one that it returns.
+enum class Damaged { kLeave, kSetAside };  // set aside: renamed to damaged-step-N
+
+// The newest checkpoint that is whole; nothing where a run has none. `warn` is told of each damaged
+// one passed over. UserError (kData) where all are damaged, or where the newest whole one has
+// another format version.
+std::optional<Checkpoint> load_latest(const std::filesystem::path& run_dir,
+                                      const std::function<void(const std::string&)>& warn,
+                                      Damaged damaged = Damaged::kLeave);
+
+// One checkpoint, by its folder; UserError (kData) where it is missing or damaged.
+Checkpoint load_checkpoint(const std::filesystem::path& folder);
+
+// Removes what killed writers left. For the process that holds the run's lock.
+void clean_checkpoints(const std::filesystem::path& run_dir);
+
+}  // namespace podium

@@ -1,0 +1,38 @@
+// Where a run was computed: environment.json. It decides nothing; it explains a speed, and tells
+// what to look at if two runs ever differ.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace podium {
+
+struct Environment {
+  std::string date;  // UTC, "2026-03-01T12:00:00Z"
+  std::string hostname;
+  std::vector<std::string> command_line;
+  std::string podium_version, git_commit;  // "unknown" where the build did not know
+  std::string compiler, os, kernel;
+  std::string cpu;            // make and model
+  std::string vector_target;  // what the kernels run on: "avx512", ...
+  int cores = 0;              // of the machine
+  int usable_cores = 0;       // of these, what this process may run on
+  std::int64_t memory_bytes = 0;
+  std::int64_t memory_limit_bytes = 0;  // the container's; 0 without one
+  int workers = 0;
+};
+
+Environment collect_environment(std::vector<std::string> command_line, std::string vector_target,
+                                int workers);
+
+// Adds one entry to RUN/environment.json: {"starts": [{"from_step": ..., "date": ..., ...}]}. A run
+// that was resumed has several. A file that cannot be read is begun anew.
+void record_environment(const std::filesystem::path& run_dir, const Environment& environment,
+                        std::int64_t from_step);
+
+// The most memory that this process has held at once so far.
+std::int64_t peak_memory_bytes();
+
+}  // namespace podium

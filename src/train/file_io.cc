@@ -1,0 +1,218 @@
+#include "train/file_io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace podium {
+namespace {
+
+std::string_view remedy_for(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return "; free some space or choose another folder with --out";
+    case EACCES:
+    case EPERM:
+    case EROFS: return "; give yourself the right to it or choose another folder with --out";
+    case ENOTDIR:
+    case EEXIST: return "; a file stands where a folder should: move it or choose another name";
+    case EISDIR: return "; a folder stands where a file should: move it or choose another name";
+    case ENOENT: return "; check the path";
+    case EMFILE:
+    case ENFILE: return "; too many files are open: raise the limit (ulimit -n)";
+    default: return "";
+  }
+}
+
+std::filesystem::path folder_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+}
+
+// A file system or a special file that cannot sync says EINVAL; there is nothing to wait for then.
+void sync_descriptor(int descriptor, const std::filesystem::path& path) {
+  while (::fsync(descriptor) != 0) {
+    if (errno == EINTR) continue;
+    if (errno == EINVAL || errno == ENOTSUP) return;
+    throw_io_error(path, "write", errno);
+  }
+}
+
+}  // namespace
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc) {
+  return static_cast<std::uint32_t>(
+      ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+std::uint32_t crc32_of(std::string_view text, std::uint32_t crc) {
+  return crc32_of(std::as_bytes(std::span(text)), crc);
+}
+
+std::string crc32_text(std::uint32_t crc) {
+  char text[9];
+  std::snprintf(text, sizeof text, "%08x", static_cast<unsigned>(crc));
+  return text;
+}
+
+void throw_io_error(const std::filesystem::path& path, std::string_view action, int error) {
+  throw UserError(cat(path.string(), ": cannot ", action, ": ",
+                      std::generic_category().message(error), remedy_for(error)),
+                  ExitCode::kData);
+}
+
+OutputFile::OutputFile(std::filesystem::path path, Mode mode) : path_(std::move(path)) {
+  const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::kReplace ? O_TRUNC : O_APPEND);
+  do {
+    descriptor_ = ::open(path_.c_str(), flags, 0666);
+  } while (descriptor_ < 0 && errno == EINTR);
+  if (descriptor_ < 0) throw_io_error(path_, "open for writing", errno);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+OutputFile::OutputFile(OutputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      bytes_(other.bytes_),
+      crc_(other.crc_) {}
+
+OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(bytes_, other.bytes_);
+  std::swap(crc_, other.crc_);
+  return *this;
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  PODIUM_CHECK(is_open(), path_.string());
+  crc_ = crc32_of(bytes, crc_);
+  bytes_ += bytes.size();
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      throw_io_error(path_, "write", errno);
+    }
+    if (written == 0) throw_io_error(path_, "write", ENOSPC);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+
+void OutputFile::sync() { sync_descriptor(descriptor_, path_); }
+
+void OutputFile::close() {
+  if (descriptor_ < 0) return;
+  // Network file systems report a full disk only here. After EINTR the descriptor is gone as well.
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (::close(descriptor) != 0 && errno != EINTR) throw_io_error(path_, "write", errno);
+}
+
+InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+  // Without O_NONBLOCK a named pipe would wait for a writer here; it is refused below.
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor_ < 0) throw_io_error(path_, "open", errno);
+  struct stat status = {};
+  if (::fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    ::close(descriptor_);
+    throw UserError(cat(path_.string(), ": is not a regular file; name a file"), ExitCode::kData);
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() { ::close(descriptor_); }
+
+void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  while (!bytes.empty()) {
+    const ssize_t got =
+        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      throw_io_error(path_, "read", errno);
+    }
+    PODIUM_REQUIRE(got > 0, ExitCode::kData, path_.string(), ": ends at byte ", offset,
+                   " though more was expected; it was cut short while being read: try again");
+    bytes = bytes.subspan(static_cast<std::size_t>(got));
+    offset += static_cast<std::uint64_t>(got);
+  }
+}
+
+std::optional<std::string> read_text(const std::filesystem::path& path, std::uint64_t limit) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return std::nullopt;
+    throw_io_error(path, "open", errno);
+  }
+  const InputFile file(path);
+  PODIUM_REQUIRE(file.size() <= limit, ExitCode::kData, path.string(), ": has ", file.size(),
+                 " bytes, at most ", limit, " are sane here; the file is damaged or another one");
+  std::string text(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+std::uint32_t crc32_of_file(const std::filesystem::path& path) {
+  const InputFile file(path);
+  std::vector<std::byte> buffer(std::size_t{1} << 18);
+  std::uint32_t crc = 0;
+  for (std::uint64_t offset = 0; offset < file.size();) {
+    const auto part = std::span(buffer).first(
+        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), file.size() - offset)));
+    file.read(offset, part);
+    crc = crc32_of(part, crc);
+    offset += part.size();
+  }
+  return crc;
+}
+
+void make_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw_io_error(folder, "make this folder", error.value());
+  if (!std::filesystem::is_directory(folder)) throw_io_error(folder, "make this folder", ENOTDIR);
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) throw_io_error(folder, "open", errno);
+  try {
+    sync_descriptor(descriptor, folder);
+  } catch (...) {
+    ::close(descriptor);
+    throw;
+  }
+  ::close(descriptor);
+}
+
+void replace_text(const std::filesystem::path& path, std::string_view text) {
+  std::filesystem::path beside = path;
+  beside += cat(".writing-", ::getpid());
+  try {
+    OutputFile file(beside, OutputFile::Mode::kReplace);
+    file.write(text);
+    file.sync();
+    file.close();
+    if (::rename(beside.c_str(), path.c_str()) != 0) throw_io_error(path, "replace", errno);
+  } catch (...) {
+    ::unlink(beside.c_str());
+    throw;
+  }
+  sync_folder(folder_of(path));
+}
+
+}  // namespace podium

@@ -1,0 +1,84 @@
+// Files of a run, written so that a kill at any moment, a full disk or a flipped bit is noticed:
+// whole writes, fsync, CRC-32 of every byte, replacement by rename. Every failure of the system is
+// a UserError (kData) that names the file, what was tried, why it failed and what to do.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace podium {
+
+// The CRC-32 of zlib, gzip and PNG; `crc` continues an earlier one.
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+std::uint32_t crc32_of(std::string_view text, std::uint32_t crc = 0);
+std::string crc32_text(std::uint32_t crc);  // eight lower-case hexadecimal digits
+
+// Throws the UserError for a failed system call: "PATH: cannot ACTION: REASON; REMEDY".
+[[noreturn]] void throw_io_error(const std::filesystem::path& path, std::string_view action,
+                                 int error);
+
+// A file being written, unbuffered: each write is whole or throws. Not synced unless asked for.
+class OutputFile {
+ public:
+  enum class Mode { kReplace, kAppend };
+  OutputFile() = default;
+  OutputFile(std::filesystem::path path, Mode mode);
+  ~OutputFile();
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&& other) noexcept;
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+  // Waits until the bytes are on the disk.
+  void sync();
+  void close();
+
+  bool is_open() const { return descriptor_ >= 0; }
+  const std::filesystem::path& path() const { return path_; }
+  // Of what this object wrote.
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint32_t crc() const { return crc_; }
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t bytes_ = 0;
+  std::uint32_t crc_ = 0;
+};
+
+// A regular file being read, by position.
+class InputFile {
+ public:
+  explicit InputFile(std::filesystem::path path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::uint64_t size() const { return size_; }  // when it was opened
+  // Fills `bytes` from `offset` on, or throws where the file ends before.
+  void read(std::uint64_t offset, std::span<std::byte> bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+// The whole text of a file; nothing where there is none. Longer than `limit` is an error.
+std::optional<std::string> read_text(const std::filesystem::path& path,
+                                     std::uint64_t limit = std::uint64_t{1} << 30);
+std::uint32_t crc32_of_file(const std::filesystem::path& path);
+
+// Makes a folder and those above it, which may exist already.
+void make_folders(const std::filesystem::path& folder);
+// Waits until the folder's entries (new, renamed and removed ones) are on the disk.
+void sync_folder(const std::filesystem::path& folder);
+// Writes beside, syncs, renames: a reader sees the old file or the new one, whole.
+void replace_text(const std::filesystem::path& path, std::string_view text);
+
+}  // namespace podium

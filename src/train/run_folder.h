@@ -1,0 +1,96 @@
+// The folder of one run and the lock on it:
+//
+//   recipe.toml  environment.json  hashes.jsonl  metrics.jsonl  checkpoints/  tensorboard/  .lock
+//
+// hashes.jsonl has one line a step, {"step": 12, "hash": "00f1..."}; metrics.jsonl one line per
+// report. Lines are buffered and reach the disk before a checkpoint of their step becomes visible.
+// So a run that resumes from step S finds every line up to S, cuts the rest away and writes on: the
+// files read like those of an uninterrupted run. A torn last line, left by a kill, is no error.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "train/checkpoint.h"
+#include "train/file_io.h"
+
+namespace podium {
+
+// A file of JSON lines that begin with {"step": N, by rising N.
+class JsonLines {
+ public:
+  explicit JsonLines(std::filesystem::path path);  // makes no file yet
+  // Appends a line (whole, without its newline). About a microsecond: it is written later.
+  void append(std::string_view line);
+  // Writes what is buffered; with `sync`, waits until it is on the disk.
+  void flush(bool sync);
+  // Drops what is buffered and cuts the file after its last line of a step <= `step`. Lines that
+  // cannot be read are cut away with all that follows them; false says that such a line was not
+  // the last.
+  bool truncate_after(std::int64_t step);
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  OutputFile file_;
+  std::string buffer_;
+  std::chrono::steady_clock::time_point flushed_;
+};
+
+struct MetricField {
+  std::string_view name;
+  std::variant<double, std::int64_t, std::string_view> value;  // not finite: null in the file
+};
+
+class RunFolder {
+ public:
+  // Makes the folder where there is none and locks it for the life of this object. UserError
+  // (kData) where another process holds it, naming that process, or where it cannot be written.
+  explicit RunFolder(std::filesystem::path dir);
+  ~RunFolder();  // flushes; errors are logged, so call flush() where they matter
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  const std::filesystem::path& dir() const { return dir_; }
+
+  // The resolved recipe that this folder holds; nothing in a new one.
+  std::optional<std::string> recipe() const;
+  // Writes the recipe into a new folder. UserError (kUsage) with the difference, line by line,
+  // where the folder is of another recipe.
+  void adopt_recipe(std::string_view text);
+  // Moves what an earlier run left into DIR/previous-1 (-2, ...); nothing is deleted.
+  void start_afresh();
+
+  // The newest whole checkpoint (newer, damaged ones are set aside), with both files cut to its
+  // step; with none, both are cut to step 0 and nothing is returned.
+  std::optional<Checkpoint> resume(const std::function<void(const std::string&)>& warn);
+
+  void append_hash(std::int64_t step, std::uint64_t hash);
+  void append_metrics(std::int64_t step, std::span<const MetricField> fields);
+  void append_metrics(std::int64_t step, std::initializer_list<MetricField> fields) {
+    append_metrics(step, std::span(fields.begin(), fields.size()));
+  }
+  void flush();
+
+  // Puts the lines on the disk, then writes the checkpoint. Lines of its step must have been
+  // appended, and other files of the run (TensorBoard) flushed, before.
+  void save(const Checkpoint& checkpoint, int keep);
+
+ private:
+  void lock();
+  std::filesystem::path dir_;
+  int lock_ = -1;
+  JsonLines hashes_, metrics_;
+};
+
+// The lines that two texts do not share, as "- old" and "+ new", in order.
+std::string line_difference(std::string_view before, std::string_view after);
+
+}  // namespace podium

@@ -1,0 +1,254 @@
+#include "train/run_folder.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <thread>
+
+#include "base/hash.h"
+#include "train/test_folder.h"
+
+namespace podium {
+namespace {
+
+namespace fs = std::filesystem;
+
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+Checkpoint at_step(std::int64_t step) {
+  Checkpoint checkpoint;
+  checkpoint.step = step;
+  checkpoint.tensors.push_back({"a", Tensor::scalar(static_cast<float>(step))});
+  return checkpoint;
+}
+
+std::string hash_line(std::int64_t step) {
+  return cat("{\"step\": ", step, ", \"hash\": \"", hash_text(hash_mix(step)), "\"}\n");
+}
+
+std::string hash_lines(std::int64_t last) {
+  std::string text;
+  for (std::int64_t step = 1; step <= last; ++step) text += hash_line(step);
+  return text;
+}
+
+// What a trainer does: resumes, appends, saves every `interval` steps.
+void train(RunFolder& run, std::int64_t steps, std::int64_t interval) {
+  const std::optional<Checkpoint> from = run.resume(nullptr);
+  for (std::int64_t step = from ? from->step + 1 : 1; step <= steps; ++step) {
+    run.append_hash(step, hash_mix(static_cast<std::uint64_t>(step)));
+    run.append_metrics(step, {{"loss", 1.0 / static_cast<double>(step)}});
+    if (step % interval == 0 || step == steps) run.save(at_step(step), 2);
+  }
+}
+
+TEST(RunFolder, one_line_a_step_is_written) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder / "runs/a");
+    train(run, 1200, 500);
+    EXPECT_EQ(file_text(folder / "runs/a/hashes.jsonl"), hash_lines(1200));
+  }
+  const std::string metrics = file_text(folder / "runs/a/metrics.jsonl");
+  EXPECT_TRUE(metrics.starts_with("{\"step\": 1, \"loss\": 1}\n{\"step\": 2, \"loss\": 0.5}\n"));
+}
+
+TEST(RunFolder, metrics_are_json_of_full_precision) {
+  const TestFolder folder;
+  RunFolder run(folder.path());
+  run.append_metrics(3, {{"loss", 0.1f + 0.0},
+                         {"accuracy", std::numeric_limits<double>::quiet_NaN()},
+                         {"correct", std::int64_t{9930}},
+                         {"split \"x\"", std::string_view("te\nst")}});
+  run.flush();
+  EXPECT_EQ(file_text(folder / "metrics.jsonl"),
+            "{\"step\": 3, \"loss\": 0.10000000149011612, \"accuracy\": null, \"correct\": 9930, "
+            "\"split \\\"x\\\"\": \"te\\nst\"}\n");
+}
+
+TEST(RunFolder, a_resumed_run_reads_like_an_uninterrupted_one) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    train(run, 100, 40);
+    for (std::int64_t step = 101; step < 130; ++step) run.append_hash(step, 1);  // lost steps
+  }
+  {
+    RunFolder run(folder.path());
+    train(run, 200, 40);
+  }
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(200));
+}
+
+TEST(RunFolder, lines_of_a_run_without_a_checkpoint_are_cut_away) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    run.append_hash(1, 1);
+  }
+  RunFolder run(folder.path());
+  train(run, 3, 10);
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(3));
+}
+
+TEST(RunFolder, a_torn_last_line_is_no_error) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    train(run, 20, 10);
+  }
+  const std::string whole = hash_line(21);
+  for (std::size_t torn = 0; torn < whole.size(); ++torn) {
+    put_text(folder / "hashes.jsonl", hash_lines(20) + whole.substr(0, torn));
+    RunFolder run(folder.path());
+    run.resume([](const std::string& warning) { ADD_FAILURE() << warning; });
+    ASSERT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(20));
+  }
+}
+
+TEST(RunFolder, a_damaged_line_is_told_of) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    train(run, 5, 5);
+  }
+  put_text(folder / "hashes.jsonl", hash_lines(3) + "garbage\n" + hash_line(5));
+  RunFolder run(folder.path());
+  std::string told;
+  run.resume([&](const std::string& warning) { told += warning; });
+  EXPECT_SAYS(told, "hashes.jsonl: a damaged line");
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(3));
+}
+
+TEST(RunFolder, a_second_process_is_told_who_holds_it) {
+  const TestFolder folder;
+  int pipe_ends[2];
+  ASSERT_EQ(::pipe(pipe_ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunFolder run(folder.path());
+    (void)!::write(pipe_ends[1], "x", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte;
+  ASSERT_EQ(::read(pipe_ends[0], &byte, 1), 1);
+  const std::string text = user_error_of([&] { RunFolder run(folder.path()); }, ExitCode::kData);
+  EXPECT_SAYS(text, cat("in use by process ", child));
+  EXPECT_SAYS(text, "--out");
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  const RunFolder run(folder.path());  // a killed holder holds nothing
+}
+
+TEST(RunFolder, another_recipe_is_refused_with_the_difference) {
+  const TestFolder folder;
+  RunFolder run(folder.path());
+  EXPECT_FALSE(run.recipe().has_value());
+  run.adopt_recipe("model = \"mnist\"\nseed = 1\nbatch = 256\n");
+  run.adopt_recipe("model = \"mnist\"\nseed = 1\nbatch = 256\n");
+  const std::string text = user_error_of(
+      [&] { run.adopt_recipe("model = \"mnist\"\nseed = 2\nbatch = 256\n"); }, ExitCode::kUsage);
+  EXPECT_SAYS(text, "\n- seed = 1\n+ seed = 2\n");
+  EXPECT_EQ(text.find("batch"), std::string::npos);
+  EXPECT_EQ(run.recipe(), "model = \"mnist\"\nseed = 1\nbatch = 256\n");
+}
+
+TEST(RunFolder, differences_are_lines_in_order) {
+  EXPECT_EQ(line_difference("a\nb\nc\n", "a\nx\nc\nd"), "- b\n+ x\n+ d\n");
+  EXPECT_EQ(line_difference("", "a"), "+ a\n");
+  EXPECT_EQ(line_difference("a\n", "a\n"), "");
+}
+
+TEST(RunFolder, starting_afresh_deletes_nothing) {
+  const TestFolder folder;
+  put_text(folder / "notes.txt", "mine");
+  RunFolder run(folder.path());
+  for (int i = 1; i <= 2; ++i) {
+    run.adopt_recipe("seed = 1\n");
+    train(run, 10, 10);
+    run.start_afresh();
+    EXPECT_FALSE(run.recipe().has_value());
+    EXPECT_FALSE(run.resume(nullptr).has_value());
+    const fs::path previous = folder / cat("previous-", i);
+    EXPECT_EQ(file_text(previous / "hashes.jsonl"), hash_lines(10));
+    EXPECT_TRUE(fs::exists(previous / "checkpoints/step-00000010/state.safetensors"));
+  }
+  run.start_afresh();  // nothing to move
+  EXPECT_FALSE(fs::exists(folder / "previous-3"));
+  EXPECT_EQ(file_text(folder / "notes.txt"), "mine");
+}
+
+TEST(RunFolder, no_space_for_a_line_is_an_error) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
+  const TestFolder folder;
+  fs::create_symlink("/dev/full", folder / "hashes.jsonl");
+  RunFolder run(folder.path());
+  run.append_hash(1, 1);
+  const std::string text = user_error_of([&] { run.save(at_step(1), 2); }, ExitCode::kData);
+  EXPECT_SAYS(text, "hashes.jsonl: cannot write: No space left on device; free some space");
+  EXPECT_TRUE(list_checkpoints(folder.path()).empty());
+}
+
+TEST(RunFolder, a_place_that_cannot_be_a_folder_is_an_error) {
+  const TestFolder folder;
+  put_text(folder / "file", "x");
+  EXPECT_SAYS(user_error_of([&] { RunFolder run(folder / "file"); }, ExitCode::kData),
+              "cannot make this folder: ");
+  EXPECT_SAYS(user_error_of([&] { RunFolder run(folder / "file/a"); }, ExitCode::kData),
+              "cannot make this folder: Not a directory");
+}
+
+TEST(RunFolder, lines_reach_the_disk_within_about_a_second) {
+  const TestFolder folder;
+  RunFolder run(folder.path());
+  run.append_hash(1, hash_mix(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  run.append_hash(2, hash_mix(2));
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(2));
+}
+
+TEST(RunFolder, killed_at_any_moment_and_resumed_reads_like_uninterrupted) {
+  const TestFolder folder;
+  constexpr std::int64_t kSteps = 20000;
+  std::mt19937 random(3);
+  int kills = 0;
+  for (bool done = false; !done;) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        RunFolder run(folder.path());
+        train(run, kSteps, 1 + random() % 200);
+      } catch (...) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 15000));
+    if (kills < 40) ::kill(child, SIGKILL);
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    done = WIFEXITED(status);
+    ASSERT_TRUE(!done || WEXITSTATUS(status) == 0);
+    ++kills;
+    // Wherever it was killed, the lines up to the newest checkpoint are there.
+    const std::optional<Checkpoint> latest = load_latest(folder.path(), nullptr);
+    if (latest) {
+      const std::string wanted = hash_lines(latest->step);
+      ASSERT_TRUE(file_text(folder / "hashes.jsonl").starts_with(wanted)) << latest->step;
+    }
+  }
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(kSteps));
+  std::string metrics;
+  for (std::int64_t step = 1; step <= 2; ++step)
+    metrics += cat("{\"step\": ", step, ", \"loss\": ", 1.0 / static_cast<double>(step), "}\n");
+  EXPECT_TRUE(file_text(folder / "metrics.jsonl").starts_with(metrics));
+}
+
+}  // namespace
+}  // namespace podium
