@@ -12,7 +12,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 packages_of() {
   case $1 in
     build) echo g++ cmake ninja-build pkg-config ccache git ca-certificates libhwy-dev zlib1g-dev \
-      libcurl4-openssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
+      libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
       libcli11-dev libpng-dev libtomlplusplus-dev ;;
     test) echo libgtest-dev ;;
     lint) echo clang-14 clang-format-14 clang-tidy-14 shellcheck ;;
@@ -25,7 +25,7 @@ packages_of() {
 }
 
 installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
-known() { command -v apt-cache >/dev/null && [[ -n $(apt-cache search --names-only "^$1\$" 2>/dev/null) ]] || installed "$1"; }
+known() { installed "$1" || [[ -n $(apt-cache search --names-only "^$1\$" 2>/dev/null) ]]; }
 
 list=no
 if [[ ${1:-} == --list ]]; then

@@ -39,8 +39,9 @@ mapfile -t shell < <(matching '\.sh$|^\.ci/run$')
 
 say "formatting of ${#code[@]} files"
 if [[ $fix == yes ]]; then clang-format-14 -i "${code[@]}"; fi
-printf '%s\0' "${code[@]}" | xargs -0 -n 16 -P "$jobs" clang-format-14 --dry-run -Werror ||
-  finding "clang-format: scripts/lint.sh --fix puts this right"
+unformatted=$(printf '%s\0' "${code[@]}" | xargs -0 -n 16 -P "$jobs" clang-format-14 --dry-run 2>&1 |
+  sed -nE 's/^([^:]+):[0-9]+:[0-9]+: .*/\1/p' | sort -u)
+[[ -z $unformatted ]] || finding "$unformatted"$'\n'"^ not formatted; scripts/lint.sh --fix puts this right"
 
 say "rules of the house"
 for file in "${code[@]}" "${shell[@]}"; do

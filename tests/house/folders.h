@@ -3,7 +3,8 @@
 //   - A folder includes itself, the folders that its row names and those that these may include.
 //   - A row that names a file (backend/backend.h) allows that file and nothing else of its folder.
 //   - Backends do not know one another; any of them may use the reference.
-//   - The core (base to backend) includes no third-party header but Highway's.
+//   - The core (base to parallel) includes no third-party header but Highway's,
+//     and that in backend/ alone.
 //   - Headers that are slow to compile (JSON, TOML, protobuf, ...) stay inside .cc files.
 //
 // Tests, fuzz targets and benchmarks (x_test.cc, x_fuzz.cc, x_bench.cc) may include anything.

@@ -58,6 +58,8 @@ TEST(House, backends_do_not_know_one_another_but_all_know_the_reference) {
 TEST(House, the_core_takes_no_library_but_highway) {
   EXPECT_EQ(check("backend/cpu/add.cc", "#include <vector>\n#include \"hwy/highway.h\"\n"),
             Lines{});
+  EXPECT_EQ(check("ops/add.cc", "#include \"hwy/highway.h\"\n"),
+            Lines{"ops/add.cc:1: Highway belongs in backend/, not hwy/highway.h"});
   EXPECT_EQ(check("graph/dump.cc", "#include <fmt/format.h>\n"),
             Lines{"graph/dump.cc:1: the core may include no third-party header but Highway's, not "
                   "fmt/format.h"});
@@ -72,6 +74,7 @@ TEST(House, slow_headers_stay_in_cc_files) {
 TEST(House, includes_are_written_from_src) {
   EXPECT_EQ(check("base/hash.cc", "#include \"hash.h\"\n"),
             Lines{"base/hash.cc:1: include \"hash.h\" by its path from src/"});
+  EXPECT_EQ(check("train/environment.cc", "#include \"podium_version.h\"\n"), Lines{});
 }
 
 TEST(House, a_folder_without_a_row_is_reported) {
