@@ -6,7 +6,8 @@
 
 namespace podium {
 
-std::vector<Value> gradients(Graph& graph, Value output, Value seed, std::span<const Value> with_respect_to) {
+std::vector<Value> gradients(Graph& graph, Value output, Value seed,
+                             std::span<const Value> with_respect_to) {
   PODIUM_CHECK(graph.type(seed) == graph.type(output));
   const auto last = static_cast<std::size_t>(output.node) + 1;
 
@@ -17,7 +18,8 @@ std::vector<Value> gradients(Graph& graph, Value output, Value seed, std::span<c
     depends[static_cast<std::size_t>(value.node)] = true;
   }
   for (std::size_t i = 0; i < last; ++i) {
-    for (const Value value : graph.nodes()[i].inputs) depends[i] = depends[i] || depends[static_cast<std::size_t>(value.node)];
+    for (const Value value : graph.nodes()[i].inputs)
+      depends[i] = depends[i] || depends[static_cast<std::size_t>(value.node)];
   }
 
   std::map<Value, Value> gradient_of;  // sums so far
@@ -33,18 +35,21 @@ std::vector<Value> gradients(Graph& graph, Value output, Value seed, std::span<c
     std::vector<Value> from_above(node.outputs.size());
     bool reached = false;
     for (std::size_t o = 0; o < from_above.size(); ++o) {
-      const auto found = gradient_of.find({static_cast<std::int32_t>(i), static_cast<std::int32_t>(o)});
+      const auto found =
+          gradient_of.find({static_cast<std::int32_t>(i), static_cast<std::int32_t>(o)});
       if (found == gradient_of.end()) continue;
       from_above[o] = found->second;
       reached = true;
     }
     if (!reached) continue;
-    PODIUM_REQUIRE(node.op->gradient != nullptr, ExitCode::kUsage, "[", node.op->name, " \"", node.name,
-                   "\"] has no gradient, but a parameter is reached only through it");
+    PODIUM_REQUIRE(node.op->gradient != nullptr, ExitCode::kUsage, "[", node.op->name, " \"",
+                   node.name, "\"] has no gradient, but a parameter is reached only through it");
     std::unique_ptr<bool[]> wanted(new bool[node.inputs.size()]);
-    for (std::size_t k = 0; k < node.inputs.size(); ++k) wanted[k] = depends[static_cast<std::size_t>(node.inputs[k].node)];
-    const std::vector<Value> below = node.op->gradient(GradientContext{
-        graph, Value{static_cast<std::int32_t>(i), 0}, from_above, std::span<const bool>(wanted.get(), node.inputs.size())});
+    for (std::size_t k = 0; k < node.inputs.size(); ++k)
+      wanted[k] = depends[static_cast<std::size_t>(node.inputs[k].node)];
+    const std::vector<Value> below =
+        node.op->gradient(GradientContext{graph, Value{static_cast<std::int32_t>(i), 0}, from_above,
+                                          std::span<const bool>(wanted.get(), node.inputs.size())});
     PODIUM_CHECK(below.size() <= node.inputs.size(), node.op->name);
     for (std::size_t k = 0; k < below.size(); ++k) {
       if (below[k] && wanted[k]) accumulate(node.inputs[k], below[k]);
@@ -54,7 +59,8 @@ std::vector<Value> gradients(Graph& graph, Value output, Value seed, std::span<c
   std::vector<Value> result;
   for (const Value value : with_respect_to) {
     const auto found = gradient_of.find(value);
-    PODIUM_CHECK(found != gradient_of.end(), "the output does not depend on ", graph.node(value).name);
+    PODIUM_CHECK(found != gradient_of.end(), "the output does not depend on ",
+                 graph.node(value).name);
     result.push_back(found->second);
   }
   return result;

@@ -1,5 +1,5 @@
-// The seam. A backend compiles a graph to an executable; all checking happens there. An executable runs on memory of its
-// backend, allocates nothing and checks nothing per element.
+// The seam. A backend compiles a graph to an executable; all checking happens there. An executable
+// runs on memory of its backend, allocates nothing and checks nothing per element.
 //
 //   auto backend = make_backend({.name = "cpu"});
 //   auto program = backend->compile(graph, {});
@@ -18,8 +18,8 @@
 namespace podium {
 
 struct CompileOptions {
-  int threads = 1;     // that share out the parts of each kernel
-  bool fuse = true;    // off: one kernel an operation, same bits
+  int threads = 1;   // that share out the parts of each kernel
+  bool fuse = true;  // off: one kernel an operation, same bits
 };
 
 // What one kernel of an executable took, summed over the runs since profiling began.
@@ -33,15 +33,18 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
-  // Tensors are plain row-major memory, 64-byte aligned. An output may be the same memory as the input of an
-  // optimizer's update that it replaces; otherwise they are disjoint. Not to be called from two threads at once.
+  // Tensors are plain row-major memory, 64-byte aligned. An output may be the same memory as the
+  // input of an optimizer's update that it replaces; otherwise they are disjoint. Not to be called
+  // from two threads at once.
   virtual void run(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
 
   // Bytes that the executable holds for values between operations, known before the first run.
   virtual std::int64_t arena_bytes() const = 0;
 
-  // Runs like run(), looking at every result: the first operation that made a value that is not finite, or nothing.
-  virtual std::optional<std::string> find_non_finite(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
+  // Runs like run(), looking at every result: the first operation that made a value that is not
+  // finite, or nothing.
+  virtual std::optional<std::string> find_non_finite(std::span<const void* const> inputs,
+                                                     std::span<void* const> outputs) = 0;
 
   virtual void start_profile() {}
   virtual std::vector<KernelProfile> profile() const { return {}; }
@@ -53,7 +56,8 @@ class Backend {
   virtual std::string name() const = 0;
   // The device as a person would name it: "avx512 kernels", ...
   virtual std::string description() const = 0;
-  virtual std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) = 0;
+  virtual std::unique_ptr<Executable> compile(const Graph& graph,
+                                              const CompileOptions& options) = 0;
   // sum[i] += addend[i]: one addition of the tree over replicas.
   virtual void accumulate(std::span<float> sum, std::span<const float> addend) = 0;
 };

@@ -55,7 +55,8 @@ void ThreadPool::run(int parts, const std::function<void(int, int)>& work) {
 void ThreadPool::help(int thread) {
   std::uint64_t seen = 0;
   while (true) {
-    for (int spin = 0; spin < kSpins && job_.load(std::memory_order_acquire) == seen; ++spin) std::this_thread::yield();
+    for (int spin = 0; spin < kSpins && job_.load(std::memory_order_acquire) == seen; ++spin)
+      std::this_thread::yield();
     if (job_.load(std::memory_order_acquire) == seen) {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] { return job_.load() != seen; });

@@ -1,5 +1,5 @@
-// A few threads that share out the parts of one kernel after another. Made for work of microseconds: waiting threads
-// spin briefly before they sleep.
+// A few threads that share out the parts of one kernel after another. Made for work of
+// microseconds: waiting threads spin briefly before they sleep.
 #pragma once
 
 #include <atomic>
@@ -21,8 +21,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
-  // Calls work(part, thread) for every part in [0, parts), on any thread and in any order; returns when all are done.
-  // The first exception thrown by a part is rethrown here.
+  // Calls work(part, thread) for every part in [0, parts), on any thread and in any order; returns
+  // when all are done. The first exception thrown by a part is rethrown here.
   void run(int parts, const std::function<void(int part, int thread)>& work);
 
  private:

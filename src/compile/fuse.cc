@@ -15,7 +15,8 @@ class Fuser {
 
   Graph run() {
     for (std::size_t i = 0; i < old_.nodes().size(); ++i) visit(static_cast<std::int32_t>(i));
-    for (const NamedValue& output : old_.outputs()) new_.output(output.name, moved_.at(output.value));
+    for (const NamedValue& output : old_.outputs())
+      new_.output(output.name, moved_.at(output.value));
     return without_dead_nodes(new_);
   }
 
@@ -39,13 +40,15 @@ class Fuser {
       return;
     } else if (is(node, batch_norm_grad_op)) {
       const Node& before = old_.node(node.inputs[0]);
-      if (is(before, relu_grad_op) && uses_.at(node.inputs[0]) == 1 && masks_own_output(before, node)) {
+      if (is(before, relu_grad_op) && uses_.at(node.inputs[0]) == 1 &&
+          masks_own_output(before, node)) {
         inputs[0] = moved_.at(before.inputs[0]);
         attributes = with_relu(attributes);
       }
     }
     const std::vector<Value> outputs = new_.add(*node.op, attributes, std::move(inputs), node.name);
-    for (std::size_t o = 0; o < outputs.size(); ++o) moved_[{index, static_cast<std::int32_t>(o)}] = outputs[o];
+    for (std::size_t o = 0; o < outputs.size(); ++o)
+      moved_[{index, static_cast<std::int32_t>(o)}] = outputs[o];
   }
 
   static Attributes with_relu(const Attributes& attributes) {

@@ -1,4 +1,5 @@
-// The fusion pass. It changes no bit: each pattern's fused operation is, by its contract, the operations it replaces.
+// The fusion pass. It changes no bit: each pattern's fused operation is, by its contract, the
+// operations it replaces.
 //
 //   batch_norm -> relu                                  batch_norm [activation = relu]
 //   batch_norm_inference -> relu                        batch_norm_inference [activation = relu]

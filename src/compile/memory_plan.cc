@@ -11,7 +11,8 @@ constexpr std::int64_t kAlignment = 64;
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
 
   MemoryPlan plan;
   plan.offsets.resize(lifetimes.size());
@@ -24,11 +25,14 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
       const Lifetime& taken = lifetimes[other];
       if (taken.last < life.first || life.last < taken.first) continue;
       if (offset + bytes <= plan.offsets[other]) break;
-      offset = std::max(offset, plan.offsets[other] + (taken.bytes + kAlignment - 1) / kAlignment * kAlignment);
+      offset = std::max(
+          offset, plan.offsets[other] + (taken.bytes + kAlignment - 1) / kAlignment * kAlignment);
     }
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);
-    placed.insert(std::ranges::upper_bound(placed, offset, {}, [&](std::size_t i) { return plan.offsets[i]; }), index);
+    placed.insert(std::ranges::upper_bound(placed, offset, {},
+                                           [&](std::size_t i) { return plan.offsets[i]; }),
+                  index);
   }
   return plan;
 }

@@ -1,4 +1,5 @@
-// Offsets into one arena for values that live for a while: two values share memory only if their lives do not overlap.
+// Offsets into one arena for values that live for a while: two values share memory only if their
+// lives do not overlap.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,9 @@ namespace podium {
 
 struct Lifetime {
   std::int64_t bytes = 0;
-  std::int64_t first = 0, last = 0;  // the steps of the program that write it first and read it last, inclusive
+  std::int64_t first = 0,
+               last =
+                   0;  // the steps of the program that write it first and read it last, inclusive
 };
 
 struct MemoryPlan {

@@ -1,4 +1,5 @@
-// Optimizers and schedules. An optimizer emits the update of a flat range of parameters as a graph; it holds no numbers.
+// Optimizers and schedules. An optimizer emits the update of a flat range of parameters as a graph;
+// it holds no numbers.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +10,9 @@
 
 namespace podium {
 
-// How weight decay acts on the gradient of the mean loss: once, or added inside each of R replicas' gradients and summed,
-// which is R times as strong (older estimators did that, and published hyperparameters depend on it).
+// How weight decay acts on the gradient of the mean loss: once, or added inside each of R replicas'
+// gradients and summed, which is R times as strong (older estimators did that, and published
+// hyperparameters depend on it).
 enum class Decay { kOnce, kPerReplica };
 
 struct OptimizerOptions {
@@ -19,8 +21,9 @@ struct OptimizerOptions {
   float momentum = 0;
   bool nesterov = false;
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
-  float weight_decay = 0;     // on parameters that the model marks for it: weights, not biases or batch norm
-  bool decay_all = false;     // on every parameter
+  float weight_decay =
+      0;  // on parameters that the model marks for it: weights, not biases or batch norm
+  bool decay_all = false;  // on every parameter
   Decay decay = Decay::kOnce;
   bool operator==(const OptimizerOptions&) const = default;
 };
@@ -33,25 +36,27 @@ struct ScheduleOptions {
   std::string name = "constant";
   std::vector<double> boundaries;  // of piecewise: steps; of linear: the points, as `unit` says
   std::vector<double> factors;
-  std::string unit = "step";       // of boundaries: step or epoch
+  std::string unit = "step";  // of boundaries: step or epoch
   double time_constant = 0, floor = 0;
   bool operator==(const ScheduleOptions&) const = default;
 };
 
 // The learning rate of a step (0-based), in double by arithmetic that is the same on every machine.
-double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions& schedule, std::int64_t step,
-                        std::int64_t steps_per_epoch);
+double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions& schedule,
+                        std::int64_t step, std::int64_t steps_per_epoch);
 
-// The names of an optimizer's state tensors, each as large as the parameters: {"m", "v"} of Adam. UserError for an
-// unknown optimizer.
+// The names of an optimizer's state tensors, each as large as the parameters: {"m", "v"} of Adam.
+// UserError for an unknown optimizer.
 std::vector<std::string> optimizer_states(const OptimizerOptions& options);
 // The names of the scalars that change from step to step, and their values.
 std::vector<std::string> optimizer_scalars(const OptimizerOptions& options);
-std::vector<float> optimizer_scalar_values(const OptimizerOptions& options, double learning_rate, std::int64_t step);
+std::vector<float> optimizer_scalar_values(const OptimizerOptions& options, double learning_rate,
+                                           std::int64_t step);
 
-// Appends the update of one flat range to `graph`. `states` and `scalars` in the order of the names above. Returns the new
-// parameter and the new states.
-std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, float weight_decay, Value parameter, Value gradient,
-                                 const std::vector<Value>& states, const std::vector<Value>& scalars, std::string name);
+// Appends the update of one flat range to `graph`. `states` and `scalars` in the order of the names
+// above. Returns the new parameter and the new states.
+std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, float weight_decay,
+                                 Value parameter, Value gradient, const std::vector<Value>& states,
+                                 const std::vector<Value>& scalars, std::string name);
 
 }  // namespace podium

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/layout.h"
 #include "backend/cpu/kernels/targets.h"
 #include "backend/cpu/lowering.h"
 #include "base/thread_pool.h"
@@ -35,7 +36,8 @@ class CpuExecutable : public Executable {
 
   std::int64_t arena_bytes() const override { return static_cast<std::int64_t>(arena_.size()); }
 
-  std::optional<std::string> find_non_finite(std::span<const void* const> inputs, std::span<void* const> outputs) override {
+  std::optional<std::string> find_non_finite(std::span<const void* const> inputs,
+                                             std::span<void* const> outputs) override {
     bind(inputs, outputs);
     for (const Step& step : program_.steps) {
       run_step(step);
@@ -57,7 +59,8 @@ class CpuExecutable : public Executable {
     for (std::size_t i = 0; i < seconds_.size(); ++i) {
       const Step& step = program_.steps[i];
       const auto runs = static_cast<double>(runs_);
-      rows.push_back({step.name, seconds_[i], step.cost.flops * runs, step.cost.bytes * runs, runs_});
+      rows.push_back(
+          {step.name, seconds_[i], step.cost.flops * runs, step.cost.bytes * runs, runs_});
     }
     return rows;
   }
@@ -79,12 +82,14 @@ class CpuExecutable : public Executable {
       slots.push_back(static_cast<cpu::Slot>(slot));
     }
     std::vector<int> index_of(program_.slots.size(), -1);
-    for (std::size_t i = 0; i < slots.size(); ++i) index_of[static_cast<std::size_t>(slots[i])] = static_cast<int>(i);
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      index_of[static_cast<std::size_t>(slots[i])] = static_cast<int>(i);
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
       for (const auto* used : {&program_.steps[i].reads, &program_.steps[i].writes}) {
         for (const cpu::Slot slot : *used) {
           if (index_of[static_cast<std::size_t>(slot)] < 0) continue;
-          Lifetime& life = lifetimes[static_cast<std::size_t>(index_of[static_cast<std::size_t>(slot)])];
+          Lifetime& life =
+              lifetimes[static_cast<std::size_t>(index_of[static_cast<std::size_t>(slot)])];
           life.first = std::min(life.first, static_cast<std::int64_t>(i));
           life.last = std::max(life.last, static_cast<std::int64_t>(i));
         }
@@ -92,15 +97,18 @@ class CpuExecutable : public Executable {
     }
     const MemoryPlan plan = plan_memory(lifetimes);
     arena_ = AlignedBytes(static_cast<std::size_t>(plan.bytes));
-    for (std::size_t i = 0; i < slots.size(); ++i) memory_.set(slots[i], arena_.data() + plan.offsets[i]);
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      memory_.set(slots[i], arena_.data() + plan.offsets[i]);
   }
 
   void bind(std::span<const void* const> inputs, std::span<void* const> outputs) {
     for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
       const SlotInfo& info = program_.slots[slot];
       if (info.kind == SlotInfo::Kind::kInput) {
-        // Kernels that read a program input never write it, but for updates, whose output is bound to the same memory.
-        memory_.set(static_cast<cpu::Slot>(slot), const_cast<void*>(inputs[static_cast<std::size_t>(info.external)]));
+        // Kernels that read a program input never write it, but for updates, whose output is bound
+        // to the same memory.
+        memory_.set(static_cast<cpu::Slot>(slot),
+                    const_cast<void*>(inputs[static_cast<std::size_t>(info.external)]));
       } else if (info.kind == SlotInfo::Kind::kOutput) {
         memory_.set(static_cast<cpu::Slot>(slot), outputs[static_cast<std::size_t>(info.external)]);
       }
@@ -139,7 +147,9 @@ class CpuExecutable : public Executable {
     }
     for (std::int64_t n = 0; n < info.images; ++n)
       for (std::int64_t f = 0; f < info.features; ++f)
-        if (!std::isfinite(values[((n / cpu::kLanes) * info.features + f) * cpu::kLanes + n % cpu::kLanes])) return false;
+        if (!std::isfinite(
+                values[((n / cpu::kLanes) * info.features + f) * cpu::kLanes + n % cpu::kLanes]))
+          return false;
     return true;
   }
 
@@ -162,7 +172,8 @@ class CpuBackend : public Backend {
   }
   void accumulate(std::span<float> sum, std::span<const float> addend) override {
     const auto count = static_cast<std::int64_t>(sum.size());
-    for (int part = 0; part < cpu::flat_parts(count); ++part) cpu::add_into(count, addend.data(), sum.data(), part);
+    for (int part = 0; part < cpu::flat_parts(count); ++part)
+      cpu::add_into(count, addend.data(), sum.data(), part);
   }
 };
 

@@ -1,16 +1,18 @@
-// Element-wise operations keep the layout of their first operand; shapes and constants compute nothing.
+// Element-wise operations keep the layout of their first operand; shapes and constants compute
+// nothing.
+#include <cstring>
+
 #include "backend/cpu/kernels/dropout.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/pack.h"
 #include "backend/cpu/kernels/update.h"
 #include "backend/cpu/lower.h"
 
-#include <cstring>
-
 namespace podium::cpu {
 namespace {
 
-// The operands of an element-wise node in one layout, its result in the same, and the floats to go over.
+// The operands of an element-wise node in one layout, its result in the same, and the floats to go
+// over.
 struct Flat {
   Slot a, b, y;
   std::int64_t count;
@@ -30,52 +32,79 @@ using Binary = void (*)(std::int64_t, const float*, const float*, float*, int);
 
 void lower_binary(Lowering& l, const Node& node, std::int32_t index, Binary kernel) {
   const Flat f(l, node, index);
-  l.emit({.parts = flat_parts(f.count), .reads = {f.a, f.b}, .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) { kernel(f.count, m.f32(f.a), m.f32(f.b), m.f32(f.y), part); }});
+  l.emit({.parts = flat_parts(f.count),
+          .reads = {f.a, f.b},
+          .writes = {f.y},
+          .run = [=](const Memory& m, int part, int) {
+            kernel(f.count, m.f32(f.a), m.f32(f.b), m.f32(f.y), part);
+          }});
 }
 
 // Updates work in place: where an output is not the memory of its input, the part is copied first.
 void copy_part(std::int64_t count, const float* from, float* to, int part) {
   if (from == to) return;
   const std::int64_t begin = part * kFlatPart;
-  std::memcpy(to + begin, from + begin, static_cast<std::size_t>(std::min(kFlatPart, count - begin)) * sizeof(float));
+  std::memcpy(to + begin, from + begin,
+              static_cast<std::size_t>(std::min(kFlatPart, count - begin)) * sizeof(float));
 }
 
 }  // namespace
 
-void lower_add(Lowering& l, const Node& node, std::int32_t index) { lower_binary(l, node, index, cpu::add); }
-void lower_sub(Lowering& l, const Node& node, std::int32_t index) { lower_binary(l, node, index, cpu::sub); }
-void lower_mul(Lowering& l, const Node& node, std::int32_t index) { lower_binary(l, node, index, cpu::mul); }
+void lower_add(Lowering& l, const Node& node, std::int32_t index) {
+  lower_binary(l, node, index, cpu::add);
+}
+void lower_sub(Lowering& l, const Node& node, std::int32_t index) {
+  lower_binary(l, node, index, cpu::sub);
+}
+void lower_mul(Lowering& l, const Node& node, std::int32_t index) {
+  lower_binary(l, node, index, cpu::mul);
+}
 void lower_relu_grad(Lowering& l, const Node& node, std::int32_t index) {
-  lower_binary(l, node, index, [](std::int64_t count, const float* dy, const float* y, float* dx, int part) {
-    cpu::relu_grad(count, y, dy, dx, part);
-  });
+  lower_binary(l, node, index,
+               [](std::int64_t count, const float* dy, const float* y, float* dx, int part) {
+                 cpu::relu_grad(count, y, dy, dx, part);
+               });
 }
 
 void lower_relu(Lowering& l, const Node& node, std::int32_t index) {
   const Flat f(l, node, index);
-  l.emit({.parts = flat_parts(f.count), .reads = {f.a}, .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) { cpu::relu(f.count, m.f32(f.a), m.f32(f.y), part); }});
+  l.emit({.parts = flat_parts(f.count),
+          .reads = {f.a},
+          .writes = {f.y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::relu(f.count, m.f32(f.a), m.f32(f.y), part);
+          }});
 }
 
 void lower_scale(Lowering& l, const Node& node, std::int32_t index) {
   const Flat f(l, node, index);
   const float factor = node.attributes.as<ScaleAttributes>().factor;
-  l.emit({.parts = flat_parts(f.count), .reads = {f.a}, .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) { cpu::scale(f.count, m.f32(f.a), factor, m.f32(f.y), part); }});
+  l.emit({.parts = flat_parts(f.count),
+          .reads = {f.a},
+          .writes = {f.y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::scale(f.count, m.f32(f.a), factor, m.f32(f.y), part);
+          }});
 }
 
 void lower_fill(Lowering& l, const Node& node, std::int32_t index) {
   l.define_constant({index, 0}, node.attributes.as<FillAttributes>().value);
 }
 
-void lower_reshape(Lowering& l, const Node& node, std::int32_t index) { l.define_alias({index, 0}, node.inputs[0]); }
+void lower_reshape(Lowering& l, const Node& node, std::int32_t index) {
+  l.define_alias({index, 0}, node.inputs[0]);
+}
 
 void lower_dropout_mask(Lowering& l, const Node& node, std::int32_t index) {
   const auto a = node.attributes.as<DropoutMaskAttributes>();
-  const Slot step = l.plain(node.inputs[0]), replica = l.plain(node.inputs[1]), mask = l.define_lanes({index, 0});
-  const DropoutShape shape{.images = a.shape[0], .features = a.shape.elements_from(1), .rate = a.rate};
-  l.emit({.parts = dropout_mask_parts(shape), .reads = {step, replica}, .writes = {mask}, .run = [=](const Memory& m, int part, int) {
+  const Slot step = l.plain(node.inputs[0]), replica = l.plain(node.inputs[1]),
+             mask = l.define_lanes({index, 0});
+  const DropoutShape shape{
+      .images = a.shape[0], .features = a.shape.elements_from(1), .rate = a.rate};
+  l.emit({.parts = dropout_mask_parts(shape),
+          .reads = {step, replica},
+          .writes = {mask},
+          .run = [=](const Memory& m, int part, int) {
             const auto first = *m.u32(replica) * static_cast<std::uint32_t>(shape.images);
             cpu::dropout_mask(shape, a.seed, a.layer, *m.u32(step), first, m.f32(mask), part);
           }});
@@ -83,31 +112,49 @@ void lower_dropout_mask(Lowering& l, const Node& node, std::int32_t index) {
 
 void lower_sgd_update(Lowering& l, const Node& node, std::int32_t index) {
   const auto a = node.attributes.as<SgdAttributes>();
-  const Slot p = l.plain(node.inputs[0]), g = l.plain(node.inputs[1]), v = l.plain(node.inputs[2]), rate = l.plain(node.inputs[3]);
+  const Slot p = l.plain(node.inputs[0]), g = l.plain(node.inputs[1]), v = l.plain(node.inputs[2]),
+             rate = l.plain(node.inputs[3]);
   const Slot new_p = l.define_plain({index, 0}), new_v = l.define_plain({index, 1});
   const std::int64_t count = l.shape(node.inputs[0]).elements();
-  l.emit({.parts = flat_parts(count), .reads = {p, g, v, rate}, .writes = {new_p, new_v}, .run = [=](const Memory& m, int part, int) {
+  l.emit({.parts = flat_parts(count),
+          .reads = {p, g, v, rate},
+          .writes = {new_p, new_v},
+          .run = [=](const Memory& m, int part, int) {
             copy_part(count, m.f32(p), m.f32(new_p), part);
             copy_part(count, m.f32(v), m.f32(new_v), part);
-            const SgdStep step{.rate = *m.f32(rate), .momentum = a.momentum, .weight_decay = a.weight_decay, .nesterov = a.nesterov};
+            const SgdStep step{.rate = *m.f32(rate),
+                               .momentum = a.momentum,
+                               .weight_decay = a.weight_decay,
+                               .nesterov = a.nesterov};
             cpu::sgd(count, step, m.f32(g), m.f32(new_p), m.f32(new_v), part);
           }});
 }
 
 void lower_adam_update(Lowering& l, const Node& node, std::int32_t index) {
   const auto a = node.attributes.as<AdamAttributes>();
-  const Slot p = l.plain(node.inputs[0]), g = l.plain(node.inputs[1]), first = l.plain(node.inputs[2]), second = l.plain(node.inputs[3]),
+  const Slot p = l.plain(node.inputs[0]), g = l.plain(node.inputs[1]),
+             first = l.plain(node.inputs[2]), second = l.plain(node.inputs[3]),
              rate = l.plain(node.inputs[4]), correction = l.plain(node.inputs[5]);
-  const Slot new_p = l.define_plain({index, 0}), new_first = l.define_plain({index, 1}), new_second = l.define_plain({index, 2});
+  const Slot new_p = l.define_plain({index, 0}), new_first = l.define_plain({index, 1}),
+             new_second = l.define_plain({index, 2});
   const std::int64_t count = l.shape(node.inputs[0]).elements();
-  l.emit({.parts = flat_parts(count), .reads = {p, g, first, second, rate, correction}, .writes = {new_p, new_first, new_second},
+  l.emit({.parts = flat_parts(count),
+          .reads = {p, g, first, second, rate, correction},
+          .writes = {new_p, new_first, new_second},
           .run = [=](const Memory& m, int part, int) {
             copy_part(count, m.f32(p), m.f32(new_p), part);
             copy_part(count, m.f32(first), m.f32(new_first), part);
             copy_part(count, m.f32(second), m.f32(new_second), part);
-            const AdamStep step{.beta1 = a.beta1, .one_minus_beta1 = 1.0f - a.beta1, .beta2 = a.beta2, .one_minus_beta2 = 1.0f - a.beta2,
-                                .rate = *m.f32(rate), .root_scale = *m.f32(correction), .epsilon = a.epsilon, .weight_decay = a.weight_decay};
-            cpu::adam(count, step, m.f32(g), m.f32(new_p), m.f32(new_first), m.f32(new_second), part);
+            const AdamStep step{.beta1 = a.beta1,
+                                .one_minus_beta1 = 1.0f - a.beta1,
+                                .beta2 = a.beta2,
+                                .one_minus_beta2 = 1.0f - a.beta2,
+                                .rate = *m.f32(rate),
+                                .root_scale = *m.f32(correction),
+                                .epsilon = a.epsilon,
+                                .weight_decay = a.weight_decay};
+            cpu::adam(count, step, m.f32(g), m.f32(new_p), m.f32(new_first), m.f32(new_second),
+                      part);
           }});
 }
 

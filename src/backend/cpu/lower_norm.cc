@@ -13,67 +13,93 @@ ActivationShape activation_shape(const Shape& shape) {
 
 BatchNormShape norm_shape(const Node& node, const Shape& x) {
   const auto& a = node.attributes.as<BatchNormAttributes>();
-  return {.x = activation_shape(x), .epsilon = a.epsilon, .relu = a.activation == Activation::kRelu};
+  return {
+      .x = activation_shape(x), .epsilon = a.epsilon, .relu = a.activation == Activation::kRelu};
 }
 
 }  // namespace
 
 void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]), beta = l.plain(node.inputs[2]);
-  const Slot y = l.define_lanes({index, 0}), mean = l.define_plain({index, 1}), variance = l.define_plain({index, 2}),
-             inv_std = l.define_plain({index, 3});
+  const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]),
+             beta = l.plain(node.inputs[2]);
+  const Slot y = l.define_lanes({index, 0}), mean = l.define_plain({index, 1}),
+             variance = l.define_plain({index, 2}), inv_std = l.define_plain({index, 3});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
-  l.emit({.parts = batch_norm_parts(shape), .reads = {x, gamma, beta}, .writes = {y, mean, variance, inv_std},
+  l.emit({.parts = batch_norm_parts(shape),
+          .reads = {x, gamma, beta},
+          .writes = {y, mean, variance, inv_std},
           .run = [=](const Memory& m, int part, int) {
-            cpu::batch_norm(shape, m.f32(x), m.f32(gamma), m.f32(beta), m.f32(y), m.f32(mean), m.f32(variance), m.f32(inv_std), part);
+            cpu::batch_norm(shape, m.f32(x), m.f32(gamma), m.f32(beta), m.f32(y), m.f32(mean),
+                            m.f32(variance), m.f32(inv_std), part);
           }});
 }
 
 void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot dy = l.lanes(node.inputs[0]), x = l.lanes(node.inputs[1]), gamma = l.plain(node.inputs[2]),
-             beta = l.plain(node.inputs[3]), mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]);
-  const Slot dx = l.define_lanes({index, 0}), dgamma = l.define_plain({index, 1}), dbeta = l.define_plain({index, 2});
+  const Slot dy = l.lanes(node.inputs[0]), x = l.lanes(node.inputs[1]),
+             gamma = l.plain(node.inputs[2]), beta = l.plain(node.inputs[3]),
+             mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]);
+  const Slot dx = l.define_lanes({index, 0}), dgamma = l.define_plain({index, 1}),
+             dbeta = l.define_plain({index, 2});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[1]));
-  l.emit({.parts = batch_norm_grad_parts(shape), .reads = {dy, x, gamma, beta, mean, inv_std}, .writes = {dx, dgamma, dbeta},
+  l.emit({.parts = batch_norm_grad_parts(shape),
+          .reads = {dy, x, gamma, beta, mean, inv_std},
+          .writes = {dx, dgamma, dbeta},
           .run = [=](const Memory& m, int part, int) {
-            cpu::batch_norm_grad(shape, m.f32(dy), m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean), m.f32(inv_std),
-                                 m.f32(dx), m.f32(dgamma), m.f32(dbeta), part);
+            cpu::batch_norm_grad(shape, m.f32(dy), m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean),
+                                 m.f32(inv_std), m.f32(dx), m.f32(dgamma), m.f32(dbeta), part);
           }});
 }
 
 void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]), beta = l.plain(node.inputs[2]),
-             mean = l.plain(node.inputs[3]), variance = l.plain(node.inputs[4]), y = l.define_lanes({index, 0});
+  const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]),
+             beta = l.plain(node.inputs[2]), mean = l.plain(node.inputs[3]),
+             variance = l.plain(node.inputs[4]), y = l.define_lanes({index, 0});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
-  l.emit({.parts = batch_norm_inference_parts(shape), .reads = {x, gamma, beta, mean, variance}, .writes = {y},
+  l.emit({.parts = batch_norm_inference_parts(shape),
+          .reads = {x, gamma, beta, mean, variance},
+          .writes = {y},
           .run = [=](const Memory& m, int part, int) {
-            cpu::batch_norm_inference(shape, m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean), m.f32(variance), m.f32(y), part);
+            cpu::batch_norm_inference(shape, m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean),
+                                      m.f32(variance), m.f32(y), part);
           }});
 }
 
 void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot old_mean = l.plain(node.inputs[0]), old_var = l.plain(node.inputs[1]), mean = l.plain(node.inputs[2]),
-             var = l.plain(node.inputs[3]), new_mean = l.define_plain({index, 0}), new_var = l.define_plain({index, 1});
+  const Slot old_mean = l.plain(node.inputs[0]), old_var = l.plain(node.inputs[1]),
+             mean = l.plain(node.inputs[2]), var = l.plain(node.inputs[3]),
+             new_mean = l.define_plain({index, 0}), new_var = l.define_plain({index, 1});
   const auto a = node.attributes.as<BatchNormRunningAttributes>();
   const std::int64_t channels = l.shape(node.inputs[0])[0];
-  l.emit({.reads = {old_mean, old_var, mean, var}, .writes = {new_mean, new_var}, .run = [=](const Memory& m, int, int) {
-            cpu::batch_norm_running(channels, a.count, a.momentum, m.f32(mean), m.f32(var), m.f32(old_mean), m.f32(old_var),
-                                    m.f32(new_mean), m.f32(new_var));
+  l.emit({.reads = {old_mean, old_var, mean, var},
+          .writes = {new_mean, new_var},
+          .run = [=](const Memory& m, int, int) {
+            cpu::batch_norm_running(channels, a.count, a.momentum, m.f32(mean), m.f32(var),
+                                    m.f32(old_mean), m.f32(old_var), m.f32(new_mean),
+                                    m.f32(new_var));
           }});
 }
 
 void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot x = l.lanes(node.inputs[0]), bias = l.plain(node.inputs[1]), y = l.define_lanes({index, 0});
+  const Slot x = l.lanes(node.inputs[0]), bias = l.plain(node.inputs[1]),
+             y = l.define_lanes({index, 0});
   const ActivationShape shape = activation_shape(l.shape(node.inputs[0]));
-  l.emit({.parts = bias_add_parts(shape), .reads = {x, bias}, .writes = {y},
-          .run = [=](const Memory& m, int part, int) { cpu::bias_add(shape, m.f32(x), m.f32(bias), m.f32(y), part); }});
+  l.emit({.parts = bias_add_parts(shape),
+          .reads = {x, bias},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::bias_add(shape, m.f32(x), m.f32(bias), m.f32(y), part);
+          }});
 }
 
 void lower_channel_sum(Lowering& l, const Node& node, std::int32_t index) {
   const Slot dy = l.lanes(node.inputs[0]), sum = l.define_plain({index, 0});
   const ActivationShape shape = activation_shape(l.shape(node.inputs[0]));
-  l.emit({.parts = channel_sum_parts(shape), .reads = {dy}, .writes = {sum},
-          .run = [=](const Memory& m, int part, int) { cpu::channel_sum(shape, m.f32(dy), m.f32(sum), part); }});
+  l.emit({.parts = channel_sum_parts(shape),
+          .reads = {dy},
+          .writes = {sum},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::channel_sum(shape, m.f32(dy), m.f32(sum), part);
+          }});
 }
 
 }  // namespace podium::cpu

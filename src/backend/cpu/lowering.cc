@@ -10,7 +10,9 @@
 namespace podium::cpu {
 namespace {
 
-std::int64_t features_of(const Shape& shape) { return shape.rank() == 0 ? 1 : shape.elements_from(1); }
+std::int64_t features_of(const Shape& shape) {
+  return shape.rank() == 0 ? 1 : shape.elements_from(1);
+}
 
 }  // namespace
 
@@ -29,8 +31,10 @@ Program Lowering::run() {
   }
   for (std::size_t i = 0; i < graph_.inputs().size(); ++i) {
     const Value value = graph_.inputs()[i].value;
-    plain_[value] = add_slot({.kind = SlotInfo::Kind::kInput, .bytes = graph_.type(value).bytes(),
-                              .external = static_cast<int>(i), .dtype = graph_.type(value).dtype});
+    plain_[value] = add_slot({.kind = SlotInfo::Kind::kInput,
+                              .bytes = graph_.type(value).bytes(),
+                              .external = static_cast<int>(i),
+                              .dtype = graph_.type(value).dtype});
   }
   for (std::size_t i = 0; i < graph_.nodes().size(); ++i) {
     const Node& node = graph_.nodes()[i];
@@ -41,28 +45,38 @@ Program Lowering::run() {
     cost_ = node.op->cost(node.attributes, inputs, node.outputs);
     lower_function(node.op->kind)(*this, node, static_cast<std::int32_t>(i));
   }
-  // Outputs that no kernel wrote in place: values in lanes, inputs handed through, constants, doubles.
+  // Outputs that no kernel wrote in place: values in lanes, inputs handed through, constants,
+  // doubles.
   for (std::size_t i = 0; i < graph_.outputs().size(); ++i) {
     const NamedValue& output = graph_.outputs()[i];
     const auto held = plain_.find(output.value);
-    if (held != plain_.end() && program_.slots[static_cast<std::size_t>(held->second)].kind == SlotInfo::Kind::kOutput &&
+    if (held != plain_.end() &&
+        program_.slots[static_cast<std::size_t>(held->second)].kind == SlotInfo::Kind::kOutput &&
         program_.slots[static_cast<std::size_t>(held->second)].external == static_cast<int>(i)) {
       continue;
     }
     label_ = "output " + output.name;
     cost_ = {};
     const TensorType& type = graph_.type(output.value);
-    const Slot target = add_slot({.kind = SlotInfo::Kind::kOutput, .bytes = type.bytes(), .external = static_cast<int>(i), .dtype = type.dtype});
+    const Slot target = add_slot({.kind = SlotInfo::Kind::kOutput,
+                                  .bytes = type.bytes(),
+                                  .external = static_cast<int>(i),
+                                  .dtype = type.dtype});
     if (in_lanes(output.value) && held == plain_.end()) {
       const Slot source = lanes(output.value);
       const std::int64_t images = type.shape[0], features = features_of(type.shape);
-      emit({.parts = unpack_lanes_parts(images, features), .reads = {source}, .writes = {target},
-            .run = [=](const Memory& m, int part, int) { unpack_lanes(images, features, m.f32(source), m.f32(target), part); }});
+      emit({.parts = unpack_lanes_parts(images, features),
+            .reads = {source},
+            .writes = {target},
+            .run = [=](const Memory& m, int part, int) {
+              unpack_lanes(images, features, m.f32(source), m.f32(target), part);
+            }});
     } else {
       const Slot source = plain(output.value);
       const auto bytes = static_cast<std::size_t>(type.bytes());
-      emit({.reads = {source}, .writes = {target},
-            .run = [=](const Memory& m, int, int) { std::memcpy(m.f32(target), m.f32(source), bytes); }});
+      emit({.reads = {source}, .writes = {target}, .run = [=](const Memory& m, int, int) {
+              std::memcpy(m.f32(target), m.f32(source), bytes);
+            }});
     }
   }
   return std::move(program_);
@@ -79,8 +93,9 @@ void Lowering::materialise(Value value) {
   const float filler = *found;
   const Slot slot = define_plain(value);
   const std::int64_t count = shape(value).elements();
-  emit({.parts = flat_parts(count), .writes = {slot},
-        .run = [=](const Memory& m, int part, int) { cpu::fill(count, filler, m.f32(slot), part); }});
+  emit({.parts = flat_parts(count), .writes = {slot}, .run = [=](const Memory& m, int part, int) {
+          cpu::fill(count, filler, m.f32(slot), part);
+        }});
 }
 
 Slot Lowering::lanes(Value value) {
@@ -91,13 +106,20 @@ Slot Lowering::lanes(Value value) {
   const std::int64_t images = type.shape[0], features = features_of(type.shape);
   const Slot target = define_lanes(value);
   if (type.dtype == DType::kF32) {
-    emit({.name = "pack " + graph_.node(value).name, .parts = pack_lanes_parts(images, features), .reads = {source}, .writes = {target},
-          .run = [=](const Memory& m, int part, int) { pack_lanes(images, features, m.f32(source), m.f32(target), part); },
+    emit({.name = "pack " + graph_.node(value).name,
+          .parts = pack_lanes_parts(images, features),
+          .reads = {source},
+          .writes = {target},
+          .run = [=](const Memory& m, int part,
+                     int) { pack_lanes(images, features, m.f32(source), m.f32(target), part); },
           .cost = {0, 2.0 * static_cast<double>(type.bytes())}});
   } else {
     PODIUM_CHECK(features == 1, "only labels are packed as integers");
-    emit({.name = "pack " + graph_.node(value).name, .reads = {source}, .writes = {target},
-          .run = [=](const Memory& m, int, int) { pack_labels(images, m.i32(source), m.i32(target)); },
+    emit({.name = "pack " + graph_.node(value).name,
+          .reads = {source},
+          .writes = {target},
+          .run = [=](const Memory& m, int,
+                     int) { pack_labels(images, m.i32(source), m.i32(target)); },
           .cost = {0, 2.0 * static_cast<double>(type.bytes())}});
   }
   return target;
@@ -110,8 +132,12 @@ Slot Lowering::plain(Value value) {
   const Shape& s = shape(value);
   const std::int64_t images = s[0], features = features_of(s);
   const Slot target = define_plain(value);
-  emit({.name = "unpack " + label_, .parts = unpack_lanes_parts(images, features), .reads = {source}, .writes = {target},
-        .run = [=](const Memory& m, int part, int) { unpack_lanes(images, features, m.f32(source), m.f32(target), part); },
+  emit({.name = "unpack " + label_,
+        .parts = unpack_lanes_parts(images, features),
+        .reads = {source},
+        .writes = {target},
+        .run = [=](const Memory& m, int part,
+                   int) { unpack_lanes(images, features, m.f32(source), m.f32(target), part); },
         .cost = {0, 2.0 * static_cast<double>(s.elements()) * 4}});
   return target;
 }
@@ -119,7 +145,10 @@ Slot Lowering::plain(Value value) {
 Slot Lowering::define_lanes(Value value) {
   const TensorType& type = graph_.type(value);
   const std::int64_t images = type.shape[0], features = features_of(type.shape);
-  return lanes_[value] = add_slot({.bytes = padded(images) * features * 4, .dtype = type.dtype, .images = images, .features = features});
+  return lanes_[value] = add_slot({.bytes = padded(images) * features * 4,
+                                   .dtype = type.dtype,
+                                   .images = images,
+                                   .features = features});
 }
 
 Slot Lowering::define_plain(Value value) {
@@ -143,7 +172,9 @@ void Lowering::define_alias(Value value, Value other) {
   }
 }
 
-Slot Lowering::temporary(std::int64_t floats) { return add_slot({.bytes = std::max<std::int64_t>(floats, 1) * 4, .scratch = true}); }
+Slot Lowering::temporary(std::int64_t floats) {
+  return add_slot({.bytes = std::max<std::int64_t>(floats, 1) * 4, .scratch = true});
+}
 
 void Lowering::emit(Step step) {
   if (step.name.empty()) {

@@ -1,8 +1,10 @@
-// From a graph to a list of kernel calls. Each operation has one function here (lower_*.cc) that asks for its inputs in
-// the layout its kernel reads, defines its outputs, and emits steps; the layouts between are converted as needed.
+// From a graph to a list of kernel calls. Each operation has one function here (lower_*.cc) that
+// asks for its inputs in the layout its kernel reads, defines its outputs, and emits steps; the
+// layouts between are converted as needed.
 //
-// Two layouts. Plain: row-major, as in a graph. Lanes: a batch value [N, ...] as blocks of 16 images
-// (kernels/layout.h). Batch inputs of a program come plain and are packed at their first use.
+// Two layouts. Plain: row-major, as in a graph. Lanes: a batch value [N, ...] as blocks of 16
+// images (kernels/layout.h). Batch inputs of a program come plain and are packed at their first
+// use.
 #pragma once
 
 #include <functional>
@@ -23,9 +25,15 @@ using Slot = int;  // a piece of memory of the program
 class Memory {
  public:
   explicit Memory(std::size_t slots) : pointers_(slots, nullptr) {}
-  float* f32(Slot slot) const { return static_cast<float*>(pointers_[static_cast<std::size_t>(slot)]); }
-  std::int32_t* i32(Slot slot) const { return static_cast<std::int32_t*>(pointers_[static_cast<std::size_t>(slot)]); }
-  std::uint32_t* u32(Slot slot) const { return static_cast<std::uint32_t*>(pointers_[static_cast<std::size_t>(slot)]); }
+  float* f32(Slot slot) const {
+    return static_cast<float*>(pointers_[static_cast<std::size_t>(slot)]);
+  }
+  std::int32_t* i32(Slot slot) const {
+    return static_cast<std::int32_t*>(pointers_[static_cast<std::size_t>(slot)]);
+  }
+  std::uint32_t* u32(Slot slot) const {
+    return static_cast<std::uint32_t*>(pointers_[static_cast<std::size_t>(slot)]);
+  }
   void set(Slot slot, void* pointer) { pointers_[static_cast<std::size_t>(slot)] = pointer; }
 
  private:
@@ -44,7 +52,7 @@ struct Step {
 struct SlotInfo {
   enum class Kind { kArena, kInput, kOutput } kind = Kind::kArena;
   std::int64_t bytes = 0;
-  int external = -1;        // index of the program input or output
+  int external = -1;  // index of the program input or output
   DType dtype = DType::kF32;
   std::int64_t images = 0;  // of a value in lanes; 0: plain
   std::int64_t features = 0;
@@ -83,7 +91,9 @@ class Lowering {
   }
   // Memory for one step. `floats_a_thread` gives each thread its own.
   Slot temporary(std::int64_t floats);
-  Slot thread_scratch(std::int64_t floats_a_thread) { return temporary(floats_a_thread * threads_); }
+  Slot thread_scratch(std::int64_t floats_a_thread) {
+    return temporary(floats_a_thread * threads_);
+  }
 
   // The step's name and cost are those of the current node unless given.
   void emit(Step step);

@@ -32,7 +32,8 @@ class ReferenceExecutable : public Executable {
 
   std::int64_t arena_bytes() const override { return bytes_; }
 
-  std::optional<std::string> find_non_finite(std::span<const void* const> inputs, std::span<void* const>) override {
+  std::optional<std::string> find_non_finite(std::span<const void* const> inputs,
+                                             std::span<void* const>) override {
     std::optional<std::string> found;
     execute(inputs, [&](const Node& node, std::span<const Tensor> results) {
       for (const Tensor& result : results) {
@@ -50,9 +51,12 @@ class ReferenceExecutable : public Executable {
   }
 
  private:
-  Tensor& at(Value value) { return values_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)]; }
+  Tensor& at(Value value) {
+    return values_[static_cast<std::size_t>(value.node)][static_cast<std::size_t>(value.output)];
+  }
 
-  void execute(std::span<const void* const> inputs, const std::function<bool(const Node&, std::span<const Tensor>)>& after) {
+  void execute(std::span<const void* const> inputs,
+               const std::function<bool(const Node&, std::span<const Tensor>)>& after) {
     PODIUM_CHECK(inputs.size() == graph_.inputs().size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       Tensor& value = at(graph_.inputs()[i].value);

@@ -1,5 +1,5 @@
-// The interpreter that is the contract: each node's scalar reference loops, one after the other. Oracle of every other
-// backend; slow.
+// The interpreter that is the contract: each node's scalar reference loops, one after the other.
+// Oracle of every other backend; slow.
 #pragma once
 
 #include <memory>

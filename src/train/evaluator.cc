@@ -1,0 +1,125 @@
+// Evaluation: every example once, counted in integers. What an example gives depends on neither the
+// evaluation batch nor the worker, and the mean of the losses is summed over the whole set in one
+// stated order (docs/numerics.md, image sum).
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "ops/reference_sums.h"
+#include "train/trainer_state.h"
+
+namespace podium {
+namespace {
+
+std::size_t float_bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+// The first largest value; -1 where a value is not a number.
+std::int64_t argmax(const float* logits, std::int64_t classes) {
+  std::int64_t best = 0;
+  for (std::int64_t k = 0; k < classes; ++k) {
+    if (logits[k] != logits[k]) return -1;
+    if (logits[k] > logits[best]) best = k;
+  }
+  return best;
+}
+
+}  // namespace
+
+void Trainer::prepare_evaluation() {
+  State& s = *state_;
+  const ImageSet& set = *s.held_out;
+  ReplicaInputs inputs{
+      .image = Shape{set.channels, set.height, set.width}, .images = 0, .classes = set.classes};
+  const CompileOptions options{.threads = s.placement.threads};
+  const std::int64_t limit = s.workers[0].program->arena_bytes();
+  // The largest power of two whose evaluation needs no more memory than training does.
+  s.evaluation_batch = s.recipe.evaluation.batch != 0 ? s.recipe.evaluation.batch : 256;
+  while (true) {
+    inputs.images = s.evaluation_batch;
+    s.workers[0].evaluation = s.backend->compile(
+        build_evaluation_program(s.model, inputs, s.recipe.label_smoothing), options);
+    if (s.recipe.evaluation.batch != 0 || s.evaluation_batch == 1 ||
+        s.workers[0].evaluation->arena_bytes() <= limit)
+      break;
+    s.evaluation_batch /= 2;
+  }
+  const Graph graph = build_evaluation_program(s.model, inputs, s.recipe.label_smoothing);
+  for (Worker& worker : s.workers) {
+    if (!worker.evaluation) worker.evaluation = s.backend->compile(graph, options);
+    worker.evaluation_images =
+        AlignedBytes(float_bytes(s.evaluation_batch * inputs.image.elements()));
+    worker.evaluation_labels = AlignedBytes(float_bytes(s.evaluation_batch));
+    worker.evaluation_logits = AlignedBytes(float_bytes(s.evaluation_batch * set.classes));
+    worker.evaluation_losses = AlignedBytes(float_bytes(s.evaluation_batch));
+    worker.evaluation_inputs = {worker.evaluation_images.data(), worker.evaluation_labels.data()};
+    for (const FlatEntry& e : s.layout().parameters)
+      worker.evaluation_inputs.push_back(s.parameter_data() + e.offset);
+    for (const FlatEntry& e : s.layout().statistics)
+      worker.evaluation_inputs.push_back(s.statistic_data() + e.offset -
+                                         s.layout().parameter_floats);
+  }
+}
+
+EvaluationResult Trainer::evaluate() {
+  State& s = *state_;
+  const auto start = std::chrono::steady_clock::now();
+  const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
+  std::vector<float> losses(static_cast<std::size_t>(count));
+  std::vector<std::int64_t> correct(s.workers.size());
+  const auto workers = static_cast<std::int64_t>(s.workers.size());
+  s.threads->run([&](std::int64_t index) {
+    Worker& worker = s.workers[static_cast<std::size_t>(index)];
+    auto* images = reinterpret_cast<float*>(worker.evaluation_images.data());
+    auto* labels = reinterpret_cast<std::int32_t*>(worker.evaluation_labels.data());
+    const auto* logits = reinterpret_cast<const float*>(worker.evaluation_logits.data());
+    for (std::int64_t first = index * s.evaluation_batch; first < count;
+         first += workers * s.evaluation_batch) {
+      const std::int64_t n = std::min(s.evaluation_batch, count - first);
+      s.held_out_loader->in_order(first, n, images, labels);
+      std::fill(labels + n, labels + s.evaluation_batch,
+                0);  // what fills up the last batch is not counted
+      const std::array<void*, 2> outputs = {worker.evaluation_logits.data(),
+                                            worker.evaluation_losses.data()};
+      worker.evaluation->run(worker.evaluation_inputs, outputs);
+      std::memcpy(losses.data() + first, worker.evaluation_losses.data(), float_bytes(n));
+      for (std::int64_t i = 0; i < n; ++i)
+        correct[static_cast<std::size_t>(index)] +=
+            argmax(logits + i * classes, classes) == labels[i] ? 1 : 0;
+    }
+  });
+  EvaluationResult result{.examples = count};
+  for (const std::int64_t c : correct) result.correct += c;
+  result.loss =
+      lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /
+      static_cast<float>(count);
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+Tensor Trainer::predict(const Tensor& images) {
+  State& s = *state_;
+  Worker& worker = s.workers[0];
+  const std::int64_t count = images.shape()[0], pixels = images.shape().elements_from(1),
+                     classes = s.held_out->classes;
+  PODIUM_REQUIRE(
+      images.shape() == (Shape{count, s.held_out->channels, s.held_out->height, s.held_out->width}),
+      ExitCode::kData, "images are ", to_string(images.shape()), ", the model takes ",
+      s.held_out->channels, "x", s.held_out->height, "x", s.held_out->width);
+  Tensor result(DType::kF32, Shape{count, classes});
+  for (std::int64_t first = 0; first < count; first += s.evaluation_batch) {
+    const std::int64_t n = std::min(s.evaluation_batch, count - first);
+    std::memcpy(worker.evaluation_images.data(), images.f32().data() + first * pixels,
+                float_bytes(n * pixels));
+    std::memset(worker.evaluation_labels.data(), 0, worker.evaluation_labels.size());
+    const std::array<void*, 2> outputs = {worker.evaluation_logits.data(),
+                                          worker.evaluation_losses.data()};
+    worker.evaluation->run(worker.evaluation_inputs, outputs);
+    std::memcpy(result.f32().data() + first * classes, worker.evaluation_logits.data(),
+                float_bytes(n * classes));
+  }
+  return result;
+}
+
+}  // namespace podium

@@ -1,0 +1,87 @@
+// Everything that one step computed, for a check against other frameworks. It runs the replicas'
+// program with more outputs, and then the step itself.
+#include <cstring>
+
+#include "base/tree.h"
+#include "ops/ops.h"
+#include "train/trainer_state.h"
+
+namespace podium {
+
+std::vector<NamedTensor> Trainer::inspect_step() {
+  State& s = *state_;
+  const ImageSet& set = s.loader->set();
+  const ReplicaInputs inputs{.image = Shape{set.channels, set.height, set.width},
+                             .images = s.replica_images,
+                             .classes = set.classes};
+  const ReplicaProgram program = build_replica_program(
+      s.model, inputs, s.recipe.seed, s.recipe.batch, s.recipe.label_smoothing, true);
+  const auto executable = s.backend->compile(program.graph, {.threads = s.placement.threads});
+
+  std::vector<NamedTensor> list;
+  const auto batch = s.recipe.batch, part = s.replica_images, replicas = s.recipe.replicas;
+  const auto add = [&](std::string name, Tensor tensor) {
+    list.push_back({std::move(name), std::move(tensor)});
+  };
+  const auto add_state = [&](const Checkpoint& checkpoint, const std::string& values,
+                             const std::string& states) {
+    for (const NamedTensor& t : checkpoint.tensors) {
+      const bool optimizer = t.name.starts_with("optimizer/");
+      add((optimizer ? states + t.name.substr(std::strlen("optimizer/")) : values + t.name),
+          t.tensor);
+    }
+  };
+
+  Tensor images(DType::kF32, Shape{batch, set.channels, set.height, set.width});
+  Tensor labels(DType::kI32, Shape{batch});
+  s.loader->examples(s.done, 0, batch, images.f32().data(), labels.i32().data());
+
+  // One tensor a program output and replica; the batch's outputs are joined along their first axis.
+  std::vector<std::vector<Tensor>> outputs(static_cast<std::size_t>(replicas));
+  for (std::int64_t r = 0; r < replicas; ++r) {
+    Worker& worker = s.workers[0];
+    const auto step = static_cast<std::uint32_t>(s.done), replica = static_cast<std::uint32_t>(r);
+    std::vector<const void*> in = worker.inputs;
+    in[0] = images.f32().data() + r * part * inputs.image.elements();
+    in[1] = labels.i32().data() + r * part;
+    in[2] = &step, in[3] = &replica;
+    std::vector<void*> out;
+    for (const NamedValue& output : program.graph.outputs()) {
+      outputs[static_cast<std::size_t>(r)].emplace_back(program.graph.type(output.value));
+    }
+    for (Tensor& tensor : outputs[static_cast<std::size_t>(r)]) out.push_back(tensor.data());
+    executable->run(in, out);
+  }
+
+  std::vector<NamedTensor> results;
+  for (std::size_t o = 0; o < program.graph.outputs().size(); ++o) {
+    const std::string& name = program.graph.outputs()[o].name;
+    const auto of = [&](std::int64_t r) -> const Tensor& {
+      return outputs[static_cast<std::size_t>(r)][o];
+    };
+    if (name.starts_with("gradient/")) {
+      Tensor sum(of(0).type());
+      for (std::int64_t i = 0; i < sum.elements(); ++i) {
+        sum.f32()[i] = tree_sum(0, replicas, [&](std::int64_t r) { return of(r).f32()[i]; });
+      }
+      results.push_back({name, std::move(sum)});
+    } else if (name == "loss" || name == "logits" || name.starts_with("dropout/")) {
+      std::vector<std::int64_t> extents = {name == "loss" ? replicas : batch};
+      for (std::int64_t axis = 1; axis < of(0).shape().rank(); ++axis)
+        extents.push_back(of(0).shape()[axis]);
+      Tensor joined(DType::kF32, Shape(extents));
+      for (std::int64_t r = 0; r < replicas; ++r)
+        std::ranges::copy(of(r).f32(), joined.f32().begin() + r * of(r).elements());
+      results.push_back({name, std::move(joined)});
+    }
+  }
+  add("inputs", images);
+  add("labels", labels);
+  add_state(checkpoint(), "before/", "state_before/");
+  for (NamedTensor& result : results) list.push_back(std::move(result));
+  step(false);
+  add_state(checkpoint(), "after/", "state_after/");
+  return list;
+}
+
+}  // namespace podium

@@ -1,0 +1,166 @@
+// One step, on every worker at once:
+//
+//   for each replica of mine:  batch (a function of seed and step) -> program -> gradients,
+//   statistics, loss
+//                              added up the tree as far as my replicas reach
+//   barrier                    all sums lie published
+//   my shard:                  the remaining additions of the tree, then the optimizer's update,
+//   then its hash barrier                    everybody sees the new parameters
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/hash.h"
+#include "base/tree.h"
+#include "train/trainer_state.h"
+
+namespace podium {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+void Trainer::State::bind_outputs(Worker& worker, float* buffer) {
+  std::size_t i = 0;
+  for (const FlatEntry& entry : layout().parameters) worker.outputs[i++] = buffer + entry.offset;
+  for (const FlatEntry& entry : layout().statistics) worker.outputs[i++] = buffer + entry.offset;
+  worker.outputs[i++] = buffer + layout().loss_offset;
+  worker.outputs[i++] = &worker.correct;
+}
+
+void Trainer::State::run_replica(Worker& worker, std::int64_t replica, float* buffer) {
+  const auto start = Clock::now();
+  loader->examples(done, replica * replica_images, replica_images,
+                   reinterpret_cast<float*>(worker.images.data()),
+                   reinterpret_cast<std::int32_t*>(worker.labels.data()));
+  worker.input_seconds += seconds_since(start);
+  worker.step = static_cast<std::uint32_t>(done);
+  worker.replica = static_cast<std::uint32_t>(replica);
+  bind_outputs(worker, buffer);
+  worker.program->run(worker.inputs, worker.outputs);
+  losses[static_cast<std::size_t>(replica)] = buffer[layout().loss_offset];
+  correct[static_cast<std::size_t>(replica)] = worker.correct;
+}
+
+// The sum over a node of the tree that lies within this worker's replicas.
+float* Trainer::State::run_node(Worker& worker, ReplicaRange node) {
+  if (node.size() == 1) {
+    float* buffer = worker.free_buffers.back();
+    worker.free_buffers.pop_back();
+    run_replica(worker, node.begin, buffer);
+    return buffer;
+  }
+  const std::int64_t middle = tree_middle(node.begin, node.end);
+  float* left = run_node(worker, {node.begin, middle});
+  float* right = run_node(worker, {middle, node.end});
+  const auto count = static_cast<std::size_t>(layout().floats);
+  backend->accumulate({left, count}, {right, count});
+  worker.free_buffers.push_back(right);
+  return left;
+}
+
+void Trainer::State::update_shard(Worker& worker, const float* sums) {
+  for (std::size_t i = 0; i < worker.pieces.size(); ++i) {
+    worker.update_inputs[worker.scalars.size() + i * (2 + states.size()) + 1] =
+        sums + (worker.pieces[i].begin - worker.shard_begin);
+  }
+  worker.update->run(worker.update_inputs, worker.update_outputs);
+  // Running statistics: the mean over replicas.
+  const std::int64_t first = std::max(worker.shard_begin, layout().parameter_floats);
+  const std::int64_t last = std::min(worker.shard_end, layout().loss_offset);
+  const auto replicas = static_cast<float>(recipe.replicas);
+  for (std::int64_t i = first; i < last; ++i) {
+    statistic_data()[i - layout().parameter_floats] = sums[i - worker.shard_begin] / replicas;
+  }
+  if (worker.shard_end == layout().floats)
+    loss_sum = sums[layout().loss_offset - worker.shard_begin];
+}
+
+void Trainer::State::run_step(std::int64_t index, bool with_hash) {
+  Worker& worker = workers[static_cast<std::size_t>(index)];
+  worker.input_seconds = 0;
+  for (const ReplicaRange node : largest_nodes(recipe.replicas, worker.replicas)) {
+    float* sum = run_node(worker, node);
+    worker.held_buffers.push_back(sum);
+    exchange->publish(node, sum);
+  }
+  exchange->barrier().wait();
+
+  // Every worker sees the same losses, so all refuse the update or none does.
+  bool all_finite = true;
+  for (const float loss : losses) all_finite = all_finite && std::isfinite(loss);
+  if (all_finite) {
+    update_shard(worker, exchange->sum(worker.shard_begin, worker.shard_end));
+    if (with_hash) {
+      for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
+        const FlatEntry& entry = layout().parameters[i];
+        const std::int64_t from = std::max(entry.offset, worker.shard_begin),
+                           to = std::min(entry.offset + entry.elements(), worker.shard_end);
+        worker.hash_sums[i] =
+            from >= to ? 0
+                       : hash_sum({parameter_data() + from, static_cast<std::size_t>(to - from)},
+                                  static_cast<std::uint64_t>(from - entry.offset));
+      }
+    }
+  } else if (index == 0) {
+    finite = false;
+  }
+  exchange->barrier().wait();
+  for (float* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
+  worker.held_buffers.clear();
+}
+
+// After a step that was refused: the first replica, in order, whose loss is not finite, and the
+// operation that made it.
+std::string Trainer::State::diagnose() {
+  for (std::size_t replica = 0; replica < losses.size(); ++replica) {
+    if (std::isfinite(losses[replica])) continue;
+    Worker& worker = workers[0];
+    run_replica(worker, static_cast<std::int64_t>(replica), worker.free_buffers.back());
+    return worker.program->find_non_finite(worker.inputs, worker.outputs).value_or("the loss");
+  }
+  return "the loss";
+}
+
+StepResult Trainer::step(bool with_hash) {
+  State& s = *state_;
+  const auto start = Clock::now();
+  StepResult result;
+  result.learning_rate =
+      learning_rate_at(s.recipe.optimizer, s.recipe.schedule, s.done, steps_per_epoch());
+  const std::vector<float> scalars =
+      optimizer_scalar_values(s.recipe.optimizer, result.learning_rate, s.done);
+  for (Worker& worker : s.workers) std::ranges::copy(scalars, worker.scalars.begin());
+  s.finite = true;
+  s.threads->run([&](std::int64_t worker) { s.run_step(worker, with_hash); });
+
+  result.step = s.done + 1;
+  for (const std::int32_t count : s.correct) result.correct += count;
+  for (const Worker& worker : s.workers)
+    result.input_seconds += worker.input_seconds / static_cast<double>(s.workers.size());
+  if (!s.finite) {
+    result.loss = NAN;
+    result.non_finite = s.diagnose();
+    return result;
+  }
+  result.loss = s.loss_sum / static_cast<float>(s.recipe.replicas);
+  ++s.done;
+  if (with_hash) {
+    for (std::size_t i = 0; i < s.layout().parameters.size(); ++i) {
+      std::uint64_t sum = 0;
+      for (const Worker& worker : s.workers) sum += worker.hash_sums[i];
+      result.hash = hash_append(
+          result.hash,
+          hash_tensor(sum, static_cast<std::uint64_t>(s.layout().parameters[i].elements())));
+    }
+  }
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+}  // namespace podium

@@ -1,0 +1,319 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/hash.h"
+#include "train/trainer_state.h"
+
+namespace podium {
+namespace {
+
+constexpr std::int64_t kAlign = 16;
+
+std::size_t float_bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
+std::string shapes_differ(const std::string& name, const Shape& expected, const Tensor* found) {
+  return found == nullptr ? cat("has no tensor \"", name, "\"")
+                          : cat("has \"", name, "\" as ", to_string(found->type()),
+                                ", this recipe's model needs ", to_string(expected));
+}
+
+}  // namespace
+
+std::int64_t default_workers(std::int64_t replicas) {
+  return std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, replicas);
+}
+
+WorkerThreads::WorkerThreads(std::int64_t workers) {
+  for (std::int64_t worker = 1; worker < workers; ++worker)
+    threads_.emplace_back([this, worker] { serve(worker); });
+}
+
+WorkerThreads::~WorkerThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    ++job_;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void WorkerThreads::call(std::int64_t worker) {
+  try {
+    (*work_)(worker);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+}
+
+void WorkerThreads::run(const std::function<void(std::int64_t)>& work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_ = &work;
+    error_ = nullptr;
+    busy_ = static_cast<std::int64_t>(threads_.size());
+    ++job_;
+  }
+  wake_.notify_all();
+  call(0);
+  while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  if (error_) std::rethrow_exception(error_);
+}
+
+void WorkerThreads::serve(std::int64_t worker) {
+  std::uint64_t seen = 0;
+  while (true) {
+    constexpr int kSpins = 2000;
+    for (int spin = 0; spin < kSpins && job_.load(std::memory_order_acquire) == seen; ++spin)
+      std::this_thread::yield();
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return job_.load() != seen; });
+      seen = job_.load();
+      if (stop_) return;
+    }
+    call(worker);
+    busy_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+// --- construction
+// -------------------------------------------------------------------------------------------------
+
+namespace {
+
+// Whole tensors and runs of them, in shards that differ by one alignment at most. A shard's bounds
+// are even, as the hash needs, and no result depends on them.
+void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout) {
+  const auto count = static_cast<std::int64_t>(workers.size());
+  const std::int64_t units = layout.floats / kAlign;
+  for (std::int64_t i = 0; i < count; ++i) {
+    workers[static_cast<std::size_t>(i)].shard_begin = units * i / count * kAlign;
+    workers[static_cast<std::size_t>(i)].shard_end = units * (i + 1) / count * kAlign;
+  }
+}
+
+// How many sums of nodes a worker holds at once at most.
+std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
+  std::int64_t most = 0, held = 0;
+  for (const ReplicaRange node : largest_nodes(replicas, range)) {
+    std::int64_t depth = 1;
+    for (std::int64_t size = 1; size < node.size(); size *= 2) ++depth;
+    most = std::max(most, held + depth);
+    ++held;
+  }
+  return std::max<std::int64_t>(most, 1);
+}
+
+}  // namespace
+
+Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSet> train,
+                 std::shared_ptr<const ImageSet> held_out, Placement placement_value)
+    : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.recipe = std::move(recipe_value);
+  s.model = std::move(model);
+  s.placement = std::move(placement_value);
+  if (s.placement.workers == 0) s.placement.workers = default_workers(s.recipe.replicas);
+  PODIUM_REQUIRE(
+      s.placement.workers >= 1 && s.placement.workers <= s.recipe.replicas, ExitCode::kUsage,
+      "--workers ", s.placement.workers, ": a run of ", s.recipe.replicas, " replicas has 1 to ",
+      s.recipe.replicas,
+      " workers (a worker runs whole replicas); use --threads to give a worker more cores");
+  PODIUM_REQUIRE(s.placement.threads >= 1, ExitCode::kUsage, "--threads ", s.placement.threads,
+                 ": at least 1");
+  PODIUM_REQUIRE(s.recipe.batch % s.recipe.replicas == 0, ExitCode::kUsage,
+                 "batch = ", s.recipe.batch, " is not divisible by replicas = ", s.recipe.replicas);
+  s.backend = make_backend(s.placement.backend);
+  s.held_out = std::move(held_out);
+  s.loader = std::make_unique<Loader>(
+      train,
+      LoaderOptions{.seed = s.recipe.seed, .batch = s.recipe.batch, .augment = s.recipe.augment});
+  s.held_out_loader = std::make_unique<Loader>(s.held_out, LoaderOptions{.seed = 0, .batch = 1});
+  s.total_steps =
+      s.recipe.steps != 0 ? s.recipe.steps : s.recipe.epochs * s.loader->steps_per_epoch();
+
+  s.replica_images = s.recipe.batch / s.recipe.replicas;
+  const ReplicaInputs inputs{.image = Shape{train->channels, train->height, train->width},
+                             .images = s.replica_images,
+                             .classes = train->classes};
+  s.program = build_replica_program(s.model, inputs, s.recipe.seed, s.recipe.batch,
+                                    s.recipe.label_smoothing, false);
+  const FlatLayout& layout = s.layout();
+  s.parameters = AlignedBytes(float_bytes(layout.parameter_floats));
+  s.statistics = AlignedBytes(float_bytes(layout.loss_offset - layout.parameter_floats + kAlign));
+  for (std::size_t i = 0; i < optimizer_states(s.recipe.optimizer).size(); ++i)
+    s.states.emplace_back(float_bytes(layout.parameter_floats));
+  for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+    const Tensor start =
+        initial_value(s.program.parameters[i], s.recipe.seed, static_cast<std::uint32_t>(i));
+    std::memcpy(s.parameter_data() + layout.parameters[i].offset, start.data(),
+                float_bytes(start.elements()));
+  }
+  for (std::size_t i = 0; i < layout.statistics.size(); ++i) {
+    std::fill_n(s.statistic_data() + layout.statistics[i].offset - layout.parameter_floats,
+                layout.statistics[i].elements(), s.program.statistic_starts[i]);
+  }
+  s.losses.resize(static_cast<std::size_t>(s.recipe.replicas));
+  s.correct.resize(static_cast<std::size_t>(s.recipe.replicas));
+
+  const CompileOptions options{.threads = s.placement.threads};
+  s.workers.resize(static_cast<std::size_t>(s.placement.workers));
+  cut_shards(s.workers, layout);
+  for (std::size_t w = 0; w < s.workers.size(); ++w) {
+    Worker& worker = s.workers[w];
+    worker.replicas =
+        replicas_of_worker(s.recipe.replicas, s.placement.workers, static_cast<std::int64_t>(w));
+    worker.program = s.backend->compile(s.program.graph, options);
+    worker.images = AlignedBytes(float_bytes(s.replica_images * inputs.image.elements()));
+    worker.labels = AlignedBytes(float_bytes(s.replica_images));
+    for (std::int64_t i = buffers_needed(s.recipe.replicas, worker.replicas); i > 0; --i) {
+      worker.buffers.emplace_back(float_bytes(layout.floats));
+      worker.free_buffers.push_back(reinterpret_cast<float*>(worker.buffers.back().data()));
+    }
+    worker.inputs = {worker.images.data(), worker.labels.data(), &worker.step, &worker.replica};
+    for (const FlatEntry& entry : layout.parameters)
+      worker.inputs.push_back(s.parameter_data() + entry.offset);
+    for (const FlatEntry& entry : layout.statistics)
+      worker.inputs.push_back(s.statistic_data() + entry.offset - layout.parameter_floats);
+    worker.outputs.resize(s.program.graph.outputs().size());
+
+    UpdateProgram update = build_update_program(layout, s.recipe.optimizer, s.recipe.replicas,
+                                                worker.shard_begin, worker.shard_end);
+    worker.update = s.backend->compile(update.graph, options);
+    worker.pieces = std::move(update.pieces);
+    worker.scalars.resize(optimizer_scalars(s.recipe.optimizer).size());
+    worker.hash_sums.resize(layout.parameters.size());
+    for (float& scalar : worker.scalars) worker.update_inputs.push_back(&scalar);
+    for (const UpdatePiece& piece : worker.pieces) {
+      worker.update_inputs.push_back(s.parameter_data() + piece.begin);
+      worker.update_inputs.push_back(nullptr);  // the gradient, known after the exchange
+      worker.update_outputs.push_back(s.parameter_data() + piece.begin);
+      for (std::size_t i = 0; i < s.states.size(); ++i) {
+        worker.update_inputs.push_back(s.state_data(i) + piece.begin);
+        worker.update_outputs.push_back(s.state_data(i) + piece.begin);
+      }
+    }
+  }
+  s.exchange = std::make_unique<ThreadExchange>(*s.backend, s.recipe.replicas, s.placement.workers);
+  s.threads = std::make_unique<WorkerThreads>(s.placement.workers);
+  prepare_evaluation();
+}
+
+Trainer::~Trainer() = default;
+
+const Recipe& Trainer::recipe() const { return state_->recipe; }
+const Placement& Trainer::placement() const { return state_->placement; }
+Backend& Trainer::backend() const { return *state_->backend; }
+std::int64_t Trainer::evaluation_batch() const { return state_->evaluation_batch; }
+std::int64_t Trainer::steps_per_epoch() const { return state_->loader->steps_per_epoch(); }
+std::int64_t Trainer::total_steps() const { return state_->total_steps; }
+const FlatLayout& Trainer::layout() const { return state_->layout(); }
+std::int64_t Trainer::steps_done() const { return state_->done; }
+
+MemoryUse Trainer::memory_use() const {
+  const State& s = *state_;
+  const auto bytes = [](const AlignedBytes& memory) {
+    return static_cast<std::int64_t>(memory.size());
+  };
+  MemoryUse use;
+  use.parameters = bytes(s.parameters) + bytes(s.statistics);
+  for (const AlignedBytes& state : s.states) use.optimizer += bytes(state);
+  for (const Worker& worker : s.workers) {
+    for (const AlignedBytes& buffer : worker.buffers) use.gradients += bytes(buffer);
+    use.training_activations += worker.program->arena_bytes();
+    use.evaluation_activations += worker.evaluation->arena_bytes();
+    use.batches += bytes(worker.images) + bytes(worker.labels) + bytes(worker.evaluation_images) +
+                   bytes(worker.evaluation_labels) + bytes(worker.evaluation_logits) +
+                   bytes(worker.evaluation_losses);
+  }
+  for (const ImageSet* set : {&s.loader->set(), s.held_out.get()})
+    use.data += static_cast<std::int64_t>(set->pixels.size() + set->labels.size());
+  return use;
+}
+
+std::uint64_t Trainer::parameter_hash() const {
+  State& s = *state_;
+  std::uint64_t hash = 0;
+  for (const FlatEntry& entry : s.layout().parameters) {
+    const auto count = static_cast<std::size_t>(entry.elements());
+    hash =
+        hash_append(hash, hash_tensor(hash_sum({s.parameter_data() + entry.offset, count}), count));
+  }
+  return hash;
+}
+
+// --- checkpoints
+// --------------------------------------------------------------------------------------------------
+
+Checkpoint Trainer::checkpoint() const {
+  State& s = *state_;
+  Checkpoint checkpoint;
+  checkpoint.step = s.done;
+  checkpoint.metadata["recipe"] = to_toml(s.recipe);
+  checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
+  const auto add = [&](std::string name, const Shape& shape, const float* values) {
+    Tensor tensor(DType::kF32, shape);
+    std::memcpy(tensor.data(), values, float_bytes(shape.elements()));
+    checkpoint.tensors.push_back({std::move(name), std::move(tensor)});
+  };
+  for (const FlatEntry& e : s.layout().parameters)
+    add(e.name, e.shape, s.parameter_data() + e.offset);
+  for (const FlatEntry& e : s.layout().statistics)
+    add(e.name, e.shape, s.statistic_data() + e.offset - s.layout().parameter_floats);
+  const std::vector<std::string> names = optimizer_states(s.recipe.optimizer);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const FlatEntry& e : s.layout().parameters)
+      add(cat("optimizer/", e.name, "/", names[i]), e.shape, s.state_data(i) + e.offset);
+  }
+  return checkpoint;
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  State& s = *state_;
+  const auto fetch = [&](const std::string& name, const Shape& shape) {
+    const Tensor* found = checkpoint.find(name);
+    PODIUM_REQUIRE(found != nullptr && found->type() == TensorType({DType::kF32, shape}),
+                   ExitCode::kData, "the checkpoint of step ", checkpoint.step, " ",
+                   shapes_differ(name, shape, found),
+                   "; it is of another recipe: use another --out folder, or --fresh");
+    return found->f32().data();
+  };
+  const auto copy = [&](const std::string& name, const Shape& shape, float* target) {
+    std::memcpy(target, fetch(name, shape), float_bytes(shape.elements()));
+  };
+  const std::vector<std::string> names = optimizer_states(s.recipe.optimizer);
+  // All is looked up before anything is overwritten.
+  for (const FlatEntry& e : s.layout().parameters) {
+    fetch(e.name, e.shape);
+    for (const std::string& name : names) fetch(cat("optimizer/", e.name, "/", name), e.shape);
+  }
+  for (const FlatEntry& e : s.layout().statistics) fetch(e.name, e.shape);
+  for (const FlatEntry& e : s.layout().parameters)
+    copy(e.name, e.shape, s.parameter_data() + e.offset);
+  for (const FlatEntry& e : s.layout().statistics)
+    copy(e.name, e.shape, s.statistic_data() + e.offset - s.layout().parameter_floats);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const FlatEntry& e : s.layout().parameters)
+      copy(cat("optimizer/", e.name, "/", names[i]), e.shape, s.state_data(i) + e.offset);
+  }
+  s.done = checkpoint.step;
+}
+
+void Trainer::start_profile() {
+  state_->workers[0].program->start_profile();
+  state_->workers[0].update->start_profile();
+}
+
+std::vector<KernelProfile> Trainer::profile() const {
+  std::vector<KernelProfile> rows = state_->workers[0].program->profile();
+  for (KernelProfile& row : state_->workers[0].update->profile()) rows.push_back(std::move(row));
+  return rows;
+}
+
+}  // namespace podium

@@ -1,0 +1,107 @@
+// The trainer: a recipe's state (parameters, optimizer state, running statistics) in memory,
+// advanced a step at a time by any number of workers. What it computes depends on the recipe alone;
+// workers, threads and backend change its speed.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/backend.h"
+#include "data/loader.h"
+#include "nn/network.h"
+#include "parallel/exchange.h"
+#include "train/checkpoint.h"
+#include "train/program.h"
+#include "train/recipe.h"
+
+namespace podium {
+
+struct Placement {
+  std::int64_t workers = 0;  // 0: the smaller of the replicas and the cores
+  int threads = 1;           // of each worker
+  std::string backend;       // empty: the default
+};
+
+// Bytes, known before step 1. Activations are the arenas of all workers.
+struct MemoryUse {
+  std::int64_t parameters = 0, optimizer = 0, gradients = 0, training_activations = 0,
+               evaluation_activations = 0, batches = 0, data = 0;
+  std::int64_t total() const {
+    return parameters + optimizer + gradients + training_activations + evaluation_activations +
+           batches + data;
+  }
+};
+
+struct StepResult {
+  std::int64_t step = 0;  // done, counted from 1
+  double learning_rate = 0;
+  float loss = 0;  // mean over the global batch
+  std::int64_t correct = 0;
+  double seconds = 0;
+  double input_seconds = 0;  // of `seconds`, waited for the batch (mean over workers)
+  std::uint64_t hash = 0;    // of all parameters after the step; 0 where it was not asked for
+  std::string non_finite;    // not empty: the loss is not finite, nothing was updated; the first
+                             // operation that made it so
+};
+
+struct EvaluationResult {
+  std::int64_t correct = 0, examples = 0;
+  float loss = 0;  // mean
+  double seconds = 0;
+  double accuracy() const {
+    return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
+  }
+};
+
+class Trainer {
+ public:
+  // `held_out` is what evaluate() counts. The sets must have the same image shape.
+  Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> train,
+          std::shared_ptr<const ImageSet> held_out, Placement placement);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  const Recipe& recipe() const;
+  const Placement& placement() const;  // resolved
+  Backend& backend() const;
+  MemoryUse memory_use() const;
+  std::int64_t evaluation_batch() const;
+  std::int64_t steps_per_epoch() const;
+  std::int64_t total_steps() const;  // of the recipe
+  const FlatLayout& layout() const;
+
+  std::int64_t steps_done() const;
+  StepResult step(bool with_hash);
+  EvaluationResult evaluate();
+  std::uint64_t parameter_hash() const;
+
+  Checkpoint checkpoint() const;
+  // UserError (kData) where tensors are missing or have other shapes than this recipe's.
+  void restore(const Checkpoint& checkpoint);
+
+  // What the next step computes, in whole: names and layouts as docs/recipes.md lists them.
+  // Advances the state.
+  std::vector<NamedTensor> inspect_step();
+
+  // Logits [n, classes] for images [n, C, H, W], normalised as the loader does.
+  Tensor predict(const Tensor& images);
+
+  void start_profile();
+  std::vector<KernelProfile> profile()
+      const;  // of worker 0: its replicas' program, then its update
+
+ private:
+  struct State;
+  void prepare_evaluation();
+  std::unique_ptr<State> state_;
+};
+
+// The number of workers that a placement with none gets.
+std::int64_t default_workers(std::int64_t replicas);
+
+}  // namespace podium

@@ -1,0 +1,100 @@
+// What a trainer holds; shared by trainer.cc, step.cc and evaluator.cc, and by nobody else.
+#pragma once
+
+#include <array>
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <mutex>
+
+#include "train/trainer.h"
+
+namespace podium {
+
+// One worker: its programs, its memory, the sums of its replicas.
+struct Worker {
+  ReplicaRange replicas;
+  std::unique_ptr<Executable> program, evaluation, update;
+  std::vector<UpdatePiece> pieces;
+  std::int64_t shard_begin = 0,
+               shard_end = 0;  // of the flat floats [parameters | statistics | loss]
+
+  AlignedBytes images, labels;  // of one replica
+  std::vector<AlignedBytes>
+      buffers;  // of flat floats: gradients and statistics of nodes of the tree
+  std::vector<float*> free_buffers;
+  std::vector<float*> held_buffers;     // published in this step
+  std::uint32_t step = 0, replica = 0;  // scalars that the program reads
+  std::int32_t correct = 0;
+  std::vector<const void*> inputs;  // of the replica's program
+  std::vector<void*> outputs;
+  std::vector<const void*> update_inputs;
+  std::vector<void*> update_outputs;
+  std::vector<float> scalars;            // of the optimizer
+  std::vector<std::uint64_t> hash_sums;  // by parameter, of this worker's shard
+  double input_seconds = 0;
+
+  AlignedBytes evaluation_images, evaluation_labels, evaluation_logits, evaluation_losses;
+  std::vector<const void*> evaluation_inputs;
+};
+
+// Threads of the workers but the first, which is the caller's. Each call runs once on every worker.
+class WorkerThreads {
+ public:
+  explicit WorkerThreads(std::int64_t workers);
+  ~WorkerThreads();
+  // Calls work(w) on every worker and returns when all have returned; the first exception is
+  // rethrown.
+  void run(const std::function<void(std::int64_t)>& work);
+
+ private:
+  void serve(std::int64_t worker);
+  void call(std::int64_t worker);
+  std::vector<std::thread> threads_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::atomic<std::uint64_t> job_{0};
+  std::atomic<std::int64_t> busy_{0};
+  bool stop_ = false;
+  const std::function<void(std::int64_t)>* work_ = nullptr;
+  std::exception_ptr error_;
+};
+
+struct Trainer::State {
+  Recipe recipe;
+  Model model;
+  Placement placement;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Loader> loader;
+  std::shared_ptr<const ImageSet> held_out;
+  std::unique_ptr<Loader> held_out_loader;
+  ReplicaProgram program;
+  std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
+  std::int64_t done = 0;
+
+  AlignedBytes parameters,
+      statistics;  // flat; statistics are [layout.parameter_floats, loss_offset) moved to 0
+  std::vector<AlignedBytes> states;   // of the optimizer, flat as the parameters
+  std::vector<float> losses;          // by replica
+  std::vector<std::int32_t> correct;  // by replica
+  float loss_sum = 0;
+  bool finite = true;
+
+  std::vector<Worker> workers;
+  std::unique_ptr<ThreadExchange> exchange;
+  std::unique_ptr<WorkerThreads> threads;
+
+  const FlatLayout& layout() const { return program.layout; }
+  float* parameter_data() { return reinterpret_cast<float*>(parameters.data()); }
+  float* statistic_data() { return reinterpret_cast<float*>(statistics.data()); }
+  float* state_data(std::size_t i) { return reinterpret_cast<float*>(states[i].data()); }
+
+  void bind_outputs(Worker& worker, float* buffer);
+  void run_replica(Worker& worker, std::int64_t replica, float* buffer);
+  float* run_node(Worker& worker, ReplicaRange node);
+  void run_step(std::int64_t worker, bool with_hash);
+  void update_shard(Worker& worker, const float* sums);
+  std::string diagnose();
+};
+
+}  // namespace podium
