@@ -1,0 +1,69 @@
+#include "backend/cpu/kernels/channel.h"
+
+#include "backend/cpu/kernels/channel_parts.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/channel.cc"
+#include "backend/cpu/kernels/foreach_target.h"
+#include "backend/cpu/kernels/sums-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+
+void add_bias(const ActivationShape& x, Range channels, const float* in, const float* b,
+              float* out) {
+  for (int64_t block = 0; block < x.blocks(); ++block) {
+    for (int64_t c = channels.begin; c < channels.end; ++c) {
+      const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;
+      const V16 bias = set16(b[c]);
+      for (int64_t i = begin; i < begin + x.pixels() * kLanes; i += kLanes) {
+        store16(out + i, add16(load16(in + i), bias));
+      }
+    }
+  }
+}
+
+struct PlainTerm {
+  static constexpr int kSums = 1;
+  using At = V16;
+  const float* x;
+  HWY_INLINE V16 at(int64_t offset) const { return load16(x + offset); }
+  template <int s>
+  HWY_INLINE V16 step(const V16& value, const V16& acc) const {
+    return add16(acc, value);
+  }
+};
+
+void sum_channels(const ActivationShape& x, Range channels, const float* dy, float* db) {
+  const PlainTerm term{dy};
+  for (int64_t c = channels.begin; c < channels.end; c += kLanes) {
+    const int64_t count = std::min<int64_t>(kLanes, channels.end - c);
+    HWY_ALIGN float totals[1][kLanes];
+    totals_of(term, x, c, count, totals);
+    std::copy(totals[0], totals[0] + count, db + c);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace podium::cpu {
+
+HWY_EXPORT(add_bias);
+HWY_EXPORT(sum_channels);
+
+int bias_add_parts(const ActivationShape& shape) { return channel_parts(shape); }
+void bias_add(const ActivationShape& shape, const float* x, const float* b, float* y, int part) {
+  PODIUM_DISPATCH(add_bias)(shape, part_channels(shape, part), x, b, y);
+}
+
+int channel_sum_parts(const ActivationShape& shape) { return channel_parts(shape); }
+void channel_sum(const ActivationShape& shape, const float* dy, float* db, int part) {
+  PODIUM_DISPATCH(sum_channels)(shape, part_channels(shape, part), dy, db);
+}
+
+}  // namespace podium::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,106 @@
+#include "backend/cpu/kernels/elementwise.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/elementwise.cc"
+#include "backend/cpu/kernels/foreach_target.h"
+#include "backend/cpu/kernels/v16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+
+// y = f(a, b) over [0, count).
+template <class F>
+HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, const F& f) {
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store16(y + i, f(load16(a + i), load16(b + i)));
+  if (i < count) {
+    const int64_t rest = count - i;
+    store_first16(y + i, f(load_first16(a + i, rest), load_first16(b + i, rest)), rest);
+  }
+}
+
+#define PODIUM_FUNCTOR(Name, expression)                                               \
+  struct Name {                                                                        \
+    V16 constant;                                                                      \
+    HWY_INLINE V16 operator()(const V16& a, const V16& b) const {                      \
+      static_cast<void>(b);                                                            \
+      return expression;                                                               \
+    }                                                                                  \
+  };                                                                                   \
+  void flat_##Name(int64_t count, const float* a, const float* b, float c, float* y) { \
+    map2(count, a, b, y, Name{set16(c)});                                              \
+  }
+
+PODIUM_FUNCTOR(relu, relu16(a))
+PODIUM_FUNCTOR(relu_grad, where_positive16(a, b))
+PODIUM_FUNCTOR(add, add16(a, b))
+PODIUM_FUNCTOR(sub, sub16(a, b))
+PODIUM_FUNCTOR(mul, mul16(a, b))
+PODIUM_FUNCTOR(scale, mul16(a, constant))
+PODIUM_FUNCTOR(divide, div16(a, constant))
+
+#undef PODIUM_FUNCTOR
+
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace podium::cpu {
+
+HWY_EXPORT(flat_relu);
+HWY_EXPORT(flat_relu_grad);
+HWY_EXPORT(flat_add);
+HWY_EXPORT(flat_sub);
+HWY_EXPORT(flat_mul);
+HWY_EXPORT(flat_scale);
+HWY_EXPORT(flat_divide);
+
+namespace {
+
+// Calls a kernel of one part's range.
+template <typename Kernel>
+void run(Kernel kernel, std::int64_t count, const float* a, const float* b, float constant,
+         float* y, int part) {
+  const std::int64_t begin = part * kFlatPart;
+  kernel(std::min(kFlatPart, count - begin), a + begin, b + begin, constant, y + begin);
+}
+
+}  // namespace
+
+void relu(std::int64_t count, const float* x, float* y, int part) {
+  run(PODIUM_DISPATCH(flat_relu), count, x, x, 0, y, part);
+}
+void relu_grad(std::int64_t count, const float* y, const float* dy, float* dx, int part) {
+  run(PODIUM_DISPATCH(flat_relu_grad), count, y, dy, 0, dx, part);
+}
+void add(std::int64_t count, const float* a, const float* b, float* y, int part) {
+  run(PODIUM_DISPATCH(flat_add), count, a, b, 0, y, part);
+}
+void sub(std::int64_t count, const float* a, const float* b, float* y, int part) {
+  run(PODIUM_DISPATCH(flat_sub), count, a, b, 0, y, part);
+}
+void mul(std::int64_t count, const float* a, const float* b, float* y, int part) {
+  run(PODIUM_DISPATCH(flat_mul), count, a, b, 0, y, part);
+}
+void scale(std::int64_t count, const float* x, float factor, float* y, int part) {
+  run(PODIUM_DISPATCH(flat_scale), count, x, x, factor, y, part);
+}
+void fill(std::int64_t count, float value, float* y, int part) {
+  const std::int64_t begin = part * kFlatPart;
+  std::fill(y + begin, y + std::min(begin + kFlatPart, count), value);
+}
+
+void add_into(std::int64_t count, const float* b, float* a, int part) { add(count, a, b, a, part); }
+void scale_into(std::int64_t count, float factor, float* x, int part) {
+  scale(count, x, factor, x, part);
+}
+void divide_into(std::int64_t count, float divisor, float* x, int part) {
+  run(PODIUM_DISPATCH(flat_divide), count, x, x, divisor, x, part);
+}
+
+}  // namespace podium::cpu
+#endif  // HWY_ONCE

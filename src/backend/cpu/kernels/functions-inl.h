@@ -1,0 +1,96 @@
+// exp and log of base/functions.h on the virtual vector of 16, with the same bits. Included once
+// for each target.
+#if defined(PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
+#undef PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
+#else
+#define PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
+#endif
+
+#include <limits>
+
+#include "backend/cpu/kernels/v16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+
+using IntTag = hn::RebindToSigned<NativeTag>;
+
+// fma(p, x, c)
+HWY_INLINE Native horner(const Native& p, const Native& x, float c) {
+  return hn::MulAdd(p, x, hn::Set(NativeTag(), c));
+}
+
+HWY_INLINE Native exp_native(const Native& x) {
+  const NativeTag d;
+  const IntTag di;
+  const Native n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504f)));
+  Native r = hn::MulAdd(n, hn::Set(d, -0.693359375f), x);
+  r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4f), r);
+  Native p = hn::Set(d, 1.9875691500e-4f);
+  p = horner(p, r, 1.3981999507e-3f);
+  p = horner(p, r, 8.3334519073e-3f);
+  p = horner(p, r, 4.1665795894e-2f);
+  p = horner(p, r, 1.6666665459e-1f);
+  p = horner(p, r, 5.0000001201e-1f);
+  p = hn::Add(hn::MulAdd(hn::Mul(p, r), r, r), hn::Set(d, 1.0f));
+  // Out of range n is anything; the choices at the end hide it.
+  const auto exponent = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(exponent);
+  const auto bias = hn::Set(di, 127);
+  const auto power0 = hn::ShiftLeft<23>(hn::Add(half, bias));
+  const auto power1 = hn::ShiftLeft<23>(hn::Add(hn::Sub(exponent, half), bias));
+  p = hn::Mul(hn::Mul(p, hn::BitCast(d, power0)), hn::BitCast(d, power1));
+  p = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.72283f)),
+                     hn::Set(d, std::numeric_limits<float>::infinity()), p);
+  p = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33654f)), p);
+  return hn::IfThenElse(hn::IsNaN(x), x, p);
+}
+
+HWY_INLINE Native log_native(const Native& x) {
+  const NativeTag d;
+  const IntTag di;
+  const auto root_half = hn::Set(di, 0x3f3504f3);
+  const auto i = hn::Sub(hn::BitCast(di, x), root_half);
+  const Native e = hn::ConvertTo(d, hn::ShiftRight<23>(i));
+  const Native f = hn::BitCast(d, hn::Add(hn::And(i, hn::Set(di, 0x7fffff)), root_half));
+  const Native t = hn::Sub(f, hn::Set(d, 1.0f));
+  const Native z = hn::Mul(t, t);
+  Native p = hn::Set(d, 7.0376836292e-2f);
+  p = horner(p, t, -1.1514610310e-1f);
+  p = horner(p, t, 1.1676998740e-1f);
+  p = horner(p, t, -1.2420140846e-1f);
+  p = horner(p, t, 1.4249322787e-1f);
+  p = horner(p, t, -1.6668057665e-1f);
+  p = horner(p, t, 2.0000714765e-1f);
+  p = horner(p, t, -2.4999993993e-1f);
+  p = horner(p, t, 3.3333331174e-1f);
+  Native y = hn::Mul(hn::Mul(p, t), z);
+  y = hn::MulAdd(e, hn::Set(d, -2.12194440e-4f), y);
+  y = hn::MulAdd(hn::Set(d, -0.5f), z, y);
+  y = hn::MulAdd(e, hn::Set(d, 0.693359375f), hn::Add(t, y));
+  const Native infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  y = hn::IfThenElse(hn::Lt(x, hn::Set(d, 0x1p-126f)), hn::Neg(infinity), y);
+  y = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Set(d, std::numeric_limits<float>::quiet_NaN()),
+                     y);
+  y = hn::IfThenElse(hn::Eq(x, infinity), x, y);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
+HWY_INLINE V16 exp16(const V16& x) {
+  V16 out;
+  for (int i = 0; i < kRegisters; ++i) out.r[i] = exp_native(x.r[i]);
+  return out;
+}
+HWY_INLINE V16 log16(const V16& x) {
+  V16 out;
+  for (int i = 0; i < kRegisters; ++i) out.r[i] = log_native(x.r[i]);
+  return out;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
