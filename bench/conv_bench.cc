@@ -1,0 +1,180 @@
+// The convolutions of the MNIST network on one core: time per image and FLOP/s against the measured
+// peak of fused multiply-adds, for every pass, layer and algorithm. FLOPs are those of the terms
+// inside the image (padding adds none), whatever the algorithm; so Winograd may pass the peak.
+//   conv_bench [images=32] [target]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/conv/conv.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "conv_bench.cc"
+#include "backend/cpu/kernels/foreach_target.h"
+
+#ifndef PODIUM_BENCH_CONV_BENCH_CC_
+#define PODIUM_BENCH_CONV_BENCH_CC_
+constexpr int kPeakSteps = 20000;
+#endif
+
+#include "backend/cpu/kernels/v16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+
+// Twelve independent chains of fused multiply-adds in registers.
+float peak_loop(float a, float b) {
+  const NativeTag d;
+  constexpr int kChains = 12;
+  Native acc[kChains];
+  for (int i = 0; i < kChains; ++i) acc[i] = hn::Set(d, a + static_cast<float>(i));
+  const Native va = hn::Set(d, a), vb = hn::Set(d, b);
+  for (int step = 0; step < kPeakSteps; ++step)
+    for (int i = 0; i < kChains; ++i) acc[i] = hn::MulAdd(acc[i], va, vb);
+  Native sum = hn::Zero(d);
+  for (int i = 0; i < kChains; ++i) sum = hn::Add(sum, acc[i]);
+  return hn::GetLane(sum) + 0 * static_cast<float>(kChains);
+}
+double peak_flops() { return 2.0 * 12 * kNative * kPeakSteps; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace podium::cpu {
+namespace {
+
+HWY_EXPORT(peak_loop);
+HWY_EXPORT(peak_flops);
+
+// The least of many timings, in seconds: other programs share the core.
+double least_time(const std::function<void()>& f) {
+  using Clock = std::chrono::steady_clock;
+  double least = 1e9;
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < 20 || Clock::now() - begin < std::chrono::milliseconds(200); ++i) {
+    const Clock::time_point start = Clock::now();
+    f();
+    least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return least;
+}
+
+// Memory aligned to 64 bytes, filled with normal numbers.
+struct Floats {
+  explicit Floats(std::int64_t count) : storage(static_cast<std::size_t>(count + 16)) {
+    static std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    for (float& value : storage) value = normal(random);
+    const auto address = reinterpret_cast<std::uintptr_t>(storage.data());
+    data = storage.data() + (64 - address % 64) % 64 / sizeof(float);
+  }
+  std::vector<float> storage;
+  float* data;
+};
+
+using WorkFunction = ConvWork (*)(const ConvShape&);
+using Kernel = void (*)(const ConvShape&, const float*, const float*, float*, float*, float*, int,
+                        int);
+struct Algorithm {
+  const char* name;
+  WorkFunction work[3];
+  Kernel kernel[3];
+};
+const Algorithm kAlgorithms[] = {
+    {"direct",
+     {conv_forward_work, conv_grad_input_work, conv_grad_weight_work},
+     {conv_forward, conv_grad_input, conv_grad_weight}},
+};
+constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weight"};
+
+std::int64_t inside_terms(const ConvShape& s) {
+  const auto along = [](std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+                        std::int64_t pad) {
+    std::int64_t count = 0;
+    for (std::int64_t p = 0; p < out; ++p)
+      for (std::int64_t r = 0; r < kernel; ++r)
+        count += p * stride + r - pad >= 0 && p * stride + r - pad < in;
+    return count;
+  };
+  return s.images * s.in_channels * s.out_channels *
+         along(s.in_height, s.out_height, s.kernel_height, s.stride_height, s.pad_top) *
+         along(s.in_width, s.out_width, s.kernel_width, s.stride_width, s.pad_left);
+}
+
+void measure(const char* layer, const ConvShape& s, double peak, double* totals) {
+  const Floats x(s.in_floats()), w(s.weight_floats()), y(s.out_floats()), dx(s.in_floats()),
+      dw(s.weight_floats());
+  const float* first[] = {x.data, y.data, y.data};
+  const float* second[] = {w.data, w.data, x.data};
+  float* out[] = {y.data, dx.data, dw.data};
+  for (int pass = 0; pass < 3; ++pass) {
+    if (pass == 1 && s.in_channels == 1) continue;  // the image needs no gradient
+    int index = 0;
+    for (const Algorithm& algorithm : kAlgorithms) {
+      const ConvWork work = algorithm.work[pass](s);
+      if (work.phases == 0) {
+        totals[index] += totals[0] - totals[2];
+        ++index;
+        continue;
+      }
+      const Floats shared(work.shared), scratch(work.scratch);
+      const double seconds = least_time([&] {
+        run_serially(work, [&](int phase, int part) {
+          algorithm.kernel[pass](s, first[pass], second[pass], out[pass], shared.data, scratch.data,
+                                 phase, part);
+        });
+      });
+      const double flops = 2.0 * static_cast<double>(inside_terms(s)) / seconds;
+      const double per_image = seconds * 1e9 / static_cast<double>(s.images);
+      totals[index++] += per_image;
+      std::printf(
+          "%-22s %-12s %-9s %8.0f ns/image %7.1f GFLOP/s %5.0f%% of peak  %5.0f KB memory\n", layer,
+          kPasses[pass], algorithm.name, per_image, flops / 1e9, 100 * flops / peak,
+          static_cast<double>(work.shared + work.scratch) * 4 / 1024);
+    }
+  }
+}
+
+ConvShape same(std::int64_t images, std::int64_t c, std::int64_t size, std::int64_t k,
+               std::int64_t kernel, std::int64_t stride) {
+  ConvShape s;
+  s.images = images;
+  s.in_channels = c, s.in_height = s.in_width = size;
+  s.out_channels = k, s.out_height = s.out_width = (size + stride - 1) / stride;
+  s.kernel_height = s.kernel_width = kernel;
+  s.stride_height = s.stride_width = stride;
+  s.pad_top = s.pad_left =
+      std::max<std::int64_t>(0, (s.out_height - 1) * stride + kernel - size) / 2;
+  return s;
+}
+
+int run(int argc, char** argv) {
+  const std::int64_t images = argc > 1 ? std::atoi(argv[1]) : 32;
+  if (argc > 2) set_vector_target(argv[2]);
+  volatile float sink = 0;
+  const double peak = PODIUM_DISPATCH(peak_flops)() /
+                      least_time([&] { sink = PODIUM_DISPATCH(peak_loop)(0.5f, 0.25f); });
+  std::printf("%lld images, %s, peak %.1f GFLOP/s\n", static_cast<long long>(images),
+              vector_target().c_str(), peak / 1e9);
+  double totals[std::size(kAlgorithms)] = {};
+  measure("1->6 3x3 28x28", same(images, 1, 28, 6, 3, 1), peak, totals);
+  measure("6->12 6x6/2 28x28", same(images, 6, 28, 12, 6, 2), peak, totals);
+  measure("12->24 6x6/2 14x14", same(images, 12, 14, 24, 6, 2), peak, totals);
+  for (std::size_t i = 0; i < std::size(kAlgorithms); ++i)
+    std::printf("all passes, %-9s %8.0f ns/image\n", kAlgorithms[i].name, totals[i]);
+  return 0;
+}
+
+}  // namespace
+}  // namespace podium::cpu
+
+int main(int argc, char** argv) { return podium::cpu::run(argc, argv); }
+#endif  // HWY_ONCE

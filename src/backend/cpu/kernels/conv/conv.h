@@ -1,0 +1,77 @@
+// Convolutions with the batch in the lanes (kernels/layout.h): activations x[n / 16][c][h][w][n %
+// 16], weights plain [K][C][R][S]. The arithmetic is that of docs/numerics.md, bit for bit, on
+// every target: `conv_*` are the contracts conv2d, conv2d_grad_input and conv2d_grad_weight.
+//
+// A kernel runs in phases, one after the other; the parts of a phase run in any order, on any
+// threads, with equal bits. ConvWork says how many there are (a function of the shape alone) and
+// how much memory they want: `shared` is one buffer kept from the first phase to the end of the
+// last, `scratch` one buffer for each part that runs at a time, its contents of no further use.
+// Both best aligned to 64 bytes. Kernels check nothing, allocate nothing and keep no state. Padding
+// lanes of the last block may hold anything on input and hold anything on output; they reach no sum
+// over images.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cpu/kernels/layout.h"
+
+namespace podium::cpu {
+
+struct ConvShape {
+  std::int64_t images = 0;
+  std::int64_t in_channels = 0;
+  std::int64_t in_height = 0;
+  std::int64_t in_width = 0;
+  std::int64_t out_channels = 0;
+  std::int64_t out_height = 0;
+  std::int64_t out_width = 0;
+  std::int64_t kernel_height = 0;
+  std::int64_t kernel_width = 0;
+  std::int64_t stride_height = 1;
+  std::int64_t stride_width = 1;
+  std::int64_t pad_top = 0;
+  std::int64_t pad_left = 0;
+
+  constexpr std::int64_t blocks() const { return blocks_of(images); }
+  constexpr std::int64_t in_pixels() const { return in_height * in_width; }
+  constexpr std::int64_t out_pixels() const { return out_height * out_width; }
+  constexpr std::int64_t taps() const { return kernel_height * kernel_width; }
+  // Floats in memory, padding lanes included.
+  constexpr std::int64_t in_floats() const { return blocks() * in_channels * in_pixels() * kLanes; }
+  constexpr std::int64_t out_floats() const {
+    return blocks() * out_channels * out_pixels() * kLanes;
+  }
+  constexpr std::int64_t weight_floats() const { return out_channels * in_channels * taps(); }
+};
+
+inline constexpr int kMaxConvPhases = 3;
+struct ConvWork {
+  int phases = 0;
+  int parts[kMaxConvPhases] = {};
+  std::int64_t shared = 0;   // floats
+  std::int64_t scratch = 0;  // floats for each part that runs at a time
+};
+
+// Contract conv2d: y from x and w.
+ConvWork conv_forward_work(const ConvShape& shape);
+void conv_forward(const ConvShape& shape, const float* x, const float* w, float* y, float* shared,
+                  float* scratch, int phase, int part);
+
+// Contract conv2d_grad_input: dx from dy and w.
+ConvWork conv_grad_input_work(const ConvShape& shape);
+void conv_grad_input(const ConvShape& shape, const float* dy, const float* w, float* dx,
+                     float* shared, float* scratch, int phase, int part);
+
+// Contract conv2d_grad_weight: dw from dy and x.
+ConvWork conv_grad_weight_work(const ConvShape& shape);
+void conv_grad_weight(const ConvShape& shape, const float* dy, const float* x, float* dw,
+                      float* shared, float* scratch, int phase, int part);
+
+// Runs all phases and parts on the calling thread.
+template <typename Kernel>
+void run_serially(const ConvWork& work, const Kernel& kernel) {
+  for (int phase = 0; phase < work.phases; ++phase)
+    for (int part = 0; part < work.parts[phase]; ++part) kernel(phase, part);
+}
+
+}  // namespace podium::cpu
