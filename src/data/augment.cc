@@ -35,6 +35,12 @@ std::int64_t symmetric_whole(std::uint32_t word, int most) {
          most;
 }
 
+// `v`, or the nearer of 0 and `most`; by value, so that the compiler makes vectors of it.
+float within(float v, float most) {
+  const float low = v > 0.0f ? v : 0.0f;
+  return low < most ? low : most;
+}
+
 void require_within(const char* key, double value, double most) {
   PODIUM_REQUIRE(value >= 0 && value <= most, ExitCode::kUsage, "[augment] ", key, " is ", value,
                  "; it must be between 0 and ", most);
@@ -232,8 +238,8 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
     std::int32_t* const index = scratch.index.data() + y * lanes_;
     const auto step = static_cast<std::int32_t>(stride);
     for (std::int64_t x = 0; x < lanes_; ++x) {
-      const float sx = std::min(std::max(px[x], 0.0f), most_x);
-      const float sy = std::min(std::max(py[x], 0.0f), most_y);
+      const float sx = within(px[x], most_x);
+      const float sy = within(py[x], most_y);
       const auto ix = static_cast<std::int32_t>(sx);
       const auto iy = static_cast<std::int32_t>(sy);
       fx[x] = sx - static_cast<float>(ix);

@@ -94,7 +94,11 @@ FetchedFile fetch_file(const DatasetInfo& info, const DatasetFile& file, const f
 
 std::vector<FetchedFile> fetch_dataset(const std::string& name, const std::string& folder,
                                        const FetchProgress& progress) {
-  const DatasetInfo& info = find_dataset(name);
+  return fetch_dataset(find_dataset(name), folder, progress);
+}
+
+std::vector<FetchedFile> fetch_dataset(const DatasetInfo& info, const std::string& folder,
+                                       const FetchProgress& progress) {
   const std::string root = folder.empty() ? cache_folder() : folder;
   PODIUM_REQUIRE(
       info.files.empty() || !root.empty(), ExitCode::kData,
@@ -108,7 +112,10 @@ std::vector<FetchedFile> fetch_dataset(const std::string& name, const std::strin
 }
 
 std::vector<FileCheck> verify_dataset(const std::string& name, const DatasetOptions& options) {
-  const DatasetInfo& info = find_dataset(name);
+  return verify_dataset(find_dataset(name), options);
+}
+
+std::vector<FileCheck> verify_dataset(const DatasetInfo& info, const DatasetOptions& options) {
   if (info.files.empty()) return {};
   const std::vector<std::string> paths = require_any_file(info, options);
   std::vector<FileCheck> checks;

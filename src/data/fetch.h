@@ -27,6 +27,8 @@ struct FetchedFile {
 // written.
 std::vector<FetchedFile> fetch_dataset(const std::string& name, const std::string& folder,
                                        const FetchProgress& progress);
+std::vector<FetchedFile> fetch_dataset(const DatasetInfo& info, const std::string& folder,
+                                       const FetchProgress& progress);
 
 struct FileCheck {
   std::string file, path;  // path: empty where the file is missing
@@ -38,5 +40,6 @@ struct FileCheck {
 // bytes. A dataset that is drawn has no files, and yields an empty list. Throws UserError: kUsage
 // for an unknown dataset, kData where no folder holds any of its files.
 std::vector<FileCheck> verify_dataset(const std::string& name, const DatasetOptions& options = {});
+std::vector<FileCheck> verify_dataset(const DatasetInfo& info, const DatasetOptions& options = {});
 
 }  // namespace podium

@@ -18,13 +18,21 @@ inline float over_255(std::uint8_t pixel) {
   return std::fma(std::fma(-255.0f, q, x), kReciprocal, q);
 }
 
-void widen(const std::uint8_t* pixels, std::int64_t n, float* out) {
+void widen(const std::uint8_t* pixels, std::int64_t n, float* __restrict out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = over_255(pixels[i]);
 }
 
 void widen_and_standardise(const std::uint8_t* pixels, std::int64_t n, float mean, float deviation,
-                           float* out) {
+                           float* __restrict out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = (over_255(pixels[i]) - mean) / deviation;
+}
+
+// Examples lie anywhere in memory: each is asked for this many before its turn.
+constexpr std::int64_t kAhead = 4;
+
+void touch(const std::uint8_t* bytes, std::int64_t n) {
+  constexpr std::int64_t kCacheLine = 64;
+  for (std::int64_t i = 0; i < n; i += kCacheLine) __builtin_prefetch(bytes + i);
 }
 
 }  // namespace
@@ -89,8 +97,10 @@ void Loader::examples(std::int64_t step, std::int64_t first, std::int64_t n, flo
   const std::int64_t size = set_->image_bytes();
   thread_local std::vector<float> scratch;
   if (augmenter_) scratch.resize(static_cast<std::size_t>(size));
+  const std::uint32_t* const chosen = order->data() + start;
   for (std::int64_t k = 0; k < n; ++k) {
-    const std::int64_t example = (*order)[static_cast<std::size_t>(start + k)];
+    if (k + kAhead < n) touch(set_->pixels.data() + chosen[k + kAhead] * size, size);
+    const std::int64_t example = chosen[k];
     labels[k] = set_->labels[static_cast<std::size_t>(example)];
     if (augmenter_) {
       normalise(example, scratch.data());

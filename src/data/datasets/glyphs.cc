@@ -28,6 +28,11 @@ struct Point {
   float x = 0, y = 0;
 };
 
+// By value, so that the compiler makes vectors of them.
+float least(float a, float b) { return a < b ? a : b; }
+float most(float a, float b) { return a > b ? a : b; }
+float within(float v, float lo, float hi) { return least(most(v, lo), hi); }
+
 // Control points in a box of 100 x 100, y down. A point given twice is a corner; a stroke whose
 // last point is its first is closed.
 using Stroke = std::vector<Point>;
@@ -197,10 +202,10 @@ struct Canvas {
       for (std::int64_t x = 0; x < kRow; ++x) {
         const float px = static_cast<float>(static_cast<std::int32_t>(x)) - a.x;
         float t = (px * dx + py * dy) * inverse;
-        t = std::min(std::max(t, 0.0f), 1.0f);
+        t = within(t, 0.0f, 1.0f);
         const float ex = px - t * dx;
         const float ey = py - t * dy;
-        row[x] = std::min(row[x], ex * ex + ey * ey);
+        row[x] = least(row[x], ex * ex + ey * ey);
       }
     }
   }
@@ -208,8 +213,8 @@ struct Canvas {
   // Inks `to` where the pen, a disc of this radius, has been: full inside, falling over one pixel.
   void ink(float radius, float darkness, std::array<float, kSide * kRow>& to) const {
     for (std::size_t i = 0; i < squares.size(); ++i) {
-      const float cover = std::min(std::max(radius + 0.5f - std::sqrt(squares[i]), 0.0f), 1.0f);
-      to[i] = std::max(to[i], cover * darkness);
+      const float cover = within(radius + 0.5f - std::sqrt(squares[i]), 0.0f, 1.0f);
+      to[i] = most(to[i], cover * darkness);
     }
   }
 };
@@ -289,7 +294,7 @@ std::uint8_t draw(Draws draws, Desk& desk, std::uint8_t* pixels) {
     for (std::int64_t x = 0; x < kSide; ++x) {
       const auto i = static_cast<std::size_t>(y * kRow + x);
       const float value = desk.picture[i] + (desk.noise[i] - 127.5f) * amplitude;
-      const float clamped = std::min(std::max(value, 0.0f), 1.0f);
+      const float clamped = within(value, 0.0f, 1.0f);
       pixels[y * kSide + x] =
           static_cast<std::uint8_t>(static_cast<std::int32_t>(clamped * 255.0f + 0.5f));
     }

@@ -1,0 +1,200 @@
+#include "data/dataset.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "data/checksum.h"
+#include "data/fetch.h"
+#include "data/test_files.h"
+
+namespace podium {
+namespace {
+
+using namespace podium::testing;
+namespace fs = std::filesystem;
+
+// No folder but those that a test names: the current one has no ../shared, the cache is empty.
+class DatasetFolders : public ::testing::Test {
+ protected:
+  DatasetFolders() : old_current_(fs::current_path()) {
+    fs::create_directories(folder_ / "work/here");
+    fs::current_path(folder_ / "work/here");
+  }
+  ~DatasetFolders() override { fs::current_path(old_current_); }
+
+  // Three tiny training digits; `labels` as given.
+  static void write_mnist(const std::string& folder, bool packed = false,
+                          const Bytes& labels = {7, 0, 9}) {
+    const Bytes images = idx({3, 28, 28}, Bytes(std::size_t{3} * 784, 200));
+    const Bytes tags = idx({static_cast<std::uint32_t>(labels.size())}, labels);
+    const std::string suffix = packed ? ".gz" : "";
+    write_file(folder + "/train-images-idx3-ubyte" + suffix, packed ? gzip(images) : images);
+    write_file(folder + "/train-labels-idx1-ubyte" + suffix, packed ? gzip(tags) : tags);
+  }
+  ImageSet load(const std::string& data_dir = "") const {
+    DatasetOptions options;
+    options.data_dir = data_dir;
+    return load_dataset("mnist", Split::kTrain, options);
+  }
+
+  TempFolder folder_;
+  fs::path old_current_;
+  ScopedEnvironment cache_{"XDG_CACHE_HOME", folder_ / "cache"};
+  ScopedEnvironment data_{"PODIUM_DATA", ""};
+};
+
+TEST_F(DatasetFolders, are_searched_in_their_order) {
+  const ScopedEnvironment data("PODIUM_DATA", folder_ / "environment");
+  const std::vector<std::string> folders = {folder_ / "cache/podium", folder_ / "work/shared/data",
+                                            folder_ / "environment", folder_ / "given"};
+  for (const std::string& folder : folders) {
+    write_mnist(folder);
+    EXPECT_EQ(fs::weakly_canonical(load(folder_ / "given" == folder ? folder : "").source),
+              fs::weakly_canonical(folder));
+    write_mnist(folder + "/mnist");
+    EXPECT_EQ(fs::weakly_canonical(load(folder_ / "given" == folder ? folder : "").source),
+              fs::weakly_canonical(folder + "/mnist"));
+  }
+}
+
+TEST_F(DatasetFolders, hold_files_packed_or_not) {
+  write_mnist(folder_ / "a", false);
+  write_mnist(folder_ / "b", true);
+  const ImageSet plain = load(folder_ / "a");
+  const ImageSet packed = load(folder_ / "b");
+  EXPECT_EQ(plain.count, 3);
+  EXPECT_EQ(plain.pixels, packed.pixels);
+  EXPECT_EQ(plain.labels, (Bytes{7, 0, 9}));
+  EXPECT_EQ(packed.labels, plain.labels);
+  EXPECT_EQ(plain.classes, 10);
+}
+
+TEST_F(DatasetFolders, without_the_files_are_all_listed) {
+  const ScopedEnvironment data("PODIUM_DATA", folder_ / "environment");
+  fs::create_directories(folder_ / "given");
+  const std::string text = data_error([&] { load(folder_ / "given"); });
+  for (const std::string& part :
+       {folder_ / "given/mnist", folder_ / "given", folder_ / "environment/mnist",
+        std::string("../shared/data/mnist"), folder_ / "cache/podium/mnist",
+        std::string("podium data fetch mnist"), std::string("--data-dir")}) {
+    EXPECT_CONTAINS(text, part);
+  }
+}
+
+TEST_F(DatasetFolders, that_are_given_but_do_not_exist_are_an_error) {
+  write_mnist(folder_ / "cache/podium");
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "nowhere"); }), "nowhere: no such folder");
+}
+
+TEST_F(DatasetFolders, are_never_mixed) {
+  write_mnist(folder_ / "cache/podium/mnist");
+  write_mnist(folder_ / "given");
+  fs::remove(folder_ / "given/train-labels-idx1-ubyte");
+  const std::string text = data_error([&] { load(folder_ / "given"); });
+  EXPECT_CONTAINS(text, folder_ / "given/train-labels-idx1-ubyte");
+  EXPECT_CONTAINS(text, "missing");
+  EXPECT_CONTAINS(text, "train-images-idx3-ubyte is there");
+}
+
+TEST_F(DatasetFolders, mnist_labels_out_of_range_are_named_with_their_byte) {
+  write_mnist(folder_ / "given", false, {1, 10, 2});
+  EXPECT_CONTAINS(
+      data_error([&] { load(folder_ / "given"); }),
+      "train-labels-idx1-ubyte: at byte 9: label 10 is out of range; labels are 0 to 9");
+}
+
+TEST_F(DatasetFolders, mnist_counts_that_differ_are_an_error) {
+  write_mnist(folder_ / "given", true, {1, 2});
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "holds 2 labels, but ");
+}
+
+TEST_F(DatasetFolders, mnist_images_of_another_size_are_an_error) {
+  write_mnist(folder_ / "given");
+  write_file(folder_ / "given/train-images-idx3-ubyte", idx({3, 2, 2}, Bytes(12)));
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }),
+                  "at byte 8: the images are 2 x 2 pixels; MNIST's are 28 x 28");
+}
+
+TEST_F(DatasetFolders, mnist_without_images_is_an_error) {
+  write_mnist(folder_ / "given", false, {});
+  write_file(folder_ / "given/train-images-idx3-ubyte", idx({0, 28, 28}, {}));
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "the file holds no images");
+}
+
+TEST_F(DatasetFolders, mnist_labels_in_place_of_images_are_an_error) {
+  write_mnist(folder_ / "given");
+  write_file(folder_ / "given/train-images-idx3-ubyte", idx({3}, {1, 2, 3}));
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "labels?");
+}
+
+TEST_F(DatasetFolders, verify_tells_damaged_missing_and_intact_files_apart) {
+  const Bytes good = {1, 2, 3};
+  DatasetInfo info;
+  info.name = "tiny";
+  for (const char* name : {"good", "packed", "long", "short", "other", "absent"}) {
+    info.files.push_back({name, 3, sha256(good), Split::kTrain});
+  }
+  write_file(folder_ / "given/tiny/good", good);
+  write_file(folder_ / "given/tiny/packed.gz", gzip(good));
+  write_file(folder_ / "given/tiny/long", {1, 2, 3, 4});
+  write_file(folder_ / "given/tiny/short", {1, 2});
+  write_file(folder_ / "given/tiny/other", {1, 2, 4});
+  DatasetOptions options;
+  options.data_dir = folder_ / "given";
+  const std::vector<FileCheck> checks = verify_dataset(info, options);
+  ASSERT_EQ(checks.size(), 6u);
+  EXPECT_TRUE(checks[0].intact);
+  EXPECT_TRUE(checks[1].intact);
+  EXPECT_CONTAINS(checks[2].problem, "more than the 3 bytes");
+  EXPECT_CONTAINS(checks[3].problem, "2 bytes, where it must have 3");
+  EXPECT_CONTAINS(checks[4].problem, "SHA-256 is " + sha256(Bytes{1, 2, 4}));
+  EXPECT_CONTAINS(checks[4].problem, "podium data fetch tiny --data-dir " + folder_ / "given");
+  EXPECT_CONTAINS(checks[5].problem, "absent[.gz] is missing");
+  for (std::size_t i = 2; i < 6; ++i) EXPECT_FALSE(checks[i].intact);
+}
+
+TEST(Dataset, unknown_names_meet_the_nearest_known_one) {
+  const std::string text =
+      user_error(ExitCode::kUsage, [] { load_dataset("mnits", Split::kTrain); });
+  EXPECT_CONTAINS(text, "unknown dataset \"mnits\"; did you mean \"mnist\"?");
+  EXPECT_CONTAINS(text, "glyphs");
+}
+
+TEST(Dataset, list_has_distinct_names_and_sound_entries) {
+  std::set<std::string> names;
+  for (const DatasetInfo& info : dataset_list()) {
+    EXPECT_TRUE(names.insert(info.name).second);
+    EXPECT_FALSE(info.description.empty());
+    EXPECT_GT(info.channels * info.height * info.width * info.classes, 0);
+    EXPECT_EQ(info.files.empty(), info.addresses.empty());
+    for (const DatasetFile& file : info.files) EXPECT_EQ(file.sha256.size(), 64u);
+  }
+  EXPECT_TRUE(names.contains("mnist"));
+  EXPECT_TRUE(names.contains("glyphs"));
+}
+
+TEST(Dataset, drawn_ones_have_nothing_to_verify) { EXPECT_TRUE(verify_dataset("glyphs").empty()); }
+
+TEST(Checksum, is_sha256) {
+  const std::string abc = "abc";
+  EXPECT_EQ(sha256({reinterpret_cast<const std::uint8_t*>(abc.data()), abc.size()}),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+// Real data: where the search finds it.
+TEST(RealMnist, is_the_published_one) {
+  if (!locate_files(find_dataset("mnist"), "")) GTEST_SKIP() << "MNIST is not on this machine";
+  for (const FileCheck& check : verify_dataset("mnist")) EXPECT_TRUE(check.intact) << check.problem;
+  const ImageSet train = load_dataset("mnist", Split::kTrain);
+  const ImageSet test = load_dataset("mnist", Split::kTest);
+  EXPECT_EQ(train.count, 60000);
+  EXPECT_EQ(test.count, 10000);
+  EXPECT_EQ((Bytes{train.labels.begin(), train.labels.begin() + 8}),
+            (Bytes{5, 0, 4, 1, 9, 2, 1, 3}));
+  EXPECT_EQ((Bytes{test.labels.begin(), test.labels.begin() + 8}), (Bytes{7, 2, 1, 0, 4, 1, 4, 9}));
+}
+
+}  // namespace
+}  // namespace podium

@@ -1,0 +1,331 @@
+#include "data/download.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+#include <sstream>
+
+#include "data/checksum.h"
+#include "data/fetch.h"
+#include "data/test_files.h"
+
+extern char** environ;
+
+namespace podium {
+namespace {
+
+using namespace podium::testing;
+namespace fs = std::filesystem;
+
+// download_test_server.py, until the object goes away. No python3: port() is 0.
+class Server {
+ public:
+  explicit Server(const std::string& folder) {
+    int to_server[2];
+    int from_server[2];
+    if (::pipe2(to_server, O_CLOEXEC) != 0 || ::pipe2(from_server, O_CLOEXEC) != 0) return;
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, to_server[0], 0);
+    ::posix_spawn_file_actions_adddup2(&actions, from_server[1], 1);
+    const std::string script =
+        (fs::path(__FILE__).parent_path() / "download_test_server.py").string();
+    const char* const arguments[] = {"python3", script.c_str(), folder.c_str(), nullptr};
+    if (::posix_spawnp(&process_, "python3", &actions, nullptr, const_cast<char**>(arguments),
+                       environ) != 0) {
+      process_ = 0;
+    }
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(to_server[0]);
+    ::close(from_server[1]);
+    input_ = to_server[1];
+    std::string line;
+    for (char c = 0; process_ != 0 && ::read(from_server[0], &c, 1) == 1 && c != '\n';) line += c;
+    ::close(from_server[0]);
+    port_ = line.empty() ? 0 : std::stoi(line);
+  }
+  ~Server() {
+    ::close(input_);
+    if (process_ != 0) ::waitpid(process_, nullptr, 0);
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  int port() const { return port_; }
+  std::string address(const std::string& path) const {
+    return cat("http://127.0.0.1:", port_, "/", path);
+  }
+
+ private:
+  pid_t process_ = 0;
+  int input_ = -1;
+  int port_ = 0;
+};
+
+class Download : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    for (int i = 0; i < 5000; ++i) content_.push_back(static_cast<std::uint8_t>(i * i >> 3));
+    write_file(folder_ / "web/file", content_);
+    server_ = std::make_unique<Server>(folder_ / "web");
+    if (server_->port() == 0) GTEST_SKIP() << "python3 is not on this machine";
+  }
+
+  DownloadRequest request(const std::vector<std::string>& kinds) const {
+    DownloadRequest request;
+    for (const std::string& kind : kinds) {
+      request.addresses.push_back(server_->address(kind + "/file"));
+    }
+    request.target = target_;
+    request.pause_seconds = 0.001;
+    request.attempts = 8;
+    request.check = [this](const std::string& path) {
+      PODIUM_REQUIRE(read_file(path) == content_, ExitCode::kData, path, ": other bytes");
+    };
+    return request;
+  }
+  std::vector<std::string> requests() const {
+    DownloadRequest request;
+    request.addresses = {server_->address("requests")};
+    request.target = folder_ / "requests";
+    download(request);
+    const Bytes bytes = read_file(request.target);
+    std::istringstream text(std::string(bytes.begin(), bytes.end()));
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
+    return lines;
+  }
+  void expect_whole() const {
+    EXPECT_EQ(read_file(target_), content_);
+    EXPECT_FALSE(fs::exists(target_ + ".part"));
+  }
+
+  TempFolder folder_;
+  Bytes content_;
+  std::string target_ = folder_ / "cache/deep/file";
+  std::unique_ptr<Server> server_;
+};
+
+TEST_F(Download, makes_the_folder_and_the_file) {
+  std::int64_t bytes = 0;
+  std::int64_t total = 0;
+  DownloadRequest wanted = request({"ok"});
+  wanted.progress = [&](std::int64_t now, std::int64_t all) {
+    bytes = now;
+    total = all;
+  };
+  download(wanted);
+  expect_whole();
+  EXPECT_EQ(bytes, 5000);
+  EXPECT_EQ(total, 5000);
+}
+
+TEST_F(Download, follows_redirects) {
+  download(request({"moved"}));
+  expect_whole();
+}
+
+TEST_F(Download, resumes_each_time_the_connection_is_cut) {
+  download(request({"cut"}));
+  expect_whole();
+  const std::vector<std::string> expected = {"/cut/file", "/cut/file bytes=1000-",
+                                             "/cut/file bytes=2000-", "/cut/file bytes=3000-",
+                                             "/cut/file bytes=4000-"};
+  EXPECT_EQ(requests(), expected);
+}
+
+TEST_F(Download, gives_up_after_its_attempts_and_the_next_call_resumes) {
+  DownloadRequest wanted = request({"cut"});
+  wanted.attempts = 2;
+  const std::string text = data_error([&] { download(wanted); });
+  EXPECT_CONTAINS(text, "2000 bytes are kept in " + target_ + ".part; the same command resumes");
+  EXPECT_FALSE(fs::exists(target_));
+  download(request({"ok"}));
+  expect_whole();
+  EXPECT_EQ(requests().back(), "/ok/file bytes=2000-");
+}
+
+TEST_F(Download, starts_again_where_the_server_knows_no_ranges) {
+  write_file(target_ + ".part", {content_.begin(), content_.begin() + 1234});
+  download(request({"norange"}));
+  expect_whole();
+}
+
+TEST_F(Download, an_announced_length_that_never_comes_is_no_success) {
+  // The server hangs up 100 bytes early by its own account; asked for them, it has no more, and the
+  // check finds the file whole.
+  download(request({"claims"}));
+  expect_whole();
+}
+
+TEST_F(Download, a_file_too_short_is_dropped_and_the_next_address_tried) {
+  download(request({"lacks", "ok"}));
+  expect_whole();
+}
+
+TEST_F(Download, wrong_bytes_are_dropped_and_the_next_address_tried) {
+  download(request({"wrong", "ok"}));
+  expect_whole();
+}
+
+TEST_F(Download, wrong_bytes_everywhere_leave_nothing_behind) {
+  const std::string text = data_error([&] { download(request({"wrong", "lacks"})); });
+  EXPECT_CONTAINS(text, server_->address("wrong/file") + ": ");
+  EXPECT_CONTAINS(text, server_->address("lacks/file") + ": ");
+  EXPECT_CONTAINS(text, "other bytes");
+  EXPECT_FALSE(fs::exists(target_));
+  EXPECT_FALSE(fs::exists(target_ + ".part"));
+}
+
+TEST_F(Download, a_part_of_another_file_is_dropped_and_fetched_anew) {
+  write_file(target_ + ".part", Bytes(2000, 0xAB));
+  download(request({"ok"}));
+  expect_whole();
+}
+
+TEST_F(Download, a_part_longer_than_the_file_is_dropped_and_fetched_anew) {
+  write_file(target_ + ".part", Bytes(9000, 0xAB));
+  download(request({"ok"}));
+  expect_whole();
+}
+
+TEST_F(Download, a_part_that_is_whole_only_needs_its_name) {
+  write_file(target_ + ".part", content_);
+  download(request({"ok"}));
+  expect_whole();
+}
+
+TEST_F(Download, absent_files_are_not_asked_for_twice) {
+  DownloadRequest wanted = request({"ok"});
+  wanted.addresses = {server_->address("ok/absent"), server_->address("ok/file")};
+  download(wanted);
+  expect_whole();
+  EXPECT_EQ(requests(), (std::vector<std::string>{"/ok/absent", "/ok/file"}));
+}
+
+TEST_F(Download, absent_everywhere_says_404_and_what_to_do) {
+  DownloadRequest wanted = request({});
+  wanted.addresses = {server_->address("ok/absent")};
+  const std::string text = data_error([&] { download(wanted); });
+  EXPECT_CONTAINS(text, "404");
+  EXPECT_CONTAINS(text, "Check the network and try again");
+  EXPECT_FALSE(fs::exists(target_ + ".part"));
+}
+
+TEST_F(Download, a_busy_server_is_asked_again) {
+  download(request({"busy"}));
+  expect_whole();
+}
+
+TEST_F(Download, nobody_listening_is_an_error) {
+  DownloadRequest wanted = request({});
+  wanted.addresses = {"http://127.0.0.1:1/file"};
+  wanted.attempts = 2;
+  EXPECT_CONTAINS(data_error([&] { download(wanted); }), "http://127.0.0.1:1/file: ");
+}
+
+TEST_F(Download, other_protocols_are_refused) {
+  DownloadRequest wanted = request({});
+  wanted.addresses = {"file://" + folder_ / "web/file"};
+  data_error([&] { download(wanted); });
+  EXPECT_FALSE(fs::exists(target_));
+}
+
+TEST_F(Download, a_folder_that_cannot_be_written_is_named) {
+  write_file(folder_ / "plain", {});
+  DownloadRequest wanted = request({"ok"});
+  wanted.target = folder_ / "plain/file";
+  EXPECT_CONTAINS(data_error([&] { download(wanted); }), folder_ / "plain");
+}
+
+TEST_F(Download, a_full_disk_is_named_and_not_retried) {
+  if (::access("/dev/full", W_OK) != 0) GTEST_SKIP() << "/dev/full is not on this machine";
+  fs::create_directories(folder_ / "cache/deep");
+  fs::create_symlink("/dev/full", target_ + ".part");
+  const std::string text = data_error([&] { download(request({"ok"})); });
+  EXPECT_CONTAINS(text, "No space left on device; make room");
+  EXPECT_EQ(requests().size(), 1u);
+}
+
+TEST_F(Download, two_processes_do_not_write_one_file) {
+  write_file(target_ + ".part", {1});
+  const int other = ::open((target_ + ".part").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  EXPECT_CONTAINS(data_error([&] { download(request({"ok"})); }), "another process is downloading");
+  ::close(other);
+  download(request({"ok"}));
+  expect_whole();
+}
+
+TEST_F(Download, what_progress_throws_ends_it) {
+  DownloadRequest wanted = request({"ok"});
+  wanted.progress = [](std::int64_t, std::int64_t) { throw UserError("stop", ExitCode::kStopped); };
+  EXPECT_EQ(user_error(ExitCode::kStopped, [&] { download(wanted); }), "stop");
+}
+
+// A dataset of two files, of which the web has NAME/FILE.gz for one and FILE.gz for the other.
+class Fetch : public Download {
+ protected:
+  void SetUp() override {
+    Download::SetUp();
+    info_.name = "tiny";
+    for (const char* name : {"images", "labels"}) {
+      info_.files.push_back(
+          {name, static_cast<std::int64_t>(content_.size()), sha256(content_), Split::kTrain});
+    }
+    write_file(folder_ / "web/tiny/images.gz", gzip(content_));
+    write_file(folder_ / "web/labels.gz", gzip(content_));
+  }
+  void expect_intact() const {
+    DatasetOptions options;
+    options.data_dir = folder_ / "data";
+    for (const FileCheck& check : verify_dataset(info_, options)) {
+      EXPECT_TRUE(check.intact) << check.problem;
+    }
+  }
+
+  DatasetInfo info_;
+};
+
+TEST_F(Fetch, brings_all_files_from_the_base_and_then_leaves_them) {
+  const ScopedEnvironment base("PODIUM_DOWNLOAD_BASE", server_->address("ok/"));
+  std::string last;
+  const auto progress = [&](const std::string& file, std::int64_t, std::int64_t) { last = file; };
+  for (const FetchedFile& file : fetch_dataset(info_, folder_ / "data", progress)) {
+    EXPECT_TRUE(file.downloaded);
+  }
+  EXPECT_EQ(last, "labels.gz");
+  EXPECT_TRUE(fs::exists(folder_ / "data/tiny/images.gz"));
+  expect_intact();
+  const std::size_t before = requests().size();
+  for (const FetchedFile& file : fetch_dataset(info_, folder_ / "data", {})) {
+    EXPECT_FALSE(file.downloaded);
+  }
+  EXPECT_EQ(requests().size(), before);
+}
+
+TEST_F(Fetch, replaces_damaged_files_and_sets_unpacked_ones_aside) {
+  const ScopedEnvironment base("PODIUM_DOWNLOAD_BASE", server_->address("ok"));
+  write_file(folder_ / "data/tiny/images.gz", gzip({1, 2, 3}));
+  write_file(folder_ / "data/tiny/labels", {1, 2, 3});
+  fetch_dataset(info_, folder_ / "data", {});
+  expect_intact();
+  EXPECT_EQ(read_file(folder_ / "data/tiny/labels.damaged"), (Bytes{1, 2, 3}));
+}
+
+TEST_F(Fetch, of_wrong_bytes_fails_with_both_checksums) {
+  const ScopedEnvironment base("PODIUM_DOWNLOAD_BASE", server_->address("ok"));
+  Bytes other = content_;
+  other[7] ^= 1;
+  write_file(folder_ / "web/tiny/images.gz", gzip(other));
+  const std::string text = data_error([&] { fetch_dataset(info_, folder_ / "data", {}); });
+  EXPECT_CONTAINS(text, "SHA-256 is " + sha256(other) + ", where it must be " + sha256(content_));
+  EXPECT_FALSE(fs::exists(folder_ / "data/tiny/images.gz"));
+}
+
+}  // namespace
+}  // namespace podium

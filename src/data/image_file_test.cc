@@ -1,0 +1,118 @@
+#include "data/image_file.h"
+
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include "data/test_files.h"
+
+namespace podium {
+namespace {
+
+using namespace podium::testing;
+
+std::string write_png(const std::string& path, std::uint32_t format, png_uint_32 height,
+                      png_uint_32 width, const Bytes& pixels) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.format = format;
+  image.height = height;
+  image.width = width;
+  EXPECT_NE(png_image_write_to_file(&image, path.c_str(), 0, pixels.data(), 0, nullptr), 0);
+  return path;
+}
+
+Bytes text(const std::string& start, const Bytes& rest) {
+  Bytes bytes(start.begin(), start.end());
+  bytes.insert(bytes.end(), rest.begin(), rest.end());
+  return bytes;
+}
+
+class ImageFile : public ::testing::Test {
+ protected:
+  std::string error_of(const Bytes& file, std::int64_t channels = 1) const {
+    return data_error(
+        [&] { read_image_file(write_file(folder_ / "picture", file), channels, 2, 3); });
+  }
+  Bytes pixels_of(const Bytes& file, std::int64_t channels = 1) const {
+    return read_image_file(write_file(folder_ / "picture", file), channels, 2, 3).pixels;
+  }
+
+  TempFolder folder_;
+  const Bytes grey_ = {0, 1, 127, 128, 254, 255};
+};
+
+TEST_F(ImageFile, grey_png_keeps_its_bytes) {
+  const std::string path = write_png(folder_ / "a.png", PNG_FORMAT_GRAY, 2, 3, grey_);
+  const ImageSet set = read_image_file(path, 1, 2, 3);
+  EXPECT_EQ(set.pixels, grey_);
+  EXPECT_EQ(set.count, 1);
+  EXPECT_EQ(set.source, path);
+  EXPECT_TRUE(set.labels.empty());
+}
+
+TEST_F(ImageFile, colour_png_becomes_grey_or_planes) {
+  const Bytes colours = {255, 0, 0, 0, 255, 0, 0, 0, 255, 9, 9, 9, 255, 255, 255, 0, 0, 0};
+  const std::string path = write_png(folder_ / "a.png", PNG_FORMAT_RGB, 2, 3, colours);
+  EXPECT_EQ(read_image_file(path, 1, 2, 3).pixels, (Bytes{76, 150, 29, 9, 255, 0}));
+  EXPECT_EQ(read_image_file(path, 3, 2, 3).pixels,
+            (Bytes{255, 0, 0, 9, 255, 0, 0, 255, 0, 9, 255, 0, 0, 0, 255, 9, 255, 0}));
+}
+
+TEST_F(ImageFile, transparent_png_lies_on_black) {
+  const Bytes pixels = {200, 255, 200, 0, 50, 255, 50, 0, 0, 255, 255, 255};
+  const std::string path = write_png(folder_ / "a.png", PNG_FORMAT_GA, 2, 3, pixels);
+  EXPECT_EQ(read_image_file(path, 1, 2, 3).pixels, (Bytes{200, 0, 50, 0, 0, 255}));
+}
+
+TEST_F(ImageFile, another_size_names_both) {
+  const std::string path = write_png(folder_ / "a.png", PNG_FORMAT_GRAY, 3, 2, grey_);
+  const std::string error = data_error([&] { read_image_file(path, 1, 2, 3); });
+  EXPECT_CONTAINS(error, "a.png: the picture is 3 x 2 pixels");
+  EXPECT_CONTAINS(error, "the model takes 2 x 3; resize or crop");
+}
+
+TEST_F(ImageFile, damaged_png_is_an_error) {
+  Bytes png = read_file(write_png(folder_ / "a.png", PNG_FORMAT_GRAY, 2, 3, grey_));
+  EXPECT_CONTAINS(error_of({png.begin(), png.begin() + 20}), "the PNG file is damaged");
+  EXPECT_CONTAINS(error_of({png.begin(), png.end() - 25}), "the PNG file is damaged");
+  png[20] ^= 0xFF;
+  EXPECT_CONTAINS(error_of(png), "the PNG file is damaged");
+}
+
+TEST_F(ImageFile, pgm_and_ppm_are_read) {
+  EXPECT_EQ(pixels_of(text("P5\n3 2\n255\n", grey_)), grey_);
+  EXPECT_EQ(pixels_of(text("P5 # made by hand\n3 # wide\n2 255 ", grey_)), grey_);
+  EXPECT_EQ(pixels_of(text("P5\n3 2\n3\n", {0, 1, 2, 3, 0, 0})), (Bytes{0, 85, 170, 255, 0, 0}));
+  const Bytes grey_as_colour = {0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5};
+  EXPECT_EQ(pixels_of(text("P6\n3 2\n255\n", grey_as_colour)), (Bytes{0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(ImageFile, bad_pgm_is_an_error) {
+  EXPECT_CONTAINS(error_of(text("P5\n3", {})), "the height is missing");
+  EXPECT_CONTAINS(error_of(text("P5\n3 2\n255\n", {1, 2, 3})), "the file ends at byte 14");
+  EXPECT_CONTAINS(error_of(text("P5\n3 2\n255", {})), "the file ends at byte 10");
+  EXPECT_CONTAINS(error_of(text("P5\n3 2\n65535\n", grey_)), "the maximum is 65535");
+  EXPECT_CONTAINS(error_of(text("P5\n3 2\n100\n", grey_)), "a pixel is 127, above the maximum 100");
+  EXPECT_CONTAINS(error_of(text("P5\n99999999999999999999 2\n1\n", grey_)), "the picture is ");
+}
+
+TEST_F(ImageFile, idx_gives_one_picture_or_many) {
+  EXPECT_EQ(pixels_of(idx({2, 3}, grey_)), grey_);
+  EXPECT_EQ(pixels_of(gzip(idx({2, 3}, grey_))), grey_);
+  Bytes twice = grey_;
+  twice.insert(twice.end(), grey_.begin(), grey_.end());
+  const std::string path = write_file(folder_ / "two", idx({2, 2, 3}, twice));
+  EXPECT_EQ(read_image_file(path, 1, 2, 3).count, 2);
+  EXPECT_CONTAINS(error_of(idx({6}, grey_)), "the IDX file has 1 dimensions");
+  EXPECT_CONTAINS(error_of(idx({3, 2}, grey_)), "the picture is 3 x 2");
+}
+
+TEST_F(ImageFile, other_files_are_refused) {
+  EXPECT_CONTAINS(error_of({}), "the file is empty");
+  EXPECT_CONTAINS(error_of(text("GIF89a", grey_)), "no known picture format");
+  EXPECT_CONTAINS(data_error([&] { read_image_file(folder_ / "absent.png", 1, 2, 3); }),
+                  "No such file");
+}
+
+}  // namespace
+}  // namespace podium

@@ -1,0 +1,258 @@
+#include "data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "data/prefetch.h"
+#include "data/shuffle.h"
+#include "data/test_files.h"
+
+namespace podium {
+namespace {
+
+using namespace podium::testing;
+
+// 103 pictures of 2 x 3 pixels; picture i's first pixel is i.
+std::shared_ptr<const ImageSet> small_set(std::int64_t channels = 1) {
+  auto set = std::make_shared<ImageSet>();
+  set->count = 103;
+  set->channels = channels;
+  set->height = 2;
+  set->width = 3;
+  set->classes = 10;
+  set->pixels.resize(static_cast<std::size_t>(set->count * set->image_bytes()));
+  for (std::int64_t i = 0; i < set->count; ++i) {
+    for (std::int64_t j = 0; j < set->image_bytes(); ++j) {
+      set->pixels[static_cast<std::size_t>(i * set->image_bytes() + j)] =
+          static_cast<std::uint8_t>(i + 50 * j);
+    }
+    set->labels.push_back(static_cast<std::uint8_t>(i % 10));
+  }
+  return set;
+}
+
+LoaderOptions options_of(std::int64_t batch, std::uint64_t seed = 0) {
+  LoaderOptions options;
+  options.batch = batch;
+  options.seed = seed;
+  return options;
+}
+
+struct Made {
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+  bool operator==(const Made&) const = default;
+};
+
+Made make(const Loader& loader, std::int64_t step, std::int64_t first, std::int64_t n) {
+  Made made;
+  made.images.resize(static_cast<std::size_t>(n * loader.set().image_bytes()));
+  made.labels.resize(static_cast<std::size_t>(n));
+  loader.examples(step, first, n, made.images.data(), made.labels.data());
+  return made;
+}
+
+TEST(Loader, pixels_are_divided_by_255_correctly_rounded) {
+  auto set = std::make_shared<ImageSet>();
+  set->count = 1;
+  set->channels = 1;
+  set->height = 16;
+  set->width = 16;
+  set->classes = 1;
+  set->labels = {0};
+  for (int i = 0; i < 256; ++i) set->pixels.push_back(static_cast<std::uint8_t>(i));
+  const Loader loader(set, options_of(1));
+  const Made made = make(loader, 0, 0, 1);
+  for (std::size_t i = 0; i < 256; ++i) {
+    EXPECT_EQ(made.images[i], static_cast<float>(i) / 255.0f) << i;
+  }
+}
+
+TEST(Loader, standardises_each_channel_by_its_own_mean_and_deviation) {
+  LoaderOptions options = options_of(1);
+  options.mean = {0.5f, 0.25f};
+  options.deviation = {0.2f, 0.1f};
+  const auto set = small_set(2);
+  const Loader loader(set, options);
+  std::vector<float> image(12);
+  std::int32_t label = 0;
+  loader.in_order(7, 1, image.data(), &label);
+  for (std::size_t i = 0; i < 12; ++i) {
+    const float pixel = static_cast<float>(set->pixels[7 * 12 + i]) / 255.0f;
+    EXPECT_EQ(image[i], i < 6 ? (pixel - 0.5f) / 0.2f : (pixel - 0.25f) / 0.1f);
+  }
+}
+
+TEST(Loader, an_epoch_shows_each_example_at_most_once_and_drops_the_remainder) {
+  const Loader loader(small_set(), options_of(10));
+  EXPECT_EQ(loader.steps_per_epoch(), 10);
+  for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+    std::set<float> seen;
+    for (std::int64_t step = 0; step < 10; ++step) {
+      const Made made = make(loader, epoch * 10 + step, 0, 10);
+      for (std::size_t i = 0; i < 10; ++i) {
+        EXPECT_TRUE(seen.insert(made.images[i * 6]).second);
+        EXPECT_EQ(made.labels[i], static_cast<int>(made.images[i * 6] * 255.0f + 0.5f) % 10);
+      }
+    }
+    EXPECT_EQ(seen.size(), 100u);
+  }
+}
+
+TEST(Loader, batches_follow_the_epoch_order) {
+  const auto set = small_set();
+  const Loader loader(set, options_of(10, 9));
+  const auto order = epoch_order(9, 2, 103);
+  const Made made = make(loader, 23, 0, 10);
+  for (std::size_t i = 0; i < 10; ++i) {
+    EXPECT_EQ(made.images[i * 6], static_cast<float>(order[30 + i]) / 255.0f);
+  }
+}
+
+TEST(Loader, slices_are_the_same_whoever_asks_and_when) {
+  LoaderOptions options = options_of(12, 3);
+  options.augment.shift = 1;
+  options.augment.rotate_degrees = 10;
+  const Loader one(small_set(), options);
+  const Made whole = make(one, 17, 0, 12);
+  for (const std::int64_t size : {1, 3, 4, 6}) {
+    const Loader another(small_set(), options);
+    for (std::int64_t first = 12 - size; first >= 0; first -= size) {
+      make(another, first, 0, 1);  // other steps between
+      const Made part = make(another, 17, first, size);
+      EXPECT_TRUE(
+          std::equal(part.images.begin(), part.images.end(), whole.images.begin() + first * 6));
+      EXPECT_TRUE(std::equal(part.labels.begin(), part.labels.end(), whole.labels.begin() + first));
+    }
+  }
+}
+
+TEST(Loader, augments_the_same_example_anew_in_each_epoch) {
+  LoaderOptions options = options_of(103);
+  options.augment.shift = 1;
+  const Loader loader(small_set(), options);
+  const Made first = make(loader, 0, 0, 103);
+  const Made second = make(loader, 1, 0, 103);
+  const auto order0 = epoch_order(0, 0, 103);
+  const auto order1 = epoch_order(0, 1, 103);
+  int changed = 0;
+  for (std::size_t i = 0; i < 103; ++i) {
+    const auto j = static_cast<std::size_t>(std::find(order1.begin(), order1.end(), order0[i]) -
+                                            order1.begin());
+    changed += std::equal(first.images.begin() + static_cast<long>(i * 6),
+                          first.images.begin() + static_cast<long>(i * 6 + 6),
+                          second.images.begin() + static_cast<long>(j * 6))
+                   ? 0
+                   : 1;
+  }
+  EXPECT_GT(changed, 60);  // eight in nine, less those that hide it
+}
+
+TEST(Loader, evaluation_is_in_file_order_and_never_augmented) {
+  LoaderOptions options = options_of(5);
+  options.augment.shift = 1;
+  const Loader loader(small_set(), options);
+  std::vector<float> images(103 * 6);
+  std::vector<std::int32_t> labels(103);
+  loader.in_order(0, 50, images.data(), labels.data());
+  loader.in_order(50, 53, images.data() + 300, labels.data() + 50);
+  for (std::size_t i = 0; i < 103; ++i) {
+    EXPECT_EQ(images[i * 6], static_cast<float>(i) / 255.0f);
+    EXPECT_EQ(labels[i], static_cast<std::int32_t>(i % 10));
+  }
+}
+
+TEST(Loader, many_threads_get_the_same_bytes) {
+  LoaderOptions options = options_of(10, 5);
+  options.augment.shift = 1;
+  options.augment.elastic = 1;
+  const Loader quiet(small_set(), options);
+  std::vector<Made> expected;
+  for (std::int64_t step = 0; step < 60; ++step) expected.push_back(make(quiet, step, 0, 10));
+  const Loader shared(small_set(), options);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::int64_t step = t % 2; step < 60; ++step) {
+        EXPECT_EQ(make(shared, step, 0, 10), expected[static_cast<std::size_t>(step)]);
+      }
+    });
+  }
+}
+
+TEST(Loader, refuses_a_batch_larger_than_the_set_and_options_that_do_not_fit) {
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kUsage, [] { const Loader bad(small_set(), options_of(104)); }),
+      "batch is 104, but the training set has 103 examples");
+  LoaderOptions options = options_of(1);
+  options.mean = {1, 2, 3};
+  EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { const Loader bad(small_set(), options); }),
+                  "give one for each channel");
+  options = options_of(1);
+  options.deviation = {0};
+  EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { const Loader bad(small_set(), options); }),
+                  "must be above 0");
+}
+
+TEST(Prefetcher, yields_the_bytes_of_the_loader_for_any_threads_depth_and_readers) {
+  LoaderOptions options = options_of(10, 5);
+  options.augment.shift = 1;
+  const auto loader = std::make_shared<const Loader>(small_set(), options);
+  for (const int threads : {1, 3}) {
+    for (const int depth : {1, 2, 5}) {
+      for (const int readers : {1, 2}) {
+        Prefetcher prefetcher(loader, {.first_step = 7,
+                                       .end_step = 40,
+                                       .threads = threads,
+                                       .depth = depth,
+                                       .readers = readers});
+        std::vector<std::jthread> workers;
+        for (int reader = 0; reader < readers; ++reader) {
+          workers.emplace_back([&] {
+            for (std::int64_t step = 7; step < 40; ++step) {
+              const Prefetcher::Batch& batch = prefetcher.wait(step);
+              const Made expected = make(*loader, step, 0, 10);
+              EXPECT_TRUE(std::equal(expected.images.begin(), expected.images.end(),
+                                     batch.images.f32().begin()));
+              EXPECT_TRUE(std::equal(expected.labels.begin(), expected.labels.end(),
+                                     batch.labels.i32().begin()));
+              prefetcher.release(step);
+            }
+          });
+        }
+        workers.clear();
+        EXPECT_GE(prefetcher.seconds_waited(), 0);
+      }
+    }
+  }
+}
+
+TEST(Prefetcher, stops_at_any_point) {
+  const auto loader = std::make_shared<const Loader>(small_set(), options_of(10));
+  for (std::int64_t used = 0; used < 6; ++used) {
+    Prefetcher prefetcher(loader, {.end_step = 1000000, .threads = 2, .depth = 3});
+    for (std::int64_t step = 0; step < used; ++step) {
+      prefetcher.wait(step);
+      if (step + 1 < used) prefetcher.release(step);
+    }
+  }
+}
+
+TEST(Prefetcher, counts_the_time_that_readers_wait) {
+  // An epoch's order of a large set takes a while; the reader comes at once.
+  auto set = std::make_shared<ImageSet>();
+  set->count = 200000;
+  set->channels = set->height = set->width = set->classes = 1;
+  set->pixels.resize(200000);
+  set->labels.resize(200000);
+  const auto loader = std::make_shared<const Loader>(set, options_of(200000));
+  Prefetcher prefetcher(loader, {.end_step = 2});
+  prefetcher.wait(0);
+  EXPECT_GT(prefetcher.seconds_waited(), 0);
+  prefetcher.release(0);
+}
+
+}  // namespace
+}  // namespace podium
