@@ -1,0 +1,133 @@
+#include "backend/cpu/kernels/elementwise.h"
+
+#include "backend/cpu/kernels/kernel_test_util.h"
+#include "backend/cpu/kernels/update.h"
+#include "base/hash.h"
+
+namespace podium::cpu {
+namespace {
+
+const std::int64_t kCounts[] = {1, 15, 16, 17, 1000, 16384, 16385, 50001};
+
+Floats map(const Floats& a, const Floats& b, const std::function<float(float, float)>& f) {
+  Floats out(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) out[i] = f(a[i], b[i]);
+  return out;
+}
+
+TEST(Elementwise, equals_one_rounding_each_for_every_length) {
+  for_each_target([](const std::string& target) {
+    for (const std::int64_t count : kCounts) {
+      const std::string what = cat(target, " ", count);
+      Random random(static_cast<unsigned>(count));
+      Floats a = random.numbers(count), b = random.numbers(count);
+      a[count / 2] = kNan;
+      const auto check = [&](auto kernel, const std::function<float(float, float)>& f) {
+        Guarded y(count);
+        run_parts(flat_parts(count), [&](int part) { kernel(y.data(), part); });
+        expect_same(y.take(what), map(a, b, f), what);
+      };
+      check([&](float* y, int p) { relu(count, a.data(), y, p); },
+            [](float x, float) { return x != x  ? x
+                                        : x > 0 ? x
+                                                : 0.0f; });
+      check([&](float* y, int p) { relu_grad(count, a.data(), b.data(), y, p); },
+            [](float y, float dy) { return y > 0 ? dy : 0.0f; });
+      check([&](float* y, int p) { add(count, a.data(), b.data(), y, p); }, std::plus<float>());
+      check([&](float* y, int p) { sub(count, a.data(), b.data(), y, p); }, std::minus<float>());
+      check([&](float* y, int p) { mul(count, a.data(), b.data(), y, p); },
+            std::multiplies<float>());
+      check([&](float* y, int p) { scale(count, a.data(), 0.3f, y, p); },
+            [](float x, float) { return x * 0.3f; });
+      check([&](float* y, int p) { fill(count, 2.5f, y, p); }, [](float, float) { return 2.5f; });
+
+      Floats sum = a, scaled = a, divided = a;
+      run_parts(flat_parts(count), [&](int p) { add_into(count, b.data(), sum.data(), p); });
+      run_parts(flat_parts(count), [&](int p) { scale_into(count, 0.7f, scaled.data(), p); });
+      run_parts(flat_parts(count), [&](int p) { divide_into(count, 7.0f, divided.data(), p); });
+      expect_same(sum, map(a, b, std::plus<float>()), what);
+      expect_same(scaled, map(a, b, [](float x, float) { return x * 0.7f; }), what);
+      expect_same(divided, map(a, b, [](float x, float) { return x / 7.0f; }), what);
+    }
+  });
+}
+
+TEST(Update, adam_equals_the_contract_with_and_without_decay) {
+  for_each_target([](const std::string& target) {
+    for (const std::int64_t count : kCounts) {
+      for (const float decay : {0.0f, 0.01f}) {
+        Random random(static_cast<unsigned>(count));
+        const AdamStep s{.beta1 = 0.9f,
+                         .one_minus_beta1 = 1 - 0.9f,
+                         .beta2 = 0.999f,
+                         .one_minus_beta2 = 1 - 0.999f,
+                         .rate = 0.1f,
+                         .root_scale = 31.6f,
+                         .epsilon = 1e-8f,
+                         .weight_decay = decay};
+        const Floats gradient = random.numbers(count);
+        Floats p = random.numbers(count), m = random.numbers(count),
+               v = random.positive_numbers(count);
+        Floats want_p = p, want_m = m, want_v = v;
+        for (std::size_t i = 0; i < p.size(); ++i) {
+          const float g = decay == 0 ? gradient[i] : std::fma(decay, p[i], gradient[i]);
+          want_m[i] = std::fma(s.beta1, m[i], s.one_minus_beta1 * g);
+          want_v[i] = std::fma(s.beta2, v[i], (s.one_minus_beta2 * g) * g);
+          const float root = std::fma(std::sqrt(want_v[i]), s.root_scale, s.epsilon);
+          want_p[i] = std::fma(-s.rate, want_m[i] / root, p[i]);
+        }
+        run_parts(flat_parts(count), [&](int part) {
+          adam(count, s, gradient.data(), p.data(), m.data(), v.data(), part);
+        });
+        expect_same(p, want_p, target);
+        expect_same(m, want_m, target);
+        expect_same(v, want_v, target);
+      }
+    }
+  });
+}
+
+TEST(Update, sgd_equals_the_contract_in_every_form) {
+  for_each_target([](const std::string& target) {
+    for (const std::int64_t count : kCounts) {
+      for (const bool nesterov : {false, true}) {
+        for (const float decay : {0.0f, 5e-4f}) {
+          Random random(static_cast<unsigned>(count));
+          const SgdStep s{
+              .rate = 0.4f, .momentum = 0.9f, .weight_decay = decay, .nesterov = nesterov};
+          const Floats gradient = random.numbers(count);
+          Floats p = random.numbers(count), v = random.numbers(count), want_p = p, want_v = v;
+          for (std::size_t i = 0; i < p.size(); ++i) {
+            const float g = decay == 0 ? gradient[i] : std::fma(decay, p[i], gradient[i]);
+            want_v[i] = std::fma(0.9f, v[i], g);
+            want_p[i] = std::fma(-0.4f, nesterov ? std::fma(0.9f, want_v[i], g) : want_v[i], p[i]);
+          }
+          run_parts(flat_parts(count),
+                    [&](int part) { sgd(count, s, gradient.data(), p.data(), v.data(), part); });
+          expect_same(p, want_p, target);
+          expect_same(v, want_v, target);
+        }
+      }
+    }
+  });
+}
+
+TEST(Update, hash_sum_equals_that_of_base_for_every_length_and_share) {
+  for_each_target([](const std::string& target) {
+    Random random(9);
+    for (std::int64_t count = 0; count < 100; ++count) {
+      const Floats x = random.numbers(count);
+      for (const std::uint64_t first : {0ull, 2ull, 123456ull, 0xfffffffeull}) {
+        EXPECT_EQ(hash_sum(x.data(), count, first), podium::hash_sum(x, first))
+            << target << " " << count << " from " << first;
+      }
+    }
+    const Floats x = random.numbers(100003);
+    EXPECT_EQ(hash_sum(x.data(), 100003), podium::hash_sum(x));
+    EXPECT_EQ(hash_sum(x.data(), 5000) + hash_sum(x.data() + 5000, 95003, 5000),
+              podium::hash_sum(x));
+  });
+}
+
+}  // namespace
+}  // namespace podium::cpu
