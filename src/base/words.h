@@ -1,0 +1,47 @@
+// Which known word did the user mean? Used by every error about an unknown name.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace podium {
+
+// The number of edits (insert, delete, replace) that make one word the other.
+inline std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
+    }
+  }
+  return row[b.size()];
+}
+
+// The first of the nearest; empty where there are none.
+inline std::string nearest_word(std::string_view word, const std::vector<std::string>& known) {
+  const auto nearest =
+      std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
+        return edit_distance(word, a) < edit_distance(word, b);
+      });
+  return nearest == known.end() ? "" : *nearest;
+}
+
+inline std::string join_words(const std::vector<std::string>& words,
+                              std::string_view between = ", ") {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += between;
+    text += word;
+  }
+  return text;
+}
+
+}  // namespace podium

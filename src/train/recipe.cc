@@ -1,0 +1,332 @@
+// Reading and writing a recipe, by the table of recipe_keys.h.
+#include "train/recipe.h"
+
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+#include "base/words.h"
+#include "train/file_io.h"
+#include "train/recipe_keys.h"
+
+namespace podium {
+namespace {
+
+constexpr std::uint64_t kMostRecipeBytes = 1 << 20;
+
+// What a node is, for people.
+std::string node_text(const toml::node& node) {
+  const auto shown = [&](const char* kind) {
+    std::ostringstream text;
+    node.visit([&](const auto& value) {
+      if constexpr (toml::is_value<decltype(value)>) text << toml::toml_formatter{value};
+    });
+    std::string line = text.str();
+    std::replace(line.begin(), line.end(), '\n', ' ');
+    if (line.size() > 40) line = line.substr(0, 37) + "...";
+    return cat(kind, " ", line);
+  };
+  switch (node.type()) {
+    case toml::node_type::string: return shown("the string");
+    case toml::node_type::integer: return shown("the integer");
+    case toml::node_type::floating_point: return shown("the number");
+    case toml::node_type::boolean: return shown("the boolean");
+    case toml::node_type::array: return "an array";
+    case toml::node_type::table: return "a table";
+    default: return "a date or time";
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string source) : source_(std::move(source)), problems_(source_) {}
+
+  void read_text(const std::string& text) {
+    try {
+      const toml::table root = toml::parse(std::string_view(text), std::string_view(source_));
+      for (const auto& [key, node] : root) read_entry(std::string(key.str()), key, node);
+    } catch (const toml::parse_error& error) {
+      problems_.add_at(
+          {cat(source_, ":", error.source().begin.line, ":", error.source().begin.column),
+           static_cast<std::int64_t>(error.source().begin.line)},
+          cat("not TOML: ", error.description()));
+      readable_ = false;
+    }
+  }
+
+  void override_with(const std::string& text) {
+    // After the lines of any file, in the order given.
+    const RecipeProblems::Place place{cat("`", text, "` on the command line"),
+                                      kAfterFile + overrides_++};
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      problems_.add_at(place,
+                       "an override is written key=value, as in optimizer.learning_rate=0.02");
+      return;
+    }
+    const std::string path = text.substr(0, equals), value = text.substr(equals + 1);
+    const RecipeKey* key = find_recipe_key(path);
+    if (key == nullptr) return unknown(path, place);
+    if (const auto node = parse_value(value, is_word(*key))) {
+      assign(*key, **node, place);
+      overridden_.insert(path);
+    } else {
+      problems_.add_at(place, cat("`", path, "` must be ", type_text(*key), ", got `", value, "`"));
+      problems_.mark_bad(path);
+    }
+  }
+
+  Recipe finish(const std::string& name) {
+    if (recipe_.name.empty() && !problems_.is_bad("name")) recipe_.name = name;
+    replace_by_overrides();
+    // A text that is no TOML is one error; what it lacks is not worth a line.
+    if (readable_) check_recipe(recipe_, problems_);
+    problems_.raise();
+    return std::move(recipe_);
+  }
+
+ private:
+  static constexpr std::int64_t kAfterFile = std::int64_t{1} << 40;
+
+  RecipeProblems::Place place_of(const toml::source_region& region) const {
+    return {cat(source_, ":", region.begin.line), static_cast<std::int64_t>(region.begin.line)};
+  }
+
+  static bool is_word(const RecipeKey& key) { return type_text(key) == "a string"; }
+
+  void read_entry(const std::string& path, const toml::key& written, const toml::node& node) {
+    const auto& keys = recipe_keys();
+    const bool is_table = path.find('.') == std::string::npos &&
+                          std::any_of(keys.begin(), keys.end(), [&](const RecipeKey& key) {
+                            return !key.table.empty() && key.table == path;
+                          });
+    if (is_table) {
+      if (const toml::table* table = node.as_table()) {
+        for (const auto& [key, value] : *table) read_entry(cat(path, ".", key.str()), key, value);
+      } else {
+        problems_.add_at(place_of(written.source()),
+                         cat("`", path, "` must be a table, [", path, "], got ", node_text(node)));
+      }
+      return;
+    }
+    const RecipeKey* key = find_recipe_key(path);
+    if (key == nullptr) return unknown(path, place_of(written.source()));
+    assign(*key, node, place_of(written.source()));
+  }
+
+  void unknown(const std::string& path, const RecipeProblems::Place& place) {
+    // A key that stands in the wrong table is as near as its own name, and one edit.
+    const auto last = [](const std::string& p) { return p.substr(p.rfind('.') + 1); };
+    std::string nearest;
+    std::size_t least = std::numeric_limits<std::size_t>::max();
+    const auto consider = [&](const std::string& known) {
+      const std::size_t distance =
+          std::min(edit_distance(path, known), edit_distance(last(path), last(known)) + 1);
+      if (distance < least) least = distance, nearest = known;
+    };
+    for (const RecipeKey& key : recipe_keys()) {
+      consider(key.path());
+      if (!key.table.empty()) consider(key.table);
+    }
+    problems_.add_at(place,
+                     cat("unknown key `", path, "`; the nearest known one is `", nearest, "`"));
+    problems_.mark_bad(nearest);
+  }
+
+  // A value in TOML's spelling, or a bare word where one is wanted.
+  static std::optional<std::unique_ptr<toml::node>> parse_value(const std::string& text,
+                                                                bool word) {
+    const auto parse = [](const std::string& value) -> std::optional<std::unique_ptr<toml::node>> {
+      try {
+        toml::table table = toml::parse("value = " + value);
+        if (table.size() != 1) return std::nullopt;
+        std::unique_ptr<toml::node> node;
+        table.begin()->second.visit([&](auto& found) {
+          node = std::make_unique<std::remove_cvref_t<decltype(found)>>(std::move(found));
+        });
+        return node;
+      } catch (const toml::parse_error&) {
+        return std::nullopt;
+      }
+    };
+    auto node = parse(text);
+    if (word && (!node || !(*node)->is_string())) node = parse(quoted_text(text));
+    return node;
+  }
+
+  void refuse(const RecipeKey& key, const RecipeProblems::Place& place, const std::string& text) {
+    problems_.add_at(place, text);
+    problems_.mark_bad(key.path());
+  }
+
+  void assign(const RecipeKey& key, const toml::node& node, const RecipeProblems::Place& place) {
+    problems_.set_place(key.path(), place);
+    std::visit([&](auto access) { assign_to(access(recipe_), key, node, place); }, key.field);
+  }
+
+  bool in_range(const RecipeKey& key, double value, const RecipeProblems::Place& place) {
+    if (std::isfinite(value) && key.range.holds(value)) return true;
+    refuse(key, place,
+           cat("`", key.path(), "` is ", number_text(value), "; it must be ",
+               std::isfinite(value) ? to_string(key.range) : "a finite number"));
+    return false;
+  }
+
+  void wrong_type(const RecipeKey& key, const toml::node& node,
+                  const RecipeProblems::Place& place) {
+    refuse(key, place,
+           cat("`", key.path(), "` must be ", type_text(key), ", got ", node_text(node)));
+  }
+
+  std::optional<std::string> word_of(const RecipeKey& key, const toml::node& node,
+                                     const RecipeProblems::Place& place) {
+    const auto* string = node.as_string();
+    if (string == nullptr) {
+      wrong_type(key, node, place);
+      return std::nullopt;
+    }
+    const std::string& word = string->get();
+    for (const auto& [refused, reason] : key.refused) {
+      if (word == refused) {
+        refuse(key, place,
+               cat("`", key.path(), "` = \"", word, "\": ", reason, "; use \"", key.choices.front(),
+                   "\""));
+        return std::nullopt;
+      }
+    }
+    if (!key.choices.empty() &&
+        std::find(key.choices.begin(), key.choices.end(), word) == key.choices.end()) {
+      refuse(key, place,
+             cat("`", key.path(), "` = ", quoted_text(word),
+                 " is unknown; known: ", join_words(key.choices), "; the nearest is \"",
+                 nearest_word(word, key.choices), "\""));
+      return std::nullopt;
+    }
+    return word;
+  }
+
+  void assign_to(std::string& target, const RecipeKey& key, const toml::node& node,
+                 const RecipeProblems::Place& place) {
+    if (auto word = word_of(key, node, place)) target = std::move(*word);
+  }
+  void assign_to(Decay& target, const RecipeKey& key, const toml::node& node,
+                 const RecipeProblems::Place& place) {
+    if (const auto word = word_of(key, node, place))
+      target = *word == "once" ? Decay::kOnce : Decay::kPerReplica;
+  }
+  void assign_to(bool& target, const RecipeKey& key, const toml::node& node,
+                 const RecipeProblems::Place& place) {
+    if (const auto* value = node.as_boolean()) {
+      target = value->get();
+    } else {
+      wrong_type(key, node, place);
+    }
+  }
+  template <typename T>
+  requires std::is_integral_v<T>
+  void assign_to(T& target, const RecipeKey& key, const toml::node& node,
+                 const RecipeProblems::Place& place) {
+    if (const auto* value = node.as_integer()) {
+      if (in_range(key, static_cast<double>(value->get()), place))
+        target = static_cast<T>(value->get());
+    } else {
+      wrong_type(key, node, place);
+    }
+  }
+  template <typename T>
+  requires std::is_floating_point_v<T>
+  void assign_to(T& target, const RecipeKey& key, const toml::node& node,
+                 const RecipeProblems::Place& place) {
+    if (!node.is_number()) return wrong_type(key, node, place);
+    // Rounded first, so that what is checked is what is used; -0 becomes 0.
+    const T value = static_cast<T>(*node.value<double>()) + T{0};
+    if (in_range(key, static_cast<double>(value), place)) target = value;
+  }
+  void assign_to(std::vector<double>& target, const RecipeKey& key, const toml::node& node,
+                 const RecipeProblems::Place& place) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return wrong_type(key, node, place);
+    std::vector<double> values;
+    for (const toml::node& element : *array) {
+      if (!element.is_number()) {
+        return refuse(key, place,
+                      cat("`", key.path(), "` must be an array of numbers; element ",
+                          values.size() + 1, " is ", node_text(element)));
+      }
+      values.push_back(*element.value<double>() + 0.0);
+      if (!in_range(key, values.back(), place)) return;
+    }
+    target = std::move(values);
+  }
+
+  // A word on the command line replaces what it contradicts in the file.
+  void replace_by_overrides() {
+    const auto replaces = [&](const std::string& given, std::int64_t value,
+                              const std::string& other, std::int64_t& other_value) {
+      if (overridden_.contains(given) && !overridden_.contains(other) && value != 0) {
+        other_value = 0;
+        problems_.forget(other);
+      }
+    };
+    replaces("epochs", recipe_.epochs, "steps", recipe_.steps);
+    replaces("steps", recipe_.steps, "epochs", recipe_.epochs);
+
+    Recipe defaults;
+    for (const RecipeKey& key : recipe_keys()) {
+      if (key.fits.empty() || !overridden_.contains(key.table + ".name")) continue;
+      if (overridden_.contains(key.path()) || key.fits_name(table_name(key))) continue;
+      std::visit([&](auto access) { access(recipe_) = access(defaults); }, key.field);
+      problems_.forget(key.path());
+    }
+  }
+  const std::string& table_name(const RecipeKey& key) const {
+    return key.table == "optimizer" ? recipe_.optimizer.name : recipe_.schedule.name;
+  }
+
+  std::string source_;
+  RecipeProblems problems_;
+  Recipe recipe_;
+  std::set<std::string> overridden_;
+  std::int64_t overrides_ = 0;
+  bool readable_ = true;
+};
+
+}  // namespace
+
+Recipe parse_recipe(const std::string& text, const std::string& source,
+                    const std::vector<std::string>& overrides) {
+  Reader reader(source);
+  reader.read_text(text);
+  for (const std::string& override_text : overrides) reader.override_with(override_text);
+  return reader.finish(std::filesystem::path(source).stem().string());
+}
+
+Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+  std::error_code ignored;
+  PODIUM_REQUIRE(!std::filesystem::is_directory(file, ignored), ExitCode::kUsage, file.string(),
+                 ": a folder, where a recipe's file is wanted");
+  const auto text = read_text(file, kMostRecipeBytes);
+  PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
+                 ": no such recipe; `podium recipes` lists those there are");
+  return parse_recipe(*text, file.string(), overrides);
+}
+
+std::string to_toml(const Recipe& recipe) {
+  std::string text, table;
+  for (const RecipeKey& key : recipe_keys()) {
+    // Of epochs and steps the one that is given.
+    if (key.path() == "epochs" && recipe.epochs == 0 && recipe.steps != 0) continue;
+    if (key.path() == "steps" && recipe.steps == 0) continue;
+    if (key.table != table) {
+      table = key.table;
+      text += cat("\n[", table, "]\n");
+    }
+    text += cat(key.name, " = ", value_text(key, recipe), "\n");
+  }
+  return text;
+}
+
+}  // namespace podium

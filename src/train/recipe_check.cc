@@ -1,0 +1,188 @@
+// Checks of a recipe as a whole.
+#include <algorithm>
+
+#include "base/words.h"
+#include "data/dataset.h"
+#include "train/recipe_keys.h"
+
+namespace podium {
+
+void RecipeProblems::add_at(const Place& place, const std::string& text) {
+  problems_.emplace_back(place.line, cat(place.text, ": ", text));
+}
+
+void RecipeProblems::add(const std::string& path, const std::string& text) {
+  const auto place = places_.find(path);
+  add_at(place == places_.end() ? Place{source_, 0} : place->second, text);
+  mark_bad(path);
+}
+
+void RecipeProblems::raise() {
+  if (problems_.empty()) return;
+  std::stable_sort(problems_.begin(), problems_.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (const auto& [line, problem] : problems_) text += cat(text.empty() ? "" : "\n", problem);
+  throw UserError(text, ExitCode::kUsage);
+}
+
+namespace {
+
+class Check {
+ public:
+  Check(const Recipe& recipe, RecipeProblems& problems) : r_(recipe), problems_(problems) {}
+
+  void all() {
+    required();
+    name();
+    length();
+    replicas();
+    examples();
+    optimizer();
+    schedule();
+    fits();
+  }
+
+ private:
+  bool good(std::initializer_list<const char*> paths) const {
+    return std::none_of(paths.begin(), paths.end(),
+                        [&](const char* path) { return problems_.is_bad(path); });
+  }
+
+  void required() {
+    for (const RecipeKey& key : recipe_keys()) {
+      if (key.required && !problems_.was_given(key.path()) && good({key.path().c_str()}))
+        problems_.add(key.path(), cat("`", key.path(), "` is missing: ", key.meaning));
+    }
+  }
+
+  // It names a folder of runs.
+  void name() {
+    if (!good({"name"})) return;
+    const bool plain = std::none_of(r_.name.begin(), r_.name.end(), [](char c) {
+      return c == '/' || c == '\\' || static_cast<unsigned char>(c) < 0x20;
+    });
+    if (r_.name.empty() || r_.name.front() == '.' || !plain || r_.name.size() > 200) {
+      problems_.add("name", cat("`name` = ", quoted_text(r_.name),
+                                " cannot name a folder; use up to 200 letters, digits, - and _"));
+    }
+  }
+
+  void length() {
+    if (!good({"epochs", "steps"})) return;
+    if (r_.epochs != 0 && r_.steps != 0) {
+      problems_.add("steps", cat("`epochs` = ", r_.epochs, " and `steps` = ", r_.steps,
+                                 " are both given; leave one of them out"));
+    } else if (r_.epochs == 0 && r_.steps == 0) {
+      problems_.add("epochs", "the run has no length; give `epochs` or `steps`, at least 1");
+    }
+  }
+
+  void replicas() {
+    if (!good({"batch", "replicas"}) || r_.batch % r_.replicas == 0) return;
+    const std::int64_t below = r_.batch / r_.replicas * r_.replicas;
+    std::int64_t fewer = std::min(r_.replicas, r_.batch), more = r_.replicas;
+    while (r_.batch % fewer != 0) --fewer;
+    while (more < r_.batch && r_.batch % more != 0) ++more;
+    const std::string batches =
+        below == 0 ? cat(r_.replicas) : cat(below, " or ", below + r_.replicas);
+    const std::string counts =
+        more <= r_.replicas || r_.batch % more != 0 ? cat(fewer) : cat(fewer, " or ", more);
+    problems_.add(problems_.line_of("replicas") > problems_.line_of("batch") ? "replicas" : "batch",
+                  cat("`batch` = ", r_.batch, " is not divisible by `replicas` = ", r_.replicas,
+                      "; nearest that are: batch ", batches, ", or replicas ", counts));
+  }
+
+  void examples() {
+    if (!good({"data"})) return;
+    const DatasetInfo& info = find_dataset(r_.data);
+    for (const char* path : {"train_examples", "test_examples"}) {
+      const std::int64_t wanted =
+          std::string(path) == "train_examples" ? r_.train_examples : r_.test_examples;
+      if (good({path}) && wanted != 0 && !info.files.empty()) {
+        problems_.add(path, cat("`", path, "` = ", wanted, ": the size of \"", r_.data,
+                                "\" is that of its files; only drawn datasets have any size"));
+      }
+    }
+    if (!good({"train_examples", "validation"})) return;
+    const std::int64_t all = r_.train_examples != 0 ? r_.train_examples : info.train_examples;
+    const std::int64_t left = all - r_.validation;
+    if (left < 1) {
+      problems_.add("validation", cat("`validation` = ", r_.validation, " leaves none of the ", all,
+                                      " training examples; at most ", all - 1));
+    } else if (good({"batch"}) && r_.batch > left) {
+      problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
+                                 left, " examples"));
+    } else if (good({"batch", "epochs"}) &&
+               r_.epochs > std::int64_t{4294967295} / (left / r_.batch)) {
+      problems_.add("epochs", cat("`epochs` = ", r_.epochs, " are more than 4294967295 steps"));
+    }
+  }
+
+  void optimizer() {
+    if (good({"optimizer.momentum", "optimizer.nesterov", "optimizer.name"}) &&
+        r_.optimizer.name == "sgd" && r_.optimizer.nesterov && r_.optimizer.momentum == 0) {
+      problems_.add("optimizer.nesterov",
+                    "`optimizer.nesterov` = true needs `optimizer.momentum` above 0");
+    }
+  }
+
+  void schedule() {
+    const ScheduleOptions& s = r_.schedule;
+    if (!good({"schedule.name", "schedule.boundaries", "schedule.factors"})) return;
+    if (s.name == "exponential") {
+      if (good({"schedule.time_constant"}) && s.time_constant == 0) {
+        problems_.add("schedule.time_constant",
+                      "an exponential schedule needs `schedule.time_constant` above 0");
+      }
+      return;
+    }
+    if (s.name != "piecewise" && s.name != "linear") return;
+    const bool linear = s.name == "linear";
+    const std::size_t wanted = s.boundaries.size() + (linear ? 0 : 1);
+    if (s.boundaries.empty()) {
+      problems_.add("schedule.boundaries",
+                    cat("a ", s.name, " schedule needs `schedule.boundaries`"));
+    } else if (s.factors.size() != wanted) {
+      problems_.add("schedule.factors",
+                    cat("`schedule.factors` has ", s.factors.size(), " entries; a ", s.name,
+                        " schedule of ", s.boundaries.size(), " boundaries needs ", wanted));
+    }
+    for (std::size_t i = 1; i < s.boundaries.size(); ++i) {
+      if (s.boundaries[i] > s.boundaries[i - 1]) continue;
+      problems_.add("schedule.boundaries",
+                    cat("`schedule.boundaries` must rise: ", number_text(s.boundaries[i]),
+                        " follows ", number_text(s.boundaries[i - 1])));
+      break;
+    }
+  }
+
+  // A value that nothing would read is a misunderstanding.
+  void fits() {
+    const Recipe defaults;
+    for (const RecipeKey& key : recipe_keys()) {
+      const std::string name_key = key.table + ".name";
+      if (key.fits.empty() || !good({key.path().c_str(), name_key.c_str()})) continue;
+      const std::string& name = key.table == "optimizer" ? r_.optimizer.name : r_.schedule.name;
+      if (key.fits_name(name) || value_text(key, r_) == value_text(key, defaults)) continue;
+      std::vector<std::string> others;
+      for (const RecipeKey& other : recipe_keys()) {
+        if (other.table == key.table && !other.fits.empty() && other.fits_name(name))
+          others.push_back("`" + other.name + "`");
+      }
+      problems_.add(
+          key.path(),
+          cat("`", key.path(), "` has no meaning with `", name_key, "` = \"", name, "\"; ",
+              others.empty() ? "leave it out" : "that takes " + join_words(others)));
+    }
+  }
+
+  const Recipe& r_;
+  RecipeProblems& problems_;
+};
+
+}  // namespace
+
+void check_recipe(const Recipe& recipe, RecipeProblems& problems) { Check(recipe, problems).all(); }
+
+}  // namespace podium

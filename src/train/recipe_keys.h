@@ -1,0 +1,111 @@
+// The keys of a recipe as data: reading, writing, errors and docs/recipes.md all come from this one
+// table. To add a key: its member in Recipe, its line in recipe_keys.cc.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "train/recipe.h"
+
+namespace podium {
+
+// Where a key's value lies in a Recipe.
+using RecipeField =
+    std::variant<std::string& (*)(Recipe&), bool& (*)(Recipe&), int& (*)(Recipe&),
+                 std::int64_t& (*)(Recipe&), std::uint64_t& (*)(Recipe&), float& (*)(Recipe&),
+                 double& (*)(Recipe&), std::vector<double>& (*)(Recipe&), Decay& (*)(Recipe&)>;
+
+// Bounds of a number (or of each number of an array); an open one is itself not allowed.
+struct NumberRange {
+  double least = -std::numeric_limits<double>::infinity();
+  double most = std::numeric_limits<double>::infinity();
+  bool least_open = false, most_open = false;
+
+  bool holds(double x) const {
+    return (least_open ? x > least : x >= least) && (most_open ? x < most : x <= most);
+  }
+};
+std::string to_string(const NumberRange& range);  // "at least 1", "above 0 and below 1"
+
+struct RecipeKey {
+  std::string table;  // empty: top level
+  std::string name;
+  RecipeField field;
+  NumberRange range = {};
+  std::vector<std::string> choices = {};  // of a word; empty: any
+  // Words that a user may well try, and why they are refused.
+  std::vector<std::pair<std::string, std::string>> refused = {};
+  // The values of the table's `name` with which the key has a meaning; empty: all.
+  std::vector<std::string> fits = {};
+  bool required = false;
+  std::string unit = "";
+  std::string meaning;
+
+  std::string path() const { return table.empty() ? name : table + "." + name; }
+  bool fits_name(const std::string& table_name) const;
+};
+
+// In the order in which a resolved recipe has them.
+const std::vector<RecipeKey>& recipe_keys();
+// By its dotted path; null where there is none.
+const RecipeKey* find_recipe_key(const std::string& path);
+
+// The type of a key, for people: "an integer".
+std::string type_text(const RecipeKey& key);
+// A key's value in TOML's spelling.
+std::string value_text(const RecipeKey& key, const Recipe& recipe);
+// A number that reads back exactly, as a person would write it: 0.01, 1e-8, 2000.
+std::string number_text(double value);
+std::string number_text(float value);
+// A TOML string, quoted.
+std::string quoted_text(const std::string& text);
+
+// The tables of docs/recipes.md.
+std::string recipe_keys_markdown();
+
+// Collects what is wrong with a recipe, a line each.
+class RecipeProblems {
+ public:
+  // Where a key's value was given; `line` orders the errors.
+  struct Place {
+    std::string text;
+    std::int64_t line = 0;
+  };
+
+  explicit RecipeProblems(std::string source) : source_(std::move(source)) {}
+  void set_place(const std::string& path, Place place) { places_[path] = std::move(place); }
+  bool was_given(const std::string& path) const { return places_.contains(path); }
+  void forget(const std::string& path) { places_.erase(path); }
+  // 0 where the key has its default.
+  std::int64_t line_of(const std::string& path) const {
+    const auto place = places_.find(path);
+    return place == places_.end() ? 0 : place->second.line;
+  }
+
+  void add_at(const Place& place, const std::string& text);
+  // About a key: named by its place, or by the source where it has its default. Such a key takes no
+  // part in further checks.
+  void add(const std::string& path, const std::string& text);
+  void mark_bad(const std::string& path) { bad_.insert(path); }
+  bool is_bad(const std::string& path) const { return bad_.contains(path); }
+
+  // Throws one UserError with all of them by rising line, if there are any.
+  void raise();
+
+ private:
+  std::string source_;
+  std::map<std::string, Place> places_;
+  std::set<std::string> bad_;
+  std::vector<std::pair<std::int64_t, std::string>> problems_;
+};
+
+// What no single key can break: required keys, keys that must agree, keys that do not fit.
+void check_recipe(const Recipe& recipe, RecipeProblems& problems);
+
+}  // namespace podium

@@ -1,0 +1,300 @@
+#include "train/recipe.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.h"
+#include "train/recipe_keys.h"
+
+namespace podium {
+namespace {
+
+constexpr const char* kMinimal =
+    "model = \"mnist\"\n"
+    "data = \"glyphs\"\n"
+    "batch = 256\n"
+    "replicas = 8\n"
+    "epochs = 2\n";
+
+std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  try {
+    parse_recipe(text, "x.toml", overrides);
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+std::string minimal_and(const std::string& more) { return kMinimal + more; }
+
+TEST(Recipe, keys_not_given_have_their_defaults) {
+  const Recipe recipe = parse_recipe(kMinimal, "some/folder/small.toml");
+  EXPECT_EQ(recipe.name, "small");
+  EXPECT_EQ(recipe.batch, 256);
+  EXPECT_EQ(recipe.replicas, 8);
+  EXPECT_EQ(recipe.epochs, 2);
+  EXPECT_EQ(recipe.steps, 0);
+  EXPECT_EQ(recipe.precision, "fp32");
+  EXPECT_EQ(recipe.optimizer, OptimizerOptions{});
+  EXPECT_EQ(recipe.schedule, ScheduleOptions{});
+  EXPECT_EQ(recipe.augment, AugmentOptions{});
+}
+
+TEST(Recipe, every_key_is_read_and_written_back_the_same) {
+  const std::string text =
+      "name = \"all\"\n"
+      "description = \"a \\\"quoted\\\" line\"\n"
+      "model = \"mnist\"\n"
+      "data = \"glyphs\"\n"
+      "train_examples = 5000\n"
+      "test_examples = 1000\n"
+      "validation = 100\n"
+      "batch = 96\n"
+      "replicas = 3\n"
+      "seed = 9223372036854775807\n"
+      "steps = 70\n"
+      "precision = \"fp32\"\n"
+      "label_smoothing = 0.1\n"
+      "\n[optimizer]\n"
+      "name = \"sgd\"\n"
+      "learning_rate = 0.4\n"
+      "momentum = 0.9\n"
+      "nesterov = true\n"
+      "beta1 = 0.9\n"
+      "beta2 = 0.999\n"
+      "epsilon = 1e-8\n"
+      "weight_decay = 0.0005\n"
+      "decay = \"per-replica\"\n"
+      "decay_all = true\n"
+      "\n[schedule]\n"
+      "name = \"linear\"\n"
+      "boundaries = [0, 5, 24]\n"
+      "factors = [0, 1, 0.001]\n"
+      "unit = \"epoch\"\n"
+      "time_constant = 0\n"
+      "floor = 0\n"
+      "\n[augment]\n"
+      "shift = 2\n"
+      "rotate_degrees = 7.5\n"
+      "scale = 0.1\n"
+      "shear = 0.2\n"
+      "elastic = 1.5\n"
+      "elastic_cell = 9\n"
+      "cutout = 4\n"
+      "flip = true\n"
+      "\n[evaluation]\n"
+      "every_epochs = 0\n"
+      "batch = 7\n"
+      "\n[run]\n"
+      "checkpoint_every_steps = 10\n"
+      "checkpoints_kept = 2\n"
+      "hash_every_steps = 5\n"
+      "log_every_steps = 3\n";
+  EXPECT_EQ(to_toml(parse_recipe(text, "x.toml")), text);
+}
+
+TEST(Recipe, committed_recipes_are_sound) {
+  for (const std::string& name : recipe_names()) {
+    const Recipe recipe = read_recipe(find_recipe(name));
+    EXPECT_EQ(recipe.name, name);
+    EXPECT_FALSE(recipe.description.empty());
+    EXPECT_EQ(to_toml(parse_recipe(to_toml(recipe), "again")), to_toml(recipe));
+  }
+}
+
+TEST(Recipe, numbers_are_written_as_people_write_them_and_read_back_exactly) {
+  EXPECT_EQ(number_text(0.01f), "0.01");
+  EXPECT_EQ(number_text(0.01), "0.01");
+  EXPECT_EQ(number_text(1e-8f), "1e-8");
+  EXPECT_EQ(number_text(0.0001), "0.0001");
+  EXPECT_EQ(number_text(2000.0), "2000");
+  EXPECT_EQ(number_text(100000.0), "100000");
+  EXPECT_EQ(number_text(1e30), "1e30");
+  EXPECT_EQ(number_text(0.999f), "0.999");
+  EXPECT_EQ(number_text(0.0), "0");
+  std::uint32_t state = 1;
+  for (int i = 0; i < 20000; ++i) {
+    state = state * 1664525u + 1013904223u;
+    const auto value = std::bit_cast<float>(state & 0x7effffffu);
+    EXPECT_EQ(static_cast<float>(std::stod(number_text(value))), value);
+  }
+}
+
+TEST(Recipe, unknown_key_names_its_line_and_the_nearest_known_one) {
+  EXPECT_EQ(refusal(minimal_and("[optimizer]\nlerning_rate = 0.1\n")),
+            "x.toml:7: unknown key `optimizer.lerning_rate`; the nearest known one is "
+            "`optimizer.learning_rate`");
+  EXPECT_EQ(refusal(minimal_and("learning_rate = 0.1\n")),
+            "x.toml:6: unknown key `learning_rate`; the nearest known one is "
+            "`optimizer.learning_rate`");
+  EXPECT_EQ(refusal(minimal_and("[optimiser]\nlearning_rate = 0.1\n")),
+            "x.toml:6: unknown key `optimiser`; the nearest known one is `optimizer`");
+}
+
+TEST(Recipe, wrong_type_names_both_types) {
+  EXPECT_EQ(refusal("model = \"mnist\"\ndata = \"glyphs\"\nbatch = \"256\"\nepochs = 1\n"),
+            "x.toml:3: `batch` must be an integer, got the string \"256\"");
+  EXPECT_EQ(refusal(minimal_and("seed = 1.5\n")),
+            "x.toml:6: `seed` must be an integer, got the number 1.5");
+  EXPECT_EQ(refusal(minimal_and("optimizer = \"adam\"\n")),
+            "x.toml:6: `optimizer` must be a table, [optimizer], got the string \"adam\"");
+  EXPECT_EQ(refusal(minimal_and("[schedule]\nfactors = [1, \"2\"]\n")),
+            "x.toml:7: `schedule.factors` must be an array of numbers; element 2 is the string "
+            "\"2\"");
+  EXPECT_EQ(refusal(minimal_and("[augment]\nflip = 1\n")),
+            "x.toml:7: `augment.flip` must be true or false, got the integer 1");
+  EXPECT_EQ(refusal(minimal_and("description = { a = 1 }\n")),
+            "x.toml:6: `description` must be a string, got a table");
+}
+
+TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
+  EXPECT_EQ(refusal("model = \"mnits\"\nbatch = \"256\"\ndata = \"glyphs\"\n[augment]\nshft = 2\n",
+                    {"precision=bf16", "sed=3"}),
+            "x.toml: the run has no length; give `epochs` or `steps`, at least 1\n"
+            "x.toml:1: `model` = \"mnits\" is unknown; known: mnist; the nearest is \"mnist\"\n"
+            "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
+            "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
+            "`precision=bf16` on the command line: `precision` = \"bf16\": bf16 needs a GPU or a "
+            "TPU, which this version does not drive yet; use \"fp32\"\n"
+            "`sed=3` on the command line: unknown key `sed`; the nearest known one is `seed`");
+}
+
+TEST(Recipe, text_that_is_no_toml_is_one_error_with_its_place) {
+  const std::string text = refusal("model = \"mnist\"\nbatch = = 3\n");
+  EXPECT_EQ(text.find("x.toml:2:9: not TOML: "), 0u) << text;
+  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+}
+
+TEST(Recipe, missing_keys_are_named) {
+  const std::string text = refusal("");
+  for (const char* part : {"`model` is missing", "`data` is missing", "`batch` is missing",
+                           "give `epochs` or `steps`"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+TEST(Recipe, batch_not_divisible_by_replicas_names_values_that_work) {
+  EXPECT_EQ(refusal(minimal_and(""), {"batch=250"}),
+            "`batch=250` on the command line: `batch` = 250 is not divisible by `replicas` = 8; "
+            "nearest that are: batch 248 or 256, or replicas 5 or 10");
+  EXPECT_EQ(refusal(minimal_and(""), {"replicas=300"}),
+            "`replicas=300` on the command line: `batch` = 256 is not divisible by `replicas` = "
+            "300; nearest that are: batch 300, or replicas 256");
+}
+
+TEST(Recipe, values_out_of_range_name_the_range) {
+  EXPECT_EQ(refusal(minimal_and("[optimizer]\nmomentum = 1\n")),
+            "x.toml:7: `optimizer.momentum` is 1; it must be at least 0 and below 1");
+  EXPECT_EQ(refusal(minimal_and(""), {"optimizer.epsilon=0"}),
+            "`optimizer.epsilon=0` on the command line: `optimizer.epsilon` is 0; it must be above "
+            "0");
+  EXPECT_EQ(refusal(minimal_and("[optimizer]\nlearning_rate = inf\n")),
+            "x.toml:7: `optimizer.learning_rate` is inf; it must be a finite number");
+  EXPECT_NE(refusal(minimal_and("seed = -1\n")).find("at least 0"), std::string::npos);
+}
+
+TEST(Recipe, exactly_one_of_epochs_and_steps) {
+  EXPECT_EQ(refusal(minimal_and("steps = 9\n")),
+            "x.toml:6: `epochs` = 2 and `steps` = 9 are both given; leave one of them out");
+}
+
+TEST(Recipe, overriding_one_of_epochs_and_steps_replaces_the_other) {
+  const Recipe by_steps = parse_recipe(kMinimal, "x.toml", {"steps=9"});
+  EXPECT_EQ(by_steps.steps, 9);
+  EXPECT_EQ(by_steps.epochs, 0);
+  const Recipe by_epochs = parse_recipe(to_toml(by_steps), "x.toml", {"epochs=3"});
+  EXPECT_EQ(by_epochs.steps, 0);
+  EXPECT_EQ(by_epochs.epochs, 3);
+  EXPECT_NE(refusal(kMinimal, {"steps=9", "epochs=3"}).find("both given"), std::string::npos);
+}
+
+TEST(Recipe, overrides_are_toml_values_or_bare_words) {
+  const Recipe recipe = parse_recipe(
+      kMinimal, "x.toml",
+      {"seed=7", "optimizer.name=adam", "optimizer.learning_rate=1e-2", "schedule.name=\"linear\"",
+       "schedule.boundaries=[0, 10]", "schedule.factors=[1.0, 0]", "description=12", "seed=8"});
+  EXPECT_EQ(recipe.seed, 8u);
+  EXPECT_EQ(recipe.optimizer.name, "adam");
+  EXPECT_EQ(recipe.optimizer.learning_rate, 0.01);
+  EXPECT_EQ(recipe.schedule.factors, (std::vector<double>{1, 0}));
+  EXPECT_EQ(recipe.description, "12");
+  EXPECT_EQ(refusal(kMinimal, {"seed=x"}),
+            "`seed=x` on the command line: `seed` must be an integer, got `x`");
+  EXPECT_EQ(refusal(kMinimal, {"seed=1\nbatch=2"}),
+            "`seed=1\nbatch=2` on the command line: `seed` must be an integer, got `1\nbatch=2`");
+  EXPECT_NE(refusal(kMinimal, {"seed"}).find("written key=value"), std::string::npos);
+}
+
+TEST(Recipe, schedule_keys_that_its_name_does_not_read_are_refused) {
+  EXPECT_EQ(refusal(minimal_and("[schedule]\nname = \"constant\"\nfloor = 0.1\n")),
+            "x.toml:8: `schedule.floor` has no meaning with `schedule.name` = \"constant\"; leave "
+            "it out");
+  EXPECT_EQ(refusal(minimal_and("[optimizer]\nname = \"adam\"\nmomentum = 0.9\n")),
+            "x.toml:8: `optimizer.momentum` has no meaning with `optimizer.name` = \"adam\"; that "
+            "takes `beta1`, `beta2`, `epsilon`");
+}
+
+TEST(Recipe, overriding_a_schedule_drops_what_the_file_says_of_another) {
+  const std::string text =
+      minimal_and("[schedule]\nname = \"exponential\"\ntime_constant = 500\nfloor = 0.1\n");
+  const Recipe recipe = parse_recipe(text, "x.toml", {"schedule.name=constant"});
+  EXPECT_EQ(recipe.schedule, ScheduleOptions{});
+  EXPECT_NE(refusal(text, {"schedule.name=constant", "schedule.floor=0.2"}).find("no meaning"),
+            std::string::npos);
+}
+
+TEST(Recipe, schedules_must_be_whole) {
+  EXPECT_NE(refusal(minimal_and("[schedule]\nname = \"exponential\"\n")).find("time_constant"),
+            std::string::npos);
+  EXPECT_NE(refusal(minimal_and("[schedule]\nname = \"linear\"\n")).find("needs `schedule.bound"),
+            std::string::npos);
+  const std::string piecewise = minimal_and("[schedule]\nname = \"piecewise\"\n");
+  EXPECT_NE(refusal(piecewise + "boundaries = [10, 20]\nfactors = [1, 0.1]\n").find("needs 3"),
+            std::string::npos);
+  EXPECT_NE(refusal(piecewise + "boundaries = [20, 20]\nfactors = [1, 0.1, 0]\n").find("must rise"),
+            std::string::npos);
+  EXPECT_EQ(refusal(piecewise + "boundaries = [10, 20]\nfactors = [1, 0.1, 0]\n"), "accepted");
+}
+
+TEST(Recipe, sizes_must_fit_the_dataset) {
+  EXPECT_NE(refusal(kMinimal, {"data=mnist", "train_examples=100"}).find("that of its files"),
+            std::string::npos);
+  EXPECT_NE(refusal(kMinimal, {"train_examples=100"}).find("larger than the training set of 100"),
+            std::string::npos);
+  EXPECT_NE(refusal(kMinimal, {"validation=60000"}).find("at most 59999"), std::string::npos);
+}
+
+TEST(Recipe, names_that_cannot_name_a_folder_are_refused) {
+  EXPECT_NE(refusal(kMinimal, {"name=../x"}).find("cannot name a folder"), std::string::npos);
+  EXPECT_EQ(refusal(kMinimal, {"name=my-run.2"}), "accepted");
+}
+
+TEST(Recipe, unknown_recipe_names_the_nearest_and_all) {
+  try {
+    find_recipe("mnits");
+    FAIL();
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("the nearest is \"mnist\""), std::string::npos) << text;
+    EXPECT_NE(text.find("glyphs"), std::string::npos) << text;
+  }
+  EXPECT_THROW(find_recipe("no/such.toml"), UserError);
+  EXPECT_THROW(read_recipe("recipes"), UserError);
+}
+
+TEST(Recipe, its_document_describes_every_key) {
+  std::ifstream file("docs/recipes.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  EXPECT_NE(text.str().find(recipe_keys_markdown()), std::string::npos)
+      << "docs/recipes.md must hold these tables:\n"
+      << recipe_keys_markdown();
+}
+
+}  // namespace
+}  // namespace podium
