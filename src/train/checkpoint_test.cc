@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "train/file_io.h"
-#include "train/test_folder.h"
+#include "train/scratch_test.h"
 
 namespace podium {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "train/test_folder.h"
+#include "train/scratch_test.h"
 
 namespace podium {
 namespace {

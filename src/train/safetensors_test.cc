@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "train/test_folder.h"
+#include "train/scratch_test.h"
 
 namespace podium {
 namespace {

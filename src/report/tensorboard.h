@@ -1,0 +1,54 @@
+// Scalars for TensorBoard: `tensorboard --logdir RUN/tensorboard`. One file for each start of the
+// run, events.out.tfevents.SECONDS.HOST; a resumed run's curves continue, with nothing doubled.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "train/file_io.h"
+
+namespace podium {
+
+struct ScalarValue {
+  std::string_view tag;
+  double value = 0;  // kept as FP32
+};
+
+class TensorBoardWriter {
+ public:
+  // Makes the folder and a new file in it. Readers are told to forget what earlier files hold after
+  // `from_step`, the step that the run resumes from. UserError (kData)
+  // where the folder cannot be written.
+  explicit TensorBoardWriter(const std::filesystem::path& dir, std::int64_t from_step = 0);
+  ~TensorBoardWriter();  // flushes; errors are logged, so call flush() where they matter
+  TensorBoardWriter(const TensorBoardWriter&) = delete;
+  TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
+
+  // `wall_time` in seconds since 1970. Buffered; written about every second and by flush().
+  void scalar(std::string_view tag, std::int64_t step, double value, double wall_time);
+  void scalar(std::string_view tag, std::int64_t step, double value);  // now
+  // Several of one step in one record, now.
+  void scalars(std::int64_t step, std::span<const ScalarValue> values);
+  void scalars(std::int64_t step, std::initializer_list<ScalarValue> values) {
+    scalars(step, std::span(values.begin(), values.size()));
+  }
+
+  // Gives what is buffered to the system. Before a checkpoint becomes visible, so that the curves
+  // have all steps up to it.
+  void flush();
+  const std::filesystem::path& path() const { return file_.path(); }
+
+ private:
+  void write(std::int64_t step, std::span<const ScalarValue> values, double wall_time);
+
+  OutputFile file_;
+  std::string buffer_;
+  std::chrono::steady_clock::time_point flushed_;
+};
+
+}  // namespace podium
