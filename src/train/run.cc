@@ -1,0 +1,343 @@
+#include "train/run.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "nn/models.h"
+#include "train/environment.h"
+#include "train/file_io.h"
+#include "train/run_folder.h"
+
+namespace podium {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The first setting that fits the limit: fewer workers first, since that changes no result; then
+// more replicas.
+std::string setting_that_fits(const Recipe& recipe, const Model& model, const RunData& data,
+                              Placement placement, std::int64_t limit) {
+  for (std::int64_t workers = placement.workers - 1; workers >= 1; --workers) {
+    placement.workers = workers;
+    if (Trainer(recipe, model, data.train, data.held_out, placement).memory_use().total() <=
+        limit) {
+      return cat("--workers ", workers, " fits (the same result)");
+    }
+  }
+  placement.workers = 1;
+  Recipe changed = recipe;
+  for (std::int64_t replicas = recipe.replicas + 1; replicas <= recipe.batch / 2; ++replicas) {
+    if (recipe.batch % replicas != 0) continue;
+    changed.replicas = replicas;
+    if (Trainer(changed, model, data.train, data.held_out, placement).memory_use().total() <=
+        limit) {
+      return cat("replicas=", replicas,
+                 " with --workers 1 fits (another recipe: the batch-norm span becomes ",
+                 recipe.batch / replicas, ")");
+    }
+  }
+  changed.replicas = recipe.replicas;
+  std::int64_t needed = 0;
+  for (std::int64_t images = recipe.batch / recipe.replicas / 2; images >= 2; images /= 2) {
+    changed.batch = images * recipe.replicas;
+    needed = Trainer(changed, model, data.train, data.held_out, placement).memory_use().total();
+    if (needed <= limit)
+      return cat("batch=", changed.batch, " with --workers 1 fits (another recipe)");
+  }
+  return cat("no setting fits; the least found needs ", format_bytes(needed),
+             ", most of it data and parameters; raise the limit to that");
+}
+
+void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
+                  std::int64_t limit) {
+  const std::int64_t total = trainer.memory_use().total();
+  if (limit == 0 || total <= limit) return;
+  throw UserError(
+      cat("this run needs ", format_bytes(total), ", the limit is ", format_bytes(limit), "; ",
+          setting_that_fits(trainer.recipe(), model, data, trainer.placement(), limit)),
+      ExitCode::kMemory);
+}
+
+std::shared_ptr<const ImageSet> slice(const ImageSet& set, std::int64_t begin, std::int64_t end) {
+  auto part = std::make_shared<ImageSet>(set);
+  part->count = end - begin;
+  part->pixels.assign(set.pixels.begin() + begin * set.image_bytes(),
+                      set.pixels.begin() + end * set.image_bytes());
+  part->labels.assign(set.labels.begin() + begin, set.labels.begin() + end);
+  return part;
+}
+
+// One call of run(): the loop and its bookkeeping.
+class Session {
+ public:
+  Session(Trainer& trainer, RunFolder& folder, const RunOptions& options, RunObserver& observer)
+      : trainer_(trainer),
+        folder_(folder),
+        options_(options),
+        observer_(observer),
+        recipe_(trainer.recipe()) {
+    const std::int64_t epoch = trainer.steps_per_epoch();
+    checkpoint_every_ =
+        recipe_.checkpoint_every_steps != 0 ? recipe_.checkpoint_every_steps : epoch;
+    evaluate_every_ = recipe_.evaluation.every_epochs * epoch;
+    log_every_ = recipe_.log_every_steps != 0 ? recipe_.log_every_steps
+                                              : std::max<std::int64_t>(epoch / 20, 1);
+    last_ = trainer.total_steps();
+    if (options.stop_steps != 0) last_ = std::min(last_, options.stop_steps);
+    if (options.stop_epochs != 0) last_ = std::min(last_, options.stop_epochs * epoch);
+  }
+
+  RunResult run(double start_seconds) {
+    result_.start_seconds = start_seconds;
+    observer_.started(trainer_, trainer_.steps_done());
+    while (trainer_.steps_done() < last_ && !stop_requested()) step();
+    if (!stop_requested() || trainer_.steps_done() >= last_) evaluate();
+    if (saved_ != trainer_.steps_done()) save();
+    folder_.flush();
+    result_.stopped = trainer_.steps_done() < last_;
+    result_.steps = trainer_.steps_done();
+    result_.total_steps = trainer_.total_steps();
+    result_.epochs =
+        static_cast<double>(result_.steps) / static_cast<double>(trainer_.steps_per_epoch());
+    result_.parameter_hash = trainer_.parameter_hash();
+    result_.input_wait_percent =
+        result_.train_seconds > 0 ? 100 * input_seconds_ / result_.train_seconds : 0;
+    result_.peak_memory_bytes = peak_memory_bytes();
+    return result_;
+  }
+
+  void resumed_at(std::int64_t step) { saved_ = step; }
+
+ private:
+  bool stop_requested() const {
+    return options_.stop_request != nullptr && options_.stop_request->load() != 0;
+  }
+
+  void step() {
+    const std::int64_t next = trainer_.steps_done() + 1;
+    const bool hashed = recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0;
+    const StepResult step = trainer_.step(hashed);
+    if (!step.non_finite.empty()) diverged(step);
+    ++result_.steps_made;
+    result_.train_seconds += step.seconds;
+    result_.train_loss = step.loss;
+    input_seconds_ += step.input_seconds;
+    if (hashed) folder_.append_hash(step.step, step.hash);
+    window_seconds_ += step.seconds, window_correct_ += step.correct, ++window_steps_,
+        window_input_ += step.input_seconds;
+    if (step.step % log_every_ == 0) log_metrics(step);
+    observer_.stepped(trainer_, step);
+    // The last step's evaluation is the run's, after the loop.
+    if (evaluate_every_ != 0 && step.step % evaluate_every_ == 0 && step.step < last_) evaluate();
+    if (step.step % checkpoint_every_ == 0 && step.step < last_) save();
+  }
+
+  void log_metrics(const StepResult& step) {
+    const auto steps = static_cast<double>(window_steps_),
+               batch = static_cast<double>(recipe_.batch);
+    folder_.append_metrics(step.step,
+                           {{"loss", static_cast<double>(step.loss)},
+                            {"accuracy", static_cast<double>(window_correct_) / (steps * batch)},
+                            {"learning_rate", step.learning_rate},
+                            {"steps_per_second", steps / window_seconds_},
+                            {"images_per_second", steps * batch / window_seconds_},
+                            {"input_wait_percent", 100 * window_input_ / window_seconds_}});
+    window_seconds_ = window_input_ = 0, window_correct_ = window_steps_ = 0;
+  }
+
+  void evaluate() {
+    result_.evaluation = trainer_.evaluate();
+    result_.eval_seconds += result_.evaluation.seconds;
+    folder_.append_metrics(trainer_.steps_done(),
+                           {{"test_accuracy", result_.evaluation.accuracy()},
+                            {"test_loss", static_cast<double>(result_.evaluation.loss)},
+                            {"test_correct", result_.evaluation.correct},
+                            {"test_examples", result_.evaluation.examples}});
+    observer_.evaluated(trainer_, result_.evaluation);
+  }
+
+  void save() {
+    observer_.saving(trainer_.steps_done());
+    folder_.save(trainer_.checkpoint(), static_cast<int>(recipe_.checkpoints_kept));
+    saved_ = trainer_.steps_done();
+  }
+
+  [[noreturn]] void diverged(const StepResult& step) {
+    folder_.flush();
+    throw UserError(
+        cat("step ", step.step,
+            ": the loss is not finite; the first operation that made such a value is ",
+            step.non_finite, ". The checkpoint of step ", saved_, " in ", folder_.dir().string(),
+            " is the last good state; try a smaller optimizer.learning_rate"),
+        ExitCode::kDiverged);
+  }
+
+  Trainer& trainer_;
+  RunFolder& folder_;
+  const RunOptions& options_;
+  RunObserver& observer_;
+  const Recipe& recipe_;
+  std::int64_t checkpoint_every_, evaluate_every_, log_every_, last_;
+  std::int64_t saved_ = -1;
+  RunResult result_;
+  double input_seconds_ = 0;
+  double window_seconds_ = 0, window_input_ = 0;
+  std::int64_t window_correct_ = 0, window_steps_ = 0;
+};
+
+}  // namespace
+
+std::string format_bytes(std::int64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, value < 10 && unit > 0 ? "%.2f %s" : "%.0f %s", value,
+                units[unit]);
+  return text;
+}
+
+std::int64_t parse_bytes(const std::string& text) {
+  const auto wrong = [&]() -> UserError {
+    return UserError(cat("\"", text,
+                         "\" is no amount of memory; write bytes, or a number with KB, MB, GB, "
+                         "KiB, MiB or GiB, such as 2GiB"));
+  };
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    throw wrong();
+  }
+  const std::string unit = text.substr(text.find_first_not_of(' ', used) == std::string::npos
+                                           ? text.size()
+                                           : text.find_first_not_of(' ', used));
+  double factor = 0;
+  for (const auto& [name, bytes] :
+       std::initializer_list<std::pair<const char*, double>>{{"", 1},
+                                                             {"B", 1},
+                                                             {"KB", 1e3},
+                                                             {"MB", 1e6},
+                                                             {"GB", 1e9},
+                                                             {"TB", 1e12},
+                                                             {"KiB", 1024.0},
+                                                             {"MiB", 1048576.0},
+                                                             {"GiB", 1073741824.0},
+                                                             {"TiB", 1099511627776.0}}) {
+    if (unit == name) factor = bytes;
+  }
+  if (factor == 0 || !(value > 0) || value * factor > 9e18) throw wrong();
+  return static_cast<std::int64_t>(value * factor);
+}
+
+std::string describe(const Trainer& trainer) {
+  const Recipe& r = trainer.recipe();
+  const MemoryUse m = trainer.memory_use();
+  std::int64_t parameters = 0;
+  for (const FlatEntry& entry : trainer.layout().parameters) parameters += entry.elements();
+  double peak = 0;
+  std::int64_t peak_step = 0;
+  for (std::int64_t step = 0; step < trainer.total_steps(); ++step) {
+    const double rate = learning_rate_at(r.optimizer, r.schedule, step, trainer.steps_per_epoch());
+    if (rate > peak) peak = rate, peak_step = step;
+  }
+  const double decay =
+      r.optimizer.weight_decay *
+      (r.optimizer.decay == Decay::kPerReplica ? static_cast<double>(r.replicas) : 1.0);
+  std::string text;
+  text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data, ", seed ", r.seed,
+              ", ", trainer.total_steps(), " steps of ", trainer.steps_per_epoch(), " an epoch\n");
+  text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
+              r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
+  text += cat("gradient      of the mean loss over all ", r.batch, " examples (each weighs 1/",
+              r.batch, "), summed over replicas by the tree\n");
+  text += cat("optimizer     ", r.optimizer.name, ", peak learning rate ", peak, " at step ",
+              peak_step, ", weight decay ", decay, " on the mean gradient",
+              decay == 0 ? ""
+              : r.optimizer.decay == Decay::kPerReplica
+                  ? cat(" (", r.optimizer.weight_decay, " in each of ", r.replicas, " replicas)")
+                  : std::string(" (once)"),
+              "\n");
+  text += cat("precision     ", r.precision, "\n");
+  text +=
+      cat("placement     ", trainer.placement().workers,
+          trainer.placement().workers == 1 ? " worker" : " workers", " of ",
+          trainer.placement().threads, trainer.placement().threads == 1 ? " thread" : " threads",
+          ", backend ", trainer.backend().name(), " (", trainer.backend().description(), ")\n");
+  text +=
+      cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
+          " (", parameters, " values), optimizer ", format_bytes(m.optimizer), ", gradients ",
+          format_bytes(m.gradients), ", activations ", format_bytes(m.training_activations),
+          " in training and ", format_bytes(m.evaluation_activations), " in evaluation (batch ",
+          trainer.evaluation_batch(), "), batches ", format_bytes(m.batches), ", data ",
+          format_bytes(m.data), "\n");
+  return text;
+}
+
+RunData load_data(const Recipe& recipe, const std::string& data_dir) {
+  const DatasetOptions options{.data_dir = data_dir,
+                               .seed = 0,
+                               .train_examples = recipe.train_examples,
+                               .test_examples = recipe.test_examples};
+  auto train = std::make_shared<const ImageSet>(load_dataset(recipe.data, Split::kTrain, options));
+  if (recipe.validation == 0)
+    return {train,
+            std::make_shared<const ImageSet>(load_dataset(recipe.data, Split::kTest, options))};
+  PODIUM_REQUIRE(recipe.validation < train->count, ExitCode::kUsage,
+                 "validation = ", recipe.validation, ": the training set has ", train->count,
+                 " examples");
+  const std::int64_t kept = train->count - recipe.validation;
+  return {slice(*train, 0, kept), slice(*train, kept, train->count)};
+}
+
+RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
+              RunObserver& observer) {
+  const auto start = Clock::now();
+  const RunData data = load_data(recipe, options.data_dir);
+  Trainer trainer(recipe, model, data.train, data.held_out, options.placement);
+  check_memory(trainer, model, data, options.memory_limit);
+
+  RunFolder folder(options.out);
+  if (options.fresh) folder.start_afresh();
+  folder.adopt_recipe(to_toml(recipe));
+  Session session(trainer, folder, options, observer);
+  if (const auto checkpoint =
+          folder.resume([&](const std::string& line) { observer.warning(line); })) {
+    trainer.restore(*checkpoint);
+    session.resumed_at(checkpoint->step);
+  }
+  record_environment(folder.dir(),
+                     collect_environment(options.command_line, trainer.backend().description(),
+                                         static_cast<int>(trainer.placement().workers)),
+                     trainer.steps_done());
+  OutputFile(folder.dir() / "resolved.txt", OutputFile::Mode::kReplace).write(describe(trainer));
+  return session.run(seconds_since(start));
+}
+
+LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
+                   const Placement& placement) {
+  PODIUM_REQUIRE(
+      std::filesystem::is_regular_file(folder / "recipe.toml"), ExitCode::kData, folder.string(),
+      " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` makes one");
+  LoadedRun loaded;
+  loaded.recipe = read_recipe(folder / "recipe.toml");
+  const RunData data = load_data(loaded.recipe, data_dir);
+  loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
+                                             data.train, data.held_out, placement);
+  const auto checkpoint =
+      load_latest(folder, [](const std::string& line) { log(LogLevel::kWarning, line); });
+  PODIUM_REQUIRE(checkpoint.has_value(), ExitCode::kData, folder.string(),
+                 " has no checkpoint yet; `podium train` with this --out makes one");
+  loaded.trainer->restore(*checkpoint);
+  return loaded;
+}
+
+}  // namespace podium

@@ -1,0 +1,81 @@
+// A run: a recipe, placed, with its folder of results; from its start, or from its last checkpoint,
+// to its end or to a request to stop. Talk goes to an observer.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "train/trainer.h"
+
+namespace podium {
+
+struct RunOptions {
+  std::filesystem::path out;  // the run's folder
+  std::string data_dir;       // --data-dir; empty: the search order of data/dataset.h
+  Placement placement;
+  bool fresh = false;           // start anew; what lies in the folder is moved aside, not deleted
+  std::int64_t stop_steps = 0;  // stop after so many steps (0: the recipe's); no schedule changes
+  std::int64_t stop_epochs = 0;
+  std::int64_t memory_limit = 0;          // bytes; 0: none
+  std::vector<std::string> command_line;  // for environment.json
+  // Not null: once it is not 0, the run saves at the next step boundary and returns `stopped`.
+  const std::atomic<int>* stop_request = nullptr;
+};
+
+struct RunResult {
+  std::int64_t steps = 0, total_steps = 0;
+  double epochs = 0;
+  bool stopped = false;         // on request, saved
+  float train_loss = 0;         // of the last step in this call
+  EvaluationResult evaluation;  // of the last parameters
+  std::uint64_t parameter_hash = 0;
+  // Of this call: steps made, seconds in them, seconds of evaluation, and until the first step
+  // began.
+  std::int64_t steps_made = 0;
+  double train_seconds = 0, eval_seconds = 0, start_seconds = 0, input_wait_percent = 0;
+  std::int64_t peak_memory_bytes = 0;
+};
+
+// What a run resolved before step 1 (guarantee G6), as lines for a person; stored as resolved.txt
+// in the folder.
+std::string describe(const Trainer& trainer);
+
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual void started(const Trainer&, std::int64_t /*first_step*/) {}
+  virtual void stepped(const Trainer&, const StepResult&) {}
+  virtual void evaluated(const Trainer&, const EvaluationResult&) {}
+  // Before a checkpoint becomes visible: what the observer writes must reach the disk first.
+  virtual void saving(std::int64_t /*step*/) {}
+  virtual void warning(const std::string&) {}
+};
+
+// Throws UserError: kData for data and checkpoints, kMemory where the limit does not suffice (with
+// a setting that fits), kDiverged where the loss is not finite (the step and the operation; the
+// last good checkpoint stays).
+RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
+              RunObserver& observer);
+
+// The sets that a recipe trains on and is evaluated on: the dataset's splits, or with `validation`
+// a part of the first.
+struct RunData {
+  std::shared_ptr<const ImageSet> train, held_out;
+};
+RunData load_data(const Recipe& recipe, const std::string& data_dir);
+
+// The trainer of a finished or unfinished run, at its last checkpoint.
+struct LoadedRun {
+  Recipe recipe;
+  std::unique_ptr<Trainer> trainer;
+};
+LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
+                   const Placement& placement);
+
+// "2GiB", "512MiB", "1.5GB", "100000" in bytes; UserError otherwise.
+std::int64_t parse_bytes(const std::string& text);
+std::string format_bytes(std::int64_t bytes);
+
+}  // namespace podium
