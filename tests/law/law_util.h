@@ -1,0 +1,57 @@
+// Short runs of the MNIST network on drawn digits, for the tests of the law.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nn/models.h"
+#include "train/run.h"
+
+namespace podium {
+
+inline Recipe small_recipe(std::int64_t batch, std::int64_t replicas) {
+  Recipe recipe = parse_recipe(R"(
+model = "mnist"
+data = "glyphs"
+train_examples = 2048
+test_examples = 500
+batch = 64
+epochs = 2
+seed = 11
+[optimizer]
+name = "adam"
+learning_rate = 0.01
+[schedule]
+name = "exponential"
+time_constant = 500
+floor = 1e-4
+)",
+                               "small", {"replicas=1"});
+  recipe.batch = batch;
+  recipe.replicas = replicas;
+  return recipe;
+}
+
+inline const RunData& small_data() {
+  static const RunData data = load_data(small_recipe(64, 1), "");
+  return data;
+}
+
+inline std::unique_ptr<Trainer> make_trainer(const Recipe& recipe, std::int64_t workers,
+                                             int threads = 1, const std::string& backend = "cpu") {
+  const RunData& data = small_data();
+  return std::make_unique<Trainer>(
+      recipe, find_model(recipe.model).build, data.train, data.held_out,
+      Placement{.workers = workers, .threads = threads, .backend = backend});
+}
+
+// The hash of all parameters after each of `steps` steps.
+inline std::vector<std::uint64_t> step_hashes(Trainer& trainer, int steps) {
+  std::vector<std::uint64_t> hashes;
+  for (int i = 0; i < steps; ++i) hashes.push_back(trainer.step(true).hash);
+  return hashes;
+}
+
+}  // namespace podium
