@@ -22,7 +22,8 @@ std::string node_text(const toml::node& node) {
   const auto shown = [&](const char* kind) {
     std::ostringstream text;
     node.visit([&](const auto& value) {
-      if constexpr (toml::is_value<decltype(value)>) text << toml::toml_formatter{value};
+      if constexpr (toml::is_value<decltype(value)>)
+        text << toml::toml_formatter{value, toml::format_flags::none};
     });
     std::string line = text.str();
     std::replace(line.begin(), line.end(), '\n', ' ');

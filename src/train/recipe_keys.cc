@@ -93,8 +93,7 @@ std::vector<RecipeKey> make_keys() {
        .name = "seed",
        .field = FIELD(seed),
        .range = at_least(0),
-       .meaning = "of all that is random: initial parameters, order, augmentation, dropout, drawn "
-                  "datasets"},
+       .meaning = "of all that is random: initial parameters, order, augmentation, dropout"},
       {.table = "",
        .name = "epochs",
        .field = FIELD(epochs),
@@ -324,7 +323,7 @@ template <typename T>
 std::string shortest(T value) {
   char buffer[64];
   // What people write in full: 100000, 0.0001.
-  const bool in_full = (std::trunc(value) == value && std::abs(value) < T{1e7}) ||
+  const bool in_full = (std::trunc(value) == value && std::abs(value) < T{1e15}) ||
                        (std::abs(value) >= T{9e-5} && std::abs(value) < T{1e7});
   const auto format = in_full ? std::chars_format::fixed : std::chars_format::general;
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value, format);
