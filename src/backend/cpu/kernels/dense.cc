@@ -88,6 +88,10 @@ HWY_INLINE void lanes_product(int64_t images, int64_t depth, int64_t columns, Ra
     lanes_columns<kTileColumns, kUnitColumn>(blocks, x, x_block, depth, w + j * next, stride,
                                              y + j * kLanes, y_block);
   }
+  for (; j + 4 <= range.end; j += 4) {
+    lanes_columns<4, kUnitColumn>(blocks, x, x_block, depth, w + j * next, stride, y + j * kLanes,
+                                  y_block);
+  }
   for (; j + 2 <= range.end; j += 2) {
     lanes_columns<2, kUnitColumn>(blocks, x, x_block, depth, w + j * next, stride, y + j * kLanes,
                                   y_block);
@@ -108,11 +112,11 @@ void grad_input_inputs(const DenseShape& shape, Range inputs, const float* dy, c
   lanes_product<true>(shape.images, shape.outputs, shape.inputs, inputs, dy, w, dx);
 }
 
-// dw[j][v] = sum over n of dy[n,j] x[n,v] for kColumns rows j of dw, kVectors vectors of inputs v.
-// Of the last vector, `last` lanes are stored.
+// dw[j][v] = sum over n of dy[n,j] x[n,v] for kColumns rows j of dw, kVectors vectors of inputs v,
+// whose tiles in x are x_tile floats apart. Of the last vector `last` lanes are stored.
 template <int kVectors, int kColumns>
 HWY_INLINE void weight_tile(int64_t images, const float* HWY_RESTRICT dy, int64_t dy_block,
-                            const float* HWY_RESTRICT x, int64_t x_stride, float* HWY_RESTRICT dw,
+                            const float* HWY_RESTRICT x, int64_t x_tile, float* HWY_RESTRICT dw,
                             int64_t dw_stride, int64_t last) {
   for (int64_t run = 0; run < images; run += kRun) {
     const int64_t end = std::min(run + kRun, images);
@@ -122,16 +126,20 @@ HWY_INLINE void weight_tile(int64_t images, const float* HWY_RESTRICT dy, int64_
       HWY_UNROLL(16)
       for (int v = 0; v < kVectors; ++v) acc[j][v] = zero16();
     }
-    for (int64_t n = run; n < end; ++n) {
-      V16 a[kVectors];
-      HWY_UNROLL(16)
-      for (int v = 0; v < kVectors; ++v) a[v] = load16(x + n * x_stride + v * kLanes);
-      const float* d = dy + n / kLanes * dy_block + n % kLanes;
-      HWY_UNROLL(16)
-      for (int j = 0; j < kColumns; ++j) {
-        const V16 c = set16(d[j * kLanes]);
+    for (int64_t block = run; block < end; block += kLanes) {
+      const float* d = dy + block / kLanes * dy_block;
+      const float* row = x + block * kLanes;
+      const int64_t lanes = std::min<int64_t>(kLanes, end - block);
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        V16 a[kVectors];
         HWY_UNROLL(16)
-        for (int v = 0; v < kVectors; ++v) acc[j][v] = fma16(a[v], c, acc[j][v]);
+        for (int v = 0; v < kVectors; ++v) a[v] = load16(row + v * x_tile + lane * kLanes);
+        HWY_UNROLL(16)
+        for (int j = 0; j < kColumns; ++j) {
+          const V16 c = set16(d[j * kLanes + lane]);
+          HWY_UNROLL(16)
+          for (int v = 0; v < kVectors; ++v) acc[j][v] = fma16(a[v], c, acc[j][v]);
+        }
       }
     }
     HWY_UNROLL(16)
@@ -152,15 +160,20 @@ HWY_INLINE void weight_tile(int64_t images, const float* HWY_RESTRICT dy, int64_
 
 template <int kColumns>
 HWY_INLINE void weight_rows(const DenseShape& s, const float* dy, const float* x_rows, float* dw) {
-  const int64_t dy_block = s.outputs * kLanes, stride = row_stride(s.inputs);
-  int64_t i = 0;
-  for (; i + kTileVectors * kLanes <= s.inputs; i += kTileVectors * kLanes) {
-    weight_tile<kTileVectors, kColumns>(s.images, dy, dy_block, x_rows + i, stride, dw + i,
-                                        s.inputs, kLanes);
-  }
-  for (; i < s.inputs; i += kLanes) {
-    weight_tile<1, kColumns>(s.images, dy, dy_block, x_rows + i, stride, dw + i, s.inputs,
-                             std::min<int64_t>(kLanes, s.inputs - i));
+  const int64_t dy_block = s.outputs * kLanes, x_tile = padded(s.images) * kLanes;
+  for (int64_t i = 0; i < s.inputs;) {
+    const float* x = x_rows + i * padded(s.images);
+    const int64_t rest = s.inputs - i;
+    if (rest > (kTileVectors - 1) * kLanes) {
+      weight_tile<kTileVectors, kColumns>(
+          s.images, dy, dy_block, x, x_tile, dw + i, s.inputs,
+          std::min<int64_t>(kLanes, rest - (kTileVectors - 1) * kLanes));
+      i += kTileVectors * kLanes;
+    } else {
+      weight_tile<1, kColumns>(s.images, dy, dy_block, x, x_tile, dw + i, s.inputs,
+                               std::min<int64_t>(kLanes, rest));
+      i += kLanes;
+    }
   }
 }
 
@@ -169,6 +182,9 @@ void grad_weight_outputs(const DenseShape& s, Range outputs, const float* dy, co
   int64_t o = outputs.begin;
   for (; o + kTileColumns <= outputs.end; o += kTileColumns) {
     weight_rows<kTileColumns>(s, dy + o * kLanes, x_rows, dw + o * s.inputs);
+  }
+  for (; o + 4 <= outputs.end; o += 4) {
+    weight_rows<4>(s, dy + o * kLanes, x_rows, dw + o * s.inputs);
   }
   for (; o + 2 <= outputs.end; o += 2) {
     weight_rows<2>(s, dy + o * kLanes, x_rows, dw + o * s.inputs);
@@ -191,7 +207,7 @@ namespace {
 
 // Columns go to the parts in units that every target's register tile divides into; a part does half
 // a million multiply-adds or more.
-constexpr std::int64_t kUnit = 8;
+constexpr std::int64_t kUnit = 24;
 constexpr std::int64_t kPartWork = 1 << 19;
 
 int column_parts(std::int64_t columns, std::int64_t work_per_column) {

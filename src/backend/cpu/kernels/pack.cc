@@ -64,16 +64,16 @@ void unpack_features(int64_t images, int64_t features, Range range, const float*
 
 void rows_of_features(int64_t images, int64_t features, Range range, const float* lanes,
                       float* rows) {
-  const int64_t stride = row_stride(features);
+  const int64_t padded_images = padded(images);
   for (int64_t n = 0; n < images; n += kLanes) {
     for (int64_t f = range.begin; f < range.end; f += kLanes) {
       const int64_t columns = std::min<int64_t>(kLanes, range.end - f);
       const float* from = lanes + n * features + f * kLanes;
-      float* to = rows + n * stride + f;
+      float* to = rows + f * padded_images + n * kLanes;
       if (columns == kLanes) {
-        transpose16(from, kLanes, to, stride);
+        transpose16(from, kLanes, to, kLanes);
       } else {
-        transpose_corner(from, kLanes, columns, kLanes, to, stride, true);
+        transpose_corner(from, kLanes, columns, kLanes, to, kLanes, true);
       }
     }
   }

@@ -20,11 +20,10 @@ void unpack_lanes(std::int64_t images, std::int64_t features, const float* lanes
 // labels [N] -> [blocks * 16]; padding becomes -1, which is no class.
 void pack_labels(std::int64_t images, const std::int32_t* plain, std::int32_t* lanes);
 
-// lanes [blocks][F][16] -> rows [blocks * 16][row_stride(F)]: images as rows of whole vectors, the
-// form in which dense_grad_weight reads its input. Padding images and columns hold anything.
-constexpr std::int64_t row_stride(std::int64_t features) { return padded(features); }
+// lanes [blocks][F][16] -> rows [tile][padded(N)][16]: a tile is sixteen features, the form in
+// which dense_grad_weight reads its input. Padding images and features hold anything.
 constexpr std::int64_t rows_floats(std::int64_t images, std::int64_t features) {
-  return padded(images) * row_stride(features);
+  return padded(images) * padded(features);
 }
 int lanes_to_rows_parts(std::int64_t images, std::int64_t features);
 void lanes_to_rows(std::int64_t images, std::int64_t features, const float* lanes, float* rows,

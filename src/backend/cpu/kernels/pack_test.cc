@@ -33,7 +33,9 @@ TEST(Pack, lanes_and_back_for_every_count_of_images) {
         const Floats all = rows.take(what);
         for (std::int64_t n = 0; n < images; ++n) {
           for (std::int64_t f = 0; f < features; ++f) {
-            ASSERT_EQ(all[n * row_stride(features) + f], plain[n * features + f]) << what;
+            ASSERT_EQ(all[(f / kLanes * padded(images) + n) * kLanes + f % kLanes],
+                      plain[n * features + f])
+                << what;
           }
         }
       }

@@ -12,85 +12,79 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-struct AdamVectors {
-  V16 p, m, v;
-};
+// One register of parameters; p, m and v are replaced.
 template <bool kDecay>
-HWY_INLINE AdamVectors adam_vectors(const AdamStep& s, const V16& gradient, const AdamVectors& a) {
-  const V16 g = kDecay ? fma16(set16(s.weight_decay), a.p, gradient) : gradient;
-  const V16 m = fma16(set16(s.beta1), a.m, mul16(set16(s.one_minus_beta1), g));
-  const V16 v = fma16(set16(s.beta2), a.v, mul16(mul16(set16(s.one_minus_beta2), g), g));
-  const V16 root = fma16(sqrt16(v), set16(s.root_scale), set16(s.epsilon));
-  return {fma16(set16(-s.rate), div16(m, root), a.p), m, v};
+HWY_INLINE void adam_register(const AdamStep& s, const Native& gradient, Native& p, Native& m,
+                              Native& v) {
+  const NativeTag d;
+  const Native g = kDecay ? hn::MulAdd(hn::Set(d, s.weight_decay), p, gradient) : gradient;
+  m = hn::MulAdd(hn::Set(d, s.beta1), m, hn::Mul(hn::Set(d, s.one_minus_beta1), g));
+  v = hn::MulAdd(hn::Set(d, s.beta2), v, hn::Mul(hn::Mul(hn::Set(d, s.one_minus_beta2), g), g));
+  const Native root = hn::MulAdd(hn::Sqrt(v), hn::Set(d, s.root_scale), hn::Set(d, s.epsilon));
+  p = hn::MulAdd(hn::Set(d, -s.rate), hn::Div(m, root), p);
 }
 
+// Whole registers; the caller sees to the rest.
 template <bool kDecay>
-HWY_INLINE void adam_loop(int64_t count, const AdamStep& s, const float* g, float* p, float* m,
-                          float* v) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const AdamVectors out =
-        adam_vectors<kDecay>(s, load16(g + i), {load16(p + i), load16(m + i), load16(v + i)});
-    store16(p + i, out.p);
-    store16(m + i, out.m);
-    store16(v + i, out.v);
-  }
-  if (const int64_t rest = count - i; rest > 0) {
-    const AdamVectors out = adam_vectors<kDecay>(
-        s, load_first16(g + i, rest),
-        {load_first16(p + i, rest), load_first16(m + i, rest), load_first16(v + i, rest)});
-    store_first16(p + i, out.p, rest);
-    store_first16(m + i, out.m, rest);
-    store_first16(v + i, out.v, rest);
+void adam_loop(int64_t count, const AdamStep& s, const float* HWY_RESTRICT g, float* HWY_RESTRICT p,
+               float* HWY_RESTRICT m, float* HWY_RESTRICT v) {
+  const NativeTag d;
+  const AdamStep step = s;
+  for (int64_t i = 0; i < count; i += kNative) {
+    Native pi = hn::LoadU(d, p + i), mi = hn::LoadU(d, m + i), vi = hn::LoadU(d, v + i);
+    adam_register<kDecay>(step, hn::LoadU(d, g + i), pi, mi, vi);
+    hn::StoreU(pi, d, p + i);
+    hn::StoreU(mi, d, m + i);
+    hn::StoreU(vi, d, v + i);
   }
 }
 
 void adam_range(int64_t count, const AdamStep& s, const float* g, float* p, float* m, float* v) {
-  if (s.weight_decay == 0) {
-    adam_loop<false>(count, s, g, p, m, v);
-  } else {
-    adam_loop<true>(count, s, g, p, m, v);
+  const auto loop = s.weight_decay == 0 ? adam_loop<false> : adam_loop<true>;
+  const int64_t whole = count / kNative * kNative;
+  loop(whole, s, g, p, m, v);
+  if (const size_t rest = static_cast<size_t>(count - whole) * sizeof(float); rest > 0) {
+    float t[4][kNative] = {};
+    std::memcpy(t[0], g + whole, rest);
+    std::memcpy(t[1], p + whole, rest);
+    std::memcpy(t[2], m + whole, rest);
+    std::memcpy(t[3], v + whole, rest);
+    loop(kNative, s, t[0], t[1], t[2], t[3]);
+    std::memcpy(p + whole, t[1], rest);
+    std::memcpy(m + whole, t[2], rest);
+    std::memcpy(v + whole, t[3], rest);
   }
 }
 
-struct SgdVectors {
-  V16 p, v;
-};
 template <bool kDecay, bool kNesterov>
-HWY_INLINE SgdVectors sgd_vectors(const SgdStep& s, const V16& gradient, const SgdVectors& a) {
-  const V16 momentum = set16(s.momentum);
-  const V16 g = kDecay ? fma16(set16(s.weight_decay), a.p, gradient) : gradient;
-  const V16 v = fma16(momentum, a.v, g);
-  return {fma16(set16(-s.rate), kNesterov ? fma16(momentum, v, g) : v, a.p), v};
-}
-
-template <bool kDecay, bool kNesterov>
-HWY_INLINE void sgd_loop(int64_t count, const SgdStep& s, const float* g, float* p, float* v) {
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    const SgdVectors out =
-        sgd_vectors<kDecay, kNesterov>(s, load16(g + i), {load16(p + i), load16(v + i)});
-    store16(p + i, out.p);
-    store16(v + i, out.v);
-  }
-  if (const int64_t rest = count - i; rest > 0) {
-    const SgdVectors out = sgd_vectors<kDecay, kNesterov>(
-        s, load_first16(g + i, rest), {load_first16(p + i, rest), load_first16(v + i, rest)});
-    store_first16(p + i, out.p, rest);
-    store_first16(v + i, out.v, rest);
+void sgd_loop(int64_t count, const SgdStep& s, const float* HWY_RESTRICT g, float* HWY_RESTRICT p,
+              float* HWY_RESTRICT v) {
+  const NativeTag d;
+  const Native momentum = hn::Set(d, s.momentum), decay = hn::Set(d, s.weight_decay);
+  const Native rate = hn::Set(d, -s.rate);
+  for (int64_t i = 0; i < count; i += kNative) {
+    const Native pi = hn::LoadU(d, p + i), raw = hn::LoadU(d, g + i);
+    const Native gi = kDecay ? hn::MulAdd(decay, pi, raw) : raw;
+    const Native vi = hn::MulAdd(momentum, hn::LoadU(d, v + i), gi);
+    hn::StoreU(hn::MulAdd(rate, kNesterov ? hn::MulAdd(momentum, vi, gi) : vi, pi), d, p + i);
+    hn::StoreU(vi, d, v + i);
   }
 }
 
 void sgd_range(int64_t count, const SgdStep& s, const float* g, float* p, float* v) {
-  const bool decay = s.weight_decay != 0;
-  if (decay && s.nesterov) {
-    sgd_loop<true, true>(count, s, g, p, v);
-  } else if (decay) {
-    sgd_loop<true, false>(count, s, g, p, v);
-  } else if (s.nesterov) {
-    sgd_loop<false, true>(count, s, g, p, v);
-  } else {
-    sgd_loop<false, false>(count, s, g, p, v);
+  const auto loop = s.weight_decay != 0
+                        ? (s.nesterov ? sgd_loop<true, true> : sgd_loop<true, false>)
+                        : (s.nesterov ? sgd_loop<false, true> : sgd_loop<false, false>);
+  const int64_t whole = count / kNative * kNative;
+  loop(whole, s, g, p, v);
+  if (const size_t rest = static_cast<size_t>(count - whole) * sizeof(float); rest > 0) {
+    float t[3][kNative] = {};
+    std::memcpy(t[0], g + whole, rest);
+    std::memcpy(t[1], p + whole, rest);
+    std::memcpy(t[2], v + whole, rest);
+    loop(kNative, s, t[0], t[1], t[2]);
+    std::memcpy(p + whole, t[1], rest);
+    std::memcpy(v + whole, t[2], rest);
   }
 }
 

@@ -74,16 +74,35 @@ HWY_INLINE V16 first16(const V16& a, int count) {
 
 #undef PODIUM_V16_MAP
 
-// Ends of ranges: the first `count` < 16 floats at p, and +0; a's first `count` lanes to p.
+// Ends of ranges: the first `count` < 16 floats at p, and +0; a's first `count` lanes to p. No
+// other memory is touched.
 HWY_INLINE V16 load_first16(const float* p, int64_t count) {
+#if HWY_ARCH_X86  // masked loads and stores are instructions
+  V16 out;
+  for (int i = 0; i < kRegisters; ++i) {
+    const int64_t rest = count - i * kNative;
+    const auto mask = hn::FirstN(NativeTag(), static_cast<size_t>(rest < 0 ? 0 : rest));
+    out.r[i] = hn::MaskedLoad(mask, NativeTag(), p + i * kNative);
+  }
+  return out;
+#else
   float buffer[kLanes] = {};
   std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(float));
   return load16(buffer);
+#endif
 }
 HWY_INLINE void store_first16(float* p, const V16& a, int64_t count) {
+#if HWY_ARCH_X86
+  for (int i = 0; i < kRegisters; ++i) {
+    const int64_t rest = count - i * kNative;
+    const auto mask = hn::FirstN(NativeTag(), static_cast<size_t>(rest < 0 ? 0 : rest));
+    hn::BlendedStore(a.r[i], mask, NativeTag(), p + i * kNative);
+  }
+#else
   float buffer[kLanes];
   store16(buffer, a);
   std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
+#endif
 }
 
 // tree(a[0..16)), the sum over the lanes.

@@ -1,0 +1,17 @@
+// The roof of one core: what its arithmetic and its memory can do at best, measured. Benchmarks
+// print what they reach over it.
+#pragma once
+
+#include <cstdint>
+
+namespace podium::cpu {
+
+// FP32 operations per second in fused multiply-adds from registers alone, with the target in use.
+// Takes about 20 ms.
+double fma_peak();
+
+// Bytes read and written per second by a copy of `bytes` bytes, repeated: choose a size that fits
+// the cache in question. Takes about 20 ms.
+double copy_bandwidth(std::int64_t bytes);
+
+}  // namespace podium::cpu
