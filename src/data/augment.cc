@@ -65,13 +65,12 @@ std::int64_t lattice_point(std::int64_t i, int cell, double* fraction) {
 
 }  // namespace
 
-// A thread's memory for one image's warp.
 struct Augmenter::Scratch {
-  std::vector<float> padded;        // a plane with a border of zeros: [height + 3][width + 3]
-  std::vector<float> points;        // lattice: [2][lattice_rows][lattice_columns]
-  std::vector<float> x, y;          // [lanes]: where in `padded` the pixels of a row come from
-  std::vector<float> fx, fy;        // [height][lanes]: fractions between its pixels
-  std::vector<std::int32_t> index;  // [height][lanes]: the pixel above and left of it
+  std::vector<float> points;        // lattice: how far right [rows][columns], then how far down
+  std::vector<float> x, y;          // [lanes]: where the pixels of a row come from
+  std::vector<float> fx, fy;        // [height][lanes]: the same, as fractions between pixels
+  std::vector<std::int32_t> index;  // [height][lanes]: and the pixel of `padded` above and left
+  std::vector<float> padded;  // a plane within zeros, 1 before and 2 after: [height + 3][width + 3]
 };
 
 Augmenter::Augmenter(const AugmentOptions& options, std::int64_t channels, std::int64_t height,
@@ -157,15 +156,14 @@ void Augmenter::move(std::int64_t down, std::int64_t right, bool mirror, const f
   }
 }
 
-// Output pixel (y, x) comes from the source at
-//   centre + rotation * shear * ((y, x) - centre - shift) / size + displacement(y, x).
+// Output pixel (x, y) comes from
+//   centre + rotation * shear * ((x, y) - centre - shift) / size + displacement(x, y).
 void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t right, bool mirror,
                      const float* in, float* out) const {
   thread_local Scratch scratch;
-  const std::int64_t stride = width_ + 3;
-  scratch.padded.assign(static_cast<std::size_t>((height_ + 3) * stride), 0.0f);
-  scratch.x.resize(static_cast<std::size_t>(lanes_));
-  scratch.y.resize(static_cast<std::size_t>(lanes_));
+  for (std::vector<float>* row : {&scratch.x, &scratch.y}) {
+    row->resize(static_cast<std::size_t>(lanes_));
+  }
   const auto pixels = static_cast<std::size_t>(height_ * lanes_);
   scratch.fx.resize(pixels);
   scratch.fy.resize(pixels);
@@ -180,34 +178,20 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
   const auto xy = static_cast<float>((turn.cosine * slant + turn.sine) / size);
   const auto yx = static_cast<float>(-turn.sine / size);
   const auto yy = static_cast<float>((turn.cosine - turn.sine * slant) / size);
+  if (options_.elastic != 0) draw_lattice(key, scratch);
 
-  const std::int64_t points = lattice_rows_ * lattice_columns_;
-  if (options_.elastic != 0) {
-    scratch.points.resize(static_cast<std::size_t>(2 * points));
-    const Draws draws(key, kElastic);
-    const float unit = options_.elastic * 0x1p-15f;  // 16 bits of a word for each direction
-    for (std::int64_t i = 0; i < points; i += 4) {
-      const PhiloxBlock block = draws.block(static_cast<std::uint32_t>(i / 4));
-      for (std::int64_t k = i; k < std::min(i + 4, points); ++k) {
-        const std::uint32_t word = block[static_cast<std::size_t>(k - i)];
-        scratch.points[static_cast<std::size_t>(k)] =
-            unit * (static_cast<float>(word >> 16) - 32768.0f);
-        scratch.points[static_cast<std::size_t>(points + k)] =
-            unit * (static_cast<float>(word & 0xFFFF) - 32768.0f);
-      }
-    }
-  }
-
-  // Where each pixel comes from. The border of `padded` is one pixel before and two after.
   const float centre_x = static_cast<float>(width_ - 1) * 0.5f;
   const float centre_y = static_cast<float>(height_ - 1) * 0.5f;
+  const float from_x = centre_x + static_cast<float>(right);
+  const float from_y = centre_y + static_cast<float>(down);
   const auto most_x = static_cast<float>(width_ + 1);
   const auto most_y = static_cast<float>(height_ + 1);
-  const float from_x = centre_x + static_cast<float>(right);
-  float* const px = scratch.x.data();
-  float* const py = scratch.y.data();
+  const auto stride = static_cast<std::int32_t>(width_ + 3);
   for (std::int64_t y = 0; y < height_; ++y) {
-    const float dy = static_cast<float>(y) - (centre_y + static_cast<float>(down));
+    // Coordinates of `padded`, whose first row and column lie at -1.
+    float* __restrict const px = scratch.x.data();
+    float* __restrict const py = scratch.y.data();
+    const float dy = static_cast<float>(y) - from_y;
     const float start_x = xy * dy + (centre_x + 1.0f);
     const float start_y = yy * dy + (centre_y + 1.0f);
     for (std::int64_t x = 0; x < lanes_; ++x) {
@@ -215,28 +199,10 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
       px[x] = xx * dx + start_x;
       py[x] = yx * dx + start_y;
     }
-    if (options_.elastic != 0) {
-      const float* rows = row_weights_.data() + y * lattice_rows_;
-      const std::int64_t first = (2 * y + 1) / (2 * options_.elastic_cell);
-      for (std::int64_t j = 0; j < lattice_columns_; ++j) {
-        float along_x = 0.0f;
-        float along_y = 0.0f;
-        for (std::int64_t k = first; k < first + 4; ++k) {
-          const float* point = scratch.points.data() + k * lattice_columns_ + j;
-          along_x += rows[k] * point[0];
-          along_y += rows[k] * point[points];
-        }
-        const float* columns = column_weights_.data() + j * lanes_;
-        for (std::int64_t x = 0; x < lanes_; ++x) {
-          px[x] += along_x * columns[x];
-          py[x] += along_y * columns[x];
-        }
-      }
-    }
-    float* const fx = scratch.fx.data() + y * lanes_;
-    float* const fy = scratch.fy.data() + y * lanes_;
-    std::int32_t* const index = scratch.index.data() + y * lanes_;
-    const auto step = static_cast<std::int32_t>(stride);
+    if (options_.elastic != 0) displace(y, scratch);
+    float* __restrict const fx = scratch.fx.data() + y * lanes_;
+    float* __restrict const fy = scratch.fy.data() + y * lanes_;
+    std::int32_t* __restrict const index = scratch.index.data() + y * lanes_;
     for (std::int64_t x = 0; x < lanes_; ++x) {
       const float sx = within(px[x], most_x);
       const float sy = within(py[x], most_y);
@@ -244,10 +210,55 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
       const auto iy = static_cast<std::int32_t>(sy);
       fx[x] = sx - static_cast<float>(ix);
       fy[x] = sy - static_cast<float>(iy);
-      index[x] = iy * step + ix;
+      index[x] = iy * stride + ix;
     }
   }
+  resample(in, mirror, scratch, out);
+}
 
+// Moves each point of the lattice: 16 bits of a word for each direction.
+void Augmenter::draw_lattice(const AugmentKey& key, Scratch& scratch) const {
+  const auto points = static_cast<std::size_t>(lattice_rows_ * lattice_columns_);
+  scratch.points.resize(2 * points);
+  const Draws draws(key, kElastic);
+  const float unit = options_.elastic * 0x1p-15f;
+  for (std::size_t i = 0; i < points; i += 4) {
+    const PhiloxBlock block = draws.block(static_cast<std::uint32_t>(i / 4));
+    for (std::size_t k = 0; k < std::min<std::size_t>(4, points - i); ++k) {
+      scratch.points[i + k] = unit * (static_cast<float>(block[k] >> 16) - 32768.0f);
+      scratch.points[points + i + k] = unit * (static_cast<float>(block[k] & 0xFFFF) - 32768.0f);
+    }
+  }
+}
+
+// Adds the lattice's B-spline to where row `y` comes from: the four lattice rows around it first,
+// then all lattice columns in order, most of them by a weight of 0.
+void Augmenter::displace(std::int64_t y, Scratch& scratch) const {
+  const float* const right = scratch.points.data();
+  const float* const down = right + lattice_rows_ * lattice_columns_;
+  double fraction = 0;
+  const std::int64_t first = lattice_point(y, options_.elastic_cell, &fraction);
+  const float* const rows = row_weights_.data() + y * lattice_rows_;
+  float* __restrict const px = scratch.x.data();
+  float* __restrict const py = scratch.y.data();
+  for (std::int64_t j = 0; j < lattice_columns_; ++j) {
+    float along_x = 0.0f;
+    float along_y = 0.0f;
+    for (std::int64_t k = first; k < first + 4; ++k) {
+      along_x += rows[k] * right[k * lattice_columns_ + j];
+      along_y += rows[k] * down[k * lattice_columns_ + j];
+    }
+    const float* __restrict const columns = column_weights_.data() + j * lanes_;
+    for (std::int64_t x = 0; x < lanes_; ++x) {
+      px[x] += along_x * columns[x];
+      py[x] += along_y * columns[x];
+    }
+  }
+}
+
+void Augmenter::resample(const float* in, bool mirror, Scratch& scratch, float* out) const {
+  const std::int64_t stride = width_ + 3;
+  scratch.padded.assign(static_cast<std::size_t>((height_ + 3) * stride), 0.0f);
   for (std::int64_t c = 0; c < channels_; ++c) {
     for (std::int64_t y = 0; y < height_; ++y) {
       const float* from = in + (c * height_ + y) * width_;
@@ -258,14 +269,13 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
         std::copy_n(from, width_, to);
       }
     }
-    const float* const padded = scratch.padded.data();
     for (std::int64_t y = 0; y < height_; ++y) {
       const float* const fx = scratch.fx.data() + y * lanes_;
       const float* const fy = scratch.fy.data() + y * lanes_;
       const std::int32_t* const index = scratch.index.data() + y * lanes_;
       float* const to = out + (c * height_ + y) * width_;
       for (std::int64_t x = 0; x < width_; ++x) {
-        const float* const p = padded + index[x];
+        const float* const p = scratch.padded.data() + index[x];
         const float above = p[0] + fx[x] * (p[1] - p[0]);
         const float below = p[stride] + fx[x] * (p[stride + 1] - p[stride]);
         to[x] = above + fy[x] * (below - above);

@@ -55,12 +55,15 @@ class Augmenter {
   void apply(const AugmentKey& key, const float* in, float* out) const;
 
  private:
-  struct Scratch;
+  struct Scratch;  // a thread's memory for one image's warp
 
   bool warps() const;
   void move(std::int64_t down, std::int64_t right, bool mirror, const float* in, float* out) const;
   void warp(const AugmentKey& key, std::int64_t down, std::int64_t right, bool mirror,
             const float* in, float* out) const;
+  void draw_lattice(const AugmentKey& key, Scratch& scratch) const;
+  void displace(std::int64_t y, Scratch& scratch) const;
+  void resample(const float* in, bool mirror, Scratch& scratch, float* out) const;
   void cut(const AugmentKey& key, float* out) const;
 
   AugmentOptions options_;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "data/dataset_list.h"
 #include "data/fetch.h"
 
@@ -33,22 +34,6 @@ std::string file_in(const std::string& folder, const std::string& name) {
   return "";
 }
 
-// The number of edits (insert, delete, replace) between two words.
-std::size_t edits(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t replace = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replace});
-    }
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 std::string to_string(Split split) { return split == Split::kTrain ? "train" : "test"; }
@@ -65,14 +50,10 @@ const DatasetInfo& find_dataset(const std::string& name) {
   for (const DatasetInfo& info : list) {
     if (info.name == name) return info;
   }
-  const auto nearest =
-      std::min_element(list.begin(), list.end(), [&](const DatasetInfo& a, const DatasetInfo& b) {
-        return edits(name, a.name) < edits(name, b.name);
-      });
-  std::string known;
-  for (const DatasetInfo& info : list) known += (known.empty() ? "" : ", ") + info.name;
-  throw UserError(
-      cat("unknown dataset \"", name, "\"; did you mean \"", nearest->name, "\"? Known: ", known));
+  std::vector<std::string> known;
+  for (const DatasetInfo& info : list) known.push_back(info.name);
+  throw UserError(cat("unknown dataset \"", name, "\"; did you mean \"", nearest_word(name, known),
+                      "\"? Known: ", join_words(known)));
 }
 
 ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions& options) {
@@ -81,6 +62,17 @@ ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions
   PODIUM_CHECK(set.count > 0 && set.labels.size() == static_cast<std::size_t>(set.count), name);
   PODIUM_CHECK(set.pixels.size() == static_cast<std::size_t>(set.count * set.image_bytes()), name);
   return set;
+}
+
+ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n) {
+  PODIUM_CHECK(first >= 0 && n >= 0 && first + n <= set.count, first, " ", n);
+  ImageSet part = {n, set.channels, set.height, set.width, set.classes, {}, {}, set.source};
+  const std::uint8_t* pixels = set.pixels.data() + first * set.image_bytes();
+  part.pixels.assign(pixels, pixels + n * set.image_bytes());
+  if (!set.labels.empty()) {
+    part.labels.assign(set.labels.data() + first, set.labels.data() + first + n);
+  }
+  return part;
 }
 
 std::string cache_folder() {

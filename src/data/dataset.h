@@ -69,6 +69,9 @@ const DatasetInfo& find_dataset(const std::string& name);
 // Throws UserError: kUsage for an unknown name, kData for files that are missing or bad.
 ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions& options = {});
 
+// Examples [first, first + n): to hold some of a training set out for validation.
+ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n);
+
 // The folders that are searched for a dataset's files, in order.
 std::vector<std::string> dataset_folders(const std::string& data_dir);
 

@@ -177,6 +177,16 @@ TEST(Dataset, list_has_distinct_names_and_sound_entries) {
 
 TEST(Dataset, drawn_ones_have_nothing_to_verify) { EXPECT_TRUE(verify_dataset("glyphs").empty()); }
 
+TEST(Dataset, part_of_holds_examples_out) {
+  const ImageSet set = {3, 1, 1, 2, 10, {1, 2, 3, 4, 5, 6}, {7, 8, 9}, "here"};
+  const ImageSet part = part_of(set, 1, 2);
+  EXPECT_EQ(part.count, 2);
+  EXPECT_EQ(part.pixels, (Bytes{3, 4, 5, 6}));
+  EXPECT_EQ(part.labels, (Bytes{8, 9}));
+  EXPECT_EQ(part.classes, 10);
+  EXPECT_EQ(part.source, "here");
+}
+
 TEST(Checksum, is_sha256) {
   const std::string abc = "abc";
   EXPECT_EQ(sha256({reinterpret_cast<const std::uint8_t*>(abc.data()), abc.size()}),

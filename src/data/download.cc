@@ -19,7 +19,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
 
 namespace podium {
 namespace {

@@ -40,6 +40,7 @@ void touch(const std::uint8_t* bytes, std::int64_t n) {
 Loader::Loader(std::shared_ptr<const ImageSet> set, LoaderOptions options)
     : set_(std::move(set)), options_(std::move(options)) {
   const auto channels = static_cast<std::size_t>(set_->channels);
+  PODIUM_CHECK(set_->pixels.size() == static_cast<std::size_t>(set_->count * set_->image_bytes()));
   PODIUM_REQUIRE(options_.batch >= 1 && options_.batch <= set_->count, ExitCode::kUsage,
                  "[loader] batch is ", options_.batch, ", but the training set has ", set_->count,
                  " examples (", set_->source, "); a batch is between 1 and that");
@@ -89,6 +90,7 @@ void Loader::normalise(std::int64_t example, float* image) const {
 
 void Loader::examples(std::int64_t step, std::int64_t first, std::int64_t n, float* images,
                       std::int32_t* labels) const {
+  PODIUM_CHECK(!set_->labels.empty(), set_->source);
   PODIUM_CHECK(step >= 0 && first >= 0 && n >= 0 && first + n <= options_.batch, step, " ", first,
                " ", n);
   const std::int64_t epoch = step / steps_per_epoch_;

@@ -108,8 +108,8 @@ double linear_accuracy(const std::shared_ptr<const ImageSet>& train,
 }
 
 TEST(Glyphs, are_beyond_a_linear_model) {
-  const auto train = std::make_shared<const ImageSet>(glyphs(Split::kTrain, 20000));
-  const auto test = std::make_shared<const ImageSet>(glyphs(Split::kTest, 4000));
+  const auto train = std::make_shared<const ImageSet>(glyphs(Split::kTrain, 10000));
+  const auto test = std::make_shared<const ImageSet>(glyphs(Split::kTest, 2000));
   const double accuracy = linear_accuracy(train, test, 3);
   EXPECT_GT(accuracy, 0.5);  // it did learn
   EXPECT_LT(accuracy, 0.85);
