@@ -46,7 +46,9 @@ bool use(const std::string& name) {
   for (const std::int64_t target : machine_targets()) {
     if (name_of(target) == name) {
       chosen_target = target;
+#if (HWY_TARGETS & (HWY_TARGETS - 1)) != 0  // else HWY_DYNAMIC_DISPATCH has no choice to make
       hwy::GetChosenTarget().Update(target);
+#endif
       internal::vector_target_chosen.store(true, std::memory_order_release);
       return true;
     }

@@ -10,13 +10,15 @@
 #include <vector>
 
 // Targets without fused multiply-add have no place in the contract; SVE and the narrower x86 sets
-// are left out. The baseline is AVX2 without AES, which Highway would otherwise ask for.
+// are left out. The baseline on x86 is AVX2 without AES, which Highway would otherwise ask for. On
+// other machines the baseline (NEON) is all there is: Highway is told not to look for more, which
+// would set function attributes that the compiler's own constructors lack.
 #if defined(__x86_64__) || defined(_M_X64)
 #define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3))
-#else
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
-#endif
 #define HWY_DISABLE_PCLMUL_AES 1
+#else
+#define TOOLCHAIN_MISS_SYS_AUXV_H 1
+#endif
 
 namespace podium::cpu {
 
