@@ -99,7 +99,8 @@ class PartFile {
 
 // What an attempt came to.
 struct Outcome {
-  enum Kind { kWhole, kCut, kRefused } kind;  // kCut: worth another attempt
+  // kCut is worth another attempt, kUnreachable where the server has answered before.
+  enum Kind { kWhole, kCut, kRefused, kUnreachable } kind;
   std::string text;
 };
 
@@ -170,6 +171,11 @@ class Transfer {
         if (status() == 416 && offset_ > 0) return {Outcome::kWhole, ""};
         if (status() >= 500 || status() == 408 || status() == 429) return {Outcome::kCut, text};
         return {Outcome::kRefused, text};
+      case CURLE_COULDNT_RESOLVE_HOST:
+      case CURLE_COULDNT_RESOLVE_PROXY:
+      case CURLE_COULDNT_CONNECT: return {Outcome::kUnreachable, text};
+      case CURLE_OPERATION_TIMEDOUT:
+        return {status() == 0 ? Outcome::kUnreachable : Outcome::kCut, text};
       case CURLE_UNSUPPORTED_PROTOCOL:
       case CURLE_URL_MALFORMAT:
       case CURLE_PEER_FAILED_VERIFICATION:
@@ -235,6 +241,8 @@ void make_folder_of(const std::string& target) {
 bool try_address(const std::string& address, const DownloadRequest& request, PartFile& part,
                  std::string& problems) {
   double pause = request.pause_seconds;
+  bool answered = false;
+  std::string last;
   for (int attempt = 0; attempt < request.attempts; ++attempt) {
     if (attempt > 0) {
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
@@ -243,8 +251,12 @@ bool try_address(const std::string& address, const DownloadRequest& request, Par
     const std::int64_t before = part.size();
     const Outcome outcome = Transfer(address, part, request).run();
     if (outcome.kind != Outcome::kWhole) {
-      problems += cat("\n  ", address, ": ", outcome.text);
-      if (outcome.kind == Outcome::kRefused) return false;
+      const std::string problem = cat("\n  ", address, ": ", outcome.text);
+      if (problem != last) problems += problem;
+      last = problem;
+      const bool unreachable = outcome.kind == Outcome::kUnreachable && !answered;
+      if (outcome.kind == Outcome::kRefused || unreachable) return false;
+      answered = answered || outcome.kind == Outcome::kCut;
       continue;
     }
     try {
