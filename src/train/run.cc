@@ -323,12 +323,12 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 }
 
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
-                   const Placement& placement) {
+                   const Placement& placement, const std::vector<std::string>& overrides) {
   PODIUM_REQUIRE(
       std::filesystem::is_regular_file(folder / "recipe.toml"), ExitCode::kData, folder.string(),
       " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` makes one");
   LoadedRun loaded;
-  loaded.recipe = read_recipe(folder / "recipe.toml");
+  loaded.recipe = read_recipe(folder / "recipe.toml", overrides);
   const RunData data = load_data(loaded.recipe, data_dir);
   loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
                                              data.train, data.held_out, placement);

@@ -66,13 +66,14 @@ struct RunData {
 };
 RunData load_data(const Recipe& recipe, const std::string& data_dir);
 
-// The trainer of a finished or unfinished run, at its last checkpoint.
+// The trainer of a finished or unfinished run, at its last checkpoint; `overrides` of keys that
+// decide no result, such as evaluation.batch.
 struct LoadedRun {
   Recipe recipe;
   std::unique_ptr<Trainer> trainer;
 };
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
-                   const Placement& placement);
+                   const Placement& placement, const std::vector<std::string>& overrides = {});
 
 // "2GiB", "512MiB", "1.5GB", "100000" in bytes; UserError otherwise.
 std::int64_t parse_bytes(const std::string& text);
