@@ -216,10 +216,12 @@ void write_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint, int
       replace_text(written / kRecordPart, record);  // syncs the folder, too
       move_into_place(written, place);
     }
-  } catch (...) {
+  } catch (const UserError& error) {
     std::error_code ignored;
     fs::remove_all(written, ignored);
-    throw;
+    throw UserError(cat("the checkpoint of step ", checkpoint.step,
+                        " could not be saved; earlier ones are intact: ", error.what()),
+                    error.code());
   }
   sync_folder(parent);
 
