@@ -92,6 +92,9 @@ const Algorithm kAlgorithms[] = {
     {"direct",
      {conv_forward_work, conv_grad_input_work, conv_grad_weight_work},
      {conv_forward, conv_grad_input, conv_grad_weight}},
+    {"winograd",
+     {conv_winograd_forward_work, conv_winograd_grad_input_work, conv_winograd_grad_weight_work},
+     {conv_winograd_forward, conv_winograd_grad_input, conv_winograd_grad_weight}},
 };
 constexpr const char* kPasses[] = {"forward", "grad_input", "grad_weight"};
 
@@ -120,11 +123,6 @@ void measure(const char* layer, const ConvShape& s, double peak, double* totals)
     int index = 0;
     for (const Algorithm& algorithm : kAlgorithms) {
       const ConvWork work = algorithm.work[pass](s);
-      if (work.phases == 0) {
-        totals[index] += totals[0] - totals[2];
-        ++index;
-        continue;
-      }
       const Floats shared(work.shared), scratch(work.scratch);
       const double seconds = least_time([&] {
         run_serially(work, [&](int phase, int part) {

@@ -67,6 +67,20 @@ ConvWork conv_grad_weight_work(const ConvShape& shape);
 void conv_grad_weight(const ConvShape& shape, const float* dy, const float* x, float* dw,
                       float* shared, float* scratch, int phase, int part);
 
+// The same convolution by Winograd's algorithm, a contract of its own (docs/numerics.md,
+// conv2d_winograd): R = 3 stride_height and S = 3 stride_width.
+bool conv_winograd_applies(const ConvShape& shape);
+
+ConvWork conv_winograd_forward_work(const ConvShape& shape);
+void conv_winograd_forward(const ConvShape& shape, const float* x, const float* w, float* y,
+                           float* shared, float* scratch, int phase, int part);
+ConvWork conv_winograd_grad_input_work(const ConvShape& shape);
+void conv_winograd_grad_input(const ConvShape& shape, const float* dy, const float* w, float* dx,
+                              float* shared, float* scratch, int phase, int part);
+ConvWork conv_winograd_grad_weight_work(const ConvShape& shape);
+void conv_winograd_grad_weight(const ConvShape& shape, const float* dy, const float* x, float* dw,
+                               float* shared, float* scratch, int phase, int part);
+
 // Runs all phases and parts on the calling thread.
 template <typename Kernel>
 void run_serially(const ConvWork& work, const Kernel& kernel) {

@@ -3,6 +3,7 @@
 // each column class (x mod stride) by the stride. Registers hold up to 6 output channels of up to 4
 // pixels.
 #include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/conv/direct.cc"
@@ -100,9 +101,6 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 namespace {
-
-// Sums live in registers: no loop over them may remain.
-#define PODIUM_UNROLL _Pragma("GCC unroll 16")
 
 constexpr int kPixels = HWY_TARGET == HWY_AVX2 ? 2 : kMaxPixels;
 
@@ -254,8 +252,6 @@ void grad_input_rows(const ConvShape& s, const float* dy, const float* packed, f
     }
   }
 }
-
-#undef PODIUM_UNROLL
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

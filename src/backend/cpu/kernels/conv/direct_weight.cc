@@ -2,6 +2,7 @@
 // a rectangle of taps of one input channel, and run over the pixels of one block of images at a
 // time.
 #include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/conv/direct_weight.cc"
@@ -47,9 +48,6 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 namespace {
-
-// Sums live in registers: no loop over them may remain.
-#define PODIUM_UNROLL _Pragma("GCC unroll 16")
 
 constexpr bool kFewRegisters = HWY_TARGET == HWY_AVX2;
 
@@ -202,8 +200,6 @@ void weight_part(const ConvShape& s, const float* dy, const float* x, float* dw,
     k += count;
   }
 }
-
-#undef PODIUM_UNROLL
 
 }  // namespace
 }  // namespace HWY_NAMESPACE

@@ -6,6 +6,7 @@
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_LANE_SUMS_INL_H_
 #endif
 
+#include "backend/cpu/kernels/conv/unroll.h"
 #include "backend/cpu/kernels/v16-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -14,13 +15,19 @@ namespace HWY_NAMESPACE {
 
 // Lane i becomes the tree over the lanes of v[i], i < kNative. Pairs of neighbours are added and
 // packed, first into halves, then quarters and so on.
-HWY_INLINE Native native_sums(Native* v) {
-  const NativeTag d;
-  for (int n = kNative; n > 1; n /= 2)
-    for (int i = 0; i < n / 2; ++i)
-      v[i] = hn::Add(hn::ConcatEven(d, v[2 * i + 1], v[2 * i]),
-                     hn::ConcatOdd(d, v[2 * i + 1], v[2 * i]));
-  return v[0];
+template <int kVectors = kNative>
+HWY_INLINE Native native_sums(const Native* v) {
+  if constexpr (kVectors == 1) {
+    return v[0];
+  } else {
+    const NativeTag d;
+    Native half[kVectors / 2];
+    PODIUM_UNROLL
+    for (int i = 0; i < kVectors / 2; ++i)
+      half[i] = hn::Add(hn::ConcatEven(d, v[2 * i + 1], v[2 * i]),
+                        hn::ConcatOdd(d, v[2 * i + 1], v[2 * i]));
+    return native_sums<kVectors / 2>(half);
+  }
 }
 
 // out[i] = tree over the sixteen lanes rows[i * 16 ...], i < count.

@@ -1,0 +1,307 @@
+// The transforms of the Winograd convolution on native vectors (docs/numerics.md gives their
+// arithmetic). Two- dimensional transforms run down the columns, then along the rows, by pairs of
+// rows, so that nothing but a row waits in registers. Included once for each target.
+#if defined(PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
+#undef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
+#else
+#define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
+#endif
+
+#include "backend/cpu/kernels/conv/unroll.h"
+#include "backend/cpu/kernels/conv/winograd_shape.h"
+#include "backend/cpu/kernels/v16-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+namespace winograd {
+
+// Points 0, +-a, +-b, infinity. Constants are rounded once; those outside G are exact.
+constexpr double kExactA = 0.625, kExactB = 1.5;
+constexpr double kExactA2 = kExactA * kExactA, kExactB2 = kExactB * kExactB;
+constexpr float kA = kExactA, kB = kExactB, kA2 = kExactA2, kB2 = kExactB2;
+constexpr float kA3 = kExactA2 * kExactA, kB3 = kExactB2 * kExactB;
+constexpr float kP = kExactA2 * kExactB2, kS = kExactA2 + kExactB2;
+constexpr double kExactNa = 1 / (2 * kExactA2 * (kExactA2 - kExactB2));
+constexpr double kExactNb = 1 / (2 * kExactB2 * (kExactB2 - kExactA2));
+constexpr float kG0 = 1 / (kExactA2 * kExactB2);
+constexpr float kGa0 = kExactNa, kGa1 = kExactA * kExactNa, kGa2 = kExactA2 * kExactNa;
+constexpr float kGb0 = kExactNb, kGb1 = kExactB * kExactNb, kGb2 = kExactB2 * kExactNb;
+
+HWY_INLINE Native number(float x) { return hn::Set(NativeTag(), x); }
+HWY_INLINE Native add(Native a, Native b) { return hn::Add(a, b); }
+HWY_INLINE Native sub(Native a, Native b) { return hn::Sub(a, b); }
+HWY_INLINE Native mul(float a, Native b) { return hn::Mul(number(a), b); }
+// a * b + c
+HWY_INLINE Native fma(float a, Native b, Native c) { return hn::MulAdd(number(a), b, c); }
+
+// ---- the rows of B^T ----
+HWY_INLINE Native b_zero(Native d0, Native d2, Native d4) { return fma(kP, d0, fma(-kS, d2, d4)); }
+HWY_INLINE Native b_even(float square, Native d2, Native d4) { return fma(-square, d2, d4); }
+HWY_INLINE Native b_odd(float point, float square, Native d1, Native d3) {
+  return mul(point, fma(-square, d1, d3));
+}
+
+// Point (i, j) of a tile goes to out[(6 i + j) plane], those of the last row, the last column and
+// the corner shifted by so many floats: they may be packed more closely, since tiles of three lack
+// them.
+struct Shifts {
+  std::int64_t row = 0, column = 0, corner = 0;
+};
+
+// Stores B^T d for one row of points, the last of them shifted.
+template <bool kFour>
+HWY_INLINE void store_b(const Native* d, float* HWY_RESTRICT out, std::int64_t plane,
+                        std::int64_t shift) {
+  const NativeTag t;
+  hn::StoreU(b_zero(d[0], d[2], d[4]), t, out);
+  const Native ea = b_even(kB2, d[2], d[4]), oa = b_odd(kA, kB2, d[1], d[3]);
+  hn::StoreU(add(ea, oa), t, out + plane);
+  hn::StoreU(sub(ea, oa), t, out + 2 * plane);
+  const Native eb = b_even(kA2, d[2], d[4]), ob = b_odd(kB, kA2, d[1], d[3]);
+  hn::StoreU(add(eb, ob), t, out + 3 * plane);
+  hn::StoreU(sub(eb, ob), t, out + 4 * plane);
+  if constexpr (kFour) hn::StoreU(b_zero(d[1], d[3], d[5]), t, out + 5 * plane + shift);
+}
+
+// A patch of 6x6 pixels of one channel; rows outside point to zeros, columns outside [left, right)
+// count as 0.
+struct Patch {
+  const float* rows[6];
+  std::int64_t column_step;  // floats
+  int left, right;
+};
+
+// Lanes of images that do not exist count as 0.
+template <bool kMasked>
+HWY_INLINE Native load(const float* p, hn::Mask<NativeTag> present) {
+  const Native v = hn::LoadU(NativeTag(), p);
+  return kMasked ? hn::IfThenElseZero(present, v) : v;
+}
+
+// Which rows of points a transform computes.
+inline constexpr int kRow0 = 1, kRows12 = 2, kRows34 = 4, kRow5 = 8;
+
+// The points of a patch.
+template <int kRows, bool kFourAcross, bool kMasked>
+HWY_INLINE void transform_patch(const Patch& p, int lane, hn::Mask<NativeTag> present,
+                                float* HWY_RESTRICT out, std::int64_t plane,
+                                const Shifts& shifts = {}) {
+  constexpr int kColumns = kFourAcross ? 6 : 5;
+  const std::int64_t step = p.column_step;
+  const auto at = [&](int i, int j)
+                      HWY_ATTR { return load<kMasked>(p.rows[i] + lane + j * step, present); };
+  const auto inside = [&](int j) { return j >= p.left && j < p.right; };
+  Native x[6], y[6];
+  if constexpr ((kRows & kRow0) != 0) {
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      x[j] = number(0);
+      if (inside(j)) x[j] = b_zero(at(0, j), at(2, j), at(4, j));
+    }
+    store_b<kFourAcross>(x, out, plane, shifts.column);
+  }
+  if constexpr ((kRows & kRows12) != 0) {
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      x[j] = y[j] = number(0);
+      if (!inside(j)) continue;
+      const Native e = b_even(kB2, at(2, j), at(4, j)), o = b_odd(kA, kB2, at(1, j), at(3, j));
+      x[j] = add(e, o), y[j] = sub(e, o);
+    }
+    store_b<kFourAcross>(x, out + 6 * plane, plane, shifts.column);
+    store_b<kFourAcross>(y, out + 12 * plane, plane, shifts.column);
+  }
+  if constexpr ((kRows & kRows34) != 0) {
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      x[j] = y[j] = number(0);
+      if (!inside(j)) continue;
+      const Native e = b_even(kA2, at(2, j), at(4, j)), o = b_odd(kB, kA2, at(1, j), at(3, j));
+      x[j] = add(e, o), y[j] = sub(e, o);
+    }
+    store_b<kFourAcross>(x, out + 18 * plane, plane, shifts.column);
+    store_b<kFourAcross>(y, out + 24 * plane, plane, shifts.column);
+  }
+  if constexpr ((kRows & kRow5) != 0) {
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      x[j] = number(0);
+      if (inside(j)) x[j] = b_zero(at(1, j), at(3, j), at(5, j));
+    }
+    store_b<kFourAcross>(x, out + 30 * plane + shifts.row, plane, shifts.corner - shifts.row);
+  }
+}
+
+// ---- A^T: from points to pixels ----
+struct SumsAndDifferences {
+  Native sa, da, sb, db;
+};
+HWY_INLINE SumsAndDifferences halves(Native m1, Native m2, Native m3, Native m4) {
+  return {add(m1, m2), sub(m1, m2), add(m3, m4), sub(m3, m4)};
+}
+HWY_INLINE Native at_zero(const SumsAndDifferences& h, Native m0) {
+  return add(add(m0, h.sa), h.sb);
+}
+HWY_INLINE Native at_one(const SumsAndDifferences& h) { return fma(kB, h.db, mul(kA, h.da)); }
+HWY_INLINE Native at_two(const SumsAndDifferences& h) { return fma(kB2, h.sb, mul(kA2, h.sa)); }
+HWY_INLINE Native at_three(const SumsAndDifferences& h, Native m5) {
+  return fma(kA3, h.da, fma(kB3, h.db, m5));
+}
+
+// Where the pixels of a tile go: columns [left, right) exist.
+struct Target {
+  float* rows[4];  // null: the row does not exist
+  std::int64_t column_step;
+  int left, right;
+};
+
+template <bool kFour>
+HWY_INLINE void store_at(const Native* m, float* out, const Target& target, int lane) {
+  if (out == nullptr) return;
+  const NativeTag t;
+  const SumsAndDifferences h = halves(m[1], m[2], m[3], m[4]);
+  Native y[4] = {at_zero(h, m[0]), at_one(h), at_two(h), at_two(h)};
+  if constexpr (kFour) y[3] = at_three(h, m[5]);
+  constexpr int kPixels = kFour ? 4 : 3;
+  if (target.left == 0 && target.right == kPixels) {
+    PODIUM_UNROLL
+    for (int j = 0; j < kPixels; ++j) hn::StoreU(y[j], t, out + lane + j * target.column_step);
+  } else {
+    PODIUM_UNROLL
+    for (int j = 0; j < kPixels; ++j)
+      if (j >= target.left && j < target.right)
+        hn::StoreU(y[j], t, out + lane + j * target.column_step);
+  }
+}
+
+// The pixels of a tile from its points, point (i, j) at m[(6 i + j) plane].
+template <bool kFourDown, bool kFourAcross>
+HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
+                               const Target& target, int lane) {
+  const NativeTag t;
+  constexpr int kColumns = kFourAcross ? 6 : 5;
+  const auto at = [&](int i, int j)
+                      HWY_ATTR { return hn::LoadU(t, m + lane + (6 * i + j) * plane); };
+  Native x[6], y[6];
+  PODIUM_UNROLL
+  for (int j = 0; j < kColumns; ++j) {
+    const Native sa = add(at(1, j), at(2, j)), sb = add(at(3, j), at(4, j));
+    x[j] = add(add(at(0, j), sa), sb);
+    y[j] = fma(kB2, sb, mul(kA2, sa));
+  }
+  store_at<kFourAcross>(x, target.rows[0], target, lane);
+  store_at<kFourAcross>(y, target.rows[2], target, lane);
+  PODIUM_UNROLL
+  for (int j = 0; j < kColumns; ++j) {
+    const Native da = sub(at(1, j), at(2, j)), db = sub(at(3, j), at(4, j));
+    x[j] = fma(kB, db, mul(kA, da));
+    if constexpr (kFourDown) y[j] = fma(kA3, da, fma(kB3, db, at(5, j)));
+  }
+  store_at<kFourAcross>(x, target.rows[1], target, lane);
+  if constexpr (kFourDown) store_at<kFourAcross>(y, target.rows[3], target, lane);
+}
+
+// ---- A: from pixels to points, of the gradient to the output ----
+template <bool kFour>
+HWY_INLINE void store_a(const Native* y, float* HWY_RESTRICT out, std::int64_t plane,
+                        std::int64_t shift) {
+  const NativeTag t;
+  hn::StoreU(y[0], t, out);
+  const Native ea = fma(kA2, y[2], y[0]), oa = mul(kA, kFour ? fma(kA2, y[3], y[1]) : y[1]);
+  hn::StoreU(add(ea, oa), t, out + plane);
+  hn::StoreU(sub(ea, oa), t, out + 2 * plane);
+  const Native eb = fma(kB2, y[2], y[0]), ob = mul(kB, kFour ? fma(kB2, y[3], y[1]) : y[1]);
+  hn::StoreU(add(eb, ob), t, out + 3 * plane);
+  hn::StoreU(sub(eb, ob), t, out + 4 * plane);
+  if constexpr (kFour) hn::StoreU(y[3], t, out + 5 * plane + shift);
+}
+
+// The points of a tile of 4x4 pixels, with 3 rows or columns where it has but three.
+template <int kRows, bool kFourDown, bool kFourAcross, bool kMasked>
+HWY_INLINE void transform_gradient(const Patch& p, int lane, hn::Mask<NativeTag> present,
+                                   float* HWY_RESTRICT out, std::int64_t plane,
+                                   const Shifts& shifts) {
+  constexpr int kColumns = kFourAcross ? 4 : 3;
+  const std::int64_t step = p.column_step;
+  const auto at = [&](int i, int j) HWY_ATTR {
+    if (j >= p.right) return number(0);
+    return load<kMasked>(p.rows[i] + lane + j * step, present);
+  };
+  Native x[4], y[4];
+  const auto pair = [&](float point, float square) HWY_ATTR {
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      const Native e = fma(square, at(2, j), at(0, j));
+      const Native o = mul(point, kFourDown ? fma(square, at(3, j), at(1, j)) : at(1, j));
+      x[j] = add(e, o), y[j] = sub(e, o);
+    }
+  };
+  if constexpr ((kRows & kRow0) != 0) {
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) x[j] = at(0, j);
+    store_a<kFourAcross>(x, out, plane, shifts.column);
+  }
+  if constexpr ((kRows & kRows12) != 0) {
+    pair(kA, kA2);
+    store_a<kFourAcross>(x, out + 6 * plane, plane, shifts.column);
+    store_a<kFourAcross>(y, out + 12 * plane, plane, shifts.column);
+  }
+  if constexpr ((kRows & kRows34) != 0) {
+    pair(kB, kB2);
+    store_a<kFourAcross>(x, out + 18 * plane, plane, shifts.column);
+    store_a<kFourAcross>(y, out + 24 * plane, plane, shifts.column);
+  }
+  if constexpr ((kRows & kRow5) != 0 && kFourDown) {
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) x[j] = at(3, j);
+    store_a<kFourAcross>(x, out + 30 * plane + shifts.row, plane, shifts.corner - shifts.row);
+  }
+}
+
+// ---- G and its transpose, on the filters ----
+HWY_INLINE void transform_g(const Native g0, const Native g1, const Native g2, Native* u) {
+  const Native ea = fma(kGa2, g2, mul(kGa0, g0)), eb = fma(kGb2, g2, mul(kGb0, g0));
+  u[0] = mul(kG0, g0);
+  u[1] = fma(kGa1, g1, ea);
+  u[2] = fma(-kGa1, g1, ea);
+  u[3] = fma(kGb1, g1, eb);
+  u[4] = fma(-kGb1, g1, eb);
+  u[5] = g2;
+}
+HWY_INLINE void transform_gt(const Native* u, Native* w) {
+  const SumsAndDifferences h = halves(u[1], u[2], u[3], u[4]);
+  w[0] = fma(kG0, u[0], fma(kGa0, h.sa, mul(kGb0, h.sb)));
+  w[1] = fma(kGa1, h.da, mul(kGb1, h.db));
+  w[2] = fma(kGa2, h.sa, fma(kGb2, h.sb, u[5]));
+}
+
+// Memory of zeros, for the rows of a patch that lie outside.
+inline constexpr std::int64_t zeros_floats(std::int64_t column_step) { return 6 * column_step; }
+
+// The patch at index (i, j) of a phase, `height` x `width` pixels of which count: the first row
+// that is inside gives `base`, the plane's pixel (0, 0).
+HWY_INLINE Patch patch_at(const Phased& t, const float* base, std::int64_t a, std::int64_t b,
+                          std::int64_t i, std::int64_t j, int height, const float* zeros) {
+  Patch p;
+  const std::int64_t row = t.step_h * i + a + t.first_h, column = t.step_w * j + b + t.first_w;
+  for (int r = 0; r < 6; ++r) {
+    const std::int64_t y = row + r * t.step_h;
+    p.rows[r] =
+        r < height && y >= 0 && y < t.height ? base + (y * t.width + column) * kLanes : zeros;
+  }
+  p.column_step = t.step_w * kLanes;
+  p.left = 0;
+  while (p.left < 6 && column + p.left * t.step_w < 0) ++p.left;
+  p.right = 6;
+  while (p.right > p.left && column + (p.right - 1) * t.step_w >= t.width) --p.right;
+  return p;
+}
+
+}  // namespace winograd
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_

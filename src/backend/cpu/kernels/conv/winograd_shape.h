@@ -1,0 +1,99 @@
+// The geometry of a Winograd convolution (docs/numerics.md): tiles, phases, and the planes that
+// they are read from and written to.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/kernels/conv/conv.h"
+
+namespace podium::cpu {
+
+inline constexpr int kPoints = 36;
+inline constexpr std::int64_t kPackedChannels =
+    12;                                          // output channels of one block of packed filters
+inline constexpr std::int64_t kChannelRun = 64;  // channels of one chain
+inline constexpr std::int64_t kGroupBlocks = 2;  // blocks of images whose sums are one chain
+inline constexpr std::int64_t kCacheFloats =
+    64 << 10;  // of the transformed tiles that are held at a time
+
+// The tiles of an axis: as few as cover it, `fours` tiles of 4 pixels, then tiles of 3.
+struct Tiles {
+  std::int64_t count;
+  std::int64_t fours;
+
+  explicit constexpr Tiles(std::int64_t length)
+      : count((length + 3) / 4), fours(count - std::min(count, 4 * count - length)) {}
+  constexpr std::int64_t begin(std::int64_t i) const { return i < fours ? 4 * i : 3 * i + fours; }
+  constexpr bool four(std::int64_t i) const { return i < fours; }
+};
+
+// How logical channels e = (a * phases_w + b) * channels + c lie in a tensor
+// [channels][height][width][16]: index (i, j) of phase (a, b) is the pixel (step_h * i + a +
+// first_h, step_w * j + b + first_w), where that is inside.
+struct Phased {
+  std::int64_t channels, height, width;
+  std::int64_t phases_h, phases_w;
+  std::int64_t step_h, step_w;
+  std::int64_t first_h, first_w;
+
+  constexpr std::int64_t logical() const { return channels * phases_h * phases_w; }
+  constexpr std::int64_t plane() const { return height * width * kLanes; }
+  constexpr std::int64_t block() const { return channels * plane(); }
+};
+
+// The input of the convolution by phases, its output as it is.
+constexpr Phased phased_input(const ConvShape& s) {
+  return {s.in_channels,   s.in_height,    s.in_width, s.stride_height, s.stride_width,
+          s.stride_height, s.stride_width, -s.pad_top, -s.pad_left};
+}
+constexpr Phased plain_output(const ConvShape& s, std::int64_t first_h, std::int64_t first_w) {
+  return {s.out_channels, s.out_height, s.out_width, 1, 1, 1, 1, first_h, first_w};
+}
+
+// A correlation with 3x3 filters from one phased tensor to another: forward, or the gradient to the
+// input.
+struct Correlation {
+  std::int64_t blocks;  // of images
+  Phased in, out;
+  Tiles down, across;
+  bool flipped;  // the filters are turned by 180 degrees, and inputs and outputs are exchanged
+
+  std::int64_t filter_floats() const { return kPoints * in.logical() * out.logical(); }
+  // The output channels in blocks of about equal size.
+  std::int64_t channel_blocks() const {
+    return (out.logical() + kPackedChannels - 1) / kPackedChannels;
+  }
+  Range channel_block(std::int64_t b) const { return share_of(out.logical(), channel_blocks(), b); }
+  // Tiles of a row that are transformed at a time.
+  std::int64_t tile_run() const {
+    return std::clamp<std::int64_t>(kCacheFloats / (in.logical() * kPoints * kLanes), 1,
+                                    std::min<std::int64_t>(4, across.count));
+  }
+  // Floats of one point, an odd number of cache lines.
+  std::int64_t in_plane() const { return (in.logical() * tile_run() | 1) * kLanes; }
+  std::int64_t out_plane() const { return (out.logical() * tile_run() | 1) * kLanes; }
+};
+
+inline Correlation forward_correlation(const ConvShape& s) {
+  return {s.blocks(),          phased_input(s),    plain_output(s, 0, 0),
+          Tiles(s.out_height), Tiles(s.out_width), false};
+}
+
+inline Correlation gradient_correlation(const ConvShape& s) {
+  // The indices at which some phase has a pixel of the input.
+  const std::int64_t top = s.pad_top / s.stride_height, left = s.pad_left / s.stride_width;
+  const std::int64_t bottom = (s.in_height - 1 + s.pad_top) / s.stride_height;
+  const std::int64_t right = (s.in_width - 1 + s.pad_left) / s.stride_width;
+  Phased out = phased_input(s);
+  out.first_h += s.stride_height * top;
+  out.first_w += s.stride_width * left;
+  return {s.blocks(),
+          plain_output(s, top - 2, left - 2),
+          out,
+          Tiles(bottom - top + 1),
+          Tiles(right - left + 1),
+          true};
+}
+
+}  // namespace podium::cpu

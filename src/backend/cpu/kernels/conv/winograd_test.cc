@@ -1,0 +1,142 @@
+// The Winograd convolutions against the scalar loops of their contract, bit for bit on every target
+// of this machine, and against double precision.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/conv_test_util.h"
+#include "ops/winograd_reference.h"
+
+namespace podium::cpu {
+namespace {
+
+WinogradShape reference_shape(const ConvShape& s) {
+  return {s.images,    s.in_channels,   s.in_height,    s.in_width, s.out_channels, s.out_height,
+          s.out_width, s.stride_height, s.stride_width, s.pad_top,  s.pad_left};
+}
+
+struct Results {
+  std::vector<float> y, dx, dw;
+
+  Results(const ConvShape& s, const Tensors& t) : y(t.dy.size()), dx(t.x.size()), dw(t.w.size()) {
+    const WinogradShape shape = reference_shape(s);
+    winograd_reference(shape, t.x.data(), t.w.data(), y.data());
+    winograd_grad_input_reference(shape, t.dy.data(), t.w.data(), dx.data());
+    winograd_grad_weight_reference(shape, t.dy.data(), t.x.data(), dw.data());
+  }
+};
+
+void check(const ConvShape& s, unsigned seed) {
+  ASSERT_TRUE(conv_winograd_applies(s));
+  const Tensors t(s, seed);
+  const Results expected(s, t);
+  on_every_target([&] {
+    EXPECT_TRUE(
+        same_bits(expected.y, run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward)))
+        << name(s);
+    EXPECT_TRUE(same_bits(
+        expected.dx, run_grad_input(s, t, conv_winograd_grad_input_work, conv_winograd_grad_input)))
+        << name(s);
+    EXPECT_TRUE(same_bits(expected.dw, run_grad_weight(s, t, conv_winograd_grad_weight_work,
+                                                       conv_winograd_grad_weight)))
+        << name(s);
+  });
+}
+
+TEST(WinogradTest, has_the_bits_of_the_contract_on_the_shapes_of_mnist) {
+  for (const int images : {1, 7, 16, 17, 32, 85}) {
+    check(same_shape(images, 1, 28, 6, 3, 1), 1);
+    check(same_shape(images, 6, 28, 12, 6, 2), 2);
+    check(same_shape(images, 12, 14, 24, 6, 2), 3);
+  }
+}
+
+TEST(WinogradTest, has_the_bits_of_the_contract_on_random_shapes) {
+  std::mt19937 random(3);
+  const auto pick = [&](int lo, int hi) {
+    return std::uniform_int_distribution<int>(lo, hi)(random);
+  };
+  for (int i = 0; i < 120;) {
+    const int stride_h = pick(1, 3), stride_w = pick(1, 3);
+    const int top = pick(0, 3 * stride_h - 1), left = pick(0, 3 * stride_w - 1);
+    const int h = pick(1, 24), w = pick(1, 24);
+    if (h + 2 * top < 3 * stride_h || w + 2 * left < 3 * stride_w) continue;
+    check(make_shape(pick(0, 2) ? pick(1, 20) : pick(1, 70), pick(1, 5), h, w, pick(1, 14),
+                     3 * stride_h, 3 * stride_w, stride_h, stride_w, top, left),
+          i++);
+  }
+}
+
+TEST(WinogradTest, has_the_bits_of_the_contract_for_more_than_64_channels) {
+  check(make_shape(5, 19, 9, 10, 70, 6, 6, 2, 2, 2, 2), 1);
+  check(make_shape(17, 131, 6, 5, 9, 3, 3, 1, 1, 1, 1), 2);
+}
+
+TEST(WinogradTest, parts_depend_on_the_shape_alone_and_run_in_any_order) {
+  const ConvShape s = same_shape(70, 6, 28, 12, 6, 2);
+  const Tensors t(s, 1);
+  EXPECT_TRUE(same_bits(
+      run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward),
+      run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward, Order::kBackward)));
+  EXPECT_TRUE(
+      same_bits(run_grad_input(s, t, conv_winograd_grad_input_work, conv_winograd_grad_input),
+                run_grad_input(s, t, conv_winograd_grad_input_work, conv_winograd_grad_input,
+                               Order::kBackward)));
+  EXPECT_TRUE(
+      same_bits(run_grad_weight(s, t, conv_winograd_grad_weight_work, conv_winograd_grad_weight),
+                run_grad_weight(s, t, conv_winograd_grad_weight_work, conv_winograd_grad_weight,
+                                Order::kBackward)));
+}
+
+// Root mean square of the error over that of the exact result.
+double relative_error(const std::vector<double>& exact, const std::vector<float>& actual) {
+  double error = 0, size = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    error += (actual[i] - exact[i]) * (actual[i] - exact[i]);
+    size += exact[i] * exact[i];
+  }
+  return std::sqrt(error / size);
+}
+
+TEST(WinogradTest, errors_against_double_precision_are_small) {
+  for (const ConvShape& s : {same_shape(32, 6, 28, 12, 6, 2), same_shape(32, 12, 14, 24, 6, 2),
+                             same_shape(16, 5, 13, 7, 3, 1)}) {
+    const Tensors t(s, 5);
+    const Results actual(s, t);
+    std::vector<double> y(t.dy.size()), dx(t.x.size()), dw(t.w.size());
+    for (int n = 0; n < s.images; ++n)
+      for (int k = 0; k < s.out_channels; ++k)
+        for (int c = 0; c < s.in_channels; ++c)
+          for (int p = 0; p < s.out_height; ++p)
+            for (int q = 0; q < s.out_width; ++q)
+              for (int r = 0; r < s.kernel_height; ++r)
+                for (int u = 0; u < s.kernel_width; ++u) {
+                  const std::int64_t i = p * s.stride_height + r - s.pad_top,
+                                     j = q * s.stride_width + u - s.pad_left;
+                  if (i < 0 || i >= s.in_height || j < 0 || j >= s.in_width) continue;
+                  const std::int64_t xi =
+                      ((n * s.in_channels + c) * s.in_height + i) * s.in_width + j;
+                  const std::int64_t wi =
+                      ((k * s.in_channels + c) * s.kernel_height + r) * s.kernel_width + u;
+                  const std::int64_t yi =
+                      ((n * s.out_channels + k) * s.out_height + p) * s.out_width + q;
+                  y[yi] += double{t.x[xi]} * t.w[wi];
+                  dx[xi] += double{t.dy[yi]} * t.w[wi];
+                  dw[wi] += double{t.dy[yi]} * t.x[xi];
+                }
+    EXPECT_LT(relative_error(y, actual.y), 8e-7) << name(s);
+    EXPECT_LT(relative_error(dx, actual.dx), 8e-7) << name(s);
+    EXPECT_LT(relative_error(dw, actual.dw), 8e-7) << name(s);
+    RecordProperty("forward", std::to_string(relative_error(y, actual.y)));
+    std::printf("%s: error %.2e forward, %.2e to the input, %.2e to the weights\n", name(s).c_str(),
+                relative_error(y, actual.y), relative_error(dx, actual.dx),
+                relative_error(dw, actual.dw));
+  }
+}
+
+}  // namespace
+}  // namespace podium::cpu

@@ -1,0 +1,342 @@
+// Winograd convolution, gradient to the weights. A part is a group of images and half the points:
+// it transforms the gradients of all tiles, then a few channels of the input at a time, and at each
+// point multiplies over the tiles with 4x4 channels in registers and adds up the lanes. A second
+// phase adds the groups and transforms back.
+#include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/winograd_shape.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/conv/winograd_weight.cc"
+#include "backend/cpu/kernels/foreach_target.h"
+
+#ifndef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_CC_
+#define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_CC_
+#include "base/tree.h"
+
+namespace podium::cpu {
+namespace {
+
+constexpr std::int64_t kSquare = 4;  // channels of either side in registers
+constexpr int kHalfPoints = kPoints / 2;
+
+struct WeightProblem {
+  const ConvShape& s;
+  Phased in, out;
+  Tiles down, across;
+
+  explicit WeightProblem(const ConvShape& shape)
+      : s(shape),
+        in(phased_input(s)),
+        out(plain_output(s, 0, 0)),
+        down(s.out_height),
+        across(s.out_width) {}
+
+  std::int64_t groups() const { return (s.blocks() + kGroupBlocks - 1) / kGroupBlocks; }
+  std::int64_t blocks_of_group() const { return std::min(kGroupBlocks, s.blocks()); }
+  // Tiles of a group, block by block, row by row.
+  std::int64_t columns() const { return blocks_of_group() * down.count * across.count; }
+  std::int64_t out_blocks() const { return (s.out_channels + kSquare - 1) / kSquare; }
+  std::int64_t in_blocks() const { return (in.logical() + kSquare - 1) / kSquare; }
+  // Input channels whose tiles are held at a time.
+  std::int64_t in_run() const {
+    return std::clamp<std::int64_t>(kCacheFloats / (columns() * kHalfPoints * kLanes), kSquare,
+                                    in_blocks() * kSquare) /
+           kSquare * kSquare;
+  }
+  std::int64_t in_plane() const { return (in_run() * columns() | 1) * kLanes; }
+  std::int64_t out_plane() const { return (s.out_channels * columns() | 1) * kLanes; }
+  std::int64_t zeros() const { return 6 * std::max(in.step_w, std::int64_t{1}) * kLanes; }
+  // [point][out block][in block][in channel][out channel]
+  std::int64_t group_sums() const {
+    return kPoints * out_blocks() * in_blocks() * kSquare * kSquare;
+  }
+};
+
+}  // namespace
+}  // namespace podium::cpu
+#endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_CC_
+
+#include "backend/cpu/kernels/conv/lane_sums-inl.h"
+#include "backend/cpu/kernels/conv/winograd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+using namespace winograd;
+
+// Sums in registers: kSquare output channels of kIn input channels.
+constexpr int kIn = HWY_TARGET == HWY_AVX2 ? 2 : 4;
+
+// The rows of points of a half.
+template <bool kSecond>
+constexpr int kHalfRows = kSecond ? kRows34 | kRow5 : kRow0 | kRows12;
+
+template <bool kSecond, bool kMasked>
+HWY_INLINE void input_tile(const Patch& patch, bool four_down, bool four_across,
+                           hn::Mask<NativeTag> present, int lane, float* out, std::int64_t plane,
+                           const Shifts& shifts) {
+  constexpr int kRows = kHalfRows<kSecond>;
+  if (four_down) {
+    if (four_across)
+      transform_patch<kRows, true, kMasked>(patch, lane, present, out, plane, shifts);
+    else
+      transform_patch<kRows, false, kMasked>(patch, lane, present, out, plane, shifts);
+  } else {
+    if (four_across)
+      transform_patch<kRows & ~kRow5, true, kMasked>(patch, lane, present, out, plane, shifts);
+    else
+      transform_patch<kRows & ~kRow5, false, kMasked>(patch, lane, present, out, plane, shifts);
+  }
+}
+template <bool kSecond, bool kMasked>
+HWY_INLINE void gradient_tile(const Patch& patch, bool four_down, bool four_across,
+                              hn::Mask<NativeTag> present, int lane, float* out, std::int64_t plane,
+                              const Shifts& shifts) {
+  constexpr int kRows = kHalfRows<kSecond>;
+  if (four_down) {
+    if (four_across)
+      transform_gradient<kRows, true, true, kMasked>(patch, lane, present, out, plane, shifts);
+    else
+      transform_gradient<kRows, true, false, kMasked>(patch, lane, present, out, plane, shifts);
+  } else {
+    if (four_across)
+      transform_gradient<kRows, false, true, kMasked>(patch, lane, present, out, plane, shifts);
+    else
+      transform_gradient<kRows, false, false, kMasked>(patch, lane, present, out, plane, shifts);
+  }
+}
+
+// Transforms logical channels [begin, end) of all tiles of the group's blocks:
+// out[point][channel][tile].
+template <bool kSecond, bool kGradient>
+void transform_channels(const WeightProblem& p, const Phased& side, const float* base,
+                        std::int64_t first_block, std::int64_t begin, std::int64_t end,
+                        const float* zeros, float* out, std::int64_t plane) {
+  const NativeTag d;
+  const std::int64_t columns = p.columns();
+  // The half's first point is at `out`.
+  float* origin = out - (kSecond ? kHalfPoints : 0) * plane;
+  const std::int64_t blocks = std::min(p.blocks_of_group(), p.s.blocks() - first_block);
+  for (std::int64_t block = 0; block < blocks; ++block) {
+    const std::int64_t images = p.s.images - (first_block + block) * kLanes;
+    const float* block_base = base + (first_block + block) * side.block();
+    for (std::int64_t row = 0; row < p.down.count; ++row)
+      for (std::int64_t column = 0; column < p.across.count; ++column) {
+        const std::int64_t tile = (block * p.down.count + row) * p.across.count + column;
+        // Where the tile stands among those that have a last row, a last column, both.
+        const std::int64_t below = (block * p.down.fours + row) * p.across.count + column;
+        const std::int64_t beside = (block * p.down.count + row) * p.across.fours + column;
+        const std::int64_t corner = (block * p.down.fours + row) * p.across.fours + column;
+        const Shifts shifts{(below - tile) * kLanes, (beside - tile) * kLanes,
+                            (corner - tile) * kLanes};
+        const bool four_down = p.down.four(row), four_across = p.across.four(column);
+        const int height = (four_down ? 4 : 3) + (kGradient ? 0 : 2);
+        for (std::int64_t e = begin; e < end;) {
+          const std::int64_t phase = e / side.channels, c = e % side.channels;
+          const std::int64_t stop = std::min(end, e - c + side.channels);
+          Patch patch = patch_at(side, block_base + c * side.plane(), phase / side.phases_w,
+                                 phase % side.phases_w, p.down.begin(row), p.across.begin(column),
+                                 height, zeros);
+          for (; e < stop; ++e) {
+            float* to = origin + ((e - begin) * columns + tile) * kLanes;
+            for (int lane = 0; lane < kLanes; lane += kNative) {
+              const auto present = hn::FirstN(
+                  d, static_cast<std::size_t>(std::clamp<std::int64_t>(images - lane, 0, kNative)));
+              if constexpr (kGradient) {
+                if (images >= kLanes)
+                  gradient_tile<kSecond, false>(patch, four_down, four_across, present, lane,
+                                                to + lane, plane, shifts);
+                else
+                  gradient_tile<kSecond, true>(patch, four_down, four_across, present, lane,
+                                               to + lane, plane, shifts);
+              } else {
+                if (images >= kLanes)
+                  input_tile<kSecond, false>(patch, four_down, four_across, present, lane,
+                                             to + lane, plane, shifts);
+                else
+                  input_tile<kSecond, true>(patch, four_down, four_across, present, lane, to + lane,
+                                            plane, shifts);
+              }
+            }
+            for (const float*& r : patch.rows)
+              if (r != zeros) r += side.plane();
+          }
+        }
+      }
+  }
+}
+
+// sums[in][out] = tree over the lanes of the chain over `tiles` tiles of u[out] v[in].
+HWY_INLINE void square(const float* const* u, const float* const* v, std::int64_t tiles,
+                       float* sums) {
+  const NativeTag d;
+  for (int in = 0; in < kSquare; in += kIn) {
+    constexpr int kGroups = kIn * kSquare / kNative;
+    Native parts[kRegisters][kGroups];
+    PODIUM_UNROLL
+    for (int r = 0; r < kRegisters; ++r) {
+      Native acc[kIn * kSquare];
+      PODIUM_UNROLL
+      for (int i = 0; i < kIn * kSquare; ++i) acc[i] = hn::Zero(d);
+      for (std::int64_t t = 0; t < tiles; ++t) {
+        const std::int64_t at = t * kLanes + r * kNative;
+        Native g[kSquare];
+        PODIUM_UNROLL
+        for (int k = 0; k < kSquare; ++k) g[k] = hn::LoadU(d, u[k] + at);
+        PODIUM_UNROLL
+        for (int e = 0; e < kIn; ++e) {
+          const Native x = hn::LoadU(d, v[in + e] + at);
+          PODIUM_UNROLL
+          for (int k = 0; k < kSquare; ++k)
+            acc[e * kSquare + k] = hn::MulAdd(g[k], x, acc[e * kSquare + k]);
+        }
+      }
+      PODIUM_UNROLL
+      for (int i = 0; i < kGroups; ++i) parts[r][i] = native_sums(acc + i * kNative);
+    }
+    PODIUM_UNROLL
+    for (int n = kRegisters; n > 1; n /= 2) PODIUM_UNROLL
+    for (int r = 0; r < n / 2; ++r) PODIUM_UNROLL
+    for (int i = 0; i < kGroups; ++i) parts[r][i] = hn::Add(parts[2 * r][i], parts[2 * r + 1][i]);
+    PODIUM_UNROLL
+    for (int i = 0; i < kGroups; ++i) hn::StoreU(parts[0][i], d, sums + in * kSquare + i * kNative);
+  }
+}
+
+// The sums of one group at half the points.
+template <bool kSecond>
+void half_group(const WeightProblem& p, const float* dy, const float* x, float* sums,
+                float* scratch, std::int64_t group) {
+  float* zeros = scratch;
+  float* u = zeros + p.zeros();
+  float* v = u + kHalfPoints * p.out_plane();
+  std::fill(zeros, u, 0.0f);
+  const std::int64_t first_block = group * kGroupBlocks;
+  const std::int64_t blocks = std::min(kGroupBlocks, p.s.blocks() - first_block);
+  const std::int64_t channels = p.in.logical(), columns = p.columns();
+  transform_channels<kSecond, true>(p, p.out, dy, first_block, 0, p.s.out_channels, zeros, u,
+                                    p.out_plane());
+  for (std::int64_t begin = 0; begin < channels; begin += p.in_run()) {
+    const std::int64_t end = std::min(channels, begin + p.in_run());
+    transform_channels<kSecond, false>(p, p.in, x, first_block, begin, end, zeros, v, p.in_plane());
+    for (int half_point = 0; half_point < kHalfPoints; ++half_point) {
+      const int point = half_point + (kSecond ? kHalfPoints : 0);
+      const std::int64_t tiles = blocks * (point / 6 == 5 ? p.down.fours : p.down.count) *
+                                 (point % 6 == 5 ? p.across.fours : p.across.count);
+      for (std::int64_t k = 0; k < p.out_blocks(); ++k) {
+        const float* gradients[kSquare];
+        for (std::int64_t i = 0; i < kSquare; ++i)
+          gradients[i] = u + half_point * p.out_plane() +
+                         std::min(k * kSquare + i, p.s.out_channels - 1) * columns * kLanes;
+        for (std::int64_t e = begin; e < end; e += kSquare) {
+          const float* inputs[kSquare];
+          for (std::int64_t i = 0; i < kSquare; ++i)
+            inputs[i] = v + half_point * p.in_plane() +
+                        (std::min(e + i, end - 1) - begin) * columns * kLanes;
+          square(gradients, inputs, tiles,
+                 sums + ((point * p.out_blocks() + k) * p.in_blocks() + e / kSquare) * kSquare *
+                            kSquare);
+        }
+      }
+    }
+  }
+}
+
+void weight_sums(const WeightProblem& p, const float* dy, const float* x, float* shared,
+                 float* scratch, int part) {
+  float* sums = shared + part / 2 * p.group_sums();
+  if (part % 2 == 0)
+    half_group<false>(p, dy, x, sums, scratch, part / 2);
+  else
+    half_group<true>(p, dy, x, sums, scratch, part / 2);
+}
+
+// The tree over the groups [lo, hi).
+Native group_tree(const float* sums, std::int64_t step, std::int64_t lo, std::int64_t hi) {
+  if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
+  const std::int64_t middle = tree_middle(lo, hi);
+  const Native left = group_tree(sums, step, lo, middle);
+  return hn::Add(left, group_tree(sums, step, middle, hi));
+}
+
+// Adds the groups and transforms back, for one block of output channels.
+void weight_join(const WeightProblem& p, const float* shared, float* dw, int part) {
+  const NativeTag d;
+  const ConvShape& s = p.s;
+  const std::int64_t plane = p.out_blocks() * p.in_blocks() * kSquare * kSquare;
+  for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
+    const float* from = shared + (part * p.in_blocks() + block) * kSquare * kSquare;
+    HWY_ALIGN float w[9][kSquare * kSquare];
+    for (int lane = 0; lane < kSquare * kSquare; lane += kNative) {
+      Native columns[6][3];
+      PODIUM_UNROLL
+      for (int j = 0; j < 6; ++j) {
+        Native m[6];
+        PODIUM_UNROLL
+        for (int i = 0; i < 6; ++i)
+          m[i] = group_tree(from + (6 * i + j) * plane + lane, p.group_sums(), 0, p.groups());
+        transform_gt(m, columns[j]);
+      }
+      PODIUM_UNROLL
+      for (int r = 0; r < 3; ++r) {
+        Native m[6], row[3];
+        PODIUM_UNROLL
+        for (int j = 0; j < 6; ++j) m[j] = columns[j][r];
+        transform_gt(m, row);
+        PODIUM_UNROLL
+        for (int t = 0; t < 3; ++t) hn::Store(row[t], d, w[3 * r + t] + lane);
+      }
+    }
+    for (std::int64_t i = 0; i < kSquare; ++i) {
+      const std::int64_t e = block * kSquare + i;
+      if (e >= p.in.logical()) break;
+      const std::int64_t c = e % s.in_channels, phase = e / s.in_channels;
+      const std::int64_t corner = phase / s.stride_width * s.kernel_width + phase % s.stride_width;
+      for (std::int64_t l = 0; l < kSquare; ++l) {
+        const std::int64_t k = part * kSquare + l;
+        if (k >= s.out_channels) break;
+        float* to = dw + (k * s.in_channels + c) * s.taps() + corner;
+        for (int r = 0; r < 3; ++r)
+          for (int t = 0; t < 3; ++t)
+            to[r * s.stride_height * s.kernel_width + t * s.stride_width] =
+                w[3 * r + t][i * kSquare + l];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace podium::cpu {
+
+HWY_EXPORT(weight_sums);
+HWY_EXPORT(weight_join);
+
+ConvWork conv_winograd_grad_weight_work(const ConvShape& s) {
+  const WeightProblem p(s);
+  ConvWork work;
+  work.phases = 2;
+  work.parts[0] = static_cast<int>(2 * p.groups());
+  work.parts[1] = static_cast<int>(p.out_blocks());
+  work.shared = p.groups() * p.group_sums();
+  work.scratch = p.zeros() + kHalfPoints * (p.in_plane() + p.out_plane());
+  return work;
+}
+
+void conv_winograd_grad_weight(const ConvShape& s, const float* dy, const float* x, float* dw,
+                               float* shared, float* scratch, int phase, int part) {
+  const WeightProblem p(s);
+  if (phase == 0)
+    PODIUM_DISPATCH(weight_sums)(p, dy, x, shared, scratch, part);
+  else
+    PODIUM_DISPATCH(weight_join)(p, shared, dw, part);
+}
+
+}  // namespace podium::cpu
+#endif  // HWY_ONCE
