@@ -137,6 +137,11 @@ void bench_batch_norm(const Report& report, const ActivationShape& shape) {
                batch_norm_grad(s, dy.get(), x.get(), v[0], v[1], v[2], v[4], dx.get(), v[5], v[6],
                                p);
              });
+  report.add("batch_norm_grad in place " + size, batch_norm_grad_parts(s), 14 * floats, 12 * floats,
+             [&](int p) {
+               batch_norm_grad(s, dy.get(), x.get(), v[0], v[1], v[2], v[4], dy.get(), v[5], v[6],
+                               p);
+             });
   report.add("batch_norm_inference relu " + size, batch_norm_inference_parts(s), 3 * floats,
              8 * floats,
              [&](int p) { batch_norm_inference(s, x.get(), v[0], v[1], v[2], v[3], y.get(), p); });

@@ -71,25 +71,40 @@ HWY_INLINE void apply_channel(const ActivationShape& x, int64_t c, float scale, 
   }
 }
 
+// Channels go in groups of sixteen where they have one pixel each, else one by one.
+HWY_INLINE int64_t group_of(const ActivationShape& x) { return x.pixels() == 1 ? kLanes : 1; }
+
+// scale = gamma * inv_std and shift = beta - mean * scale of up to sixteen channels, to arrays.
+HWY_INLINE void store_affine(const float* gamma, const float* beta, const V16& mean,
+                             const V16& inv_std, int64_t count, float* scale, float* shift) {
+  const V16 factor = mul16(load_first16(gamma, count), inv_std);
+  store16(scale, factor);
+  store16(shift, fnma16(mean, factor, load_first16(beta, count)));
+}
+
+HWY_INLINE V16 inv_std_of(const V16& var, float epsilon) {
+  return div16(set16(1.0f), sqrt16(add16(var, set16(epsilon))));
+}
+
 template <bool kRelu>
 HWY_INLINE void normalise(const BatchNormShape& shape, Range channels, const float* x,
                           const float* gamma, const float* beta, float* y, float* mean, float* var,
                           float* inv_std) {
-  const float m = static_cast<float>(shape.x.images * shape.x.pixels());
+  const V16 m = set16(static_cast<float>(shape.x.images * shape.x.pixels()));
   const MomentTerm term{x};
-  const int64_t group = shape.x.pixels() == 1 ? kLanes : 1;
-  for (int64_t begin = channels.begin; begin < channels.end; begin += group) {
-    const int64_t count = std::min(group, channels.end - begin);
-    HWY_ALIGN float s[2][kLanes];
-    totals_of(term, shape.x, begin, count, s);
+  for (int64_t c = channels.begin; c < channels.end; c += group_of(shape.x)) {
+    const int64_t count = std::min(group_of(shape.x), channels.end - c);
+    HWY_ALIGN float sums[2][kLanes] = {}, scale[kLanes], shift[kLanes];
+    totals_of(term, shape.x, c, count, sums);
+    const V16 average = div16(load16(sums[0]), m);
+    const V16 variance = not_below_zero16(fnma16(average, average, div16(load16(sums[1]), m)));
+    const V16 inverse = inv_std_of(variance, shape.epsilon);
+    store_first16(mean + c, average, count);
+    store_first16(var + c, variance, count);
+    store_first16(inv_std + c, inverse, count);
+    store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t c = begin + i;
-      mean[c] = s[0][i] / m;
-      const float raw = std::fma(-mean[c], mean[c], s[1][i] / m);
-      var[c] = raw < 0 ? 0.0f : raw;
-      inv_std[c] = 1.0f / std::sqrt(var[c] + shape.epsilon);
-      const float scale = gamma[c] * inv_std[c];
-      apply_channel<kRelu>(shape.x, c, scale, std::fma(-mean[c], scale, beta[c]), x, y);
+      apply_channel<kRelu>(shape.x, c + i, scale[i], shift[i], x, y);
     }
   }
 }
@@ -135,31 +150,30 @@ template <bool kRelu>
 HWY_INLINE void gradient(const BatchNormShape& shape, Range channels, const float* dy,
                          const float* x, const float* gamma, const float* beta, const float* mean,
                          const float* inv_std, float* dx, float* dgamma, float* dbeta) {
-  const float m = static_cast<float>(shape.x.images * shape.x.pixels());
-  const int64_t group = shape.x.pixels() == 1 ? kLanes : 1;
-  for (int64_t begin = channels.begin; begin < channels.end; begin += group) {
-    const int64_t count = std::min(group, channels.end - begin);
-    float scale[kLanes], shift[kLanes] = {};
-    for (int64_t i = 0; i < count; ++i) {
-      const int64_t c = begin + i;
-      scale[i] = gamma[c] * inv_std[c];
-      if (kRelu) shift[i] = std::fma(-mean[c], scale[i], beta[c]);
-    }
-    HWY_ALIGN float sums[2][kLanes];
-    if (group == 1) {
-      const GradientTerm<kRelu> term{dy, x, set16(mean[begin]), set16(scale[0]), set16(shift[0])};
-      totals_of(term, shape.x, begin, 1, sums);
+  const V16 m = set16(static_cast<float>(shape.x.images * shape.x.pixels()));
+  const bool flat = shape.x.pixels() == 1;
+  for (int64_t c = channels.begin; c < channels.end; c += group_of(shape.x)) {
+    const int64_t count = std::min(group_of(shape.x), channels.end - c);
+    const V16 average = load_first16(mean + c, count), inverse = load_first16(inv_std + c, count);
+    HWY_ALIGN float scale[kLanes], shift[kLanes], to_x[kLanes], constant[kLanes];
+    store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
+    HWY_ALIGN float sums[2][kLanes] = {};
+    if (flat) {
+      flat_gradient_totals<kRelu>(shape.x, c, count, dy, x, mean, scale, shift, sums);
     } else {
-      flat_gradient_totals<kRelu>(shape.x, begin, count, dy, x, mean, scale, shift, sums);
+      const GradientTerm<kRelu> term{dy, x, set16(mean[c]), set16(scale[0]), set16(shift[0])};
+      totals_of(term, shape.x, c, 1, sums);
     }
+    const V16 a = load16(scale), sum_dy = load16(sums[0]);
+    const V16 sum_dyx = mul16(load16(sums[1]), inverse);
+    store_first16(dbeta + c, sum_dy, count);
+    store_first16(dgamma + c, sum_dyx, count);
+    const V16 b = mul16(neg16(mul16(a, inverse)), div16(sum_dyx, m));
+    store16(to_x, b);
+    store16(constant, fma16(neg16(b), average, neg16(mul16(a, div16(sum_dy, m)))));
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t c = begin + i;
-      dbeta[c] = sums[0][i];
-      dgamma[c] = sums[1][i] * inv_std[c];
-      const float to_x = -(scale[i] * inv_std[c]) * (dgamma[c] / m);
-      const float constant = std::fma(-to_x, mean[c], -(scale[i] * (dbeta[c] / m)));
-      const GradientTerm<kRelu> term{dy, x, set16(mean[c]), set16(scale[i]), set16(shift[i])};
-      gradient_of_channel<kRelu>(shape.x, c, term, scale[i], to_x, constant, dx);
+      const GradientTerm<kRelu> term{dy, x, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
+      gradient_of_channel<kRelu>(shape.x, c + i, term, scale[i], to_x[i], constant[i], dx);
     }
   }
 }
@@ -186,14 +200,17 @@ void gradient_of_channels(const BatchNormShape& shape, Range channels, const flo
 
 void infer_channels(const BatchNormShape& shape, Range channels, const float* x, const float* gamma,
                     const float* beta, const float* mean, const float* var, float* y) {
-  for (int64_t c = channels.begin; c < channels.end; ++c) {
-    const float inv_std = 1.0f / std::sqrt(var[c] + shape.epsilon);
-    const float scale = gamma[c] * inv_std;
-    const float shift = std::fma(-mean[c], scale, beta[c]);
-    if (shape.relu) {
-      apply_channel<true>(shape.x, c, scale, shift, x, y);
-    } else {
-      apply_channel<false>(shape.x, c, scale, shift, x, y);
+  for (int64_t c = channels.begin; c < channels.end; c += kLanes) {
+    const int64_t count = std::min<int64_t>(kLanes, channels.end - c);
+    HWY_ALIGN float scale[kLanes], shift[kLanes];
+    store_affine(gamma + c, beta + c, load_first16(mean + c, count),
+                 inv_std_of(load_first16(var + c, count), shape.epsilon), count, scale, shift);
+    for (int64_t i = 0; i < count; ++i) {
+      if (shape.relu) {
+        apply_channel<true>(shape.x, c + i, scale[i], shift[i], x, y);
+      } else {
+        apply_channel<false>(shape.x, c + i, scale[i], shift[i], x, y);
+      }
     }
   }
 }

@@ -20,7 +20,7 @@ void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma,
                 float* y, float* mean, float* var, float* inv_std, int part);
 
 // x, dy, dx in lanes (dx may be dy or x); the rest [C]. With relu, dy is the gradient of the
-// ReLU's output; the mask is recomputed from x, so beta is read in that case alone.
+// ReLU's output; the mask is recomputed from x.
 int batch_norm_grad_parts(const BatchNormShape& shape);
 void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* x,
                      const float* gamma, const float* beta, const float* mean, const float* inv_std,

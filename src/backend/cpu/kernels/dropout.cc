@@ -25,7 +25,6 @@ struct Counter {
 
 HWY_INLINE void philox_rounds(Counter& c, std::array<std::uint32_t, 2> key) {
   const Words d;
-  const Wide wide;
   const Word multiplier0 = hn::Set(d, kPhiloxMultiplier0);
   const Word multiplier1 = hn::Set(d, kPhiloxMultiplier1);
   HWY_UNROLL(10)
@@ -39,7 +38,6 @@ HWY_INLINE void philox_rounds(Counter& c, std::array<std::uint32_t, 2> key) {
     key[0] += kPhiloxWeyl0;
     key[1] += kPhiloxWeyl1;
   }
-  static_cast<void>(wide);
 }
 
 // The lower halves of `even` and `odd`, lane by lane in turn.

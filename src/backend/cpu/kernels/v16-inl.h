@@ -62,6 +62,11 @@ HWY_INLINE V16 where_positive16(const V16& a, const V16& b) {
 HWY_INLINE V16 relu16(const V16& a) {
   PODIUM_V16_MAP(hn::IfThenZeroElse(hn::Le(a.r[i], hn::Zero(NativeTag())), a.r[i]));
 }
+HWY_INLINE V16 neg16(const V16& a) { PODIUM_V16_MAP(hn::Neg(a.r[i])); }
+// a < 0 ? +0 : a
+HWY_INLINE V16 not_below_zero16(const V16& a) {
+  PODIUM_V16_MAP(hn::IfThenZeroElse(hn::Lt(a.r[i], hn::Zero(NativeTag())), a.r[i]));
+}
 // The first `count` lanes of a, +0 in the others.
 HWY_INLINE V16 first16(const V16& a, int count) {
   PODIUM_V16_MAP(hn::IfThenElseZero(
