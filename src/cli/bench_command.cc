@@ -1,0 +1,262 @@
+// podium bench: what operations and recipes cost here, and how near the roof they come.
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "backend/cpu/kernels/roof.h"
+#include "cli/command.h"
+#include "cli/placement_flags.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+#include "nn/models.h"
+#include "ops/ops.h"
+#include "train/run.h"
+
+namespace podium {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Arguments {
+  RecipeArguments recipe;
+  Placement placement;
+  std::string data_dir;
+  std::vector<std::string> ops;
+  std::int64_t steps = 200;
+  bool json = false;
+};
+
+// What one core can do at best. Bandwidth: of a copy within the L2 cache, where a replica's
+// activations should lie.
+struct Roof {
+  double flops = cpu::fma_peak();
+  double bytes = cpu::copy_bandwidth(256 << 10);
+
+  // The least time for the work.
+  double seconds(const Cost& cost) const {
+    return std::max(cost.flops / flops, cost.bytes / bytes);
+  }
+  std::string text() const {
+    return cat("roof of a core: ", scaled(flops, "FLOP/s"), ", L2 ", scaled(bytes, "B/s"));
+  }
+};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void add_rates(std::vector<std::string>& row, const Cost& cost, double seconds, const Roof& roof) {
+  row.push_back(fixed(cost.flops / seconds / 1e9, 1));
+  row.push_back(fixed(cost.bytes / seconds / 1e9, 1));
+  row.push_back(fixed(100 * roof.seconds(cost) / seconds, 0));
+}
+
+// --- operations
+
+struct OpTime {
+  std::string op, shapes;
+  Cost cost;
+  double seconds = 0;  // the least of several calls
+};
+
+OpTime time_sample(Backend& backend, const OpDef& op, const OpSample& sample, int threads) {
+  Graph graph;
+  std::vector<Value> values;
+  std::vector<Tensor> tensors;
+  OpTime result{.op = op.name};
+  for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
+    const TensorType& type = sample.inputs[i];
+    values.push_back(graph.input(cat("input", i), type, InputRole::kBatch));
+    result.shapes += cat(i == 0 ? "" : " ", to_string(type.shape));
+    Tensor& tensor = tensors.emplace_back(type);
+    for (std::int64_t k = 0; k < tensor.elements(); ++k) {
+      if (type.dtype == DType::kF32) tensor.f32()[static_cast<std::size_t>(k)] = 0.5f;
+      if (type.dtype == DType::kI32) tensor.i32()[static_cast<std::size_t>(k)] = 1;
+    }
+  }
+  const std::vector<Value> outputs = graph.add(op, sample.attributes, values, op.name);
+  std::vector<TensorType> types;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    graph.output(cat("output", i), outputs[i]);
+    types.push_back(graph.type(outputs[i]));
+    tensors.emplace_back(types.back());
+  }
+  result.cost = op.cost(sample.attributes, sample.inputs, types);
+  const auto executable = backend.compile(graph, {.threads = threads});
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (i < values.size()) {
+      in.push_back(tensors[i].data());
+    } else {
+      out.push_back(tensors[i].data());
+    }
+  }
+  // For 20 ms, and three times at least.
+  result.seconds = std::numeric_limits<double>::infinity();
+  const auto start = Clock::now();
+  for (int call = 0; call < 3 || seconds_since(start) < 0.02; ++call) {
+    const auto begin = Clock::now();
+    executable->run(in, out);
+    result.seconds = std::min(result.seconds, seconds_since(begin));
+  }
+  return result;
+}
+
+ExitCode bench_ops(const Arguments& arguments) {
+  const auto backend = make_backend(arguments.placement.backend);
+  for (const std::string& name : arguments.ops) {
+    std::vector<std::string> names;
+    for (const OpDef* op : all_ops()) names.emplace_back(op->name);
+    PODIUM_REQUIRE(std::find(names.begin(), names.end(), name) != names.end(), ExitCode::kUsage,
+                   "there is no operation \"", name, "\"; `podium bench ops` times all");
+  }
+  const Roof roof;
+  Table table({"OPERATION", "SHAPES", "MICROSECONDS", "GFLOP/S", "GB/S", "% OF ROOF"});
+  auto json = nlohmann::ordered_json::array();
+  for (const OpDef* op : all_ops()) {
+    if (!arguments.ops.empty() &&
+        std::find(arguments.ops.begin(), arguments.ops.end(), op->name) == arguments.ops.end())
+      continue;
+    for (const OpSample& sample : op->samples()) {
+      const OpTime time = time_sample(*backend, *op, sample, arguments.placement.threads);
+      std::vector<std::string> row = {time.op, time.shapes, fixed(1e6 * time.seconds, 1)};
+      add_rates(row, time.cost, time.seconds, roof);
+      table.add(std::move(row));
+      json.push_back({{"op", time.op},
+                      {"shapes", time.shapes},
+                      {"attributes", sample.attributes.text()},
+                      {"seconds", time.seconds},
+                      {"flops", time.cost.flops},
+                      {"bytes", time.cost.bytes},
+                      {"roof_seconds", roof.seconds(time.cost)}});
+    }
+  }
+  if (arguments.json) {
+    std::cout << json.dump() << "\n";
+  } else {
+    std::cout << "backend " << backend->name() << ", " << backend->description() << "; "
+              << roof.text() << "\n"
+              << table.text();
+  }
+  return ExitCode::kDone;
+}
+
+// --- recipes
+
+struct StepTimes {
+  double seconds = 0, input_seconds = 0;
+};
+
+StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
+  StepTimes times;
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const StepResult step = trainer.step(true);
+    PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step,
+                   ": the loss is not finite, first in ", step.non_finite);
+    times.seconds += step.seconds;
+    times.input_seconds += step.input_seconds;
+  }
+  return times;
+}
+
+ExitCode bench_recipe(const Arguments& arguments) {
+  const Recipe recipe =
+      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  const RunData data = load_data(recipe, arguments.data_dir);
+  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+                  arguments.placement);
+  say(describe(trainer));
+  const Roof roof;
+  make_steps(trainer, std::min<std::int64_t>(arguments.steps, 20));  // caches and clocks warm up
+  const StepTimes plain = make_steps(trainer, arguments.steps);
+  trainer.start_profile();
+  const StepTimes profiled = make_steps(trainer, arguments.steps);
+  std::vector<KernelProfile> kernels = trainer.profile();
+  std::sort(kernels.begin(), kernels.end(),
+            [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+
+  const auto steps = static_cast<double>(arguments.steps);
+  double in_kernels = 0, flops = 0, least = 0;
+  for (const KernelProfile& kernel : kernels) {
+    in_kernels += kernel.seconds;
+    flops += kernel.flops;
+    least += roof.seconds({kernel.flops, kernel.bytes});
+  }
+  const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
+  const double outside = 100 * (1 - in_kernels / profiled.seconds);
+  const double waiting = 100 * plain.input_seconds / plain.seconds;
+  Table table({"KERNEL (OF WORKER 0)", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S",
+               "% OF ROOF"});
+  auto json = nlohmann::ordered_json::array();
+  for (const KernelProfile& kernel : kernels) {
+    const Cost cost{kernel.flops, kernel.bytes};
+    std::vector<std::string> row = {
+        kernel.name, fixed(static_cast<double>(kernel.calls) / steps, 0),
+        fixed(1e6 * kernel.seconds / steps, 1), fixed(100 * kernel.seconds / profiled.seconds, 1)};
+    add_rates(row, cost, kernel.seconds, roof);
+    table.add(std::move(row));
+    json.push_back({{"kernel", kernel.name},
+                    {"calls", kernel.calls},
+                    {"seconds", kernel.seconds},
+                    {"flops", kernel.flops},
+                    {"bytes", kernel.bytes},
+                    {"roof_seconds", roof.seconds(cost)}});
+  }
+  if (arguments.json) {
+    const nlohmann::ordered_json whole = {{"recipe", recipe.name},
+                                          {"workers", trainer.placement().workers},
+                                          {"threads", trainer.placement().threads},
+                                          {"backend", trainer.backend().name()},
+                                          {"steps", arguments.steps},
+                                          {"images_per_second", images},
+                                          {"steps_per_second", steps / plain.seconds},
+                                          {"input_wait_percent", waiting},
+                                          {"outside_kernels_percent", outside},
+                                          {"roof_flops", roof.flops},
+                                          {"roof_bytes", roof.bytes},
+                                          {"kernels", json}};
+    std::cout << whole.dump() << "\n";
+    return ExitCode::kDone;
+  }
+  std::cout << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images))
+            << " images/s, " << fixed(steps / plain.seconds, 1) << " steps/s with "
+            << trainer.placement().workers << " workers of " << trainer.placement().threads
+            << " threads, backend " << trainer.backend().name() << ", "
+            << trainer.backend().description() << "\ninput waiting " << fixed(waiting, 1)
+            << "%; outside kernels " << fixed(outside, 1) << "% of a step (input, exchange, hash, "
+            << "dispatch); in kernels " << scaled(flops / in_kernels, "FLOP/s") << ", "
+            << fixed(100 * least / in_kernels, 0) << "% of the roof\n"
+            << roof.text() << "\n\n"
+            << table.text();
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* bench = add_command(app, line, "bench", "Measures operations and recipes",
+                                {"podium bench ops", "podium bench recipe mnist"}, nullptr);
+  CLI::App* ops = add_command(*bench, line, "ops", "Times each operation over its sample shapes",
+                              {"podium bench ops", "podium bench ops conv2d matmul --json"},
+                              [arguments] { return bench_ops(*arguments); });
+  ops->add_option("OPERATION", arguments->ops, "Those to time; by default all");
+  CLI::App* recipe = add_command(
+      *bench, line, "recipe", "Times a recipe's steps, and each kernel in them",
+      {"podium bench recipe mnist", "podium bench recipe mnist --workers 1 --steps 500"},
+      [arguments] { return bench_recipe(*arguments); });
+  add_recipe_arguments(*recipe, arguments->recipe);
+  recipe->add_option("--steps", arguments->steps, "How many steps to time")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  add_data_dir_flag(*recipe, arguments->data_dir);
+  for (CLI::App* command : {ops, recipe}) {
+    add_placement_flags(*command, arguments->placement);
+    command->add_flag("--json", arguments->json, "Write JSON");
+  }
+}
+
+}  // namespace podium

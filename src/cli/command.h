@@ -1,0 +1,47 @@
+// A command is one file, x_command.cc, which defines add_x_command and stands in the list below.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace podium {
+
+// What the commands share.
+struct CommandLine {
+  std::vector<std::string> words;    // as typed, for the record of a run
+  std::function<ExitCode()> action;  // of the command that was named, set when it has been parsed
+};
+
+// Adds a command whose help opens with its examples. `run` is called once all is parsed.
+CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& name,
+                      const std::string& summary, const std::vector<std::string>& examples,
+                      std::function<ExitCode()> run);
+
+// RECIPE [key=value ...], which several commands take.
+struct RecipeArguments {
+  std::string recipe;
+  std::vector<std::string> overrides;
+};
+void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments);
+
+#define PODIUM_COMMAND_LIST(X) \
+  X(train)                     \
+  X(eval)                      \
+  X(predict)                   \
+  X(show)                      \
+  X(inspect)                   \
+  X(diff)                      \
+  X(recipes)                   \
+  X(devices)                   \
+  X(data)                      \
+  X(bench)
+
+#define PODIUM_DECLARE_COMMAND(name) void add_##name##_command(CLI::App& app, CommandLine& line);
+PODIUM_COMMAND_LIST(PODIUM_DECLARE_COMMAND)
+#undef PODIUM_DECLARE_COMMAND
+
+}  // namespace podium

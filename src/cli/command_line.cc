@@ -1,0 +1,186 @@
+#include "cli/command_line.h"
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+#include <new>
+
+#include "base/words.h"
+#include "cli/command.h"
+#include "cli/talk.h"
+#include "podium_version.h"
+
+namespace podium {
+namespace {
+
+// Examples first: they are what most readers of a help are after.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::vector<std::string> examples) : examples_(std::move(examples)) {
+    column_width(28);
+  }
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string text = "Examples:\n";
+    for (const std::string& example : examples_) text += "  " + example + "\n";
+    return text + "\n" + CLI::Formatter::make_help(app, std::move(name), mode);
+  }
+
+ private:
+  std::vector<std::string> examples_;
+};
+
+int code(ExitCode exit_code) { return static_cast<int>(exit_code); }
+
+std::vector<std::string> long_flags(const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
+  }
+  return flags;
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+// The innermost command that was named.
+const CLI::App* named_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return command;
+}
+
+std::string full_name(const CLI::App* command) {
+  std::string name = command->get_name();
+  while ((command = command->get_parent()) != nullptr) name = command->get_name() + " " + name;
+  return name;
+}
+
+// Words that belong to no command: said before anything else is complained about.
+std::string wrong_word(const CLI::App& app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app;
+  for (const std::string& word : words) {
+    const std::vector<std::string> names = command_names(*command);
+    if (names.empty() || word.starts_with("-")) return "";
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      return cat("there is no command \"", full_name(command), " ", word, "\"; the nearest is \"",
+                 full_name(command), " ", nearest_word(word, names),
+                 "\"; known: ", join_words(names));
+    }
+    command = command->get_subcommand(word);
+  }
+  return "";
+}
+
+int usage_error(const CLI::App& app, const std::string& text) {
+  const std::string name = full_name(named_command(app));
+  complain(cat(text, "\n`", name, " --help` shows how it is used"));
+  return code(ExitCode::kUsage);
+}
+
+int parse_failed(CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);  // help or version, on stdout
+  std::string text = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const CLI::App* command = named_command(app);
+    const std::vector<std::string> extras = app.remaining(true);
+    const std::string first = extras.empty() ? "" : extras.front();
+    text = cat("\"", first, "\" is not understood");
+    if (first.starts_with("-")) {
+      text += cat("; the nearest flag is ",
+                  nearest_word(first.substr(0, first.find('=')), long_flags(*command)));
+    }
+  }
+  return usage_error(app, text);
+}
+
+// Runs `action` and says what went wrong, with the exit code that belongs to it.
+int guarded(const std::function<int()>& action) {
+  try {
+    return action();
+  } catch (const UserError& error) {
+    complain(error.what());
+    return code(error.code());
+  } catch (const std::bad_alloc&) {
+    complain("out of memory; `podium train` takes --memory-limit, which finds a setting that fits");
+    return code(ExitCode::kMemory);
+  } catch (const InternalError& error) {
+    complain(cat("this is a defect of podium, not of what you gave it: ", error.what()));
+  } catch (const std::exception& error) {
+    complain(cat("this is a defect of podium, not of what you gave it: ", error.what()));
+  }
+  return code(ExitCode::kInternal);
+}
+
+int parse_and_run(int argc, char** argv) {
+  CLI::App app("Trains neural networks: one binary, equal bits on any number of workers.",
+               "podium");
+  CommandLine line;
+  line.words.assign(argv, argv + argc);
+  app.formatter(std::make_shared<HelpFormatter>(
+      std::vector<std::string>{"podium train mnist", "podium eval runs/mnist-seed0"}));
+  app.set_help_flag("--help", "Show this and leave");
+  app.set_version_flag("--version", cat("podium ", PODIUM_VERSION, " (", PODIUM_COMMIT, ")"),
+                       "Show the version and leave");
+#define PODIUM_ADD_COMMAND(name) add_##name##_command(app, line);
+  PODIUM_COMMAND_LIST(PODIUM_ADD_COMMAND)
+#undef PODIUM_ADD_COMMAND
+  app.require_subcommand(1);
+
+  const std::vector<std::string> words(line.words.begin() + 1, line.words.end());
+  if (words.empty()) {
+    std::cerr << app.help();
+    return code(ExitCode::kUsage);
+  }
+  if (const std::string wrong = wrong_word(app, words); !wrong.empty()) {
+    return usage_error(app, wrong);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return parse_failed(app, error);
+  }
+  const ExitCode result = line.action();
+  // What was asked for is done once it has been written.
+  std::cout.flush();
+  PODIUM_REQUIRE(std::cout.good() && std::fflush(stdout) == 0, ExitCode::kData,
+                 "standard output: cannot write; is the disk full?");
+  return code(result);
+}
+
+}  // namespace
+
+CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& name,
+                      const std::string& summary, const std::vector<std::string>& examples,
+                      std::function<ExitCode()> run) {
+  CLI::App* command = parent.add_subcommand(name, summary);
+  command->formatter(std::make_shared<HelpFormatter>(examples));
+  command->set_help_flag("--help", "Show this and leave");
+  if (run) {
+    command->final_callback([&line, run = std::move(run)] { line.action = run; });
+  } else {
+    command->require_subcommand(1);
+  }
+  return command;
+}
+
+void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {
+  command
+      .add_option("RECIPE", arguments.recipe,
+                  "A name that `podium recipes` lists, or the path of a TOML file")
+      ->required();
+  command.add_option("key=value", arguments.overrides,
+                     "Overrides of the recipe's keys, such as optimizer.learning_rate=0.02");
+}
+
+int run_command_line(int argc, char** argv) {
+  install_talk();
+  return guarded([&] { return parse_and_run(argc, argv); });
+}
+
+}  // namespace podium

@@ -1,0 +1,240 @@
+// podium data: list, fetch, verify and show datasets.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+#include "data/dataset.h"
+#include "data/fetch.h"
+#include "train/run.h"
+
+namespace podium {
+namespace {
+
+struct Arguments {
+  std::string name, data_dir, split = "train";
+  std::int64_t first = 0, count = 3;
+  bool json = false;
+};
+
+std::string size_text(const DatasetInfo& info) {
+  return cat(info.channels, " x ", info.height, " x ", info.width);
+}
+
+ExitCode list(const Arguments& arguments) {
+  Table table({"DATASET", "IMAGES", "CLASSES", "TRAIN", "TEST", "WHERE", ""});
+  auto json = nlohmann::ordered_json::array();
+  for (const DatasetInfo& info : dataset_list()) {
+    std::string where = "drawn, needs no file", folder;
+    bool here = true;
+    if (!info.files.empty()) {
+      const auto files = locate_files(info, arguments.data_dir);
+      here = files && std::none_of(files->begin(), files->end(),
+                                   [](const std::string& path) { return path.empty(); });
+      if (files) {
+        folder = std::filesystem::path(*std::find_if(files->begin(), files->end(),
+                                                     [](const auto& p) { return !p.empty(); }))
+                     .parent_path()
+                     .string();
+      }
+      where = here    ? folder
+              : files ? cat(folder, ", incomplete")
+                      : cat("not here; podium data fetch ", info.name);
+    }
+    table.add({info.name, size_text(info), cat(info.classes), with_commas(info.train_examples),
+               with_commas(info.test_examples), where, info.description});
+    json.push_back({{"name", info.name},
+                    {"description", info.description},
+                    {"channels", info.channels},
+                    {"height", info.height},
+                    {"width", info.width},
+                    {"classes", info.classes},
+                    {"train_examples", info.train_examples},
+                    {"test_examples", info.test_examples},
+                    {"drawn", info.files.empty()},
+                    {"present", here},
+                    {"folder", folder}});
+  }
+  std::cout << (arguments.json ? json.dump(2) + "\n" : table.text());
+  return ExitCode::kDone;
+}
+
+// On a terminal one line that is rewritten, elsewhere none.
+class FetchLine {
+ public:
+  void operator()(const std::string& file, std::int64_t bytes, std::int64_t total) {
+    const auto now = std::chrono::steady_clock::now();
+    if (!terminal_ || (now - shown_ < std::chrono::milliseconds(100) && bytes != total)) return;
+    shown_ = now;
+    const std::string share =
+        total > 0 ? cat(" of ", format_bytes(total), ", ", 100 * bytes / total, "%") : "";
+    std::fprintf(stderr, "\r\033[K%s  %s%s", file.c_str(), format_bytes(bytes).c_str(),
+                 share.c_str());
+    open_ = true;
+  }
+  void end() {
+    if (open_) std::fprintf(stderr, "\r\033[K");
+    open_ = false;
+  }
+  ~FetchLine() { end(); }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  bool open_ = false;
+  std::chrono::steady_clock::time_point shown_;
+};
+
+ExitCode fetch(const Arguments& arguments) {
+  const DatasetInfo& info = find_dataset(arguments.name);
+  if (info.files.empty())
+    say(cat(info.name, " is drawn by a procedure: there is nothing to fetch"));
+  FetchLine line;
+  const std::vector<FetchedFile> files =
+      fetch_dataset(arguments.name, arguments.data_dir,
+                    [&](const std::string& file, std::int64_t bytes, std::int64_t total) {
+                      line(file, bytes, total);
+                    });
+  line.end();
+  auto json = nlohmann::ordered_json::array();
+  for (const FetchedFile& file : files) {
+    json.push_back({{"path", file.path}, {"downloaded", file.downloaded}});
+    if (!arguments.json) {
+      std::cout << file.path << (file.downloaded ? "  downloaded" : "  was here") << ", intact\n";
+    }
+  }
+  if (arguments.json) std::cout << json.dump(2) << "\n";
+  return ExitCode::kDone;
+}
+
+ExitCode verify(const Arguments& arguments) {
+  const DatasetInfo& info = find_dataset(arguments.name);
+  if (info.files.empty())
+    say(cat(info.name, " is drawn by a procedure: it has no files to verify"));
+  ExitCode code = ExitCode::kDone;
+  auto json = nlohmann::ordered_json::array();
+  for (const FileCheck& check :
+       verify_dataset(arguments.name, DatasetOptions{.data_dir = arguments.data_dir})) {
+    if (!check.intact) {
+      complain(check.problem);
+      code = ExitCode::kData;
+    } else if (!arguments.json) {
+      std::cout << check.path << "  intact\n";
+    }
+    json.push_back({{"file", check.file},
+                    {"path", check.path},
+                    {"intact", check.intact},
+                    {"problem", check.problem}});
+  }
+  if (arguments.json) std::cout << json.dump(2) << "\n";
+  return code;
+}
+
+// A picture in characters, two columns a pixel.
+void draw(const ImageSet& set, std::int64_t index) {
+  constexpr std::string_view kShades = " .:-=+*#%@";
+  const std::uint8_t* image = set.pixels.data() + index * set.image_bytes();
+  const std::int64_t plane = set.height * set.width;
+  for (std::int64_t y = 0; y < set.height; ++y) {
+    std::string row;
+    for (std::int64_t x = 0; x < set.width; ++x) {
+      std::int64_t sum = 0;
+      for (std::int64_t c = 0; c < set.channels; ++c) sum += image[c * plane + y * set.width + x];
+      const auto shade = static_cast<std::size_t>(
+          sum * static_cast<std::int64_t>(kShades.size() - 1) / (255 * set.channels));
+      row += std::string(2, kShades[shade]);
+    }
+    row.erase(row.find_last_not_of(' ') + 1);
+    std::cout << row << "\n";
+  }
+}
+
+ExitCode show(const Arguments& arguments) {
+  const Split split = arguments.split == "test" ? Split::kTest : Split::kTrain;
+  const ImageSet set =
+      load_dataset(arguments.name, split, DatasetOptions{.data_dir = arguments.data_dir});
+  PODIUM_REQUIRE(arguments.first < set.count, ExitCode::kUsage, "--first ", arguments.first, ": ",
+                 arguments.name, " has ", set.count, " ", arguments.split,
+                 " examples, counted from 0");
+  std::vector<std::int64_t> classes(static_cast<std::size_t>(set.classes));
+  for (const std::uint8_t label : set.labels) ++classes[label];
+  std::int64_t sum = 0, squares = 0;
+  for (const std::uint8_t pixel : set.pixels) sum += pixel, squares += pixel * pixel;
+  const auto pixels = static_cast<double>(set.pixels.size());
+  const double mean = static_cast<double>(sum) / pixels;
+  const double deviation = std::sqrt(static_cast<double>(squares) / pixels - mean * mean);
+  if (arguments.json) {
+    const nlohmann::ordered_json json = {
+        {"name", arguments.name},      {"split", arguments.split}, {"source", set.source},
+        {"count", set.count},          {"channels", set.channels}, {"height", set.height},
+        {"width", set.width},          {"class_counts", classes},  {"mean", mean / 255},
+        {"deviation", deviation / 255}};
+    std::cout << json.dump(2) << "\n";
+    return ExitCode::kDone;
+  }
+  std::cout << arguments.name << ", " << arguments.split << ": " << with_commas(set.count)
+            << " images of " << set.channels << " x " << set.height << " x " << set.width
+            << ", from " << set.source << "\npixels over 255: mean " << fixed(mean / 255, 4)
+            << ", deviation " << fixed(deviation / 255, 4) << "\nexamples of each class:";
+  for (const std::int64_t count : classes) std::cout << " " << count;
+  std::cout << "\n";
+  for (std::int64_t i = arguments.first; i < std::min(arguments.first + arguments.count, set.count);
+       ++i) {
+    std::cout << "\nexample " << i << ", label "
+              << static_cast<int>(set.labels[static_cast<std::size_t>(i)]) << "\n";
+    draw(set, i);
+  }
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* data = add_command(app, line, "data", "Lists, fetches, verifies and shows datasets",
+                               {"podium data list", "podium data fetch mnist"}, nullptr);
+  const auto add = [&](const std::string& name, const std::string& summary,
+                       const std::vector<std::string>& examples,
+                       ExitCode (*run)(const Arguments&)) {
+    CLI::App* command = add_command(*data, line, name, summary, examples,
+                                    [arguments, run] { return run(*arguments); });
+    if (name != "list") {
+      command->add_option("DATASET", arguments->name, "Its name, as `podium data list` has it")
+          ->required();
+    }
+    command->add_option(
+        "--data-dir", arguments->data_dir,
+        name == "fetch" ? "Folder to bring the files to; by default the user's cache folder"
+                        : "Folder to look in first; then $PODIUM_DATA, ../shared/data, the cache");
+    command->add_flag("--json", arguments->json, "Write JSON");
+    return command;
+  };
+  add("list", "Lists the datasets, and where their files are",
+      {"podium data list", "podium data list --json"}, list);
+  add("fetch", "Downloads the files of a dataset, resuming and checking them",
+      {"podium data fetch mnist", "podium data fetch mnist --data-dir data"}, fetch);
+  add("verify", "Checks length and SHA-256 of a dataset's files",
+      {"podium data verify mnist", "podium data verify mnist --data-dir data"}, verify);
+  CLI::App* shown =
+      add("show", "Shows what is in a dataset, with a few pictures",
+          {"podium data show mnist", "podium data show glyphs --split test --first 10 --count 5"},
+          show);
+  shown->add_option("--split", arguments->split, "train or test")
+      ->check(CLI::IsMember({"train", "test"}))
+      ->capture_default_str();
+  shown->add_option("--first", arguments->first, "The first picture to show, from 0")
+      ->check(CLI::NonNegativeNumber);
+  shown->add_option("--count", arguments->count, "How many pictures to show")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+}  // namespace podium

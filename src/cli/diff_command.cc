@@ -1,0 +1,229 @@
+// podium diff: the first step at which two runs differ, and in which tensors by how much.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "train/checkpoint.h"
+#include "train/file_io.h"
+#include "train/run_folder.h"
+
+namespace podium {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string a, b;
+  bool json = false;
+};
+
+using Hashes = std::map<std::int64_t, std::string>;
+
+// A last line that a killed run left torn counts for nothing.
+Hashes read_hashes(const fs::path& run) {
+  const fs::path path = run / "hashes.jsonl";
+  Hashes hashes;
+  std::ifstream file(path);
+  std::int64_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const bool sound = json.is_object() && json.contains("step") && json.contains("hash") &&
+                       json["step"].is_number_integer() && json["hash"].is_string();
+    if (!sound && file.peek() == std::ifstream::traits_type::eof()) break;
+    PODIUM_REQUIRE(sound, ExitCode::kData, path.string(), ":", number,
+                   R"(: not a line {"step": N, "hash": "..."}; run `podium train` on it again, )"
+                   "which goes on from the last checkpoint and writes what follows anew");
+    hashes[json["step"].get<std::int64_t>()] = json["hash"].get<std::string>();
+  }
+  return hashes;
+}
+
+void require_run(const fs::path& run) {
+  std::error_code ignored;
+  PODIUM_REQUIRE(fs::is_regular_file(run / "recipe.toml", ignored), ExitCode::kData, run.string(),
+                 " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` "
+                 "makes one");
+}
+
+struct HashComparison {
+  std::int64_t compared = 0, last_a = 0, last_b = 0;
+  std::optional<std::int64_t> first_difference;
+  std::int64_t last_equal = 0;  // the last compared step before it
+};
+
+HashComparison compare(const Hashes& a, const Hashes& b) {
+  HashComparison result;
+  if (!a.empty()) result.last_a = a.rbegin()->first;
+  if (!b.empty()) result.last_b = b.rbegin()->first;
+  for (const auto& [step, hash] : a) {
+    const auto other = b.find(step);
+    if (other == b.end()) continue;
+    ++result.compared;
+    if (hash != other->second) {
+      result.first_difference = step;
+      break;
+    }
+    result.last_equal = step;
+  }
+  return result;
+}
+
+// The checkpoints of both runs at the same step: the first at or after `step`, else the last
+// before.
+std::optional<std::pair<Checkpoint, Checkpoint>> common_checkpoint(
+    const fs::path& a, const fs::path& b, std::optional<std::int64_t> step) {
+  std::map<std::int64_t, fs::path> places;
+  for (const CheckpointPlace& place : list_checkpoints(a)) places[place.step] = place.folder;
+  std::optional<std::pair<fs::path, fs::path>> chosen;
+  for (const CheckpointPlace& place : list_checkpoints(b)) {
+    const auto other = places.find(place.step);
+    if (other == places.end()) continue;
+    chosen = {other->second, place.folder};
+    if (step && place.step >= *step) break;
+  }
+  if (!chosen) return std::nullopt;
+  return std::pair{load_checkpoint(chosen->first), load_checkpoint(chosen->second)};
+}
+
+// FP32 numbers in their order, so that neighbours differ by one: -0 and +0 are one apart.
+std::int64_t place_in_order(float value) {
+  const auto bits = std::bit_cast<std::int32_t>(value);
+  return bits >= 0 ? std::int64_t{bits} : -1 - (std::int64_t{bits} & 0x7fffffff);
+}
+
+struct TensorDifference {
+  std::string name, note;
+  std::int64_t values = 0, different = 0, most_ulps = 0;
+  double most_absolute = 0;
+};
+
+TensorDifference compare(const std::string& name, const Tensor* a, const Tensor* b) {
+  TensorDifference d{.name = name};
+  if (a == nullptr || b == nullptr || a->type() != b->type()) {
+    d.note = a == nullptr   ? "only in the second run"
+             : b == nullptr ? "only in the first run"
+                            : cat(to_string(a->type()), " and ", to_string(b->type()));
+    return d;
+  }
+  d.values = a->elements();
+  const auto* x = static_cast<const float*>(a->data());
+  const auto* y = static_cast<const float*>(b->data());
+  for (std::int64_t i = 0; i < d.values; ++i) {
+    if (std::bit_cast<std::uint32_t>(x[i]) == std::bit_cast<std::uint32_t>(y[i])) continue;
+    ++d.different;
+    if (a->dtype() == DType::kF32) {
+      d.most_ulps = std::max(d.most_ulps, std::abs(place_in_order(x[i]) - place_in_order(y[i])));
+      const double apart = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+      d.most_absolute = std::isnan(apart) ? apart : std::max(d.most_absolute, apart);
+    }
+  }
+  return d;
+}
+
+std::vector<TensorDifference> compare(const Checkpoint& a, const Checkpoint& b) {
+  std::vector<TensorDifference> all;
+  for (const NamedTensor& t : a.tensors) all.push_back(compare(t.name, &t.tensor, b.find(t.name)));
+  for (const NamedTensor& t : b.tensors) {
+    if (a.find(t.name) == nullptr) all.push_back(compare(t.name, nullptr, &t.tensor));
+  }
+  std::erase_if(all, [](const TensorDifference& d) { return d.note.empty() && d.different == 0; });
+  return all;
+}
+
+std::string exponent_text(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+ExitCode diff(const Arguments& arguments) {
+  const fs::path a = arguments.a, b = arguments.b;
+  for (const fs::path& run : {a, b}) require_run(run);
+  const std::string recipes =
+      line_difference(*read_text(a / "recipe.toml"), *read_text(b / "recipe.toml"));
+  const HashComparison hashes = compare(read_hashes(a), read_hashes(b));
+  const auto checkpoints = common_checkpoint(a, b, hashes.first_difference);
+  std::vector<TensorDifference> tensors;
+  if (checkpoints) tensors = compare(checkpoints->first, checkpoints->second);
+  PODIUM_REQUIRE(hashes.compared != 0 || checkpoints, ExitCode::kData, a.string(), " and ",
+                 b.string(),
+                 " have no step in common, neither in hashes.jsonl nor among their checkpoints; "
+                 "train them further");
+  const bool same_length = hashes.last_a == hashes.last_b;
+  const bool equal = !hashes.first_difference && tensors.empty() && same_length;
+
+  if (arguments.json) {
+    nlohmann::ordered_json json = {{"equal", equal},
+                                   {"steps_compared", hashes.compared},
+                                   {"steps_a", hashes.last_a},
+                                   {"steps_b", hashes.last_b},
+                                   {"first_difference", nullptr},
+                                   {"recipes_equal", recipes.empty()},
+                                   {"checkpoint", nullptr},
+                                   {"tensors", nlohmann::ordered_json::array()}};
+    if (hashes.first_difference) json["first_difference"] = *hashes.first_difference;
+    if (checkpoints) json["checkpoint"] = checkpoints->first.step;
+    for (const TensorDifference& d : tensors) {
+      json["tensors"].push_back({{"name", d.name},
+                                 {"note", d.note},
+                                 {"values", d.values},
+                                 {"different", d.different},
+                                 {"most_ulps", d.most_ulps},
+                                 {"most_absolute", d.most_absolute}});
+    }
+    std::cout << json.dump() << "\n";
+    return equal ? ExitCode::kDone : ExitCode::kDifferent;
+  }
+  if (!recipes.empty()) std::cout << "the recipes differ:\n" << recipes << "\n";
+  if (hashes.first_difference) {
+    std::cout << "the runs differ from step " << *hashes.first_difference << " on";
+    if (hashes.last_equal != 0) std::cout << "; step " << hashes.last_equal << " is equal";
+    std::cout << "\n";
+  } else {
+    std::cout << "the parameters are equal after each of " << hashes.compared
+              << " compared steps\n";
+  }
+  if (!same_length) {
+    std::cout << a.string() << " has steps up to " << hashes.last_a << ", " << b.string()
+              << " up to " << hashes.last_b << "\n";
+  }
+  if (!checkpoints) {
+    std::cout << "no step has a checkpoint in both, so no tensors are compared\n";
+  } else if (tensors.empty()) {
+    std::cout << "every tensor of the checkpoints of step " << checkpoints->first.step
+              << " is equal\n";
+  } else {
+    std::cout << "the checkpoints of step " << checkpoints->first.step << " differ:\n";
+    Table table({"TENSOR", "VALUES", "DIFFERENT", "MOST ULPS", "MOST ABSOLUTE", ""});
+    for (const TensorDifference& d : tensors) {
+      table.add({d.name, with_commas(d.values), with_commas(d.different), with_commas(d.most_ulps),
+                 exponent_text(d.most_absolute), d.note});
+    }
+    std::cout << table.text();
+  }
+  return equal ? ExitCode::kDone : ExitCode::kDifferent;
+}
+
+}  // namespace
+
+void add_diff_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(
+      app, line, "diff", "Says where two runs differ first, and by how much; equal ones exit 0",
+      {"podium diff runs/a runs/b", "podium diff runs/a runs/b --json"},
+      [arguments] { return diff(*arguments); });
+  command->add_option("RUN_A", arguments->a, "A run's folder")->required();
+  command->add_option("RUN_B", arguments->b, "Another's")->required();
+  command->add_flag("--json", arguments->json, "Write one JSON object");
+}
+
+}  // namespace podium

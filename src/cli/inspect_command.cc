@@ -1,0 +1,71 @@
+// podium inspect: all that one step computed, in one safetensors file.
+#include <iostream>
+
+#include "base/hash.h"
+#include "cli/command.h"
+#include "cli/placement_flags.h"
+#include "cli/talk.h"
+#include "nn/models.h"
+#include "optim/optimizer.h"
+#include "train/run.h"
+#include "train/safetensors.h"
+
+namespace podium {
+namespace {
+
+struct Arguments {
+  RecipeArguments recipe;
+  std::int64_t step = 1;
+  std::string out, data_dir;
+  Placement placement;
+};
+
+ExitCode inspect(const Arguments& arguments) {
+  const Recipe recipe =
+      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  const RunData data = load_data(recipe, arguments.data_dir);
+  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+                  arguments.placement);
+  PODIUM_REQUIRE(arguments.step <= trainer.total_steps(), ExitCode::kUsage, "--step ",
+                 arguments.step, ": the recipe has ", trainer.total_steps(), " steps");
+  const auto check = [](const StepResult& step) {
+    PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step,
+                   ": the loss is not finite; the first operation that made such a value is ",
+                   step.non_finite, "; inspect an earlier step");
+  };
+  while (trainer.steps_done() + 1 < arguments.step) check(trainer.step(false));
+  const double rate = learning_rate_at(recipe.optimizer, recipe.schedule, trainer.steps_done(),
+                                       trainer.steps_per_epoch());
+  const std::vector<NamedTensor> tensors = trainer.inspect_step();
+  const std::string hash = hash_text(trainer.parameter_hash());
+  write_safetensors(arguments.out, tensors,
+                    {{"step", cat(arguments.step)},
+                     {"learning_rate", cat(rate)},
+                     {"parameter_hash", hash},
+                     {"recipe", to_toml(recipe)}});
+  std::cout << arguments.out << ": step " << arguments.step << " in " << tensors.size()
+            << " tensors; parameters after it " << hash << "\n";
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      add_command(app, line, "inspect", "Writes all that one step computed to a safetensors file",
+                  {"podium inspect mnist --step 5 --out step5.safetensors",
+                   "podium inspect mnist replicas=1 seed=3 --step 1 --out first.safetensors"},
+                  [arguments] { return inspect(*arguments); });
+  add_recipe_arguments(*command, arguments->recipe);
+  command
+      ->add_option("--step", arguments->step,
+                   "Which step, from 1 as in hashes.jsonl; those before it are computed first")
+      ->check(CLI::PositiveNumber)
+      ->required();
+  command->add_option("--out", arguments->out, "The file to write")->required();
+  add_placement_flags(*command, arguments->placement);
+  add_data_dir_flag(*command, arguments->data_dir);
+}
+
+}  // namespace podium

@@ -1,0 +1,26 @@
+#include "cli/placement_flags.h"
+
+#include "backend/backend.h"
+#include "base/words.h"
+
+namespace podium {
+
+void add_placement_flags(CLI::App& command, Placement& placement) {
+  command
+      .add_option(
+          "--workers", placement.workers,
+          "Workers, 1 to the recipe's replicas; by default the smaller of replicas and cores")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--threads", placement.threads, "Threads of each worker; by default 1")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--backend", placement.backend,
+                     "One of " + join_words(backend_names()) + "; by default the first");
+}
+
+void add_data_dir_flag(CLI::App& command, std::string& data_dir) {
+  command.add_option(
+      "--data-dir", data_dir,
+      "Folder with the data's files; else $PODIUM_DATA, ../shared/data, the user's cache folder");
+}
+
+}  // namespace podium

@@ -1,0 +1,61 @@
+// podium recipes: which there are.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+#include "train/recipe_keys.h"
+
+namespace podium {
+namespace {
+
+struct Arguments {
+  bool json = false, keys = false;
+};
+
+ExitCode list_recipes(const Arguments& arguments) {
+  if (arguments.keys) {
+    std::cout << recipe_keys_markdown();
+    return ExitCode::kDone;
+  }
+  Table table({"RECIPE", "MODEL", "DATA", "LENGTH", ""});
+  auto json = nlohmann::ordered_json::array();
+  ExitCode code = ExitCode::kDone;
+  for (const std::string& name : recipe_names()) {
+    try {
+      const Recipe recipe = read_recipe(find_recipe(name));
+      const std::string length =
+          recipe.steps != 0 ? cat(recipe.steps, " steps") : cat(recipe.epochs, " epochs");
+      table.add({name, recipe.model, recipe.data, length, recipe.description});
+      json.push_back({{"name", name},
+                      {"file", find_recipe(name).string()},
+                      {"model", recipe.model},
+                      {"data", recipe.data},
+                      {"epochs", recipe.epochs},
+                      {"steps", recipe.steps},
+                      {"description", recipe.description}});
+    } catch (const UserError& error) {
+      complain(error.what());  // one bad file hides no other
+      code = error.code();
+    }
+  }
+  PODIUM_REQUIRE(!recipe_names().empty(), ExitCode::kUsage,
+                 "no folder of recipes was found: there is none here or beside the program; name "
+                 "one in $PODIUM_RECIPES");
+  std::cout << (arguments.json ? json.dump(2) + "\n" : table.text());
+  return code;
+}
+
+}  // namespace
+
+void add_recipes_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(app, line, "recipes", "Lists the recipes there are",
+                                  {"podium recipes", "podium recipes --keys    # every key"},
+                                  [arguments] { return list_recipes(*arguments); });
+  command->add_flag("--keys", arguments->keys, "Describe every key of a recipe");
+  command->add_flag("--json", arguments->json, "Write JSON");
+}
+
+}  // namespace podium

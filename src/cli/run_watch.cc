@@ -1,0 +1,119 @@
+#include "cli/run_watch.h"
+
+#include <algorithm>
+
+#include "cli/talk.h"
+
+namespace podium {
+
+RunWatch::RunWatch(const Recipe& recipe, const RunOptions& options, bool quiet)
+    : recipe_(recipe), options_(options), quiet_(quiet) {}
+
+RunWatch::~RunWatch() { set_talk_route(nullptr); }
+
+void RunWatch::started(const Trainer& trainer, std::int64_t first_step) {
+  workers_ = trainer.placement().workers;
+  backend_ = trainer.backend().name();
+  const std::int64_t epoch = trainer.steps_per_epoch();
+  last_step_ = trainer.total_steps();
+  if (options_.stop_steps != 0) last_step_ = std::min(last_step_, options_.stop_steps);
+  if (options_.stop_epochs != 0) last_step_ = std::min(last_step_, options_.stop_epochs * epoch);
+  log_every_ = recipe_.log_every_steps != 0 ? recipe_.log_every_steps
+                                            : std::max<std::int64_t>(epoch / 20, 1);
+
+  std::string resolved = describe(trainer);
+  if (!resolved.empty() && resolved.back() == '\n') resolved.pop_back();
+  say(resolved);
+  if (first_step >= last_step_) {
+    say(cat("finished before: ", first_step, " steps are done; evaluating"));
+    return;
+  }
+  if (first_step > 0) say(cat("going on from the checkpoint of step ", first_step));
+  board_.emplace(options_.out / "tensorboard", first_step);
+  meter_.emplace(steady_seconds());
+  if (quiet_) return;
+  const Progress::Options options = Progress::for_stderr();
+  progress_ = std::make_unique<Progress>(options);
+  if (options.live) {
+    set_talk_route([this](std::string_view line) { progress_->print_above(line); });
+  }
+}
+
+void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
+  const double now = steady_seconds();
+  if (paused_) meter_->resume(now - step.seconds);
+  paused_ = false;
+  meter_->step(now, recipe_.batch, step.input_seconds);
+  ++window_.steps;
+  window_.correct += step.correct;
+  window_.seconds += step.seconds;
+  window_.input_seconds += step.input_seconds;
+  loss_ = static_cast<double>(step.loss);
+  if (step.step % log_every_ == 0) {
+    const auto steps = static_cast<double>(window_.steps),
+               batch = static_cast<double>(recipe_.batch);
+    accuracy_ = static_cast<double>(window_.correct) / (steps * batch);
+    board_->scalars(step.step,
+                    {{"train/loss", loss_},
+                     {"train/accuracy", accuracy_},
+                     {"train/learning_rate", step.learning_rate},
+                     {"speed/steps_per_second", steps / window_.seconds},
+                     {"speed/images_per_second", steps * batch / window_.seconds},
+                     {"speed/input_wait_percent", 100 * window_.input_seconds / window_.seconds}});
+    window_ = {};
+  }
+  if (progress_ == nullptr) return;
+  if (step.step % trainer.steps_per_epoch() == 0) {
+    progress_->epoch_done(progress_state(trainer));
+  } else if (progress_->due()) {
+    progress_->update(progress_state(trainer));
+  }
+  if (step.step == last_step_) last_ = progress_state(trainer);
+}
+
+void RunWatch::evaluated(const Trainer& trainer, const EvaluationResult& result) {
+  pause(result.seconds);
+  test_accuracy_ = result.accuracy();
+  if (last_) last_->test_accuracy = test_accuracy_;
+  if (!board_) return;
+  const std::string held_out = recipe_.validation != 0 ? "validation" : "test";
+  board_->scalars(trainer.steps_done(), {{held_out + "/accuracy", result.accuracy()},
+                                         {held_out + "/loss", static_cast<double>(result.loss)}});
+}
+
+void RunWatch::saving(std::int64_t) {
+  pause(0);
+  if (board_) board_->flush();
+}
+
+void RunWatch::warning(const std::string& text) { warn(text); }
+
+void RunWatch::finish() {
+  if (progress_ != nullptr && last_) progress_->finish(*last_);
+  set_talk_route(nullptr);
+  if (board_) board_->flush();
+}
+
+void RunWatch::pause(double seconds_ago) {
+  if (meter_ && !paused_) meter_->pause(steady_seconds() - seconds_ago);
+  paused_ = true;
+}
+
+ProgressState RunWatch::progress_state(const Trainer& trainer) const {
+  ProgressState state;
+  state.recipe = recipe_.name;
+  state.step = trainer.steps_done();
+  state.steps = last_step_;
+  state.epoch = static_cast<double>(state.step) / static_cast<double>(trainer.steps_per_epoch());
+  state.epochs = static_cast<double>(last_step_) / static_cast<double>(trainer.steps_per_epoch());
+  state.loss = loss_;
+  state.accuracy = accuracy_;
+  state.test_accuracy = test_accuracy_;
+  state.steps_per_second = meter_->steps_per_second();
+  state.images_per_second = meter_->images_per_second();
+  state.seconds_left = meter_->seconds_left(last_step_ - state.step);
+  state.input_wait_percent = meter_->input_wait_percent();
+  return state;
+}
+
+}  // namespace podium

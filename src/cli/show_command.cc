@@ -1,0 +1,119 @@
+// podium show: a recipe's model, what it costs, and the resolved recipe.
+#include <iostream>
+#include <map>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "data/dataset.h"
+#include "nn/models.h"
+#include "ops/ops.h"
+#include "train/program.h"
+#include "train/recipe.h"
+
+namespace podium {
+namespace {
+
+struct Arguments {
+  RecipeArguments recipe;
+  bool graph = false;
+};
+
+Cost cost_of(const Graph& graph, const Node& node) {
+  std::vector<TensorType> inputs;
+  for (const Value value : node.inputs) inputs.push_back(graph.type(value));
+  return node.op->cost(node.attributes, inputs, node.outputs);
+}
+
+double flops_of(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.op != nullptr) flops += cost_of(graph, node).flops;
+  }
+  return flops;
+}
+
+// The shape of what a layer gives for one image.
+std::string image_shape(const TensorType& type) {
+  std::vector<std::int64_t> extents(type.shape.extents().begin(), type.shape.extents().end());
+  if (!extents.empty()) extents.erase(extents.begin());
+  return to_string(Shape(extents));
+}
+
+// Layers in the order of computation, with the parameters that each reads.
+std::string layers_of(const Graph& graph) {
+  Table table({"LAYER", "OPERATION", "OUTPUT", "PARAMETERS", "FLOP/IMAGE"});
+  for (const Node& node : graph.nodes()) {
+    if (node.op == nullptr || node.op == &softmax_cross_entropy_op) continue;
+    std::int64_t parameters = 0;
+    for (const Value value : node.inputs) {
+      const Node& input = graph.node(value);
+      if (input.op == nullptr && input.role == InputRole::kParameter &&
+          input.name.find("running_") == std::string::npos)
+        parameters += graph.shape(value).elements();
+    }
+    table.add({node.name, node.op->name, image_shape(node.outputs[0]),
+               parameters == 0 ? "" : with_commas(parameters),
+               with_commas(static_cast<std::int64_t>(cost_of(graph, node).flops))});
+  }
+  return table.text();
+}
+
+ExitCode show(const Arguments& arguments) {
+  const Recipe recipe =
+      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  const DatasetInfo& data = find_dataset(recipe.data);
+  const ModelInfo& model = find_model(recipe.model);
+  ReplicaInputs inputs{.image = Shape{data.channels, data.height, data.width},
+                       .images = recipe.batch / recipe.replicas,
+                       .classes = data.classes};
+  const ReplicaProgram training = build_replica_program(
+      model.build, inputs, recipe.seed, recipe.batch, recipe.label_smoothing, false);
+  if (arguments.graph) {
+    std::cout << to_string(training.graph);
+    return ExitCode::kDone;
+  }
+  inputs.images = 1;
+  const Graph forward = build_evaluation_program(model.build, inputs, recipe.label_smoothing);
+
+  std::int64_t values = 0;
+  for (const FlatEntry& entry : training.layout.parameters) values += entry.elements();
+  const std::int64_t examples =
+      (recipe.train_examples != 0 ? recipe.train_examples : data.train_examples) -
+      recipe.validation;
+  const std::int64_t steps =
+      recipe.steps != 0 ? recipe.steps : recipe.epochs * (examples / recipe.batch);
+  const double step_flops = flops_of(training.graph) * static_cast<double>(recipe.replicas);
+  std::cout << recipe.name << ": " << recipe.description << "\n\nmodel " << model.name << ", "
+            << model.description << "\n"
+            << layers_of(forward) << "\n"
+            << with_commas(values) << " parameters in " << training.layout.parameters.size()
+            << " tensors; forward " << scaled(flops_of(forward), "FLOP") << " an image\n"
+            << "a step " << scaled(step_flops, "FLOP") << " for " << recipe.batch
+            << " images; the run's " << with_commas(steps) << " steps "
+            << scaled(step_flops * static_cast<double>(steps), "FLOP") << "\n\n"
+            << "parameters\n";
+  Table parameters({"NAME", "SHAPE", "VALUES", "WEIGHT DECAY"});
+  for (const FlatEntry& entry : training.layout.parameters) {
+    const bool decays =
+        recipe.optimizer.weight_decay != 0 && (entry.decays || recipe.optimizer.decay_all);
+    parameters.add(
+        {entry.name, to_string(entry.shape), with_commas(entry.elements()), decays ? "yes" : "no"});
+  }
+  std::cout << parameters.text() << "\nrecipe, resolved\n" << to_toml(recipe);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_show_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      add_command(app, line, "show", "Shows a recipe: model, shapes, costs, every key",
+                  {"podium show mnist", "podium show mnist replicas=1 --graph"},
+                  [arguments] { return show(*arguments); });
+  add_recipe_arguments(*command, arguments->recipe);
+  command->add_flag("--graph", arguments->graph,
+                    "Print the program of one replica's step, an operation a line");
+}
+
+}  // namespace podium

@@ -1,0 +1,68 @@
+#include "cli/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+
+#include "report/progress.h"
+
+namespace podium {
+namespace {
+
+bool is_number(const std::string& cell) {
+  return cell.empty() || std::isdigit(static_cast<unsigned char>(cell.front())) != 0 ||
+         cell.front() == '-';
+}
+
+}  // namespace
+
+std::string Table::text() const {
+  std::vector<int> widths;
+  std::vector<bool> right;
+  for (std::size_t r = 0; r < rows_.size(); ++r) {
+    for (std::size_t c = 0; c < rows_[r].size(); ++c) {
+      if (c >= widths.size()) widths.push_back(0), right.push_back(rows_.size() > 1);
+      widths[c] = std::max(widths[c], columns(rows_[r][c]));
+      if (r > 0 && !is_number(rows_[r][c])) right[c] = false;
+    }
+  }
+  std::string text;
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string gap(static_cast<std::size_t>(widths[c] - columns(row[c])), ' ');
+      if (c > 0) line += "  ";
+      line += right[c] ? gap + row[c] : row[c] + gap;
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string with_commas(std::int64_t value) {
+  std::string text = std::to_string(value);
+  for (auto i = static_cast<std::int64_t>(text.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3) {
+    text.insert(static_cast<std::size_t>(i), ",");
+  }
+  return text;
+}
+
+std::string fixed(double value, int digits) {
+  return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
+}
+
+std::string scaled(double value, const char* unit) {
+  const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
+  std::size_t prefix = 0;
+  for (; std::abs(value) >= 1000 && prefix + 1 < std::size(prefixes); ++prefix) value /= 1000;
+  return fmt::format("{:.{}f} {}{}", value,
+                     prefix == 0 || value >= 100 ? 0
+                     : value >= 10               ? 1
+                                                 : 2,
+                     prefixes[prefix], unit);
+}
+
+}  // namespace podium

@@ -1,0 +1,26 @@
+// Tables and numbers for people.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace podium {
+
+// Rows of cells under a head, in columns as wide as they need; a column whose cells are all numbers
+// (digits first) is set flush right. Every line ends in a newline.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::string with_commas(std::int64_t value);         // "40,800"
+std::string fixed(double value, int digits);         // "99.41"
+std::string scaled(double value, const char* unit);  // "1.25 GFLOP", thousand by thousand
+
+}  // namespace podium

@@ -1,0 +1,143 @@
+// podium train: a recipe, from its start or its last checkpoint to its end.
+#include <chrono>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/hash.h"
+#include "cli/command.h"
+#include "cli/placement_flags.h"
+#include "cli/run_watch.h"
+#include "cli/signals.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+#include "nn/models.h"
+#include "train/run.h"
+
+namespace podium {
+namespace {
+
+struct Arguments {
+  RecipeArguments recipe;
+  RunOptions run;
+  std::string out, memory_limit;
+  bool json = false, quiet = false;
+};
+
+// Per second of `seconds`, 0 where there were none.
+double rate(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
+                               const RunResult& result, const RunWatch& watch) {
+  const bool evaluated = result.evaluation.examples != 0;
+  const auto made = static_cast<double>(result.steps_made);
+  // JSON has no NaN: what was not computed is null.
+  const auto known = [](bool is, auto value) {
+    return is ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+  };
+  return {
+      {"recipe", recipe.name},
+      {"seed", recipe.seed},
+      {"steps", result.steps},
+      {"total_steps", result.total_steps},
+      {"epochs", result.epochs},
+      {"replicas", recipe.replicas},
+      {"workers", watch.workers()},
+      {"threads", options.placement.threads},
+      {"backend", watch.backend()},
+      {"train_loss", known(result.steps_made != 0, result.train_loss)},
+      {"loss", known(evaluated, result.evaluation.loss)},
+      {"accuracy", known(evaluated, result.evaluation.accuracy())},
+      {"correct", known(evaluated, result.evaluation.correct)},
+      {"examples", known(evaluated, result.evaluation.examples)},
+      {"parameter_hash", hash_text(result.parameter_hash)},
+      {"steps_made", result.steps_made},
+      {"start_seconds", result.start_seconds},
+      {"train_seconds", result.train_seconds},
+      {"eval_seconds", result.eval_seconds},
+      {"images_per_second", rate(made * static_cast<double>(recipe.batch), result.train_seconds)},
+      {"steps_per_second", rate(made, result.train_seconds)},
+      {"input_wait_percent", result.input_wait_percent},
+      {"peak_memory_bytes", result.peak_memory_bytes},
+      {"stopped", result.stopped},
+      {"out", options.out.string()}};
+}
+
+std::string report_of(const Recipe& recipe, const RunOptions& options, const RunResult& result) {
+  const EvaluationResult& e = result.evaluation;
+  std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
+  if (e.examples != 0) {
+    text += cat(fixed(100 * e.accuracy(), 2), "% (", with_commas(e.correct), " of ",
+                with_commas(e.examples), recipe.validation != 0 ? " held out" : "", "), loss ",
+                fixed(e.loss, 4), ", ");
+  }
+  text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
+  if (result.steps_made != 0) {
+    const auto made = static_cast<double>(result.steps_made);
+    text += cat(", trained ", fixed(result.train_seconds, 1), " s at ",
+                with_commas(static_cast<std::int64_t>(
+                    rate(made * static_cast<double>(recipe.batch), result.train_seconds))),
+                " images/s");
+  } else {
+    text += ", all made before";
+  }
+  return text + cat("\nparameters ", hash_text(result.parameter_hash), ", in ",
+                    options.out.string(), "\n");
+}
+
+ExitCode train(Arguments& arguments, const CommandLine& line) {
+  set_quiet(arguments.quiet);
+  const Recipe recipe =
+      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  RunOptions& options = arguments.run;
+  options.out =
+      arguments.out.empty() ? cat("runs/", recipe.name, "-seed", recipe.seed) : arguments.out;
+  if (!arguments.memory_limit.empty()) options.memory_limit = parse_bytes(arguments.memory_limit);
+  options.command_line = line.words;
+  options.stop_request = stop_request();
+  say(cat("run folder    ", options.out.string()));
+
+  RunWatch watch(recipe, options, arguments.quiet);
+  const RunResult result = run(recipe, find_model(recipe.model).build, options, watch);
+  watch.finish();
+  if (arguments.json) {
+    std::cout << json_of(recipe, options, result, watch).dump() << "\n";
+  } else {
+    std::cout << report_of(recipe, options, result);
+  }
+  if (!result.stopped) return ExitCode::kDone;
+  say(cat("stopped on request after step ", result.steps, " and saved; the same command goes on"));
+  return ExitCode::kStopped;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(
+      app, line, "train", "Trains a recipe, or goes on with an unfinished run of it",
+      {"podium train mnist",
+       "podium train mnist seed=3 optimizer.learning_rate=0.02 --workers 2 --out runs/a"},
+      [arguments, &line] { return train(*arguments, line); });
+  add_recipe_arguments(*command, arguments->recipe);
+  command->add_option("--out", arguments->out, "The run's folder; by default runs/RECIPE-seedN");
+  add_placement_flags(*command, arguments->run.placement);
+  add_data_dir_flag(*command, arguments->run.data_dir);
+  command
+      ->add_option("--steps", arguments->run.stop_steps,
+                   "Stop after so many steps of the run; no schedule changes")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--epochs", arguments->run.stop_epochs,
+                   "Stop after so many epochs of the run; no schedule changes")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--fresh", arguments->run.fresh,
+                    "Start anew; what the folder holds is moved to previous-1 in it");
+  command->add_option("--memory-limit", arguments->memory_limit,
+                      "Refuse before step 1 to need more, and name a setting that fits: 2GiB");
+  command->add_flag("--json", arguments->json, "Write one JSON object on stdout at the end");
+  command->add_flag("--quiet", arguments->quiet, "No progress, and no talk but warnings");
+}
+
+}  // namespace podium
