@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Proves that the scripts need nothing but what they install: makes a minimal Debian 12 in a folder, copies the tree
+# into it, and runs a script there. Needs root, debootstrap and a package mirror; about 25 minutes on two cores.
+#
+#   scripts/check-clean-root.sh                                # scripts/test.sh
+#   scripts/check-clean-root.sh scripts/quickstart.sh          # another command
+#   scripts/check-clean-root.sh --root /srv/clean --keep ...   # where, and keep it (default: a temporary folder)
+#
+# What is copied: every file that git tracks, as it stands in the working tree. The machine's package sources are used.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+suite=bookworm
+clean=
+keep=no
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --root) clean=${2:?--root takes a folder} && shift ;;
+    --suite) suite=${2:?--suite takes a name} && shift ;;
+    --keep) keep=yes ;;
+    *) fail "unknown option $1; options are --root DIR, --suite NAME and --keep" ;;
+  esac
+  shift
+done
+[[ $# -gt 0 ]] || set -- scripts/test.sh
+[[ $(id -u) -eq 0 ]] || fail "debootstrap and chroot need root"
+command -v debootstrap >/dev/null || fail "needs debootstrap: apt-get install debootstrap"
+[[ -n $clean ]] || clean=$(mktemp -d)
+
+# What the chroot mounts lives in a mount namespace of its own, so nothing of this machine can be removed with it.
+trap '[[ $keep == yes ]] || rm -rf --one-file-system "$clean" "$clean.log"' EXIT
+
+if [[ ! -e $clean/etc/debian_version ]]; then
+  say "debootstrap $suite"
+  # The first mirror that apt uses here, in either form of its sources.
+  mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' \
+    /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1 || true)
+  debootstrap --variant=minbase "$suite" "$clean" ${mirror:+"$mirror"} >"$clean.log" 2>&1 ||
+    { tail -n 20 "$clean.log" >&2 && fail "debootstrap failed"; }
+  # How packages are reached from this machine: proxies, certificates, names.
+  grep -lE '^ *Acquire' /etc/apt/apt.conf.d/* 2>/dev/null | xargs -r cp -t "$clean/etc/apt/apt.conf.d"
+  cp /etc/resolv.conf /etc/hosts "$clean/etc/"
+fi
+mkdir -p "$clean/podium"
+say "copying the tree"
+git -C "$root" ls-files -z | (cd "$root" && xargs -0 ls -d 2>/dev/null) | tar -C "$root" -cf - -T - | tar -C "$clean/podium" -xf -
+say "in the clean root: $*"
+start=$SECONDS
+# shellcheck disable=SC2016  # the inner shells expand these
+unshare --mount --propagation private bash -c '
+  clean=$1 && shift
+  mount -t proc proc "$clean/proc" && mkdir -p "$clean/dev/shm" && mount -t tmpfs tmpfs "$clean/dev/shm"
+  exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+    chroot "$clean" /bin/bash -c "cd /podium && exec \"\$@\"" bash "$@"' bash "$clean" "$@"
+say "passed in $((SECONDS - start)) s, with $(chroot "$clean" dpkg-query -f '.\n' -W | wc -l) packages"

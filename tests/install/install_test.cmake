@@ -1,0 +1,36 @@
+# Run by ctest with BUILD, SOURCE, SCRATCH, GENERATOR, CXX and FLAGS.
+function(run)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    string(JOIN " " command ${ARGV})
+    message(FATAL_ERROR "${command}\n${output}\nended with ${result}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+set(prefix ${SCRATCH}/prefix)
+file(REMOVE_RECURSE ${SCRATCH})
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+foreach(file bin/podium include/podium/podium.h include/podium/train/trainer.h share/podium/recipes/mnist.toml)
+  if(NOT EXISTS ${prefix}/${file})
+    message(FATAL_ERROR "cmake --install laid down no ${file}")
+  endif()
+endforeach()
+
+# The example is copied, so that nothing of the tree can be found by a relative path.
+file(COPY ${SOURCE}/examples/ DESTINATION ${SCRATCH}/examples)
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SCRATCH}/examples -B ${SCRATCH}/build -D CMAKE_PREFIX_PATH=${prefix}
+  -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${CXX} "-D CMAKE_CXX_FLAGS=${FLAGS}")
+run(${CMAKE_COMMAND} --build ${SCRATCH}/build)
+run(${SCRATCH}/build/custom_model 1)
+if(NOT output MATCHES "test accuracy [6-9][0-9]\\.[0-9]+%")
+  message(FATAL_ERROR "the example did not learn:\n${output}")
+endif()
+
+# The installed command finds the installed recipes, from any folder.
+execute_process(COMMAND ${prefix}/bin/podium recipes WORKING_DIRECTORY ${SCRATCH} RESULT_VARIABLE result
+  OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT result EQUAL 0 OR NOT output MATCHES "mnist")
+  message(FATAL_ERROR "the installed podium does not list its recipes:\n${output}")
+endif()
+file(REMOVE_RECURSE ${SCRATCH})
