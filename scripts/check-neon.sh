@@ -24,7 +24,7 @@ if [[ ! -e $arm/usr/lib/libgtest.a ]]; then
   {
     cmake -G Ninja -S /usr/src/googletest -B "$root/build-neon/googletest" -DCMAKE_BUILD_TYPE=Release \
       -DBUILD_GMOCK=OFF -DCMAKE_TOOLCHAIN_FILE="$root/cmake/toolchain-aarch64.cmake" \
-      -DCMAKE_INSTALL_PREFIX="$arm/usr" -DCMAKE_INSTALL_LIBDIR=lib
+      -DCMAKE_INSTALL_PREFIX="$arm/usr" -DCMAKE_INSTALL_LIBDIR=lib &&
     cmake --build "$root/build-neon/googletest" --target install
   } >"$root/build-neon/googletest.log" 2>&1 ||
     { tail -n 30 "$root/build-neon/googletest.log" >&2 && fail "GoogleTest does not build for ARM64"; }
