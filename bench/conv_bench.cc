@@ -1,7 +1,8 @@
 // The convolutions of the MNIST network on one core: time per image and FLOP/s against the measured
 // peak of fused multiply-adds, for every pass, layer and algorithm. FLOPs are those of the terms
 // inside the image (padding adds none), whatever the algorithm; so Winograd may pass the peak.
-//   conv_bench [images=32] [target]
+//   conv_bench [images=32] [target] [what]
+// measures only the lines that contain `what`, such as "forward      winograd"
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -112,6 +113,8 @@ std::int64_t inside_terms(const ConvShape& s) {
          along(s.in_width, s.out_width, s.kernel_width, s.stride_width, s.pad_left);
 }
 
+std::string wanted;
+
 void measure(const char* layer, const ConvShape& s, double peak, double* totals) {
   const Floats x(s.in_floats()), w(s.weight_floats()), y(s.out_floats()), dx(s.in_floats()),
       dw(s.weight_floats());
@@ -120,8 +123,11 @@ void measure(const char* layer, const ConvShape& s, double peak, double* totals)
   float* out[] = {y.data, dx.data, dw.data};
   for (int pass = 0; pass < 3; ++pass) {
     if (pass == 1 && s.in_channels == 1) continue;  // the image needs no gradient
-    int index = 0;
-    for (const Algorithm& algorithm : kAlgorithms) {
+    for (std::size_t index = 0; index < std::size(kAlgorithms); ++index) {
+      const Algorithm& algorithm = kAlgorithms[index];
+      char title[80];
+      std::snprintf(title, sizeof title, "%-20s %-12s %-9s", layer, kPasses[pass], algorithm.name);
+      if (std::string(title).find(wanted) == std::string::npos) continue;
       const ConvWork work = algorithm.work[pass](s);
       const Floats shared(work.shared), scratch(work.scratch);
       const double seconds = least_time([&] {
@@ -132,11 +138,10 @@ void measure(const char* layer, const ConvShape& s, double peak, double* totals)
       });
       const double flops = 2.0 * static_cast<double>(inside_terms(s)) / seconds;
       const double per_image = seconds * 1e9 / static_cast<double>(s.images);
-      totals[index++] += per_image;
-      std::printf(
-          "%-22s %-12s %-9s %8.0f ns/image %7.1f GFLOP/s %5.0f%% of peak  %5.0f KB memory\n", layer,
-          kPasses[pass], algorithm.name, per_image, flops / 1e9, 100 * flops / peak,
-          static_cast<double>(work.shared + work.scratch) * 4 / 1024);
+      totals[index] += per_image;
+      std::printf("%s %8.0f ns/image %7.1f GFLOP/s %5.0f%% of peak  %5.0f KB memory\n", title,
+                  per_image, flops / 1e9, 100 * flops / peak,
+                  static_cast<double>(work.shared + work.scratch) * 4 / 1024);
     }
   }
 }
@@ -156,7 +161,8 @@ ConvShape same(std::int64_t images, std::int64_t c, std::int64_t size, std::int6
 
 int run(int argc, char** argv) {
   const std::int64_t images = argc > 1 ? std::atoi(argv[1]) : 32;
-  if (argc > 2) set_vector_target(argv[2]);
+  if (argc > 2 && *argv[2] != 0) set_vector_target(argv[2]);
+  if (argc > 3) wanted = argv[3];
   volatile float sink = 0;
   const double peak = PODIUM_DISPATCH(peak_flops)() /
                       least_time([&] { sink = PODIUM_DISPATCH(peak_loop)(0.5f, 0.25f); });

@@ -5,31 +5,34 @@
 
 #include "graph/op_def.h"
 
-#define PODIUM_OP_LIST(X)                                \
-  X(Conv2d, conv2d)                                      \
-  X(Conv2dGradInput, conv2d_grad_input)                  \
-  X(Conv2dGradWeight, conv2d_grad_weight)                \
-  X(Matmul, matmul)                                      \
-  X(BiasAdd, bias_add)                                   \
-  X(ChannelSum, channel_sum)                             \
-  X(BatchNorm, batch_norm)                               \
-  X(BatchNormGrad, batch_norm_grad)                      \
-  X(BatchNormInference, batch_norm_inference)            \
-  X(BatchNormRunning, batch_norm_running)                \
-  X(Relu, relu)                                          \
-  X(ReluGrad, relu_grad)                                 \
-  X(DropoutMask, dropout_mask)                           \
-  X(SoftmaxCrossEntropy, softmax_cross_entropy)          \
-  X(SoftmaxCrossEntropyGrad, softmax_cross_entropy_grad) \
-  X(BatchMean, batch_mean)                               \
-  X(Correct, correct)                                    \
-  X(Fill, fill)                                          \
-  X(Reshape, reshape)                                    \
-  X(Add, add)                                            \
-  X(Sub, sub)                                            \
-  X(Mul, mul)                                            \
-  X(Scale, scale)                                        \
-  X(SgdUpdate, sgd_update)                               \
+#define PODIUM_OP_LIST(X)                                  \
+  X(Conv2d, conv2d)                                        \
+  X(Conv2dGradInput, conv2d_grad_input)                    \
+  X(Conv2dGradWeight, conv2d_grad_weight)                  \
+  X(Conv2dWinograd, conv2d_winograd)                       \
+  X(Conv2dWinogradGradInput, conv2d_winograd_grad_input)   \
+  X(Conv2dWinogradGradWeight, conv2d_winograd_grad_weight) \
+  X(Matmul, matmul)                                        \
+  X(BiasAdd, bias_add)                                     \
+  X(ChannelSum, channel_sum)                               \
+  X(BatchNorm, batch_norm)                                 \
+  X(BatchNormGrad, batch_norm_grad)                        \
+  X(BatchNormInference, batch_norm_inference)              \
+  X(BatchNormRunning, batch_norm_running)                  \
+  X(Relu, relu)                                            \
+  X(ReluGrad, relu_grad)                                   \
+  X(DropoutMask, dropout_mask)                             \
+  X(SoftmaxCrossEntropy, softmax_cross_entropy)            \
+  X(SoftmaxCrossEntropyGrad, softmax_cross_entropy_grad)   \
+  X(BatchMean, batch_mean)                                 \
+  X(Correct, correct)                                      \
+  X(Fill, fill)                                            \
+  X(Reshape, reshape)                                      \
+  X(Add, add)                                              \
+  X(Sub, sub)                                              \
+  X(Mul, mul)                                              \
+  X(Scale, scale)                                          \
+  X(SgdUpdate, sgd_update)                                 \
   X(AdamUpdate, adam_update)
 
 namespace podium {

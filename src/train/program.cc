@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autodiff/gradients.h"
+#include "compile/choose.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -113,7 +114,8 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   program.parameters = net.parameters();
   for (const Statistic& statistic : net.statistics())
     program.statistic_starts.push_back(statistic.initial);
-  program.graph = with_inputs_in_order(graph, {"images", "labels", "step", "replica"}, net);
+  program.graph =
+      choose_algorithms(with_inputs_in_order(graph, {"images", "labels", "step", "replica"}, net));
   return program;
 }
 
@@ -127,7 +129,7 @@ Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs,
   const Value logits = checked_logits(net, model, images, inputs);
   graph.output("logits", logits);
   graph.output("losses", softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss"));
-  return with_inputs_in_order(graph, {"images", "labels"}, net);
+  return choose_algorithms(with_inputs_in_order(graph, {"images", "labels"}, net));
 }
 
 UpdateProgram build_update_program(const FlatLayout& layout, const OptimizerOptions& options,

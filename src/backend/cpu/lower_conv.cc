@@ -39,32 +39,54 @@ void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work, Conv
   }
 }
 
-}  // namespace
-
-void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
+void lower_forward(Lowering& l, const Node& node, std::int32_t index,
+                   ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
   const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
              y = l.define_lanes({index, 0});
   const ConvShape shape =
       conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(node.inputs[0]),
                  l.shape(node.inputs[1]), node.outputs[0].shape);
-  emit_phases(l, shape, conv_forward_work(shape), conv_forward, x, w, y);
+  emit_phases(l, shape, work(shape), kernel, x, w, y);
 }
 
-void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+void lower_grad_input(Lowering& l, const Node& node, std::int32_t index,
+                      ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
   const Slot dy = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
              dx = l.define_lanes({index, 0});
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
                                      l.shape(node.inputs[1]), l.shape(node.inputs[0]));
-  emit_phases(l, shape, conv_grad_input_work(shape), conv_grad_input, dy, w, dx);
+  emit_phases(l, shape, work(shape), kernel, dy, w, dx);
 }
 
-void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index,
+                       ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
   const Slot x = l.lanes(node.inputs[0]), dy = l.lanes(node.inputs[1]),
              dw = l.define_plain({index, 0});
   const ConvShape shape =
       conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(node.inputs[0]),
                  node.outputs[0].shape, l.shape(node.inputs[1]));
-  emit_phases(l, shape, conv_grad_weight_work(shape), conv_grad_weight, dy, x, dw);
+  emit_phases(l, shape, work(shape), kernel, dy, x, dw);
+}
+
+}  // namespace
+
+void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
+  lower_forward(l, node, index, conv_forward_work, conv_forward);
+}
+void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_input(l, node, index, conv_grad_input_work, conv_grad_input);
+}
+void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_weight(l, node, index, conv_grad_weight_work, conv_grad_weight);
+}
+void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
+  lower_forward(l, node, index, conv_winograd_forward_work, conv_winograd_forward);
+}
+void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_input(l, node, index, conv_winograd_grad_input_work, conv_winograd_grad_input);
+}
+void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_weight(l, node, index, conv_winograd_grad_weight_work, conv_winograd_grad_weight);
 }
 
 }  // namespace podium::cpu

@@ -13,20 +13,34 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-// Lane i becomes the tree over the lanes of v[i], i < kNative. Pairs of neighbours are added and
-// packed, first into halves, then quarters and so on.
-template <int kVectors = kNative>
+// Lane i becomes the tree over the lanes of v[i], i < kNative: neighbours are added, each time into
+// the half of the lanes that the other vector of a pair leaves free.
+template <int kStep = 1>
 HWY_INLINE Native native_sums(const Native* v) {
-  if constexpr (kVectors == 1) {
+  const NativeTag d;
+  if constexpr (kStep == kNative) {
     return v[0];
   } else {
-    const NativeTag d;
-    Native half[kVectors / 2];
+    constexpr int kPairs = kNative / kStep / 2;
+    Native half[kPairs];
     PODIUM_UNROLL
-    for (int i = 0; i < kVectors / 2; ++i)
-      half[i] = hn::Add(hn::ConcatEven(d, v[2 * i + 1], v[2 * i]),
-                        hn::ConcatOdd(d, v[2 * i + 1], v[2 * i]));
-    return native_sums<kVectors / 2>(half);
+    for (int i = 0; i < kPairs; ++i) {
+      const Native a = v[2 * i], b = v[2 * i + 1];
+      if constexpr (kStep == 1) {
+        half[i] = hn::Add(hn::OddEven(hn::DupEven(b), a), hn::OddEven(b, hn::DupOdd(a)));
+      } else if constexpr (kStep == 2) {
+        const hn::Repartition<double, NativeTag> wide;
+        const auto wide_a = hn::BitCast(wide, a), wide_b = hn::BitCast(wide, b);
+        half[i] = hn::Add(hn::BitCast(d, hn::InterleaveLower(wide, wide_a, wide_b)),
+                          hn::BitCast(d, hn::InterleaveUpper(wide, wide_a, wide_b)));
+      } else if constexpr (kStep == 4 && kNative > 8) {
+        half[i] = hn::Add(hn::OddEvenBlocks(hn::SwapAdjacentBlocks(b), a),
+                          hn::OddEvenBlocks(b, hn::SwapAdjacentBlocks(a)));
+      } else {
+        half[i] = hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
+      }
+    }
+    return native_sums<kStep * 2>(half);
   }
 }
 

@@ -1,0 +1,49 @@
+#include "compile/choose.h"
+
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+// Below it the transforms cost more than the products that they save.
+constexpr std::int64_t kWinogradChannels = 12;
+
+// images [N, C, H, W], weights [K, C, R, S], output [N, K, P, Q]: one decision for the three passes
+// of a convolution.
+bool winograd_pays(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y) {
+  return w[2] == 3 * a.stride_h && w[3] == 3 * a.stride_w &&
+         x[1] * a.stride_h * a.stride_w >= kWinogradChannels && w[0] >= kWinogradChannels &&
+         y[2] >= 4 && y[3] >= 4;
+}
+
+const OpDef& chosen(const Graph& graph, const Node& node) {
+  if (node.op != &conv2d_op && node.op != &conv2d_grad_input_op &&
+      node.op != &conv2d_grad_weight_op)
+    return *node.op;
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  const Shape &first = graph.shape(node.inputs[0]), &second = graph.shape(node.inputs[1]),
+              &result = node.outputs[0].shape;
+  if (node.op == &conv2d_op)
+    return winograd_pays(a, first, second, result) ? conv2d_winograd_op : *node.op;
+  if (node.op == &conv2d_grad_input_op)
+    return winograd_pays(a, result, second, first) ? conv2d_winograd_grad_input_op : *node.op;
+  return winograd_pays(a, first, result, second) ? conv2d_winograd_grad_weight_op : *node.op;
+}
+
+}  // namespace
+
+Graph choose_algorithms(const Graph& graph) {
+  Graph result;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == nullptr) {
+      result.input(node.name, node.outputs[0], node.role);
+    } else {
+      result.add(chosen(graph, node), node.attributes, node.inputs,
+                 node.name);  // node for node: values keep their numbers
+    }
+  }
+  for (const NamedValue& output : graph.outputs()) result.output(output.name, output.value);
+  return result;
+}
+
+}  // namespace podium

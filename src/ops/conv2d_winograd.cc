@@ -1,0 +1,144 @@
+// Convolution by Winograd's algorithm: conv2d and its gradients by another order of arithmetic, a
+// contract of its own (docs/numerics.md; ops/winograd_reference.cc). Which convolutions go this way
+// is decided by compile/choose.
+//   W1 C1 to C4 of conv2d hold     W2 the kernel is three times the stride, in both directions
+#include "ops/ops.h"
+#include "ops/winograd_reference.h"
+
+namespace podium {
+namespace {
+
+WinogradShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape& y) {
+  return {.images = x[0],
+          .in_channels = x[1],
+          .in_height = x[2],
+          .in_width = x[3],
+          .out_channels = y[1],
+          .out_height = y[2],
+          .out_width = y[3],
+          .stride_height = a.stride_h,
+          .stride_width = a.stride_w,
+          .pad_top = a.pad_top,
+          .pad_left = a.pad_left};
+}
+
+void require_kernel(const InferContext& context, std::int64_t kernel_h, std::int64_t kernel_w) {
+  const auto& a = context.as<Conv2dAttributes>();
+  context.require(kernel_h == 3 * a.stride_h && kernel_w == 3 * a.stride_w, "a kernel of ",
+                  kernel_h, "x", kernel_w, " with strides ", a.stride_h, ", ", a.stride_w,
+                  ": Winograd needs a kernel of three times the stride; use conv2d");
+}
+
+std::vector<TensorType> infer(const InferContext& context) {
+  std::vector<TensorType> types = conv2d_op.infer(context);
+  require_kernel(context, context.inputs[1].shape[2], context.inputs[1].shape[3]);
+  return types;
+}
+
+std::vector<Value> gradient(const GradientContext& context) {
+  Graph& graph = context.graph;
+  const Node self = context.self();
+  const Value x = self.inputs[0], w = self.inputs[1], dy = context.output_gradients[0];
+  Conv2dAttributes to_input = self.attributes.as<Conv2dAttributes>(), to_weight = to_input;
+  to_input.extent_h = graph.shape(x)[2], to_input.extent_w = graph.shape(x)[3];
+  to_weight.extent_h = graph.shape(w)[2], to_weight.extent_w = graph.shape(w)[3];
+  std::vector<Value> gradients(2);
+  if (context.wanted[0])
+    gradients[0] = graph.add1(conv2d_winograd_grad_input_op, to_input, {dy, w}, self.name);
+  if (context.wanted[1])
+    gradients[1] = graph.add1(conv2d_winograd_grad_weight_op, to_weight, {x, dy}, self.name);
+  return gradients;
+}
+
+void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
+  winograd_reference(shape_of(attributes.as<Conv2dAttributes>(), in[0]->shape(), out[0]->shape()),
+                     in[0]->f32().data(), in[1]->f32().data(), out[0]->f32().data());
+}
+
+std::vector<TensorType> infer_grad_input(const InferContext& context) {
+  std::vector<TensorType> types = conv2d_grad_input_op.infer(context);
+  require_kernel(context, context.inputs[1].shape[2], context.inputs[1].shape[3]);
+  return types;
+}
+
+void reference_grad_input(const Attributes& attributes, ConstTensors in, Tensors out) {
+  winograd_grad_input_reference(
+      shape_of(attributes.as<Conv2dAttributes>(), out[0]->shape(), in[0]->shape()),
+      in[0]->f32().data(), in[1]->f32().data(), out[0]->f32().data());
+}
+
+std::vector<TensorType> infer_grad_weight(const InferContext& context) {
+  std::vector<TensorType> types = conv2d_grad_weight_op.infer(context);
+  const auto& a = context.as<Conv2dAttributes>();
+  require_kernel(context, a.extent_h, a.extent_w);
+  return types;
+}
+
+void reference_grad_weight(const Attributes& attributes, ConstTensors in, Tensors out) {
+  winograd_grad_weight_reference(
+      shape_of(attributes.as<Conv2dAttributes>(), in[0]->shape(), in[1]->shape()),
+      in[1]->f32().data(), in[0]->f32().data(), out[0]->f32().data());
+}
+
+// The work that a user asked for: that of the direct convolution. Effective FLOPs may exceed a
+// machine's peak.
+Cost cost(const Attributes& attributes, std::span<const TensorType> in,
+          std::span<const TensorType> out) {
+  return conv2d_op.cost(attributes, in, out);
+}
+Cost cost_grad_input(const Attributes& attributes, std::span<const TensorType> in,
+                     std::span<const TensorType> out) {
+  return conv2d_grad_input_op.cost(attributes, in, out);
+}
+Cost cost_grad_weight(const Attributes& attributes, std::span<const TensorType> in,
+                      std::span<const TensorType> out) {
+  return conv2d_grad_weight_op.cost(attributes, in, out);
+}
+
+struct SampleShape {
+  Shape images;
+  std::int64_t out_channels, stride;
+};
+
+std::vector<OpSample> make_samples(int pass) {
+  std::vector<OpSample> list;
+  const std::vector<SampleShape> shapes = {{{2, 3, 5, 7}, 4, 1},     {{17, 6, 12, 12}, 12, 2},
+                                           {{33, 12, 14, 14}, 5, 2}, {{3, 70, 4, 4}, 20, 1},
+                                           {{16, 1, 8, 9}, 3, 3},    {{1, 2, 3, 3}, 2, 1}};
+  for (const SampleShape& s : shapes) {
+    const std::int64_t kernel = 3 * s.stride;
+    const Shape w{s.out_channels, s.images[1], kernel, kernel};
+    Conv2dAttributes a = same_padding(s.images, kernel, kernel, s.stride);
+    const Shape y{s.images[0], s.out_channels, (s.images[2] + s.stride - 1) / s.stride,
+                  (s.images[3] + s.stride - 1) / s.stride};
+    if (pass == 1) a.extent_h = s.images[2], a.extent_w = s.images[3];
+    if (pass == 2) a.extent_h = a.extent_w = kernel;
+    list.push_back(
+        {a, {{DType::kF32, pass == 1 ? y : s.images}, {DType::kF32, pass == 2 ? y : w}}});
+  }
+  return list;
+}
+std::vector<OpSample> samples() { return make_samples(0); }
+std::vector<OpSample> samples_grad_input() { return make_samples(1); }
+std::vector<OpSample> samples_grad_weight() { return make_samples(2); }
+
+}  // namespace
+
+const OpDef conv2d_winograd_op = {
+    OpKind::kConv2dWinograd, "conv2d_winograd", infer, gradient, reference, cost, samples};
+const OpDef conv2d_winograd_grad_input_op = {OpKind::kConv2dWinogradGradInput,
+                                             "conv2d_winograd_grad_input",
+                                             infer_grad_input,
+                                             nullptr,
+                                             reference_grad_input,
+                                             cost_grad_input,
+                                             samples_grad_input};
+const OpDef conv2d_winograd_grad_weight_op = {OpKind::kConv2dWinogradGradWeight,
+                                              "conv2d_winograd_grad_weight",
+                                              infer_grad_weight,
+                                              nullptr,
+                                              reference_grad_weight,
+                                              cost_grad_weight,
+                                              samples_grad_weight};
+
+}  // namespace podium
