@@ -6,7 +6,7 @@
 #   scripts/check-clean-root.sh scripts/quickstart.sh          # another command
 #   scripts/check-clean-root.sh --root /srv/clean --keep ...   # where, and keep it (default: a temporary folder)
 #
-# What is copied: every file that git tracks, as it stands in the working tree. The machine's package sources are used.
+# What is copied is the last commit. The machine's package sources are used.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suite=bookworm
@@ -40,9 +40,9 @@ if [[ ! -e $clean/etc/debian_version ]]; then
   grep -lE '^ *Acquire' /etc/apt/apt.conf.d/* 2>/dev/null | xargs -r cp -t "$clean/etc/apt/apt.conf.d"
   cp /etc/resolv.conf /etc/hosts "$clean/etc/"
 fi
-mkdir -p "$clean/podium"
-say "copying the tree"
-git -C "$root" ls-files -z | (cd "$root" && xargs -0 ls -d 2>/dev/null) | tar -C "$root" -cf - -T - | tar -C "$clean/podium" -xf -
+say "copying the last commit"
+rm -rf "$clean/podium" && mkdir "$clean/podium"
+git -C "$root" archive HEAD | tar -C "$clean/podium" -xf -
 say "in the clean root: $*"
 start=$SECONDS
 # shellcheck disable=SC2016  # the inner shells expand these
