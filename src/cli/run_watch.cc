@@ -1,6 +1,7 @@
 #include "cli/run_watch.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "cli/talk.h"
 
@@ -105,7 +106,8 @@ ProgressState RunWatch::progress_state(const Trainer& trainer) const {
   state.step = trainer.steps_done();
   state.steps = last_step_;
   state.epoch = static_cast<double>(state.step) / static_cast<double>(trainer.steps_per_epoch());
-  state.epochs = static_cast<double>(last_step_) / static_cast<double>(trainer.steps_per_epoch());
+  state.epochs = 0.1 * std::round(10 * static_cast<double>(last_step_) /
+                                  static_cast<double>(trainer.steps_per_epoch()));
   state.loss = loss_;
   state.accuracy = accuracy_;
   state.test_accuracy = test_accuracy_;

@@ -1,0 +1,112 @@
+#include "tests/cli/run_podium.h"
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace podium::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string output_name(pid_t process, const char* stream) {
+  return std::string(".") + stream + "-" + std::to_string(process);
+}
+
+void redirect(const std::string& file, int descriptor) {
+  const int opened = open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  if (opened < 0 || dup2(opened, descriptor) < 0) _exit(126);
+  close(opened);
+}
+
+}  // namespace
+
+CommandLine::CommandLine() {
+  std::string name = (fs::temp_directory_path() / "podium-cli-XXXXXX").string();
+  folder_ = mkdtemp(name.data());
+}
+
+CommandLine::~CommandLine() {
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions& options) const {
+  std::vector<std::string> all = {PODIUM_PROGRAM};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  for (std::string& word : all) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+
+  const std::string recipes = (fs::current_path() / "recipes").string();
+  const pid_t process = fork();
+  if (process != 0) return process;
+  if (chdir(folder_.c_str()) != 0) _exit(126);
+  redirect(output_name(getpid(), "out"), STDOUT_FILENO);
+  redirect(output_name(getpid(), "err"), STDERR_FILENO);
+  setenv("PODIUM_RECIPES", recipes.c_str(), 1);
+  setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  unsetenv("PODIUM_DATA");
+  for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
+  if (options.most_file_bytes != 0) {
+    const rlimit limit = {options.most_file_bytes, options.most_file_bytes};
+    signal(SIGXFSZ, SIG_IGN);
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(126);
+  }
+  execv(arguments[0], arguments.data());
+  _exit(127);
+}
+
+Outcome CommandLine::wait_for(pid_t process) const {
+  int status = 0;
+  waitpid(process, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+          read_file(folder_ / output_name(process, "out")),
+          read_file(folder_ / output_name(process, "err"))};
+}
+
+Outcome CommandLine::podium(const std::vector<std::string>& words,
+                            const RunOptions& options) const {
+  return wait_for(start(words, options));
+}
+
+std::vector<std::string> CommandLine::train_small(const std::string& out,
+                                                  const std::vector<std::string>& more) {
+  std::vector<std::string> words = {
+      "train",    "glyphs",     "train_examples=256", "test_examples=100",
+      "batch=32", "replicas=4", "epochs=2",           "--out",
+      out};
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+std::string CommandLine::read(const std::string& name) const { return read_file(folder_ / name); }
+
+void CommandLine::write(const std::string& name, const std::string& text) const {
+  fs::create_directories((folder_ / name).parent_path());
+  std::ofstream(folder_ / name, std::ios::binary) << text;
+}
+
+void expect_refusal(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
+  EXPECT_EQ(outcome.code, code) << outcome.err;
+  EXPECT_EQ(outcome.out, "");
+  for (const std::string& part : parts) {
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << "\"" << part << "\" is not said in:\n"
+                                                         << outcome.err;
+  }
+}
+
+}  // namespace podium::test

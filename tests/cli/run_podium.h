@@ -1,0 +1,52 @@
+// Runs the program as a user does, in a folder of its own.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace podium::test {
+
+struct Outcome {
+  int code = -1;  // of exit; 128 + signal where one ended it
+  std::string out, err;
+};
+
+struct RunOptions {
+  std::map<std::string, std::string> environment;
+  std::uint64_t most_file_bytes = 0;  // larger files cannot be written, as on a full disk; 0: any
+};
+
+// A new folder for a test's life, in which its commands run.
+class CommandLine : public testing::Test {
+ protected:
+  CommandLine();
+  ~CommandLine() override;
+
+  // Runs `podium WORDS...` to its end.
+  Outcome podium(const std::vector<std::string>& words, const RunOptions& options = {}) const;
+  // Starts it and returns; wait_for() gives the outcome.
+  pid_t start(const std::vector<std::string>& words, const RunOptions& options = {}) const;
+  Outcome wait_for(pid_t process) const;
+
+  // `train` of a run that takes a moment: drawn digits, 4 replicas, 8 steps an epoch, 2 epochs.
+  static std::vector<std::string> train_small(const std::string& out,
+                                              const std::vector<std::string>& more = {});
+
+  std::filesystem::path path(const std::string& name) const { return folder_ / name; }
+  std::string read(const std::string& name) const;
+  void write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+// That it ended with this code and says all these parts on stderr, and nothing on stdout.
+void expect_refusal(const Outcome& outcome, int code, const std::vector<std::string>& parts);
+
+}  // namespace podium::test

@@ -1,0 +1,224 @@
+// Runs: what they print, how they go on, where they stop.
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_podium.h"
+#include "train/safetensors.h"
+
+namespace podium::test {
+namespace {
+
+class Run : public CommandLine {
+ protected:
+  nlohmann::json json(const std::vector<std::string>& words) const {
+    const Outcome outcome = podium(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1) << outcome.out;
+    return nlohmann::json::parse(outcome.out, nullptr, false);
+  }
+};
+
+TEST_F(Run, json_has_the_promised_keys) {
+  const auto result = json(train_small("a", {"--json", "seed=5", "--workers", "2"}));
+  for (const char* key :
+       {"recipe", "seed", "steps", "epochs", "replicas", "workers", "loss", "accuracy", "correct",
+        "examples", "parameter_hash", "train_seconds", "eval_seconds", "images_per_second",
+        "steps_per_second", "input_wait_percent", "peak_memory_bytes"}) {
+    EXPECT_TRUE(result.contains(key)) << key;
+  }
+  EXPECT_EQ(result["recipe"], "glyphs");
+  EXPECT_EQ(result["seed"], 5);
+  EXPECT_EQ(result["steps"], 16);
+  EXPECT_EQ(result["epochs"], 2);
+  EXPECT_EQ(result["replicas"], 4);
+  EXPECT_EQ(result["workers"], 2);
+  EXPECT_EQ(result["examples"], 100);
+  EXPECT_EQ(result["parameter_hash"].get<std::string>().size(), 16u);
+}
+
+TEST_F(Run, what_was_resolved_is_said_before_the_first_step) {
+  const Outcome outcome = podium(train_small("a"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::size_t first_step = outcome.err.find("step 1/");
+  for (const char* part : {"B = 32", "R = 4", "batch-norm span 8", "gradient", "peak learning rate",
+                           "weight decay", "precision", "placement", "memory"}) {
+    EXPECT_LT(outcome.err.find(part), first_step) << part << "\n" << outcome.err;
+  }
+  EXPECT_NE(outcome.out.find("of 100)"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Run, the_folder_holds_what_it_should) {
+  ASSERT_EQ(podium(train_small("a")).code, 0);
+  for (const char* name : {"recipe.toml", "environment.json", "metrics.jsonl", "hashes.jsonl",
+                           "checkpoints", "tensorboard"}) {
+    EXPECT_TRUE(std::filesystem::exists(path("a") / name)) << name;
+  }
+  const std::string hashes = read("a/hashes.jsonl");
+  EXPECT_EQ(std::count(hashes.begin(), hashes.end(), '\n'), 16);
+  EXPECT_EQ(hashes.find("{\"step\": 1, \"hash\": \""), 0u) << hashes.substr(0, 60);
+}
+
+TEST_F(Run, default_folder_is_named_after_recipe_and_seed) {
+  write("tiny.toml",
+        "model = \"mnist\"\ndata = \"glyphs\"\ntrain_examples = 64\ntest_examples = 10\n"
+        "batch = 16\nsteps = 2\n");
+  ASSERT_EQ(podium({"train", "tiny.toml", "seed=4"}).code, 0);
+  EXPECT_TRUE(std::filesystem::exists(path("runs/tiny-seed4/recipe.toml")));
+}
+
+TEST_F(Run, workers_threads_targets_and_backends_change_no_bit) {
+  const auto hash = json(train_small("a", {"--json", "--workers", "1"}))["parameter_hash"];
+  const std::vector<std::vector<std::string>> placements = {{"--workers", "3"},
+                                                            {"--workers", "4"},
+                                                            {"--workers", "2", "--threads", "2"},
+                                                            {"--backend", "reference"}};
+  for (std::vector<std::string> placement : placements) {
+    placement.emplace_back("--json");
+    placement.emplace_back("--fresh");
+    EXPECT_EQ(json(train_small("b", placement))["parameter_hash"], hash) << placement[1];
+    EXPECT_EQ(read("a/hashes.jsonl"), read("b/hashes.jsonl")) << placement[1];
+  }
+}
+
+TEST_F(Run, the_same_command_reports_a_finished_run) {
+  const auto first = json(train_small("a", {"--json"}));
+  const auto again = json(train_small("a", {"--json"}));
+  EXPECT_EQ(again["steps_made"], 0);
+  for (const char* key : {"steps", "parameter_hash", "accuracy", "loss", "correct"}) {
+    EXPECT_EQ(first[key], again[key]) << key;
+  }
+}
+
+TEST_F(Run, stopping_early_changes_no_schedule_and_the_same_command_goes_on) {
+  ASSERT_EQ(podium(train_small("whole")).code, 0);
+  const auto part = json(train_small("parts", {"--json", "--steps", "5"}));
+  EXPECT_EQ(part["steps"], 5);
+  EXPECT_EQ(json(train_small("parts", {"--json", "--epochs", "1"}))["steps"], 8);
+  EXPECT_EQ(json(train_small("parts", {"--json", "--workers", "1"}))["steps"], 16);
+  EXPECT_EQ(read("whole/hashes.jsonl"), read("parts/hashes.jsonl"));
+}
+
+TEST_F(Run, fresh_starts_anew_and_deletes_nothing) {
+  ASSERT_EQ(podium(train_small("a", {"--steps", "5"})).code, 0);
+  const std::string before = read("a/hashes.jsonl");
+  const auto again = json(train_small("a", {"--fresh", "--json", "--steps", "3"}));
+  EXPECT_EQ(again["steps_made"], 3);
+  EXPECT_EQ(read("a/previous-1/hashes.jsonl"), before);
+}
+
+TEST_F(Run, signals_save_and_exit_75) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+    const std::string out = "run" + std::to_string(signal);
+    const std::vector<std::string> words = train_small(out, {"steps=100000", "--json"});
+    const pid_t process = start(words);
+    while (read(out + "/metrics.jsonl").empty() && kill(process, 0) == 0) usleep(20000);
+    kill(process, signal);
+    const Outcome outcome = wait_for(process);
+    EXPECT_EQ(outcome.code, 75) << outcome.err;
+    const auto result = nlohmann::json::parse(outcome.out, nullptr, false);
+    ASSERT_TRUE(result.is_object()) << outcome.out;
+    EXPECT_EQ(result["stopped"], true);
+    const std::int64_t steps = result["steps"];
+    EXPECT_GT(steps, 0);
+    const std::string hashes = read(out + "/hashes.jsonl");
+    EXPECT_EQ(std::count(hashes.begin(), hashes.end(), '\n'), steps);
+    const auto next =
+        json(train_small(out, {"steps=100000", "--json", "--steps", std::to_string(steps + 2)}));
+    EXPECT_EQ(next["steps_made"], 2);
+  }
+}
+
+TEST_F(Run, evaluation_depends_on_neither_batch_nor_workers) {
+  const auto trained = json(train_small("a", {"--json"}));
+  for (const char* batch : {"1", "7", "100", "1000"}) {
+    const auto result = json({"eval", "a", "--json", "--batch", batch, "--workers", "3"});
+    for (const char* key : {"correct", "examples", "loss", "accuracy", "parameter_hash"}) {
+      EXPECT_EQ(result[key], trained[key]) << key << " with batch " << batch;
+    }
+  }
+}
+
+TEST_F(Run, diff_of_equal_runs_exits_0) {
+  ASSERT_EQ(podium(train_small("a", {"--workers", "1"})).code, 0);
+  ASSERT_EQ(podium(train_small("b", {"--workers", "4"})).code, 0);
+  const Outcome outcome = podium({"diff", "a", "b"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("equal after each of 16"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Run, diff_names_the_first_step_and_the_tensors) {
+  // The learning rate changes after the fifth step.
+  const std::vector<std::string> schedule = {"schedule.name=piecewise", "schedule.boundaries=[5]"};
+  const auto with = [&](const std::string& factors) {
+    std::vector<std::string> words = schedule;
+    words.push_back("schedule.factors=" + factors);
+    return words;
+  };
+  ASSERT_EQ(podium(train_small("a", with("[1, 1]"))).code, 0);
+  ASSERT_EQ(podium(train_small("b", with("[1, 0.5]"))).code, 0);
+  const Outcome outcome = podium({"diff", "a", "b"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  for (const char* part : {"from step 6 on", "step 5 is equal", "checkpoints of step 8",
+                           "conv1.weight", "ULPS", "factors = [1, 0.5]"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  }
+  const auto found = nlohmann::json::parse(podium({"diff", "a", "b", "--json"}).out);
+  EXPECT_EQ(found["equal"], false);
+  EXPECT_EQ(found["first_difference"], 6);
+}
+
+TEST_F(Run, diff_of_a_run_and_its_first_half_exits_1) {
+  ASSERT_EQ(podium(train_small("a")).code, 0);
+  ASSERT_EQ(podium(train_small("b", {"--steps", "8"})).code, 0);
+  const Outcome outcome = podium({"diff", "a", "b"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.out.find("up to 16"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Run, inspect_writes_a_step_whose_parameters_are_those_of_the_run) {
+  ASSERT_EQ(podium(train_small("a")).code, 0);
+  std::vector<std::string> words = train_small("step.safetensors", {"--step", "8"});
+  words[0] = "inspect";
+  const Outcome outcome = podium(words);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const SafetensorsFile file = read_safetensors(path("step.safetensors"));
+  EXPECT_EQ(file.metadata.at("step"), "8");
+  const auto shape = [&](const std::string& name) {
+    const Tensor* tensor = file.find(name);
+    return tensor == nullptr ? "none" : to_string(tensor->type());
+  };
+  EXPECT_EQ(shape("inputs"), "f32[32, 1, 28, 28]");
+  EXPECT_EQ(shape("labels"), "i32[32]");
+  EXPECT_EQ(shape("logits"), "f32[32, 10]");
+  EXPECT_EQ(shape("loss"), "f32[4]");
+  EXPECT_EQ(shape("gradient/conv1.weight"), "f32[6, 1, 3, 3]");
+  EXPECT_EQ(shape("before/bn1.running_mean"), "f32[6]");
+  EXPECT_EQ(shape("state_before/fc2.weight/m"), "f32[10, 200]");
+  const SafetensorsFile saved =
+      read_safetensors(path("a/checkpoints/step-00000008/state.safetensors"));
+  for (const NamedTensor& t : saved.tensors) {
+    if (t.name.starts_with("optimizer/")) continue;
+    const Tensor* after = file.find("after/" + t.name);
+    ASSERT_NE(after, nullptr) << t.name;
+    EXPECT_EQ(std::memcmp(after->data(), t.tensor.data(), t.tensor.type().bytes()), 0) << t.name;
+  }
+}
+
+TEST_F(Run, predict_names_a_class_for_each_picture) {
+  ASSERT_EQ(podium(train_small("a")).code, 0);
+  write("x.pgm", "P5\n28 28\n255\n" + std::string(784, '\x40'));
+  const auto json_of =
+      nlohmann::json::parse(podium({"predict", "a", "x.pgm", "x.pgm", "--json"}).out);
+  ASSERT_EQ(json_of.size(), 2u);
+  EXPECT_EQ(json_of[0]["probabilities"].size(), 10u);
+  expect_refusal(podium({"predict", "a", "no.png"}), 3, {"no.png"});
+  write("small.pgm", "P5\n2 2\n255\nabcd");
+  expect_refusal(podium({"predict", "a", "small.pgm"}), 3, {"small.pgm", "28"});
+}
+
+}  // namespace
+}  // namespace podium::test
