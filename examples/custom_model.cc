@@ -1,9 +1,10 @@
 // A network of one's own, trained on drawn digits and evaluated, in one file:
 //
-//   cmake -B build -S examples -DCMAKE_PREFIX_PATH=<where Podium is installed> && cmake --build build
-//   build/custom_model 3
+//   cmake -B build -S examples -DCMAKE_PREFIX_PATH=<where Podium is installed> && cmake --build
+//   build build/custom_model 3
 //
-// The number is of epochs. The result depends on the recipe alone: any number of workers gives the same hash.
+// The number is of epochs. The result depends on the recipe alone: any number of workers gives the
+// same hash.
 #include <podium.h>
 
 #include <cstdio>
@@ -14,8 +15,10 @@
 namespace {
 
 podium::Value my_model(podium::Network& net, podium::Value x, std::int64_t classes) {
-  x = net.relu(net.batch_norm("bn1", net.conv2d("conv1", x, {.channels = 8, .kernel = 5, .stride = 2})));
-  x = net.relu(net.batch_norm("bn2", net.conv2d("conv2", x, {.channels = 16, .kernel = 3, .stride = 2})));
+  x = net.relu(
+      net.batch_norm("bn1", net.conv2d("conv1", x, {.channels = 8, .kernel = 5, .stride = 2})));
+  x = net.relu(
+      net.batch_norm("bn2", net.conv2d("conv2", x, {.channels = 16, .kernel = 3, .stride = 2})));
   x = net.relu(net.dense("fc1", net.flatten(x), {.units = 64, .bias = true}));
   return net.dense("fc2", net.dropout("dropout", x, 0.2f), {.units = classes, .bias = true});
 }
@@ -45,7 +48,8 @@ int main(int argc, char** argv) {
       const podium::StepResult step = trainer.step(false);
       if (step.step % trainer.steps_per_epoch() != 0) continue;
       const podium::EvaluationResult result = trainer.evaluate();
-      std::printf("step %4lld  loss %.4f  test accuracy %.2f%%\n", static_cast<long long>(step.step), step.loss, 100 * result.accuracy());
+      std::printf("step %4lld  loss %.4f  test accuracy %.2f%%\n",
+                  static_cast<long long>(step.step), step.loss, 100 * result.accuracy());
     }
     std::printf("parameters %s\n", podium::hash_text(trainer.parameter_hash()).c_str());
     return 0;

@@ -1,5 +1,5 @@
-// Podium for C++ programs: define a model from layers, train it on a dataset, evaluate it, look at its hash. The pieces
-// beneath (graphs, operations, backends) are in the headers included here.
+// Podium for C++ programs: define a model from layers, train it on a dataset, evaluate it, look at
+// its hash. The pieces beneath (graphs, operations, backends) are in the headers included here.
 #pragma once
 
 #include "nn/models.h"

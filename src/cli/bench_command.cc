@@ -1,4 +1,5 @@
 // podium bench: what operations and recipes cost here, and how near the roof they come.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <iostream>

@@ -1,12 +1,15 @@
 // A command is one file, x_command.cc, which defines add_x_command and stands in the list below.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+
+namespace CLI {
+class App;
+}
 
 namespace podium {
 

@@ -1,6 +1,7 @@
 // podium data: list, fetch, verify and show datasets.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <chrono>

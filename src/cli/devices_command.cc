@@ -1,6 +1,7 @@
 // podium devices: what this machine can compute on.
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string_view>

@@ -1,4 +1,5 @@
 // podium diff: the first step at which two runs differ, and in which tensors by how much.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -1,4 +1,5 @@
 // podium eval: a run's last checkpoint over the held-out set, every example once.
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,5 @@
 // podium inspect: all that one step computed, in one safetensors file.
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "base/hash.h"

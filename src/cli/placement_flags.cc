@@ -1,5 +1,7 @@
 #include "cli/placement_flags.h"
 
+#include <CLI/CLI.hpp>
+
 #include "backend/backend.h"
 #include "base/words.h"
 

@@ -1,4 +1,5 @@
 // podium predict: what a run's model sees in pictures from files.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>

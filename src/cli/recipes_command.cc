@@ -1,4 +1,5 @@
 // podium recipes: which there are.
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,5 @@
 // podium show: a recipe's model, what it costs, and the resolved recipe.
+#include <CLI/CLI.hpp>
 #include <iostream>
 #include <map>
 

@@ -1,4 +1,5 @@
 // podium train: a recipe, from its start or its last checkpoint to its end.
+#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cmath>
 #include <iostream>

@@ -28,9 +28,9 @@ TEST_F(Folder, another_recipe_is_refused_with_the_difference) {
 }
 
 TEST_F(Folder, in_use_by_a_running_process_is_refused) {
-  const pid_t process = start(train_small("run", {"steps=100000"}));
-  while (read("run/metrics.jsonl").empty() && kill(process, 0) == 0) usleep(20000);
-  expect_refusal(podium(train_small("run", {"steps=100000"})), 3, {"run", std::to_string(process)});
+  const pid_t process = start(train_small("run", {"epochs=10000"}));
+  EXPECT_TRUE(wait_for_output(process, "run/metrics.jsonl"));
+  expect_refusal(podium(train_small("run", {"epochs=10000"})), 3, {"run", std::to_string(process)});
   kill(process, SIGTERM);
   EXPECT_EQ(wait_for(process).code, 75);
 }

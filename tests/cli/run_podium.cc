@@ -78,6 +78,19 @@ Outcome CommandLine::wait_for(pid_t process) const {
           read_file(folder_ / output_name(process, "err"))};
 }
 
+bool CommandLine::wait_for_output(pid_t process, const std::string& name) const {
+  siginfo_t ended = {};
+  while (read(name).empty()) {
+    // WNOWAIT leaves the outcome for wait_for().
+    ended.si_pid = 0;
+    if (waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        ended.si_pid != 0)
+      return false;
+    usleep(20000);
+  }
+  return true;
+}
+
 Outcome CommandLine::podium(const std::vector<std::string>& words,
                             const RunOptions& options) const {
   return wait_for(start(words, options));

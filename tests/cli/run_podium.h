@@ -33,6 +33,8 @@ class CommandLine : public testing::Test {
   // Starts it and returns; wait_for() gives the outcome.
   pid_t start(const std::vector<std::string>& words, const RunOptions& options = {}) const;
   Outcome wait_for(pid_t process) const;
+  // Waits until the file of this name holds something; false when the process ends before.
+  bool wait_for_output(pid_t process, const std::string& name) const;
 
   // `train` of a run that takes a moment: drawn digits, 4 replicas, 8 steps an epoch, 2 epochs.
   static std::vector<std::string> train_small(const std::string& out,

@@ -113,9 +113,9 @@ TEST_F(Run, fresh_starts_anew_and_deletes_nothing) {
 TEST_F(Run, signals_save_and_exit_75) {
   for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
     const std::string out = "run" + std::to_string(signal);
-    const std::vector<std::string> words = train_small(out, {"steps=100000", "--json"});
+    const std::vector<std::string> words = train_small(out, {"epochs=10000", "--json"});
     const pid_t process = start(words);
-    while (read(out + "/metrics.jsonl").empty() && kill(process, 0) == 0) usleep(20000);
+    EXPECT_TRUE(wait_for_output(process, out + "/metrics.jsonl"));
     kill(process, signal);
     const Outcome outcome = wait_for(process);
     EXPECT_EQ(outcome.code, 75) << outcome.err;
@@ -127,7 +127,7 @@ TEST_F(Run, signals_save_and_exit_75) {
     const std::string hashes = read(out + "/hashes.jsonl");
     EXPECT_EQ(std::count(hashes.begin(), hashes.end(), '\n'), steps);
     const auto next =
-        json(train_small(out, {"steps=100000", "--json", "--steps", std::to_string(steps + 2)}));
+        json(train_small(out, {"epochs=10000", "--json", "--steps", std::to_string(steps + 2)}));
     EXPECT_EQ(next["steps_made"], 2);
   }
 }

@@ -120,7 +120,8 @@ class Checker {
 
   std::vector<std::string> check(const SourceFile& file) const {
     std::vector<std::string> found;
-    if (ends_with_any(file.path, {"_test.cc", "_fuzz.cc", "_bench.cc", "_test.h"})) return found;
+    if (ends_with_any(file.path, {"_test.cc", "_fuzz.cc", "_bench.cc", "_test.h", "_test_util.h"}))
+      return found;
     const bool in_a_folder = file.path.find('/') != std::string::npos;
     if (in_a_folder && !allowed_.contains(first_part(file.path))) {
       return {file.path + ": the folder " + first_part(file.path) + "/ has no row in the table"};
