@@ -1,0 +1,107 @@
+#include "base/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <stdexcept>
+
+namespace podium {
+namespace {
+
+class ThreadPoolOf : public testing::TestWithParam<int> {};
+
+TEST_P(ThreadPoolOf, runs_every_part_once) {
+  ThreadPool pool(GetParam());
+  EXPECT_EQ(pool.threads(), GetParam());
+  for (const int parts : {0, 1, 2, 3, 7, 100}) {
+    std::vector<std::atomic<int>> calls(static_cast<std::size_t>(parts));
+    pool.run(parts, [&](int part, int) { ++calls[static_cast<std::size_t>(part)]; });
+    for (const auto& count : calls) EXPECT_EQ(count, 1) << parts << " parts";
+  }
+}
+
+TEST_P(ThreadPoolOf, names_the_thread_by_a_number_below_their_count) {
+  ThreadPool pool(GetParam());
+  std::atomic<int> wrong{0};
+  const auto caller = std::this_thread::get_id();
+  pool.run(200, [&](int, int thread) {
+    const bool is_caller = std::this_thread::get_id() == caller;
+    if (thread < 0 || thread >= GetParam() || (thread == 0) != is_caller) ++wrong;
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(ThreadPoolOf, a_thread_number_is_never_used_by_two_parts_at_once) {
+  ThreadPool pool(GetParam());
+  std::vector<std::atomic<int>> inside(static_cast<std::size_t>(GetParam()));
+  std::atomic<int> wrong{0};
+  pool.run(300, [&](int, int thread) {
+    std::atomic<int>& mine = inside[static_cast<std::size_t>(thread)];
+    if (++mine != 1) ++wrong;
+    std::this_thread::yield();
+    --mine;
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_P(ThreadPoolOf, what_parts_wrote_is_seen_by_the_caller_job_after_job) {
+  ThreadPool pool(GetParam());
+  std::vector<int> values(16, 0);  // plain memory: run() alone orders it
+  for (int job = 1; job <= 200; ++job) {
+    pool.run(16, [&](int part, int) { values[static_cast<std::size_t>(part)] += part; });
+    for (int part = 0; part < 16; ++part)
+      ASSERT_EQ(values[static_cast<std::size_t>(part)], job * part) << "job " << job;
+  }
+}
+
+TEST_P(ThreadPoolOf, rethrows_what_a_part_threw) {
+  ThreadPool pool(GetParam());
+  try {
+    pool.run(10, [](int part, int) {
+      if (part == 6) throw std::runtime_error("part 6");
+    });
+    FAIL() << "nothing was thrown";
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "part 6");
+  }
+}
+
+TEST_P(ThreadPoolOf, throws_one_exception_where_many_parts_throw) {
+  ThreadPool pool(GetParam());
+  EXPECT_THROW(pool.run(50, [](int, int) { throw std::invalid_argument("each"); }),
+               std::invalid_argument);
+}
+
+TEST_P(ThreadPoolOf, goes_on_after_an_exception) {
+  ThreadPool pool(GetParam());
+  EXPECT_THROW(pool.run(4, [](int, int) { throw 1; }), int);
+  std::atomic<int> calls{0};
+  pool.run(4, [&](int, int) { ++calls; });
+  EXPECT_EQ(calls, 4);
+}
+
+TEST_P(ThreadPoolOf, ends_while_its_threads_sleep) {
+  ThreadPool pool(GetParam());
+  pool.run(4, [](int, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::atomic<int> calls{0};
+  pool.run(4, [&](int, int) { ++calls; });  // wakes them
+  EXPECT_EQ(calls, 4);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolOf, testing::Values(1, 2, 3, 5));
+
+TEST(ThreadPool, several_threads_do_take_part) {
+  ThreadPool pool(2);
+  // Each part waits for the other, so neither thread can take both.
+  std::atomic<int> arrived{0};
+  pool.run(2, [&](int, int) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+  });
+  EXPECT_EQ(arrived, 2);
+}
+
+}  // namespace
+}  // namespace podium
