@@ -11,6 +11,12 @@ std::string node_label(const OpDef& op, const std::string& name) {
   return name.empty() ? std::string(op.name) : cat(op.name, " \"", name, "\"");
 }
 
+bool exists(const Graph& graph, Value value) {
+  return value.node >= 0 && value.node < static_cast<std::int32_t>(graph.nodes().size()) &&
+         value.output >= 0 &&
+         value.output < static_cast<std::int32_t>(graph.node(value).outputs.size());
+}
+
 std::vector<TensorType> input_types(const Graph& graph, std::span<const Value> inputs) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
@@ -41,7 +47,7 @@ Value Graph::input(std::string name, TensorType type, InputRole role) {
 std::vector<Value> Graph::add(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
                               std::string name) {
   for (const Value value : inputs) {
-    PODIUM_CHECK(value && value.node < static_cast<std::int32_t>(nodes_.size()), op.name);
+    PODIUM_CHECK(exists(*this, value), node_label(op, name), " reads a value that is not there");
   }
   const std::vector<TensorType> types = input_types(*this, inputs);
   Node node;
@@ -64,7 +70,7 @@ Value Graph::add1(const OpDef& op, Attributes attributes, std::vector<Value> inp
 }
 
 void Graph::output(std::string name, Value value) {
-  PODIUM_CHECK(value, name);
+  PODIUM_CHECK(exists(*this, value), "output ", name, " is a value that is not there");
   outputs_.push_back({std::move(name), value});
 }
 
