@@ -1,5 +1,6 @@
 #include "autodiff/gradients.h"
 
+#include <algorithm>
 #include <map>
 
 #include "ops/ops.h"
@@ -31,7 +32,8 @@ std::vector<Value> gradients(Graph& graph, Value output, Value seed,
 
   for (std::size_t i = last; i-- > 0;) {
     const Node node = graph.nodes()[i];  // a copy: rules append to the graph
-    if (node.op == nullptr || !depends[i]) continue;
+    const auto wants = [&](Value value) { return depends[static_cast<std::size_t>(value.node)]; };
+    if (node.op == nullptr || std::ranges::none_of(node.inputs, wants)) continue;
     std::vector<Value> from_above(node.outputs.size());
     bool reached = false;
     for (std::size_t o = 0; o < from_above.size(); ++o) {
@@ -45,8 +47,7 @@ std::vector<Value> gradients(Graph& graph, Value output, Value seed,
     PODIUM_REQUIRE(node.op->gradient != nullptr, ExitCode::kUsage, "[", node.op->name, " \"",
                    node.name, "\"] has no gradient, but a parameter is reached only through it");
     std::unique_ptr<bool[]> wanted(new bool[node.inputs.size()]);
-    for (std::size_t k = 0; k < node.inputs.size(); ++k)
-      wanted[k] = depends[static_cast<std::size_t>(node.inputs[k].node)];
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) wanted[k] = wants(node.inputs[k]);
     const std::vector<Value> below =
         node.op->gradient(GradientContext{graph, Value{static_cast<std::int32_t>(i), 0}, from_above,
                                           std::span<const bool>(wanted.get(), node.inputs.size())});
