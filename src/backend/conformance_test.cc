@@ -1,10 +1,14 @@
-// Every backend against the reference interpreter: each operation over its samples, bit for bit, on
-// every vector target and with several threads; and the reference's gradients against finite
-// differences.
+// Every backend against the reference interpreter, bit for bit, on every vector target and with
+// several threads: each operation over its samples, and over shapes, attributes and values drawn at
+// random (seeded; PODIUM_CASES in the environment asks for more of them, PODIUM_CASE_SEED for
+// others).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <limits>
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels/targets.h"
@@ -77,17 +81,269 @@ std::vector<Tensor> run(Backend& backend, const Case& c, const CompileOptions& o
   return results;
 }
 
+// Equal bits; any NaN equals any other, since IEEE leaves its payload open.
 void expect_equal_bits(const Tensor& actual, const Tensor& expected, const std::string& what) {
   ASSERT_EQ(actual.type(), expected.type()) << what;
   const auto* a = static_cast<const std::uint32_t*>(actual.data());
   const auto* e = static_cast<const std::uint32_t*>(expected.data());
   for (std::int64_t i = 0; i < actual.elements(); ++i) {
-    ASSERT_EQ(a[i], e[i]) << what << ", element " << i << ": " << std::bit_cast<float>(a[i])
-                          << " and " << std::bit_cast<float>(e[i]);
+    const auto x = std::bit_cast<float>(a[i]), y = std::bit_cast<float>(e[i]);
+    if (actual.dtype() == DType::kF32 && x != x && y != y) continue;
+    ASSERT_EQ(a[i], e[i]) << what << ", element " << i << ": " << x << " and " << y;
   }
 }
 
-class Conformance : public testing::TestWithParam<const OpDef*> {};
+void expect_reference_bits(Backend& backend, const Case& c, const std::string& what) {
+  const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
+  for (const std::string& target : cpu::vector_targets()) {
+    cpu::set_vector_target(target);
+    for (const int threads : {1, 3}) {
+      const std::vector<Tensor> actual = run(backend, c, {.threads = threads});
+      for (std::size_t o = 0; o < actual.size(); ++o) {
+        ASSERT_NO_FATAL_FAILURE(
+            expect_equal_bits(actual[o], expected[o],
+                              cat(what, " output ", o, " on ", target, ", ", threads, " threads")));
+      }
+    }
+  }
+}
+
+// --- random cases
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : words_(seed, RandomPurpose::kInitialise, 99) {}
+  std::uint32_t word() { return words_.word(next_++); }
+  std::int64_t in(std::int64_t low, std::int64_t high) {  // both included
+    return low + uniform_below(word(), static_cast<std::uint32_t>(high - low + 1));
+  }
+  bool one_in(std::int64_t n) { return in(1, n) == 1; }
+  float uniform(float low, float high) { return low + (high - low) * uniform01(word()); }
+  template <typename T>
+  T of(std::initializer_list<T> values) {
+    return values.begin()[in(0, static_cast<std::int64_t>(values.size()) - 1)];
+  }
+  // Images of a replica: around the multiples of sixteen as often as anywhere.
+  std::int64_t images() {
+    return one_in(2) ? in(1, 50) : std::max<std::int64_t>(of({16, 32, 48}) + in(-1, 1), 1);
+  }
+  Shape planes() {
+    if (one_in(3)) return Shape{images(), in(1, 60)};
+    return Shape{images(), in(1, 20), in(1, 10), in(1, 10)};
+  }
+
+ private:
+  PhiloxStream words_;
+  std::uint32_t next_ = 0;
+};
+
+TensorType f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
+
+struct ConvCase {
+  Conv2dAttributes attributes;
+  Shape x, w, y;
+};
+
+// Any strides and paddings that the rules C1 to C4 allow, at no more work than the reference can
+// do in some milliseconds.
+ConvCase draw_conv(Draw& draw, bool winograd) {
+  while (true) {
+    ConvCase c;
+    Conv2dAttributes& a = c.attributes;
+    a.stride_h = draw.in(1, 3), a.stride_w = draw.one_in(2) ? a.stride_h : draw.in(1, 3);
+    const std::int64_t r = winograd ? 3 * a.stride_h : draw.in(1, 6),
+                       s = winograd ? 3 * a.stride_w : draw.in(1, 6);
+    a.pad_top = draw.in(0, r - 1), a.pad_bottom = draw.in(0, r - 1);
+    a.pad_left = draw.in(0, s - 1), a.pad_right = draw.in(0, s - 1);
+    c.x = Shape{draw.images(), draw.one_in(4) ? draw.in(17, 70) : draw.in(1, 16), draw.in(1, 14),
+                draw.in(1, 14)};
+    c.w = Shape{draw.one_in(4) ? draw.in(17, 70) : draw.in(1, 16), c.x[1], r, s};
+    try {
+      const Attributes attributes = a;
+      const std::vector<TensorType> inputs = {f32(c.x), f32(c.w)};
+      c.y = conv2d_op.infer({"", attributes, inputs})[0].shape;
+      if (conv2d_op.cost(attributes, inputs, {}).flops < 3e6) return c;
+    } catch (const UserError&) {  // does not fit: another one
+    }
+  }
+}
+
+OpSample draw_conv_sample(Draw& draw, OpKind kind) {
+  const bool winograd = kind == OpKind::kConv2dWinograd ||
+                        kind == OpKind::kConv2dWinogradGradInput ||
+                        kind == OpKind::kConv2dWinogradGradWeight;
+  ConvCase c = draw_conv(draw, winograd);
+  if (kind == OpKind::kConv2d || kind == OpKind::kConv2dWinograd)
+    return {c.attributes, {f32(c.x), f32(c.w)}};
+  if (kind == OpKind::kConv2dGradInput || kind == OpKind::kConv2dWinogradGradInput) {
+    c.attributes.extent_h = c.x[2], c.attributes.extent_w = c.x[3];
+    return {c.attributes, {f32(c.y), f32(c.w)}};
+  }
+  c.attributes.extent_h = c.w[2], c.attributes.extent_w = c.w[3];
+  return {c.attributes, {f32(c.x), f32(c.y)}};
+}
+
+OpSample draw_planes(Draw& draw, Attributes attributes, int tensors, int vectors) {
+  Shape shape = draw.planes();
+  while (shape.elements() / shape[1] < 2) shape = draw.planes();  // C3 of batch_norm
+  OpSample sample{std::move(attributes), {}};
+  for (int i = 0; i < tensors; ++i) sample.inputs.push_back(f32(shape));
+  for (int i = 0; i < vectors; ++i) sample.inputs.push_back(f32(Shape{shape[1]}));
+  return sample;
+}
+
+Attributes draw_norm(Draw& draw) {
+  return BatchNormAttributes{.epsilon = draw.of({1e-3f, 1e-5f, 0.1f}),
+                             .activation = draw.one_in(2) ? Activation::kRelu : Activation::kNone};
+}
+
+OpSample draw_loss(Draw& draw, bool with_gradient) {
+  const std::int64_t images = draw.images(), classes = draw.in(1, 70);
+  OpSample sample{SoftmaxCrossEntropyAttributes{draw.one_in(2) ? 0.0f : draw.uniform(0, 0.9f)},
+                  {f32(Shape{images, classes}), {DType::kI32, Shape{images}}}};
+  if (with_gradient) sample.inputs.push_back(f32(Shape{images}));
+  return sample;
+}
+
+OpSample draw_element_wise(Draw& draw, Attributes attributes, std::size_t inputs) {
+  Shape shape = draw.planes();
+  if (draw.one_in(5)) shape = Shape{draw.in(1, 5000)};
+  return {std::move(attributes), std::vector<TensorType>(inputs, f32(shape))};
+}
+
+OpSample draw_update(Draw& draw, Attributes attributes, std::size_t tensors, std::size_t scalars) {
+  OpSample sample{std::move(attributes), {}};
+  const Shape shape{draw.one_in(3) ? draw.in(1, 40) : draw.in(1, 20000)};
+  sample.inputs.assign(tensors, f32(shape));
+  sample.inputs.resize(tensors + scalars, f32(Shape{}));
+  return sample;
+}
+
+// A legal call of the operation; every operation of the list has a line here.
+OpSample draw_sample(const OpDef& op, Draw& draw) {
+  switch (op.kind) {
+    case OpKind::kConv2d:
+    case OpKind::kConv2dGradInput:
+    case OpKind::kConv2dGradWeight:
+    case OpKind::kConv2dWinograd:
+    case OpKind::kConv2dWinogradGradInput:
+    case OpKind::kConv2dWinogradGradWeight: return draw_conv_sample(draw, op.kind);
+    case OpKind::kMatmul: {
+      const std::int64_t m = draw.images(), n = draw.in(1, 70),
+                         k = draw.one_in(3) ? draw.in(250, 600) : draw.in(1, 80);
+      const bool ta = draw.one_in(2), tb = draw.one_in(2);
+      return {MatmulAttributes{ta, tb},
+              {f32(ta ? Shape{k, m} : Shape{m, k}), f32(tb ? Shape{n, k} : Shape{k, n})}};
+    }
+    case OpKind::kBiasAdd: return draw_planes(draw, {}, 1, 1);
+    case OpKind::kChannelSum: return draw_planes(draw, {}, 1, 0);
+    case OpKind::kBatchNorm: return draw_planes(draw, draw_norm(draw), 1, 2);
+    case OpKind::kBatchNormGrad: return draw_planes(draw, draw_norm(draw), 2, 4);
+    case OpKind::kBatchNormInference: return draw_planes(draw, draw_norm(draw), 1, 4);
+    case OpKind::kBatchNormRunning: {
+      const Attributes a = BatchNormRunningAttributes{
+          .momentum = draw.of({0.0f, 1.0f, 0.9f, draw.uniform(0, 1)}), .count = draw.in(2, 10000)};
+      return {a, std::vector<TensorType>(4, f32(Shape{draw.in(1, 100)}))};
+    }
+    case OpKind::kRelu: return draw_element_wise(draw, {}, 1);
+    case OpKind::kDropoutMask: {
+      const DropoutMaskAttributes a{.rate = draw.one_in(8) ? 0.0f : draw.uniform(0, 0.99f),
+                                    .seed = (std::uint64_t{draw.word()} << 32) + draw.word(),
+                                    .layer = static_cast<std::uint32_t>(draw.in(0, 5)),
+                                    .shape = draw.planes()};
+      return {a, {{DType::kU32, Shape{}}, {DType::kU32, Shape{}}}};
+    }
+    case OpKind::kSoftmaxCrossEntropy: return draw_loss(draw, false);
+    case OpKind::kSoftmaxCrossEntropyGrad: return draw_loss(draw, true);
+    case OpKind::kCorrect: return draw_loss(draw, false);
+    case OpKind::kBatchMean: return {{}, {f32(Shape{draw.in(1, 600)})}};
+    case OpKind::kFill:
+      return {FillAttributes{.value = draw.uniform(-9, 9), .shape = draw.planes()}, {}};
+    case OpKind::kReshape: {
+      const Shape x = draw.planes();
+      const Shape flat{x[0], x.elements_from(1)};
+      return {ReshapeAttributes{x.rank() == 4 ? flat : Shape{x[0], 1, x[1], 1}}, {f32(x)}};
+    }
+    case OpKind::kAdd:
+    case OpKind::kSub:
+    case OpKind::kMul:
+    case OpKind::kReluGrad: return draw_element_wise(draw, {}, 2);
+    case OpKind::kScale: return draw_element_wise(draw, ScaleAttributes{draw.uniform(-3, 3)}, 1);
+    case OpKind::kSgdUpdate:
+      return draw_update(draw,
+                         SgdAttributes{.momentum = draw.of({0.0f, 0.9f, draw.uniform(0, 1)}),
+                                       .weight_decay = draw.of({0.0f, 5e-4f}),
+                                       .nesterov = draw.one_in(2)},
+                         3, 1);
+    case OpKind::kAdamUpdate:
+      return draw_update(draw,
+                         AdamAttributes{.beta1 = draw.uniform(0, 1),
+                                        .beta2 = draw.uniform(0, 1),
+                                        .epsilon = draw.of({1e-8f, 1e-3f}),
+                                        .weight_decay = draw.of({0.0f, 5e-4f})},
+                         4, 2);
+  }
+  PODIUM_CHECK(false, "draw_sample in conformance_test.cc knows no ", op.name);
+}
+
+// What the values of a case are like: around zero; half of them zeros of both signs; of very
+// different sizes; with infinities, NaN and denormals among them.
+enum class Values : std::uint8_t { kPlain, kSparse, kWide, kSpecial };
+
+void draw_values(Draw& draw, Values values, bool positive, Tensor& tensor) {
+  if (tensor.dtype() != DType::kF32 || values == Values::kPlain) return;
+  for (float& x : tensor.f32()) {
+    if (values == Values::kSparse && draw.one_in(2)) x = std::copysign(0.0f, x);
+    if (values == Values::kWide) x = std::ldexp(x, static_cast<int>(draw.in(-30, 30)));
+    if (values == Values::kSpecial && draw.one_in(40)) {
+      x = draw.of({std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
+                   std::numeric_limits<float>::quiet_NaN(), 1e-40f, -3e-39f,
+                   std::numeric_limits<float>::max(), -0.0f});
+    }
+    if (positive) x = std::abs(x);
+  }
+}
+
+// The case of a sample, with its values; images and matrices are half of the time what an operation
+// before them made, as in a network, where a backend may hold them in another layout.
+Case draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Values kind) {
+  Case c;
+  std::vector<Value> values;
+  const std::int64_t classes =
+      sample.inputs.empty() || sample.inputs[0].shape.rank() < 2 ? 10 : sample.inputs[0].shape[1];
+  const bool second_moment = op.kind == OpKind::kAdamUpdate ||
+                             op.kind == OpKind::kBatchNormInference ||
+                             op.kind == OpKind::kBatchNormRunning;
+  for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
+    const TensorType& type = sample.inputs[i];
+    const bool positive = second_moment && i >= 3;
+    Value value = c.graph.input(cat("input", i), type, InputRole::kBatch);
+    c.inputs.push_back(random_tensor(type, draw.word() & 0xffffff, classes, positive));
+    draw_values(draw, kind, positive, c.inputs.back());
+    const bool images = type.shape.rank() == 2 || type.shape.rank() == 4;
+    if (type.dtype == DType::kF32 && images && draw.one_in(2)) {
+      const TensorType bias = f32(Shape{type.shape[1]});
+      value = bias_add(c.graph, value, c.graph.input(cat("bias", i), bias, InputRole::kParameter));
+      c.inputs.push_back(random_tensor(bias, draw.word() & 0xffffff, classes, false));
+      // -0 changes no value; anything else leaves values in the lanes beyond the last image.
+      if (draw.one_in(2)) std::ranges::fill(c.inputs.back().f32(), -0.0f);
+    }
+    values.push_back(value);
+  }
+  const std::vector<Value> outputs = c.graph.add(op, sample.attributes, values, "drawn");
+  for (std::size_t i = 0; i < outputs.size(); ++i) c.graph.output(cat("output", i), outputs[i]);
+  c.graph.verify();
+  return c;
+}
+
+int number_from(const char* variable, int otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+class Conformance : public testing::TestWithParam<const OpDef*> {
+  void TearDown() override { cpu::set_vector_target(cpu::vector_targets().front()); }
+};
 
 TEST_P(Conformance, cpu_kernels_return_the_bits_of_the_reference) {
   const OpDef& op = *GetParam();
@@ -95,20 +351,28 @@ TEST_P(Conformance, cpu_kernels_return_the_bits_of_the_reference) {
   const std::vector<OpSample> samples = op.samples();
   ASSERT_FALSE(samples.empty());
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const Case c = make_case(op, samples[i], static_cast<std::uint32_t>(i));
-    const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
-    for (const std::string& target : cpu::vector_targets()) {
-      cpu::set_vector_target(target);
-      for (const int threads : {1, 3}) {
-        const std::vector<Tensor> actual = run(*backend, c, {.threads = threads});
-        for (std::size_t o = 0; o < actual.size(); ++o) {
-          expect_equal_bits(actual[o], expected[o],
-                            cat(op.name, " sample ", i, " {", samples[i].attributes.text(),
-                                "} output ", o, " on ", target, ", ", threads, " threads"));
-        }
-      }
-    }
-    cpu::set_vector_target(cpu::vector_targets().front());
+    ASSERT_NO_FATAL_FAILURE(expect_reference_bits(
+        *backend, make_case(op, samples[i], static_cast<std::uint32_t>(i)),
+        cat(op.name, " sample ", i, " {", samples[i].attributes.text(), "}")));
+  }
+}
+
+TEST_P(Conformance, cpu_kernels_return_the_bits_of_the_reference_for_random_shapes_and_values) {
+  const OpDef& op = *GetParam();
+  const auto backend = make_backend("cpu");
+  const int cases = number_from("PODIUM_CASES", 64);
+  const auto seed = static_cast<std::uint64_t>(number_from("PODIUM_CASE_SEED", 1));
+  for (int i = 0; i < cases; ++i) {
+    Draw draw((seed << 32) + static_cast<std::uint64_t>(i) * 256 +
+              static_cast<std::uint64_t>(op.kind));
+    const auto values = i % 2 == 0 ? Values::kPlain : static_cast<Values>(1 + i / 2 % 3);
+    const OpSample sample = draw_sample(op, draw);
+    std::string shapes;
+    for (const TensorType& type : sample.inputs) shapes += to_string(type) + " ";
+    ASSERT_NO_FATAL_FAILURE(
+        expect_reference_bits(*backend, draw_case(op, sample, draw, values),
+                              cat(op.name, " case ", i, " {", sample.attributes.text(), "} of ",
+                                  shapes, "values ", static_cast<int>(values))));
   }
 }
 
