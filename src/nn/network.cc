@@ -63,6 +63,8 @@ Value Network::dense(const std::string& name, Value x, const DenseOptions& optio
 
 Value Network::batch_norm(const std::string& name, Value x, const BatchNormOptions& options) {
   const Shape shape = graph_.shape(x);
+  PODIUM_REQUIRE(shape.rank() == 4 || shape.rank() == 2, ExitCode::kUsage, "[batch_norm \"", name,
+                 "\"] needs [N, C, H, W] or [N, C], got ", to_string(shape));
   const Shape vector{shape[1]};
   const Value gamma =
       parameter({.name = name + ".weight", .shape = vector, .initialiser = Initialiser::kOnes});
