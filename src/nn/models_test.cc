@@ -1,0 +1,116 @@
+#include "nn/models.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+struct Mnist {
+  explicit Mnist(Mode mode, std::int64_t classes = 10)
+      : images(graph.input("images", {DType::kF32, {32, 1, 28, 28}}, InputRole::kBatch)),
+        step(graph.input("step", {DType::kU32, {}}, InputRole::kScalar)),
+        net(graph, mode, 0, step, step),
+        logits(mnist_model(net, images, classes)) {}
+
+  Graph graph;
+  Value images, step;
+  Network net;
+  Value logits;
+};
+
+TEST(MnistModel, has_the_parameters_of_the_published_network) {
+  const Mnist mnist(Mode::kTrain);
+  std::vector<std::string> found;
+  std::int64_t elements = 0;
+  for (const Parameter& parameter : mnist.net.parameters()) {
+    found.push_back(parameter.name + " " + to_string(parameter.shape));
+    elements += parameter.shape.elements();
+  }
+  const std::vector<std::string> expected = {
+      "conv1.weight [6, 1, 3, 3]",   "bn1.weight [6]",   "bn1.bias [6]",
+      "conv2.weight [12, 6, 6, 6]",  "bn2.weight [12]",  "bn2.bias [12]",
+      "conv3.weight [24, 12, 6, 6]", "bn3.weight [24]",  "bn3.bias [24]",
+      "fc1.weight [200, 1176]",      "bn4.weight [200]", "bn4.bias [200]",
+      "fc2.weight [10, 200]"};
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(elements, 250698);
+}
+
+TEST(MnistModel, has_the_running_statistics_of_four_batch_norms) {
+  const Mnist mnist(Mode::kTrain);
+  std::vector<std::string> found;
+  for (const Statistic& statistic : mnist.net.statistics())
+    found.push_back(statistic.name + " " + to_string(statistic.shape));
+  const std::vector<std::string> expected = {"bn1.running_mean [6]",   "bn1.running_var [6]",
+                                             "bn2.running_mean [12]",  "bn2.running_var [12]",
+                                             "bn3.running_mean [24]",  "bn3.running_var [24]",
+                                             "bn4.running_mean [200]", "bn4.running_var [200]"};
+  EXPECT_EQ(found, expected);
+}
+
+TEST(MnistModel, starts_from_glorot_uniform_and_decays_weights_alone) {
+  const Mnist mnist(Mode::kTrain);
+  for (const Parameter& p : mnist.net.parameters()) {
+    const bool weight = p.name.starts_with("conv") || p.name.starts_with("fc");
+    EXPECT_EQ(p.decays, weight) << p.name;
+    EXPECT_EQ(p.initialiser == Initialiser::kGlorotUniform, weight) << p.name;
+  }
+}
+
+TEST(MnistModel, normalises_as_published) {
+  const Mnist train(Mode::kTrain), evaluate(Mode::kEvaluate);
+  int norms = 0;
+  for (const Mnist* mnist : {&train, &evaluate}) {
+    for (const Node& node : mnist->graph.nodes()) {
+      if (node.op == &batch_norm_op || node.op == &batch_norm_inference_op) {
+        EXPECT_EQ(node.attributes.as<BatchNormAttributes>().epsilon, 1e-3f);
+        ++norms;
+      } else if (node.op == &batch_norm_running_op) {
+        EXPECT_EQ(node.attributes.as<BatchNormRunningAttributes>().momentum, 0.99f);
+      }
+    }
+  }
+  EXPECT_EQ(norms, 8);
+}
+
+TEST(MnistModel, drops_half_of_the_200_features_in_training_alone) {
+  const Mnist train(Mode::kTrain), evaluate(Mode::kEvaluate);
+  ASSERT_EQ(train.net.dropouts().size(), 1U);
+  const Value mask = train.net.dropouts()[0].mask;
+  EXPECT_EQ(train.graph.shape(mask), (Shape{32, 200}));
+  EXPECT_EQ(train.graph.node(mask).attributes.as<DropoutMaskAttributes>().rate, 0.5f);
+  EXPECT_TRUE(evaluate.net.dropouts().empty());
+}
+
+TEST(MnistModel, ends_in_one_logit_a_class) {
+  const Mnist digits(Mode::kTrain), letters(Mode::kEvaluate, 47);
+  EXPECT_EQ(digits.graph.shape(digits.logits), (Shape{32, 10}));
+  EXPECT_EQ(letters.graph.shape(letters.logits), (Shape{32, 47}));
+  letters.graph.verify();
+}
+
+TEST(Models, are_found_by_name) {
+  EXPECT_EQ(find_model("mnist").build, mnist_model);
+  for (const ModelInfo& model : all_models()) {
+    EXPECT_EQ(&find_model(model.name), &model);
+    EXPECT_FALSE(std::string(model.description).empty()) << model.name;
+  }
+}
+
+TEST(Models, an_unknown_name_is_an_error_that_lists_the_known_ones) {
+  try {
+    find_model("mnst");
+    FAIL() << "nothing was thrown";
+  } catch (const UserError& error) {
+    const std::string text = error.what();
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_NE(text.find("\"mnst\""), std::string::npos) << text;
+    for (const ModelInfo& model : all_models())
+      EXPECT_NE(text.find(model.name), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace podium
