@@ -33,7 +33,7 @@ constexpr PhiloxBlock philox(PhiloxBlock counter, std::array<std::uint32_t, 2> k
 // What a stream of random numbers is for. The values are part of the numerical contract: never
 // renumber.
 enum class RandomPurpose : std::uint32_t {
-  kInitialise = 1,  // counter: (element / 4, parameter index, 0)
+  kInitialise = 1,  // counter: (element / 4, 0, 0), purpose index: parameter
   kShuffle = 2,     // counter: (position / 4, epoch, 0)
   kDropout = 3,     // counter: (feature / 4, example, step), purpose index: layer
   kAugment =
