@@ -73,6 +73,12 @@ std::shared_ptr<const ImageSet> slice(const ImageSet& set, std::int64_t begin, s
   return part;
 }
 
+// Whether metrics.jsonl has the evaluation of this step, as append_metrics writes it.
+bool holds_evaluation(const std::filesystem::path& metrics, std::int64_t step) {
+  const std::string text = read_text(metrics, std::uint64_t{1} << 36).value_or("");
+  return text.find(cat("{\"step\": ", step, ", \"test_accuracy\": ")) != std::string::npos;
+}
+
 // One call of run(): the loop and its bookkeeping.
 class Session {
  public:
@@ -154,6 +160,10 @@ class Session {
   void evaluate() {
     result_.evaluation = trainer_.evaluate();
     result_.eval_seconds += result_.evaluation.seconds;
+    // A run that was at its end already: a second line of this step would double it.
+    if (result_.steps_made == 0 &&
+        holds_evaluation(folder_.dir() / "metrics.jsonl", trainer_.steps_done()))
+      return;
     folder_.append_metrics(trainer_.steps_done(),
                            {{"test_accuracy", result_.evaluation.accuracy()},
                             {"test_loss", static_cast<double>(result_.evaluation.loss)},
