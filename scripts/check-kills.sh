@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The long check of guarantee G2: kills a training run a thousand times with SIGKILL, resumes it each time under another
+# placement, and compares it with the undisturbed run. Takes some minutes; docs/long-checks.md says more.
+#
+#   scripts/check-kills.sh [KILLS [SEED]]     # 1000 kills, seed 1; another seed kills at other moments
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+kills=${1:-1000}
+seed=${2:-1}
+[[ $kills =~ ^[1-9][0-9]*$ && $seed =~ ^[0-9]+$ ]] || fail "usage: scripts/check-kills.sh [KILLS [SEED]]"
+"$root/scripts/install-dependencies.sh" build test
+say "building"
+configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON
+build build podium kill_test
+say "killing $kills times, seed $seed"
+cd "$root"
+PODIUM_KILLS=$kills PODIUM_KILL_SEED=$seed exec build/tests/law/kill_test --gtest_filter='Kill.resumed*'

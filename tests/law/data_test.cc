@@ -1,0 +1,134 @@
+// G3: batch k, its augmentation and its dropout masks are the same whichever worker, thread or
+// resume point made them.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "law_util.h"
+
+namespace podium {
+namespace {
+
+// Every augmentation; 480 examples make 6 steps an epoch.
+Recipe augmented_recipe() {
+  Recipe recipe = small_recipe(80, 8);
+  recipe.train_examples = 480;
+  recipe.augment = {.shift = 2,
+                    .rotate_degrees = 12,
+                    .scale = 0.1f,
+                    .shear = 0.1f,
+                    .elastic = 1,
+                    .cutout = 5,
+                    .flip = true};
+  return recipe;
+}
+
+const RunData& augmented_data() {
+  static const RunData data = load_data(augmented_recipe(), "");
+  return data;
+}
+
+std::unique_ptr<Trainer> augmented_trainer(std::int64_t workers, int threads = 1) {
+  return std::make_unique<Trainer>(augmented_recipe(), find_model("mnist").build,
+                                   augmented_data().train, augmented_data().held_out,
+                                   Placement{.workers = workers, .threads = threads});
+}
+
+constexpr int kSteps = 9;  // into the second epoch
+
+TEST(Data, augmented_steps_are_the_same_for_any_workers_and_threads) {
+  const auto expected = step_hashes(*augmented_trainer(1), kSteps);
+  for (const auto& [workers, threads] :
+       {std::pair<std::int64_t, int>{2, 1}, {3, 2}, {5, 1}, {8, 1}, {1, 3}}) {
+    EXPECT_EQ(step_hashes(*augmented_trainer(workers, threads), kSteps), expected)
+        << workers << " workers of " << threads << " threads";
+  }
+}
+
+TEST(Data, augmented_steps_are_the_same_from_any_point_of_resumption) {
+  const auto first = augmented_trainer(2);
+  const auto expected = step_hashes(*augmented_trainer(1), kSteps);
+  for (int done = 0; done < kSteps; ++done) {
+    const auto resumed = augmented_trainer(1 + done % 8);
+    resumed->restore(first->checkpoint());
+    EXPECT_EQ(step_hashes(*resumed, kSteps - done),
+              std::vector(expected.begin() + done, expected.end()))
+        << "from step " << done;
+    first->step(false);
+  }
+}
+
+// What a step saw, as `podium inspect` writes it.
+TEST(Data, a_steps_batch_and_masks_are_the_same_whoever_made_them) {
+  const auto whole = augmented_trainer(1);
+  std::vector<std::vector<NamedTensor>> seen;
+  std::vector<Checkpoint> before;
+  for (int step = 0; step < kSteps; ++step) {
+    before.push_back(whole->checkpoint());
+    seen.push_back(whole->inspect_step());
+  }
+  for (const int step : {8, 0, 5, 6}) {  // in any order: nothing is left over from another step
+    const auto other = augmented_trainer(3 + step % 3, 2);
+    other->restore(before[static_cast<std::size_t>(step)]);
+    const std::vector<NamedTensor> again = other->inspect_step();
+    const std::vector<NamedTensor>& first = seen[static_cast<std::size_t>(step)];
+    ASSERT_EQ(again.size(), first.size());
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      ASSERT_EQ(again[i].name, first[i].name);
+      EXPECT_EQ(std::memcmp(again[i].tensor.data(), first[i].tensor.data(),
+                            static_cast<std::size_t>(first[i].tensor.type().bytes())),
+                0)
+          << first[i].name << " of step " << step;
+    }
+  }
+}
+
+// The inspected step is the step that was made: by plain gradient descent of rate 1, each parameter
+// moves by exactly the gradient of the inspected batch.
+TEST(Data, what_is_inspected_is_what_the_workers_computed) {
+  Recipe recipe = augmented_recipe();
+  recipe.optimizer = {};
+  recipe.optimizer.name = "sgd";
+  recipe.optimizer.learning_rate = 1;
+  recipe.optimizer.momentum = 0;
+  recipe.schedule = {};
+  Trainer trainer(recipe, find_model("mnist").build, augmented_data().train,
+                  augmented_data().held_out, Placement{.workers = 3});
+  step_hashes(trainer, 4);
+  const std::vector<NamedTensor> seen = trainer.inspect_step();
+  int compared = 0;
+  for (const NamedTensor& gradient : seen) {
+    if (!gradient.name.starts_with("gradient/")) continue;
+    const std::string name = gradient.name.substr(std::strlen("gradient/"));
+    const Tensor *before = find_tensor(seen, "before/" + name),
+                 *after = find_tensor(seen, "after/" + name);
+    ASSERT_TRUE(before != nullptr && after != nullptr) << name;
+    for (std::int64_t i = 0; i < before->elements(); ++i, ++compared) {
+      ASSERT_EQ(after->f32()[i], before->f32()[i] - gradient.tensor.f32()[i])
+          << name << ", element " << i;
+    }
+  }
+  EXPECT_GT(compared, 100000);
+}
+
+TEST(Data, the_batch_and_the_masks_differ_from_step_to_step_and_between_replicas) {
+  const auto trainer = augmented_trainer(1);
+  const auto find = [](const std::vector<NamedTensor>& list, const std::string& name) {
+    const Tensor* tensor = find_tensor(list, name);
+    EXPECT_NE(tensor, nullptr) << name;
+    return std::vector(tensor->f32().begin(), tensor->f32().end());
+  };
+  const std::vector<NamedTensor> one = trainer->inspect_step(), two = trainer->inspect_step();
+  EXPECT_NE(find(one, "inputs"), find(two, "inputs"));
+  const std::vector<float> mask = find(one, "dropout/dropout");
+  EXPECT_NE(mask, find(two, "dropout/dropout"));
+  const std::size_t replica = mask.size() / 8;
+  for (std::size_t r = 1; r < 8; ++r) {
+    EXPECT_FALSE(std::equal(mask.begin(), mask.begin() + static_cast<long>(replica),
+                            mask.begin() + static_cast<long>(r * replica)))
+        << "replica " << r;
+  }
+}
+
+}  // namespace
+}  // namespace podium

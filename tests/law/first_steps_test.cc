@@ -1,0 +1,175 @@
+// The first 20 steps of the MNIST recipe on the CPU backend equal those on the reference, which is
+// the contract; and fusion changes no bit of any program that a run executes.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/kernels/targets.h"
+#include "backend/reference/reference_backend.h"
+#include "base/philox.h"
+#include "compile/fuse.h"
+#include "data/dataset.h"
+#include "law_util.h"
+#include "ops/ops.h"
+#include "train/program.h"
+
+namespace podium {
+namespace {
+
+// The recipe with a batch of 64, which the reference can afford; its data where they are, drawn
+// digits otherwise.
+Recipe mnist_recipe() {
+  std::vector<std::string> overrides = {"batch=64"};
+  if (!locate_files(find_dataset("mnist"), "").has_value())
+    overrides.insert(overrides.end(), {"data=glyphs", "train_examples=2048", "test_examples=100"});
+  return read_recipe(find_recipe("mnist"), overrides);
+}
+
+TEST(FirstSteps, of_mnist_on_the_cpu_backend_are_those_of_the_reference) {
+  const Recipe recipe = mnist_recipe();
+  const RunData data = load_data(recipe, "");
+  const auto trainer = [&](const std::string& backend) {
+    return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
+                                     data.held_out, Placement{.workers = 2, .backend = backend});
+  };
+  ASSERT_EQ(recipe.replicas, 8);
+  const auto cpu = trainer("cpu"), reference = trainer("reference");
+  for (int step = 1; step <= 20; ++step) {
+    const StepResult a = cpu->step(true), b = reference->step(true);
+    ASSERT_EQ(a.hash, b.hash) << "step " << step;
+    ASSERT_EQ(a.loss, b.loss) << "step " << step;
+    ASSERT_EQ(a.correct, b.correct) << "step " << step;
+  }
+}
+
+// --- fusion
+
+// Values for the inputs of a program, small around zero; labels, steps and second moments are what
+// they may be.
+std::vector<Tensor> values_for(const Graph& graph) {
+  std::vector<Tensor> values;
+  for (const NamedValue& input : graph.inputs()) {
+    Tensor& tensor = values.emplace_back(graph.type(input.value));
+    const PhiloxStream words(5, RandomPurpose::kInitialise,
+                             static_cast<std::uint32_t>(values.size()));
+    const bool positive = input.name.ends_with("running_var") || input.name.starts_with("v/") ||
+                          graph.node(input.value).role == InputRole::kScalar;
+    for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+      const std::uint32_t word = words.word(static_cast<std::uint32_t>(i));
+      if (tensor.dtype() == DType::kF32) {
+        tensor.f32()[i] = positive ? 0.1f + uniform01(word) : uniform01(word) - 0.5f;
+      } else if (tensor.dtype() == DType::kI32) {
+        tensor.i32()[i] = static_cast<std::int32_t>(uniform_below(word, 10));
+      } else {
+        tensor.u32()[i] = word % 100;
+      }
+    }
+  }
+  return values;
+}
+
+std::vector<Tensor> run_on_cpu(const Graph& graph, const std::vector<Tensor>& inputs, bool fused) {
+  const auto executable = make_backend("cpu")->compile(graph, {.threads = 2, .fuse = fused});
+  std::vector<const void*> in;
+  for (const Tensor& tensor : inputs) in.push_back(tensor.data());
+  std::vector<Tensor> results;
+  for (const NamedValue& output : graph.outputs()) results.emplace_back(graph.type(output.value));
+  std::vector<void*> out;
+  for (Tensor& tensor : results) out.push_back(tensor.data());
+  executable->run(in, out);
+  return results;
+}
+
+void expect_equal(const Graph& graph, const std::vector<Tensor>& actual,
+                  const std::vector<Tensor>& expected, const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(std::memcmp(actual[i].data(), expected[i].data(),
+                          static_cast<std::size_t>(expected[i].type().bytes())),
+              0)
+        << what << ": " << graph.outputs()[i].name;
+  }
+}
+
+std::int64_t nodes_of(const Graph& graph, const OpDef& op) {
+  return std::ranges::count_if(graph.nodes(), [&](const Node& node) { return node.op == &op; });
+}
+
+// The program as it stands on the reference is the truth; fused on the reference, and on the CPU
+// backend with fusion and without, it gives the same bits.
+void expect_fusion_changes_nothing(const Graph& graph) {
+  const std::vector<Tensor> inputs = values_for(graph);
+  const std::vector<Tensor> expected = interpret(without_dead_nodes(graph), inputs);
+  expect_equal(graph, interpret(fuse(graph), inputs), expected, "fused, on the reference");
+  for (const std::string& target : cpu::vector_targets()) {
+    cpu::set_vector_target(target);
+    expect_equal(graph, run_on_cpu(graph, inputs, true), expected, "fused, on " + target);
+    expect_equal(graph, run_on_cpu(graph, inputs, false), expected, "not fused, on " + target);
+  }
+  cpu::set_vector_target(cpu::vector_targets().front());
+}
+
+const ReplicaInputs kMnistInputs{.image = Shape{1, 28, 28}, .images = 19, .classes = 10};
+
+TEST(Fusion, changes_no_bit_of_a_replicas_program) {
+  for (const bool inspect : {false, true}) {
+    const Graph graph =
+        build_replica_program(find_model("mnist").build, kMnistInputs, 3, 152, 0.1f, inspect).graph;
+    EXPECT_EQ(nodes_of(graph, relu_op), 4);
+    EXPECT_EQ(nodes_of(fuse(graph), relu_op), 0) << "nothing was fused: the test shows nothing";
+    EXPECT_EQ(nodes_of(fuse(graph), relu_grad_op), 0);
+    expect_fusion_changes_nothing(graph);
+  }
+}
+
+TEST(Fusion, changes_no_bit_of_the_evaluation_program) {
+  const Graph graph = build_evaluation_program(find_model("mnist").build, kMnistInputs, 0);
+  EXPECT_EQ(nodes_of(fuse(graph), relu_op), 0);
+  expect_fusion_changes_nothing(graph);
+}
+
+TEST(Fusion, changes_no_bit_of_the_updates) {
+  const FlatLayout layout =
+      build_replica_program(find_model("mnist").build, kMnistInputs, 3, 152, 0, false).layout;
+  for (const char* optimizer : {"adam", "sgd"}) {
+    OptimizerOptions options;
+    options.name = optimizer;
+    options.weight_decay = 0.01;
+    expect_fusion_changes_nothing(build_update_program(layout, options, 8, 0, layout.floats).graph);
+  }
+}
+
+// What must not be fused: somebody else reads what batch_norm made, or the mask is another relu's.
+TEST(Fusion, leaves_alone_what_others_read) {
+  for (const bool output_of_norm : {false, true}) {
+    for (const bool other_reader : {false, true}) {
+      Graph graph;
+      const TensorType images{DType::kF32, Shape{18, 3, 5, 6}}, channel{DType::kF32, Shape{3}};
+      const Value x = graph.input("x", images, InputRole::kBatch);
+      const Value dy = graph.input("dy", images, InputRole::kBatch);
+      const Value other = graph.input("other", images, InputRole::kBatch);
+      const Value gamma = graph.input("gamma", channel, InputRole::kParameter);
+      const Value beta = graph.input("beta", channel, InputRole::kParameter);
+      const BatchNormOutputs norm = batch_norm(graph, x, gamma, beta, 1e-3f, "norm");
+      const Value y = relu(graph, norm.y, "relu");
+      const Value dnorm = graph.add1(relu_grad_op, {}, {dy, y}, "mask");
+      const Value other_mask = graph.add1(relu_grad_op, {}, {dy, other}, "other mask");
+      for (const Value masked : {dnorm, other_mask}) {
+        const auto gradients = graph.add(batch_norm_grad_op, BatchNormAttributes{.epsilon = 1e-3f},
+                                         {masked, x, gamma, beta, norm.mean, norm.inv_std}, "norm");
+        for (std::size_t i = 0; i < gradients.size(); ++i)
+          graph.output(cat("gradient", i, masked == dnorm ? "" : " of the other mask"),
+                       gradients[i]);
+      }
+      graph.output("y", y);
+      if (output_of_norm) graph.output("norm", norm.y);
+      if (other_reader) graph.output("sum", add(graph, norm.y, other));
+      EXPECT_EQ(nodes_of(fuse(graph), relu_op), output_of_norm || other_reader ? 1 : 0);
+      expect_fusion_changes_nothing(graph);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace podium
