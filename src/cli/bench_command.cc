@@ -163,6 +163,25 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
   return times;
 }
 
+// An operation's kernels (transform, products, ...) as one line, in the order of their first.
+std::vector<KernelProfile> by_operation(const std::vector<KernelProfile>& kernels) {
+  std::vector<KernelProfile> merged;
+  for (const KernelProfile& kernel : kernels) {
+    const auto same = std::find_if(merged.begin(), merged.end(), [&](const KernelProfile& other) {
+      return other.name == kernel.name;
+    });
+    if (same == merged.end()) {
+      merged.push_back(kernel);
+    } else {
+      same->seconds += kernel.seconds;
+      same->flops += kernel.flops;
+      same->bytes += kernel.bytes;
+      same->calls = std::max(same->calls, kernel.calls);
+    }
+  }
+  return merged;
+}
+
 ExitCode bench_recipe(const Arguments& arguments) {
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
@@ -175,7 +194,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
   const StepTimes plain = make_steps(trainer, arguments.steps);
   trainer.start_profile();
   const StepTimes profiled = make_steps(trainer, arguments.steps);
-  std::vector<KernelProfile> kernels = trainer.profile();
+  std::vector<KernelProfile> kernels = by_operation(trainer.profile());
   std::sort(kernels.begin(), kernels.end(),
             [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
 
@@ -189,7 +208,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
   const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
   const double outside = 100 * (1 - in_kernels / profiled.seconds);
   const double waiting = 100 * plain.input_seconds / plain.seconds;
-  Table table({"KERNEL (OF WORKER 0)", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S",
+  Table table({"OPERATION (OF WORKER 0)", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S",
                "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
   for (const KernelProfile& kernel : kernels) {
@@ -199,7 +218,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
         fixed(1e6 * kernel.seconds / steps, 1), fixed(100 * kernel.seconds / profiled.seconds, 1)};
     add_rates(row, cost, kernel.seconds, roof);
     table.add(std::move(row));
-    json.push_back({{"kernel", kernel.name},
+    json.push_back({{"op", kernel.name},
                     {"calls", kernel.calls},
                     {"seconds", kernel.seconds},
                     {"flops", kernel.flops},
@@ -218,7 +237,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
                                           {"outside_kernels_percent", outside},
                                           {"roof_flops", roof.flops},
                                           {"roof_bytes", roof.bytes},
-                                          {"kernels", json}};
+                                          {"ops", json}};
     std::cout << whole.dump() << "\n";
     return ExitCode::kDone;
   }

@@ -131,17 +131,17 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
                  "batch = ", s.recipe.batch, " is not divisible by replicas = ", s.recipe.replicas);
   s.backend = make_backend(s.placement.backend);
   s.held_out = std::move(held_out);
+  s.replica_images = s.recipe.batch / s.recipe.replicas;
+  const ReplicaInputs inputs{.image = Shape{train->channels, train->height, train->width},
+                             .images = s.replica_images,
+                             .classes = train->classes};
   s.loader = std::make_unique<Loader>(
-      train,
+      std::move(train),
       LoaderOptions{.seed = s.recipe.seed, .batch = s.recipe.batch, .augment = s.recipe.augment});
   s.held_out_loader = std::make_unique<Loader>(s.held_out, LoaderOptions{.seed = 0, .batch = 1});
   s.total_steps =
       s.recipe.steps != 0 ? s.recipe.steps : s.recipe.epochs * s.loader->steps_per_epoch();
 
-  s.replica_images = s.recipe.batch / s.recipe.replicas;
-  const ReplicaInputs inputs{.image = Shape{train->channels, train->height, train->width},
-                             .images = s.replica_images,
-                             .classes = train->classes};
   s.program = build_replica_program(s.model, inputs, s.recipe.seed, s.recipe.batch,
                                     s.recipe.label_smoothing, false);
   const FlatLayout& layout = s.layout();

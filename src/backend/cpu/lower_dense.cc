@@ -15,8 +15,8 @@ void product_over_images(Lowering& lowering, Value a, Value b, Value y) {
   const Slot rows = lowering.temporary(rows_floats(images, inputs));
   const Slot out = lowering.define_plain(y);
   const DenseShape shape{.images = images, .inputs = inputs, .outputs = outputs};
-  const std::string name = lowering.graph().node(y).name;
-  lowering.emit({.name = cat("rows ", name),
+  const std::string name = cat("matmul ", lowering.graph().node(y).name, " weights");
+  lowering.emit({.name = name,
                  .parts = lanes_to_rows_parts(images, inputs),
                  .reads = {sb},
                  .writes = {rows},
@@ -24,7 +24,7 @@ void product_over_images(Lowering& lowering, Value a, Value b, Value y) {
                             int) { lanes_to_rows(images, inputs, m.f32(sb), m.f32(rows), part); },
                  .cost = {0, 8.0 * static_cast<double>(images * inputs)}});
   lowering.emit(
-      {.name = cat("matmul ", name, " weights"),
+      {.name = name,
        .parts = dense_grad_weight_parts(shape),
        .reads = {sa, rows},
        .writes = {out},
@@ -56,7 +56,8 @@ void lower_matmul(Lowering& lowering, const Node& node, std::int32_t index) {
                      }});
     } else {
       const DenseShape shape{.images = as[0], .inputs = columns, .outputs = as[1]};
-      lowering.emit({.parts = dense_grad_input_parts(shape),
+      lowering.emit({.name = cat("matmul ", node.name, " input"),
+                     .parts = dense_grad_input_parts(shape),
                      .reads = {x, w},
                      .writes = {out},
                      .run = [=](const Memory& m, int part, int) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/pack.h"
@@ -177,11 +178,9 @@ Slot Lowering::temporary(std::int64_t floats) {
 }
 
 void Lowering::emit(Step step) {
-  if (step.name.empty()) {
-    step.name = label_;
-    step.cost = cost_;
-  }
-  cost_ = {};  // of several steps of one node, the first carries its cost
+  if (step.name.empty()) step.name = label_;
+  // Of several steps of one node, the first that has no cost of its own carries the node's.
+  if (step.cost.flops == 0 && step.cost.bytes == 0) step.cost = std::exchange(cost_, {});
   program_.steps.push_back(std::move(step));
 }
 

@@ -19,9 +19,9 @@ struct MomentTerm {
   using At = V16;
   const float* x;
   HWY_INLINE V16 at(int64_t offset) const { return load16(x + offset); }
-  template <int s>
+  template <int kSum>
   HWY_INLINE V16 step(const V16& value, const V16& acc) const {
-    if constexpr (s == 0) {
+    if constexpr (kSum == 0) {
       return add16(acc, value);
     } else {
       return fma16(value, value, acc);
@@ -47,9 +47,9 @@ struct GradientTerm {
     const V16 value = load16(x + offset);
     return {masked(load16(dy + offset), value), sub16(value, mean)};
   }
-  template <int s>
+  template <int kSum>
   HWY_INLINE V16 step(const At& at, const V16& acc) const {
-    if constexpr (s == 0) {
+    if constexpr (kSum == 0) {
       return add16(acc, at.dy);
     } else {
       return fma16(at.dy, at.centered, acc);

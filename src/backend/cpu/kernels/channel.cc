@@ -29,7 +29,7 @@ struct PlainTerm {
   using At = V16;
   const float* x;
   HWY_INLINE V16 at(int64_t offset) const { return load16(x + offset); }
-  template <int s>
+  template <int kSum>
   HWY_INLINE V16 step(const V16& value, const V16& acc) const {
     return add16(acc, value);
   }
