@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs clang-tidy 14 over every file of FOLDER's compile_commands.json that lies in the tree: scripts/tidy.sh FOLDER
+# Runs clang-tidy 14 over every file of FOLDER's compile_commands.json that lies in the tree, but tests and
+# fuzz targets, which include much and would double the time: scripts/tidy.sh FOLDER
 # A file passes without a look when the preprocessor made the same of it, under the same .clang-tidy, as when it last
 # passed. scripts/lint.sh calls this; scripts/tidy.sh FOLDER --one FILE is how it calls itself.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -16,12 +17,7 @@ if [[ ${2:-} == --one ]]; then
   key=$(cd "$folder" && eval "${command/ -o * -c / -E -C -o - -c }" 2>/dev/null | cat - "$root/.clang-tidy" | sha256sum | cut -c 1-40)
   [[ ! -e $cache/$key ]] || exit 0
   start=$SECONDS
-  # Tests include much and are long; of them a few checks are asked.
-  checks=()
-  if [[ $file == *_test.cc ]]; then
-    checks=('--checks=-*,readability-identifier-naming,bugprone-use-after-move,performance-for-range-copy')
-  fi
-  if output=$(clang-tidy-14 -p "$folder" --quiet "${checks[@]}" "$file" 2>/dev/null); then
+  if output=$(clang-tidy-14 -p "$folder" --quiet "$file" 2>/dev/null); then
     touch "$cache/$key"
     [[ -z ${PODIUM_TIDY_TIMES:-} ]] || echo "$((SECONDS - start)) s ${file#"$root"/}" >&2
     exit 0
@@ -37,6 +33,6 @@ awk -v root="$root/" '
   /"command":/ { sub(/^ *"command": "/, ""); sub(/",?$/, ""); gsub(/\\"/, "\""); gsub(/\\\\/, "\\"); command = $0 }
   /"file":/ {
     sub(/^ *"file": "/, ""); sub(/",?$/, "")
-    if (index($0, root) == 1 && index($0, root "build") != 1 && !seen[$0]++) printf "%s%c%s%c", $0, 0, command, 0
+    if (index($0, root) == 1 && index($0, root "build") != 1 && !/_(test|fuzz)\.cc$/ && !seen[$0]++) printf "%s%c%s%c", $0, 0, command, 0
   }' "$folder/compile_commands.json" |
   xargs -0 -n 2 -P "$jobs" "$root/scripts/tidy.sh" "$folder" --one
