@@ -1,0 +1,215 @@
+// The updates against their published formulas in double, over several steps.
+#include "optim/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "backend/reference/reference_backend.h"
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+using Numbers = std::vector<double>;
+
+const Numbers kStart = {1.5, -0.25, 0.0, 3.0};
+
+// The gradient at a step: any numbers, the same for both sides.
+double gradient(std::size_t i, int step) {
+  return static_cast<float>(0.3 * std::sin(1.7 * static_cast<double>(i) + 0.9 * step) + 0.05);
+}
+
+double learning_rate(int step) { return static_cast<float>(0.1 / (1 + step)); }
+
+Tensor tensor_of(const Numbers& numbers) {
+  Tensor tensor(DType::kF32, Shape{static_cast<std::int64_t>(numbers.size())});
+  for (std::size_t i = 0; i < numbers.size(); ++i) tensor.f32()[i] = static_cast<float>(numbers[i]);
+  return tensor;
+}
+
+// The parameters after `steps` updates by the graph.
+std::vector<float> run(const OptimizerOptions& options, float weight_decay, int steps) {
+  Graph graph;
+  const TensorType type{DType::kF32, {static_cast<std::int64_t>(kStart.size())}};
+  const Value p = graph.input("p", type, InputRole::kParameter);
+  const Value g = graph.input("g", type, InputRole::kParameter);
+  std::vector<Value> states, scalars;
+  for (const std::string& name : optimizer_states(options))
+    states.push_back(graph.input(name, type, InputRole::kState));
+  for (const std::string& name : optimizer_scalars(options))
+    scalars.push_back(graph.input(name, {DType::kF32, {}}, InputRole::kScalar));
+  const std::vector<Value> results =
+      append_update(graph, options, weight_decay, p, g, states, scalars, "update");
+  EXPECT_EQ(results.size(), 1 + states.size());
+  for (std::size_t i = 0; i < results.size(); ++i) graph.output(cat("new", i), results[i]);
+  graph.verify();
+
+  std::vector<Tensor> held = {tensor_of(kStart)};  // the parameter and its states
+  for (std::size_t i = 0; i < states.size(); ++i) held.emplace_back(type);
+  for (int step = 0; step < steps; ++step) {
+    Tensor gradients(type);
+    for (std::size_t i = 0; i < kStart.size(); ++i)
+      gradients.f32()[i] = static_cast<float>(gradient(i, step));
+    std::vector<Tensor> inputs = {held[0], gradients};
+    inputs.insert(inputs.end(), held.begin() + 1, held.end());
+    for (const float scalar : optimizer_scalar_values(options, learning_rate(step), step))
+      inputs.push_back(Tensor::scalar(scalar));
+    held = interpret(graph, inputs);
+  }
+  return {held[0].f32().begin(), held[0].f32().end()};
+}
+
+// PyTorch's SGD: v = momentum * v + g; p -= lr * v, or lr * (g + momentum * v) with Nesterov.
+Numbers sgd(double momentum, bool nesterov, double decay, int steps) {
+  Numbers p = kStart, v(kStart.size(), 0.0);
+  for (int step = 0; step < steps; ++step) {
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double g = gradient(i, step) + decay * p[i];
+      v[i] = momentum * v[i] + g;
+      p[i] -= learning_rate(step) * (nesterov ? g + momentum * v[i] : v[i]);
+    }
+  }
+  return p;
+}
+
+// Kingma, Ba 2015, algorithm 1; decay is added to the gradient.
+Numbers adam(double beta1, double beta2, double epsilon, double decay, int steps) {
+  Numbers p = kStart, m(kStart.size(), 0.0), v(kStart.size(), 0.0);
+  for (int step = 0; step < steps; ++step) {
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double g = gradient(i, step) + decay * p[i];
+      m[i] = beta1 * m[i] + (1 - beta1) * g;
+      v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+      const double fair_m = m[i] / (1 - std::pow(beta1, step + 1));
+      const double fair_v = v[i] / (1 - std::pow(beta2, step + 1));
+      p[i] -= learning_rate(step) * fair_m / (std::sqrt(fair_v) + epsilon);
+    }
+  }
+  return p;
+}
+
+void expect_close(const std::vector<float>& found, const Numbers& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 2e-6) << i;
+}
+
+TEST(Sgd, without_momentum_takes_the_rate_times_the_gradient) {
+  for (const int steps : {1, 2, 7}) expect_close(run({}, 0, steps), sgd(0, false, 0, steps));
+}
+
+TEST(Sgd, momentum_follows_the_formula_over_several_steps) {
+  for (const int steps : {1, 2, 7})
+    expect_close(run({.momentum = 0.9f}, 0, steps), sgd(0.9f, false, 0, steps));
+}
+
+TEST(Sgd, nesterov_follows_the_formula_over_several_steps) {
+  for (const int steps : {1, 2, 7})
+    expect_close(run({.momentum = 0.9f, .nesterov = true}, 0, steps), sgd(0.9f, true, 0, steps));
+}
+
+TEST(Sgd, weight_decay_adds_to_the_gradient) {
+  expect_close(run({.momentum = 0.9f, .nesterov = true}, 0.05f, 5), sgd(0.9f, true, 0.05f, 5));
+}
+
+TEST(Sgd, the_ways_differ_by_more_than_the_tolerance) {
+  const Numbers plain = sgd(0, false, 0, 7), momentum = sgd(0.9f, false, 0, 7),
+                nesterov = sgd(0.9f, true, 0, 7), decayed = sgd(0.9f, true, 0.05f, 7);
+  EXPECT_GT(std::abs(plain[0] - momentum[0]), 1e-3);
+  EXPECT_GT(std::abs(momentum[0] - nesterov[0]), 1e-3);
+  EXPECT_GT(std::abs(nesterov[0] - decayed[0]), 1e-3);
+}
+
+TEST(Adam, follows_the_formula_over_several_steps) {
+  const OptimizerOptions options{.name = "adam"};
+  for (const int steps : {1, 2, 7})
+    expect_close(run(options, 0, steps), adam(0.9f, 0.999f, 1e-8f, 0, steps));
+}
+
+TEST(Adam, takes_its_betas_and_epsilon) {
+  const OptimizerOptions options{.name = "adam", .beta1 = 0.5f, .beta2 = 0.75f, .epsilon = 0.1f};
+  expect_close(run(options, 0, 5), adam(0.5f, 0.75f, 0.1f, 0, 5));
+}
+
+TEST(Adam, weight_decay_adds_to_the_gradient) {
+  expect_close(run({.name = "adam"}, 0.05f, 5), adam(0.9f, 0.999f, 1e-8f, 0.05f, 5));
+}
+
+TEST(Adam, the_first_step_is_the_rate_in_the_direction_of_the_sign) {
+  const std::vector<float> p = run({.name = "adam"}, 0, 1);
+  for (std::size_t i = 0; i < p.size(); ++i)
+    EXPECT_NEAR(p[i], kStart[i] - std::copysign(0.1, gradient(i, 0)), 1e-6);
+}
+
+TEST(Adam, its_step_scalars_are_the_corrections_of_bias) {
+  const OptimizerOptions options{.name = "adam"};
+  for (const std::int64_t step : {0, 1, 9, 999, 100000}) {
+    const std::vector<float> values = optimizer_scalar_values(options, 0.01, step);
+    const auto t = static_cast<double>(step + 1);
+    ASSERT_EQ(values.size(), optimizer_scalars(options).size());
+    EXPECT_FLOAT_EQ(values[0], static_cast<float>(0.01 / (1 - std::pow(double{0.9f}, t))));
+    EXPECT_FLOAT_EQ(values[1], static_cast<float>(1 / std::sqrt(1 - std::pow(double{0.999f}, t))));
+  }
+}
+
+TEST(Optimizer, names_its_states_and_scalars) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(optimizer_states({.name = "sgd"}), Names{"velocity"});
+  EXPECT_EQ(optimizer_scalars({.name = "sgd"}), Names{"learning_rate"});
+  EXPECT_EQ(optimizer_states({.name = "adam"}), (Names{"m", "v"}));
+  EXPECT_EQ(optimizer_scalars({.name = "adam"}), (Names{"step_size", "inv_sqrt_correction"}));
+  EXPECT_EQ(optimizer_scalar_values({.name = "sgd"}, 0.25, 17), std::vector<float>{0.25f});
+}
+
+TEST(Optimizer, a_parameter_that_never_moved_stays_where_gradient_and_decay_are_zero) {
+  // The gaps between tensors in the flat buffer are zeros and must stay so.
+  for (const OptimizerOptions& options :
+       {OptimizerOptions{.momentum = 0.9f, .nesterov = true}, OptimizerOptions{.name = "adam"}}) {
+    Graph graph;
+    const TensorType type{DType::kF32, {4}};
+    std::vector<Value> states, scalars;
+    const Value p = graph.input("p", type, InputRole::kParameter);
+    const Value g = graph.input("g", type, InputRole::kParameter);
+    std::vector<Tensor> inputs = {Tensor(type), Tensor(type)};
+    for (const std::string& name : optimizer_states(options)) {
+      states.push_back(graph.input(name, type, InputRole::kState));
+      inputs.emplace_back(type);
+    }
+    for (const std::string& name : optimizer_scalars(options))
+      scalars.push_back(graph.input(name, {DType::kF32, {}}, InputRole::kScalar));
+    for (const float scalar : optimizer_scalar_values(options, 0.1, 0))
+      inputs.push_back(Tensor::scalar(scalar));
+    graph.output("new", append_update(graph, options, 0.1f, p, g, states, scalars, "")[0]);
+    const std::vector<Tensor> results = interpret(graph, inputs);
+    for (const float x : results[0].f32()) EXPECT_EQ(x, 0.0f) << options.name;
+  }
+}
+
+TEST(Optimizer, an_unknown_name_is_an_error_that_lists_the_known_ones) {
+  try {
+    optimizer_states({.name = "lion"});
+    FAIL() << "nothing was thrown";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(),
+                 "optimizer.name = \"lion\": no such optimizer; known are sgd and adam");
+  }
+  EXPECT_THROW(optimizer_scalars({.name = "lion"}), UserError);
+  EXPECT_THROW(optimizer_scalar_values({.name = ""}, 1, 0), UserError);
+}
+
+TEST(Optimizer, a_state_of_another_shape_is_refused_by_the_name_of_the_update) {
+  Graph graph;
+  const TensorType four{DType::kF32, {4}}, five{DType::kF32, {5}};
+  const Value p = graph.input("p", four, InputRole::kParameter);
+  const Value v = graph.input("v", five, InputRole::kState);
+  const Value rate = graph.input("rate", {DType::kF32, {}}, InputRole::kScalar);
+  try {
+    append_update(graph, {}, 0, p, p, {v}, {rate}, "piece 0");
+    FAIL() << "nothing was thrown";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "[sgd_update \"piece 0\"] input 2 is f32[5], not f32[4]");
+  }
+}
+
+}  // namespace
+}  // namespace podium
