@@ -5,6 +5,7 @@ pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)               # libhwy-de
 if(NOT PODIUM_CORE_ONLY)
   find_package(ZLIB REQUIRED)                                        # zlib1g-dev: data (gzip)
   find_package(CURL REQUIRED)                                        # libcurl4-openssl-dev: data (download)
+  find_package(OpenSSL REQUIRED COMPONENTS Crypto)                   # libssl-dev: data (SHA-256)
   find_package(nlohmann_json 3.9 REQUIRED)                           # nlohmann-json3-dev: train, report
   find_package(Protobuf REQUIRED)                                    # libprotobuf-dev, protobuf-compiler: report
   find_package(fmt REQUIRED)                                         # libfmt-dev: report, cli
