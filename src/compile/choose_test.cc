@@ -1,0 +1,128 @@
+#include "compile/choose.h"
+
+#include <gtest/gtest.h>
+
+#include "autodiff/gradients.h"
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+struct Convolution {
+  std::int64_t channels = 12, outputs = 12, height = 8, width = 8;
+  std::int64_t kernel_h = 3, kernel_w = 3, stride_h = 1, stride_w = 1;
+};
+
+// The operations that the convolution and its two gradients become.
+std::vector<std::string> chosen(const Convolution& c) {
+  Graph graph;
+  const Shape images{4, c.channels, c.height, c.width};
+  const Value x = graph.input("x", {DType::kF32, images}, InputRole::kBatch);
+  const Value w = graph.input("w", {DType::kF32, {c.outputs, c.channels, c.kernel_h, c.kernel_w}},
+                              InputRole::kParameter);
+  // `same` padding, each direction by its own stride.
+  Conv2dAttributes a = same_padding(images, c.kernel_h, c.kernel_w, c.stride_h);
+  const Conv2dAttributes other = same_padding(images, c.kernel_h, c.kernel_w, c.stride_w);
+  a.stride_w = other.stride_w, a.pad_left = other.pad_left, a.pad_right = other.pad_right;
+  const Value y = conv2d(graph, x, w, a, "conv");
+  const Value dy = graph.input("dy", graph.type(y), InputRole::kBatch);
+  gradients(graph, y, dy, std::vector<Value>{x, w});
+  std::vector<std::string> names;
+  const Graph result = choose_algorithms(graph);
+  for (const Node& node : result.nodes()) {
+    if (node.op != nullptr) names.emplace_back(node.op->name);
+  }
+  return names;
+}
+
+const std::vector<std::string> kDirect = {"conv2d", "conv2d_grad_input", "conv2d_grad_weight"};
+const std::vector<std::string> kWinograd = {"conv2d_winograd", "conv2d_winograd_grad_input",
+                                            "conv2d_winograd_grad_weight"};
+
+TEST(Choose, winograd_takes_3x3_with_twelve_channels_on_both_sides) {
+  EXPECT_EQ(chosen({}), kWinograd);
+  EXPECT_EQ(chosen({.channels = 11}), kDirect);
+  EXPECT_EQ(chosen({.outputs = 11}), kDirect);
+  EXPECT_EQ(chosen({.channels = 64, .outputs = 64}), kWinograd);
+}
+
+TEST(Choose, channels_count_once_for_each_phase_of_the_stride) {
+  const Convolution strided{.kernel_h = 6, .kernel_w = 6, .stride_h = 2, .stride_w = 2};
+  Convolution c = strided;
+  c.channels = 3;
+  EXPECT_EQ(chosen(c), kWinograd);
+  c.channels = 2;
+  EXPECT_EQ(chosen(c), kDirect);
+  // The channels of the output have no phases.
+  c = strided;
+  c.outputs = 11;
+  EXPECT_EQ(chosen(c), kDirect);
+}
+
+TEST(Choose, the_kernel_must_be_three_times_the_stride_in_both_directions) {
+  EXPECT_EQ(chosen({.kernel_h = 1, .kernel_w = 1}), kDirect);
+  EXPECT_EQ(chosen({.kernel_h = 5, .kernel_w = 5}), kDirect);
+  EXPECT_EQ(chosen({.kernel_w = 5}), kDirect);
+  EXPECT_EQ(chosen({.kernel_h = 5}), kDirect);
+  EXPECT_EQ(chosen({.stride_h = 2, .stride_w = 2}), kDirect);
+  EXPECT_EQ(chosen({.kernel_w = 6, .stride_w = 2}), kWinograd);
+  EXPECT_EQ(chosen({.kernel_w = 6, .stride_h = 2}), kDirect);
+}
+
+TEST(Choose, outputs_must_have_four_rows_and_columns) {
+  EXPECT_EQ(chosen({.height = 4, .width = 4}), kWinograd);
+  EXPECT_EQ(chosen({.height = 3}), kDirect);
+  EXPECT_EQ(chosen({.width = 3}), kDirect);
+  // The output counts, not the input: 7 and 6 rows at stride 2 give 4 and 3.
+  Convolution strided{.kernel_h = 6, .kernel_w = 6, .stride_h = 2, .stride_w = 2};
+  strided.height = 7;
+  EXPECT_EQ(chosen(strided), kWinograd);
+  strided.height = 6;
+  EXPECT_EQ(chosen(strided), kDirect);
+}
+
+TEST(Choose, the_batch_has_no_say) {
+  for (const std::int64_t images : {1, 3, 1000}) {
+    Graph graph;
+    const Value x = graph.input("x", {DType::kF32, {images, 12, 8, 8}}, InputRole::kBatch);
+    const Value w = graph.input("w", {DType::kF32, {12, 12, 3, 3}}, InputRole::kParameter);
+    conv2d(graph, x, w, same_padding(graph.shape(x), 3, 3, 1));
+    EXPECT_EQ(choose_algorithms(graph).nodes().back().op, &conv2d_winograd_op) << images;
+  }
+}
+
+TEST(Choose, the_layers_of_the_mnist_network_are_told_apart) {
+  EXPECT_EQ(chosen({.channels = 1, .outputs = 6, .height = 28, .width = 28}), kDirect);
+  Convolution c{.channels = 6,
+                .outputs = 12,
+                .height = 28,
+                .width = 28,
+                .kernel_h = 6,
+                .kernel_w = 6,
+                .stride_h = 2,
+                .stride_w = 2};
+  EXPECT_EQ(chosen(c), kWinograd);
+  c.channels = 12, c.outputs = 24, c.height = c.width = 14;
+  EXPECT_EQ(chosen(c), kWinograd);
+}
+
+TEST(Choose, changes_nothing_else) {
+  Graph graph;
+  const Value x = graph.input("x", {DType::kF32, {4, 12, 8, 8}}, InputRole::kBatch);
+  const Value w = graph.input("w", {DType::kF32, {12, 12, 3, 3}}, InputRole::kParameter);
+  const Value b = graph.input("b", {DType::kF32, {12}}, InputRole::kParameter);
+  const Value y = conv2d(graph, x, w, same_padding(graph.shape(x), 3, 3, 1), "conv");
+  graph.output("unused", relu(graph, x));
+  graph.output("y", relu(graph, bias_add(graph, y, b, "bias")));
+  const Graph result = choose_algorithms(graph);
+  EXPECT_NO_THROW(result.verify());
+  std::string expected = to_string(graph);
+  expected.replace(expected.find("conv2d("), 7, "conv2d_winograd(");
+  EXPECT_EQ(to_string(result), expected);
+  EXPECT_EQ(result.node(result.input("w")).role, InputRole::kParameter);
+  // Once chosen, chosen for good.
+  EXPECT_EQ(to_string(choose_algorithms(result)), expected);
+}
+
+}  // namespace
+}  // namespace podium

@@ -1,0 +1,207 @@
+#include "compile/fuse.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "autodiff/gradients.h"
+#include "backend/reference/reference_backend.h"
+#include "base/philox.h"
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+std::vector<std::string> names(const Graph& graph) {
+  std::vector<std::string> list;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == nullptr) continue;
+    const bool with_relu = node.attributes.text().find("activation=1") != std::string::npos;
+    list.push_back(cat(node.op->name, with_relu ? "+relu" : ""));
+  }
+  return list;
+}
+using Names = std::vector<std::string>;
+
+std::vector<Tensor> random_inputs(const Graph& graph) {
+  std::vector<Tensor> tensors;
+  for (const NamedValue& input : graph.inputs()) {
+    const PhiloxStream words(3, RandomPurpose::kInitialise,
+                             static_cast<std::uint32_t>(tensors.size()));
+    Tensor& tensor = tensors.emplace_back(graph.type(input.value));
+    for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.elements()); ++i) {
+      const float u = uniform01(words.word(static_cast<std::uint32_t>(i)));
+      tensor.f32()[i] = input.name == "variance" ? u + 0.5f : 2 * u - 1;
+    }
+  }
+  return tensors;
+}
+
+void expect_same_bits(const Graph& a, const Graph& b) {
+  const std::vector<Tensor> inputs = random_inputs(a);
+  const std::vector<Tensor> x = interpret(a, inputs), y = interpret(b, inputs);
+  ASSERT_EQ(x.size(), y.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    ASSERT_EQ(x[i].type(), y[i].type());
+    EXPECT_EQ(std::memcmp(x[i].data(), y[i].data(), static_cast<std::size_t>(x[i].type().bytes())),
+              0)
+        << a.outputs()[i].name;
+  }
+}
+
+// Checks what must hold for every graph; returns the fused one.
+Graph checked_fuse(const Graph& graph) {
+  const Graph fused = fuse(graph);
+  EXPECT_NO_THROW(fused.verify());
+  const auto same = [](std::span<const NamedValue> a, std::span<const NamedValue> b) {
+    return std::ranges::equal(a, b, {}, &NamedValue::name, &NamedValue::name);
+  };
+  EXPECT_TRUE(same(graph.inputs(), fused.inputs()));
+  EXPECT_TRUE(same(graph.outputs(), fused.outputs()));
+  expect_same_bits(graph, fused);
+  return fused;
+}
+
+// batch_norm of x, with all that a test may build on it.
+struct Norm {
+  explicit Norm(Shape shape = {5, 3, 4, 4}) {
+    const Shape vector{shape[1]};
+    x = graph.input("x", {DType::kF32, std::move(shape)}, InputRole::kBatch);
+    gamma = graph.input("gamma", {DType::kF32, vector}, InputRole::kParameter);
+    beta = graph.input("beta", {DType::kF32, vector}, InputRole::kParameter);
+    out = batch_norm(graph, x, gamma, beta, 1e-3f, "bn");
+  }
+  void differentiate(Value y) {
+    const Value dy = graph.input("dy", graph.type(y), InputRole::kBatch);
+    const std::vector<Value> found = gradients(graph, y, dy, std::vector<Value>{x, gamma, beta});
+    for (std::size_t i = 0; i < found.size(); ++i) graph.output(cat("gradient", i), found[i]);
+  }
+  Graph graph;
+  Value x, gamma, beta;
+  BatchNormOutputs out;
+};
+
+TEST(Fuse, batch_norm_takes_the_relu_that_follows) {
+  Norm n;
+  n.graph.output("y", relu(n.graph, n.out.y));
+  n.graph.output("mean", n.out.mean);
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+relu"}));
+}
+
+TEST(Fuse, batch_norm_for_evaluation_takes_it_too) {
+  Graph graph;
+  std::vector<Value> vectors;
+  const Value x = graph.input("x", {DType::kF32, {6, 4}}, InputRole::kBatch);
+  for (const char* name : {"gamma", "beta", "mean", "variance"})
+    vectors.push_back(graph.input(name, {DType::kF32, {4}}, InputRole::kState));
+  graph.output("y", relu(graph, batch_norm_inference(graph, x, vectors[0], vectors[1], vectors[2],
+                                                     vectors[3], 1e-3f)));
+  EXPECT_EQ(names(checked_fuse(graph)), (Names{"batch_norm_inference+relu"}));
+}
+
+TEST(Fuse, the_gradient_takes_the_mask_of_its_own_relu) {
+  for (const Shape& shape : {Shape{5, 3, 4, 4}, Shape{18, 7}}) {
+    Norm n(shape);
+    const Value y = relu(n.graph, n.out.y);
+    n.graph.output("y", y);
+    n.differentiate(y);
+    EXPECT_EQ(names(n.graph), (Names{"batch_norm", "relu", "relu_grad", "batch_norm_grad"}));
+    EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+relu", "batch_norm_grad+relu"}));
+  }
+}
+
+TEST(Fuse, a_value_that_something_else_reads_keeps_its_relu) {
+  Norm n;
+  const Value y = relu(n.graph, n.out.y);
+  n.graph.output("y", add(n.graph, y, n.out.y));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu", "add"}));
+}
+
+TEST(Fuse, a_value_that_two_relus_read_keeps_them) {
+  Norm n;
+  n.graph.output("y", add(n.graph, relu(n.graph, n.out.y), relu(n.graph, n.out.y)));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu", "relu", "add"}));
+}
+
+TEST(Fuse, a_value_that_the_program_puts_out_keeps_its_relu) {
+  Norm n;
+  n.graph.output("y", relu(n.graph, n.out.y));
+  n.graph.output("before", n.out.y);
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu"}));
+}
+
+TEST(Fuse, a_relu_of_the_statistics_is_left_alone) {
+  Norm n;
+  n.graph.output("mean", relu(n.graph, n.out.mean));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu"}));
+}
+
+TEST(Fuse, a_masked_gradient_that_something_else_reads_is_kept) {
+  Norm n;
+  const Value y = relu(n.graph, n.out.y);
+  n.differentiate(y);
+  const auto mask = std::ranges::find_if(n.graph.nodes(),
+                                         [](const Node& node) { return node.op == &relu_grad_op; });
+  n.graph.output("masked", {static_cast<std::int32_t>(mask - n.graph.nodes().begin()), 0});
+  EXPECT_EQ(names(checked_fuse(n.graph)),
+            (Names{"batch_norm+relu", "relu_grad", "batch_norm_grad"}));
+}
+
+TEST(Fuse, the_mask_of_another_layers_relu_is_kept) {
+  Norm n;
+  const BatchNormOutputs other = batch_norm(n.graph, n.x, n.beta, n.gamma, 1e-3f, "other");
+  n.graph.output("y", relu(n.graph, n.out.y));
+  const Value mask = relu(n.graph, other.y);
+  const Value dy = n.graph.input("dy", n.graph.type(mask), InputRole::kBatch);
+  const Value masked = n.graph.add1(relu_grad_op, {}, {dy, mask});
+  n.graph.output("dx", n.graph.add1(batch_norm_grad_op, BatchNormAttributes{},
+                                    {masked, n.x, n.gamma, n.beta, n.out.mean, n.out.inv_std}));
+  EXPECT_EQ(names(checked_fuse(n.graph)),
+            (Names{"batch_norm+relu", "batch_norm+relu", "relu_grad", "batch_norm_grad"}));
+}
+
+TEST(Fuse, layers_after_one_another_are_all_fused) {
+  Norm n;
+  Value y = relu(n.graph, n.out.y);
+  const BatchNormOutputs second = batch_norm(n.graph, y, n.gamma, n.beta, 1e-3f, "bn2");
+  y = relu(n.graph, second.y);
+  n.graph.output("y", y);
+  n.graph.output("variance2", second.variance);
+  n.differentiate(y);
+  EXPECT_EQ(names(checked_fuse(n.graph)),
+            (Names{"batch_norm+relu", "batch_norm+relu", "batch_norm_grad+relu",
+                   "batch_norm_grad+relu", "add", "add"}));
+}
+
+TEST(Fuse, what_remains_keeps_its_order_and_names) {
+  Norm n;
+  const Value before = scale(n.graph, n.x, 2.0f, "before");
+  const Value y = relu(n.graph, n.out.y, "after");
+  const Value last = add(n.graph, y, before, "last");
+  n.graph.output("y", last);
+  const Graph fused = checked_fuse(n.graph);
+  std::vector<std::string> order;
+  for (const Node& node : fused.nodes()) {
+    if (node.op != nullptr) order.push_back(node.name);
+  }
+  EXPECT_EQ(order, (Names{"bn", "before", "last"}));
+}
+
+TEST(Fuse, a_graph_without_patterns_stays_as_it_is) {
+  Norm n;
+  n.graph.output("y", relu(n.graph, scale(n.graph, n.out.y, 2.0f)));
+  EXPECT_EQ(to_string(checked_fuse(n.graph)), to_string(n.graph));
+}
+
+TEST(Fuse, a_second_time_changes_nothing) {
+  Norm n;
+  const Value y = relu(n.graph, n.out.y);
+  n.graph.output("y", y);
+  n.differentiate(y);
+  const Graph fused = fuse(n.graph);
+  EXPECT_EQ(to_string(fuse(fused)), to_string(fused));
+}
+
+}  // namespace
+}  // namespace podium
