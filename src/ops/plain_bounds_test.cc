@@ -1,0 +1,499 @@
+// Sums, batch normalisation, losses, updates and element-wise operations against their plain
+// formulas in double. Convolutions and matrix products: conv_bounds_test.cc.
+//
+// The value is always that of the formula as one would write it on paper; the bound follows the
+// steps of the contract (docs/numerics.md), an error carried from each to the next.
+#include "base/functions.h"
+#include "ops/bounds_test.h"
+
+namespace podium {
+namespace {
+
+using Numbers = std::vector<double>;
+
+std::size_t u(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// The indices of channel c of x.
+std::vector<std::size_t> channel_indices(const Planes& p, std::int64_t c) {
+  std::vector<std::size_t> indices;
+  for (std::int64_t n = 0; n < p.images; ++n)
+    for (std::int64_t i = 0; i < p.pixels(); ++i) indices.push_back(u(p.offset(n, c) + i));
+  return indices;
+}
+
+std::string name_of(const OpDef& op, const OpSample& sample) {
+  std::string text = cat(op.name, " {", sample.attributes.text(), "}");
+  for (const TensorType& type : sample.inputs) text = cat(text, " ", to_string(type));
+  return text;
+}
+
+std::vector<Tensor> random_inputs(const OpSample& sample, std::uint32_t stream) {
+  std::vector<Tensor> inputs;
+  for (const TensorType& type : sample.inputs)
+    inputs.push_back(type.dtype == DType::kI32
+                         ? random_labels(type.shape[0], sample.inputs[0].shape[1], ++stream)
+                         : random_f32(type.shape, ++stream));
+  return inputs;
+}
+
+// Of an operation that treats each element alone: f(element index) is what it should give.
+template <typename F>
+void check_elements(const OpDef& op, const OpSample& sample, const std::vector<Tensor>& inputs,
+                    const F& f, double sharpness = 1e-6) {
+  std::vector<Bounded> expected;
+  for (std::size_t i = 0; i < inputs[0].f32().size(); ++i) expected.push_back(f(i));
+  expect_within(run_reference(op, sample.attributes, inputs)[0], expected, name_of(op, sample),
+                sharpness);
+}
+
+TEST(PlainFormula, add_sub_mul_and_scale_are_rounded_once) {
+  for (const OpSample& sample : add_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 300);
+    const auto a = [&](std::size_t i) { return double{in[0].f32()[i]}; };
+    const auto b = [&](std::size_t i) { return double{in[1].f32()[i]}; };
+    check_elements(add_op, sample, in, [&](std::size_t i) { return rounded(a(i) + b(i), 0); });
+    check_elements(sub_op, sample, in, [&](std::size_t i) { return rounded(a(i) - b(i), 0); });
+    check_elements(mul_op, sample, in, [&](std::size_t i) { return rounded(a(i) * b(i), 0); });
+  }
+  for (const OpSample& sample : scale_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 310);
+    const double factor = sample.attributes.as<ScaleAttributes>().factor;
+    check_elements(scale_op, sample, in,
+                   [&](std::size_t i) { return rounded(factor * in[0].f32()[i], 0); });
+  }
+}
+
+TEST(PlainFormula, relu_its_gradient_fill_and_reshape_are_exact) {
+  for (const OpSample& sample : relu_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 320);
+    check_elements(relu_op, sample, in,
+                   [&](std::size_t i) { return Bounded(std::max(0.0f, in[0].f32()[i]), 0); });
+  }
+  for (const OpSample& sample : relu_grad_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 330);
+    check_elements(relu_grad_op, sample, in, [&](std::size_t i) {
+      return Bounded(in[1].f32()[i] > 0 ? in[0].f32()[i] : 0.0f, 0);
+    });
+  }
+  for (const OpSample& sample : reshape_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 340);
+    check_elements(reshape_op, sample, in,
+                   [&](std::size_t i) { return Bounded(in[0].f32()[i], 0); });
+  }
+  for (const OpSample& sample : fill_op.samples()) {
+    const Tensor filled = run_reference(fill_op, sample.attributes, {})[0];
+    for (const float x : filled.f32()) EXPECT_EQ(x, sample.attributes.as<FillAttributes>().value);
+  }
+}
+
+TEST(PlainFormula, bias_add) {
+  for (const OpSample& sample : bias_add_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 350);
+    const Planes p = planes_of(in[0].shape());
+    check_elements(bias_add_op, sample, in, [&](std::size_t i) {
+      const std::size_t channel = i / u(p.pixels()) % u(p.channels);
+      return rounded(double{in[0].f32()[i]} + in[1].f32()[channel], 0);
+    });
+  }
+}
+
+TEST(PlainFormula, channel_sum) {
+  for (const OpSample& sample : channel_sum_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 360);
+    const Planes p = planes_of(in[0].shape());
+    std::vector<Bounded> expected;
+    for (std::int64_t c = 0; c < p.channels; ++c) {
+      SumBound sum;
+      for (const std::size_t i : channel_indices(p, c)) sum.add(in[0].f32()[i]);
+      expected.push_back(sum.bound(channel_depth(p)));
+    }
+    expect_within(run_reference(channel_sum_op, {}, in)[0], expected,
+                  name_of(channel_sum_op, sample));
+  }
+}
+
+TEST(PlainFormula, batch_mean) {
+  for (const std::int64_t n : {1, 2, 15, 16, 17, 32, 37, 1000}) {
+    const Tensor x = random_f32(Shape{n}, static_cast<std::uint32_t>(370 + n), 0, 3);
+    SumBound sum;
+    for (const float value : x.f32()) sum.add(value);
+    expect_within(run_reference(batch_mean_op, {}, {x})[0],
+                  {sum.bound(lane_depth(n)) / Bounded(static_cast<double>(n))},
+                  cat("batch_mean of ", n));
+  }
+}
+
+// --- batch normalisation
+
+Bounded activated(const BatchNormAttributes& a, Bounded y) {
+  if (a.activation == Activation::kRelu) y.value = std::max(y.value, 0.0);  // no steeper than y
+  return y;
+}
+
+// Statistics off zero, where the contract's E[x^2] - E[x]^2 loses digits and the bound must say so.
+std::vector<Tensor> norm_inputs(const OpSample& sample, std::uint32_t stream) {
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < sample.inputs.size(); ++i)
+    inputs.push_back(random_f32(sample.inputs[i].shape, ++stream, i == 0 ? -1 : 0.5, 2));
+  return inputs;
+}
+
+TEST(PlainFormula, batch_norm) {
+  std::uint32_t stream = 400;
+  for (const OpSample& sample : batch_norm_op.samples()) {
+    const auto& a = sample.attributes.as<BatchNormAttributes>();
+    const std::vector<Tensor> in = norm_inputs(sample, stream += 10);
+    const auto x = in[0].f32();
+    const Planes p = planes_of(in[0].shape());
+    const double m = static_cast<double>(p.images * p.pixels());
+    std::vector<Bounded> y(x.size()), means, variances, inv_stds;
+    for (std::int64_t c = 0; c < p.channels; ++c) {
+      const std::vector<std::size_t> indices = channel_indices(p, c);
+      // As on paper: two passes.
+      double mean = 0, variance = 0;
+      for (const std::size_t i : indices) mean += x[i] / m;
+      for (const std::size_t i : indices) variance += (x[i] - mean) * (x[i] - mean) / m;
+      const double inv_std = 1 / std::sqrt(variance + a.epsilon);
+      // As in the contract.
+      SumBound s1, s2;
+      for (const std::size_t i : indices) s1.add(x[i]), s2.add(double{x[i]} * x[i]);
+      const Bounded mean_b = s1.bound(channel_depth(p)) / Bounded(m);
+      // Cutting off below 0 brings it nearer to the exact variance.
+      const Bounded variance_b = fma(-mean_b, mean_b, s2.bound(channel_depth(p)) / Bounded(m));
+      const Bounded inv_std_b = Bounded(1) / sqrt(variance_b + Bounded(a.epsilon));
+      const Bounded scale = Bounded(in[1].f32()[u(c)]) * inv_std_b;
+      const Bounded shift = fma(-mean_b, scale, in[2].f32()[u(c)]);
+      for (const std::size_t i : indices) {
+        const double exact = in[1].f32()[u(c)] * ((x[i] - mean) * inv_std) + in[2].f32()[u(c)];
+        y[i] = activated(a, {exact, fma(x[i], scale, shift).error});
+      }
+      means.emplace_back(mean, mean_b.error);
+      variances.emplace_back(variance, variance_b.error);
+      inv_stds.emplace_back(inv_std, inv_std_b.error);
+    }
+    const std::vector<Tensor> out = run_reference(batch_norm_op, sample.attributes, in);
+    const std::string what = name_of(batch_norm_op, sample);
+    expect_within(out[0], y, what + " y");
+    expect_within(out[1], means, what + " mean");
+    expect_within(out[2], variances, what + " variance");
+    expect_within(out[3], inv_stds, what + " inv_std");
+  }
+}
+
+TEST(PlainFormula, batch_norm_grad) {
+  std::uint32_t stream = 600;
+  for (const OpSample& sample : batch_norm_grad_op.samples()) {
+    const auto& a = sample.attributes.as<BatchNormAttributes>();
+    std::vector<Tensor> in = norm_inputs(sample, stream += 10);
+    const auto dy = in[0].f32(), x = in[1].f32();
+    const Planes p = planes_of(in[0].shape());
+    const double m = static_cast<double>(p.images * p.pixels());
+    std::vector<Bounded> dx(x.size()), dgammas, dbetas;
+    for (std::int64_t c = 0; c < p.channels; ++c) {
+      const double gamma = in[2].f32()[u(c)], beta = in[3].f32()[u(c)] - 1.5,
+                   mean = in[4].f32()[u(c)], inv_std = in[5].f32()[u(c)];
+      in[3].f32()[u(c)] = static_cast<float>(beta);  // about half of the outputs above zero
+      const Bounded scale = Bounded(gamma) * Bounded(inv_std);
+      const Bounded shift = fma(-Bounded(mean), scale, in[3].f32()[u(c)]);
+      const std::vector<std::size_t> indices = channel_indices(p, c);
+      double sum_dy = 0, sum_dyx = 0;
+      SumBound s1, s2;
+      for (const std::size_t i : indices) {
+        if (a.activation == Activation::kRelu) {
+          const Bounded y = fma(x[i], scale, shift);
+          // Where the sign of y is in doubt, no gradient comes in.
+          if (y.value < 0 || std::abs(y.value) <= y.error) {
+            if (y.value >= -y.error) dy[i] = 0;
+            continue;
+          }
+        }
+        const Bounded centred = Bounded(x[i]) + Bounded(-mean);
+        sum_dy += dy[i], sum_dyx += dy[i] * (x[i] - mean);
+        s1.add(dy[i]);
+        s2.add(dy[i] * centred.value, std::abs(dy[i]) * centred.error);
+      }
+      const Bounded dbeta = s1.bound(channel_depth(p));
+      const Bounded dgamma = s2.bound(channel_depth(p)) * Bounded(inv_std);
+      const Bounded to_x = -((scale * Bounded(inv_std)) * (dgamma / Bounded(m)));
+      const Bounded constant = fma(-to_x, mean, -(scale * (dbeta / Bounded(m))));
+      for (const std::size_t i : indices) {
+        const bool open = a.activation == Activation::kNone || fma(x[i], scale, shift).value > 0;
+        const double incoming = open ? dy[i] : 0.0, normal = (x[i] - mean) * inv_std;
+        const double exact =
+            gamma * inv_std * (incoming - sum_dy / m - normal * (sum_dyx * inv_std) / m);
+        dx[i] = {exact, fma(scale, incoming, fma(to_x, x[i], constant)).error};
+      }
+      dgammas.emplace_back(sum_dyx * inv_std, dgamma.error);
+      dbetas.emplace_back(sum_dy, dbeta.error);
+    }
+    const std::vector<Tensor> out = run_reference(batch_norm_grad_op, sample.attributes, in);
+    const std::string what = name_of(batch_norm_grad_op, sample);
+    expect_within(out[0], dx, what + " dx");
+    expect_within(out[1], dgammas, what + " dgamma");
+    expect_within(out[2], dbetas, what + " dbeta");
+  }
+}
+
+TEST(PlainFormula, batch_norm_inference) {
+  std::uint32_t stream = 800;
+  for (const OpSample& sample : batch_norm_inference_op.samples()) {
+    const auto& a = sample.attributes.as<BatchNormAttributes>();
+    const std::vector<Tensor> in = norm_inputs(sample, stream += 10);
+    const Planes p = planes_of(in[0].shape());
+    check_elements(
+        batch_norm_inference_op, sample, in,
+        [&](std::size_t i) {
+          const std::size_t c = i / u(p.pixels()) % u(p.channels);
+          const double x = in[0].f32()[i], gamma = in[1].f32()[c], beta = in[2].f32()[c],
+                       mean = in[3].f32()[c], variance = in[4].f32()[c];
+          const Bounded inv_std = Bounded(1) / sqrt(Bounded(variance) + Bounded(a.epsilon));
+          const Bounded scale = Bounded(gamma) * inv_std;
+          const double exact = gamma * (x - mean) / std::sqrt(variance + a.epsilon) + beta;
+          return activated(a, {exact, fma(x, scale, fma(-Bounded(mean), scale, beta)).error});
+        },
+        1e-5);
+  }
+}
+
+TEST(PlainFormula, batch_norm_running) {
+  std::uint32_t stream = 900;
+  for (const OpSample& sample : batch_norm_running_op.samples()) {
+    const auto& a = sample.attributes.as<BatchNormRunningAttributes>();
+    const std::vector<Tensor> in = norm_inputs(sample, stream += 10);
+    const double momentum = a.momentum, count = static_cast<double>(a.count);
+    const Bounded fresh = Bounded(1) - Bounded(momentum);
+    const Bounded unbiased = Bounded(count) / (Bounded(count) - Bounded(1));
+    std::vector<Bounded> means, variances;
+    for (std::size_t c = 0; c < in[0].f32().size(); ++c) {
+      const double mean = in[0].f32()[c], variance = in[1].f32()[c], new_mean = in[2].f32()[c],
+                   new_variance = in[3].f32()[c];
+      means.emplace_back(momentum * mean + (1 - momentum) * new_mean,
+                         fma(momentum, mean, fresh * Bounded(new_mean)).error);
+      variances.emplace_back(
+          momentum * variance + (1 - momentum) * new_variance * count / (count - 1),
+          fma(momentum, variance, fresh * (Bounded(new_variance) * unbiased)).error);
+    }
+    const std::vector<Tensor> out = run_reference(batch_norm_running_op, sample.attributes, in);
+    expect_within(out[0], means, name_of(batch_norm_running_op, sample) + " mean");
+    expect_within(out[1], variances, name_of(batch_norm_running_op, sample) + " variance");
+  }
+}
+
+// --- losses
+
+// exp and log of base/functions.h are within 2 ULP (its test), at most 4 u of the result; below the
+// normal numbers exp gives 0.
+Bounded exp_of(Bounded x) {
+  const double value = std::exp(x.value), carried = value * std::expm1(x.error);
+  return {value, carried + 4 * kUnit * (value + carried) + 0x1p-126};
+}
+Bounded log_of(Bounded x) {
+  EXPECT_GT(x.value, x.error);
+  const double value = std::log(x.value), carried = -std::log1p(-x.error / x.value);
+  return {value, carried + 4 * kUnit * (std::abs(value) + carried)};
+}
+
+// d = z - max z, e = exp(d), and the sum of e, of one example.
+struct Softmax {
+  std::vector<Bounded> d, e;
+  Bounded sum;
+  double log_sum = 0;  // of exp z, by the formula
+
+  explicit Softmax(std::span<const float> z) {
+    double largest = z[0], plain = 0;
+    for (const float logit : z) largest = std::max(largest, double{logit});
+    SumBound total;
+    for (const float logit : z) {
+      d.push_back(Bounded(logit) - Bounded(largest));
+      e.push_back(exp_of(d.back()));
+      total.add(e.back().value, e.back().error);
+      plain += std::exp(logit - largest);
+    }
+    sum = total.bound(lane_depth(static_cast<std::int64_t>(z.size())));
+    log_sum = largest + std::log(plain);
+  }
+};
+
+std::vector<Tensor> loss_inputs(const OpSample& sample, std::uint32_t stream, double size) {
+  std::vector<Tensor> in = random_inputs(sample, stream);
+  for (float& z : in[0].f32()) z = static_cast<float>(z * size);
+  return in;
+}
+
+TEST(PlainFormula, softmax_cross_entropy) {
+  std::uint32_t stream = 1000;
+  for (const OpSample& sample : softmax_cross_entropy_op.samples()) {
+    for (const double size : {0.01, 1.0, 20.0}) {
+      const double a = sample.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing;
+      const std::vector<Tensor> in = loss_inputs(sample, stream += 10, size);
+      const std::int64_t images = in[0].shape()[0], classes = in[0].shape()[1];
+      std::vector<Bounded> expected;
+      for (std::int64_t n = 0; n < images; ++n) {
+        const auto z = in[0].f32().subspan(u(n * classes), u(classes));
+        const auto label = u(in[1].i32()[u(n)]);
+        const Softmax softmax(z);
+        double exact = 0;  // - sum of t log p
+        SumBound distances;
+        for (std::size_t k = 0; k < z.size(); ++k) {
+          const double t = (k == label ? 1 - a : 0) + a / static_cast<double>(classes);
+          exact -= t * (z[k] - softmax.log_sum);
+          distances.add(softmax.d[k].value, softmax.d[k].error);
+        }
+        const Bounded log_sum = log_of(softmax.sum);
+        Bounded loss = log_sum - softmax.d[label];
+        if (a != 0) {
+          const Bounded share = Bounded(a) / Bounded(static_cast<double>(classes));
+          loss = log_sum - fma(Bounded(1) - Bounded(a), softmax.d[label],
+                               share * distances.bound(lane_depth(classes)));
+        }
+        expected.emplace_back(exact, loss.error);
+      }
+      expect_within(run_reference(softmax_cross_entropy_op, sample.attributes, in)[0], expected,
+                    cat(name_of(softmax_cross_entropy_op, sample), " size ", size), 1e-5);
+    }
+  }
+}
+
+TEST(PlainFormula, softmax_cross_entropy_grad) {
+  std::uint32_t stream = 2000;
+  for (const OpSample& sample : softmax_cross_entropy_grad_op.samples()) {
+    for (const double size : {0.01, 1.0, 20.0}) {
+      const double a = sample.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing;
+      const std::vector<Tensor> in = loss_inputs(sample, stream += 10, size);
+      const std::int64_t images = in[0].shape()[0], classes = in[0].shape()[1];
+      const Bounded other = Bounded(a) / Bounded(static_cast<double>(classes));
+      const Bounded own = (Bounded(1) - Bounded(a)) + other;
+      std::vector<Bounded> expected;
+      for (std::int64_t n = 0; n < images; ++n) {
+        const auto z = in[0].f32().subspan(u(n * classes), u(classes));
+        const Softmax softmax(z);
+        const double g = in[2].f32()[u(n)];
+        for (std::size_t k = 0; k < z.size(); ++k) {
+          const bool is_label = k == u(in[1].i32()[u(n)]);
+          const double t = (is_label ? 1 - a : 0) + a / static_cast<double>(classes);
+          const Bounded target = a == 0 ? Bounded(is_label ? 1 : 0) : is_label ? own : other;
+          expected.emplace_back((std::exp(z[k] - softmax.log_sum) - t) * g,
+                                ((softmax.e[k] / softmax.sum - target) * Bounded(g)).error);
+        }
+      }
+      expect_within(run_reference(softmax_cross_entropy_grad_op, sample.attributes, in)[0],
+                    expected, cat(name_of(softmax_cross_entropy_grad_op, sample), " size ", size),
+                    1e-5);
+    }
+  }
+}
+
+TEST(PlainFormula, correct_counts_the_examples_whose_label_has_the_largest_logit) {
+  for (const std::int64_t classes : {2, 10, 33}) {
+    const Tensor z = random_f32(Shape{200, classes}, 3000);
+    const Tensor labels = random_labels(200, classes, 3001);
+    std::int32_t expected = 0;
+    for (std::int64_t n = 0; n < 200; ++n) {
+      const auto row = z.f32().subspan(u(n * classes), u(classes));
+      bool largest = true;
+      for (const float other : row) largest = largest && row[u(labels.i32()[u(n)])] >= other;
+      expected += largest ? 1 : 0;
+    }
+    const Attributes attributes = SoftmaxCrossEntropyAttributes{};
+    EXPECT_EQ(run_reference(correct_op, attributes, {z, labels})[0].i32()[0], expected);
+  }
+}
+
+// --- updates
+
+TEST(PlainFormula, sgd_update) {
+  for (const float decay : {0.0f, 0.01f}) {
+    for (const bool nesterov : {false, true}) {
+      const SgdAttributes a{.momentum = 0.9f, .weight_decay = decay, .nesterov = nesterov};
+      std::vector<Tensor> in;
+      for (std::uint32_t i = 0; i < 3; ++i) in.push_back(random_f32(Shape{500}, 3100 + i));
+      in.push_back(Tensor::scalar(0.05f));
+      const double mu = a.momentum, wd = a.weight_decay, rate = 0.05f;
+      std::vector<Bounded> parameters, velocities;
+      for (std::size_t i = 0; i < 500; ++i) {
+        const double p = in[0].f32()[i], raw = in[1].f32()[i], v = in[2].f32()[i];
+        const double g = raw + wd * p, new_v = mu * v + g, step = nesterov ? g + mu * new_v : new_v;
+        const Bounded g_b = decay == 0 ? Bounded(raw) : fma(wd, p, raw);
+        const Bounded v_b = fma(mu, v, g_b), step_b = nesterov ? fma(mu, v_b, g_b) : v_b;
+        velocities.emplace_back(new_v, v_b.error);
+        parameters.emplace_back(p - rate * step, fma(-rate, step_b, p).error);
+      }
+      const std::vector<Tensor> out = run_reference(sgd_update_op, a, in);
+      expect_within(out[0], parameters, "sgd_update parameter", 1e-6);
+      expect_within(out[1], velocities, "sgd_update velocity", 1e-6);
+    }
+  }
+}
+
+TEST(PlainFormula, adam_update) {
+  for (const float decay : {0.0f, 0.01f}) {
+    for (const std::int64_t step : {1, 10, 5000}) {
+      const AdamAttributes a{.weight_decay = decay};
+      // What the optimizer hands in: computed in double, rounded once (Kingma, Ba, ICLR 2015).
+      const double b1 = a.beta1, b2 = a.beta2, rate = 0.01;
+      const auto step_size = static_cast<float>(rate / (1 - std::pow(b1, step)));
+      const auto correction = static_cast<float>(1 / std::sqrt(1 - std::pow(b2, step)));
+      std::vector<Tensor> in;
+      for (std::uint32_t i = 0; i < 3; ++i) in.push_back(random_f32(Shape{500}, 3200 + i));
+      in.push_back(random_f32(Shape{500}, 3203, 0.01, 2));
+      in.push_back(Tensor::scalar(step_size));
+      in.push_back(Tensor::scalar(correction));
+      std::vector<Bounded> parameters, firsts, seconds;
+      for (std::size_t i = 0; i < 500; ++i) {
+        const double p = in[0].f32()[i], raw = in[1].f32()[i], m = in[2].f32()[i],
+                     v = in[3].f32()[i], wd = a.weight_decay;
+        const double g = raw + wd * p, new_m = b1 * m + (1 - b1) * g,
+                     new_v = b2 * v + (1 - b2) * g * g;
+        const double exact = p - rate * (new_m / (1 - std::pow(b1, step))) /
+                                     (std::sqrt(new_v / (1 - std::pow(b2, step))) + a.epsilon);
+        const Bounded g_b = decay == 0 ? Bounded(raw) : fma(wd, p, raw);
+        const Bounded m_b = fma(b1, m, (Bounded(1) - Bounded(b1)) * g_b);
+        const Bounded v_b = fma(b2, v, ((Bounded(1) - Bounded(b2)) * g_b) * g_b);
+        const Bounded root = fma(sqrt(v_b), rounded(correction, 0), a.epsilon);
+        firsts.emplace_back(new_m, m_b.error);
+        seconds.emplace_back(new_v, v_b.error);
+        parameters.emplace_back(exact, fma(-rounded(step_size, 0), m_b / root, p).error);
+      }
+      const std::vector<Tensor> out = run_reference(adam_update_op, a, in);
+      const std::string what = cat("adam_update of step ", step);
+      expect_within(out[0], parameters, what + " parameter", 1e-6);
+      expect_within(out[1], firsts, what + " m", 1e-6);
+      expect_within(out[2], seconds, what + " v", 1e-6);
+    }
+  }
+}
+
+// --- dropout
+
+TEST(PlainFormula, dropout_masks_keep_the_share_they_should) {
+  for (const float rate : {0.0f, 0.3f, 0.5f, 0.9f}) {
+    const DropoutMaskAttributes a{.rate = rate, .seed = 77, .layer = 1, .shape = {64, 500}};
+    const Tensor mask =
+        run_reference(dropout_mask_op, a, {Tensor::scalar(9u), Tensor::scalar(0u)})[0];
+    std::int64_t kept = 0;
+    for (const float factor : mask.f32()) {
+      EXPECT_TRUE(factor == 0 || std::abs(factor * (1 - double{rate}) - 1) < 4 * kUnit) << factor;
+      kept += factor != 0 ? 1 : 0;
+    }
+    const double n = 64 * 500, deviation = std::sqrt(n * rate * (1 - rate));
+    EXPECT_NEAR(static_cast<double>(kept), n * (1 - rate), 5 * deviation);
+  }
+}
+
+TEST(PlainFormula, dropout_masks_are_a_function_of_the_example_and_not_of_its_replica) {
+  const auto mask = [](std::uint32_t step, std::uint32_t replica, std::int64_t images) {
+    const DropoutMaskAttributes a{.rate = 0.5f, .seed = 7, .layer = 2, .shape = {images, 50}};
+    const Tensor tensor =
+        run_reference(dropout_mask_op, a, {Tensor::scalar(step), Tensor::scalar(replica)})[0];
+    return Numbers(tensor.f32().begin(), tensor.f32().end());
+  };
+  const Numbers whole = mask(3, 0, 24);
+  for (std::uint32_t replica = 0; replica < 3; ++replica) {
+    EXPECT_EQ(mask(3, replica, 8),
+              Numbers(whole.begin() + 400 * replica, whole.begin() + 400 * (replica + 1)));
+  }
+  EXPECT_NE(mask(4, 0, 24), whole);
+}
+
+}  // namespace
+}  // namespace podium
