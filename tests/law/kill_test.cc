@@ -160,6 +160,7 @@ TEST_F(Kill, resumed_under_any_placement_a_run_ends_as_if_undisturbed) {
     std::vector<std::string> history;  // of this life, for a failure's message
     Outcome last;
     while (true) {
+      ASSERT_LT(attempt, 10 * wanted + 100) << "most processes end before they are killed";
       const std::int64_t workers =
           worker_counts[static_cast<std::size_t>(attempt) % worker_counts.size()];
       const int threads = below(4) == 0 ? 2 : 1;
