@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long check of guarantee G2: kills a training run a thousand times with SIGKILL, resumes it each time under another
-# placement, and compares it with the undisturbed run. Takes some minutes; docs/long-checks.md says more.
+# placement, and compares it with the undisturbed run. Some 12 minutes; docs/long-checks.md says more.
 #
 #   scripts/check-kills.sh [KILLS [SEED]]     # 1000 kills, seed 1; another seed kills at other moments
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
