@@ -1,7 +1,7 @@
 // A network of one's own, trained on drawn digits and evaluated, in one file:
 //
-//   cmake -B build -S examples -DCMAKE_PREFIX_PATH=<where Podium is installed> && cmake --build
-//   build build/custom_model 3
+//   cmake -B build -S examples -DCMAKE_PREFIX_PATH=<where Podium is installed>
+//   cmake --build build && build/custom_model 3
 //
 // The number is of epochs. The result depends on the recipe alone: any number of workers gives the
 // same hash.

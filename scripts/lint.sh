@@ -48,6 +48,8 @@ for file in "${code[@]}" "${shell[@]}"; do
   lines=$(wc -l <"$file")
   [[ $lines -le 600 ]] || finding "$file has $lines lines; the limit is 600: split it"
 done
+wide=$(printf '%s\0' "${code[@]}" | xargs -0 grep -nE '^.{101,}' -- /dev/null || true)
+[[ -z $wide ]] || finding "$wide"$'\n'"^ wider than 100 columns"
 # search PATTERN RULE: no text file may match. This file names what it looks for.
 search() {
   local hits

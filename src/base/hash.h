@@ -2,11 +2,12 @@
 // workers can compute shares of it, and simple enough for an outside program (docs/numerics.md has
 // it in Python):
 //
-//   words  u[0], u[1], ...   the tensor's FP32 bits in its file layout (row-major), an odd count
-//   padded with one 0 keys   k[i] = (i + 1) * 0x9E3779B1 mod 2^32 sum    = sum over j of (u[2j] +
-//   k[2j] mod 2^32) * (u[2j+1] + k[2j+1] mod 2^32)   mod 2^64 tensor = mix(sum + count), mix = the
-//   finaliser of SplitMix64 all    = h := 0; for each tensor in order: h := mix(h *
-//   0x9E3779B97F4A7C15 + tensor)
+//   words   u[0], u[1], ...   the tensor's FP32 bits in its file layout (row-major), an odd count
+//                             padded with one 0
+//   keys    k[i]   = (i + 1) * 0x9E3779B1 mod 2^32
+//   sum            = sum over j of a[2j] * a[2j+1] mod 2^64, a[i] = u[i] + k[i] mod 2^32
+//   tensor         = mix(sum + count), mix = the finaliser of SplitMix64
+//   all            = h := 0; for each tensor in order: h := mix(h * 0x9E3779B97F4A7C15 + tensor)
 //
 // The sum is that of NH (Black et al., UMAC, CRYPTO 1999). It finds accidents, not adversaries.
 #pragma once

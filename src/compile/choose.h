@@ -2,10 +2,10 @@
 // machine and placement. It comes before any backend sees the graph, since each algorithm has a
 // contract of its own.
 //
-//   conv2d and its gradients -> conv2d_winograd...   kernel = 3 * stride in both directions, at
-//   least kWinogradChannels
-//                                                    channels to sum over (counted per phase), and
-//                                                    outputs of 4x4 or more
+//   conv2d and its gradients -> conv2d_winograd...   where the kernel is three times the stride in
+//                                                    both directions, channels to sum over (counted
+//                                                    per phase) and to make are at least 12 each,
+//                                                    and outputs 4x4 or more
 #pragma once
 
 #include "graph/graph.h"

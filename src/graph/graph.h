@@ -1,6 +1,5 @@
 // The graph: a flat list of nodes in an order in which each node comes after what it reads.
-// Operations are data
-// (`OpDef`, defined one file each in ops/); a graph knows nothing of how they are computed.
+// Operations are data (`OpDef`, defined in ops/); a graph knows nothing of how they are computed.
 //
 // A graph is built by appending and never changed afterwards; a pass makes a new one.
 #pragma once

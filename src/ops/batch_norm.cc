@@ -1,7 +1,8 @@
 // Batch normalisation over the images and pixels of one replica (Ioffe, Szegedy: Batch
 // Normalization, ICML 2015).
-//   C1 x is [N, C, H, W] or [N, C]     C2 gamma, beta and statistics are [C]     C3 a channel has
-//   at least two values
+//   C1 x is [N, C, H, W] or [N, C]
+//   C2 gamma, beta and statistics are [C]
+//   C3 a channel has at least two values
 #include <cmath>
 
 #include "ops/ops.h"

@@ -1,5 +1,6 @@
 // Bias of a channel, and the sum over a channel that is its gradient.
-//   C1 x is [N, C, H, W] or [N, C]     C2 the bias is [C]
+//   C1 x is [N, C, H, W] or [N, C]
+//   C2 the bias is [C]
 #include "ops/ops.h"
 
 namespace podium {

@@ -1,7 +1,8 @@
 // Convolution and its two gradients.
-//   C1 images are [N, C, H, W], weights [K, C, R, S]     C2 both have the same C
-//   C3 strides >= 1, padding >= 0 and below the kernel   C4 the padded image holds the kernel at
-//   least once
+//   C1 images are [N, C, H, W], weights [K, C, R, S]
+//   C2 both have the same C
+//   C3 strides >= 1, padding >= 0 and below the kernel
+//   C4 the padded image holds the kernel at least once
 #include <cmath>
 
 #include "ops/ops.h"

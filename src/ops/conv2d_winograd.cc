@@ -1,7 +1,8 @@
 // Convolution by Winograd's algorithm: conv2d and its gradients by another order of arithmetic, a
 // contract of its own (docs/numerics.md; ops/winograd_reference.cc). Which convolutions go this way
 // is decided by compile/choose.
-//   W1 C1 to C4 of conv2d hold     W2 the kernel is three times the stride, in both directions
+//   W1 C1 to C4 of conv2d hold
+//   W2 the kernel is three times the stride, in both directions
 #include <algorithm>
 
 #include "ops/ops.h"

@@ -1,7 +1,8 @@
 // Dropout's factors: a pure function of (seed, layer, step, example, feature). The product with x
 // is `mul`.
-//   C1 step and replica are u32 scalars     C2 0 <= rate < 1     C3 the shape leads with the images
-//   of a replica
+//   C1 step and replica are u32 scalars
+//   C2 0 <= rate < 1
+//   C3 the shape leads with the images of a replica
 #include "base/philox.h"
 #include "ops/ops.h"
 

@@ -1,6 +1,7 @@
 // Softmax cross-entropy with label smoothing, the mean of losses, the count of right answers.
-//   C1 logits are [N, K]     C2 labels are i32 [N], each in [0, K) (checked where labels enter the
-//   program) C3 0 <= label smoothing < 1
+//   C1 logits are [N, K]
+//   C2 labels are i32 [N], each in [0, K) (checked where labels enter the program)
+//   C3 0 <= label smoothing < 1
 #include <cmath>
 #include <vector>
 

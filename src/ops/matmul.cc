@@ -1,5 +1,6 @@
 // Matrix product.
-//   C1 both operands are matrices     C2 the reduced extents agree
+//   C1 both operands are matrices
+//   C2 the reduced extents agree
 #include <cmath>
 
 #include "ops/ops.h"

@@ -17,7 +17,6 @@ namespace podium {
 Planes planes_of(const Shape& shape);
 
 // --- convolution (ops/conv2d.cc)
-// ----------------------------------------------------------------------------------
 
 struct Conv2dAttributes {
   std::int64_t stride_h = 1, stride_w = 1;
@@ -45,7 +44,6 @@ Value conv2d(Graph& graph, Value images, Value weights, const Conv2dAttributes& 
              std::string name = "");
 
 // --- dense layers and sums (ops/matmul.cc, ops/bias.cc)
-// ------------------------------------------------------------
 
 struct MatmulAttributes {
   bool transpose_a = false, transpose_b = false;
@@ -61,7 +59,6 @@ Value matmul(Graph& graph, Value a, Value b, const MatmulAttributes& attributes,
 Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
 
 // --- batch normalisation (ops/batch_norm.cc)
-// -----------------------------------------------------------------------
 
 enum class Activation : std::uint8_t { kNone, kRelu };
 
@@ -97,7 +94,6 @@ RunningStatistics batch_norm_running(Graph& graph, RunningStatistics old, Value 
                                      std::string name = "");
 
 // --- activations, dropout (ops/activation.cc, ops/dropout.cc)
-// ------------------------------------------------------
 
 Value relu(Graph& graph, Value x, std::string name = "");
 
@@ -116,7 +112,6 @@ Value dropout_mask(Graph& graph, Value step, Value replica, const DropoutMaskAtt
                    std::string name = "");
 
 // --- loss (ops/loss.cc)
-// --------------------------------------------------------------------------------------------
 
 struct SoftmaxCrossEntropyAttributes {
   float label_smoothing = 0;
@@ -134,7 +129,6 @@ Value batch_mean(Graph& graph, Value x, std::string name = "");
 Value correct(Graph& graph, Value logits, Value labels, std::string name = "");
 
 // --- element-wise and shapes (ops/elementwise.cc, ops/shape_ops.cc)
-// ------------------------------------------------
 
 struct FillAttributes {
   float value = 0;

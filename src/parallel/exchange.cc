@@ -30,7 +30,13 @@ std::vector<ReplicaRange> largest_nodes(std::int64_t replicas, ReplicaRange rang
   return nodes;
 }
 
+void Barrier::leave_if_abandoned() const {
+  if (abandoned_.load(std::memory_order_acquire))
+    throw InternalError(__FILE__, __LINE__, "another worker ended before the barrier");
+}
+
 void Barrier::wait() {
+  leave_if_abandoned();
   const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
     arrived_.store(0, std::memory_order_relaxed);
@@ -38,6 +44,7 @@ void Barrier::wait() {
     return;
   }
   for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
+    leave_if_abandoned();
     if (spins < kSpins) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();

@@ -32,12 +32,17 @@ std::vector<ReplicaRange> largest_nodes(std::int64_t replicas, ReplicaRange rang
 class Barrier {
  public:
   explicit Barrier(int members) : members_(members) {}
+  // Throws InternalError once a member has abandoned the barrier.
   void wait();
+  // A member will not come again: all who wait, and all who come later, are let go by an exception.
+  void abandon() { abandoned_.store(true, std::memory_order_release); }
 
  private:
+  void leave_if_abandoned() const;
   const int members_;
   std::atomic<int> arrived_{0};
   std::atomic<std::uint32_t> phase_{0};
+  std::atomic<bool> abandoned_{false};
 };
 
 // The exchange between threads of one process: a worker reads the others' buffers where they lie.

@@ -265,5 +265,17 @@ TEST(ThreadExchange, a_node_that_no_worker_holds_is_an_internal_error) {
   EXPECT_NO_THROW(exchange.publish({0, 4}, &x));
 }
 
+TEST(Barrier, that_a_member_abandons_lets_the_others_go) {
+  Barrier barrier(3);
+  std::atomic<int> let_go = 0;
+  on_workers(3, [&](std::int64_t worker) {
+    if (worker == 2) return barrier.abandon();
+    EXPECT_THROW(barrier.wait(), InternalError);
+    ++let_go;
+  });
+  EXPECT_EQ(let_go, 2);
+  EXPECT_THROW(barrier.wait(), InternalError);
+}
+
 }  // namespace
 }  // namespace podium

@@ -1,11 +1,10 @@
 // One step, on every worker at once:
 //
-//   for each replica of mine:  batch (a function of seed and step) -> program -> gradients,
-//   statistics, loss
-//                              added up the tree as far as my replicas reach
+//   for each replica of mine   batch (a function of seed and step) -> program -> gradients,
+//                              statistics, loss; added up the tree as far as my replicas reach
 //   barrier                    all sums lie published
-//   my shard:                  the remaining additions of the tree, then the optimizer's update,
-//   then its hash barrier                    everybody sees the new parameters
+//   my shard                   the remaining additions of the tree, the optimizer's update, hash
+//   barrier                    everybody sees the new parameters
 #include <algorithm>
 #include <chrono>
 #include <cmath>

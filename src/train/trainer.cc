@@ -27,7 +27,8 @@ std::int64_t default_workers(std::int64_t replicas) {
   return std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, replicas);
 }
 
-WorkerThreads::WorkerThreads(std::int64_t workers) {
+WorkerThreads::WorkerThreads(std::int64_t workers, std::function<void()> on_failure)
+    : on_failure_(std::move(on_failure)) {
   for (std::int64_t worker = 1; worker < workers; ++worker)
     threads_.emplace_back([this, worker] { serve(worker); });
 }
@@ -46,8 +47,11 @@ void WorkerThreads::call(std::int64_t worker) {
   try {
     (*work_)(worker);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::current_exception();
+    {
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = std::current_exception();
+    }
+    on_failure_();
   }
 }
 
@@ -83,7 +87,6 @@ void WorkerThreads::serve(std::int64_t worker) {
 }
 
 // --- construction
-// -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -201,7 +204,8 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
     }
   }
   s.exchange = std::make_unique<ThreadExchange>(*s.backend, s.recipe.replicas, s.placement.workers);
-  s.threads = std::make_unique<WorkerThreads>(s.placement.workers);
+  s.threads = std::make_unique<WorkerThreads>(s.placement.workers,
+                                              [&s] { s.exchange->barrier().abandon(); });
   prepare_evaluation();
 }
 
@@ -249,7 +253,6 @@ std::uint64_t Trainer::parameter_hash() const {
 }
 
 // --- checkpoints
-// --------------------------------------------------------------------------------------------------
 
 Checkpoint Trainer::checkpoint() const {
   State& s = *state_;

@@ -76,6 +76,7 @@ class Trainer {
   const FlatLayout& layout() const;
 
   std::int64_t steps_done() const;
+  // A trainer whose step threw (no memory, a loader's error) makes no further one.
   StepResult step(bool with_hash);
   EvaluationResult evaluate();
   std::uint64_t parameter_hash() const;

@@ -41,7 +41,8 @@ struct Worker {
 // Threads of the workers but the first, which is the caller's. Each call runs once on every worker.
 class WorkerThreads {
  public:
-  explicit WorkerThreads(std::int64_t workers);
+  // Where a worker throws, `on_failure` lets those go who wait for it.
+  WorkerThreads(std::int64_t workers, std::function<void()> on_failure);
   ~WorkerThreads();
   // Calls work(w) on every worker and returns when all have returned; the first exception is
   // rethrown.
@@ -58,6 +59,7 @@ class WorkerThreads {
   bool stop_ = false;
   const std::function<void(std::int64_t)>* work_ = nullptr;
   std::exception_ptr error_;
+  const std::function<void()> on_failure_;
 };
 
 struct Trainer::State {

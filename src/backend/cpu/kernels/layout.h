@@ -1,8 +1,8 @@
 // The layout of the CPU kernels: the batch in the lanes.
 //
-//   activation  x[block][feature][lane], block = n / 16, lane = n % 16; features row-major (C, H,
-//   W) per image   v[block][lane], which is v[n] parameters, their gradients, per-channel vectors:
-//   plain, row-major
+//   activation   x[block][feature][lane], block = n / 16, lane = n % 16; features as (C, H, W)
+//   per image    v[block][lane], which is v[n]
+//   parameters, their gradients, per-channel vectors: plain, row-major
 //
 // Where the number of images is no multiple of 16, the last block's remaining lanes are padding:
 // they hold anything, NaN included, and reach no sum over images.
