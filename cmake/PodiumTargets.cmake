@@ -9,8 +9,8 @@
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone.
 #
-# LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), none, or `long` (run by hand:
-# scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
+# LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), `law`, `unit` (where none is
+# given), or `long` (run by hand: scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
 # from the files in CORPUS; a benchmark is built with PODIUM_BENCH. Neither is a test of ctest.
 
 function(podium_library)
@@ -57,6 +57,12 @@ function(podium_test)
   endif()
   if(NOT A_LABELS)
     set(A_LABELS unit)
+  endif()
+  if("quick" IN_LIST A_LABELS)  # what scripts/sanitize.sh builds
+    if(NOT TARGET quick_tests)
+      add_custom_target(quick_tests)
+    endif()
+    add_dependencies(quick_tests ${A_NAME})
   endif()
   gtest_discover_tests(${A_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds with sanitizers and runs the tests labelled quick.
+# Builds with sanitizers and runs tests.
 #
-#   scripts/sanitize.sh address,undefined    # in build-asan, by clang, with the fuzz targets
-#   scripts/sanitize.sh thread               # in build-tsan
+#   scripts/sanitize.sh address,undefined    # in build-asan, by clang, with the fuzz targets: the tests of every folder
+#   scripts/sanitize.sh thread               # in build-tsan: of the folders with threads, and the law's placements
 #
 # Further arguments go to ctest: scripts/sanitize.sh thread -R Exchange
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -14,21 +14,25 @@ case $kind in
     "$root/scripts/install-dependencies.sh" build test fuzz
     folder=build-asan
     extra=(-DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_FUZZ=ON)
+    targets=(quick_tests)
+    tests=(-L '^quick$')
     ;;
   thread)
     "$root/scripts/install-dependencies.sh" build test
     folder=build-tsan
     extra=()
+    targets=(base_test parallel_test data_test backend_test law_test)
+    tests=(-L '^(quick|law)$' -E 'GoldenHashes|FirstSteps|AllOps')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac
 say "building with -fsanitize=$kind"
 configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
   -DPODIUM_SANITIZE="$kind" "${extra[@]}"
-build "$folder"
-say "running the quick tests with -fsanitize=$kind"
+build "$folder" "${targets[@]}"
+say "running tests with -fsanitize=$kind"
 cd "$root/$folder"
 # Address space randomisation of 32 bits, which newer kernels use, is more than this ThreadSanitizer can map.
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
-exec setarch --addr-no-randomize ctest --output-on-failure --no-tests=error --parallel "$jobs" -L '^quick$' "$@"
+exec setarch --addr-no-randomize ctest --output-on-failure --no-tests=error --parallel "$jobs" "${tests[@]}" "$@"
