@@ -22,7 +22,7 @@ case $kind in
     folder=build-tsan
     extra=()
     targets=(base_test parallel_test data_test backend_test law_test)
-    tests=(-L '^(quick|law)$' -E 'GoldenHashes|FirstSteps|AllOps')
+    tests=(-L '^(quick|law)$' -E 'GoldenHashes|FirstSteps|AllOps|Fusion|Data.augmented')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac
