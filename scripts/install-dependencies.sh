@@ -14,7 +14,7 @@ packages_of() {
     build) echo g++ cmake ninja-build pkg-config ccache git ca-certificates libhwy-dev zlib1g-dev \
       libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
       libcli11-dev libpng-dev libtomlplusplus-dev ;;
-    test) echo libgtest-dev ;;
+    test) echo libgtest-dev python3 ;;
     lint) echo clang-14 clang-format-14 clang-tidy-14 shellcheck ;;
     # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.
     fuzz) echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi ;;
