@@ -253,7 +253,8 @@ void weight_sums(const WeightProblem& p, const float* dy, const float* x, float*
     half_group<true>(p, dy, x, sums, scratch, part / 2);
 }
 
-// The tree over the groups [lo, hi). Inlined into itself 36 times over, it takes gcc a minute and a half.
+// The tree over the groups [lo, hi). Inlined into itself 36 times over, it takes gcc a minute and a
+// half.
 HWY_NOINLINE Native group_tree(const float* sums, std::int64_t step, std::int64_t lo,
                                std::int64_t hi) {
   if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
