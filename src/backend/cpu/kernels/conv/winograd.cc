@@ -137,7 +137,7 @@ void pack_filters(const ConvShape& s, const Correlation& p, const float* w, floa
     }
     float* to = packed + channels.begin * p.in.logical() + in * size;
     for (int lane = 0; lane < size; lane += kNative) {
-      const auto mask = hn::FirstN(d, static_cast<std::size_t>(size - lane));
+      const std::int64_t count = std::min<std::int64_t>(kNative, size - lane);
       Native columns[3][6];
       PODIUM_UNROLL
       for (int t = 0; t < 3; ++t)
@@ -148,8 +148,18 @@ void pack_filters(const ConvShape& s, const Correlation& p, const float* w, floa
         Native u[6];
         transform_g(columns[0][i], columns[1][i], columns[2][i], u);
         PODIUM_UNROLL
-        for (int j = 0; j < 6; ++j)
-          hn::BlendedStore(u[j], mask, d, to + (6 * i + j) * plane + lane);
+        for (int j = 0; j < 6; ++j) {
+          // Not BlendedStore, which without masked stores (NEON) writes back the lanes behind: they
+          // belong to the next part.
+          float* point = to + (6 * i + j) * plane + lane;
+          if (count == kNative) {
+            hn::StoreU(u[j], d, point);
+          } else {
+            HWY_ALIGN float lanes[kNative];
+            hn::Store(u[j], d, lanes);
+            std::copy_n(lanes, count, point);
+          }
+        }
       }
     }
   }
