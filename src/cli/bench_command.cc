@@ -1,12 +1,12 @@
 // podium bench: what operations and recipes cost here, and how near the roof they come.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/kernels/roof.h"
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
@@ -17,8 +17,6 @@
 
 namespace podium {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 struct Arguments {
   RecipeArguments recipe;
@@ -43,10 +41,6 @@ struct Roof {
     return cat("roof of a core: ", scaled(flops, "FLOP/s"), ", L2 ", scaled(bytes, "B/s"));
   }
 };
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 void add_rates(std::vector<std::string>& row, const Cost& cost, double seconds, const Roof& roof) {
   row.push_back(fixed(cost.flops / seconds / 1e9, 1));

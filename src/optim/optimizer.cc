@@ -16,15 +16,6 @@ bool is_adam(const OptimizerOptions& options) {
   return options.name == "adam";
 }
 
-// base^exponent by squaring: the same multiplications on every machine.
-double power_of(double base, std::int64_t exponent) {
-  double result = 1;
-  for (; exponent > 0; exponent /= 2, base *= base) {
-    if (exponent % 2 != 0) result *= base;
-  }
-  return result;
-}
-
 double line_through(const ScheduleOptions& schedule, double x) {
   const auto& points = schedule.boundaries;
   const auto& factors = schedule.factors;
@@ -69,8 +60,8 @@ std::vector<std::string> optimizer_scalars(const OptimizerOptions& options) {
 std::vector<float> optimizer_scalar_values(const OptimizerOptions& options, double learning_rate,
                                            std::int64_t step) {
   if (!is_adam(options)) return {static_cast<float>(learning_rate)};
-  const double left1 = 1 - power_of(options.beta1, step + 1),
-               left2 = 1 - power_of(options.beta2, step + 1);
+  const double left1 = 1 - power(options.beta1, step + 1),
+               left2 = 1 - power(options.beta2, step + 1);
   return {static_cast<float>(learning_rate / left1), static_cast<float>(1 / std::sqrt(left2))};
 }
 

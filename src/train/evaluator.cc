@@ -2,18 +2,14 @@
 // evaluation batch nor the worker, and the mean of the losses is summed over the whole set in one
 // stated order (docs/numerics.md, image sum).
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
+#include "base/clock.h"
 #include "ops/reference_sums.h"
 #include "train/trainer_state.h"
 
 namespace podium {
 namespace {
-
-std::size_t float_bytes(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
 
 // The first largest value; -1 where a value is not a number.
 std::int64_t argmax(const float* logits, std::int64_t classes) {
@@ -36,16 +32,16 @@ void Trainer::prepare_evaluation() {
   const std::int64_t limit = s.workers[0].program->arena_bytes();
   // The largest power of two whose evaluation needs no more memory than training does.
   s.evaluation_batch = s.recipe.evaluation.batch != 0 ? s.recipe.evaluation.batch : 256;
+  Graph graph;
   while (true) {
     inputs.images = s.evaluation_batch;
-    s.workers[0].evaluation = s.backend->compile(
-        build_evaluation_program(s.model, inputs, s.recipe.label_smoothing), options);
+    graph = build_evaluation_program(s.model, inputs, s.recipe.label_smoothing);
+    s.workers[0].evaluation = s.backend->compile(graph, options);
     if (s.recipe.evaluation.batch != 0 || s.evaluation_batch == 1 ||
         s.workers[0].evaluation->arena_bytes() <= limit)
       break;
     s.evaluation_batch /= 2;
   }
-  const Graph graph = build_evaluation_program(s.model, inputs, s.recipe.label_smoothing);
   for (Worker& worker : s.workers) {
     if (!worker.evaluation) worker.evaluation = s.backend->compile(graph, options);
     worker.evaluation_images =
@@ -64,7 +60,7 @@ void Trainer::prepare_evaluation() {
 
 EvaluationResult Trainer::evaluate() {
   State& s = *state_;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
   std::vector<float> losses(static_cast<std::size_t>(count));
   std::vector<std::int64_t> correct(s.workers.size());
@@ -94,7 +90,7 @@ EvaluationResult Trainer::evaluate() {
   result.loss =
       lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /
       static_cast<float>(count);
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

@@ -9,9 +9,9 @@
 namespace podium {
 namespace {
 
-constexpr std::int64_t kAlign = 16;
-
-std::int64_t aligned(std::int64_t floats) { return (floats + kAlign - 1) / kAlign * kAlign; }
+std::int64_t aligned(std::int64_t floats) {
+  return (floats + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
+}
 
 Shape batch_shape(const ReplicaInputs& inputs) {
   std::vector<std::int64_t> extents = {inputs.images};
@@ -69,7 +69,7 @@ FlatLayout make_layout(const Network& net) {
     offset += aligned(s.shape.elements());
   }
   layout.loss_offset = offset;
-  layout.floats = offset + kAlign;
+  layout.floats = offset + kFlatAlign;
   return layout;
 }
 

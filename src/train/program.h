@@ -12,7 +12,9 @@
 
 namespace podium {
 
-// A tensor within a flat buffer of floats; offsets are multiples of 16, the gaps between stay zero.
+// A tensor within a flat buffer of floats; offsets are multiples of kFlatAlign, the gaps between
+// stay zero.
+inline constexpr std::int64_t kFlatAlign = 16;
 struct FlatEntry {
   std::string name;
   Shape shape;

@@ -1,9 +1,9 @@
 #include "train/run.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "nn/models.h"
@@ -13,11 +13,6 @@
 
 namespace podium {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The first setting that fits the limit: fewer workers first, since that changes no result; then
 // more replicas.

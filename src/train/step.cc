@@ -6,24 +6,14 @@
 //   my shard                   the remaining additions of the tree, the optimizer's update, hash
 //   barrier                    everybody sees the new parameters
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/tree.h"
 #include "train/trainer_state.h"
 
 namespace podium {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-}  // namespace
-
 void Trainer::State::bind_outputs(Worker& worker, float* buffer) {
   std::size_t i = 0;
   for (const FlatEntry& entry : layout().parameters) worker.outputs[i++] = buffer + entry.offset;

@@ -9,12 +9,6 @@
 namespace podium {
 namespace {
 
-constexpr std::int64_t kAlign = 16;
-
-std::size_t float_bytes(std::int64_t floats) {
-  return static_cast<std::size_t>(floats) * sizeof(float);
-}
-
 std::string shapes_differ(const std::string& name, const Shape& expected, const Tensor* found) {
   return found == nullptr ? cat("has no tensor \"", name, "\"")
                           : cat("has \"", name, "\" as ", to_string(found->type()),
@@ -94,10 +88,10 @@ namespace {
 // are even, as the hash needs, and no result depends on them.
 void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout) {
   const auto count = static_cast<std::int64_t>(workers.size());
-  const std::int64_t units = layout.floats / kAlign;
+  const std::int64_t units = layout.floats / kFlatAlign;
   for (std::int64_t i = 0; i < count; ++i) {
-    workers[static_cast<std::size_t>(i)].shard_begin = units * i / count * kAlign;
-    workers[static_cast<std::size_t>(i)].shard_end = units * (i + 1) / count * kAlign;
+    workers[static_cast<std::size_t>(i)].shard_begin = units * i / count * kFlatAlign;
+    workers[static_cast<std::size_t>(i)].shard_end = units * (i + 1) / count * kFlatAlign;
   }
 }
 
@@ -149,7 +143,8 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
                                     s.recipe.label_smoothing, false);
   const FlatLayout& layout = s.layout();
   s.parameters = AlignedBytes(float_bytes(layout.parameter_floats));
-  s.statistics = AlignedBytes(float_bytes(layout.loss_offset - layout.parameter_floats + kAlign));
+  s.statistics =
+      AlignedBytes(float_bytes(layout.loss_offset - layout.parameter_floats + kFlatAlign));
   for (std::size_t i = 0; i < optimizer_states(s.recipe.optimizer).size(); ++i)
     s.states.emplace_back(float_bytes(layout.parameter_floats));
   for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
@@ -254,57 +249,49 @@ std::uint64_t Trainer::parameter_hash() const {
 
 // --- checkpoints
 
+std::vector<Trainer::State::Place> Trainer::State::places() {
+  std::vector<Place> list;
+  for (const FlatEntry& e : layout().parameters)
+    list.push_back({e.name, e.shape, parameter_data() + e.offset});
+  for (const FlatEntry& e : layout().statistics)
+    list.push_back({e.name, e.shape, statistic_data() + e.offset - layout().parameter_floats});
+  const std::vector<std::string> names = optimizer_states(recipe.optimizer);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const FlatEntry& e : layout().parameters)
+      list.push_back({cat("optimizer/", e.name, "/", names[i]), e.shape, state_data(i) + e.offset});
+  }
+  return list;
+}
+
 Checkpoint Trainer::checkpoint() const {
   State& s = *state_;
   Checkpoint checkpoint;
   checkpoint.step = s.done;
   checkpoint.metadata["recipe"] = to_toml(s.recipe);
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
-  const auto add = [&](std::string name, const Shape& shape, const float* values) {
-    Tensor tensor(DType::kF32, shape);
-    std::memcpy(tensor.data(), values, float_bytes(shape.elements()));
-    checkpoint.tensors.push_back({std::move(name), std::move(tensor)});
-  };
-  for (const FlatEntry& e : s.layout().parameters)
-    add(e.name, e.shape, s.parameter_data() + e.offset);
-  for (const FlatEntry& e : s.layout().statistics)
-    add(e.name, e.shape, s.statistic_data() + e.offset - s.layout().parameter_floats);
-  const std::vector<std::string> names = optimizer_states(s.recipe.optimizer);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    for (const FlatEntry& e : s.layout().parameters)
-      add(cat("optimizer/", e.name, "/", names[i]), e.shape, s.state_data(i) + e.offset);
+  for (const State::Place& place : s.places()) {
+    Tensor tensor(DType::kF32, place.shape);
+    std::memcpy(tensor.data(), place.values, float_bytes(place.shape.elements()));
+    checkpoint.tensors.push_back({place.name, std::move(tensor)});
   }
   return checkpoint;
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
   State& s = *state_;
-  const auto fetch = [&](const std::string& name, const Shape& shape) {
-    const Tensor* found = checkpoint.find(name);
-    PODIUM_REQUIRE(found != nullptr && found->type() == TensorType({DType::kF32, shape}),
-                   ExitCode::kData, "the checkpoint of step ", checkpoint.step, " ",
-                   shapes_differ(name, shape, found),
-                   "; it is of another recipe: use another --out folder, or --fresh");
-    return found->f32().data();
-  };
-  const auto copy = [&](const std::string& name, const Shape& shape, float* target) {
-    std::memcpy(target, fetch(name, shape), float_bytes(shape.elements()));
-  };
-  const std::vector<std::string> names = optimizer_states(s.recipe.optimizer);
+  const std::vector<State::Place> places = s.places();
   // All is looked up before anything is overwritten.
-  for (const FlatEntry& e : s.layout().parameters) {
-    fetch(e.name, e.shape);
-    for (const std::string& name : names) fetch(cat("optimizer/", e.name, "/", name), e.shape);
+  std::vector<const Tensor*> found;
+  for (const State::Place& place : places) {
+    const Tensor* tensor = checkpoint.find(place.name);
+    PODIUM_REQUIRE(tensor != nullptr && tensor->type() == TensorType({DType::kF32, place.shape}),
+                   ExitCode::kData, "the checkpoint of step ", checkpoint.step, " ",
+                   shapes_differ(place.name, place.shape, tensor),
+                   "; it is of another recipe: use another --out folder, or --fresh");
+    found.push_back(tensor);
   }
-  for (const FlatEntry& e : s.layout().statistics) fetch(e.name, e.shape);
-  for (const FlatEntry& e : s.layout().parameters)
-    copy(e.name, e.shape, s.parameter_data() + e.offset);
-  for (const FlatEntry& e : s.layout().statistics)
-    copy(e.name, e.shape, s.statistic_data() + e.offset - s.layout().parameter_floats);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    for (const FlatEntry& e : s.layout().parameters)
-      copy(cat("optimizer/", e.name, "/", names[i]), e.shape, s.state_data(i) + e.offset);
-  }
+  for (std::size_t i = 0; i < places.size(); ++i)
+    std::memcpy(places[i].values, found[i]->data(), float_bytes(places[i].shape.elements()));
   s.done = checkpoint.step;
 }
 

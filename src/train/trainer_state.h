@@ -11,6 +11,10 @@
 
 namespace podium {
 
+inline std::size_t float_bytes(std::int64_t floats) {
+  return static_cast<std::size_t>(floats) * sizeof(float);
+}
+
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   ReplicaRange replicas;
@@ -90,6 +94,15 @@ struct Trainer::State {
   float* parameter_data() { return reinterpret_cast<float*>(parameters.data()); }
   float* statistic_data() { return reinterpret_cast<float*>(statistics.data()); }
   float* state_data(std::size_t i) { return reinterpret_cast<float*>(states[i].data()); }
+
+  // A tensor of the state, where it lies in flat memory.
+  struct Place {
+    std::string name;  // in checkpoints
+    Shape shape;
+    float* values;
+  };
+  // Parameters, running statistics, the optimizer's state: all that a checkpoint holds, in order.
+  std::vector<Place> places();
 
   void bind_outputs(Worker& worker, float* buffer);
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
