@@ -19,6 +19,7 @@ namespace podium {
 
 struct CompileOptions {
   int threads = 1;   // that share out the parts of each kernel
+  int guests = 0;    // threads of others that may help()
   bool fuse = true;  // off: one kernel an operation, same bits
 };
 
@@ -37,6 +38,11 @@ class Executable {
   // input of an optimizer's update that it replaces; otherwise they are disjoint. Not to be called
   // from two threads at once.
   virtual void run(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
+
+  // From a thread that is guest `guest`, a number below CompileOptions::guests that one thread uses
+  // at a time: does a piece of what run() is doing on another thread, if there is one to be had,
+  // and says whether it did. No result depends on it.
+  virtual bool help(int /*guest*/) { return false; }
 
   // Bytes that the executable holds for values between operations, known before the first run.
   virtual std::int64_t arena_bytes() const = 0;

@@ -1,74 +1,89 @@
 #include "base/thread_pool.h"
 
-#include <exception>
-
 namespace podium {
 namespace {
+
 constexpr int kSpins = 2000;
-}
+
+// A job's word: the parts in the upper half, the next one in the lower.
+constexpr std::uint64_t open_job(int parts) { return static_cast<std::uint64_t>(parts) << 32; }
+constexpr std::uint32_t next_part(std::uint64_t job) { return static_cast<std::uint32_t>(job); }
+constexpr bool is_open(std::uint64_t job) { return next_part(job) < job >> 32; }
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { help(i); });
+  for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { serve(i); });
 }
 
 ThreadPool::~ThreadPool() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
-    ++job_;
   }
   wake_.notify_all();
   for (std::thread& helper : helpers_) helper.join();
 }
 
-void ThreadPool::take_parts(int thread) {
-  for (int part = next_++; part < parts_; part = next_++) {
-    try {
-      (*work_)(part, thread);
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!error_) error_ = std::current_exception();
-    }
+// A look before the addition keeps the count of failed takes, and so the field, small.
+bool ThreadPool::take_part(int thread) {
+  if (!is_open(job_.load(std::memory_order_relaxed))) return false;
+  const std::uint64_t job = job_.fetch_add(1, std::memory_order_acq_rel);
+  if (!is_open(job)) return false;
+  try {
+    (*work_)(static_cast<int>(next_part(job)), thread);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
   }
+  return true;
 }
 
 void ThreadPool::run(int parts, const std::function<void(int, int)>& work) {
-  if (helpers_.empty() || parts <= 1) {
+  const bool asked = asked_.load(std::memory_order_relaxed);
+  if (parts <= 1 || (helpers_.empty() && !asked)) {
     for (int part = 0; part < parts; ++part) work(part, 0);
     return;
   }
+  if (asked) asked_.store(false, std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);
-    parts_ = parts;
     work_ = &work;
     error_ = nullptr;
-    next_ = 0;
-    busy_ = static_cast<int>(helpers_.size());
-    ++job_;
+    finished_by_others_.store(0, std::memory_order_relaxed);
+    job_.store(open_job(parts), std::memory_order_release);
   }
-  wake_.notify_all();
-  take_parts(0);
-  while (busy_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  if (!helpers_.empty()) wake_.notify_all();
+  int others = parts;
+  while (take_part(0)) --others;
+  // Who took a part is about to end it: a few microseconds, unless the machine has other work.
+  for (int spins = 0; finished_by_others_.load(std::memory_order_acquire) != others; ++spins)
+    if (spins >= kSpins) std::this_thread::yield();
   if (error_) std::rethrow_exception(error_);
 }
 
-void ThreadPool::help(int thread) {
-  std::uint64_t seen = 0;
-  while (true) {
-    for (int spin = 0; spin < kSpins && job_.load(std::memory_order_acquire) == seen; ++spin)
+bool ThreadPool::help(int guest) {
+  if (take_part(threads() + guest)) {
+    finished_by_others_.fetch_add(1, std::memory_order_release);
+    return true;
+  }
+  if (!asked_.load(std::memory_order_relaxed)) asked_.store(true, std::memory_order_relaxed);
+  return false;
+}
+
+void ThreadPool::serve(int thread) {
+  for (int spins = 0;;) {
+    if (take_part(thread)) {
+      finished_by_others_.fetch_add(1, std::memory_order_release);
+      spins = 0;
+    } else if (++spins < kSpins) {
       std::this_thread::yield();
-    if (job_.load(std::memory_order_acquire) == seen) {
+    } else {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return job_.load() != seen; });
-    }
-    {
-      // Orders this thread after the caller's writes of the job.
-      const std::lock_guard lock(mutex_);
-      seen = job_.load();
+      wake_.wait(lock, [&] { return stop_ || is_open(job_.load(std::memory_order_relaxed)); });
       if (stop_) return;
+      spins = 0;
     }
-    take_parts(thread);
-    busy_.fetch_sub(1, std::memory_order_release);
   }
 }
 

@@ -1,9 +1,15 @@
 // A few threads that share out the parts of one kernel after another. Made for work of
 // microseconds: waiting threads spin briefly before they sleep.
+//
+// A pool may have guests besides: threads that belong to somebody else and, where they have nothing
+// of their own to do, ask for a part of whatever the pool is running. While nobody asks, a pool of
+// one thread runs its parts in a plain loop.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -22,21 +28,28 @@ class ThreadPool {
   int threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
   // Calls work(part, thread) for every part in [0, parts), on any thread and in any order; returns
-  // when all are done. The first exception thrown by a part is rethrown here.
+  // when all are done. Threads are numbered from 0, guests after the pool's own. The first
+  // exception thrown by a part is rethrown here.
   void run(int parts, const std::function<void(int part, int thread)>& work);
 
+  // As guest `guest`, a number from 0 that one thread uses at a time: runs a part of the job that
+  // is open to others, if there is one, and says whether it did; otherwise asks for the next job to
+  // be open.
+  bool help(int guest);
+
  private:
-  void help(int thread);
-  void take_parts(int thread);
+  bool take_part(int thread);
+  void serve(int thread);
 
   std::vector<std::thread> helpers_;
   std::mutex mutex_;
   std::condition_variable wake_;
+  // Of the last job opened, how many parts it has and the next that nobody has taken: one word, so
+  // that one addition takes a part, and of which job is never in doubt.
   std::atomic<std::uint64_t> job_{0};
-  std::atomic<int> next_{0};
-  std::atomic<int> busy_{0};
-  std::atomic<bool> stop_{false};
-  int parts_ = 0;
+  std::atomic<int> finished_by_others_{0};
+  std::atomic<bool> asked_{false};
+  bool stop_ = false;  // under mutex_, as error_
   const std::function<void(int, int)>* work_ = nullptr;
   std::exception_ptr error_;
 };

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <stdexcept>
+#include <utility>
 
 namespace podium {
 namespace {
@@ -91,6 +92,66 @@ TEST_P(ThreadPoolOf, ends_while_its_threads_sleep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolOf, testing::Values(1, 2, 3, 5));
+
+// One part of the first job lets the guest ask; each part of the second waits for the other, so
+// neither thread can take both.
+TEST_P(ThreadPoolOf, lets_a_guest_that_asked_take_part) {
+  ThreadPool pool(GetParam());
+  const int number_of_guest = GetParam();
+  std::atomic<bool> asked{false}, over{false};
+  std::thread guest([&] {
+    EXPECT_FALSE(pool.help(0)) << "nothing runs yet";
+    asked = true;
+    while (!over) {
+      if (!pool.help(0)) std::this_thread::yield();
+    }
+  });
+  while (!asked) std::this_thread::yield();
+  const int parts = GetParam() + 1;
+  std::atomic<int> arrived{0}, by_guest{0};
+  std::vector<int> values(static_cast<std::size_t>(parts), 0);  // plain memory
+  pool.run(parts, [&](int part, int thread) {
+    values[static_cast<std::size_t>(part)] = part + 1;
+    if (thread == number_of_guest) ++by_guest;
+    for (++arrived; arrived < parts;) std::this_thread::yield();
+  });
+  EXPECT_EQ(by_guest, 1);
+  for (int part = 0; part < parts; ++part)
+    EXPECT_EQ(values[static_cast<std::size_t>(part)], part + 1);
+  over = true;
+  guest.join();
+}
+
+TEST_P(ThreadPoolOf, runs_every_part_once_however_guests_come_and_go) {
+  ThreadPool pool(GetParam());
+  constexpr int kGuests = 2;
+  std::atomic<bool> over{false};
+  std::vector<std::thread> guests;
+  for (int guest = 0; guest < kGuests; ++guest) {
+    guests.emplace_back([&, guest] {
+      for (int i = 0; !over; ++i) {
+        if (!pool.help(guest) && i % 7 == 0) std::this_thread::yield();
+      }
+    });
+  }
+  std::vector<std::atomic<int>> inside(static_cast<std::size_t>(GetParam() + kGuests));
+  std::vector<int> values(32, 0);
+  std::atomic<int> wrong{0};
+  for (int job = 1; job <= 300; ++job) {
+    const int parts = 1 + job % 32;
+    pool.run(parts, [&](int part, int thread) {
+      std::atomic<int>& mine = inside[static_cast<std::size_t>(thread)];
+      if (++mine != 1) ++wrong;
+      ++values[static_cast<std::size_t>(part)];
+      --mine;
+    });
+    for (int part = 0; part < parts; ++part)
+      ASSERT_EQ(std::exchange(values[static_cast<std::size_t>(part)], 0), 1) << "job " << job;
+  }
+  over = true;
+  for (std::thread& guest : guests) guest.join();
+  EXPECT_EQ(wrong, 0);
+}
 
 TEST(ThreadPool, several_threads_do_take_part) {
   ThreadPool pool(2);

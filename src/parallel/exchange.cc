@@ -35,7 +35,12 @@ void Barrier::leave_if_abandoned() const {
     throw InternalError(__FILE__, __LINE__, "another worker ended before the barrier");
 }
 
-void Barrier::wait() {
+int guest_number(std::int64_t workers, std::int64_t worker, std::int64_t helper) {
+  const std::int64_t distance = (helper - worker + workers) % workers;
+  return distance >= 1 && distance <= kMostGuests ? static_cast<int>(distance) - 1 : -1;
+}
+
+void Barrier::wait(const std::function<bool()>& pastime) {
   leave_if_abandoned();
   const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
@@ -45,7 +50,9 @@ void Barrier::wait() {
   }
   for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
     leave_if_abandoned();
-    if (spins < kSpins) {
+    if (pastime && pastime()) {
+      spins = 0;
+    } else if (spins < kSpins) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <thread>
 #include <vector>
@@ -28,12 +29,18 @@ ReplicaRange replicas_of_worker(std::int64_t replicas, std::int64_t workers, std
 // The largest nodes of the tree over [0, replicas) that lie within `range`, from left to right.
 std::vector<ReplicaRange> largest_nodes(std::int64_t replicas, ReplicaRange range);
 
+// A worker may be helped by the next kMostGuests of `workers` workers, round the circle. By which
+// number `helper` is a guest of `worker`; -1 where it is none.
+inline constexpr std::int64_t kMostGuests = 3;
+int guest_number(std::int64_t workers, std::int64_t worker, std::int64_t helper);
+
 // Where a group of workers meets. Waiting workers spin for a moment, then yield.
 class Barrier {
  public:
   explicit Barrier(int members) : members_(members) {}
-  // Throws InternalError once a member has abandoned the barrier.
-  void wait();
+  // Throws InternalError once a member has abandoned the barrier. `pastime` is called again and
+  // again while others are awaited; it does something short and says whether it did.
+  void wait(const std::function<bool()>& pastime = {});
   // A member will not come again: all who wait, and all who come later, are let go by an exception.
   void abandon() { abandoned_.store(true, std::memory_order_release); }
 

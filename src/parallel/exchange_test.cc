@@ -48,6 +48,22 @@ TEST(ReplicasOfWorker, are_none_where_there_are_more_workers_than_replicas) {
   EXPECT_EQ(sum, 2);
 }
 
+TEST(GuestNumber, is_a_worker_s_own_and_nobody_is_his_own_guest) {
+  for (std::int64_t workers = 1; workers <= 9; ++workers) {
+    for (std::int64_t worker = 0; worker < workers; ++worker) {
+      std::vector<int> numbers;
+      for (std::int64_t helper = 0; helper < workers; ++helper) {
+        const int number = guest_number(workers, worker, helper);
+        if (number >= 0) numbers.push_back(number);
+        EXPECT_FALSE(helper == worker && number != -1);
+      }
+      std::ranges::sort(numbers);
+      ASSERT_EQ(std::ssize(numbers), std::min(workers - 1, kMostGuests));
+      for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], static_cast<int>(i));
+    }
+  }
+}
+
 TEST(LargestNodes, of_all_replicas_are_the_root) {
   for (std::int64_t replicas = 1; replicas <= 9; ++replicas)
     EXPECT_EQ(largest_nodes(replicas, {0, replicas}), (Ranges{{0, replicas}}));

@@ -2,7 +2,7 @@
 //
 //   for each replica of mine   batch (a function of seed and step) -> program -> gradients,
 //                              statistics, loss; added up the tree as far as my replicas reach
-//   barrier                    all sums lie published
+//   barrier                    all sums lie published; who waits helps with the others' kernels
 //   my shard                   the remaining additions of the tree, the optimizer's update, hash
 //   barrier                    everybody sees the new parameters
 #include <algorithm>
@@ -70,6 +70,17 @@ void Trainer::State::update_shard(Worker& worker, const float* sums) {
     loss_sum = sums[layout().loss_offset - worker.shard_begin];
 }
 
+// Does a piece of another worker's kernel; false where there was none to be had.
+bool Trainer::State::help_others(std::int64_t helper) {
+  const auto count = static_cast<std::int64_t>(workers.size());
+  for (std::int64_t i = 1; i < count; ++i) {
+    const std::int64_t other = (helper + i) % count;
+    const int guest = guest_number(count, other, helper);
+    if (guest >= 0 && workers[static_cast<std::size_t>(other)].program->help(guest)) return true;
+  }
+  return false;
+}
+
 void Trainer::State::run_step(std::int64_t index, bool with_hash) {
   Worker& worker = workers[static_cast<std::size_t>(index)];
   worker.input_seconds = 0;
@@ -78,7 +89,7 @@ void Trainer::State::run_step(std::int64_t index, bool with_hash) {
     worker.held_buffers.push_back(sum);
     exchange->publish(node, sum);
   }
-  exchange->barrier().wait();
+  exchange->barrier().wait([&] { return help_others(index); });
 
   // Every worker sees the same losses, so all refuse the update or none does.
   bool all_finite = true;

@@ -167,7 +167,9 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
     Worker& worker = s.workers[w];
     worker.replicas =
         replicas_of_worker(s.recipe.replicas, s.placement.workers, static_cast<std::int64_t>(w));
-    worker.program = s.backend->compile(s.program.graph, options);
+    const auto guests = static_cast<int>(std::min(s.placement.workers - 1, kMostGuests));
+    worker.program =
+        s.backend->compile(s.program.graph, {.threads = s.placement.threads, .guests = guests});
     worker.images = AlignedBytes(float_bytes(s.replica_images * inputs.image.elements()));
     worker.labels = AlignedBytes(float_bytes(s.replica_images));
     for (std::int64_t i = buffers_needed(s.recipe.replicas, worker.replicas); i > 0; --i) {

@@ -108,6 +108,7 @@ struct Trainer::State {
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);
   void run_step(std::int64_t worker, bool with_hash);
+  bool help_others(std::int64_t helper);
   void update_shard(Worker& worker, const float* sums);
   std::string diagnose();
 };

@@ -34,6 +34,8 @@ class CpuExecutable : public Executable {
     }
   }
 
+  bool help(int guest) override { return pool_.help(guest); }
+
   std::int64_t arena_bytes() const override { return static_cast<std::int64_t>(arena_.size()); }
 
   std::optional<std::string> find_non_finite(std::span<const void* const> inputs,
@@ -69,7 +71,7 @@ class CpuExecutable : public Executable {
   static Program lower(const Graph& graph, const CompileOptions& options) {
     const Graph prepared = options.fuse ? fuse(graph) : without_dead_nodes(graph);
     prepared.verify();
-    return cpu::Lowering(prepared, options.threads).run();
+    return cpu::Lowering(prepared, options.threads + options.guests).run();
   }
 
   void place() {
@@ -116,11 +118,7 @@ class CpuExecutable : public Executable {
   }
 
   void run_step(const Step& step) {
-    if (pool_.threads() == 1 || step.parts == 1) {
-      for (int part = 0; part < step.parts; ++part) step.run(memory_, part, 0);
-    } else {
-      pool_.run(step.parts, [&](int part, int thread) { step.run(memory_, part, thread); });
-    }
+    pool_.run(step.parts, [&](int part, int thread) { step.run(memory_, part, thread); });
   }
 
   void run_profiled() {
