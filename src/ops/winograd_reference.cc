@@ -5,24 +5,14 @@
 #include <cmath>
 #include <vector>
 
+#include "base/winograd_points.h"
+
 namespace podium {
 namespace {
 
+using namespace winograd;
 using std::fma;
 using Index = std::int64_t;
-
-// The finite points 0, +-a, +-b; every constant is rounded once from its exact value (all but those
-// of G are exact).
-constexpr double kExactA = 0.625, kExactB = 1.5;
-constexpr double kExactA2 = kExactA * kExactA, kExactB2 = kExactB * kExactB;
-constexpr float kA = kExactA, kB = kExactB, kA2 = kExactA2, kB2 = kExactB2;
-constexpr float kA3 = kExactA2 * kExactA, kB3 = kExactB2 * kExactB;
-constexpr float kP = kExactA2 * kExactB2, kS = kExactA2 + kExactB2;
-constexpr double kExactNa = 1 / (2 * kExactA2 * (kExactA2 - kExactB2));
-constexpr double kExactNb = 1 / (2 * kExactB2 * (kExactB2 - kExactA2));
-constexpr float kG0 = 1 / (kExactA2 * kExactB2);
-constexpr float kGa0 = kExactNa, kGa1 = kExactA * kExactNa, kGa2 = kExactA2 * kExactNa;
-constexpr float kGb0 = kExactNb, kGb1 = kExactB * kExactNb, kGb2 = kExactB2 * kExactNb;
 
 using Six = std::array<float, 6>;
 using Four = std::array<float, 4>;

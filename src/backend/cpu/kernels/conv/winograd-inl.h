@@ -11,23 +11,14 @@
 #include "backend/cpu/kernels/conv/unroll.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
 #include "backend/cpu/kernels/v16-inl.h"
+#include "base/winograd_points.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 namespace winograd {
 
-// Points 0, +-a, +-b, infinity. Constants are rounded once; those outside G are exact.
-constexpr double kExactA = 0.625, kExactB = 1.5;
-constexpr double kExactA2 = kExactA * kExactA, kExactB2 = kExactB * kExactB;
-constexpr float kA = kExactA, kB = kExactB, kA2 = kExactA2, kB2 = kExactB2;
-constexpr float kA3 = kExactA2 * kExactA, kB3 = kExactB2 * kExactB;
-constexpr float kP = kExactA2 * kExactB2, kS = kExactA2 + kExactB2;
-constexpr double kExactNa = 1 / (2 * kExactA2 * (kExactA2 - kExactB2));
-constexpr double kExactNb = 1 / (2 * kExactB2 * (kExactB2 - kExactA2));
-constexpr float kG0 = 1 / (kExactA2 * kExactB2);
-constexpr float kGa0 = kExactNa, kGa1 = kExactA * kExactNa, kGa2 = kExactA2 * kExactNa;
-constexpr float kGb0 = kExactNb, kGb1 = kExactB * kExactNb, kGb2 = kExactB2 * kExactNb;
+using namespace podium::winograd;  // the constants
 
 HWY_INLINE Native number(float x) { return hn::Set(NativeTag(), x); }
 HWY_INLINE Native add(Native a, Native b) { return hn::Add(a, b); }
