@@ -23,6 +23,12 @@ configure() {
   fi
 }
 
+# The folder of the address and undefined-behaviour sanitizers, which the fuzz targets share.
+configure_asan() {
+  configure build-asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
+    -DPODIUM_SANITIZE=address,undefined -DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_FUZZ=ON
+}
+
 # build FOLDER [targets]
 build() {
   local folder=$root/$1

@@ -23,8 +23,7 @@ while [[ $# -gt 0 ]]; do
 done
 
 "$root/scripts/install-dependencies.sh" build test fuzz
-configure build-asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
-  -DPODIUM_SANITIZE=address,undefined -DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_FUZZ=ON
+configure_asan
 say "building the fuzz targets"
 build build-asan fuzz_targets
 

@@ -13,22 +13,21 @@ case $kind in
   address,undefined)
     "$root/scripts/install-dependencies.sh" build test fuzz
     folder=build-asan
-    extra=(-DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_FUZZ=ON)
+    configure_asan
     targets=(quick_tests)
     tests=(-L '^quick$')
     ;;
   thread)
     "$root/scripts/install-dependencies.sh" build test
     folder=build-tsan
-    extra=()
+    configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
+      -DPODIUM_SANITIZE=thread
     targets=(base_test parallel_test data_test backend_test law_test)
     tests=(-L '^(quick|law)$' -E 'GoldenHashes|FirstSteps|AllOps|Fusion|Data.augmented')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac
 say "building with -fsanitize=$kind"
-configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
-  -DPODIUM_SANITIZE="$kind" "${extra[@]}"
 build "$folder" "${targets[@]}"
 say "running tests with -fsanitize=$kind"
 cd "$root/$folder"
