@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "backend/cpu/kernels/roof.h"
 #include "backend/cpu/kernels/targets.h"
 #include "backend/cpu/kernels/update.h"
+#include "base/hash.h"
 
 namespace podium::cpu {
 namespace {
@@ -164,7 +166,8 @@ void bench_flat(const Report& report, std::int64_t count, const std::string& wha
     sgd(count, {1e-3f, 0.9f, 5e-4f, true}, b.get(), a.get(), m.get(), p);
   });
   std::uint64_t sum = 0;
-  report.add("hash_sum " + what, 1, n, 4 * n, [&](int) { sum += hash_sum(a.get(), count); });
+  const std::span<const float> values(a.get(), static_cast<std::size_t>(count));
+  report.add("hash_sum " + what, 1, n, 4 * n, [&](int) { sum += hash_sum(values); });
   if (sum == 1) std::puts("");  // keeps the sum
 }
 

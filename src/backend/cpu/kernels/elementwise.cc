@@ -40,7 +40,6 @@ PODIUM_FUNCTOR(add, add16(a, b))
 PODIUM_FUNCTOR(sub, sub16(a, b))
 PODIUM_FUNCTOR(mul, mul16(a, b))
 PODIUM_FUNCTOR(scale, mul16(a, constant))
-PODIUM_FUNCTOR(divide, div16(a, constant))
 
 #undef PODIUM_FUNCTOR
 
@@ -57,7 +56,6 @@ HWY_EXPORT(flat_add);
 HWY_EXPORT(flat_sub);
 HWY_EXPORT(flat_mul);
 HWY_EXPORT(flat_scale);
-HWY_EXPORT(flat_divide);
 
 namespace {
 
@@ -95,12 +93,6 @@ void fill(std::int64_t count, float value, float* y, int part) {
 }
 
 void add_into(std::int64_t count, const float* b, float* a, int part) { add(count, a, b, a, part); }
-void scale_into(std::int64_t count, float factor, float* x, int part) {
-  scale(count, x, factor, x, part);
-}
-void divide_into(std::int64_t count, float divisor, float* x, int part) {
-  run(PODIUM_DISPATCH(flat_divide), count, x, x, divisor, x, part);
-}
 
 }  // namespace podium::cpu
 #endif  // HWY_ONCE

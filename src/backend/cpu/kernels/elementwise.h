@@ -6,7 +6,7 @@
 
 namespace podium::cpu {
 
-// The parts of every kernel here, of update.h and of hash_sum: runs of 16384 elements.
+// The parts of every kernel here and of update.h: runs of 16384 elements.
 inline constexpr std::int64_t kFlatPart = 16384;
 constexpr int flat_parts(std::int64_t count) {
   return count <= kFlatPart ? 1 : static_cast<int>((count + kFlatPart - 1) / kFlatPart);
@@ -20,9 +20,7 @@ void mul(std::int64_t count, const float* a, const float* b, float* y, int part)
 void scale(std::int64_t count, const float* x, float factor, float* y, int part);
 void fill(std::int64_t count, float value, float* y, int part);
 
-// a += b (one addition of the tree), x *= factor, x /= divisor.
+// a += b: one addition of the tree.
 void add_into(std::int64_t count, const float* b, float* a, int part);
-void scale_into(std::int64_t count, float factor, float* x, int part);
-void divide_into(std::int64_t count, float divisor, float* x, int part);
 
 }  // namespace podium::cpu

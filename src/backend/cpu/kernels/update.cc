@@ -88,47 +88,15 @@ void sgd_range(int64_t count, const SgdStep& s, const float* g, float* p, float*
   }
 }
 
-inline constexpr std::uint32_t kKeyStep = 0x9E3779B1u;
-
-// The sum over the whole vectors of sixteen words; key0 is the key of the first word. Words stand
-// in pairs, so an even lane times the odd lane beside it.
-std::uint64_t hash_vectors(const float* values, int64_t vectors, std::uint32_t key0) {
-  const hn::RebindToUnsigned<NativeTag> d;
-  const hn::RepartitionToWide<decltype(d)> wide;
-  auto key = hn::Mul(hn::Iota(d, 0), hn::Set(d, kKeyStep)) + hn::Set(d, key0);
-  const auto step = hn::Set(d, static_cast<std::uint32_t>(kNative) * kKeyStep);
-  auto sum0 = hn::Zero(wide), sum1 = sum0;
-  const int64_t registers = vectors * kRegisters;
-  const auto product = [&](int64_t i) HWY_ATTR {
-    const auto word = hn::Add(hn::BitCast(d, hn::LoadU(NativeTag(), values + i * kNative)), key);
-    key = hn::Add(key, step);
-    return hn::MulEven(word, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, word))));
-  };
-  int64_t i = 0;
-  for (; i + 2 <= registers; i += 2) {
-    sum0 = hn::Add(sum0, product(i));
-    sum1 = hn::Add(sum1, product(i + 1));
-  }
-  if (i < registers) sum0 = hn::Add(sum0, product(i));
-  HWY_ALIGN std::uint64_t lanes[kNative];
-  hn::StoreU(hn::Add(sum0, sum1), wide, lanes);
-  std::uint64_t sum = 0;
-  for (int l = 0; l < kNative / 2; ++l) sum += lanes[l];
-  return sum;
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "base/hash.h"
-
 namespace podium::cpu {
 
 HWY_EXPORT(adam_range);
 HWY_EXPORT(sgd_range);
-HWY_EXPORT(hash_vectors);
 
 void adam(std::int64_t count, const AdamStep& step, const float* gradient, float* parameter,
           float* m, float* v, int part) {
@@ -143,14 +111,6 @@ void sgd(std::int64_t count, const SgdStep& step, const float* gradient, float* 
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(sgd_range)
   (std::min(kFlatPart, count - begin), step, gradient + begin, parameter + begin, v + begin);
-}
-
-std::uint64_t hash_sum(const float* values, std::int64_t count, std::uint64_t first) {
-  const std::int64_t whole = count / 16 * 16;
-  const auto key0 = static_cast<std::uint32_t>(first + 1) * 0x9E3779B1u;
-  const std::uint64_t sum = PODIUM_DISPATCH(hash_vectors)(values, whole / 16, key0);
-  return sum + podium::hash_sum({values + whole, static_cast<std::size_t>(count - whole)},
-                                first + static_cast<std::uint64_t>(whole));
 }
 
 }  // namespace podium::cpu

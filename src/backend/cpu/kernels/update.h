@@ -1,5 +1,5 @@
-// The optimizers' updates and the hash, on flat ranges of parameters in parts of elementwise.h's
-// flat_parts(count) (contracts `adam`, `sgd`, base/hash.h).
+// The optimizers' updates, on flat ranges of parameters in parts of elementwise.h's
+// flat_parts(count) (contracts `adam`, `sgd`).
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,5 @@ struct SgdStep {
 };
 void sgd(std::int64_t count, const SgdStep& step, const float* gradient, float* parameter, float* v,
          int part);
-
-// The sum of base/hash.h's hash_sum over words [first, first + count) of a tensor, faster.
-std::uint64_t hash_sum(const float* values, std::int64_t count, std::uint64_t first = 0);
 
 }  // namespace podium::cpu
