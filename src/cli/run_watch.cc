@@ -12,15 +12,10 @@ RunWatch::RunWatch(const Recipe& recipe, const RunOptions& options, bool quiet)
 
 RunWatch::~RunWatch() { set_talk_route(nullptr); }
 
-void RunWatch::started(const Trainer& trainer, std::int64_t first_step) {
+void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) {
   workers_ = trainer.placement().workers;
   backend_ = trainer.backend().name();
-  const std::int64_t epoch = trainer.steps_per_epoch();
-  last_step_ = trainer.total_steps();
-  if (options_.stop_steps != 0) last_step_ = std::min(last_step_, options_.stop_steps);
-  if (options_.stop_epochs != 0) last_step_ = std::min(last_step_, options_.stop_epochs * epoch);
-  log_every_ = recipe_.log_every_steps != 0 ? recipe_.log_every_steps
-                                            : std::max<std::int64_t>(epoch / 20, 1);
+  last_step_ = last_step;
 
   std::string resolved = describe(trainer);
   if (!resolved.empty() && resolved.back() == '\n') resolved.pop_back();
@@ -40,29 +35,22 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step) {
   }
 }
 
+void RunWatch::measured(const RunMetrics& metrics) {
+  accuracy_ = metrics.accuracy;
+  board_->scalars(metrics.step, {{"train/loss", metrics.loss},
+                                 {"train/accuracy", metrics.accuracy},
+                                 {"train/learning_rate", metrics.learning_rate},
+                                 {"speed/steps_per_second", metrics.steps_per_second},
+                                 {"speed/images_per_second", metrics.images_per_second},
+                                 {"speed/input_wait_percent", metrics.input_wait_percent}});
+}
+
 void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
   const double now = steady_seconds();
   if (paused_) meter_->resume(now - step.seconds);
   paused_ = false;
   meter_->step(now, recipe_.batch, step.input_seconds);
-  ++window_.steps;
-  window_.correct += step.correct;
-  window_.seconds += step.seconds;
-  window_.input_seconds += step.input_seconds;
   loss_ = static_cast<double>(step.loss);
-  if (step.step % log_every_ == 0) {
-    const auto steps = static_cast<double>(window_.steps),
-               batch = static_cast<double>(recipe_.batch);
-    accuracy_ = static_cast<double>(window_.correct) / (steps * batch);
-    board_->scalars(step.step,
-                    {{"train/loss", loss_},
-                     {"train/accuracy", accuracy_},
-                     {"train/learning_rate", step.learning_rate},
-                     {"speed/steps_per_second", steps / window_.seconds},
-                     {"speed/images_per_second", steps * batch / window_.seconds},
-                     {"speed/input_wait_percent", 100 * window_.input_seconds / window_.seconds}});
-    window_ = {};
-  }
   if (progress_ == nullptr) return;
   if (step.step % trainer.steps_per_epoch() == 0) {
     progress_->epoch_done(progress_state(trainer));

@@ -17,7 +17,8 @@ class RunWatch : public RunObserver {
   RunWatch(const Recipe& recipe, const RunOptions& options, bool quiet);
   ~RunWatch() override;
 
-  void started(const Trainer& trainer, std::int64_t first_step) override;
+  void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override;
+  void measured(const RunMetrics& metrics) override;
   void stepped(const Trainer& trainer, const StepResult& step) override;
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override;
   void saving(std::int64_t step) override;
@@ -30,23 +31,17 @@ class RunWatch : public RunObserver {
   const std::string& backend() const { return backend_; }
 
  private:
-  // Sums over the steps between two points of a curve.
-  struct Window {
-    std::int64_t steps = 0, correct = 0;
-    double seconds = 0, input_seconds = 0;
-  };
   ProgressState progress_state(const Trainer& trainer) const;
   void pause(double seconds_ago);  // training time stands still since then
 
   const Recipe recipe_;
   const RunOptions options_;
   const bool quiet_;
-  std::int64_t workers_ = 0, last_step_ = 0, log_every_ = 1;
+  std::int64_t workers_ = 0, last_step_ = 0;
   std::string backend_;
   std::unique_ptr<Progress> progress_;
   std::optional<ThroughputMeter> meter_;
   std::optional<TensorBoardWriter> board_;
-  Window window_;
   std::optional<ProgressState> last_;
   double accuracy_ = kUnknownValue, test_accuracy_ = kUnknownValue, loss_ = kUnknownValue;
   bool paused_ = false;

@@ -74,6 +74,29 @@ bool holds_evaluation(const std::filesystem::path& metrics, std::int64_t step) {
   return text.find(cat("{\"step\": ", step, ", \"test_accuracy\": ")) != std::string::npos;
 }
 
+// Sums over the steps between two points of the curves.
+struct Window {
+  std::int64_t steps = 0, correct = 0;
+  double seconds = 0, input_seconds = 0;
+
+  void add(const StepResult& step) {
+    ++steps;
+    correct += step.correct;
+    seconds += step.seconds;
+    input_seconds += step.input_seconds;
+  }
+  RunMetrics metrics(const StepResult& last, std::int64_t batch) const {
+    const auto count = static_cast<double>(steps), images = count * static_cast<double>(batch);
+    return {.step = last.step,
+            .loss = static_cast<double>(last.loss),
+            .accuracy = static_cast<double>(correct) / images,
+            .learning_rate = last.learning_rate,
+            .steps_per_second = count / seconds,
+            .images_per_second = images / seconds,
+            .input_wait_percent = 100 * input_seconds / seconds};
+  }
+};
+
 // One call of run(): the loop and its bookkeeping.
 class Session {
  public:
@@ -96,7 +119,7 @@ class Session {
 
   RunResult run(double start_seconds) {
     result_.start_seconds = start_seconds;
-    observer_.started(trainer_, trainer_.steps_done());
+    observer_.started(trainer_, trainer_.steps_done(), last_);
     while (trainer_.steps_done() < last_ && !stop_requested()) step();
     if (!stop_requested() || trainer_.steps_done() >= last_) evaluate();
     if (saved_ != trainer_.steps_done()) save();
@@ -130,26 +153,24 @@ class Session {
     result_.train_loss = step.loss;
     input_seconds_ += step.input_seconds;
     if (hashed) folder_.append_hash(step.step, step.hash);
-    window_seconds_ += step.seconds, window_correct_ += step.correct, ++window_steps_,
-        window_input_ += step.input_seconds;
-    if (step.step % log_every_ == 0) log_metrics(step);
+    window_.add(step);
+    if (step.step % log_every_ == 0) measure(step);
     observer_.stepped(trainer_, step);
     // The last step's evaluation is the run's, after the loop.
     if (evaluate_every_ != 0 && step.step % evaluate_every_ == 0 && step.step < last_) evaluate();
     if (step.step % checkpoint_every_ == 0 && step.step < last_) save();
   }
 
-  void log_metrics(const StepResult& step) {
-    const auto steps = static_cast<double>(window_steps_),
-               batch = static_cast<double>(recipe_.batch);
-    folder_.append_metrics(step.step,
-                           {{"loss", static_cast<double>(step.loss)},
-                            {"accuracy", static_cast<double>(window_correct_) / (steps * batch)},
-                            {"learning_rate", step.learning_rate},
-                            {"steps_per_second", steps / window_seconds_},
-                            {"images_per_second", steps * batch / window_seconds_},
-                            {"input_wait_percent", 100 * window_input_ / window_seconds_}});
-    window_seconds_ = window_input_ = 0, window_correct_ = window_steps_ = 0;
+  void measure(const StepResult& step) {
+    const RunMetrics metrics = window_.metrics(step, recipe_.batch);
+    window_ = {};
+    folder_.append_metrics(metrics.step, {{"loss", metrics.loss},
+                                          {"accuracy", metrics.accuracy},
+                                          {"learning_rate", metrics.learning_rate},
+                                          {"steps_per_second", metrics.steps_per_second},
+                                          {"images_per_second", metrics.images_per_second},
+                                          {"input_wait_percent", metrics.input_wait_percent}});
+    observer_.measured(metrics);
   }
 
   void evaluate() {
@@ -192,8 +213,7 @@ class Session {
   std::int64_t saved_ = -1;
   RunResult result_;
   double input_seconds_ = 0;
-  double window_seconds_ = 0, window_input_ = 0;
-  std::int64_t window_correct_ = 0, window_steps_ = 0;
+  Window window_;
 };
 
 }  // namespace

@@ -42,10 +42,21 @@ struct RunResult {
 // in the folder.
 std::string describe(const Trainer& trainer);
 
+// A point of the run's curves: the last step's loss and learning rate, and means over the steps
+// since the point before.
+struct RunMetrics {
+  std::int64_t step = 0;
+  double loss = 0, accuracy = 0, learning_rate = 0;
+  double steps_per_second = 0, images_per_second = 0, input_wait_percent = 0;
+};
+
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
-  virtual void started(const Trainer&, std::int64_t /*first_step*/) {}
+  // The run goes from `first_step` to `last_step`.
+  virtual void started(const Trainer&, std::int64_t /*first_step*/, std::int64_t /*last_step*/) {}
+  // Before stepped() of the same step.
+  virtual void measured(const RunMetrics&) {}
   virtual void stepped(const Trainer&, const StepResult&) {}
   virtual void evaluated(const Trainer&, const EvaluationResult&) {}
   // Before a checkpoint becomes visible: what the observer writes must reach the disk first.
