@@ -33,8 +33,9 @@ class Server {
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, to_server[0], 0);
     ::posix_spawn_file_actions_adddup2(&actions, from_server[1], 1);
-    const std::string script =
-        (fs::path(__FILE__).parent_path() / "download_test_server.py").string();
+    // Tests run in the root of the tree.
+    const std::string script = fs::absolute("src/data/download_test_server.py").string();
+    EXPECT_TRUE(fs::is_regular_file(script)) << script;
     const char* const arguments[] = {"python3", script.c_str(), folder.c_str(), nullptr};
     if (::posix_spawnp(&process_, "python3", &actions, nullptr, const_cast<char**>(arguments),
                        environ) != 0) {

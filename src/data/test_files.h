@@ -1,4 +1,4 @@
-// For this folder's tests: a folder that goes away, files of given bytes, gzip, the environment.
+// For this folder's tests: files of given bytes, gzip, the environment.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,25 +14,16 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/scratch_test_util.h"
 
 namespace podium::testing {
 
 using Bytes = std::vector<std::uint8_t>;
 
-class TempFolder {
+// A folder whose files are named by strings, as this folder's readers take them.
+class TempFolder : public TestFolder {
  public:
-  TempFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "podium-data-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
-
- private:
-  std::filesystem::path path_;
+  std::string operator/(const std::string& name) const { return (path() / name).string(); }
 };
 
 inline std::string write_file(const std::string& path, const Bytes& bytes) {
@@ -94,25 +85,9 @@ class ScopedEnvironment {
   std::optional<std::string> old_;
 };
 
-// Runs `action`, which must throw a UserError with this code, and returns its text.
-template <typename Action>
-std::string user_error(ExitCode code, const Action& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "no error was thrown";
-  return "";
-}
-
 template <typename Action>
 std::string data_error(const Action& action) {
   return user_error(ExitCode::kData, action);
 }
-
-#define EXPECT_CONTAINS(text, part) \
-  EXPECT_NE((text).find(part), std::string::npos) << "expected \"" << (part) << "\" in: " << (text)
 
 }  // namespace podium::testing

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "train/scratch_test.h"
+#include "base/scratch_test_util.h"
 
 namespace podium {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "base/scratch_test_util.h"
 #include "report/record_file.h"
-#include "train/scratch_test.h"
 
 namespace podium {
 namespace {
@@ -52,7 +52,7 @@ TEST(TensorBoard, a_second_start_makes_a_later_file) {
 TEST(TensorBoard, a_folder_that_cannot_be_is_an_error) {
   const TestFolder folder;
   put_text(folder / "file", "");
-  user_error_of([&] { TensorBoardWriter(folder / "file"); }, ExitCode::kData);
+  user_error(ExitCode::kData, [&] { TensorBoardWriter(folder / "file"); });
 }
 
 constexpr const char* kRead = R"(

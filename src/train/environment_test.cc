@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "train/scratch_test.h"
+#include "base/scratch_test_util.h"
 
 namespace podium {
 namespace {

@@ -11,14 +11,12 @@
 #include <thread>
 
 #include "base/hash.h"
-#include "train/scratch_test.h"
+#include "base/scratch_test_util.h"
 
 namespace podium {
 namespace {
 
 namespace fs = std::filesystem;
-
-#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 Checkpoint at_step(std::int64_t step) {
   Checkpoint checkpoint;
@@ -121,7 +119,7 @@ TEST(RunFolder, a_damaged_line_is_told_of) {
   RunFolder run(folder.path());
   std::string told;
   run.resume([&](const std::string& warning) { told += warning; });
-  EXPECT_SAYS(told, "hashes.jsonl: a damaged line");
+  EXPECT_CONTAINS(told, "hashes.jsonl: a damaged line");
   EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(3));
 }
 
@@ -138,9 +136,9 @@ TEST(RunFolder, a_second_process_is_told_who_holds_it) {
   }
   char byte;
   ASSERT_EQ(::read(pipe_ends[0], &byte, 1), 1);
-  const std::string text = user_error_of([&] { RunFolder run(folder.path()); }, ExitCode::kData);
-  EXPECT_SAYS(text, cat("in use by process ", child));
-  EXPECT_SAYS(text, "--out");
+  const std::string text = user_error(ExitCode::kData, [&] { RunFolder run(folder.path()); });
+  EXPECT_CONTAINS(text, cat("in use by process ", child));
+  EXPECT_CONTAINS(text, "--out");
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
   const RunFolder run(folder.path());  // a killed holder holds nothing
@@ -152,9 +150,9 @@ TEST(RunFolder, another_recipe_is_refused_with_the_difference) {
   EXPECT_FALSE(run.recipe().has_value());
   run.adopt_recipe("model = \"mnist\"\nseed = 1\nbatch = 256\n");
   run.adopt_recipe("model = \"mnist\"\nseed = 1\nbatch = 256\n");
-  const std::string text = user_error_of(
-      [&] { run.adopt_recipe("model = \"mnist\"\nseed = 2\nbatch = 256\n"); }, ExitCode::kUsage);
-  EXPECT_SAYS(text, "\n- seed = 1\n+ seed = 2\n");
+  const std::string text = user_error(
+      ExitCode::kUsage, [&] { run.adopt_recipe("model = \"mnist\"\nseed = 2\nbatch = 256\n"); });
+  EXPECT_CONTAINS(text, "\n- seed = 1\n+ seed = 2\n");
   EXPECT_EQ(text.find("batch"), std::string::npos);
   EXPECT_EQ(run.recipe(), "model = \"mnist\"\nseed = 1\nbatch = 256\n");
 }
@@ -190,18 +188,18 @@ TEST(RunFolder, no_space_for_a_line_is_an_error) {
   fs::create_symlink("/dev/full", folder / "hashes.jsonl");
   RunFolder run(folder.path());
   run.append_hash(1, 1);
-  const std::string text = user_error_of([&] { run.save(at_step(1), 2); }, ExitCode::kData);
-  EXPECT_SAYS(text, "hashes.jsonl: cannot write: No space left on device; free some space");
+  const std::string text = user_error(ExitCode::kData, [&] { run.save(at_step(1), 2); });
+  EXPECT_CONTAINS(text, "hashes.jsonl: cannot write: No space left on device; free some space");
   EXPECT_TRUE(list_checkpoints(folder.path()).empty());
 }
 
 TEST(RunFolder, a_place_that_cannot_be_a_folder_is_an_error) {
   const TestFolder folder;
   put_text(folder / "file", "x");
-  EXPECT_SAYS(user_error_of([&] { RunFolder run(folder / "file"); }, ExitCode::kData),
-              "cannot make this folder: ");
-  EXPECT_SAYS(user_error_of([&] { RunFolder run(folder / "file/a"); }, ExitCode::kData),
-              "cannot make this folder: Not a directory");
+  EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { RunFolder run(folder / "file"); }),
+                  "cannot make this folder: ");
+  EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { RunFolder run(folder / "file/a"); }),
+                  "cannot make this folder: Not a directory");
 }
 
 TEST(RunFolder, lines_reach_the_disk_within_about_a_second) {

@@ -15,13 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_file(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 std::string output_name(pid_t process, const char* stream) {
   return std::string(".") + stream + "-" + std::to_string(process);
 }
@@ -34,16 +27,6 @@ void redirect(const std::string& file, int descriptor) {
 
 }  // namespace
 
-CommandLine::CommandLine() {
-  std::string name = (fs::temp_directory_path() / "podium-cli-XXXXXX").string();
-  folder_ = mkdtemp(name.data());
-}
-
-CommandLine::~CommandLine() {
-  std::error_code ignored;
-  fs::remove_all(folder_, ignored);
-}
-
 pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions& options) const {
   std::vector<std::string> all = {PODIUM_PROGRAM};
   all.insert(all.end(), words.begin(), words.end());
@@ -54,11 +37,11 @@ pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions
   const std::string recipes = (fs::current_path() / "recipes").string();
   const pid_t process = fork();
   if (process != 0) return process;
-  if (chdir(folder_.c_str()) != 0) _exit(126);
+  if (chdir(folder_.path().c_str()) != 0) _exit(126);
   redirect(output_name(getpid(), "out"), STDOUT_FILENO);
   redirect(output_name(getpid(), "err"), STDERR_FILENO);
   setenv("PODIUM_RECIPES", recipes.c_str(), 1);
-  setenv("XDG_CACHE_HOME", folder_.c_str(), 1);
+  setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
   unsetenv("PODIUM_DATA");
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   if (options.most_file_bytes != 0) {
@@ -74,8 +57,8 @@ Outcome CommandLine::wait_for(pid_t process) const {
   int status = 0;
   waitpid(process, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          read_file(folder_ / output_name(process, "out")),
-          read_file(folder_ / output_name(process, "err"))};
+          file_text(folder_ / output_name(process, "out")),
+          file_text(folder_ / output_name(process, "err"))};
 }
 
 bool CommandLine::wait_for_output(pid_t process, const std::string& name) const {
@@ -106,7 +89,7 @@ std::vector<std::string> CommandLine::train_small(const std::string& out,
   return words;
 }
 
-std::string CommandLine::read(const std::string& name) const { return read_file(folder_ / name); }
+std::string CommandLine::read(const std::string& name) const { return file_text(folder_ / name); }
 
 void CommandLine::write(const std::string& name, const std::string& text) const {
   fs::create_directories((folder_ / name).parent_path());

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch_test_util.h"
+
 namespace podium::test {
 
 struct Outcome {
@@ -25,9 +27,6 @@ struct RunOptions {
 // A new folder for a test's life, in which its commands run.
 class CommandLine : public testing::Test {
  protected:
-  CommandLine();
-  ~CommandLine() override;
-
   // Runs `podium WORDS...` to its end.
   Outcome podium(const std::vector<std::string>& words, const RunOptions& options = {}) const;
   // Starts it and returns; wait_for() gives the outcome.
@@ -45,7 +44,7 @@ class CommandLine : public testing::Test {
   void write(const std::string& name, const std::string& text) const;
 
  private:
-  std::filesystem::path folder_;
+  TestFolder folder_;
 };
 
 // That it ended with this code and says all these parts on stderr, and nothing on stdout.

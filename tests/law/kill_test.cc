@@ -12,18 +12,14 @@
 #include <random>
 #include <sstream>
 
+#include "base/clock.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 int number_from(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);

@@ -1,4 +1,4 @@
-// For tests: a folder of their own, and Python where it is there.
+// For tests: a folder of their own, errors that must come, and Python where it is there.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -46,9 +46,10 @@ inline void put_text(const std::filesystem::path& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// The text of the UserError that `action` must throw; empty, with a failure, where it throws none.
+// The text of the UserError with this code that `action` must throw; empty, with a failure, where
+// it throws none.
 template <typename Action>
-std::string user_error_of(const Action& action, ExitCode code) {
+std::string user_error(ExitCode code, const Action& action) {
   try {
     action();
   } catch (const UserError& error) {
@@ -58,6 +59,9 @@ std::string user_error_of(const Action& action, ExitCode code) {
   ADD_FAILURE() << "no UserError";
   return {};
 }
+
+#define EXPECT_CONTAINS(text, part) \
+  EXPECT_NE((text).find(part), std::string::npos) << "expected \"" << (part) << "\" in: " << (text)
 
 // PODIUM_PYTHON, or python3.
 inline std::string python() {
