@@ -2,7 +2,7 @@
 # Builds the libFuzzer targets (in build-asan, with AddressSanitizer and UBSan) and runs each from its corpus.
 #
 #   scripts/fuzz.sh                        # 60 seconds each
-#   scripts/fuzz.sh --seconds 5            # what every change gets
+#   scripts/fuzz.sh --seconds 5 --seed 1   # what every change gets: the same inputs each time, as far as it comes
 #   scripts/fuzz.sh --seconds 600 --keep   # and keep the inputs that reach new code: they join the corpus in the tree
 #   scripts/fuzz.sh idx_fuzz               # this target alone
 #
@@ -10,13 +10,15 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 seconds=60
+seed=0 # a new one each time
 keep=no
 only=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     --seconds) seconds=${2:?--seconds takes a number} && shift ;;
+    --seed) seed=${2:?--seed takes a number} && shift ;;
     --keep) keep=yes ;;
-    -*) fail "unknown option $1; options are --seconds N and --keep" ;;
+    -*) fail "unknown option $1; options are --seconds N, --seed N and --keep" ;;
     *) only+=("$1") ;;
   esac
   shift
@@ -31,7 +33,7 @@ build build-asan fuzz_targets
 fuzz() {
   local name=$1 program=$2 corpus=$3 found=$root/build-asan/fuzz/$1-found log=$root/build-asan/fuzz/$1.log
   mkdir -p "$found" "$corpus"
-  if ! "$program" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! "$program" -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$root/build-asan/fuzz/$name-" "$found" "$corpus" >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     return 1

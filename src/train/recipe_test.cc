@@ -170,6 +170,26 @@ TEST(Recipe, text_that_is_no_toml_is_one_error_with_its_place) {
   EXPECT_EQ(text.find('\n'), std::string::npos) << text;
 }
 
+TEST(Recipe, characters_beyond_ascii_stand_in_comments_and_one_line_strings_alone) {
+  const std::string fine = minimal_and("# caf\u00e9\ndescription = \"\u00e9 \u3042\" # \u00fc\n");
+  EXPECT_EQ(parse_recipe(fine, "x.toml").description, "\u00e9 \u3042");
+  for (const char* wrong : {"\u00e9 = 1\n", "description = \u00e9\n", "seed = 1 \u00fc\n",
+                            "description = \"\"\"\\\n \u00e9\"\"\"\n"}) {
+    const std::string text = refusal(minimal_and(wrong));
+    EXPECT_NE(text.find("not TOML: a character beyond ASCII"), std::string::npos) << text;
+  }
+  EXPECT_EQ(parse_recipe(kMinimal, "x.toml", {"description=\u00e9t\u00e9"}).description,
+            "\u00e9t\u00e9");
+}
+
+TEST(Recipe, a_table_without_a_name_is_an_error_with_its_place) {
+  for (const char* header : {"[=]\n", "[.a]\n", "[\n", "[[\t?]]\n"}) {
+    const std::string text = refusal(minimal_and(header));
+    EXPECT_EQ(text.find("x.toml:6:"), 0u) << text;
+    EXPECT_NE(text.find("a table's name stands here"), std::string::npos) << text;
+  }
+}
+
 TEST(Recipe, missing_keys_are_named) {
   const std::string text = refusal("");
   for (const char* part : {"`model` is missing", "`data` is missing", "`batch` is missing",
