@@ -268,6 +268,16 @@ TEST_F(Download, what_progress_throws_ends_it) {
   EXPECT_EQ(user_error(ExitCode::kStopped, [&] { download(wanted); }), "stop");
 }
 
+TEST(FetchAddresses, of_a_dataset_without_any_are_refused_with_the_remedy) {
+  const ScopedEnvironment none("PODIUM_DOWNLOAD_BASE", "");
+  const TempFolder folder;
+  DatasetInfo info;
+  info.name = "tiny";
+  info.files.push_back({"images", 1, "00", Split::kTrain});
+  EXPECT_CONTAINS(data_error([&] { fetch_dataset(info, folder.path().string(), {}); }),
+                  "no address of tiny is known; put images into the folder");
+}
+
 // A dataset of two files, of which the web has NAME/FILE.gz for one and FILE.gz for the other.
 class Fetch : public Download {
  protected:

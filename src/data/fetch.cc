@@ -57,6 +57,9 @@ std::vector<std::string> addresses_of(const DatasetInfo& info, const DatasetFile
       addresses.push_back(cat(root, "/", file.name, ".gz"));
     }
   }
+  PODIUM_REQUIRE(!addresses.empty(), ExitCode::kData, "no address of ", info.name,
+                 " is known; put ", file.name, " into the folder given by --data-dir, or set ",
+                 "PODIUM_DOWNLOAD_BASE to the address of a folder that has it");
   return addresses;
 }
 

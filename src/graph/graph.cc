@@ -52,7 +52,7 @@ std::vector<Value> Graph::add(const OpDef& op, Attributes attributes, std::vecto
   const std::vector<TensorType> types = input_types(*this, inputs);
   Node node;
   node.op = &op;
-  node.outputs = op.infer(InferContext{node_label(op, name), attributes, types});
+  node.outputs = op.infer(InferContext(node_label(op, name), attributes, types));
   node.attributes = std::move(attributes);
   node.inputs = std::move(inputs);
   node.name = std::move(name);

@@ -87,6 +87,12 @@ TEST(Graph, a_node_without_a_name_is_called_by_its_operation) {
             "[join] ranks differ: [2, 3] and [3]");
 }
 
+TEST(Graph, a_node_with_too_few_inputs_is_refused) {
+  Small s;
+  EXPECT_EQ(text_of<UserError>([&] { s.graph.add(join_op, JoinAttributes{}, {s.x}, "stem"); }),
+            "[join \"stem\"] has 1 inputs, and needs more");
+}
+
 TEST(Graph, a_refused_node_leaves_the_graph_as_it_was) {
   Small s;
   const std::string before = to_string(s.graph);

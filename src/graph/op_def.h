@@ -18,11 +18,37 @@ struct Cost {
   double bytes = 0;
 };
 
+// The types of a node's inputs. To ask for one that the node does not have is an error of whoever
+// added the node.
+class InputTypes {
+ public:
+  InputTypes(const std::string& name, std::span<const TensorType> types)
+      : name_(name), types_(types) {}
+  const TensorType& operator[](std::size_t i) const {
+    if (i >= types_.size())
+      throw UserError(cat("[", name_, "] has ", types_.size(), " inputs, and needs more"));
+    return types_[i];
+  }
+  std::size_t size() const { return types_.size(); }
+  auto begin() const { return types_.begin(); }
+  auto end() const { return types_.end(); }
+
+ private:
+  const std::string& name_;
+  std::span<const TensorType> types_;
+};
+
 // What a shape rule sees. `name` stands in brackets before its errors: [conv2d "stem"] ...
 struct InferContext {
+  InferContext(std::string node, const Attributes& its_attributes,
+               std::span<const TensorType> types)
+      : name(std::move(node)), attributes(its_attributes), inputs(name, types) {}
+  InferContext(const InferContext&) = delete;
+  InferContext& operator=(const InferContext&) = delete;
+
   std::string name;
   const Attributes& attributes;
-  std::span<const TensorType> inputs;
+  InputTypes inputs;
 
   template <typename T>
   const T& as() const {

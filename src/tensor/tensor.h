@@ -28,9 +28,13 @@ class Shape {
 
   std::int64_t rank() const { return static_cast<std::int64_t>(extents_.size()); }
   std::int64_t operator[](std::int64_t axis) const {
+    PODIUM_CHECK(axis >= 0 && axis < rank(), "axis ", axis, " of rank ", rank());
     return extents_[static_cast<std::size_t>(axis)];
   }
-  std::int64_t& operator[](std::int64_t axis) { return extents_[static_cast<std::size_t>(axis)]; }
+  std::int64_t& operator[](std::int64_t axis) {
+    PODIUM_CHECK(axis >= 0 && axis < rank(), "axis ", axis, " of rank ", rank());
+    return extents_[static_cast<std::size_t>(axis)];
+  }
   // The product of all extents (1 for a scalar), and of those from `axis` on.
   std::int64_t elements() const { return elements_from(0); }
   std::int64_t elements_from(std::int64_t axis) const;
