@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -74,27 +75,45 @@ bool holds_evaluation(const std::filesystem::path& metrics, std::int64_t step) {
   return text.find(cat("{\"step\": ", step, ", \"test_accuracy\": ")) != std::string::npos;
 }
 
-// Sums over the steps between two points of the curves.
+// Sums over the steps between two points of the curves. A checkpoint between them keeps what the
+// recipe decides, so that a resumed run's curves are those of an undisturbed one; times are of this
+// process alone.
 struct Window {
   std::int64_t steps = 0, correct = 0;
+  std::int64_t timed_steps = 0;
   double seconds = 0, input_seconds = 0;
 
   void add(const StepResult& step) {
     ++steps;
     correct += step.correct;
+    ++timed_steps;
     seconds += step.seconds;
     input_seconds += step.input_seconds;
   }
   RunMetrics metrics(const StepResult& last, std::int64_t batch) const {
-    const auto count = static_cast<double>(steps), images = count * static_cast<double>(batch);
+    const auto images = static_cast<double>(batch), timed = static_cast<double>(timed_steps);
     return {.step = last.step,
             .loss = static_cast<double>(last.loss),
-            .accuracy = static_cast<double>(correct) / images,
+            .accuracy = static_cast<double>(correct) / (static_cast<double>(steps) * images),
             .learning_rate = last.learning_rate,
-            .steps_per_second = count / seconds,
-            .images_per_second = images / seconds,
+            .steps_per_second = timed / seconds,
+            .images_per_second = timed * images / seconds,
             .input_wait_percent = 100 * input_seconds / seconds};
   }
+  void keep_in(Checkpoint& checkpoint) const {
+    checkpoint.metadata[kSteps] = std::to_string(steps);
+    checkpoint.metadata[kCorrect] = std::to_string(correct);
+  }
+  void take_from(const Checkpoint& checkpoint) {
+    const auto number = [&](const char* key) {
+      const auto found = checkpoint.metadata.find(key);
+      return found == checkpoint.metadata.end() ? 0 : std::atoll(found->second.c_str());
+    };
+    steps = number(kSteps);
+    correct = number(kCorrect);
+  }
+
+  static constexpr const char *kSteps = "steps_since_metrics", *kCorrect = "correct_since_metrics";
 };
 
 // One call of run(): the loop and its bookkeeping.
@@ -136,7 +155,10 @@ class Session {
     return result_;
   }
 
-  void resumed_at(std::int64_t step) { saved_ = step; }
+  void resumed_from(const Checkpoint& checkpoint) {
+    saved_ = checkpoint.step;
+    window_.take_from(checkpoint);
+  }
 
  private:
   bool stop_requested() const {
@@ -190,7 +212,9 @@ class Session {
 
   void save() {
     observer_.saving(trainer_.steps_done());
-    folder_.save(trainer_.checkpoint(), static_cast<int>(recipe_.checkpoints_kept));
+    Checkpoint checkpoint = trainer_.checkpoint();
+    window_.keep_in(checkpoint);
+    folder_.save(checkpoint, static_cast<int>(recipe_.checkpoints_kept));
     saved_ = trainer_.steps_done();
   }
 
@@ -337,7 +361,7 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   if (const auto checkpoint =
           folder.resume([&](const std::string& line) { observer.warning(line); })) {
     trainer.restore(*checkpoint);
-    session.resumed_at(checkpoint->step);
+    session.resumed_from(*checkpoint);
   }
   record_environment(folder.dir(),
                      collect_environment(options.command_line, trainer.backend().description(),

@@ -42,14 +42,14 @@ std::string field(const std::string& line, const std::string& name) {
   return line.substr(begin, line.find_first_of(",}", begin) - begin);
 }
 
-// metrics.jsonl without times: of each line its step and what the recipe decides. Losses and
-// evaluations must be those of the undisturbed run, each step once.
+// metrics.jsonl without times: of each line its step and what the recipe decides, which must be
+// what it is in the undisturbed run, each step once.
 std::vector<std::string> decided_metrics(const std::string& metrics) {
   std::vector<std::string> decided;
   for (const std::string& line : lines_of(metrics)) {
     std::string kept;
-    for (const char* name : {"step", "loss", "learning_rate", "test_accuracy", "test_loss",
-                             "test_correct", "test_examples"})
+    for (const char* name : {"step", "loss", "accuracy", "learning_rate", "test_accuracy",
+                             "test_loss", "test_correct", "test_examples"})
       kept += field(line, name) + " ";
     decided.push_back(kept);
   }
@@ -83,7 +83,7 @@ class Kill : public CommandLine {
             "replicas=8",
             "epochs=3",
             "run.checkpoint_every_steps=3",
-            "run.log_every_steps=3",
+            "run.log_every_steps=4",
             "--quiet",
             "--json",
             "--workers",
