@@ -142,7 +142,7 @@ ExitCode bench_ops(const Arguments& arguments) {
 // --- recipes
 
 struct StepTimes {
-  double seconds = 0, input_seconds = 0;
+  double seconds = 0, input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;
 };
 
 StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
@@ -153,6 +153,8 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
                    ": the loss is not finite, first in ", step.non_finite);
     times.seconds += step.seconds;
     times.input_seconds += step.input_seconds;
+    times.waiting_seconds += step.waiting_seconds;
+    times.helping_seconds += step.helping_seconds;
   }
   return times;
 }
@@ -200,8 +202,10 @@ ExitCode bench_recipe(const Arguments& arguments) {
     least += roof.seconds({kernel.flops, kernel.bytes});
   }
   const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
-  const double outside = 100 * (1 - in_kernels / profiled.seconds);
-  const double waiting = 100 * plain.input_seconds / plain.seconds;
+  const double for_input = 100 * plain.input_seconds / plain.seconds;
+  const double for_others = 100 * profiled.waiting_seconds / profiled.seconds;
+  const double outside =
+      100 * (1 - (in_kernels + profiled.helping_seconds) / profiled.seconds) - for_others;
   Table table({"OPERATION (OF WORKER 0)", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S",
                "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
@@ -227,7 +231,8 @@ ExitCode bench_recipe(const Arguments& arguments) {
                                           {"steps", arguments.steps},
                                           {"images_per_second", images},
                                           {"steps_per_second", steps / plain.seconds},
-                                          {"input_wait_percent", waiting},
+                                          {"input_wait_percent", for_input},
+                                          {"worker_wait_percent", for_others},
                                           {"outside_kernels_percent", outside},
                                           {"roof_flops", roof.flops},
                                           {"roof_bytes", roof.bytes},
@@ -239,10 +244,11 @@ ExitCode bench_recipe(const Arguments& arguments) {
             << " images/s, " << fixed(steps / plain.seconds, 1) << " steps/s with "
             << trainer.placement().workers << " workers of " << trainer.placement().threads
             << " threads, backend " << trainer.backend().name() << ", "
-            << trainer.backend().description() << "\ninput waiting " << fixed(waiting, 1)
-            << "%; outside kernels " << fixed(outside, 1) << "% of a step (input, exchange, hash, "
-            << "dispatch); in kernels " << scaled(flops / in_kernels, "FLOP/s") << ", "
-            << fixed(100 * least / in_kernels, 0) << "% of the roof\n"
+            << trainer.backend().description() << "\ninput waiting " << fixed(for_input, 1)
+            << "%; outside kernels " << fixed(outside, 1)
+            << "% of a step (input, exchange, hash, dispatch) and " << fixed(for_others, 1)
+            << "% waiting for other workers; in kernels " << scaled(flops / in_kernels, "FLOP/s")
+            << ", " << fixed(100 * least / in_kernels, 0) << "% of the roof\n"
             << roof.text() << "\n\n"
             << table.text();
   return ExitCode::kDone;

@@ -6,6 +6,7 @@
 //   my shard                   the remaining additions of the tree, the optimizer's update, hash
 //   barrier                    everybody sees the new parameters
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/clock.h"
@@ -38,19 +39,23 @@ void Trainer::State::run_replica(Worker& worker, std::int64_t replica, float* bu
 
 // The sum over a node of the tree that lies within this worker's replicas.
 float* Trainer::State::run_node(Worker& worker, ReplicaRange node) {
-  if (node.size() == 1) {
-    float* buffer = worker.free_buffers.back();
-    worker.free_buffers.pop_back();
-    run_replica(worker, node.begin, buffer);
-    return buffer;
+  std::array<float*, kSummedAtOnce> terms;
+  std::size_t count = 0;
+  if (node.size() <= kSummedAtOnce) {
+    for (std::int64_t replica = node.begin; replica < node.end; ++replica) {
+      float* buffer = worker.free_buffers.back();
+      worker.free_buffers.pop_back();
+      run_replica(worker, replica, buffer);
+      terms[count++] = buffer;
+    }
+  } else {
+    const std::int64_t middle = tree_middle(node.begin, node.end);
+    terms[count++] = run_node(worker, {node.begin, middle});
+    terms[count++] = run_node(worker, {middle, node.end});
   }
-  const std::int64_t middle = tree_middle(node.begin, node.end);
-  float* left = run_node(worker, {node.begin, middle});
-  float* right = run_node(worker, {middle, node.end});
-  const auto count = static_cast<std::size_t>(layout().floats);
-  backend->accumulate({left, count}, {right, count});
-  worker.free_buffers.push_back(right);
-  return left;
+  backend->sum_tree({terms.data(), count}, static_cast<std::size_t>(layout().floats));
+  while (count > 1) worker.free_buffers.push_back(terms[--count]);
+  return terms[0];
 }
 
 void Trainer::State::update_shard(Worker& worker, const float* sums) {
@@ -81,15 +86,27 @@ bool Trainer::State::help_others(std::int64_t helper) {
   return false;
 }
 
+void Trainer::State::wait_for_others(std::int64_t helper) {
+  Worker& worker = workers[static_cast<std::size_t>(helper)];
+  const auto arrived = Clock::now();
+  exchange->barrier().wait([&] {
+    const auto start = Clock::now();
+    if (!help_others(helper)) return false;
+    worker.helping_seconds += seconds_since(start);
+    return true;
+  });
+  worker.waiting_seconds = seconds_since(arrived) - worker.helping_seconds;
+}
+
 void Trainer::State::run_step(std::int64_t index, bool with_hash) {
   Worker& worker = workers[static_cast<std::size_t>(index)];
-  worker.input_seconds = 0;
+  worker.input_seconds = worker.waiting_seconds = worker.helping_seconds = 0;
   for (const ReplicaRange node : largest_nodes(recipe.replicas, worker.replicas)) {
     float* sum = run_node(worker, node);
     worker.held_buffers.push_back(sum);
     exchange->publish(node, sum);
   }
-  exchange->barrier().wait([&] { return help_others(index); });
+  wait_for_others(index);
 
   // Every worker sees the same losses, so all refuse the update or none does.
   bool all_finite = true;
@@ -141,8 +158,12 @@ StepResult Trainer::step(bool with_hash) {
 
   result.step = s.done + 1;
   for (const std::int32_t count : s.correct) result.correct += count;
-  for (const Worker& worker : s.workers)
-    result.input_seconds += worker.input_seconds / static_cast<double>(s.workers.size());
+  const auto workers = static_cast<double>(s.workers.size());
+  for (const Worker& worker : s.workers) {
+    result.input_seconds += worker.input_seconds / workers;
+    result.waiting_seconds += worker.waiting_seconds / workers;
+    result.helping_seconds += worker.helping_seconds / workers;
+  }
   if (!s.finite) {
     result.loss = NAN;
     result.non_finite = s.diagnose();

@@ -42,10 +42,12 @@ struct StepResult {
   float loss = 0;  // mean over the global batch
   std::int64_t correct = 0;
   double seconds = 0;
-  double input_seconds = 0;  // of `seconds`, waited for the batch (mean over workers)
-  std::uint64_t hash = 0;    // of all parameters after the step; 0 where it was not asked for
-  std::string non_finite;    // not empty: the loss is not finite, nothing was updated; the first
-                             // operation that made it so
+  // Of `seconds`, means over workers: waited for the batch; waited for other workers, with nothing
+  // to help them with; in parts of other workers' kernels.
+  double input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;
+  std::uint64_t hash = 0;  // of all parameters after the step; 0 where it was not asked for
+  std::string non_finite;  // not empty: the loss is not finite, nothing was updated; the first
+                           // operation that made it so
 };
 
 struct EvaluationResult {

@@ -15,6 +15,9 @@ inline std::size_t float_bytes(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);
 }
 
+// So many replicas are summed in one pass over their buffers.
+inline constexpr std::int64_t kSummedAtOnce = 4;
+
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   ReplicaRange replicas;
@@ -36,7 +39,7 @@ struct Worker {
   std::vector<void*> update_outputs;
   std::vector<float> scalars;            // of the optimizer
   std::vector<std::uint64_t> hash_sums;  // by parameter, of this worker's shard
-  double input_seconds = 0;
+  double input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;  // of this step
 
   AlignedBytes evaluation_images, evaluation_labels, evaluation_logits, evaluation_losses;
   std::vector<const void*> evaluation_inputs;
@@ -109,6 +112,7 @@ struct Trainer::State {
   float* run_node(Worker& worker, ReplicaRange node);
   void run_step(std::int64_t worker, bool with_hash);
   bool help_others(std::int64_t helper);
+  void wait_for_others(std::int64_t helper);
   void update_shard(Worker& worker, const float* sums);
   std::string diagnose();
 };
