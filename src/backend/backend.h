@@ -64,9 +64,8 @@ class Backend {
   virtual std::string description() const = 0;
   virtual std::unique_ptr<Executable> compile(const Graph& graph,
                                               const CompileOptions& options) = 0;
-  // The sum of buffers of `count` floats by the tree of base/tree.h replaces the first; the others
-  // hold anything afterwards.
-  virtual void sum_tree(std::span<float* const> buffers, std::size_t count) = 0;
+  // sum[i] += addend[i]: one addition of the tree over replicas.
+  virtual void accumulate(std::span<float> sum, std::span<const float> addend) = 0;
 };
 
 // The backends of this build, the default first.

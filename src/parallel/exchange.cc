@@ -1,7 +1,5 @@
 #include "parallel/exchange.h"
 
-#include <array>
-
 #include "base/tree.h"
 
 namespace podium {
@@ -94,8 +92,9 @@ float* ThreadExchange::sum_node(ReplicaRange node, std::int64_t begin, std::int6
   }
   const std::int64_t middle = tree_middle(node.begin, node.end);
   float* left = sum_node({node.begin, middle}, begin, end);
-  float* right = sum_node({middle, node.end}, begin, end);
-  backend_.sum_tree(std::array{left + begin, right + begin}, static_cast<std::size_t>(end - begin));
+  const float* right = sum_node({middle, node.end}, begin, end);
+  const auto count = static_cast<std::size_t>(end - begin);
+  backend_.accumulate({left + begin, count}, {right + begin, count});
   return left;
 }
 

@@ -6,7 +6,6 @@
 //   my shard                   the remaining additions of the tree, the optimizer's update, hash
 //   barrier                    everybody sees the new parameters
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/clock.h"
@@ -39,23 +38,19 @@ void Trainer::State::run_replica(Worker& worker, std::int64_t replica, float* bu
 
 // The sum over a node of the tree that lies within this worker's replicas.
 float* Trainer::State::run_node(Worker& worker, ReplicaRange node) {
-  std::array<float*, kSummedAtOnce> terms;
-  std::size_t count = 0;
-  if (node.size() <= kSummedAtOnce) {
-    for (std::int64_t replica = node.begin; replica < node.end; ++replica) {
-      float* buffer = worker.free_buffers.back();
-      worker.free_buffers.pop_back();
-      run_replica(worker, replica, buffer);
-      terms[count++] = buffer;
-    }
-  } else {
-    const std::int64_t middle = tree_middle(node.begin, node.end);
-    terms[count++] = run_node(worker, {node.begin, middle});
-    terms[count++] = run_node(worker, {middle, node.end});
+  if (node.size() == 1) {
+    float* buffer = worker.free_buffers.back();
+    worker.free_buffers.pop_back();
+    run_replica(worker, node.begin, buffer);
+    return buffer;
   }
-  backend->sum_tree({terms.data(), count}, static_cast<std::size_t>(layout().floats));
-  while (count > 1) worker.free_buffers.push_back(terms[--count]);
-  return terms[0];
+  const std::int64_t middle = tree_middle(node.begin, node.end);
+  float* left = run_node(worker, {node.begin, middle});
+  float* right = run_node(worker, {middle, node.end});
+  const auto count = static_cast<std::size_t>(layout().floats);
+  backend->accumulate({left, count}, {right, count});
+  worker.free_buffers.push_back(right);
+  return left;
 }
 
 void Trainer::State::update_shard(Worker& worker, const float* sums) {

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/hash.h"
-#include "base/tree.h"
 #include "train/trainer_state.h"
 
 namespace podium {
@@ -96,18 +95,13 @@ void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout) {
   }
 }
 
-// How many buffers run_node holds at once for a node.
-std::int64_t buffers_for(ReplicaRange node) {
-  if (node.size() <= kSummedAtOnce) return node.size();
-  const std::int64_t middle = tree_middle(node.begin, node.end);
-  return std::max(buffers_for({node.begin, middle}), 1 + buffers_for({middle, node.end}));
-}
-
 // How many sums of nodes a worker holds at once at most.
 std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
   std::int64_t most = 0, held = 0;
   for (const ReplicaRange node : largest_nodes(replicas, range)) {
-    most = std::max(most, held + buffers_for(node));
+    std::int64_t depth = 1;
+    for (std::int64_t size = 1; size < node.size(); size *= 2) ++depth;
+    most = std::max(most, held + depth);
     ++held;
   }
   return std::max<std::int64_t>(most, 1);

@@ -15,9 +15,6 @@ inline std::size_t float_bytes(std::int64_t floats) {
   return static_cast<std::size_t>(floats) * sizeof(float);
 }
 
-// So many replicas are summed in one pass over their buffers.
-inline constexpr std::int64_t kSummedAtOnce = 4;
-
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   ReplicaRange replicas;

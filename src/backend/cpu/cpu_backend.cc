@@ -8,7 +8,6 @@
 #include "backend/cpu/kernels/targets.h"
 #include "backend/cpu/lowering.h"
 #include "base/thread_pool.h"
-#include "base/tree.h"
 #include "compile/fuse.h"
 
 namespace podium {
@@ -169,20 +168,10 @@ class CpuBackend : public Backend {
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) override {
     return std::make_unique<CpuExecutable>(graph, options);
   }
-  void sum_tree(std::span<float* const> buffers, std::size_t count) override {
-    // Of each buffer, so many floats at a time that they stay in the cache until they are summed.
-    constexpr std::size_t kRun = 4096;
-    for (std::size_t begin = 0; begin < count; begin += kRun)
-      sum_run(buffers, begin, static_cast<std::int64_t>(std::min(kRun, count - begin)));
-  }
-
- private:
-  static void sum_run(std::span<float* const> buffers, std::size_t begin, std::int64_t count) {
-    if (buffers.size() == 1) return;
-    const auto middle = static_cast<std::size_t>(tree_middle(0, std::ssize(buffers)));
-    sum_run(buffers.first(middle), begin, count);
-    sum_run(buffers.subspan(middle), begin, count);
-    cpu::add_into(count, buffers[middle] + begin, buffers[0] + begin, 0);
+  void accumulate(std::span<float> sum, std::span<const float> addend) override {
+    const auto count = static_cast<std::int64_t>(sum.size());
+    for (int part = 0; part < cpu::flat_parts(count); ++part)
+      cpu::add_into(count, addend.data(), sum.data(), part);
   }
 };
 

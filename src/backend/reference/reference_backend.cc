@@ -4,7 +4,6 @@
 #include <cstring>
 #include <functional>
 
-#include "base/tree.h"
 #include "graph/op_def.h"
 
 namespace podium {
@@ -87,12 +86,8 @@ class ReferenceBackend : public Backend {
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions&) override {
     return std::make_unique<ReferenceExecutable>(graph);
   }
-  void sum_tree(std::span<float* const> buffers, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) {
-      buffers[0][i] = podium::tree_sum(0, std::ssize(buffers), [&](std::int64_t k) {
-        return buffers[static_cast<std::size_t>(k)][i];
-      });
-    }
+  void accumulate(std::span<float> sum, std::span<const float> addend) override {
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += addend[i];
   }
 };
 

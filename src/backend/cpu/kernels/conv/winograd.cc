@@ -112,6 +112,20 @@ HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t t
   }
 }
 
+// Stores the first `count` lanes, or all, and touches no other memory, which may belong to another
+// part: Highway's BlendedStore writes the lanes behind back where there are no masked stores
+// (NEON).
+HWY_INLINE void store_first(Native v, std::int64_t count, float* to) {
+  const NativeTag d;
+#if HWY_ARCH_X86
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, to);
+#else
+  HWY_ALIGN float lanes[kNative];
+  hn::Store(v, d, lanes);
+  std::copy_n(lanes, std::min<std::int64_t>(count, kNative), to);
+#endif
+}
+
 // Transforms the filters of one block of output channels: packed[point][block][input
 // channel][output channel].
 void pack_filters(const ConvShape& s, const Correlation& p, const float* w, float* packed,
@@ -137,7 +151,7 @@ void pack_filters(const ConvShape& s, const Correlation& p, const float* w, floa
     }
     float* to = packed + channels.begin * p.in.logical() + in * size;
     for (int lane = 0; lane < size; lane += kNative) {
-      const std::int64_t count = std::min<std::int64_t>(kNative, size - lane);
+      const std::int64_t count = size - lane;
       Native columns[3][6];
       PODIUM_UNROLL
       for (int t = 0; t < 3; ++t)
@@ -148,18 +162,7 @@ void pack_filters(const ConvShape& s, const Correlation& p, const float* w, floa
         Native u[6];
         transform_g(columns[0][i], columns[1][i], columns[2][i], u);
         PODIUM_UNROLL
-        for (int j = 0; j < 6; ++j) {
-          // Not BlendedStore, which without masked stores (NEON) writes back the lanes behind: they
-          // belong to the next part.
-          float* point = to + (6 * i + j) * plane + lane;
-          if (count == kNative) {
-            hn::StoreU(u[j], d, point);
-          } else {
-            HWY_ALIGN float lanes[kNative];
-            hn::Store(u[j], d, lanes);
-            std::copy_n(lanes, count, point);
-          }
-        }
+        for (int j = 0; j < 6; ++j) store_first(u[j], count, to + (6 * i + j) * plane + lane);
       }
     }
   }
