@@ -11,6 +11,7 @@ if(NOT PODIUM_CORE_ONLY)
   find_package(fmt REQUIRED)                                         # libfmt-dev: report, cli
   find_package(spdlog REQUIRED)                                      # libspdlog-dev: cli
   find_package(CLI11 REQUIRED)                                       # libcli11-dev: cli
+  find_package(LibArchive REQUIRED)                                  # libarchive-dev: data (archives)
   find_package(PNG REQUIRED)                                         # libpng-dev: data (pictures for predict)
   find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)             # libtomlplusplus-dev: train (recipes)
 endif()

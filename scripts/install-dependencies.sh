@@ -13,7 +13,7 @@ packages_of() {
   case $1 in
     build) echo g++ cmake ninja-build pkg-config ccache git ca-certificates libhwy-dev zlib1g-dev \
       libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
-      libcli11-dev libpng-dev libtomlplusplus-dev ;;
+      libcli11-dev libpng-dev libtomlplusplus-dev libarchive-dev ;;
     test) echo libgtest-dev python3 ;;
     lint) echo clang-14 clang-format-14 clang-tidy-14 shellcheck ;;
     # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.

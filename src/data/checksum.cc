@@ -8,7 +8,7 @@
 
 namespace podium {
 
-struct Sha256::State {
+struct Checksum::State {
   EVP_MD_CTX* context = EVP_MD_CTX_new();
   State() = default;
   State(const State&) = delete;
@@ -16,23 +16,25 @@ struct Sha256::State {
   ~State() { EVP_MD_CTX_free(context); }
 };
 
-Sha256::Sha256() : state_(std::make_unique<State>()) {
+Checksum::Checksum(ChecksumKind kind) : state_(std::make_unique<State>()) {
   PODIUM_CHECK(state_->context != nullptr &&
-               EVP_DigestInit_ex(state_->context, EVP_sha256(), nullptr) == 1);
+               EVP_DigestInit_ex(state_->context,
+                                 kind == ChecksumKind::kMd5 ? EVP_md5() : EVP_sha256(),
+                                 nullptr) == 1);
 }
 
-Sha256::~Sha256() = default;
+Checksum::~Checksum() = default;
 
-void Sha256::update(std::span<const std::uint8_t> bytes) {
+void Checksum::update(std::span<const std::uint8_t> bytes) {
   PODIUM_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
 }
 
-std::string Sha256::finish() {
-  std::array<std::uint8_t, 32> digest{};
+std::string Checksum::finish() {
+  std::array<std::uint8_t, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
-  PODIUM_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &size) == 1 && size == 32);
+  PODIUM_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &size) == 1);
   std::string text;
-  for (const std::uint8_t byte : digest) {
+  for (const std::uint8_t byte : std::span(digest).first(size)) {
     text += "0123456789abcdef"[byte >> 4];
     text += "0123456789abcdef"[byte & 15];
   }
@@ -40,7 +42,7 @@ std::string Sha256::finish() {
 }
 
 std::string sha256(std::span<const std::uint8_t> bytes) {
-  Sha256 sum;
+  Checksum sum(ChecksumKind::kSha256);
   sum.update(bytes);
   return sum.finish();
 }

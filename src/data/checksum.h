@@ -1,4 +1,5 @@
-// SHA-256 of bytes, in pieces or whole (libcrypto).
+// SHA-256 and MD5 of bytes, in pieces or whole (libcrypto). MD5 only where a source publishes no
+// other.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +9,16 @@
 
 namespace podium {
 
-class Sha256 {
+enum class ChecksumKind { kSha256, kMd5 };
+
+class Checksum {
  public:
-  Sha256();
-  ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
+  explicit Checksum(ChecksumKind kind);
+  ~Checksum();
+  Checksum(const Checksum&) = delete;
+  Checksum& operator=(const Checksum&) = delete;
   void update(std::span<const std::uint8_t> bytes);
-  // Sixty-four lower-case hexadecimal digits. Called once, last.
+  // In lower-case hexadecimal digits, 64 (SHA-256) or 32 (MD5). Called once, last.
   std::string finish();
 
  private:

@@ -64,6 +64,10 @@ ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions
   return set;
 }
 
+bool is_archive(const DatasetInfo& info, const std::string& path) {
+  return info.archive && fs::path(path).filename().string().starts_with(info.archive->name);
+}
+
 ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n) {
   PODIUM_CHECK(first >= 0 && n >= 0 && first + n <= set.count, first, " ", n);
   ImageSet part = {n, set.channels, set.height, set.width, set.classes, {}, {}, set.source};
@@ -95,11 +99,18 @@ std::optional<std::vector<std::string>> locate_files(const DatasetInfo& info,
                                                      const std::string& data_dir) {
   for (const std::string& folder : dataset_folders(data_dir)) {
     for (const std::string& place : {(fs::path(folder) / info.name).string(), folder}) {
-      std::vector<std::string> paths;
-      for (const DatasetFile& file : info.files) paths.push_back(file_in(place, file.name));
-      const bool any =
-          std::any_of(paths.begin(), paths.end(), [](const std::string& p) { return !p.empty(); });
-      if (any) return paths;
+      std::vector<std::string> folders = {place};
+      if (info.archive) folders.insert(folders.begin(), (fs::path(place) / info.archive->folder));
+      for (const std::string& holder : folders) {
+        std::vector<std::string> paths;
+        for (const DatasetFile& file : info.files) paths.push_back(file_in(holder, file.name));
+        if (std::ranges::any_of(paths, [](const std::string& p) { return !p.empty(); }))
+          return paths;
+      }
+      if (!info.archive) continue;
+      const std::string packed = (fs::path(place) / info.archive->name).string();
+      std::error_code ignored;
+      if (fs::exists(packed, ignored)) return std::vector<std::string>(info.files.size(), packed);
     }
   }
   return std::nullopt;
@@ -144,6 +155,7 @@ std::vector<std::string> require_files(const DatasetInfo& info, Split split,
 
 std::string fetch_remedy(const DatasetInfo& info, const std::string& path) {
   fs::path folder = fs::path(path).parent_path();
+  if (info.archive && folder.filename() == info.archive->folder) folder = folder.parent_path();
   if (folder.filename() == info.name) folder = folder.parent_path();
   return cat("get an intact copy with `podium data fetch ", info.name, " --data-dir ",
              folder.empty() ? "." : folder.string(), "`");

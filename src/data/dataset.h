@@ -6,11 +6,12 @@
 //
 // The folders searched for files, in order: DatasetOptions::data_dir, $PODIUM_DATA, ../shared/data
 // (relative to the current folder), $XDG_CACHE_HOME/podium or ~/.cache/podium; in each,
-// DIR/NAME/FILE and then DIR/FILE, packed (.gz) or not. The first folder that holds any of a
-// dataset's files is the one used: a file missing there is an error, and never taken from
-// elsewhere.
+// DIR/NAME/FILE and then DIR/FILE, packed (.gz, or all in one archive) or not. The first folder
+// that holds any of a dataset's files is the one used: a file missing there is an error, and never
+// taken from elsewhere.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -46,8 +47,15 @@ struct DatasetOptions {
 struct DatasetFile {
   std::string name;
   std::int64_t bytes;  // unpacked
-  std::string sha256;  // of the unpacked bytes, lower-case hexadecimal
+  std::string sha256;  // of the unpacked bytes, lower-case hexadecimal; empty: see `digests`
   Split split;         // which needs it
+};
+
+// An archive in which all files of a dataset travel: FOLDER/FILE each. It is read as it is; files
+// that somebody unpacked, in DIR/FOLDER or DIR, are taken first.
+struct DatasetArchive {
+  std::string name, folder;
+  std::string md5;  // of the published copy
 };
 
 struct DatasetInfo {
@@ -56,9 +64,19 @@ struct DatasetInfo {
   std::int64_t channels, height, width, classes;
   std::int64_t train_examples, test_examples;
   std::vector<DatasetFile> files;      // none: drawn
-  std::vector<std::string> addresses;  // folders on the web that hold NAME.gz, best first
+  std::vector<std::string> addresses;  // folders on the web that hold NAME.gz, or the archive
   ImageSet (*load)(const DatasetInfo& info, Split split, const DatasetOptions& options);
+  std::optional<DatasetArchive> archive = {};
+  // Where copies in circulation differ in the order of their examples: reads a split from the paths
+  // of its files (the archive's for each, where it is packed) and returns a sum that does not
+  // depend on the order; `digests` are the right ones, by split.
+  std::uint64_t (*digest)(const DatasetInfo& info, Split split,
+                          const std::vector<std::string>& paths) = nullptr;
+  std::array<std::uint64_t, 2> digests = {};
 };
+
+// Whether `path` is the dataset's archive, or the beginning of one that is being downloaded.
+bool is_archive(const DatasetInfo& info, const std::string& path);
 
 // Every dataset, in the order of data/dataset_list.h.
 std::span<const DatasetInfo> dataset_list();
@@ -80,7 +98,8 @@ std::vector<std::string> dataset_folders(const std::string& data_dir);
 std::string cache_folder();
 
 // The path of each of the dataset's files, in the order of `info.files`: those of the first folder
-// that holds any; an empty path for a file that is missing there. nullopt: no folder holds any.
+// that holds any; an empty path for a file that is missing there, the archive's path for all where
+// it holds only that. nullopt: no folder holds any.
 std::optional<std::vector<std::string>> locate_files(const DatasetInfo& info,
                                                      const std::string& data_dir);
 

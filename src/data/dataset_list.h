@@ -6,6 +6,7 @@
 
 #define PODIUM_DATASET_LIST(X) \
   X(mnist)                     \
+  X(cifar10)                   \
   X(glyphs)
 
 namespace podium {

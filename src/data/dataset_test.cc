@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "data/checksum.h"
@@ -169,7 +170,9 @@ TEST(Dataset, list_has_distinct_names_and_sound_entries) {
     EXPECT_FALSE(info.description.empty());
     EXPECT_GT(info.channels * info.height * info.width * info.classes, 0);
     EXPECT_EQ(info.files.empty(), info.addresses.empty());
-    for (const DatasetFile& file : info.files) EXPECT_EQ(file.sha256.size(), 64u);
+    for (const DatasetFile& file : info.files)
+      EXPECT_EQ(file.sha256.size(), info.digest == nullptr ? 64u : 0u);
+    EXPECT_EQ(info.digest == nullptr, info.digests[0] == 0 && info.digests[1] == 0);
   }
   EXPECT_TRUE(names.contains("mnist"));
   EXPECT_TRUE(names.contains("glyphs"));
@@ -193,7 +196,35 @@ TEST(Checksum, is_sha256) {
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
+TEST(Checksum, is_md5_where_that_is_asked_for) {
+  const std::string abc = "abc";
+  Checksum sum(ChecksumKind::kMd5);
+  sum.update({reinterpret_cast<const std::uint8_t*>(abc.data()), abc.size()});
+  EXPECT_EQ(sum.finish(), "900150983cd24fb0d6963f7d28e17f72");
+}
+
 // Real data: where the search finds it.
+TEST(RealCifar10, is_the_published_one) {
+  if (!locate_files(find_dataset("cifar10"), "")) GTEST_SKIP() << "CIFAR-10 is not on this machine";
+  for (const FileCheck& check : verify_dataset("cifar10"))
+    EXPECT_TRUE(check.intact) << check.problem;
+  const ImageSet train = load_dataset("cifar10", Split::kTrain);
+  EXPECT_EQ(train.count, 50000);
+  std::vector<std::int64_t> classes(10);
+  for (const std::uint8_t label : train.labels) ++classes[label];
+  EXPECT_EQ(classes, std::vector<std::int64_t>(10, 5000));
+  // The means of the channels as published, pixels over 255.
+  const double means[] = {0.49140, 0.48216, 0.44653};
+  for (std::int64_t c = 0; c < 3; ++c) {
+    std::int64_t sum = 0;
+    for (std::int64_t i = 0; i < train.count; ++i) {
+      const std::uint8_t* plane = train.pixels.data() + i * train.image_bytes() + c * 1024;
+      sum = std::accumulate(plane, plane + 1024, sum);
+    }
+    EXPECT_NEAR(static_cast<double>(sum) / (50000.0 * 1024 * 255), means[c], 1e-5);
+  }
+}
+
 TEST(RealMnist, is_the_published_one) {
   if (!locate_files(find_dataset("mnist"), "")) GTEST_SKIP() << "MNIST is not on this machine";
   for (const FileCheck& check : verify_dataset("mnist")) EXPECT_TRUE(check.intact) << check.problem;

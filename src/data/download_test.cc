@@ -275,7 +275,7 @@ TEST(FetchAddresses, of_a_dataset_without_any_are_refused_with_the_remedy) {
   info.name = "tiny";
   info.files.push_back({"images", 1, "00", Split::kTrain});
   EXPECT_CONTAINS(data_error([&] { fetch_dataset(info, folder.path().string(), {}); }),
-                  "no address of tiny is known; put images into the folder");
+                  "no address of tiny is known; put images.gz into the folder");
 }
 
 // A dataset of two files, of which the web has NAME/FILE.gz for one and FILE.gz for the other.

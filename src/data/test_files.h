@@ -1,6 +1,8 @@
 // For this folder's tests: files of given bytes, gzip, the environment.
 #pragma once
 
+#include <archive.h>
+#include <archive_entry.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
 
@@ -11,6 +13,7 @@
 #include <iterator>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -50,6 +53,32 @@ inline Bytes gzip(const Bytes& bytes) {
   deflate(&stream, Z_FINISH);
   packed.resize(packed.size() - stream.avail_out);
   deflateEnd(&stream);
+  return packed;
+}
+
+// A tar of these files, in this order, packed by gzip.
+inline Bytes tar_gz(const std::vector<std::pair<std::string, Bytes>>& files) {
+  std::size_t room = 1 << 16;
+  for (const auto& file : files) room += file.second.size() + 4096;
+  Bytes packed(room);
+  std::size_t used = 0;
+  ::archive* out = ::archive_write_new();
+  ::archive_write_add_filter_gzip(out);
+  ::archive_write_set_format_ustar(out);
+  ::archive_write_open_memory(out, packed.data(), packed.size(), &used);
+  for (const auto& [name, bytes] : files) {
+    ::archive_entry* entry = ::archive_entry_new();
+    ::archive_entry_set_pathname(entry, name.c_str());
+    ::archive_entry_set_size(entry, static_cast<la_int64_t>(bytes.size()));
+    ::archive_entry_set_filetype(entry, name.ends_with('/') ? AE_IFDIR : AE_IFREG);
+    ::archive_entry_set_perm(entry, 0755);
+    ::archive_write_header(out, entry);
+    ::archive_write_data(out, bytes.data(), bytes.size());
+    ::archive_entry_free(entry);
+  }
+  ::archive_write_close(out);
+  ::archive_write_free(out);
+  packed.resize(used);
   return packed;
 }
 

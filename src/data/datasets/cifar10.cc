@@ -1,0 +1,95 @@
+// CIFAR-10: A. Krizhevsky, Learning multiple layers of features from tiny images, 2009;
+// https://www.cs.toronto.edu/~kriz/cifar.html. 50,000 and 10,000 colour photographs of ten classes.
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "data/archive.h"
+#include "data/cifar.h"
+#include "data/dataset_list.h"
+
+namespace podium {
+namespace {
+
+// The records of one file, which must be as many as its length says.
+ImageSet read_file(const DatasetFile& file, ByteSource& bytes, const std::string& name,
+                   const std::string& remedy) {
+  ImageSet set = cifar_set();
+  append_cifar(bytes, name, remedy, set);
+  PODIUM_REQUIRE(set.count * kCifarRecord == file.bytes, ExitCode::kData, name, ": holds ",
+                 set.count, " images, where it must have ", file.bytes / kCifarRecord, "; ",
+                 remedy);
+  return set;
+}
+
+ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std::string>& paths) {
+  const std::string remedy = fetch_remedy(info, paths.at(0));
+  std::vector<const DatasetFile*> files;
+  for (const DatasetFile& file : info.files)
+    if (file.split == split) files.push_back(&file);
+  std::map<std::string, ImageSet> read;  // by name of the file
+  if (is_archive(info, paths[0])) {
+    read_archive(paths[0], remedy, [&](const std::string& member, ByteSource& bytes) {
+      const std::string name = std::filesystem::path(member).filename().string();
+      for (const DatasetFile* file : files) {
+        if (file->name == name && !read.contains(name))
+          read.emplace(name, read_file(*file, bytes, cat(paths[0], ": in ", member), remedy));
+      }
+      return read.size() < files.size();
+    });
+  } else {
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const auto bytes = open_file(paths.at(i), remedy);
+      read.emplace(files[i]->name, read_file(*files[i], *bytes, paths[i], remedy));
+    }
+  }
+  ImageSet set = cifar_set();
+  set.source = is_archive(info, paths[0]) ? paths[0]
+                                          : std::filesystem::path(paths[0]).parent_path().string();
+  for (const DatasetFile* file : files) {
+    const auto found = read.find(file->name);
+    PODIUM_REQUIRE(found != read.end(), ExitCode::kData, paths[0], ": holds no ", file->name, "; ",
+                   remedy);
+    const ImageSet& part = found->second;
+    set.pixels.insert(set.pixels.end(), part.pixels.begin(), part.pixels.end());
+    set.labels.insert(set.labels.end(), part.labels.begin(), part.labels.end());
+    set.count += part.count;
+  }
+  return set;
+}
+
+ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& options) {
+  return read_split(info, split, require_files(info, split, options));
+}
+
+std::uint64_t digest(const DatasetInfo& info, Split split, const std::vector<std::string>& paths) {
+  return cifar_digest(read_split(info, split, paths));
+}
+
+}  // namespace
+
+DatasetInfo cifar10_dataset() {
+  DatasetInfo info;
+  info.name = "cifar10";
+  info.description =
+      "colour photographs of ten classes, 32 x 32, 50,000 to train and 10,000 to test";
+  info.channels = kCifarChannels;
+  info.height = info.width = kCifarSide;
+  info.classes = kCifarClasses;
+  info.train_examples = 50000;
+  info.test_examples = 10000;
+  constexpr std::int64_t kBytes = 10000 * kCifarRecord;
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                           "data_batch_4.bin", "data_batch_5.bin"})
+    info.files.push_back({name, kBytes, "", Split::kTrain});
+  info.files.push_back({"test_batch.bin", kBytes, "", Split::kTest});
+  info.archive = {"cifar-10-binary.tar.gz", "cifar-10-batches-bin",
+                  "c32a1d4ab5d03f1284b67883e8d87530"};
+  info.addresses = {"https://www.cs.toronto.edu/~kriz"};
+  info.load = load;
+  info.digest = digest;
+  info.digests = {0xe5ff232bf34b19e4, 0xcbedc5f1f3a8dd44};
+  return info;
+}
+
+}  // namespace podium
