@@ -205,6 +205,9 @@ TEST_P(GradientRule, agrees_with_finite_differences) {
       at.push_back(random_tensor(type, ++stream, sample.inputs[0].shape[1]));
       if (type.dtype == DType::kF32) asked.push_back(inputs.back());
     }
+    // The largest of a window stays the largest: its values are further apart than the steps.
+    for (std::size_t i = 0; &op == &max_pool_op && i < at[0].f32().size(); ++i)
+      at[0].f32()[i] = 0.2f * static_cast<float>(i * 37 % 61) - 6;
     const Value out = graph.add(op, sample.attributes, inputs, "op")[0];
     const Value seed = graph.input("seed", graph.type(out), InputRole::kBatch);
     const Tensor weights = random_tensor(graph.type(out), ++stream, 0);

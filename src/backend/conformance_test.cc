@@ -220,6 +220,17 @@ OpSample draw_update(Draw& draw, Attributes attributes, std::size_t tensors, std
 }
 
 // A legal call of the operation; every operation of the list has a line here.
+OpSample draw_pool(Draw& draw, OpKind kind) {
+  const Shape x{draw.images(), draw.in(1, 20), draw.in(1, 12), draw.in(1, 12)};
+  PoolAttributes a{draw.in(1, draw.one_in(3) ? x[2] : std::min<std::int64_t>(3, x[2])),
+                   draw.in(1, draw.one_in(3) ? x[3] : std::min<std::int64_t>(3, x[3]))};
+  const TensorType in = f32(x), out = f32(Shape{x[0], x[1], x[2] / a.window_h, x[3] / a.window_w});
+  if (kind == OpKind::kMaxPoolGrad) return {a, {out, in}};
+  if (kind != OpKind::kAvgPoolGrad) return {a, {in}};
+  a.height = x[2], a.width = x[3];
+  return {a, {out}};
+}
+
 OpSample draw_sample(const OpDef& op, Draw& draw) {
   switch (op.kind) {
     case OpKind::kConv2d:
@@ -245,6 +256,10 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
           .momentum = draw.of({0.0f, 1.0f, 0.9f, draw.uniform(0, 1)}), .count = draw.in(2, 10000)};
       return {a, std::vector<TensorType>(4, f32(Shape{draw.in(1, 100)}))};
     }
+    case OpKind::kMaxPool:
+    case OpKind::kMaxPoolGrad:
+    case OpKind::kAvgPool:
+    case OpKind::kAvgPoolGrad: return draw_pool(draw, op.kind);
     case OpKind::kRelu: return draw_element_wise(draw, {}, 1);
     case OpKind::kDropoutMask: {
       const DropoutMaskAttributes a{.rate = draw.one_in(8) ? 0.0f : draw.uniform(0, 0.99f),

@@ -21,6 +21,10 @@
   X(BatchNormRunning, batch_norm_running)                  \
   X(Relu, relu)                                            \
   X(ReluGrad, relu_grad)                                   \
+  X(MaxPool, max_pool)                                     \
+  X(MaxPoolGrad, max_pool_grad)                            \
+  X(AvgPool, avg_pool)                                     \
+  X(AvgPoolGrad, avg_pool_grad)                            \
   X(DropoutMask, dropout_mask)                             \
   X(SoftmaxCrossEntropy, softmax_cross_entropy)            \
   X(SoftmaxCrossEntropyGrad, softmax_cross_entropy_grad)   \

@@ -93,6 +93,26 @@ RunningStatistics batch_norm_running(Graph& graph, RunningStatistics old, Value 
                                      Value variance, const BatchNormRunningAttributes& attributes,
                                      std::string name = "");
 
+// --- pooling (ops/pool.cc)
+
+struct PoolAttributes {
+  std::int64_t window_h = 2, window_w = 2;
+  // The gradient to an average needs the size of the images; zero otherwise.
+  std::int64_t height = 0, width = 0;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("window_h", window_h), v("window_w", window_w), v("height", height), v("width", width);
+  }
+};
+// 1 over the pixels of a window, rounded once.
+float pool_share(const PoolAttributes& attributes);
+// [N, C, H, W] -> [N, C, H / window_h, W / window_w], whole windows alone. A window of the image's
+// own size pools globally.
+Value max_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
+               std::string name = "");
+Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
+               std::string name = "");
+
 // --- activations, dropout (ops/activation.cc, ops/dropout.cc)
 
 Value relu(Graph& graph, Value x, std::string name = "");

@@ -63,6 +63,82 @@ TEST(PlainFormula, add_sub_mul_and_scale_are_rounded_once) {
   }
 }
 
+// Calls f(result's index, indices of its window's pixels) for each window of x.
+template <typename F>
+void for_each_pool_window(const Shape& x, const PoolAttributes& a, const F& f) {
+  std::size_t out = 0;
+  for (std::int64_t plane = 0; plane < x[0] * x[1]; ++plane) {
+    for (std::int64_t i = 0; i + a.window_h <= x[2]; i += a.window_h) {
+      for (std::int64_t j = 0; j + a.window_w <= x[3]; j += a.window_w, ++out) {
+        std::vector<std::size_t> pixels;
+        for (std::int64_t r = 0; r < a.window_h; ++r)
+          for (std::int64_t s = 0; s < a.window_w; ++s)
+            pixels.push_back(u((plane * x[2] + i + r) * x[3] + j + s));
+        f(out, pixels);
+      }
+    }
+  }
+}
+
+TEST(PlainFormula, pooling_takes_the_largest_or_the_mean_of_each_window) {
+  for (const OpSample& sample : max_pool_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 350);
+    const auto x = in[0].f32();
+    std::vector<Bounded> expected;
+    for_each_pool_window(in[0].shape(), sample.attributes.as<PoolAttributes>(),
+                         [&](std::size_t, const std::vector<std::size_t>& pixels) {
+                           float most = x[pixels[0]];
+                           for (const std::size_t i : pixels) most = std::max(most, x[i]);
+                           expected.emplace_back(most);
+                         });
+    expect_within(run_reference(max_pool_op, sample.attributes, in)[0], expected,
+                  name_of(max_pool_op, sample), 0);
+  }
+  for (const OpSample& sample : avg_pool_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 360);
+    std::vector<Bounded> expected;
+    for_each_pool_window(in[0].shape(), sample.attributes.as<PoolAttributes>(),
+                         [&](std::size_t, const std::vector<std::size_t>& pixels) {
+                           const auto n = static_cast<double>(pixels.size());
+                           SumBound sum;
+                           for (const std::size_t i : pixels) sum.add(in[0].f32()[i]);
+                           expected.push_back(sum.bound(n - 1) * rounded(1 / n, 0));
+                         });
+    expect_within(run_reference(avg_pool_op, sample.attributes, in)[0], expected,
+                  name_of(avg_pool_op, sample), 1e-5);
+  }
+}
+
+TEST(PlainFormula, gradients_of_pooling_go_to_the_largest_or_to_all_alike) {
+  for (const OpSample& sample : max_pool_grad_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 370);
+    const auto dy = in[0].f32(), x = in[1].f32();
+    std::vector<Bounded> expected(x.size());
+    for_each_pool_window(in[1].shape(), sample.attributes.as<PoolAttributes>(),
+                         [&](std::size_t out, const std::vector<std::size_t>& pixels) {
+                           std::size_t most = pixels[0];
+                           for (const std::size_t i : pixels)
+                             if (x[i] > x[most]) most = i;
+                           expected[most] = double{dy[out]};
+                         });
+    expect_within(run_reference(max_pool_grad_op, sample.attributes, in)[0], expected,
+                  name_of(max_pool_grad_op, sample), 0);
+  }
+  for (const OpSample& sample : avg_pool_grad_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 380);
+    const auto& a = sample.attributes.as<PoolAttributes>();
+    const Shape& dy = in[0].shape();
+    const Shape x{dy[0], dy[1], a.height, a.width};
+    std::vector<Bounded> expected(u(x.elements()));
+    for_each_pool_window(x, a, [&](std::size_t out, const std::vector<std::size_t>& pixels) {
+      const Bounded share = rounded(1 / static_cast<double>(pixels.size()), 0);
+      for (const std::size_t i : pixels) expected[i] = Bounded(double{in[0].f32()[out]}) * share;
+    });
+    expect_within(run_reference(avg_pool_grad_op, sample.attributes, in)[0], expected,
+                  name_of(avg_pool_grad_op, sample), 1e-6);
+  }
+}
+
 TEST(PlainFormula, relu_its_gradient_fill_and_reshape_are_exact) {
   for (const OpSample& sample : relu_op.samples()) {
     const std::vector<Tensor> in = random_inputs(sample, 320);

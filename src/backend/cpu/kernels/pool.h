@@ -1,0 +1,26 @@
+// Pooling over windows that tile the image (contracts `max_pool`, `max_pool_grad`, `avg_pool`,
+// `avg_pool_grad`), the batch in the lanes. A part is a run of planes [block][channel].
+#pragma once
+
+#include "backend/cpu/kernels/layout.h"
+
+namespace podium::cpu {
+
+struct PoolShape {
+  ActivationShape x;
+  std::int64_t window_height = 1, window_width = 1;
+
+  constexpr std::int64_t out_height() const { return x.height / window_height; }
+  constexpr std::int64_t out_width() const { return x.width / window_width; }
+  constexpr std::int64_t out_pixels() const { return out_height() * out_width(); }
+};
+
+int pool_parts(const PoolShape& shape);
+void max_pool(const PoolShape& shape, const float* x, float* y, int part);
+// dx gets dy where x is its window's largest, +0 elsewhere.
+void max_pool_grad(const PoolShape& shape, const float* dy, const float* x, float* dx, int part);
+// `share` is 1 over the pixels of a window, rounded once.
+void avg_pool(const PoolShape& shape, float share, const float* x, float* y, int part);
+void avg_pool_grad(const PoolShape& shape, float share, const float* dy, float* dx, int part);
+
+}  // namespace podium::cpu

@@ -1,0 +1,61 @@
+// Pooling with the batch in the lanes.
+#include "backend/cpu/kernels/pool.h"
+#include "backend/cpu/lower.h"
+
+namespace podium::cpu {
+namespace {
+
+PoolShape pool_shape(const Node& node, const Shape& x) {
+  const auto& a = node.attributes.as<PoolAttributes>();
+  return {{x[0], x[1], x[2], x[3]}, a.window_h, a.window_w};
+}
+
+}  // namespace
+
+void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
+  const Slot x = l.lanes(node.inputs[0]), y = l.define_lanes({index, 0});
+  l.emit(
+      {.parts = pool_parts(shape),
+       .reads = {x},
+       .writes = {y},
+       .run = [=](const Memory& m, int part, int) { max_pool(shape, m.f32(x), m.f32(y), part); }});
+}
+
+void lower_max_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, l.shape(node.inputs[1]));
+  const Slot dy = l.lanes(node.inputs[0]), x = l.lanes(node.inputs[1]),
+             dx = l.define_lanes({index, 0});
+  l.emit({.parts = pool_parts(shape),
+          .reads = {dy, x},
+          .writes = {dx},
+          .run = [=](const Memory& m, int part, int) {
+            max_pool_grad(shape, m.f32(dy), m.f32(x), m.f32(dx), part);
+          }});
+}
+
+void lower_avg_pool(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
+  const float share = pool_share(node.attributes.as<PoolAttributes>());
+  const Slot x = l.lanes(node.inputs[0]), y = l.define_lanes({index, 0});
+  l.emit({.parts = pool_parts(shape),
+          .reads = {x},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            avg_pool(shape, share, m.f32(x), m.f32(y), part);
+          }});
+}
+
+void lower_avg_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, node.outputs[0].shape);
+  const float share = pool_share(node.attributes.as<PoolAttributes>());
+  const Slot dy = l.lanes(node.inputs[0]), dx = l.define_lanes({index, 0});
+  l.emit({.parts = pool_parts(shape),
+          .reads = {dy},
+          .writes = {dx},
+          .run = [=](const Memory& m, int part, int) {
+            avg_pool_grad(shape, share, m.f32(dy), m.f32(dx), part);
+          }});
+}
+
+}  // namespace podium::cpu

@@ -1,0 +1,209 @@
+// Pooling over windows that tile the image from its upper left corner, and their gradients. Rows
+// and columns that fill no window, below and to the right, are left out.
+//
+// Rules: P1 images are [N, C, H, W]; P2 a window has at least one pixel and fits into the image; P3
+// a gradient's operands have the shapes of the pooling that it belongs to.
+#include "ops/ops.h"
+
+namespace podium {
+namespace {
+
+Shape pooled(const Shape& x, const PoolAttributes& a) {
+  return {x[0], x[1], x[2] / a.window_h, x[3] / a.window_w};
+}
+
+void require_window(const InferContext& context, const Shape& x) {
+  const auto& a = context.as<PoolAttributes>();
+  context.require(x.rank() == 4, "P1: images are [N, C, H, W], not ", to_string(x));
+  context.require(a.window_h >= 1 && a.window_w >= 1 && a.window_h <= x[2] && a.window_w <= x[3],
+                  "P2: a window of ", a.window_h, " x ", a.window_w, " does not fit into ",
+                  to_string(x));
+}
+
+std::vector<TensorType> infer(const InferContext& context) {
+  const Shape& x = context.inputs[0].shape;
+  require_window(context, x);
+  return {{DType::kF32, pooled(x, context.as<PoolAttributes>())}};
+}
+
+std::vector<TensorType> infer_max_grad(const InferContext& context) {
+  const Shape &dy = context.inputs[0].shape, &x = context.inputs[1].shape;
+  require_window(context, x);
+  context.require(dy == pooled(x, context.as<PoolAttributes>()), "P3: dy is ", to_string(dy),
+                  ", x is ", to_string(x));
+  return {context.inputs[1]};
+}
+
+std::vector<TensorType> infer_avg_grad(const InferContext& context) {
+  const auto& a = context.as<PoolAttributes>();
+  const Shape& dy = context.inputs[0].shape;
+  context.require(dy.rank() == 4, "P1: dy is [N, C, P, Q], not ", to_string(dy));
+  const Shape x{dy[0], dy[1], a.height, a.width};
+  require_window(context, x);
+  context.require(dy == pooled(x, a), "P3: dy is ", to_string(dy), ", x is ", to_string(x));
+  return {{DType::kF32, x}};
+}
+
+// Calls f(plane, p, q, first, row) for each output pixel: `first` the index in x of its window's
+// upper left corner, `row` the distance between rows of x.
+template <typename F>
+void for_each_window(const Shape& x, const PoolAttributes& a, const F& f) {
+  const Shape y = pooled(x, a);
+  for (std::int64_t plane = 0; plane < x[0] * x[1]; ++plane)
+    for (std::int64_t p = 0; p < y[2]; ++p)
+      for (std::int64_t q = 0; q < y[3]; ++q)
+        f((plane * y[2] + p) * y[3] + q, (plane * x[2] + p * a.window_h) * x[3] + q * a.window_w,
+          x[3]);
+}
+
+// The index in x of a window's largest value: the first of equals, NaN larger than all.
+std::size_t largest(std::span<const float> x, const PoolAttributes& a, std::int64_t first,
+                    std::int64_t row) {
+  auto best = static_cast<std::size_t>(first);
+  for (std::int64_t r = 0; r < a.window_h; ++r) {
+    for (std::int64_t s = 0; s < a.window_w; ++s) {
+      const auto i = static_cast<std::size_t>(first + r * row + s);
+      if (x[i] > x[best] || x[i] != x[i]) best = i;
+    }
+  }
+  return best;
+}
+
+void reference_max(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<PoolAttributes>();
+  const auto x = inputs[0]->f32();
+  const auto y = outputs[0]->f32();
+  for_each_window(inputs[0]->shape(), a,
+                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
+                    y[static_cast<std::size_t>(out)] = x[largest(x, a, first, row)];
+                  });
+}
+
+void reference_max_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<PoolAttributes>();
+  const auto dy = inputs[0]->f32(), x = inputs[1]->f32();
+  const auto dx = outputs[0]->f32();
+  std::ranges::fill(dx, 0.0f);
+  for_each_window(inputs[1]->shape(), a,
+                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
+                    dx[largest(x, a, first, row)] = dy[static_cast<std::size_t>(out)];
+                  });
+}
+
+void reference_avg(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<PoolAttributes>();
+  const auto x = inputs[0]->f32();
+  const auto y = outputs[0]->f32();
+  const float share = pool_share(a);
+  for_each_window(inputs[0]->shape(), a,
+                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
+                    float sum = 0;
+                    for (std::int64_t r = 0; r < a.window_h; ++r)
+                      for (std::int64_t s = 0; s < a.window_w; ++s)
+                        sum = sum + x[static_cast<std::size_t>(first + r * row + s)];
+                    y[static_cast<std::size_t>(out)] = sum * share;
+                  });
+}
+
+void reference_avg_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const auto& a = attributes.as<PoolAttributes>();
+  const auto dy = inputs[0]->f32();
+  const auto dx = outputs[0]->f32();
+  const float share = pool_share(a);
+  std::ranges::fill(dx, 0.0f);
+  for_each_window(outputs[0]->shape(), a,
+                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
+                    for (std::int64_t r = 0; r < a.window_h; ++r)
+                      for (std::int64_t s = 0; s < a.window_w; ++s)
+                        dx[static_cast<std::size_t>(first + r * row + s)] =
+                            dy[static_cast<std::size_t>(out)] * share;
+                  });
+}
+
+std::vector<Value> gradient_max(const GradientContext& context) {
+  return {context.graph.add1(max_pool_grad_op, context.self().attributes,
+                             {context.output_gradients[0], context.input(0)}, context.self().name)};
+}
+
+std::vector<Value> gradient_avg(const GradientContext& context) {
+  PoolAttributes a = context.self().attributes.as<PoolAttributes>();
+  const Shape& x = context.graph.shape(context.input(0));
+  a.height = x[2];
+  a.width = x[3];
+  return {
+      context.graph.add1(avg_pool_grad_op, a, {context.output_gradients[0]}, context.self().name)};
+}
+
+// One comparison, addition or product a pixel.
+Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const TensorType> out) {
+  Cost total;
+  for (const TensorType& type : in) {
+    total.flops = std::max(total.flops, static_cast<double>(type.shape.elements()));
+    total.bytes += static_cast<double>(type.bytes());
+  }
+  total.flops = std::max(total.flops, static_cast<double>(out[0].shape.elements()));
+  total.bytes += static_cast<double>(out[0].bytes());
+  return total;
+}
+
+// Windows that tile the image, that leave rows and columns over, and one of the whole image.
+struct PoolCase {
+  Shape x;
+  PoolAttributes a;
+};
+std::vector<PoolCase> cases() {
+  return {{{5, 3, 8, 6}, {2, 2}}, {{17, 2, 7, 9}, {2, 2}}, {{33, 1, 3, 3}, {3, 3}},
+          {{2, 4, 5, 7}, {1, 3}}, {{1, 2, 6, 4}, {6, 4}},  {{16, 5, 31, 31}, {2, 2}}};
+}
+
+std::vector<OpSample> samples() {
+  std::vector<OpSample> list;
+  for (const PoolCase& c : cases()) list.push_back({c.a, {{DType::kF32, c.x}}});
+  return list;
+}
+
+std::vector<OpSample> samples_max_grad() {
+  std::vector<OpSample> list;
+  for (const PoolCase& c : cases())
+    list.push_back({c.a, {{DType::kF32, pooled(c.x, c.a)}, {DType::kF32, c.x}}});
+  return list;
+}
+
+std::vector<OpSample> samples_avg_grad() {
+  std::vector<OpSample> list;
+  for (PoolCase c : cases()) {
+    c.a.height = c.x[2];
+    c.a.width = c.x[3];
+    list.push_back({c.a, {{DType::kF32, pooled(c.x, c.a)}}});
+  }
+  return list;
+}
+
+}  // namespace
+
+float pool_share(const PoolAttributes& a) {
+  return static_cast<float>(1.0 / static_cast<double>(a.window_h * a.window_w));
+}
+
+Value max_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
+               std::string name) {
+  return graph.add1(max_pool_op, PoolAttributes{window_h, window_w}, {x}, std::move(name));
+}
+
+Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
+               std::string name) {
+  return graph.add1(avg_pool_op, PoolAttributes{window_h, window_w}, {x}, std::move(name));
+}
+
+const OpDef max_pool_op = {OpKind::kMaxPool, "max_pool", infer,  gradient_max,
+                           reference_max,    cost,       samples};
+const OpDef max_pool_grad_op = {
+    OpKind::kMaxPoolGrad, "max_pool_grad", infer_max_grad, nullptr, reference_max_grad, cost,
+    samples_max_grad};
+const OpDef avg_pool_op = {OpKind::kAvgPool, "avg_pool", infer,  gradient_avg,
+                           reference_avg,    cost,       samples};
+const OpDef avg_pool_grad_op = {
+    OpKind::kAvgPoolGrad, "avg_pool_grad", infer_avg_grad, nullptr, reference_avg_grad, cost,
+    samples_avg_grad};
+
+}  // namespace podium
