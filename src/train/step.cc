@@ -84,12 +84,13 @@ bool Trainer::State::help_others(std::int64_t helper) {
 void Trainer::State::wait_for_others(std::int64_t helper) {
   Worker& worker = workers[static_cast<std::size_t>(helper)];
   const auto arrived = Clock::now();
-  exchange->barrier().wait([&] {
+  const auto help = [&] {
     const auto start = Clock::now();
     if (!help_others(helper)) return false;
     worker.helping_seconds += seconds_since(start);
     return true;
-  });
+  };
+  exchange->barrier().wait(guests > 0 ? std::function<bool()>(help) : nullptr);
   worker.waiting_seconds = seconds_since(arrived) - worker.helping_seconds;
 }
 

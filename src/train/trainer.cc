@@ -161,15 +161,18 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   s.correct.resize(static_cast<std::size_t>(s.recipe.replicas));
 
   const CompileOptions options{.threads = s.placement.threads};
+  // Workers with equally many replicas end together, but for the machine's noise; help would win
+  // less than it costs to move what a kernel works on from one core's cache to another's.
+  if (s.recipe.replicas % s.placement.workers != 0)
+    s.guests = static_cast<int>(std::min(s.placement.workers - 1, kMostGuests));
   s.workers.resize(static_cast<std::size_t>(s.placement.workers));
   cut_shards(s.workers, layout);
   for (std::size_t w = 0; w < s.workers.size(); ++w) {
     Worker& worker = s.workers[w];
     worker.replicas =
         replicas_of_worker(s.recipe.replicas, s.placement.workers, static_cast<std::int64_t>(w));
-    const auto guests = static_cast<int>(std::min(s.placement.workers - 1, kMostGuests));
     worker.program =
-        s.backend->compile(s.program.graph, {.threads = s.placement.threads, .guests = guests});
+        s.backend->compile(s.program.graph, {.threads = s.placement.threads, .guests = s.guests});
     worker.images = AlignedBytes(float_bytes(s.replica_images * inputs.image.elements()));
     worker.labels = AlignedBytes(float_bytes(s.replica_images));
     for (std::int64_t i = buffers_needed(s.recipe.replicas, worker.replicas); i > 0; --i) {

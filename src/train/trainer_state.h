@@ -77,6 +77,7 @@ struct Trainer::State {
   ReplicaProgram program;
   std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
   std::int64_t done = 0;
+  int guests = 0;  // of each worker's program: workers that help where theirs is done; 0: none do
 
   AlignedBytes parameters,
       statistics;  // flat; statistics are [layout.parameter_floats, loss_offset) moved to 0

@@ -21,7 +21,10 @@ using cpu::Step;
 class CpuExecutable : public Executable {
  public:
   CpuExecutable(const Graph& graph, const CompileOptions& options)
-      : pool_(options.threads), program_(lower(graph, options)), memory_(program_.slots.size()) {
+      : guests_(options.guests),
+        pool_(options.threads),
+        program_(lower(graph, options)),
+        memory_(program_.slots.size()) {
     place();
   }
 
@@ -34,7 +37,7 @@ class CpuExecutable : public Executable {
     }
   }
 
-  bool help(int guest) override { return pool_.help(guest); }
+  bool help(int guest) override { return guest < guests_ && pool_.help(guest); }
 
   std::int64_t arena_bytes() const override { return static_cast<std::int64_t>(arena_.size()); }
 
@@ -151,6 +154,7 @@ class CpuExecutable : public Executable {
     return true;
   }
 
+  const int guests_;
   ThreadPool pool_;
   Program program_;
   Memory memory_;
