@@ -3,7 +3,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -90,6 +92,28 @@ std::vector<std::string> addresses_of(const DatasetInfo& info, const std::string
   return addresses;
 }
 
+// A damaged file would be read before an intact one: it is renamed, not lost.
+void set_aside(const std::string& path) {
+  std::error_code ignored;
+  fs::rename(path, path + ".damaged", ignored);
+  log(LogLevel::kWarning, cat(path, ": was damaged; it is now ", path, ".damaged"));
+}
+
+// Downloads `name` of the dataset to `target`, where `check` takes it.
+void bring(const DatasetInfo& info, const std::string& name, const std::string& target,
+           std::function<void(const std::string&)> check, const FetchProgress& progress) {
+  DownloadRequest request;
+  request.addresses = addresses_of(info, name);
+  request.target = target;
+  request.check = std::move(check);
+  if (progress) {
+    request.progress = [&](std::int64_t bytes, std::int64_t total) {
+      progress(name, bytes, total);
+    };
+  }
+  download(request);
+}
+
 FetchedFile fetch_file(const DatasetInfo& info, const DatasetFile& file, const fs::path& folder,
                        const FetchProgress& progress) {
   const std::string plain = (folder / file.name).string();
@@ -98,25 +122,14 @@ FetchedFile fetch_file(const DatasetInfo& info, const DatasetFile& file, const f
   const bool damaged_plain = fs::exists(plain, ignored) && !intact(plain, file);
   if (fs::exists(plain, ignored) && !damaged_plain) return {plain, false};
   if (!fs::exists(packed, ignored) || !intact(packed, file)) {
-    DownloadRequest request;
-    request.addresses = addresses_of(info, file.name + ".gz");
-    request.target = packed;
-    request.check = [&](const std::string& path) {
-      check_file(path, file, "what was downloaded is dropped");
-    };
-    if (progress) {
-      request.progress = [&](std::int64_t bytes, std::int64_t total) {
-        progress(file.name + ".gz", bytes, total);
-      };
-    }
-    download(request);
+    bring(
+        info, file.name + ".gz", packed,
+        [&](const std::string& path) { check_file(path, file, "what was downloaded is dropped"); },
+        progress);
   } else if (!damaged_plain) {
     return {packed, false};
   }
-  if (damaged_plain) {  // it would be read before the packed one
-    fs::rename(plain, plain + ".damaged", ignored);
-    log(LogLevel::kWarning, cat(plain, ": was damaged; it is now ", plain, ".damaged"));
-  }
+  if (damaged_plain) set_aside(plain);
   return {packed, true};
 }
 
@@ -129,22 +142,13 @@ FetchedFile fetch_archive(const DatasetInfo& info, const fs::path& folder,
       check_archive(info, path, "");
       return {path, false};
     } catch (const UserError&) {
-      fs::rename(path, path + ".damaged", ignored);
-      log(LogLevel::kWarning, cat(path, ": was damaged; it is now ", path, ".damaged"));
+      set_aside(path);
     }
   }
-  DownloadRequest request;
-  request.addresses = addresses_of(info, info.archive->name);
-  request.target = path;
-  request.check = [&](const std::string& part) {
-    check_archive(info, part, "what was downloaded is dropped");
-  };
-  if (progress) {
-    request.progress = [&](std::int64_t bytes, std::int64_t total) {
-      progress(info.archive->name, bytes, total);
-    };
-  }
-  download(request);
+  bring(
+      info, info.archive->name, path,
+      [&](const std::string& part) { check_archive(info, part, "what was downloaded is dropped"); },
+      progress);
   return {path, true};
 }
 
