@@ -96,12 +96,22 @@ HWY_INLINE V16 load_first16(const float* p, int64_t count) {
   return load16(buffer);
 #endif
 }
+// The same of one register, or all of it where `count` is more: Highway's BlendedStore writes the
+// lanes behind back where there are no masked stores (NEON), and they may belong to another part.
+HWY_INLINE void store_first(Native a, int64_t count, float* p) {
+#if HWY_ARCH_X86
+  hn::BlendedStore(a, hn::FirstN(NativeTag(), static_cast<size_t>(count)), NativeTag(), p);
+#else
+  HWY_ALIGN float lanes[kNative];
+  hn::Store(a, NativeTag(), lanes);
+  std::memcpy(p, lanes, static_cast<size_t>(count < kNative ? count : kNative) * sizeof(float));
+#endif
+}
 HWY_INLINE void store_first16(float* p, const V16& a, int64_t count) {
 #if HWY_ARCH_X86
   for (int i = 0; i < kRegisters; ++i) {
     const int64_t rest = count - i * kNative;
-    const auto mask = hn::FirstN(NativeTag(), static_cast<size_t>(rest < 0 ? 0 : rest));
-    hn::BlendedStore(a.r[i], mask, NativeTag(), p + i * kNative);
+    store_first(a.r[i], rest < 0 ? 0 : rest, p + i * kNative);
   }
 #else
   float buffer[kLanes];

@@ -112,20 +112,6 @@ HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t t
   }
 }
 
-// Stores the first `count` lanes, or all, and touches no other memory, which may belong to another
-// part: Highway's BlendedStore writes the lanes behind back where there are no masked stores
-// (NEON).
-HWY_INLINE void store_first(Native v, std::int64_t count, float* to) {
-  const NativeTag d;
-#if HWY_ARCH_X86
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<std::size_t>(count)), d, to);
-#else
-  HWY_ALIGN float lanes[kNative];
-  hn::Store(v, d, lanes);
-  std::copy_n(lanes, std::min<std::int64_t>(count, kNative), to);
-#endif
-}
-
 // Transforms the filters of one block of output channels: packed[point][block][input
 // channel][output channel].
 void pack_filters(const ConvShape& s, const Correlation& p, const float* w, float* packed,
