@@ -122,7 +122,7 @@ void bench_dense(const Report& report, std::int64_t images, std::int64_t in, std
 }
 
 void bench_batch_norm(const Report& report, const ActivationShape& shape) {
-  const BatchNormShape s{shape, 1e-3f, true};
+  const BatchNormShape s{shape, 1e-3f, {ActivationKind::kRelu}};
   const Buffer x(shape.floats()), y(shape.floats()), dy(shape.floats()), dx(shape.floats()),
       c(8 * shape.channels);
   float* v[8];
@@ -158,7 +158,15 @@ void bench_flat(const Report& report, std::int64_t count, const std::string& wha
              [&](int p) { mul(count, a.get(), b.get(), y.get(), p); });
   report.add("add_into " + what, parts, n, 12 * n,
              [&](int p) { add_into(count, b.get(), y.get(), p); });
-  report.add("relu " + what, parts, n, 8 * n, [&](int p) { relu(count, a.get(), y.get(), p); });
+  for (const auto& [name, kind] :
+       {std::pair{"relu ", ActivationKind::kRelu}, std::pair{"gelu ", ActivationKind::kGelu},
+        std::pair{"silu ", ActivationKind::kSilu}}) {
+    const Activation activation{kind};
+    report.add(name + what, parts, n, 8 * n,
+               [&](int p) { activate(count, activation, a.get(), y.get(), p); });
+    report.add(cat(name, "grad ", what), parts, n, 12 * n,
+               [&](int p) { activate_grad(count, activation, b.get(), a.get(), y.get(), p); });
+  }
   const AdamStep adam_step{0.9f, 0.1f, 0.999f, 0.001f, 1e-3f, 1.0f, 1e-8f, 0};
   report.add("adam " + what, parts, 14 * n, 28 * n,
              [&](int p) { adam(count, adam_step, b.get(), a.get(), m.get(), v.get(), p); });

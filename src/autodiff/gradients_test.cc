@@ -193,8 +193,11 @@ TEST_P(GradientRule, agrees_with_finite_differences) {
   const OpDef& op = *GetParam();
   std::uint32_t stream = 0;
   for (const OpSample& sample : op.samples()) {
-    // A fused activation has corners that no choice of inputs avoids; fuse_test covers it.
-    if (sample.attributes.text().find("activation=1") != std::string::npos) continue;
+    // A fused activation has corners that no choice of inputs avoids, or is steep where two values
+    // are near each other; fuse_test covers it.
+    if (&op == &batch_norm_op &&
+        sample.attributes.as<BatchNormAttributes>().activation.kind != ActivationKind::kNone)
+      continue;
     const std::string where = cat(op.name, " {", sample.attributes.text(), "}");
     Graph graph;
     std::vector<Value> inputs, asked;

@@ -192,9 +192,15 @@ OpSample draw_planes(Draw& draw, Attributes attributes, int tensors, int vectors
   return sample;
 }
 
+Activation draw_activation(Draw& draw) {
+  Activation a = all_activations()[static_cast<std::size_t>(draw.in(0, 3))];
+  if (a.kind == ActivationKind::kLeakyRelu) a.slope = draw.uniform(-0.5f, 1);
+  return a;
+}
+
 Attributes draw_norm(Draw& draw) {
   return BatchNormAttributes{.epsilon = draw.of({1e-3f, 1e-5f, 0.1f}),
-                             .activation = draw.one_in(2) ? Activation::kRelu : Activation::kNone};
+                             .activation = draw.one_in(3) ? Activation{} : draw_activation(draw)};
 }
 
 OpSample draw_loss(Draw& draw, bool with_gradient) {
@@ -260,7 +266,10 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
     case OpKind::kMaxPoolGrad:
     case OpKind::kAvgPool:
     case OpKind::kAvgPoolGrad: return draw_pool(draw, op.kind);
-    case OpKind::kRelu: return draw_element_wise(draw, {}, 1);
+    case OpKind::kActivate:
+      return draw_element_wise(draw, ActivationAttributes{draw_activation(draw)}, 1);
+    case OpKind::kActivateGrad:
+      return draw_element_wise(draw, ActivationAttributes{draw_activation(draw)}, 2);
     case OpKind::kDropoutMask: {
       const DropoutMaskAttributes a{.rate = draw.one_in(8) ? 0.0f : draw.uniform(0, 0.99f),
                                     .seed = (std::uint64_t{draw.word()} << 32) + draw.word(),
@@ -281,8 +290,14 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
     }
     case OpKind::kAdd:
     case OpKind::kSub:
-    case OpKind::kMul:
-    case OpKind::kReluGrad: return draw_element_wise(draw, {}, 2);
+    case OpKind::kMul: return draw_element_wise(draw, {}, 2);
+    case OpKind::kPadChannels:
+      return {PadChannelsAttributes{draw.in(0, 20), draw.in(0, 20)}, {f32(draw.planes())}};
+    case OpKind::kSliceChannels: {
+      const Shape x = draw.planes();
+      const std::int64_t count = draw.in(1, x[1]);
+      return {SliceChannelsAttributes{draw.in(0, x[1] - count), count}, {f32(x)}};
+    }
     case OpKind::kScale: return draw_element_wise(draw, ScaleAttributes{draw.uniform(-3, 3)}, 1);
     case OpKind::kSgdUpdate:
       return draw_update(draw,
@@ -290,6 +305,13 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
                                        .weight_decay = draw.of({0.0f, 5e-4f}),
                                        .nesterov = draw.one_in(2)},
                          3, 1);
+    case OpKind::kRescale:
+      return draw_update(draw, RescaleAttributes{draw.uniform(0, 20), draw.of({0.0f, 1e-7f})}, 1,
+                         0);
+    case OpKind::kCombine:
+      return draw_update(draw, CombineAttributes{draw.uniform(-4, 4), draw.of({1.0f, 2.03f})}, 2,
+                         0);
+    case OpKind::kDescend: return draw_update(draw, {}, 2, 1);
     case OpKind::kAdamUpdate:
       return draw_update(draw,
                          AdamAttributes{.beta1 = draw.uniform(0, 1),

@@ -35,8 +35,9 @@ ExitCode inspect(const Arguments& arguments) {
                    step.non_finite, "; inspect an earlier step");
   };
   while (trainer.steps_done() + 1 < arguments.step) check(trainer.step(false));
-  const double rate = learning_rate_at(recipe.optimizer, recipe.schedule, trainer.steps_done(),
-                                       trainer.steps_per_epoch());
+  const double rate =
+      learning_rate_at(recipe.optimizer, recipe.schedule,
+                       {trainer.steps_done(), trainer.steps_per_epoch(), trainer.total_steps()});
   const std::vector<NamedTensor> tensors = trainer.inspect_step();
   const std::string hash = hash_text(trainer.parameter_hash());
   write_safetensors(arguments.out, tensors,

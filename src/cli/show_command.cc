@@ -93,12 +93,14 @@ ExitCode show(const Arguments& arguments) {
             << " images; the run's " << with_commas(steps) << " steps "
             << scaled(step_flops * static_cast<double>(steps), "FLOP") << "\n\n"
             << "parameters\n";
-  Table parameters({"NAME", "SHAPE", "VALUES", "WEIGHT DECAY"});
+  Table parameters({"NAME", "SHAPE", "VALUES", "OPTIMIZER", "WEIGHT DECAY"});
+  const Optimizers optimizers(recipe);
   for (const FlatEntry& entry : training.layout.parameters) {
-    const bool decays =
-        recipe.optimizer.weight_decay != 0 && (entry.decays || recipe.optimizer.decay_all);
-    parameters.add(
-        {entry.name, to_string(entry.shape), with_commas(entry.elements()), decays ? "yes" : "no"});
+    const OptimizerOptions& own = optimizers.of(entry.group);
+    const bool all = own.decay_all || &own != &optimizers.options.front();
+    const bool decays = entry.trained && own.weight_decay != 0 && (entry.decays || all);
+    parameters.add({entry.name, to_string(entry.shape), with_commas(entry.elements()),
+                    entry.trained ? own.name : "not trained", decays ? "yes" : "no"});
   }
   std::cout << parameters.text() << "\nrecipe, resolved\n" << to_toml(recipe);
   return ExitCode::kDone;

@@ -1,5 +1,7 @@
 #include "compile/fuse.h"
 
+#include <map>
+#include <optional>
 #include <set>
 
 #include "ops/ops.h"
@@ -11,7 +13,12 @@ bool is(const Node& node, const OpDef& op) { return node.op == &op; }
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : old_(graph), uses_(count_uses(graph)) {}
+  explicit Fuser(const Graph& graph) : old_(graph) {
+    for (std::size_t i = 0; i < graph.nodes().size(); ++i)
+      for (const Value value : graph.nodes()[i].inputs)
+        readers_[value].push_back(static_cast<std::int32_t>(i));
+    for (const NamedValue& output : graph.outputs()) put_out_.insert(output.value);
+  }
 
   Graph run() {
     for (std::size_t i = 0; i < old_.nodes().size(); ++i) visit(static_cast<std::int32_t>(i));
@@ -21,63 +28,90 @@ class Fuser {
   }
 
  private:
+  const Node& node(std::int32_t index) const {
+    return old_.nodes()[static_cast<std::size_t>(index)];
+  }
+
   void visit(std::int32_t index) {
-    const Node& node = old_.nodes()[static_cast<std::size_t>(index)];
+    const Node& node = this->node(index);
     if (node.op == nullptr) {
       moved_[{index, 0}] = new_.input(node.name, node.outputs[0], node.role);
       return;
     }
-    std::vector<Value> inputs;
-    for (const Value value : node.inputs) inputs.push_back(moved_.at(value));
-    Attributes attributes = node.attributes;
-
-    if ((is(node, batch_norm_op) || is(node, batch_norm_inference_op)) && relu_after({index, 0})) {
-      // The unit as a whole stands where batch_norm stood; relu becomes its name.
-      attributes = with_relu(attributes);
-      fused_.insert({index, 0});
-    } else if (is(node, relu_op) && fused_.contains(node.inputs[0])) {
+    if (is(node, activate_op) && fused_.contains(node.inputs[0])) {
       moved_[{index, 0}] = moved_.at(node.inputs[0]);
       return;
+    }
+    if (is(node, activate_grad_op) && fused_.contains(node.inputs[1])) return;
+
+    std::vector<Value> sources = node.inputs;
+    Attributes attributes = node.attributes;
+    if (is(node, batch_norm_op) || is(node, batch_norm_inference_op)) {
+      if (const auto activation = activation_after(index)) {
+        attributes = with(attributes, *activation);
+        fused_.insert({index, 0});
+      }
     } else if (is(node, batch_norm_grad_op)) {
-      const Node& before = old_.node(node.inputs[0]);
-      if (is(before, relu_grad_op) && uses_.at(node.inputs[0]) == 1 &&
-          masks_own_output(before, node)) {
-        inputs[0] = moved_.at(before.inputs[0]);
-        attributes = with_relu(attributes);
+      const Node& before = old_.node(sources[0]);
+      if (is(before, activate_grad_op) && fused_.contains(before.inputs[1])) {
+        attributes = with(attributes, before.attributes.as<ActivationAttributes>().activation);
+        sources[0] = before.inputs[0];
       }
     }
+    std::vector<Value> inputs;
+    for (const Value value : sources) inputs.push_back(moved_.at(value));
     const std::vector<Value> outputs = new_.add(*node.op, attributes, std::move(inputs), node.name);
     for (std::size_t o = 0; o < outputs.size(); ++o)
       moved_[{index, static_cast<std::int32_t>(o)}] = outputs[o];
   }
 
-  static Attributes with_relu(const Attributes& attributes) {
+  static Attributes with(const Attributes& attributes, const Activation& activation) {
     auto a = attributes.as<BatchNormAttributes>();
-    a.activation = Activation::kRelu;
+    a.activation = activation;
     return a;
   }
 
-  // Whether relu is the only reader of the value.
-  bool relu_after(Value value) const {
-    const auto uses = uses_.find(value);
-    if (uses == uses_.end() || uses->second != 1) return false;
-    for (const Node& node : old_.nodes()) {
-      if (is(node, relu_op) && node.inputs[0] == value) return true;
+  // The activation that takes the place of what the batch_norm puts out; none where something else
+  // reads that.
+  std::optional<Activation> activation_after(std::int32_t batch_norm) const {
+    const Value value{batch_norm, 0};
+    const auto found = readers_.find(value);
+    const auto& a = node(batch_norm).attributes.as<BatchNormAttributes>();
+    if (found == readers_.end() || put_out_.contains(value) ||
+        a.activation.kind != ActivationKind::kNone)
+      return std::nullopt;
+    const Node* activate = nullptr;
+    for (const std::int32_t reader : found->second) {
+      if (!is(node(reader), activate_op)) continue;
+      if (activate != nullptr) return std::nullopt;
+      activate = &node(reader);
     }
-    return false;
+    if (activate == nullptr) return std::nullopt;
+    for (const std::int32_t reader : found->second) {
+      if (&node(reader) != activate && !leads_back(reader, *activate, batch_norm))
+        return std::nullopt;
+    }
+    return activate->attributes.as<ActivationAttributes>().activation;
   }
 
-  // Whether relu_grad's mask is the relu of the very batch_norm whose gradient this is.
-  bool masks_own_output(const Node& relu_grad, const Node& batch_norm_grad) const {
-    const Node& mask = old_.node(relu_grad.inputs[1]);
-    if (!is(mask, relu_op) || !fused_.contains(mask.inputs[0])) return false;
-    const Node& norm = old_.node(mask.inputs[0]);
-    return is(norm, batch_norm_op) && batch_norm_grad.inputs[4] == Value{mask.inputs[0].node, 1};
+  // Whether the node is the gradient of the activation, and is read by the gradient of the
+  // batch_norm alone.
+  bool leads_back(std::int32_t index, const Node& activate, std::int32_t batch_norm) const {
+    const Node& gradient = node(index);
+    const auto found = readers_.find({index, 0});
+    if (!is(gradient, activate_grad_op) || gradient.attributes != activate.attributes ||
+        gradient.inputs[1] != activate.inputs[0] || gradient.inputs[0] == gradient.inputs[1] ||
+        found == readers_.end() || found->second.size() != 1 || put_out_.contains({index, 0}))
+      return false;
+    const Node& reader = node(found->second[0]);
+    return is(reader, batch_norm_grad_op) && reader.inputs[0] == Value{index, 0} &&
+           reader.inputs[4] == Value{batch_norm, 1};
   }
 
   const Graph& old_;
   Graph new_;
-  std::map<Value, int> uses_;
+  std::map<Value, std::vector<std::int32_t>> readers_;
+  std::set<Value> put_out_;
   std::map<Value, Value> moved_;
   std::set<Value> fused_;
 };

@@ -1,11 +1,12 @@
 // The fusion pass. It changes no bit: each pattern's fused operation is, by its contract, the
 // operations it replaces.
 //
-//   batch_norm -> relu                                  batch_norm [activation = relu]
-//   batch_norm_inference -> relu                        batch_norm_inference [activation = relu]
-//   relu_grad(dy, relu of batch_norm) -> batch_norm_grad   batch_norm_grad [activation = relu]
+//   batch_norm -> activate                     batch_norm [activation]
+//   batch_norm_inference -> activate           batch_norm_inference [activation]
+//   activate_grad of that -> batch_norm_grad   batch_norm_grad [activation]
 //
-// A pattern applies only where nothing else reads the value in between.
+// A pattern applies only where nothing else reads the value in between: the normalised value is
+// read by one activation, and by the gradient of that one on its way to this batch_norm's.
 #pragma once
 
 #include "graph/graph.h"

@@ -17,8 +17,11 @@ std::vector<std::string> names(const Graph& graph) {
   std::vector<std::string> list;
   for (const Node& node : graph.nodes()) {
     if (node.op == nullptr) continue;
-    const bool with_relu = node.attributes.text().find("activation=1") != std::string::npos;
-    list.push_back(cat(node.op->name, with_relu ? "+relu" : ""));
+    const std::string text = node.attributes.text();
+    const bool fused = node.op != &activate_op && node.op != &activate_grad_op &&
+                       text.find("activation=") != std::string::npos &&
+                       text.find("activation=0") == std::string::npos;
+    list.push_back(cat(node.op->name, fused ? "+activation" : ""));
   }
   return list;
 }
@@ -86,7 +89,7 @@ TEST(Fuse, batch_norm_takes_the_relu_that_follows) {
   Norm n;
   n.graph.output("y", relu(n.graph, n.out.y));
   n.graph.output("mean", n.out.mean);
-  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+relu"}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+activation"}));
 }
 
 TEST(Fuse, batch_norm_for_evaluation_takes_it_too) {
@@ -97,17 +100,19 @@ TEST(Fuse, batch_norm_for_evaluation_takes_it_too) {
     vectors.push_back(graph.input(name, {DType::kF32, {4}}, InputRole::kState));
   graph.output("y", relu(graph, batch_norm_inference(graph, x, vectors[0], vectors[1], vectors[2],
                                                      vectors[3], 1e-3f)));
-  EXPECT_EQ(names(checked_fuse(graph)), (Names{"batch_norm_inference+relu"}));
+  EXPECT_EQ(names(checked_fuse(graph)), (Names{"batch_norm_inference+activation"}));
 }
 
-TEST(Fuse, the_gradient_takes_the_mask_of_its_own_relu) {
+TEST(Fuse, the_gradient_takes_its_own_activation) {
   for (const Shape& shape : {Shape{5, 3, 4, 4}, Shape{18, 7}}) {
     Norm n(shape);
     const Value y = relu(n.graph, n.out.y);
     n.graph.output("y", y);
     n.differentiate(y);
-    EXPECT_EQ(names(n.graph), (Names{"batch_norm", "relu", "relu_grad", "batch_norm_grad"}));
-    EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+relu", "batch_norm_grad+relu"}));
+    EXPECT_EQ(names(n.graph),
+              (Names{"batch_norm", "activate_grad", "batch_norm_grad"}));
+    EXPECT_EQ(names(checked_fuse(n.graph)),
+              (Names{"batch_norm+activation", "batch_norm_grad+activation"}));
   }
 }
 
@@ -115,50 +120,62 @@ TEST(Fuse, a_value_that_something_else_reads_keeps_its_relu) {
   Norm n;
   const Value y = relu(n.graph, n.out.y);
   n.graph.output("y", add(n.graph, y, n.out.y));
-  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu", "add"}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "activate", "add"}));
 }
 
 TEST(Fuse, a_value_that_two_relus_read_keeps_them) {
   Norm n;
   n.graph.output("y", add(n.graph, relu(n.graph, n.out.y), relu(n.graph, n.out.y)));
-  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu", "relu", "add"}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "activate", "activate", "add"}));
 }
 
 TEST(Fuse, a_value_that_the_program_puts_out_keeps_its_relu) {
   Norm n;
   n.graph.output("y", relu(n.graph, n.out.y));
   n.graph.output("before", n.out.y);
-  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu"}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "activate"}));
 }
 
 TEST(Fuse, a_relu_of_the_statistics_is_left_alone) {
   Norm n;
   n.graph.output("mean", relu(n.graph, n.out.mean));
-  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "relu"}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm", "activate"}));
 }
 
 TEST(Fuse, a_masked_gradient_that_something_else_reads_is_kept) {
   Norm n;
   const Value y = relu(n.graph, n.out.y);
   n.differentiate(y);
-  const auto mask = std::ranges::find_if(n.graph.nodes(),
-                                         [](const Node& node) { return node.op == &relu_grad_op; });
-  n.graph.output("masked", {static_cast<std::int32_t>(mask - n.graph.nodes().begin()), 0});
+  const auto led_back = std::ranges::find_if(
+      n.graph.nodes(), [](const Node& node) { return node.op == &activate_grad_op; });
+  n.graph.output("led back", {static_cast<std::int32_t>(led_back - n.graph.nodes().begin()), 0});
   EXPECT_EQ(names(checked_fuse(n.graph)),
-            (Names{"batch_norm+relu", "relu_grad", "batch_norm_grad"}));
+            (Names{"batch_norm", "activate_grad", "batch_norm_grad"}));
 }
 
-TEST(Fuse, the_mask_of_another_layers_relu_is_kept) {
+TEST(Fuse, the_gradient_of_another_layers_activation_is_kept) {
   Norm n;
   const BatchNormOutputs other = batch_norm(n.graph, n.x, n.beta, n.gamma, 1e-3f, "other");
   n.graph.output("y", relu(n.graph, n.out.y));
-  const Value mask = relu(n.graph, other.y);
-  const Value dy = n.graph.input("dy", n.graph.type(mask), InputRole::kBatch);
-  const Value masked = n.graph.add1(relu_grad_op, {}, {dy, mask});
+  n.graph.output("z", relu(n.graph, other.y));
+  const Value dy = n.graph.input("dy", n.graph.type(other.y), InputRole::kBatch);
+  const Value masked =
+      n.graph.add1(activate_grad_op, ActivationAttributes{{ActivationKind::kRelu}}, {dy, other.y});
   n.graph.output("dx", n.graph.add1(batch_norm_grad_op, BatchNormAttributes{},
                                     {masked, n.x, n.gamma, n.beta, n.out.mean, n.out.inv_std}));
-  EXPECT_EQ(names(checked_fuse(n.graph)),
-            (Names{"batch_norm+relu", "batch_norm+relu", "relu_grad", "batch_norm_grad"}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+activation", "batch_norm", "activate",
+                                                 "activate_grad", "batch_norm_grad"}));
+}
+
+TEST(Fuse, every_activation_is_fused) {
+  for (const Activation& activation : all_activations()) {
+    Norm n;
+    const Value y = activate(n.graph, n.out.y, activation);
+    n.graph.output("y", y);
+    n.differentiate(y);
+    EXPECT_EQ(names(checked_fuse(n.graph)),
+              (Names{"batch_norm+activation", "batch_norm_grad+activation"}));
+  }
 }
 
 TEST(Fuse, layers_after_one_another_are_all_fused) {
@@ -170,8 +187,8 @@ TEST(Fuse, layers_after_one_another_are_all_fused) {
   n.graph.output("variance2", second.variance);
   n.differentiate(y);
   EXPECT_EQ(names(checked_fuse(n.graph)),
-            (Names{"batch_norm+relu", "batch_norm+relu", "batch_norm_grad+relu",
-                   "batch_norm_grad+relu", "add", "add"}));
+            (Names{"batch_norm+activation", "batch_norm+activation", "batch_norm_grad+activation",
+                   "batch_norm_grad+activation", "add", "add"}));
 }
 
 TEST(Fuse, what_remains_keeps_its_order_and_names) {

@@ -5,6 +5,9 @@ namespace {
 
 constexpr ModelInfo kModels[] = {
     {"mnist", "three convolutions and two dense layers for 28x28 images", mnist_model},
+    {"davidnet", "ResNet-9 for 32x32 images (Page's DavidNet)", davidnet_model},
+    {"resnet32", "ResNet-32 for 32x32 images, activations before convolutions", resnet32_model},
+    {"sprint", "whitening, six convolutions and a dense layer (airbench94)", sprint_model},
 };
 
 }  // namespace

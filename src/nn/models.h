@@ -20,5 +20,8 @@ const ModelInfo& find_model(const std::string& name);
 
 // images [N, C, H, W] -> logits [N, classes]; each in nn/models/.
 Value mnist_model(Network& net, Value images, std::int64_t classes);
+Value davidnet_model(Network& net, Value images, std::int64_t classes);
+Value resnet32_model(Network& net, Value images, std::int64_t classes);
+Value sprint_model(Network& net, Value images, std::int64_t classes);
 
 }  // namespace podium

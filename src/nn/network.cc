@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/functions.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 
@@ -33,14 +34,32 @@ Value Network::conv2d(const std::string& name, Value x, const ConvOptions& optio
                  .initialiser = options.initialiser,
                  .fan_in = images[1] * window,
                  .fan_out = options.channels * window,
-                 .decays = true});
-  Value y =
-      podium::conv2d(graph_, x, weight,
-                     same_padding(images, options.kernel, options.kernel, options.stride), name);
+                 .decays = true,
+                 .group = ParameterGroup::kFilters});
+  const Conv2dAttributes attributes =
+      options.padded ? same_padding(images, options.kernel, options.kernel, options.stride)
+                     : Conv2dAttributes{.stride_h = options.stride, .stride_w = options.stride};
+  Value y = podium::conv2d(graph_, x, weight, attributes, name);
   if (options.bias) {
     y = bias_add(graph_, y, parameter({.name = name + ".bias", .shape = {options.channels}}), name);
   }
   return y;
+}
+
+Value Network::whitening(const std::string& name, Value x, const WhiteningOptions& options) {
+  const Shape images = graph_.shape(x);
+  PODIUM_REQUIRE(images.rank() == 4, ExitCode::kUsage, "[whitening \"", name,
+                 "\"] needs images [N, C, H, W], got ", to_string(images));
+  const std::int64_t values = images[1] * options.kernel * options.kernel;
+  const Value weight = parameter({.name = name + ".weight",
+                                  .shape = {2 * values, images[1], options.kernel, options.kernel},
+                                  .initialiser = Initialiser::kWhitening,
+                                  .fan_in = values,
+                                  .trained = false,
+                                  .epsilon = options.epsilon});
+  const Value bias = parameter(
+      {.name = name + ".bias", .shape = {2 * values}, .group = ParameterGroup::kWhitening});
+  return bias_add(graph_, podium::conv2d(graph_, x, weight, {}, name), bias, name);
 }
 
 Value Network::dense(const std::string& name, Value x, const DenseOptions& options) {
@@ -54,7 +73,8 @@ Value Network::dense(const std::string& name, Value x, const DenseOptions& optio
                                   .initialiser = options.initialiser,
                                   .fan_in = shape[1],
                                   .fan_out = options.units,
-                                  .decays = true});
+                                  .decays = true,
+                                  .group = ParameterGroup::kDense});
   Value y = matmul(graph_, x, weight, {.transpose_b = true}, name);
   if (options.bias)
     y = bias_add(graph_, y, parameter({.name = name + ".bias", .shape = {options.units}}), name);
@@ -67,7 +87,10 @@ Value Network::batch_norm(const std::string& name, Value x, const BatchNormOptio
                  "\"] needs [N, C, H, W] or [N, C], got ", to_string(shape));
   const Shape vector{shape[1]};
   const Value gamma =
-      parameter({.name = name + ".weight", .shape = vector, .initialiser = Initialiser::kOnes});
+      options.scale
+          ? parameter(
+                {.name = name + ".weight", .shape = vector, .initialiser = Initialiser::kOnes})
+          : fill(graph_, vector, 1.0f);
   const Value beta = parameter({.name = name + ".bias", .shape = vector});
   const auto state = [&](const char* suffix) {
     return graph_.input(name + suffix, {DType::kF32, vector}, InputRole::kState);
@@ -100,7 +123,30 @@ Value Network::batch_norm(const std::string& name, Value x, const BatchNormOptio
   return y;
 }
 
-Value Network::relu(Value x) { return podium::relu(graph_, x, graph_.node(x).name); }
+Value Network::relu(Value x) { return activate(x, {ActivationKind::kRelu}); }
+Value Network::activate(Value x, const Activation& activation) {
+  return podium::activate(graph_, x, activation, graph_.node(x).name);
+}
+Value Network::max_pool(Value x, std::int64_t window) {
+  return podium::max_pool(graph_, x, window, window, graph_.node(x).name);
+}
+Value Network::avg_pool(Value x, std::int64_t window) {
+  return podium::avg_pool(graph_, x, window, window, graph_.node(x).name);
+}
+Value Network::global_max_pool(Value x) {
+  const Shape shape = graph_.shape(x);
+  return flatten(podium::max_pool(graph_, x, shape[2], shape[3], graph_.node(x).name));
+}
+Value Network::global_avg_pool(Value x) {
+  const Shape shape = graph_.shape(x);
+  return flatten(podium::avg_pool(graph_, x, shape[2], shape[3], graph_.node(x).name));
+}
+Value Network::pad_channels(Value x, std::int64_t before, std::int64_t after) {
+  return podium::pad_channels(graph_, x, before, after, graph_.node(x).name);
+}
+Value Network::scale(Value x, float factor) {
+  return podium::scale(graph_, x, factor, graph_.node(x).name);
+}
 
 Value Network::dropout(const std::string& name, Value x, float rate) {
   if (mode_ == Mode::kEvaluate || rate == 0) return x;
@@ -116,24 +162,81 @@ Value Network::dropout(const std::string& name, Value x, float rate) {
 Value Network::flatten(Value x) { return podium::flatten(graph_, x); }
 Value Network::add(Value a, Value b) { return podium::add(graph_, a, b); }
 
+namespace {
+
+// values[i] = draw(block of four words, i mod 4).
+template <typename Draw>
+void draw_values(const PhiloxStream& stream, std::span<float> values, const Draw& draw) {
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    const PhiloxBlock words = stream.block(static_cast<std::uint32_t>(i / 4));
+    for (std::size_t j = i; j < std::min(i + 4, values.size()); ++j)
+      values[j] = static_cast<float>(draw(words, j - i));
+  }
+}
+
+// A standard normal number from two words (Box, Muller 1958); the words come in pairs.
+double normal_of(const PhiloxBlock& words, std::size_t i) {
+  const std::size_t pair = i & ~std::size_t{1};
+  const double radius = std::sqrt(-2.0 * log_f64((words[pair] + 1.0) * 0x1p-32));
+  const double turn = words[pair + 1] * 0x1p-32;
+  return radius * (i == pair ? cos_2pi(turn) : sin_2pi(turn));
+}
+
+// The centre of filter i is 1 on channel i, all else 0, for as many filters as there are channels.
+void pass_channels(const Shape& shape, std::span<float> values) {
+  const std::int64_t taps = shape[2] * shape[3], filter = shape[1] * taps;
+  const std::int64_t centre = shape[2] / 2 * shape[3] + shape[3] / 2;
+  for (std::int64_t i = 0; i < std::min(shape[0], shape[1]); ++i) {
+    const auto first = values.begin() + i * filter;
+    std::fill_n(first, filter, 0.0f);
+    first[i * taps + centre] = 1.0f;
+  }
+}
+
+void divide_by_deviation(std::span<float> values) {
+  double sum = 0, squares = 0;
+  for (const float v : values) sum += v;
+  const double mean = sum / static_cast<double>(values.size());
+  for (const float v : values) squares += (v - mean) * (v - mean);
+  const double deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
+  for (float& v : values) v = static_cast<float>(v / deviation);
+}
+
+}  // namespace
+
 Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32_t position) {
   Tensor tensor(DType::kF32, parameter.shape);
   const auto values = tensor.f32();
+  const PhiloxStream stream(seed, RandomPurpose::kInitialise, position);
   const auto fill_uniform = [&](double bound) {
-    const PhiloxStream stream(seed, RandomPurpose::kInitialise, position);
-    for (std::size_t i = 0; i < values.size(); i += 4) {
-      const PhiloxBlock words = stream.block(static_cast<std::uint32_t>(i / 4));
-      for (std::size_t j = i; j < std::min(i + 4, values.size()); ++j) {
-        values[j] = static_cast<float>(bound * (2.0 * uniform01(words[j - i]) - 1.0));
-      }
-    }
+    draw_values(stream, values, [&](const PhiloxBlock& words, std::size_t i) {
+      return bound * (2.0 * uniform01(words[i]) - 1.0);
+    });
   };
+  const auto fan_in = static_cast<double>(parameter.fan_in);
   switch (parameter.initialiser) {
     case Initialiser::kGlorotUniform:
       fill_uniform(std::sqrt(6.0 / static_cast<double>(parameter.fan_in + parameter.fan_out)));
       break;
-    case Initialiser::kFanInUniform:
-      fill_uniform(1.0 / std::sqrt(static_cast<double>(parameter.fan_in)));
+    case Initialiser::kFanInUniform: fill_uniform(1.0 / std::sqrt(fan_in)); break;
+    case Initialiser::kFanInUnit: fill_uniform(std::sqrt(3.0 / fan_in)); break;
+    case Initialiser::kFanOutNormal: {
+      const double deviation = std::sqrt(2.0 / static_cast<double>(parameter.fan_out));
+      draw_values(stream, values, [&](const PhiloxBlock& words, std::size_t i) {
+        return deviation * normal_of(words, i);
+      });
+      break;
+    }
+    case Initialiser::kIdentity:
+      fill_uniform(1.0 / std::sqrt(fan_in));
+      pass_channels(parameter.shape, values);
+      break;
+    case Initialiser::kUnitDeviation:
+      fill_uniform(1.0 / std::sqrt(fan_in));
+      divide_by_deviation(values);
+      break;
+    case Initialiser::kWhitening:
+      PODIUM_CHECK(false, parameter.name, " starts from the training set");
       break;
     case Initialiser::kZeros: break;
     case Initialiser::kOnes: std::ranges::fill(values, 1.0f); break;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "base/activation.h"
 #include "graph/graph.h"
 
 namespace podium {
@@ -23,9 +24,23 @@ namespace podium {
 enum class Initialiser {
   kGlorotUniform,  // U(-a, a), a = sqrt(6 / (fan in + fan out)) (Glorot, Bengio 2010)
   kFanInUniform,   // U(-a, a), a = 1 / sqrt(fan in)
+  kFanInUnit,      // U(-a, a), a = sqrt(3 / fan in): outputs of unit variance from such inputs
+  kFanOutNormal,   // N(0, 2 / fan out) (He et al. 2015)
+  kIdentity,       // the first filters pass one input channel each; the others kFanInUniform
+  kUnitDeviation,  // kFanInUniform, divided by the deviation of what was drawn
+  kWhitening,      // from the training set: whitening.h
   kZeros,
   kOnes,
 };
+
+// Which optimizer of a recipe a parameter is for.
+enum class ParameterGroup {
+  kRest,       // what is none of the others: biases, batch norm
+  kFilters,    // weights of convolutions
+  kDense,      // weights of dense layers
+  kWhitening,  // the bias of a whitening convolution
+};
+inline constexpr std::size_t kParameterGroups = 4;
 
 struct Parameter {
   std::string name;
@@ -33,6 +48,9 @@ struct Parameter {
   Initialiser initialiser = Initialiser::kZeros;
   std::int64_t fan_in = 0, fan_out = 0;
   bool decays = false;  // weight decay acts on it
+  ParameterGroup group = ParameterGroup::kRest;
+  bool trained = true;  // false: stays as it starts, and has no gradient
+  float epsilon = 0;    // of kWhitening
   Value value;          // in the graph of the network
 };
 
@@ -55,7 +73,14 @@ struct ConvOptions {
   std::int64_t channels = 0;  // of the output
   std::int64_t kernel = 3, stride = 1;
   bool bias = false;
-  Initialiser initialiser = Initialiser::kGlorotUniform;  // `same` padding throughout
+  Initialiser initialiser = Initialiser::kGlorotUniform;
+  bool padded = true;  // `same`; false: none
+};
+// A convolution without padding whose filters whiten patches of the training set, and stay; its
+// bias is trained.
+struct WhiteningOptions {
+  std::int64_t kernel = 2;
+  float epsilon = 5e-4f;  // added to the variances
 };
 struct DenseOptions {
   std::int64_t units = 0;
@@ -65,6 +90,7 @@ struct DenseOptions {
 struct BatchNormOptions {
   float momentum = 0.9f;  // the share of the old running value that is kept
   float epsilon = 1e-5f;
+  bool scale = true;  // false: no weight, the bias alone
 };
 
 class Network {
@@ -75,8 +101,17 @@ class Network {
 
   Value conv2d(const std::string& name, Value x, const ConvOptions& options);
   Value dense(const std::string& name, Value x, const DenseOptions& options);
+  // 2 * kernel^2 * C channels: plus and minus each direction.
+  Value whitening(const std::string& name, Value x, const WhiteningOptions& options = {});
   Value batch_norm(const std::string& name, Value x, const BatchNormOptions& options = {});
   Value relu(Value x);
+  Value activate(Value x, const Activation& activation);
+  Value max_pool(Value x, std::int64_t window);
+  Value avg_pool(Value x, std::int64_t window);
+  Value global_max_pool(Value x);  // [N, C, H, W] -> [N, C]
+  Value global_avg_pool(Value x);
+  Value pad_channels(Value x, std::int64_t before, std::int64_t after);
+  Value scale(Value x, float factor);
   Value dropout(const std::string& name, Value x, float rate);
   Value flatten(Value x);
   Value add(Value a, Value b);
@@ -103,7 +138,7 @@ class Network {
 using Model = std::function<Value(Network& net, Value images, std::int64_t classes)>;
 
 // The values of a parameter at the start: a pure function of (seed, position in the model's list,
-// element).
+// element). Not of kWhitening, which needs the training set.
 Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32_t position);
 
 }  // namespace podium

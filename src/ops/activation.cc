@@ -1,20 +1,29 @@
-// Activations and their gradients, each from its own output where that says enough.
+// Activations and their gradients, element by element (base/activation.h).
+//   C1 the slope of a leaky ReLU is finite
+//   C2 a gradient's operands have one shape
+#include <cmath>
+
 #include "ops/ops.h"
 
 namespace podium {
 namespace {
 
-std::vector<TensorType> infer(const InferContext& context) { return {context.inputs[0]}; }
-
-std::vector<Value> gradient(const GradientContext& context) {
-  return {context.graph.add1(relu_grad_op, {}, {context.output_gradients[0], context.output(0)},
-                             context.self().name)};
+std::vector<TensorType> infer(const InferContext& context) {
+  const Activation& a = context.as<ActivationAttributes>().activation;
+  context.require(std::isfinite(a.slope), "the slope is ", a.slope);
+  return {context.inputs[0]};
 }
 
-void reference(const Attributes&, ConstTensors inputs, Tensors outputs) {
+std::vector<Value> gradient(const GradientContext& context) {
+  return {context.graph.add1(activate_grad_op, context.self().attributes,
+                             {context.output_gradients[0], context.input(0)}, context.self().name)};
+}
+
+void reference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const Activation a = attributes.as<ActivationAttributes>().activation;
   const auto x = inputs[0]->f32();
   const auto y = outputs[0]->f32();
-  for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] > 0 || x[i] != x[i] ? x[i] : 0.0f;
+  for (std::size_t i = 0; i < x.size(); ++i) y[i] = activate_f32(a, x[i]);
 }
 
 Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {
@@ -22,35 +31,54 @@ Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const Ten
           static_cast<double>(in.size() + 1) * static_cast<double>(in[0].bytes())};
 }
 
-std::vector<OpSample> samples() {
-  return {{{}, {{DType::kF32, {5, 3, 4, 4}}}}, {{}, {{DType::kF32, {33, 10}}}}};
+std::vector<OpSample> samples_of(std::size_t inputs) {
+  std::vector<OpSample> list;
+  for (const Activation& a : all_activations()) {
+    list.push_back(
+        {ActivationAttributes{a}, std::vector<TensorType>(inputs, {DType::kF32, {5, 3, 4, 4}})});
+    list.push_back(
+        {ActivationAttributes{a}, std::vector<TensorType>(inputs, {DType::kF32, {33, 10}})});
+  }
+  return list;
 }
+std::vector<OpSample> samples() { return samples_of(1); }
 
 std::vector<TensorType> infer_grad(const InferContext& context) {
   context.require(context.inputs[0] == context.inputs[1], "dy is ", to_string(context.inputs[0]),
-                  ", y is ", to_string(context.inputs[1]));
+                  ", x is ", to_string(context.inputs[1]));
   return {context.inputs[0]};
 }
 
-void reference_grad(const Attributes&, ConstTensors inputs, Tensors outputs) {
-  const auto dy = inputs[0]->f32(), y = inputs[1]->f32();
+void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
+  const Activation a = attributes.as<ActivationAttributes>().activation;
+  const auto dy = inputs[0]->f32(), x = inputs[1]->f32();
   const auto dx = outputs[0]->f32();
-  for (std::size_t i = 0; i < dy.size(); ++i) dx[i] = y[i] > 0 ? dy[i] : 0.0f;
+  for (std::size_t i = 0; i < dy.size(); ++i) dx[i] = activate_grad_f32(a, dy[i], x[i]);
 }
 
-std::vector<OpSample> samples_grad() {
-  return {{{}, {{DType::kF32, {5, 3, 4, 4}}, {DType::kF32, {5, 3, 4, 4}}}},
-          {{}, {{DType::kF32, {33, 10}}, {DType::kF32, {33, 10}}}}};
-}
+std::vector<OpSample> samples_grad() { return samples_of(2); }
 
 }  // namespace
 
-Value relu(Graph& graph, Value x, std::string name) {
-  return graph.add1(relu_op, {}, {x}, std::move(name));
+std::span<const Activation> all_activations() {
+  static constexpr Activation kAll[] = {{ActivationKind::kRelu},
+                                        {ActivationKind::kLeakyRelu, 0.1f},
+                                        {ActivationKind::kGelu},
+                                        {ActivationKind::kSilu}};
+  return kAll;
 }
 
-const OpDef relu_op = {OpKind::kRelu, "relu", infer, gradient, reference, cost, samples};
-const OpDef relu_grad_op = {OpKind::kReluGrad, "relu_grad", infer_grad,  nullptr,
-                            reference_grad,    cost,        samples_grad};
+Value activate(Graph& graph, Value x, const Activation& activation, std::string name) {
+  return graph.add1(activate_op, ActivationAttributes{activation}, {x}, std::move(name));
+}
+Value relu(Graph& graph, Value x, std::string name) {
+  return activate(graph, x, {ActivationKind::kRelu}, std::move(name));
+}
+
+const OpDef activate_op = {OpKind::kActivate, "activate", infer,  gradient,
+                           reference,         cost,       samples};
+const OpDef activate_grad_op = {
+    OpKind::kActivateGrad, "activate_grad", infer_grad, nullptr, reference_grad, cost,
+    samples_grad};
 
 }  // namespace podium

@@ -53,10 +53,6 @@ std::vector<Value> gradient(const GradientContext& context) {
       self.name);
 }
 
-float activate(Activation activation, float y) {
-  return activation == Activation::kRelu && !(y > 0) && y == y ? 0.0f : y;
-}
-
 void reference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
   const auto& a = attributes.as<BatchNormAttributes>();
   const auto x = inputs[0]->f32(), gamma = inputs[1]->f32(), beta = inputs[2]->f32();
@@ -77,7 +73,7 @@ void reference(const Attributes& attributes, ConstTensors inputs, Tensors output
     const float shift = std::fma(-mean, scale, beta[c]);
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
-        y[i] = activate(a.activation, std::fma(x[i], scale, shift));
+        y[i] = activate_f32(a.activation, std::fma(x[i], scale, shift));
     means[c] = mean, variances[c] = variance, inv_stds[c] = inv_std;
   }
 }
@@ -104,15 +100,17 @@ std::vector<OpSample> channel_samples(const A& attributes, int tensors, int vect
   return list;
 }
 
-std::vector<OpSample> with_and_without_relu(int tensors, int vectors) {
+std::vector<OpSample> with_each_activation(int tensors, int vectors) {
   std::vector<OpSample> list = channel_samples(BatchNormAttributes{}, tensors, vectors);
-  for (OpSample& sample :
-       channel_samples(BatchNormAttributes{.activation = Activation::kRelu}, tensors, vectors))
-    list.push_back(std::move(sample));
+  for (const Activation& activation : all_activations()) {
+    for (OpSample& sample :
+         channel_samples(BatchNormAttributes{.activation = activation}, tensors, vectors))
+      list.push_back(std::move(sample));
+  }
   return list;
 }
 
-std::vector<OpSample> samples() { return with_and_without_relu(1, 2); }
+std::vector<OpSample> samples() { return with_each_activation(1, 2); }
 
 // --- gradient: (dy, x, gamma, beta, mean, inv_std) -> (dx, dgamma, dbeta) ---
 // With an activation, dy is the gradient to the activation's output.
@@ -139,7 +137,7 @@ void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors o
     const float scale = gamma[c] * inv_std;
     const float shift = std::fma(-mean, scale, beta[c]);
     const auto dy = [&](std::int64_t i) {
-      return a.activation == Activation::kNone || std::fma(x[i], scale, shift) > 0 ? dys[i] : 0.0f;
+      return activate_grad_f32(a.activation, dys[i], std::fma(x[i], scale, shift));
     };
     const float sum_dy =
         channel_total(planes, c, [&](float acc, std::int64_t i) { return acc + dy(i); });
@@ -160,7 +158,7 @@ Cost cost_grad(const Attributes&, std::span<const TensorType> in, std::span<cons
   return pass_cost(in[0], 8, 5);
 }
 
-std::vector<OpSample> samples_grad() { return with_and_without_relu(2, 4); }
+std::vector<OpSample> samples_grad() { return with_each_activation(2, 4); }
 
 // --- inference: (x, gamma, beta, mean, variance) -> y ---
 
@@ -180,7 +178,7 @@ void reference_inference(const Attributes& attributes, ConstTensors inputs, Tens
     const float shift = std::fma(-inputs[3]->f32()[c], scale, inputs[2]->f32()[c]);
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
-        y[i] = activate(a.activation, std::fma(x[i], scale, shift));
+        y[i] = activate_f32(a.activation, std::fma(x[i], scale, shift));
   }
 }
 
@@ -189,7 +187,7 @@ Cost cost_inference(const Attributes&, std::span<const TensorType> in,
   return pass_cost(in[0], 2, 2);
 }
 
-std::vector<OpSample> samples_inference() { return with_and_without_relu(1, 4); }
+std::vector<OpSample> samples_inference() { return with_each_activation(1, 4); }
 
 // --- running statistics: (old mean, old variance, mean, variance) -> (new mean, new variance) ---
 

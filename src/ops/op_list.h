@@ -19,8 +19,8 @@
   X(BatchNormGrad, batch_norm_grad)                        \
   X(BatchNormInference, batch_norm_inference)              \
   X(BatchNormRunning, batch_norm_running)                  \
-  X(Relu, relu)                                            \
-  X(ReluGrad, relu_grad)                                   \
+  X(Activate, activate)                                    \
+  X(ActivateGrad, activate_grad)                           \
   X(MaxPool, max_pool)                                     \
   X(MaxPoolGrad, max_pool_grad)                            \
   X(AvgPool, avg_pool)                                     \
@@ -32,11 +32,16 @@
   X(Correct, correct)                                      \
   X(Fill, fill)                                            \
   X(Reshape, reshape)                                      \
+  X(PadChannels, pad_channels)                             \
+  X(SliceChannels, slice_channels)                         \
   X(Add, add)                                              \
   X(Sub, sub)                                              \
   X(Mul, mul)                                              \
   X(Scale, scale)                                          \
   X(SgdUpdate, sgd_update)                                 \
+  X(Rescale, rescale)                                      \
+  X(Combine, combine)                                      \
+  X(Descend, descend)                                      \
   X(AdamUpdate, adam_update)
 
 namespace podium {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/activation.h"
 #include "graph/graph.h"
 #include "ops/op_list.h"
 #include "ops/reference_sums.h"
@@ -60,14 +61,12 @@ Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
 
 // --- batch normalisation (ops/batch_norm.cc)
 
-enum class Activation : std::uint8_t { kNone, kRelu };
-
 struct BatchNormAttributes {
   float epsilon = 1e-3f;
-  Activation activation = Activation::kNone;  // set by the fusion pass
+  Activation activation = {};  // set by the fusion pass
   template <typename Visitor>
   void visit(Visitor&& v) const {
-    v("epsilon", epsilon), v("activation", activation);
+    v("epsilon", epsilon), v("activation", activation.kind), v("slope", activation.slope);
   }
 };
 struct BatchNormOutputs {
@@ -115,7 +114,17 @@ Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window
 
 // --- activations, dropout (ops/activation.cc, ops/dropout.cc)
 
+struct ActivationAttributes {
+  Activation activation;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("activation", activation.kind), v("slope", activation.slope);
+  }
+};
+Value activate(Graph& graph, Value x, const Activation& activation, std::string name = "");
 Value relu(Graph& graph, Value x, std::string name = "");
+// One of each kind but kNone, for tests.
+std::span<const Activation> all_activations();
 
 struct DropoutMaskAttributes {
   float rate = 0.5f;
@@ -172,6 +181,27 @@ Value reshape(Graph& graph, Value x, const Shape& shape, std::string name = "");
 // [N, ...] -> [N, F].
 Value flatten(Graph& graph, Value x, std::string name = "");
 
+struct PadChannelsAttributes {
+  std::int64_t before = 0, after = 0;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("before", before), v("after", after);
+  }
+};
+// [N, C, ...] -> [N, before + C + after, ...], the new channels +0 (ops/channels.cc).
+Value pad_channels(Graph& graph, Value x, std::int64_t before, std::int64_t after,
+                   std::string name = "");
+struct SliceChannelsAttributes {
+  std::int64_t first = 0, count = 0;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("first", first), v("count", count);
+  }
+};
+// [N, C, ...] -> [N, count, ...].
+Value slice_channels(Graph& graph, Value x, std::int64_t first, std::int64_t count,
+                     std::string name = "");
+
 Value add(Graph& graph, Value a, Value b, std::string name = "");
 Value sub(Graph& graph, Value a, Value b, std::string name = "");
 Value mul(Graph& graph, Value a, Value b, std::string name = "");
@@ -184,9 +214,8 @@ struct ScaleAttributes {
 };
 Value scale(Graph& graph, Value x, float factor, std::string name = "");
 
-// --- updates (ops/updates.cc)
-// -------------------------------------------------------------------------------------- Flat
-// ranges of parameters. Values that change from step to step are scalar inputs.
+// --- updates (ops/updates.cc). Flat ranges of parameters; values that change from step to step are
+// scalar inputs.
 
 struct SgdAttributes {
   float momentum = 0, weight_decay = 0;
@@ -213,5 +242,33 @@ struct AdamAttributes {
 std::array<Value, 3> adam_update(Graph& graph, Value parameter, Value gradient, Value m, Value v,
                                  Value step_size, Value inv_sqrt_correction,
                                  const AdamAttributes& attributes, std::string name = "");
+
+// --- pieces of Muon (ops/rescale.cc)
+
+struct RescaleAttributes {
+  float norm = 1, epsilon = 0;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("norm", norm), v("epsilon", epsilon);
+  }
+};
+// x * (norm / (|x| + epsilon)), |x| the root of the sum of all squares.
+Value rescale(Graph& graph, Value x, float norm, float epsilon, std::string name = "");
+// That sum: runs of kSquareRun elements, in each lane l the chain over the elements i mod 16 = l,
+// the tree over the lanes, the tree over the runs.
+inline constexpr std::int64_t kSquareRun = 4096;
+float sum_of_squares(std::span<const float> x);
+
+struct CombineAttributes {
+  float a = 1, b = 1;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("a", a), v("b", b);
+  }
+};
+// a x + b y, as fma(a, x, b * y).
+Value combine(Graph& graph, float a, Value x, float b, Value y, std::string name = "");
+// parameter - rate * direction; the rate is a scalar.
+Value descend(Graph& graph, Value parameter, Value direction, Value rate, std::string name = "");
 
 }  // namespace podium

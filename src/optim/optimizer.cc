@@ -10,10 +10,44 @@ namespace podium {
 namespace {
 
 bool is_adam(const OptimizerOptions& options) {
-  PODIUM_REQUIRE(options.name == "adam" || options.name == "sgd", ExitCode::kUsage,
-                 "optimizer.name = \"", options.name,
-                 "\": no such optimizer; known are sgd and adam");
+  PODIUM_REQUIRE(options.name == "adam" || options.name == "sgd" || options.name == "muon",
+                 ExitCode::kUsage, "optimizer.name = \"", options.name,
+                 "\": no such optimizer; known are sgd, adam and muon");
   return options.name == "adam";
+}
+
+// X with all its singular values near 1: three steps of a Newton-Schulz iteration whose
+// coefficients were chosen for speed of convergence, not for its limit.
+Value orthogonalised(Graph& graph, Value x, const std::string& name) {
+  constexpr int kSteps = 3;
+  constexpr float kA = 3.4445f, kB = -4.7750f, kC = 2.0315f, kEpsilon = 1e-7f;
+  const Shape shape = graph.shape(x);
+  const bool tall = shape[0] > shape[1];  // the smaller of the two Gram matrices
+  x = rescale(graph, x, 1.0f, kEpsilon, name);
+  for (int i = 0; i < kSteps; ++i) {
+    const Value gram =
+        matmul(graph, x, x, {.transpose_a = tall, .transpose_b = !tall}, name + " gram");
+    const Value square = matmul(graph, gram, gram, {}, name + " square");
+    const Value polynomial = combine(graph, kB, gram, kC, square, name);
+    const Value product = tall ? matmul(graph, x, polynomial, {}, name + " product")
+                               : matmul(graph, polynomial, x, {}, name + " product");
+    x = combine(graph, kA, x, 1.0f, product, name);
+  }
+  return x;
+}
+
+std::vector<Value> append_muon(Graph& graph, const OptimizerOptions& options, Value parameter,
+                               Value gradient, Value velocity, Value rate,
+                               const std::string& name) {
+  const Shape shape = graph.shape(parameter);
+  PODIUM_CHECK(shape.rank() == 2, name, " is ", to_string(shape));
+  const Value next = combine(graph, options.momentum, velocity, 1.0f, gradient, name);
+  const Value direction =
+      options.nesterov ? combine(graph, options.momentum, next, 1.0f, gradient, name) : next;
+  // The weight's size is given, its direction is learned.
+  const float norm = std::sqrt(static_cast<float>(shape[0]));
+  const Value weight = rescale(graph, parameter, norm, 0.0f, name);
+  return {descend(graph, weight, orthogonalised(graph, direction, name), rate, name), next};
 }
 
 double line_through(const ScheduleOptions& schedule, double x) {
@@ -32,11 +66,16 @@ double line_through(const ScheduleOptions& schedule, double x) {
 }  // namespace
 
 double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions& schedule,
-                        std::int64_t step, std::int64_t steps_per_epoch) {
+                        const StepInRun& at) {
   const double base = optimizer.learning_rate;
-  const double x = schedule.unit == "epoch"
-                       ? static_cast<double>(step) / static_cast<double>(steps_per_epoch)
-                       : static_cast<double>(step);
+  const auto per_epoch = static_cast<double>(at.steps_per_epoch);
+  auto step = static_cast<double>(at.step);
+  if (optimizer.epochs != 0) {
+    const double last = optimizer.epochs * per_epoch;
+    if (step >= last) return 0;
+    step *= static_cast<double>(at.total_steps) / last;
+  }
+  const double x = schedule.unit == "epoch" ? step / per_epoch : step;
   if (schedule.name == "constant") return base;
   if (schedule.name == "exponential")
     return schedule.floor + base * exp_f64(-x / schedule.time_constant);
@@ -46,6 +85,8 @@ double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions
       std::ranges::count_if(schedule.boundaries, [&](double b) { return b <= x; }));
   return base * schedule.factors[passed];
 }
+
+bool needs_matrices(const OptimizerOptions& options) { return options.name == "muon"; }
 
 std::vector<std::string> optimizer_states(const OptimizerOptions& options) {
   return is_adam(options) ? std::vector<std::string>{"m", "v"}
@@ -77,6 +118,8 @@ std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, 
                                  scalars[1], attributes, std::move(name));
     return {out.begin(), out.end()};
   }
+  if (needs_matrices(options))
+    return append_muon(graph, options, parameter, gradient, states[0], scalars[0], name);
   const SgdAttributes attributes{
       .momentum = options.momentum, .weight_decay = weight_decay, .nesterov = options.nesterov};
   const auto out =

@@ -16,7 +16,9 @@ namespace podium {
 enum class Decay { kOnce, kPerReplica };
 
 struct OptimizerOptions {
-  std::string name = "sgd";  // sgd (momentum, nesterov), adam (beta1, beta2, epsilon)
+  // sgd (momentum, nesterov); adam (beta1, beta2, epsilon); muon (momentum, nesterov), of matrices
+  // alone: K. Jordan, Muon: an optimizer for hidden layers, 2024
+  std::string name = "sgd";
   double learning_rate = 0.1;
   float momentum = 0;
   bool nesterov = false;
@@ -25,6 +27,9 @@ struct OptimizerOptions {
       0;  // on parameters that the model marks for it: weights, not biases or batch norm
   bool decay_all = false;  // on every parameter
   Decay decay = Decay::kOnce;
+  // The schedule runs its course in the first so many epochs of the run, and afterwards the learning
+  // rate is 0; 0: in all of them.
+  double epochs = 0;
   bool operator==(const OptimizerOptions&) const = default;
 };
 
@@ -41,9 +46,17 @@ struct ScheduleOptions {
   bool operator==(const ScheduleOptions&) const = default;
 };
 
-// The learning rate of a step (0-based), in double by arithmetic that is the same on every machine.
+// A step (0-based) of a run.
+struct StepInRun {
+  std::int64_t step = 0, steps_per_epoch = 1, total_steps = 0;
+};
+// Its learning rate, in double by arithmetic that is the same on every machine.
 double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions& schedule,
-                        std::int64_t step, std::int64_t steps_per_epoch);
+                        const StepInRun& at);
+
+// Whether the optimizer takes a parameter as a whole, as a matrix [rows, the rest], and never a run
+// of several or a part of one.
+bool needs_matrices(const OptimizerOptions& options);
 
 // The names of an optimizer's state tensors, each as large as the parameters: {"m", "v"} of Adam.
 // UserError for an unknown optimizer.
@@ -53,8 +66,8 @@ std::vector<std::string> optimizer_scalars(const OptimizerOptions& options);
 std::vector<float> optimizer_scalar_values(const OptimizerOptions& options, double learning_rate,
                                            std::int64_t step);
 
-// Appends the update of one flat range to `graph`. `states` and `scalars` in the order of the names
-// above. Returns the new parameter and the new states.
+// Appends the update of one flat range, or one matrix, to `graph`. `states` and `scalars` in the
+// order of the names above. Returns the new parameter and the new states.
 std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, float weight_decay,
                                  Value parameter, Value gradient, const std::vector<Value>& states,
                                  const std::vector<Value>& scalars, std::string name);

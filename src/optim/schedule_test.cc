@@ -9,7 +9,7 @@ namespace {
 
 // The learning rate at a step, with 100 steps in an epoch.
 double at(const ScheduleOptions& schedule, std::int64_t step, double learning_rate = 0.5) {
-  return learning_rate_at({.learning_rate = learning_rate}, schedule, step, 100);
+  return learning_rate_at({.learning_rate = learning_rate}, schedule, {step, 100, 1000});
 }
 
 TEST(Schedule, constant_stays) {

@@ -60,7 +60,7 @@ FlatLayout make_layout(const Network& net) {
   FlatLayout layout;
   std::int64_t offset = 0;
   for (const Parameter& p : net.parameters()) {
-    layout.parameters.push_back({p.name, p.shape, offset, p.decays});
+    layout.parameters.push_back({p.name, p.shape, offset, p.decays, p.group, p.trained});
     offset += aligned(p.shape.elements());
   }
   layout.parameter_floats = offset;
@@ -92,12 +92,16 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   // Each example weighs 1 / B, so the tree sum over replicas is the gradient of the mean loss over
   // the global batch.
   const Value weights = fill(graph, Shape{inputs.images}, 1.0f / static_cast<float>(global_batch));
-  std::vector<Value> parameters;
-  for (const Parameter& parameter : net.parameters()) parameters.push_back(parameter.value);
-  const std::vector<Value> gradient_values = gradients(graph, losses, weights, parameters);
-
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    graph.output("gradient/" + net.parameters()[i].name, gradient_values[i]);
+  std::vector<Value> trained;
+  std::vector<std::string> names;
+  for (const Parameter& parameter : net.parameters()) {
+    if (!parameter.trained) continue;
+    trained.push_back(parameter.value);
+    names.push_back(parameter.name);
+  }
+  const std::vector<Value> gradient_values = gradients(graph, losses, weights, trained);
+  for (std::size_t i = 0; i < trained.size(); ++i)
+    graph.output("gradient/" + names[i], gradient_values[i]);
   for (const Statistic& statistic : net.statistics())
     graph.output("new/" + statistic.name, statistic.new_value);
   graph.output("loss", batch_mean(graph, losses, "loss"));
@@ -132,42 +136,98 @@ Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs,
   return choose_algorithms(with_inputs_in_order(graph, {"images", "labels"}, net));
 }
 
-UpdateProgram build_update_program(const FlatLayout& layout, const OptimizerOptions& options,
+Optimizers::Optimizers(const Recipe& recipe) : options{recipe.optimizer} {
+  const auto place = [&](ParameterGroup group, OptimizerOptions own) {
+    if (own.name == kSameOptimizer) return;
+    own.decay = recipe.optimizer.decay;
+    of_group[static_cast<std::size_t>(group)] = options.size();
+    options.push_back(std::move(own));
+  };
+  place(ParameterGroup::kFilters, recipe.optimizer_filters);
+  place(ParameterGroup::kDense, recipe.optimizer_dense);
+  place(ParameterGroup::kWhitening, recipe.optimizer_whitening);
+}
+
+std::vector<std::string> Optimizers::scalars() const {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < options.size(); ++i) {
+    for (const std::string& name : optimizer_scalars(options[i]))
+      names.push_back(i == 0 ? name : cat(name, "/", i));
+  }
+  return names;
+}
+
+std::vector<float> Optimizers::scalar_values(const ScheduleOptions& schedule,
+                                             const StepInRun& at) const {
+  std::vector<float> values;
+  for (const OptimizerOptions& own : options) {
+    const double rate = learning_rate_at(own, schedule, at);
+    for (const float value : optimizer_scalar_values(own, rate, at.step)) values.push_back(value);
+  }
+  return values;
+}
+
+std::size_t Optimizers::states() const {
+  std::size_t most = 0;
+  for (const OptimizerOptions& own : options) most = std::max(most, optimizer_states(own).size());
+  return most;
+}
+
+UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& optimizers,
                                    std::int64_t replicas, std::int64_t begin, std::int64_t end) {
   UpdateProgram program;
+  std::vector<Shape> shapes;  // of the pieces
   for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
     const FlatEntry& entry = layout.parameters[i];
     const std::int64_t next = i + 1 < layout.parameters.size() ? layout.parameters[i + 1].offset
                                                                : layout.parameter_floats;
     const std::int64_t from = std::max(entry.offset, begin), to = std::min(next, end);
-    if (from >= to) continue;
-    const float once = entry.decays || options.decay_all ? options.weight_decay : 0.0f;
+    if (from >= to || !entry.trained) continue;
+    const std::size_t index = optimizers.of_group[static_cast<std::size_t>(entry.group)];
+    const OptimizerOptions& options = optimizers.options[index];
+    if (needs_matrices(options)) {
+      PODIUM_CHECK(from == entry.offset && to == next, entry.name, " is cut");
+      const std::int64_t rows = entry.shape[0];
+      program.pieces.push_back({from, from + entry.elements(), 0.0f, index});
+      shapes.push_back(Shape{rows, entry.elements() / rows});
+      continue;
+    }
+    // Of an optimizer that is a group's own, decay acts on the whole group.
+    const bool decays = entry.decays || options.decay_all || index != 0;
+    const float once = decays ? options.weight_decay : 0.0f;
     const float decay =
         options.decay == Decay::kPerReplica ? once * static_cast<float>(replicas) : once;
     // Neighbours under one decay are one piece; the gaps between tensors are zeros and stay so.
     if (!program.pieces.empty() && program.pieces.back().weight_decay == decay &&
-        program.pieces.back().end == from) {
+        program.pieces.back().optimizer == index && program.pieces.back().end == from) {
       program.pieces.back().end = to;
+      shapes.back() = Shape{to - program.pieces.back().begin};
     } else {
-      program.pieces.push_back({from, to, decay});
+      program.pieces.push_back({from, to, decay, index});
+      shapes.push_back(Shape{to - from});
     }
   }
   Graph& graph = program.graph;
-  std::vector<Value> scalars;
-  for (const std::string& name : optimizer_scalars(options))
-    scalars.push_back(graph.input(name, {DType::kF32, Shape{}}, InputRole::kScalar));
-  const std::vector<std::string> state_names = optimizer_states(options);
+  const std::vector<std::string> names = optimizers.scalars();
+  std::vector<std::vector<Value>> scalars;  // by optimizer
+  std::size_t next_name = 0;
+  for (const OptimizerOptions& options : optimizers.options) {
+    std::vector<Value>& own = scalars.emplace_back();
+    for (std::size_t i = 0; i < optimizer_scalars(options).size(); ++i)
+      own.push_back(graph.input(names[next_name++], {DType::kF32, Shape{}}, InputRole::kScalar));
+  }
   std::vector<std::vector<Value>> results;
   for (std::size_t i = 0; i < program.pieces.size(); ++i) {
     const UpdatePiece& piece = program.pieces[i];
-    const TensorType type{DType::kF32, Shape{piece.end - piece.begin}};
+    const OptimizerOptions& options = optimizers.options[piece.optimizer];
+    const TensorType type{DType::kF32, shapes[i]};
     const Value parameter = graph.input(cat("parameter/", i), type, InputRole::kParameter);
     const Value gradient = graph.input(cat("gradient/", i), type, InputRole::kParameter);
     std::vector<Value> states;
-    for (const std::string& name : state_names)
+    for (const std::string& name : optimizer_states(options))
       states.push_back(graph.input(cat(name, "/", i), type, InputRole::kState));
     results.push_back(append_update(graph, options, piece.weight_decay, parameter, gradient, states,
-                                    scalars, cat("piece ", i)));
+                                    scalars[piece.optimizer], cat("piece ", i)));
   }
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (std::size_t k = 0; k < results[i].size(); ++k)

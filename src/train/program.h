@@ -3,12 +3,14 @@
 // lie in flat memory.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "nn/network.h"
 #include "optim/optimizer.h"
+#include "train/recipe.h"
 
 namespace podium {
 
@@ -20,6 +22,8 @@ struct FlatEntry {
   Shape shape;
   std::int64_t offset = 0;
   bool decays = false;
+  ParameterGroup group = ParameterGroup::kRest;
+  bool trained = true;
   std::int64_t elements() const { return shape.elements(); }
 };
 
@@ -38,9 +42,9 @@ struct ReplicaInputs {
   std::int64_t classes = 0;
 };
 
-// Inputs: images, labels, step, replica, parameters, statistics. Outputs: gradients (of the mean
-// loss over the global batch), new statistics, loss, correct; to inspect a step also logits and the
-// dropout factors.
+// Inputs: images, labels, step, replica, parameters, statistics. Outputs: gradients of the trained
+// parameters (of the mean loss over the global batch), new statistics, loss, correct; to inspect a
+// step also logits and the dropout factors.
 struct ReplicaProgram {
   Graph graph;
   FlatLayout layout;
@@ -56,10 +60,29 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
 Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs,
                                float label_smoothing);
 
-// A run of floats of the parameters to which one weight decay applies.
+// The optimizers of a run: those that differ, and which of them each group of parameters has.
+struct Optimizers {
+  std::vector<OptimizerOptions> options;
+  std::array<std::size_t, kParameterGroups> of_group{};
+
+  Optimizers(OptimizerOptions only) : options{std::move(only)} {}  // NOLINT: one is a set of one
+  explicit Optimizers(const Recipe& recipe);
+  const OptimizerOptions& of(ParameterGroup group) const {
+    return options[of_group[static_cast<std::size_t>(group)]];
+  }
+  // Names and values of the scalars of all of them, in order.
+  std::vector<std::string> scalars() const;
+  std::vector<float> scalar_values(const ScheduleOptions& schedule, const StepInRun& at) const;
+  // The most state tensors that one of them has.
+  std::size_t states() const;
+};
+
+// A run of floats of the parameters that has one optimizer and one weight decay; of an optimizer
+// that needs matrices, one parameter.
 struct UpdatePiece {
   std::int64_t begin = 0, end = 0;
   float weight_decay = 0;
+  std::size_t optimizer = 0;  // in Optimizers::options
 };
 // Inputs: scalars, then for each piece parameter, gradient, states. Outputs for each piece:
 // parameter, states.
@@ -67,7 +90,8 @@ struct UpdateProgram {
   Graph graph;
   std::vector<UpdatePiece> pieces;
 };
-UpdateProgram build_update_program(const FlatLayout& layout, const OptimizerOptions& options,
+// A matrix lies within [begin, end) as a whole, or not at all.
+UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& optimizers,
                                    std::int64_t replicas, std::int64_t begin, std::int64_t end);
 
 }  // namespace podium

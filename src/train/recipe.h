@@ -19,6 +19,8 @@ struct EvaluationOptions {
   std::int64_t batch = 0;         // 0: chosen so that evaluation needs no more memory than training
 };
 
+inline constexpr const char* kSameOptimizer = "same";
+
 struct Recipe {
   std::string name;         // of the file, without folder and extension
   std::string description;  // one line, for `podium recipes`
@@ -36,6 +38,10 @@ struct Recipe {
   std::string precision = "fp32";
   float label_smoothing = 0;
   OptimizerOptions optimizer;
+  // Of some groups of parameters; named "same": as `optimizer`.
+  OptimizerOptions optimizer_filters{.name = kSameOptimizer};
+  OptimizerOptions optimizer_dense{.name = kSameOptimizer};
+  OptimizerOptions optimizer_whitening{.name = kSameOptimizer};
   ScheduleOptions schedule;
   AugmentOptions augment;
   EvaluationOptions evaluation;

@@ -287,20 +287,45 @@ std::int64_t parse_bytes(const std::string& text) {
   return static_cast<std::int64_t>(value * factor);
 }
 
+namespace {
+
+// What an optimizer does as it acts on the mean gradient, and on which parameters.
+std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimizers,
+                               std::size_t index) {
+  const Recipe& r = trainer.recipe();
+  const OptimizerOptions& own = optimizers.options[index];
+  double peak = 0;
+  std::int64_t peak_step = 0;
+  for (std::int64_t step = 0; step < trainer.total_steps(); ++step) {
+    const double rate =
+        learning_rate_at(own, r.schedule, {step, trainer.steps_per_epoch(), trainer.total_steps()});
+    if (rate > peak) peak = rate, peak_step = step;
+  }
+  const bool per_replica = own.decay == Decay::kPerReplica;
+  const double decay = own.weight_decay * (per_replica ? static_cast<double>(r.replicas) : 1.0);
+  std::string of;
+  if (optimizers.options.size() > 1) {
+    constexpr const char* kGroups[kParameterGroups] = {"the rest", "filters", "dense weights",
+                                                       "the whitening bias"};
+    for (std::size_t group = 0; group < kParameterGroups; ++group)
+      if (optimizers.of_group[group] == index)
+        of += cat(of.empty() ? " of " : ", ", kGroups[group]);
+  }
+  return cat(own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
+             own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, " epochs"), ", weight decay ",
+             decay, " on the mean gradient",
+             decay == 0    ? ""
+             : per_replica ? cat(" (", own.weight_decay, " in each of ", r.replicas, " replicas)")
+                           : std::string(" (once)"));
+}
+
+}  // namespace
+
 std::string describe(const Trainer& trainer) {
   const Recipe& r = trainer.recipe();
   const MemoryUse m = trainer.memory_use();
   std::int64_t parameters = 0;
   for (const FlatEntry& entry : trainer.layout().parameters) parameters += entry.elements();
-  double peak = 0;
-  std::int64_t peak_step = 0;
-  for (std::int64_t step = 0; step < trainer.total_steps(); ++step) {
-    const double rate = learning_rate_at(r.optimizer, r.schedule, step, trainer.steps_per_epoch());
-    if (rate > peak) peak = rate, peak_step = step;
-  }
-  const double decay =
-      r.optimizer.weight_decay *
-      (r.optimizer.decay == Decay::kPerReplica ? static_cast<double>(r.replicas) : 1.0);
   std::string text;
   text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data, ", seed ", r.seed,
               ", ", trainer.total_steps(), " steps of ", trainer.steps_per_epoch(), " an epoch\n");
@@ -308,13 +333,9 @@ std::string describe(const Trainer& trainer) {
               r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
   text += cat("gradient      of the mean loss over all ", r.batch, " examples (each weighs 1/",
               r.batch, "), summed over replicas by the tree\n");
-  text += cat("optimizer     ", r.optimizer.name, ", peak learning rate ", peak, " at step ",
-              peak_step, ", weight decay ", decay, " on the mean gradient",
-              decay == 0 ? ""
-              : r.optimizer.decay == Decay::kPerReplica
-                  ? cat(" (", r.optimizer.weight_decay, " in each of ", r.replicas, " replicas)")
-                  : std::string(" (once)"),
-              "\n");
+  const Optimizers optimizers(r);
+  for (std::size_t i = 0; i < optimizers.options.size(); ++i)
+    text += cat("optimizer     ", describe_optimizer(trainer, optimizers, i), "\n");
   text += cat("precision     ", r.precision, "\n");
   text +=
       cat("placement     ", trainer.placement().workers,

@@ -16,7 +16,8 @@
 namespace podium {
 void Trainer::State::bind_outputs(Worker& worker, float* buffer) {
   std::size_t i = 0;
-  for (const FlatEntry& entry : layout().parameters) worker.outputs[i++] = buffer + entry.offset;
+  for (const FlatEntry& entry : layout().parameters)
+    if (entry.trained) worker.outputs[i++] = buffer + entry.offset;
   for (const FlatEntry& entry : layout().statistics) worker.outputs[i++] = buffer + entry.offset;
   worker.outputs[i++] = buffer + layout().loss_offset;
   worker.outputs[i++] = &worker.correct;
@@ -54,10 +55,9 @@ float* Trainer::State::run_node(Worker& worker, ReplicaRange node) {
 }
 
 void Trainer::State::update_shard(Worker& worker, const float* sums) {
-  for (std::size_t i = 0; i < worker.pieces.size(); ++i) {
-    worker.update_inputs[worker.scalars.size() + i * (2 + states.size()) + 1] =
+  for (std::size_t i = 0; i < worker.pieces.size(); ++i)
+    worker.update_inputs[worker.gradient_inputs[i]] =
         sums + (worker.pieces[i].begin - worker.shard_begin);
-  }
   worker.update->run(worker.update_inputs, worker.update_outputs);
   // Running statistics: the mean over replicas.
   const std::int64_t first = std::max(worker.shard_begin, layout().parameter_floats);
@@ -144,10 +144,9 @@ StepResult Trainer::step(bool with_hash) {
   State& s = *state_;
   const auto start = Clock::now();
   StepResult result;
-  result.learning_rate =
-      learning_rate_at(s.recipe.optimizer, s.recipe.schedule, s.done, steps_per_epoch());
-  const std::vector<float> scalars =
-      optimizer_scalar_values(s.recipe.optimizer, result.learning_rate, s.done);
+  const StepInRun at{s.done, steps_per_epoch(), s.total_steps};
+  result.learning_rate = learning_rate_at(s.recipe.optimizer, s.recipe.schedule, at);
+  const std::vector<float> scalars = s.optimizers.scalar_values(s.recipe.schedule, at);
   for (Worker& worker : s.workers) std::ranges::copy(scalars, worker.scalars.begin());
   s.finite = true;
   s.threads->run([&](std::int64_t worker) { s.run_step(worker, with_hash); });

@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "train/trainer_state.h"
+#include "train/whitening.h"
 
 namespace podium {
 namespace {
@@ -84,14 +85,26 @@ void WorkerThreads::serve(std::int64_t worker) {
 
 namespace {
 
-// Whole tensors and runs of them, in shards that differ by one alignment at most. A shard's bounds
-// are even, as the hash needs, and no result depends on them.
-void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout) {
+// Whole tensors and runs of them, in shards that differ by one alignment at most, but that an
+// optimizer of matrices wants them whole. A shard's bounds are even, as the hash needs, and no
+// result depends on them.
+void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout,
+                const Optimizers& optimizers) {
   const auto count = static_cast<std::int64_t>(workers.size());
   const std::int64_t units = layout.floats / kFlatAlign;
+  std::int64_t begin = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    workers[static_cast<std::size_t>(i)].shard_begin = units * i / count * kFlatAlign;
-    workers[static_cast<std::size_t>(i)].shard_end = units * (i + 1) / count * kFlatAlign;
+    std::int64_t end = units * (i + 1) / count * kFlatAlign;
+    for (const FlatEntry& entry : layout.parameters) {
+      const std::int64_t last =
+          (entry.offset + entry.elements() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
+      if (entry.offset < end && end < last && needs_matrices(optimizers.of(entry.group)))
+        end = end - entry.offset < last - end ? entry.offset : last;
+    }
+    end = std::max(begin, end);
+    workers[static_cast<std::size_t>(i)].shard_begin = begin;
+    workers[static_cast<std::size_t>(i)].shard_end = end;
+    begin = end;
   }
 }
 
@@ -111,9 +124,8 @@ std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
 
 Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSet> train,
                  std::shared_ptr<const ImageSet> held_out, Placement placement_value)
-    : state_(std::make_unique<State>()) {
+    : state_(std::make_unique<State>(std::move(recipe_value))) {
   State& s = *state_;
-  s.recipe = std::move(recipe_value);
   s.model = std::move(model);
   s.placement = std::move(placement_value);
   if (s.placement.workers == 0) s.placement.workers = default_workers(s.recipe.replicas);
@@ -145,11 +157,14 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   s.parameters = AlignedBytes(float_bytes(layout.parameter_floats));
   s.statistics =
       AlignedBytes(float_bytes(layout.loss_offset - layout.parameter_floats + kFlatAlign));
-  for (std::size_t i = 0; i < optimizer_states(s.recipe.optimizer).size(); ++i)
+  for (std::size_t i = 0; i < s.optimizers.states(); ++i)
     s.states.emplace_back(float_bytes(layout.parameter_floats));
   for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
+    const Parameter& parameter = s.program.parameters[i];
     const Tensor start =
-        initial_value(s.program.parameters[i], s.recipe.seed, static_cast<std::uint32_t>(i));
+        parameter.initialiser == Initialiser::kWhitening
+            ? whitening_filters(parameter, *s.loader)
+            : initial_value(parameter, s.recipe.seed, static_cast<std::uint32_t>(i));
     std::memcpy(s.parameter_data() + layout.parameters[i].offset, start.data(),
                 float_bytes(start.elements()));
   }
@@ -166,7 +181,7 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   if (s.recipe.replicas % s.placement.workers != 0)
     s.guests = static_cast<int>(std::min(s.placement.workers - 1, kMostGuests));
   s.workers.resize(static_cast<std::size_t>(s.placement.workers));
-  cut_shards(s.workers, layout);
+  cut_shards(s.workers, layout, s.optimizers);
   for (std::size_t w = 0; w < s.workers.size(); ++w) {
     Worker& worker = s.workers[w];
     worker.replicas =
@@ -186,18 +201,20 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
       worker.inputs.push_back(s.statistic_data() + entry.offset - layout.parameter_floats);
     worker.outputs.resize(s.program.graph.outputs().size());
 
-    UpdateProgram update = build_update_program(layout, s.recipe.optimizer, s.recipe.replicas,
+    UpdateProgram update = build_update_program(layout, s.optimizers, s.recipe.replicas,
                                                 worker.shard_begin, worker.shard_end);
     worker.update = s.backend->compile(update.graph, options);
     worker.pieces = std::move(update.pieces);
-    worker.scalars.resize(optimizer_scalars(s.recipe.optimizer).size());
+    worker.scalars.resize(s.optimizers.scalars().size());
     worker.hash_sums.resize(layout.parameters.size());
     for (float& scalar : worker.scalars) worker.update_inputs.push_back(&scalar);
     for (const UpdatePiece& piece : worker.pieces) {
       worker.update_inputs.push_back(s.parameter_data() + piece.begin);
-      worker.update_inputs.push_back(nullptr);  // the gradient, known after the exchange
+      worker.gradient_inputs.push_back(worker.update_inputs.size());
+      worker.update_inputs.push_back(nullptr);  // known after the exchange
       worker.update_outputs.push_back(s.parameter_data() + piece.begin);
-      for (std::size_t i = 0; i < s.states.size(); ++i) {
+      const auto own = optimizer_states(s.optimizers.options[piece.optimizer]).size();
+      for (std::size_t i = 0; i < own; ++i) {
         worker.update_inputs.push_back(s.state_data(i) + piece.begin);
         worker.update_outputs.push_back(s.state_data(i) + piece.begin);
       }
@@ -260,10 +277,13 @@ std::vector<Trainer::State::Place> Trainer::State::places() {
     list.push_back({e.name, e.shape, parameter_data() + e.offset});
   for (const FlatEntry& e : layout().statistics)
     list.push_back({e.name, e.shape, statistic_data() + e.offset - layout().parameter_floats});
-  const std::vector<std::string> names = optimizer_states(recipe.optimizer);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    for (const FlatEntry& e : layout().parameters)
-      list.push_back({cat("optimizer/", e.name, "/", names[i]), e.shape, state_data(i) + e.offset});
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    for (const FlatEntry& e : layout().parameters) {
+      const std::vector<std::string> names = optimizer_states(optimizers.of(e.group));
+      if (e.trained && i < names.size())
+        list.push_back(
+            {cat("optimizer/", e.name, "/", names[i]), e.shape, state_data(i) + e.offset});
+    }
   }
   return list;
 }

@@ -33,8 +33,9 @@ struct Worker {
   std::vector<const void*> inputs;  // of the replica's program
   std::vector<void*> outputs;
   std::vector<const void*> update_inputs;
+  std::vector<std::size_t> gradient_inputs;  // by piece: its gradient among them
   std::vector<void*> update_outputs;
-  std::vector<float> scalars;            // of the optimizer
+  std::vector<float> scalars;            // of the optimizers
   std::vector<std::uint64_t> hash_sums;  // by parameter, of this worker's shard
   double input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;  // of this step
 
@@ -67,7 +68,10 @@ class WorkerThreads {
 };
 
 struct Trainer::State {
+  explicit State(Recipe its_recipe) : recipe(std::move(its_recipe)), optimizers(recipe) {}
+
   Recipe recipe;
+  Optimizers optimizers;
   Model model;
   Placement placement;
   std::unique_ptr<Backend> backend;
@@ -81,7 +85,7 @@ struct Trainer::State {
 
   AlignedBytes parameters,
       statistics;  // flat; statistics are [layout.parameter_floats, loss_offset) moved to 0
-  std::vector<AlignedBytes> states;   // of the optimizer, flat as the parameters
+  std::vector<AlignedBytes> states;   // of the optimizers, flat as the parameters
   std::vector<float> losses;          // by replica
   std::vector<std::int32_t> correct;  // by replica
   float loss_sum = 0;

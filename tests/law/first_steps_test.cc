@@ -116,16 +116,16 @@ TEST(Fusion, changes_no_bit_of_a_replicas_program) {
   for (const bool inspect : {false, true}) {
     const Graph graph =
         build_replica_program(find_model("mnist").build, kMnistInputs, 3, 152, 0.1f, inspect).graph;
-    EXPECT_EQ(nodes_of(graph, relu_op), 4);
-    EXPECT_EQ(nodes_of(fuse(graph), relu_op), 0) << "nothing was fused: the test shows nothing";
-    EXPECT_EQ(nodes_of(fuse(graph), relu_grad_op), 0);
+    EXPECT_EQ(nodes_of(graph, activate_op), 4);
+    EXPECT_EQ(nodes_of(fuse(graph), activate_op), 0) << "nothing was fused: the test shows nothing";
+    EXPECT_EQ(nodes_of(fuse(graph), activate_grad_op), 0);
     expect_fusion_changes_nothing(graph);
   }
 }
 
 TEST(Fusion, changes_no_bit_of_the_evaluation_program) {
   const Graph graph = build_evaluation_program(find_model("mnist").build, kMnistInputs, 0);
-  EXPECT_EQ(nodes_of(fuse(graph), relu_op), 0);
+  EXPECT_EQ(nodes_of(fuse(graph), activate_op), 0);
   expect_fusion_changes_nothing(graph);
 }
 
@@ -152,9 +152,10 @@ TEST(Fusion, leaves_alone_what_others_read) {
       const Value gamma = graph.input("gamma", channel, InputRole::kParameter);
       const Value beta = graph.input("beta", channel, InputRole::kParameter);
       const BatchNormOutputs norm = batch_norm(graph, x, gamma, beta, 1e-3f, "norm");
+      const ActivationAttributes kRelu{{ActivationKind::kRelu}};
       const Value y = relu(graph, norm.y, "relu");
-      const Value dnorm = graph.add1(relu_grad_op, {}, {dy, y}, "mask");
-      const Value other_mask = graph.add1(relu_grad_op, {}, {dy, other}, "other mask");
+      const Value dnorm = graph.add1(activate_grad_op, kRelu, {dy, norm.y}, "mask");
+      const Value other_mask = graph.add1(activate_grad_op, kRelu, {dy, other}, "other mask");
       for (const Value masked : {dnorm, other_mask}) {
         const auto gradients = graph.add(batch_norm_grad_op, BatchNormAttributes{.epsilon = 1e-3f},
                                          {masked, x, gamma, beta, norm.mean, norm.inv_std}, "norm");
@@ -165,7 +166,7 @@ TEST(Fusion, leaves_alone_what_others_read) {
       graph.output("y", y);
       if (output_of_norm) graph.output("norm", norm.y);
       if (other_reader) graph.output("sum", add(graph, norm.y, other));
-      EXPECT_EQ(nodes_of(fuse(graph), relu_op), output_of_norm || other_reader ? 1 : 0);
+      EXPECT_EQ(nodes_of(fuse(graph), activate_op), output_of_norm || other_reader ? 1 : 0);
       expect_fusion_changes_nothing(graph);
     }
   }

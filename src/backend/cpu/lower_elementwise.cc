@@ -2,6 +2,7 @@
 // nothing.
 #include <cstring>
 
+#include "backend/cpu/kernels/channel.h"
 #include "backend/cpu/kernels/dropout.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/pack.h"
@@ -59,20 +60,36 @@ void lower_sub(Lowering& l, const Node& node, std::int32_t index) {
 void lower_mul(Lowering& l, const Node& node, std::int32_t index) {
   lower_binary(l, node, index, cpu::mul);
 }
-void lower_relu_grad(Lowering& l, const Node& node, std::int32_t index) {
-  lower_binary(l, node, index,
-               [](std::int64_t count, const float* dy, const float* y, float* dx, int part) {
-                 cpu::relu_grad(count, y, dy, dx, part);
-               });
-}
-
-void lower_relu(Lowering& l, const Node& node, std::int32_t index) {
+void lower_activate(Lowering& l, const Node& node, std::int32_t index) {
   const Flat f(l, node, index);
+  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
   l.emit({.parts = flat_parts(f.count),
           .reads = {f.a},
           .writes = {f.y},
           .run = [=](const Memory& m, int part, int) {
-            cpu::relu(f.count, m.f32(f.a), m.f32(f.y), part);
+            cpu::activate(f.count, activation, m.f32(f.a), m.f32(f.y), part);
+          }});
+}
+
+void lower_activate_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const Flat f(l, node, index);
+  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
+  l.emit({.parts = flat_parts(f.count),
+          .reads = {f.a, f.b},
+          .writes = {f.y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::activate_grad(f.count, activation, m.f32(f.a), m.f32(f.b), m.f32(f.y), part);
+          }});
+}
+
+void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
+  const Flat f(l, node, index);
+  const auto a = node.attributes.as<CombineAttributes>();
+  l.emit({.parts = flat_parts(f.count),
+          .reads = {f.a, f.b},
+          .writes = {f.y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::combine(f.count, a.a, m.f32(f.a), a.b, m.f32(f.b), m.f32(f.y), part);
           }});
 }
 
@@ -107,6 +124,67 @@ void lower_dropout_mask(Lowering& l, const Node& node, std::int32_t index) {
           .run = [=](const Memory& m, int part, int) {
             const auto first = *m.u32(replica) * static_cast<std::uint32_t>(shape.images);
             cpu::dropout_mask(shape, a.seed, a.layer, *m.u32(step), first, m.f32(mask), part);
+          }});
+}
+
+// A copy of some of the channels of `from` [N, C, ...] among those of `to`, whose others become +0.
+void copy_channels(Lowering& l, const Node& node, std::int32_t index, std::int64_t from_first,
+                   std::int64_t to_first, std::int64_t count) {
+  const Slot x = l.lanes(node.inputs[0]), y = l.define_lanes({index, 0});
+  const Shape &in = l.shape(node.inputs[0]), &out = l.shape({index, 0});
+  const Planes planes = planes_of(in);
+  const ChannelCopy copy{.blocks = blocks_of(in[0]),
+                         .plane = planes.pixels() * kLanes,
+                         .from_channels = in[1],
+                         .to_channels = out[1],
+                         .from_first = from_first,
+                         .to_first = to_first,
+                         .count = count};
+  l.emit({.parts = static_cast<int>(copy.blocks),
+          .reads = {x},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::copy_channels(copy, m.f32(x), m.f32(y), part);
+          }});
+}
+
+void lower_pad_channels(Lowering& l, const Node& node, std::int32_t index) {
+  copy_channels(l, node, index, 0, node.attributes.as<PadChannelsAttributes>().before,
+                l.shape(node.inputs[0])[1]);
+}
+void lower_slice_channels(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<SliceChannelsAttributes>();
+  copy_channels(l, node, index, a.first, 0, a.count);
+}
+
+void lower_rescale(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<RescaleAttributes>();
+  const Slot x = l.plain(node.inputs[0]), y = l.define_plain({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0]).elements();
+  const Slot sums = l.temporary(squares_parts(count));
+  l.emit({.parts = squares_parts(count),
+          .reads = {x},
+          .writes = {sums},
+          .run = [=](const Memory& m, int part, int) {
+            squares(count, m.f32(x), m.f32(sums), part);
+          }});
+  l.emit({.parts = flat_parts(count),
+          .reads = {x, sums},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::rescale(count, a.norm, a.epsilon, m.f32(x), m.f32(sums), m.f32(y), part);
+          }});
+}
+
+void lower_descend(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot p = l.plain(node.inputs[0]), d = l.plain(node.inputs[1]),
+             rate = l.plain(node.inputs[2]), y = l.define_plain({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0]).elements();
+  l.emit({.parts = flat_parts(count),
+          .reads = {p, d, rate},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::descend(count, m.f32(p), m.f32(d), *m.f32(rate), m.f32(y), part);
           }});
 }
 

@@ -7,6 +7,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/batch_norm.cc"
 #include "backend/cpu/kernels/foreach_target.h"
+#include "backend/cpu/kernels/functions-inl.h"
 #include "backend/cpu/kernels/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -29,9 +30,10 @@ struct MomentTerm {
   }
 };
 
-// dy and dy * (x - mean); with kRelu dy counts only where the ReLU's input was positive. A term
-// serves channels of one mean: `totals_of` is called channel by channel, or `flat_gradient_totals`.
-template <bool kRelu>
+// dy and dy * (x - mean), dy led back through the activation. A term serves channels of one mean:
+// `totals_of` is called channel by channel, or `flat_gradient_totals`. Where the derivative is
+// costly, what comes of dy is kept in dx for the second pass.
+template <ActivationKind kKind>
 struct GradientTerm {
   static constexpr int kSums = 2;
   struct At {
@@ -39,13 +41,20 @@ struct GradientTerm {
   };
   const float* dy;
   const float* x;
+  float* dx;
+  Activator<kKind> activator;
   V16 mean, scale, shift;
-  HWY_INLINE V16 masked(const V16& d, const V16& value) const {
-    return kRelu ? where_positive16(fma16(value, scale, shift), d) : d;
+  HWY_INLINE V16 led_back(const V16& d, const V16& value) const {
+    return activator.gradient(d, fma16(value, scale, shift));
   }
   HWY_INLINE At at(int64_t offset) const {
     const V16 value = load16(x + offset);
-    return {masked(load16(dy + offset), value), sub16(value, mean)};
+    const V16 d = led_back(load16(dy + offset), value);
+    if constexpr (costly(kKind)) store16(dx + offset, d);
+    return {d, sub16(value, mean)};
+  }
+  HWY_INLINE V16 again(int64_t offset, const V16& value) const {
+    return costly(kKind) ? load16(dx + offset) : led_back(load16(dy + offset), value);
   }
   template <int kSum>
   HWY_INLINE V16 step(const At& at, const V16& acc) const {
@@ -57,16 +66,15 @@ struct GradientTerm {
   }
 };
 
-// y = x * scale + shift of channel c, and the ReLU of that.
-template <bool kRelu>
-HWY_INLINE void apply_channel(const ActivationShape& x, int64_t c, float scale, float shift,
-                              const float* in, float* out) {
+// y = x * scale + shift of channel c, activated.
+template <ActivationKind kKind>
+HWY_INLINE void apply_channel(const ActivationShape& x, const Activator<kKind>& activator,
+                              int64_t c, float scale, float shift, const float* in, float* out) {
   const V16 a = set16(scale), b = set16(shift);
   for (int64_t block = 0; block < x.blocks(); ++block) {
     const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;
     for (int64_t i = begin; i < begin + x.pixels() * kLanes; i += kLanes) {
-      const V16 y = fma16(load16(in + i), a, b);
-      store16(out + i, kRelu ? relu16(y) : y);
+      store16(out + i, activator.value(fma16(load16(in + i), a, b)));
     }
   }
 }
@@ -86,10 +94,10 @@ HWY_INLINE V16 inv_std_of(const V16& var, float epsilon) {
   return div16(set16(1.0f), sqrt16(add16(var, set16(epsilon))));
 }
 
-template <bool kRelu>
-HWY_INLINE void normalise(const BatchNormShape& shape, Range channels, const float* x,
-                          const float* gamma, const float* beta, float* y, float* mean, float* var,
-                          float* inv_std) {
+template <ActivationKind kKind>
+HWY_INLINE void normalise(const BatchNormShape& shape, const Activator<kKind>& activator,
+                          Range channels, const float* x, const float* gamma, const float* beta,
+                          float* y, float* mean, float* var, float* inv_std) {
   const V16 m = set16(static_cast<float>(shape.x.images * shape.x.pixels()));
   const MomentTerm term{x};
   for (int64_t c = channels.begin; c < channels.end; c += group_of(shape.x)) {
@@ -104,20 +112,21 @@ HWY_INLINE void normalise(const BatchNormShape& shape, Range channels, const flo
     store_first16(inv_std + c, inverse, count);
     store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
     for (int64_t i = 0; i < count; ++i) {
-      apply_channel<kRelu>(shape.x, c + i, scale[i], shift[i], x, y);
+      apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, y);
     }
   }
 }
 
 // The sums of a group of channels of one pixel each, whose means differ.
-template <bool kRelu>
-HWY_INLINE void flat_gradient_totals(const ActivationShape& x, int64_t c, int64_t count,
-                                     const float* dy, const float* in, const float* mean,
-                                     const float* scale, const float* shift,
-                                     float (*totals)[kLanes]) {
+template <ActivationKind kKind>
+HWY_INLINE void flat_gradient_totals(const ActivationShape& x, const Activator<kKind>& activator,
+                                     int64_t c, int64_t count, const float* dy, const float* in,
+                                     const float* mean, const float* scale, const float* shift,
+                                     float* dx, float (*totals)[kLanes]) {
   HWY_ALIGN float lanes[2][kLanes * kLanes] = {};
   for (int64_t i = 0; i < count; ++i) {
-    const GradientTerm<kRelu> term{dy, in, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
+    const GradientTerm<kKind> term{
+        dy, in, dx, activator, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
     Sums<2> sums = zero_sums<2>();
     for (int64_t b = 0; b < x.blocks(); ++b) {
       const int64_t offset = (b * x.channels + c + i) * kLanes;
@@ -131,25 +140,25 @@ HWY_INLINE void flat_gradient_totals(const ActivationShape& x, int64_t c, int64_
 }
 
 // dx = to_dy * dy + (to_x * x + constant) of channel c.
-template <bool kRelu>
+template <ActivationKind kKind>
 HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
-                                    const GradientTerm<kRelu>& term, float to_dy, float to_x,
-                                    float constant, float* dx) {
+                                    const GradientTerm<kKind>& term, float to_dy, float to_x,
+                                    float constant) {
   const V16 a = set16(to_dy), b = set16(to_x), k = set16(constant);
   for (int64_t block = 0; block < shape.blocks(); ++block) {
     const int64_t begin = (block * shape.features() + c * shape.pixels()) * kLanes;
     for (int64_t i = begin; i < begin + shape.pixels() * kLanes; i += kLanes) {
       const V16 x = load16(term.x + i);
-      const V16 dy = term.masked(load16(term.dy + i), x);
-      store16(dx + i, fma16(a, dy, fma16(b, x, k)));
+      store16(term.dx + i, fma16(a, term.again(i, x), fma16(b, x, k)));
     }
   }
 }
 
-template <bool kRelu>
-HWY_INLINE void gradient(const BatchNormShape& shape, Range channels, const float* dy,
-                         const float* x, const float* gamma, const float* beta, const float* mean,
-                         const float* inv_std, float* dx, float* dgamma, float* dbeta) {
+template <ActivationKind kKind>
+HWY_INLINE void gradient(const BatchNormShape& shape, const Activator<kKind>& activator,
+                         Range channels, const float* dy, const float* x, const float* gamma,
+                         const float* beta, const float* mean, const float* inv_std, float* dx,
+                         float* dgamma, float* dbeta) {
   const V16 m = set16(static_cast<float>(shape.x.images * shape.x.pixels()));
   const bool flat = shape.x.pixels() == 1;
   for (int64_t c = channels.begin; c < channels.end; c += group_of(shape.x)) {
@@ -159,9 +168,10 @@ HWY_INLINE void gradient(const BatchNormShape& shape, Range channels, const floa
     store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
     HWY_ALIGN float sums[2][kLanes] = {};
     if (flat) {
-      flat_gradient_totals<kRelu>(shape.x, c, count, dy, x, mean, scale, shift, sums);
+      flat_gradient_totals(shape.x, activator, c, count, dy, x, mean, scale, shift, dx, sums);
     } else {
-      const GradientTerm<kRelu> term{dy, x, set16(mean[c]), set16(scale[0]), set16(shift[0])};
+      const GradientTerm<kKind> term{
+          dy, x, dx, activator, set16(mean[c]), set16(scale[0]), set16(shift[0])};
       totals_of(term, shape.x, c, 1, sums);
     }
     const V16 a = load16(scale), sum_dy = load16(sums[0]);
@@ -172,8 +182,9 @@ HWY_INLINE void gradient(const BatchNormShape& shape, Range channels, const floa
     store16(to_x, b);
     store16(constant, fma16(neg16(b), average, neg16(mul16(a, div16(sum_dy, m)))));
     for (int64_t i = 0; i < count; ++i) {
-      const GradientTerm<kRelu> term{dy, x, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
-      gradient_of_channel<kRelu>(shape.x, c + i, term, scale[i], to_x[i], constant[i], dx);
+      const GradientTerm<kKind> term{
+          dy, x, dx, activator, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
+      gradient_of_channel(shape.x, c + i, term, scale[i], to_x[i], constant[i]);
     }
   }
 }
@@ -181,21 +192,17 @@ HWY_INLINE void gradient(const BatchNormShape& shape, Range channels, const floa
 void normalise_channels(const BatchNormShape& shape, Range channels, const float* x,
                         const float* gamma, const float* beta, float* y, float* mean, float* var,
                         float* inv_std) {
-  if (shape.relu) {
-    normalise<true>(shape, channels, x, gamma, beta, y, mean, var, inv_std);
-  } else {
-    normalise<false>(shape, channels, x, gamma, beta, y, mean, var, inv_std);
-  }
+  with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
+    normalise(shape, activator, channels, x, gamma, beta, y, mean, var, inv_std);
+  });
 }
 
 void gradient_of_channels(const BatchNormShape& shape, Range channels, const float* dy,
                           const float* x, const float* gamma, const float* beta, const float* mean,
                           const float* inv_std, float* dx, float* dgamma, float* dbeta) {
-  if (shape.relu) {
-    gradient<true>(shape, channels, dy, x, gamma, beta, mean, inv_std, dx, dgamma, dbeta);
-  } else {
-    gradient<false>(shape, channels, dy, x, gamma, beta, mean, inv_std, dx, dgamma, dbeta);
-  }
+  with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
+    gradient(shape, activator, channels, dy, x, gamma, beta, mean, inv_std, dx, dgamma, dbeta);
+  });
 }
 
 void infer_channels(const BatchNormShape& shape, Range channels, const float* x, const float* gamma,
@@ -205,13 +212,10 @@ void infer_channels(const BatchNormShape& shape, Range channels, const float* x,
     HWY_ALIGN float scale[kLanes], shift[kLanes];
     store_affine(gamma + c, beta + c, load_first16(mean + c, count),
                  inv_std_of(load_first16(var + c, count), shape.epsilon), count, scale, shift);
-    for (int64_t i = 0; i < count; ++i) {
-      if (shape.relu) {
-        apply_channel<true>(shape.x, c + i, scale[i], shift[i], x, y);
-      } else {
-        apply_channel<false>(shape.x, c + i, scale[i], shift[i], x, y);
-      }
-    }
+    with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
+      for (int64_t i = 0; i < count; ++i)
+        apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, y);
+    });
   }
 }
 

@@ -1,17 +1,18 @@
-// Batch normalisation, with the ReLU after it where `relu` is set (contracts `batch_norm...`). A
-// part owns channels: it reads a channel's images twice, the second time from the cache.
+// Batch normalisation and the activation after it (contracts `batch_norm...`). A part owns
+// channels: it reads a channel's images twice, the second time from the cache.
 #pragma once
 
 #include <cstdint>
 
 #include "backend/cpu/kernels/layout.h"
+#include "base/activation.h"
 
 namespace podium::cpu {
 
 struct BatchNormShape {
   ActivationShape x;
   float epsilon = 1e-3f;
-  bool relu = false;
+  Activation activation = {};
 };
 
 // x, y in lanes (y may be x where x is not needed again); the rest [C].
@@ -19,8 +20,8 @@ int batch_norm_parts(const BatchNormShape& shape);
 void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma, const float* beta,
                 float* y, float* mean, float* var, float* inv_std, int part);
 
-// x, dy, dx in lanes (dx may be dy or x); the rest [C]. With relu, dy is the gradient of the
-// ReLU's output; the mask is recomputed from x.
+// x, dy, dx in lanes (dx may be dy, not x); the rest [C]. dy is the gradient to the activation's
+// output; its derivative is recomputed from x.
 int batch_norm_grad_parts(const BatchNormShape& shape);
 void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* x,
                      const float* gamma, const float* beta, const float* mean, const float* inv_std,

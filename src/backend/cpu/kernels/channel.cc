@@ -65,5 +65,13 @@ void channel_sum(const ActivationShape& shape, const float* dy, float* db, int p
   PODIUM_DISPATCH(sum_channels)(shape, part_channels(shape, part), dy, db);
 }
 
+void copy_channels(const ChannelCopy& copy, const float* from, float* to, int part) {
+  float* y = to + part * copy.to_channels * copy.plane;
+  const float* x = from + (part * copy.from_channels + copy.from_first) * copy.plane;
+  y = std::fill_n(y, copy.to_first * copy.plane, 0.0f);
+  y = std::copy_n(x, copy.count * copy.plane, y);
+  std::fill_n(y, (copy.to_channels - copy.to_first - copy.count) * copy.plane, 0.0f);
+}
+
 }  // namespace podium::cpu
 #endif  // HWY_ONCE

@@ -1,4 +1,5 @@
-// A value per channel: the bias, and its gradient (contracts `bias_add`, `channel_sum`).
+// A value per channel: the bias, and its gradient (contracts `bias_add`, `channel_sum`); channels
+// beside one another (`pad_channels`, `slice_channels`).
 #pragma once
 
 #include "backend/cpu/kernels/layout.h"
@@ -12,5 +13,15 @@ void bias_add(const ActivationShape& shape, const float* x, const float* b, floa
 // db[c] = sum of dy over images and pixels.
 int channel_sum_parts(const ActivationShape& shape);
 void channel_sum(const ActivationShape& shape, const float* dy, float* db, int part);
+
+// Channels [from_first, from_first + count) of `from` become those from to_first on of `to`, whose
+// others become +0. A part is a block of images.
+struct ChannelCopy {
+  std::int64_t blocks = 0;
+  std::int64_t plane = 0;  // floats of a channel of one block
+  std::int64_t from_channels = 0, to_channels = 0;
+  std::int64_t from_first = 0, to_first = 0, count = 0;
+};
+void copy_channels(const ChannelCopy& copy, const float* from, float* to, int part);
 
 }  // namespace podium::cpu

@@ -5,7 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/elementwise.cc"
 #include "backend/cpu/kernels/foreach_target.h"
-#include "backend/cpu/kernels/v16-inl.h"
+#include "backend/cpu/kernels/functions-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
@@ -34,14 +34,30 @@ HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, co
     map2(count, a, b, y, Name{set16(c)});                                              \
   }
 
-PODIUM_FUNCTOR(relu, relu16(a))
-PODIUM_FUNCTOR(relu_grad, where_positive16(a, b))
 PODIUM_FUNCTOR(add, add16(a, b))
 PODIUM_FUNCTOR(sub, sub16(a, b))
 PODIUM_FUNCTOR(mul, mul16(a, b))
 PODIUM_FUNCTOR(scale, mul16(a, constant))
 
 #undef PODIUM_FUNCTOR
+
+void flat_combine(int64_t count, float a, const float* x, float b, const float* y, float* out) {
+  const V16 by_x = set16(a), by_y = set16(b);
+  map2(count, x, y, out,
+       [&](const V16& vx, const V16& vy) HWY_ATTR { return fma16(by_x, vx, mul16(by_y, vy)); });
+}
+void flat_activate(int64_t count, const Activation& a, const float* x, float* y) {
+  with_activator(a, [&](const auto& activator) HWY_ATTR {
+    map2(count, x, x, y, [&](const V16& v, const V16&) HWY_ATTR { return activator.value(v); });
+  });
+}
+void flat_activate_grad(int64_t count, const Activation& a, const float* dy, const float* x,
+                        float* dx) {
+  with_activator(a, [&](const auto& activator) HWY_ATTR {
+    map2(count, dy, x, dx,
+         [&](const V16& d, const V16& v) HWY_ATTR { return activator.gradient(d, v); });
+  });
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
@@ -50,8 +66,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace podium::cpu {
 
-HWY_EXPORT(flat_relu);
-HWY_EXPORT(flat_relu_grad);
+HWY_EXPORT(flat_activate);
+HWY_EXPORT(flat_activate_grad);
+HWY_EXPORT(flat_combine);
 HWY_EXPORT(flat_add);
 HWY_EXPORT(flat_sub);
 HWY_EXPORT(flat_mul);
@@ -69,11 +86,23 @@ void run(Kernel kernel, std::int64_t count, const float* a, const float* b, floa
 
 }  // namespace
 
-void relu(std::int64_t count, const float* x, float* y, int part) {
-  run(PODIUM_DISPATCH(flat_relu), count, x, x, 0, y, part);
+void activate(std::int64_t count, const Activation& activation, const float* x, float* y,
+              int part) {
+  const std::int64_t begin = part * kFlatPart;
+  PODIUM_DISPATCH(flat_activate)
+  (std::min(kFlatPart, count - begin), activation, x + begin, y + begin);
 }
-void relu_grad(std::int64_t count, const float* y, const float* dy, float* dx, int part) {
-  run(PODIUM_DISPATCH(flat_relu_grad), count, y, dy, 0, dx, part);
+void activate_grad(std::int64_t count, const Activation& activation, const float* dy,
+                   const float* x, float* dx, int part) {
+  const std::int64_t begin = part * kFlatPart;
+  PODIUM_DISPATCH(flat_activate_grad)
+  (std::min(kFlatPart, count - begin), activation, dy + begin, x + begin, dx + begin);
+}
+void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,
+             int part) {
+  const std::int64_t begin = part * kFlatPart;
+  PODIUM_DISPATCH(flat_combine)
+  (std::min(kFlatPart, count - begin), a, x + begin, b, y + begin, out + begin);
 }
 void add(std::int64_t count, const float* a, const float* b, float* y, int part) {
   run(PODIUM_DISPATCH(flat_add), count, a, b, 0, y, part);

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "base/activation.h"
+
 namespace podium::cpu {
 
 // The parts of every kernel here and of update.h: runs of 16384 elements.
@@ -12,12 +14,16 @@ constexpr int flat_parts(std::int64_t count) {
   return count <= kFlatPart ? 1 : static_cast<int>((count + kFlatPart - 1) / kFlatPart);
 }
 
-void relu(std::int64_t count, const float* x, float* y, int part);  // x > 0 ? x : +0; NaN stays
-void relu_grad(std::int64_t count, const float* y, const float* dy, float* dx, int part);
+void activate(std::int64_t count, const Activation& activation, const float* x, float* y, int part);
+void activate_grad(std::int64_t count, const Activation& activation, const float* dy,
+                   const float* x, float* dx, int part);
 void add(std::int64_t count, const float* a, const float* b, float* y, int part);
 void sub(std::int64_t count, const float* a, const float* b, float* y, int part);
 void mul(std::int64_t count, const float* a, const float* b, float* y, int part);
 void scale(std::int64_t count, const float* x, float factor, float* y, int part);
+// a x + b y, as fma(a, x, b * y).
+void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,
+             int part);
 void fill(std::int64_t count, float value, float* y, int part);
 
 // a += b: one addition of the tree.

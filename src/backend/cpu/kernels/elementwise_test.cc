@@ -14,6 +14,12 @@ Floats map(const Floats& a, const Floats& b, const std::function<float(float, fl
   return out;
 }
 
+constexpr Activation kActivations[] = {{ActivationKind::kNone},
+                                       {ActivationKind::kRelu},
+                                       {ActivationKind::kLeakyRelu, 0.1f},
+                                       {ActivationKind::kGelu},
+                                       {ActivationKind::kSilu}};
+
 TEST(Elementwise, equals_one_rounding_each_for_every_length) {
   for_each_target([](const std::string& target) {
     for (const std::int64_t count : kCounts) {
@@ -26,12 +32,14 @@ TEST(Elementwise, equals_one_rounding_each_for_every_length) {
         run_parts(flat_parts(count), [&](int part) { kernel(y.data(), part); });
         expect_same(y.take(what), map(a, b, f), what);
       };
-      check([&](float* y, int p) { relu(count, a.data(), y, p); },
-            [](float x, float) { return x != x  ? x
-                                        : x > 0 ? x
-                                                : 0.0f; });
-      check([&](float* y, int p) { relu_grad(count, a.data(), b.data(), y, p); },
-            [](float y, float dy) { return y > 0 ? dy : 0.0f; });
+      for (const Activation& activation : kActivations) {
+        check([&](float* y, int p) { activate(count, activation, a.data(), y, p); },
+              [&](float x, float) { return activate_f32(activation, x); });
+        check([&](float* y, int p) { activate_grad(count, activation, b.data(), a.data(), y, p); },
+              [&](float x, float dy) { return activate_grad_f32(activation, dy, x); });
+      }
+      check([&](float* y, int p) { combine(count, 3.5f, a.data(), -0.3f, b.data(), y, p); },
+            [](float x, float y) { return std::fma(3.5f, x, -0.3f * y); });
       check([&](float* y, int p) { add(count, a.data(), b.data(), y, p); }, std::plus<float>());
       check([&](float* y, int p) { sub(count, a.data(), b.data(), y, p); }, std::minus<float>());
       check([&](float* y, int p) { mul(count, a.data(), b.data(), y, p); },

@@ -1,5 +1,5 @@
-// exp and log of base/functions.h on the virtual vector of 16, with the same bits. Included once
-// for each target.
+// exp and log of base/functions.h and the activations of base/activation.h on the virtual vector of
+// 16, with the same bits. Included once for each target.
 #if defined(PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
 #undef PODIUM_BACKEND_CPU_KERNELS_FUNCTIONS_INL_H_
@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "backend/cpu/kernels/v16-inl.h"
+#include "base/activation.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
@@ -87,6 +88,94 @@ HWY_INLINE V16 log16(const V16& x) {
   V16 out;
   for (int i = 0; i < kRegisters; ++i) out.r[i] = log_native(x.r[i]);
   return out;
+}
+
+// The normal distribution at x, and exp(-x^2 / 2).
+struct NormalAt {
+  Native below, bell;
+};
+HWY_INLINE NormalAt normal_native(const Native& x) {
+  const NativeTag d;
+  const Native one = hn::Set(d, 1.0f);
+  const Native a = hn::Abs(x);
+  const Native bell = exp_native(hn::Mul(hn::Set(d, -0.5f), hn::Mul(a, a)));
+  const Native t = hn::Div(one, hn::MulAdd(hn::Set(d, podium::internal::kTailScale), a, one));
+  Native p = hn::Set(d, podium::internal::kTail[5]);
+  for (int i = 4; i >= 0; --i) p = horner(p, t, podium::internal::kTail[i]);
+  const Native tail = hn::Mul(hn::Mul(p, t), bell);
+  return {hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Sub(one, tail), tail), bell};
+}
+HWY_INLINE Native logistic_native(const Native& x) {
+  const Native one = hn::Set(NativeTag(), 1.0f);
+  return hn::Div(one, hn::Add(one, exp_native(hn::Neg(x))));
+}
+
+// One kind of activation: value(x), and gradient(dy, x) = dy times the derivative at x.
+template <ActivationKind kKind>
+struct Activator {
+  float slope;
+
+  HWY_INLINE Native value(const Native& x) const {
+    const NativeTag d;
+    if constexpr (kKind == ActivationKind::kRelu) {
+      return hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x);
+    } else if constexpr (kKind == ActivationKind::kLeakyRelu) {
+      return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), x, hn::Mul(hn::Set(d, slope), x));
+    } else if constexpr (kKind == ActivationKind::kGelu) {
+      return hn::Mul(x, normal_native(x).below);
+    } else if constexpr (kKind == ActivationKind::kSilu) {
+      return hn::Mul(x, logistic_native(x));
+    } else {
+      return x;
+    }
+  }
+
+  HWY_INLINE Native gradient(const Native& dy, const Native& x) const {
+    const NativeTag d;
+    if constexpr (kKind == ActivationKind::kRelu) {
+      return hn::IfThenElseZero(hn::Gt(x, hn::Zero(d)), dy);
+    } else if constexpr (kKind == ActivationKind::kLeakyRelu) {
+      return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), dy, hn::Mul(hn::Set(d, slope), dy));
+    } else if constexpr (kKind == ActivationKind::kGelu) {
+      const NormalAt n = normal_native(x);
+      return hn::Mul(
+          dy, hn::MulAdd(hn::Mul(x, n.bell), hn::Set(d, podium::internal::kInvSqrtTwoPi), n.below));
+    } else if constexpr (kKind == ActivationKind::kSilu) {
+      const Native one = hn::Set(d, 1.0f);
+      const Native s = logistic_native(x);
+      return hn::Mul(dy, hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one)));
+    } else {
+      return dy;
+    }
+  }
+
+  HWY_INLINE V16 value(const V16& x) const {
+    V16 out;
+    for (int i = 0; i < kRegisters; ++i) out.r[i] = value(x.r[i]);
+    return out;
+  }
+  HWY_INLINE V16 gradient(const V16& dy, const V16& x) const {
+    V16 out;
+    for (int i = 0; i < kRegisters; ++i) out.r[i] = gradient(dy.r[i], x.r[i]);
+    return out;
+  }
+};
+
+// Whether the derivative costs more than a store and a load.
+constexpr bool costly(ActivationKind kind) {
+  return kind == ActivationKind::kGelu || kind == ActivationKind::kSilu;
+}
+
+// Calls f(Activator<kind>) for the activation's kind.
+template <typename F>
+HWY_INLINE void with_activator(const Activation& a, const F& f) {
+  switch (a.kind) {
+    case ActivationKind::kNone: return f(Activator<ActivationKind::kNone>{a.slope});
+    case ActivationKind::kRelu: return f(Activator<ActivationKind::kRelu>{a.slope});
+    case ActivationKind::kLeakyRelu: return f(Activator<ActivationKind::kLeakyRelu>{a.slope});
+    case ActivationKind::kGelu: return f(Activator<ActivationKind::kGelu>{a.slope});
+    case ActivationKind::kSilu: return f(Activator<ActivationKind::kSilu>{a.slope});
+  }
 }
 
 }  // namespace HWY_NAMESPACE

@@ -1,5 +1,6 @@
 // The optimizers' updates, on flat ranges of parameters in parts of elementwise.h's
-// flat_parts(count) (contracts `adam`, `sgd`).
+// flat_parts(count) (contracts `adam`, `sgd`, and the
+// pieces of Muon).
 #pragma once
 
 #include <cstdint>
@@ -28,5 +29,16 @@ struct SgdStep {
 };
 void sgd(std::int64_t count, const SgdStep& step, const float* gradient, float* parameter, float* v,
          int part);
+
+// y = x * (norm / (|x| + epsilon)) (contract `rescale`), in two phases: the sum of squares of each
+// run of ops/ops.h's kSquareRun elements to sums[squares_parts(count)], then the rest, flat.
+int squares_parts(std::int64_t count);
+void squares(std::int64_t count, const float* x, float* sums, int part);
+void rescale(std::int64_t count, float norm, float epsilon, const float* x, const float* sums,
+             float* y, int part);
+
+// y = parameter - rate * direction.
+void descend(std::int64_t count, const float* parameter, const float* direction, float rate,
+             float* y, int part);
 
 }  // namespace podium::cpu

@@ -54,14 +54,6 @@ HWY_INLINE V16 fma16(const V16& a, const V16& b, const V16& c) {
 HWY_INLINE V16 fnma16(const V16& a, const V16& b, const V16& c) {
   PODIUM_V16_MAP(hn::NegMulAdd(a.r[i], b.r[i], c.r[i]));
 }
-// a > 0 ? b : +0
-HWY_INLINE V16 where_positive16(const V16& a, const V16& b) {
-  PODIUM_V16_MAP(hn::IfThenElseZero(hn::Gt(a.r[i], hn::Zero(NativeTag())), b.r[i]));
-}
-// a > 0 ? a : +0, and NaN where a is NaN
-HWY_INLINE V16 relu16(const V16& a) {
-  PODIUM_V16_MAP(hn::IfThenZeroElse(hn::Le(a.r[i], hn::Zero(NativeTag())), a.r[i]));
-}
 HWY_INLINE V16 neg16(const V16& a) { PODIUM_V16_MAP(hn::Neg(a.r[i])); }
 // a < 0 ? +0 : a
 HWY_INLINE V16 not_below_zero16(const V16& a) {
