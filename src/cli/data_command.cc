@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/data_page.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "data/dataset.h"
@@ -22,8 +23,9 @@ namespace podium {
 namespace {
 
 struct Arguments {
-  std::string name, data_dir, split = "train";
-  std::int64_t first = 0, count = 3;
+  std::string name, data_dir, split = "train", out;
+  std::vector<std::string> overrides;
+  std::int64_t first = 0, count = 0, epoch = 0;  // count 0: not given
   bool json = false;
 };
 
@@ -159,6 +161,16 @@ void draw(const ImageSet& set, std::int64_t index) {
 }
 
 ExitCode show(const Arguments& arguments) {
+  if (!arguments.out.empty()) {
+    return write_data_page({.recipe = {arguments.name, arguments.overrides},
+                            .out = arguments.out,
+                            .data_dir = arguments.data_dir,
+                            .split = arguments.split,
+                            .first = arguments.first,
+                            .count = arguments.count != 0 ? arguments.count : 8,
+                            .epoch = arguments.epoch,
+                            .json = arguments.json});
+  }
   const Split split = arguments.split == "test" ? Split::kTest : Split::kTrain;
   const ImageSet set =
       load_dataset(arguments.name, split, DatasetOptions{.data_dir = arguments.data_dir});
@@ -187,10 +199,13 @@ ExitCode show(const Arguments& arguments) {
             << ", deviation " << fixed(deviation / 255, 4) << "\nexamples of each class:";
   for (const std::int64_t count : classes) std::cout << " " << count;
   std::cout << "\n";
-  for (std::int64_t i = arguments.first; i < std::min(arguments.first + arguments.count, set.count);
-       ++i) {
-    std::cout << "\nexample " << i << ", label "
-              << static_cast<int>(set.labels[static_cast<std::size_t>(i)]) << "\n";
+  const DatasetInfo& info = find_dataset(arguments.name);
+  const std::int64_t count = arguments.count != 0 ? arguments.count : 3;
+  for (std::int64_t i = arguments.first; i < std::min(arguments.first + count, set.count); ++i) {
+    const std::int64_t label = set.labels[static_cast<std::size_t>(i)];
+    std::cout << "\nexample " << i << ", label " << label;
+    if (!info.class_names.empty()) std::cout << ", " << info.class_name(label);
+    std::cout << "\n";
     draw(set, i);
   }
   return ExitCode::kDone;
@@ -208,7 +223,10 @@ void add_data_command(CLI::App& app, CommandLine& line) {
     CLI::App* command = add_command(*data, line, name, summary, examples,
                                     [arguments, run] { return run(*arguments); });
     if (name != "list") {
-      command->add_option("DATASET", arguments->name, "Its name, as `podium data list` has it")
+      command
+          ->add_option("DATASET", arguments->name,
+                       name == "show" ? "A dataset of `podium data list`, or with --out a recipe"
+                                      : "Its name, as `podium data list` has it")
           ->required();
     }
     command->add_option(
@@ -225,17 +243,27 @@ void add_data_command(CLI::App& app, CommandLine& line) {
   add("verify", "Checks length and SHA-256 of a dataset's files",
       {"podium data verify mnist", "podium data verify mnist --data-dir data"}, verify);
   CLI::App* shown =
-      add("show", "Shows what is in a dataset, with a few pictures",
-          {"podium data show mnist", "podium data show glyphs --split test --first 10 --count 5"},
+      add("show", "Shows what is in a dataset, or on a page of pictures what a recipe makes of it",
+          {"podium data show glyphs --split test --first 10 --count 5",
+           "podium data show mnist-augmented --out page.png augment.rotate_degrees=30"},
           show);
   shown->add_option("--split", arguments->split, "train or test")
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
   shown->add_option("--first", arguments->first, "The first picture to show, from 0")
       ->check(CLI::NonNegativeNumber);
-  shown->add_option("--count", arguments->count, "How many pictures to show")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  shown
+      ->add_option("--count", arguments->count,
+                   "How many pictures to show; by default 3, and 8 on a page")
+      ->check(CLI::PositiveNumber);
+  CLI::Option* out =
+      shown->add_option("--out", arguments->out,
+                        "Write a PNG page here: each original beside what 8 epochs show of it");
+  shown->add_option("--epoch", arguments->epoch, "With --out: the first of those epochs, from 0")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}))
+      ->needs(out);
+  shown->add_option("key=value", arguments->overrides, "With --out: overrides of the recipe's keys")
+      ->needs(out);
 }
 
 }  // namespace podium

@@ -52,7 +52,7 @@ ExitCode predict(const Arguments& arguments) {
         std::make_shared<ImageSet>(read_image_file(path, info.channels, info.height, info.width));
     set->classes = info.classes;
     set->labels.assign(static_cast<std::size_t>(set->count), 0);  // the loader wants some
-    const Loader loader(set, LoaderOptions{});
+    const Loader loader(set, LoaderOptions{.normalise = loaded.recipe.normalise});
     constexpr std::int64_t kAtOnce = 256;
     for (std::int64_t first = 0; first < set->count; first += kAtOnce) {
       const std::int64_t n = std::min(kAtOnce, set->count - first);

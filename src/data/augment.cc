@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/words.h"
+#include "data/reflect.h"
 #include "data/trigonometry.h"
 
 namespace podium {
@@ -41,9 +43,9 @@ float within(float v, float most) {
   return low < most ? low : most;
 }
 
-void require_within(const char* key, double value, double most) {
-  PODIUM_REQUIRE(value >= 0 && value <= most, ExitCode::kUsage, "[augment] ", key, " is ", value,
-                 "; it must be between 0 and ", most);
+bool warps(const AugmentOptions& options) {
+  return options.rotate_degrees != 0 || options.scale != 0 || options.shear != 0 ||
+         options.elastic != 0;
 }
 
 // The four weights of a cubic B-spline at fraction `f` of a cell.
@@ -73,19 +75,60 @@ struct Augmenter::Scratch {
   std::vector<float> padded;  // a plane within zeros, 1 before and 2 after: [height + 3][width + 3]
 };
 
+std::vector<OptionProblem> augment_problems(const AugmentOptions& options, std::int64_t height,
+                                            std::int64_t width) {
+  std::vector<OptionProblem> problems;
+  const auto add = [&](const std::string& key, const std::string& what) {
+    problems.push_back({"augment." + key, cat("`augment.", key, "` = ", what)});
+  };
+  const auto within = [&](const char* key, double value, double most) {
+    if (value >= 0 && value <= most) return;
+    add(key, cat(value, "; it must be between 0 and ", most));
+  };
+  const auto fits = [&](const char* key, double value, std::int64_t most) {
+    if (value >= 0 && value <= static_cast<double>(most)) return;
+    add(key, cat(value, ": the images are ", height, " x ", width,
+                 " pixels; it must be between 0 and ", most));
+  };
+  const auto known = [&](const char* key, const std::string& word,
+                         const std::vector<std::string>& words) {
+    if (std::ranges::find(words, word) == words.end())
+      add(key, cat("\"", word, "\" is unknown; known: ", join_words(words)));
+  };
+  const std::int64_t side = std::min(height, width);
+  fits("shift", options.shift, side - 1);
+  within("rotate_degrees", options.rotate_degrees, 180);
+  within("scale", options.scale, 0.9);
+  within("shear", options.shear, 2);
+  fits("elastic", options.elastic, side);
+  fits("cutout", options.cutout, side);
+  if (options.elastic_cell < 1 || options.elastic_cell > 4096)
+    add("elastic_cell", cat(options.elastic_cell, "; it must be between 1 and 4096 pixels"));
+  known("flip", options.flip, {"none", "random", "alternating"});
+  known("padding", options.padding, {"zero", "reflect"});
+  if (options.padding == "reflect" && warps(options)) {
+    std::vector<std::string> others;
+    if (options.rotate_degrees != 0) others.push_back("`augment.rotate_degrees`");
+    if (options.scale != 0) others.push_back("`augment.scale`");
+    if (options.shear != 0) others.push_back("`augment.shear`");
+    if (options.elastic != 0) others.push_back("`augment.elastic`");
+    add("padding",
+        cat("\"reflect\" is for shifts by whole pixels, and cannot go with ", join_words(others),
+            "; use \"zero\", or leave ", others.size() == 1 ? "that" : "those", " at 0"));
+  }
+  return problems;
+}
+
 Augmenter::Augmenter(const AugmentOptions& options, std::int64_t channels, std::int64_t height,
                      std::int64_t width)
-    : options_(options), channels_(channels), height_(height), width_(width) {
-  const auto side = static_cast<double>(std::min(height, width));
-  require_within("shift", options.shift, side - 1);
-  require_within("rotate_degrees", options.rotate_degrees, 180);
-  require_within("scale", options.scale, 0.9);
-  require_within("shear", options.shear, 2);
-  require_within("elastic", options.elastic, side);
-  require_within("cutout", options.cutout, side);
-  PODIUM_REQUIRE(options.elastic_cell >= 1 && options.elastic_cell <= 4096, ExitCode::kUsage,
-                 "[augment] elastic_cell is ", options.elastic_cell,
-                 "; it must be between 1 and 4096 pixels");
+    : options_(options),
+      random_flip_(options.flip == "random"),
+      alternating_flip_(options.flip == "alternating"),
+      reflects_(options.padding == "reflect"),
+      channels_(channels),
+      height_(height),
+      width_(width) {
+  refuse(augment_problems(options, height, width));
   lanes_ = (width + 15) / 16 * 16;
 
   double fraction = 0;
@@ -110,13 +153,14 @@ Augmenter::Augmenter(const AugmentOptions& options, std::int64_t channels, std::
   }
 }
 
-bool Augmenter::warps() const {
-  return options_.rotate_degrees != 0 || options_.scale != 0 || options_.shear != 0 ||
-         options_.elastic != 0;
+bool Augmenter::mirrors(const AugmentKey& key) const {
+  const auto drawn = [](const AugmentKey& k) { return Draws(k, kFlip).block(0)[0] >> 31 != 0; };
+  if (random_flip_) return drawn(key);
+  return alternating_flip_ && drawn({key.seed, 0, key.example}) != (key.epoch % 2 != 0);
 }
 
 void Augmenter::apply(const AugmentKey& key, const float* in, float* out) const {
-  const bool mirror = options_.flip && (Draws(key, kFlip).block(0)[0] >> 31) != 0;
+  const bool mirror = mirrors(key);
   std::int64_t down = 0;
   std::int64_t right = 0;
   if (options_.shift != 0) {
@@ -124,7 +168,7 @@ void Augmenter::apply(const AugmentKey& key, const float* in, float* out) const 
     down = symmetric_whole(words[0], options_.shift);
     right = symmetric_whole(words[1], options_.shift);
   }
-  if (warps()) {
+  if (warps(options_)) {
     warp(key, down, right, mirror, in, out);
   } else {
     move(down, right, mirror, in, out);
@@ -139,19 +183,27 @@ void Augmenter::move(std::int64_t down, std::int64_t right, bool mirror, const f
   for (std::int64_t c = 0; c < channels_; ++c) {
     for (std::int64_t y = 0; y < height_; ++y) {
       float* to = out + (c * height_ + y) * width_;
-      const std::int64_t from_y = y - down;
+      std::int64_t from_y = y - down;
       if (from_y < 0 || from_y >= height_) {
-        std::fill_n(to, width_, 0.0f);
-        continue;
+        if (!reflects_) {
+          std::fill_n(to, width_, 0.0f);
+          continue;
+        }
+        from_y = reflected(from_y, height_);
       }
       const float* from = in + (c * height_ + from_y) * width_;
-      std::fill_n(to, first, 0.0f);
+      const auto outside = [&](std::int64_t x) {
+        if (!reflects_) return 0.0f;
+        const std::int64_t from_x = reflected(x - right, width_);
+        return from[mirror ? width_ - 1 - from_x : from_x];
+      };
+      for (std::int64_t x = 0; x < first; ++x) to[x] = outside(x);
       if (mirror) {
         for (std::int64_t x = first; x < end; ++x) to[x] = from[width_ - 1 - (x - right)];
       } else {
         std::copy_n(from + first - right, end - first, to + first);
       }
-      std::fill_n(to + end, width_ - end, 0.0f);
+      for (std::int64_t x = end; x < width_; ++x) to[x] = outside(x);
     }
   }
 }

@@ -1,18 +1,24 @@
 // Augmentation: random changes of a training image, each a pure function of (seed, epoch, example),
 // in arithmetic that is the same on every machine.
 //
-// Applied in this order, each only where its option is not zero, on normalised values; what comes
-// in from outside the image is 0:
-//   flip    mirrored left to right, for one image in two
+// Applied in this order, each only where its option is not off:
+//   flip    mirrored left to right: at random, or in turn (below)
 //   warp    one bilinear resampling for rotate_degrees, scale, shear, elastic and shift together;
 //           where shift is the only one of them, whole pixels are moved and none is blended
 //   cutout  a square set to 0
+// What comes in from outside the image is 0, or with padding "reflect" the image mirrored at the
+// centres of its edge pixels (-1 shows pixel 1), for whole pixels alone.
+//
 // Every kind draws from a stream of its own: switching one on leaves the others' draws as they
-// were.
+// were. "alternating" draws once, as "random" does in epoch 0, and mirrors each image anew in every
+// other epoch: two epochs in a row show both sides of all images.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "data/option_problem.h"
 
 namespace podium {
 
@@ -27,14 +33,19 @@ struct AugmentOptions {
                          // both directions; between them a smooth cubic B-spline
   int elastic_cell = 7;  // pixels between the lattice's points
   int cutout = 0;        // the square's side in pixels; all of it lies within the image
-  bool flip = false;
+  std::string flip = "none";     // or "random", "alternating"
+  std::string padding = "zero";  // or "reflect": what a shift brings in
 
   bool any() const {
     return shift != 0 || rotate_degrees != 0 || scale != 0 || shear != 0 || elastic != 0 ||
-           cutout != 0 || flip;
+           cutout != 0 || flip != "none";
   }
   bool operator==(const AugmentOptions&) const = default;
 };
+
+// Where the options are out of range, do not fit images of this size or contradict each other.
+std::vector<OptionProblem> augment_problems(const AugmentOptions& options, std::int64_t height,
+                                            std::int64_t width);
 
 // What an image's changes are a function of.
 struct AugmentKey {
@@ -46,7 +57,7 @@ struct AugmentKey {
 // Augments images of one shape. Immutable once made, so threads may share it.
 class Augmenter {
  public:
-  // Throws UserError(kUsage) for an option out of its range.
+  // Throws UserError(kUsage) for options that do not fit.
   Augmenter(const AugmentOptions& options, std::int64_t channels, std::int64_t height,
             std::int64_t width);
 
@@ -57,7 +68,7 @@ class Augmenter {
  private:
   struct Scratch;  // a thread's memory for one image's warp
 
-  bool warps() const;
+  bool mirrors(const AugmentKey& key) const;
   void move(std::int64_t down, std::int64_t right, bool mirror, const float* in, float* out) const;
   void warp(const AugmentKey& key, std::int64_t down, std::int64_t right, bool mirror,
             const float* in, float* out) const;
@@ -67,6 +78,7 @@ class Augmenter {
   void cut(const AugmentKey& key, float* out) const;
 
   AugmentOptions options_;
+  bool random_flip_ = false, alternating_flip_ = false, reflects_ = false;  // the options' words
   std::int64_t channels_, height_, width_;
   std::int64_t lanes_ = 0;  // the width, rounded up to the length of rows in scratch memory
   // The B-spline's weight of each lattice row at each pixel row [height][lattice_rows_], and of

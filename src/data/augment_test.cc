@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -68,7 +69,7 @@ AugmentOptions everything() {
   options.shear = 0.2f;
   options.elastic = 3;
   options.cutout = 5;
-  options.flip = true;
+  options.flip = "random";
   return options;
 }
 
@@ -128,35 +129,134 @@ TEST(Augment, shift_fills_with_zeros) {
   }
 }
 
-TEST(Augment, flip_mirrors_one_image_in_two) {
-  AugmentOptions options;
-  options.flip = true;
-  Image mirrored = slope();
-  for (auto row = mirrored.begin(); row != mirrored.end(); row += kSide) {
-    std::reverse(row, row + kSide);
-  }
-  int flips = 0;
-  for (std::int64_t example = 0; example < 1000; ++example) {
-    const Image out = augment(options, {5, 0, example}, slope());
-    flips += out == mirrored ? 1 : 0;
-    EXPECT_TRUE(out == mirrored || out == slope());
-  }
-  EXPECT_NEAR(flips, 500, 80);
+Image mirrored(Image image) {
+  for (auto row = image.begin(); row != image.end(); row += kSide) std::reverse(row, row + kSide);
+  return image;
 }
 
-TEST(Augment, cutout_clears_one_whole_square_anywhere) {
+// Whether each of the first `count` images is mirrored.
+std::vector<bool> flips(const std::string& flip, std::int64_t epoch, std::int64_t count) {
   AugmentOptions options;
-  options.cutout = 8;
-  std::set<std::size_t> corners;
-  for (std::int64_t example = 0; example < 3000; ++example) {
+  options.flip = flip;
+  std::vector<bool> list;
+  for (std::int64_t example = 0; example < count; ++example) {
+    const Image out = augment(options, {5, epoch, example}, slope());
+    list.push_back(out == mirrored(slope()));
+    EXPECT_TRUE(list.back() || out == slope());
+  }
+  return list;
+}
+
+TEST(Augment, random_flip_mirrors_one_image_in_two_anew_in_each_epoch) {
+  std::vector<bool> first = flips("random", 0, 1000);
+  for (std::int64_t epoch = 1; epoch < 4; ++epoch) {
+    const std::vector<bool> next = flips("random", epoch, 1000);
+    EXPECT_NEAR(static_cast<double>(std::ranges::count(next, true)), 500, 80);  // five deviations
+    int agree = 0;
+    for (std::size_t i = 0; i < next.size(); ++i) agree += next[i] == first[i] ? 1 : 0;
+    EXPECT_NEAR(agree, 500, 80);
+    first = next;
+  }
+}
+
+TEST(Augment, alternating_flip_begins_at_random_and_then_turns_every_image_each_epoch) {
+  const std::vector<bool> first = flips("alternating", 0, 1000);
+  EXPECT_EQ(first, flips("random", 0, 1000));
+  EXPECT_NEAR(static_cast<double>(std::ranges::count(first, true)), 500, 80);
+  for (std::int64_t epoch = 1; epoch < 6; ++epoch) {
+    std::vector<bool> expected = first;
+    if (epoch % 2 != 0) expected.flip();
+    EXPECT_EQ(flips("alternating", epoch, 1000), expected) << "epoch " << epoch;
+  }
+}
+
+// Every offset and side that is drawn, against the image folded out without end.
+TEST(Augment, reflection_goes_on_beyond_the_edge_pixel_without_repeating_it) {
+  constexpr std::int64_t kHeight = 3, kWidth = 4;
+  const Image in = {1, 2,  3,  4,  //
+                    5, 6,  7,  8,  //
+                    9, 10, 11, 12};
+  AugmentOptions options;
+  options.shift = 2;
+  options.padding = "reflect";
+  options.flip = "random";
+  const Augmenter augmenter(options, 1, kHeight, kWidth);
+  options.padding = "zero";
+  const Augmenter with_zeros(options, 1, kHeight, kWidth);
+  // The image mirrored at its edge pixels without end, as a lattice of period 2 n - 2.
+  const auto at = [&](std::int64_t y, std::int64_t x) {
+    const auto fold = [](std::int64_t i, std::int64_t n) {
+      const std::int64_t period = 2 * n - 2, k = ((i % period) + period) % period;
+      return std::min(k, period - k);
+    };
+    return in[static_cast<std::size_t>(fold(y, kHeight) * kWidth + fold(x, kWidth))];
+  };
+  std::set<std::array<std::int64_t, 3>> seen;
+  for (std::int64_t example = 0; example < 500; ++example) {
+    Image out(in.size()), zeros(in.size());
+    augmenter.apply({1, 0, example}, in.data(), out.data());
+    with_zeros.apply({1, 0, example}, in.data(), zeros.data());
+    int matches = 0;
+    for (std::int64_t down = -2; down <= 2; ++down) {
+      for (std::int64_t right = -2; right <= 2; ++right) {
+        for (const bool mirror : {false, true}) {
+          Image expected, expected_zeros;
+          for (std::int64_t y = -down; y < kHeight - down; ++y) {
+            for (std::int64_t x = -right; x < kWidth - right; ++x) {
+              const bool inside = y >= 0 && y < kHeight && x >= 0 && x < kWidth;
+              expected.push_back(at(y, mirror ? kWidth - 1 - x : x));
+              expected_zeros.push_back(inside ? expected.back() : 0.0f);
+            }
+          }
+          if (expected != out || expected_zeros != zeros) continue;
+          ++matches;
+          seen.insert({down, right, mirror ? 1 : 0});
+        }
+      }
+    }
+    EXPECT_EQ(matches, 1);
+  }
+  EXPECT_EQ(seen.size(), 50u);
+}
+
+TEST(Augment, reflection_of_a_row_by_hand) {
+  AugmentOptions options;
+  options.shift = 1;
+  options.padding = "reflect";
+  const Augmenter augmenter(options, 1, 2, 3);
+  const Image in = {1, 2, 3, 4, 5, 6};
+  std::set<Image> seen;
+  for (std::int64_t example = 0; example < 200; ++example) {
+    Image out(in.size());
+    augmenter.apply({1, 0, example}, in.data(), out.data());
+    seen.insert(out);
+  }
+  EXPECT_EQ(seen, (std::set<Image>{{5, 4, 5, 2, 1, 2},  // down and to the right
+                                   {4, 5, 6, 1, 2, 3},  // down or up: two rows are each other's
+                                   {5, 6, 5, 2, 3, 2},  //
+                                   {2, 1, 2, 5, 4, 5},  // to the right
+                                   {1, 2, 3, 4, 5, 6},  //
+                                   {2, 3, 2, 5, 6, 5}}));
+}
+
+TEST(Augment, cutout_clears_one_whole_square_each_place_equally_often) {
+  AugmentOptions options;
+  options.cutout = 24;
+  std::map<std::size_t, int> corners;
+  for (std::int64_t example = 0; example < 5000; ++example) {
     const Image out = augment(options, {5, 0, example}, slope());
     const auto first =
         static_cast<std::size_t>(std::find(out.begin(), out.end(), 0.0f) - out.begin());
-    corners.insert(first);
-    EXPECT_EQ(std::count(out.begin(), out.end(), 0.0f), 64);
-    EXPECT_EQ(out[first + 7 * kSide + 7], 0.0f);
+    ++corners[first];
+    EXPECT_EQ(std::count(out.begin(), out.end(), 0.0f), 24 * 24);
+    EXPECT_EQ(out[first + 23 * kSide + 23], 0.0f);
   }
-  EXPECT_GT(corners.size(), 420u);  // of 21 * 21
+  EXPECT_EQ(corners.size(), 25u);
+  for (const auto& [corner, count] : corners) {
+    EXPECT_LE(corner / kSide, 4u);
+    EXPECT_LE(corner % kSide, 4u);
+    EXPECT_NEAR(count, 200, 75);  // five deviations
+  }
 }
 
 TEST(Augment, rotation_turns_about_the_centre_within_its_bound) {
@@ -274,16 +374,45 @@ TEST(Augment, options_out_of_range_are_named) {
   };
   AugmentOptions options;
   options.shift = 28;
-  EXPECT_CONTAINS(error(options), "[augment] shift is 28; it must be between 0 and 27");
+  EXPECT_EQ(error(options),
+            "`augment.shift` = 28: the images are 28 x 28 pixels; it must be between 0 and 27");
+  options.cutout = 29;
+  EXPECT_CONTAINS(error(options), "\n`augment.cutout` = 29: the images are 28 x 28 pixels");
   options = {};
   options.rotate_degrees = -1;
-  EXPECT_CONTAINS(error(options), "[augment] rotate_degrees is -1");
+  EXPECT_CONTAINS(error(options), "`augment.rotate_degrees` = -1");
   options = {};
   options.elastic_cell = 0;
-  EXPECT_CONTAINS(error(options), "[augment] elastic_cell is 0");
+  EXPECT_CONTAINS(error(options), "`augment.elastic_cell` = 0");
   options = {};
   options.scale = std::nanf("");
-  EXPECT_CONTAINS(error(options), "[augment] scale is nan");
+  EXPECT_CONTAINS(error(options), "`augment.scale` = nan");
+}
+
+TEST(Augment, unknown_words_and_a_reflection_of_what_is_warped_are_refused) {
+  const auto error = [](const AugmentOptions& options) {
+    return user_error(ExitCode::kUsage, [&] { const Augmenter bad(options, 1, kSide, kSide); });
+  };
+  AugmentOptions options;
+  options.flip = "both";
+  options.padding = "edge";
+  EXPECT_EQ(error(options),
+            "`augment.flip` = \"both\" is unknown; known: none, random, alternating\n"
+            "`augment.padding` = \"edge\" is unknown; known: zero, reflect");
+  options = {};
+  options.padding = "reflect";
+  options.rotate_degrees = 3;
+  EXPECT_EQ(error(options),
+            "`augment.padding` = \"reflect\" is for shifts by whole pixels, and cannot go with "
+            "`augment.rotate_degrees`; use \"zero\", or leave that at 0");
+  options.elastic = 1;
+  EXPECT_CONTAINS(error(options),
+                  "`augment.rotate_degrees`, `augment.elastic`; use \"zero\", or "
+                  "leave those at 0");
+  options = {};
+  options.padding = "reflect";  // with nothing to pad
+  EXPECT_EQ(augment(options, {1, 2, 3}, slope()), slope());
+  EXPECT_FALSE(options.any());
 }
 
 TEST(Trigonometry, agrees_with_libm) {

@@ -38,6 +38,11 @@ std::string file_in(const std::string& folder, const std::string& name) {
 
 std::string to_string(Split split) { return split == Split::kTrain ? "train" : "test"; }
 
+std::string DatasetInfo::class_name(std::int64_t label) const {
+  PODIUM_CHECK(label >= 0 && label < classes, label);
+  return class_names.empty() ? cat(label) : class_names.at(static_cast<std::size_t>(label));
+}
+
 std::span<const DatasetInfo> dataset_list() {
 #define PODIUM_DATASET_VALUE(name) name##_dataset(),
   static const std::vector<DatasetInfo> list = {PODIUM_DATASET_LIST(PODIUM_DATASET_VALUE)};

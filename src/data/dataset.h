@@ -73,6 +73,9 @@ struct DatasetInfo {
   std::uint64_t (*digest)(const DatasetInfo& info, Split split,
                           const std::vector<std::string>& paths) = nullptr;
   std::array<std::uint64_t, 2> digests = {};
+  std::vector<std::string> class_names = {};  // by label; none: a class is called by its number
+
+  std::string class_name(std::int64_t label) const;
 };
 
 // Whether `path` is the dataset's archive, or the beginning of one that is being downloaded.

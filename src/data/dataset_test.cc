@@ -237,5 +237,15 @@ TEST(RealMnist, is_the_published_one) {
   EXPECT_EQ((Bytes{test.labels.begin(), test.labels.begin() + 8}), (Bytes{7, 2, 1, 0, 4, 1, 4, 9}));
 }
 
+TEST(Dataset, classes_are_called_by_their_names_or_numbers) {
+  EXPECT_EQ(find_dataset("mnist").class_name(7), "7");
+  EXPECT_EQ(find_dataset("cifar10").class_name(0), "airplane");
+  EXPECT_EQ(find_dataset("cifar10").class_name(9), "truck");
+  for (const DatasetInfo& info : dataset_list()) {
+    const auto names = static_cast<std::int64_t>(info.class_names.size());
+    EXPECT_TRUE(names == 0 || names == info.classes) << info.name;
+  }
+}
+
 }  // namespace
 }  // namespace podium

@@ -173,4 +173,21 @@ ImageSet read_image_file(const std::string& path, std::int64_t channels, std::in
   return set;
 }
 
+std::vector<std::uint8_t> png_bytes(std::span<const std::uint8_t> colours, std::int64_t height,
+                                    std::int64_t width) {
+  PODIUM_CHECK(colours.size() == static_cast<std::size_t>(3 * height * width), colours.size());
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.format = PNG_FORMAT_RGB;
+  image.height = static_cast<png_uint_32>(height);
+  image.width = static_cast<png_uint_32>(width);
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(image);
+  std::vector<std::uint8_t> file(size);
+  const int written =
+      png_image_write_to_memory(&image, file.data(), &size, 0, colours.data(), 0, nullptr);
+  PODIUM_CHECK(written != 0, image.message);
+  file.resize(size);
+  return file;
+}
+
 }  // namespace podium

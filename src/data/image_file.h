@@ -1,11 +1,13 @@
 // Pictures from files, for `podium predict`: PNG, PGM and PPM (binary), and IDX (one picture or
 // many, plain or gzip), recognised by their first bytes. Grey or colour as the model takes it;
 // colours become grey by their luminance, transparency is laid on black. A picture is never
-// resized.
+// resized. And pictures to files: PNG, in colour.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "data/dataset.h"
 
@@ -15,5 +17,9 @@ namespace podium {
 // are not height x width. The set has no labels.
 ImageSet read_image_file(const std::string& path, std::int64_t channels, std::int64_t height,
                          std::int64_t width);
+
+// The bytes of a PNG file, for a picture of red, green and blue bytes [height, width, 3].
+std::vector<std::uint8_t> png_bytes(std::span<const std::uint8_t> colours, std::int64_t height,
+                                    std::int64_t width);
 
 }  // namespace podium

@@ -3,8 +3,8 @@
 //
 //   epoch = step / steps_per_epoch(), with the remainder of an epoch dropped
 //   example k of the batch = epoch_order(seed, epoch)[(step mod steps_per_epoch()) * batch + k]
-//   value = ((pixel / 255) - mean[channel]) / deviation[channel], each division correctly rounded
-//   then augmentation (data/augment.h), a function of (seed, epoch, example)
+//   values = its pixels normalised (data/normalise.h) and augmented (data/augment.h), which is a
+//            function of (seed, epoch, example)
 //
 // so nothing need be saved to resume, and a replica that asks for its own slice of a batch gets the
 // bytes that any other worker would. For batches made ahead by other threads: data/prefetch.h.
@@ -18,6 +18,7 @@
 
 #include "data/augment.h"
 #include "data/dataset.h"
+#include "data/normalise.h"
 
 namespace podium {
 
@@ -25,8 +26,7 @@ struct LoaderOptions {
   std::uint64_t seed = 0;
   std::int64_t batch = 1;  // the global one
   AugmentOptions augment;
-  // One for each channel; empty: 0 and 1.
-  std::vector<float> mean, deviation;
+  NormaliseOptions normalise;
 };
 
 class Loader {
@@ -36,6 +36,7 @@ class Loader {
 
   const ImageSet& set() const { return *set_; }
   const LoaderOptions& options() const { return options_; }
+  const Normaliser& normaliser() const { return normaliser_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
   // Writes examples [first, first + n) of the batch of `step` (0-based, over all epochs): images
@@ -43,7 +44,11 @@ class Loader {
   void examples(std::int64_t step, std::int64_t first, std::int64_t n, float* images,
                 std::int32_t* labels) const;
 
-  // Writes examples [first, first + n) of the set in file order, not augmented: for evaluation.
+  // Writes the image of example `index` of the set as `epoch` shows it: normalised and augmented.
+  void example(std::int64_t epoch, std::int64_t index, float* image) const;
+
+  // Writes examples [first, first + n) of the set in file order, normalised and not augmented: for
+  // evaluation.
   void in_order(std::int64_t first, std::int64_t n, float* images, std::int32_t* labels) const;
 
  private:
@@ -54,12 +59,14 @@ class Loader {
   };
 
   Order order_of(std::int64_t epoch) const;
-  void normalise(std::int64_t example, float* image) const;
+  const std::uint8_t* pixels_of(std::int64_t example) const {
+    return set_->pixels.data() + example * set_->image_bytes();
+  }
 
   std::shared_ptr<const ImageSet> set_;
   LoaderOptions options_;
+  Normaliser normaliser_;
   std::int64_t steps_per_epoch_ = 0;
-  bool plain_ = true;  // mean 0, deviation 1
   std::unique_ptr<const Augmenter> augmenter_;
 
   // The orders of the epochs in use: slot epoch % 2. Workers and prefetchers are never more than

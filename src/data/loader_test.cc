@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <thread>
 
@@ -72,8 +73,7 @@ TEST(Loader, pixels_are_divided_by_255_correctly_rounded) {
 
 TEST(Loader, standardises_each_channel_by_its_own_mean_and_deviation) {
   LoaderOptions options = options_of(1);
-  options.mean = {0.5f, 0.25f};
-  options.deviation = {0.2f, 0.1f};
+  options.normalise = {"per-channel", {0.5, 0.25}, {0.2, 0.1}};
   const auto set = small_set(2);
   const Loader loader(set, options);
   std::vector<float> image(12);
@@ -82,6 +82,71 @@ TEST(Loader, standardises_each_channel_by_its_own_mean_and_deviation) {
   for (std::size_t i = 0; i < 12; ++i) {
     const float pixel = static_cast<float>(set->pixels[7 * 12 + i]) / 255.0f;
     EXPECT_EQ(image[i], i < 6 ? (pixel - 0.5f) / 0.2f : (pixel - 0.25f) / 0.1f);
+  }
+}
+
+// Per-channel normalisation comes before augmentation: what moves in is the mean, 0.
+TEST(Loader, what_a_shift_moves_in_is_the_mean) {
+  LoaderOptions options = options_of(1);
+  options.normalise = {"per-channel", {0.9}, {0.1}};
+  options.augment.shift = 1;
+  const Loader loader(small_set(), options);
+  options.augment = {};
+  const Loader still(small_set(), options);
+  int zeros = 0;
+  std::vector<float> moved(6), image(6);
+  for (std::int64_t i = 0; i < 50; ++i) {
+    loader.example(0, i, moved.data());
+    still.example(0, i, image.data());
+    for (const float v : moved) {
+      zeros += v == 0.0f ? 1 : 0;
+      EXPECT_TRUE(v == 0.0f || std::ranges::count(image, v) == 1);
+    }
+  }
+  EXPECT_GT(zeros, 50);
+}
+
+// Per-image normalisation comes after augmentation: it sees the zeros that moved in.
+TEST(Loader, images_are_standardised_after_augmentation_and_without_it_in_evaluation) {
+  LoaderOptions options = options_of(1);
+  options.normalise = {"per-image", {}, {}};
+  options.augment.cutout = 1;
+  const Loader loader(small_set(), options);
+  std::vector<float> image(6), plain(6);
+  std::int32_t label = 0;
+  int changed = 0;
+  const auto expect_standard = [](const std::vector<float>& values) {
+    double sum = 0, squares = 0;
+    for (const float v : values) sum += v, squares += static_cast<double>(v) * v;
+    EXPECT_NEAR(sum, 0, 1e-5);
+    EXPECT_LE(squares / 6, 1 + 1e-5);  // below 1 where the image is nearly flat
+    EXPECT_GT(squares / 6, 0.01);
+  };
+  for (std::int64_t i = 0; i < 100; ++i) {
+    loader.example(3, i, image.data());
+    expect_standard(image);
+    loader.in_order(i, 1, plain.data(), &label);
+    expect_standard(plain);
+    changed += image == plain ? 0 : 1;
+  }
+  EXPECT_GT(changed, 90);  // a cut pixel may have been 0 before
+}
+
+TEST(Loader, an_example_of_an_epoch_is_that_of_its_batch) {
+  LoaderOptions options = options_of(103, 4);
+  options.augment.shift = 1;
+  options.augment.flip = "alternating";
+  options.normalise.name = "per-image";
+  const Loader loader(small_set(), options);
+  for (const std::int64_t epoch : {0, 1, 5}) {
+    const Made made = make(loader, epoch, 0, 103);
+    const auto order = epoch_order(4, epoch, 103);
+    std::vector<float> image(6);
+    for (std::size_t i = 0; i < 103; ++i) {
+      loader.example(epoch, order[i], image.data());
+      EXPECT_TRUE(std::equal(image.begin(), image.end(),
+                             made.images.begin() + static_cast<std::ptrdiff_t>(6 * i)));
+    }
   }
 }
 
@@ -187,11 +252,10 @@ TEST(Loader, refuses_a_batch_larger_than_the_set_and_options_that_do_not_fit) {
       user_error(ExitCode::kUsage, [] { const Loader bad(small_set(), options_of(104)); }),
       "batch is 104, but the training set has 103 examples");
   LoaderOptions options = options_of(1);
-  options.mean = {1, 2, 3};
+  options.normalise = {"per-channel", {0, 0, 0}, {1}};
   EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { const Loader bad(small_set(), options); }),
-                  "give one for each channel");
-  options = options_of(1);
-  options.deviation = {0};
+                  "`normalise.mean` has 3 numbers; the images have 1 channel");
+  options.normalise = {"per-channel", {0}, {0}};
   EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { const Loader bad(small_set(), options); }),
                   "must be above 0");
 }

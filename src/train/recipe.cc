@@ -235,6 +235,14 @@ class Reader {
     return false;
   }
 
+  bool one_of_few(const RecipeKey& key, std::int64_t value, const RecipeProblems::Place& place) {
+    if (key.numbers.empty() || std::ranges::count(key.numbers, value) != 0) return true;
+    std::vector<std::string> known;
+    for (const std::int64_t number : key.numbers) known.push_back(cat(number));
+    refuse(key, place, cat("`", key.path(), "` is ", value, "; known: ", join_words(known)));
+    return false;
+  }
+
   void wrong_type(const RecipeKey& key, const toml::node& node,
                   const RecipeProblems::Place& place) {
     refuse(key, place,
@@ -290,7 +298,8 @@ class Reader {
   void assign_to(T& target, const RecipeKey& key, const toml::node& node,
                  const RecipeProblems::Place& place) {
     if (const auto* value = node.as_integer()) {
-      if (in_range(key, static_cast<double>(value->get()), place))
+      if (in_range(key, static_cast<double>(value->get()), place) &&
+          one_of_few(key, value->get(), place))
         target = static_cast<T>(value->get());
     } else {
       wrong_type(key, node, place);
@@ -337,13 +346,11 @@ class Reader {
     Recipe defaults;
     for (const RecipeKey& key : recipe_keys()) {
       if (key.fits.empty() || !overridden_.contains(key.table + ".name")) continue;
-      if (overridden_.contains(key.path()) || key.fits_name(table_name(key))) continue;
+      if (overridden_.contains(key.path()) || key.fits_name(name_of_table(recipe_, key.table)))
+        continue;
       std::visit([&](auto access) { access(recipe_) = access(defaults); }, key.field);
       problems_.forget(key.path());
     }
-  }
-  const std::string& table_name(const RecipeKey& key) const {
-    return key.table == "optimizer" ? recipe_.optimizer.name : recipe_.schedule.name;
   }
 
   std::string source_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/augment.h"
+#include "data/normalise.h"
 #include "optim/optimizer.h"
 
 namespace podium {
@@ -17,6 +18,7 @@ namespace podium {
 struct EvaluationOptions {
   std::int64_t every_epochs = 1;  // 0: only at the end
   std::int64_t batch = 0;         // 0: chosen so that evaluation needs no more memory than training
+  std::int64_t views = 1;  // of each image (data/views.h); the network's outputs are averaged
 };
 
 inline constexpr const char* kSameOptimizer = "same";
@@ -43,6 +45,7 @@ struct Recipe {
   OptimizerOptions optimizer_dense{.name = kSameOptimizer};
   OptimizerOptions optimizer_whitening{.name = kSameOptimizer};
   ScheduleOptions schedule;
+  NormaliseOptions normalise;
   AugmentOptions augment;
   EvaluationOptions evaluation;
   std::int64_t checkpoint_every_steps = 0;  // 0: once an epoch

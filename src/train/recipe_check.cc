@@ -40,6 +40,7 @@ class Check {
     examples();
     optimizer();
     schedule();
+    images();
     fits();
   }
 
@@ -157,13 +158,25 @@ class Check {
     }
   }
 
+  // What depends on the shape of the dataset's images.
+  void images() {
+    if (!good({"data"})) return;
+    const DatasetInfo& info = find_dataset(r_.data);
+    const auto add = [&](const std::vector<OptionProblem>& found) {
+      for (const OptionProblem& problem : found)
+        if (good({problem.key.c_str()})) problems_.add(problem.key, problem.text);
+    };
+    if (good({"normalise.name"})) add(normalise_problems(r_.normalise, info.channels));
+    add(augment_problems(r_.augment, info.height, info.width));
+  }
+
   // A value that nothing would read is a misunderstanding.
   void fits() {
     const Recipe defaults;
     for (const RecipeKey& key : recipe_keys()) {
       const std::string name_key = key.table + ".name";
       if (key.fits.empty() || !good({key.path().c_str(), name_key.c_str()})) continue;
-      const std::string& name = key.table == "optimizer" ? r_.optimizer.name : r_.schedule.name;
+      const std::string& name = name_of_table(r_, key.table);
       if (key.fits_name(name) || value_text(key, r_) == value_text(key, defaults)) continue;
       std::vector<std::string> others;
       for (const RecipeKey& other : recipe_keys()) {

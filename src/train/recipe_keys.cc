@@ -6,6 +6,7 @@
 
 #include "base/words.h"
 #include "data/dataset.h"
+#include "data/views.h"
 #include "nn/models.h"
 
 namespace podium {
@@ -36,6 +37,7 @@ std::vector<std::string> dataset_names() {
 std::vector<RecipeKey> make_keys() {
   const std::vector<std::string> adam = {"adam"}, sgd = {"sgd"};
   const std::vector<std::string> points = {"piecewise", "linear"}, exponential = {"exponential"};
+  const std::vector<std::string> per_channel = {"per-channel"};
   return {
       {.table = "",
        .name = "name",
@@ -218,12 +220,42 @@ std::vector<RecipeKey> make_keys() {
        .fits = exponential,
        .meaning = "learning rate that is left in the end"},
 
+      {.table = "normalise",
+       .name = "name",
+       .field = FIELD(normalise.name),
+       .choices = {"none", "per-channel", "per-image"},
+       .meaning = "what the network gets for a pixel. `none`: pixel / 255. `per-channel`: (pixel / "
+                  "255 - mean) / deviation, before augmentation, so that what is set to 0 there "
+                  "is the mean. `per-image`: after augmentation each image's own mean is "
+                  "subtracted, and it is divided by its deviation, by 1 / sqrt(values) at least"},
+      {.table = "normalise",
+       .name = "mean",
+       .field = FIELD(normalise.mean),
+       .range = between(0, 1),
+       .fits = per_channel,
+       .unit = "pixel / 255",
+       .meaning = "one number for each channel"},
+      {.table = "normalise",
+       .name = "deviation",
+       .field = FIELD(normalise.deviation),
+       .range = {.least = 0, .most = 1, .least_open = true},
+       .fits = per_channel,
+       .unit = "pixel / 255",
+       .meaning = "one number for each channel"},
+
       {.table = "augment",
        .name = "shift",
        .field = FIELD(augment.shift),
        .range = between(0, 4096),
        .unit = "pixels",
-       .meaning = "whole pixels down and right, each drawn from -shift to shift; zeros move in"},
+       .meaning = "whole pixels down and right, each drawn from -shift to shift: the crop "
+                  "of an image with so much `padding`"},
+      {.table = "augment",
+       .name = "padding",
+       .field = FIELD(augment.padding),
+       .choices = {"zero", "reflect"},
+       .meaning = "what a shift moves in. `zero`: zeros. `reflect`: the image, mirrored at the "
+                  "centres of its edge pixels; not where a key below warps the image"},
       {.table = "augment",
        .name = "rotate_degrees",
        .field = FIELD(augment.rotate_degrees),
@@ -263,7 +295,10 @@ std::vector<RecipeKey> make_keys() {
       {.table = "augment",
        .name = "flip",
        .field = FIELD(augment.flip),
-       .meaning = "one image in two is mirrored left to right"},
+       .choices = {"none", "random", "alternating"},
+       .meaning = "left to right, before all else. `random`: one image in two, anew in each epoch. "
+                  "`alternating`: one image in two in the first epoch, and from then on each "
+                  "image the other way round than in the epoch before"},
 
       {.table = "evaluation",
        .name = "every_epochs",
@@ -278,6 +313,13 @@ std::vector<RecipeKey> make_keys() {
        .unit = "examples",
        .meaning = "decides speed and memory, never the result; 0: chosen so that evaluation needs "
                   "no more memory than training"},
+      {.table = "evaluation",
+       .name = "views",
+       .field = FIELD(evaluation.views),
+       .numbers = {kViewCounts.begin(), kViewCounts.end()},
+       .meaning = "of each image, whose outputs of the network are averaged: 1: itself; 2: and its "
+                  "mirror image; 6: and both shifted by a pixel down and right, and up and left, "
+                  "at half the weight"},
 
       {.table = "run",
        .name = "checkpoint_every_steps",
@@ -355,6 +397,13 @@ const RecipeKey* find_recipe_key(const std::string& path) {
     if (key.path() == path) return &key;
   }
   return nullptr;
+}
+
+const std::string& name_of_table(const Recipe& recipe, const std::string& table) {
+  const RecipeKey* key = find_recipe_key(table + ".name");
+  PODIUM_CHECK(key != nullptr, table);
+  // The accessors hand out references to change; nothing is changed here.
+  return std::get<std::string& (*)(Recipe&)>(key->field)(const_cast<Recipe&>(recipe));
 }
 
 std::string number_text(double value) { return shortest(value); }
@@ -440,6 +489,10 @@ std::string recipe_keys_markdown() {
         type += (type.empty() ? "`" : ", `") + choice + "`";
     } else if (key.required && !key.choices.empty()) {
       type = "a name";
+    }
+    if (!key.numbers.empty()) {
+      type.clear();
+      for (const std::int64_t number : key.numbers) type += cat(type.empty() ? "" : ", ", number);
     }
     const std::string range = to_string(key.range);
     if (!range.empty()) type += ", " + range;

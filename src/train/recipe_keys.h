@@ -38,7 +38,8 @@ struct RecipeKey {
   std::string name;
   RecipeField field;
   NumberRange range = {};
-  std::vector<std::string> choices = {};  // of a word; empty: any
+  std::vector<std::string> choices = {};   // of a word; empty: any
+  std::vector<std::int64_t> numbers = {};  // of an integer, where it is one of a few; empty: any
   // Words that a user may well try, and why they are refused.
   std::vector<std::pair<std::string, std::string>> refused = {};
   // The values of the table's `name` with which the key has a meaning; empty: all.
@@ -55,6 +56,8 @@ struct RecipeKey {
 const std::vector<RecipeKey>& recipe_keys();
 // By its dotted path; null where there is none.
 const RecipeKey* find_recipe_key(const std::string& path);
+// The value of a table's `name`: of the optimizer, the schedule, the normalisation.
+const std::string& name_of_table(const Recipe& recipe, const std::string& table);
 
 // The type of a key, for people: "an integer".
 std::string type_text(const RecipeKey& key);

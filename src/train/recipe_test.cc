@@ -78,18 +78,24 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "unit = \"epoch\"\n"
       "time_constant = 0\n"
       "floor = 0\n"
+      "\n[normalise]\n"
+      "name = \"per-channel\"\n"
+      "mean = [0.5]\n"
+      "deviation = [0.25]\n"
       "\n[augment]\n"
       "shift = 2\n"
+      "padding = \"zero\"\n"
       "rotate_degrees = 7.5\n"
       "scale = 0.1\n"
       "shear = 0.2\n"
       "elastic = 1.5\n"
       "elastic_cell = 9\n"
       "cutout = 4\n"
-      "flip = true\n"
+      "flip = \"alternating\"\n"
       "\n[evaluation]\n"
       "every_epochs = 0\n"
       "batch = 7\n"
+      "views = 6\n"
       "\n[run]\n"
       "checkpoint_every_steps = 10\n"
       "checkpoints_kept = 2\n"
@@ -146,8 +152,10 @@ TEST(Recipe, wrong_type_names_both_types) {
   EXPECT_EQ(refusal(minimal_and("[schedule]\nfactors = [1, \"2\"]\n")),
             "x.toml:7: `schedule.factors` must be an array of numbers; element 2 is the string "
             "\"2\"");
-  EXPECT_EQ(refusal(minimal_and("[augment]\nflip = 1\n")),
-            "x.toml:7: `augment.flip` must be true or false, got the integer 1");
+  EXPECT_EQ(refusal(minimal_and("[optimizer]\nnesterov = 1\n")),
+            "x.toml:7: `optimizer.nesterov` must be true or false, got the integer 1");
+  EXPECT_EQ(refusal(minimal_and("[augment]\nflip = true\n")),
+            "x.toml:7: `augment.flip` must be a string, got the boolean true");
   EXPECT_EQ(refusal(minimal_and("description = { a = 1 }\n")),
             "x.toml:6: `description` must be a string, got a table");
 }
@@ -287,6 +295,57 @@ TEST(Recipe, sizes_must_fit_the_dataset) {
   EXPECT_NE(refusal(kMinimal, {"train_examples=100"}).find("larger than the training set of 100"),
             std::string::npos);
   EXPECT_NE(refusal(kMinimal, {"validation=60000"}).find("at most 59999"), std::string::npos);
+}
+
+TEST(Recipe, augmentation_must_fit_the_images) {
+  const std::vector<std::string> cifar = {"data=cifar10"};
+  EXPECT_EQ(refusal(minimal_and("[augment]\nshift = 40\n"), cifar),
+            "x.toml:7: `augment.shift` = 40: the images are 32 x 32 pixels; it must be between 0 "
+            "and 31");
+  EXPECT_EQ(refusal(minimal_and("[augment]\nshift = 31\npadding = \"reflect\"\n"), cifar),
+            "accepted");
+  EXPECT_EQ(
+      refusal(minimal_and("[augment]\ncutout = 33\nshift = 32\npadding = \"reflect\"\n"), cifar),
+      "x.toml:7: `augment.cutout` = 33: the images are 32 x 32 pixels; it must be between 0 "
+      "and 32\n"
+      "x.toml:8: `augment.shift` = 32: the images are 32 x 32 pixels; it must be between 0 "
+      "and 31");
+  EXPECT_EQ(refusal(minimal_and("[augment]\nshear = 0.1\n"), {"augment.padding=reflect"}),
+            "`augment.padding=reflect` on the command line: `augment.padding` = \"reflect\" is for "
+            "shifts by whole pixels, and cannot go with `augment.shear`; use \"zero\", or leave "
+            "that at 0");
+  EXPECT_EQ(refusal(minimal_and("[augment]\nflip = \"altrnating\"\n")),
+            "x.toml:7: `augment.flip` = \"altrnating\" is unknown; known: none, random, "
+            "alternating; the nearest is \"alternating\"");
+}
+
+TEST(Recipe, normalisation_must_fit_the_channels) {
+  const std::string given =
+      minimal_and("[normalise]\nname = \"per-channel\"\nmean = [0.5]\ndeviation = [0.2]\n");
+  EXPECT_EQ(refusal(given), "accepted");
+  EXPECT_EQ(refusal(given, {"data=cifar10"}),
+            "x.toml:8: `normalise.mean` has 1 number; the images have 3 channels: give one number "
+            "for each\n"
+            "x.toml:9: `normalise.deviation` has 1 number; the images have 3 channels: give one "
+            "number for each");
+  EXPECT_EQ(refusal(given, {"normalise.deviation=[0]"}),
+            "`normalise.deviation=[0]` on the command line: `normalise.deviation` is 0; it must be "
+            "above 0 and at most 1");
+  EXPECT_EQ(refusal(minimal_and("[normalise]\nname = \"per-channel\"\nmean = [127]\n")),
+            "x.toml: `normalise.deviation` has 0 numbers; the images have 1 channel: give one "
+            "number for each\n"
+            "x.toml:8: `normalise.mean` is 127; it must be at least 0 and at most 1");
+  EXPECT_EQ(refusal(minimal_and("[normalise]\nname = \"per-image\"\nmean = [0.5]\n")),
+            "x.toml:8: `normalise.mean` has no meaning with `normalise.name` = \"per-image\"; "
+            "leave it out");
+  EXPECT_EQ(parse_recipe(given, "x.toml", {"normalise.name=per-image"}).normalise,
+            (NormaliseOptions{"per-image", {}, {}}));
+}
+
+TEST(Recipe, an_integer_that_is_one_of_a_few_is_checked) {
+  EXPECT_EQ(parse_recipe(kMinimal, "x.toml", {"evaluation.views=6"}).evaluation.views, 6);
+  EXPECT_EQ(refusal(minimal_and("[evaluation]\nviews = 3\n")),
+            "x.toml:7: `evaluation.views` is 3; known: 1, 2, 6");
 }
 
 TEST(Recipe, names_that_cannot_name_a_folder_are_refused) {

@@ -144,10 +144,13 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   const ReplicaInputs inputs{.image = Shape{train->channels, train->height, train->width},
                              .images = s.replica_images,
                              .classes = train->classes};
-  s.loader = std::make_unique<Loader>(
-      std::move(train),
-      LoaderOptions{.seed = s.recipe.seed, .batch = s.recipe.batch, .augment = s.recipe.augment});
-  s.held_out_loader = std::make_unique<Loader>(s.held_out, LoaderOptions{.seed = 0, .batch = 1});
+  s.loader =
+      std::make_unique<Loader>(std::move(train), LoaderOptions{.seed = s.recipe.seed,
+                                                               .batch = s.recipe.batch,
+                                                               .augment = s.recipe.augment,
+                                                               .normalise = s.recipe.normalise});
+  s.held_out_loader =
+      std::make_unique<Loader>(s.held_out, LoaderOptions{.normalise = s.recipe.normalise});
   s.total_steps =
       s.recipe.steps != 0 ? s.recipe.steps : s.recipe.epochs * s.loader->steps_per_epoch();
 

@@ -109,5 +109,78 @@ TEST_F(BadData, list_and_show_need_no_files_for_drawn_data) {
   EXPECT_NE(show.out.find("example 0, label"), std::string::npos) << show.out;
 }
 
+class DataPage : public CommandLine {
+ protected:
+  // A page of two glyphs, three times as large, each beside eight epochs of it.
+  static std::vector<std::string> show(const std::string& out,
+                                       const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {
+        "data", "show", "glyphs", "--out", out, "--count", "2", "train_examples=64", "batch=8"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // Width and height as the file says.
+  std::pair<int, int> size_of(const std::string& name) const {
+    const std::string file = read(name);
+    EXPECT_EQ(file.substr(0, 16), std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
+    const auto number = [&](std::size_t at) {
+      return static_cast<std::uint8_t>(file.at(at + 2)) * 256 +
+             static_cast<std::uint8_t>(file.at(at + 3));
+    };
+    return {number(16), number(20)};
+  }
+};
+
+TEST_F(DataPage, is_a_png_of_the_size_of_its_rows_and_columns) {
+  const Outcome outcome = podium(show("page.png"));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "page.png: 2 examples as glyphs trains on them, 869 x 203 pixels\n");
+  // Margins of 8, "example 1", and nine columns of 84 + 4; a line of captions and two such rows.
+  EXPECT_EQ(size_of("page.png"), std::pair(8 + 53 + 8 + 9 * 88 + 8, 8 + 7 + 8 + 2 * 88 - 4 + 8));
+}
+
+TEST_F(DataPage, is_a_function_of_recipe_and_epoch) {
+  const std::vector<std::string> augmented = {"augment.shift=2", "augment.flip=random"};
+  std::vector<std::string> later = augmented, seed = augmented, standard = augmented;
+  later.insert(later.end(), {"--epoch", "1"});
+  seed.push_back("seed=5");
+  standard.push_back("normalise.name=per-image");
+  int name = 0;
+  const auto page = [&](const std::vector<std::string>& more) {
+    const std::string file = std::to_string(++name) + ".png";
+    const Outcome outcome = podium(show(file, more));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return read(file);
+  };
+  const std::string first = page(augmented);
+  EXPECT_EQ(page(augmented), first);
+  for (const auto& other : {later, seed, standard, {}}) EXPECT_NE(page(other), first);
+  // What is undone to be looked at leaves no trace.
+  EXPECT_EQ(
+      page({"normalise.name=per-channel", "normalise.mean=[0.1]", "normalise.deviation=[0.3]"}),
+      page({}));
+}
+
+TEST_F(DataPage, shows_the_test_set_and_says_what_it_wrote_in_json) {
+  const Outcome outcome =
+      podium(show("page.png", {"--split", "test", "--first", "9999", "--json"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("\"examples\": 1"), std::string::npos) << outcome.out;
+  EXPECT_EQ(size_of("page.png").second, 8 + 7 + 8 + 88 - 4 + 8);
+}
+
+TEST_F(DataPage, refuses_what_cannot_be_shown_or_written) {
+  write("file", "");
+  expect_refusal(podium({"data", "show", "glphs", "--out", "page.png"}), 2, {"glphs", "glyphs"});
+  expect_refusal(podium(show("file/page.png")), 3, {"file/page.png", "cannot"});
+  expect_refusal(podium(show("page.png", {"augment.flip=up"})), 2, {"`augment.flip` = \"up\""});
+  expect_refusal(podium(show("page.png", {"--first", "64"})), 2, {"--first 64", "64 train"});
+  expect_refusal(podium({"data", "show", "glyphs", "--out", "page.png", "--count", "201"}), 2,
+                 {"--count 201", "1 to 200"});
+  expect_refusal(podium({"data", "show", "glyphs", "--epoch", "1"}), 2, {"--epoch", "--out"});
+  expect_refusal(podium({"data", "show", "glyphs", "seed=1"}), 2, {"key=value", "--out"});
+  EXPECT_FALSE(fs::exists(path("page.png")));
+}
+
 }  // namespace
 }  // namespace podium::test

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -218,6 +219,31 @@ TEST_F(Run, predict_names_a_class_for_each_picture) {
   expect_refusal(podium({"predict", "a", "no.png"}), 3, {"no.png"});
   write("small.pgm", "P5\n2 2\n255\nabcd");
   expect_refusal(podium({"predict", "a", "small.pgm"}), 3, {"small.pgm", "28"});
+}
+
+// A picture and the same at twice the contrast are one to a network that sees them standardised.
+TEST_F(Run, predict_normalises_as_the_recipe_of_the_run_says) {
+  std::string faint, strong;
+  for (int i = 0; i < 784; ++i) {
+    const int pixel = i % 28 * (i / 28) % 120;
+    faint += static_cast<char>(pixel);
+    strong += static_cast<char>(2 * pixel);
+  }
+  write("faint.pgm", "P5\n28 28\n255\n" + faint);
+  write("strong.pgm", "P5\n28 28\n255\n" + strong);
+  const auto difference = [&](const std::string& run, const std::vector<std::string>& more) {
+    EXPECT_EQ(podium(train_small(run, more)).code, 0);
+    const auto json =
+        nlohmann::json::parse(podium({"predict", run, "faint.pgm", "strong.pgm", "--json"}).out);
+    double most = 0;
+    for (std::size_t k = 0; k < 10; ++k) {
+      const double a = json[0]["probabilities"][k], b = json[1]["probabilities"][k];
+      most = std::max(most, std::abs(a - b));
+    }
+    return most;
+  };
+  EXPECT_GT(difference("plain", {}), 1e-3);
+  EXPECT_LT(difference("standard", {"normalise.name=per-image"}), 1e-5);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ Recipe augmented_recipe() {
                     .shear = 0.1f,
                     .elastic = 1,
                     .cutout = 5,
-                    .flip = true};
+                    .flip = "random"};
   return recipe;
 }
 
@@ -28,9 +28,10 @@ const RunData& augmented_data() {
   return data;
 }
 
-std::unique_ptr<Trainer> augmented_trainer(std::int64_t workers, int threads = 1) {
-  return std::make_unique<Trainer>(augmented_recipe(), find_model("mnist").build,
-                                   augmented_data().train, augmented_data().held_out,
+std::unique_ptr<Trainer> augmented_trainer(std::int64_t workers, int threads = 1,
+                                           const Recipe& recipe = augmented_recipe()) {
+  return std::make_unique<Trainer>(recipe, find_model("mnist").build, augmented_data().train,
+                                   augmented_data().held_out,
                                    Placement{.workers = workers, .threads = threads});
 }
 
@@ -43,6 +44,44 @@ TEST(Data, augmented_steps_are_the_same_for_any_workers_and_threads) {
     EXPECT_EQ(step_hashes(*augmented_trainer(workers, threads), kSteps), expected)
         << workers << " workers of " << threads << " threads";
   }
+}
+
+TEST(Data, normalised_and_reflected_steps_are_the_same_for_any_workers_and_threads) {
+  Recipe recipe = augmented_recipe();
+  recipe.augment = {.shift = 3, .cutout = 5, .flip = "alternating", .padding = "reflect"};
+  std::vector<std::vector<std::uint64_t>> seen;
+  for (const NormaliseOptions& normalise :
+       {NormaliseOptions{}, {"per-channel", {0.14}, {0.3}}, {"per-image", {}, {}}}) {
+    recipe.normalise = normalise;
+    seen.push_back(step_hashes(*augmented_trainer(1, 1, recipe), kSteps));
+    for (const auto& [workers, threads] : {std::pair<std::int64_t, int>{3, 2}, {8, 1}}) {
+      EXPECT_EQ(step_hashes(*augmented_trainer(workers, threads, recipe), kSteps), seen.back())
+          << normalise.name << ", " << workers << " workers of " << threads << " threads";
+    }
+  }
+  EXPECT_NE(seen[0], seen[1]);
+  EXPECT_NE(seen[0], seen[2]);
+  EXPECT_NE(seen[1], seen[2]);
+}
+
+// A trainer is made of a recipe that nobody checked: what does not fit is named.
+TEST(Data, options_that_do_not_fit_the_images_are_refused_when_a_trainer_is_made) {
+  const auto error = [](const Recipe& recipe) -> std::string {
+    try {
+      augmented_trainer(1, 1, recipe);
+    } catch (const UserError& refused) {
+      return refused.what();
+    }
+    return "accepted";
+  };
+  Recipe recipe = augmented_recipe();
+  recipe.normalise = {"per-channel", {0.1, 0.2, 0.3}, {0.1}};
+  EXPECT_EQ(error(recipe),
+            "`normalise.mean` has 3 numbers; the images have 1 channel: give one number for each");
+  recipe = augmented_recipe();
+  recipe.augment.shift = 28;
+  EXPECT_EQ(error(recipe),
+            "`augment.shift` = 28: the images are 28 x 28 pixels; it must be between 0 and 27");
 }
 
 TEST(Data, augmented_steps_are_the_same_from_any_point_of_resumption) {

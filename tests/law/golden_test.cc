@@ -34,7 +34,7 @@ struct Case {
 void PrintTo(const Case& golden, std::ostream* out) { *out << golden.text(); }
 
 // Every recipe as it is; then what the recipes leave out: one replica, trees that are no powers of
-// two, the other optimizer, decay, smoothing, augmentation.
+// two, the other optimizer, decay, smoothing, augmentation, normalisation.
 std::vector<Case> cases() {
   std::vector<Case> list;
   for (const std::string& recipe : recipe_names()) {
@@ -54,6 +54,9 @@ std::vector<Case> cases() {
                   small + "batch=160 replicas=5 optimizer.weight_decay=0.01 augment.shift=2 "
                           "augment.rotate_degrees=10 augment.scale=0.1 augment.shear=0.1 "
                           "augment.elastic=1 augment.cutout=6"});
+  list.push_back({"five_replicas_standardised", "glyphs",
+                  small + "batch=160 replicas=5 normalise.name=per-image augment.shift=3 "
+                          "augment.padding=reflect augment.flip=alternating augment.cutout=6"});
   return list;
 }
 

@@ -76,6 +76,8 @@ DatasetInfo cifar10_dataset() {
   info.channels = kCifarChannels;
   info.height = info.width = kCifarSide;
   info.classes = kCifarClasses;
+  info.class_names = {"airplane", "automobile", "bird",  "cat",  "deer",
+                      "dog",      "frog",       "horse", "ship", "truck"};
   info.train_examples = 50000;
   info.test_examples = 10000;
   constexpr std::int64_t kBytes = 10000 * kCifarRecord;
