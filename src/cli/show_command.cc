@@ -44,7 +44,7 @@ std::string image_shape(const TensorType& type) {
 std::string layers_of(const Graph& graph) {
   Table table({"LAYER", "OPERATION", "OUTPUT", "PARAMETERS", "FLOP/IMAGE"});
   for (const Node& node : graph.nodes()) {
-    if (node.op == nullptr || node.op == &softmax_cross_entropy_op) continue;
+    if (node.op == nullptr) continue;
     std::int64_t parameters = 0;
     for (const Value value : node.inputs) {
       const Node& input = graph.node(value);
@@ -74,7 +74,7 @@ ExitCode show(const Arguments& arguments) {
     return ExitCode::kDone;
   }
   inputs.images = 1;
-  const Graph forward = build_evaluation_program(model.build, inputs, recipe.label_smoothing);
+  const Graph forward = build_evaluation_program(model.build, inputs);
 
   std::int64_t values = 0;
   for (const FlatEntry& entry : training.layout.parameters) values += entry.elements();

@@ -1,10 +1,12 @@
 // Evaluation: every example once, counted in integers. What an example gives depends on neither the
-// evaluation batch nor the worker, and the mean of the losses is summed over the whole set in one
+// evaluation batch nor the worker; where there are several views of it, their logits are averaged
+// first (data/views.h). The mean of the losses is summed over the whole set in one
 // stated order (docs/numerics.md, image sum).
 #include <algorithm>
 #include <cstring>
 
 #include "base/clock.h"
+#include "data/views.h"
 #include "ops/reference_sums.h"
 #include "train/trainer_state.h"
 
@@ -35,26 +37,57 @@ void Trainer::prepare_evaluation() {
   Graph graph;
   while (true) {
     inputs.images = s.evaluation_batch;
-    graph = build_evaluation_program(s.model, inputs, s.recipe.label_smoothing);
+    graph = build_evaluation_program(s.model, inputs);
     s.workers[0].evaluation = s.backend->compile(graph, options);
     if (s.recipe.evaluation.batch != 0 || s.evaluation_batch == 1 ||
         s.workers[0].evaluation->arena_bytes() <= limit)
       break;
     s.evaluation_batch /= 2;
   }
+  const Graph loss = build_loss_program(s.evaluation_batch, set.classes, s.recipe.label_smoothing);
   for (Worker& worker : s.workers) {
     if (!worker.evaluation) worker.evaluation = s.backend->compile(graph, options);
+    worker.evaluation_loss = s.backend->compile(loss, options);
     worker.evaluation_images =
         AlignedBytes(float_bytes(s.evaluation_batch * inputs.image.elements()));
     worker.evaluation_labels = AlignedBytes(float_bytes(s.evaluation_batch));
     worker.evaluation_logits = AlignedBytes(float_bytes(s.evaluation_batch * set.classes));
     worker.evaluation_losses = AlignedBytes(float_bytes(s.evaluation_batch));
-    worker.evaluation_inputs = {worker.evaluation_images.data(), worker.evaluation_labels.data()};
+    if (s.recipe.evaluation.views > 1) {
+      worker.view_images = AlignedBytes(worker.evaluation_images.size());
+      worker.view_logits = AlignedBytes(worker.evaluation_logits.size());
+    }
+    worker.evaluation_inputs = {worker.evaluation_images.data()};
     for (const FlatEntry& e : s.layout().parameters)
       worker.evaluation_inputs.push_back(s.parameter_data() + e.offset);
     for (const FlatEntry& e : s.layout().statistics)
       worker.evaluation_inputs.push_back(s.statistic_data() + e.offset -
                                          s.layout().parameter_floats);
+  }
+}
+
+void Trainer::State::evaluate_batch(Worker& worker, std::int64_t n) {
+  const std::int64_t views = recipe.evaluation.views;
+  const auto floats = [](AlignedBytes& memory) { return reinterpret_cast<float*>(memory.data()); };
+  float* mean = floats(worker.evaluation_logits);
+  if (views == 1) {
+    worker.evaluation->run(worker.evaluation_inputs, std::array<void*, 1>{mean});
+    return;
+  }
+  const ImageSet& set = *held_out;
+  std::vector<const void*> inputs = worker.evaluation_inputs;
+  inputs[0] = worker.view_images.data();
+  const float* images = floats(worker.evaluation_images);
+  const float* logits = floats(worker.view_logits);
+  for (int view = 0; view < view_count(views); ++view) {
+    for (std::int64_t i = 0; i < n; ++i)
+      make_view(views, view, set.channels, set.height, set.width, images + i * set.image_bytes(),
+                floats(worker.view_images) + i * set.image_bytes());
+    worker.evaluation->run(inputs, std::array<void*, 1>{worker.view_logits.data()});
+    // The weights are powers of two: each product is exact, and one addition a view is rounded.
+    const float weight = view_weight(views, view);
+    for (std::int64_t i = 0; i < n * set.classes; ++i)
+      mean[i] = (view == 0 ? 0.0f : mean[i]) + weight * logits[i];
   }
 }
 
@@ -76,9 +109,10 @@ EvaluationResult Trainer::evaluate() {
       s.held_out_loader->in_order(first, n, images, labels);
       std::fill(labels + n, labels + s.evaluation_batch,
                 0);  // what fills up the last batch is not counted
-      const std::array<void*, 2> outputs = {worker.evaluation_logits.data(),
-                                            worker.evaluation_losses.data()};
-      worker.evaluation->run(worker.evaluation_inputs, outputs);
+      s.evaluate_batch(worker, n);
+      worker.evaluation_loss->run(std::array<const void*, 2>{worker.evaluation_logits.data(),
+                                                             worker.evaluation_labels.data()},
+                                  std::array<void*, 1>{worker.evaluation_losses.data()});
       std::memcpy(losses.data() + first, worker.evaluation_losses.data(), float_bytes(n));
       for (std::int64_t i = 0; i < n; ++i)
         correct[static_cast<std::size_t>(index)] +=
@@ -108,10 +142,7 @@ Tensor Trainer::predict(const Tensor& images) {
     const std::int64_t n = std::min(s.evaluation_batch, count - first);
     std::memcpy(worker.evaluation_images.data(), images.f32().data() + first * pixels,
                 float_bytes(n * pixels));
-    std::memset(worker.evaluation_labels.data(), 0, worker.evaluation_labels.size());
-    const std::array<void*, 2> outputs = {worker.evaluation_logits.data(),
-                                          worker.evaluation_losses.data()};
-    worker.evaluation->run(worker.evaluation_inputs, outputs);
+    s.evaluate_batch(worker, n);
     std::memcpy(result.f32().data() + first * classes, worker.evaluation_logits.data(),
                 float_bytes(n * classes));
   }

@@ -123,17 +123,21 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   return program;
 }
 
-Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs,
-                               float label_smoothing) {
+Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs) {
   Graph graph;
   const Value images = graph.input("images", {DType::kF32, batch_shape(inputs)}, InputRole::kBatch);
-  const Value labels =
-      graph.input("labels", {DType::kI32, Shape{inputs.images}}, InputRole::kBatch);
   Network net(graph, Mode::kEvaluate, 0);
-  const Value logits = checked_logits(net, model, images, inputs);
-  graph.output("logits", logits);
+  graph.output("logits", checked_logits(net, model, images, inputs));
+  return choose_algorithms(with_inputs_in_order(graph, {"images"}, net));
+}
+
+Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing) {
+  Graph graph;
+  const Value logits =
+      graph.input("logits", {DType::kF32, Shape{images, classes}}, InputRole::kBatch);
+  const Value labels = graph.input("labels", {DType::kI32, Shape{images}}, InputRole::kBatch);
   graph.output("losses", softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss"));
-  return choose_algorithms(with_inputs_in_order(graph, {"images", "labels"}, net));
+  return graph;
 }
 
 Optimizers::Optimizers(const Recipe& recipe) : options{recipe.optimizer} {

@@ -56,9 +56,10 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
                                      std::uint64_t seed, std::int64_t global_batch,
                                      float label_smoothing, bool inspect);
 
-// Inputs: images, labels, parameters, statistics. Outputs: logits, losses (of each example).
-Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs,
-                               float label_smoothing);
+// Inputs: images, parameters, statistics. Output: logits.
+Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs);
+// Inputs: logits, labels. Output: losses (of each example).
+Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing);
 
 // The optimizers of a run: those that differ, and which of them each group of parameters has.
 struct Optimizers {

@@ -158,10 +158,9 @@ class Reader {
 
   void read_entry(const std::string& path, const toml::key& written, const toml::node& node) {
     const auto& keys = recipe_keys();
-    const bool is_table = path.find('.') == std::string::npos &&
-                          std::any_of(keys.begin(), keys.end(), [&](const RecipeKey& key) {
-                            return !key.table.empty() && key.table == path;
-                          });
+    const bool is_table = std::any_of(keys.begin(), keys.end(), [&](const RecipeKey& key) {
+      return !key.table.empty() && key.table == path;
+    });
     if (is_table) {
       if (const toml::table* table = node.as_table()) {
         for (const auto& [key, value] : *table) read_entry(cat(path, ".", key.str()), key, value);
@@ -391,6 +390,10 @@ std::string to_toml(const Recipe& recipe) {
       table = key.table;
       text += cat("\n[", table, "]\n");
     }
+    // Of a group of parameters that has no optimizer of its own there is no more to say.
+    if (key.table.starts_with("optimizer.") && key.name != "name" &&
+        name_of_table(recipe, key.table) == kSameOptimizer)
+      continue;
     text += cat(key.name, " = ", value_text(key, recipe), "\n");
   }
   return text;

@@ -121,10 +121,17 @@ class Check {
   }
 
   void optimizer() {
-    if (good({"optimizer.momentum", "optimizer.nesterov", "optimizer.name"}) &&
-        r_.optimizer.name == "sgd" && r_.optimizer.nesterov && r_.optimizer.momentum == 0) {
-      problems_.add("optimizer.nesterov",
-                    "`optimizer.nesterov` = true needs `optimizer.momentum` above 0");
+    const std::pair<const char*, const OptimizerOptions*> tables[] = {
+        {"optimizer", &r_.optimizer},
+        {"optimizer.filters", &r_.optimizer_filters},
+        {"optimizer.dense", &r_.optimizer_dense},
+        {"optimizer.whitening", &r_.optimizer_whitening}};
+    for (const auto& [table, own] : tables) {
+      const std::string momentum = cat(table, ".momentum"), nesterov = cat(table, ".nesterov"),
+                        name = cat(table, ".name");
+      if (good({momentum.c_str(), nesterov.c_str(), name.c_str()}) && own->nesterov &&
+          own->momentum == 0 && own->name != "adam")
+        problems_.add(nesterov, cat("`", nesterov, "` = true needs `", momentum, "` above 0"));
     }
   }
 

@@ -254,7 +254,8 @@ MemoryUse Trainer::memory_use() const {
     use.evaluation_activations += worker.evaluation->arena_bytes();
     use.batches += bytes(worker.images) + bytes(worker.labels) + bytes(worker.evaluation_images) +
                    bytes(worker.evaluation_labels) + bytes(worker.evaluation_logits) +
-                   bytes(worker.evaluation_losses);
+                   bytes(worker.evaluation_losses) + bytes(worker.view_images) +
+                   bytes(worker.view_logits);
   }
   for (const ImageSet* set : {&s.loader->set(), s.held_out.get()})
     use.data += static_cast<std::int64_t>(set->pixels.size() + set->labels.size());

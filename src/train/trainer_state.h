@@ -18,7 +18,7 @@ inline std::size_t float_bytes(std::int64_t floats) {
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   ReplicaRange replicas;
-  std::unique_ptr<Executable> program, evaluation, update;
+  std::unique_ptr<Executable> program, evaluation, evaluation_loss, update;
   std::vector<UpdatePiece> pieces;
   std::int64_t shard_begin = 0,
                shard_end = 0;  // of the flat floats [parameters | statistics | loss]
@@ -39,7 +39,9 @@ struct Worker {
   std::vector<std::uint64_t> hash_sums;  // by parameter, of this worker's shard
   double input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;  // of this step
 
+  // Of an evaluation batch; views and their logits where there is more than one view.
   AlignedBytes evaluation_images, evaluation_labels, evaluation_logits, evaluation_losses;
+  AlignedBytes view_images, view_logits;
   std::vector<const void*> evaluation_inputs;
 };
 
@@ -117,6 +119,8 @@ struct Trainer::State {
   void wait_for_others(std::int64_t helper);
   void update_shard(Worker& worker, const float* sums);
   std::string diagnose();
+  // evaluation_logits of the first n of evaluation_images, the mean over the recipe's views.
+  void evaluate_batch(Worker& worker, std::int64_t n);
 };
 
 }  // namespace podium

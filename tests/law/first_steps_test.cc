@@ -124,7 +124,7 @@ TEST(Fusion, changes_no_bit_of_a_replicas_program) {
 }
 
 TEST(Fusion, changes_no_bit_of_the_evaluation_program) {
-  const Graph graph = build_evaluation_program(find_model("mnist").build, kMnistInputs, 0);
+  const Graph graph = build_evaluation_program(find_model("mnist").build, kMnistInputs);
   EXPECT_EQ(nodes_of(fuse(graph), activate_op), 0);
   expect_fusion_changes_nothing(graph);
 }
