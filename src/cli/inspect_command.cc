@@ -42,6 +42,8 @@ ExitCode inspect(const Arguments& arguments) {
   const std::string hash = hash_text(trainer.parameter_hash());
   write_safetensors(arguments.out, tensors,
                     {{"step", cat(arguments.step)},
+                     {"steps_per_epoch", cat(trainer.steps_per_epoch())},
+                     {"total_steps", cat(trainer.total_steps())},
                      {"learning_rate", cat(rate)},
                      {"parameter_hash", hash},
                      {"recipe", to_toml(recipe)}});
