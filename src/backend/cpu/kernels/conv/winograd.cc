@@ -1,7 +1,9 @@
 // Winograd convolution, forward and gradient to the input: both are a correlation with 3x3 filters
 // (winograd_shape.h). First the filters are transformed and packed; then a part, which is a span of
 // tiles, transforms their patches and, some output channels at a time, multiplies over the input
-// channels at each point and transforms back.
+// channels at each point and transforms back. Where tiles are few and filters large, the patches of
+// all come first, and a part is some output channels, whose filters it makes: they never leave the
+// cache.
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
 
@@ -14,9 +16,23 @@
 namespace podium::cpu {
 namespace {
 
-// Scratch: zeros, then the points of the patches, then those of the products.
-std::int64_t correlation_scratch(const Correlation& p) {
-  return 6 * p.in.step_w * kLanes + kPoints * (p.in_plane() + p.out_plane());
+ConvWork work_of(const Correlation& p) {
+  const std::int64_t zeros = 6 * p.in.step_w * kLanes, filters = kPoints * p.filter_plane(),
+                     patches = kPoints * p.in_plane(), products = kPoints * p.out_plane();
+  ConvWork work;
+  work.phases = 2;
+  if (p.keeps_patches()) {
+    work.parts[0] = static_cast<int>(p.spans());
+    work.parts[1] = static_cast<int>(p.block_runs());
+    work.shared = p.spans() * patches;
+    work.scratch = std::max(zeros, filters + products);
+  } else {
+    work.parts[0] = static_cast<int>(p.channel_blocks());
+    work.parts[1] = static_cast<int>(p.spans());
+    work.shared = filters;
+    work.scratch = zeros + patches + products;
+  }
+  return work;
 }
 
 }  // namespace
@@ -134,14 +150,12 @@ HWY_INLINE void pack_one(const float* g, std::int64_t size, float* to, std::int6
   }
 }
 
-// Transforms the filters of one block of output channels: packed[point][block][input
-// channel][output channel].
-void pack_filters(const ConvShape& s, const Correlation& p, const float* w, float* packed,
-                  std::int64_t block) {
+// Transforms the filters of one block of output channels: to[point][input channel][output channel].
+void pack_block(const ConvShape& s, const Correlation& p, const float* w, float* to,
+                std::int64_t block) {
   const Range channels = p.channel_block(block);
   const std::int64_t size = channels.end - channels.begin;
   const std::int64_t plane = p.filter_plane(), inputs = p.in.logical();
-  float* to = packed + channels.begin * inputs;
   std::int64_t in = 0;
   // Where a filter has nine taps in a row, sixteen floats of each output channel at a time.
   const auto row = [&](std::int64_t i) { return std::min(i, size - 1); };
@@ -306,41 +320,68 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
   }
 }
 
-void correlate(const Correlation& p, const float* x, const float* packed, float* y, float* scratch,
-               int part) {
-  const std::int64_t inputs = p.in.logical();
-  float* zeros = scratch;
-  float* v = zeros + zeros_floats(p.in.step_w * kLanes);
-  float* m = v + kPoints * p.in_plane();
-  std::fill(zeros, v, 0.0f);
-  const Span span(p, part / p.shares());
-  transform_inputs(p, x, span, zeros, v);
-  const Range share = share_of(p.channel_blocks(), p.shares(), part % p.shares());
-  const std::int64_t step = p.span() * kLanes;
-  for (std::int64_t first = share.begin; first < share.end; first += p.block_run()) {
-    const std::int64_t last = std::min(share.end, first + p.block_run());
-    const Range made = {p.channel_block(first).begin, p.channel_block(last - 1).end};
-    for (int point = 0; point < kPoints; ++point) {
-      const std::int64_t count = span.having(point);
-      if (count == 0) continue;
-      for (std::int64_t b = first; b < last; ++b) {
-        const Range channels = p.channel_block(b);
-        const std::int64_t size = channels.end - channels.begin;
-        for (std::int64_t c = 0; c < inputs; c += kChannelRun) {
-          Product product;
-          product.u = packed + point * p.filter_plane() + channels.begin * inputs + c * size;
-          product.u_step = size;
-          product.v = v + point * p.in_plane() + c * step;
-          product.v_step = step;
-          product.channels = std::min(kChannelRun, inputs - c);
-          product.m = m + point * p.out_plane() + (channels.begin - made.begin) * step;
-          product.m_step = step;
-          product.add = c > 0;
-          multiply(product, size, count);
-        }
+// The output channels of `blocks` in a span of tiles; packed[point][output channel of the blocks].
+void correlate(const Correlation& p, const Span& span, const float* v, const float* packed,
+               const Range& blocks, float* m, float* y) {
+  const std::int64_t inputs = p.in.logical(), step = p.span() * kLanes;
+  const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
+  for (int point = 0; point < kPoints; ++point) {
+    const std::int64_t count = span.having(point);
+    if (count == 0) continue;
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const Range channels = p.channel_block(b);
+      const std::int64_t size = channels.end - channels.begin, at = channels.begin - made.begin;
+      for (std::int64_t c = 0; c < inputs; c += kChannelRun) {
+        Product product;
+        product.u = packed + point * p.filter_plane() + at * inputs + c * size;
+        product.u_step = size;
+        product.v = v + point * p.in_plane() + c * step;
+        product.v_step = step;
+        product.channels = std::min(kChannelRun, inputs - c);
+        product.m = m + point * p.out_plane() + at * step;
+        product.m_step = step;
+        product.add = c > 0;
+        multiply(product, size, count);
       }
     }
-    transform_outputs(p, m, span, made, y);
+  }
+  transform_outputs(p, m, span, made, y);
+}
+
+// First phase: the filters of a block, or the patches of a span.
+void prepare(const ConvShape& s, const Correlation& p, const float* x, const float* w,
+             float* shared, float* scratch, int part) {
+  if (p.keeps_patches()) {
+    std::fill_n(scratch, zeros_floats(p.in.step_w * kLanes), 0.0f);
+    transform_inputs(p, x, Span(p, part), scratch, shared + part * kPoints * p.in_plane());
+  } else {
+    pack_block(s, p, w, shared + p.channel_block(part).begin * p.in.logical(), part);
+  }
+}
+
+// Second phase: a span, or some output channels.
+void finish(const ConvShape& s, const Correlation& p, const float* x, const float* w, float* y,
+            const float* shared, float* scratch, int part) {
+  const std::int64_t inputs = p.in.logical();
+  if (p.keeps_patches()) {
+    const Range blocks = p.blocks_of_run(part);
+    float* packed = scratch;
+    float* m = packed + kPoints * p.filter_plane();
+    const std::int64_t first = p.channel_block(blocks.begin).begin;
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
+      pack_block(s, p, w, packed + (p.channel_block(b).begin - first) * inputs, b);
+    for (std::int64_t i = 0; i < p.spans(); ++i)
+      correlate(p, Span(p, i), shared + i * kPoints * p.in_plane(), packed, blocks, m, y);
+  } else {
+    float* v = scratch + zeros_floats(p.in.step_w * kLanes);
+    float* m = v + kPoints * p.in_plane();
+    std::fill(scratch, v, 0.0f);
+    const Span span(p, part);
+    transform_inputs(p, x, span, scratch, v);
+    for (std::int64_t i = 0; i < p.block_runs(); ++i) {
+      const Range blocks = p.blocks_of_run(i);
+      correlate(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, y);
+    }
   }
 }
 
@@ -352,27 +393,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace podium::cpu {
 
-HWY_EXPORT(pack_filters);
-HWY_EXPORT(correlate);
+HWY_EXPORT(prepare);
+HWY_EXPORT(finish);
 
 namespace {
-
-ConvWork work_of(const Correlation& p) {
-  ConvWork work;
-  work.phases = 2;
-  work.parts[0] = static_cast<int>(p.channel_blocks());
-  work.parts[1] = static_cast<int>(p.spans() * p.shares());
-  work.shared = p.filter_floats();
-  work.scratch = correlation_scratch(p);
-  return work;
-}
 
 void run(const ConvShape& s, const Correlation& p, const float* in, const float* w, float* out,
          float* shared, float* scratch, int phase, int part) {
   if (phase == 0)
-    PODIUM_DISPATCH(pack_filters)(s, p, w, shared, part);
+    PODIUM_DISPATCH(prepare)(s, p, in, w, shared, scratch, part);
   else
-    PODIUM_DISPATCH(correlate)(p, in, shared, out, scratch, part);
+    PODIUM_DISPATCH(finish)(s, p, in, w, out, shared, scratch, part);
 }
 
 }  // namespace
