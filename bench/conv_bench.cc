@@ -1,8 +1,9 @@
-// The convolutions of the MNIST network on one core: time per image and FLOP/s against the measured
+// The convolutions of several networks on one core: time per image and FLOP/s against the measured
 // peak of fused multiply-adds, for every pass, layer and algorithm. FLOPs are those of the terms
 // inside the image (padding adds none), whatever the algorithm; so Winograd may pass the peak.
 //   conv_bench [images=32] [target] [what]
-// measures only the lines that contain `what`, such as "forward      winograd"
+// measures only the lines that contain `what`, such as "mnist", "512->512" or
+// "forward      winograd".
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -60,7 +61,7 @@ double least_time(const std::function<void()>& f) {
   using Clock = std::chrono::steady_clock;
   double least = 1e9;
   const Clock::time_point begin = Clock::now();
-  for (int i = 0; i < 20 || Clock::now() - begin < std::chrono::milliseconds(200); ++i) {
+  for (int i = 0; i < 5 || Clock::now() - begin < std::chrono::milliseconds(300); ++i) {
     const Clock::time_point start = Clock::now();
     f();
     least = std::min(least, std::chrono::duration<double>(Clock::now() - start).count());
@@ -116,18 +117,27 @@ std::int64_t inside_terms(const ConvShape& s) {
 std::string wanted;
 
 void measure(const char* layer, const ConvShape& s, double peak, double* totals) {
+  const auto title_of = [&](int pass, const Algorithm& algorithm) {
+    char title[80];
+    std::snprintf(title, sizeof title, "%-28s %-12s %-9s", layer, kPasses[pass], algorithm.name);
+    return std::string(title);
+  };
+  bool any = false;
+  for (int pass = 0; pass < 3; ++pass)
+    for (const Algorithm& algorithm : kAlgorithms)
+      any = any || title_of(pass, algorithm).find(wanted) != std::string::npos;
+  if (!any) return;
   const Floats x(s.in_floats()), w(s.weight_floats()), y(s.out_floats()), dx(s.in_floats()),
       dw(s.weight_floats());
   const float* first[] = {x.data, y.data, y.data};
   const float* second[] = {w.data, w.data, x.data};
   float* out[] = {y.data, dx.data, dw.data};
   for (int pass = 0; pass < 3; ++pass) {
-    if (pass == 1 && s.in_channels == 1) continue;  // the image needs no gradient
+    if (pass == 1 && s.in_channels <= 3) continue;  // the image needs no gradient
     for (std::size_t index = 0; index < std::size(kAlgorithms); ++index) {
       const Algorithm& algorithm = kAlgorithms[index];
-      char title[80];
-      std::snprintf(title, sizeof title, "%-20s %-12s %-9s", layer, kPasses[pass], algorithm.name);
-      if (std::string(title).find(wanted) == std::string::npos) continue;
+      const std::string title = title_of(pass, algorithm);
+      if (title.find(wanted) == std::string::npos) continue;
       const ConvWork work = algorithm.work[pass](s);
       const Floats shared(work.shared), scratch(work.scratch);
       const double seconds = least_time([&] {
@@ -139,25 +149,51 @@ void measure(const char* layer, const ConvShape& s, double peak, double* totals)
       const double flops = 2.0 * static_cast<double>(inside_terms(s)) / seconds;
       const double per_image = seconds * 1e9 / static_cast<double>(s.images);
       totals[index] += per_image;
-      std::printf("%s %8.0f ns/image %7.1f GFLOP/s %5.0f%% of peak  %5.0f KB memory\n", title,
-                  per_image, flops / 1e9, 100 * flops / peak,
+      std::printf("%s %8.0f ns/image %7.1f GFLOP/s %5.0f%% of peak  %6.0f KB memory\n",
+                  title.c_str(), per_image, flops / 1e9, 100 * flops / peak,
                   static_cast<double>(work.shared + work.scratch) * 4 / 1024);
     }
   }
 }
 
-ConvShape same(std::int64_t images, std::int64_t c, std::int64_t size, std::int64_t k,
-               std::int64_t kernel, std::int64_t stride) {
-  ConvShape s;
-  s.images = images;
-  s.in_channels = c, s.in_height = s.in_width = size;
-  s.out_channels = k, s.out_height = s.out_width = (size + stride - 1) / stride;
-  s.kernel_height = s.kernel_width = kernel;
-  s.stride_height = s.stride_width = stride;
-  s.pad_top = s.pad_left =
-      std::max<std::int64_t>(0, (s.out_height - 1) * stride + kernel - size) / 2;
-  return s;
-}
+// A square layer, padded so that its output has 1 / stride of its input's height and width.
+struct Layer {
+  const char* name;
+  std::int64_t channels, size, out_channels, kernel, stride;
+
+  ConvShape shape(std::int64_t images) const {
+    ConvShape s;
+    s.images = images;
+    s.in_channels = channels, s.in_height = s.in_width = size;
+    s.out_channels = out_channels;
+    s.out_height = s.out_width = (size + stride - 1) / stride;
+    s.kernel_height = s.kernel_width = kernel;
+    s.stride_height = s.stride_width = stride;
+    s.pad_top = s.pad_left =
+        std::max<std::int64_t>(0, (s.out_height - 1) * stride + kernel - size) / 2;
+    return s;
+  }
+};
+
+const Layer kLayers[] = {
+    {"mnist 1->6 3x3 28x28", 1, 28, 6, 3, 1},
+    {"mnist 6->12 6x6/2 28x28", 6, 28, 12, 6, 2},
+    {"mnist 12->24 6x6/2 14x14", 12, 14, 24, 6, 2},
+    {"resnet 16->16 32x32", 16, 32, 16, 3, 1},
+    {"resnet 32->32 16x16", 32, 16, 32, 3, 1},
+    {"resnet 64->64 8x8", 64, 8, 64, 3, 1},
+    {"sprint 24->64 31x31", 24, 31, 64, 3, 1},
+    {"sprint 64->64 15x15", 64, 15, 64, 3, 1},
+    {"sprint 64->256 15x15", 64, 15, 256, 3, 1},
+    {"sprint 256->256 7x7", 256, 7, 256, 3, 1},
+    {"sprint 256->256 3x3", 256, 3, 256, 3, 1},
+    {"davidnet 3->64 32x32", 3, 32, 64, 3, 1},
+    {"davidnet 64->128 32x32", 64, 32, 128, 3, 1},
+    {"davidnet 128->128 16x16", 128, 16, 128, 3, 1},
+    {"davidnet 128->256 16x16", 128, 16, 256, 3, 1},
+    {"davidnet 256->512 8x8", 256, 8, 512, 3, 1},
+    {"davidnet 512->512 4x4", 512, 4, 512, 3, 1},
+};
 
 int run(int argc, char** argv) {
   const std::int64_t images = argc > 1 ? std::atoi(argv[1]) : 32;
@@ -169,11 +205,9 @@ int run(int argc, char** argv) {
   std::printf("%lld images, %s, peak %.1f GFLOP/s\n", static_cast<long long>(images),
               vector_target().c_str(), peak / 1e9);
   double totals[std::size(kAlgorithms)] = {};
-  measure("1->6 3x3 28x28", same(images, 1, 28, 6, 3, 1), peak, totals);
-  measure("6->12 6x6/2 28x28", same(images, 6, 28, 12, 6, 2), peak, totals);
-  measure("12->24 6x6/2 14x14", same(images, 12, 14, 24, 6, 2), peak, totals);
+  for (const Layer& layer : kLayers) measure(layer.name, layer.shape(images), peak, totals);
   for (std::size_t i = 0; i < std::size(kAlgorithms); ++i)
-    std::printf("all passes, %-9s %8.0f ns/image\n", kAlgorithms[i].name, totals[i]);
+    std::printf("all of these, %-9s %8.0f ns/image\n", kAlgorithms[i].name, totals[i]);
   return 0;
 }
 

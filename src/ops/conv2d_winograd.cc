@@ -132,7 +132,8 @@ std::vector<OpSample> make_samples(int pass) {
   std::vector<OpSample> list;
   const std::vector<SampleShape> shapes = {{{2, 3, 5, 7}, 4, 1},     {{17, 6, 12, 12}, 12, 2},
                                            {{33, 12, 14, 14}, 5, 2}, {{3, 70, 4, 4}, 20, 1},
-                                           {{16, 1, 8, 9}, 3, 3},    {{1, 2, 3, 3}, 2, 1}};
+                                           {{16, 1, 8, 9}, 3, 3},    {{1, 2, 3, 3}, 2, 1},
+                                           {{35, 17, 7, 9}, 32, 1}};
   for (const SampleShape& s : shapes) {
     const std::int64_t kernel = 3 * s.stride;
     const Shape w{s.out_channels, s.images[1], kernel, kernel};

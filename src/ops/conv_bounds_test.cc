@@ -315,8 +315,13 @@ double winograd_roundings(const Pass& pass) {
     return kRoundingsB + kRoundingsG + kRoundingsAt + runs(Phased{pass}.channels);
   if (pass.kind == Pass::kGradInput)
     return kRoundingsB + kRoundingsG + kRoundingsAt + runs(pass.y[1]);
-  // A lane of a group of 32: two images' tiles; the trees of 16 and of the groups.
   const double tiles = ceil_div(pass.y[2], 4) * ceil_div(pass.y[3], 4);
+  // Wide: a chain of the columns of four tiles of 16 images, the sums of all chains in order at
+  // worst.
+  if (Phased{pass}.channels >= 16 && pass.y[1] % 16 == 0)
+    return kRoundingsB + kRoundingsA + kRoundingsGt + 64 +
+           std::ceil(ceil_div(pass.x[0], 16) * tiles / 4);
+  // A lane of a group of 32: two images' tiles; the trees of 16 and of the groups.
   return kRoundingsB + kRoundingsA + kRoundingsGt + 2 * tiles + 4 +
          std::ceil(std::log2(ceil_div(pass.x[0], 32)));
 }

@@ -191,6 +191,117 @@ float tree(const float* parts, Index count) {
   return left + tree(parts + half, count - half);
 }
 
+// The points of the patches of all channels, and of the gradients, at one tile of an image.
+void column_points(const Problem& problem, const float* dy, const float* x, Index n,
+                   const Tile& down, const Tile& across, std::vector<Points>& patches,
+                   std::vector<Points>& gradients) {
+  for (Index e = 0; e < problem.channels(); ++e)
+    patches[e] =
+        patch_points(down, across, [&](Index i, Index j) { return problem.input(x, n, e, i, j); });
+  for (Index k = 0; k < problem.s.out_channels; ++k)
+    gradients[k] = gradient_points(
+        down, across, [&](Index i, Index j) { return problem.output(dy, n, k, i, j); });
+}
+
+// The gradient to the weights from its points: sum(k, e, i, j) is the total at point (i, j).
+template <typename Sum>
+void filter_gradients(const Problem& problem, float* dw, const Sum& sum) {
+  for (Index k = 0; k < problem.s.out_channels; ++k)
+    for (Index e = 0; e < problem.channels(); ++e) {
+      std::array<Three, 6> columns;
+      for (int j = 0; j < 6; ++j)
+        columns[j] = transform_gt({sum(k, e, 0, j), sum(k, e, 1, j), sum(k, e, 2, j),
+                                   sum(k, e, 3, j), sum(k, e, 4, j), sum(k, e, 5, j)});
+      for (int r = 0; r < 3; ++r) {
+        const Three row = transform_gt({columns[0][r], columns[1][r], columns[2][r], columns[3][r],
+                                        columns[4][r], columns[5][r]});
+        for (int t = 0; t < 3; ++t) dw[problem.weight(k, e, r, t)] = row[t];
+      }
+    }
+}
+
+// Few channels: groups of 32 images, in each sixteen chains over the images n mod 16.
+void narrow_grad_weight(const Problem& problem, const float* dy, const float* x, float* dw) {
+  const WinogradShape& s = problem.s;
+  const Index channels = problem.channels();
+  // lanes[group][k][e][lane]
+  constexpr Index kGroup = 32, kLanes = 16;
+  const Index groups = (s.images + kGroup - 1) / kGroup;
+  std::vector<Points> lanes(groups * s.out_channels * channels * kLanes);
+  std::vector<Points> patches(channels), gradients(s.out_channels);
+  for (Index n = 0; n < (s.images + kLanes - 1) / kLanes * kLanes; ++n)
+    for (const Tile& down : tiles_of(s.out_height))
+      for (const Tile& across : tiles_of(s.out_width)) {
+        column_points(problem, dy, x, n, down, across, patches, gradients);
+        for (Index k = 0; k < s.out_channels; ++k)
+          for (Index e = 0; e < channels; ++e) {
+            Points& sum =
+                lanes[((n / kGroup * s.out_channels + k) * channels + e) * kLanes + n % kLanes];
+            for (int i = 0; i < (down.four ? 6 : 5); ++i)
+              for (int j = 0; j < (across.four ? 6 : 5); ++j)
+                sum[i][j] = fma(gradients[k][i][j], patches[e][i][j], sum[i][j]);
+          }
+      }
+  filter_gradients(problem, dw, [&](Index k, Index e, int i, int j) {
+    std::vector<float> parts(groups);
+    for (Index g = 0; g < groups; ++g) {
+      float lane[kLanes];
+      for (Index l = 0; l < kLanes; ++l)
+        lane[l] = lanes[((g * s.out_channels + k) * channels + e) * kLanes + l][i][j];
+      parts[g] = tree(lane, kLanes);
+    }
+    return tree(parts.data(), groups);
+  });
+}
+
+// Many channels: groups of blocks of 16 images, in each the columns (block, tile, image) in runs
+// of four tiles, a run a chain.
+void wide_grad_weight(const Problem& problem, const float* dy, const float* x, float* dw) {
+  const WinogradShape& s = problem.s;
+  const Index channels = problem.channels(), pairs = s.out_channels * channels;
+  constexpr Index kBlock = 16, kRunTiles = 4, kGroupTiles = 32, kSums = 5 << 20;
+  const std::vector<Tile> downs = tiles_of(s.out_height), acrosses = tiles_of(s.out_width);
+  const Index tiles = static_cast<Index>(downs.size() * acrosses.size());
+  const Index blocks = (s.images + kBlock - 1) / kBlock;
+  const Index most =
+      std::max<Index>(1, std::min(blocks * tiles / kGroupTiles, kSums / (36 * pairs)));
+  const Index group_blocks = (blocks + most - 1) / most;
+  const Index groups = (blocks + group_blocks - 1) / group_blocks;
+  std::vector<Points> sums(groups * pairs), run(pairs);  // [group][k][e], [k][e]
+  std::vector<Points> patches(channels), gradients(s.out_channels);
+  for (Index g = 0; g < groups; ++g) {
+    const Index begin = g * group_blocks, end = std::min(blocks, begin + group_blocks);
+    for (Index t = 0; t < (end - begin) * tiles; ++t) {
+      if (t % kRunTiles == 0) std::fill(run.begin(), run.end(), Points{});
+      const Tile& down = downs[t % tiles / static_cast<Index>(acrosses.size())];
+      const Tile& across = acrosses[t % static_cast<Index>(acrosses.size())];
+      const Index first = (begin + t / tiles) * kBlock;
+      for (Index n = first; n < std::min(s.images, first + kBlock); ++n) {
+        column_points(problem, dy, x, n, down, across, patches, gradients);
+        for (Index k = 0; k < s.out_channels; ++k)
+          for (Index e = 0; e < channels; ++e)
+            for (int i = 0; i < (down.four ? 6 : 5); ++i)
+              for (int j = 0; j < (across.four ? 6 : 5); ++j) {
+                float& chain = run[k * channels + e][i][j];
+                chain = fma(gradients[k][i][j], patches[e][i][j], chain);
+              }
+      }
+      if ((t + 1) % kRunTiles != 0 && t + 1 != (end - begin) * tiles) continue;
+      for (Index pair = 0; pair < pairs; ++pair)
+        for (int i = 0; i < 6; ++i)
+          for (int j = 0; j < 6; ++j) {
+            float& total = sums[g * pairs + pair][i][j];
+            total = t < kRunTiles ? run[pair][i][j] : total + run[pair][i][j];
+          }
+    }
+  }
+  filter_gradients(problem, dw, [&](Index k, Index e, int i, int j) {
+    std::vector<float> parts(groups);
+    for (Index g = 0; g < groups; ++g) parts[g] = sums[g * pairs + k * channels + e][i][j];
+    return tree(parts.data(), groups);
+  });
+}
+
 }  // namespace
 
 void winograd_reference(const WinogradShape& shape, const float* x, const float* w, float* y) {
@@ -259,57 +370,17 @@ void winograd_grad_input_reference(const WinogradShape& shape, const float* dy, 
       }
 }
 
+bool winograd_grad_weight_is_wide(const WinogradShape& s) {
+  return s.in_channels * s.stride_height * s.stride_width >= 16 && s.out_channels % 16 == 0;
+}
+
 void winograd_grad_weight_reference(const WinogradShape& shape, const float* dy, const float* x,
                                     float* dw) {
   const Problem problem(shape);
-  const WinogradShape& s = shape;
-  const Index channels = problem.channels();
-  // lanes[group][k][e][lane]
-  constexpr Index kGroup = 32, kLanes = 16;
-  const Index groups = (s.images + kGroup - 1) / kGroup;
-  std::vector<Points> lanes(groups * s.out_channels * channels * kLanes);
-  std::vector<Points> patches(channels), gradients(s.out_channels);
-  for (Index n = 0; n < (s.images + kLanes - 1) / kLanes * kLanes; ++n)
-    for (const Tile& down : tiles_of(s.out_height))
-      for (const Tile& across : tiles_of(s.out_width)) {
-        for (Index e = 0; e < channels; ++e)
-          patches[e] = patch_points(down, across,
-                                    [&](Index i, Index j) { return problem.input(x, n, e, i, j); });
-        for (Index k = 0; k < s.out_channels; ++k)
-          gradients[k] = gradient_points(
-              down, across, [&](Index i, Index j) { return problem.output(dy, n, k, i, j); });
-        for (Index k = 0; k < s.out_channels; ++k)
-          for (Index e = 0; e < channels; ++e) {
-            Points& sum =
-                lanes[((n / kGroup * s.out_channels + k) * channels + e) * kLanes + n % kLanes];
-            for (int i = 0; i < (down.four ? 6 : 5); ++i)
-              for (int j = 0; j < (across.four ? 6 : 5); ++j)
-                sum[i][j] = fma(gradients[k][i][j], patches[e][i][j], sum[i][j]);
-          }
-      }
-  for (Index k = 0; k < s.out_channels; ++k)
-    for (Index e = 0; e < channels; ++e) {
-      Points m;
-      for (int i = 0; i < 6; ++i)
-        for (int j = 0; j < 6; ++j) {
-          std::vector<float> parts(groups);
-          for (Index g = 0; g < groups; ++g) {
-            float lane[kLanes];
-            for (Index l = 0; l < kLanes; ++l)
-              lane[l] = lanes[((g * s.out_channels + k) * channels + e) * kLanes + l][i][j];
-            parts[g] = tree(lane, kLanes);
-          }
-          m[i][j] = tree(parts.data(), groups);
-        }
-      std::array<Three, 6> columns;
-      for (int j = 0; j < 6; ++j)
-        columns[j] = transform_gt({m[0][j], m[1][j], m[2][j], m[3][j], m[4][j], m[5][j]});
-      for (int r = 0; r < 3; ++r) {
-        const Three row = transform_gt({columns[0][r], columns[1][r], columns[2][r], columns[3][r],
-                                        columns[4][r], columns[5][r]});
-        for (int t = 0; t < 3; ++t) dw[problem.weight(k, e, r, t)] = row[t];
-      }
-    }
+  if (winograd_grad_weight_is_wide(shape))
+    wide_grad_weight(problem, dy, x, dw);
+  else
+    narrow_grad_weight(problem, dy, x, dw);
 }
 
 }  // namespace podium

@@ -24,6 +24,8 @@ struct WinogradShape {
 void winograd_reference(const WinogradShape& shape, const float* x, const float* w, float* y);
 void winograd_grad_input_reference(const WinogradShape& shape, const float* dy, const float* w,
                                    float* dx);
+// Layers with many channels have an order of their own for the gradient to the weights.
+bool winograd_grad_weight_is_wide(const WinogradShape& shape);
 void winograd_grad_weight_reference(const WinogradShape& shape, const float* dy, const float* x,
                                     float* dw);
 

@@ -167,14 +167,17 @@ HWY_INLINE void store_at(const Native* m, float* out, const Target& target, int 
   }
 }
 
-// The pixels of a tile from its points, point (i, j) at m[(6 i + j) plane].
+// The pixels of a tile from its points, point (i, j) at m[(6 i + j) plane] and shifted.
 template <bool kFourDown, bool kFourAcross>
 HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
-                               const Target& target, int lane) {
+                               const Shifts& shifts, const Target& target, int lane) {
   const NativeTag t;
   constexpr int kColumns = kFourAcross ? 6 : 5;
-  const auto at = [&](int i, int j)
-                      HWY_ATTR { return hn::LoadU(t, m + lane + (6 * i + j) * plane); };
+  const auto at = [&](int i, int j) HWY_ATTR {
+    const std::int64_t shift =
+        i == 5 ? (j == 5 ? shifts.corner : shifts.row) : (j == 5 ? shifts.column : 0);
+    return hn::LoadU(t, m + lane + (6 * i + j) * plane + shift);
+  };
   Native x[6], y[6];
   PODIUM_UNROLL
   for (int j = 0; j < kColumns; ++j) {

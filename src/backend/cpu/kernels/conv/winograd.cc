@@ -1,7 +1,9 @@
 // Winograd convolution, forward and gradient to the input: both are a correlation with 3x3 filters
-// (winograd_shape.h). First the filters are transformed and packed; then a part, which is one row
-// of tiles of one block of images, takes a few tiles at a time: transforms their patches,
-// multiplies over the channels at each point, transforms back.
+// (winograd_shape.h). First the filters are transformed and packed; then a part, which is a span of
+// tiles, transforms their patches and, some output channels at a time, multiplies over the input
+// channels at each point and transforms back. Where tiles are few and filters large, the patches of
+// all come first, and a part is some output channels, whose filters it makes: they never leave the
+// cache.
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
 
@@ -14,16 +16,32 @@
 namespace podium::cpu {
 namespace {
 
-// Scratch: zeros, then the points of the patches, then those of the products.
-std::int64_t correlation_scratch(const Correlation& p) {
-  return 6 * p.in.step_w * kLanes + kPoints * (p.in_plane() + p.out_plane());
+ConvWork work_of(const Correlation& p) {
+  const std::int64_t zeros = 6 * p.in.step_w * kLanes, filters = kPoints * p.filter_plane(),
+                     patches = kPoints * p.in_plane(), products = kPoints * p.out_plane();
+  ConvWork work;
+  work.phases = 2;
+  if (p.keeps_patches()) {
+    work.parts[0] = static_cast<int>(p.spans());
+    work.parts[1] = static_cast<int>(p.block_runs());
+    work.shared = p.spans() * patches;
+    work.scratch = std::max(zeros, filters + products);
+  } else {
+    work.parts[0] = static_cast<int>(p.channel_blocks());
+    work.parts[1] = static_cast<int>(p.spans());
+    work.shared = filters;
+    work.scratch = zeros + patches + products;
+  }
+  return work;
 }
 
 }  // namespace
 }  // namespace podium::cpu
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
 
+#include "backend/cpu/kernels/conv/transpose-inl.h"
 #include "backend/cpu/kernels/conv/winograd-inl.h"
+#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
@@ -112,18 +130,60 @@ HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t t
   }
 }
 
-// Transforms the filters of one block of output channels: packed[point][block][input
-// channel][output channel].
-void pack_filters(const ConvShape& s, const Correlation& p, const float* w, float* packed,
-                  std::int64_t block) {
+// The filters from one input channel to those of a block, g[tap][output channel], transformed:
+// to[point][output channel].
+HWY_INLINE void pack_one(const float* g, std::int64_t size, float* to, std::int64_t plane) {
   const NativeTag d;
+  for (int lane = 0; lane < size; lane += kNative) {
+    const std::int64_t count = size - lane;
+    const auto at = [&](int tap) HWY_ATTR { return hn::LoadU(d, g + tap * kLanes + lane); };
+    Native columns[3][6];
+    PODIUM_UNROLL
+    for (int t = 0; t < 3; ++t) transform_g(at(t), at(3 + t), at(6 + t), columns[t]);
+    PODIUM_UNROLL
+    for (int i = 0; i < 6; ++i) {
+      Native u[6];
+      transform_g(columns[0][i], columns[1][i], columns[2][i], u);
+      PODIUM_UNROLL
+      for (int j = 0; j < 6; ++j) store_first(u[j], count, to + (6 * i + j) * plane + lane);
+    }
+  }
+}
+
+// Transforms the filters of one block of output channels: to[point][input channel][output channel].
+void pack_block(const ConvShape& s, const Correlation& p, const float* w, float* to,
+                std::int64_t block) {
   const Range channels = p.channel_block(block);
   const std::int64_t size = channels.end - channels.begin;
-  const std::int64_t plane = p.in.logical() * p.out.logical();
+  const std::int64_t plane = p.filter_plane(), inputs = p.in.logical();
+  std::int64_t in = 0;
+  // Where a filter has nine taps in a row, sixteen floats of each output channel at a time.
+  const auto row = [&](std::int64_t i) { return std::min(i, size - 1); };
+  if (s.taps() == 9 && !p.flipped) {
+    HWY_ALIGN float g[9 * kLanes * kLanes];  // of sixteen input channels
+    for (; in + kLanes <= inputs; in += kLanes) {
+      for (int i = 0; i < 9; ++i)
+        transpose16(
+            [&](int l) { return w + ((channels.begin + row(l)) * inputs + in) * 9 + i * kLanes; },
+            g + i * kLanes * kLanes);
+      for (int i = 0; i < kLanes; ++i)
+        pack_one(g + i * 9 * kLanes, size, to + (in + i) * size, plane);
+    }
+  } else if (s.taps() == 9) {
+    // The last filters have no sixteen floats.
+    for (; in + 1 < inputs; ++in) {
+      HWY_ALIGN float turned[kLanes * kLanes], g[9 * kLanes];
+      transpose16([&](int l) { return w + (in * p.out.logical() + channels.begin + row(l)) * 9; },
+                  turned);
+      for (int tap = 0; tap < 9; ++tap)
+        store16(g + (8 - tap) * kLanes, load16(turned + tap * kLanes));
+      pack_one(g, size, to + in * size, plane);
+    }
+  }
   // The phased channel is the input of the forward pass and the output of the gradient.
   const Phased& phased = p.flipped ? p.out : p.in;
-  HWY_ALIGN float g[9][kLanes] = {};
-  for (std::int64_t in = 0; in < p.in.logical(); ++in) {
+  HWY_ALIGN float g[9 * kLanes] = {};
+  for (; in < inputs; ++in) {
     for (std::int64_t l = 0; l < size; ++l) {
       const std::int64_t out = channels.begin + l;
       const std::int64_t k = p.flipped ? in : out, e = p.flipped ? out : in;
@@ -132,128 +192,197 @@ void pack_filters(const ConvShape& s, const Correlation& p, const float* w, floa
       const float* from = w + (k * s.in_channels + c) * s.taps() + a * s.kernel_width + b;
       for (int r = 0; r < 3; ++r)
         for (int t = 0; t < 3; ++t)
-          g[p.flipped ? 8 - 3 * r - t : 3 * r + t][l] =
+          g[(p.flipped ? 8 - 3 * r - t : 3 * r + t) * kLanes + l] =
               from[s.stride_height * r * s.kernel_width + s.stride_width * t];
     }
-    float* to = packed + channels.begin * p.in.logical() + in * size;
-    for (int lane = 0; lane < size; lane += kNative) {
-      const std::int64_t count = size - lane;
-      Native columns[3][6];
-      PODIUM_UNROLL
-      for (int t = 0; t < 3; ++t)
-        transform_g(hn::Load(d, g[t] + lane), hn::Load(d, g[3 + t] + lane),
-                    hn::Load(d, g[6 + t] + lane), columns[t]);
-      PODIUM_UNROLL
-      for (int i = 0; i < 6; ++i) {
-        Native u[6];
-        transform_g(columns[0][i], columns[1][i], columns[2][i], u);
-        PODIUM_UNROLL
-        for (int j = 0; j < 6; ++j) store_first(u[j], count, to + (6 * i + j) * plane + lane);
-      }
-    }
+    pack_one(g, size, to + in * size, plane);
   }
 }
 
-template <bool kFourDown>
-void correlate_row(const Correlation& p, const float* x, const float* packed, float* y,
-                   float* scratch, std::int64_t block, std::int64_t row) {
-  constexpr int kRows = kRow0 | kRows12 | kRows34 | (kFourDown ? kRow5 : 0);
+// A tile of a span, and where it stands among those that have a last row, a last column, both.
+struct SpanTile {
+  std::int64_t block, i, j;  // where it begins
+  bool four_down, four_across;
+  Shifts shifts;
+};
+struct Span {
+  SpanTile tiles[kSpan];
+  std::int64_t count, below, beside, corner;  // tiles; of those, with the last points
+
+  Span(const Correlation& p, std::int64_t index) : below(0), beside(0), corner(0) {
+    const std::int64_t first = index * p.span();
+    count = std::min(p.span(), p.tiles() - first);
+    for (std::int64_t t = 0; t < count; ++t) {
+      const std::int64_t row = (first + t) / p.across.count % p.down.count;
+      const std::int64_t column = (first + t) % p.across.count;
+      tiles[t] = {(first + t) / (p.down.count * p.across.count),
+                  p.down.begin(row),
+                  p.across.begin(column),
+                  p.down.four(row),
+                  p.across.four(column),
+                  {(below - t) * kLanes, (beside - t) * kLanes, (corner - t) * kLanes}};
+      below += tiles[t].four_down;
+      beside += tiles[t].four_across;
+      corner += tiles[t].four_down && tiles[t].four_across;
+    }
+  }
+  std::int64_t having(int point) const {
+    return point / 6 == 5 ? (point % 6 == 5 ? corner : below) : (point % 6 == 5 ? beside : count);
+  }
+};
+
+// v[point][channel][tile][16]
+void transform_inputs(const Correlation& p, const float* x, const Span& span, const float* zeros,
+                      float* v) {
   const NativeTag d;
-  const std::int64_t inputs = p.in.logical(), outputs = p.out.logical();
-  const std::int64_t run = p.tile_run(), in_plane = p.in_plane(), out_plane = p.out_plane();
-  float* zeros = scratch;
-  float* v = zeros + zeros_floats(p.in.step_w * kLanes);
-  float* m = v + kPoints * in_plane;
-  std::fill(zeros, v, 0.0f);
   const auto all = hn::FirstN(d, kNative);
-  const float* x_block = x + block * p.in.block();
-  float* y_block = y + block * p.out.block();
-  const std::int64_t i0 = p.down.begin(row);
-  for (std::int64_t first = 0; first < p.across.count; first += run) {
-    const std::int64_t tiles = std::min(run, p.across.count - first);
-    const std::int64_t fours = std::clamp<std::int64_t>(p.across.fours - first, 0, tiles);
-    const std::int64_t v_step = tiles * kLanes, m_step = tiles * kLanes;
-
-    for (std::int64_t t = 0; t < tiles; ++t) {
-      const std::int64_t j0 = p.across.begin(first + t);
-      for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
-        Patch patch = patch_at(p.in, x_block, phase / p.in.phases_w, phase % p.in.phases_w, i0, j0,
-                               kFourDown ? 6 : 5, zeros);
-        float* out = v + phase * p.in.channels * v_step + t * kLanes;
-        for (std::int64_t c = 0; c < p.in.channels; ++c, out += v_step) {
-          for (int lane = 0; lane < kLanes; lane += kNative) {
-            if (t < fours)
-              transform_patch<kRows, true, false>(patch, lane, all, out + lane, in_plane);
+  constexpr int kThree = kRow0 | kRows12 | kRows34, kFour = kThree | kRow5;
+  const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
+  for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
+    Patch patches[kSpan];
+    for (std::int64_t t = 0; t < span.count; ++t) {
+      const SpanTile& tile = span.tiles[t];
+      patches[t] = patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w,
+                            phase % p.in.phases_w, tile.i, tile.j, tile.four_down ? 6 : 5, zeros);
+    }
+    float* out = v + phase * p.in.channels * step;
+    for (std::int64_t c = 0; c < p.in.channels; ++c, out += step)
+      for (std::int64_t t = 0; t < span.count; ++t) {
+        const SpanTile& tile = span.tiles[t];
+        Patch& patch = patches[t];
+        for (int lane = 0; lane < kLanes; lane += kNative) {
+          float* to = out + t * kLanes + lane;
+          if (tile.four_down) {
+            if (tile.four_across)
+              transform_patch<kFour, true, false>(patch, lane, all, to, plane, tile.shifts);
             else
-              transform_patch<kRows, false, false>(patch, lane, all, out + lane, in_plane);
-          }
-          for (const float*& r : patch.rows)
-            if (r != zeros) r += p.in.plane();
-        }
-      }
-    }
-
-    for (int point = 0; point < (kFourDown ? 36 : 30); ++point) {
-      const std::int64_t count = point % 6 == 5 ? fours : tiles;
-      for (std::int64_t b = 0; b < p.channel_blocks(); ++b) {
-        const Range channels = p.channel_block(b);
-        const std::int64_t size = channels.end - channels.begin;
-        for (std::int64_t c = 0; c < inputs; c += kChannelRun) {
-          Product product;
-          product.u = packed + point * inputs * outputs + channels.begin * inputs + c * size;
-          product.u_step = size;
-          product.v = v + point * in_plane + c * v_step;
-          product.v_step = v_step;
-          product.channels = std::min(kChannelRun, inputs - c);
-          product.m = m + point * out_plane + channels.begin * m_step;
-          product.m_step = m_step;
-          product.add = c > 0;
-          multiply(product, size, count);
-        }
-      }
-    }
-
-    for (std::int64_t t = 0; t < tiles; ++t) {
-      const std::int64_t j0 = p.across.begin(first + t);
-      for (std::int64_t phase = 0; phase < p.out.phases_h * p.out.phases_w; ++phase) {
-        const std::int64_t top = p.out.step_h * i0 + phase / p.out.phases_w + p.out.first_h;
-        const std::int64_t left = p.out.step_w * j0 + phase % p.out.phases_w + p.out.first_w;
-        Target target;
-        for (int r = 0; r < 4; ++r) {
-          const std::int64_t pixel = top + r * p.out.step_h;
-          target.rows[r] = pixel >= 0 && pixel < p.out.height
-                               ? y_block + (pixel * p.out.width + left) * kLanes
-                               : nullptr;
-        }
-        target.column_step = p.out.step_w * kLanes;
-        target.left = left < 0 ? 1 : 0;
-        target.right = t < fours ? 4 : 3;
-        while (target.right > target.left &&
-               left + (target.right - 1) * p.out.step_w >= p.out.width)
-          --target.right;
-        const float* from = m + phase * p.out.channels * m_step + t * kLanes;
-        for (std::int64_t c = 0; c < p.out.channels; ++c, from += m_step) {
-          for (int lane = 0; lane < kLanes; lane += kNative) {
-            if (t < fours)
-              transform_tile<kFourDown, true>(from, out_plane, target, lane);
+              transform_patch<kFour, false, false>(patch, lane, all, to, plane, tile.shifts);
+          } else {
+            if (tile.four_across)
+              transform_patch<kThree, true, false>(patch, lane, all, to, plane, tile.shifts);
             else
-              transform_tile<kFourDown, false>(from, out_plane, target, lane);
+              transform_patch<kThree, false, false>(patch, lane, all, to, plane, tile.shifts);
           }
-          for (float*& r : target.rows)
-            if (r != nullptr) r += p.out.plane();
+        }
+        for (const float*& r : patch.rows) {
+          if (r == zeros) continue;
+          r += p.in.plane();
+          for (int j = patch.left; j < 4; ++j) hwy::Prefetch(r + j * patch.column_step);
         }
       }
-    }
   }
 }
 
-void correlate(const Correlation& p, const float* x, const float* packed, float* y, float* scratch,
-               int part) {
-  const std::int64_t block = part / p.down.count, row = part % p.down.count;
-  if (p.down.four(row))
-    correlate_row<true>(p, x, packed, y, scratch, block, row);
-  else
-    correlate_row<false>(p, x, packed, y, scratch, block, row);
+// y from m[point][channel - channels.begin][tile][16]
+void transform_outputs(const Correlation& p, const float* m, const Span& span,
+                       const Range& channels, float* y) {
+  const std::int64_t plane = p.out_plane(), step = p.span() * kLanes;
+  for (std::int64_t begin = channels.begin; begin < channels.end;) {
+    const std::int64_t phase = begin / p.out.channels, first = begin % p.out.channels;
+    const std::int64_t end = std::min(channels.end, begin - first + p.out.channels);
+    for (std::int64_t t = 0; t < span.count; ++t) {
+      const SpanTile& tile = span.tiles[t];
+      const std::int64_t top = p.out.step_h * tile.i + phase / p.out.phases_w + p.out.first_h;
+      const std::int64_t left = p.out.step_w * tile.j + phase % p.out.phases_w + p.out.first_w;
+      float* base = y + tile.block * p.out.block() + first * p.out.plane();
+      Target target;
+      for (int r = 0; r < 4; ++r) {
+        const std::int64_t pixel = top + r * p.out.step_h;
+        target.rows[r] = pixel >= 0 && pixel < p.out.height
+                             ? base + (pixel * p.out.width + left) * kLanes
+                             : nullptr;
+      }
+      target.column_step = p.out.step_w * kLanes;
+      target.left = left < 0 ? 1 : 0;
+      target.right = tile.four_across ? 4 : 3;
+      while (target.right > target.left && left + (target.right - 1) * p.out.step_w >= p.out.width)
+        --target.right;
+      const float* from = m + (begin - channels.begin) * step + t * kLanes;
+      for (std::int64_t c = begin; c < end; ++c, from += step) {
+        for (int lane = 0; lane < kLanes; lane += kNative) {
+          if (tile.four_down) {
+            if (tile.four_across)
+              transform_tile<true, true>(from, plane, tile.shifts, target, lane);
+            else
+              transform_tile<true, false>(from, plane, tile.shifts, target, lane);
+          } else {
+            if (tile.four_across)
+              transform_tile<false, true>(from, plane, tile.shifts, target, lane);
+            else
+              transform_tile<false, false>(from, plane, tile.shifts, target, lane);
+          }
+        }
+        for (float*& r : target.rows)
+          if (r != nullptr) r += p.out.plane();
+      }
+    }
+    begin = end;
+  }
+}
+
+// The output channels of `blocks` in a span of tiles; packed[point][output channel of the blocks].
+void correlate(const Correlation& p, const Span& span, const float* v, const float* packed,
+               const Range& blocks, float* m, float* y) {
+  const std::int64_t inputs = p.in.logical(), step = p.span() * kLanes;
+  const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
+  for (int point = 0; point < kPoints; ++point) {
+    const std::int64_t count = span.having(point);
+    if (count == 0) continue;
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+      const Range channels = p.channel_block(b);
+      const std::int64_t size = channels.end - channels.begin, at = channels.begin - made.begin;
+      for (std::int64_t c = 0; c < inputs; c += kChannelRun) {
+        Product product;
+        product.u = packed + point * p.filter_plane() + at * inputs + c * size;
+        product.u_step = size;
+        product.v = v + point * p.in_plane() + c * step;
+        product.v_step = step;
+        product.channels = std::min(kChannelRun, inputs - c);
+        product.m = m + point * p.out_plane() + at * step;
+        product.m_step = step;
+        product.add = c > 0;
+        multiply(product, size, count);
+      }
+    }
+  }
+  transform_outputs(p, m, span, made, y);
+}
+
+// First phase: the filters of a block, or the patches of a span.
+void prepare(const ConvShape& s, const Correlation& p, const float* x, const float* w,
+             float* shared, float* scratch, int part) {
+  if (p.keeps_patches()) {
+    std::fill_n(scratch, zeros_floats(p.in.step_w * kLanes), 0.0f);
+    transform_inputs(p, x, Span(p, part), scratch, shared + part * kPoints * p.in_plane());
+  } else {
+    pack_block(s, p, w, shared + p.channel_block(part).begin * p.in.logical(), part);
+  }
+}
+
+// Second phase: a span, or some output channels.
+void finish(const ConvShape& s, const Correlation& p, const float* x, const float* w, float* y,
+            const float* shared, float* scratch, int part) {
+  const std::int64_t inputs = p.in.logical();
+  if (p.keeps_patches()) {
+    const Range blocks = p.blocks_of_run(part);
+    float* packed = scratch;
+    float* m = packed + kPoints * p.filter_plane();
+    const std::int64_t first = p.channel_block(blocks.begin).begin;
+    for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
+      pack_block(s, p, w, packed + (p.channel_block(b).begin - first) * inputs, b);
+    for (std::int64_t i = 0; i < p.spans(); ++i)
+      correlate(p, Span(p, i), shared + i * kPoints * p.in_plane(), packed, blocks, m, y);
+  } else {
+    float* v = scratch + zeros_floats(p.in.step_w * kLanes);
+    float* m = v + kPoints * p.in_plane();
+    std::fill(scratch, v, 0.0f);
+    const Span span(p, part);
+    transform_inputs(p, x, span, scratch, v);
+    for (std::int64_t i = 0; i < p.block_runs(); ++i) {
+      const Range blocks = p.blocks_of_run(i);
+      correlate(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, y);
+    }
+  }
 }
 
 }  // namespace
@@ -264,27 +393,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace podium::cpu {
 
-HWY_EXPORT(pack_filters);
-HWY_EXPORT(correlate);
+HWY_EXPORT(prepare);
+HWY_EXPORT(finish);
 
 namespace {
-
-ConvWork work_of(const Correlation& p) {
-  ConvWork work;
-  work.phases = 2;
-  work.parts[0] = static_cast<int>(p.channel_blocks());
-  work.parts[1] = static_cast<int>(p.blocks * p.down.count);
-  work.shared = p.filter_floats();
-  work.scratch = correlation_scratch(p);
-  return work;
-}
 
 void run(const ConvShape& s, const Correlation& p, const float* in, const float* w, float* out,
          float* shared, float* scratch, int phase, int part) {
   if (phase == 0)
-    PODIUM_DISPATCH(pack_filters)(s, p, w, shared, part);
+    PODIUM_DISPATCH(prepare)(s, p, in, w, shared, scratch, part);
   else
-    PODIUM_DISPATCH(correlate)(p, in, shared, out, scratch, part);
+    PODIUM_DISPATCH(finish)(s, p, in, w, out, shared, scratch, part);
 }
 
 }  // namespace

@@ -15,7 +15,12 @@ inline constexpr std::int64_t kPackedChannels =
 inline constexpr std::int64_t kChannelRun = 64;  // channels of one chain
 inline constexpr std::int64_t kGroupBlocks = 2;  // blocks of images whose sums are one chain
 inline constexpr std::int64_t kCacheFloats =
-    64 << 10;  // of the transformed tiles that are held at a time
+    64 << 10;                             // of the transformed tiles that are held at a time
+inline constexpr std::int64_t kSpan = 4;  // tiles that go through a correlation together
+// Blocks of output channels that a part works on at a time, with filters that are kept and with
+// filters that it makes.
+inline constexpr std::int64_t kProductBlocks = 4;
+inline constexpr std::int64_t kFilterBlocks = 2;
 
 // The tiles of an axis: as few as cover it, `fours` tiles of 4 pixels, then tiles of 3.
 struct Tiles {
@@ -59,20 +64,38 @@ struct Correlation {
   Tiles down, across;
   bool flipped;  // the filters are turned by 180 degrees, and inputs and outputs are exchanged
 
-  std::int64_t filter_floats() const { return kPoints * in.logical() * out.logical(); }
   // The output channels in blocks of about equal size.
   std::int64_t channel_blocks() const {
     return (out.logical() + kPackedChannels - 1) / kPackedChannels;
   }
   Range channel_block(std::int64_t b) const { return share_of(out.logical(), channel_blocks(), b); }
-  // Tiles of a row that are transformed at a time.
-  std::int64_t tile_run() const {
-    return std::clamp<std::int64_t>(kCacheFloats / (in.logical() * kPoints * kLanes), 1,
-                                    std::min<std::int64_t>(4, across.count));
+
+  // The tiles, image block by image block and row by row, in spans.
+  std::int64_t tiles() const { return blocks * down.count * across.count; }
+  std::int64_t span() const { return std::min(kSpan, tiles()); }
+  std::int64_t spans() const { return (tiles() + span() - 1) / span(); }
+
+  // What is kept for all parts is the smaller: the transformed filters, or the transformed patches.
+  bool keeps_patches() const { return tiles() * kLanes <= out.logical(); }
+  // Blocks of output channels whose products, or filters, a part holds at a time.
+  std::int64_t block_run() const {
+    return std::clamp<std::int64_t>(
+        keeps_patches() ? kFilterBlocks : kProductBlocks * kSpan / span(), 1, channel_blocks());
   }
-  // Floats of one point, an odd number of cache lines.
-  std::int64_t in_plane() const { return (in.logical() * tile_run() | 1) * kLanes; }
-  std::int64_t out_plane() const { return (out.logical() * tile_run() | 1) * kLanes; }
+  std::int64_t block_runs() const { return (channel_blocks() + block_run() - 1) / block_run(); }
+  // The blocks of run i.
+  Range blocks_of_run(std::int64_t i) const {
+    return {i * block_run(), std::min((i + 1) * block_run(), channel_blocks())};
+  }
+
+  // Floats of one point, an odd number of cache lines: of the patches and the products of a span,
+  // and of the filters.
+  std::int64_t in_plane() const { return (in.logical() * span() | 1) * kLanes; }
+  std::int64_t out_plane() const { return (block_run() * kPackedChannels * span() | 1) * kLanes; }
+  std::int64_t filter_plane() const {
+    const std::int64_t outputs = keeps_patches() ? block_run() * kPackedChannels : out.logical();
+    return ((in.logical() * outputs + kLanes - 1) / kLanes | 1) * kLanes;
+  }
 };
 
 inline Correlation forward_correlation(const ConvShape& s) {

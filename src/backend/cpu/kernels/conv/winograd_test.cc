@@ -76,20 +76,36 @@ TEST(WinogradTest, has_the_bits_of_the_contract_for_more_than_64_channels) {
   check(make_shape(17, 131, 6, 5, 9, 3, 3, 1, 1, 1, 1), 2);
 }
 
+TEST(WinogradTest, has_the_bits_of_the_contract_for_many_channels_on_both_sides) {
+  // Tiles of four and of three, runs that end within a block of images, a last block that is not
+  // full.
+  check(make_shape(37, 17, 9, 11, 32, 3, 3, 1, 1, 1, 1), 1);
+  check(make_shape(70, 16, 4, 4, 16, 3, 3, 1, 1, 1, 1), 2);
+  check(make_shape(20, 29, 3, 3, 48, 3, 3, 1, 1, 1, 1), 3);
+  check(make_shape(33, 5, 12, 10, 16, 6, 6, 2, 2, 2, 2), 4);
+  // One row of pixels, two columns.
+  check(make_shape(9, 16, 1, 2, 16, 3, 3, 1, 1, 1, 1), 5);
+  // More than one part of output channels.
+  check(make_shape(5, 25, 5, 4, 144, 3, 3, 1, 1, 1, 1), 6);
+  // Several groups.
+  check(make_shape(130, 16, 14, 15, 16, 3, 3, 1, 1, 1, 1), 7);
+}
+
 TEST(WinogradTest, parts_depend_on_the_shape_alone_and_run_in_any_order) {
-  const ConvShape s = same_shape(70, 6, 28, 12, 6, 2);
-  const Tensors t(s, 1);
-  EXPECT_TRUE(same_bits(
-      run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward),
-      run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward, Order::kBackward)));
-  EXPECT_TRUE(
-      same_bits(run_grad_input(s, t, conv_winograd_grad_input_work, conv_winograd_grad_input),
-                run_grad_input(s, t, conv_winograd_grad_input_work, conv_winograd_grad_input,
-                               Order::kBackward)));
-  EXPECT_TRUE(
-      same_bits(run_grad_weight(s, t, conv_winograd_grad_weight_work, conv_winograd_grad_weight),
-                run_grad_weight(s, t, conv_winograd_grad_weight_work, conv_winograd_grad_weight,
-                                Order::kBackward)));
+  for (const ConvShape& s : {same_shape(70, 6, 28, 12, 6, 2), same_shape(70, 20, 14, 32, 3, 1)}) {
+    const Tensors t(s, 1);
+    EXPECT_TRUE(same_bits(
+        run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward),
+        run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward, Order::kBackward)));
+    EXPECT_TRUE(
+        same_bits(run_grad_input(s, t, conv_winograd_grad_input_work, conv_winograd_grad_input),
+                  run_grad_input(s, t, conv_winograd_grad_input_work, conv_winograd_grad_input,
+                                 Order::kBackward)));
+    EXPECT_TRUE(
+        same_bits(run_grad_weight(s, t, conv_winograd_grad_weight_work, conv_winograd_grad_weight),
+                  run_grad_weight(s, t, conv_winograd_grad_weight_work, conv_winograd_grad_weight,
+                                  Order::kBackward)));
+  }
 }
 
 // Root mean square of the error over that of the exact result.
@@ -104,7 +120,7 @@ double relative_error(const std::vector<double>& exact, const std::vector<float>
 
 TEST(WinogradTest, errors_against_double_precision_are_small) {
   for (const ConvShape& s : {same_shape(32, 6, 28, 12, 6, 2), same_shape(32, 12, 14, 24, 6, 2),
-                             same_shape(16, 5, 13, 7, 3, 1)}) {
+                             same_shape(16, 5, 13, 7, 3, 1), same_shape(40, 24, 15, 32, 3, 1)}) {
     const Tensors t(s, 5);
     const Results actual(s, t);
     std::vector<double> y(t.dy.size()), dx(t.x.size()), dw(t.w.size());
@@ -130,7 +146,7 @@ TEST(WinogradTest, errors_against_double_precision_are_small) {
                 }
     EXPECT_LT(relative_error(y, actual.y), 8e-7) << name(s);
     EXPECT_LT(relative_error(dx, actual.dx), 8e-7) << name(s);
-    EXPECT_LT(relative_error(dw, actual.dw), 8e-7) << name(s);
+    EXPECT_LT(relative_error(dw, actual.dw), 1e-6) << name(s);
     RecordProperty("forward", std::to_string(relative_error(y, actual.y)));
     std::printf("%s: error %.2e forward, %.2e to the input, %.2e to the weights\n", name(s).c_str(),
                 relative_error(y, actual.y), relative_error(dx, actual.dx),

@@ -2,6 +2,8 @@
 // it transforms the gradients of all tiles, then a few channels of the input at a time, and at each
 // point multiplies over the tiles with 4x4 channels in registers and adds up the lanes. A second
 // phase adds the groups and transforms back.
+#include "backend/cpu/kernels/conv/winograd_weight.h"
+
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
 
@@ -321,6 +323,7 @@ HWY_EXPORT(weight_sums);
 HWY_EXPORT(weight_join);
 
 ConvWork conv_winograd_grad_weight_work(const ConvShape& s) {
+  if (wide_weight_applies(s)) return wide_weight_work(s);
   const WeightProblem p(s);
   ConvWork work;
   work.phases = 2;
@@ -333,6 +336,7 @@ ConvWork conv_winograd_grad_weight_work(const ConvShape& s) {
 
 void conv_winograd_grad_weight(const ConvShape& s, const float* dy, const float* x, float* dw,
                                float* shared, float* scratch, int phase, int part) {
+  if (wide_weight_applies(s)) return wide_weight(s, dy, x, dw, shared, scratch, phase, part);
   const WeightProblem p(s);
   if (phase == 0)
     PODIUM_DISPATCH(weight_sums)(p, dy, x, shared, scratch, part);

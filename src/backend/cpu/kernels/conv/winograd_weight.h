@@ -1,0 +1,37 @@
+// The two kernels of the Winograd gradient to the weights (docs/numerics.md), and which layers
+// each is for.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/winograd_shape.h"
+
+namespace podium::cpu {
+
+// Wide layers have a contract of their own: the output channels fill the lanes, and the input's are
+// as many at least.
+constexpr bool wide_weight_applies(const ConvShape& s) {
+  return s.in_channels * s.stride_height * s.stride_width >= kLanes && s.out_channels % kLanes == 0;
+}
+
+inline constexpr std::int64_t kWideRun = 4;          // tiles of one chain
+inline constexpr std::int64_t kWideGroupTiles = 32;  // at least, of a group
+inline constexpr std::int64_t kWideSums = 5 << 20;   // of all groups, about
+
+// Blocks of 16 images in a group.
+inline std::int64_t wide_group_blocks(const ConvShape& s) {
+  const std::int64_t tiles = Tiles(s.out_height).count * Tiles(s.out_width).count;
+  const std::int64_t sums =
+      kPoints * s.in_channels * s.stride_height * s.stride_width * s.out_channels;
+  const std::int64_t groups =
+      std::max<std::int64_t>(1, std::min(s.blocks() * tiles / kWideGroupTiles, kWideSums / sums));
+  return (s.blocks() + groups - 1) / groups;
+}
+
+ConvWork wide_weight_work(const ConvShape& s);
+void wide_weight(const ConvShape& s, const float* dy, const float* x, float* dw, float* shared,
+                 float* scratch, int phase, int part);
+
+}  // namespace podium::cpu

@@ -1,0 +1,458 @@
+// Winograd convolution, gradient to the weights of wide layers: channels in the lanes. A part is a
+// group of images and a block of output channels. It takes a run of tiles at a time: turns the
+// gradients so that their channels lie in the lanes and transforms them, transforms the input as it
+// lies, and adds to the sums of each point the products of the run's columns, the tiles of single
+// images. A second phase adds the groups and transforms back.
+#include "backend/cpu/kernels/conv/winograd_weight.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/conv/winograd_weight_wide.cc"
+#include "backend/cpu/kernels/foreach_target.h"
+
+#ifndef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
+#define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
+#include <array>
+#include <type_traits>
+#include <utility>
+
+#include "base/tree.h"
+
+namespace podium::cpu {
+namespace {
+
+constexpr std::int64_t kInBlock = 12;       // input channels of one block of sums in registers
+constexpr std::int64_t kPartLanes = 8;      // output channels of one part, in sixteens
+constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
+
+struct WideProblem {
+  const ConvShape& s;
+  Phased in, out;
+  Tiles down, across;
+
+  explicit WideProblem(const ConvShape& shape)
+      : s(shape),
+        in(phased_input(s)),
+        out(plain_output(s, 0, 0)),
+        down(s.out_height),
+        across(s.out_width) {}
+
+  std::int64_t tiles_of_block() const { return down.count * across.count; }
+  // Blocks of images in a group.
+  std::int64_t group_blocks() const { return wide_group_blocks(s); }
+  std::int64_t groups() const { return (s.blocks() + group_blocks() - 1) / group_blocks(); }
+  // Tiles that are transformed at a time: those of one chain.
+  std::int64_t run() const { return std::min(kWideRun, group_blocks() * tiles_of_block()); }
+
+  // Output channels in sixteens, and these in the blocks that parts have.
+  std::int64_t out_lanes() const { return (s.out_channels + kLanes - 1) / kLanes; }
+  std::int64_t out_parts() const { return (out_lanes() + kPartLanes - 1) / kPartLanes; }
+  Range out_part(std::int64_t i) const { return share_of(out_lanes(), out_parts(), i); }
+  std::int64_t in_blocks() const { return (in.logical() + kInBlock - 1) / kInBlock; }
+  Range in_block(std::int64_t i) const { return share_of(in.logical(), in_blocks(), i); }
+
+  // Floats of one point, an odd number of cache lines.
+  std::int64_t in_plane() const { return (in.logical() * run() | 1) * kLanes; }
+  std::int64_t out_plane() const {
+    return (std::min(kPartLanes, out_lanes()) * run() * kLanes | 1) * kLanes;
+  }
+  std::int64_t zeros() const { return 6 * std::max(in.step_w, kLanes * std::int64_t{1}) * kLanes; }
+  // The sums of a group: [point][sixteen of output channels][input channel][16].
+  std::int64_t sum_plane() const { return (out_lanes() * in.logical() | 1) * kLanes; }
+  std::int64_t group_sums() const { return kPoints * sum_plane(); }
+  std::int64_t join_blocks() const { return (in.logical() + kJoinChannels - 1) / kJoinChannels; }
+};
+
+// A tile of a run, and how many images its block has.
+struct RunTile {
+  std::int64_t row, column, block, images;
+};
+
+}  // namespace
+}  // namespace podium::cpu
+#endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
+
+#include "backend/cpu/kernels/conv/transpose-inl.h"
+#include "backend/cpu/kernels/conv/winograd-inl.h"
+#include "hwy/cache_control.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+using namespace winograd;
+
+// Sums in registers: kIn input channels of kOut sixteens of output channels.
+constexpr int kOut = kNative == kLanes ? 2 : 1;
+constexpr int kIn = kNative == kLanes ? 12 : 6;
+
+// The input's points are held by halves: three rows of points at a time.
+constexpr int kHalfRows[2] = {kRow0 | kRows12, kRows34 | kRow5};
+
+// du[k][e] (+)= chain over the columns of v[e][column] y[column][k].
+struct Outer {
+  const float* v;  // [tile][v_size][16 images]
+  std::int64_t v_size;
+  const float* y;       // [tile][16 images][16]
+  std::int64_t y_step;  // from a sixteen of output channels to the next
+  const std::int32_t* tiles;
+  const std::int32_t* images;
+  std::int64_t count;
+  float* du;  // [e][16]
+  std::int64_t du_step;
+  bool add;
+};
+
+template <int kE, int kK>
+void outer(const Outer& p) {
+  const NativeTag d;
+  constexpr int kVectors = kK * kRegisters;
+  Native acc[kE][kVectors];
+  PODIUM_UNROLL
+  for (int e = 0; e < kE; ++e) PODIUM_UNROLL
+  for (int k = 0; k < kVectors; ++k) acc[e][k] = hn::Zero(d);
+  PODIUM_UNROLL
+  for (int e = 0; e < kE; ++e) PODIUM_UNROLL
+  for (int k = 0; k < kK; ++k) hwy::Prefetch(p.du + e * kLanes + k * p.du_step);
+  const std::int64_t y_step = p.y_step;
+  for (std::int64_t i = 0; i < p.count; ++i) {
+    const float* HWY_RESTRICT v = p.v + p.tiles[i] * p.v_size * kLanes;
+    const float* HWY_RESTRICT y = p.y + p.tiles[i] * kLanes * kLanes;
+    for (std::int32_t image = 0; image < p.images[i]; ++image, ++v, y += kLanes) {
+      Native g[kVectors];
+      PODIUM_UNROLL
+      for (int k = 0; k < kVectors; ++k)
+        g[k] = hn::LoadU(d, y + k / kRegisters * y_step + k % kRegisters * kNative);
+      PODIUM_UNROLL
+      for (int e = 0; e < kE; ++e) {
+        const Native x = hn::Set(d, v[e * kLanes]);
+        PODIUM_UNROLL
+        for (int k = 0; k < kVectors; ++k) acc[e][k] = hn::MulAdd(x, g[k], acc[e][k]);
+      }
+    }
+  }
+  PODIUM_UNROLL
+  for (int e = 0; e < kE; ++e) PODIUM_UNROLL
+  for (int k = 0; k < kVectors; ++k) {
+    float* to = p.du + e * kLanes + k / kRegisters * p.du_step + k % kRegisters * kNative;
+    hn::StoreU(p.add ? hn::Add(hn::LoadU(d, to), acc[e][k]) : acc[e][k], d, to);
+  }
+}
+
+using OuterFunction = void (*)(const Outer&);
+template <int kK, int... kE>
+constexpr auto outers(std::integer_sequence<int, kE...>) {
+  return std::array<OuterFunction, sizeof...(kE)>{outer<kE + 1, kK>...};
+}
+template <int kK>
+constexpr auto kOuters = outers<kK>(std::make_integer_sequence<int, kIn>());
+
+// `size` input channels of up to kOut sixteens.
+HWY_INLINE void multiply(const Outer& p, std::int64_t size, std::int64_t sixteens) {
+  const std::int64_t pieces = (size + kIn - 1) / kIn;
+  Outer part = p;
+  for (std::int64_t i = 0; i < pieces; ++i) {
+    const Range e = share_of(size, pieces, i);
+    part.v = p.v + e.begin * kLanes;
+    part.du = p.du + e.begin * kLanes;
+    const auto index = static_cast<std::size_t>(e.end - e.begin - 1);
+    (sixteens == kOut ? kOuters<kOut>[index] : kOuters<1>[index])(part);
+  }
+}
+
+struct Run {
+  RunTile tiles[kWideRun];
+  std::int64_t count;
+};
+
+// v[point][block of input channels][tile][channel][16 images]
+template <int kRows>
+void transform_input(const WideProblem& p, const float* x, const Run& run, const float* zeros,
+                     float* v) {
+  const NativeTag d;
+  const auto all = hn::FirstN(d, kNative);
+  const std::int64_t plane = p.in_plane(), capacity = p.run();
+  for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
+    Patch patches[kWideRun];
+    for (std::int64_t t = 0; t < run.count; ++t) {
+      const RunTile& tile = run.tiles[t];
+      patches[t] = patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w,
+                            phase % p.in.phases_w, p.down.begin(tile.row),
+                            p.across.begin(tile.column), p.down.four(tile.row) ? 6 : 5, zeros);
+    }
+    for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
+      const Range channels = p.in_block(block);
+      const std::int64_t size = channels.end - channels.begin;
+      const std::int64_t first = std::max(channels.begin, phase * p.in.channels);
+      const std::int64_t last = std::min(channels.end, (phase + 1) * p.in.channels);
+      for (std::int64_t e = first; e < last; ++e) {
+        float* out = v + (channels.begin * capacity + e - channels.begin) * kLanes;
+        for (std::int64_t t = 0; t < run.count; ++t, out += size * kLanes) {
+          const RunTile& tile = run.tiles[t];
+          Patch& patch = patches[t];
+          const bool down = p.down.four(tile.row), across = p.across.four(tile.column);
+          for (int lane = 0; lane < kLanes; lane += kNative) {
+            if (down) {
+              if (across)
+                transform_patch<kRows, true, false>(patch, lane, all, out + lane, plane);
+              else
+                transform_patch<kRows, false, false>(patch, lane, all, out + lane, plane);
+            } else {
+              if (across)
+                transform_patch<kRows & ~kRow5, true, false>(patch, lane, all, out + lane, plane);
+              else
+                transform_patch<kRows & ~kRow5, false, false>(patch, lane, all, out + lane, plane);
+            }
+          }
+          for (const float*& r : patch.rows) {
+            if (r == zeros) continue;
+            r += p.in.plane();
+            for (int j = patch.left; j < 4; ++j) hwy::Prefetch(r + j * patch.column_step);
+          }
+        }
+      }
+    }
+  }
+}
+
+// y[point][sixteen of output channels][tile][image][16]
+void transform_output(const WideProblem& p, const float* dy, const Run& run, const Range& sixteens,
+                      float* turned, float* y) {
+  constexpr int kRows = kRow0 | kRows12 | kRows34 | kRow5;
+  const NativeTag d;
+  const auto all = hn::FirstN(d, kNative);
+  const std::int64_t plane = p.out_plane(), capacity = p.run();
+  constexpr std::int64_t kPixel = kLanes * kLanes;
+  for (std::int64_t block = sixteens.begin; block < sixteens.end; ++block)
+    for (std::int64_t t = 0; t < run.count; ++t) {
+      const RunTile& tile = run.tiles[t];
+      const std::int64_t i0 = p.down.begin(tile.row), j0 = p.across.begin(tile.column);
+      const bool down = p.down.four(tile.row), across = p.across.four(tile.column);
+      const std::int64_t height = std::min<std::int64_t>(down ? 4 : 3, p.s.out_height - i0);
+      const std::int64_t width = std::min<std::int64_t>(across ? 4 : 3, p.s.out_width - j0);
+      const float* from = dy + tile.block * p.out.block() + (i0 * p.s.out_width + j0) * kLanes;
+      // Lanes beyond the last channel repeat it.
+      const std::int64_t last = p.s.out_channels - 1;
+      for (std::int64_t i = 0; i < height; ++i)
+        for (std::int64_t j = 0; j < width; ++j)
+          transpose16(
+              [&](int k) {
+                return from + (i * p.s.out_width + j) * kLanes +
+                       std::min(block * kLanes + k, last) * p.out.plane();
+              },
+              turned + (4 * i + j) * kPixel);
+      Patch patch;
+      for (int r = 0; r < 6; ++r) patch.rows[r] = turned + (r < height ? 4 * r : 16) * kPixel;
+      patch.column_step = kPixel;
+      patch.left = 0, patch.right = static_cast<int>(width);
+      float* out = y + ((block - sixteens.begin) * capacity + t) * kPixel;
+      // Where the next pixels are.
+      const bool more = t + 1 < run.count;
+      const RunTile& next = run.tiles[more ? t + 1 : 0];
+      const float* ahead =
+          dy + next.block * p.out.block() +
+          (p.down.begin(next.row) * p.s.out_width + p.across.begin(next.column)) * kLanes +
+          (block + (more ? 0 : 1)) * kLanes * p.out.plane();
+      for (std::int64_t image = 0; image < tile.images; ++image, out += kLanes) {
+        for (int lane = 0; lane < kLanes; lane += kNative) {
+          if (down) {
+            if (across)
+              transform_gradient<kRows, true, true, false>(patch, lane, all, out + lane, plane, {});
+            else
+              transform_gradient<kRows, true, false, false>(patch, lane, all, out + lane, plane,
+                                                            {});
+          } else {
+            if (across)
+              transform_gradient<kRows, false, true, false>(patch, lane, all, out + lane, plane,
+                                                            {});
+            else
+              transform_gradient<kRows, false, false, false>(patch, lane, all, out + lane, plane,
+                                                             {});
+          }
+        }
+        for (int r = 0; r < height; ++r) {
+          patch.rows[r] += kLanes;
+          for (int j = 0; j < width; ++j) hwy::Prefetch(ahead + (r * p.s.out_width + j) * kLanes);
+        }
+        ahead += p.out.plane();
+      }
+    }
+}
+
+// The products at one row of points.
+void multiply_row(const WideProblem& p, const Run& run, const Range& sixteens, const float* v,
+                  const float* y, float* sums, int row, bool add) {
+  for (int column = 0; column < 6; ++column) {
+    std::int32_t tiles[kWideRun], images[kWideRun];  // of the tiles that have the point
+    Outer outer;
+    outer.tiles = tiles, outer.images = images, outer.count = 0;
+    for (std::int64_t t = 0; t < run.count; ++t) {
+      const RunTile& tile = run.tiles[t];
+      if ((row == 5 && !p.down.four(tile.row)) || (column == 5 && !p.across.four(tile.column)))
+        continue;
+      tiles[outer.count] = static_cast<std::int32_t>(t);
+      images[outer.count++] = static_cast<std::int32_t>(tile.images);
+    }
+    const int point = 6 * row + column;
+    outer.add = add;
+    outer.y_step = p.run() * kLanes * kLanes;
+    outer.du_step = p.in.logical() * kLanes;
+    for (std::int64_t k = sixteens.begin; k < sixteens.end; k += kOut) {
+      outer.y = y + point * p.out_plane() + (k - sixteens.begin) * outer.y_step;
+      for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
+        const Range channels = p.in_block(block);
+        outer.v_size = channels.end - channels.begin;
+        outer.v = v + point * p.in_plane() + channels.begin * p.run() * kLanes;
+        outer.du = sums + point * p.sum_plane() + (k * p.in.logical() + channels.begin) * kLanes;
+        multiply(outer, outer.v_size, std::min<std::int64_t>(kOut, sixteens.end - k));
+      }
+    }
+  }
+}
+
+void wide_sums(const WideProblem& p, const float* dy, const float* x, float* shared, float* scratch,
+               int part) {
+  const std::int64_t group = part / p.out_parts();
+  const Range sixteens = p.out_part(part % p.out_parts());
+  float* zeros = scratch;
+  float* turned = zeros + p.zeros();
+  float* y = turned + 20 * kLanes * kLanes;
+  float* v = y + kPoints * p.out_plane();
+  std::fill(zeros, turned, 0.0f);
+  std::fill(turned + 16 * kLanes * kLanes, y, 0.0f);
+  float* sums = shared + group * p.group_sums();
+  const std::int64_t first_block = group * p.group_blocks();
+  const std::int64_t blocks = std::min(p.group_blocks(), p.s.blocks() - first_block);
+  const std::int64_t tiles = blocks * p.tiles_of_block();
+  for (std::int64_t first = 0; first < tiles; first += kWideRun) {
+    Run run;
+    run.count = std::min(kWideRun, tiles - first);
+    for (std::int64_t t = 0; t < run.count; ++t) {
+      RunTile& tile = run.tiles[t];
+      tile.block = first_block + (first + t) / p.tiles_of_block();
+      tile.row = (first + t) % p.tiles_of_block() / p.across.count;
+      tile.column = (first + t) % p.across.count;
+      tile.images = std::min<std::int64_t>(kLanes, p.s.images - tile.block * kLanes);
+    }
+    transform_output(p, dy, run, sixteens, turned, y);
+    const auto half = [&](auto second) {
+      constexpr int kHalf = decltype(second)::value;
+      // Where the points of the first half would begin.
+      float* origin = v - kHalf * (kPoints / 2) * p.in_plane();
+      transform_input<kHalfRows[kHalf]>(p, x, run, zeros, origin);
+      for (int row = 3 * kHalf; row < 3 * kHalf + 3; ++row)
+        multiply_row(p, run, sixteens, origin, y, sums, row, first > 0);
+    };
+    half(std::integral_constant<int, 0>());
+    half(std::integral_constant<int, 1>());
+  }
+}
+
+// The tree over the groups [lo, hi).
+HWY_NOINLINE Native wide_tree(const float* sums, std::int64_t step, std::int64_t lo,
+                              std::int64_t hi) {
+  if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
+  const std::int64_t middle = tree_middle(lo, hi);
+  const Native left = wide_tree(sums, step, lo, middle);
+  return hn::Add(left, wide_tree(sums, step, middle, hi));
+}
+
+// Adds the groups and transforms back, for sixteen output channels and a few of the input.
+void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
+  const NativeTag d;
+  const ConvShape& s = p.s;
+  const std::int64_t sixteen = part / p.join_blocks();
+  const Range channels = share_of(p.in.logical(), p.join_blocks(), part % p.join_blocks());
+  HWY_ALIGN float w[kJoinChannels * 9 * kLanes];  // [input channel][tap][16]
+  for (std::int64_t e = channels.begin; e < channels.end; ++e) {
+    const float* from = shared + (sixteen * p.in.logical() + e) * kLanes;
+    float* to = w + (e - channels.begin) * 9 * kLanes;
+    for (int lane = 0; lane < kLanes; lane += kNative) {
+      Native columns[6][3];
+      PODIUM_UNROLL
+      for (int j = 0; j < 6; ++j) {
+        Native m[6];
+        PODIUM_UNROLL
+        for (int i = 0; i < 6; ++i) {
+          const float* at = from + (6 * i + j) * p.sum_plane() + lane;
+          hwy::Prefetch(at + 2 * kLanes);
+          m[i] = p.groups() == 1 ? hn::LoadU(d, at) : wide_tree(at, p.group_sums(), 0, p.groups());
+        }
+        transform_gt(m, columns[j]);
+      }
+      PODIUM_UNROLL
+      for (int r = 0; r < 3; ++r) {
+        Native m[6], row[3];
+        PODIUM_UNROLL
+        for (int j = 0; j < 6; ++j) m[j] = columns[j][r];
+        transform_gt(m, row);
+        PODIUM_UNROLL
+        for (int t = 0; t < 3; ++t) hn::StoreU(row[t], d, to + (3 * r + t) * kLanes + lane);
+      }
+    }
+  }
+  const std::int64_t outs = std::min<std::int64_t>(kLanes, s.out_channels - sixteen * kLanes);
+  float* first = dw + sixteen * kLanes * s.in_channels * s.taps();
+  if (s.taps() == 9) {
+    const std::int64_t count = (channels.end - channels.begin) * 9;
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      HWY_ALIGN float turned[kLanes * kLanes];
+      transpose16([&](int j) { return w + std::min(i + j, count - 1) * kLanes; }, turned);
+      float* to = first + channels.begin * 9 + i;
+      for (std::int64_t k = 0; k < outs; ++k, to += s.in_channels * 9) {
+        if (count - i >= kLanes)
+          store16(to, load16(turned + k * kLanes));
+        else
+          store_first16(to, load16(turned + k * kLanes), count - i);
+      }
+    }
+    return;
+  }
+  for (std::int64_t e = channels.begin; e < channels.end; ++e) {
+    const std::int64_t c = e % s.in_channels, phase = e / s.in_channels;
+    const std::int64_t corner = phase / s.stride_width * s.kernel_width + phase % s.stride_width;
+    const float* from = w + (e - channels.begin) * 9 * kLanes;
+    for (std::int64_t k = 0; k < outs; ++k) {
+      float* to = first + (k * s.in_channels + c) * s.taps() + corner;
+      for (int r = 0; r < 3; ++r)
+        for (int t = 0; t < 3; ++t)
+          to[r * s.stride_height * s.kernel_width + t * s.stride_width] =
+              from[(3 * r + t) * kLanes + k];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace podium::cpu {
+
+HWY_EXPORT(wide_sums);
+HWY_EXPORT(wide_join);
+
+ConvWork wide_weight_work(const ConvShape& s) {
+  const WideProblem p(s);
+  ConvWork work;
+  work.phases = 2;
+  work.parts[0] = static_cast<int>(p.groups() * p.out_parts());
+  work.parts[1] = static_cast<int>(p.out_lanes() * p.join_blocks());
+  work.shared = p.groups() * p.group_sums();
+  work.scratch =
+      p.zeros() + 20 * kLanes * kLanes + kPoints * p.out_plane() + kPoints / 2 * p.in_plane();
+  return work;
+}
+
+void wide_weight(const ConvShape& s, const float* dy, const float* x, float* dw, float* shared,
+                 float* scratch, int phase, int part) {
+  const WideProblem p(s);
+  if (phase == 0)
+    PODIUM_DISPATCH(wide_sums)(p, dy, x, shared, scratch, part);
+  else
+    PODIUM_DISPATCH(wide_join)(p, shared, dw, part);
+}
+
+}  // namespace podium::cpu
+#endif  // HWY_ONCE
