@@ -132,21 +132,23 @@ void bench_batch_norm(const Report& report, const ActivationShape& shape) {
     size += "x" + std::to_string(shape.height) + "x" + std::to_string(shape.width);
   }
   const double floats = static_cast<double>(shape.floats());
-  report.add("batch_norm relu " + size, batch_norm_parts(s), 7 * floats, 8 * floats,
-             [&](int p) { batch_norm(s, x.get(), v[0], v[1], y.get(), v[2], v[3], v[4], p); });
+  report.add("batch_norm relu " + size, batch_norm_parts(s), 7 * floats, 8 * floats, [&](int p) {
+    batch_norm(s, x.get(), v[0], v[1], nullptr, y.get(), v[2], v[3], v[4], p);
+  });
   report.add("batch_norm_grad relu " + size, batch_norm_grad_parts(s), 14 * floats, 12 * floats,
              [&](int p) {
-               batch_norm_grad(s, dy.get(), x.get(), v[0], v[1], v[2], v[4], dx.get(), v[5], v[6],
-                               p);
+               batch_norm_grad(s, dy.get(), x.get(), v[0], v[1], v[2], v[4], nullptr, dx.get(),
+                               v[5], v[6], p);
              });
   report.add("batch_norm_grad in place " + size, batch_norm_grad_parts(s), 14 * floats, 12 * floats,
              [&](int p) {
-               batch_norm_grad(s, dy.get(), x.get(), v[0], v[1], v[2], v[4], dy.get(), v[5], v[6],
-                               p);
+               batch_norm_grad(s, dy.get(), x.get(), v[0], v[1], v[2], v[4], nullptr, dy.get(),
+                               v[5], v[6], p);
              });
   report.add("batch_norm_inference relu " + size, batch_norm_inference_parts(s), 3 * floats,
-             8 * floats,
-             [&](int p) { batch_norm_inference(s, x.get(), v[0], v[1], v[2], v[3], y.get(), p); });
+             8 * floats, [&](int p) {
+               batch_norm_inference(s, x.get(), v[0], v[1], v[2], v[3], nullptr, y.get(), p);
+             });
 }
 
 void bench_flat(const Report& report, std::int64_t count, const std::string& what) {

@@ -43,6 +43,10 @@ class Fuser {
       return;
     }
     if (is(node, activate_grad_op) && fused_.contains(node.inputs[1])) return;
+    if (const auto sum = sums_.find(index); sum != sums_.end()) {
+      moved_[{index, 0}] = moved_.at(sum->second);
+      return;
+    }
 
     std::vector<Value> sources = node.inputs;
     Attributes attributes = node.attributes;
@@ -56,6 +60,15 @@ class Fuser {
       if (is(before, activate_grad_op) && fused_.contains(before.inputs[1])) {
         attributes = with(attributes, before.attributes.as<ActivationAttributes>().activation);
         sources[0] = before.inputs[0];
+      }
+    }
+    if (is(node, batch_norm_op) || is(node, batch_norm_inference_op) ||
+        is(node, batch_norm_grad_op)) {
+      if (const auto addend = addend_after(index)) {
+        auto a = attributes.as<BatchNormAttributes>();
+        a.adds = true;
+        attributes = a;
+        sources.push_back(*addend);
       }
     }
     std::vector<Value> inputs;
@@ -94,6 +107,27 @@ class Fuser {
     return activate->attributes.as<ActivationAttributes>().activation;
   }
 
+  // The other operand of a sum that alone reads the unit's result, the activation's where that is
+  // part of the unit; the sum is left out then.
+  std::optional<Value> addend_after(std::int32_t index) {
+    if (node(index).attributes.as<BatchNormAttributes>().adds) return std::nullopt;
+    Value result{index, 0};
+    if (fused_.contains(result)) {
+      for (const std::int32_t reader : readers_.at(result))
+        if (is(node(reader), activate_op)) result = {reader, 0};
+    }
+    const auto found = readers_.find(result);
+    if (found == readers_.end() || found->second.size() != 1 || put_out_.contains(result))
+      return std::nullopt;
+    const std::int32_t reader = found->second[0];
+    const Node& sum = node(reader);
+    if (!is(sum, add_op)) return std::nullopt;
+    const Value other = sum.inputs[0] == result ? sum.inputs[1] : sum.inputs[0];
+    if (!moved_.contains(other)) return std::nullopt;  // comes later
+    sums_[reader] = {index, 0};
+    return other;
+  }
+
   // Whether the node is the gradient of the activation, and is read by the gradient of the
   // batch_norm alone.
   bool leads_back(std::int32_t index, const Node& activate, std::int32_t batch_norm) const {
@@ -114,6 +148,7 @@ class Fuser {
   std::set<Value> put_out_;
   std::map<Value, Value> moved_;
   std::set<Value> fused_;
+  std::map<std::int32_t, Value> sums_;  // that became part of what made this value
 };
 
 }  // namespace

@@ -21,7 +21,8 @@ std::vector<std::string> names(const Graph& graph) {
     const bool fused = node.op != &activate_op && node.op != &activate_grad_op &&
                        text.find("activation=") != std::string::npos &&
                        text.find("activation=0") == std::string::npos;
-    list.push_back(cat(node.op->name, fused ? "+activation" : ""));
+    const bool adds = text.find("adds=true") != std::string::npos;
+    list.push_back(cat(node.op->name, fused ? "+activation" : "", adds ? "+add" : ""));
   }
   return list;
 }
@@ -110,7 +111,7 @@ TEST(Fuse, the_gradient_takes_its_own_activation) {
     n.graph.output("y", y);
     n.differentiate(y);
     EXPECT_EQ(names(n.graph),
-              (Names{"batch_norm", "activate_grad", "batch_norm_grad"}));
+              (Names{"batch_norm", "activate", "activate_grad", "batch_norm_grad"}));
     EXPECT_EQ(names(checked_fuse(n.graph)),
               (Names{"batch_norm+activation", "batch_norm_grad+activation"}));
   }
@@ -191,11 +192,43 @@ TEST(Fuse, layers_after_one_another_are_all_fused) {
                    "batch_norm_grad+activation", "add", "add"}));
 }
 
+TEST(Fuse, a_sum_with_what_was_there_before_is_part_of_the_unit) {
+  for (const bool activated : {false, true}) {
+    for (const bool first : {false, true}) {
+      Norm n;
+      const Value y = activated ? relu(n.graph, n.out.y) : n.out.y;
+      const Value sum = first ? add(n.graph, y, n.x) : add(n.graph, n.x, y);
+      n.graph.output("y", sum);
+      n.differentiate(sum);
+      const std::string kind = activated ? "+activation" : "";
+      EXPECT_EQ(names(checked_fuse(n.graph)),
+                (Names{"batch_norm" + kind + "+add", "batch_norm_grad" + kind + "+add"}));
+    }
+  }
+}
+
+TEST(Fuse, a_sum_with_what_comes_later_or_that_is_not_alone_is_kept) {
+  Norm later;
+  const Value y = relu(later.graph, later.out.y);
+  const Value z = scale(later.graph, later.x, 2.0f);
+  later.graph.output("y", add(later.graph, y, z));
+  EXPECT_EQ(names(checked_fuse(later.graph)), (Names{"batch_norm+activation", "scale", "add"}));
+  Norm shared;
+  const Value both = relu(shared.graph, shared.out.y);
+  shared.graph.output("y", add(shared.graph, both, shared.x));
+  shared.graph.output("z", scale(shared.graph, both, 2.0f));
+  EXPECT_EQ(names(checked_fuse(shared.graph)), (Names{"batch_norm+activation", "add", "scale"}));
+  Norm twice;
+  const Value same = relu(twice.graph, twice.out.y);
+  twice.graph.output("y", add(twice.graph, same, same));
+  EXPECT_EQ(names(checked_fuse(twice.graph)), (Names{"batch_norm+activation", "add"}));
+}
+
 TEST(Fuse, what_remains_keeps_its_order_and_names) {
   Norm n;
   const Value before = scale(n.graph, n.x, 2.0f, "before");
   const Value y = relu(n.graph, n.out.y, "after");
-  const Value last = add(n.graph, y, before, "last");
+  const Value last = mul(n.graph, y, before, "last");
   n.graph.output("y", last);
   const Graph fused = checked_fuse(n.graph);
   std::vector<std::string> order;

@@ -3,17 +3,25 @@
 //   C1 x is [N, C, H, W] or [N, C]
 //   C2 gamma, beta and statistics are [C]
 //   C3 a channel has at least two values
+//   C4 an operand that is added has the shape of x
 #include <cmath>
+#include <utility>
 
 #include "ops/ops.h"
 
 namespace podium {
 namespace {
 
-void check(const InferContext& context, const Shape& x, std::size_t first_vector) {
+// `operands`: without one that is added.
+void check(const InferContext& context, const Shape& x, std::size_t first_vector,
+           std::size_t operands) {
   context.require(x.rank() == 4 || x.rank() == 2, "needs [N, C, H, W] or [N, C], got ",
                   to_string(x));
-  for (std::size_t i = first_vector; i < context.inputs.size(); ++i) {
+  if (context.as<BatchNormAttributes>().adds) {
+    context.require(context.inputs[operands].shape == x, "C4: x is ", to_string(x),
+                    ", what is added is ", to_string(context.inputs[operands].shape));
+  }
+  for (std::size_t i = first_vector; i < operands; ++i) {
     context.require(context.inputs[i].shape == Shape{x[1]}, "x has ", x[1],
                     " channels, a parameter or statistic is ", to_string(context.inputs[i].shape));
   }
@@ -34,7 +42,7 @@ Cost pass_cost(const TensorType& x, double flops, double passes) {
 
 std::vector<TensorType> infer(const InferContext& context) {
   const Shape& x = context.inputs[0].shape;
-  check(context, x, 1);
+  check(context, x, 1, 3);
   check_count(context, x);
   const TensorType vector{DType::kF32, Shape{x[1]}};
   return {context.inputs[0], vector, vector, vector};
@@ -46,11 +54,21 @@ std::vector<Value> gradient(const GradientContext& context) {
                  "no gradient flows through the statistics of batch_norm");
   }
   const Node self = context.self();
+  auto attributes = self.attributes.as<BatchNormAttributes>();
+  const bool adds = std::exchange(attributes.adds, false);
   const Value x = self.inputs[0], gamma = self.inputs[1], beta = self.inputs[2];
-  return context.graph.add(
-      batch_norm_grad_op, self.attributes,
+  std::vector<Value> found = context.graph.add(
+      batch_norm_grad_op, attributes,
       {context.output_gradients[0], x, gamma, beta, context.output(1), context.output(3)},
       self.name);
+  if (adds) found.push_back(context.output_gradients[0]);
+  return found;
+}
+
+// The value and, where there is one, the operand that is added to it.
+float plus(const BatchNormAttributes& a, ConstTensors inputs, std::size_t operand, std::int64_t i,
+           float value) {
+  return a.adds ? value + inputs[operand]->f32()[static_cast<std::size_t>(i)] : value;
 }
 
 void reference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
@@ -73,7 +91,7 @@ void reference(const Attributes& attributes, ConstTensors inputs, Tensors output
     const float shift = std::fma(-mean, scale, beta[c]);
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
-        y[i] = activate_f32(a.activation, std::fma(x[i], scale, shift));
+        y[i] = plus(a, inputs, 3, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
     means[c] = mean, variances[c] = variance, inv_stds[c] = inv_std;
   }
 }
@@ -107,6 +125,13 @@ std::vector<OpSample> with_each_activation(int tensors, int vectors) {
          channel_samples(BatchNormAttributes{.activation = activation}, tensors, vectors))
       list.push_back(std::move(sample));
   }
+  for (const Activation& activation : {Activation{}, Activation{ActivationKind::kRelu}}) {
+    const BatchNormAttributes attributes{.activation = activation, .adds = true};
+    for (OpSample& sample : channel_samples(attributes, tensors, vectors)) {
+      sample.inputs.push_back(sample.inputs[0]);
+      list.push_back(std::move(sample));
+    }
+  }
   return list;
 }
 
@@ -119,7 +144,7 @@ std::vector<TensorType> infer_grad(const InferContext& context) {
   const Shape& dy = context.inputs[0].shape;
   context.require(dy == context.inputs[1].shape, "dy is ", to_string(dy), ", x is ",
                   to_string(context.inputs[1].shape));
-  check(context, dy, 2);
+  check(context, dy, 2, 6);
   const TensorType vector{DType::kF32, Shape{dy[1]}};
   return {context.inputs[0], vector, vector};
 }
@@ -150,7 +175,7 @@ void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors o
     const float constant = std::fma(-to_x, mean, -(to_dy * (dbeta[c] / m)));
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
-        dx[i] = std::fma(to_dy, dy(i), std::fma(to_x, x[i], constant));
+        dx[i] = plus(a, inputs, 6, i, std::fma(to_dy, dy(i), std::fma(to_x, x[i], constant)));
   }
 }
 
@@ -163,7 +188,7 @@ std::vector<OpSample> samples_grad() { return with_each_activation(2, 4); }
 // --- inference: (x, gamma, beta, mean, variance) -> y ---
 
 std::vector<TensorType> infer_inference(const InferContext& context) {
-  check(context, context.inputs[0].shape, 1);
+  check(context, context.inputs[0].shape, 1, 5);
   return {context.inputs[0]};
 }
 
@@ -178,7 +203,7 @@ void reference_inference(const Attributes& attributes, ConstTensors inputs, Tens
     const float shift = std::fma(-inputs[3]->f32()[c], scale, inputs[2]->f32()[c]);
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
-        y[i] = activate_f32(a.activation, std::fma(x[i], scale, shift));
+        y[i] = plus(a, inputs, 5, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
   }
 }
 

@@ -63,10 +63,14 @@ Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
 
 struct BatchNormAttributes {
   float epsilon = 1e-3f;
-  Activation activation = {};  // set by the fusion pass
+  // Set by the fusion pass: what follows, and whether one more operand, shaped as x, is added to
+  // the result (of the gradient: to dx).
+  Activation activation = {};
+  bool adds = false;
   template <typename Visitor>
   void visit(Visitor&& v) const {
-    v("epsilon", epsilon), v("activation", activation.kind), v("slope", activation.slope);
+    v("epsilon", epsilon), v("activation", activation.kind), v("slope", activation.slope),
+        v("adds", adds);
   }
 };
 struct BatchNormOutputs {

@@ -315,6 +315,12 @@ Bounded activated(const BatchNormAttributes& a, Bounded y) {
                  1.13 * y.error + function_error(a.activation) * std::abs(y.value));
 }
 
+// With the operand that is added to it, where there is one.
+Bounded plus(const BatchNormAttributes& a, const std::vector<Tensor>& in, std::size_t operand,
+             std::size_t i, Bounded value) {
+  return a.adds ? value + Bounded(in[operand].f32()[i]) : value;
+}
+
 bool has_corner(const Activation& a) {
   return a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kLeakyRelu;
 }
@@ -362,7 +368,7 @@ TEST(PlainFormula, batch_norm) {
       const Bounded shift = fma(-mean_b, scale, in[2].f32()[u(c)]);
       for (const std::size_t i : indices) {
         const double exact = in[1].f32()[u(c)] * ((x[i] - mean) * inv_std) + in[2].f32()[u(c)];
-        y[i] = activated(a, {exact, fma(x[i], scale, shift).error});
+        y[i] = plus(a, in, 3, i, activated(a, {exact, fma(x[i], scale, shift).error}));
       }
       means.emplace_back(mean, mean_b.error);
       variances.emplace_back(variance, variance_b.error);
@@ -415,7 +421,7 @@ TEST(PlainFormula, batch_norm_grad) {
         const double normal = (x[i] - mean) * inv_std;
         const double exact =
             gamma * inv_std * (d.value - sum_dy / m - normal * (sum_dyx * inv_std) / m);
-        dx[i] = {exact, fma(scale, d, fma(to_x, x[i], constant)).error};
+        dx[i] = plus(a, in, 6, i, {exact, fma(scale, d, fma(to_x, x[i], constant)).error});
       }
       dgammas.emplace_back(sum_dyx * inv_std, dgamma.error);
       dbetas.emplace_back(sum_dy, dbeta.error);
@@ -443,7 +449,8 @@ TEST(PlainFormula, batch_norm_inference) {
           const Bounded inv_std = Bounded(1) / sqrt(Bounded(variance) + Bounded(a.epsilon));
           const Bounded scale = Bounded(gamma) * inv_std;
           const double exact = gamma * (x - mean) / std::sqrt(variance + a.epsilon) + beta;
-          return activated(a, {exact, fma(x, scale, fma(-Bounded(mean), scale, beta)).error});
+          return plus(a, in, 5, i,
+                      activated(a, {exact, fma(x, scale, fma(-Bounded(mean), scale, beta)).error}));
         },
         1e-5);
   }

@@ -18,18 +18,32 @@ BatchNormShape norm_shape(const Node& node, const Shape& x) {
 
 }  // namespace
 
+namespace {
+// What is added to the result; where nothing is, the slot of some operand, which nobody reads.
+struct Addend {
+  bool there;
+  Slot slot;
+  const float* of(const Memory& m) const { return there ? m.f32(slot) : nullptr; }
+};
+Addend addend_of(Lowering& l, const Node& node, std::size_t operand) {
+  const bool there = node.attributes.as<BatchNormAttributes>().adds;
+  return {there, l.lanes(node.inputs[there ? operand : 0])};
+}
+}  // namespace
+
 void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
   const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]),
              beta = l.plain(node.inputs[2]);
+  const Addend addend = addend_of(l, node, 3);
   const Slot y = l.define_lanes({index, 0}), mean = l.define_plain({index, 1}),
              variance = l.define_plain({index, 2}), inv_std = l.define_plain({index, 3});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
   l.emit({.parts = batch_norm_parts(shape),
-          .reads = {x, gamma, beta},
+          .reads = {x, gamma, beta, addend.slot},
           .writes = {y, mean, variance, inv_std},
           .run = [=](const Memory& m, int part, int) {
-            cpu::batch_norm(shape, m.f32(x), m.f32(gamma), m.f32(beta), m.f32(y), m.f32(mean),
-                            m.f32(variance), m.f32(inv_std), part);
+            cpu::batch_norm(shape, m.f32(x), m.f32(gamma), m.f32(beta), addend.of(m), m.f32(y),
+                            m.f32(mean), m.f32(variance), m.f32(inv_std), part);
           }});
 }
 
@@ -37,29 +51,33 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
   const Slot dy = l.lanes(node.inputs[0]), x = l.lanes(node.inputs[1]),
              gamma = l.plain(node.inputs[2]), beta = l.plain(node.inputs[3]),
              mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]);
+  const Addend addend = addend_of(l, node, 6);
   const Slot dx = l.define_lanes({index, 0}), dgamma = l.define_plain({index, 1}),
              dbeta = l.define_plain({index, 2});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[1]));
   l.emit({.parts = batch_norm_grad_parts(shape),
-          .reads = {dy, x, gamma, beta, mean, inv_std},
+          .reads = {dy, x, gamma, beta, mean, inv_std, addend.slot},
           .writes = {dx, dgamma, dbeta},
           .run = [=](const Memory& m, int part, int) {
             cpu::batch_norm_grad(shape, m.f32(dy), m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean),
-                                 m.f32(inv_std), m.f32(dx), m.f32(dgamma), m.f32(dbeta), part);
+                                 m.f32(inv_std), addend.of(m), m.f32(dx), m.f32(dgamma),
+                                 m.f32(dbeta), part);
           }});
 }
 
 void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t index) {
   const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]),
              beta = l.plain(node.inputs[2]), mean = l.plain(node.inputs[3]),
-             variance = l.plain(node.inputs[4]), y = l.define_lanes({index, 0});
+             variance = l.plain(node.inputs[4]);
+  const Addend addend = addend_of(l, node, 5);
+  const Slot y = l.define_lanes({index, 0});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
   l.emit({.parts = batch_norm_inference_parts(shape),
-          .reads = {x, gamma, beta, mean, variance},
+          .reads = {x, gamma, beta, mean, variance, addend.slot},
           .writes = {y},
           .run = [=](const Memory& m, int part, int) {
             cpu::batch_norm_inference(shape, m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean),
-                                      m.f32(variance), m.f32(y), part);
+                                      m.f32(variance), addend.of(m), m.f32(y), part);
           }});
 }
 

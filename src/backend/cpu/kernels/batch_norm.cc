@@ -66,15 +66,21 @@ struct GradientTerm {
   }
 };
 
-// y = x * scale + shift of channel c, activated.
+// y = x * scale + shift of channel c, activated, plus the addend if there is one.
 template <ActivationKind kKind>
 HWY_INLINE void apply_channel(const ActivationShape& x, const Activator<kKind>& activator,
-                              int64_t c, float scale, float shift, const float* in, float* out) {
+                              int64_t c, float scale, float shift, const float* in,
+                              const float* addend, float* out) {
   const V16 a = set16(scale), b = set16(shift);
   for (int64_t block = 0; block < x.blocks(); ++block) {
     const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;
-    for (int64_t i = begin; i < begin + x.pixels() * kLanes; i += kLanes) {
-      store16(out + i, activator.value(fma16(load16(in + i), a, b)));
+    const int64_t end = begin + x.pixels() * kLanes;
+    if (addend == nullptr) {
+      for (int64_t i = begin; i < end; i += kLanes)
+        store16(out + i, activator.value(fma16(load16(in + i), a, b)));
+    } else {
+      for (int64_t i = begin; i < end; i += kLanes)
+        store16(out + i, add16(activator.value(fma16(load16(in + i), a, b)), load16(addend + i)));
     }
   }
 }
@@ -97,7 +103,7 @@ HWY_INLINE V16 inv_std_of(const V16& var, float epsilon) {
 template <ActivationKind kKind>
 HWY_INLINE void normalise(const BatchNormShape& shape, const Activator<kKind>& activator,
                           Range channels, const float* x, const float* gamma, const float* beta,
-                          float* y, float* mean, float* var, float* inv_std) {
+                          const float* addend, float* y, float* mean, float* var, float* inv_std) {
   const V16 m = set16(static_cast<float>(shape.x.images * shape.x.pixels()));
   const MomentTerm term{x};
   for (int64_t c = channels.begin; c < channels.end; c += group_of(shape.x)) {
@@ -112,7 +118,7 @@ HWY_INLINE void normalise(const BatchNormShape& shape, const Activator<kKind>& a
     store_first16(inv_std + c, inverse, count);
     store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
     for (int64_t i = 0; i < count; ++i) {
-      apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, y);
+      apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, addend, y);
     }
   }
 }
@@ -139,17 +145,24 @@ HWY_INLINE void flat_gradient_totals(const ActivationShape& x, const Activator<k
   store16(totals[1], tree_sums16(lanes[1]));
 }
 
-// dx = to_dy * dy + (to_x * x + constant) of channel c.
+// dx = to_dy * dy + (to_x * x + constant) of channel c, plus the addend if there is one.
 template <ActivationKind kKind>
 HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
                                     const GradientTerm<kKind>& term, float to_dy, float to_x,
-                                    float constant) {
+                                    float constant, const float* addend) {
   const V16 a = set16(to_dy), b = set16(to_x), k = set16(constant);
+  const auto at = [&](int64_t i) HWY_ATTR {
+    const V16 x = load16(term.x + i);
+    return fma16(a, term.again(i, x), fma16(b, x, k));
+  };
   for (int64_t block = 0; block < shape.blocks(); ++block) {
     const int64_t begin = (block * shape.features() + c * shape.pixels()) * kLanes;
-    for (int64_t i = begin; i < begin + shape.pixels() * kLanes; i += kLanes) {
-      const V16 x = load16(term.x + i);
-      store16(term.dx + i, fma16(a, term.again(i, x), fma16(b, x, k)));
+    const int64_t end = begin + shape.pixels() * kLanes;
+    if (addend == nullptr) {
+      for (int64_t i = begin; i < end; i += kLanes) store16(term.dx + i, at(i));
+    } else {
+      for (int64_t i = begin; i < end; i += kLanes)
+        store16(term.dx + i, add16(at(i), load16(addend + i)));
     }
   }
 }
@@ -157,8 +170,8 @@ HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
 template <ActivationKind kKind>
 HWY_INLINE void gradient(const BatchNormShape& shape, const Activator<kKind>& activator,
                          Range channels, const float* dy, const float* x, const float* gamma,
-                         const float* beta, const float* mean, const float* inv_std, float* dx,
-                         float* dgamma, float* dbeta) {
+                         const float* beta, const float* mean, const float* inv_std,
+                         const float* addend, float* dx, float* dgamma, float* dbeta) {
   const V16 m = set16(static_cast<float>(shape.x.images * shape.x.pixels()));
   const bool flat = shape.x.pixels() == 1;
   for (int64_t c = channels.begin; c < channels.end; c += group_of(shape.x)) {
@@ -184,29 +197,32 @@ HWY_INLINE void gradient(const BatchNormShape& shape, const Activator<kKind>& ac
     for (int64_t i = 0; i < count; ++i) {
       const GradientTerm<kKind> term{
           dy, x, dx, activator, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
-      gradient_of_channel(shape.x, c + i, term, scale[i], to_x[i], constant[i]);
+      gradient_of_channel(shape.x, c + i, term, scale[i], to_x[i], constant[i], addend);
     }
   }
 }
 
 void normalise_channels(const BatchNormShape& shape, Range channels, const float* x,
-                        const float* gamma, const float* beta, float* y, float* mean, float* var,
-                        float* inv_std) {
+                        const float* gamma, const float* beta, const float* addend, float* y,
+                        float* mean, float* var, float* inv_std) {
   with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
-    normalise(shape, activator, channels, x, gamma, beta, y, mean, var, inv_std);
+    normalise(shape, activator, channels, x, gamma, beta, addend, y, mean, var, inv_std);
   });
 }
 
 void gradient_of_channels(const BatchNormShape& shape, Range channels, const float* dy,
                           const float* x, const float* gamma, const float* beta, const float* mean,
-                          const float* inv_std, float* dx, float* dgamma, float* dbeta) {
+                          const float* inv_std, const float* addend, float* dx, float* dgamma,
+                          float* dbeta) {
   with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
-    gradient(shape, activator, channels, dy, x, gamma, beta, mean, inv_std, dx, dgamma, dbeta);
+    gradient(shape, activator, channels, dy, x, gamma, beta, mean, inv_std, addend, dx, dgamma,
+             dbeta);
   });
 }
 
 void infer_channels(const BatchNormShape& shape, Range channels, const float* x, const float* gamma,
-                    const float* beta, const float* mean, const float* var, float* y) {
+                    const float* beta, const float* mean, const float* var, const float* addend,
+                    float* y) {
   for (int64_t c = channels.begin; c < channels.end; c += kLanes) {
     const int64_t count = std::min<int64_t>(kLanes, channels.end - c);
     HWY_ALIGN float scale[kLanes], shift[kLanes];
@@ -214,7 +230,7 @@ void infer_channels(const BatchNormShape& shape, Range channels, const float* x,
                  inv_std_of(load_first16(var + c, count), shape.epsilon), count, scale, shift);
     with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
       for (int64_t i = 0; i < count; ++i)
-        apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, y);
+        apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, addend, y);
     });
   }
 }
@@ -232,25 +248,26 @@ HWY_EXPORT(infer_channels);
 
 int batch_norm_parts(const BatchNormShape& shape) { return channel_parts(shape.x); }
 void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma, const float* beta,
-                float* y, float* mean, float* var, float* inv_std, int part) {
+                const float* addend, float* y, float* mean, float* var, float* inv_std, int part) {
   PODIUM_DISPATCH(normalise_channels)
-  (shape, part_channels(shape.x, part), x, gamma, beta, y, mean, var, inv_std);
+  (shape, part_channels(shape.x, part), x, gamma, beta, addend, y, mean, var, inv_std);
 }
 
 int batch_norm_grad_parts(const BatchNormShape& shape) { return channel_parts(shape.x); }
 void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* x,
                      const float* gamma, const float* beta, const float* mean, const float* inv_std,
-                     float* dx, float* dgamma, float* dbeta, int part) {
+                     const float* addend, float* dx, float* dgamma, float* dbeta, int part) {
   PODIUM_DISPATCH(gradient_of_channels)
-  (shape, part_channels(shape.x, part), dy, x, gamma, beta, mean, inv_std, dx, dgamma, dbeta);
+  (shape, part_channels(shape.x, part), dy, x, gamma, beta, mean, inv_std, addend, dx, dgamma,
+   dbeta);
 }
 
 int batch_norm_inference_parts(const BatchNormShape& shape) { return channel_parts(shape.x); }
 void batch_norm_inference(const BatchNormShape& shape, const float* x, const float* gamma,
                           const float* beta, const float* running_mean, const float* running_var,
-                          float* y, int part) {
+                          const float* addend, float* y, int part) {
   PODIUM_DISPATCH(infer_channels)
-  (shape, part_channels(shape.x, part), x, gamma, beta, running_mean, running_var, y);
+  (shape, part_channels(shape.x, part), x, gamma, beta, running_mean, running_var, addend, y);
 }
 
 void batch_norm_running(std::int64_t channels, std::int64_t count, float momentum,

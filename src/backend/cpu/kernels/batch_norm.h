@@ -14,24 +14,25 @@ struct BatchNormShape {
   float epsilon = 1e-3f;
   Activation activation = {};
 };
+// Each of the three adds `addend`, in lanes as x, to its result (y or dx) where it is not null.
 
 // x, y in lanes (y may be x where x is not needed again); the rest [C].
 int batch_norm_parts(const BatchNormShape& shape);
 void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma, const float* beta,
-                float* y, float* mean, float* var, float* inv_std, int part);
+                const float* addend, float* y, float* mean, float* var, float* inv_std, int part);
 
 // x, dy, dx in lanes (dx may be dy, not x); the rest [C]. dy is the gradient to the activation's
 // output; its derivative is recomputed from x.
 int batch_norm_grad_parts(const BatchNormShape& shape);
 void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* x,
                      const float* gamma, const float* beta, const float* mean, const float* inv_std,
-                     float* dx, float* dgamma, float* dbeta, int part);
+                     const float* addend, float* dx, float* dgamma, float* dbeta, int part);
 
 // With the running mean and variance; y may be x.
 int batch_norm_inference_parts(const BatchNormShape& shape);
 void batch_norm_inference(const BatchNormShape& shape, const float* x, const float* gamma,
                           const float* beta, const float* running_mean, const float* running_var,
-                          float* y, int part);
+                          const float* addend, float* y, int part);
 
 // The running statistics after a step; `count` = N * H * W. new_* may be old_*.
 void batch_norm_running(std::int64_t channels, std::int64_t count, float momentum,

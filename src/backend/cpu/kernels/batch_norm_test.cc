@@ -61,8 +61,8 @@ void check(const BatchNormShape& s, unsigned seed, const std::string& target) {
   const Expected want = forward_of(s, x, gamma, beta);
   Guarded y(s.x.floats()), mean(channels), var(channels), inv_std(channels);
   run_parts(batch_norm_parts(s), [&](int part) {
-    batch_norm(s, x_lanes.data(), gamma.data(), beta.data(), y.data(), mean.data(), var.data(),
-               inv_std.data(), part);
+    batch_norm(s, x_lanes.data(), gamma.data(), beta.data(), nullptr, y.data(), mean.data(),
+               var.data(), inv_std.data(), part);
   });
   expect_same(mean.take(what), want.mean, what + " mean");
   expect_same(var.take(what), want.var, what + " var");
@@ -97,8 +97,8 @@ void check(const BatchNormShape& s, unsigned seed, const std::string& target) {
   const auto gradient = [&](const float* in_dy, const float* in_x) {
     run_parts(batch_norm_grad_parts(s), [&](int part) {
       batch_norm_grad(s, in_dy, in_x, gamma.data(), beta.data(), want.mean.data(),
-                      want.inv_std.data(), got_dx.data(), got_dgamma.data(), got_dbeta.data(),
-                      part);
+                      want.inv_std.data(), nullptr, got_dx.data(), got_dgamma.data(),
+                      got_dbeta.data(), part);
     });
     expect_same(got_dgamma.take(what), dgamma, what + " dgamma");
     expect_same(got_dbeta.take(what), dbeta, what + " dbeta");
@@ -121,7 +121,7 @@ void check(const BatchNormShape& s, unsigned seed, const std::string& target) {
   Guarded z(s.x.floats());
   run_parts(batch_norm_inference_parts(s), [&](int part) {
     batch_norm_inference(s, x_lanes.data(), gamma.data(), beta.data(), running_mean.data(),
-                         running_var.data(), z.data(), part);
+                         running_var.data(), nullptr, z.data(), part);
   });
   expect_same(from_lanes(z.take(what), s.x.images), inferred, what + " inference");
 }
@@ -162,7 +162,8 @@ TEST(BatchNorm, a_variance_that_rounds_below_zero_is_zero) {
     const float gamma = 1, beta = 0;
     float mean, var, inv_std;
     Floats y(x.size());
-    batch_norm({shape, 1e-3f, {}}, x.data(), &gamma, &beta, y.data(), &mean, &var, &inv_std, 0);
+    batch_norm({shape, 1e-3f, {}}, x.data(), &gamma, &beta, nullptr, y.data(), &mean, &var,
+               &inv_std, 0);
     EXPECT_GE(var, 0) << target;
     EXPECT_TRUE(std::isfinite(inv_std));
   });
