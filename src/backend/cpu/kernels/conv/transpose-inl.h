@@ -15,10 +15,10 @@ namespace HWY_NAMESPACE {
 
 // out[i] = lane i of v[0], v[1], ... v[kNative - 1]: within blocks of four lanes first, then the
 // blocks.
+template <int kFours = kNative / 4>
 HWY_INLINE void transpose_native(const Native* v, Native* out) {
   const NativeTag d;
   const hn::Repartition<double, NativeTag> wide;
-  constexpr int kFours = kNative / 4;
   Native four[kFours][4];  // block b of [g][j]: lane 4 b + j of v[4 g] ... v[4 g + 3]
   PODIUM_UNROLL
   for (int g = 0; g < kFours; ++g) {

@@ -280,12 +280,13 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
   for (std::int64_t begin = channels.begin; begin < channels.end;) {
     const std::int64_t phase = begin / p.out.channels, first = begin % p.out.channels;
     const std::int64_t end = std::min(channels.end, begin - first + p.out.channels);
+    Target targets[kSpan];
     for (std::int64_t t = 0; t < span.count; ++t) {
       const SpanTile& tile = span.tiles[t];
       const std::int64_t top = p.out.step_h * tile.i + phase / p.out.phases_w + p.out.first_h;
       const std::int64_t left = p.out.step_w * tile.j + phase % p.out.phases_w + p.out.first_w;
       float* base = y + tile.block * p.out.block() + first * p.out.plane();
-      Target target;
+      Target& target = targets[t];
       for (int r = 0; r < 4; ++r) {
         const std::int64_t pixel = top + r * p.out.step_h;
         target.rows[r] = pixel >= 0 && pixel < p.out.height
@@ -297,25 +298,33 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
       target.right = tile.four_across ? 4 : 3;
       while (target.right > target.left && left + (target.right - 1) * p.out.step_w >= p.out.width)
         --target.right;
-      const float* from = m + (begin - channels.begin) * step + t * kLanes;
-      for (std::int64_t c = begin; c < end; ++c, from += step) {
+    }
+    const float* from = m + (begin - channels.begin) * step;
+    for (std::int64_t c = begin; c < end; ++c, from += step)
+      for (std::int64_t t = 0; t < span.count; ++t) {
+        const SpanTile& tile = span.tiles[t];
+        Target& target = targets[t];
         for (int lane = 0; lane < kLanes; lane += kNative) {
+          const float* points = from + t * kLanes;
           if (tile.four_down) {
             if (tile.four_across)
-              transform_tile<true, true>(from, plane, tile.shifts, target, lane);
+              transform_tile<true, true>(points, plane, tile.shifts, target, lane);
             else
-              transform_tile<true, false>(from, plane, tile.shifts, target, lane);
+              transform_tile<true, false>(points, plane, tile.shifts, target, lane);
           } else {
             if (tile.four_across)
-              transform_tile<false, true>(from, plane, tile.shifts, target, lane);
+              transform_tile<false, true>(points, plane, tile.shifts, target, lane);
             else
-              transform_tile<false, false>(from, plane, tile.shifts, target, lane);
+              transform_tile<false, false>(points, plane, tile.shifts, target, lane);
           }
         }
-        for (float*& r : target.rows)
-          if (r != nullptr) r += p.out.plane();
+        for (float*& r : target.rows) {
+          if (r == nullptr) continue;
+          r += p.out.plane();
+          for (int j = target.left; j < target.right; ++j)
+            hwy::Prefetch(r + j * target.column_step);
+        }
       }
-    }
     begin = end;
   }
 }

@@ -91,8 +91,17 @@ TEST(WinogradTest, has_the_bits_of_the_contract_for_many_channels_on_both_sides)
   check(make_shape(130, 16, 14, 15, 16, 3, 3, 1, 1, 1, 1), 7);
 }
 
+TEST(WinogradTest, has_the_bits_of_the_contract_where_filters_are_more_than_tiles) {
+  // One span of tiles and several; tiles of four and of three, of two blocks, in a span.
+  check(make_shape(3, 65, 4, 4, 112, 3, 3, 1, 1, 1, 1), 1);
+  check(make_shape(33, 130, 3, 5, 99, 3, 3, 1, 1, 1, 1), 2);
+  check(make_shape(18, 8, 7, 6, 100, 6, 6, 2, 2, 2, 2), 3);
+  check(make_shape(2, 20, 9, 8, 161, 3, 3, 1, 1, 0, 0), 4);
+}
+
 TEST(WinogradTest, parts_depend_on_the_shape_alone_and_run_in_any_order) {
-  for (const ConvShape& s : {same_shape(70, 6, 28, 12, 6, 2), same_shape(70, 20, 14, 32, 3, 1)}) {
+  for (const ConvShape& s : {same_shape(70, 6, 28, 12, 6, 2), same_shape(70, 20, 14, 32, 3, 1),
+                             same_shape(6, 80, 7, 96, 3, 1)}) {
     const Tensors t(s, 1);
     EXPECT_TRUE(same_bits(
         run_forward(s, t, conv_winograd_forward_work, conv_winograd_forward),
