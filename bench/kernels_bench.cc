@@ -166,7 +166,7 @@ void bench_flat(const Report& report, std::int64_t count, const std::string& wha
     const Activation activation{kind};
     report.add(name + what, parts, n, 8 * n,
                [&](int p) { activate(count, activation, a.get(), y.get(), p); });
-    report.add(cat(name, "grad ", what), parts, n, 12 * n,
+    report.add(std::string(name) + "grad " + what, parts, n, 12 * n,
                [&](int p) { activate_grad(count, activation, b.get(), a.get(), y.get(), p); });
   }
   const AdamStep adam_step{0.9f, 0.1f, 0.999f, 0.001f, 1e-3f, 1.0f, 1e-8f, 0};

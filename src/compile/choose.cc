@@ -1,5 +1,7 @@
 #include "compile/choose.h"
 
+#include <algorithm>
+
 #include "ops/ops.h"
 
 namespace podium {
@@ -7,13 +9,16 @@ namespace {
 
 // Below it the transforms cost more than the products that they save.
 constexpr std::int64_t kWinogradChannels = 12;
+// From so many on it also pays for outputs of 3x3, a single smaller tile.
+constexpr std::int64_t kWideChannels = 64;
 
 // images [N, C, H, W], weights [K, C, R, S], output [N, K, P, Q]: one decision for the three passes
 // of a convolution.
 bool winograd_pays(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y) {
-  return w[2] == 3 * a.stride_h && w[3] == 3 * a.stride_w &&
-         x[1] * a.stride_h * a.stride_w >= kWinogradChannels && w[0] >= kWinogradChannels &&
-         y[2] >= 4 && y[3] >= 4;
+  const std::int64_t channels = std::min(x[1] * a.stride_h * a.stride_w, w[0]);
+  const std::int64_t least = channels >= kWideChannels ? 3 : 4;
+  return w[2] == 3 * a.stride_h && w[3] == 3 * a.stride_w && channels >= kWinogradChannels &&
+         y[2] >= least && y[3] >= least;
 }
 
 const OpDef& chosen(const Graph& graph, const Node& node) {

@@ -5,7 +5,7 @@
 //   conv2d and its gradients -> conv2d_winograd...   where the kernel is three times the stride in
 //                                                    both directions, channels to sum over (counted
 //                                                    per phase) and to make are at least 12 each,
-//                                                    and outputs 4x4 or more
+//                                                    and outputs 4x4 or more; 3x3 from 64 channels
 #pragma once
 
 #include "graph/graph.h"

@@ -48,6 +48,48 @@ TEST(Initialiser, fan_in_uniform_spreads_by_the_inputs) {
   expect_uniform(initial_value(parameter(Initialiser::kFanInUniform), 0, 0), 1 / std::sqrt(300.0));
 }
 
+TEST(Initialiser, fan_in_unit_spreads_by_the_inputs_to_unit_variance) {
+  expect_uniform(initial_value(parameter(Initialiser::kFanInUnit), 0, 0), std::sqrt(3.0 / 300));
+}
+
+TEST(Initialiser, fan_out_normal_has_the_moments_of_a_normal_distribution) {
+  const Tensor tensor = initial_value(parameter(Initialiser::kFanOutNormal), 0, 0);
+  const double deviation = std::sqrt(2.0 / parameter(Initialiser::kFanOutNormal).fan_out);
+  const auto count = static_cast<double>(tensor.elements());
+  double mean = 0, square = 0, fourth = 0, inside = 0;
+  for (const float value : tensor.f32()) {
+    const double x = value / deviation;
+    mean += x / count, square += x * x / count, fourth += x * x * x * x / count;
+    inside += (std::abs(x) < 1 ? 1 : 0) / count;
+  }
+  EXPECT_NEAR(mean, 0, 5 / std::sqrt(count));
+  EXPECT_NEAR(square, 1, 5 * std::sqrt(2 / count));
+  EXPECT_NEAR(fourth, 3, 5 * std::sqrt(96 / count));
+  EXPECT_NEAR(inside, 0.6827, 5 * 0.47 / std::sqrt(count));
+}
+
+TEST(Initialiser, identity_passes_the_channels_through_its_first_filters) {
+  Parameter p = parameter(Initialiser::kIdentity);
+  p.shape = {5, 3, 3, 3}, p.fan_in = 27;
+  const Tensor tensor = initial_value(p, 3, 1);
+  for (std::size_t k = 0; k < 3; ++k)
+    for (std::size_t i = 0; i < 27; ++i)
+      EXPECT_EQ(tensor.f32()[k * 27 + i], i == k * 9 + 4 ? 1.0f : 0.0f);
+  for (std::size_t i = 81; i < 135; ++i) {
+    EXPECT_NE(tensor.f32()[i], 0.0f);
+    EXPECT_LE(std::abs(tensor.f32()[i]), 1 / std::sqrt(27.0));
+  }
+}
+
+TEST(Initialiser, unit_deviation_has_it) {
+  const Tensor tensor = initial_value(parameter(Initialiser::kUnitDeviation), 0, 0);
+  const auto count = static_cast<double>(tensor.elements());
+  double mean = 0, square = 0;
+  for (const float x : tensor.f32()) mean += x / count;
+  for (const float x : tensor.f32()) square += (x - mean) * (x - mean) / (count - 1);
+  EXPECT_NEAR(std::sqrt(square), 1, 1e-6);
+}
+
 TEST(Initialiser, zeros_and_ones_are_what_they_say) {
   const Tensor zeros = initial_value(parameter(Initialiser::kZeros), 0, 0);
   const Tensor ones = initial_value(parameter(Initialiser::kOnes), 0, 0);

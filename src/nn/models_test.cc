@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/ops.h"
 
 namespace podium {
@@ -109,6 +111,85 @@ TEST(Models, an_unknown_name_is_an_error_that_lists_the_known_ones) {
     EXPECT_NE(text.find("\"mnst\""), std::string::npos) << text;
     for (const ModelInfo& model : all_models())
       EXPECT_NE(text.find(model.name), std::string::npos) << text;
+  }
+}
+
+std::int64_t values_of(const Network& net) {
+  std::int64_t values = 0;
+  for (const Parameter& parameter : net.parameters()) values += parameter.shape.elements();
+  return values;
+}
+
+const Parameter& named(const Network& net, const std::string& name) {
+  for (const Parameter& parameter : net.parameters())
+    if (parameter.name == name) return parameter;
+  throw InternalError(__FILE__, __LINE__, "no parameter " + name);
+}
+
+struct Cifar {
+  explicit Cifar(Value (*model)(Network&, Value, std::int64_t), Mode mode = Mode::kTrain)
+      : images(graph.input("images", {DType::kF32, {4, 3, 32, 32}}, InputRole::kBatch)),
+        step(graph.input("step", {DType::kU32, {}}, InputRole::kScalar)),
+        net(graph, mode, 0, step, step),
+        logits(model(net, images, 10)) {}
+
+  Graph graph;
+  Value images, step;
+  Network net;
+  Value logits;
+};
+
+TEST(DavidNetModel, has_the_sizes_of_the_published_network) {
+  const Cifar cifar(davidnet_model);
+  EXPECT_EQ(cifar.graph.shape(cifar.logits), (Shape{4, 10}));
+  EXPECT_EQ(values_of(cifar.net), 6573120);
+  EXPECT_EQ(named(cifar.net, "layer3.res2.conv.weight").shape, (Shape{512, 512, 3, 3}));
+  EXPECT_EQ(named(cifar.net, "linear.weight").shape, (Shape{10, 512}));
+  for (const Parameter& p : cifar.net.parameters()) EXPECT_TRUE(p.trained) << p.name;
+}
+
+TEST(ResNet32Model, has_thirty_two_layers_with_weights) {
+  const Cifar cifar(resnet32_model);
+  EXPECT_EQ(cifar.graph.shape(cifar.logits), (Shape{4, 10}));
+  std::int64_t layers = 0;
+  for (const Parameter& p : cifar.net.parameters()) layers += p.decays ? 1 : 0;
+  EXPECT_EQ(layers, 32);
+  EXPECT_EQ(values_of(cifar.net), 464154);
+  EXPECT_EQ(named(cifar.net, "stage3.1.conv1.weight").shape, (Shape{64, 32, 3, 3}));
+  EXPECT_EQ(named(cifar.net, "stage3.1.conv1.weight").initialiser, Initialiser::kFanOutNormal);
+}
+
+TEST(ResNet32Model, shares_the_first_activation_with_the_first_shortcut) {
+  const Cifar cifar(resnet32_model);
+  const auto first_sum = std::ranges::find_if(cifar.graph.nodes(),
+                                              [](const Node& node) { return node.op == &add_op; });
+  ASSERT_NE(first_sum, cifar.graph.nodes().end());
+  EXPECT_EQ(cifar.graph.node(first_sum->inputs[1]).op, &activate_op);
+}
+
+TEST(SprintModel, has_the_sizes_of_the_published_network) {
+  const Cifar cifar(sprint_model);
+  EXPECT_EQ(cifar.graph.shape(cifar.logits), (Shape{4, 10}));
+  EXPECT_EQ(values_of(cifar.net), 1971640);
+  const Parameter& whiten = named(cifar.net, "whiten.weight");
+  EXPECT_FALSE(whiten.trained);
+  EXPECT_EQ(whiten.shape, (Shape{24, 3, 2, 2}));
+  EXPECT_EQ(whiten.initialiser, Initialiser::kWhitening);
+  EXPECT_EQ(named(cifar.net, "whiten.bias").group, ParameterGroup::kWhitening);
+  EXPECT_EQ(named(cifar.net, "group1.conv1.weight").group, ParameterGroup::kFilters);
+  EXPECT_EQ(named(cifar.net, "head.weight").group, ParameterGroup::kDense);
+  EXPECT_EQ(named(cifar.net, "group3.bn2.bias").group, ParameterGroup::kRest);
+  for (const Parameter& p : cifar.net.parameters())
+    EXPECT_FALSE(p.name.ends_with("bn1.weight") || p.name.ends_with("bn2.weight")) << p.name;
+}
+
+TEST(Models, have_the_same_parameters_in_evaluation) {
+  for (const ModelInfo& model : all_models()) {
+    if (std::string(model.name) == "mnist") continue;  // takes images of one channel
+    const Cifar train(model.build), evaluate(model.build, Mode::kEvaluate);
+    ASSERT_EQ(train.net.parameters().size(), evaluate.net.parameters().size());
+    for (std::size_t i = 0; i < train.net.parameters().size(); ++i)
+      EXPECT_EQ(train.net.parameters()[i].name, evaluate.net.parameters()[i].name);
   }
 }
 

@@ -152,6 +152,82 @@ TEST(Adam, its_step_scalars_are_the_corrections_of_bias) {
   }
 }
 
+// The singular values of a matrix [rows, columns], squared, lie between these.
+struct SquaredSingularValues {
+  double least, most;
+};
+SquaredSingularValues squared_singular_values(const Tensor& x, std::int64_t rows,
+                                              std::int64_t columns) {
+  // By power iteration on the Gram matrix and on (most - Gram).
+  const bool tall = rows > columns;
+  const std::int64_t n = tall ? columns : rows, m = tall ? rows : columns;
+  const auto at = [&](std::int64_t i, std::int64_t j) {
+    return double{x.f32()[static_cast<std::size_t>(tall ? j * columns + i : i * columns + j)]};
+  };
+  const auto largest = [&](double shift, double sign) {
+    Numbers v(static_cast<std::size_t>(n), 1.0);
+    v[0] = 0.3;
+    double norm = 0;
+    for (int round = 0; round < 3000; ++round) {
+      Numbers inner(static_cast<std::size_t>(m)), next(static_cast<std::size_t>(n));
+      for (std::int64_t j = 0; j < m; ++j)
+        for (std::int64_t i = 0; i < n; ++i)
+          inner[static_cast<std::size_t>(j)] += at(i, j) * v[static_cast<std::size_t>(i)];
+      norm = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        double product = 0;
+        for (std::int64_t j = 0; j < m; ++j)
+          product += at(i, j) * inner[static_cast<std::size_t>(j)];
+        const auto k = static_cast<std::size_t>(i);
+        next[k] = shift * v[k] + sign * product;
+        norm += next[k] * next[k];
+      }
+      norm = std::sqrt(norm);
+      for (std::size_t i = 0; i < next.size(); ++i) v[i] = next[i] / norm;
+    }
+    return norm;
+  };
+  const double most = largest(0, 1);
+  return {most - largest(most, -1), most};
+}
+
+// One step of Muon from a zero velocity: how far the weight, rescaled, moved, over the rate.
+Tensor muon_direction(std::int64_t rows, std::int64_t columns) {
+  const OptimizerOptions options{.name = "muon", .momentum = 0.6f, .nesterov = true};
+  Graph graph;
+  const TensorType type{DType::kF32, {rows, columns}};
+  const Value p = graph.input("p", type, InputRole::kParameter);
+  const Value g = graph.input("g", type, InputRole::kParameter);
+  const Value v = graph.input("v", type, InputRole::kState);
+  const Value rate = graph.input("rate", {DType::kF32, {}}, InputRole::kScalar);
+  const std::vector<Value> results = append_update(graph, options, 0, p, g, {v}, {rate}, "muon");
+  graph.output("p", results[0]);
+  graph.output("v", results[1]);
+  std::vector<Tensor> in = {Tensor(type), Tensor(type), Tensor(type), Tensor::scalar(0.25f)};
+  double squares = 0;
+  for (std::size_t i = 0; i < in[0].f32().size(); ++i) {
+    in[0].f32()[i] = static_cast<float>(std::sin(1.0 + 0.7 * static_cast<double>(i)));
+    in[1].f32()[i] = static_cast<float>(1e-3 * std::cos(0.9 * static_cast<double>(i * i)));
+    squares += double{in[0].f32()[i]} * in[0].f32()[i];
+  }
+  const std::vector<Tensor> out = interpret(graph, in);
+  EXPECT_TRUE(std::ranges::equal(out[1].f32(), in[1].f32()));  // 0.6 * 0 + g
+  Tensor direction(type);
+  const double factor = std::sqrt(static_cast<double>(rows) / squares);
+  for (std::size_t i = 0; i < direction.f32().size(); ++i)
+    direction.f32()[i] = static_cast<float>((in[0].f32()[i] * factor - out[0].f32()[i]) / 0.25);
+  return direction;
+}
+
+TEST(Muon, moves_along_a_nearly_orthogonal_matrix) {
+  for (const auto& [rows, columns] : {std::pair{4, 20}, std::pair{20, 4}, std::pair{6, 6}}) {
+    const SquaredSingularValues s =
+        squared_singular_values(muon_direction(rows, columns), rows, columns);
+    EXPECT_GT(std::sqrt(s.least), 0.2) << rows << " x " << columns;
+    EXPECT_LT(std::sqrt(s.most), 1.3) << rows << " x " << columns;
+  }
+}
+
 TEST(Optimizer, names_its_states_and_scalars) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(optimizer_states({.name = "sgd"}), Names{"velocity"});
@@ -191,7 +267,7 @@ TEST(Optimizer, an_unknown_name_is_an_error_that_lists_the_known_ones) {
     FAIL() << "nothing was thrown";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),
-                 "optimizer.name = \"lion\": no such optimizer; known are sgd and adam");
+                 "optimizer.name = \"lion\": no such optimizer; known are sgd, adam and muon");
   }
   EXPECT_THROW(optimizer_scalars({.name = "lion"}), UserError);
   EXPECT_THROW(optimizer_scalar_values({.name = ""}, 1, 0), UserError);

@@ -90,6 +90,17 @@ TEST(Schedule, exponential_counts_epochs_where_told) {
   EXPECT_NEAR(at(schedule, 200), 0.5 * std::exp(-1.0), 1e-15);
 }
 
+TEST(Schedule, of_fewer_epochs_runs_its_course_in_them) {
+  const ScheduleOptions linear{
+      .name = "linear", .boundaries = {0, 8}, .factors = {1, 0}, .unit = "epoch"};
+  const OptimizerOptions three{.learning_rate = 1, .epochs = 3};
+  for (const std::int64_t step : {0, 25, 74})
+    EXPECT_NEAR(learning_rate_at(three, linear, {step, 25, 200}),
+                1 - static_cast<double>(step) / 75, 1e-15);
+  for (const std::int64_t step : {75, 76, 199})
+    EXPECT_EQ(learning_rate_at(three, linear, {step, 25, 200}), 0);
+}
+
 TEST(Schedule, an_unknown_name_is_an_internal_error_since_recipes_are_checked_before) {
   EXPECT_THROW(at({.name = "cosine"}, 0), InternalError);
 }

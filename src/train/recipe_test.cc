@@ -45,6 +45,22 @@ TEST(Recipe, keys_not_given_have_their_defaults) {
   EXPECT_EQ(recipe.augment, AugmentOptions{});
 }
 
+TEST(Recipe, a_group_of_parameters_takes_what_its_own_optimizer_takes) {
+  const std::string start = "model=\"sprint\"\ndata=\"cifar10\"\nbatch=8\nepochs=1\n";
+  EXPECT_EQ(refusal(start + "[optimizer.filters]\nmomentum = 0.5\n"),
+            "x.toml:6: `optimizer.filters.momentum` has no meaning with `optimizer.filters.name` = "
+            "\"same\"; leave it out");
+  EXPECT_EQ(refusal(start + "[optimizer.filters]\nname = \"muon\"\nweight_decay = 0.5\n"),
+            "x.toml:7: `optimizer.filters.weight_decay` has no meaning with "
+            "`optimizer.filters.name` = \"muon\"; that takes `learning_rate`, `momentum`, "
+            "`nesterov`, `epochs`");
+  EXPECT_EQ(refusal(start + "[optimizer.whitening]\nname = \"muon\"\n"),
+            "x.toml:6: `optimizer.whitening.name` = \"muon\" is unknown; known: same, sgd, adam; "
+            "the nearest is \"same\"");
+  EXPECT_EQ(refusal(start + "[optimizer.dense]\nname = \"sgd\"\nnesterov = true\n"),
+            "x.toml:7: `optimizer.dense.nesterov` = true needs `optimizer.dense.momentum` above 0");
+}
+
 TEST(Recipe, every_key_is_read_and_written_back_the_same) {
   const std::string text =
       "name = \"all\"\n"
@@ -71,6 +87,28 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "weight_decay = 0.0005\n"
       "decay = \"per-replica\"\n"
       "decay_all = true\n"
+      "\n[optimizer.filters]\n"
+      "name = \"muon\"\n"
+      "learning_rate = 0.24\n"
+      "momentum = 0.6\n"
+      "nesterov = true\n"
+      "beta1 = 0.9\n"
+      "beta2 = 0.999\n"
+      "epsilon = 1e-8\n"
+      "weight_decay = 0\n"
+      "epochs = 0\n"
+      "\n[optimizer.dense]\n"
+      "name = \"same\"\n"
+      "\n[optimizer.whitening]\n"
+      "name = \"sgd\"\n"
+      "learning_rate = 100\n"
+      "momentum = 0.5\n"
+      "nesterov = false\n"
+      "beta1 = 0.9\n"
+      "beta2 = 0.999\n"
+      "epsilon = 1e-8\n"
+      "weight_decay = 0.001\n"
+      "epochs = 2.5\n"
       "\n[schedule]\n"
       "name = \"linear\"\n"
       "boundaries = [0, 5, 24]\n"
@@ -164,7 +202,7 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
   EXPECT_EQ(refusal("model = \"mnits\"\nbatch = \"256\"\ndata = \"glyphs\"\n[augment]\nshft = 2\n",
                     {"precision=bf16", "sed=3"}),
             "x.toml: the run has no length; give `epochs` or `steps`, at least 1\n"
-            "x.toml:1: `model` = \"mnits\" is unknown; known: mnist; the nearest is \"mnist\"\n"
+            "x.toml:1: `model` = \"mnits\" is unknown; known: mnist, davidnet, resnet32, sprint; the nearest is \"mnist\"\n"
             "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
             "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
             "`precision=bf16` on the command line: `precision` = \"bf16\": bf16 needs a GPU or a "
