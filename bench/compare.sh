@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Training speed of a recipe beside other programs', in turn on the same machine:
 #
-#   bench/compare.sh ROUNDS RECIPE 'COMMAND' ['COMMAND' ...]
+#   [STEPS=1000] bench/compare.sh ROUNDS RECIPE 'COMMAND' ['COMMAND' ...]
 #
 # Each COMMAND trains the same recipe and prints a line of JSON with "images_per_s". In each round Podium (all cores)
 # and every command run once, one after the other; printed are each one's median and the median of Podium's ratio to it,
@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 rounds=$1
 recipe=$2
 shift 2
+steps=${STEPS:-1000}  # of ours in a round
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -20,7 +21,7 @@ field() { sed -nE "s/.*\"$1\": ?([0-9.eE+-]+).*/\1/p" | tail -n 1; }
 median() { sort -g | awk '{ v[NR] = $1 } END { print (v[int((NR + 1) / 2)] + v[int(NR / 2) + 1]) / 2 }'; }
 
 for ((round = 1; round <= rounds; ++round)); do
-  ours=$(build/podium bench recipe "$recipe" --steps 1000 --json 2>/dev/null | field images_per_second)
+  ours=$(build/podium bench recipe "$recipe" --steps "$steps" --json 2>/dev/null | field images_per_second)
   echo "$ours" >>"$folder/ours"
   line="round $round: podium $ours"
   number=0

@@ -89,12 +89,16 @@ void product(const Product& p) {
       }
     }
     float* HWY_RESTRICT m = p.m + lane;
+    const std::int64_t m_step = p.m_step;
+    if (p.add) {
+      PODIUM_UNROLL
+      for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
+      for (int t = 0; t < kTiles; ++t)
+        acc[k][t] = hn::Add(hn::LoadU(d, m + k * m_step + t * kLanes), acc[k][t]);
+    }
     PODIUM_UNROLL
     for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
-    for (int t = 0; t < kTiles; ++t) {
-      float* to = m + k * p.m_step + t * kLanes;
-      hn::StoreU(p.add ? hn::Add(hn::LoadU(d, to), acc[k][t]) : acc[k][t], d, to);
-    }
+    for (int t = 0; t < kTiles; ++t) hn::StoreU(acc[k][t], d, m + k * m_step + t * kLanes);
   }
 }
 
