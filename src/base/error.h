@@ -15,7 +15,7 @@ namespace podium {
 // Exit codes of the command line.
 enum class ExitCode : int {
   kDone = 0,
-  kDifferent = 1,  // `diff`: the two runs differ
+  kDifferent = 1,  // `diff`: the two runs differ; `band`: the run lies outside
   kUsage = 2,      // command line or recipe
   kData = 3,       // data files, checkpoints, folders
   kMemory = 4,     // does not fit; said before step 1

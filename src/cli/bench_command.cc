@@ -23,29 +23,32 @@ struct Arguments {
   Placement placement;
   std::string data_dir;
   std::vector<std::string> ops;
-  std::int64_t steps = 200;
+  std::int64_t steps = 0;
   bool json = false;
 };
 
-// What one core can do at best. Bandwidth: of a copy within the L2 cache, where a replica's
-// activations should lie.
+// What one core can do at best. Bandwidth: of a copy within the L2 cache, or, for a kernel that
+// moves more than fits there, of one in memory.
 struct Roof {
   double flops = cpu::fma_peak();
   double bytes = cpu::copy_bandwidth(256 << 10);
+  double far_bytes = cpu::copy_bandwidth(64 << 20);
 
-  // The least time for the work.
+  // The least time for one call of a kernel.
   double seconds(const Cost& cost) const {
-    return std::max(cost.flops / flops, cost.bytes / bytes);
+    constexpr double kNear = 4 << 20;
+    return std::max(cost.flops / flops, cost.bytes / (cost.bytes > kNear ? far_bytes : bytes));
   }
   std::string text() const {
-    return cat("roof of a core: ", scaled(flops, "FLOP/s"), ", L2 ", scaled(bytes, "B/s"));
+    return cat("roof of a core: ", scaled(flops, "FLOP/s"), ", L2 ", scaled(bytes, "B/s"),
+               ", memory ", scaled(far_bytes, "B/s"));
   }
 };
 
-void add_rates(std::vector<std::string>& row, const Cost& cost, double seconds, const Roof& roof) {
+void add_rates(std::vector<std::string>& row, const Cost& cost, double seconds, double least) {
   row.push_back(fixed(cost.flops / seconds / 1e9, 1));
   row.push_back(fixed(cost.bytes / seconds / 1e9, 1));
-  row.push_back(fixed(100 * roof.seconds(cost) / seconds, 0));
+  row.push_back(fixed(100 * least / seconds, 0));
 }
 
 // --- operations
@@ -118,7 +121,7 @@ ExitCode bench_ops(const Arguments& arguments) {
     for (const OpSample& sample : op->samples()) {
       const OpTime time = time_sample(*backend, *op, sample, arguments.placement.threads);
       std::vector<std::string> row = {time.op, time.shapes, fixed(1e6 * time.seconds, 1)};
-      add_rates(row, time.cost, time.seconds, roof);
+      add_rates(row, time.cost, time.seconds, roof.seconds(time.cost));
       table.add(std::move(row));
       json.push_back({{"op", time.op},
                       {"shapes", time.shapes},
@@ -186,20 +189,31 @@ ExitCode bench_recipe(const Arguments& arguments) {
                   arguments.placement);
   say(describe(trainer));
   const Roof roof;
-  make_steps(trainer, std::min<std::int64_t>(arguments.steps, 20));  // caches and clocks warm up
-  const StepTimes plain = make_steps(trainer, arguments.steps);
+  // Caches and clocks warm up; and where no number is given, there are steps for ten seconds.
+  constexpr double kSeconds = 10;
+  const double first = make_steps(trainer, 1).seconds;
+  const std::int64_t count =
+      arguments.steps != 0
+          ? arguments.steps
+          : std::clamp<std::int64_t>(static_cast<std::int64_t>(kSeconds / first), 3, 200);
+  make_steps(trainer, std::min<std::int64_t>(count / 3, 20));
+  const StepTimes plain = make_steps(trainer, count);
   trainer.start_profile();
-  const StepTimes profiled = make_steps(trainer, arguments.steps);
+  const StepTimes profiled = make_steps(trainer, count);
   std::vector<KernelProfile> kernels = by_operation(trainer.profile());
   std::sort(kernels.begin(), kernels.end(),
             [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
 
-  const auto steps = static_cast<double>(arguments.steps);
+  const auto steps = static_cast<double>(count);
+  const auto least_of = [&](const KernelProfile& kernel) {
+    const auto calls = static_cast<double>(kernel.calls);
+    return calls * roof.seconds({kernel.flops / calls, kernel.bytes / calls});
+  };
   double in_kernels = 0, flops = 0, least = 0;
   for (const KernelProfile& kernel : kernels) {
     in_kernels += kernel.seconds;
     flops += kernel.flops;
-    least += roof.seconds({kernel.flops, kernel.bytes});
+    least += least_of(kernel);
   }
   const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
   const double for_input = 100 * plain.input_seconds / plain.seconds;
@@ -214,21 +228,21 @@ ExitCode bench_recipe(const Arguments& arguments) {
     std::vector<std::string> row = {
         kernel.name, fixed(static_cast<double>(kernel.calls) / steps, 0),
         fixed(1e6 * kernel.seconds / steps, 1), fixed(100 * kernel.seconds / profiled.seconds, 1)};
-    add_rates(row, cost, kernel.seconds, roof);
+    add_rates(row, cost, kernel.seconds, least_of(kernel));
     table.add(std::move(row));
     json.push_back({{"op", kernel.name},
                     {"calls", kernel.calls},
                     {"seconds", kernel.seconds},
                     {"flops", kernel.flops},
                     {"bytes", kernel.bytes},
-                    {"roof_seconds", roof.seconds(cost)}});
+                    {"roof_seconds", least_of(kernel)}});
   }
   if (arguments.json) {
     const nlohmann::ordered_json whole = {{"recipe", recipe.name},
                                           {"workers", trainer.placement().workers},
                                           {"threads", trainer.placement().threads},
                                           {"backend", trainer.backend().name()},
-                                          {"steps", arguments.steps},
+                                          {"steps", count},
                                           {"images_per_second", images},
                                           {"steps_per_second", steps / plain.seconds},
                                           {"input_wait_percent", for_input},
@@ -236,21 +250,26 @@ ExitCode bench_recipe(const Arguments& arguments) {
                                           {"outside_kernels_percent", outside},
                                           {"roof_flops", roof.flops},
                                           {"roof_bytes", roof.bytes},
+                                          {"roof_far_bytes", roof.far_bytes},
+                                          {"floor_seconds", least / steps},
                                           {"ops", json}};
     std::cout << whole.dump() << "\n";
     return ExitCode::kDone;
   }
-  std::cout << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images))
-            << " images/s, " << fixed(steps / plain.seconds, 1) << " steps/s with "
-            << trainer.placement().workers << " workers of " << trainer.placement().threads
-            << " threads, backend " << trainer.backend().name() << ", "
-            << trainer.backend().description() << "\ninput waiting " << fixed(for_input, 1)
-            << "%; outside kernels " << fixed(outside, 1)
-            << "% of a step (input, exchange, hash, dispatch) and " << fixed(for_others, 1)
-            << "% waiting for other workers; in kernels " << scaled(flops / in_kernels, "FLOP/s")
-            << ", " << fixed(100 * least / in_kernels, 0) << "% of the roof\n"
-            << roof.text() << "\n\n"
-            << table.text();
+  std::cout
+      << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images)) << " images/s, "
+      << fixed(steps / plain.seconds, 1) << " steps/s with " << trainer.placement().workers
+      << " workers of " << trainer.placement().threads << " threads, backend "
+      << trainer.backend().name() << ", " << trainer.backend().description() << "\ninput waiting "
+      << fixed(for_input, 1) << "%; outside kernels " << fixed(outside, 1)
+      << "% of a step (input, exchange, hash, dispatch) and " << fixed(for_others, 1)
+      << "% waiting for other workers; in kernels " << scaled(flops / in_kernels, "FLOP/s") << ", "
+      << fixed(100 * least / in_kernels, 0)
+      << "% of the roof\nfloor of worker 0's step, the sum of what each kernel could do at best: "
+      << fixed(1e3 * least / steps, 1) << " ms, of " << fixed(1e3 * in_kernels / steps, 1)
+      << " ms in kernels\n"
+      << roof.text() << "\n\n"
+      << table.text();
   return ExitCode::kDone;
 }
 
@@ -269,9 +288,10 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
       {"podium bench recipe mnist", "podium bench recipe mnist --workers 1 --steps 500"},
       [arguments] { return bench_recipe(*arguments); });
   add_recipe_arguments(*recipe, arguments->recipe);
-  recipe->add_option("--steps", arguments->steps, "How many steps to time")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+  recipe
+      ->add_option("--steps", arguments->steps,
+                   "How many steps to time; by default those of ten seconds, 3 to 200")
+      ->check(CLI::PositiveNumber);
   add_data_dir_flag(*recipe, arguments->data_dir);
   for (CLI::App* command : {ops, recipe}) {
     add_placement_flags(*command, arguments->placement);

@@ -1,0 +1,149 @@
+// podium band: how accurate a recipe ends over seeds, and whether a run is one of these.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/hash.h"
+#include "cli/command.h"
+#include "cli/placement_flags.h"
+#include "cli/run_watch.h"
+#include "cli/signals.h"
+#include "cli/table.h"
+#include "cli/talk.h"
+#include "nn/models.h"
+#include "report/band.h"
+#include "train/run.h"
+#include "train/run_folder.h"
+
+namespace podium {
+namespace {
+
+struct Arguments {
+  RecipeArguments recipe;
+  Placement placement;
+  std::string out, data_dir, check, band;
+  std::int64_t seeds = 0;
+  std::uint64_t first_seed = 0;
+  bool json = false;
+};
+
+std::string percent(double share) { return fixed(100 * share, 2) + "%"; }
+
+std::string summary(const Band& band) {
+  const auto [least, most] = std::minmax_element(
+      band.runs.begin(), band.runs.end(),
+      [](const BandRun& a, const BandRun& b) { return a.accuracy < b.accuracy; });
+  std::string text = cat(band.runs.size(), " runs: mean ", percent(band.mean()), ", least ",
+                         percent(least->accuracy), ", most ", percent(most->accuracy));
+  if (band.runs.size() < 2) return text + "\n";
+  return text + cat(", deviation ", fixed(100 * band.deviation(), 3),
+                    " points\n99 of 100 further runs end between ", percent(band.low()), " and ",
+                    percent(band.high()), "\n");
+}
+
+ExitCode make(const Arguments& arguments, const CommandLine& line) {
+  Recipe recipe = read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  const std::filesystem::path folder =
+      arguments.out.empty() ? cat("runs/", recipe.name, "-band") : arguments.out;
+  const std::filesystem::path file = folder / "band.json";
+  Band band{.recipe = band_recipe(recipe), .runs = {}};
+  Table table({"SEED", "ACCURACY", "LOSS", "TRAINING", "PARAMETERS"});
+  for (std::int64_t i = 0; i < arguments.seeds; ++i) {
+    recipe.seed = arguments.first_seed + static_cast<std::uint64_t>(i);
+    RunOptions options;
+    options.out = folder / cat("seed-", recipe.seed);
+    options.data_dir = arguments.data_dir;
+    options.placement = arguments.placement;
+    options.command_line = line.words;
+    options.stop_request = stop_request();
+    say(cat("run folder    ", options.out.string()));
+    RunWatch watch(recipe, options, false);
+    const RunResult result = run(recipe, find_model(recipe.model).build, options, watch);
+    watch.finish();
+    if (result.stopped) {
+      say(cat("stopped on request in seed ", recipe.seed, " and saved; the same command goes on"));
+      return ExitCode::kStopped;
+    }
+    const std::string hash = hash_text(result.parameter_hash);
+    band.runs.push_back({recipe.seed, result.evaluation.accuracy(), hash});
+    write_band(file, band);
+    table.add({cat(recipe.seed), percent(result.evaluation.accuracy()),
+               fixed(result.evaluation.loss, 4),
+               result.steps_made == 0 ? "before" : fixed(result.train_seconds, 0) + " s", hash});
+  }
+  if (arguments.json) {
+    std::cout << *read_text(file);
+  } else {
+    std::cout << table.text() << summary(band) << "band " << file.string() << "\n";
+  }
+  return ExitCode::kDone;
+}
+
+ExitCode check(const Arguments& arguments) {
+  const Recipe recipe =
+      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  std::string file = arguments.band;
+  if (file.empty()) file = cat("docs/convergence/", recipe.name, ".json");
+  if (arguments.band.empty() && !std::filesystem::exists(file))
+    file = cat("runs/", recipe.name, "-band/band.json");
+  const Band band = read_band(file);
+  const LoadedRun loaded = load_run(arguments.check, arguments.data_dir, arguments.placement);
+  const std::string own = band_recipe(loaded.recipe);
+  PODIUM_REQUIRE(own == band.recipe, ExitCode::kUsage, arguments.check,
+                 ": is of another recipe than ", file, " (- the band's, + the run's):\n",
+                 line_difference(band.recipe, own),
+                 "a band says something of runs of its own recipe alone");
+  Trainer& trainer = *loaded.trainer;
+  PODIUM_REQUIRE(trainer.steps_done() == trainer.total_steps(), ExitCode::kUsage, arguments.check,
+                 ": has made ", trainer.steps_done(), " of ", trainer.total_steps(),
+                 " steps; a band is of finished runs: `podium train` goes on with it");
+  const double accuracy = trainer.evaluate().accuracy();
+  const bool inside = accuracy >= band.low() && accuracy <= band.high();
+  if (arguments.json) {
+    const nlohmann::ordered_json json = {{"run", arguments.check},  {"band", file},
+                                         {"accuracy", accuracy},    {"inside", inside},
+                                         {"low", band.low()},       {"high", band.high()},
+                                         {"mean", band.mean()},     {"deviation", band.deviation()},
+                                         {"runs", band.runs.size()}};
+    std::cout << json.dump() << "\n";
+  } else {
+    std::cout << arguments.check << ": " << percent(accuracy) << ", "
+              << (inside ? "inside" : "outside") << " the band of " << file << "\n"
+              << summary(band);
+  }
+  return inside ? ExitCode::kDone : ExitCode::kDifferent;
+}
+
+ExitCode band(const Arguments& arguments, const CommandLine& line) {
+  PODIUM_REQUIRE((arguments.seeds != 0) != !arguments.check.empty(), ExitCode::kUsage,
+                 "give --seeds N to train a band, or --check RUN to hold a run against it");
+  return arguments.check.empty() ? make(arguments, line) : check(arguments);
+}
+
+}  // namespace
+
+void add_band_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command = add_command(
+      app, line, "band", "Trains a recipe over seeds, or holds a run against such a band",
+      {"podium band mnist --seeds 10                # goes on where it was stopped",
+       "podium band mnist --check runs/a            # 0: inside, 1: outside"},
+      [arguments, &line] { return band(*arguments, line); });
+  add_recipe_arguments(*command, arguments->recipe);
+  command->add_option("--seeds", arguments->seeds, "How many seeds to train")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--first-seed", arguments->first_seed, "The first of them; by default 0");
+  command->add_option("--out", arguments->out,
+                      "Folder of the runs and of band.json; by default runs/RECIPE-band");
+  command->add_option("--check", arguments->check, "The folder of a finished run");
+  command->add_option(
+      "--band", arguments->band,
+      "The band; by default docs/convergence/RECIPE.json, else runs/RECIPE-band/band.json");
+  add_placement_flags(*command, arguments->placement);
+  add_data_dir_flag(*command, arguments->data_dir);
+  command->add_flag("--json", arguments->json, "Write JSON");
+}
+
+}  // namespace podium

@@ -1,0 +1,103 @@
+#include "report/band.h"
+
+#include <cmath>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "train/file_io.h"
+
+namespace podium {
+namespace {
+
+constexpr std::uint64_t kMostBandBytes = 1 << 20;
+
+double width(const Band& band) {
+  const auto n = static_cast<double>(band.runs.size());
+  return student_quantile(static_cast<std::int64_t>(band.runs.size()) - 1) * band.deviation() *
+         std::sqrt(1 + 1 / n);
+}
+
+}  // namespace
+
+double student_quantile(std::int64_t degrees) {
+  // Degrees 1 to 30; then from the normal distribution's (Abramowitz, Stegun 26.7.5).
+  constexpr double kTable[] = {63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355,
+                               3.250,  3.169, 3.106, 3.055, 3.012, 2.977, 2.947, 2.921,
+                               2.898,  2.878, 2.861, 2.845, 2.831, 2.819, 2.807, 2.797,
+                               2.787,  2.779, 2.771, 2.763, 2.756, 2.750};
+  PODIUM_CHECK(degrees >= 1, degrees);
+  if (degrees <= std::ssize(kTable)) return kTable[degrees - 1];
+  constexpr double x = 2.5758293, square = x * x;
+  const auto n = static_cast<double>(degrees);
+  return x + x * (square + 1) / (4 * n) +
+         x * (5 * square * square + 16 * square + 3) / (96 * n * n);
+}
+
+double Band::mean() const {
+  double sum = 0;
+  for (const BandRun& run : runs) sum += run.accuracy;
+  return sum / static_cast<double>(runs.size());
+}
+
+double Band::deviation() const {
+  double squares = 0;
+  for (const BandRun& run : runs) squares += (run.accuracy - mean()) * (run.accuracy - mean());
+  return std::sqrt(squares / static_cast<double>(runs.size() - 1));
+}
+
+double Band::low() const { return mean() - width(*this); }
+double Band::high() const { return mean() + width(*this); }
+
+std::string band_recipe(Recipe recipe) {
+  const Recipe defaults;
+  recipe.seed = 0;
+  recipe.description.clear();
+  recipe.evaluation.batch = defaults.evaluation.batch;
+  recipe.evaluation.every_epochs = defaults.evaluation.every_epochs;
+  recipe.checkpoint_every_steps = defaults.checkpoint_every_steps;
+  recipe.checkpoints_kept = defaults.checkpoints_kept;
+  recipe.hash_every_steps = defaults.hash_every_steps;
+  recipe.log_every_steps = defaults.log_every_steps;
+  return to_toml(recipe);
+}
+
+void write_band(const std::filesystem::path& file, const Band& band) {
+  auto runs = nlohmann::ordered_json::array();
+  for (const BandRun& run : band.runs)
+    runs.push_back(
+        {{"seed", run.seed}, {"accuracy", run.accuracy}, {"parameter_hash", run.parameter_hash}});
+  nlohmann::ordered_json json = {{"recipe", band.recipe}, {"runs", runs}};
+  if (band.runs.size() >= 2) {
+    json["mean"] = band.mean();
+    json["deviation"] = band.deviation();
+    json["low"] = band.low();
+    json["high"] = band.high();
+  }
+  replace_text(file, json.dump(2) + "\n");
+}
+
+Band read_band(const std::filesystem::path& file) {
+  const auto text = read_text(file, kMostBandBytes);
+  PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
+                 ": no such band; `podium band RECIPE --seeds N` makes one");
+  try {
+    const nlohmann::json json = nlohmann::json::parse(*text);
+    Band band{.recipe = json.at("recipe").get<std::string>(), .runs = {}};
+    for (const auto& run : json.at("runs"))
+      band.runs.push_back({run.at("seed").get<std::uint64_t>(), run.at("accuracy").get<double>(),
+                           run.at("parameter_hash").get<std::string>()});
+    PODIUM_REQUIRE(band.runs.size() >= 2, ExitCode::kUsage, file.string(), ": holds ",
+                   band.runs.size(),
+                   " runs, and a band needs two; `podium band RECIPE --seeds N` adds to it");
+    for (const BandRun& run : band.runs)
+      PODIUM_REQUIRE(run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, file.string(),
+                     ": the accuracy of seed ", run.seed, " is ", run.accuracy,
+                     ", which is no share");
+    return band;
+  } catch (const nlohmann::json::exception& error) {
+    throw UserError(cat(file.string(), ": is no band: ", error.what(),
+                        "; `podium band RECIPE --seeds N` makes one"));
+  }
+}
+
+}  // namespace podium

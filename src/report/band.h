@@ -1,0 +1,43 @@
+// The convergence band of a recipe: how accurate it ends, over seeds; and whether one more run is
+// one of these. Guarantee G5 is stated in its terms.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/recipe.h"
+
+namespace podium {
+
+struct BandRun {
+  std::uint64_t seed = 0;
+  double accuracy = 0;  // at the end, of the held-out set
+  std::string parameter_hash;
+};
+
+struct Band {
+  std::string recipe;  // resolved, with seed 0
+  std::vector<BandRun> runs;
+
+  double mean() const;
+  double deviation() const;  // of one run: the root of the sum of squares over n - 1
+  // Where 99 of 100 further runs of the recipe end, if accuracies are normal: mean -+ t *
+  // deviation * sqrt(1 + 1 / n), t the 99.5% quantile of Student's distribution of n - 1 degrees.
+  // At least two runs are needed.
+  double low() const;
+  double high() const;
+};
+
+// The recipe as a band has it: every key but the seed, and those that decide no result.
+std::string band_recipe(Recipe recipe);
+
+// JSON, whole or not at all. Reading throws UserError(kUsage) that names the file and the fault.
+void write_band(const std::filesystem::path& file, const Band& band);
+Band read_band(const std::filesystem::path& file);
+
+// The 99.5% quantile of Student's t distribution.
+double student_quantile(std::int64_t degrees);
+
+}  // namespace podium
