@@ -7,8 +7,8 @@
 //   any of these -> add                        the same [adds], the other operand its last input
 //
 // A pattern applies only where nothing else reads the value in between: the normalised value is
-// read by one activation, and by the gradient of that one on its way to this batch_norm's; the value
-// that is added to, by the sum; and the other operand of the sum is there before.
+// read by one activation, and by the gradient of that one on its way to this batch_norm's; the
+// value that is added to, by the sum; and the other operand of the sum is there before.
 #pragma once
 
 #include "graph/graph.h"

@@ -1,50 +1,13 @@
-// Sums, batch normalisation, losses, updates and element-wise operations against their plain
-// formulas in double. Convolutions and matrix products: conv_bounds_test.cc.
+// Sums, pooling, losses, updates and element-wise operations against their plain formulas in
+// double. Convolutions and matrix products: conv_bounds_test.cc; batch norm: norm_bounds_test.cc.
 //
 // The value is always that of the formula as one would write it on paper; the bound follows the
 // steps of the contract (docs/numerics.md), an error carried from each to the next.
 #include "base/functions.h"
-#include "ops/bounds_test.h"
+#include "ops/plain_test_util.h"
 
 namespace podium {
 namespace {
-
-using Numbers = std::vector<double>;
-
-std::size_t u(std::int64_t i) { return static_cast<std::size_t>(i); }
-
-// The indices of channel c of x.
-std::vector<std::size_t> channel_indices(const Planes& p, std::int64_t c) {
-  std::vector<std::size_t> indices;
-  for (std::int64_t n = 0; n < p.images; ++n)
-    for (std::int64_t i = 0; i < p.pixels(); ++i) indices.push_back(u(p.offset(n, c) + i));
-  return indices;
-}
-
-std::string name_of(const OpDef& op, const OpSample& sample) {
-  std::string text = cat(op.name, " {", sample.attributes.text(), "}");
-  for (const TensorType& type : sample.inputs) text = cat(text, " ", to_string(type));
-  return text;
-}
-
-std::vector<Tensor> random_inputs(const OpSample& sample, std::uint32_t stream) {
-  std::vector<Tensor> inputs;
-  for (const TensorType& type : sample.inputs)
-    inputs.push_back(type.dtype == DType::kI32
-                         ? random_labels(type.shape[0], sample.inputs[0].shape[1], ++stream)
-                         : random_f32(type.shape, ++stream));
-  return inputs;
-}
-
-// Of an operation that treats each element alone: f(element index) is what it should give.
-template <typename F>
-void check_elements(const OpDef& op, const OpSample& sample, const std::vector<Tensor>& inputs,
-                    const F& f, double sharpness = 1e-6) {
-  std::vector<Bounded> expected;
-  for (std::size_t i = 0; i < inputs[0].f32().size(); ++i) expected.push_back(f(i));
-  expect_within(run_reference(op, sample.attributes, inputs)[0], expected, name_of(op, sample),
-                sharpness);
-}
 
 TEST(PlainFormula, add_sub_mul_and_scale_are_rounded_once) {
   for (const OpSample& sample : add_op.samples()) {
@@ -137,38 +100,6 @@ TEST(PlainFormula, gradients_of_pooling_go_to_the_largest_or_to_all_alike) {
     expect_within(run_reference(avg_pool_grad_op, sample.attributes, in)[0], expected,
                   name_of(avg_pool_grad_op, sample), 1e-6);
   }
-}
-
-// An activation and its derivative as one would write them on paper, in double.
-double activation_of(const Activation& a, double x) {
-  switch (a.kind) {
-    case ActivationKind::kRelu: return std::max(0.0, x);
-    case ActivationKind::kLeakyRelu: return x > 0 ? x : double{a.slope} * x;
-    case ActivationKind::kGelu: return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
-    case ActivationKind::kSilu: return x / (1 + std::exp(-x));
-    case ActivationKind::kNone: break;
-  }
-  return x;
-}
-double derivative_of(const Activation& a, double x) {
-  switch (a.kind) {
-    case ActivationKind::kRelu: return x > 0 ? 1 : 0;
-    case ActivationKind::kLeakyRelu: return x > 0 ? 1 : double{a.slope};
-    case ActivationKind::kGelu:
-      return 0.5 * std::erfc(-x / std::sqrt(2.0)) +
-             x * std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
-    case ActivationKind::kSilu: {
-      const double s = 1 / (1 + std::exp(-x));
-      return s * (1 + x * (1 - s));
-    }
-    case ActivationKind::kNone: break;
-  }
-  return 1;
-}
-// Exact but for the functions: exp errs by 2 ULP, the tail by 1e-8 and seven roundings of at most
-// 1/2, the logistic function by some ULP of at most 1.
-double function_error(const Activation& a) {
-  return a.kind == ActivationKind::kGelu || a.kind == ActivationKind::kSilu ? 6 * kUnit : 0;
 }
 
 TEST(PlainFormula, activations_and_their_derivatives) {
@@ -303,180 +234,6 @@ TEST(PlainFormula, batch_mean) {
     expect_within(run_reference(batch_mean_op, {}, {x})[0],
                   {sum.bound(lane_depth(n)) / Bounded(static_cast<double>(n))},
                   cat("batch_mean of ", n));
-  }
-}
-
-// --- batch normalisation
-
-// No activation is steeper than 1.13 (GELU), and no derivative's slope is above 0.8.
-Bounded activated(const BatchNormAttributes& a, Bounded y) {
-  if (a.activation.kind == ActivationKind::kNone) return y;
-  return rounded(activation_of(a.activation, y.value),
-                 1.13 * y.error + function_error(a.activation) * std::abs(y.value));
-}
-
-// With the operand that is added to it, where there is one.
-Bounded plus(const BatchNormAttributes& a, const std::vector<Tensor>& in, std::size_t operand,
-             std::size_t i, Bounded value) {
-  return a.adds ? value + Bounded(in[operand].f32()[i]) : value;
-}
-
-bool has_corner(const Activation& a) {
-  return a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kLeakyRelu;
-}
-
-// dy led back through the activation of y.
-Bounded led_back(const Activation& a, double dy, Bounded y) {
-  if (a.kind == ActivationKind::kNone) return dy;
-  const double slope_error =
-      has_corner(a) ? 0 : 0.8 * y.error + (1 + std::abs(y.value)) * function_error(a);
-  return rounded(dy * derivative_of(a, y.value), std::abs(dy) * slope_error);
-}
-
-// Statistics off zero, where the contract's E[x^2] - E[x]^2 loses digits and the bound must say so.
-std::vector<Tensor> norm_inputs(const OpSample& sample, std::uint32_t stream) {
-  std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < sample.inputs.size(); ++i)
-    inputs.push_back(random_f32(sample.inputs[i].shape, ++stream, i == 0 ? -1 : 0.5, 2));
-  return inputs;
-}
-
-TEST(PlainFormula, batch_norm) {
-  std::uint32_t stream = 400;
-  for (const OpSample& sample : batch_norm_op.samples()) {
-    const auto& a = sample.attributes.as<BatchNormAttributes>();
-    const std::vector<Tensor> in = norm_inputs(sample, stream += 10);
-    const auto x = in[0].f32();
-    const Planes p = planes_of(in[0].shape());
-    const double m = static_cast<double>(p.images * p.pixels());
-    std::vector<Bounded> y(x.size()), means, variances, inv_stds;
-    for (std::int64_t c = 0; c < p.channels; ++c) {
-      const std::vector<std::size_t> indices = channel_indices(p, c);
-      // As on paper: two passes.
-      double mean = 0, variance = 0;
-      for (const std::size_t i : indices) mean += x[i] / m;
-      for (const std::size_t i : indices) variance += (x[i] - mean) * (x[i] - mean) / m;
-      const double inv_std = 1 / std::sqrt(variance + a.epsilon);
-      // As in the contract.
-      SumBound s1, s2;
-      for (const std::size_t i : indices) s1.add(x[i]), s2.add(double{x[i]} * x[i]);
-      const Bounded mean_b = s1.bound(channel_depth(p)) / Bounded(m);
-      // Cutting off below 0 brings it nearer to the exact variance.
-      const Bounded variance_b = fma(-mean_b, mean_b, s2.bound(channel_depth(p)) / Bounded(m));
-      const Bounded inv_std_b = Bounded(1) / sqrt(variance_b + Bounded(a.epsilon));
-      const Bounded scale = Bounded(in[1].f32()[u(c)]) * inv_std_b;
-      const Bounded shift = fma(-mean_b, scale, in[2].f32()[u(c)]);
-      for (const std::size_t i : indices) {
-        const double exact = in[1].f32()[u(c)] * ((x[i] - mean) * inv_std) + in[2].f32()[u(c)];
-        y[i] = plus(a, in, 3, i, activated(a, {exact, fma(x[i], scale, shift).error}));
-      }
-      means.emplace_back(mean, mean_b.error);
-      variances.emplace_back(variance, variance_b.error);
-      inv_stds.emplace_back(inv_std, inv_std_b.error);
-    }
-    const std::vector<Tensor> out = run_reference(batch_norm_op, sample.attributes, in);
-    const std::string what = name_of(batch_norm_op, sample);
-    // Two values near each other make a small variance, of which little is exact.
-    expect_within(out[0], y, what + " y", a.activation.kind == ActivationKind::kNone ? 1e-3 : 0.02);
-    expect_within(out[1], means, what + " mean");
-    expect_within(out[2], variances, what + " variance");
-    expect_within(out[3], inv_stds, what + " inv_std");
-  }
-}
-
-TEST(PlainFormula, batch_norm_grad) {
-  std::uint32_t stream = 600;
-  for (const OpSample& sample : batch_norm_grad_op.samples()) {
-    const auto& a = sample.attributes.as<BatchNormAttributes>();
-    std::vector<Tensor> in = norm_inputs(sample, stream += 10);
-    const auto dy = in[0].f32(), x = in[1].f32();
-    const Planes p = planes_of(in[0].shape());
-    const double m = static_cast<double>(p.images * p.pixels());
-    std::vector<Bounded> dx(x.size()), dgammas, dbetas;
-    for (std::int64_t c = 0; c < p.channels; ++c) {
-      const double gamma = in[2].f32()[u(c)], beta = in[3].f32()[u(c)] - 1.5,
-                   mean = in[4].f32()[u(c)], inv_std = in[5].f32()[u(c)];
-      in[3].f32()[u(c)] = static_cast<float>(beta);  // about half of the outputs above zero
-      const Bounded scale = Bounded(gamma) * Bounded(inv_std);
-      const Bounded shift = fma(-Bounded(mean), scale, in[3].f32()[u(c)]);
-      const std::vector<std::size_t> indices = channel_indices(p, c);
-      double sum_dy = 0, sum_dyx = 0;
-      SumBound s1, s2;
-      for (const std::size_t i : indices) {
-        const Bounded y = fma(x[i], scale, shift);
-        // Where the side of the corner is in doubt, no gradient comes in.
-        if (has_corner(a.activation) && std::abs(y.value) <= y.error) dy[i] = 0;
-        const Bounded d = led_back(a.activation, dy[i], y);
-        const Bounded centred = Bounded(x[i]) + Bounded(-mean);
-        sum_dy += d.value, sum_dyx += d.value * (x[i] - mean);
-        s1.add(d.value, d.error);
-        s2.add(d.value * centred.value, product_error(d, centred));
-      }
-      const Bounded dbeta = s1.bound(channel_depth(p));
-      const Bounded dgamma = s2.bound(channel_depth(p)) * Bounded(inv_std);
-      const Bounded to_x = -((scale * Bounded(inv_std)) * (dgamma / Bounded(m)));
-      const Bounded constant = fma(-to_x, mean, -(scale * (dbeta / Bounded(m))));
-      for (const std::size_t i : indices) {
-        const Bounded d = led_back(a.activation, dy[i], fma(x[i], scale, shift));
-        const double normal = (x[i] - mean) * inv_std;
-        const double exact =
-            gamma * inv_std * (d.value - sum_dy / m - normal * (sum_dyx * inv_std) / m);
-        dx[i] = plus(a, in, 6, i, {exact, fma(scale, d, fma(to_x, x[i], constant)).error});
-      }
-      dgammas.emplace_back(sum_dyx * inv_std, dgamma.error);
-      dbetas.emplace_back(sum_dy, dbeta.error);
-    }
-    const std::vector<Tensor> out = run_reference(batch_norm_grad_op, sample.attributes, in);
-    const std::string what = name_of(batch_norm_grad_op, sample);
-    expect_within(out[0], dx, what + " dx");
-    expect_within(out[1], dgammas, what + " dgamma");
-    expect_within(out[2], dbetas, what + " dbeta");
-  }
-}
-
-TEST(PlainFormula, batch_norm_inference) {
-  std::uint32_t stream = 800;
-  for (const OpSample& sample : batch_norm_inference_op.samples()) {
-    const auto& a = sample.attributes.as<BatchNormAttributes>();
-    const std::vector<Tensor> in = norm_inputs(sample, stream += 10);
-    const Planes p = planes_of(in[0].shape());
-    check_elements(
-        batch_norm_inference_op, sample, in,
-        [&](std::size_t i) {
-          const std::size_t c = i / u(p.pixels()) % u(p.channels);
-          const double x = in[0].f32()[i], gamma = in[1].f32()[c], beta = in[2].f32()[c],
-                       mean = in[3].f32()[c], variance = in[4].f32()[c];
-          const Bounded inv_std = Bounded(1) / sqrt(Bounded(variance) + Bounded(a.epsilon));
-          const Bounded scale = Bounded(gamma) * inv_std;
-          const double exact = gamma * (x - mean) / std::sqrt(variance + a.epsilon) + beta;
-          return plus(a, in, 5, i,
-                      activated(a, {exact, fma(x, scale, fma(-Bounded(mean), scale, beta)).error}));
-        },
-        1e-5);
-  }
-}
-
-TEST(PlainFormula, batch_norm_running) {
-  std::uint32_t stream = 900;
-  for (const OpSample& sample : batch_norm_running_op.samples()) {
-    const auto& a = sample.attributes.as<BatchNormRunningAttributes>();
-    const std::vector<Tensor> in = norm_inputs(sample, stream += 10);
-    const double momentum = a.momentum, count = static_cast<double>(a.count);
-    const Bounded fresh = Bounded(1) - Bounded(momentum);
-    const Bounded unbiased = Bounded(count) / (Bounded(count) - Bounded(1));
-    std::vector<Bounded> means, variances;
-    for (std::size_t c = 0; c < in[0].f32().size(); ++c) {
-      const double mean = in[0].f32()[c], variance = in[1].f32()[c], new_mean = in[2].f32()[c],
-                   new_variance = in[3].f32()[c];
-      means.emplace_back(momentum * mean + (1 - momentum) * new_mean,
-                         fma(momentum, mean, fresh * Bounded(new_mean)).error);
-      variances.emplace_back(
-          momentum * variance + (1 - momentum) * new_variance * count / (count - 1),
-          fma(momentum, variance, fresh * (Bounded(new_variance) * unbiased)).error);
-    }
-    const std::vector<Tensor> out = run_reference(batch_norm_running_op, sample.attributes, in);
-    expect_within(out[0], means, name_of(batch_norm_running_op, sample) + " mean");
-    expect_within(out[1], variances, name_of(batch_norm_running_op, sample) + " variance");
   }
 }
 

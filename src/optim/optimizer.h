@@ -27,8 +27,8 @@ struct OptimizerOptions {
       0;  // on parameters that the model marks for it: weights, not biases or batch norm
   bool decay_all = false;  // on every parameter
   Decay decay = Decay::kOnce;
-  // The schedule runs its course in the first so many epochs of the run, and afterwards the learning
-  // rate is 0; 0: in all of them.
+  // The schedule runs its course in the first so many epochs of the run, and afterwards the
+  // learning rate is 0; 0: in all of them.
   double epochs = 0;
   bool operator==(const OptimizerOptions&) const = default;
 };

@@ -202,7 +202,8 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
   EXPECT_EQ(refusal("model = \"mnits\"\nbatch = \"256\"\ndata = \"glyphs\"\n[augment]\nshft = 2\n",
                     {"precision=bf16", "sed=3"}),
             "x.toml: the run has no length; give `epochs` or `steps`, at least 1\n"
-            "x.toml:1: `model` = \"mnits\" is unknown; known: mnist, davidnet, resnet32, sprint; the nearest is \"mnist\"\n"
+            "x.toml:1: `model` = \"mnits\" is unknown; known: mnist, davidnet, resnet32, sprint; "
+            "the nearest is \"mnist\"\n"
             "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
             "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
             "`precision=bf16` on the command line: `precision` = \"bf16\": bf16 needs a GPU or a "

@@ -1,0 +1,78 @@
+// What the tests of operations against plain formulas in double share: inputs, and the check of
+// operations that treat each element alone.
+#pragma once
+
+#include "ops/bounds_test.h"
+
+namespace podium {
+
+using Numbers = std::vector<double>;
+
+inline std::size_t u(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+// The indices of channel c of x.
+inline std::vector<std::size_t> channel_indices(const Planes& p, std::int64_t c) {
+  std::vector<std::size_t> indices;
+  for (std::int64_t n = 0; n < p.images; ++n)
+    for (std::int64_t i = 0; i < p.pixels(); ++i) indices.push_back(u(p.offset(n, c) + i));
+  return indices;
+}
+
+inline std::string name_of(const OpDef& op, const OpSample& sample) {
+  std::string text = cat(op.name, " {", sample.attributes.text(), "}");
+  for (const TensorType& type : sample.inputs) text = cat(text, " ", to_string(type));
+  return text;
+}
+
+inline std::vector<Tensor> random_inputs(const OpSample& sample, std::uint32_t stream) {
+  std::vector<Tensor> inputs;
+  for (const TensorType& type : sample.inputs)
+    inputs.push_back(type.dtype == DType::kI32
+                         ? random_labels(type.shape[0], sample.inputs[0].shape[1], ++stream)
+                         : random_f32(type.shape, ++stream));
+  return inputs;
+}
+
+// Of an operation that treats each element alone: f(element index) is what it should give.
+template <typename F>
+void check_elements(const OpDef& op, const OpSample& sample, const std::vector<Tensor>& inputs,
+                    const F& f, double sharpness = 1e-6) {
+  std::vector<Bounded> expected;
+  for (std::size_t i = 0; i < inputs[0].f32().size(); ++i) expected.push_back(f(i));
+  expect_within(run_reference(op, sample.attributes, inputs)[0], expected, name_of(op, sample),
+                sharpness);
+}
+
+// An activation and its derivative as one would write them on paper, in double.
+inline double activation_of(const Activation& a, double x) {
+  switch (a.kind) {
+    case ActivationKind::kRelu: return std::max(0.0, x);
+    case ActivationKind::kLeakyRelu: return x > 0 ? x : double{a.slope} * x;
+    case ActivationKind::kGelu: return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case ActivationKind::kSilu: return x / (1 + std::exp(-x));
+    case ActivationKind::kNone: break;
+  }
+  return x;
+}
+inline double derivative_of(const Activation& a, double x) {
+  switch (a.kind) {
+    case ActivationKind::kRelu: return x > 0 ? 1 : 0;
+    case ActivationKind::kLeakyRelu: return x > 0 ? 1 : double{a.slope};
+    case ActivationKind::kGelu:
+      return 0.5 * std::erfc(-x / std::sqrt(2.0)) +
+             x * std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0));
+    case ActivationKind::kSilu: {
+      const double s = 1 / (1 + std::exp(-x));
+      return s * (1 + x * (1 - s));
+    }
+    case ActivationKind::kNone: break;
+  }
+  return 1;
+}
+// Exact but for the functions: exp errs by 2 ULP, the tail by 1e-8 and seven roundings of at most
+// 1/2, the logistic function by some ULP of at most 1.
+inline double function_error(const Activation& a) {
+  return a.kind == ActivationKind::kGelu || a.kind == ActivationKind::kSilu ? 6 * kUnit : 0;
+}
+
+}  // namespace podium
