@@ -2,6 +2,7 @@
 // resume point made them.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "law_util.h"
@@ -166,6 +167,33 @@ TEST(Data, the_batch_and_the_masks_differ_from_step_to_step_and_between_replicas
     EXPECT_FALSE(std::equal(mask.begin(), mask.begin() + static_cast<long>(replica),
                             mask.begin() + static_cast<long>(r * replica)))
         << "replica " << r;
+  }
+}
+
+// The recipes write down what they normalise by; the training set says whether that is right.
+TEST(Data, recipes_of_cifar10_normalise_by_its_mean_and_deviation) {
+  if (!locate_files(find_dataset("cifar10"), "").has_value())
+    GTEST_SKIP() << "the files of cifar10 are not here; podium data fetch cifar10 gets them";
+  const ImageSet set = load_dataset("cifar10", Split::kTrain);
+  const std::int64_t plane = set.height * set.width;
+  for (const char* name : {"cifar10-davidnet", "cifar10-sprint"}) {
+    const Recipe recipe = read_recipe(find_recipe(name));
+    for (std::int64_t c = 0; c < set.channels; ++c) {
+      double sum = 0, squares = 0;
+      for (std::int64_t n = 0; n < set.count; ++n) {
+        for (std::int64_t i = 0; i < plane; ++i) {
+          const double x =
+              set.pixels[static_cast<std::size_t>((n * set.channels + c) * plane + i)] / 255.0;
+          sum += x, squares += x * x;
+        }
+      }
+      const auto count = static_cast<double>(set.count * plane);
+      const auto channel = static_cast<std::size_t>(c);
+      EXPECT_NEAR(recipe.normalise.mean[channel], sum / count, 6e-5) << name;
+      EXPECT_NEAR(recipe.normalise.deviation[channel],
+                  std::sqrt(squares / count - (sum / count) * (sum / count)), 6e-5)
+          << name;
+    }
   }
 }
 
