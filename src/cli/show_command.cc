@@ -96,11 +96,10 @@ ExitCode show(const Arguments& arguments) {
   Table parameters({"NAME", "SHAPE", "VALUES", "OPTIMIZER", "WEIGHT DECAY"});
   const Optimizers optimizers(recipe);
   for (const FlatEntry& entry : training.layout.parameters) {
-    const OptimizerOptions& own = optimizers.of(entry.group);
-    const bool all = own.decay_all || &own != &optimizers.options.front();
-    const bool decays = entry.trained && own.weight_decay != 0 && (entry.decays || all);
+    const bool decays = entry.trained && optimizers.weight_decay(entry) != 0;
     parameters.add({entry.name, to_string(entry.shape), with_commas(entry.elements()),
-                    entry.trained ? own.name : "not trained", decays ? "yes" : "no"});
+                    entry.trained ? optimizers.of(entry.group).name : "not trained",
+                    decays ? "yes" : "no"});
   }
   std::cout << parameters.text() << "\nrecipe, resolved\n" << to_toml(recipe);
   return ExitCode::kDone;

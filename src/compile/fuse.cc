@@ -13,12 +13,7 @@ bool is(const Node& node, const OpDef& op) { return node.op == &op; }
 
 class Fuser {
  public:
-  explicit Fuser(const Graph& graph) : old_(graph) {
-    for (std::size_t i = 0; i < graph.nodes().size(); ++i)
-      for (const Value value : graph.nodes()[i].inputs)
-        readers_[value].push_back(static_cast<std::int32_t>(i));
-    for (const NamedValue& output : graph.outputs()) put_out_.insert(output.value);
-  }
+  explicit Fuser(const Graph& graph) : old_(graph), readers_(readers_of(graph)) {}
 
   Graph run() {
     for (std::size_t i = 0; i < old_.nodes().size(); ++i) visit(static_cast<std::int32_t>(i));
@@ -30,6 +25,14 @@ class Fuser {
  private:
   const Node& node(std::int32_t index) const {
     return old_.nodes()[static_cast<std::size_t>(index)];
+  }
+
+  // The node that alone reads the value; -1 where there is none, or something else reads it too.
+  std::int32_t only_reader(Value value) const {
+    const auto found = readers_.find(value);
+    return found != readers_.end() && found->second.count() == 1 && found->second.outputs == 0
+               ? found->second.nodes[0]
+               : -1;
   }
 
   void visit(std::int32_t index) {
@@ -90,17 +93,17 @@ class Fuser {
     const Value value{batch_norm, 0};
     const auto found = readers_.find(value);
     const auto& a = node(batch_norm).attributes.as<BatchNormAttributes>();
-    if (found == readers_.end() || put_out_.contains(value) ||
+    if (found == readers_.end() || found->second.outputs > 0 ||
         a.activation.kind != ActivationKind::kNone)
       return std::nullopt;
     const Node* activate = nullptr;
-    for (const std::int32_t reader : found->second) {
+    for (const std::int32_t reader : found->second.nodes) {
       if (!is(node(reader), activate_op)) continue;
       if (activate != nullptr) return std::nullopt;
       activate = &node(reader);
     }
     if (activate == nullptr) return std::nullopt;
-    for (const std::int32_t reader : found->second) {
+    for (const std::int32_t reader : found->second.nodes) {
       if (&node(reader) != activate && !leads_back(reader, *activate, batch_norm))
         return std::nullopt;
     }
@@ -113,15 +116,12 @@ class Fuser {
     if (node(index).attributes.as<BatchNormAttributes>().adds) return std::nullopt;
     Value result{index, 0};
     if (fused_.contains(result)) {
-      for (const std::int32_t reader : readers_.at(result))
+      for (const std::int32_t reader : readers_.at(result).nodes)
         if (is(node(reader), activate_op)) result = {reader, 0};
     }
-    const auto found = readers_.find(result);
-    if (found == readers_.end() || found->second.size() != 1 || put_out_.contains(result))
-      return std::nullopt;
-    const std::int32_t reader = found->second[0];
+    const std::int32_t reader = only_reader(result);
+    if (reader < 0 || !is(node(reader), add_op)) return std::nullopt;
     const Node& sum = node(reader);
-    if (!is(sum, add_op)) return std::nullopt;
     const Value other = sum.inputs[0] == result ? sum.inputs[1] : sum.inputs[0];
     if (!moved_.contains(other)) return std::nullopt;  // comes later
     sums_[reader] = {index, 0};
@@ -132,20 +132,19 @@ class Fuser {
   // batch_norm alone.
   bool leads_back(std::int32_t index, const Node& activate, std::int32_t batch_norm) const {
     const Node& gradient = node(index);
-    const auto found = readers_.find({index, 0});
+    const std::int32_t below = only_reader({index, 0});
     if (!is(gradient, activate_grad_op) || gradient.attributes != activate.attributes ||
         gradient.inputs[1] != activate.inputs[0] || gradient.inputs[0] == gradient.inputs[1] ||
-        found == readers_.end() || found->second.size() != 1 || put_out_.contains({index, 0}))
+        below < 0)
       return false;
-    const Node& reader = node(found->second[0]);
+    const Node& reader = node(below);
     return is(reader, batch_norm_grad_op) && reader.inputs[0] == Value{index, 0} &&
            reader.inputs[4] == Value{batch_norm, 1};
   }
 
   const Graph& old_;
   Graph new_;
-  std::map<Value, std::vector<std::int32_t>> readers_;
-  std::set<Value> put_out_;
+  std::map<Value, Readers> readers_;
   std::map<Value, Value> moved_;
   std::set<Value> fused_;
   std::map<std::int32_t, Value> sums_;  // that became part of what made this value

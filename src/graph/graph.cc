@@ -158,13 +158,14 @@ Graph without_dead_nodes(const Graph& graph) {
   return result;
 }
 
-std::map<Value, int> count_uses(const Graph& graph) {
-  std::map<Value, int> uses;
-  for (const Node& node : graph.nodes()) {
-    for (const Value value : node.inputs) ++uses[value];
+std::map<Value, Readers> readers_of(const Graph& graph) {
+  std::map<Value, Readers> readers;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    for (const Value value : graph.nodes()[i].inputs)
+      readers[value].nodes.push_back(static_cast<std::int32_t>(i));
   }
-  for (const NamedValue& output : graph.outputs()) ++uses[output.value];
-  return uses;
+  for (const NamedValue& output : graph.outputs()) ++readers[output.value].outputs;
+  return readers;
 }
 
 }  // namespace podium

@@ -84,7 +84,13 @@ std::string to_string(const Graph& graph);
 // A copy of the graph without nodes that no output needs. Program inputs stay.
 Graph without_dead_nodes(const Graph& graph);
 
-// How many nodes read each value, and whether it is a program output: by node and output.
-std::map<Value, int> count_uses(const Graph& graph);
+// Who reads a value: nodes, one entry for each operand, and the program's outputs.
+struct Readers {
+  std::vector<std::int32_t> nodes;
+  int outputs = 0;
+  std::size_t count() const { return nodes.size() + static_cast<std::size_t>(outputs); }
+};
+// Of all values that something reads.
+std::map<Value, Readers> readers_of(const Graph& graph);
 
 }  // namespace podium

@@ -202,16 +202,18 @@ TEST(WithoutDeadNodes, changes_nothing_where_all_is_needed) {
   EXPECT_EQ(to_string(without_dead_nodes(s.graph)), to_string(s.graph));
 }
 
-TEST(CountUses, counts_each_reading_and_each_program_output) {
+TEST(ReadersOf, lists_each_reading_and_each_program_output) {
   Small s;
   const Value twice = s.graph.add1(join_op, JoinAttributes{}, {s.x, s.x});
   const std::vector<Value> split = s.graph.add(split_op, {}, {twice});
   s.graph.output("a", twice);
   s.graph.output("b", split[1]);
-  const std::map<Value, int> uses = count_uses(s.graph);
-  EXPECT_EQ(uses.at(s.x), 2);
-  EXPECT_EQ(uses.at(twice), 2);
-  EXPECT_EQ(uses.at(split[1]), 1);
+  const std::map<Value, Readers> uses = readers_of(s.graph);
+  EXPECT_EQ(uses.at(s.x).count(), 2U);
+  EXPECT_EQ(uses.at(twice).count(), 2U);
+  EXPECT_EQ(uses.at(split[1]).count(), 1U);
+  EXPECT_EQ(uses.at(s.x).nodes, (std::vector<std::int32_t>{twice.node, twice.node}));
+  EXPECT_EQ(uses.at(split[1]).outputs, 1);
   EXPECT_FALSE(uses.contains(split[0]));
   EXPECT_FALSE(uses.contains(s.w));
 }

@@ -221,6 +221,9 @@ Value scale(Graph& graph, Value x, float factor, std::string name = "");
 // --- updates (ops/updates.cc). Flat ranges of parameters; values that change from step to step are
 // scalar inputs.
 
+// The shape rule that they share: the first `tensors` inputs are of one type, the others scalars.
+void require_update_operands(const InferContext& context, std::size_t tensors);
+
 struct SgdAttributes {
   float momentum = 0, weight_decay = 0;
   bool nesterov = false;

@@ -9,14 +9,6 @@
 namespace podium {
 namespace {
 
-void require_alike(const InferContext& context, std::size_t tensors) {
-  for (std::size_t i = 1; i < context.inputs.size(); ++i) {
-    const TensorType expected = i < tensors ? context.inputs[0] : TensorType{DType::kF32, Shape{}};
-    context.require(context.inputs[i] == expected, "input ", i, " is ",
-                    to_string(context.inputs[i]), ", not ", to_string(expected));
-  }
-}
-
 Cost flat_cost(std::span<const TensorType> in, double flops, double passes) {
   return {flops * static_cast<double>(in[0].shape.elements()),
           passes * static_cast<double>(in[0].bytes())};
@@ -43,7 +35,7 @@ std::vector<OpSample> samples_rescale() {
 // --- a x + b y
 
 std::vector<TensorType> infer_combine(const InferContext& context) {
-  require_alike(context, 2);
+  require_update_operands(context, 2);
   return {context.inputs[0]};
 }
 void reference_combine(const Attributes& attributes, ConstTensors in, Tensors out) {
@@ -63,7 +55,7 @@ std::vector<OpSample> samples_combine() {
 // --- (parameter, direction, rate []) -> parameter - rate * direction
 
 std::vector<TensorType> infer_descend(const InferContext& context) {
-  require_alike(context, 2);
+  require_update_operands(context, 2);
   return {context.inputs[0]};
 }
 void reference_descend(const Attributes&, ConstTensors in, Tensors out) {

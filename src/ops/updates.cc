@@ -7,14 +7,6 @@
 namespace podium {
 namespace {
 
-void check(const InferContext& context, std::size_t tensors) {
-  for (std::size_t i = 0; i < context.inputs.size(); ++i) {
-    const TensorType expected = i < tensors ? context.inputs[0] : TensorType{DType::kF32, Shape{}};
-    context.require(context.inputs[i] == expected, "input ", i, " is ",
-                    to_string(context.inputs[i]), ", not ", to_string(expected));
-  }
-}
-
 Cost update_cost(std::span<const TensorType> in, std::span<const TensorType> out, double flops) {
   return {flops * static_cast<double>(in[0].shape.elements()),
           static_cast<double>(in.size() - 1 + out.size()) * static_cast<double>(in[0].bytes())};
@@ -25,7 +17,7 @@ float decayed(float weight_decay, float parameter, float gradient) {
 }
 
 std::vector<TensorType> infer_sgd(const InferContext& context) {
-  check(context, 3);
+  require_update_operands(context, 3);
   return {context.inputs[0], context.inputs[0]};
 }
 void reference_sgd(const Attributes& attributes, ConstTensors in, Tensors out) {
@@ -50,7 +42,7 @@ std::vector<OpSample> samples_sgd() {
 }
 
 std::vector<TensorType> infer_adam(const InferContext& context) {
-  check(context, 4);
+  require_update_operands(context, 4);
   return {context.inputs[0], context.inputs[0], context.inputs[0]};
 }
 void reference_adam(const Attributes& attributes, ConstTensors in, Tensors out) {
@@ -77,6 +69,14 @@ std::vector<OpSample> samples_adam() {
 }
 
 }  // namespace
+
+void require_update_operands(const InferContext& context, std::size_t tensors) {
+  for (std::size_t i = 0; i < context.inputs.size(); ++i) {
+    const TensorType expected = i < tensors ? context.inputs[0] : TensorType{DType::kF32, Shape{}};
+    context.require(context.inputs[i] == expected, "input ", i, " is ",
+                    to_string(context.inputs[i]), ", not ", to_string(expected));
+  }
+}
 
 std::array<Value, 2> sgd_update(Graph& graph, Value parameter, Value gradient, Value velocity,
                                 Value learning_rate, const SgdAttributes& attributes,

@@ -152,6 +152,12 @@ Optimizers::Optimizers(const Recipe& recipe) : options{recipe.optimizer} {
   place(ParameterGroup::kWhitening, recipe.optimizer_whitening);
 }
 
+float Optimizers::weight_decay(const FlatEntry& entry) const {
+  const OptimizerOptions& own = of(entry.group);
+  const bool of_group_alone = &own != &options.front();
+  return entry.decays || own.decay_all || of_group_alone ? own.weight_decay : 0.0f;
+}
+
 std::vector<std::string> Optimizers::scalars() const {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < options.size(); ++i) {
@@ -196,9 +202,7 @@ UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& o
       shapes.push_back(Shape{rows, entry.elements() / rows});
       continue;
     }
-    // Of an optimizer that is a group's own, decay acts on the whole group.
-    const bool decays = entry.decays || options.decay_all || index != 0;
-    const float once = decays ? options.weight_decay : 0.0f;
+    const float once = optimizers.weight_decay(entry);
     const float decay =
         options.decay == Decay::kPerReplica ? once * static_cast<float>(replicas) : once;
     // Neighbours under one decay are one piece; the gaps between tensors are zeros and stay so.

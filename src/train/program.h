@@ -71,6 +71,9 @@ struct Optimizers {
   const OptimizerOptions& of(ParameterGroup group) const {
     return options[of_group[static_cast<std::size_t>(group)]];
   }
+  // Weight decay as the parameter's optimizer writes it, 0 where it does not act on the parameter:
+  // of an optimizer that is a group's own it acts on the whole group.
+  float weight_decay(const FlatEntry& entry) const;
   // Names and values of the scalars of all of them, in order.
   std::vector<std::string> scalars() const;
   std::vector<float> scalar_values(const ScheduleOptions& schedule, const StepInRun& at) const;

@@ -29,9 +29,9 @@ struct Flat {
   }
 };
 
-using Binary = void (*)(std::int64_t, const float*, const float*, float*, int);
-
-void lower_binary(Lowering& l, const Node& node, std::int32_t index, Binary kernel) {
+// kernel(count, a, b, y, part); b is a where there is one operand.
+template <typename Kernel>
+void lower_flat(Lowering& l, const Node& node, std::int32_t index, const Kernel& kernel) {
   const Flat f(l, node, index);
   l.emit({.parts = flat_parts(f.count),
           .reads = {f.a, f.b},
@@ -52,56 +52,41 @@ void copy_part(std::int64_t count, const float* from, float* to, int part) {
 }  // namespace
 
 void lower_add(Lowering& l, const Node& node, std::int32_t index) {
-  lower_binary(l, node, index, cpu::add);
+  lower_flat(l, node, index, cpu::add);
 }
 void lower_sub(Lowering& l, const Node& node, std::int32_t index) {
-  lower_binary(l, node, index, cpu::sub);
+  lower_flat(l, node, index, cpu::sub);
 }
 void lower_mul(Lowering& l, const Node& node, std::int32_t index) {
-  lower_binary(l, node, index, cpu::mul);
+  lower_flat(l, node, index, cpu::mul);
+}
+void lower_scale(Lowering& l, const Node& node, std::int32_t index) {
+  const float factor = node.attributes.as<ScaleAttributes>().factor;
+  lower_flat(l, node, index,
+             [=](std::int64_t count, const float* x, const float*, float* y, int part) {
+               cpu::scale(count, x, factor, y, part);
+             });
+}
+void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<CombineAttributes>();
+  lower_flat(l, node, index,
+             [=](std::int64_t count, const float* x, const float* y, float* out, int part) {
+               cpu::combine(count, a.a, x, a.b, y, out, part);
+             });
 }
 void lower_activate(Lowering& l, const Node& node, std::int32_t index) {
-  const Flat f(l, node, index);
   const Activation activation = node.attributes.as<ActivationAttributes>().activation;
-  l.emit({.parts = flat_parts(f.count),
-          .reads = {f.a},
-          .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) {
-            cpu::activate(f.count, activation, m.f32(f.a), m.f32(f.y), part);
-          }});
+  lower_flat(l, node, index,
+             [=](std::int64_t count, const float* x, const float*, float* y, int part) {
+               cpu::activate(count, activation, x, y, part);
+             });
 }
-
 void lower_activate_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const Flat f(l, node, index);
   const Activation activation = node.attributes.as<ActivationAttributes>().activation;
-  l.emit({.parts = flat_parts(f.count),
-          .reads = {f.a, f.b},
-          .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) {
-            cpu::activate_grad(f.count, activation, m.f32(f.a), m.f32(f.b), m.f32(f.y), part);
-          }});
-}
-
-void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
-  const Flat f(l, node, index);
-  const auto a = node.attributes.as<CombineAttributes>();
-  l.emit({.parts = flat_parts(f.count),
-          .reads = {f.a, f.b},
-          .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) {
-            cpu::combine(f.count, a.a, m.f32(f.a), a.b, m.f32(f.b), m.f32(f.y), part);
-          }});
-}
-
-void lower_scale(Lowering& l, const Node& node, std::int32_t index) {
-  const Flat f(l, node, index);
-  const float factor = node.attributes.as<ScaleAttributes>().factor;
-  l.emit({.parts = flat_parts(f.count),
-          .reads = {f.a},
-          .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) {
-            cpu::scale(f.count, m.f32(f.a), factor, m.f32(f.y), part);
-          }});
+  lower_flat(l, node, index,
+             [=](std::int64_t count, const float* dy, const float* x, float* dx, int part) {
+               cpu::activate_grad(count, activation, dy, x, dx, part);
+             });
 }
 
 void lower_fill(Lowering& l, const Node& node, std::int32_t index) {
@@ -184,7 +169,8 @@ void lower_descend(Lowering& l, const Node& node, std::int32_t index) {
           .reads = {p, d, rate},
           .writes = {y},
           .run = [=](const Memory& m, int part, int) {
-            cpu::descend(count, m.f32(p), m.f32(d), *m.f32(rate), m.f32(y), part);
+            // A product by 1 is exact: the contract's fma(-rate, direction, parameter).
+            cpu::combine(count, -*m.f32(rate), m.f32(d), 1.0f, m.f32(p), m.f32(y), part);
           }});
 }
 

@@ -104,23 +104,6 @@ float square_run(int64_t count, const float* x) {
   return tree_sum16(sum);
 }
 
-void scale_range(int64_t count, const float* x, float factor, float* y) {
-  const V16 f = set16(factor);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store16(y + i, mul16(load16(x + i), f));
-  if (i < count) store_first16(y + i, mul16(load_first16(x + i, count - i), f), count - i);
-}
-
-void descend_range(int64_t count, const float* p, const float* d, float rate, float* y) {
-  const V16 r = set16(-rate);
-  int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store16(y + i, fma16(r, load16(d + i), load16(p + i)));
-  if (i < count) {
-    const int64_t rest = count - i;
-    store_first16(y + i, fma16(r, load_first16(d + i, rest), load_first16(p + i, rest)), rest);
-  }
-}
-
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
 HWY_AFTER_NAMESPACE();
@@ -131,8 +114,6 @@ namespace podium::cpu {
 HWY_EXPORT(adam_range);
 HWY_EXPORT(sgd_range);
 HWY_EXPORT(square_run);
-HWY_EXPORT(scale_range);
-HWY_EXPORT(descend_range);
 
 void adam(std::int64_t count, const AdamStep& step, const float* gradient, float* parameter,
           float* m, float* v, int part) {
@@ -163,16 +144,7 @@ void squares(std::int64_t count, const float* x, float* sums, int part) {
 void rescale(std::int64_t count, float norm, float epsilon, const float* x, const float* sums,
              float* y, int part) {
   const float sum = tree_sum(0, squares_parts(count), [&](std::int64_t run) { return sums[run]; });
-  const std::int64_t begin = part * kFlatPart;
-  PODIUM_DISPATCH(scale_range)
-  (std::min(kFlatPart, count - begin), x + begin, norm / (std::sqrt(sum) + epsilon), y + begin);
-}
-
-void descend(std::int64_t count, const float* parameter, const float* direction, float rate,
-             float* y, int part) {
-  const std::int64_t begin = part * kFlatPart;
-  PODIUM_DISPATCH(descend_range)
-  (std::min(kFlatPart, count - begin), parameter + begin, direction + begin, rate, y + begin);
+  scale(count, x, norm / (std::sqrt(sum) + epsilon), y, part);
 }
 
 }  // namespace podium::cpu

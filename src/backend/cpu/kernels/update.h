@@ -1,6 +1,5 @@
 // The optimizers' updates, on flat ranges of parameters in parts of elementwise.h's
-// flat_parts(count) (contracts `adam`, `sgd`, and the
-// pieces of Muon).
+// flat_parts(count) (contracts `adam`, `sgd`, `rescale`).
 #pragma once
 
 #include <cstdint>
@@ -35,10 +34,6 @@ void sgd(std::int64_t count, const SgdStep& step, const float* gradient, float* 
 int squares_parts(std::int64_t count);
 void squares(std::int64_t count, const float* x, float* sums, int part);
 void rescale(std::int64_t count, float norm, float epsilon, const float* x, const float* sums,
-             float* y, int part);
-
-// y = parameter - rate * direction.
-void descend(std::int64_t count, const float* parameter, const float* direction, float rate,
              float* y, int part);
 
 }  // namespace podium::cpu

@@ -11,7 +11,9 @@
 #include "backend/cpu/kernels/conv/unroll.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
 #include "backend/cpu/kernels/v16-inl.h"
+#include "base/tree.h"
 #include "base/winograd_points.h"
+#include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
@@ -73,6 +75,7 @@ HWY_INLINE Native load(const float* p, hn::Mask<NativeTag> present) {
 
 // Which rows of points a transform computes.
 inline constexpr int kRow0 = 1, kRows12 = 2, kRows34 = 4, kRow5 = 8;
+inline constexpr int kAllRows = kRow0 | kRows12 | kRows34 | kRow5;
 
 // The points of a patch.
 template <int kRows, bool kFourAcross, bool kMasked>
@@ -122,6 +125,24 @@ HWY_INLINE void transform_patch(const Patch& p, int lane, hn::Mask<NativeTag> pr
       if (inside(j)) x[j] = b_zero(at(1, j), at(3, j), at(5, j));
     }
     store_b<kFourAcross>(x, out + 30 * plane + shifts.row, plane, shifts.corner - shifts.row);
+  }
+}
+
+// The same of a tile that has four rows or three, four columns or three.
+template <int kRows, bool kMasked>
+HWY_INLINE void transform_patch(const Patch& p, bool four_down, bool four_across, int lane,
+                                hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
+                                std::int64_t plane, const Shifts& shifts = {}) {
+  if (four_down) {
+    if (four_across)
+      transform_patch<kRows, true, kMasked>(p, lane, present, out, plane, shifts);
+    else
+      transform_patch<kRows, false, kMasked>(p, lane, present, out, plane, shifts);
+  } else {
+    if (four_across)
+      transform_patch<kRows & ~kRow5, true, kMasked>(p, lane, present, out, plane, shifts);
+    else
+      transform_patch<kRows & ~kRow5, false, kMasked>(p, lane, present, out, plane, shifts);
   }
 }
 
@@ -254,6 +275,24 @@ HWY_INLINE void transform_gradient(const Patch& p, int lane, hn::Mask<NativeTag>
   }
 }
 
+// The same of a tile that has four rows or three, four columns or three.
+template <int kRows, bool kMasked>
+HWY_INLINE void transform_gradient(const Patch& p, bool four_down, bool four_across, int lane,
+                                   hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
+                                   std::int64_t plane, const Shifts& shifts) {
+  if (four_down) {
+    if (four_across)
+      transform_gradient<kRows, true, true, kMasked>(p, lane, present, out, plane, shifts);
+    else
+      transform_gradient<kRows, true, false, kMasked>(p, lane, present, out, plane, shifts);
+  } else {
+    if (four_across)
+      transform_gradient<kRows, false, true, kMasked>(p, lane, present, out, plane, shifts);
+    else
+      transform_gradient<kRows, false, false, kMasked>(p, lane, present, out, plane, shifts);
+  }
+}
+
 // ---- G and its transpose, on the filters ----
 HWY_INLINE void transform_g(const Native g0, const Native g1, const Native g2, Native* u) {
   const Native ea = fma(kGa2, g2, mul(kGa0, g0)), eb = fma(kGb2, g2, mul(kGb0, g0));
@@ -269,6 +308,44 @@ HWY_INLINE void transform_gt(const Native* u, Native* w) {
   w[0] = fma(kG0, u[0], fma(kGa0, h.sa, mul(kGb0, h.sb)));
   w[1] = fma(kGa1, h.da, mul(kGb1, h.db));
   w[2] = fma(kGa2, h.sa, fma(kGb2, h.sb, u[5]));
+}
+
+// The tree over the groups [lo, hi). Inlined into itself 36 times over, it takes gcc a minute and a
+// half.
+HWY_MAYBE_UNUSED static HWY_NOINLINE Native group_tree(const float* sums, std::int64_t step,
+                                                       std::int64_t lo, std::int64_t hi) {
+  if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
+  const std::int64_t middle = tree_middle(lo, hi);
+  const Native left = group_tree(sums, step, lo, middle);
+  return hn::Add(left, group_tree(sums, step, middle, hi));
+}
+
+// The gradient of some filters, w[tap][16], from the sums of the groups, `step` floats apart: each
+// point's, `plane` floats apart, are added and transformed back.
+HWY_INLINE void join_groups(const float* sums, std::int64_t plane, std::int64_t step,
+                            std::int64_t groups, float* HWY_RESTRICT w) {
+  const NativeTag t;
+  Native columns[6][3];
+  PODIUM_UNROLL
+  for (int j = 0; j < 6; ++j) {
+    Native m[6];
+    PODIUM_UNROLL
+    for (int i = 0; i < 6; ++i) {
+      const float* at = sums + (6 * i + j) * plane;
+      hwy::Prefetch(at + 2 * kLanes);
+      m[i] = groups == 1 ? hn::LoadU(t, at) : group_tree(at, step, 0, groups);
+    }
+    transform_gt(m, columns[j]);
+  }
+  PODIUM_UNROLL
+  for (int r = 0; r < 3; ++r) {
+    Native m[6], row[3];
+    PODIUM_UNROLL
+    for (int j = 0; j < 6; ++j) m[j] = columns[j][r];
+    transform_gt(m, row);
+    PODIUM_UNROLL
+    for (int tap = 0; tap < 3; ++tap) hn::StoreU(row[tap], t, w + (3 * r + tap) * kLanes);
+  }
 }
 
 // Memory of zeros, for the rows of a patch that lie outside.

@@ -240,7 +240,6 @@ void transform_inputs(const Correlation& p, const float* x, const Span& span, co
                       float* v) {
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
-  constexpr int kThree = kRow0 | kRows12 | kRows34, kFour = kThree | kRow5;
   const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
     Patch patches[kSpan];
@@ -254,20 +253,9 @@ void transform_inputs(const Correlation& p, const float* x, const Span& span, co
       for (std::int64_t t = 0; t < span.count; ++t) {
         const SpanTile& tile = span.tiles[t];
         Patch& patch = patches[t];
-        for (int lane = 0; lane < kLanes; lane += kNative) {
-          float* to = out + t * kLanes + lane;
-          if (tile.four_down) {
-            if (tile.four_across)
-              transform_patch<kFour, true, false>(patch, lane, all, to, plane, tile.shifts);
-            else
-              transform_patch<kFour, false, false>(patch, lane, all, to, plane, tile.shifts);
-          } else {
-            if (tile.four_across)
-              transform_patch<kThree, true, false>(patch, lane, all, to, plane, tile.shifts);
-            else
-              transform_patch<kThree, false, false>(patch, lane, all, to, plane, tile.shifts);
-          }
-        }
+        for (int lane = 0; lane < kLanes; lane += kNative)
+          transform_patch<kAllRows, false>(patch, tile.four_down, tile.four_across, lane, all,
+                                           out + t * kLanes + lane, plane, tile.shifts);
         for (const float*& r : patch.rows) {
           if (r == zeros) continue;
           r += p.in.plane();

@@ -13,25 +13,14 @@
 
 #ifndef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_CC_
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_CC_
-#include "base/tree.h"
-
 namespace podium::cpu {
 namespace {
 
 constexpr std::int64_t kSquare = 4;  // channels of either side in registers
 constexpr int kHalfPoints = kPoints / 2;
 
-struct WeightProblem {
-  const ConvShape& s;
-  Phased in, out;
-  Tiles down, across;
-
-  explicit WeightProblem(const ConvShape& shape)
-      : s(shape),
-        in(phased_input(s)),
-        out(plain_output(s, 0, 0)),
-        down(s.out_height),
-        across(s.out_width) {}
+struct WeightProblem : WeightGeometry {
+  using WeightGeometry::WeightGeometry;
 
   std::int64_t groups() const { return (s.blocks() + kGroupBlocks - 1) / kGroupBlocks; }
   std::int64_t blocks_of_group() const { return std::min(kGroupBlocks, s.blocks()); }
@@ -75,41 +64,6 @@ constexpr int kIn = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 template <bool kSecond>
 constexpr int kHalfRows = kSecond ? kRows34 | kRow5 : kRow0 | kRows12;
 
-template <bool kSecond, bool kMasked>
-HWY_INLINE void input_tile(const Patch& patch, bool four_down, bool four_across,
-                           hn::Mask<NativeTag> present, int lane, float* out, std::int64_t plane,
-                           const Shifts& shifts) {
-  constexpr int kRows = kHalfRows<kSecond>;
-  if (four_down) {
-    if (four_across)
-      transform_patch<kRows, true, kMasked>(patch, lane, present, out, plane, shifts);
-    else
-      transform_patch<kRows, false, kMasked>(patch, lane, present, out, plane, shifts);
-  } else {
-    if (four_across)
-      transform_patch<kRows & ~kRow5, true, kMasked>(patch, lane, present, out, plane, shifts);
-    else
-      transform_patch<kRows & ~kRow5, false, kMasked>(patch, lane, present, out, plane, shifts);
-  }
-}
-template <bool kSecond, bool kMasked>
-HWY_INLINE void gradient_tile(const Patch& patch, bool four_down, bool four_across,
-                              hn::Mask<NativeTag> present, int lane, float* out, std::int64_t plane,
-                              const Shifts& shifts) {
-  constexpr int kRows = kHalfRows<kSecond>;
-  if (four_down) {
-    if (four_across)
-      transform_gradient<kRows, true, true, kMasked>(patch, lane, present, out, plane, shifts);
-    else
-      transform_gradient<kRows, true, false, kMasked>(patch, lane, present, out, plane, shifts);
-  } else {
-    if (four_across)
-      transform_gradient<kRows, false, true, kMasked>(patch, lane, present, out, plane, shifts);
-    else
-      transform_gradient<kRows, false, false, kMasked>(patch, lane, present, out, plane, shifts);
-  }
-}
-
 // Transforms logical channels [begin, end) of all tiles of the group's blocks:
 // out[point][channel][tile].
 template <bool kSecond, bool kGradient>
@@ -148,18 +102,18 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
                   d, static_cast<std::size_t>(std::clamp<std::int64_t>(images - lane, 0, kNative)));
               if constexpr (kGradient) {
                 if (images >= kLanes)
-                  gradient_tile<kSecond, false>(patch, four_down, four_across, present, lane,
-                                                to + lane, plane, shifts);
+                  transform_gradient<kHalfRows<kSecond>, false>(patch, four_down, four_across, lane,
+                                                                present, to + lane, plane, shifts);
                 else
-                  gradient_tile<kSecond, true>(patch, four_down, four_across, present, lane,
-                                               to + lane, plane, shifts);
+                  transform_gradient<kHalfRows<kSecond>, true>(patch, four_down, four_across, lane,
+                                                               present, to + lane, plane, shifts);
               } else {
                 if (images >= kLanes)
-                  input_tile<kSecond, false>(patch, four_down, four_across, present, lane,
-                                             to + lane, plane, shifts);
+                  transform_patch<kHalfRows<kSecond>, false>(patch, four_down, four_across, lane,
+                                                             present, to + lane, plane, shifts);
                 else
-                  input_tile<kSecond, true>(patch, four_down, four_across, present, lane, to + lane,
-                                            plane, shifts);
+                  transform_patch<kHalfRows<kSecond>, true>(patch, four_down, four_across, lane,
+                                                            present, to + lane, plane, shifts);
               }
             }
             for (const float*& r : patch.rows)
@@ -255,53 +209,23 @@ void weight_sums(const WeightProblem& p, const float* dy, const float* x, float*
     half_group<true>(p, dy, x, sums, scratch, part / 2);
 }
 
-// The tree over the groups [lo, hi). Inlined into itself 36 times over, it takes gcc a minute and a
-// half.
-HWY_NOINLINE Native group_tree(const float* sums, std::int64_t step, std::int64_t lo,
-                               std::int64_t hi) {
-  if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
-  const std::int64_t middle = tree_middle(lo, hi);
-  const Native left = group_tree(sums, step, lo, middle);
-  return hn::Add(left, group_tree(sums, step, middle, hi));
-}
-
 // Adds the groups and transforms back, for one block of output channels.
 void weight_join(const WeightProblem& p, const float* shared, float* dw, int part) {
-  const NativeTag d;
   const ConvShape& s = p.s;
   const std::int64_t plane = p.out_blocks() * p.in_blocks() * kSquare * kSquare;
   for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
     const float* from = shared + (part * p.in_blocks() + block) * kSquare * kSquare;
-    HWY_ALIGN float w[9][kSquare * kSquare];
-    for (int lane = 0; lane < kSquare * kSquare; lane += kNative) {
-      Native columns[6][3];
-      PODIUM_UNROLL
-      for (int j = 0; j < 6; ++j) {
-        Native m[6];
-        PODIUM_UNROLL
-        for (int i = 0; i < 6; ++i)
-          m[i] = group_tree(from + (6 * i + j) * plane + lane, p.group_sums(), 0, p.groups());
-        transform_gt(m, columns[j]);
-      }
-      PODIUM_UNROLL
-      for (int r = 0; r < 3; ++r) {
-        Native m[6], row[3];
-        PODIUM_UNROLL
-        for (int j = 0; j < 6; ++j) m[j] = columns[j][r];
-        transform_gt(m, row);
-        PODIUM_UNROLL
-        for (int t = 0; t < 3; ++t) hn::Store(row[t], d, w[3 * r + t] + lane);
-      }
-    }
+    static_assert(kSquare * kSquare == kLanes);
+    HWY_ALIGN float w[9][kLanes];
+    for (int lane = 0; lane < kLanes; lane += kNative)
+      join_groups(from + lane, plane, p.group_sums(), p.groups(), w[0] + lane);
     for (std::int64_t i = 0; i < kSquare; ++i) {
       const std::int64_t e = block * kSquare + i;
       if (e >= p.in.logical()) break;
-      const std::int64_t c = e % s.in_channels, phase = e / s.in_channels;
-      const std::int64_t corner = phase / s.stride_width * s.kernel_width + phase % s.stride_width;
       for (std::int64_t l = 0; l < kSquare; ++l) {
         const std::int64_t k = part * kSquare + l;
         if (k >= s.out_channels) break;
-        float* to = dw + (k * s.in_channels + c) * s.taps() + corner;
+        float* to = dw + k * s.in_channels * s.taps() + p.first_tap(e);
         for (int r = 0; r < 3; ++r)
           for (int t = 0; t < 3; ++t)
             to[r * s.stride_height * s.kernel_width + t * s.stride_width] =

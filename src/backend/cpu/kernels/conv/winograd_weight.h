@@ -30,6 +30,27 @@ inline std::int64_t wide_group_blocks(const ConvShape& s) {
   return (s.blocks() + groups - 1) / groups;
 }
 
+// What both kernels see of a layer.
+struct WeightGeometry {
+  const ConvShape& s;
+  Phased in, out;
+  Tiles down, across;
+
+  explicit WeightGeometry(const ConvShape& shape)
+      : s(shape),
+        in(phased_input(s)),
+        out(plain_output(s, 0, 0)),
+        down(s.out_height),
+        across(s.out_width) {}
+
+  // Where the filters of logical input channel e have their first tap, from the beginning of an
+  // output channel's.
+  std::int64_t first_tap(std::int64_t e) const {
+    const std::int64_t c = e % s.in_channels, phase = e / s.in_channels;
+    return c * s.taps() + phase / s.stride_width * s.kernel_width + phase % s.stride_width;
+  }
+};
+
 ConvWork wide_weight_work(const ConvShape& s);
 void wide_weight(const ConvShape& s, const float* dy, const float* x, float* dw, float* shared,
                  float* scratch, int phase, int part);

@@ -15,8 +15,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/tree.h"
-
 namespace podium::cpu {
 namespace {
 
@@ -24,17 +22,8 @@ constexpr std::int64_t kInBlock = 12;       // input channels of one block of su
 constexpr std::int64_t kPartLanes = 8;      // output channels of one part, in sixteens
 constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
 
-struct WideProblem {
-  const ConvShape& s;
-  Phased in, out;
-  Tiles down, across;
-
-  explicit WideProblem(const ConvShape& shape)
-      : s(shape),
-        in(phased_input(s)),
-        out(plain_output(s, 0, 0)),
-        down(s.out_height),
-        across(s.out_width) {}
+struct WideProblem : WeightGeometry {
+  using WeightGeometry::WeightGeometry;
 
   std::int64_t tiles_of_block() const { return down.count * across.count; }
   // Blocks of images in a group.
@@ -191,19 +180,8 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
           const RunTile& tile = run.tiles[t];
           Patch& patch = patches[t];
           const bool down = p.down.four(tile.row), across = p.across.four(tile.column);
-          for (int lane = 0; lane < kLanes; lane += kNative) {
-            if (down) {
-              if (across)
-                transform_patch<kRows, true, false>(patch, lane, all, out + lane, plane);
-              else
-                transform_patch<kRows, false, false>(patch, lane, all, out + lane, plane);
-            } else {
-              if (across)
-                transform_patch<kRows & ~kRow5, true, false>(patch, lane, all, out + lane, plane);
-              else
-                transform_patch<kRows & ~kRow5, false, false>(patch, lane, all, out + lane, plane);
-            }
-          }
+          for (int lane = 0; lane < kLanes; lane += kNative)
+            transform_patch<kRows, false>(patch, down, across, lane, all, out + lane, plane);
           for (const float*& r : patch.rows) {
             if (r == zeros) continue;
             r += p.in.plane();
@@ -254,22 +232,8 @@ void transform_output(const WideProblem& p, const float* dy, const Run& run, con
           (p.down.begin(next.row) * p.s.out_width + p.across.begin(next.column)) * kLanes +
           (block + (more ? 0 : 1)) * kLanes * p.out.plane();
       for (std::int64_t image = 0; image < tile.images; ++image, out += kLanes) {
-        for (int lane = 0; lane < kLanes; lane += kNative) {
-          if (down) {
-            if (across)
-              transform_gradient<kRows, true, true, false>(patch, lane, all, out + lane, plane, {});
-            else
-              transform_gradient<kRows, true, false, false>(patch, lane, all, out + lane, plane,
-                                                            {});
-          } else {
-            if (across)
-              transform_gradient<kRows, false, true, false>(patch, lane, all, out + lane, plane,
-                                                            {});
-            else
-              transform_gradient<kRows, false, false, false>(patch, lane, all, out + lane, plane,
-                                                             {});
-          }
-        }
+        for (int lane = 0; lane < kLanes; lane += kNative)
+          transform_gradient<kRows, false>(patch, down, across, lane, all, out + lane, plane, {});
         for (int r = 0; r < height; ++r) {
           patch.rows[r] += kLanes;
           for (int j = 0; j < width; ++j) hwy::Prefetch(ahead + (r * p.s.out_width + j) * kLanes);
@@ -348,18 +312,8 @@ void wide_sums(const WideProblem& p, const float* dy, const float* x, float* sha
   }
 }
 
-// The tree over the groups [lo, hi).
-HWY_NOINLINE Native wide_tree(const float* sums, std::int64_t step, std::int64_t lo,
-                              std::int64_t hi) {
-  if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
-  const std::int64_t middle = tree_middle(lo, hi);
-  const Native left = wide_tree(sums, step, lo, middle);
-  return hn::Add(left, wide_tree(sums, step, middle, hi));
-}
-
 // Adds the groups and transforms back, for sixteen output channels and a few of the input.
 void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
-  const NativeTag d;
   const ConvShape& s = p.s;
   const std::int64_t sixteen = part / p.join_blocks();
   const Range channels = share_of(p.in.logical(), p.join_blocks(), part % p.join_blocks());
@@ -367,29 +321,8 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
   for (std::int64_t e = channels.begin; e < channels.end; ++e) {
     const float* from = shared + (sixteen * p.in.logical() + e) * kLanes;
     float* to = w + (e - channels.begin) * 9 * kLanes;
-    for (int lane = 0; lane < kLanes; lane += kNative) {
-      Native columns[6][3];
-      PODIUM_UNROLL
-      for (int j = 0; j < 6; ++j) {
-        Native m[6];
-        PODIUM_UNROLL
-        for (int i = 0; i < 6; ++i) {
-          const float* at = from + (6 * i + j) * p.sum_plane() + lane;
-          hwy::Prefetch(at + 2 * kLanes);
-          m[i] = p.groups() == 1 ? hn::LoadU(d, at) : wide_tree(at, p.group_sums(), 0, p.groups());
-        }
-        transform_gt(m, columns[j]);
-      }
-      PODIUM_UNROLL
-      for (int r = 0; r < 3; ++r) {
-        Native m[6], row[3];
-        PODIUM_UNROLL
-        for (int j = 0; j < 6; ++j) m[j] = columns[j][r];
-        transform_gt(m, row);
-        PODIUM_UNROLL
-        for (int t = 0; t < 3; ++t) hn::StoreU(row[t], d, to + (3 * r + t) * kLanes + lane);
-      }
-    }
+    for (int lane = 0; lane < kLanes; lane += kNative)
+      join_groups(from + lane, p.sum_plane(), p.group_sums(), p.groups(), to + lane);
   }
   const std::int64_t outs = std::min<std::int64_t>(kLanes, s.out_channels - sixteen * kLanes);
   float* first = dw + sixteen * kLanes * s.in_channels * s.taps();
@@ -409,11 +342,9 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
     return;
   }
   for (std::int64_t e = channels.begin; e < channels.end; ++e) {
-    const std::int64_t c = e % s.in_channels, phase = e / s.in_channels;
-    const std::int64_t corner = phase / s.stride_width * s.kernel_width + phase % s.stride_width;
     const float* from = w + (e - channels.begin) * 9 * kLanes;
     for (std::int64_t k = 0; k < outs; ++k) {
-      float* to = first + (k * s.in_channels + c) * s.taps() + corner;
+      float* to = first + k * s.in_channels * s.taps() + p.first_tap(e);
       for (int r = 0; r < 3; ++r)
         for (int t = 0; t < 3; ++t)
           to[r * s.stride_height * s.kernel_width + t * s.stride_width] =
