@@ -72,17 +72,20 @@ HWY_INLINE void apply_channel(const ActivationShape& x, const Activator<kKind>& 
                               int64_t c, float scale, float shift, const float* in,
                               const float* addend, float* out) {
   const V16 a = set16(scale), b = set16(shift);
+  const bool streamed = !costly(kKind) && streams(out, x.floats());
   for (int64_t block = 0; block < x.blocks(); ++block) {
     const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;
     const int64_t end = begin + x.pixels() * kLanes;
     if (addend == nullptr) {
       for (int64_t i = begin; i < end; i += kLanes)
-        store16(out + i, activator.value(fma16(load16(in + i), a, b)));
+        put16(out + i, activator.value(fma16(load16(in + i), a, b)), streamed);
     } else {
       for (int64_t i = begin; i < end; i += kLanes)
-        store16(out + i, add16(activator.value(fma16(load16(in + i), a, b)), load16(addend + i)));
+        put16(out + i, add16(activator.value(fma16(load16(in + i), a, b)), load16(addend + i)),
+              streamed);
     }
   }
+  end_streams(streamed);
 }
 
 // Channels go in groups of sixteen where they have one pixel each, else one by one.
@@ -155,16 +158,19 @@ HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
     const V16 x = load16(term.x + i);
     return fma16(a, term.again(i, x), fma16(b, x, k));
   };
+  // What the first pass kept in dx is in the caches.
+  const bool streamed = !costly(kKind) && streams(term.dx, shape.floats());
   for (int64_t block = 0; block < shape.blocks(); ++block) {
     const int64_t begin = (block * shape.features() + c * shape.pixels()) * kLanes;
     const int64_t end = begin + shape.pixels() * kLanes;
     if (addend == nullptr) {
-      for (int64_t i = begin; i < end; i += kLanes) store16(term.dx + i, at(i));
+      for (int64_t i = begin; i < end; i += kLanes) put16(term.dx + i, at(i), streamed);
     } else {
       for (int64_t i = begin; i < end; i += kLanes)
-        store16(term.dx + i, add16(at(i), load16(addend + i)));
+        put16(term.dx + i, add16(at(i), load16(addend + i)), streamed);
     }
   }
+  end_streams(streamed);
 }
 
 template <ActivationKind kKind>

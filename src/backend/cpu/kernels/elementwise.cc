@@ -11,27 +11,30 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-// y = f(a, b) over [0, count).
+// y = f(a, b) over [0, count), of a tensor that is streamed or not.
 template <class F>
-HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, const F& f) {
+HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, bool streamed,
+                     const F& f) {
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) store16(y + i, f(load16(a + i), load16(b + i)));
+  for (; i + kLanes <= count; i += kLanes) put16(y + i, f(load16(a + i), load16(b + i)), streamed);
+  end_streams(streamed);
   if (i < count) {
     const int64_t rest = count - i;
     store_first16(y + i, f(load_first16(a + i, rest), load_first16(b + i, rest)), rest);
   }
 }
 
-#define PODIUM_FUNCTOR(Name, expression)                                               \
-  struct Name {                                                                        \
-    V16 constant;                                                                      \
-    HWY_INLINE V16 operator()(const V16& a, const V16& b) const {                      \
-      static_cast<void>(b);                                                            \
-      return expression;                                                               \
-    }                                                                                  \
-  };                                                                                   \
-  void flat_##Name(int64_t count, const float* a, const float* b, float c, float* y) { \
-    map2(count, a, b, y, Name{set16(c)});                                              \
+#define PODIUM_FUNCTOR(Name, expression)                                             \
+  struct Name {                                                                      \
+    V16 constant;                                                                    \
+    HWY_INLINE V16 operator()(const V16& a, const V16& b) const {                    \
+      static_cast<void>(b);                                                          \
+      return expression;                                                             \
+    }                                                                                \
+  };                                                                                 \
+  void flat_##Name(int64_t count, const float* a, const float* b, float c, float* y, \
+                   bool streamed) {                                                  \
+    map2(count, a, b, y, streamed, Name{set16(c)});                                  \
   }
 
 PODIUM_FUNCTOR(add, add16(a, b))
@@ -41,20 +44,22 @@ PODIUM_FUNCTOR(scale, mul16(a, constant))
 
 #undef PODIUM_FUNCTOR
 
-void flat_combine(int64_t count, float a, const float* x, float b, const float* y, float* out) {
+void flat_combine(int64_t count, float a, const float* x, float b, const float* y, float* out,
+                  bool streamed) {
   const V16 by_x = set16(a), by_y = set16(b);
-  map2(count, x, y, out,
+  map2(count, x, y, out, streamed,
        [&](const V16& vx, const V16& vy) HWY_ATTR { return fma16(by_x, vx, mul16(by_y, vy)); });
 }
-void flat_activate(int64_t count, const Activation& a, const float* x, float* y) {
+void flat_activate(int64_t count, const Activation& a, const float* x, float* y, bool streamed) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
-    map2(count, x, x, y, [&](const V16& v, const V16&) HWY_ATTR { return activator.value(v); });
+    map2(count, x, x, y, streamed,
+         [&](const V16& v, const V16&) HWY_ATTR { return activator.value(v); });
   });
 }
 void flat_activate_grad(int64_t count, const Activation& a, const float* dy, const float* x,
-                        float* dx) {
+                        float* dx, bool streamed) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
-    map2(count, dy, x, dx,
+    map2(count, dy, x, dx, streamed,
          [&](const V16& d, const V16& v) HWY_ATTR { return activator.gradient(d, v); });
   });
 }
@@ -81,7 +86,8 @@ template <typename Kernel>
 void run(Kernel kernel, std::int64_t count, const float* a, const float* b, float constant,
          float* y, int part) {
   const std::int64_t begin = part * kFlatPart;
-  kernel(std::min(kFlatPart, count - begin), a + begin, b + begin, constant, y + begin);
+  kernel(std::min(kFlatPart, count - begin), a + begin, b + begin, constant, y + begin,
+         streams(y, count));
 }
 
 }  // namespace
@@ -90,19 +96,21 @@ void activate(std::int64_t count, const Activation& activation, const float* x, 
               int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate)
-  (std::min(kFlatPart, count - begin), activation, x + begin, y + begin);
+  (std::min(kFlatPart, count - begin), activation, x + begin, y + begin, streams(y, count));
 }
 void activate_grad(std::int64_t count, const Activation& activation, const float* dy,
                    const float* x, float* dx, int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate_grad)
-  (std::min(kFlatPart, count - begin), activation, dy + begin, x + begin, dx + begin);
+  (std::min(kFlatPart, count - begin), activation, dy + begin, x + begin, dx + begin,
+   streams(dx, count));
 }
 void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,
              int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_combine)
-  (std::min(kFlatPart, count - begin), a, x + begin, b, y + begin, out + begin);
+  (std::min(kFlatPart, count - begin), a, x + begin, b, y + begin, out + begin,
+   streams(out, count));
 }
 void add(std::int64_t count, const float* a, const float* b, float* y, int part) {
   run(PODIUM_DISPATCH(flat_add), count, a, b, 0, y, part);

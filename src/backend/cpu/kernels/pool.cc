@@ -66,8 +66,9 @@ void max_windows(const PoolShape& s, Range planes, const float* x, float* y) {
   });
 }
 
-void max_windows_grad(const PoolShape& s, Range planes, const float* dy, const float* x,
-                      float* dx) {
+// Gradients of a tensor that is streamed or not. A part of a line is never streamed.
+template <bool kStream>
+void max_gradients(const PoolShape& s, Range planes, const float* dy, const float* x, float* dx) {
   const NativeTag d;
   clear_uncovered(s, planes, dx);
   for_each_window(s, planes, [&](int64_t out, int64_t in) HWY_ATTR {
@@ -91,13 +92,24 @@ void max_windows_grad(const PoolShape& s, Range planes, const float* dy, const f
       for (int64_t r = 0; r < s.window_height; ++r) {
         float* row = dx + in + lane + r * s.x.width * kLanes;
         for (int64_t t = 0; t < s.window_width; ++t) {
-          hn::StoreU(hn::IfThenElseZero(hn::Eq(place, hn::Set(d, next_place)), gradient), d,
-                     row + t * kLanes);
+          const Native value = hn::IfThenElseZero(hn::Eq(place, hn::Set(d, next_place)), gradient);
+          if constexpr (kStream)
+            hn::Stream(value, d, row + t * kLanes);
+          else
+            hn::StoreU(value, d, row + t * kLanes);
           next_place += 1;
         }
       }
     }
   });
+  end_streams(kStream);
+}
+void max_windows_grad(const PoolShape& s, Range planes, const float* dy, const float* x,
+                      float* dx) {
+  if (kRegisters == 1 && streams(dx, s.x.floats()))
+    max_gradients<kRegisters == 1>(s, planes, dy, x, dx);
+  else
+    max_gradients<false>(s, planes, dy, x, dx);
 }
 
 void avg_windows(const PoolShape& s, Range planes, float share, const float* x, float* y) {
@@ -114,14 +126,16 @@ void avg_windows(const PoolShape& s, Range planes, float share, const float* x, 
 
 void avg_windows_grad(const PoolShape& s, Range planes, float share, const float* dy, float* dx) {
   const V16 factor = set16(share);
+  const bool streamed = streams(dx, s.x.floats());
   clear_uncovered(s, planes, dx);
   for_each_window(s, planes, [&](int64_t out, int64_t in) HWY_ATTR {
     const V16 gradient = mul16(load16(dy + out), factor);
     for (int64_t r = 0; r < s.window_height; ++r) {
       float* row = dx + in + r * s.x.width * kLanes;
-      for (int64_t t = 0; t < s.window_width; ++t) store16(row + t * kLanes, gradient);
+      for (int64_t t = 0; t < s.window_width; ++t) put16(row + t * kLanes, gradient, streamed);
     }
   });
+  end_streams(streamed);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -14,6 +14,7 @@
 
 #include "backend/cpu/kernels/layout.h"
 #include "backend/cpu/kernels/targets.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -41,6 +42,14 @@ HWY_INLINE V16 set16(float x) { PODIUM_V16_MAP(hn::Set(NativeTag(), x)); }
 HWY_INLINE V16 load16(const float* p) { PODIUM_V16_MAP(hn::LoadU(NativeTag(), p + i * kNative)); }
 HWY_INLINE void store16(float* p, const V16& a) {
   for (int i = 0; i < kRegisters; ++i) hn::StoreU(a.r[i], NativeTag(), p + i * kNative);
+}
+// The same, past the caches where `streamed` (layout.h); a part that did ends with end_streams.
+HWY_INLINE void put16(float* p, const V16& a, bool streamed) {
+  if (!streamed) return store16(p, a);
+  for (int i = 0; i < kRegisters; ++i) hn::Stream(a.r[i], NativeTag(), p + i * kNative);
+}
+HWY_INLINE void end_streams(bool streamed) {
+  if (streamed) hwy::FlushStream();
 }
 HWY_INLINE V16 add16(const V16& a, const V16& b) { PODIUM_V16_MAP(hn::Add(a.r[i], b.r[i])); }
 HWY_INLINE V16 sub16(const V16& a, const V16& b) { PODIUM_V16_MAP(hn::Sub(a.r[i], b.r[i])); }

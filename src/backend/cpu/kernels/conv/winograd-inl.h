@@ -169,27 +169,32 @@ struct Target {
   int left, right;
 };
 
-template <bool kFour>
+template <bool kFour, bool kStream>
 HWY_INLINE void store_at(const Native* m, float* out, const Target& target, int lane) {
   if (out == nullptr) return;
   const NativeTag t;
+  const auto store = [&](Native y, float* to) HWY_ATTR {
+    if constexpr (kStream)
+      hn::Stream(y, t, to);
+    else
+      hn::StoreU(y, t, to);
+  };
   const SumsAndDifferences h = halves(m[1], m[2], m[3], m[4]);
   Native y[4] = {at_zero(h, m[0]), at_one(h), at_two(h), at_two(h)};
   if constexpr (kFour) y[3] = at_three(h, m[5]);
   constexpr int kPixels = kFour ? 4 : 3;
   if (target.left == 0 && target.right == kPixels) {
     PODIUM_UNROLL
-    for (int j = 0; j < kPixels; ++j) hn::StoreU(y[j], t, out + lane + j * target.column_step);
+    for (int j = 0; j < kPixels; ++j) store(y[j], out + lane + j * target.column_step);
   } else {
     PODIUM_UNROLL
     for (int j = 0; j < kPixels; ++j)
-      if (j >= target.left && j < target.right)
-        hn::StoreU(y[j], t, out + lane + j * target.column_step);
+      if (j >= target.left && j < target.right) store(y[j], out + lane + j * target.column_step);
   }
 }
 
 // The pixels of a tile from its points, point (i, j) at m[(6 i + j) plane] and shifted.
-template <bool kFourDown, bool kFourAcross>
+template <bool kFourDown, bool kFourAcross, bool kStream>
 HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
                                const Shifts& shifts, const Target& target, int lane) {
   const NativeTag t;
@@ -206,16 +211,34 @@ HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
     x[j] = add(add(at(0, j), sa), sb);
     y[j] = fma(kB2, sb, mul(kA2, sa));
   }
-  store_at<kFourAcross>(x, target.rows[0], target, lane);
-  store_at<kFourAcross>(y, target.rows[2], target, lane);
+  store_at<kFourAcross, kStream>(x, target.rows[0], target, lane);
+  store_at<kFourAcross, kStream>(y, target.rows[2], target, lane);
   PODIUM_UNROLL
   for (int j = 0; j < kColumns; ++j) {
     const Native da = sub(at(1, j), at(2, j)), db = sub(at(3, j), at(4, j));
     x[j] = fma(kB, db, mul(kA, da));
     if constexpr (kFourDown) y[j] = fma(kA3, da, fma(kB3, db, at(5, j)));
   }
-  store_at<kFourAcross>(x, target.rows[1], target, lane);
-  if constexpr (kFourDown) store_at<kFourAcross>(y, target.rows[3], target, lane);
+  store_at<kFourAcross, kStream>(x, target.rows[1], target, lane);
+  if constexpr (kFourDown) store_at<kFourAcross, kStream>(y, target.rows[3], target, lane);
+}
+
+// The same of a tile that has four rows or three, four columns or three.
+template <bool kStream>
+HWY_INLINE void transform_tile(bool four_down, bool four_across, const float* HWY_RESTRICT m,
+                               std::int64_t plane, const Shifts& shifts, const Target& target,
+                               int lane) {
+  if (four_down) {
+    if (four_across)
+      transform_tile<true, true, kStream>(m, plane, shifts, target, lane);
+    else
+      transform_tile<true, false, kStream>(m, plane, shifts, target, lane);
+  } else {
+    if (four_across)
+      transform_tile<false, true, kStream>(m, plane, shifts, target, lane);
+    else
+      transform_tile<false, false, kStream>(m, plane, shifts, target, lane);
+  }
 }
 
 // ---- A: from pixels to points, of the gradient to the output ----

@@ -55,10 +55,16 @@ constexpr int kMaxTiles = kFewRegisters ? 2 : 4;
 // Up to this many tiles go with a whole block of channels, more with half of one.
 constexpr int kTilesOfWholeBlock = kFewRegisters ? 1 : 2;
 
+// Input channels by which filters are fetched ahead of their product.
+constexpr std::int64_t kAhead = 128;
+// A register is a whole cache line: what is written past the caches leaves in whole lines.
+constexpr bool kStreams = kNative == kLanes;
+
 // m[k][t] = (add ? m : 0) + chain over the channels c of u[c][k] v[c][t].
 struct Product {
   const float* u;
   std::int64_t u_step;
+  std::int64_t u_ahead;  // what is fetched while u is multiplied
   const float* v;
   std::int64_t v_step;
   std::int64_t channels;
@@ -78,6 +84,7 @@ void product(const Product& p) {
     const float* HWY_RESTRICT u = p.u;
     const float* HWY_RESTRICT v = p.v + lane;
     for (std::int64_t c = 0; c < p.channels; ++c, u += p.u_step, v += p.v_step) {
+      hwy::Prefetch(u + p.u_ahead);
       Native x[kTiles];
       PODIUM_UNROLL
       for (int t = 0; t < kTiles; ++t) x[t] = hn::LoadU(d, v + t * kLanes);
@@ -269,6 +276,7 @@ void transform_inputs(const Correlation& p, const float* x, const Span& span, co
 void transform_outputs(const Correlation& p, const float* m, const Span& span,
                        const Range& channels, float* y) {
   const std::int64_t plane = p.out_plane(), step = p.span() * kLanes;
+  const bool streamed = kStreams && streams(y, p.blocks * p.out.block());
   for (std::int64_t begin = channels.begin; begin < channels.end;) {
     const std::int64_t phase = begin / p.out.channels, first = begin % p.out.channels;
     const std::int64_t end = std::min(channels.end, begin - first + p.out.channels);
@@ -298,36 +306,69 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
         Target& target = targets[t];
         for (int lane = 0; lane < kLanes; lane += kNative) {
           const float* points = from + t * kLanes;
-          if (tile.four_down) {
-            if (tile.four_across)
-              transform_tile<true, true>(points, plane, tile.shifts, target, lane);
-            else
-              transform_tile<true, false>(points, plane, tile.shifts, target, lane);
-          } else {
-            if (tile.four_across)
-              transform_tile<false, true>(points, plane, tile.shifts, target, lane);
-            else
-              transform_tile<false, false>(points, plane, tile.shifts, target, lane);
-          }
+          if (streamed)
+            transform_tile<kStreams>(tile.four_down, tile.four_across, points, plane, tile.shifts,
+                                     target, lane);
+          else
+            transform_tile<false>(tile.four_down, tile.four_across, points, plane, tile.shifts,
+                                  target, lane);
         }
         for (float*& r : target.rows) {
           if (r == nullptr) continue;
           r += p.out.plane();
+          if (streamed) continue;
           for (int j = target.left; j < target.right; ++j)
             hwy::Prefetch(r + j * target.column_step);
         }
       }
     begin = end;
   }
+  end_streams(streamed);
 }
+
+// Fetches the patches of a span to L2 while the products of the one before keep memory idle.
+class Approach {
+ public:
+  Approach(const Correlation& p, const float* x, std::int64_t index)
+      : p_(p), span_(p, index), end_(p.in.logical() * span_.count) {
+    for (std::int64_t t = 0; t < span_.count; ++t) {
+      const SpanTile& tile = span_.tiles[t];
+      patches_[t] = patch_at(p.in, x + tile.block * p.in.block(), 0, 0, tile.i, tile.j,
+                             tile.four_down ? 6 : 5, nullptr);
+    }
+  }
+  // To be called for each point.
+  void advance(int point) {
+    for (const std::int64_t end = end_ * (point + 1) / kPoints; next_ < end; ++next_) {
+      const std::int64_t t = next_ % span_.count, c = next_ / span_.count;
+      const Patch& patch = patches_[t];
+      const int top = span_.tiles[t].i > 0 ? 2 : 0;
+      const int left = span_.tiles[t].j > 0 ? 2 : patch.left;
+      for (int i = top; i < 6; ++i) {
+        const float* r = patch.rows[i];
+        if (r == nullptr) continue;
+        r += c * p_.in.plane();
+        for (int j = left; j < patch.right; ++j)
+          __builtin_prefetch(r + j * patch.column_step, 0, 2);
+      }
+    }
+  }
+
+ private:
+  const Correlation& p_;
+  Span span_;
+  Patch patches_[kSpan];
+  std::int64_t next_ = 0, end_;
+};
 
 // The output channels of `blocks` in a span of tiles; packed[point][output channel of the blocks].
 void correlate(const Correlation& p, const Span& span, const float* v, const float* packed,
-               const Range& blocks, float* m, float* y) {
+               const Range& blocks, float* m, float* y, Approach* approach) {
   const std::int64_t inputs = p.in.logical(), step = p.span() * kLanes;
   const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
   for (int point = 0; point < kPoints; ++point) {
     const std::int64_t count = span.having(point);
+    if (approach != nullptr) approach->advance(point);
     if (count == 0) continue;
     for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
       const Range channels = p.channel_block(b);
@@ -336,6 +377,7 @@ void correlate(const Correlation& p, const Span& span, const float* v, const flo
         Product product;
         product.u = packed + point * p.filter_plane() + at * inputs + c * size;
         product.u_step = size;
+        product.u_ahead = p.large_filters() ? kAhead * size : 0;
         product.v = v + point * p.in_plane() + c * step;
         product.v_step = step;
         product.channels = std::min(kChannelRun, inputs - c);
@@ -372,16 +414,18 @@ void finish(const ConvShape& s, const Correlation& p, const float* x, const floa
     for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
       pack_block(s, p, w, packed + (p.channel_block(b).begin - first) * inputs, b);
     for (std::int64_t i = 0; i < p.spans(); ++i)
-      correlate(p, Span(p, i), shared + i * kPoints * p.in_plane(), packed, blocks, m, y);
+      correlate(p, Span(p, i), shared + i * kPoints * p.in_plane(), packed, blocks, m, y, nullptr);
   } else {
     float* v = scratch + zeros_floats(p.in.step_w * kLanes);
     float* m = v + kPoints * p.in_plane();
     std::fill(scratch, v, 0.0f);
     const Span span(p, part);
     transform_inputs(p, x, span, scratch, v);
+    Approach approach(p, x, std::min<std::int64_t>(part + 1, p.spans() - 1));
     for (std::int64_t i = 0; i < p.block_runs(); ++i) {
       const Range blocks = p.blocks_of_run(i);
-      correlate(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, y);
+      correlate(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, y,
+                p.fetches() && i + 1 == p.block_runs() ? &approach : nullptr);
     }
   }
 }

@@ -22,6 +22,9 @@ inline constexpr std::int64_t kSpan = 4;  // tiles that go through a correlation
 inline constexpr std::int64_t kProductBlocks = 4;
 inline constexpr std::int64_t kFilterBlocks = 2;
 
+// Filters of so many pairs of channels are fetched while others are multiplied.
+inline constexpr std::int64_t kLargeFilters = 8192;
+
 // The tiles of an axis: as few as cover it, `fours` tiles of 4 pixels, then tiles of 3.
 struct Tiles {
   std::int64_t count;
@@ -86,6 +89,15 @@ struct Correlation {
   // The blocks of run i.
   Range blocks_of_run(std::int64_t i) const {
     return {i * block_run(), std::min((i + 1) * block_run(), channel_blocks())};
+  }
+
+  // Whether the inputs are more than the caches can have kept.
+  bool fetches() const {
+    return blocks * in.block() >= kStreamedFloats && in.phases_h * in.phases_w == 1;
+  }
+  // Whether the transformed filters are read from beyond L2.
+  bool large_filters() const {
+    return !keeps_patches() && in.logical() * out.logical() >= kLargeFilters;
   }
 
   // Floats of one point, an odd number of cache lines: of the patches and the products of a span,
