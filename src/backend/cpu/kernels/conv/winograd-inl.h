@@ -29,6 +29,9 @@ HWY_INLINE Native mul(float a, Native b) { return hn::Mul(number(a), b); }
 // a * b + c
 HWY_INLINE Native fma(float a, Native b, Native c) { return hn::MulAdd(number(a), b, c); }
 
+// Asks for a cache line that is not for L1 yet.
+HWY_INLINE void fetch_to_l2(const float* p) { __builtin_prefetch(p, 0, 2); }
+
 // ---- the rows of B^T ----
 HWY_INLINE Native b_zero(Native d0, Native d2, Native d4) { return fma(kP, d0, fma(-kS, d2, d4)); }
 HWY_INLINE Native b_even(float square, Native d2, Native d4) { return fma(-square, d2, d4); }

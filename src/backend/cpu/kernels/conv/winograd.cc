@@ -348,8 +348,7 @@ class Approach {
         const float* r = patch.rows[i];
         if (r == nullptr) continue;
         r += c * p_.in.plane();
-        for (int j = left; j < patch.right; ++j)
-          __builtin_prefetch(r + j * patch.column_step, 0, 2);
+        for (int j = left; j < patch.right; ++j) fetch_to_l2(r + j * patch.column_step);
       }
     }
   }

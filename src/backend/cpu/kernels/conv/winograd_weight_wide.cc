@@ -75,6 +75,9 @@ using namespace winograd;
 constexpr int kOut = kNative == kLanes ? 2 : 1;
 constexpr int kIn = kNative == kLanes ? 12 : 6;
 
+// Tiles of gradients by which memory is read ahead.
+constexpr std::int64_t kAheadTiles = 2;
+
 // The input's points are held by halves: three rows of points at a time.
 constexpr int kHalfRows[2] = {kRow0 | kRows12, kRows34 | kRow5};
 
@@ -185,7 +188,8 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
           for (const float*& r : patch.rows) {
             if (r == zeros) continue;
             r += p.in.plane();
-            for (int j = patch.left; j < 4; ++j) hwy::Prefetch(r + j * patch.column_step);
+            for (int j = patch.left; j < patch.right; ++j)
+              fetch_to_l2(r + p.in.plane() + j * patch.column_step);
           }
         }
       }
@@ -224,19 +228,19 @@ void transform_output(const WideProblem& p, const float* dy, const Run& run, con
       patch.column_step = kPixel;
       patch.left = 0, patch.right = static_cast<int>(width);
       float* out = y + ((block - sixteens.begin) * capacity + t) * kPixel;
-      // Where the next pixels are.
-      const bool more = t + 1 < run.count;
-      const RunTile& next = run.tiles[more ? t + 1 : 0];
+      // Where the pixels of the tile after the next are: to L2, since L1 is full of these.
+      const std::int64_t index = (block - sixteens.begin) * run.count + t + kAheadTiles;
+      const RunTile& next = run.tiles[index % run.count];
       const float* ahead =
           dy + next.block * p.out.block() +
           (p.down.begin(next.row) * p.s.out_width + p.across.begin(next.column)) * kLanes +
-          (block + (more ? 0 : 1)) * kLanes * p.out.plane();
+          (sixteens.begin + index / run.count) * kLanes * p.out.plane();
       for (std::int64_t image = 0; image < tile.images; ++image, out += kLanes) {
         for (int lane = 0; lane < kLanes; lane += kNative)
           transform_gradient<kRows, false>(patch, down, across, lane, all, out + lane, plane, {});
         for (int r = 0; r < height; ++r) {
           patch.rows[r] += kLanes;
-          for (int j = 0; j < width; ++j) hwy::Prefetch(ahead + (r * p.s.out_width + j) * kLanes);
+          for (int j = 0; j < width; ++j) fetch_to_l2(ahead + (r * p.s.out_width + j) * kLanes);
         }
         ahead += p.out.plane();
       }
