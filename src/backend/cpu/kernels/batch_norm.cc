@@ -19,7 +19,7 @@ struct MomentTerm {
   static constexpr int kSums = 2;
   using At = V16;
   const float* x;
-  HWY_INLINE V16 at(int64_t offset) const { return load16(x + offset); }
+  HWY_INLINE V16 at(int64_t offset) const { return read16(x + offset); }
   template <int kSum>
   HWY_INLINE V16 step(const V16& value, const V16& acc) const {
     if constexpr (kSum == 0) {
@@ -48,13 +48,13 @@ struct GradientTerm {
     return activator.gradient(d, fma16(value, scale, shift));
   }
   HWY_INLINE At at(int64_t offset) const {
-    const V16 value = load16(x + offset);
-    const V16 d = led_back(load16(dy + offset), value);
+    const V16 value = read16(x + offset);
+    const V16 d = led_back(read16(dy + offset), value);
     if constexpr (costly(kKind)) store16(dx + offset, d);
     return {d, sub16(value, mean)};
   }
   HWY_INLINE V16 again(int64_t offset, const V16& value) const {
-    return costly(kKind) ? load16(dx + offset) : led_back(load16(dy + offset), value);
+    return costly(kKind) ? read16(dx + offset) : led_back(read16(dy + offset), value);
   }
   template <int kSum>
   HWY_INLINE V16 step(const At& at, const V16& acc) const {
@@ -78,10 +78,10 @@ HWY_INLINE void apply_channel(const ActivationShape& x, const Activator<kKind>& 
     const int64_t end = begin + x.pixels() * kLanes;
     if (addend == nullptr) {
       for (int64_t i = begin; i < end; i += kLanes)
-        put16(out + i, activator.value(fma16(load16(in + i), a, b)), streamed);
+        put16(out + i, activator.value(fma16(read16(in + i), a, b)), streamed);
     } else {
       for (int64_t i = begin; i < end; i += kLanes)
-        put16(out + i, add16(activator.value(fma16(load16(in + i), a, b)), load16(addend + i)),
+        put16(out + i, add16(activator.value(fma16(read16(in + i), a, b)), read16(addend + i)),
               streamed);
     }
   }
@@ -155,7 +155,7 @@ HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
                                     float constant, const float* addend) {
   const V16 a = set16(to_dy), b = set16(to_x), k = set16(constant);
   const auto at = [&](int64_t i) HWY_ATTR {
-    const V16 x = load16(term.x + i);
+    const V16 x = read16(term.x + i);
     return fma16(a, term.again(i, x), fma16(b, x, k));
   };
   // What the first pass kept in dx is in the caches.
@@ -167,7 +167,7 @@ HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
       for (int64_t i = begin; i < end; i += kLanes) put16(term.dx + i, at(i), streamed);
     } else {
       for (int64_t i = begin; i < end; i += kLanes)
-        put16(term.dx + i, add16(at(i), load16(addend + i)), streamed);
+        put16(term.dx + i, add16(at(i), read16(addend + i)), streamed);
     }
   }
   end_streams(streamed);

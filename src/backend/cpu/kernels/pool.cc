@@ -57,6 +57,7 @@ void max_windows(const PoolShape& s, Range planes, const float* x, float* y) {
       for (int64_t r = 0; r < s.window_height; ++r) {
         const float* row = corner + r * s.x.width * kLanes;
         for (int64_t t = 0; t < s.window_width; ++t) {
+          hwy::Prefetch(row + t * kLanes + kReadAhead);
           const Native next = hn::LoadU(d, row + t * kLanes);
           held = hn::IfThenElse(replaces(next, held), next, held);
         }
@@ -80,6 +81,7 @@ void max_gradients(const PoolShape& s, Range planes, const float* dy, const floa
       for (int64_t r = 0; r < s.window_height; ++r) {
         const float* row = corner + r * s.x.width * kLanes;
         for (int64_t t = 0; t < s.window_width; ++t) {
+          hwy::Prefetch(row + t * kLanes + kReadAhead);
           const Native next = hn::LoadU(d, row + t * kLanes);
           const auto replace = replaces(next, held);
           held = hn::IfThenElse(replace, next, held);
@@ -118,7 +120,7 @@ void avg_windows(const PoolShape& s, Range planes, float share, const float* x, 
     V16 sum = zero16();
     for (int64_t r = 0; r < s.window_height; ++r) {
       const float* row = x + in + r * s.x.width * kLanes;
-      for (int64_t t = 0; t < s.window_width; ++t) sum = add16(sum, load16(row + t * kLanes));
+      for (int64_t t = 0; t < s.window_width; ++t) sum = add16(sum, read16(row + t * kLanes));
     }
     store16(y + out, mul16(sum, factor));
   });

@@ -43,7 +43,14 @@ HWY_INLINE V16 load16(const float* p) { PODIUM_V16_MAP(hn::LoadU(NativeTag(), p 
 HWY_INLINE void store16(float* p, const V16& a) {
   for (int i = 0; i < kRegisters; ++i) hn::StoreU(a.r[i], NativeTag(), p + i * kNative);
 }
-// The same, past the caches where `streamed` (layout.h); a part that did ends with end_streams.
+// The same of a pass over memory, which asks for what it will read two pages later: the prefetchers
+// of processors stop at the end of a page.
+inline constexpr int64_t kReadAhead = 2048;  // floats
+HWY_INLINE V16 read16(const float* p) {
+  hwy::Prefetch(p + kReadAhead);
+  return load16(p);
+}
+// store16, past the caches where `streamed` (layout.h); a part that did ends with end_streams.
 HWY_INLINE void put16(float* p, const V16& a, bool streamed) {
   if (!streamed) return store16(p, a);
   for (int i = 0; i < kRegisters; ++i) hn::Stream(a.r[i], NativeTag(), p + i * kNative);
