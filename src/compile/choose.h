@@ -6,6 +6,9 @@
 //                                                    both directions, channels to sum over (counted
 //                                                    per phase) and to make are at least 12 each,
 //                                                    and outputs 4x4 or more; 3x3 from 64 channels
+//
+// How large the tiles of a Winograd convolution are is part of its contract
+// (base/winograd_points.h).
 #pragma once
 
 #include "graph/graph.h"

@@ -5,6 +5,7 @@
 //   W2 the kernel is three times the stride, in both directions
 #include <algorithm>
 
+#include "base/winograd_points.h"
 #include "ops/ops.h"
 #include "ops/winograd_reference.h"
 
@@ -83,12 +84,6 @@ void reference_grad_weight(const Attributes& attributes, ConstTensors in, Tensor
       in[1]->f32().data(), in[0]->f32().data(), out[0]->f32().data());
 }
 
-// Points along an axis of n outputs: six of a tile of four, five of a tile of three.
-std::int64_t points(std::int64_t n) {
-  const std::int64_t tiles = (n + 3) / 4;
-  return 6 * tiles - std::min(tiles, 4 * tiles - n);
-}
-
 // The products at the points; the transforms come to little beside them. For a user's figures note
 // that this is less than half the work of the direct convolution.
 Cost products(const WinogradShape& s, std::int64_t height, std::int64_t width,
@@ -97,8 +92,10 @@ Cost products(const WinogradShape& s, std::int64_t height, std::int64_t width,
   for (const TensorType& type : in) bytes += static_cast<double>(type.bytes());
   for (const TensorType& type : out) bytes += static_cast<double>(type.bytes());
   const std::int64_t phased = s.in_channels * s.stride_height * s.stride_width;
-  return {.flops = 2.0 * static_cast<double>(s.images * points(height) * points(width) * phased *
-                                             s.out_channels),
+  const int m = winograd::tile_outputs(height, width, std::min(phased, s.out_channels));
+  const std::int64_t points =
+      winograd::Tiles(height, m).points() * winograd::Tiles(width, m).points();
+  return {.flops = 2.0 * static_cast<double>(s.images * points * phased * s.out_channels),
           .bytes = bytes};
 }
 
@@ -133,7 +130,8 @@ std::vector<OpSample> make_samples(int pass) {
   const std::vector<SampleShape> shapes = {{{2, 3, 5, 7}, 4, 1},     {{17, 6, 12, 12}, 12, 2},
                                            {{33, 12, 14, 14}, 5, 2}, {{3, 70, 4, 4}, 20, 1},
                                            {{16, 1, 8, 9}, 3, 3},    {{1, 2, 3, 3}, 2, 1},
-                                           {{35, 17, 7, 9}, 32, 1}};
+                                           {{35, 17, 7, 9}, 32, 1},  {{3, 25, 11, 16}, 29, 1},
+                                           {{18, 24, 6, 15}, 32, 1}, {{2, 7, 20, 21}, 24, 2}};
   for (const SampleShape& s : shapes) {
     const std::int64_t kernel = 3 * s.stride;
     const Shape w{s.out_channels, s.images[1], kernel, kernel};

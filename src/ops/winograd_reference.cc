@@ -10,119 +10,231 @@
 namespace podium {
 namespace {
 
-using namespace winograd;
 using std::fma;
+using winograd::Tiles;
 using Index = std::int64_t;
 
+// Along an axis: up to eight points, six outputs.
+using Eight = std::array<float, 8>;
 using Six = std::array<float, 6>;
-using Four = std::array<float, 4>;
 using Three = std::array<float, 3>;
 
-// The one-dimensional transforms. A tile of three has no sixth point: what has index 5 in the six,
-// and 3 in the four, is then neither read nor written.
-Six transform_b(const Six& d, bool four) {
-  Six o{};
-  o[0] = fma(kP, d[0], fma(-kS, d[2], d[4]));
-  const float ea = fma(-kB2, d[2], d[4]), oa = kA * fma(-kB2, d[1], d[3]);
-  o[1] = ea + oa;
-  o[2] = ea - oa;
-  const float eb = fma(-kA2, d[2], d[4]), ob = kB * fma(-kA2, d[1], d[3]);
-  o[3] = eb + ob;
-  o[4] = eb - ob;
-  if (four) o[5] = fma(kP, d[1], fma(-kS, d[3], d[5]));
-  return o;
-}
-Four transform_at(const Six& m, bool four) {
-  const float sa = m[1] + m[2], da = m[1] - m[2], sb = m[3] + m[4], db = m[3] - m[4];
-  Four y{};
-  y[0] = (m[0] + sa) + sb;
-  y[1] = fma(kB, db, kA * da);
-  y[2] = fma(kB2, sb, kA2 * sa);
-  if (four) y[3] = fma(kA3, da, fma(kB3, db, m[5]));
-  return y;
-}
-Six transform_a(const Four& y, bool four) {
-  const float ea = fma(kA2, y[2], y[0]), oa = kA * (four ? fma(kA2, y[3], y[1]) : y[1]);
-  const float eb = fma(kB2, y[2], y[0]), ob = kB * (four ? fma(kB2, y[3], y[1]) : y[1]);
-  return {y[0], ea + oa, ea - oa, eb + ob, eb - ob, four ? y[3] : 0};
-}
-Six transform_g(const Three& g) {
-  const float ea = fma(kGa2, g[2], kGa0 * g[0]), eb = fma(kGb2, g[2], kGb0 * g[0]);
-  return {kG0 * g[0],          fma(kGa1, g[1], ea),  fma(-kGa1, g[1], ea),
-          fma(kGb1, g[1], eb), fma(-kGb1, g[1], eb), g[2]};
-}
-Three transform_gt(const Six& u) {
-  const float sa = u[1] + u[2], da = u[1] - u[2], sb = u[3] + u[4], db = u[3] - u[4];
-  return {fma(kG0, u[0], fma(kGa0, sa, kGb0 * sb)), fma(kGa1, da, kGb1 * db),
-          fma(kGa2, sa, fma(kGb2, sb, u[5]))};
-}
-
-// The tiles of an axis.
+// A tile of an axis: whole ones are of m outputs, others of m - 1. These have no last point: what
+// has index m + 1 in the points and inputs, and m - 1 in the outputs, is then neither read nor
+// written.
 struct Tile {
   Index begin;
-  bool four;
+  int m;
+  bool whole;
+  int outputs() const { return whole ? m : m - 1; }
+  int points() const { return outputs() + 2; }
 };
-std::vector<Tile> tiles_of(Index length) {
-  const Index count = (length + 3) / 4, fours = count - std::min(count, 4 * count - length);
-  std::vector<Tile> tiles;
-  for (Index i = 0; i < count; ++i) tiles.push_back({i < fours ? 4 * i : 3 * i + fours, i < fours});
-  return tiles;
+
+// The one-dimensional transforms of tiles of four.
+Eight transform_b4(const Eight& d, bool whole) {
+  using C = winograd::Constants<4>;
+  Eight o{};
+  o[0] = fma(C::kP, d[0], fma(-C::kS, d[2], d[4]));
+  const float ea = fma(-C::kB2, d[2], d[4]), oa = C::kA * fma(-C::kB2, d[1], d[3]);
+  o[1] = ea + oa;
+  o[2] = ea - oa;
+  const float eb = fma(-C::kA2, d[2], d[4]), ob = C::kB * fma(-C::kA2, d[1], d[3]);
+  o[3] = eb + ob;
+  o[4] = eb - ob;
+  if (whole) o[5] = fma(C::kP, d[1], fma(-C::kS, d[3], d[5]));
+  return o;
+}
+Six transform_at4(const Eight& m, bool whole) {
+  using C = winograd::Constants<4>;
+  const float sa = m[1] + m[2], da = m[1] - m[2], sb = m[3] + m[4], db = m[3] - m[4];
+  Six y{};
+  y[0] = (m[0] + sa) + sb;
+  y[1] = fma(C::kB, db, C::kA * da);
+  y[2] = fma(C::kB2, sb, C::kA2 * sa);
+  if (whole) y[3] = fma(C::kA3, da, fma(C::kB3, db, m[5]));
+  return y;
+}
+Eight transform_a4(const Six& y, bool whole) {
+  using C = winograd::Constants<4>;
+  const float ea = fma(C::kA2, y[2], y[0]), oa = C::kA * (whole ? fma(C::kA2, y[3], y[1]) : y[1]);
+  const float eb = fma(C::kB2, y[2], y[0]), ob = C::kB * (whole ? fma(C::kB2, y[3], y[1]) : y[1]);
+  return {y[0], ea + oa, ea - oa, eb + ob, eb - ob, whole ? y[3] : 0};
+}
+Eight transform_g4(const Three& g) {
+  using C = winograd::Constants<4>;
+  const float ea = fma(C::kGa2, g[2], C::kGa0 * g[0]), eb = fma(C::kGb2, g[2], C::kGb0 * g[0]);
+  return {C::kG0 * g[0],          fma(C::kGa1, g[1], ea),  fma(-C::kGa1, g[1], ea),
+          fma(C::kGb1, g[1], eb), fma(-C::kGb1, g[1], eb), g[2]};
+}
+Three transform_gt4(const Eight& u) {
+  using C = winograd::Constants<4>;
+  const float sa = u[1] + u[2], da = u[1] - u[2], sb = u[3] + u[4], db = u[3] - u[4];
+  return {fma(C::kG0, u[0], fma(C::kGa0, sa, C::kGb0 * sb)), fma(C::kGa1, da, C::kGb1 * db),
+          fma(C::kGa2, sa, fma(C::kGb2, sb, u[5]))};
 }
 
+// Those of tiles of six.
+using C6 = winograd::Constants<6>;
+Eight transform_b6(const Eight& d, bool whole) {
+  Eight o{};
+  const auto end = [&](int i) {
+    return fma(-1.0f, d[i], fma(C6::kE, d[i + 2], fma(-C6::kE, d[i + 4], d[i + 6])));
+  };
+  o[0] = end(0);
+  for (int i = 0; i < 3; ++i) {
+    const float even = fma(C6::kProduct[i], d[2], fma(-C6::kSum[i], d[4], d[6]));
+    const float odd = fma(C6::kProduct[i], d[1], fma(-C6::kSum[i], d[3], d[5]));
+    o[2 * i + 1] = fma(C6::kPoint[i], odd, even);
+    o[2 * i + 2] = fma(-C6::kPoint[i], odd, even);
+  }
+  if (whole) o[7] = end(1);
+  return o;
+}
+struct Pairs {
+  Three sums, differences;
+  explicit Pairs(const Eight& m)
+      : sums{m[1] + m[2], m[3] + m[4], m[5] + m[6]},
+        differences{m[1] - m[2], m[3] - m[4], m[5] - m[6]} {}
+};
+Six transform_at6(const Eight& m, bool whole) {
+  const Pairs pairs(m);
+  const auto& [s0, s1, s2] = pairs.sums;
+  const auto& [d0, d1, d2] = pairs.differences;
+  return {((m[0] + s0) + s1) + s2,
+          fma(2.0f, d2, fma(0.5f, d0, d1)),
+          fma(4.0f, s2, fma(0.25f, s0, s1)),
+          fma(8.0f, d2, fma(0.125f, d0, d1)),
+          fma(16.0f, s2, fma(0.0625f, s0, s1)),
+          whole ? fma(32.0f, d2, fma(0.03125f, d0, d1 + m[7])) : 0};
+}
+Eight transform_a6(const Six& y, bool whole) {
+  Eight o{};
+  o[0] = y[0];
+  for (int i = 0; i < 3; ++i) {
+    const float square = C6::kSquare[i];
+    const float even = fma(square, fma(square, y[4], y[2]), y[0]);
+    const float odd = fma(square, whole ? fma(square, y[5], y[3]) : y[3], y[1]);
+    o[2 * i + 1] = fma(C6::kPoint[i], odd, even);
+    o[2 * i + 2] = fma(-C6::kPoint[i], odd, even);
+  }
+  if (whole) o[7] = y[5];
+  return o;
+}
+Eight transform_g6(const Three& g) {
+  Eight o{};
+  o[0] = -g[0];
+  for (int i = 0; i < 3; ++i) {
+    const float even = fma(C6::kN2[i], g[2], C6::kN0[i] * g[0]);
+    o[2 * i + 1] = fma(C6::kN1[i], g[1], even);
+    o[2 * i + 2] = fma(-C6::kN1[i], g[1], even);
+  }
+  o[7] = g[2];
+  return o;
+}
+Three transform_gt6(const Eight& u) {
+  const Pairs pairs(u);
+  const auto& [s0, s1, s2] = pairs.sums;
+  const auto& [d0, d1, d2] = pairs.differences;
+  return {fma(-1.0f, u[0], fma(C6::kN0[0], s0, fma(C6::kN0[1], s1, C6::kN0[2] * s2))),
+          fma(C6::kN1[0], d0, fma(C6::kN1[1], d1, C6::kN1[2] * d2)),
+          fma(C6::kN2[0], s0, fma(C6::kN2[1], s1, fma(C6::kN2[2], s2, u[7])))};
+}
+
+Eight transform_b(const Tile& tile, const Eight& d) {
+  return tile.m == 4 ? transform_b4(d, tile.whole) : transform_b6(d, tile.whole);
+}
+Six transform_at(const Tile& tile, const Eight& m) {
+  return tile.m == 4 ? transform_at4(m, tile.whole) : transform_at6(m, tile.whole);
+}
+Eight transform_a(const Tile& tile, const Six& y) {
+  return tile.m == 4 ? transform_a4(y, tile.whole) : transform_a6(y, tile.whole);
+}
+Eight transform_g(int m, const Three& g) { return m == 4 ? transform_g4(g) : transform_g6(g); }
+Three transform_gt(int m, const Eight& u) { return m == 4 ? transform_gt4(u) : transform_gt6(u); }
+
+// The tiles of the two axes of so many outputs.
+struct Grid {
+  int m;
+  std::vector<Tile> down, across;
+
+  // The tiles depend on the channels of the convolution, too.
+  Grid(const WinogradShape& s, Index rows, Index columns)
+      : m(winograd::tile_outputs(
+            rows, columns,
+            std::min(s.in_channels * s.stride_height * s.stride_width, s.out_channels))),
+        down(tiles_of(rows)),
+        across(tiles_of(columns)) {}
+  int axis() const { return m + 2; }
+  Index count() const { return static_cast<Index>(down.size() * across.size()); }
+
+ private:
+  std::vector<Tile> tiles_of(Index length) const {
+    const Tiles all(length, m);
+    std::vector<Tile> tiles;
+    for (Index i = 0; i < all.count; ++i) tiles.push_back({all.begin(i), m, all.is_whole(i)});
+    return tiles;
+  }
+};
+
 // Rows then columns: the first index of each function runs down.
-using Points = std::array<Six, 6>;
+using Points = std::array<Eight, 8>;
 
 // transform_b of the patch whose element (i, j) is at(i, j).
 template <typename At>
 Points patch_points(const Tile& down, const Tile& across, const At& at) {
-  std::array<Six, 6> columns{};  // [column][row]
-  for (int j = 0; j < (across.four ? 6 : 5); ++j) {
-    Six d{};
-    for (int i = 0; i < (down.four ? 6 : 5); ++i) d[i] = at(down.begin + i, across.begin + j);
-    columns[j] = transform_b(d, down.four);
+  std::array<Eight, 8> columns{};  // [column][row]
+  for (int j = 0; j < across.points(); ++j) {
+    Eight d{};
+    for (int i = 0; i < down.points(); ++i) d[i] = at(down.begin + i, across.begin + j);
+    columns[j] = transform_b(down, d);
   }
   Points points{};
-  for (int i = 0; i < (down.four ? 6 : 5); ++i) {
-    Six row{};
-    for (int j = 0; j < 6; ++j) row[j] = columns[j][i];
-    points[i] = transform_b(row, across.four);
+  for (int i = 0; i < down.points(); ++i) {
+    Eight row{};
+    for (int j = 0; j < 8; ++j) row[j] = columns[j][i];
+    points[i] = transform_b(across, row);
   }
   return points;
 }
 template <typename At>
 Points gradient_points(const Tile& down, const Tile& across, const At& at) {
-  std::array<Six, 4> columns{};
-  for (int j = 0; j < (across.four ? 4 : 3); ++j) {
-    Four d{};
-    for (int i = 0; i < (down.four ? 4 : 3); ++i) d[i] = at(down.begin + i, across.begin + j);
-    columns[j] = transform_a(d, down.four);
+  std::array<Eight, 6> columns{};
+  for (int j = 0; j < across.outputs(); ++j) {
+    Six d{};
+    for (int i = 0; i < down.outputs(); ++i) d[i] = at(down.begin + i, across.begin + j);
+    columns[j] = transform_a(down, d);
   }
   Points points{};
-  for (int i = 0; i < (down.four ? 6 : 5); ++i)
-    points[i] =
-        transform_a({columns[0][i], columns[1][i], columns[2][i], columns[3][i]}, across.four);
+  for (int i = 0; i < down.points(); ++i) {
+    Six row{};
+    for (int j = 0; j < 6; ++j) row[j] = columns[j][i];
+    points[i] = transform_a(across, row);
+  }
   return points;
 }
 template <typename At>
-Points filter_points(const At& at) {
-  std::array<Six, 3> columns;
-  for (int s = 0; s < 3; ++s) columns[s] = transform_g({at(0, s), at(1, s), at(2, s)});
-  Points points;
-  for (int i = 0; i < 6; ++i)
-    points[i] = transform_g({columns[0][i], columns[1][i], columns[2][i]});
+Points filter_points(int m, const At& at) {
+  std::array<Eight, 3> columns;
+  for (int s = 0; s < 3; ++s) columns[s] = transform_g(m, {at(0, s), at(1, s), at(2, s)});
+  Points points{};
+  for (int i = 0; i < m + 2; ++i)
+    points[i] = transform_g(m, {columns[0][i], columns[1][i], columns[2][i]});
   return points;
 }
 // Calls put(i, j, value) for the pixels of an output tile.
 template <typename Put>
 void tile_pixels(const Points& m, const Tile& down, const Tile& across, const Put& put) {
-  std::array<Four, 6> columns{};
-  for (int j = 0; j < (across.four ? 6 : 5); ++j)
-    columns[j] = transform_at({m[0][j], m[1][j], m[2][j], m[3][j], m[4][j], m[5][j]}, down.four);
-  for (int i = 0; i < (down.four ? 4 : 3); ++i) {
-    Six row{};
-    for (int j = 0; j < 6; ++j) row[j] = columns[j][i];
-    const Four y = transform_at(row, across.four);
-    for (int j = 0; j < (across.four ? 4 : 3); ++j) put(down.begin + i, across.begin + j, y[j]);
+  std::array<Six, 8> columns{};
+  for (int j = 0; j < across.points(); ++j) {
+    Eight column{};
+    for (int i = 0; i < 8; ++i) column[i] = m[i][j];
+    columns[j] = transform_at(down, column);
+  }
+  for (int i = 0; i < down.outputs(); ++i) {
+    Eight row{};
+    for (int j = 0; j < 8; ++j) row[j] = columns[j][i];
+    const Six y = transform_at(across, row);
+    for (int j = 0; j < across.outputs(); ++j) put(down.begin + i, across.begin + j, y[j]);
   }
 }
 
@@ -205,16 +317,19 @@ void column_points(const Problem& problem, const float* dy, const float* x, Inde
 
 // The gradient to the weights from its points: sum(k, e, i, j) is the total at point (i, j).
 template <typename Sum>
-void filter_gradients(const Problem& problem, float* dw, const Sum& sum) {
+void filter_gradients(const Problem& problem, int m, float* dw, const Sum& sum) {
   for (Index k = 0; k < problem.s.out_channels; ++k)
     for (Index e = 0; e < problem.channels(); ++e) {
-      std::array<Three, 6> columns;
-      for (int j = 0; j < 6; ++j)
-        columns[j] = transform_gt({sum(k, e, 0, j), sum(k, e, 1, j), sum(k, e, 2, j),
-                                   sum(k, e, 3, j), sum(k, e, 4, j), sum(k, e, 5, j)});
+      std::array<Three, 8> columns{};
+      for (int j = 0; j < m + 2; ++j) {
+        Eight column{};
+        for (int i = 0; i < m + 2; ++i) column[i] = sum(k, e, i, j);
+        columns[j] = transform_gt(m, column);
+      }
       for (int r = 0; r < 3; ++r) {
-        const Three row = transform_gt({columns[0][r], columns[1][r], columns[2][r], columns[3][r],
-                                        columns[4][r], columns[5][r]});
+        Eight points{};
+        for (int j = 0; j < m + 2; ++j) points[j] = columns[j][r];
+        const Three row = transform_gt(m, points);
         for (int t = 0; t < 3; ++t) dw[problem.weight(k, e, r, t)] = row[t];
       }
     }
@@ -229,20 +344,21 @@ void narrow_grad_weight(const Problem& problem, const float* dy, const float* x,
   const Index groups = (s.images + kGroup - 1) / kGroup;
   std::vector<Points> lanes(groups * s.out_channels * channels * kLanes);
   std::vector<Points> patches(channels), gradients(s.out_channels);
+  const Grid grid(s, s.out_height, s.out_width);
   for (Index n = 0; n < (s.images + kLanes - 1) / kLanes * kLanes; ++n)
-    for (const Tile& down : tiles_of(s.out_height))
-      for (const Tile& across : tiles_of(s.out_width)) {
+    for (const Tile& down : grid.down)
+      for (const Tile& across : grid.across) {
         column_points(problem, dy, x, n, down, across, patches, gradients);
         for (Index k = 0; k < s.out_channels; ++k)
           for (Index e = 0; e < channels; ++e) {
             Points& sum =
                 lanes[((n / kGroup * s.out_channels + k) * channels + e) * kLanes + n % kLanes];
-            for (int i = 0; i < (down.four ? 6 : 5); ++i)
-              for (int j = 0; j < (across.four ? 6 : 5); ++j)
+            for (int i = 0; i < down.points(); ++i)
+              for (int j = 0; j < across.points(); ++j)
                 sum[i][j] = fma(gradients[k][i][j], patches[e][i][j], sum[i][j]);
           }
       }
-  filter_gradients(problem, dw, [&](Index k, Index e, int i, int j) {
+  filter_gradients(problem, grid.m, dw, [&](Index k, Index e, int i, int j) {
     std::vector<float> parts(groups);
     for (Index g = 0; g < groups; ++g) {
       float lane[kLanes];
@@ -255,16 +371,17 @@ void narrow_grad_weight(const Problem& problem, const float* dy, const float* x,
 }
 
 // Many channels: groups of blocks of 16 images, in each the columns (block, tile, image) in runs
-// of four tiles, a run a chain.
+// of four or eight tiles, a run a chain.
 void wide_grad_weight(const Problem& problem, const float* dy, const float* x, float* dw) {
   const WinogradShape& s = problem.s;
   const Index channels = problem.channels(), pairs = s.out_channels * channels;
-  constexpr Index kBlock = 16, kRunTiles = 4, kGroupTiles = 32, kSums = 5 << 20;
-  const std::vector<Tile> downs = tiles_of(s.out_height), acrosses = tiles_of(s.out_width);
-  const Index tiles = static_cast<Index>(downs.size() * acrosses.size());
+  constexpr Index kBlock = 16, kGroupTiles = 32, kSums = 5 << 20;
+  const Index run_tiles = channels <= 64 ? 8 : 4;
+  const Grid grid(s, s.out_height, s.out_width);
+  const Index tiles = grid.count(), wide = static_cast<Index>(grid.across.size());
   const Index blocks = (s.images + kBlock - 1) / kBlock;
-  const Index most =
-      std::max<Index>(1, std::min(blocks * tiles / kGroupTiles, kSums / (36 * pairs)));
+  const Index most = std::max<Index>(
+      1, std::min(blocks * tiles / kGroupTiles, kSums / (grid.axis() * grid.axis() * pairs)));
   const Index group_blocks = (blocks + most - 1) / most;
   const Index groups = (blocks + group_blocks - 1) / group_blocks;
   std::vector<Points> sums(groups * pairs), run(pairs);  // [group][k][e], [k][e]
@@ -272,30 +389,29 @@ void wide_grad_weight(const Problem& problem, const float* dy, const float* x, f
   for (Index g = 0; g < groups; ++g) {
     const Index begin = g * group_blocks, end = std::min(blocks, begin + group_blocks);
     for (Index t = 0; t < (end - begin) * tiles; ++t) {
-      if (t % kRunTiles == 0) std::fill(run.begin(), run.end(), Points{});
-      const Tile& down = downs[t % tiles / static_cast<Index>(acrosses.size())];
-      const Tile& across = acrosses[t % static_cast<Index>(acrosses.size())];
+      if (t % run_tiles == 0) std::fill(run.begin(), run.end(), Points{});
+      const Tile &down = grid.down[t % tiles / wide], &across = grid.across[t % wide];
       const Index first = (begin + t / tiles) * kBlock;
       for (Index n = first; n < std::min(s.images, first + kBlock); ++n) {
         column_points(problem, dy, x, n, down, across, patches, gradients);
         for (Index k = 0; k < s.out_channels; ++k)
           for (Index e = 0; e < channels; ++e)
-            for (int i = 0; i < (down.four ? 6 : 5); ++i)
-              for (int j = 0; j < (across.four ? 6 : 5); ++j) {
+            for (int i = 0; i < down.points(); ++i)
+              for (int j = 0; j < across.points(); ++j) {
                 float& chain = run[k * channels + e][i][j];
                 chain = fma(gradients[k][i][j], patches[e][i][j], chain);
               }
       }
-      if ((t + 1) % kRunTiles != 0 && t + 1 != (end - begin) * tiles) continue;
+      if ((t + 1) % run_tiles != 0 && t + 1 != (end - begin) * tiles) continue;
       for (Index pair = 0; pair < pairs; ++pair)
-        for (int i = 0; i < 6; ++i)
-          for (int j = 0; j < 6; ++j) {
+        for (int i = 0; i < grid.axis(); ++i)
+          for (int j = 0; j < grid.axis(); ++j) {
             float& total = sums[g * pairs + pair][i][j];
-            total = t < kRunTiles ? run[pair][i][j] : total + run[pair][i][j];
+            total = t < run_tiles ? run[pair][i][j] : total + run[pair][i][j];
           }
     }
   }
-  filter_gradients(problem, dw, [&](Index k, Index e, int i, int j) {
+  filter_gradients(problem, grid.m, dw, [&](Index k, Index e, int i, int j) {
     std::vector<float> parts(groups);
     for (Index g = 0; g < groups; ++g) parts[g] = sums[g * pairs + k * channels + e][i][j];
     return tree(parts.data(), groups);
@@ -308,21 +424,22 @@ void winograd_reference(const WinogradShape& shape, const float* x, const float*
   const Problem problem(shape);
   const WinogradShape& s = shape;
   const Index channels = problem.channels();
+  const Grid grid(s, s.out_height, s.out_width);
   std::vector<Points> filters(s.out_channels * channels), patches(channels);
   for (Index k = 0; k < s.out_channels; ++k)
     for (Index e = 0; e < channels; ++e)
       filters[k * channels + e] =
-          filter_points([&](Index r, Index t) { return w[problem.weight(k, e, r, t)]; });
+          filter_points(grid.m, [&](Index r, Index t) { return w[problem.weight(k, e, r, t)]; });
   for (Index n = 0; n < s.images; ++n)
-    for (const Tile& down : tiles_of(s.out_height))
-      for (const Tile& across : tiles_of(s.out_width)) {
+    for (const Tile& down : grid.down)
+      for (const Tile& across : grid.across) {
         for (Index e = 0; e < channels; ++e)
           patches[e] = patch_points(down, across,
                                     [&](Index i, Index j) { return problem.input(x, n, e, i, j); });
         for (Index k = 0; k < s.out_channels; ++k) {
-          Points m;
-          for (int i = 0; i < 6; ++i)
-            for (int j = 0; j < 6; ++j)
+          Points m{};
+          for (int i = 0; i < grid.axis(); ++i)
+            for (int j = 0; j < grid.axis(); ++j)
               m[i][j] = channel_sum(
                   channels, [&](Index e) { return patches[e][i][j]; },
                   [&](Index e) { return filters[k * channels + e][i][j]; });
@@ -339,23 +456,24 @@ void winograd_grad_input_reference(const WinogradShape& shape, const float* dy, 
   const Problem problem(shape);
   const WinogradShape& s = shape;
   const Index channels = problem.channels();
+  const Index top = problem.down.first(), left = problem.across.first();
+  const Grid grid(s, problem.down.last() - top + 1, problem.across.last() - left + 1);
   std::vector<Points> filters(s.out_channels * channels), patches(s.out_channels);
   for (Index k = 0; k < s.out_channels; ++k)
     for (Index e = 0; e < channels; ++e)
-      filters[k * channels + e] =
-          filter_points([&](Index r, Index t) { return w[problem.weight(k, e, 2 - r, 2 - t)]; });
-  const Index top = problem.down.first(), left = problem.across.first();
+      filters[k * channels + e] = filter_points(
+          grid.m, [&](Index r, Index t) { return w[problem.weight(k, e, 2 - r, 2 - t)]; });
   for (Index n = 0; n < s.images; ++n)
-    for (const Tile& down : tiles_of(problem.down.last() - top + 1))
-      for (const Tile& across : tiles_of(problem.across.last() - left + 1)) {
+    for (const Tile& down : grid.down)
+      for (const Tile& across : grid.across) {
         for (Index k = 0; k < s.out_channels; ++k)
           patches[k] = patch_points(down, across, [&](Index i, Index j) {
             return problem.output(dy, n, k, top + i - 2, left + j - 2);
           });
         for (Index e = 0; e < channels; ++e) {
-          Points m;
-          for (int i = 0; i < 6; ++i)
-            for (int j = 0; j < 6; ++j)
+          Points m{};
+          for (int i = 0; i < grid.axis(); ++i)
+            for (int j = 0; j < grid.axis(); ++j)
               m[i][j] = channel_sum(
                   s.out_channels, [&](Index k) { return patches[k][i][j]; },
                   [&](Index k) { return filters[k * channels + e][i][j]; });

@@ -4,6 +4,7 @@
 
 #include "autodiff/gradients.h"
 #include "compile/choose.h"
+#include "compile/trim.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -87,6 +88,7 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
 
   Network net(graph, Mode::kTrain, seed, step, replica);
   const Value logits = checked_logits(net, model, images, inputs);
+  graph = without_unread_pixels(graph);
   const Value losses = softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss");
 
   // Each example weighs 1 / B, so the tree sum over replicas is the gradient of the mean loss over
@@ -128,7 +130,7 @@ Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs) 
   const Value images = graph.input("images", {DType::kF32, batch_shape(inputs)}, InputRole::kBatch);
   Network net(graph, Mode::kEvaluate, 0);
   graph.output("logits", checked_logits(net, model, images, inputs));
-  return choose_algorithms(with_inputs_in_order(graph, {"images"}, net));
+  return choose_algorithms(with_inputs_in_order(without_unread_pixels(graph), {"images"}, net));
 }
 
 Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing) {

@@ -1,5 +1,5 @@
 // The transforms of the Winograd convolution on native vectors (docs/numerics.md gives their
-// arithmetic). Two- dimensional transforms run down the columns, then along the rows, by pairs of
+// arithmetic). Two-dimensional transforms run down the columns, then along the rows, by pairs of
 // rows, so that nothing but a row waits in registers. Included once for each target.
 #if defined(PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
@@ -7,6 +7,8 @@
 #else
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
 #endif
+
+#include <type_traits>
 
 #include "backend/cpu/kernels/conv/unroll.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
@@ -20,7 +22,7 @@ namespace podium::cpu {
 namespace HWY_NAMESPACE {
 namespace winograd {
 
-using namespace podium::winograd;  // the constants
+using podium::winograd::Constants;
 
 HWY_INLINE Native number(float x) { return hn::Set(NativeTag(), x); }
 HWY_INLINE Native add(Native a, Native b) { return hn::Add(a, b); }
@@ -32,39 +34,73 @@ HWY_INLINE Native fma(float a, Native b, Native c) { return hn::MulAdd(number(a)
 // Asks for a cache line that is not for L1 yet.
 HWY_INLINE void fetch_to_l2(const float* p) { __builtin_prefetch(p, 0, 2); }
 
-// ---- the rows of B^T ----
-HWY_INLINE Native b_zero(Native d0, Native d2, Native d4) { return fma(kP, d0, fma(-kS, d2, d4)); }
-HWY_INLINE Native b_even(float square, Native d2, Native d4) { return fma(-square, d2, d4); }
-HWY_INLINE Native b_odd(float point, float square, Native d1, Native d3) {
-  return mul(point, fma(-square, d1, d3));
+// Points of an axis of a whole tile of kM outputs, and the pairs of points +-p among them.
+template <int kM>
+inline constexpr int kAxis = kM + 2;
+template <int kM>
+inline constexpr int kPairs = kM / 2;
+
+// ---- the rows of B^T; d(i) is element i of what is transformed ----
+// The point 0, or infinity from the second element on.
+template <int kM, int kFirst, typename At>
+HWY_INLINE Native b_end(const At& d) {
+  using C = Constants<kM>;
+  if constexpr (kM == 4)
+    return fma(C::kP, d(kFirst), fma(-C::kS, d(kFirst + 2), d(kFirst + 4)));
+  else
+    return fma(-1, d(kFirst), fma(C::kE, d(kFirst + 2), fma(-C::kE, d(kFirst + 4), d(kFirst + 6))));
+}
+template <int kM, int kPair, typename At>
+HWY_INLINE void b_pair(const At& d, Native& plus, Native& minus) {
+  using C = Constants<kM>;
+  if constexpr (kM == 4) {
+    constexpr float kSquare = kPair == 0 ? C::kB2 : C::kA2;  // of the other pair
+    const Native e = fma(-kSquare, d(2), d(4));
+    const Native o = mul(kPair == 0 ? C::kA : C::kB, fma(-kSquare, d(1), d(3)));
+    plus = add(e, o), minus = sub(e, o);
+  } else {
+    constexpr float kSum = C::kSum[kPair], kProduct = C::kProduct[kPair], kPoint = C::kPoint[kPair];
+    const Native e = fma(kProduct, d(2), fma(-kSum, d(4), d(6)));
+    const Native o = fma(kProduct, d(1), fma(-kSum, d(3), d(5)));
+    plus = fma(kPoint, o, e), minus = fma(-kPoint, o, e);
+  }
 }
 
-// Point (i, j) of a tile goes to out[(6 i + j) plane], those of the last row, the last column and
-// the corner shifted by so many floats: they may be packed more closely, since tiles of three lack
-// them.
+// Point (i, j) of a tile goes to out[(axis i + j) plane], those of the last row, the last column
+// and the corner shifted by so many floats: they may be packed more closely, since tiles that are
+// not whole lack them.
 struct Shifts {
   std::int64_t row = 0, column = 0, corner = 0;
 };
 
-// Stores B^T d for one row of points, the last of them shifted.
-template <bool kFour>
+// Stores one row of points, the last of them shifted: end(first) and pair(index, plus, minus) make
+// them.
+template <int kM, int kPair, typename Pair>
+HWY_INLINE void store_pairs(const Pair& pair, float* HWY_RESTRICT out, std::int64_t plane) {
+  const NativeTag t;
+  Native plus, minus;
+  pair(std::integral_constant<int, kPair>(), plus, minus);
+  hn::StoreU(plus, t, out + (2 * kPair + 1) * plane);
+  hn::StoreU(minus, t, out + (2 * kPair + 2) * plane);
+  if constexpr (kPair + 1 < kPairs<kM>) store_pairs<kM, kPair + 1>(pair, out, plane);
+}
+// Stores B^T d.
+template <int kM, bool kWhole>
 HWY_INLINE void store_b(const Native* d, float* HWY_RESTRICT out, std::int64_t plane,
                         std::int64_t shift) {
   const NativeTag t;
-  hn::StoreU(b_zero(d[0], d[2], d[4]), t, out);
-  const Native ea = b_even(kB2, d[2], d[4]), oa = b_odd(kA, kB2, d[1], d[3]);
-  hn::StoreU(add(ea, oa), t, out + plane);
-  hn::StoreU(sub(ea, oa), t, out + 2 * plane);
-  const Native eb = b_even(kA2, d[2], d[4]), ob = b_odd(kB, kA2, d[1], d[3]);
-  hn::StoreU(add(eb, ob), t, out + 3 * plane);
-  hn::StoreU(sub(eb, ob), t, out + 4 * plane);
-  if constexpr (kFour) hn::StoreU(b_zero(d[1], d[3], d[5]), t, out + 5 * plane + shift);
+  const auto at = [&](int i) HWY_ATTR { return d[i]; };
+  hn::StoreU(b_end<kM, 0>(at), t, out);
+  store_pairs<kM, 0>([&](auto index, Native& plus, Native& minus)
+                         HWY_ATTR { b_pair<kM, decltype(index)::value>(at, plus, minus); },
+                     out, plane);
+  if constexpr (kWhole) hn::StoreU(b_end<kM, 1>(at), t, out + (kM + 1) * plane + shift);
 }
 
-// A patch of 6x6 pixels of one channel; rows outside point to zeros, columns outside [left, right)
-// count as 0.
+// A patch of pixels of one channel, as many a side as a whole tile has points; rows outside point
+// to zeros, columns outside [left, right) count as 0.
 struct Patch {
-  const float* rows[6];
+  const float* rows[8];
   std::int64_t column_step;  // floats
   int left, right;
 };
@@ -76,103 +112,150 @@ HWY_INLINE Native load(const float* p, hn::Mask<NativeTag> present) {
   return kMasked ? hn::IfThenElseZero(present, v) : v;
 }
 
-// Which rows of points a transform computes.
-inline constexpr int kRow0 = 1, kRows12 = 2, kRows34 = 4, kRow5 = 8;
-inline constexpr int kAllRows = kRow0 | kRows12 | kRows34 | kRow5;
+// Which rows of points a transform computes: the first, those of each pair, the last.
+inline constexpr int kFirstRow = 1, kPairRows = 2, kLastRow = 16;
+inline constexpr int kAllRows = 31;
+// Half of them, and where row i is among so many.
+template <int kM, bool kSecond>
+inline constexpr int kHalfRows = kM == 4
+                                     ? (kSecond ? 2 * kPairRows | kLastRow : kFirstRow | kPairRows)
+                                     : (kSecond ? 6 * kPairRows : kFirstRow | kPairRows | kLastRow);
+template <int kM>
+inline constexpr int kHalfAxis = kAxis<kM> / 2;
+template <int kM>
+constexpr int row_of_half(bool second, int i) {
+  if (kM == 4) return i + (second ? 3 : 0);
+  return second ? i + 3 : i < 3 ? i : 7;
+}
+// What puts the points of a half, its row i in place i of what begins at `out`, where they belong:
+// an origin instead of `out`, and shifts of the last row.
+template <int kM, bool kSecond>
+HWY_INLINE std::int64_t half_origin(std::int64_t plane) {
+  return kSecond ? -3 * kAxis<kM> * plane : 0;
+}
+template <int kM, bool kSecond>
+HWY_INLINE Shifts half_shifts(const Shifts& shifts, std::int64_t plane) {
+  if (kM == 4 || kSecond) return shifts;
+  const std::int64_t up = (kM + 1 - 3) * kAxis<kM> * plane;
+  return {shifts.row - up, shifts.column, shifts.corner - up};
+}
+
+template <int kM, int kRows, int kPair, bool kWholeAcross, typename Column>
+HWY_INLINE void patch_pairs(const Column& column, const Patch& p, float* HWY_RESTRICT out,
+                            std::int64_t plane, const Shifts& shifts) {
+  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
+  if constexpr ((kRows & kPairRows << kPair) != 0) {
+    Native x[kColumns], y[kColumns];
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      x[j] = y[j] = number(0);
+      if (j >= p.left && j < p.right) b_pair<kM, kPair>(column(j), x[j], y[j]);
+    }
+    float* row = out + (2 * kPair + 1) * kAxis<kM> * plane;
+    store_b<kM, kWholeAcross>(x, row, plane, shifts.column);
+    store_b<kM, kWholeAcross>(y, row + kAxis<kM> * plane, plane, shifts.column);
+  }
+  if constexpr (kPair + 1 < kPairs<kM>)
+    patch_pairs<kM, kRows, kPair + 1, kWholeAcross>(column, p, out, plane, shifts);
+}
 
 // The points of a patch.
-template <int kRows, bool kFourAcross, bool kMasked>
+template <int kM, int kRows, bool kWholeAcross, bool kMasked>
 HWY_INLINE void transform_patch(const Patch& p, int lane, hn::Mask<NativeTag> present,
-                                float* HWY_RESTRICT out, std::int64_t plane,
-                                const Shifts& shifts = {}) {
-  constexpr int kColumns = kFourAcross ? 6 : 5;
+                                float* HWY_RESTRICT out, std::int64_t plane, const Shifts& shifts) {
+  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
   const std::int64_t step = p.column_step;
-  const auto at = [&](int i, int j)
-                      HWY_ATTR { return load<kMasked>(p.rows[i] + lane + j * step, present); };
-  const auto inside = [&](int j) { return j >= p.left && j < p.right; };
-  Native x[6], y[6];
-  if constexpr ((kRows & kRow0) != 0) {
+  const auto column = [&](int j) HWY_ATTR {
+    return [&, j](int i) HWY_ATTR { return load<kMasked>(p.rows[i] + lane + j * step, present); };
+  };
+  const auto ends = [&](auto first, float* to, std::int64_t shift) HWY_ATTR {
+    Native x[kColumns];
     PODIUM_UNROLL
     for (int j = 0; j < kColumns; ++j) {
       x[j] = number(0);
-      if (inside(j)) x[j] = b_zero(at(0, j), at(2, j), at(4, j));
+      if (j >= p.left && j < p.right) x[j] = b_end<kM, decltype(first)::value>(column(j));
     }
-    store_b<kFourAcross>(x, out, plane, shifts.column);
-  }
-  if constexpr ((kRows & kRows12) != 0) {
-    PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      x[j] = y[j] = number(0);
-      if (!inside(j)) continue;
-      const Native e = b_even(kB2, at(2, j), at(4, j)), o = b_odd(kA, kB2, at(1, j), at(3, j));
-      x[j] = add(e, o), y[j] = sub(e, o);
-    }
-    store_b<kFourAcross>(x, out + 6 * plane, plane, shifts.column);
-    store_b<kFourAcross>(y, out + 12 * plane, plane, shifts.column);
-  }
-  if constexpr ((kRows & kRows34) != 0) {
-    PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      x[j] = y[j] = number(0);
-      if (!inside(j)) continue;
-      const Native e = b_even(kA2, at(2, j), at(4, j)), o = b_odd(kB, kA2, at(1, j), at(3, j));
-      x[j] = add(e, o), y[j] = sub(e, o);
-    }
-    store_b<kFourAcross>(x, out + 18 * plane, plane, shifts.column);
-    store_b<kFourAcross>(y, out + 24 * plane, plane, shifts.column);
-  }
-  if constexpr ((kRows & kRow5) != 0) {
-    PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      x[j] = number(0);
-      if (inside(j)) x[j] = b_zero(at(1, j), at(3, j), at(5, j));
-    }
-    store_b<kFourAcross>(x, out + 30 * plane + shifts.row, plane, shifts.corner - shifts.row);
+    store_b<kM, kWholeAcross>(x, to, plane, shift);
+  };
+  if constexpr ((kRows & kFirstRow) != 0)
+    ends(std::integral_constant<int, 0>(), out, shifts.column);
+  patch_pairs<kM, kRows, 0, kWholeAcross>(column, p, out, plane, shifts);
+  if constexpr ((kRows & kLastRow) != 0)
+    ends(std::integral_constant<int, 1>(), out + (kM + 1) * kAxis<kM> * plane + shifts.row,
+         shifts.corner - shifts.row);
+}
+
+// Calls f(whole down, whole across) with constants.
+template <typename F>
+HWY_INLINE void for_wholeness(bool down, bool across, const F& f) {
+  if (down) {
+    if (across)
+      f(std::true_type(), std::true_type());
+    else
+      f(std::true_type(), std::false_type());
+  } else {
+    if (across)
+      f(std::false_type(), std::true_type());
+    else
+      f(std::false_type(), std::false_type());
   }
 }
 
-// The same of a tile that has four rows or three, four columns or three.
-template <int kRows, bool kMasked>
-HWY_INLINE void transform_patch(const Patch& p, bool four_down, bool four_across, int lane,
+// The same of a tile that is whole or not, down and across.
+template <int kM, int kRows, bool kMasked>
+HWY_INLINE void transform_patch(const Patch& p, bool whole_down, bool whole_across, int lane,
                                 hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
                                 std::int64_t plane, const Shifts& shifts = {}) {
-  if (four_down) {
-    if (four_across)
-      transform_patch<kRows, true, kMasked>(p, lane, present, out, plane, shifts);
-    else
-      transform_patch<kRows, false, kMasked>(p, lane, present, out, plane, shifts);
-  } else {
-    if (four_across)
-      transform_patch<kRows & ~kRow5, true, kMasked>(p, lane, present, out, plane, shifts);
-    else
-      transform_patch<kRows & ~kRow5, false, kMasked>(p, lane, present, out, plane, shifts);
-  }
+  for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
+    constexpr int kPresent = decltype(down)::value ? kRows : kRows & ~kLastRow;
+    transform_patch<kM, kPresent, decltype(across)::value, kMasked>(p, lane, present, out, plane,
+                                                                    shifts);
+  });
 }
 
 // ---- A^T: from points to pixels ----
-struct SumsAndDifferences {
-  Native sa, da, sb, db;
-};
-HWY_INLINE SumsAndDifferences halves(Native m1, Native m2, Native m3, Native m4) {
-  return {add(m1, m2), sub(m1, m2), add(m3, m4), sub(m3, m4)};
-}
-HWY_INLINE Native at_zero(const SumsAndDifferences& h, Native m0) {
-  return add(add(m0, h.sa), h.sb);
-}
-HWY_INLINE Native at_one(const SumsAndDifferences& h) { return fma(kB, h.db, mul(kA, h.da)); }
-HWY_INLINE Native at_two(const SumsAndDifferences& h) { return fma(kB2, h.sb, mul(kA2, h.sa)); }
-HWY_INLINE Native at_three(const SumsAndDifferences& h, Native m5) {
-  return fma(kA3, h.da, fma(kB3, h.db, m5));
-}
-
 // Where the pixels of a tile go: columns [left, right) exist.
 struct Target {
-  float* rows[4];  // null: the row does not exist
+  float* rows[6];  // null: the row does not exist
   std::int64_t column_step;
   int left, right;
 };
 
-template <bool kFour, bool kStream>
+// The sums, or the differences, of the pairs of points; m(i) is point i.
+template <int kM, bool kSums, typename At>
+HWY_INLINE void pairs_of(const At& m, Native* z) {
+  PODIUM_UNROLL
+  for (int i = 0; i < kPairs<kM>; ++i)
+    z[i] = kSums ? add(m(2 * i + 1), m(2 * i + 2)) : sub(m(2 * i + 1), m(2 * i + 2));
+}
+// y[k] of even k from the sums and the first point; of odd k from the differences and the last
+// point, which a tile that is not whole lacks, as it does the last y.
+template <int kM>
+HWY_INLINE void a_even(const Native* s, Native first, Native* y) {
+  using C = Constants<kM>;
+  if constexpr (kM == 4) {
+    y[0] = add(add(first, s[0]), s[1]);
+    y[2] = fma(C::kB2, s[1], mul(C::kA2, s[0]));
+  } else {
+    y[0] = add(add(add(first, s[0]), s[1]), s[2]);
+    y[2] = fma(4, s[2], fma(0.25f, s[0], s[1]));
+    y[4] = fma(16, s[2], fma(0.0625f, s[0], s[1]));
+  }
+}
+template <int kM, bool kWhole>
+HWY_INLINE void a_odd(const Native* d, Native last, Native* y) {
+  using C = Constants<kM>;
+  if constexpr (kM == 4) {
+    y[1] = fma(C::kB, d[1], mul(C::kA, d[0]));
+    if constexpr (kWhole) y[3] = fma(C::kA3, d[0], fma(C::kB3, d[1], last));
+  } else {
+    y[1] = fma(2, d[2], fma(0.5f, d[0], d[1]));
+    y[3] = fma(8, d[2], fma(0.125f, d[0], d[1]));
+    if constexpr (kWhole) y[5] = fma(32, d[2], fma(0.03125f, d[0], add(d[1], last)));
+  }
+}
+
+template <int kM, bool kWhole, bool kStream>
 HWY_INLINE void store_at(const Native* m, float* out, const Target& target, int lane) {
   if (out == nullptr) return;
   const NativeTag t;
@@ -182,10 +265,13 @@ HWY_INLINE void store_at(const Native* m, float* out, const Target& target, int 
     else
       hn::StoreU(y, t, to);
   };
-  const SumsAndDifferences h = halves(m[1], m[2], m[3], m[4]);
-  Native y[4] = {at_zero(h, m[0]), at_one(h), at_two(h), at_two(h)};
-  if constexpr (kFour) y[3] = at_three(h, m[5]);
-  constexpr int kPixels = kFour ? 4 : 3;
+  const auto at = [&](int i) HWY_ATTR { return m[i]; };
+  Native z[kPairs<kM>], y[kM];
+  pairs_of<kM, true>(at, z);
+  a_even<kM>(z, m[0], y);
+  pairs_of<kM, false>(at, z);
+  a_odd<kM, kWhole>(z, m[kWhole ? kM + 1 : 0], y);
+  constexpr int kPixels = kWhole ? kM : kM - 1;
   if (target.left == 0 && target.right == kPixels) {
     PODIUM_UNROLL
     for (int j = 0; j < kPixels; ++j) store(y[j], out + lane + j * target.column_step);
@@ -196,148 +282,173 @@ HWY_INLINE void store_at(const Native* m, float* out, const Target& target, int 
   }
 }
 
-// The pixels of a tile from its points, point (i, j) at m[(6 i + j) plane] and shifted.
-template <bool kFourDown, bool kFourAcross, bool kStream>
+// The even or the odd rows of pixels of a tile from its points: column(j) gives those of a column.
+template <int kM, bool kOdd, bool kWholeDown, bool kWholeAcross, bool kStream, typename Column>
+HWY_INLINE void tile_rows(const Column& column, const Target& target, int lane) {
+  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
+  constexpr int kRows = kM / 2 - (kOdd && !kWholeDown ? 1 : 0);
+  Native rows[kRows][kColumns];
+  PODIUM_UNROLL
+  for (int j = 0; j < kColumns; ++j) {
+    const auto at = column(j);
+    Native z[kPairs<kM>], y[kM];
+    pairs_of<kM, !kOdd>(at, z);
+    if constexpr (!kOdd)
+      a_even<kM>(z, at(0), y);
+    else if constexpr (kWholeDown)
+      a_odd<kM, true>(z, at(kM + 1), y);
+    else
+      a_odd<kM, false>(z, z[0], y);
+    PODIUM_UNROLL
+    for (int r = 0; r < kRows; ++r) rows[r][j] = y[2 * r + kOdd];
+  }
+  PODIUM_UNROLL
+  for (int r = 0; r < kRows; ++r)
+    store_at<kM, kWholeAcross, kStream>(rows[r], target.rows[2 * r + kOdd], target, lane);
+}
+
+// The pixels of a tile from its points, point (i, j) at m[(axis i + j) plane] and shifted.
+template <int kM, bool kWholeDown, bool kWholeAcross, bool kStream>
 HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
                                const Shifts& shifts, const Target& target, int lane) {
   const NativeTag t;
-  constexpr int kColumns = kFourAcross ? 6 : 5;
-  const auto at = [&](int i, int j) HWY_ATTR {
-    const std::int64_t shift =
-        i == 5 ? (j == 5 ? shifts.corner : shifts.row) : (j == 5 ? shifts.column : 0);
-    return hn::LoadU(t, m + lane + (6 * i + j) * plane + shift);
+  const auto column = [&](int j) HWY_ATTR {
+    return [&, j](int i) HWY_ATTR {
+      const std::int64_t shift = i == kM + 1 ? (j == kM + 1 ? shifts.corner : shifts.row)
+                                             : (j == kM + 1 ? shifts.column : 0);
+      return hn::LoadU(t, m + lane + (kAxis<kM> * i + j) * plane + shift);
+    };
   };
-  Native x[6], y[6];
-  PODIUM_UNROLL
-  for (int j = 0; j < kColumns; ++j) {
-    const Native sa = add(at(1, j), at(2, j)), sb = add(at(3, j), at(4, j));
-    x[j] = add(add(at(0, j), sa), sb);
-    y[j] = fma(kB2, sb, mul(kA2, sa));
-  }
-  store_at<kFourAcross, kStream>(x, target.rows[0], target, lane);
-  store_at<kFourAcross, kStream>(y, target.rows[2], target, lane);
-  PODIUM_UNROLL
-  for (int j = 0; j < kColumns; ++j) {
-    const Native da = sub(at(1, j), at(2, j)), db = sub(at(3, j), at(4, j));
-    x[j] = fma(kB, db, mul(kA, da));
-    if constexpr (kFourDown) y[j] = fma(kA3, da, fma(kB3, db, at(5, j)));
-  }
-  store_at<kFourAcross, kStream>(x, target.rows[1], target, lane);
-  if constexpr (kFourDown) store_at<kFourAcross, kStream>(y, target.rows[3], target, lane);
+  tile_rows<kM, false, kWholeDown, kWholeAcross, kStream>(column, target, lane);
+  tile_rows<kM, true, kWholeDown, kWholeAcross, kStream>(column, target, lane);
 }
 
-// The same of a tile that has four rows or three, four columns or three.
-template <bool kStream>
-HWY_INLINE void transform_tile(bool four_down, bool four_across, const float* HWY_RESTRICT m,
+// The same of a tile that is whole or not, down and across.
+template <int kM, bool kStream>
+HWY_INLINE void transform_tile(bool whole_down, bool whole_across, const float* HWY_RESTRICT m,
                                std::int64_t plane, const Shifts& shifts, const Target& target,
                                int lane) {
-  if (four_down) {
-    if (four_across)
-      transform_tile<true, true, kStream>(m, plane, shifts, target, lane);
-    else
-      transform_tile<true, false, kStream>(m, plane, shifts, target, lane);
-  } else {
-    if (four_across)
-      transform_tile<false, true, kStream>(m, plane, shifts, target, lane);
-    else
-      transform_tile<false, false, kStream>(m, plane, shifts, target, lane);
-  }
+  for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
+    transform_tile<kM, decltype(down)::value, decltype(across)::value, kStream>(m, plane, shifts,
+                                                                                target, lane);
+  });
 }
 
 // ---- A: from pixels to points, of the gradient to the output ----
-template <bool kFour>
+// y(i) is pixel i; a tile that is not whole lacks the last one.
+template <int kM, int kPair, bool kWhole, typename At>
+HWY_INLINE void a_pair(const At& y, Native& plus, Native& minus) {
+  using C = Constants<kM>;
+  if constexpr (kM == 4) {
+    constexpr float kSquare = kPair == 0 ? C::kA2 : C::kB2, kPoint = kPair == 0 ? C::kA : C::kB;
+    const Native e = fma(kSquare, y(2), y(0));
+    const Native o = mul(kPoint, kWhole ? fma(kSquare, y(kWhole ? 3 : 1), y(1)) : y(1));
+    plus = add(e, o), minus = sub(e, o);
+  } else {
+    constexpr float kSquare = C::kSquare[kPair], kPoint = C::kPoint[kPair];
+    const Native e = fma(kSquare, fma(kSquare, y(4), y(2)), y(0));
+    const Native o = fma(kSquare, kWhole ? fma(kSquare, y(kWhole ? 5 : 3), y(3)) : y(3), y(1));
+    plus = fma(kPoint, o, e), minus = fma(-kPoint, o, e);
+  }
+}
+template <int kM, bool kWhole>
 HWY_INLINE void store_a(const Native* y, float* HWY_RESTRICT out, std::int64_t plane,
                         std::int64_t shift) {
   const NativeTag t;
+  const auto at = [&](int i) HWY_ATTR { return y[i]; };
   hn::StoreU(y[0], t, out);
-  const Native ea = fma(kA2, y[2], y[0]), oa = mul(kA, kFour ? fma(kA2, y[3], y[1]) : y[1]);
-  hn::StoreU(add(ea, oa), t, out + plane);
-  hn::StoreU(sub(ea, oa), t, out + 2 * plane);
-  const Native eb = fma(kB2, y[2], y[0]), ob = mul(kB, kFour ? fma(kB2, y[3], y[1]) : y[1]);
-  hn::StoreU(add(eb, ob), t, out + 3 * plane);
-  hn::StoreU(sub(eb, ob), t, out + 4 * plane);
-  if constexpr (kFour) hn::StoreU(y[3], t, out + 5 * plane + shift);
+  store_pairs<kM, 0>([&](auto index, Native& plus, Native& minus)
+                         HWY_ATTR { a_pair<kM, decltype(index)::value, kWhole>(at, plus, minus); },
+                     out, plane);
+  if constexpr (kWhole) hn::StoreU(y[kM - 1], t, out + (kM + 1) * plane + shift);
 }
 
-// The points of a tile of 4x4 pixels, with 3 rows or columns where it has but three.
-template <int kRows, bool kFourDown, bool kFourAcross, bool kMasked>
-HWY_INLINE void transform_gradient(const Patch& p, int lane, hn::Mask<NativeTag> present,
-                                   float* HWY_RESTRICT out, std::int64_t plane,
-                                   const Shifts& shifts) {
-  constexpr int kColumns = kFourAcross ? 4 : 3;
-  const std::int64_t step = p.column_step;
-  const auto at = [&](int i, int j) HWY_ATTR {
-    if (j >= p.right) return number(0);
-    return load<kMasked>(p.rows[i] + lane + j * step, present);
-  };
-  Native x[4], y[4];
-  const auto pair = [&](float point, float square) HWY_ATTR {
+template <int kM, int kRows, int kPair, bool kWholeDown, bool kWholeAcross, typename Column>
+HWY_INLINE void gradient_pairs(const Column& column, float* HWY_RESTRICT out, std::int64_t plane,
+                               const Shifts& shifts) {
+  constexpr int kColumns = kWholeAcross ? kM : kM - 1;
+  if constexpr ((kRows & kPairRows << kPair) != 0) {
+    Native x[kColumns], y[kColumns];
     PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      const Native e = fma(square, at(2, j), at(0, j));
-      const Native o = mul(point, kFourDown ? fma(square, at(3, j), at(1, j)) : at(1, j));
-      x[j] = add(e, o), y[j] = sub(e, o);
-    }
-  };
-  if constexpr ((kRows & kRow0) != 0) {
-    PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) x[j] = at(0, j);
-    store_a<kFourAcross>(x, out, plane, shifts.column);
+    for (int j = 0; j < kColumns; ++j) a_pair<kM, kPair, kWholeDown>(column(j), x[j], y[j]);
+    float* row = out + (2 * kPair + 1) * kAxis<kM> * plane;
+    store_a<kM, kWholeAcross>(x, row, plane, shifts.column);
+    store_a<kM, kWholeAcross>(y, row + kAxis<kM> * plane, plane, shifts.column);
   }
-  if constexpr ((kRows & kRows12) != 0) {
-    pair(kA, kA2);
-    store_a<kFourAcross>(x, out + 6 * plane, plane, shifts.column);
-    store_a<kFourAcross>(y, out + 12 * plane, plane, shifts.column);
-  }
-  if constexpr ((kRows & kRows34) != 0) {
-    pair(kB, kB2);
-    store_a<kFourAcross>(x, out + 18 * plane, plane, shifts.column);
-    store_a<kFourAcross>(y, out + 24 * plane, plane, shifts.column);
-  }
-  if constexpr ((kRows & kRow5) != 0 && kFourDown) {
-    PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) x[j] = at(3, j);
-    store_a<kFourAcross>(x, out + 30 * plane + shifts.row, plane, shifts.corner - shifts.row);
-  }
+  if constexpr (kPair + 1 < kPairs<kM>)
+    gradient_pairs<kM, kRows, kPair + 1, kWholeDown, kWholeAcross>(column, out, plane, shifts);
 }
 
-// The same of a tile that has four rows or three, four columns or three.
-template <int kRows, bool kMasked>
-HWY_INLINE void transform_gradient(const Patch& p, bool four_down, bool four_across, int lane,
+// The points of a tile of pixels.
+template <int kM, int kRows, bool kMasked>
+HWY_INLINE void transform_gradient(const Patch& p, bool whole_down, bool whole_across, int lane,
                                    hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
                                    std::int64_t plane, const Shifts& shifts) {
-  if (four_down) {
-    if (four_across)
-      transform_gradient<kRows, true, true, kMasked>(p, lane, present, out, plane, shifts);
-    else
-      transform_gradient<kRows, true, false, kMasked>(p, lane, present, out, plane, shifts);
-  } else {
-    if (four_across)
-      transform_gradient<kRows, false, true, kMasked>(p, lane, present, out, plane, shifts);
-    else
-      transform_gradient<kRows, false, false, kMasked>(p, lane, present, out, plane, shifts);
-  }
+  const std::int64_t step = p.column_step;
+  const auto column = [&](int j) HWY_ATTR {
+    return [&, j](int i) HWY_ATTR {
+      if (j >= p.right) return number(0);
+      return load<kMasked>(p.rows[i] + lane + j * step, present);
+    };
+  };
+  for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
+    constexpr bool kDown = decltype(down)::value, kAcross = decltype(across)::value;
+    constexpr int kColumns = kAcross ? kM : kM - 1;
+    const auto ends = [&](int row, float* to, std::int64_t shift) HWY_ATTR {
+      Native x[kColumns];
+      PODIUM_UNROLL
+      for (int j = 0; j < kColumns; ++j) x[j] = column(j)(row);
+      store_a<kM, kAcross>(x, to, plane, shift);
+    };
+    if constexpr ((kRows & kFirstRow) != 0) ends(0, out, shifts.column);
+    gradient_pairs<kM, kRows, 0, kDown, kAcross>(column, out, plane, shifts);
+    if constexpr ((kRows & kLastRow) != 0 && kDown)
+      ends(kM - 1, out + (kM + 1) * kAxis<kM> * plane + shifts.row, shifts.corner - shifts.row);
+  });
 }
 
 // ---- G and its transpose, on the filters ----
+template <int kM>
 HWY_INLINE void transform_g(const Native g0, const Native g1, const Native g2, Native* u) {
-  const Native ea = fma(kGa2, g2, mul(kGa0, g0)), eb = fma(kGb2, g2, mul(kGb0, g0));
-  u[0] = mul(kG0, g0);
-  u[1] = fma(kGa1, g1, ea);
-  u[2] = fma(-kGa1, g1, ea);
-  u[3] = fma(kGb1, g1, eb);
-  u[4] = fma(-kGb1, g1, eb);
-  u[5] = g2;
+  using C = Constants<kM>;
+  if constexpr (kM == 4) {
+    const Native ea = fma(C::kGa2, g2, mul(C::kGa0, g0)), eb = fma(C::kGb2, g2, mul(C::kGb0, g0));
+    u[0] = mul(C::kG0, g0);
+    u[1] = fma(C::kGa1, g1, ea);
+    u[2] = fma(-C::kGa1, g1, ea);
+    u[3] = fma(C::kGb1, g1, eb);
+    u[4] = fma(-C::kGb1, g1, eb);
+  } else {
+    u[0] = mul(-1, g0);
+    PODIUM_UNROLL
+    for (int i = 0; i < 3; ++i) {
+      const Native e = fma(C::kN2[i], g2, mul(C::kN0[i], g0));
+      u[2 * i + 1] = fma(C::kN1[i], g1, e);
+      u[2 * i + 2] = fma(-C::kN1[i], g1, e);
+    }
+  }
+  u[kM + 1] = g2;
 }
+template <int kM>
 HWY_INLINE void transform_gt(const Native* u, Native* w) {
-  const SumsAndDifferences h = halves(u[1], u[2], u[3], u[4]);
-  w[0] = fma(kG0, u[0], fma(kGa0, h.sa, mul(kGb0, h.sb)));
-  w[1] = fma(kGa1, h.da, mul(kGb1, h.db));
-  w[2] = fma(kGa2, h.sa, fma(kGb2, h.sb, u[5]));
+  using C = Constants<kM>;
+  const auto at = [&](int i) HWY_ATTR { return u[i]; };
+  Native s[kPairs<kM>], d[kPairs<kM>];
+  pairs_of<kM, true>(at, s);
+  pairs_of<kM, false>(at, d);
+  if constexpr (kM == 4) {
+    w[0] = fma(C::kG0, u[0], fma(C::kGa0, s[0], mul(C::kGb0, s[1])));
+    w[1] = fma(C::kGa1, d[0], mul(C::kGb1, d[1]));
+    w[2] = fma(C::kGa2, s[0], fma(C::kGb2, s[1], u[5]));
+  } else {
+    w[0] = fma(-1, u[0], fma(C::kN0[0], s[0], fma(C::kN0[1], s[1], mul(C::kN0[2], s[2]))));
+    w[1] = fma(C::kN1[0], d[0], fma(C::kN1[1], d[1], mul(C::kN1[2], d[2])));
+    w[2] = fma(C::kN2[0], s[0], fma(C::kN2[1], s[1], fma(C::kN2[2], s[2], u[7])));
+  }
 }
 
-// The tree over the groups [lo, hi). Inlined into itself 36 times over, it takes gcc a minute and a
-// half.
+// The tree over the groups [lo, hi). Inlined into itself at every point, it takes gcc more than a
+// minute.
 HWY_MAYBE_UNUSED static HWY_NOINLINE Native group_tree(const float* sums, std::int64_t step,
                                                        std::int64_t lo, std::int64_t hi) {
   if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
@@ -348,50 +459,52 @@ HWY_MAYBE_UNUSED static HWY_NOINLINE Native group_tree(const float* sums, std::i
 
 // The gradient of some filters, w[tap][16], from the sums of the groups, `step` floats apart: each
 // point's, `plane` floats apart, are added and transformed back.
+template <int kM>
 HWY_INLINE void join_groups(const float* sums, std::int64_t plane, std::int64_t step,
                             std::int64_t groups, float* HWY_RESTRICT w) {
   const NativeTag t;
-  Native columns[6][3];
+  Native columns[kAxis<kM>][3];
   PODIUM_UNROLL
-  for (int j = 0; j < 6; ++j) {
-    Native m[6];
+  for (int j = 0; j < kAxis<kM>; ++j) {
+    Native m[kAxis<kM>];
     PODIUM_UNROLL
-    for (int i = 0; i < 6; ++i) {
-      const float* at = sums + (6 * i + j) * plane;
+    for (int i = 0; i < kAxis<kM>; ++i) {
+      const float* at = sums + (kAxis<kM> * i + j) * plane;
       hwy::Prefetch(at + 2 * kLanes);
       m[i] = groups == 1 ? hn::LoadU(t, at) : group_tree(at, step, 0, groups);
     }
-    transform_gt(m, columns[j]);
+    transform_gt<kM>(m, columns[j]);
   }
   PODIUM_UNROLL
   for (int r = 0; r < 3; ++r) {
-    Native m[6], row[3];
+    Native m[kAxis<kM>], row[3];
     PODIUM_UNROLL
-    for (int j = 0; j < 6; ++j) m[j] = columns[j][r];
-    transform_gt(m, row);
+    for (int j = 0; j < kAxis<kM>; ++j) m[j] = columns[j][r];
+    transform_gt<kM>(m, row);
     PODIUM_UNROLL
     for (int tap = 0; tap < 3; ++tap) hn::StoreU(row[tap], t, w + (3 * r + tap) * kLanes);
   }
 }
 
 // Memory of zeros, for the rows of a patch that lie outside.
-inline constexpr std::int64_t zeros_floats(std::int64_t column_step) { return 6 * column_step; }
+inline constexpr std::int64_t zeros_floats(std::int64_t column_step) { return 8 * column_step; }
 
-// The patch at index (i, j) of a phase, `height` x `width` pixels of which count: the first row
-// that is inside gives `base`, the plane's pixel (0, 0).
+// The patch at index (i, j) of a phase, `height` rows of which count, of an axis of `points`: the
+// first row that is inside gives `base`, the plane's pixel (0, 0).
 HWY_INLINE Patch patch_at(const Phased& t, const float* base, std::int64_t a, std::int64_t b,
-                          std::int64_t i, std::int64_t j, int height, const float* zeros) {
+                          std::int64_t i, std::int64_t j, std::int64_t height, int points,
+                          const float* zeros) {
   Patch p;
   const std::int64_t row = t.step_h * i + a + t.first_h, column = t.step_w * j + b + t.first_w;
-  for (int r = 0; r < 6; ++r) {
+  for (int r = 0; r < 8; ++r) {
     const std::int64_t y = row + r * t.step_h;
     p.rows[r] =
         r < height && y >= 0 && y < t.height ? base + (y * t.width + column) * kLanes : zeros;
   }
   p.column_step = t.step_w * kLanes;
   p.left = 0;
-  while (p.left < 6 && column + p.left * t.step_w < 0) ++p.left;
-  p.right = 6;
+  while (p.left < points && column + p.left * t.step_w < 0) ++p.left;
+  p.right = points;
   while (p.right > p.left && column + (p.right - 1) * t.step_w >= t.width) --p.right;
   return p;
 }

@@ -17,8 +17,8 @@ namespace podium::cpu {
 namespace {
 
 ConvWork work_of(const Correlation& p) {
-  const std::int64_t zeros = 6 * p.in.step_w * kLanes, filters = kPoints * p.filter_plane(),
-                     patches = kPoints * p.in_plane(), products = kPoints * p.out_plane();
+  const std::int64_t zeros = 8 * p.in.step_w * kLanes, filters = p.points() * p.filter_plane(),
+                     patches = p.points() * p.in_plane(), products = p.points() * p.out_plane();
   ConvWork work;
   work.phases = 2;
   if (p.keeps_patches()) {
@@ -52,8 +52,8 @@ using namespace winograd;
 
 constexpr bool kFewRegisters = HWY_TARGET == HWY_AVX2;
 constexpr int kMaxTiles = kFewRegisters ? 2 : 4;
-// Up to this many tiles go with a whole block of channels, more with half of one.
-constexpr int kTilesOfWholeBlock = kFewRegisters ? 1 : 2;
+// Up to this many tiles go with twelve channels at a time, more with six.
+constexpr int kTilesOfTwelve = kFewRegisters ? 1 : 2;
 
 // Input channels by which filters are fetched ahead of their product.
 constexpr std::int64_t kAhead = 128;
@@ -111,31 +111,31 @@ void product(const Product& p) {
 
 using ProductFunction = void (*)(const Product&);
 template <int kTiles>
-constexpr ProductFunction kWholeProducts[] = {
+constexpr ProductFunction kUpToTwelve[] = {
     product<1, kTiles>, product<2, kTiles>,  product<3, kTiles>,  product<4, kTiles>,
     product<5, kTiles>, product<6, kTiles>,  product<7, kTiles>,  product<8, kTiles>,
     product<9, kTiles>, product<10, kTiles>, product<11, kTiles>, product<12, kTiles>};
 template <int kTiles>
-constexpr ProductFunction kHalfProducts[] = {product<1, kTiles>, product<2, kTiles>,
-                                             product<3, kTiles>, product<4, kTiles>,
-                                             product<5, kTiles>, product<6, kTiles>};
+constexpr ProductFunction kUpToSix[] = {product<1, kTiles>, product<2, kTiles>, product<3, kTiles>,
+                                        product<4, kTiles>, product<5, kTiles>, product<6, kTiles>};
 
 HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t tiles) {
   Product part = p;
   for (std::int64_t t = 0; t < tiles; t += kMaxTiles) {
     const std::int64_t count = std::min<std::int64_t>(kMaxTiles, tiles - t);
     part.v = p.v + t * kLanes;
-    const std::int64_t pieces = count <= kTilesOfWholeBlock || channels == 1 ? 1 : 2;
+    const std::int64_t most = count <= kTilesOfTwelve ? 12 : 6,
+                       pieces = (channels + most - 1) / most;
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const Range k = share_of(channels, pieces, piece);
       part.u = p.u + k.begin;
       part.m = p.m + k.begin * p.m_step + t * kLanes;
       const std::int64_t size = k.end - k.begin - 1;
       switch (count) {
-        case 1: kWholeProducts<1>[size](part); break;
-        case 2: (kFewRegisters ? kHalfProducts<2> : kWholeProducts<2>)[size](part); break;
-        case 3: kHalfProducts<3>[size](part); break;
-        default: kHalfProducts<4>[size](part); break;
+        case 1: kUpToTwelve<1>[size](part); break;
+        case 2: (kFewRegisters ? kUpToSix<2> : kUpToTwelve<2>)[size](part); break;
+        case 3: kUpToSix<3>[size](part); break;
+        default: kUpToSix<4>[size](part); break;
       }
     }
   }
@@ -143,25 +143,28 @@ HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t t
 
 // The filters from one input channel to those of a block, g[tap][output channel], transformed:
 // to[point][output channel].
+template <int kM>
 HWY_INLINE void pack_one(const float* g, std::int64_t size, float* to, std::int64_t plane) {
   const NativeTag d;
   for (int lane = 0; lane < size; lane += kNative) {
     const std::int64_t count = size - lane;
     const auto at = [&](int tap) HWY_ATTR { return hn::LoadU(d, g + tap * kLanes + lane); };
-    Native columns[3][6];
+    Native columns[3][kAxis<kM>];
     PODIUM_UNROLL
-    for (int t = 0; t < 3; ++t) transform_g(at(t), at(3 + t), at(6 + t), columns[t]);
+    for (int t = 0; t < 3; ++t) transform_g<kM>(at(t), at(3 + t), at(6 + t), columns[t]);
     PODIUM_UNROLL
-    for (int i = 0; i < 6; ++i) {
-      Native u[6];
-      transform_g(columns[0][i], columns[1][i], columns[2][i], u);
+    for (int i = 0; i < kAxis<kM>; ++i) {
+      Native u[kAxis<kM>];
+      transform_g<kM>(columns[0][i], columns[1][i], columns[2][i], u);
       PODIUM_UNROLL
-      for (int j = 0; j < 6; ++j) store_first(u[j], count, to + (6 * i + j) * plane + lane);
+      for (int j = 0; j < kAxis<kM>; ++j)
+        store_first(u[j], count, to + (kAxis<kM> * i + j) * plane + lane);
     }
   }
 }
 
 // Transforms the filters of one block of output channels: to[point][input channel][output channel].
+template <int kM>
 void pack_block(const ConvShape& s, const Correlation& p, const float* w, float* to,
                 std::int64_t block) {
   const Range channels = p.channel_block(block);
@@ -178,7 +181,7 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
             [&](int l) { return w + ((channels.begin + row(l)) * inputs + in) * 9 + i * kLanes; },
             g + i * kLanes * kLanes);
       for (int i = 0; i < kLanes; ++i)
-        pack_one(g + i * 9 * kLanes, size, to + (in + i) * size, plane);
+        pack_one<kM>(g + i * 9 * kLanes, size, to + (in + i) * size, plane);
     }
   } else if (s.taps() == 9) {
     // The last filters have no sixteen floats.
@@ -188,7 +191,7 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
                   turned);
       for (int tap = 0; tap < 9; ++tap)
         store16(g + (8 - tap) * kLanes, load16(turned + tap * kLanes));
-      pack_one(g, size, to + in * size, plane);
+      pack_one<kM>(g, size, to + in * size, plane);
     }
   }
   // The phased channel is the input of the forward pass and the output of the gradient.
@@ -206,14 +209,14 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
           g[(p.flipped ? 8 - 3 * r - t : 3 * r + t) * kLanes + l] =
               from[s.stride_height * r * s.kernel_width + s.stride_width * t];
     }
-    pack_one(g, size, to + in * size, plane);
+    pack_one<kM>(g, size, to + in * size, plane);
   }
 }
 
 // A tile of a span, and where it stands among those that have a last row, a last column, both.
 struct SpanTile {
   std::int64_t block, i, j;  // where it begins
-  bool four_down, four_across;
+  bool whole_down, whole_across;
   Shifts shifts;
 };
 struct Span {
@@ -229,20 +232,30 @@ struct Span {
       tiles[t] = {(first + t) / (p.down.count * p.across.count),
                   p.down.begin(row),
                   p.across.begin(column),
-                  p.down.four(row),
-                  p.across.four(column),
+                  p.down.is_whole(row),
+                  p.across.is_whole(column),
                   {(below - t) * kLanes, (beside - t) * kLanes, (corner - t) * kLanes}};
-      below += tiles[t].four_down;
-      beside += tiles[t].four_across;
-      corner += tiles[t].four_down && tiles[t].four_across;
+      below += tiles[t].whole_down;
+      beside += tiles[t].whole_across;
+      corner += tiles[t].whole_down && tiles[t].whole_across;
     }
   }
+  template <int kM>
   std::int64_t having(int point) const {
-    return point / 6 == 5 ? (point % 6 == 5 ? corner : below) : (point % 6 == 5 ? beside : count);
+    const bool last_row = point / kAxis<kM> == kM + 1, last_column = point % kAxis<kM> == kM + 1;
+    return last_row ? (last_column ? corner : below) : (last_column ? beside : count);
   }
 };
 
+template <int kM>
+HWY_INLINE Patch patch_of(const Correlation& p, const float* x, const SpanTile& tile,
+                          std::int64_t phase, const float* zeros) {
+  return patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w, phase % p.in.phases_w,
+                  tile.i, tile.j, tile.whole_down ? kM + 2 : kM + 1, kM + 2, zeros);
+}
+
 // v[point][channel][tile][16]
+template <int kM>
 void transform_inputs(const Correlation& p, const float* x, const Span& span, const float* zeros,
                       float* v) {
   const NativeTag d;
@@ -250,29 +263,28 @@ void transform_inputs(const Correlation& p, const float* x, const Span& span, co
   const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
     Patch patches[kSpan];
-    for (std::int64_t t = 0; t < span.count; ++t) {
-      const SpanTile& tile = span.tiles[t];
-      patches[t] = patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w,
-                            phase % p.in.phases_w, tile.i, tile.j, tile.four_down ? 6 : 5, zeros);
-    }
+    for (std::int64_t t = 0; t < span.count; ++t)
+      patches[t] = patch_of<kM>(p, x, span.tiles[t], phase, zeros);
     float* out = v + phase * p.in.channels * step;
     for (std::int64_t c = 0; c < p.in.channels; ++c, out += step)
       for (std::int64_t t = 0; t < span.count; ++t) {
         const SpanTile& tile = span.tiles[t];
         Patch& patch = patches[t];
         for (int lane = 0; lane < kLanes; lane += kNative)
-          transform_patch<kAllRows, false>(patch, tile.four_down, tile.four_across, lane, all,
-                                           out + t * kLanes + lane, plane, tile.shifts);
-        for (const float*& r : patch.rows) {
+          transform_patch<kM, kAllRows, false>(patch, tile.whole_down, tile.whole_across, lane, all,
+                                               out + t * kLanes + lane, plane, tile.shifts);
+        for (int i = 0; i < kM + 2; ++i) {
+          const float*& r = patch.rows[i];
           if (r == zeros) continue;
           r += p.in.plane();
-          for (int j = patch.left; j < 4; ++j) hwy::Prefetch(r + j * patch.column_step);
+          for (int j = patch.left; j < kM; ++j) hwy::Prefetch(r + j * patch.column_step);
         }
       }
   }
 }
 
 // y from m[point][channel - channels.begin][tile][16]
+template <int kM>
 void transform_outputs(const Correlation& p, const float* m, const Span& span,
                        const Range& channels, float* y) {
   const std::int64_t plane = p.out_plane(), step = p.span() * kLanes;
@@ -287,7 +299,7 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
       const std::int64_t left = p.out.step_w * tile.j + phase % p.out.phases_w + p.out.first_w;
       float* base = y + tile.block * p.out.block() + first * p.out.plane();
       Target& target = targets[t];
-      for (int r = 0; r < 4; ++r) {
+      for (int r = 0; r < kM; ++r) {
         const std::int64_t pixel = top + r * p.out.step_h;
         target.rows[r] = pixel >= 0 && pixel < p.out.height
                              ? base + (pixel * p.out.width + left) * kLanes
@@ -295,7 +307,7 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
       }
       target.column_step = p.out.step_w * kLanes;
       target.left = left < 0 ? 1 : 0;
-      target.right = tile.four_across ? 4 : 3;
+      target.right = tile.whole_across ? kM : kM - 1;
       while (target.right > target.left && left + (target.right - 1) * p.out.step_w >= p.out.width)
         --target.right;
     }
@@ -307,13 +319,14 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
         for (int lane = 0; lane < kLanes; lane += kNative) {
           const float* points = from + t * kLanes;
           if (streamed)
-            transform_tile<kStreams>(tile.four_down, tile.four_across, points, plane, tile.shifts,
-                                     target, lane);
+            transform_tile<kM, kStreams>(tile.whole_down, tile.whole_across, points, plane,
+                                         tile.shifts, target, lane);
           else
-            transform_tile<false>(tile.four_down, tile.four_across, points, plane, tile.shifts,
-                                  target, lane);
+            transform_tile<kM, false>(tile.whole_down, tile.whole_across, points, plane,
+                                      tile.shifts, target, lane);
         }
-        for (float*& r : target.rows) {
+        for (int i = 0; i < kM; ++i) {
+          float*& r = target.rows[i];
           if (r == nullptr) continue;
           r += p.out.plane();
           if (streamed) continue;
@@ -327,24 +340,22 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
 }
 
 // Fetches the patches of a span to L2 while the products of the one before keep memory idle.
+template <int kM>
 class Approach {
  public:
   Approach(const Correlation& p, const float* x, std::int64_t index)
       : p_(p), span_(p, index), end_(p.in.logical() * span_.count) {
-    for (std::int64_t t = 0; t < span_.count; ++t) {
-      const SpanTile& tile = span_.tiles[t];
-      patches_[t] = patch_at(p.in, x + tile.block * p.in.block(), 0, 0, tile.i, tile.j,
-                             tile.four_down ? 6 : 5, nullptr);
-    }
+    for (std::int64_t t = 0; t < span_.count; ++t)
+      patches_[t] = patch_of<kM>(p, x, span_.tiles[t], 0, nullptr);
   }
   // To be called for each point.
   void advance(int point) {
-    for (const std::int64_t end = end_ * (point + 1) / kPoints; next_ < end; ++next_) {
+    for (const std::int64_t end = end_ * (point + 1) / p_.points(); next_ < end; ++next_) {
       const std::int64_t t = next_ % span_.count, c = next_ / span_.count;
       const Patch& patch = patches_[t];
       const int top = span_.tiles[t].i > 0 ? 2 : 0;
       const int left = span_.tiles[t].j > 0 ? 2 : patch.left;
-      for (int i = top; i < 6; ++i) {
+      for (int i = top; i < kM + 2; ++i) {
         const float* r = patch.rows[i];
         if (r == nullptr) continue;
         r += c * p_.in.plane();
@@ -361,72 +372,84 @@ class Approach {
 };
 
 // The output channels of `blocks` in a span of tiles; packed[point][output channel of the blocks].
+template <int kM>
 void correlate(const Correlation& p, const Span& span, const float* v, const float* packed,
-               const Range& blocks, float* m, float* y, Approach* approach) {
+               const Range& blocks, float* m, float* y, Approach<kM>* approach) {
   const std::int64_t inputs = p.in.logical(), step = p.span() * kLanes;
   const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
-  for (int point = 0; point < kPoints; ++point) {
-    const std::int64_t count = span.having(point);
+  for (int point = 0; point < kAxis<kM> * kAxis<kM>; ++point) {
+    const std::int64_t count = span.having<kM>(point);
     if (approach != nullptr) approach->advance(point);
     if (count == 0) continue;
     for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
       const Range channels = p.channel_block(b);
       const std::int64_t size = channels.end - channels.begin, at = channels.begin - made.begin;
       for (std::int64_t c = 0; c < inputs; c += kChannelRun) {
-        Product product;
-        product.u = packed + point * p.filter_plane() + at * inputs + c * size;
-        product.u_step = size;
-        product.u_ahead = p.large_filters() ? kAhead * size : 0;
-        product.v = v + point * p.in_plane() + c * step;
-        product.v_step = step;
-        product.channels = std::min(kChannelRun, inputs - c);
-        product.m = m + point * p.out_plane() + at * step;
-        product.m_step = step;
-        product.add = c > 0;
-        multiply(product, size, count);
+        Product part;
+        part.u = packed + point * p.filter_plane() + at * inputs + c * size;
+        part.u_step = size;
+        part.u_ahead = p.large_filters() ? kAhead * size : 0;
+        part.v = v + point * p.in_plane() + c * step;
+        part.v_step = step;
+        part.channels = std::min(kChannelRun, inputs - c);
+        part.m = m + point * p.out_plane() + at * step;
+        part.m_step = step;
+        part.add = c > 0;
+        multiply(part, size, count);
       }
     }
   }
-  transform_outputs(p, m, span, made, y);
+  transform_outputs<kM>(p, m, span, made, y);
 }
 
 // First phase: the filters of a block, or the patches of a span.
-void prepare(const ConvShape& s, const Correlation& p, const float* x, const float* w,
-             float* shared, float* scratch, int part) {
+template <int kM>
+void prepare_tiles(const ConvShape& s, const Correlation& p, const float* x, const float* w,
+                   float* shared, float* scratch, int part) {
   if (p.keeps_patches()) {
     std::fill_n(scratch, zeros_floats(p.in.step_w * kLanes), 0.0f);
-    transform_inputs(p, x, Span(p, part), scratch, shared + part * kPoints * p.in_plane());
+    transform_inputs<kM>(p, x, Span(p, part), scratch, shared + part * p.points() * p.in_plane());
   } else {
-    pack_block(s, p, w, shared + p.channel_block(part).begin * p.in.logical(), part);
+    pack_block<kM>(s, p, w, shared + p.channel_block(part).begin * p.in.logical(), part);
   }
+}
+void prepare(const ConvShape& s, const Correlation& p, const float* x, const float* w,
+             float* shared, float* scratch, int part) {
+  (p.tile() == 4 ? prepare_tiles<4> : prepare_tiles<6>)(s, p, x, w, shared, scratch, part);
 }
 
 // Second phase: a span, or some output channels.
-void finish(const ConvShape& s, const Correlation& p, const float* x, const float* w, float* y,
-            const float* shared, float* scratch, int part) {
+template <int kM>
+void finish_tiles(const ConvShape& s, const Correlation& p, const float* x, const float* w,
+                  float* y, const float* shared, float* scratch, int part) {
   const std::int64_t inputs = p.in.logical();
   if (p.keeps_patches()) {
     const Range blocks = p.blocks_of_run(part);
     float* packed = scratch;
-    float* m = packed + kPoints * p.filter_plane();
+    float* m = packed + p.points() * p.filter_plane();
     const std::int64_t first = p.channel_block(blocks.begin).begin;
     for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
-      pack_block(s, p, w, packed + (p.channel_block(b).begin - first) * inputs, b);
+      pack_block<kM>(s, p, w, packed + (p.channel_block(b).begin - first) * inputs, b);
     for (std::int64_t i = 0; i < p.spans(); ++i)
-      correlate(p, Span(p, i), shared + i * kPoints * p.in_plane(), packed, blocks, m, y, nullptr);
+      correlate<kM>(p, Span(p, i), shared + i * p.points() * p.in_plane(), packed, blocks, m, y,
+                    nullptr);
   } else {
     float* v = scratch + zeros_floats(p.in.step_w * kLanes);
-    float* m = v + kPoints * p.in_plane();
+    float* m = v + p.points() * p.in_plane();
     std::fill(scratch, v, 0.0f);
     const Span span(p, part);
-    transform_inputs(p, x, span, scratch, v);
-    Approach approach(p, x, std::min<std::int64_t>(part + 1, p.spans() - 1));
+    transform_inputs<kM>(p, x, span, scratch, v);
+    Approach<kM> approach(p, x, std::min<std::int64_t>(part + 1, p.spans() - 1));
     for (std::int64_t i = 0; i < p.block_runs(); ++i) {
       const Range blocks = p.blocks_of_run(i);
-      correlate(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, y,
-                p.fetches() && i + 1 == p.block_runs() ? &approach : nullptr);
+      correlate<kM>(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, y,
+                    p.fetches() && i + 1 == p.block_runs() ? &approach : nullptr);
     }
   }
+}
+void finish(const ConvShape& s, const Correlation& p, const float* x, const float* w, float* y,
+            const float* shared, float* scratch, int part) {
+  (p.tile() == 4 ? finish_tiles<4> : finish_tiles<6>)(s, p, x, w, y, shared, scratch, part);
 }
 
 }  // namespace

@@ -6,17 +6,21 @@
 #include <cstdint>
 
 #include "backend/cpu/kernels/conv/conv.h"
+#include "base/winograd_points.h"
 
 namespace podium::cpu {
 
-inline constexpr int kPoints = 36;
+using winograd::Tiles;
+
 inline constexpr std::int64_t kPackedChannels =
     12;                                          // output channels of one block of packed filters
 inline constexpr std::int64_t kChannelRun = 64;  // channels of one chain
 inline constexpr std::int64_t kGroupBlocks = 2;  // blocks of images whose sums are one chain
 inline constexpr std::int64_t kCacheFloats =
     64 << 10;                             // of the transformed tiles that are held at a time
-inline constexpr std::int64_t kSpan = 4;  // tiles that go through a correlation together
+inline constexpr std::int64_t kSpan = 4;  // tiles that go through a correlation together, at most
+inline constexpr std::int64_t kSpanOfLarge = 2;  // of tiles of 6x6 with more channels than
+inline constexpr std::int64_t kFewChannels = 32;
 // Blocks of output channels that a part works on at a time, with filters that are kept and with
 // filters that it makes.
 inline constexpr std::int64_t kProductBlocks = 4;
@@ -24,17 +28,6 @@ inline constexpr std::int64_t kFilterBlocks = 2;
 
 // Filters of so many pairs of channels are fetched while others are multiplied.
 inline constexpr std::int64_t kLargeFilters = 8192;
-
-// The tiles of an axis: as few as cover it, `fours` tiles of 4 pixels, then tiles of 3.
-struct Tiles {
-  std::int64_t count;
-  std::int64_t fours;
-
-  explicit constexpr Tiles(std::int64_t length)
-      : count((length + 3) / 4), fours(count - std::min(count, 4 * count - length)) {}
-  constexpr std::int64_t begin(std::int64_t i) const { return i < fours ? 4 * i : 3 * i + fours; }
-  constexpr bool four(std::int64_t i) const { return i < fours; }
-};
 
 // How logical channels e = (a * phases_w + b) * channels + c lie in a tensor
 // [channels][height][width][16]: index (i, j) of phase (a, b) is the pixel (step_h * i + a +
@@ -67,15 +60,22 @@ struct Correlation {
   Tiles down, across;
   bool flipped;  // the filters are turned by 180 degrees, and inputs and outputs are exchanged
 
-  // The output channels in blocks of about equal size.
+  std::int64_t tile() const { return down.m; }  // outputs of a whole tile along an axis
+  std::int64_t points() const { return (tile() + 2) * (tile() + 2); }
+
+  // The output channels in blocks of about equal size, sixteen in one.
+  std::int64_t most_of_block() const { return out.logical() == kLanes ? kLanes : kPackedChannels; }
   std::int64_t channel_blocks() const {
-    return (out.logical() + kPackedChannels - 1) / kPackedChannels;
+    return (out.logical() + most_of_block() - 1) / most_of_block();
   }
   Range channel_block(std::int64_t b) const { return share_of(out.logical(), channel_blocks(), b); }
 
   // The tiles, image block by image block and row by row, in spans.
   std::int64_t tiles() const { return blocks * down.count * across.count; }
-  std::int64_t span() const { return std::min(kSpan, tiles()); }
+  std::int64_t most_of_span() const {
+    return tile() == 4 || in.logical() <= kFewChannels ? kSpan : kSpanOfLarge;
+  }
+  std::int64_t span() const { return std::min(most_of_span(), tiles()); }
   std::int64_t spans() const { return (tiles() + span() - 1) / span(); }
 
   // What is kept for all parts is the smaller: the transformed filters, or the transformed patches.
@@ -83,7 +83,8 @@ struct Correlation {
   // Blocks of output channels whose products, or filters, a part holds at a time.
   std::int64_t block_run() const {
     return std::clamp<std::int64_t>(
-        keeps_patches() ? kFilterBlocks : kProductBlocks * kSpan / span(), 1, channel_blocks());
+        keeps_patches() ? kFilterBlocks : kProductBlocks * most_of_span() / span(), 1,
+        channel_blocks());
   }
   std::int64_t block_runs() const { return (channel_blocks() + block_run() - 1) / block_run(); }
   // The blocks of run i.
@@ -103,16 +104,27 @@ struct Correlation {
   // Floats of one point, an odd number of cache lines: of the patches and the products of a span,
   // and of the filters.
   std::int64_t in_plane() const { return (in.logical() * span() | 1) * kLanes; }
-  std::int64_t out_plane() const { return (block_run() * kPackedChannels * span() | 1) * kLanes; }
+  std::int64_t out_plane() const { return (block_run() * most_of_block() * span() | 1) * kLanes; }
   std::int64_t filter_plane() const {
-    const std::int64_t outputs = keeps_patches() ? block_run() * kPackedChannels : out.logical();
+    const std::int64_t outputs = keeps_patches() ? block_run() * most_of_block() : out.logical();
     return ((in.logical() * outputs + kLanes - 1) / kLanes | 1) * kLanes;
   }
 };
 
+// Outputs of a tile along an axis, of so many rows and columns.
+inline int tile_outputs(const ConvShape& s, std::int64_t rows, std::int64_t columns) {
+  const std::int64_t phased = s.in_channels * s.stride_height * s.stride_width;
+  return winograd::tile_outputs(rows, columns, std::min(phased, s.out_channels));
+}
+
 inline Correlation forward_correlation(const ConvShape& s) {
-  return {s.blocks(),          phased_input(s),    plain_output(s, 0, 0),
-          Tiles(s.out_height), Tiles(s.out_width), false};
+  const int m = tile_outputs(s, s.out_height, s.out_width);
+  return {s.blocks(),
+          phased_input(s),
+          plain_output(s, 0, 0),
+          Tiles(s.out_height, m),
+          Tiles(s.out_width, m),
+          false};
 }
 
 inline Correlation gradient_correlation(const ConvShape& s) {
@@ -123,11 +135,12 @@ inline Correlation gradient_correlation(const ConvShape& s) {
   Phased out = phased_input(s);
   out.first_h += s.stride_height * top;
   out.first_w += s.stride_width * left;
+  const int m = tile_outputs(s, bottom - top + 1, right - left + 1);
   return {s.blocks(),
           plain_output(s, top - 2, left - 2),
           out,
-          Tiles(bottom - top + 1),
-          Tiles(right - left + 1),
+          Tiles(bottom - top + 1, m),
+          Tiles(right - left + 1, m),
           true};
 }
 

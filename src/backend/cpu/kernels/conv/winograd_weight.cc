@@ -17,11 +17,11 @@ namespace podium::cpu {
 namespace {
 
 constexpr std::int64_t kSquare = 4;  // channels of either side in registers
-constexpr int kHalfPoints = kPoints / 2;
 
 struct WeightProblem : WeightGeometry {
   using WeightGeometry::WeightGeometry;
 
+  std::int64_t half_points() const { return points() / 2; }
   std::int64_t groups() const { return (s.blocks() + kGroupBlocks - 1) / kGroupBlocks; }
   std::int64_t blocks_of_group() const { return std::min(kGroupBlocks, s.blocks()); }
   // Tiles of a group, block by block, row by row.
@@ -30,16 +30,16 @@ struct WeightProblem : WeightGeometry {
   std::int64_t in_blocks() const { return (in.logical() + kSquare - 1) / kSquare; }
   // Input channels whose tiles are held at a time.
   std::int64_t in_run() const {
-    return std::clamp<std::int64_t>(kCacheFloats / (columns() * kHalfPoints * kLanes), kSquare,
+    return std::clamp<std::int64_t>(kCacheFloats / (columns() * half_points() * kLanes), kSquare,
                                     in_blocks() * kSquare) /
            kSquare * kSquare;
   }
   std::int64_t in_plane() const { return (in_run() * columns() | 1) * kLanes; }
   std::int64_t out_plane() const { return (s.out_channels * columns() | 1) * kLanes; }
-  std::int64_t zeros() const { return 6 * std::max(in.step_w, std::int64_t{1}) * kLanes; }
+  std::int64_t zeros() const { return 8 * std::max(in.step_w, std::int64_t{1}) * kLanes; }
   // [point][out block][in block][in channel][out channel]
   std::int64_t group_sums() const {
-    return kPoints * out_blocks() * in_blocks() * kSquare * kSquare;
+    return points() * out_blocks() * in_blocks() * kSquare * kSquare;
   }
 };
 
@@ -60,20 +60,15 @@ using namespace winograd;
 // Sums in registers: kSquare output channels of kIn input channels.
 constexpr int kIn = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 
-// The rows of points of a half.
-template <bool kSecond>
-constexpr int kHalfRows = kSecond ? kRows34 | kRow5 : kRow0 | kRows12;
-
 // Transforms logical channels [begin, end) of all tiles of the group's blocks:
 // out[point][channel][tile].
-template <bool kSecond, bool kGradient>
+template <int kM, bool kSecond, bool kGradient>
 void transform_channels(const WeightProblem& p, const Phased& side, const float* base,
                         std::int64_t first_block, std::int64_t begin, std::int64_t end,
                         const float* zeros, float* out, std::int64_t plane) {
   const NativeTag d;
   const std::int64_t columns = p.columns();
-  // The half's first point is at `out`.
-  float* origin = out - (kSecond ? kHalfPoints : 0) * plane;
+  float* origin = out + half_origin<kM, kSecond>(plane);
   const std::int64_t blocks = std::min(p.blocks_of_group(), p.s.blocks() - first_block);
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t images = p.s.images - (first_block + block) * kLanes;
@@ -82,39 +77,37 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
       for (std::int64_t column = 0; column < p.across.count; ++column) {
         const std::int64_t tile = (block * p.down.count + row) * p.across.count + column;
         // Where the tile stands among those that have a last row, a last column, both.
-        const std::int64_t below = (block * p.down.fours + row) * p.across.count + column;
-        const std::int64_t beside = (block * p.down.count + row) * p.across.fours + column;
-        const std::int64_t corner = (block * p.down.fours + row) * p.across.fours + column;
-        const Shifts shifts{(below - tile) * kLanes, (beside - tile) * kLanes,
-                            (corner - tile) * kLanes};
-        const bool four_down = p.down.four(row), four_across = p.across.four(column);
-        const int height = (four_down ? 4 : 3) + (kGradient ? 0 : 2);
+        const std::int64_t below = (block * p.down.whole + row) * p.across.count + column;
+        const std::int64_t beside = (block * p.down.count + row) * p.across.whole + column;
+        const std::int64_t corner = (block * p.down.whole + row) * p.across.whole + column;
+        const Shifts shifts = half_shifts<kM, kSecond>(
+            {(below - tile) * kLanes, (beside - tile) * kLanes, (corner - tile) * kLanes}, plane);
+        const bool whole_down = p.down.is_whole(row), whole_across = p.across.is_whole(column);
+        const int height = (whole_down ? kM : kM - 1) + (kGradient ? 0 : 2);
         for (std::int64_t e = begin; e < end;) {
           const std::int64_t phase = e / side.channels, c = e % side.channels;
           const std::int64_t stop = std::min(end, e - c + side.channels);
           Patch patch = patch_at(side, block_base + c * side.plane(), phase / side.phases_w,
                                  phase % side.phases_w, p.down.begin(row), p.across.begin(column),
-                                 height, zeros);
+                                 height, kM + 2, zeros);
           for (; e < stop; ++e) {
             float* to = origin + ((e - begin) * columns + tile) * kLanes;
             for (int lane = 0; lane < kLanes; lane += kNative) {
               const auto present = hn::FirstN(
                   d, static_cast<std::size_t>(std::clamp<std::int64_t>(images - lane, 0, kNative)));
-              if constexpr (kGradient) {
-                if (images >= kLanes)
-                  transform_gradient<kHalfRows<kSecond>, false>(patch, four_down, four_across, lane,
-                                                                present, to + lane, plane, shifts);
+              const auto transform = [&](auto masked) HWY_ATTR {
+                constexpr bool kMasked = decltype(masked)::value;
+                if constexpr (kGradient)
+                  transform_gradient<kM, kHalfRows<kM, kSecond>, kMasked>(
+                      patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
                 else
-                  transform_gradient<kHalfRows<kSecond>, true>(patch, four_down, four_across, lane,
-                                                               present, to + lane, plane, shifts);
-              } else {
-                if (images >= kLanes)
-                  transform_patch<kHalfRows<kSecond>, false>(patch, four_down, four_across, lane,
-                                                             present, to + lane, plane, shifts);
-                else
-                  transform_patch<kHalfRows<kSecond>, true>(patch, four_down, four_across, lane,
-                                                            present, to + lane, plane, shifts);
-              }
+                  transform_patch<kM, kHalfRows<kM, kSecond>, kMasked>(
+                      patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
+              };
+              if (images >= kLanes)
+                transform(std::false_type());
+              else
+                transform(std::true_type());
             }
             for (const float*& r : patch.rows)
               if (r != zeros) r += side.plane();
@@ -162,25 +155,27 @@ HWY_INLINE void square(const float* const* u, const float* const* v, std::int64_
 }
 
 // The sums of one group at half the points.
-template <bool kSecond>
+template <int kM, bool kSecond>
 void half_group(const WeightProblem& p, const float* dy, const float* x, float* sums,
                 float* scratch, std::int64_t group) {
   float* zeros = scratch;
   float* u = zeros + p.zeros();
-  float* v = u + kHalfPoints * p.out_plane();
+  float* v = u + p.half_points() * p.out_plane();
   std::fill(zeros, u, 0.0f);
   const std::int64_t first_block = group * kGroupBlocks;
   const std::int64_t blocks = std::min(kGroupBlocks, p.s.blocks() - first_block);
   const std::int64_t channels = p.in.logical(), columns = p.columns();
-  transform_channels<kSecond, true>(p, p.out, dy, first_block, 0, p.s.out_channels, zeros, u,
-                                    p.out_plane());
+  transform_channels<kM, kSecond, true>(p, p.out, dy, first_block, 0, p.s.out_channels, zeros, u,
+                                        p.out_plane());
   for (std::int64_t begin = 0; begin < channels; begin += p.in_run()) {
     const std::int64_t end = std::min(channels, begin + p.in_run());
-    transform_channels<kSecond, false>(p, p.in, x, first_block, begin, end, zeros, v, p.in_plane());
-    for (int half_point = 0; half_point < kHalfPoints; ++half_point) {
-      const int point = half_point + (kSecond ? kHalfPoints : 0);
-      const std::int64_t tiles = blocks * (point / 6 == 5 ? p.down.fours : p.down.count) *
-                                 (point % 6 == 5 ? p.across.fours : p.across.count);
+    transform_channels<kM, kSecond, false>(p, p.in, x, first_block, begin, end, zeros, v,
+                                           p.in_plane());
+    for (int half_point = 0; half_point < p.half_points(); ++half_point) {
+      const int row = row_of_half<kM>(kSecond, half_point / kAxis<kM>);
+      const int column = half_point % kAxis<kM>, point = row * kAxis<kM> + column;
+      const std::int64_t tiles = blocks * (row == kM + 1 ? p.down.whole : p.down.count) *
+                                 (column == kM + 1 ? p.across.whole : p.across.count);
       for (std::int64_t k = 0; k < p.out_blocks(); ++k) {
         const float* gradients[kSquare];
         for (std::int64_t i = 0; i < kSquare; ++i)
@@ -203,10 +198,9 @@ void half_group(const WeightProblem& p, const float* dy, const float* x, float* 
 void weight_sums(const WeightProblem& p, const float* dy, const float* x, float* shared,
                  float* scratch, int part) {
   float* sums = shared + part / 2 * p.group_sums();
-  if (part % 2 == 0)
-    half_group<false>(p, dy, x, sums, scratch, part / 2);
-  else
-    half_group<true>(p, dy, x, sums, scratch, part / 2);
+  const auto run = p.tile() == 4 ? (part % 2 == 0 ? half_group<4, false> : half_group<4, true>)
+                                 : (part % 2 == 0 ? half_group<6, false> : half_group<6, true>);
+  run(p, dy, x, sums, scratch, part / 2);
 }
 
 // Adds the groups and transforms back, for one block of output channels.
@@ -218,7 +212,8 @@ void weight_join(const WeightProblem& p, const float* shared, float* dw, int par
     static_assert(kSquare * kSquare == kLanes);
     HWY_ALIGN float w[9][kLanes];
     for (int lane = 0; lane < kLanes; lane += kNative)
-      join_groups(from + lane, plane, p.group_sums(), p.groups(), w[0] + lane);
+      (p.tile() == 4 ? join_groups<4> : join_groups<6>)(from + lane, plane, p.group_sums(),
+                                                        p.groups(), w[0] + lane);
     for (std::int64_t i = 0; i < kSquare; ++i) {
       const std::int64_t e = block * kSquare + i;
       if (e >= p.in.logical()) break;
@@ -254,7 +249,7 @@ ConvWork conv_winograd_grad_weight_work(const ConvShape& s) {
   work.parts[0] = static_cast<int>(2 * p.groups());
   work.parts[1] = static_cast<int>(p.out_blocks());
   work.shared = p.groups() * p.group_sums();
-  work.scratch = p.zeros() + kHalfPoints * (p.in_plane() + p.out_plane());
+  work.scratch = p.zeros() + p.half_points() * (p.in_plane() + p.out_plane());
   return work;
 }
 

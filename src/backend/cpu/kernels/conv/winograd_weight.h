@@ -16,15 +16,21 @@ constexpr bool wide_weight_applies(const ConvShape& s) {
   return s.in_channels * s.stride_height * s.stride_width >= kLanes && s.out_channels % kLanes == 0;
 }
 
-inline constexpr std::int64_t kWideRun = 4;          // tiles of one chain
+inline constexpr std::int64_t kWideRun = 8;          // tiles of one chain, at most
 inline constexpr std::int64_t kWideGroupTiles = 32;  // at least, of a group
 inline constexpr std::int64_t kWideSums = 5 << 20;   // of all groups, about
 
+// Tiles of one chain: fewer where what is held of each is much.
+inline std::int64_t wide_run(const ConvShape& s) {
+  return s.in_channels * s.stride_height * s.stride_width <= 64 ? kWideRun : kWideRun / 2;
+}
+
 // Blocks of 16 images in a group.
 inline std::int64_t wide_group_blocks(const ConvShape& s) {
-  const std::int64_t tiles = Tiles(s.out_height).count * Tiles(s.out_width).count;
+  const int m = tile_outputs(s, s.out_height, s.out_width);
+  const std::int64_t tiles = Tiles(s.out_height, m).count * Tiles(s.out_width, m).count;
   const std::int64_t sums =
-      kPoints * s.in_channels * s.stride_height * s.stride_width * s.out_channels;
+      (m + 2) * (m + 2) * s.in_channels * s.stride_height * s.stride_width * s.out_channels;
   const std::int64_t groups =
       std::max<std::int64_t>(1, std::min(s.blocks() * tiles / kWideGroupTiles, kWideSums / sums));
   return (s.blocks() + groups - 1) / groups;
@@ -40,8 +46,12 @@ struct WeightGeometry {
       : s(shape),
         in(phased_input(s)),
         out(plain_output(s, 0, 0)),
-        down(s.out_height),
-        across(s.out_width) {}
+        down(s.out_height, tile_outputs(s, s.out_height, s.out_width)),
+        across(s.out_width, down.m) {}
+
+  std::int64_t tile() const { return down.m; }  // outputs of a whole tile along an axis
+  std::int64_t axis() const { return tile() + 2; }
+  std::int64_t points() const { return axis() * axis(); }
 
   // Where the filters of logical input channel e have their first tap, from the beginning of an
   // output channel's.

@@ -18,7 +18,9 @@
 namespace podium::cpu {
 namespace {
 
-constexpr std::int64_t kInBlock = 12;       // input channels of one block of sums in registers
+// Input channels of one block of sums in registers, with two sixteens of output channels and with
+// one.
+constexpr std::int64_t kInBlock = 12, kInBlockOfOne = 24;
 constexpr std::int64_t kPartLanes = 8;      // output channels of one part, in sixteens
 constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
 
@@ -30,13 +32,16 @@ struct WideProblem : WeightGeometry {
   std::int64_t group_blocks() const { return wide_group_blocks(s); }
   std::int64_t groups() const { return (s.blocks() + group_blocks() - 1) / group_blocks(); }
   // Tiles that are transformed at a time: those of one chain.
-  std::int64_t run() const { return std::min(kWideRun, group_blocks() * tiles_of_block()); }
+  std::int64_t run() const { return std::min(wide_run(s), group_blocks() * tiles_of_block()); }
 
   // Output channels in sixteens, and these in the blocks that parts have.
   std::int64_t out_lanes() const { return (s.out_channels + kLanes - 1) / kLanes; }
   std::int64_t out_parts() const { return (out_lanes() + kPartLanes - 1) / kPartLanes; }
   Range out_part(std::int64_t i) const { return share_of(out_lanes(), out_parts(), i); }
-  std::int64_t in_blocks() const { return (in.logical() + kInBlock - 1) / kInBlock; }
+  std::int64_t in_blocks() const {
+    const std::int64_t most = out_lanes() == 1 ? kInBlockOfOne : kInBlock;
+    return (in.logical() + most - 1) / most;
+  }
   Range in_block(std::int64_t i) const { return share_of(in.logical(), in_blocks(), i); }
 
   // Floats of one point, an odd number of cache lines.
@@ -44,10 +49,12 @@ struct WideProblem : WeightGeometry {
   std::int64_t out_plane() const {
     return (std::min(kPartLanes, out_lanes()) * run() * kLanes | 1) * kLanes;
   }
-  std::int64_t zeros() const { return 6 * std::max(in.step_w, kLanes * std::int64_t{1}) * kLanes; }
+  std::int64_t zeros() const { return 8 * std::max(in.step_w, kLanes * std::int64_t{1}) * kLanes; }
+  // A tile of gradients, turned, and a row of zeros.
+  std::int64_t turned() const { return (tile() + 1) * tile() * kLanes * kLanes; }
   // The sums of a group: [point][sixteen of output channels][input channel][16].
   std::int64_t sum_plane() const { return (out_lanes() * in.logical() | 1) * kLanes; }
-  std::int64_t group_sums() const { return kPoints * sum_plane(); }
+  std::int64_t group_sums() const { return points() * sum_plane(); }
   std::int64_t join_blocks() const { return (in.logical() + kJoinChannels - 1) / kJoinChannels; }
 };
 
@@ -73,13 +80,11 @@ using namespace winograd;
 
 // Sums in registers: kIn input channels of kOut sixteens of output channels.
 constexpr int kOut = kNative == kLanes ? 2 : 1;
-constexpr int kIn = kNative == kLanes ? 12 : 6;
+constexpr int kIn = kNative == kLanes ? kInBlock : 6;
+constexpr int kInOfOne = kNative == kLanes ? kInBlockOfOne : kIn;
 
 // Tiles of gradients by which memory is read ahead.
 constexpr std::int64_t kAheadTiles = 2;
-
-// The input's points are held by halves: three rows of points at a time.
-constexpr int kHalfRows[2] = {kRow0 | kRows12, kRows34 | kRow5};
 
 // du[k][e] (+)= chain over the columns of v[e][column] y[column][k].
 struct Outer {
@@ -137,11 +142,13 @@ constexpr auto outers(std::integer_sequence<int, kE...>) {
   return std::array<OuterFunction, sizeof...(kE)>{outer<kE + 1, kK>...};
 }
 template <int kK>
-constexpr auto kOuters = outers<kK>(std::make_integer_sequence<int, kIn>());
+constexpr int kMostIn = kK == 1 ? kInOfOne : kIn;
+template <int kK>
+constexpr auto kOuters = outers<kK>(std::make_integer_sequence<int, kMostIn<kK>>());
 
 // `size` input channels of up to kOut sixteens.
 HWY_INLINE void multiply(const Outer& p, std::int64_t size, std::int64_t sixteens) {
-  const std::int64_t pieces = (size + kIn - 1) / kIn;
+  const std::int64_t most = sixteens == 1 ? kInOfOne : kIn, pieces = (size + most - 1) / most;
   Outer part = p;
   for (std::int64_t i = 0; i < pieces; ++i) {
     const Range e = share_of(size, pieces, i);
@@ -157,20 +164,23 @@ struct Run {
   std::int64_t count;
 };
 
-// v[point][block of input channels][tile][channel][16 images]
-template <int kRows>
+// Half of v[point][block of input channels][tile][channel][16 images]
+template <int kM, bool kSecond>
 void transform_input(const WideProblem& p, const float* x, const Run& run, const float* zeros,
                      float* v) {
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.in_plane(), capacity = p.run();
+  float* origin = v + half_origin<kM, kSecond>(plane);
+  const Shifts shifts = half_shifts<kM, kSecond>({}, plane);
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
     Patch patches[kWideRun];
     for (std::int64_t t = 0; t < run.count; ++t) {
       const RunTile& tile = run.tiles[t];
-      patches[t] = patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w,
-                            phase % p.in.phases_w, p.down.begin(tile.row),
-                            p.across.begin(tile.column), p.down.four(tile.row) ? 6 : 5, zeros);
+      patches[t] =
+          patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w,
+                   phase % p.in.phases_w, p.down.begin(tile.row), p.across.begin(tile.column),
+                   p.down.is_whole(tile.row) ? kM + 2 : kM + 1, kM + 2, zeros);
     }
     for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
       const Range channels = p.in_block(block);
@@ -178,14 +188,16 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
       const std::int64_t first = std::max(channels.begin, phase * p.in.channels);
       const std::int64_t last = std::min(channels.end, (phase + 1) * p.in.channels);
       for (std::int64_t e = first; e < last; ++e) {
-        float* out = v + (channels.begin * capacity + e - channels.begin) * kLanes;
+        float* out = origin + (channels.begin * capacity + e - channels.begin) * kLanes;
         for (std::int64_t t = 0; t < run.count; ++t, out += size * kLanes) {
           const RunTile& tile = run.tiles[t];
           Patch& patch = patches[t];
-          const bool down = p.down.four(tile.row), across = p.across.four(tile.column);
+          const bool down = p.down.is_whole(tile.row), across = p.across.is_whole(tile.column);
           for (int lane = 0; lane < kLanes; lane += kNative)
-            transform_patch<kRows, false>(patch, down, across, lane, all, out + lane, plane);
-          for (const float*& r : patch.rows) {
+            transform_patch<kM, kHalfRows<kM, kSecond>, false>(patch, down, across, lane, all,
+                                                               out + lane, plane, shifts);
+          for (int i = 0; i < kM + 2; ++i) {
+            const float*& r = patch.rows[i];
             if (r == zeros) continue;
             r += p.in.plane();
             for (int j = patch.left; j < patch.right; ++j)
@@ -198,9 +210,9 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
 }
 
 // y[point][sixteen of output channels][tile][image][16]
+template <int kM>
 void transform_output(const WideProblem& p, const float* dy, const Run& run, const Range& sixteens,
                       float* turned, float* y) {
-  constexpr int kRows = kRow0 | kRows12 | kRows34 | kRow5;
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.out_plane(), capacity = p.run();
@@ -209,9 +221,9 @@ void transform_output(const WideProblem& p, const float* dy, const Run& run, con
     for (std::int64_t t = 0; t < run.count; ++t) {
       const RunTile& tile = run.tiles[t];
       const std::int64_t i0 = p.down.begin(tile.row), j0 = p.across.begin(tile.column);
-      const bool down = p.down.four(tile.row), across = p.across.four(tile.column);
-      const std::int64_t height = std::min<std::int64_t>(down ? 4 : 3, p.s.out_height - i0);
-      const std::int64_t width = std::min<std::int64_t>(across ? 4 : 3, p.s.out_width - j0);
+      const bool down = p.down.is_whole(tile.row), across = p.across.is_whole(tile.column);
+      const std::int64_t height = std::min<std::int64_t>(down ? kM : kM - 1, p.s.out_height - i0);
+      const std::int64_t width = std::min<std::int64_t>(across ? kM : kM - 1, p.s.out_width - j0);
       const float* from = dy + tile.block * p.out.block() + (i0 * p.s.out_width + j0) * kLanes;
       // Lanes beyond the last channel repeat it.
       const std::int64_t last = p.s.out_channels - 1;
@@ -222,9 +234,10 @@ void transform_output(const WideProblem& p, const float* dy, const Run& run, con
                 return from + (i * p.s.out_width + j) * kLanes +
                        std::min(block * kLanes + k, last) * p.out.plane();
               },
-              turned + (4 * i + j) * kPixel);
+              turned + (kM * i + j) * kPixel);
       Patch patch;
-      for (int r = 0; r < 6; ++r) patch.rows[r] = turned + (r < height ? 4 * r : 16) * kPixel;
+      for (int r = 0; r < kM; ++r)
+        patch.rows[r] = turned + (r < height ? kM * r : kM * kM) * kPixel;
       patch.column_step = kPixel;
       patch.left = 0, patch.right = static_cast<int>(width);
       float* out = y + ((block - sixteens.begin) * capacity + t) * kPixel;
@@ -237,7 +250,8 @@ void transform_output(const WideProblem& p, const float* dy, const Run& run, con
           (sixteens.begin + index / run.count) * kLanes * p.out.plane();
       for (std::int64_t image = 0; image < tile.images; ++image, out += kLanes) {
         for (int lane = 0; lane < kLanes; lane += kNative)
-          transform_gradient<kRows, false>(patch, down, across, lane, all, out + lane, plane, {});
+          transform_gradient<kM, kAllRows, false>(patch, down, across, lane, all, out + lane, plane,
+                                                  {});
         for (int r = 0; r < height; ++r) {
           patch.rows[r] += kLanes;
           for (int j = 0; j < width; ++j) fetch_to_l2(ahead + (r * p.s.out_width + j) * kLanes);
@@ -247,21 +261,23 @@ void transform_output(const WideProblem& p, const float* dy, const Run& run, con
     }
 }
 
-// The products at one row of points.
+// The products at one row of points, where v[column] is.
 void multiply_row(const WideProblem& p, const Run& run, const Range& sixteens, const float* v,
                   const float* y, float* sums, int row, bool add) {
-  for (int column = 0; column < 6; ++column) {
+  const int axis = static_cast<int>(p.axis());
+  for (int column = 0; column < axis; ++column) {
     std::int32_t tiles[kWideRun], images[kWideRun];  // of the tiles that have the point
     Outer outer;
     outer.tiles = tiles, outer.images = images, outer.count = 0;
     for (std::int64_t t = 0; t < run.count; ++t) {
       const RunTile& tile = run.tiles[t];
-      if ((row == 5 && !p.down.four(tile.row)) || (column == 5 && !p.across.four(tile.column)))
+      if ((row == axis - 1 && !p.down.is_whole(tile.row)) ||
+          (column == axis - 1 && !p.across.is_whole(tile.column)))
         continue;
       tiles[outer.count] = static_cast<std::int32_t>(t);
       images[outer.count++] = static_cast<std::int32_t>(tile.images);
     }
-    const int point = 6 * row + column;
+    const int point = axis * row + column;
     outer.add = add;
     outer.y_step = p.run() * kLanes * kLanes;
     outer.du_step = p.in.logical() * kLanes;
@@ -270,7 +286,7 @@ void multiply_row(const WideProblem& p, const Run& run, const Range& sixteens, c
       for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
         const Range channels = p.in_block(block);
         outer.v_size = channels.end - channels.begin;
-        outer.v = v + point * p.in_plane() + channels.begin * p.run() * kLanes;
+        outer.v = v + column * p.in_plane() + channels.begin * p.run() * kLanes;
         outer.du = sums + point * p.sum_plane() + (k * p.in.logical() + channels.begin) * kLanes;
         multiply(outer, outer.v_size, std::min<std::int64_t>(kOut, sixteens.end - k));
       }
@@ -278,23 +294,24 @@ void multiply_row(const WideProblem& p, const Run& run, const Range& sixteens, c
   }
 }
 
-void wide_sums(const WideProblem& p, const float* dy, const float* x, float* shared, float* scratch,
-               int part) {
+template <int kM>
+void sums_of_tiles(const WideProblem& p, const float* dy, const float* x, float* shared,
+                   float* scratch, int part) {
   const std::int64_t group = part / p.out_parts();
   const Range sixteens = p.out_part(part % p.out_parts());
   float* zeros = scratch;
   float* turned = zeros + p.zeros();
-  float* y = turned + 20 * kLanes * kLanes;
-  float* v = y + kPoints * p.out_plane();
+  float* y = turned + p.turned();
+  float* v = y + p.points() * p.out_plane();
   std::fill(zeros, turned, 0.0f);
-  std::fill(turned + 16 * kLanes * kLanes, y, 0.0f);
+  std::fill(turned + kM * kM * kLanes * kLanes, y, 0.0f);
   float* sums = shared + group * p.group_sums();
   const std::int64_t first_block = group * p.group_blocks();
   const std::int64_t blocks = std::min(p.group_blocks(), p.s.blocks() - first_block);
   const std::int64_t tiles = blocks * p.tiles_of_block();
-  for (std::int64_t first = 0; first < tiles; first += kWideRun) {
+  for (std::int64_t first = 0; first < tiles; first += p.run()) {
     Run run;
-    run.count = std::min(kWideRun, tiles - first);
+    run.count = std::min(p.run(), tiles - first);
     for (std::int64_t t = 0; t < run.count; ++t) {
       RunTile& tile = run.tiles[t];
       tile.block = first_block + (first + t) / p.tiles_of_block();
@@ -302,18 +319,22 @@ void wide_sums(const WideProblem& p, const float* dy, const float* x, float* sha
       tile.column = (first + t) % p.across.count;
       tile.images = std::min<std::int64_t>(kLanes, p.s.images - tile.block * kLanes);
     }
-    transform_output(p, dy, run, sixteens, turned, y);
-    const auto half = [&](auto second) {
-      constexpr int kHalf = decltype(second)::value;
-      // Where the points of the first half would begin.
-      float* origin = v - kHalf * (kPoints / 2) * p.in_plane();
-      transform_input<kHalfRows[kHalf]>(p, x, run, zeros, origin);
-      for (int row = 3 * kHalf; row < 3 * kHalf + 3; ++row)
-        multiply_row(p, run, sixteens, origin, y, sums, row, first > 0);
+    transform_output<kM>(p, dy, run, sixteens, turned, y);
+    // The input's points are held by halves.
+    const auto half = [&](auto second) HWY_ATTR {
+      constexpr bool kSecond = decltype(second)::value;
+      transform_input<kM, kSecond>(p, x, run, zeros, v);
+      for (int i = 0; i < kHalfAxis<kM>; ++i)
+        multiply_row(p, run, sixteens, v + i * kAxis<kM> * p.in_plane(), y, sums,
+                     row_of_half<kM>(kSecond, i), first > 0);
     };
-    half(std::integral_constant<int, 0>());
-    half(std::integral_constant<int, 1>());
+    half(std::false_type());
+    half(std::true_type());
   }
+}
+void wide_sums(const WideProblem& p, const float* dy, const float* x, float* shared, float* scratch,
+               int part) {
+  (p.tile() == 4 ? sums_of_tiles<4> : sums_of_tiles<6>)(p, dy, x, shared, scratch, part);
 }
 
 // Adds the groups and transforms back, for sixteen output channels and a few of the input.
@@ -326,7 +347,8 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
     const float* from = shared + (sixteen * p.in.logical() + e) * kLanes;
     float* to = w + (e - channels.begin) * 9 * kLanes;
     for (int lane = 0; lane < kLanes; lane += kNative)
-      join_groups(from + lane, p.sum_plane(), p.group_sums(), p.groups(), to + lane);
+      (p.tile() == 4 ? join_groups<4> : join_groups<6>)(from + lane, p.sum_plane(), p.group_sums(),
+                                                        p.groups(), to + lane);
   }
   const std::int64_t outs = std::min<std::int64_t>(kLanes, s.out_channels - sixteen * kLanes);
   float* first = dw + sixteen * kLanes * s.in_channels * s.taps();
@@ -376,7 +398,7 @@ ConvWork wide_weight_work(const ConvShape& s) {
   work.parts[1] = static_cast<int>(p.out_lanes() * p.join_blocks());
   work.shared = p.groups() * p.group_sums();
   work.scratch =
-      p.zeros() + 20 * kLanes * kLanes + kPoints * p.out_plane() + kPoints / 2 * p.in_plane();
+      p.zeros() + p.turned() + p.points() * p.out_plane() + p.points() / 2 * p.in_plane();
   return work;
 }
 
