@@ -67,14 +67,15 @@ struct Product {
   std::int64_t u_ahead;  // what is fetched while u is multiplied
   const float* v;
   std::int64_t v_step;
+  std::int64_t v_ahead;  // fetched to L2, unless it is 0
   std::int64_t channels;
   float* m;
   std::int64_t m_step;
   bool add;
 };
 
-template <int kChannels, int kTiles>
-void product(const Product& p) {
+template <int kChannels, int kTiles, bool kFetchesV>
+HWY_INLINE void product(const Product& p) {
   const NativeTag d;
   for (int lane = 0; lane < kLanes; lane += kNative) {
     Native acc[kChannels][kTiles];
@@ -85,6 +86,10 @@ void product(const Product& p) {
     const float* HWY_RESTRICT v = p.v + lane;
     for (std::int64_t c = 0; c < p.channels; ++c, u += p.u_step, v += p.v_step) {
       hwy::Prefetch(u + p.u_ahead);
+      if constexpr (kFetchesV) {
+        PODIUM_UNROLL
+        for (int t = 0; t < kTiles; ++t) fetch_to_l2(v + p.v_ahead + t * kLanes);
+      }
       Native x[kTiles];
       PODIUM_UNROLL
       for (int t = 0; t < kTiles; ++t) x[t] = hn::LoadU(d, v + t * kLanes);
@@ -107,6 +112,14 @@ void product(const Product& p) {
     for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
     for (int t = 0; t < kTiles; ++t) hn::StoreU(acc[k][t], d, m + k * m_step + t * kLanes);
   }
+}
+
+template <int kChannels, int kTiles>
+void product(const Product& p) {
+  if (p.v_ahead == 0)
+    product<kChannels, kTiles, false>(p);
+  else
+    product<kChannels, kTiles, true>(p);
 }
 
 using ProductFunction = void (*)(const Product&);
@@ -391,6 +404,7 @@ void correlate(const Correlation& p, const Span& span, const float* v, const flo
         part.u_ahead = p.large_filters() ? kAhead * size : 0;
         part.v = v + point * p.in_plane() + c * step;
         part.v_step = step;
+        part.v_ahead = p.keeps_patches() && b == blocks.begin ? kChannelRun * step : 0;
         part.channels = std::min(kChannelRun, inputs - c);
         part.m = m + point * p.out_plane() + at * step;
         part.m_step = step;
