@@ -24,14 +24,15 @@ struct Tiles {
   constexpr std::int64_t points() const { return (m + 1) * count + whole; }
 };
 
-// M for so many rows and columns of outputs, and channels on the side that has fewer (the input's
-// counted per phase). Larger tiles take fewer products, but larger transforms, more memory and more
-// roundings: they must save a twelfth.
-constexpr int tile_outputs(std::int64_t rows, std::int64_t columns, std::int64_t channels) {
+// M for so many rows and columns of outputs, and channels of the input (counted per phase) and the
+// output. Larger tiles take fewer products, but larger transforms, more memory and more roundings:
+// they must save a twelfth.
+constexpr int tile_outputs(std::int64_t rows, std::int64_t columns, std::int64_t in_channels,
+                           std::int64_t out_channels) {
   const auto points = [&](std::int64_t m) {
     return Tiles(rows, m).points() * Tiles(columns, m).points();
   };
-  return channels >= 24 && 12 * points(6) < 11 * points(4) ? 6 : 4;
+  return std::min(in_channels, out_channels) >= 24 && 12 * points(6) < 11 * points(4) ? 6 : 4;
 }
 
 // Each constant is rounded once from its exact value; all but those of G are exact.

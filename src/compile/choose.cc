@@ -38,17 +38,8 @@ const OpDef& chosen(const Graph& graph, const Node& node) {
 }  // namespace
 
 Graph choose_algorithms(const Graph& graph) {
-  Graph result;
-  for (const Node& node : graph.nodes()) {
-    if (node.op == nullptr) {
-      result.input(node.name, node.outputs[0], node.role);
-    } else {
-      result.add(chosen(graph, node), node.attributes, node.inputs,
-                 node.name);  // node for node: values keep their numbers
-    }
-  }
-  for (const NamedValue& output : graph.outputs()) result.output(output.name, output.value);
-  return result;
+  return with_changed_nodes(graph,
+                            [&](std::int32_t, Node& node) { node.op = &chosen(graph, node); });
 }
 
 }  // namespace podium

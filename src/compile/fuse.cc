@@ -27,14 +27,6 @@ class Fuser {
     return old_.nodes()[static_cast<std::size_t>(index)];
   }
 
-  // The node that alone reads the value; -1 where there is none, or something else reads it too.
-  std::int32_t only_reader(Value value) const {
-    const auto found = readers_.find(value);
-    return found != readers_.end() && found->second.count() == 1 && found->second.outputs == 0
-               ? found->second.nodes[0]
-               : -1;
-  }
-
   void visit(std::int32_t index) {
     const Node& node = this->node(index);
     if (node.op == nullptr) {
@@ -119,7 +111,7 @@ class Fuser {
       for (const std::int32_t reader : readers_.at(result).nodes)
         if (is(node(reader), activate_op)) result = {reader, 0};
     }
-    const std::int32_t reader = only_reader(result);
+    const std::int32_t reader = only_reader(readers_, result);
     if (reader < 0 || !is(node(reader), add_op)) return std::nullopt;
     const Node& sum = node(reader);
     const Value other = sum.inputs[0] == result ? sum.inputs[1] : sum.inputs[0];
@@ -132,7 +124,7 @@ class Fuser {
   // batch_norm alone.
   bool leads_back(std::int32_t index, const Node& activate, std::int32_t batch_norm) const {
     const Node& gradient = node(index);
-    const std::int32_t below = only_reader({index, 0});
+    const std::int32_t below = only_reader(readers_, {index, 0});
     if (!is(gradient, activate_grad_op) || gradient.attributes != activate.attributes ||
         gradient.inputs[1] != activate.inputs[0] || gradient.inputs[0] == gradient.inputs[1] ||
         below < 0)

@@ -130,6 +130,22 @@ std::string to_string(const Graph& graph) {
   return text;
 }
 
+Graph with_changed_nodes(const Graph& graph,
+                         const std::function<void(std::int32_t, Node&)>& change) {
+  Graph result;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    Node node = graph.nodes()[i];
+    if (node.op == nullptr) {
+      result.input(node.name, node.outputs[0], node.role);
+    } else {
+      change(static_cast<std::int32_t>(i), node);
+      result.add(*node.op, std::move(node.attributes), std::move(node.inputs), node.name);
+    }
+  }
+  for (const NamedValue& output : graph.outputs()) result.output(output.name, output.value);
+  return result;
+}
+
 Graph without_dead_nodes(const Graph& graph) {
   std::vector<bool> live(graph.nodes().size(), false);
   for (const NamedValue& output : graph.outputs())
@@ -166,6 +182,13 @@ std::map<Value, Readers> readers_of(const Graph& graph) {
   }
   for (const NamedValue& output : graph.outputs()) ++readers[output.value].outputs;
   return readers;
+}
+
+std::int32_t only_reader(const std::map<Value, Readers>& readers, Value value) {
+  const auto found = readers.find(value);
+  return found != readers.end() && found->second.count() == 1 && found->second.outputs == 0
+             ? found->second.nodes[0]
+             : -1;
 }
 
 }  // namespace podium

@@ -81,6 +81,11 @@ class Graph {
 // One line a node: `%7 = conv2d(%3, %1) {stride_h=2, ...} : f32[32, 12, 14, 14]  # conv2`.
 std::string to_string(const Graph& graph);
 
+// A copy of the graph, node for node, so that values keep their numbers: change(index, node) may
+// give an operation's node another operation of as many outputs, or other attributes.
+Graph with_changed_nodes(const Graph& graph,
+                         const std::function<void(std::int32_t, Node&)>& change);
+
 // A copy of the graph without nodes that no output needs. Program inputs stay.
 Graph without_dead_nodes(const Graph& graph);
 
@@ -92,5 +97,7 @@ struct Readers {
 };
 // Of all values that something reads.
 std::map<Value, Readers> readers_of(const Graph& graph);
+// The node that alone reads the value; -1 where there is none, or something else reads it too.
+std::int32_t only_reader(const std::map<Value, Readers>& readers, Value value);
 
 }  // namespace podium

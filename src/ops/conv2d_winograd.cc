@@ -92,7 +92,7 @@ Cost products(const WinogradShape& s, std::int64_t height, std::int64_t width,
   for (const TensorType& type : in) bytes += static_cast<double>(type.bytes());
   for (const TensorType& type : out) bytes += static_cast<double>(type.bytes());
   const std::int64_t phased = s.in_channels * s.stride_height * s.stride_width;
-  const int m = winograd::tile_outputs(height, width, std::min(phased, s.out_channels));
+  const int m = winograd::tile_outputs(height, width, phased, s.out_channels);
   const std::int64_t points =
       winograd::Tiles(height, m).points() * winograd::Tiles(width, m).points();
   return {.flops = 2.0 * static_cast<double>(s.images * points * phased * s.out_channels),

@@ -159,9 +159,8 @@ struct Grid {
 
   // The tiles depend on the channels of the convolution, too.
   Grid(const WinogradShape& s, Index rows, Index columns)
-      : m(winograd::tile_outputs(
-            rows, columns,
-            std::min(s.in_channels * s.stride_height * s.stride_width, s.out_channels))),
+      : m(winograd::tile_outputs(rows, columns, s.in_channels * s.stride_height * s.stride_width,
+                                 s.out_channels)),
         down(tiles_of(rows)),
         across(tiles_of(columns)) {}
   int axis() const { return m + 2; }

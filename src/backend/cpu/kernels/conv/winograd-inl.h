@@ -73,8 +73,7 @@ struct Shifts {
   std::int64_t row = 0, column = 0, corner = 0;
 };
 
-// Stores one row of points, the last of them shifted: end(first) and pair(index, plus, minus) make
-// them.
+// Stores the points of a row that come in pairs: pair(index, plus, minus) makes them.
 template <int kM, int kPair, typename Pair>
 HWY_INLINE void store_pairs(const Pair& pair, float* HWY_RESTRICT out, std::int64_t plane) {
   const NativeTag t;
@@ -84,7 +83,7 @@ HWY_INLINE void store_pairs(const Pair& pair, float* HWY_RESTRICT out, std::int6
   hn::StoreU(minus, t, out + (2 * kPair + 2) * plane);
   if constexpr (kPair + 1 < kPairs<kM>) store_pairs<kM, kPair + 1>(pair, out, plane);
 }
-// Stores B^T d.
+// Stores B^T d for one row of points, the last of them shifted.
 template <int kM, bool kWhole>
 HWY_INLINE void store_b(const Native* d, float* HWY_RESTRICT out, std::int64_t plane,
                         std::int64_t shift) {
@@ -351,6 +350,7 @@ HWY_INLINE void a_pair(const At& y, Native& plus, Native& minus) {
     plus = fma(kPoint, o, e), minus = fma(-kPoint, o, e);
   }
 }
+// Stores A y for one row of points, the last of them shifted.
 template <int kM, bool kWhole>
 HWY_INLINE void store_a(const Native* y, float* HWY_RESTRICT out, std::int64_t plane,
                         std::int64_t shift) {
@@ -486,8 +486,11 @@ HWY_INLINE void join_groups(const float* sums, std::int64_t plane, std::int64_t 
   }
 }
 
-// Memory of zeros, for the rows of a patch that lie outside.
-inline constexpr std::int64_t zeros_floats(std::int64_t column_step) { return 8 * column_step; }
+// The same of tiles of so many outputs.
+HWY_INLINE void join_groups(std::int64_t tile, const float* sums, std::int64_t plane,
+                            std::int64_t step, std::int64_t groups, float* HWY_RESTRICT w) {
+  (tile == 4 ? join_groups<4> : join_groups<6>)(sums, plane, step, groups, w);
+}
 
 // The patch at index (i, j) of a phase, `height` rows of which count, of an axis of `points`: the
 // first row that is inside gives `base`, the plane's pixel (0, 0).

@@ -13,12 +13,16 @@
 
 #ifndef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
+#include <array>
+#include <utility>
+
 namespace podium::cpu {
 namespace {
 
 ConvWork work_of(const Correlation& p) {
-  const std::int64_t zeros = 8 * p.in.step_w * kLanes, filters = p.points() * p.filter_plane(),
-                     patches = p.points() * p.in_plane(), products = p.points() * p.out_plane();
+  const std::int64_t zeros = zeros_floats(p.in.step_w * kLanes),
+                     filters = p.points() * p.filter_plane(), patches = p.points() * p.in_plane(),
+                     products = p.points() * p.out_plane();
   ConvWork work;
   work.phases = 2;
   if (p.keeps_patches()) {
@@ -123,32 +127,32 @@ void product(const Product& p) {
 }
 
 using ProductFunction = void (*)(const Product&);
+// The most channels that go with so many tiles, and the functions for up to as many.
+constexpr int most_channels(int tiles) { return tiles <= kTilesOfTwelve ? 12 : 6; }
+template <int kTiles, int... kChannels>
+constexpr auto products(std::integer_sequence<int, kChannels...>) {
+  return std::array<ProductFunction, sizeof...(kChannels)>{product<kChannels + 1, kTiles>...};
+}
 template <int kTiles>
-constexpr ProductFunction kUpToTwelve[] = {
-    product<1, kTiles>, product<2, kTiles>,  product<3, kTiles>,  product<4, kTiles>,
-    product<5, kTiles>, product<6, kTiles>,  product<7, kTiles>,  product<8, kTiles>,
-    product<9, kTiles>, product<10, kTiles>, product<11, kTiles>, product<12, kTiles>};
-template <int kTiles>
-constexpr ProductFunction kUpToSix[] = {product<1, kTiles>, product<2, kTiles>, product<3, kTiles>,
-                                        product<4, kTiles>, product<5, kTiles>, product<6, kTiles>};
+constexpr auto kProducts =
+    products<kTiles>(std::make_integer_sequence<int, most_channels(kTiles)>());
 
 HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t tiles) {
   Product part = p;
   for (std::int64_t t = 0; t < tiles; t += kMaxTiles) {
-    const std::int64_t count = std::min<std::int64_t>(kMaxTiles, tiles - t);
+    const int count = static_cast<int>(std::min<std::int64_t>(kMaxTiles, tiles - t));
     part.v = p.v + t * kLanes;
-    const std::int64_t most = count <= kTilesOfTwelve ? 12 : 6,
-                       pieces = (channels + most - 1) / most;
+    const std::int64_t most = most_channels(count), pieces = (channels + most - 1) / most;
     for (std::int64_t piece = 0; piece < pieces; ++piece) {
       const Range k = share_of(channels, pieces, piece);
       part.u = p.u + k.begin;
       part.m = p.m + k.begin * p.m_step + t * kLanes;
-      const std::int64_t size = k.end - k.begin - 1;
+      const auto size = static_cast<std::size_t>(k.end - k.begin - 1);
       switch (count) {
-        case 1: kUpToTwelve<1>[size](part); break;
-        case 2: (kFewRegisters ? kUpToSix<2> : kUpToTwelve<2>)[size](part); break;
-        case 3: kUpToSix<3>[size](part); break;
-        default: kUpToSix<4>[size](part); break;
+        case 1: kProducts<1>[size](part); break;
+        case 2: kProducts<2>[size](part); break;
+        case 3: kProducts<3>[size](part); break;
+        default: kProducts<4>[size](part); break;
       }
     }
   }

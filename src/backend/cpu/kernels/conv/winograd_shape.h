@@ -12,15 +12,14 @@ namespace podium::cpu {
 
 using winograd::Tiles;
 
-inline constexpr std::int64_t kPackedChannels =
-    12;                                          // output channels of one block of packed filters
+// Output channels of one block of packed filters.
+inline constexpr std::int64_t kPackedChannels = 12;
 inline constexpr std::int64_t kChannelRun = 64;  // channels of one chain
 inline constexpr std::int64_t kGroupBlocks = 2;  // blocks of images whose sums are one chain
-inline constexpr std::int64_t kCacheFloats =
-    64 << 10;                             // of the transformed tiles that are held at a time
-inline constexpr std::int64_t kSpan = 4;  // tiles that go through a correlation together, at most
-inline constexpr std::int64_t kSpanOfLarge = 2;  // of tiles of 6x6 with more channels than
-inline constexpr std::int64_t kFewChannels = 32;
+// Floats of the transformed tiles that are held at a time.
+inline constexpr std::int64_t kCacheFloats = 64 << 10;
+// Tiles that go through a correlation together: fewer of 6x6, unless their channels are few.
+inline constexpr std::int64_t kSpan = 4, kSpanOfLarge = 2, kFewChannels = 32;
 // Blocks of output channels that a part works on at a time, with filters that are kept and with
 // filters that it makes.
 inline constexpr std::int64_t kProductBlocks = 4;
@@ -28,6 +27,9 @@ inline constexpr std::int64_t kFilterBlocks = 2;
 
 // Filters of so many pairs of channels are fetched while others are multiplied.
 inline constexpr std::int64_t kLargeFilters = 8192;
+
+// Memory of zeros, for the rows of a patch that lie outside: as many columns as the largest patch.
+constexpr std::int64_t zeros_floats(std::int64_t column_step) { return 8 * column_step; }
 
 // How logical channels e = (a * phases_w + b) * channels + c lie in a tensor
 // [channels][height][width][16]: index (i, j) of phase (a, b) is the pixel (step_h * i + a +
@@ -113,8 +115,8 @@ struct Correlation {
 
 // Outputs of a tile along an axis, of so many rows and columns.
 inline int tile_outputs(const ConvShape& s, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t phased = s.in_channels * s.stride_height * s.stride_width;
-  return winograd::tile_outputs(rows, columns, std::min(phased, s.out_channels));
+  return winograd::tile_outputs(rows, columns, s.in_channels * s.stride_height * s.stride_width,
+                                s.out_channels);
 }
 
 inline Correlation forward_correlation(const ConvShape& s) {

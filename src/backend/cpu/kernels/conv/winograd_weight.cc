@@ -25,7 +25,7 @@ struct WeightProblem : WeightGeometry {
   std::int64_t groups() const { return (s.blocks() + kGroupBlocks - 1) / kGroupBlocks; }
   std::int64_t blocks_of_group() const { return std::min(kGroupBlocks, s.blocks()); }
   // Tiles of a group, block by block, row by row.
-  std::int64_t columns() const { return blocks_of_group() * down.count * across.count; }
+  std::int64_t columns() const { return blocks_of_group() * tiles_of_block(); }
   std::int64_t out_blocks() const { return (s.out_channels + kSquare - 1) / kSquare; }
   std::int64_t in_blocks() const { return (in.logical() + kSquare - 1) / kSquare; }
   // Input channels whose tiles are held at a time.
@@ -36,7 +36,7 @@ struct WeightProblem : WeightGeometry {
   }
   std::int64_t in_plane() const { return (in_run() * columns() | 1) * kLanes; }
   std::int64_t out_plane() const { return (s.out_channels * columns() | 1) * kLanes; }
-  std::int64_t zeros() const { return 8 * std::max(in.step_w, std::int64_t{1}) * kLanes; }
+  std::int64_t zeros() const { return zeros_floats(in.step_w * kLanes); }
   // [point][out block][in block][in channel][out channel]
   std::int64_t group_sums() const {
     return points() * out_blocks() * in_blocks() * kSquare * kSquare;
@@ -212,8 +212,7 @@ void weight_join(const WeightProblem& p, const float* shared, float* dw, int par
     static_assert(kSquare * kSquare == kLanes);
     HWY_ALIGN float w[9][kLanes];
     for (int lane = 0; lane < kLanes; lane += kNative)
-      (p.tile() == 4 ? join_groups<4> : join_groups<6>)(from + lane, plane, p.group_sums(),
-                                                        p.groups(), w[0] + lane);
+      join_groups(p.tile(), from + lane, plane, p.group_sums(), p.groups(), w[0] + lane);
     for (std::int64_t i = 0; i < kSquare; ++i) {
       const std::int64_t e = block * kSquare + i;
       if (e >= p.in.logical()) break;

@@ -20,22 +20,6 @@ inline constexpr std::int64_t kWideRun = 8;          // tiles of one chain, at m
 inline constexpr std::int64_t kWideGroupTiles = 32;  // at least, of a group
 inline constexpr std::int64_t kWideSums = 5 << 20;   // of all groups, about
 
-// Tiles of one chain: fewer where what is held of each is much.
-inline std::int64_t wide_run(const ConvShape& s) {
-  return s.in_channels * s.stride_height * s.stride_width <= 64 ? kWideRun : kWideRun / 2;
-}
-
-// Blocks of 16 images in a group.
-inline std::int64_t wide_group_blocks(const ConvShape& s) {
-  const int m = tile_outputs(s, s.out_height, s.out_width);
-  const std::int64_t tiles = Tiles(s.out_height, m).count * Tiles(s.out_width, m).count;
-  const std::int64_t sums =
-      (m + 2) * (m + 2) * s.in_channels * s.stride_height * s.stride_width * s.out_channels;
-  const std::int64_t groups =
-      std::max<std::int64_t>(1, std::min(s.blocks() * tiles / kWideGroupTiles, kWideSums / sums));
-  return (s.blocks() + groups - 1) / groups;
-}
-
 // What both kernels see of a layer.
 struct WeightGeometry {
   const ConvShape& s;
@@ -52,6 +36,7 @@ struct WeightGeometry {
   std::int64_t tile() const { return down.m; }  // outputs of a whole tile along an axis
   std::int64_t axis() const { return tile() + 2; }
   std::int64_t points() const { return axis() * axis(); }
+  std::int64_t tiles_of_block() const { return down.count * across.count; }
 
   // Where the filters of logical input channel e have their first tap, from the beginning of an
   // output channel's.
@@ -60,6 +45,20 @@ struct WeightGeometry {
     return c * s.taps() + phase / s.stride_width * s.kernel_width + phase % s.stride_width;
   }
 };
+
+// Tiles of one chain of a wide layer: fewer where what is held of each is much.
+inline std::int64_t wide_run(const WeightGeometry& g) {
+  return g.in.logical() <= 64 ? kWideRun : kWideRun / 2;
+}
+
+// Blocks of 16 images in a group of a wide layer.
+inline std::int64_t wide_group_blocks(const WeightGeometry& g) {
+  const std::int64_t blocks = g.s.blocks();
+  const std::int64_t sums = g.points() * g.in.logical() * g.s.out_channels;
+  const std::int64_t groups = std::max<std::int64_t>(
+      1, std::min(blocks * g.tiles_of_block() / kWideGroupTiles, kWideSums / sums));
+  return (blocks + groups - 1) / groups;
+}
 
 ConvWork wide_weight_work(const ConvShape& s);
 void wide_weight(const ConvShape& s, const float* dy, const float* x, float* dw, float* shared,

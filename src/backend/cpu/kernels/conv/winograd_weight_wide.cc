@@ -25,14 +25,15 @@ constexpr std::int64_t kPartLanes = 8;      // output channels of one part, in s
 constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
 
 struct WideProblem : WeightGeometry {
-  using WeightGeometry::WeightGeometry;
+  std::int64_t group_blocks;  // blocks of images in a group
+  std::int64_t run;           // tiles that are transformed at a time: those of one chain
 
-  std::int64_t tiles_of_block() const { return down.count * across.count; }
-  // Blocks of images in a group.
-  std::int64_t group_blocks() const { return wide_group_blocks(s); }
-  std::int64_t groups() const { return (s.blocks() + group_blocks() - 1) / group_blocks(); }
-  // Tiles that are transformed at a time: those of one chain.
-  std::int64_t run() const { return std::min(wide_run(s), group_blocks() * tiles_of_block()); }
+  explicit WideProblem(const ConvShape& shape)
+      : WeightGeometry(shape),
+        group_blocks(wide_group_blocks(*this)),
+        run(std::min(wide_run(*this), group_blocks * tiles_of_block())) {}
+
+  std::int64_t groups() const { return (s.blocks() + group_blocks - 1) / group_blocks; }
 
   // Output channels in sixteens, and these in the blocks that parts have.
   std::int64_t out_lanes() const { return (s.out_channels + kLanes - 1) / kLanes; }
@@ -45,11 +46,11 @@ struct WideProblem : WeightGeometry {
   Range in_block(std::int64_t i) const { return share_of(in.logical(), in_blocks(), i); }
 
   // Floats of one point, an odd number of cache lines.
-  std::int64_t in_plane() const { return (in.logical() * run() | 1) * kLanes; }
+  std::int64_t in_plane() const { return (in.logical() * run | 1) * kLanes; }
   std::int64_t out_plane() const {
-    return (std::min(kPartLanes, out_lanes()) * run() * kLanes | 1) * kLanes;
+    return (std::min(kPartLanes, out_lanes()) * run * kLanes | 1) * kLanes;
   }
-  std::int64_t zeros() const { return 8 * std::max(in.step_w, kLanes * std::int64_t{1}) * kLanes; }
+  std::int64_t zeros() const { return zeros_floats(in.step_w * kLanes); }
   // A tile of gradients, turned, and a row of zeros.
   std::int64_t turned() const { return (tile() + 1) * tile() * kLanes * kLanes; }
   // The sums of a group: [point][sixteen of output channels][input channel][16].
@@ -170,7 +171,7 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
                      float* v) {
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
-  const std::int64_t plane = p.in_plane(), capacity = p.run();
+  const std::int64_t plane = p.in_plane(), capacity = p.run;
   float* origin = v + half_origin<kM, kSecond>(plane);
   const Shifts shifts = half_shifts<kM, kSecond>({}, plane);
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
@@ -215,7 +216,7 @@ void transform_output(const WideProblem& p, const float* dy, const Run& run, con
                       float* turned, float* y) {
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
-  const std::int64_t plane = p.out_plane(), capacity = p.run();
+  const std::int64_t plane = p.out_plane(), capacity = p.run;
   constexpr std::int64_t kPixel = kLanes * kLanes;
   for (std::int64_t block = sixteens.begin; block < sixteens.end; ++block)
     for (std::int64_t t = 0; t < run.count; ++t) {
@@ -279,14 +280,14 @@ void multiply_row(const WideProblem& p, const Run& run, const Range& sixteens, c
     }
     const int point = axis * row + column;
     outer.add = add;
-    outer.y_step = p.run() * kLanes * kLanes;
+    outer.y_step = p.run * kLanes * kLanes;
     outer.du_step = p.in.logical() * kLanes;
     for (std::int64_t k = sixteens.begin; k < sixteens.end; k += kOut) {
       outer.y = y + point * p.out_plane() + (k - sixteens.begin) * outer.y_step;
       for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
         const Range channels = p.in_block(block);
         outer.v_size = channels.end - channels.begin;
-        outer.v = v + column * p.in_plane() + channels.begin * p.run() * kLanes;
+        outer.v = v + column * p.in_plane() + channels.begin * p.run * kLanes;
         outer.du = sums + point * p.sum_plane() + (k * p.in.logical() + channels.begin) * kLanes;
         multiply(outer, outer.v_size, std::min<std::int64_t>(kOut, sixteens.end - k));
       }
@@ -306,12 +307,12 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* x, float*
   std::fill(zeros, turned, 0.0f);
   std::fill(turned + kM * kM * kLanes * kLanes, y, 0.0f);
   float* sums = shared + group * p.group_sums();
-  const std::int64_t first_block = group * p.group_blocks();
-  const std::int64_t blocks = std::min(p.group_blocks(), p.s.blocks() - first_block);
+  const std::int64_t first_block = group * p.group_blocks;
+  const std::int64_t blocks = std::min(p.group_blocks, p.s.blocks() - first_block);
   const std::int64_t tiles = blocks * p.tiles_of_block();
-  for (std::int64_t first = 0; first < tiles; first += p.run()) {
+  for (std::int64_t first = 0; first < tiles; first += p.run) {
     Run run;
-    run.count = std::min(p.run(), tiles - first);
+    run.count = std::min(p.run, tiles - first);
     for (std::int64_t t = 0; t < run.count; ++t) {
       RunTile& tile = run.tiles[t];
       tile.block = first_block + (first + t) / p.tiles_of_block();
@@ -347,8 +348,7 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
     const float* from = shared + (sixteen * p.in.logical() + e) * kLanes;
     float* to = w + (e - channels.begin) * 9 * kLanes;
     for (int lane = 0; lane < kLanes; lane += kNative)
-      (p.tile() == 4 ? join_groups<4> : join_groups<6>)(from + lane, p.sum_plane(), p.group_sums(),
-                                                        p.groups(), to + lane);
+      join_groups(p.tile(), from + lane, p.sum_plane(), p.group_sums(), p.groups(), to + lane);
   }
   const std::int64_t outs = std::min<std::int64_t>(kLanes, s.out_channels - sixteen * kLanes);
   float* first = dw + sixteen * kLanes * s.in_channels * s.taps();
