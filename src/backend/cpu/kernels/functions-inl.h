@@ -23,6 +23,8 @@ HWY_INLINE Native horner(const Native& p, const Native& x, float c) {
   return hn::MulAdd(p, x, hn::Set(NativeTag(), c));
 }
 
+// kNotPositive: no x is above 0, so that the power of two is a number and nothing overflows.
+template <bool kNotPositive = false>
 HWY_INLINE Native exp_native(const Native& x) {
   const NativeTag d;
   const IntTag di;
@@ -38,13 +40,17 @@ HWY_INLINE Native exp_native(const Native& x) {
   p = hn::Add(hn::MulAdd(hn::Mul(p, r), r, r), hn::Set(d, 1.0f));
   // Out of range n is anything; the choices at the end hide it.
   const auto exponent = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(exponent);
-  const auto bias = hn::Set(di, 127);
-  const auto power0 = hn::ShiftLeft<23>(hn::Add(half, bias));
-  const auto power1 = hn::ShiftLeft<23>(hn::Add(hn::Sub(exponent, half), bias));
-  p = hn::Mul(hn::Mul(p, hn::BitCast(d, power0)), hn::BitCast(d, power1));
-  p = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.72283f)),
-                     hn::Set(d, std::numeric_limits<float>::infinity()), p);
+  const auto power = [&](const auto& e) HWY_ATTR {
+    return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127))));
+  };
+  if constexpr (kNotPositive) {
+    p = hn::Mul(p, power(exponent));
+  } else {
+    const auto half = hn::ShiftRight<1>(exponent);
+    p = hn::Mul(hn::Mul(p, power(half)), power(hn::Sub(exponent, half)));
+    p = hn::IfThenElse(hn::Gt(x, hn::Set(d, 88.72283f)),
+                       hn::Set(d, std::numeric_limits<float>::infinity()), p);
+  }
   p = hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33654f)), p);
   return hn::IfThenElse(hn::IsNaN(x), x, p);
 }
@@ -98,7 +104,7 @@ HWY_INLINE NormalAt normal_native(const Native& x) {
   const NativeTag d;
   const Native one = hn::Set(d, 1.0f);
   const Native a = hn::Abs(x);
-  const Native bell = exp_native(hn::Mul(hn::Set(d, -0.5f), hn::Mul(a, a)));
+  const Native bell = exp_native<true>(hn::Mul(hn::Set(d, -0.5f), hn::Mul(a, a)));
   const Native t = hn::Div(one, hn::MulAdd(hn::Set(d, podium::internal::kTailScale), a, one));
   Native p = hn::Set(d, podium::internal::kTail[5]);
   for (int i = 4; i >= 0; --i) p = horner(p, t, podium::internal::kTail[i]);
