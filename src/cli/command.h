@@ -38,6 +38,7 @@ void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments);
   X(show)                      \
   X(inspect)                   \
   X(diff)                      \
+  X(compare)                   \
   X(band)                      \
   X(recipes)                   \
   X(devices)                   \

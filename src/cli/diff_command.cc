@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -12,6 +11,7 @@
 
 #include "cli/command.h"
 #include "cli/table.h"
+#include "report/history.h"
 #include "train/checkpoint.h"
 #include "train/file_io.h"
 #include "train/run_folder.h"
@@ -27,33 +27,6 @@ struct Arguments {
 };
 
 using Hashes = std::map<std::int64_t, std::string>;
-
-// A last line that a killed run left torn counts for nothing.
-Hashes read_hashes(const fs::path& run) {
-  const fs::path path = run / "hashes.jsonl";
-  Hashes hashes;
-  std::ifstream file(path);
-  std::int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    const auto json = nlohmann::json::parse(line, nullptr, false);
-    const bool sound = json.is_object() && json.contains("step") && json.contains("hash") &&
-                       json["step"].is_number_integer() && json["hash"].is_string();
-    if (!sound && file.peek() == std::ifstream::traits_type::eof()) break;
-    PODIUM_REQUIRE(sound, ExitCode::kData, path.string(), ":", number,
-                   R"(: not a line {"step": N, "hash": "..."}; run `podium train` on it again, )"
-                   "which goes on from the last checkpoint and writes what follows anew");
-    hashes[json["step"].get<std::int64_t>()] = json["hash"].get<std::string>();
-  }
-  return hashes;
-}
-
-void require_run(const fs::path& run) {
-  std::error_code ignored;
-  PODIUM_REQUIRE(fs::is_regular_file(run / "recipe.toml", ignored), ExitCode::kData, run.string(),
-                 " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` "
-                 "makes one");
-}
 
 struct HashComparison {
   std::int64_t compared = 0, last_a = 0, last_b = 0;

@@ -78,11 +78,7 @@ ExitCode show(const Arguments& arguments) {
 
   std::int64_t values = 0;
   for (const FlatEntry& entry : training.layout.parameters) values += entry.elements();
-  const std::int64_t examples =
-      (recipe.train_examples != 0 ? recipe.train_examples : data.train_examples) -
-      recipe.validation;
-  const std::int64_t steps =
-      recipe.steps != 0 ? recipe.steps : recipe.epochs * (examples / recipe.batch);
+  const std::int64_t steps = total_steps(recipe);
   const double step_flops = flops_of(training.graph) * static_cast<double>(recipe.replicas);
   std::cout << recipe.name << ": " << recipe.description << "\n\nmodel " << model.name << ", "
             << model.description << "\n"

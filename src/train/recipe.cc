@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "base/words.h"
+#include "data/dataset.h"
 #include "train/file_io.h"
 #include "train/recipe_keys.h"
 
@@ -378,6 +379,18 @@ Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::str
   PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
                  ": no such recipe; `podium recipes` lists those there are");
   return parse_recipe(*text, file.string(), overrides);
+}
+
+std::int64_t training_examples(const Recipe& recipe) {
+  const std::int64_t all =
+      recipe.train_examples != 0 ? recipe.train_examples : find_dataset(recipe.data).train_examples;
+  return all - recipe.validation;
+}
+std::int64_t steps_per_epoch(const Recipe& recipe) {
+  return training_examples(recipe) / recipe.batch;
+}
+std::int64_t total_steps(const Recipe& recipe) {
+  return recipe.steps != 0 ? recipe.steps : recipe.epochs * steps_per_epoch(recipe);
 }
 
 std::string to_toml(const Recipe& recipe) {

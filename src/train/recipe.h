@@ -69,6 +69,11 @@ Recipe read_recipe(const std::filesystem::path& file,
 Recipe parse_recipe(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides = {});
 
+// Of the training set, without those held out; of an epoch, whose remainder is dropped; of the run.
+std::int64_t training_examples(const Recipe& recipe);
+std::int64_t steps_per_epoch(const Recipe& recipe);
+std::int64_t total_steps(const Recipe& recipe);
+
 // The resolved recipe: every key, in a fixed order; parse_recipe gives the same recipe back.
 std::string to_toml(const Recipe& recipe);
 

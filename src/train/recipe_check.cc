@@ -106,8 +106,7 @@ class Check {
       }
     }
     if (!good({"train_examples", "validation"})) return;
-    const std::int64_t all = r_.train_examples != 0 ? r_.train_examples : info.train_examples;
-    const std::int64_t left = all - r_.validation;
+    const std::int64_t left = training_examples(r_), all = left + r_.validation;
     if (left < 1) {
       problems_.add("validation", cat("`validation` = ", r_.validation, " leaves none of the ", all,
                                       " training examples; at most ", all - 1));

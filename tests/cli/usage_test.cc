@@ -17,6 +17,7 @@ TEST_F(Usage, every_help_opens_with_two_examples) {
                                                           {"show"},
                                                           {"inspect"},
                                                           {"diff"},
+                                                          {"compare"},
                                                           {"band"},
                                                           {"recipes"},
                                                           {"devices"},

@@ -1,0 +1,232 @@
+// podium compare: runs side by side: in which keys their recipes differ, how accurate they are, how
+// fast they were; and their curves in one plot.
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "report/history.h"
+#include "report/plot.h"
+#include "train/file_io.h"
+#include "train/recipe_keys.h"
+
+namespace podium {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> runs;
+  std::string plot, measure = "test-accuracy", title;
+  bool json = false;
+};
+
+// What a curve can be of, by the word that asks for it.
+struct Measure {
+  const char* name;
+  const char* title;
+  double (*training)(const TrainingPoint&);  // null: it is one of tests
+  double (*test)(const TestPoint&);
+};
+constexpr Measure kMeasures[] = {
+    {"test-accuracy", "test accuracy, %", nullptr,
+     [](const TestPoint& p) { return 100 * p.accuracy; }},
+    {"test-loss", "test loss", nullptr, [](const TestPoint& p) { return p.loss; }},
+    {"accuracy", "accuracy of training batches, %",
+     [](const TrainingPoint& p) { return 100 * p.accuracy; }, nullptr},
+    {"loss", "loss of training batches", [](const TrainingPoint& p) { return p.loss; }, nullptr},
+    {"images-per-second", "images per second",
+     [](const TrainingPoint& p) { return p.images_per_second; }, nullptr},
+};
+
+// Keys that name a run or decide when something is written down, not what is computed.
+bool is_aside(const RecipeKey& key) {
+  return key.path() == "name" || key.path() == "description" || key.table == "run" ||
+         key.path() == "evaluation.batch" || key.path() == "evaluation.every_epochs";
+}
+
+std::vector<const RecipeKey*> differing_keys(const std::vector<RunHistory>& runs) {
+  std::vector<const RecipeKey*> keys;
+  for (const RecipeKey& key : recipe_keys()) {
+    if (is_aside(key)) continue;
+    const std::string first = value_text(key, runs.front().recipe);
+    if (std::ranges::any_of(
+            runs, [&](const RunHistory& run) { return value_text(key, run.recipe) != first; }))
+      keys.push_back(&key);
+  }
+  return keys;
+}
+
+// More columns than these tell a reader nothing.
+constexpr std::size_t kMostKeys = 8;
+
+// For people, who need no quotes.
+std::string plain_value(const RecipeKey& key, const RunHistory& run) {
+  std::string text = value_text(key, run.recipe);
+  std::erase(text, '"');
+  return text;
+}
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+double epoch_of(const RunHistory& run, std::int64_t step) {
+  return static_cast<double>(step) / static_cast<double>(steps_per_epoch(run.recipe));
+}
+
+// Of what the steps recorded: NaN where there are none.
+double median_speed(const RunHistory& run) {
+  std::vector<double> speeds;
+  for (const TrainingPoint& point : run.course.training) {
+    if (std::isfinite(point.images_per_second)) speeds.push_back(point.images_per_second);
+  }
+  if (speeds.empty()) return std::nan("");
+  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
+  std::ranges::nth_element(speeds, middle);
+  return *middle;
+}
+
+std::optional<double> best_accuracy(const RunHistory& run) {
+  std::optional<double> best;
+  for (const TestPoint& point : run.course.tests) best = std::max(best.value_or(0), point.accuracy);
+  return best;
+}
+
+// What sets a run apart: its values of the keys that differ; its folder where none does, or many.
+std::string label_of(const RunHistory& run, const std::vector<const RecipeKey*>& keys) {
+  if (keys.size() > kMostKeys) return run.folder.string();
+  std::string text;
+  for (const RecipeKey* key : keys)
+    text += cat(text.empty() ? "" : ", ", key->path(), " = ", plain_value(*key, run));
+  return text.empty() ? run.folder.string() : text;
+}
+
+PlotLine curve_of(const RunHistory& run, const Measure& measure, const std::string& label) {
+  PlotLine line{.label = label, .points = {}};
+  if (measure.test != nullptr) {
+    for (const TestPoint& point : run.course.tests)
+      line.points.emplace_back(epoch_of(run, point.step), measure.test(point));
+  } else {
+    for (const TrainingPoint& point : run.course.training)
+      line.points.emplace_back(epoch_of(run, point.step), measure.training(point));
+  }
+  return line;
+}
+
+void write_plot(const Arguments& arguments, const std::vector<RunHistory>& runs,
+                const std::vector<const RecipeKey*>& keys) {
+  const auto* measure = std::ranges::find_if(
+      kMeasures, [&](const Measure& m) { return arguments.measure == m.name; });
+  Plot plot{.title = arguments.title.empty() ? runs.front().recipe.name : arguments.title,
+            .x_title = "epoch",
+            .y_title = measure->title,
+            .lines = {}};
+  for (const RunHistory& run : runs)
+    plot.lines.push_back(curve_of(run, *measure, label_of(run, keys)));
+  replace_text(arguments.plot, svg_of(plot));
+}
+
+std::string percent(std::optional<double> share) {
+  return share ? fixed(100 * *share, 2) + "%" : "-";
+}
+
+void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKey*>& keys) {
+  const bool many = keys.size() > kMostKeys;
+  std::vector<std::string> head{"RUN"};
+  if (many) head.emplace_back("RECIPE");
+  for (const RecipeKey* key : keys) {
+    if (!many) head.push_back(upper(key->path()));
+  }
+  for (const char* title :
+       {"EPOCH", "TEST ACCURACY", "BEST", "TEST LOSS", "IMAGES/S, MEDIAN", "PARAMETERS"})
+    head.emplace_back(title);
+  Table table(head);
+  for (const RunHistory& run : runs) {
+    const std::int64_t step = run.last_step(), total = total_steps(run.recipe);
+    const bool tested = !run.course.tests.empty();
+    std::vector<std::string> row{run.folder.string()};
+    if (many) row.push_back(run.recipe.name);
+    for (const RecipeKey* key : keys) {
+      if (!many) row.push_back(plain_value(*key, run));
+    }
+    row.push_back(cat(number_text(std::round(10 * epoch_of(run, step)) / 10),
+                      step < total ? cat(" of ", number_text(epoch_of(run, total))) : ""));
+    row.push_back(tested ? percent(run.course.tests.back().accuracy) : "-");
+    row.push_back(percent(best_accuracy(run)));
+    row.push_back(tested ? fixed(run.course.tests.back().loss, 4) : "-");
+    row.push_back(fixed(median_speed(run), 0));
+    row.push_back(run.hashes.empty() ? "-" : run.hashes.rbegin()->second);
+    table.add(row);
+  }
+  std::cout << table.text();
+  if (many) std::cout << "their recipes differ in " << keys.size() << " keys; --json names them\n";
+}
+
+nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
+                               const std::vector<const RecipeKey*>& keys) {
+  auto all = nlohmann::ordered_json::array();
+  for (const RunHistory& run : runs) {
+    nlohmann::ordered_json json = {{"run", run.folder.string()},
+                                   {"recipe", run.recipe.name},
+                                   {"differs", nlohmann::ordered_json::object()},
+                                   {"step", run.last_step()},
+                                   {"total_steps", total_steps(run.recipe)},
+                                   {"epoch", epoch_of(run, run.last_step())},
+                                   {"test_accuracy", nullptr},
+                                   {"best_test_accuracy", nullptr},
+                                   {"test_loss", nullptr},
+                                   {"images_per_second", median_speed(run)},
+                                   {"parameter_hash", nullptr},
+                                   {"tests", nlohmann::ordered_json::array()}};
+    for (const RecipeKey* key : keys) json["differs"][key->path()] = value_text(*key, run.recipe);
+    if (!run.course.tests.empty()) {
+      json["test_accuracy"] = run.course.tests.back().accuracy;
+      json["best_test_accuracy"] = *best_accuracy(run);
+      json["test_loss"] = run.course.tests.back().loss;
+    }
+    if (!run.hashes.empty()) json["parameter_hash"] = run.hashes.rbegin()->second;
+    for (const TestPoint& point : run.course.tests)
+      json["tests"].push_back(
+          {{"step", point.step}, {"accuracy", point.accuracy}, {"loss", point.loss}});
+    all.push_back(json);
+  }
+  return all;
+}
+
+ExitCode compare(const Arguments& arguments) {
+  std::vector<RunHistory> runs;
+  for (const std::string& run : arguments.runs) runs.push_back(read_history(run));
+  const std::vector<const RecipeKey*> keys = differing_keys(runs);
+  if (arguments.json)
+    std::cout << to_json(runs, keys).dump() << "\n";
+  else
+    print(runs, keys);
+  if (!arguments.plot.empty()) write_plot(arguments, runs, keys);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_compare_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<Arguments>();
+  CLI::App* command =
+      add_command(app, line, "compare", "Shows runs side by side: recipes, accuracy, speed, curves",
+                  {"podium compare runs/a runs/b",
+                   "podium compare runs/* --plot curves.svg --measure test-accuracy"},
+                  [arguments] { return compare(*arguments); });
+  std::vector<std::string> measures;
+  for (const Measure& measure : kMeasures) measures.emplace_back(measure.name);
+  command->add_option("RUN", arguments->runs, "Folders of runs, finished or not")->required();
+  command->add_option("--plot", arguments->plot, "An SVG file to write their curves to");
+  command->add_option("--measure", arguments->measure, "What the curves are of")
+      ->check(CLI::IsMember(measures))
+      ->capture_default_str();
+  command->add_option("--title", arguments->title, "Of the plot; by default the recipe's name");
+  command->add_flag("--json", arguments->json, "Write one JSON array, with every test");
+}
+
+}  // namespace podium

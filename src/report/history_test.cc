@@ -1,0 +1,68 @@
+#include "report/history.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace podium {
+namespace {
+
+const char* const kMetrics =
+    "{\"step\": 2, \"loss\": 2.5, \"accuracy\": 0.25, \"images_per_second\": 100}\n"
+    "{\"step\": 4, \"loss\": null, \"accuracy\": 0.5, \"images_per_second\": 120, \"more\": 1}\n"
+    "{\"step\": 4, \"test_accuracy\": 0.75, \"test_loss\": 1.5, \"test_examples\": 4}\n";
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_metrics(text, "m");
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kData);
+    return error.what();
+  }
+  return "read";
+}
+
+TEST(History, metrics_are_read_line_by_line) {
+  const Course course = parse_metrics(kMetrics, "m");
+  ASSERT_EQ(course.training.size(), 2U);
+  EXPECT_EQ(course.training[0].step, 2);
+  EXPECT_EQ(course.training[0].loss, 2.5);
+  EXPECT_EQ(course.training[1].images_per_second, 120);
+  EXPECT_TRUE(std::isnan(course.training[1].loss));
+  ASSERT_EQ(course.tests.size(), 1U);
+  EXPECT_EQ(course.tests[0].step, 4);
+  EXPECT_EQ(course.tests[0].accuracy, 0.75);
+  EXPECT_EQ(course.tests[0].loss, 1.5);
+}
+
+TEST(History, a_torn_last_line_counts_for_nothing) {
+  EXPECT_EQ(parse_metrics(std::string(kMetrics) + "{\"step\": 6, \"lo", "m").training.size(), 2U);
+  EXPECT_EQ(parse_hashes("{\"step\": 1, \"hash\": \"a\"}\n{\"st", "h").size(), 1U);
+  EXPECT_TRUE(parse_metrics("", "m").training.empty());
+}
+
+TEST(History, a_bad_line_is_named) {
+  for (const char* line : {"x", "[]", "{}", "{\"step\": \"1\"}", "{\"step\": 1.5}",
+                           "{\"step\": 1, \"loss\": 1, \"accuracy\": \"a\"}",
+                           "{\"step\": 1, \"test_accuracy\": 0.5}"}) {
+    EXPECT_TRUE(refusal(std::string(line) + "\n" + kMetrics).starts_with("m:1: not a line "))
+        << line;
+  }
+  EXPECT_TRUE(refusal(std::string(kMetrics) + "x\n" + kMetrics).starts_with("m:4: "));
+}
+
+TEST(History, hashes_are_read_by_step) {
+  const auto hashes =
+      parse_hashes("{\"step\": 1, \"hash\": \"a\"}\n{\"step\": 3, \"hash\": \"b\"}\n", "h");
+  EXPECT_EQ(hashes, (std::map<std::int64_t, std::string>{{1, "a"}, {3, "b"}}));
+  EXPECT_THROW(parse_hashes("{\"step\": 1, \"hash\": 2}\n{}\n", "h"), UserError);
+}
+
+TEST(History, a_folder_without_a_recipe_is_no_run) {
+  EXPECT_THROW(read_history("/nonexistent"), UserError);
+}
+
+}  // namespace
+}  // namespace podium

@@ -1,0 +1,150 @@
+#include "report/plot.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace podium {
+namespace {
+
+constexpr double kWidth = 820, kPlotHeight = 360, kLeft = 64, kRight = 20, kTop = 44;
+constexpr double kBelowAxis = 52, kLegendRow = 20;
+
+// Colours that people who see colours differently tell apart (Okabe and Ito), dark enough on white
+// and bright enough on black.
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                    "#e69f00", "#56b4e9", "#8c6d31", "#7f7f7f"};
+// Lines beyond the last colour are dashed.
+constexpr const char* kDashes[] = {"", "7 4", "2 3", "9 3 2 3"};
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      default: result += c;
+    }
+  }
+  return result;
+}
+
+struct Extent {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+
+  void take(double value) { low = std::min(low, value), high = std::max(high, value); }
+  // One that some axis can show.
+  Extent shown() const {
+    if (!(low <= high)) return {0, 1};
+    if (low < high) return *this;
+    const double half = low == 0 ? 1 : std::abs(low) / 2;
+    return {low - half, low + half};
+  }
+};
+
+bool finite(const std::pair<double, double>& point) {
+  return std::isfinite(point.first) && std::isfinite(point.second);
+}
+
+// A tick's number, with the digits that its neighbours need.
+std::string number_text(double value, double step) {
+  const int digits = static_cast<int>(std::clamp(-std::floor(std::log10(step) + 1e-9), 0.0, 9.0));
+  return fmt::format("{:.{}f}", value == 0 ? 0.0 : value, digits);
+}
+
+// An axis and where its values lie on the page.
+struct Axis {
+  std::vector<double> ticks;
+  double from, to;
+
+  double at(double value) const {
+    return from + (to - from) * (value - ticks.front()) / (ticks.back() - ticks.front());
+  }
+  std::string text(double tick) const { return number_text(tick, ticks[1] - ticks[0]); }
+};
+
+}  // namespace
+
+std::vector<double> round_ticks(double low, double high, int count) {
+  const double raw = (high - low) / count;
+  const double power = std::pow(10, std::floor(std::log10(raw)));
+  double step = 10 * power;
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= raw * (1 - 1e-9)) {
+      step = factor * power;
+      break;
+    }
+  }
+  std::vector<double> ticks;
+  const double first = std::floor(low / step + 1e-9), last = std::ceil(high / step - 1e-9);
+  for (double i = first; i <= last; ++i) ticks.push_back(i * step);
+  return ticks;
+}
+
+std::string svg_of(const Plot& plot) {
+  Extent across, up;
+  for (const PlotLine& line : plot.lines) {
+    for (const auto& point : line.points) {
+      if (finite(point)) across.take(point.first), up.take(point.second);
+    }
+  }
+  across = across.shown(), up = up.shown();
+  const double bottom = kTop + kPlotHeight;
+  const Axis x{round_ticks(across.low, across.high, 8), kLeft, kWidth - kRight};
+  const Axis y{round_ticks(up.low, up.high, 6), bottom, kTop};
+  const double height =
+      bottom + kBelowAxis + kLegendRow * static_cast<double>(plot.lines.size()) + 8;
+
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\" role=\"img\" aria-label=\"{2}\">\n"
+      "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#ffffff\"/>\n"
+      "<g font-family=\"system-ui,sans-serif\" font-size=\"13\" fill=\"#24292f\">\n"
+      "<text x=\"{3:.0f}\" y=\"24\" font-size=\"16\" font-weight=\"600\">{2}</text>\n",
+      kWidth, height, escaped(plot.title), kLeft);
+  for (const double tick : y.ticks) {
+    svg += fmt::format(
+        "<path d=\"M{0:.1f} {1:.1f}H{2:.1f}\" stroke=\"#d0d7de\"/>"
+        "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
+        kLeft, y.at(tick), kWidth - kRight, kLeft - 8, y.at(tick) + 4.5, y.text(tick));
+  }
+  for (const double tick : x.ticks) {
+    svg += fmt::format(
+        "<path d=\"M{0:.1f} {1:.1f}v5\" stroke=\"#57606a\"/>"
+        "<text x=\"{0:.1f}\" y=\"{2:.1f}\" text-anchor=\"middle\">{3}</text>\n",
+        x.at(tick), bottom, bottom + 19, x.text(tick));
+  }
+  svg += fmt::format(
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n"
+      "<text transform=\"translate(18 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
+      (kLeft + kWidth - kRight) / 2, bottom + 38, escaped(plot.x_title), kTop + kPlotHeight / 2,
+      escaped(plot.y_title));
+
+  for (std::size_t i = 0; i < plot.lines.size(); ++i) {
+    const PlotLine& line = plot.lines[i];
+    const std::string stroke = fmt::format(
+        "stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"",
+        kColours[i % std::size(kColours)], kDashes[i / std::size(kColours) % std::size(kDashes)]);
+    std::string path, last = "no values";
+    for (const auto& point : line.points) {
+      if (!finite(point)) continue;
+      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', x.at(point.first),
+                          y.at(point.second));
+      last = fmt::format("{:.6g}", point.second);
+    }
+    const double row = bottom + kBelowAxis + kLegendRow * static_cast<double>(i) + 8;
+    if (!path.empty())
+      svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}/>\n", path,
+                         stroke);
+    svg += fmt::format(
+        "<path d=\"M{:.1f} {:.1f}h28\" {}/><text x=\"{:.1f}\" y=\"{:.1f}\">{}: {}</text>\n", kLeft,
+        row, stroke, kLeft + 36, row + 4.5, escaped(line.label), last);
+  }
+  return svg + "</g>\n</svg>\n";
+}
+
+}  // namespace podium

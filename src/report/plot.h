@@ -1,0 +1,29 @@
+// Line plots as SVG text, for run folders and documents: readable on light and on dark pages, no
+// scripts, no fonts of their own.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace podium {
+
+struct PlotLine {
+  std::string label;
+  std::vector<std::pair<double, double>> points;  // by rising x; one that is not finite is left out
+};
+
+struct Plot {
+  std::string title, x_title, y_title;
+  std::vector<PlotLine> lines;
+};
+
+// A whole SVG file. The axes cover all points and end at round numbers; the legend stands below,
+// with each line's last value.
+std::string svg_of(const Plot& plot);
+
+// Round numbers from at most `low` to at least `high`, about `count` steps apart: 1, 2 or 5 times a
+// power of ten.
+std::vector<double> round_ticks(double low, double high, int count);
+
+}  // namespace podium

@@ -1,0 +1,73 @@
+#include "report/plot.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace podium {
+namespace {
+
+using Ticks = std::vector<double>;
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++found;
+  return found;
+}
+
+TEST(Plot, ticks_are_round_and_cover_the_values) {
+  EXPECT_EQ(round_ticks(0, 12, 6), (Ticks{0, 2, 4, 6, 8, 10, 12}));
+  EXPECT_EQ(round_ticks(-1, 1, 4), (Ticks{-1, -0.5, 0, 0.5, 1}));
+  const Ticks shares = round_ticks(0.113, 0.941, 6);
+  EXPECT_NEAR(shares.front(), 0, 1e-12);
+  EXPECT_NEAR(shares.back(), 1, 1e-12);
+  EXPECT_EQ(shares.size(), 6U);
+  for (const double size : {1e-7, 3.0, 12345.0}) {
+    const Ticks ticks = round_ticks(0.9 * size, 1.7 * size, 5);
+    EXPECT_LE(ticks.front(), 0.9 * size);
+    EXPECT_GE(ticks.back(), 1.7 * size * (1 - 1e-12));
+    EXPECT_LE(ticks.size(), 8U);
+  }
+}
+
+TEST(Plot, draws_every_point_inside_and_names_its_lines) {
+  const std::string svg =
+      svg_of({.title = "a < b",
+              .x_title = "epoch",
+              .y_title = "accuracy",
+              .lines = {{"R & 1", {{0, 0}, {5, 50}, {10, 100}}}, {"R 8", {{0, 20}, {10, 80}}}}});
+  EXPECT_TRUE(svg.starts_with("<svg xmlns=")) << svg;
+  EXPECT_TRUE(svg.ends_with("</svg>\n")) << svg;
+  EXPECT_NE(svg.find("a &lt; b"), std::string::npos);
+  EXPECT_NE(svg.find("R &amp; 1: 100<"), std::string::npos) << svg;
+  EXPECT_NE(svg.find("R 8: 80<"), std::string::npos) << svg;
+  // From the lower left corner of the axes to the upper right one.
+  EXPECT_NE(svg.find("\"M64.0 404.0L432.0 224.0L800.0 44.0\""), std::string::npos) << svg;
+  EXPECT_NE(svg.find("\"M64.0 332.0L800.0 116.0\""), std::string::npos) << svg;
+}
+
+TEST(Plot, shows_what_can_be_shown_of_few_equal_or_missing_values) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const std::vector<PlotLine>& lines :
+       {std::vector<PlotLine>{}, std::vector<PlotLine>{{"none", {}}},
+        std::vector<PlotLine>{{"one", {{3, 7}}}}, std::vector<PlotLine>{{"nan", {{1, nan}}}},
+        std::vector<PlotLine>{{"flat", {{0, 0}, {1, 0}}}}}) {
+    const std::string svg = svg_of({.title = "t", .x_title = "x", .y_title = "y", .lines = lines});
+    EXPECT_EQ(count(svg, "nan"), lines.empty() || lines[0].label != "nan" ? 0U : 1U) << svg;
+    EXPECT_EQ(count(svg, "inf"), 0U) << svg;
+    EXPECT_EQ(count(svg, "</svg>"), 1U);
+  }
+  EXPECT_NE(svg_of({.title = "", .x_title = "", .y_title = "", .lines = {{"a", {{1, nan}}}}})
+                .find("a: no values"),
+            std::string::npos);
+}
+
+TEST(Plot, lines_beyond_the_last_colour_are_dashed) {
+  Plot plot{.title = "t", .x_title = "x", .y_title = "y", .lines = {}};
+  for (int i = 0; i < 9; ++i) plot.lines.push_back({"line", {{0, 0}, {1, 1.0 * i}}});
+  EXPECT_EQ(count(svg_of(plot), "stroke-dasharray=\"7 4\""), 2U);  // the line and its legend
+}
+
+}  // namespace
+}  // namespace podium

@@ -1,0 +1,81 @@
+// Runs side by side.
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/run_podium.h"
+
+namespace podium::test {
+namespace {
+
+class Compare : public CommandLine {
+ protected:
+  void train(const std::string& out, const std::vector<std::string>& more = {}) const {
+    const Outcome outcome = podium(train_small(out, more));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+};
+
+TEST_F(Compare, names_the_keys_that_differ_and_what_came_of_them) {
+  train("a");
+  train("b", {"replicas=2", "optimizer.learning_rate=0.02", "run.log_every_steps=1"});
+  train("c", {"--steps", "4"});
+  const Outcome outcome = podium({"compare", "a", "b", "c"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string head = outcome.out.substr(0, outcome.out.find('\n'));
+  for (const char* column : {"RUN", "REPLICAS", "OPTIMIZER.LEARNING_RATE", "EPOCH", "TEST ACCURACY",
+                             "BEST", "TEST LOSS", "IMAGES/S", "PARAMETERS"})
+    EXPECT_NE(head.find(column), std::string::npos) << head;
+  EXPECT_EQ(head.find("LOG_EVERY_STEPS"), std::string::npos) << head;
+  EXPECT_NE(outcome.out.find("0.5 of 2"), std::string::npos) << outcome.out;
+
+  const auto json = nlohmann::json::parse(podium({"compare", "a", "b", "c", "--json"}).out);
+  ASSERT_EQ(json.size(), 3U);
+  EXPECT_EQ(json[1]["differs"]["replicas"], "2");
+  EXPECT_EQ(json[1]["differs"].size(), 2U);
+  EXPECT_EQ(json[2]["step"], 4);
+  EXPECT_EQ(json[2]["total_steps"], 16);
+  const auto own = nlohmann::json::parse(podium({"eval", "a", "--json"}).out);
+  EXPECT_EQ(json[0]["test_accuracy"], own["accuracy"]);
+  EXPECT_EQ(json[0]["parameter_hash"], own["parameter_hash"]);
+  EXPECT_EQ(json[0]["tests"].size(), 2U);
+  EXPECT_NE(json[0]["parameter_hash"], json[1]["parameter_hash"]);
+}
+
+TEST_F(Compare, many_differences_are_counted) {
+  train("a");
+  train("b", {"optimizer.name=sgd", "optimizer.momentum=0.5", "optimizer.nesterov=true",
+              "optimizer.weight_decay=0.1", "augment.shift=1", "augment.cutout=2", "replicas=2",
+              "label_smoothing=0.1", "seed=3"});
+  const Outcome outcome = podium({"compare", "a", "b"});
+  EXPECT_NE(outcome.out.find("RECIPE"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("differ in 9 keys"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Compare, draws_the_curves) {
+  train("a", {"run.log_every_steps=1"});
+  train("b", {"run.log_every_steps=1", "seed=3"});
+  for (const char* measure : {"test-accuracy", "loss"}) {
+    const Outcome outcome =
+        podium({"compare", "a", "b", "--plot", "plot.svg", "--measure", measure, "--title", "two"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string svg = read("plot.svg");
+    EXPECT_TRUE(svg.starts_with("<svg ")) << svg;
+    for (const char* part : {">two<", ">epoch<", ">seed = 0: ", ">seed = 3: "})
+      EXPECT_NE(svg.find(part), std::string::npos) << svg;
+  }
+}
+
+TEST_F(Compare, refuses_what_is_no_run) {
+  train("a");
+  expect_refusal(podium({"compare", "a", "nowhere"}), 3, {"nowhere", "recipe.toml"});
+  expect_refusal(podium({"compare", "a", "--measure", "speed"}), 2, {"--measure", "speed"});
+  write("a/metrics.jsonl", "{\"step\": 1}\n" + read("a/metrics.jsonl"));
+  expect_refusal(podium({"compare", "a"}), 3, {"metrics.jsonl:1", "podium train"});
+  // A plot that cannot be written leaves no part of one.
+  write("a/metrics.jsonl", "");
+  EXPECT_EQ(podium({"compare", "a", "--plot", "no/folder/plot.svg"}).code, 3);
+}
+
+}  // namespace
+}  // namespace podium::test
