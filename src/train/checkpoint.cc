@@ -9,6 +9,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "base/contract.h"
 #include "base/log.h"
 #include "train/file_io.h"
 
@@ -271,6 +272,18 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
                    reasons);
     return std::nullopt;
   }
+}
+
+void require_same_contract(const Checkpoint& checkpoint) {
+  const auto found = checkpoint.metadata.find(kContractKey);
+  if (found == checkpoint.metadata.end()) return;  // written before contracts had numbers
+  PODIUM_REQUIRE(found->second == std::to_string(kNumericalContract), ExitCode::kData,
+                 "the checkpoint of step ", checkpoint.step,
+                 " was computed under numerical contract ", found->second,
+                 ", and this Podium computes under ", kNumericalContract,
+                 ": the steps to come would have other bits. Finish the run with the Podium that "
+                 "began it (environment.json names its version and commit), or begin anew with "
+                 "--fresh or another --out folder");
 }
 
 }  // namespace podium

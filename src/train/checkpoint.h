@@ -26,6 +26,8 @@
 namespace podium {
 
 inline constexpr int kCheckpointFormat = 1;
+// The key of the metadata that holds the number of the numerical contract (base/contract.h).
+inline constexpr const char* kContractKey = "numerical_contract";
 
 struct Checkpoint {
   std::int64_t step = 0;                        // steps done
@@ -60,6 +62,10 @@ std::optional<Checkpoint> load_latest(const std::filesystem::path& run_dir,
 
 // One checkpoint, by its folder; UserError (kData) where it is missing or damaged.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
+
+// UserError (kData) where the steps so far were computed under another numerical contract, so that
+// those to come would not continue them.
+void require_same_contract(const Checkpoint& checkpoint);
 
 // Removes what killed writers left. For the process that holds the run's lock.
 void clean_checkpoints(const std::filesystem::path& run_dir);

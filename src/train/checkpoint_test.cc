@@ -10,6 +10,7 @@
 #include <random>
 #include <thread>
 
+#include "base/contract.h"
 #include "base/scratch_test_util.h"
 #include "train/file_io.h"
 
@@ -213,6 +214,17 @@ TEST(Checkpoint, another_format_version_is_an_error_and_no_damage) {
   put_text(path, text);
   EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { load_latest(run.path(), nullptr); }),
                   "has checkpoint format 7, this Podium reads format 1");
+}
+
+TEST(Checkpoint, of_another_numerical_contract_is_not_gone_on_with) {
+  Checkpoint checkpoint = sample(10);
+  require_same_contract(checkpoint);
+  checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
+  require_same_contract(checkpoint);
+  checkpoint.metadata[kContractKey] = "0";
+  const std::string text = user_error(ExitCode::kData, [&] { require_same_contract(checkpoint); });
+  EXPECT_CONTAINS(text, "the checkpoint of step 10 was computed under numerical contract 0");
+  EXPECT_CONTAINS(text, "--fresh");
 }
 
 TEST(Checkpoint, leftovers_of_killed_writers_are_removed) {

@@ -381,6 +381,7 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   Session session(trainer, folder, options, observer);
   if (const auto checkpoint =
           folder.resume([&](const std::string& line) { observer.warning(line); })) {
+    if (checkpoint->step < trainer.total_steps()) require_same_contract(*checkpoint);
     trainer.restore(*checkpoint);
     session.resumed_from(*checkpoint);
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/contract.h"
 #include "base/hash.h"
 #include "train/trainer_state.h"
 #include "train/whitening.h"
@@ -298,6 +299,7 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.step = s.done;
   checkpoint.metadata["recipe"] = to_toml(s.recipe);
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
+  checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
   for (const State::Place& place : s.places()) {
     Tensor tensor(DType::kF32, place.shape);
     std::memcpy(tensor.data(), place.values, float_bytes(place.shape.elements()));

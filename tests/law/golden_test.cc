@@ -22,7 +22,9 @@ constexpr const char* kHeader =
     "# The parameter hash after each of the first steps: RECIPE [OVERRIDE...] STEP HASH\n"
     "# A hash that changes means that the numerical contract changed: that is a commit of its "
     "own,\n"
-    "# which says why and brings this file along, written anew by\n"
+    "# which says why, raises the contract's number in src/base/contract.h, and brings this file "
+    "along,\n"
+    "# written anew by\n"
     "#   PODIUM_WRITE_GOLDEN=1 build/tests/law/law_test --gtest_filter='*Golden*'\n"
     "# in the root of the tree.\n";
 
@@ -139,7 +141,9 @@ TEST_P(GoldenHashes, of_the_first_steps_are_those_of_the_file) {
     EXPECT_EQ(hashes_of(recipe, data, steps), expected)
         << golden_case.text() << " on " << target << ": not the hashes of " << kFile
         << ".\nIf nothing was meant to change the results, this is a bug. If the contract was "
-           "changed on purpose, or a recipe is new, write them anew:\n"
+           "changed on purpose (raise its number in src/base/contract.h), or a recipe is new, "
+           "write "
+           "them anew:\n"
            "  PODIUM_WRITE_GOLDEN=1 build/tests/law/law_test --gtest_filter='*Golden*'\n"
            "and say why in the commit.";
   }
