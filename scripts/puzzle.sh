@@ -17,6 +17,7 @@ cp "$root/build/podium" "$root/build/podium-puzzle" # of these runs, whatever is
 # The peak of the learning rate stands where it does in 24 epochs.
 peak=$(awk "BEGIN { print 5 * $epochs / 24 }")
 cores=$(nproc)
+folders=()
 cell() { # NAME key=value...
   local name=$1 threads=1
   shift
@@ -24,6 +25,7 @@ cell() { # NAME key=value...
   say "$name"
   (cd "$root" && build/podium-puzzle train cifar10-davidnet "epochs=$epochs" "schedule.boundaries=[0, $peak, $epochs]" "$@" \
     --threads "$threads" --out "$folder/$name")
+  folders+=("$folder/$name")
 }
 cell r8-per-replica optimizer.decay=per-replica
 cell r8-once optimizer.decay=once
@@ -33,5 +35,4 @@ cell r1-wd1e-3 replicas=1 optimizer.decay=once optimizer.weight_decay=1e-3
 cell r1-b128 replicas=1 optimizer.decay=once batch=128
 cell r1-b64 replicas=1 optimizer.decay=once batch=64
 
-"$root/build/podium-puzzle" compare "$folder"/r8-per-replica "$folder"/r8-once "$folder"/r1 "$folder"/r1-wd5e-4 "$folder"/r1-wd1e-3 \
-  "$folder"/r1-b128 "$folder"/r1-b64 --plot "$folder/curves.svg" --title "DavidNet, $epochs epochs"
+"$root/build/podium-puzzle" compare "${folders[@]}" --plot "$folder/curves.svg" --title "DavidNet, $epochs epochs"

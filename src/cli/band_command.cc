@@ -29,8 +29,6 @@ struct Arguments {
   bool json = false;
 };
 
-std::string percent(double share) { return fixed(100 * share, 2) + "%"; }
-
 std::string summary(const Band& band) {
   const auto [least, most] = std::minmax_element(
       band.runs.begin(), band.runs.end(),

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "cli/command.h"
 #include "cli/table.h"
@@ -41,16 +40,10 @@ constexpr Measure kMeasures[] = {
      [](const TrainingPoint& p) { return p.images_per_second; }, nullptr},
 };
 
-// Keys that name a run or decide when something is written down, not what is computed.
-bool is_aside(const RecipeKey& key) {
-  return key.path() == "name" || key.path() == "description" || key.table == "run" ||
-         key.path() == "evaluation.batch" || key.path() == "evaluation.every_epochs";
-}
-
 std::vector<const RecipeKey*> differing_keys(const std::vector<RunHistory>& runs) {
   std::vector<const RecipeKey*> keys;
   for (const RecipeKey& key : recipe_keys()) {
-    if (is_aside(key)) continue;
+    if (!key.decides_result) continue;
     const std::string first = value_text(key, runs.front().recipe);
     if (std::ranges::any_of(
             runs, [&](const RunHistory& run) { return value_text(key, run.recipe) != first; }))
@@ -90,10 +83,15 @@ double median_speed(const RunHistory& run) {
   return *middle;
 }
 
-std::optional<double> best_accuracy(const RunHistory& run) {
-  std::optional<double> best;
-  for (const TestPoint& point : run.course.tests) best = std::max(best.value_or(0), point.accuracy);
+// NaN before the first.
+double best_accuracy(const RunHistory& run) {
+  double best = std::nan("");
+  for (const TestPoint& point : run.course.tests) best = std::fmax(best, point.accuracy);
   return best;
+}
+TestPoint last_test(const RunHistory& run) {
+  return run.course.tests.empty() ? TestPoint{.accuracy = std::nan(""), .loss = std::nan("")}
+                                  : run.course.tests.back();
 }
 
 // What sets a run apart: its values of the keys that differ; its folder where none does, or many.
@@ -130,34 +128,28 @@ void write_plot(const Arguments& arguments, const std::vector<RunHistory>& runs,
   replace_text(arguments.plot, svg_of(plot));
 }
 
-std::string percent(std::optional<double> share) {
-  return share ? fixed(100 * *share, 2) + "%" : "-";
-}
-
 void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKey*>& keys) {
   const bool many = keys.size() > kMostKeys;
+  std::vector<const RecipeKey*> shown;
+  if (!many) shown = keys;
   std::vector<std::string> head{"RUN"};
   if (many) head.emplace_back("RECIPE");
-  for (const RecipeKey* key : keys) {
-    if (!many) head.push_back(upper(key->path()));
-  }
+  for (const RecipeKey* key : shown) head.push_back(upper(key->path()));
   for (const char* title :
        {"EPOCH", "TEST ACCURACY", "BEST", "TEST LOSS", "IMAGES/S, MEDIAN", "PARAMETERS"})
     head.emplace_back(title);
   Table table(head);
   for (const RunHistory& run : runs) {
     const std::int64_t step = run.last_step(), total = total_steps(run.recipe);
-    const bool tested = !run.course.tests.empty();
+    const TestPoint last = last_test(run);
     std::vector<std::string> row{run.folder.string()};
     if (many) row.push_back(run.recipe.name);
-    for (const RecipeKey* key : keys) {
-      if (!many) row.push_back(plain_value(*key, run));
-    }
+    for (const RecipeKey* key : shown) row.push_back(plain_value(*key, run));
     row.push_back(cat(number_text(std::round(10 * epoch_of(run, step)) / 10),
                       step < total ? cat(" of ", number_text(epoch_of(run, total))) : ""));
-    row.push_back(tested ? percent(run.course.tests.back().accuracy) : "-");
+    row.push_back(percent(last.accuracy));
     row.push_back(percent(best_accuracy(run)));
-    row.push_back(tested ? fixed(run.course.tests.back().loss, 4) : "-");
+    row.push_back(fixed(last.loss, 4));
     row.push_back(fixed(median_speed(run), 0));
     row.push_back(run.hashes.empty() ? "-" : run.hashes.rbegin()->second);
     table.add(row);
@@ -170,24 +162,21 @@ nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
                                const std::vector<const RecipeKey*>& keys) {
   auto all = nlohmann::ordered_json::array();
   for (const RunHistory& run : runs) {
+    const TestPoint last = last_test(run);
+    // NaN is written as null.
     nlohmann::ordered_json json = {{"run", run.folder.string()},
                                    {"recipe", run.recipe.name},
                                    {"differs", nlohmann::ordered_json::object()},
                                    {"step", run.last_step()},
                                    {"total_steps", total_steps(run.recipe)},
                                    {"epoch", epoch_of(run, run.last_step())},
-                                   {"test_accuracy", nullptr},
-                                   {"best_test_accuracy", nullptr},
-                                   {"test_loss", nullptr},
+                                   {"test_accuracy", last.accuracy},
+                                   {"best_test_accuracy", best_accuracy(run)},
+                                   {"test_loss", last.loss},
                                    {"images_per_second", median_speed(run)},
                                    {"parameter_hash", nullptr},
                                    {"tests", nlohmann::ordered_json::array()}};
     for (const RecipeKey* key : keys) json["differs"][key->path()] = value_text(*key, run.recipe);
-    if (!run.course.tests.empty()) {
-      json["test_accuracy"] = run.course.tests.back().accuracy;
-      json["best_test_accuracy"] = *best_accuracy(run);
-      json["test_loss"] = run.course.tests.back().loss;
-    }
     if (!run.hashes.empty()) json["parameter_hash"] = run.hashes.rbegin()->second;
     for (const TestPoint& point : run.course.tests)
       json["tests"].push_back(

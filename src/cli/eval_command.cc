@@ -47,7 +47,7 @@ ExitCode evaluate(const Arguments& arguments) {
     return ExitCode::kDone;
   }
   std::cout << arguments.run << ", step " << trainer.steps_done() << ": "
-            << fixed(100 * result.accuracy(), 2) << "% (" << with_commas(result.correct) << " of "
+            << percent(result.accuracy()) << " (" << with_commas(result.correct) << " of "
             << with_commas(result.examples) << "), loss " << fixed(result.loss, 4) << ", "
             << with_commas(static_cast<std::int64_t>(speed)) << " images/s\nparameters "
             << hash_text(trainer.parameter_hash()) << "\n";

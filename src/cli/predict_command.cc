@@ -67,10 +67,9 @@ ExitCode predict(const Arguments& arguments) {
         const std::vector<std::int64_t> order = ranking(p);
         const auto at = [&](std::size_t rank) { return p[static_cast<std::size_t>(order[rank])]; };
         const std::string name = set->count == 1 ? path : cat(path, "[", first + i, "]");
-        table.add({name, info.class_name(order[0]), fixed(100 * at(0), 2) + "%",
-                   order.size() < 2
-                       ? ""
-                       : cat(info.class_name(order[1]), " (", fixed(100 * at(1), 2), "%)")});
+        table.add(
+            {name, info.class_name(order[0]), percent(at(0)),
+             order.size() < 2 ? "" : cat(info.class_name(order[1]), " (", percent(at(1)), ")")});
         json.push_back({{"image", name},
                         {"class", order[0]},
                         {"name", info.class_name(order[0])},

@@ -54,6 +54,10 @@ std::string fixed(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
 
+std::string percent(double share) {
+  return std::isfinite(share) ? fixed(100 * share, 2) + "%" : "-";
+}
+
 std::string scaled(double value, const char* unit) {
   const char* const prefixes[] = {"", "k", "M", "G", "T", "P"};
   std::size_t prefix = 0;

@@ -20,7 +20,8 @@ class Table {
 };
 
 std::string with_commas(std::int64_t value);         // "40,800"
-std::string fixed(double value, int digits);         // "99.41"
+std::string fixed(double value, int digits);         // "99.41"; "-" where it is not finite
+std::string percent(double share);                   // "99.41%"
 std::string scaled(double value, const char* unit);  // "1.25 GFLOP", thousand by thousand
 
 }  // namespace podium

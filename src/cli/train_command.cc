@@ -69,9 +69,9 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   const EvaluationResult& e = result.evaluation;
   std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
   if (e.examples != 0) {
-    text += cat(fixed(100 * e.accuracy(), 2), "% (", with_commas(e.correct), " of ",
-                with_commas(e.examples), recipe.validation != 0 ? " held out" : "", "), loss ",
-                fixed(e.loss, 4), ", ");
+    text +=
+        cat(percent(e.accuracy()), " (", with_commas(e.correct), " of ", with_commas(e.examples),
+            recipe.validation != 0 ? " held out" : "", "), loss ", fixed(e.loss, 4), ", ");
   }
   text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
   if (result.steps_made != 0) {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/file_io.h"
+#include "train/recipe_keys.h"
 
 namespace podium {
 namespace {
@@ -49,15 +50,10 @@ double Band::low() const { return mean() - width(*this); }
 double Band::high() const { return mean() + width(*this); }
 
 std::string band_recipe(Recipe recipe) {
-  const Recipe defaults;
   recipe.seed = 0;
-  recipe.description.clear();
-  recipe.evaluation.batch = defaults.evaluation.batch;
-  recipe.evaluation.every_epochs = defaults.evaluation.every_epochs;
-  recipe.checkpoint_every_steps = defaults.checkpoint_every_steps;
-  recipe.checkpoints_kept = defaults.checkpoints_kept;
-  recipe.hash_every_steps = defaults.hash_every_steps;
-  recipe.log_every_steps = defaults.log_every_steps;
+  for (const RecipeKey& key : recipe_keys()) {
+    if (!key.decides_result && key.path() != "name") reset_key(key, recipe);
+  }
   return to_toml(recipe);
 }
 

@@ -30,7 +30,7 @@ struct Band {
   double high() const;
 };
 
-// The recipe as a band has it: every key but the seed, and those that decide no result.
+// The recipe as a band has it: its name, and every key that decides its result but the seed.
 std::string band_recipe(Recipe recipe);
 
 // JSON, whole or not at all. Reading throws UserError(kUsage) that names the file and the fault.

@@ -343,12 +343,11 @@ class Reader {
     replaces("epochs", recipe_.epochs, "steps", recipe_.steps);
     replaces("steps", recipe_.steps, "epochs", recipe_.epochs);
 
-    Recipe defaults;
     for (const RecipeKey& key : recipe_keys()) {
       if (key.fits.empty() || !overridden_.contains(key.table + ".name")) continue;
       if (overridden_.contains(key.path()) || key.fits_name(name_of_table(recipe_, key.table)))
         continue;
-      std::visit([&](auto access) { access(recipe_) = access(defaults); }, key.field);
+      reset_key(key, recipe_);
       problems_.forget(key.path());
     }
   }

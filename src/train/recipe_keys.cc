@@ -87,6 +87,11 @@ std::string quoted_text(const std::string& text) {
   return quoted;
 }
 
+void reset_key(const RecipeKey& key, Recipe& recipe) {
+  Recipe defaults;
+  std::visit([&](auto access) { access(recipe) = access(defaults); }, key.field);
+}
+
 std::string type_text(const RecipeKey& key) {
   struct Name {
     std::string operator()(std::string& (*)(Recipe&)) const { return "a string"; }

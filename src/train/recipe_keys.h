@@ -46,6 +46,9 @@ struct RecipeKey {
   std::vector<std::string> fits = {};
   bool required = false;
   std::string unit = "";
+  // Whether the parameters or the accuracy depend on it; not: what a run is called, and what
+  // decides when something is written down or how much memory it takes.
+  bool decides_result = true;
   std::string meaning;
 
   std::string path() const { return table.empty() ? name : table + "." + name; }
@@ -58,6 +61,9 @@ const std::vector<RecipeKey>& recipe_keys();
 const RecipeKey* find_recipe_key(const std::string& path);
 // The value of a table's `name`: of the optimizer, the schedule, the normalisation.
 const std::string& name_of_table(const Recipe& recipe, const std::string& table);
+
+// Gives a key its default.
+void reset_key(const RecipeKey& key, Recipe& recipe);
 
 // The type of a key, for people: "an integer".
 std::string type_text(const RecipeKey& key);

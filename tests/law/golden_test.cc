@@ -142,8 +142,7 @@ TEST_P(GoldenHashes, of_the_first_steps_are_those_of_the_file) {
         << golden_case.text() << " on " << target << ": not the hashes of " << kFile
         << ".\nIf nothing was meant to change the results, this is a bug. If the contract was "
            "changed on purpose (raise its number in src/base/contract.h), or a recipe is new, "
-           "write "
-           "them anew:\n"
+           "write them anew:\n"
            "  PODIUM_WRITE_GOLDEN=1 build/tests/law/law_test --gtest_filter='*Golden*'\n"
            "and say why in the commit.";
   }
