@@ -1,7 +1,7 @@
-// Every backend against the reference interpreter, bit for bit, on every vector target and with
-// several threads: each operation over its samples, and over shapes, attributes and values drawn at
-// random (seeded; PODIUM_CASES in the environment asks for more of them, PODIUM_CASE_SEED for
-// others).
+// Every other backend against the reference interpreter, bit for bit, on every vector target of the
+// CPU and with several threads: each operation over its samples, and over shapes, attributes and
+// values drawn at random (seeded; PODIUM_CASES in the environment asks for more of them,
+// PODIUM_CASE_SEED for others).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels/targets.h"
@@ -40,6 +41,16 @@ Tensor random_tensor(const TensorType& type, std::uint32_t stream, std::int64_t 
   return tensor;
 }
 
+// Whether an operand says where maxima stand (max_pool's second result): numbers of 2x2 pixels.
+bool holds_places(const OpDef& op, std::size_t operand) {
+  return operand == 2 && (op.kind == OpKind::kConv2dWinogradGradInput ||
+                          op.kind == OpKind::kConv2dWinogradGradWeight);
+}
+Tensor places_of(Tensor tensor) {
+  for (float& x : tensor.f32()) x = std::floor(x + 2);
+  return tensor;
+}
+
 struct Case {
   Graph graph;
   std::vector<Tensor> inputs;
@@ -61,6 +72,7 @@ Case make_case(const OpDef& op, const OpSample& sample, std::uint32_t stream) {
                                op.kind == OpKind::kBatchNormRunning;
     c.inputs.push_back(random_tensor(type, stream * 16 + static_cast<std::uint32_t>(i), classes,
                                      second_moment && i >= 3));
+    if (holds_places(op, i)) c.inputs.back() = places_of(std::move(c.inputs.back()));
   }
   const std::vector<Value> outputs = c.graph.add(op, sample.attributes, values, "sample");
   for (std::size_t i = 0; i < outputs.size(); ++i) c.graph.output(cat("output", i), outputs[i]);
@@ -93,16 +105,30 @@ void expect_equal_bits(const Tensor& actual, const Tensor& expected, const std::
   }
 }
 
-void expect_reference_bits(Backend& backend, const Case& c, const std::string& what) {
+// The backends of this build but the reference.
+std::vector<std::unique_ptr<Backend>> tested_backends() {
+  std::vector<std::unique_ptr<Backend>> list;
+  for (const std::string& name : backend_names())
+    if (name != "reference") list.push_back(make_backend(name));
+  return list;
+}
+
+void expect_reference_bits(std::span<const std::unique_ptr<Backend>> backends, const Case& c,
+                           const std::string& what) {
   const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
-  for (const std::string& target : cpu::vector_targets()) {
-    cpu::set_vector_target(target);
-    for (const int threads : {1, 3}) {
-      const std::vector<Tensor> actual = run(backend, c, {.threads = threads});
-      for (std::size_t o = 0; o < actual.size(); ++o) {
-        ASSERT_NO_FATAL_FAILURE(
-            expect_equal_bits(actual[o], expected[o],
-                              cat(what, " output ", o, " on ", target, ", ", threads, " threads")));
+  for (const auto& backend : backends) {
+    const std::vector<std::string> targets =
+        backend->name() == "cpu" ? cpu::vector_targets() : std::vector<std::string>{""};
+    for (const std::string& target : targets) {
+      if (!target.empty()) cpu::set_vector_target(target);
+      for (const int threads : {1, 3}) {
+        const std::vector<Tensor> actual = run(*backend, c, {.threads = threads});
+        for (std::size_t o = 0; o < actual.size(); ++o) {
+          ASSERT_NO_FATAL_FAILURE(
+              expect_equal_bits(actual[o], expected[o],
+                                cat(what, " output ", o, " on ", backend->name(), " ", target, ", ",
+                                    threads, " threads")));
+        }
       }
     }
   }
@@ -173,14 +199,26 @@ OpSample draw_conv_sample(Draw& draw, OpKind kind) {
                         kind == OpKind::kConv2dWinogradGradInput ||
                         kind == OpKind::kConv2dWinogradGradWeight;
   ConvCase c = draw_conv(draw, winograd);
+  if (kind == OpKind::kConv2dWinograd && winograd_pools(c.attributes, c.x, c.y)) {
+    c.attributes.pools = draw.one_in(2);
+    c.attributes.places = c.attributes.pools && draw.one_in(2);
+  }
   if (kind == OpKind::kConv2d || kind == OpKind::kConv2dWinograd)
     return {c.attributes, {f32(c.x), f32(c.w)}};
-  if (kind == OpKind::kConv2dGradInput || kind == OpKind::kConv2dWinogradGradInput) {
-    c.attributes.extent_h = c.x[2], c.attributes.extent_w = c.x[3];
-    return {c.attributes, {f32(c.y), f32(c.w)}};
+  const bool to_input =
+      kind == OpKind::kConv2dGradInput || kind == OpKind::kConv2dWinogradGradInput;
+  c.attributes.extent_h = to_input ? c.x[2] : c.w[2];
+  c.attributes.extent_w = to_input ? c.x[3] : c.w[3];
+  TensorType y = f32(c.y);
+  OpSample sample{c.attributes, {}};
+  if (winograd && c.y[2] % 2 == 0 && c.y[3] % 2 == 0) {
+    c.attributes.pools = true;
+    sample.attributes = c.attributes;
+    y.shape = pooled(c.y);
   }
-  c.attributes.extent_h = c.w[2], c.attributes.extent_w = c.w[3];
-  return {c.attributes, {f32(c.x), f32(c.y)}};
+  sample.inputs = to_input ? std::vector{y, f32(c.w)} : std::vector{f32(c.x), y};
+  if (c.attributes.pools) sample.inputs.push_back(y);
+  return sample;
 }
 
 OpSample draw_planes(Draw& draw, Attributes attributes, int tensors, int vectors) {
@@ -198,9 +236,18 @@ Activation draw_activation(Draw& draw) {
   return a;
 }
 
-Attributes draw_norm(Draw& draw) {
-  return BatchNormAttributes{.epsilon = draw.of({1e-3f, 1e-5f, 0.1f}),
-                             .activation = draw.one_in(3) ? Activation{} : draw_activation(draw)};
+// A batch norm of one of the kinds, with `tensors` that are shaped as x or as its result, dy first.
+OpSample draw_norm(Draw& draw, int tensors, int vectors) {
+  BatchNormAttributes a{.epsilon = draw.of({1e-3f, 1e-5f, 0.1f}),
+                        .activation = draw.one_in(3) ? Activation{} : draw_activation(draw)};
+  OpSample sample = draw_planes(draw, a, tensors, vectors);
+  if (!draw.one_in(4)) return sample;
+  a.pools = true;
+  sample.attributes = a;
+  const Shape x{draw.images(), sample.inputs.back().shape[0], 2 * draw.in(1, 8), 2 * draw.in(1, 8)};
+  for (int i = 0; i < tensors; ++i) sample.inputs[static_cast<std::size_t>(i)] = f32(x);
+  if (tensors == 2) sample.inputs[0] = f32(pooled(x));
+  return sample;
 }
 
 OpSample draw_loss(Draw& draw, bool with_gradient) {
@@ -230,7 +277,8 @@ OpSample draw_pool(Draw& draw, OpKind kind) {
   const Shape x{draw.images(), draw.in(1, 20), draw.in(1, 12), draw.in(1, 12)};
   PoolAttributes a{draw.in(1, draw.one_in(3) ? x[2] : std::min<std::int64_t>(3, x[2])),
                    draw.in(1, draw.one_in(3) ? x[3] : std::min<std::int64_t>(3, x[3]))};
-  const TensorType in = f32(x), out = f32(Shape{x[0], x[1], x[2] / a.window_h, x[3] / a.window_w});
+  a.places = kind == OpKind::kMaxPool && draw.one_in(2);
+  const TensorType in = f32(x), out = f32(pooled(x, a));
   if (kind == OpKind::kMaxPoolGrad) return {a, {out, in}};
   if (kind != OpKind::kAvgPoolGrad) return {a, {in}};
   a.height = x[2], a.width = x[3];
@@ -254,9 +302,9 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
     }
     case OpKind::kBiasAdd: return draw_planes(draw, {}, 1, 1);
     case OpKind::kChannelSum: return draw_planes(draw, {}, 1, 0);
-    case OpKind::kBatchNorm: return draw_planes(draw, draw_norm(draw), 1, 2);
-    case OpKind::kBatchNormGrad: return draw_planes(draw, draw_norm(draw), 2, 4);
-    case OpKind::kBatchNormInference: return draw_planes(draw, draw_norm(draw), 1, 4);
+    case OpKind::kBatchNorm: return draw_norm(draw, 1, 2);
+    case OpKind::kBatchNormGrad: return draw_norm(draw, 2, 4);
+    case OpKind::kBatchNormInference: return draw_norm(draw, 1, 4);
     case OpKind::kBatchNormRunning: {
       const Attributes a = BatchNormRunningAttributes{
           .momentum = draw.of({0.0f, 1.0f, 0.9f, draw.uniform(0, 1)}), .count = draw.in(2, 10000)};
@@ -356,6 +404,11 @@ Case draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Values kind)
     const bool positive = second_moment && i >= 3;
     Value value = c.graph.input(cat("input", i), type, InputRole::kBatch);
     c.inputs.push_back(random_tensor(type, draw.word() & 0xffffff, classes, positive));
+    if (holds_places(op, i)) {
+      c.inputs.back() = places_of(std::move(c.inputs.back()));
+      values.push_back(value);
+      continue;
+    }
     draw_values(draw, kind, positive, c.inputs.back());
     const bool images = type.shape.rank() == 2 || type.shape.rank() == 4;
     if (type.dtype == DType::kF32 && images && draw.one_in(2)) {
@@ -382,21 +435,21 @@ class Conformance : public testing::TestWithParam<const OpDef*> {
   void TearDown() override { cpu::set_vector_target(cpu::vector_targets().front()); }
 };
 
-TEST_P(Conformance, cpu_kernels_return_the_bits_of_the_reference) {
+TEST_P(Conformance, backends_return_the_bits_of_the_reference) {
   const OpDef& op = *GetParam();
-  const auto backend = make_backend("cpu");
+  const auto backends = tested_backends();
   const std::vector<OpSample> samples = op.samples();
   ASSERT_FALSE(samples.empty());
   for (std::size_t i = 0; i < samples.size(); ++i) {
     ASSERT_NO_FATAL_FAILURE(expect_reference_bits(
-        *backend, make_case(op, samples[i], static_cast<std::uint32_t>(i)),
+        backends, make_case(op, samples[i], static_cast<std::uint32_t>(i)),
         cat(op.name, " sample ", i, " {", samples[i].attributes.text(), "}")));
   }
 }
 
-TEST_P(Conformance, cpu_kernels_return_the_bits_of_the_reference_for_random_shapes_and_values) {
+TEST_P(Conformance, backends_return_the_bits_of_the_reference_for_random_shapes_and_values) {
   const OpDef& op = *GetParam();
-  const auto backend = make_backend("cpu");
+  const auto backends = tested_backends();
   const int cases = number_from("PODIUM_CASES", 64);
   const auto seed = static_cast<std::uint64_t>(number_from("PODIUM_CASE_SEED", 1));
   for (int i = 0; i < cases; ++i) {
@@ -407,7 +460,7 @@ TEST_P(Conformance, cpu_kernels_return_the_bits_of_the_reference_for_random_shap
     std::string shapes;
     for (const TensorType& type : sample.inputs) shapes += to_string(type) + " ";
     ASSERT_NO_FATAL_FAILURE(
-        expect_reference_bits(*backend, draw_case(op, sample, draw, values),
+        expect_reference_bits(backends, draw_case(op, sample, draw, values),
                               cat(op.name, " case ", i, " {", sample.attributes.text(), "} of ",
                                   shapes, "values ", static_cast<int>(values))));
   }

@@ -1,7 +1,8 @@
 #include "compile/fuse.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "ops/ops.h"
@@ -38,86 +39,190 @@ class Fuser {
       return;
     }
     if (is(node, activate_grad_op) && fused_.contains(node.inputs[1])) return;
+    if (is(node, max_pool_op) && pooled_.contains(node.inputs[0])) {
+      moved_[{index, 0}] = moved_.at(node.inputs[0]);
+      return;
+    }
+    if (is(node, max_pool_grad_op) &&
+        (pooled_.contains(node.inputs[1]) || places_.contains(node.inputs[1])))
+      return;
     if (const auto sum = sums_.find(index); sum != sums_.end()) {
       moved_[{index, 0}] = moved_.at(sum->second);
       return;
     }
 
-    std::vector<Value> sources = node.inputs;
-    Attributes attributes = node.attributes;
+    Unit unit{.attributes = node.attributes, .sources = node.inputs, .further = {}};
     if (is(node, batch_norm_op) || is(node, batch_norm_inference_op)) {
-      if (const auto activation = activation_after(index)) {
-        attributes = with(attributes, *activation);
-        fused_.insert({index, 0});
-      }
+      extend_batch_norm(index, unit);
     } else if (is(node, batch_norm_grad_op)) {
-      const Node& before = old_.node(sources[0]);
-      if (is(before, activate_grad_op) && fused_.contains(before.inputs[1])) {
-        attributes = with(attributes, before.attributes.as<ActivationAttributes>().activation);
-        sources[0] = before.inputs[0];
-      }
-    }
-    if (is(node, batch_norm_op) || is(node, batch_norm_inference_op) ||
-        is(node, batch_norm_grad_op)) {
-      if (const auto addend = addend_after(index)) {
-        auto a = attributes.as<BatchNormAttributes>();
-        a.adds = true;
-        attributes = a;
-        sources.push_back(*addend);
-      }
+      extend_batch_norm_grad(index, unit);
+    } else if (is(node, conv2d_winograd_op)) {
+      extend_winograd(index, unit);
+    } else if (is(node, conv2d_winograd_grad_input_op)) {
+      take_places(unit, 0);
+    } else if (is(node, conv2d_winograd_grad_weight_op)) {
+      take_places(unit, 1);
+    } else if (is(node, max_pool_op) && leads_to_winograd(index)) {
+      auto a = node.attributes.as<PoolAttributes>();
+      a.places = true;
+      unit.attributes = a;
     }
     std::vector<Value> inputs;
-    for (const Value value : sources) inputs.push_back(moved_.at(value));
-    const std::vector<Value> outputs = new_.add(*node.op, attributes, std::move(inputs), node.name);
-    for (std::size_t o = 0; o < outputs.size(); ++o)
+    for (const Value value : unit.sources) inputs.push_back(moved_.at(value));
+    std::ranges::copy(unit.further, std::back_inserter(inputs));
+    const std::vector<Value> outputs =
+        new_.add(*node.op, unit.attributes, std::move(inputs), node.name);
+    if (outputs.size() > node.outputs.size()) {
+      const Value pooled = is(node, max_pool_op) ? node.inputs[0] : Value{index, 0};
+      places_[pooled] = outputs.back();
+    }
+    for (std::size_t o = 0; o < node.outputs.size(); ++o)
       moved_[{index, static_cast<std::int32_t>(o)}] = outputs[o];
   }
 
-  static Attributes with(const Attributes& attributes, const Activation& activation) {
-    auto a = attributes.as<BatchNormAttributes>();
-    a.activation = activation;
-    return a;
+  // What a node becomes.
+  struct Unit {
+    Attributes attributes;
+    std::vector<Value> sources;  // operands, of the old graph
+    std::vector<Value> further;  // after them, of the new one
+  };
+
+  void extend_batch_norm(std::int32_t index, Unit& unit) {
+    auto a = unit.attributes.as<BatchNormAttributes>();
+    Value result{index, 0};
+    if (const Node* activate = activation_after(index)) {
+      a.activation = activate->attributes.as<ActivationAttributes>().activation;
+      fused_.insert(result);
+      result = {index_of(*activate), 0};
+    }
+    if (!a.adds && !a.pools && pools_after(index, result, a.activation)) {
+      a.pools = true;
+      pooled_.insert(result);
+    }
+    if (!a.pools) take_addend(result, index, a, unit.sources);
+    unit.attributes = a;
   }
 
-  // The activation that takes the place of what the batch_norm puts out; none where something else
+  void extend_batch_norm_grad(std::int32_t index, Unit& unit) {
+    auto a = unit.attributes.as<BatchNormAttributes>();
+    Value& dy = unit.sources[0];
+    const Node* before = &old_.node(dy);
+    if (is(*before, activate_grad_op) && fused_.contains(before->inputs[1])) {
+      a.activation = before->attributes.as<ActivationAttributes>().activation;
+      dy = before->inputs[0];
+      before = &old_.node(dy);
+    }
+    if (is(*before, max_pool_grad_op) && pooled_.contains(before->inputs[1])) {
+      a.pools = true;
+      dy = before->inputs[0];
+    }
+    take_addend({index, 0}, index, a, unit.sources);
+    unit.attributes = a;
+  }
+
+  void extend_winograd(std::int32_t index, Unit& unit) {
+    auto a = unit.attributes.as<Conv2dAttributes>();
+    const Value y{index, 0};
+    const auto found = readers_.find(y);
+    if (a.pools || found == readers_.end() || found->second.outputs > 0 ||
+        !winograd_pools(a, old_.shape(node(index).inputs[0]), old_.shape(y)))
+      return;
+    const auto& readers = found->second.nodes;
+    const auto pooling = std::ranges::find_if(
+        readers, [&](std::int32_t reader) { return is(node(reader), max_pool_op); });
+    if (pooling == readers.end() || !is_square_of_two(*pooling, y)) return;
+    // What else reads it can only be the one gradient that is led on from there.
+    a.places = leads_to_winograd(*pooling);
+    if (found->second.count() != (a.places ? 2 : 1)) return;
+    a.pools = true;
+    unit.attributes = a;
+    pooled_.insert(y);
+  }
+
+  // Of a convolution's gradient, whose operand `dy` a pooling may have led back.
+  void take_places(Unit& unit, std::size_t dy) {
+    const Node& before = old_.node(unit.sources[dy]);
+    if (!is(before, max_pool_grad_op) || !places_.contains(before.inputs[1])) return;
+    auto a = unit.attributes.as<Conv2dAttributes>();
+    a.pools = true;
+    unit.attributes = a;
+    unit.sources[dy] = before.inputs[0];
+    unit.further.push_back(places_.at(before.inputs[1]));
+  }
+
+  std::int32_t index_of(const Node& node) const {
+    return static_cast<std::int32_t>(&node - old_.nodes().data());
+  }
+
+  // The activation that takes the place of what the batch_norm puts out; null where something else
   // reads that.
-  std::optional<Activation> activation_after(std::int32_t batch_norm) const {
+  const Node* activation_after(std::int32_t batch_norm) const {
     const Value value{batch_norm, 0};
     const auto found = readers_.find(value);
     const auto& a = node(batch_norm).attributes.as<BatchNormAttributes>();
     if (found == readers_.end() || found->second.outputs > 0 ||
-        a.activation.kind != ActivationKind::kNone)
-      return std::nullopt;
+        a.activation.kind != ActivationKind::kNone || a.pools)
+      return nullptr;
     const Node* activate = nullptr;
     for (const std::int32_t reader : found->second.nodes) {
       if (!is(node(reader), activate_op)) continue;
-      if (activate != nullptr) return std::nullopt;
+      if (activate != nullptr) return nullptr;
       activate = &node(reader);
     }
-    if (activate == nullptr) return std::nullopt;
+    if (activate == nullptr) return nullptr;
     for (const std::int32_t reader : found->second.nodes) {
-      if (&node(reader) != activate && !leads_back(reader, *activate, batch_norm))
-        return std::nullopt;
+      if (&node(reader) != activate && !leads_back(reader, *activate, batch_norm)) return nullptr;
     }
-    return activate->attributes.as<ActivationAttributes>().activation;
+    return activate;
   }
 
-  // The other operand of a sum that alone reads the unit's result, the activation's where that is
-  // part of the unit; the sum is left out then.
-  std::optional<Value> addend_after(std::int32_t index) {
-    if (node(index).attributes.as<BatchNormAttributes>().adds) return std::nullopt;
-    Value result{index, 0};
-    if (fused_.contains(result)) {
-      for (const std::int32_t reader : readers_.at(result).nodes)
-        if (is(node(reader), activate_op)) result = {reader, 0};
+  // Whether one max pooling over 2x2 takes the place of the unit's result, and all else that reads
+  // that is its gradient, on the way to this batch_norm's. The kernels compute the activation anew
+  // where they lead back through the pooling, so it must be a cheap one.
+  bool pools_after(std::int32_t batch_norm, Value result, const Activation& activation) const {
+    const auto found = readers_.find(result);
+    if (found == readers_.end() || found->second.outputs > 0 ||
+        activation.kind == ActivationKind::kGelu || activation.kind == ActivationKind::kSilu)
+      return false;
+    int poolings = 0;
+    for (const std::int32_t reader : found->second.nodes) {
+      const Node& pooling = node(reader);
+      const bool forward = is(pooling, max_pool_op);
+      if (!forward && !is(pooling, max_pool_grad_op)) return false;
+      if (!is_square_of_two(reader, result)) return false;
+      if (forward)
+        ++poolings;
+      else if (!pool_leads_back(reader, result, batch_norm))
+        return false;
     }
+    return poolings == 1;
+  }
+
+  // Whether the gradient of a pooling of `result` is read by the batch_norm's gradient alone, or by
+  // that of its activation, which leads there.
+  bool pool_leads_back(std::int32_t index, Value result, std::int32_t batch_norm) const {
+    const Node& gradient = node(index);
+    if (gradient.inputs[0] == result) return false;
+    const std::int32_t below = only_reader(readers_, {index, 0});
+    if (below < 0 || node(below).inputs[0] != Value{index, 0}) return false;
+    if (result.node != batch_norm) return leads_back(below, node(result.node), batch_norm);
+    return is(node(below), batch_norm_grad_op) && node(below).inputs[4] == Value{batch_norm, 1} &&
+           node(below).attributes == node(batch_norm).attributes;
+  }
+
+  // Makes a sum that alone reads the unit's result part of the unit, with the other operand as one
+  // more source.
+  void take_addend(Value result, std::int32_t index, BatchNormAttributes& a,
+                   std::vector<Value>& sources) {
+    if (a.adds) return;
     const std::int32_t reader = only_reader(readers_, result);
-    if (reader < 0 || !is(node(reader), add_op)) return std::nullopt;
+    if (reader < 0 || !is(node(reader), add_op)) return;
     const Node& sum = node(reader);
     const Value other = sum.inputs[0] == result ? sum.inputs[1] : sum.inputs[0];
-    if (!moved_.contains(other)) return std::nullopt;  // comes later
+    if (!moved_.contains(other)) return;  // comes later
     sums_[reader] = {index, 0};
-    return other;
+    a.adds = true;
+    sources.push_back(other);
   }
 
   // Whether the node is the gradient of the activation, and is read by the gradient of the
@@ -134,11 +239,44 @@ class Fuser {
            reader.inputs[4] == Value{batch_norm, 1};
   }
 
+  // Whether a pooling, or its gradient, is over windows of 2x2 that tile what is pooled.
+  bool is_square_of_two(std::int32_t pooling, Value x) const {
+    const auto& a = node(pooling).attributes.as<PoolAttributes>();
+    const Shape& shape = old_.shape(x);
+    return a.window_h == 2 && a.window_w == 2 && !a.places && shape[2] % 2 == 0 &&
+           shape[3] % 2 == 0;
+  }
+
+  // Whether the pooling takes the largest of windows of 2x2 that tile the image, and the one
+  // gradient of it is read by gradients of a Winograd convolution alone, as that to its output.
+  bool leads_to_winograd(std::int32_t pooling) const {
+    const Value x = node(pooling).inputs[0];
+    if (!is_square_of_two(pooling, x)) return false;
+    std::int32_t gradient = -1;
+    for (const std::int32_t reader : readers_.at(x).nodes) {
+      if (is(node(reader), max_pool_op) && reader != pooling) return false;
+      if (!is(node(reader), max_pool_grad_op) || node(reader).inputs[1] != x) continue;
+      if (gradient >= 0 || node(reader).attributes != node(pooling).attributes) return false;
+      gradient = reader;
+    }
+    if (gradient < 0) return false;
+    const Value led{gradient, 0};
+    const auto found = readers_.find(led);
+    if (found == readers_.end() || found->second.outputs > 0) return false;
+    return std::ranges::all_of(found->second.nodes, [&](std::int32_t reader) {
+      const Node& n = node(reader);
+      if (is(n, conv2d_winograd_grad_input_op)) return n.inputs[0] == led && n.inputs[1] != led;
+      return is(n, conv2d_winograd_grad_weight_op) && n.inputs[1] == led && n.inputs[0] != led;
+    });
+  }
+
   const Graph& old_;
   Graph new_;
   std::map<Value, Readers> readers_;
   std::map<Value, Value> moved_;
-  std::set<Value> fused_;
+  std::set<Value> fused_;               // of batch_norms, with the activation that reads it
+  std::set<Value> pooled_;              // with the pooling that reads it
+  std::map<Value, Value> places_;       // where the maxima of a value are, in the new graph
   std::map<std::int32_t, Value> sums_;  // that became part of what made this value
 };
 

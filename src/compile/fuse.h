@@ -4,11 +4,21 @@
 //   batch_norm -> activate                     batch_norm [activation]
 //   batch_norm_inference -> activate           batch_norm_inference [activation]
 //   activate_grad of that -> batch_norm_grad   batch_norm_grad [activation]
-//   any of these -> add                        the same [adds], the other operand its last input
+//   one of the former two -> max_pool          the same [pools]: windows of 2x2 that tile the image
+//   max_pool_grad of that -> batch_norm_grad   batch_norm_grad [pools]
+//   any of these -> add                        the same [adds], the other operand its last input;
+//                                              not after what pools
+//
+//   max_pool_grad -> gradients of a           max_pool [places], the gradients [pools]: the maxima
+//     conv2d_winograd, no other reader          are not sought again, and what is led back to them
+//                                               is never written
+//   conv2d_winograd of whole tiles, then      conv2d_winograd [pools], and [places] if gradients
+//     such a max_pool                           read them
 //
 // A pattern applies only where nothing else reads the value in between: the normalised value is
-// read by one activation, and by the gradient of that one on its way to this batch_norm's; the
-// value that is added to, by the sum; and the other operand of the sum is there before.
+// read by one activation, and by the gradient of that one on its way to this batch_norm's; what is
+// pooled, by one pooling, and by its gradient on the same way; the value that is added to, by the
+// sum; and the other operand of the sum is there before.
 #pragma once
 
 #include "graph/graph.h"

@@ -21,8 +21,11 @@ std::vector<std::string> names(const Graph& graph) {
     const bool fused = node.op != &activate_op && node.op != &activate_grad_op &&
                        text.find("activation=") != std::string::npos &&
                        text.find("activation=0") == std::string::npos;
+    const bool pools = text.find("pools=true") != std::string::npos;
+    const bool places = text.find("places=true") != std::string::npos;
     const bool adds = text.find("adds=true") != std::string::npos;
-    list.push_back(cat(node.op->name, fused ? "+activation" : "", adds ? "+add" : ""));
+    list.push_back(cat(node.op->name, fused ? "+activation" : "", pools ? "+pool" : "",
+                       places ? "+places" : "", adds ? "+add" : ""));
   }
   return list;
 }
@@ -222,6 +225,101 @@ TEST(Fuse, a_sum_with_what_comes_later_or_that_is_not_alone_is_kept) {
   const Value same = relu(twice.graph, twice.out.y);
   twice.graph.output("y", add(twice.graph, same, same));
   EXPECT_EQ(names(checked_fuse(twice.graph)), (Names{"batch_norm+activation", "add"}));
+}
+
+TEST(Fuse, a_pooling_is_part_of_the_unit_and_its_gradient) {
+  for (const bool activated : {false, true}) {
+    Norm n;
+    const Value y = activated ? relu(n.graph, n.out.y) : n.out.y;
+    const Value pooled = max_pool(n.graph, y, 2, 2);
+    n.graph.output("y", pooled);
+    n.differentiate(pooled);
+    const std::string kind = activated ? "+activation+pool" : "+pool";
+    EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm" + kind, "batch_norm_grad" + kind}));
+    EXPECT_EQ(to_string(fuse(fuse(n.graph))), to_string(fuse(n.graph)));
+  }
+}
+
+TEST(Fuse, a_pooling_that_does_not_tile_or_is_not_alone_or_costs_more_is_kept) {
+  Norm odd({5, 3, 5, 4});
+  odd.graph.output("y", max_pool(odd.graph, odd.out.y, 2, 2));
+  EXPECT_EQ(names(checked_fuse(odd.graph)), (Names{"batch_norm", "max_pool"}));
+  Norm wide;
+  wide.graph.output("y", max_pool(wide.graph, wide.out.y, 2, 4));
+  EXPECT_EQ(names(checked_fuse(wide.graph)), (Names{"batch_norm", "max_pool"}));
+  Norm shared;
+  const Value y = relu(shared.graph, shared.out.y);
+  shared.graph.output("y", max_pool(shared.graph, y, 2, 2));
+  shared.graph.output("z", scale(shared.graph, y, 2.0f));
+  EXPECT_EQ(names(checked_fuse(shared.graph)),
+            (Names{"batch_norm+activation", "max_pool", "scale"}));
+  Norm gelu;
+  gelu.graph.output(
+      "y", max_pool(gelu.graph, activate(gelu.graph, gelu.out.y, {ActivationKind::kGelu}), 2, 2));
+  EXPECT_EQ(names(checked_fuse(gelu.graph)), (Names{"batch_norm+activation", "max_pool"}));
+}
+
+TEST(Fuse, the_gradient_of_another_layers_pooling_is_kept) {
+  Norm n;
+  const BatchNormOutputs other = batch_norm(n.graph, n.x, n.beta, n.gamma, 1e-3f, "other");
+  n.graph.output("y", max_pool(n.graph, n.out.y, 2, 2));
+  const Value pooled = max_pool(n.graph, other.y, 2, 2);
+  n.graph.output("z", pooled);
+  const Value dy = n.graph.input("dy", n.graph.type(pooled), InputRole::kBatch);
+  const Value led = n.graph.add1(max_pool_grad_op, PoolAttributes{2, 2}, {dy, other.y});
+  n.graph.output("dx", n.graph.add1(batch_norm_grad_op, BatchNormAttributes{},
+                                    {led, n.x, n.gamma, n.beta, n.out.mean, n.out.inv_std}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+pool", "batch_norm", "max_pool",
+                                                 "max_pool_grad", "batch_norm_grad"}));
+}
+
+TEST(Fuse, a_winograd_convolution_takes_its_gradients_from_what_was_pooled) {
+  // Two channels go through another algorithm's gradient, and a second reader wants it whole.
+  for (const bool also_read : {false, true}) {
+    Graph graph;
+    const Shape images{5, 4, 7, 9};
+    Conv2dAttributes a = same_padding(images, 3, 3, 1);
+    a.pad_bottom = a.pad_right = 0;
+    const Value x = graph.input("x", {DType::kF32, images}, InputRole::kBatch),
+                w = graph.input("w", {DType::kF32, {16, 4, 3, 3}}, InputRole::kParameter);
+    const Value made = graph.add1(conv2d_winograd_op, a, {x, w});
+    const Value y = max_pool(graph, made, 2, 2);
+    graph.output("y", y);
+    const Value dy = graph.input("dy", graph.type(y), InputRole::kBatch);
+    std::vector<Value> wanted{x, w};
+    if (also_read) wanted.push_back(made);
+    const std::vector<Value> found = gradients(graph, y, dy, wanted);
+    for (std::size_t i = 0; i < found.size(); ++i) graph.output(cat("gradient", i), found[i]);
+    EXPECT_EQ(names(checked_fuse(graph)),
+              also_read
+                  ? (Names{"conv2d_winograd", "max_pool", "max_pool_grad",
+                           "conv2d_winograd_grad_input", "conv2d_winograd_grad_weight"})
+                  : (Names{"conv2d_winograd", "max_pool+places", "conv2d_winograd_grad_input+pool",
+                           "conv2d_winograd_grad_weight+pool"}));
+    EXPECT_EQ(to_string(fuse(fuse(graph))), to_string(fuse(graph)));
+  }
+}
+
+TEST(Fuse, a_winograd_convolution_of_whole_tiles_pools_itself) {
+  // In an evaluation, and in training, where its gradients read the places.
+  for (const bool training : {false, true}) {
+    Graph graph;
+    const Value x = graph.input("x", {DType::kF32, {3, 16, 8, 4}}, InputRole::kBatch),
+                w = graph.input("w", {DType::kF32, {16, 16, 3, 3}}, InputRole::kParameter);
+    const Value y = max_pool(
+        graph, graph.add1(conv2d_winograd_op, same_padding({3, 16, 8, 4}, 3, 3, 1), {x, w}), 2, 2);
+    graph.output("y", y);
+    if (training) {
+      const Value dy = graph.input("dy", graph.type(y), InputRole::kBatch);
+      const std::vector<Value> found = gradients(graph, y, dy, std::vector<Value>{x, w});
+      for (std::size_t i = 0; i < found.size(); ++i) graph.output(cat("gradient", i), found[i]);
+    }
+    EXPECT_EQ(names(checked_fuse(graph)),
+              training ? (Names{"conv2d_winograd+pool+places", "conv2d_winograd_grad_input+pool",
+                                "conv2d_winograd_grad_weight+pool"})
+                       : (Names{"conv2d_winograd+pool"}));
+    EXPECT_EQ(to_string(fuse(fuse(graph))), to_string(fuse(graph)));
+  }
 }
 
 TEST(Fuse, what_remains_keeps_its_order_and_names) {

@@ -4,13 +4,19 @@
 //   C2 gamma, beta and statistics are [C]
 //   C3 a channel has at least two values
 //   C4 an operand that is added has the shape of x
+//   C5 what is pooled is [N, C, H, W] of even height and width, and nothing is added to the pooled
+#include <algorithm>
 #include <cmath>
 #include <utility>
+#include <vector>
 
 #include "ops/ops.h"
+#include "ops/reference_pool.h"
 
 namespace podium {
 namespace {
+
+Shape result_shape(const BatchNormAttributes& a, const Shape& x) { return a.pools ? pooled(x) : x; }
 
 // `operands`: without one that is added.
 void check(const InferContext& context, const Shape& x, std::size_t first_vector,
@@ -20,6 +26,10 @@ void check(const InferContext& context, const Shape& x, std::size_t first_vector
   if (context.as<BatchNormAttributes>().adds) {
     context.require(context.inputs[operands].shape == x, "C4: x is ", to_string(x),
                     ", what is added is ", to_string(context.inputs[operands].shape));
+  }
+  if (context.as<BatchNormAttributes>().pools) {
+    context.require(x.rank() == 4 && x[2] % 2 == 0 && x[3] % 2 == 0,
+                    "C5: windows of 2x2 do not tile ", to_string(x));
   }
   for (std::size_t i = first_vector; i < operands; ++i) {
     context.require(context.inputs[i].shape == Shape{x[1]}, "x has ", x[1],
@@ -34,6 +44,12 @@ void check_count(const InferContext& context, const Shape& x) {
       "(a larger batch or fewer replicas)");
 }
 
+TensorType infer_result(const InferContext& context) {
+  const auto& a = context.as<BatchNormAttributes>();
+  context.require(!(a.pools && a.adds), "C5: nothing is added to what is pooled");
+  return {DType::kF32, result_shape(a, context.inputs[0].shape)};
+}
+
 Cost pass_cost(const TensorType& x, double flops, double passes) {
   return {flops * static_cast<double>(x.shape.elements()), passes * static_cast<double>(x.bytes())};
 }
@@ -45,7 +61,7 @@ std::vector<TensorType> infer(const InferContext& context) {
   check(context, x, 1, 3);
   check_count(context, x);
   const TensorType vector{DType::kF32, Shape{x[1]}};
-  return {context.inputs[0], vector, vector, vector};
+  return {infer_result(context), vector, vector, vector};
 }
 
 std::vector<Value> gradient(const GradientContext& context) {
@@ -65,6 +81,15 @@ std::vector<Value> gradient(const GradientContext& context) {
   return found;
 }
 
+// Activated, pooled where the unit does that.
+void write_result(const BatchNormAttributes& a, const Shape& x, std::span<const float> activated,
+                  std::span<float> y) {
+  if (a.pools)
+    pool_largest(x, PoolAttributes(), activated, y);
+  else
+    std::ranges::copy(activated, y.begin());
+}
+
 // The value and, where there is one, the operand that is added to it.
 float plus(const BatchNormAttributes& a, ConstTensors inputs, std::size_t operand, std::int64_t i,
            float value) {
@@ -74,8 +99,8 @@ float plus(const BatchNormAttributes& a, ConstTensors inputs, std::size_t operan
 void reference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
   const auto& a = attributes.as<BatchNormAttributes>();
   const auto x = inputs[0]->f32(), gamma = inputs[1]->f32(), beta = inputs[2]->f32();
-  const auto y = outputs[0]->f32(), means = outputs[1]->f32(), variances = outputs[2]->f32(),
-             inv_stds = outputs[3]->f32();
+  const auto means = outputs[1]->f32(), variances = outputs[2]->f32(), inv_stds = outputs[3]->f32();
+  std::vector<float> y(x.size());
   const Planes planes = planes_of(inputs[0]->shape());
   const auto m = static_cast<float>(planes.images * planes.pixels());
   for (std::int64_t c = 0; c < planes.channels; ++c) {
@@ -94,15 +119,17 @@ void reference(const Attributes& attributes, ConstTensors inputs, Tensors output
         y[i] = plus(a, inputs, 3, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
     means[c] = mean, variances[c] = variance, inv_stds[c] = inv_std;
   }
+  write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
 }
 
-Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {
-  return pass_cost(in[0], 5, 3);
+Cost cost(const Attributes& attributes, std::span<const TensorType> in,
+          std::span<const TensorType>) {
+  return pass_cost(in[0], 5, attributes.as<BatchNormAttributes>().pools ? 2.25 : 3);
 }
 
 const std::vector<Shape>& sample_shapes() {
-  static const std::vector<Shape> shapes = {{2, 3, 5, 7}, {17, 4, 4, 4}, {32, 6, 9, 8},
-                                            {33, 40},     {2, 5},        {16, 17}};
+  static const std::vector<Shape> shapes = {
+      {2, 3, 5, 7}, {17, 4, 4, 4}, {32, 6, 9, 8}, {35, 3, 6, 10}, {33, 40}, {2, 5}, {16, 17}};
   return shapes;
 }
 
@@ -132,31 +159,58 @@ std::vector<OpSample> with_each_activation(int tensors, int vectors) {
       list.push_back(std::move(sample));
     }
   }
+  for (const Activation& activation : {Activation{}, Activation{ActivationKind::kRelu}}) {
+    const BatchNormAttributes attributes{.activation = activation, .pools = true};
+    for (OpSample& sample : channel_samples(attributes, tensors, vectors)) {
+      const Shape x = sample.inputs[0].shape;
+      if (x.rank() != 4 || x[2] % 2 != 0 || x[3] % 2 != 0) continue;
+      if (tensors == 2) sample.inputs[0].shape = result_shape(attributes, x);
+      list.push_back(std::move(sample));
+    }
+  }
   return list;
 }
 
 std::vector<OpSample> samples() { return with_each_activation(1, 2); }
 
 // --- gradient: (dy, x, gamma, beta, mean, inv_std) -> (dx, dgamma, dbeta) ---
-// With an activation, dy is the gradient to the activation's output.
+// With an activation, dy is the gradient to the activation's output; where that is pooled, to the
+// pooled.
 
 std::vector<TensorType> infer_grad(const InferContext& context) {
-  const Shape& dy = context.inputs[0].shape;
-  context.require(dy == context.inputs[1].shape, "dy is ", to_string(dy), ", x is ",
-                  to_string(context.inputs[1].shape));
-  check(context, dy, 2, 6);
-  const TensorType vector{DType::kF32, Shape{dy[1]}};
-  return {context.inputs[0], vector, vector};
+  const Shape &dy = context.inputs[0].shape, &x = context.inputs[1].shape;
+  check(context, x, 2, 6);
+  context.require(dy == result_shape(context.as<BatchNormAttributes>(), x), "dy is ", to_string(dy),
+                  ", x is ", to_string(x));
+  const TensorType vector{DType::kF32, Shape{x[1]}};
+  return {context.inputs[1], vector, vector};
+}
+
+// dy, led back through the pooling where there is one.
+std::vector<float> gradient_to_activated(const BatchNormAttributes& a, ConstTensors inputs) {
+  const auto dy = inputs[0]->f32(), x = inputs[1]->f32();
+  if (!a.pools) return {dy.begin(), dy.end()};
+  const Planes planes = planes_of(inputs[1]->shape());
+  std::vector<float> activated(x.size()), dx(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::size_t c =
+        i / static_cast<std::size_t>(planes.pixels()) % static_cast<std::size_t>(planes.channels);
+    const float scale = inputs[2]->f32()[c] * inputs[5]->f32()[c];
+    const float shift = std::fma(-inputs[4]->f32()[c], scale, inputs[3]->f32()[c]);
+    activated[i] = activate_f32(a.activation, std::fma(x[i], scale, shift));
+  }
+  lead_to_largest(inputs[1]->shape(), PoolAttributes(), dy, activated, dx);
+  return dx;
 }
 
 void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
   const auto& a = attributes.as<BatchNormAttributes>();
-  const auto dys = inputs[0]->f32(), x = inputs[1]->f32(), gamma = inputs[2]->f32(),
-             beta = inputs[3]->f32();
+  const auto x = inputs[1]->f32(), gamma = inputs[2]->f32(), beta = inputs[3]->f32();
   const auto means = inputs[4]->f32(), inv_stds = inputs[5]->f32();
   const auto dx = outputs[0]->f32(), dgamma = outputs[1]->f32(), dbeta = outputs[2]->f32();
-  const Planes planes = planes_of(inputs[0]->shape());
+  const Planes planes = planes_of(inputs[1]->shape());
   const auto m = static_cast<float>(planes.images * planes.pixels());
+  const std::vector<float> dys = gradient_to_activated(a, inputs);
   for (std::int64_t c = 0; c < planes.channels; ++c) {
     const float mean = means[c], inv_std = inv_stds[c];
     const float scale = gamma[c] * inv_std;
@@ -179,8 +233,9 @@ void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors o
   }
 }
 
-Cost cost_grad(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {
-  return pass_cost(in[0], 8, 5);
+Cost cost_grad(const Attributes& attributes, std::span<const TensorType> in,
+               std::span<const TensorType>) {
+  return pass_cost(in[1], 8, attributes.as<BatchNormAttributes>().pools ? 3.5 : 5);
 }
 
 std::vector<OpSample> samples_grad() { return with_each_activation(2, 4); }
@@ -189,13 +244,13 @@ std::vector<OpSample> samples_grad() { return with_each_activation(2, 4); }
 
 std::vector<TensorType> infer_inference(const InferContext& context) {
   check(context, context.inputs[0].shape, 1, 5);
-  return {context.inputs[0]};
+  return {infer_result(context)};
 }
 
 void reference_inference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
   const auto& a = attributes.as<BatchNormAttributes>();
   const auto x = inputs[0]->f32();
-  const auto y = outputs[0]->f32();
+  std::vector<float> y(x.size());
   const Planes planes = planes_of(inputs[0]->shape());
   for (std::int64_t c = 0; c < planes.channels; ++c) {
     const float inv_std = 1.0f / std::sqrt(inputs[4]->f32()[c] + a.epsilon);
@@ -205,11 +260,12 @@ void reference_inference(const Attributes& attributes, ConstTensors inputs, Tens
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
         y[i] = plus(a, inputs, 5, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
   }
+  write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
 }
 
-Cost cost_inference(const Attributes&, std::span<const TensorType> in,
+Cost cost_inference(const Attributes& attributes, std::span<const TensorType> in,
                     std::span<const TensorType>) {
-  return pass_cost(in[0], 2, 2);
+  return pass_cost(in[0], 2, attributes.as<BatchNormAttributes>().pools ? 1.25 : 2);
 }
 
 std::vector<OpSample> samples_inference() { return with_each_activation(1, 4); }

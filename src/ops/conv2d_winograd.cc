@@ -3,10 +3,13 @@
 // is decided by compile/choose.
 //   W1 C1 to C4 of conv2d hold
 //   W2 the kernel is three times the stride, in both directions
+//   W3 a gradient to a pooled output is half as high and wide as the output, and so are the places
+//   W4 an output is pooled where its tiles are all whole: no window has pixels of two of them
 #include <algorithm>
 
 #include "base/winograd_points.h"
 #include "ops/ops.h"
+#include "ops/reference_pool.h"
 #include "ops/winograd_reference.h"
 
 namespace podium {
@@ -26,6 +29,27 @@ WinogradShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape& y
           .pad_left = a.pad_left};
 }
 
+// What conv2d's gradient makes of the operands, operand `dy` as large as the output.
+std::vector<TensorType> infer_from(const OpDef& op, const InferContext& context, std::size_t dy) {
+  if (!context.as<Conv2dAttributes>().pools) return op.infer(context);
+  const TensorType pooled = context.inputs[dy];
+  context.require(pooled.shape.rank() == 4 && context.inputs[2] == pooled, "W3: dy is ",
+                  to_string(pooled.shape), ", the places are ", to_string(context.inputs[2].shape));
+  std::vector<TensorType> types = {context.inputs[0], context.inputs[1]};
+  types[dy].shape = winograd_output(context.as<Conv2dAttributes>(), pooled.shape);
+  return op.infer(InferContext(context.name, context.attributes, types));
+}
+
+// The gradient to the output, led back through the pooling where there is one.
+std::vector<float> gradient_to_output(const Attributes& attributes, const Tensor& dy,
+                                      ConstTensors in) {
+  if (!attributes.as<Conv2dAttributes>().pools) return {dy.f32().begin(), dy.f32().end()};
+  const Shape shape = winograd_output(attributes.as<Conv2dAttributes>(), dy.shape());
+  std::vector<float> led(static_cast<std::size_t>(shape.elements()));
+  lead_to_places(shape, PoolAttributes(), dy.f32(), in[2]->f32(), led);
+  return led;
+}
+
 void require_kernel(const InferContext& context, std::int64_t kernel_h, std::int64_t kernel_w) {
   const auto& a = context.as<Conv2dAttributes>();
   context.require(kernel_h == 3 * a.stride_h && kernel_w == 3 * a.stride_w, "a kernel of ",
@@ -36,6 +60,14 @@ void require_kernel(const InferContext& context, std::int64_t kernel_h, std::int
 std::vector<TensorType> infer(const InferContext& context) {
   std::vector<TensorType> types = conv2d_op.infer(context);
   require_kernel(context, context.inputs[1].shape[2], context.inputs[1].shape[3]);
+  const auto& a = context.as<Conv2dAttributes>();
+  if (a.pools) {
+    const Shape y = types[0].shape;
+    context.require(winograd_pools(a, context.inputs[0].shape, y), "W4: tiles of ", to_string(y),
+                    " are not all whole");
+    types[0].shape = podium::pooled(y);
+  }
+  if (a.places) types.push_back(types[0]);
   return types;
 }
 
@@ -43,7 +75,9 @@ std::vector<Value> gradient(const GradientContext& context) {
   Graph& graph = context.graph;
   const Node self = context.self();
   const Value x = self.inputs[0], w = self.inputs[1], dy = context.output_gradients[0];
-  Conv2dAttributes to_input = self.attributes.as<Conv2dAttributes>(), to_weight = to_input;
+  Conv2dAttributes to_input = self.attributes.as<Conv2dAttributes>();
+  PODIUM_CHECK(!to_input.pools, "graphs are differentiated before they are fused");
+  Conv2dAttributes to_weight = to_input;
   to_input.extent_h = graph.shape(x)[2], to_input.extent_w = graph.shape(x)[3];
   to_weight.extent_h = graph.shape(w)[2], to_weight.extent_w = graph.shape(w)[3];
   std::vector<Value> gradients(2);
@@ -55,24 +89,34 @@ std::vector<Value> gradient(const GradientContext& context) {
 }
 
 void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
-  winograd_reference(shape_of(attributes.as<Conv2dAttributes>(), in[0]->shape(), out[0]->shape()),
-                     in[0]->f32().data(), in[1]->f32().data(), out[0]->f32().data());
+  const auto& a = attributes.as<Conv2dAttributes>();
+  const Shape shape = winograd_output(a, out[0]->shape());
+  std::vector<float> y(static_cast<std::size_t>(shape.elements()));
+  winograd_reference(shape_of(a, in[0]->shape(), shape), in[0]->f32().data(), in[1]->f32().data(),
+                     y.data());
+  if (!a.pools) {
+    std::ranges::copy(y, out[0]->f32().begin());
+    return;
+  }
+  pool_largest(shape, PoolAttributes(), y, out[0]->f32());
+  if (a.places) places_of_largest(shape, PoolAttributes(), y, out[1]->f32());
 }
 
 std::vector<TensorType> infer_grad_input(const InferContext& context) {
-  std::vector<TensorType> types = conv2d_grad_input_op.infer(context);
+  std::vector<TensorType> types = infer_from(conv2d_grad_input_op, context, 0);
   require_kernel(context, context.inputs[1].shape[2], context.inputs[1].shape[3]);
   return types;
 }
 
 void reference_grad_input(const Attributes& attributes, ConstTensors in, Tensors out) {
   winograd_grad_input_reference(
-      shape_of(attributes.as<Conv2dAttributes>(), out[0]->shape(), in[0]->shape()),
-      in[0]->f32().data(), in[1]->f32().data(), out[0]->f32().data());
+      shape_of(attributes.as<Conv2dAttributes>(), out[0]->shape(),
+               winograd_output(attributes.as<Conv2dAttributes>(), in[0]->shape())),
+      gradient_to_output(attributes, *in[0], in).data(), in[1]->f32().data(), out[0]->f32().data());
 }
 
 std::vector<TensorType> infer_grad_weight(const InferContext& context) {
-  std::vector<TensorType> types = conv2d_grad_weight_op.infer(context);
+  std::vector<TensorType> types = infer_from(conv2d_grad_weight_op, context, 1);
   const auto& a = context.as<Conv2dAttributes>();
   require_kernel(context, a.extent_h, a.extent_w);
   return types;
@@ -80,8 +124,9 @@ std::vector<TensorType> infer_grad_weight(const InferContext& context) {
 
 void reference_grad_weight(const Attributes& attributes, ConstTensors in, Tensors out) {
   winograd_grad_weight_reference(
-      shape_of(attributes.as<Conv2dAttributes>(), in[0]->shape(), in[1]->shape()),
-      in[1]->f32().data(), in[0]->f32().data(), out[0]->f32().data());
+      shape_of(attributes.as<Conv2dAttributes>(), in[0]->shape(),
+               winograd_output(attributes.as<Conv2dAttributes>(), in[1]->shape())),
+      gradient_to_output(attributes, *in[1], in).data(), in[0]->f32().data(), out[0]->f32().data());
 }
 
 // The products at the points; the transforms come to little beside them. For a user's figures note
@@ -101,12 +146,15 @@ Cost products(const WinogradShape& s, std::int64_t height, std::int64_t width,
 
 Cost cost(const Attributes& attributes, std::span<const TensorType> in,
           std::span<const TensorType> out) {
-  const WinogradShape s = shape_of(attributes.as<Conv2dAttributes>(), in[0].shape, out[0].shape);
+  const WinogradShape s =
+      shape_of(attributes.as<Conv2dAttributes>(), in[0].shape,
+               winograd_output(attributes.as<Conv2dAttributes>(), out[0].shape));
   return products(s, s.out_height, s.out_width, in, out);
 }
 Cost cost_grad_input(const Attributes& attributes, std::span<const TensorType> in,
                      std::span<const TensorType> out) {
-  const WinogradShape s = shape_of(attributes.as<Conv2dAttributes>(), out[0].shape, in[0].shape);
+  const WinogradShape s = shape_of(attributes.as<Conv2dAttributes>(), out[0].shape,
+                                   winograd_output(attributes.as<Conv2dAttributes>(), in[0].shape));
   // Indices of a phase that meet the image.
   const auto along = [](std::int64_t size, std::int64_t stride, std::int64_t pad) {
     return (size - 1 + pad) / stride - pad / stride + 1;
@@ -116,7 +164,8 @@ Cost cost_grad_input(const Attributes& attributes, std::span<const TensorType> i
 }
 Cost cost_grad_weight(const Attributes& attributes, std::span<const TensorType> in,
                       std::span<const TensorType> out) {
-  const WinogradShape s = shape_of(attributes.as<Conv2dAttributes>(), in[0].shape, in[1].shape);
+  const WinogradShape s = shape_of(attributes.as<Conv2dAttributes>(), in[0].shape,
+                                   winograd_output(attributes.as<Conv2dAttributes>(), in[1].shape));
   return products(s, s.out_height, s.out_width, in, out);
 }
 
@@ -127,11 +176,11 @@ struct SampleShape {
 
 std::vector<OpSample> make_samples(int pass) {
   std::vector<OpSample> list;
-  const std::vector<SampleShape> shapes = {{{2, 3, 5, 7}, 4, 1},     {{17, 6, 12, 12}, 12, 2},
-                                           {{33, 12, 14, 14}, 5, 2}, {{3, 70, 4, 4}, 20, 1},
-                                           {{16, 1, 8, 9}, 3, 3},    {{1, 2, 3, 3}, 2, 1},
-                                           {{35, 17, 7, 9}, 32, 1},  {{3, 25, 11, 16}, 29, 1},
-                                           {{18, 24, 6, 15}, 32, 1}, {{2, 7, 20, 21}, 24, 2}};
+  const std::vector<SampleShape> shapes = {
+      {{2, 3, 5, 7}, 4, 1},    {{17, 6, 12, 12}, 12, 2},  {{33, 12, 14, 14}, 5, 2},
+      {{3, 70, 4, 4}, 20, 1},  {{16, 1, 8, 9}, 3, 3},     {{1, 2, 3, 3}, 2, 1},
+      {{35, 17, 7, 9}, 32, 1}, {{3, 25, 11, 16}, 29, 1},  {{18, 24, 6, 15}, 32, 1},
+      {{2, 7, 20, 21}, 24, 2}, {{18, 24, 10, 14}, 32, 1}, {{35, 16, 10, 6}, 16, 1}};
   for (const SampleShape& s : shapes) {
     const std::int64_t kernel = 3 * s.stride;
     const Shape w{s.out_channels, s.images[1], kernel, kernel};
@@ -142,6 +191,18 @@ std::vector<OpSample> make_samples(int pass) {
     if (pass == 2) a.extent_h = a.extent_w = kernel;
     list.push_back(
         {a, {{DType::kF32, pass == 1 ? y : s.images}, {DType::kF32, pass == 2 ? y : w}}});
+    if (pass == 0 && winograd_pools(a, s.images, y)) {
+      a.pools = true;
+      list.push_back({a, list.back().inputs});
+      a.places = true;
+      list.push_back({a, list.back().inputs});
+    }
+    if (pass == 0 || y[2] % 2 != 0 || y[3] % 2 != 0) continue;
+    a.pools = true;
+    const TensorType pooled{DType::kF32, podium::pooled(y)};
+    list.push_back({a, list.back().inputs});
+    list.back().inputs[static_cast<std::size_t>(pass - 1)] = pooled;
+    list.back().inputs.push_back(pooled);
   }
   return list;
 }
@@ -150,6 +211,15 @@ std::vector<OpSample> samples_grad_input() { return make_samples(1); }
 std::vector<OpSample> samples_grad_weight() { return make_samples(2); }
 
 }  // namespace
+
+Shape winograd_output(const Conv2dAttributes& a, const Shape& result) {
+  return a.pools ? Shape{result[0], result[1], 2 * result[2], 2 * result[3]} : result;
+}
+
+bool winograd_pools(const Conv2dAttributes& a, const Shape& x, const Shape& y) {
+  const int m = winograd::tile_outputs(y[2], y[3], x[1] * a.stride_h * a.stride_w, y[1]);
+  return y[2] % m == 0 && y[3] % m == 0;
+}
 
 const OpDef conv2d_winograd_op = {
     OpKind::kConv2dWinograd, "conv2d_winograd", infer, gradient, reference, cost, samples};

@@ -2,12 +2,10 @@
 // in double.
 #include <array>
 
-#include "ops/bounds_test.h"
+#include "ops/plain_test_util.h"
 
 namespace podium {
 namespace {
-
-using Numbers = std::vector<double>;
 
 Numbers numbers_of(const Tensor& tensor) { return {tensor.f32().begin(), tensor.f32().end()}; }
 Numbers absolute(Numbers numbers) {
@@ -49,18 +47,23 @@ Pass pass_of(const OpSample& sample, Pass::Kind kind, std::uint32_t stream) {
   Pass pass{kind, sample.attributes.as<Conv2dAttributes>(), {}, {}, {}, {}};
   const Shape &first = sample.inputs[0].shape, &second = sample.inputs[1].shape;
   const Conv2dAttributes& a = pass.attributes;
+  pass.inputs = {random_f32(first, 2 * stream), random_f32(second, 2 * stream + 1)};
   if (kind == Pass::kForward) {
     pass.x = first, pass.w = second;
     const std::vector<TensorType> types = {sample.inputs[0], sample.inputs[1]};
     pass.y = conv2d_op.infer({"", sample.attributes, types})[0].shape;
   } else if (kind == Pass::kGradInput) {
-    pass.y = first, pass.w = second;
+    pass.y = winograd_output(a, first), pass.w = second;
     pass.x = Shape{first[0], second[1], a.extent_h, a.extent_w};
   } else {
-    pass.x = first, pass.y = second;
+    pass.x = first, pass.y = winograd_output(a, second);
     pass.w = Shape{second[1], first[1], a.extent_h, a.extent_w};
   }
-  pass.inputs = {random_f32(first, 2 * stream), random_f32(second, 2 * stream + 1)};
+  if (kind != Pass::kForward && a.pools) {
+    Tensor places = random_labels(sample.inputs[2].shape.elements(), 4, 3 * stream);
+    pass.inputs.emplace_back(DType::kF32, sample.inputs[2].shape);
+    std::ranges::copy(places.i32(), pass.inputs[2].f32().begin());
+  }
   return pass;
 }
 
@@ -76,6 +79,20 @@ Numbers plain(const Pass& pass, const Numbers& first, const Numbers& second) {
                      if (pass.kind == Pass::kGradWeight) result[uw] += first[ux] * second[uy];
                    });
   return result;
+}
+
+// Operand i as the definition reads it: a gradient to what was pooled stands at the place of each
+// window's largest pixel.
+Numbers operand_of(const Pass& pass, std::size_t i) {
+  if (pass.inputs.size() < 3 || i != (pass.kind == Pass::kGradInput ? 0 : 1))
+    return numbers_of(pass.inputs[i]);
+  Numbers led(u(pass.y.elements()));
+  for_each_pool_window(pass.y, PoolAttributes(),
+                       [&](std::size_t out, const std::vector<std::size_t>& pixels) {
+                         led[pixels[static_cast<std::size_t>(pass.inputs[2].f32()[out])]] =
+                             pass.inputs[i].f32()[out];
+                       });
+  return led;
 }
 
 // --- direct: one chain, or for the weights one chain an image and the image sum
@@ -332,29 +349,34 @@ Numbers winograd(const Pass& pass, const std::array<Matrix, 3>& m, const Numbers
           put(phased.x(n, e, top + i, left + j), value);
         });
   } else {
+    std::vector<Points> sums(u(pass.y[1] * phased.channels));
+    for (std::int64_t n = 0; n < pass.x[0]; ++n)
+      for (const Tile& down : tiles_of(pass.y[2], phased.tile()))
+        for (const Tile& across : tiles_of(pass.y[3], phased.tile())) {
+          const bool last_row = down.size == phased.tile(),
+                     last_column = across.size == phased.tile();
+          std::vector<Points> inputs, gradients;
+          for (std::int64_t e = 0; e < phased.channels; ++e)
+            inputs.push_back(points_of(m[0], down.size + 2, across.size + 2, last_row, last_column,
+                                       [&](std::int64_t i, std::int64_t j) {
+                                         return value_at(first, phased.x(n, e, down.begin + i,
+                                                                         across.begin + j));
+                                       }));
+          for (std::int64_t k = 0; k < pass.y[1]; ++k)
+            gradients.push_back(points_of(m[1], down.size, across.size, last_row, last_column,
+                                          [&](std::int64_t i, std::int64_t j) {
+                                            return value_at(second, phased.y(n, k, down.begin + i,
+                                                                             across.begin + j));
+                                          }));
+          for (std::size_t i = 0; i < sums.size(); ++i)
+            add_products(sums[i], inputs[i % inputs.size()], gradients[i / inputs.size()]);
+        }
     for (std::int64_t k = 0; k < pass.y[1]; ++k)
-      for (std::int64_t e = 0; e < phased.channels; ++e) {
-        Points sum{};
-        for (std::int64_t n = 0; n < pass.x[0]; ++n)
-          for (const Tile& down : tiles_of(pass.y[2], phased.tile()))
-            for (const Tile& across : tiles_of(pass.y[3], phased.tile())) {
-              const bool last_row = down.size == phased.tile(),
-                         last_column = across.size == phased.tile();
-              const auto x = [&](std::int64_t i, std::int64_t j) {
-                return value_at(first, phased.x(n, e, down.begin + i, across.begin + j));
-              };
-              const auto dy = [&](std::int64_t i, std::int64_t j) {
-                return value_at(second, phased.y(n, k, down.begin + i, across.begin + j));
-              };
-              add_products(
-                  sum, points_of(m[0], down.size + 2, across.size + 2, last_row, last_column, x),
-                  points_of(m[1], down.size, across.size, last_row, last_column, dy));
-            }
+      for (std::int64_t e = 0; e < phased.channels; ++e)
         for (std::int64_t r = 0; r < 3; ++r)
           for (std::int64_t t = 0; t < 3; ++t)
             put(phased.w(k, e, r, t),
-                result_of(m[2], sum, static_cast<std::size_t>(r), static_cast<std::size_t>(t)));
-      }
+                result_of(m[2], sums[u(k * phased.channels + e)], u(r), u(t)));
   }
   return result;
 }
@@ -383,6 +405,17 @@ std::array<Matrix, 3> transforms_of(const Pass& pass) {
   return {t.inputs, t.filters, transposed(t.outputs)};
 }
 
+// At its place a window has its largest pixel, or one that FP32 may have made as large.
+void check_places(const Pass& pass, const std::vector<Bounded>& y, const Tensor& places,
+                  const std::string& what) {
+  for_each_pool_window(
+      pass.y, PoolAttributes(), [&](std::size_t out, const std::vector<std::size_t>& pixels) {
+        const Bounded taken = y[pixels[static_cast<std::size_t>(places.f32()[out])]];
+        for (const std::size_t i : pixels)
+          ASSERT_LE(y[i].value - y[i].error, taken.value + taken.error) << what << ", " << out;
+      });
+}
+
 void check_winograd(const OpDef& op, Pass::Kind kind) {
   std::uint32_t stream = 100;
   for (const OpSample& sample : op.samples()) {
@@ -390,7 +423,7 @@ void check_winograd(const OpDef& op, Pass::Kind kind) {
     const std::array<Matrix, 3> transforms = transforms_of(pass);
     const std::array<Matrix, 3> sizes = {absolute(transforms[0]), absolute(transforms[1]),
                                          absolute(transforms[2])};
-    const Numbers first = numbers_of(pass.inputs[0]), second = numbers_of(pass.inputs[1]);
+    const Numbers first = operand_of(pass, 0), second = operand_of(pass, 1);
     const Numbers exact = plain(pass, first, second);
     const std::string what = cat(op.name, " {", sample.attributes.text(), "}");
     // What the bound is derived from computes the convolution, in exact arithmetic.
@@ -399,10 +432,16 @@ void check_winograd(const OpDef& op, Pass::Kind kind) {
       ASSERT_NEAR(by_winograd[i], exact[i], 1e-10 * (1 + std::abs(exact[i]))) << what;
     Numbers bounds = winograd(pass, sizes, absolute(first), absolute(second));
     for (double& bound : bounds) bound *= gamma_of(winograd_roundings(pass));
+    std::vector<Bounded> expected;
+    for (std::size_t i = 0; i < exact.size(); ++i) expected.emplace_back(exact[i], bounds[i]);
+    const std::vector<Tensor> out = run_reference(op, sample.attributes, pass.inputs);
+    if (kind == Pass::kForward && pass.attributes.places)
+      check_places(pass, expected, out[1], what);
+    if (kind == Pass::kForward && pass.attributes.pools)
+      expected = largest_of_windows(pass.y, expected);
     // Tiles of six have larger constants, and so a wider bound; kernels/conv/winograd_test.cc holds
     // the error itself.
-    expect_within(run_reference(op, sample.attributes, pass.inputs)[0], exact, bounds, what,
-                  Phased{pass}.tile() == 4 ? 2e-2 : 1e-1);
+    expect_within(out[0], expected, what, Phased{pass}.tile() == 4 ? 2e-2 : 1e-1);
   }
 }
 

@@ -25,6 +25,11 @@ struct Conv2dAttributes {
   // The gradients need the size that the forward pass saw: of the images for the gradient to data,
   // of the kernel for the gradient to weights. Zero in the forward pass.
   std::int64_t extent_h = 0, extent_w = 0;
+  // Set by the fusion pass, in conv2d_winograd and its gradients alone. `pools`: the output is
+  // pooled, the largest of each window of 2x2 taken, and dy is the gradient to that. `places`: the
+  // convolution has a second result, which pixel of each window was taken, as max_pool has; its
+  // gradients have it for last operand where they pool.
+  bool pools = false, places = false;
 
   template <typename Visitor>
   void visit(Visitor&& v) const {
@@ -32,6 +37,7 @@ struct Conv2dAttributes {
         v("pad_bottom", pad_bottom);
     v("pad_left", pad_left), v("pad_right", pad_right), v("extent_h", extent_h),
         v("extent_w", extent_w);
+    v("pools", pools), v("places", places);
   }
 };
 
@@ -43,6 +49,12 @@ Conv2dAttributes same_padding(const Shape& images, std::int64_t kernel_h, std::i
 // images [N, C, H, W], weights [K, C, R, S] -> [N, K, P, Q].
 Value conv2d(Graph& graph, Value images, Value weights, const Conv2dAttributes& attributes,
              std::string name = "");
+
+// Whether conv2d_winograd of images x may pool its output y: its tiles are all whole.
+bool winograd_pools(const Conv2dAttributes& attributes, const Shape& x, const Shape& y);
+// The output of a convolution, from its result, or from a gradient to that: twice as high and wide
+// where it is pooled.
+Shape winograd_output(const Conv2dAttributes& attributes, const Shape& result);
 
 // --- dense layers and sums (ops/matmul.cc, ops/bias.cc)
 
@@ -63,14 +75,15 @@ Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
 
 struct BatchNormAttributes {
   float epsilon = 1e-3f;
-  // Set by the fusion pass: what follows, and whether one more operand, shaped as x, is added to
-  // the result (of the gradient: to dx).
+  // Set by the fusion pass: what follows; whether the largest of each window of 2x2 is taken of
+  // that; whether one more operand, shaped as x, is added to the result (of the gradient: to dx).
   Activation activation = {};
+  bool pools = false;
   bool adds = false;
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("epsilon", epsilon), v("activation", activation.kind), v("slope", activation.slope),
-        v("adds", adds);
+        v("pools", pools), v("adds", adds);
   }
 };
 struct BatchNormOutputs {
@@ -102,15 +115,20 @@ struct PoolAttributes {
   std::int64_t window_h = 2, window_w = 2;
   // The gradient to an average needs the size of the images; zero otherwise.
   std::int64_t height = 0, width = 0;
+  // Set by the fusion pass, in max_pool alone: a second result says where in its window each
+  // maximum stands, row by row from 0, as a float.
+  bool places = false;
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("window_h", window_h), v("window_w", window_w), v("height", height), v("width", width);
+    v("places", places);
   }
 };
+// [N, C, H, W] -> [N, C, H / window_h, W / window_w], whole windows alone.
+Shape pooled(const Shape& x, const PoolAttributes& attributes = {});
 // 1 over the pixels of a window, rounded once.
 float pool_share(const PoolAttributes& attributes);
-// [N, C, H, W] -> [N, C, H / window_h, W / window_w], whole windows alone. A window of the image's
-// own size pools globally.
+// A window of the image's own size pools globally.
 Value max_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
                std::string name = "");
 Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,

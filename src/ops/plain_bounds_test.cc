@@ -26,36 +26,24 @@ TEST(PlainFormula, add_sub_mul_and_scale_are_rounded_once) {
   }
 }
 
-// Calls f(result's index, indices of its window's pixels) for each window of x.
-template <typename F>
-void for_each_pool_window(const Shape& x, const PoolAttributes& a, const F& f) {
-  std::size_t out = 0;
-  for (std::int64_t plane = 0; plane < x[0] * x[1]; ++plane) {
-    for (std::int64_t i = 0; i + a.window_h <= x[2]; i += a.window_h) {
-      for (std::int64_t j = 0; j + a.window_w <= x[3]; j += a.window_w, ++out) {
-        std::vector<std::size_t> pixels;
-        for (std::int64_t r = 0; r < a.window_h; ++r)
-          for (std::int64_t s = 0; s < a.window_w; ++s)
-            pixels.push_back(u((plane * x[2] + i + r) * x[3] + j + s));
-        f(out, pixels);
-      }
-    }
-  }
-}
-
 TEST(PlainFormula, pooling_takes_the_largest_or_the_mean_of_each_window) {
   for (const OpSample& sample : max_pool_op.samples()) {
     const std::vector<Tensor> in = random_inputs(sample, 350);
     const auto x = in[0].f32();
-    std::vector<Bounded> expected;
-    for_each_pool_window(in[0].shape(), sample.attributes.as<PoolAttributes>(),
+    const auto& a = sample.attributes.as<PoolAttributes>();
+    std::vector<Bounded> expected, places;
+    for_each_pool_window(in[0].shape(), a,
                          [&](std::size_t, const std::vector<std::size_t>& pixels) {
-                           float most = x[pixels[0]];
-                           for (const std::size_t i : pixels) most = std::max(most, x[i]);
-                           expected.emplace_back(most);
+                           std::size_t most = 0;
+                           for (std::size_t k = 0; k < pixels.size(); ++k)
+                             if (x[pixels[k]] > x[pixels[most]]) most = k;
+                           expected.emplace_back(x[pixels[most]]);
+                           places.emplace_back(static_cast<double>(most));
                          });
-    expect_within(run_reference(max_pool_op, sample.attributes, in)[0], expected,
-                  name_of(max_pool_op, sample), 0);
+    const std::vector<Tensor> out = run_reference(max_pool_op, sample.attributes, in);
+    ASSERT_EQ(out.size(), a.places ? 2u : 1u);
+    expect_within(out[0], expected, name_of(max_pool_op, sample), 0);
+    if (a.places) expect_within(out[1], places, name_of(max_pool_op, sample) + " places", 0);
   }
   for (const OpSample& sample : avg_pool_op.samples()) {
     const std::vector<Tensor> in = random_inputs(sample, 360);

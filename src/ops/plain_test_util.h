@@ -33,6 +33,38 @@ inline std::vector<Tensor> random_inputs(const OpSample& sample, std::uint32_t s
   return inputs;
 }
 
+// Calls f(result's index, indices of its window's pixels) for each window of x.
+template <typename F>
+void for_each_pool_window(const Shape& x, const PoolAttributes& a, const F& f) {
+  std::size_t out = 0;
+  for (std::int64_t plane = 0; plane < x[0] * x[1]; ++plane) {
+    for (std::int64_t i = 0; i + a.window_h <= x[2]; i += a.window_h) {
+      for (std::int64_t j = 0; j + a.window_w <= x[3]; j += a.window_w, ++out) {
+        std::vector<std::size_t> pixels;
+        for (std::int64_t r = 0; r < a.window_h; ++r)
+          for (std::int64_t s = 0; s < a.window_w; ++s)
+            pixels.push_back(u((plane * x[2] + i + r) * x[3] + j + s));
+        f(out, pixels);
+      }
+    }
+  }
+}
+
+// The largest of each window of 2x2: no further off than the pixel that is furthest off.
+inline std::vector<Bounded> largest_of_windows(const Shape& x, const std::vector<Bounded>& pixels) {
+  std::vector<Bounded> result;
+  for_each_pool_window(x, PoolAttributes(),
+                       [&](std::size_t, const std::vector<std::size_t>& window) {
+                         Bounded most = pixels[window[0]];
+                         for (const std::size_t i : window) {
+                           most.value = std::max(most.value, pixels[i].value);
+                           most.error = std::max(most.error, pixels[i].error);
+                         }
+                         result.push_back(most);
+                       });
+  return result;
+}
+
 // Of an operation that treats each element alone: f(element index) is what it should give.
 template <typename F>
 void check_elements(const OpDef& op, const OpSample& sample, const std::vector<Tensor>& inputs,

@@ -4,13 +4,10 @@
 // Rules: P1 images are [N, C, H, W]; P2 a window has at least one pixel and fits into the image; P3
 // a gradient's operands have the shapes of the pooling that it belongs to.
 #include "ops/ops.h"
+#include "ops/reference_pool.h"
 
 namespace podium {
 namespace {
-
-Shape pooled(const Shape& x, const PoolAttributes& a) {
-  return {x[0], x[1], x[2] / a.window_h, x[3] / a.window_w};
-}
 
 void require_window(const InferContext& context, const Shape& x) {
   const auto& a = context.as<PoolAttributes>();
@@ -24,6 +21,12 @@ std::vector<TensorType> infer(const InferContext& context) {
   const Shape& x = context.inputs[0].shape;
   require_window(context, x);
   return {{DType::kF32, pooled(x, context.as<PoolAttributes>())}};
+}
+
+std::vector<TensorType> infer_max(const InferContext& context) {
+  std::vector<TensorType> types = infer(context);
+  if (context.as<PoolAttributes>().places) types.push_back(types[0]);
+  return types;
 }
 
 std::vector<TensorType> infer_max_grad(const InferContext& context) {
@@ -44,50 +47,18 @@ std::vector<TensorType> infer_avg_grad(const InferContext& context) {
   return {{DType::kF32, x}};
 }
 
-// Calls f(plane, p, q, first, row) for each output pixel: `first` the index in x of its window's
-// upper left corner, `row` the distance between rows of x.
-template <typename F>
-void for_each_window(const Shape& x, const PoolAttributes& a, const F& f) {
-  const Shape y = pooled(x, a);
-  for (std::int64_t plane = 0; plane < x[0] * x[1]; ++plane)
-    for (std::int64_t p = 0; p < y[2]; ++p)
-      for (std::int64_t q = 0; q < y[3]; ++q)
-        f((plane * y[2] + p) * y[3] + q, (plane * x[2] + p * a.window_h) * x[3] + q * a.window_w,
-          x[3]);
-}
-
-// The index in x of a window's largest value: the first of equals, NaN larger than all.
-std::size_t largest(std::span<const float> x, const PoolAttributes& a, std::int64_t first,
-                    std::int64_t row) {
-  auto best = static_cast<std::size_t>(first);
-  for (std::int64_t r = 0; r < a.window_h; ++r) {
-    for (std::int64_t s = 0; s < a.window_w; ++s) {
-      const auto i = static_cast<std::size_t>(first + r * row + s);
-      if (x[i] > x[best] || x[i] != x[i]) best = i;
-    }
-  }
-  return best;
-}
-
 void reference_max(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
-  const auto& a = attributes.as<PoolAttributes>();
-  const auto x = inputs[0]->f32();
-  const auto y = outputs[0]->f32();
-  for_each_window(inputs[0]->shape(), a,
-                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
-                    y[static_cast<std::size_t>(out)] = x[largest(x, a, first, row)];
-                  });
+  pool_largest(inputs[0]->shape(), attributes.as<PoolAttributes>(), inputs[0]->f32(),
+               outputs[0]->f32());
+  if (attributes.as<PoolAttributes>().places) {
+    places_of_largest(inputs[0]->shape(), attributes.as<PoolAttributes>(), inputs[0]->f32(),
+                      outputs[1]->f32());
+  }
 }
 
 void reference_max_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
-  const auto& a = attributes.as<PoolAttributes>();
-  const auto dy = inputs[0]->f32(), x = inputs[1]->f32();
-  const auto dx = outputs[0]->f32();
-  std::ranges::fill(dx, 0.0f);
-  for_each_window(inputs[1]->shape(), a,
-                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
-                    dx[largest(x, a, first, row)] = dy[static_cast<std::size_t>(out)];
-                  });
+  lead_to_largest(inputs[1]->shape(), attributes.as<PoolAttributes>(), inputs[0]->f32(),
+                  inputs[1]->f32(), outputs[0]->f32());
 }
 
 void reference_avg(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
@@ -121,8 +92,10 @@ void reference_avg_grad(const Attributes& attributes, ConstTensors inputs, Tenso
 }
 
 std::vector<Value> gradient_max(const GradientContext& context) {
-  return {context.graph.add1(max_pool_grad_op, context.self().attributes,
-                             {context.output_gradients[0], context.input(0)}, context.self().name)};
+  PoolAttributes a = context.self().attributes.as<PoolAttributes>();
+  a.places = false;
+  return {context.graph.add1(max_pool_grad_op, a, {context.output_gradients[0], context.input(0)},
+                             context.self().name)};
 }
 
 std::vector<Value> gradient_avg(const GradientContext& context) {
@@ -142,7 +115,7 @@ Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const Ten
     total.bytes += static_cast<double>(type.bytes());
   }
   total.flops = std::max(total.flops, static_cast<double>(out[0].shape.elements()));
-  total.bytes += static_cast<double>(out[0].bytes());
+  for (const TensorType& type : out) total.bytes += static_cast<double>(type.bytes());
   return total;
 }
 
@@ -159,6 +132,15 @@ std::vector<PoolCase> cases() {
 std::vector<OpSample> samples() {
   std::vector<OpSample> list;
   for (const PoolCase& c : cases()) list.push_back({c.a, {{DType::kF32, c.x}}});
+  return list;
+}
+
+std::vector<OpSample> samples_max() {
+  std::vector<OpSample> list = samples();
+  for (PoolCase c : cases()) {
+    c.a.places = true;
+    list.push_back({c.a, {{DType::kF32, c.x}}});
+  }
   return list;
 }
 
@@ -181,6 +163,10 @@ std::vector<OpSample> samples_avg_grad() {
 
 }  // namespace
 
+Shape pooled(const Shape& x, const PoolAttributes& a) {
+  return {x[0], x[1], x[2] / a.window_h, x[3] / a.window_w};
+}
+
 float pool_share(const PoolAttributes& a) {
   return static_cast<float>(1.0 / static_cast<double>(a.window_h * a.window_w));
 }
@@ -195,8 +181,8 @@ Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window
   return graph.add1(avg_pool_op, PoolAttributes{window_h, window_w}, {x}, std::move(name));
 }
 
-const OpDef max_pool_op = {OpKind::kMaxPool, "max_pool", infer,  gradient_max,
-                           reference_max,    cost,       samples};
+const OpDef max_pool_op = {OpKind::kMaxPool, "max_pool", infer_max,  gradient_max,
+                           reference_max,    cost,       samples_max};
 const OpDef max_pool_grad_op = {
     OpKind::kMaxPoolGrad, "max_pool_grad", infer_max_grad, nullptr, reference_max_grad, cost,
     samples_max_grad};

@@ -1,5 +1,6 @@
 // Convolution and its gradients with the batch in the lanes.
 #include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/pool.h"
 #include "backend/cpu/lower.h"
 
 namespace podium::cpu {
@@ -25,18 +26,29 @@ using ConvKernel = void (*)(const ConvShape&, const float*, const float*, float*
                             int, int);
 
 // A step a phase; the shared buffer lives through all of them.
-void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work, ConvKernel kernel,
-                 Slot a, Slot b, Slot out) {
+// kernel(memory, shared, scratch, phase, part).
+template <typename Kernel>
+void emit_phases(Lowering& l, const ConvWork& work, const Kernel& kernel, std::vector<Slot> reads,
+                 std::vector<Slot> writes) {
   const Slot shared = l.temporary(work.shared), scratch = l.thread_scratch(work.scratch);
+  reads.push_back(shared);
+  writes.insert(writes.end(), {shared, scratch});
   for (int phase = 0; phase < work.phases; ++phase) {
     l.emit({.parts = work.parts[phase],
-            .reads = {a, b, shared},
-            .writes = {out, shared, scratch},
+            .reads = reads,
+            .writes = writes,
             .run = [=](const Memory& m, int part, int thread) {
-              kernel(shape, m.f32(a), m.f32(b), m.f32(out), m.f32(shared),
-                     m.f32(scratch) + thread * work.scratch, phase, part);
+              kernel(m, m.f32(shared), m.f32(scratch) + thread * work.scratch, phase, part);
             }});
   }
+}
+void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work, ConvKernel kernel,
+                 Slot a, Slot b, Slot out) {
+  emit_phases(l, work,
+              [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
+                kernel(shape, m.f32(a), m.f32(b), m.f32(out), shared, scratch, phase, part);
+              },
+              {a, b}, {out});
 }
 
 void lower_forward(Lowering& l, const Node& node, std::int32_t index,
@@ -49,12 +61,39 @@ void lower_forward(Lowering& l, const Node& node, std::int32_t index,
   emit_phases(l, shape, work(shape), kernel, x, w, y);
 }
 
+// The forward pass, the output pooled.
+void lower_pooled_forward(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  const bool places = a.places;
+  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
+             y = l.define_lanes({index, 0}), place = places ? l.define_lanes({index, 1}) : y;
+  const ConvShape shape = conv_shape(a, l.shape(node.inputs[0]), l.shape(node.inputs[1]),
+                                     winograd_output(a, node.outputs[0].shape));
+  emit_phases(l, conv_winograd_forward_work(shape),
+              [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
+                conv_winograd_forward_pooled(shape, m.f32(x), m.f32(w), m.f32(y),
+                                             places ? m.f32(place) : nullptr, shared, scratch,
+                                             phase, part);
+              },
+              {x, w}, {y, place});
+}
+
+ConvShape grad_input_shape(const Lowering& l, const Node& node) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  return conv_shape(a, node.outputs[0].shape, l.shape(node.inputs[1]),
+                    winograd_output(a, l.shape(node.inputs[0])));
+}
+ConvShape grad_weight_shape(const Lowering& l, const Node& node) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  return conv_shape(a, l.shape(node.inputs[0]), node.outputs[0].shape,
+                    winograd_output(a, l.shape(node.inputs[1])));
+}
+
 void lower_grad_input(Lowering& l, const Node& node, std::int32_t index,
                       ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
   const Slot dy = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
              dx = l.define_lanes({index, 0});
-  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
-                                     l.shape(node.inputs[1]), l.shape(node.inputs[0]));
+  const ConvShape shape = grad_input_shape(l, node);
   emit_phases(l, shape, work(shape), kernel, dy, w, dx);
 }
 
@@ -62,10 +101,45 @@ void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index,
                        ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
   const Slot x = l.lanes(node.inputs[0]), dy = l.lanes(node.inputs[1]),
              dw = l.define_plain({index, 0});
-  const ConvShape shape =
-      conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(node.inputs[0]),
-                 node.outputs[0].shape, l.shape(node.inputs[1]));
+  const ConvShape shape = grad_weight_shape(l, node);
   emit_phases(l, shape, work(shape), kernel, dy, x, dw);
+}
+
+// Gradients from a pooled output.
+void lower_pooled_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot dy = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
+             place = l.lanes(node.inputs[2]), dx = l.define_lanes({index, 0});
+  const ConvShape shape = grad_input_shape(l, node);
+  emit_phases(l, conv_winograd_grad_input_work(shape),
+              [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
+                conv_winograd_grad_input_pooled(shape, m.f32(dy), m.f32(place), m.f32(w), m.f32(dx),
+                                                shared, scratch, phase, part);
+              },
+              {dy, place, w}, {dx});
+}
+void lower_pooled_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot x = l.lanes(node.inputs[0]), dy = l.lanes(node.inputs[1]),
+             place = l.lanes(node.inputs[2]), dw = l.define_plain({index, 0});
+  const ConvShape shape = grad_weight_shape(l, node);
+  const ConvWork work = conv_winograd_grad_weight_work(shape);
+  if (conv_winograd_grad_weight_pools(shape)) {
+    emit_phases(l, work,
+                [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
+                  conv_winograd_grad_weight_pooled(shape, m.f32(dy), m.f32(place), m.f32(x),
+                                                   m.f32(dw), shared, scratch, phase, part);
+                },
+                {dy, place, x}, {dw});
+    return;
+  }
+  const PoolShape pool{{shape.images, shape.out_channels, shape.out_height, shape.out_width}, 2, 2};
+  const Slot led = l.temporary(pool.x.floats());
+  l.emit({.parts = pool_parts(pool),
+          .reads = {dy, place},
+          .writes = {led},
+          .run = [=](const Memory& m, int part, int) {
+            max_pool_grad_at(pool, m.f32(dy), m.f32(place), m.f32(led), part);
+          }});
+  emit_phases(l, shape, work, conv_winograd_grad_weight, led, x, dw);
 }
 
 }  // namespace
@@ -80,12 +154,15 @@ void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index)
   lower_grad_weight(l, node, index, conv_grad_weight_work, conv_grad_weight);
 }
 void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
+  if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_forward(l, node, index);
   lower_forward(l, node, index, conv_winograd_forward_work, conv_winograd_forward);
 }
 void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_grad_input(l, node, index);
   lower_grad_input(l, node, index, conv_winograd_grad_input_work, conv_winograd_grad_input);
 }
 void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_grad_weight(l, node, index);
   lower_grad_weight(l, node, index, conv_winograd_grad_weight_work, conv_winograd_grad_weight);
 }
 

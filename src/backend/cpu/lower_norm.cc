@@ -13,7 +13,8 @@ ActivationShape activation_shape(const Shape& shape) {
 
 BatchNormShape norm_shape(const Node& node, const Shape& x) {
   const auto& a = node.attributes.as<BatchNormAttributes>();
-  return {.x = activation_shape(x), .epsilon = a.epsilon, .activation = a.activation};
+  return {
+      .x = activation_shape(x), .epsilon = a.epsilon, .activation = a.activation, .pools = a.pools};
 }
 
 }  // namespace

@@ -14,12 +14,15 @@ PoolShape pool_shape(const Node& node, const Shape& x) {
 
 void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
   const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
+  const bool places = node.attributes.as<PoolAttributes>().places;
   const Slot x = l.lanes(node.inputs[0]), y = l.define_lanes({index, 0});
-  l.emit(
-      {.parts = pool_parts(shape),
-       .reads = {x},
-       .writes = {y},
-       .run = [=](const Memory& m, int part, int) { max_pool(shape, m.f32(x), m.f32(y), part); }});
+  const Slot place = places ? l.define_lanes({index, 1}) : y;
+  l.emit({.parts = pool_parts(shape),
+          .reads = {x},
+          .writes = {y, place},
+          .run = [=](const Memory& m, int part, int) {
+            max_pool(shape, m.f32(x), m.f32(y), places ? m.f32(place) : nullptr, part);
+          }});
 }
 
 void lower_max_pool_grad(Lowering& l, const Node& node, std::int32_t index) {

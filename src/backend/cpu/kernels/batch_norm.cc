@@ -8,6 +8,7 @@
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/batch_norm.cc"
 #include "backend/cpu/kernels/foreach_target.h"
 #include "backend/cpu/kernels/functions-inl.h"
+#include "backend/cpu/kernels/max-inl.h"
 #include "backend/cpu/kernels/sums-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -66,11 +67,48 @@ struct GradientTerm {
   }
 };
 
+// The largest of a window's four values, row by row; the first of equals, NaN before all.
+HWY_INLINE V16 largest_of(const V16 (&values)[4]) {
+  V16 held = values[0];
+  for (int k = 1; k < 4; ++k) {
+    for (int i = 0; i < kRegisters; ++i) {
+      const Native next = values[k].r[i];
+      held.r[i] = hn::IfThenElse(replaces(next, held.r[i]), next, held.r[i]);
+    }
+  }
+  return held;
+}
+
+// Calls f(out, in) for each window of 2x2 of channel c.
+template <typename F>
+HWY_INLINE void for_each_window(const ActivationShape& x, int64_t c, const F& f) {
+  for (int64_t plane = c; plane < x.blocks() * x.channels; plane += x.channels)
+    for_each_window(PoolShape{x, 2, 2}, {plane, plane + 1}, f);
+}
+
+// apply_channel, then the largest of each window.
+template <ActivationKind kKind>
+HWY_INLINE void apply_pooled_channel(const ActivationShape& x, const Activator<kKind>& activator,
+                                     int64_t c, float scale, float shift, const float* in,
+                                     float* out) {
+  const V16 a = set16(scale), b = set16(shift);
+  const bool streamed = streams(out, x.floats() / 4);
+  const int64_t row = x.width * kLanes;
+  for_each_window(x, c, [&](int64_t to, int64_t from) HWY_ATTR {
+    V16 values[4];
+    HWY_UNROLL(4)
+    for (int k = 0; k < 4; ++k)
+      values[k] = activator.value(fma16(read16(in + from + k / 2 * row + k % 2 * kLanes), a, b));
+    put16(out + to, largest_of(values), streamed);
+  });
+  end_streams(streamed);
+}
+
 // y = x * scale + shift of channel c, activated, plus the addend if there is one.
 template <ActivationKind kKind>
-HWY_INLINE void apply_channel(const ActivationShape& x, const Activator<kKind>& activator,
-                              int64_t c, float scale, float shift, const float* in,
-                              const float* addend, float* out) {
+HWY_INLINE void apply_whole_channel(const ActivationShape& x, const Activator<kKind>& activator,
+                                    int64_t c, float scale, float shift, const float* in,
+                                    const float* addend, float* out) {
   const V16 a = set16(scale), b = set16(shift);
   const bool streamed = !costly(kKind) && streams(out, x.floats());
   for (int64_t block = 0; block < x.blocks(); ++block) {
@@ -86,6 +124,16 @@ HWY_INLINE void apply_channel(const ActivationShape& x, const Activator<kKind>& 
     }
   }
   end_streams(streamed);
+}
+
+template <ActivationKind kKind>
+HWY_INLINE void apply_channel(const BatchNormShape& shape, const Activator<kKind>& activator,
+                              int64_t c, float scale, float shift, const float* in,
+                              const float* addend, float* out) {
+  if (shape.pools)
+    apply_pooled_channel(shape.x, activator, c, scale, shift, in, out);
+  else
+    apply_whole_channel(shape.x, activator, c, scale, shift, in, addend, out);
 }
 
 // Channels go in groups of sixteen where they have one pixel each, else one by one.
@@ -121,9 +169,100 @@ HWY_INLINE void normalise(const BatchNormShape& shape, const Activator<kKind>& a
     store_first16(inv_std + c, inverse, count);
     store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
     for (int64_t i = 0; i < count; ++i) {
-      apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, addend, y);
+      apply_channel(shape, activator, c + i, scale[i], shift[i], x, addend, y);
     }
   }
+}
+
+// As GradientTerm, of a unit that pools: dy is one value a window, which goes to the largest.
+template <ActivationKind kKind>
+struct PooledGradientTerm {
+  struct At {
+    V16 dy, x;
+  };
+  const float* dy;
+  const float* x;
+  int64_t row;  // floats
+  Activator<kKind> activator;
+  V16 mean, scale, shift;
+
+  // The window's four pixels, row by row.
+  HWY_INLINE void at(int64_t out, int64_t in, At (&pixels)[4]) const {
+    const V16 gradient = read16(dy + out);
+    HWY_UNROLL(4)
+    for (int k = 0; k < 4; ++k) pixels[k].x = read16(x + in + k / 2 * row + k % 2 * kLanes);
+    for (int i = 0; i < kRegisters; ++i) {
+      Native before[4], value[4];
+      HWY_UNROLL(4)
+      for (int k = 0; k < 4; ++k) {
+        before[k] = hn::MulAdd(pixels[k].x.r[i], scale.r[i], shift.r[i]);
+        value[k] = activator.value(before[k]);
+      }
+      const auto second = replaces(value[1], value[0]);
+      Native held = hn::IfThenElse(second, value[1], value[0]);
+      const auto third = replaces(value[2], held);
+      held = hn::IfThenElse(third, value[2], held);
+      const auto fourth = replaces(value[3], held);
+      // The last that takes a place keeps it.
+      Native d = gradient.r[i];
+      pixels[3].dy.r[i] = activator.gradient(hn::IfThenElseZero(fourth, d), before[3]);
+      d = hn::IfThenZeroElse(fourth, d);
+      pixels[2].dy.r[i] = activator.gradient(hn::IfThenElseZero(third, d), before[2]);
+      d = hn::IfThenZeroElse(third, d);
+      pixels[1].dy.r[i] = activator.gradient(hn::IfThenElseZero(second, d), before[1]);
+      d = hn::IfThenZeroElse(second, d);
+      pixels[0].dy.r[i] = activator.gradient(d, before[0]);
+    }
+  }
+  HWY_INLINE void link(const At& at, Sums<2>& acc) const {
+    acc.v[0] = add16(acc.v[0], at.dy);
+    acc.v[1] = fma16(at.dy, sub16(at.x, mean), acc.v[1]);
+  }
+};
+
+// pixel_sums (sums-inl.h) of a plane of windows of 2x2: `out` and `in` are where dy and x begin.
+// A chain takes every fourth column, so that two windows side by side feed all four.
+template <class Term>
+HWY_INLINE Sums<2> window_sums(const Term& term, int64_t out, int64_t in, int64_t height,
+                               int64_t width) {
+  Sums<2> c[4];
+  for (Sums<2>& chain : c) chain = zero_sums<2>();
+  const auto pair = [&](int64_t h, int64_t w, int first) HWY_ATTR {
+    typename Term::At pixels[4];
+    term.at(out + (h / 2 * (width / 2) + w / 2) * kLanes, in + (h * width + w) * kLanes, pixels);
+    HWY_UNROLL(4)
+    for (int k = 0; k < 4; ++k) term.link(pixels[k], c[first + k % 2]);
+  };
+  for (int64_t top = 0; top < height; top += 4) {
+    const int64_t bottom = std::min(top + 4, height);
+    for (int64_t left = 0; left < width; left += 4) {
+      for (int64_t h = top; h < bottom; h += 2) {
+        pair(h, left, 0);
+        if (left + 2 < width) pair(h, left + 2, 2);
+      }
+    }
+  }
+  return join_chains(c[0], c[1], c[2], c[3]);
+}
+
+template <class Term>
+HWY_INLINE void pooled_gradient_of_channel(const ActivationShape& shape, int64_t c,
+                                           const Term& term, float to_dy, float to_x,
+                                           float constant, const float* addend, float* dx) {
+  const V16 a = set16(to_dy), b = set16(to_x), k0 = set16(constant);
+  const bool streamed = streams(dx, shape.floats());
+  for_each_window(shape, c, [&](int64_t out, int64_t in) HWY_ATTR {
+    typename Term::At pixels[4];
+    term.at(out, in, pixels);
+    HWY_UNROLL(4)
+    for (int k = 0; k < 4; ++k) {
+      const int64_t i = in + k / 2 * term.row + k % 2 * kLanes;
+      V16 value = fma16(a, pixels[k].dy, fma16(b, pixels[k].x, k0));
+      if (addend != nullptr) value = add16(value, read16(addend + i));
+      put16(dx + i, value, streamed);
+    }
+  });
+  end_streams(streamed);
 }
 
 // The sums of a group of channels of one pixel each, whose means differ.
@@ -186,7 +325,16 @@ HWY_INLINE void gradient(const BatchNormShape& shape, const Activator<kKind>& ac
     HWY_ALIGN float scale[kLanes], shift[kLanes], to_x[kLanes], constant[kLanes];
     store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
     HWY_ALIGN float sums[2][kLanes] = {};
-    if (flat) {
+    const PooledGradientTerm<kKind> pooled{
+        dy, x, shape.x.width * kLanes, activator, set16(mean[c]), set16(scale[0]), set16(shift[0])};
+    if (shape.pools) {
+      float totals[2];
+      const auto plane_sums = [&](int64_t plane) HWY_ATTR {
+        return window_sums(pooled, plane / 4, plane, shape.x.height, shape.x.width);
+      };
+      image_totals<2>(plane_sums, shape.x, c, totals);
+      sums[0][0] = totals[0], sums[1][0] = totals[1];
+    } else if (flat) {
       flat_gradient_totals(shape.x, activator, c, count, dy, x, mean, scale, shift, dx, sums);
     } else {
       const GradientTerm<kKind> term{
@@ -200,6 +348,10 @@ HWY_INLINE void gradient(const BatchNormShape& shape, const Activator<kKind>& ac
     const V16 b = mul16(neg16(mul16(a, inverse)), div16(sum_dyx, m));
     store16(to_x, b);
     store16(constant, fma16(neg16(b), average, neg16(mul16(a, div16(sum_dy, m)))));
+    if (shape.pools) {
+      pooled_gradient_of_channel(shape.x, c, pooled, scale[0], to_x[0], constant[0], addend, dx);
+      continue;
+    }
     for (int64_t i = 0; i < count; ++i) {
       const GradientTerm<kKind> term{
           dy, x, dx, activator, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
@@ -236,7 +388,7 @@ void infer_channels(const BatchNormShape& shape, Range channels, const float* x,
                  inv_std_of(load_first16(var + c, count), shape.epsilon), count, scale, shift);
     with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
       for (int64_t i = 0; i < count; ++i)
-        apply_channel(shape.x, activator, c + i, scale[i], shift[i], x, addend, y);
+        apply_channel(shape, activator, c + i, scale[i], shift[i], x, addend, y);
     });
   }
 }

@@ -13,22 +13,26 @@ struct BatchNormShape {
   ActivationShape x;
   float epsilon = 1e-3f;
   Activation activation = {};
+  // The largest of each window of 2x2 of y; x has even height and width, and dy is as y is.
+  bool pools = false;
 };
-// Each of the three adds `addend`, in lanes as x, to its result (y or dx) where it is not null.
+// Each of the three adds `addend`, in lanes as x, to its result (dx, or a y that is not pooled)
+// where it is not null.
 
-// x, y in lanes (y may be x where x is not needed again); the rest [C].
+// x, y in lanes (a y that is not pooled may be x where x is not needed again); the rest [C].
 int batch_norm_parts(const BatchNormShape& shape);
 void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma, const float* beta,
                 const float* addend, float* y, float* mean, float* var, float* inv_std, int part);
 
-// x, dy, dx in lanes (dx may be dy, not x); the rest [C]. dy is the gradient to the activation's
-// output; its derivative is recomputed from x.
+// x, dy, dx in lanes (dx may be dy where nothing is pooled, never x); the rest [C]. dy is the
+// gradient to the unit's result; the activation's derivative, and where a window's largest value
+// stands, are recomputed from x.
 int batch_norm_grad_parts(const BatchNormShape& shape);
 void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* x,
                      const float* gamma, const float* beta, const float* mean, const float* inv_std,
                      const float* addend, float* dx, float* dgamma, float* dbeta, int part);
 
-// With the running mean and variance; y may be x.
+// With the running mean and variance; a y that is not pooled may be x.
 int batch_norm_inference_parts(const BatchNormShape& shape);
 void batch_norm_inference(const BatchNormShape& shape, const float* x, const float* gamma,
                           const float* beta, const float* running_mean, const float* running_var,

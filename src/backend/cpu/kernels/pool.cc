@@ -5,28 +5,11 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/pool.cc"
 #include "backend/cpu/kernels/foreach_target.h"
-#include "backend/cpu/kernels/v16-inl.h"
+#include "backend/cpu/kernels/max-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
-
-// Calls f(out, in) for each window of the planes in `planes`, in order: offsets of its result and
-// of its upper left corner.
-template <typename F>
-HWY_INLINE void for_each_window(const PoolShape& s, Range planes, const F& f) {
-  for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
-    for (int64_t p = 0; p < s.out_height(); ++p) {
-      int64_t out = (plane * s.out_pixels() + p * s.out_width()) * kLanes;
-      int64_t in = (plane * s.x.pixels() + p * s.window_height * s.x.width) * kLanes;
-      for (int64_t q = 0; q < s.out_width(); ++q) {
-        f(out, in);
-        out += kLanes;
-        in += s.window_width * kLanes;
-      }
-    }
-  }
-}
 
 // What no window covers, below and to the right, has gradient +0.
 void clear_uncovered(const PoolShape& s, Range planes, float* dx) {
@@ -42,55 +25,34 @@ void clear_uncovered(const PoolShape& s, Range planes, float* dx) {
   }
 }
 
-// Whether the next value takes the place of the one held: where it is larger, not where it is
-// equal, and where it is NaN.
-HWY_INLINE auto replaces(Native next, Native held) {
-  return hn::Or(hn::Gt(next, held), hn::IsNaN(next));
+HWY_INLINE Largest largest_at(const PoolShape& s, const float* corner) {
+  return largest_from(corner, s.x.width * kLanes, s.window_height, s.window_width, kReadAhead);
 }
 
-void max_windows(const PoolShape& s, Range planes, const float* x, float* y) {
+void max_windows(const PoolShape& s, Range planes, const float* x, float* y, float* place) {
   const NativeTag d;
   for_each_window(s, planes, [&](int64_t out, int64_t in) HWY_ATTR {
     for (int64_t lane = 0; lane < kLanes; lane += kNative) {
-      const float* corner = x + in + lane;
-      Native held = hn::LoadU(d, corner);
-      for (int64_t r = 0; r < s.window_height; ++r) {
-        const float* row = corner + r * s.x.width * kLanes;
-        for (int64_t t = 0; t < s.window_width; ++t) {
-          hwy::Prefetch(row + t * kLanes + kReadAhead);
-          const Native next = hn::LoadU(d, row + t * kLanes);
-          held = hn::IfThenElse(replaces(next, held), next, held);
-        }
-      }
-      hn::StoreU(held, d, y + out + lane);
+      const Largest largest = largest_at(s, x + in + lane);
+      hn::StoreU(largest.value, d, y + out + lane);
+      if (place != nullptr) hn::StoreU(largest.place, d, place + out + lane);
     }
   });
 }
 
-// Gradients of a tensor that is streamed or not. A part of a line is never streamed.
-template <bool kStream>
-void max_gradients(const PoolShape& s, Range planes, const float* dy, const float* x, float* dx) {
+// Gradients of a tensor that is streamed or not, from x or from the places. A part of a line is
+// never streamed.
+template <bool kStream, bool kPlaces>
+void max_gradients(const PoolShape& s, Range planes, const float* dy, const float* from,
+                   float* dx) {
   const NativeTag d;
   clear_uncovered(s, planes, dx);
   for_each_window(s, planes, [&](int64_t out, int64_t in) HWY_ATTR {
     for (int64_t lane = 0; lane < kLanes; lane += kNative) {
-      const float* corner = x + in + lane;
-      Native held = hn::LoadU(d, corner);
-      Native place = hn::Zero(d);  // in the window, row-major
-      float next_place = 0;
-      for (int64_t r = 0; r < s.window_height; ++r) {
-        const float* row = corner + r * s.x.width * kLanes;
-        for (int64_t t = 0; t < s.window_width; ++t) {
-          hwy::Prefetch(row + t * kLanes + kReadAhead);
-          const Native next = hn::LoadU(d, row + t * kLanes);
-          const auto replace = replaces(next, held);
-          held = hn::IfThenElse(replace, next, held);
-          place = hn::IfThenElse(replace, hn::Set(d, next_place), place);
-          next_place += 1;
-        }
-      }
+      const Native place =
+          kPlaces ? hn::LoadU(d, from + out + lane) : largest_at(s, from + in + lane).place;
       const Native gradient = hn::LoadU(d, dy + out + lane);
-      next_place = 0;
+      float next_place = 0;
       for (int64_t r = 0; r < s.window_height; ++r) {
         float* row = dx + in + lane + r * s.x.width * kLanes;
         for (int64_t t = 0; t < s.window_width; ++t) {
@@ -106,12 +68,21 @@ void max_gradients(const PoolShape& s, Range planes, const float* dy, const floa
   });
   end_streams(kStream);
 }
+template <bool kPlaces>
+HWY_INLINE void max_gradients(const PoolShape& s, Range planes, const float* dy, const float* from,
+                              float* dx) {
+  if (kRegisters == 1 && streams(dx, s.x.floats()))
+    max_gradients<kRegisters == 1, kPlaces>(s, planes, dy, from, dx);
+  else
+    max_gradients<false, kPlaces>(s, planes, dy, from, dx);
+}
 void max_windows_grad(const PoolShape& s, Range planes, const float* dy, const float* x,
                       float* dx) {
-  if (kRegisters == 1 && streams(dx, s.x.floats()))
-    max_gradients<kRegisters == 1>(s, planes, dy, x, dx);
-  else
-    max_gradients<false>(s, planes, dy, x, dx);
+  max_gradients<false>(s, planes, dy, x, dx);
+}
+void max_windows_grad_at(const PoolShape& s, Range planes, const float* dy, const float* place,
+                         float* dx) {
+  max_gradients<true>(s, planes, dy, place, dx);
 }
 
 void avg_windows(const PoolShape& s, Range planes, float share, const float* x, float* y) {
@@ -149,6 +120,7 @@ namespace podium::cpu {
 
 HWY_EXPORT(max_windows);
 HWY_EXPORT(max_windows_grad);
+HWY_EXPORT(max_windows_grad_at);
 HWY_EXPORT(avg_windows);
 HWY_EXPORT(avg_windows_grad);
 
@@ -165,8 +137,12 @@ int pool_parts(const PoolShape& shape) {
   constexpr std::int64_t kWork = std::int64_t{1} << 15;  // floats read or written
   return parts_of(planes_of(shape), shape.x.pixels() * kLanes, kWork);
 }
-void max_pool(const PoolShape& shape, const float* x, float* y, int part) {
-  PODIUM_DISPATCH(max_windows)(shape, part_planes(shape, part), x, y);
+void max_pool(const PoolShape& shape, const float* x, float* y, float* place, int part) {
+  PODIUM_DISPATCH(max_windows)(shape, part_planes(shape, part), x, y, place);
+}
+void max_pool_grad_at(const PoolShape& shape, const float* dy, const float* place, float* dx,
+                      int part) {
+  PODIUM_DISPATCH(max_windows_grad_at)(shape, part_planes(shape, part), dy, place, dx);
 }
 void max_pool_grad(const PoolShape& shape, const float* dy, const float* x, float* dx, int part) {
   PODIUM_DISPATCH(max_windows_grad)(shape, part_planes(shape, part), dy, x, dx);

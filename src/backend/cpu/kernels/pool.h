@@ -16,9 +16,14 @@ struct PoolShape {
 };
 
 int pool_parts(const PoolShape& shape);
-void max_pool(const PoolShape& shape, const float* x, float* y, int part);
+// `place`, shaped as y, gets where in its window the largest stands, row by row from 0; it may be
+// null.
+void max_pool(const PoolShape& shape, const float* x, float* y, float* place, int part);
 // dx gets dy where x is its window's largest, +0 elsewhere.
 void max_pool_grad(const PoolShape& shape, const float* dy, const float* x, float* dx, int part);
+// The same from the places.
+void max_pool_grad_at(const PoolShape& shape, const float* dy, const float* place, float* dx,
+                      int part);
 // `share` is 1 over the pixels of a window, rounded once.
 void avg_pool(const PoolShape& shape, float share, const float* x, float* y, int part);
 void avg_pool_grad(const PoolShape& shape, float share, const float* dy, float* dx, int part);

@@ -27,10 +27,14 @@ const Floats kImage = plane({1,    5,    -2,    -2,    9,  //
 
 TEST(Pool, of_equals_the_first_is_the_largest_and_nan_is_larger_than_all) {
   for_each_target([](const std::string& target) {
-    Floats y(4 * kLanes), dx(20 * kLanes, 3.0f);
+    Floats y(4 * kLanes), place(4 * kLanes), dx(20 * kLanes, 3.0f), led(20 * kLanes, 3.0f);
     run_parts(pool_parts(kShape),
-              [&](int part) { max_pool(kShape, kImage.data(), y.data(), part); });
+              [&](int part) { max_pool(kShape, kImage.data(), y.data(), nullptr, part); });
     expect_same(first_lane(y), Floats{5, -2, kNan, 0.0f}, target);
+    run_parts(pool_parts(kShape),
+              [&](int part) { max_pool(kShape, kImage.data(), y.data(), place.data(), part); });
+    expect_same(first_lane(y), Floats{5, -2, kNan, 0.0f}, target);
+    expect_same(first_lane(place), Floats{1, 0, 3, 0}, target);
     const Floats dy = plane({10, 20, 30, 40});
     run_parts(pool_parts(kShape),
               [&](int part) { max_pool_grad(kShape, dy.data(), kImage.data(), dx.data(), part); });
@@ -39,6 +43,10 @@ TEST(Pool, of_equals_the_first_is_the_largest_and_nan_is_larger_than_all) {
                                        0, 0,  40, 0, 0,  //
                                        0, 30, 0,  0, 0},
                 target);
+    run_parts(pool_parts(kShape), [&](int part) {
+      max_pool_grad_at(kShape, dy.data(), place.data(), led.data(), part);
+    });
+    expect_same(led, dx, target);
   });
 }
 

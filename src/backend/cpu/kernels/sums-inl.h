@@ -48,6 +48,16 @@ HWY_INLINE void chain_step(const Term& term, int64_t offset, Sums<Term::kSums>& 
   if constexpr (Term::kSums > 1) acc.v[1] = term.template step<1>(at, acc.v[1]);
 }
 
+// The four chains of a plane.
+template <int kSums>
+HWY_INLINE Sums<kSums> join_chains(const Sums<kSums>& c0, const Sums<kSums>& c1,
+                                   const Sums<kSums>& c2, const Sums<kSums>& c3) {
+  Sums<kSums> out;
+  for (int s = 0; s < kSums; ++s)
+    out.v[s] = add16(add16(c0.v[s], c1.v[s]), add16(c2.v[s], c3.v[s]));
+  return out;
+}
+
 // P[n] of sixteen images: the plane of `height` x `width` pixels that starts at `offset`.
 template <class Term>
 HWY_INLINE Sums<Term::kSums> pixel_sums(const Term& term, int64_t offset, int64_t height,
@@ -74,24 +84,27 @@ HWY_INLINE Sums<Term::kSums> pixel_sums(const Term& term, int64_t offset, int64_
       if (width - left > 2) chain_step(term, pixel + 2 * kLanes, c2);
     }
   }
-  Sums<kSums> out;
-  for (int s = 0; s < kSums; ++s) {
-    out.v[s] = add16(add16(c0.v[s], c1.v[s]), add16(c2.v[s], c3.v[s]));
-  }
-  return out;
+  return join_chains(c0, c1, c2, c3);
 }
 
-// The sums of channel `c`, one float each. A block of images is `features` vectors.
-template <class Term>
-HWY_INLINE void channel_totals(const Term& term, const ActivationShape& x, int64_t c,
-                               float* totals) {
-  constexpr int kSums = Term::kSums;
+// The sums of channel `c`, one float each, from plane_sums(offset) of each block of images. A block
+// is `features` vectors.
+template <int kSums, typename PlaneSums>
+HWY_INLINE void image_totals(const PlaneSums& plane_sums, const ActivationShape& x, int64_t c,
+                             float* totals) {
   Sums<kSums> lanes = zero_sums<kSums>();
   for (int64_t b = 0; b < x.blocks(); ++b) {
     const int64_t offset = (b * x.features() + c * x.pixels()) * kLanes;
-    add_images(lanes, pixel_sums(term, offset, x.height, x.width), x.images - b * kLanes);
+    add_images(lanes, plane_sums(offset), x.images - b * kLanes);
   }
   for (int s = 0; s < kSums; ++s) totals[s] = tree_sum16(lanes.v[s]);
+}
+template <class Term>
+HWY_INLINE void channel_totals(const Term& term, const ActivationShape& x, int64_t c,
+                               float* totals) {
+  const auto plane_sums = [&](int64_t offset)
+                              HWY_ATTR { return pixel_sums(term, offset, x.height, x.width); };
+  image_totals<Term::kSums>(plane_sums, x, c, totals);
 }
 
 // The tree over the lanes of sixteen vectors at once: lane f of the result is tree(v[f]), v

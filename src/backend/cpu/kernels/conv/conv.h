@@ -81,6 +81,22 @@ ConvWork conv_winograd_grad_weight_work(const ConvShape& shape);
 void conv_winograd_grad_weight(const ConvShape& shape, const float* dy, const float* x, float* dw,
                                float* shared, float* scratch, int phase, int part);
 
+// The forward pass whose output is pooled, the largest of each window of 2x2 taken, where all tiles
+// are whole. `place` gets which pixel of its window was taken, row by row from 0 (pool.h); it may
+// be null.
+void conv_winograd_forward_pooled(const ConvShape& shape, const float* x, const float* w, float* y,
+                                  float* place, float* shared, float* scratch, int phase, int part);
+// The gradients where the output is pooled: the largest of each window of 2x2, which tile it. dy is
+// the gradient to the pooled output, and `place` says which pixel of a window it belongs to
+// (pool.h). That to the weights is there for wide layers.
+void conv_winograd_grad_input_pooled(const ConvShape& shape, const float* dy, const float* place,
+                                     const float* w, float* dx, float* shared, float* scratch,
+                                     int phase, int part);
+bool conv_winograd_grad_weight_pools(const ConvShape& shape);
+void conv_winograd_grad_weight_pooled(const ConvShape& shape, const float* dy, const float* place,
+                                      const float* x, float* dw, float* shared, float* scratch,
+                                      int phase, int part);
+
 // Runs all phases and parts on the calling thread.
 template <typename Kernel>
 void run_serially(const ConvWork& work, const Kernel& kernel) {

@@ -38,12 +38,12 @@ class Output {
 };
 
 // kernel(to, part) is run with both outputs on every target.
-void expect_equal_bits(const char* what, int parts,
-                       const std::function<void(float*, int)>& kernel) {
+void expect_equal_bits(const char* what, int parts, const std::function<void(float*, int)>& kernel,
+                       std::int64_t floats = kShape.floats()) {
   for_each_target([&](const std::string& target) {
-    Output streamed(kShape.floats()), plain(kShape.floats());
-    ASSERT_TRUE(streams(streamed.streamed(), kShape.floats()));
-    ASSERT_FALSE(streams(plain.plain(), kShape.floats()));
+    Output streamed(floats), plain(floats);
+    ASSERT_TRUE(streams(streamed.streamed(), floats));
+    ASSERT_FALSE(streams(plain.plain(), floats));
     run_parts(parts, [&](int part) { kernel(streamed.streamed(), part); });
     run_parts(parts, [&](int part) { kernel(plain.plain(), part); });
     EXPECT_TRUE(streamed.has_bits_of(plain)) << what << " " << target;
@@ -95,6 +95,34 @@ TEST(Streams, batch_norm) {
                         inv_std.data(), addend, to, dgamma.data(), dbeta.data(), part);
       });
     }
+  }
+}
+
+TEST(Streams, batch_norm_that_pools) {
+  // Of the first, the result is streamed; of the second, the gradient, four times as large.
+  for (const std::int64_t channels : {56, 15}) {
+    const ActivationShape x{150, channels, 32, 30};
+    const BatchNormShape shape{x, 1e-3f, {.kind = ActivationKind::kRelu}, true};
+    const Floats values = numbers(x.floats(), 11), dy = numbers(x.floats() / 4, 12);
+    const Floats gamma = numbers(channels, 13), beta = numbers(channels, 14);
+    Floats mean(channels), var(mean), inv_std(mean), dgamma(mean), dbeta(mean);
+    const auto forward = [&](float* to, int part) {
+      batch_norm(shape, values.data(), gamma.data(), beta.data(), nullptr, to, mean.data(),
+                 var.data(), inv_std.data(), part);
+    };
+    if (x.floats() / 4 >= kStreamedFloats) {
+      expect_equal_bits("batch_norm", batch_norm_parts(shape), forward, x.floats() / 4);
+      continue;
+    }
+    Floats y(x.floats() / 4);
+    run_parts(batch_norm_parts(shape), [&](int part) { forward(y.data(), part); });
+    expect_equal_bits(
+        "batch_norm_grad", batch_norm_grad_parts(shape),
+        [&](float* to, int part) {
+          batch_norm_grad(shape, dy.data(), values.data(), gamma.data(), beta.data(), mean.data(),
+                          inv_std.data(), nullptr, to, dgamma.data(), dbeta.data(), part);
+        },
+        x.floats());
   }
 }
 

@@ -19,6 +19,14 @@
 namespace podium::cpu {
 namespace {
 
+// What a correlation reads and writes. What it reads may be the gradient to pooled pixels, and then
+// has places; what it writes may be pooled, and then may have them.
+struct Operands {
+  const float *x, *x_place = nullptr, *w;
+  float *y, *y_place = nullptr;
+  bool pools = false;
+};
+
 ConvWork work_of(const Correlation& p) {
   const std::int64_t zeros = zeros_floats(p.in.step_w * kLanes),
                      filters = p.points() * p.filter_plane(), patches = p.points() * p.in_plane(),
@@ -44,7 +52,8 @@ ConvWork work_of(const Correlation& p) {
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
 
 #include "backend/cpu/kernels/conv/transpose-inl.h"
-#include "backend/cpu/kernels/conv/winograd-inl.h"
+#include "backend/cpu/kernels/conv/winograd_span-inl.h"
+#include "backend/cpu/kernels/max-inl.h"
 #include "hwy/cache_control.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -230,51 +239,42 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
   }
 }
 
-// A tile of a span, and where it stands among those that have a last row, a last column, both.
-struct SpanTile {
-  std::int64_t block, i, j;  // where it begins
-  bool whole_down, whole_across;
-  Shifts shifts;
-};
-struct Span {
-  SpanTile tiles[kSpan];
-  std::int64_t count, below, beside, corner;  // tiles; of those, with the last points
-
-  Span(const Correlation& p, std::int64_t index) : below(0), beside(0), corner(0) {
-    const std::int64_t first = index * p.span();
-    count = std::min(p.span(), p.tiles() - first);
-    for (std::int64_t t = 0; t < count; ++t) {
-      const std::int64_t row = (first + t) / p.across.count % p.down.count;
-      const std::int64_t column = (first + t) % p.across.count;
-      tiles[t] = {(first + t) / (p.down.count * p.across.count),
-                  p.down.begin(row),
-                  p.across.begin(column),
-                  p.down.is_whole(row),
-                  p.across.is_whole(column),
-                  {(below - t) * kLanes, (beside - t) * kLanes, (corner - t) * kLanes}};
-      below += tiles[t].whole_down;
-      beside += tiles[t].whole_across;
-      corner += tiles[t].whole_down && tiles[t].whole_across;
+// transform_inputs of a pooled gradient.
+template <int kM>
+void transform_pooled(const Correlation& p, const float* dy, const float* place, const Span& span,
+                      const float* zeros, float* v) {
+  const NativeTag d;
+  const auto all = hn::FirstN(d, kNative);
+  const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
+  const std::int64_t windows_plane = p.in.plane() / 4;
+  HWY_ALIGN float pixels[Windows<kM>::kSide * Windows<kM>::kSide * kLanes];
+  for (std::int64_t t = 0; t < span.count; ++t) {
+    const SpanTile& tile = span.tiles[t];
+    Patch patch = patch_of<kM>(p, dy, tile, 0, zeros);
+    const Windows<kM> windows(p, tile);
+    windows.set_rows(patch, pixels, zeros);
+    const float* gradients = dy + tile.block * p.in.block() / 4;
+    const float* places = place + tile.block * p.in.block() / 4;
+    float* out = v + t * kLanes;
+    for (std::int64_t c = 0; c < p.in.channels; ++c, out += step) {
+      windows.lead_back(gradients, places, pixels);
+      gradients += windows_plane, places += windows_plane;
+      windows.for_each([&](std::int64_t at) HWY_ATTR {
+        hwy::Prefetch(gradients + at);
+        hwy::Prefetch(places + at);
+      });
+      for (int lane = 0; lane < kLanes; lane += kNative)
+        transform_patch<kM, kAllRows, false>(patch, tile.whole_down, tile.whole_across, lane, all,
+                                             out + lane, plane, tile.shifts);
     }
   }
-  template <int kM>
-  std::int64_t having(int point) const {
-    const bool last_row = point / kAxis<kM> == kM + 1, last_column = point % kAxis<kM> == kM + 1;
-    return last_row ? (last_column ? corner : below) : (last_column ? beside : count);
-  }
-};
-
-template <int kM>
-HWY_INLINE Patch patch_of(const Correlation& p, const float* x, const SpanTile& tile,
-                          std::int64_t phase, const float* zeros) {
-  return patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w, phase % p.in.phases_w,
-                  tile.i, tile.j, tile.whole_down ? kM + 2 : kM + 1, kM + 2, zeros);
 }
 
-// v[point][channel][tile][16]
+// v[point][channel][tile][16]; of a pooled gradient `place` is not null.
 template <int kM>
-void transform_inputs(const Correlation& p, const float* x, const Span& span, const float* zeros,
-                      float* v) {
+void transform_inputs(const Correlation& p, const float* x, const float* place, const Span& span,
+                      const float* zeros, float* v) {
+  if (place != nullptr) return transform_pooled<kM>(p, x, place, span, zeros, v);
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
@@ -298,6 +298,46 @@ void transform_inputs(const Correlation& p, const float* x, const Span& span, co
         }
       }
   }
+}
+
+// transform_outputs, the largest of each window of 2x2 taken.
+template <int kM>
+void transform_to_pooled(const Correlation& p, const float* m, const Span& span,
+                         const Range& channels, float* y, float* place) {
+  const NativeTag d;
+  const std::int64_t plane = p.out_plane(), step = p.span() * kLanes;
+  const std::int64_t row = p.out.width / 2 * kLanes;
+  const bool streamed = kStreams && streams(y, p.blocks * p.out.block() / 4) &&
+                        (place == nullptr || streams(place, p.blocks * p.out.block() / 4));
+  HWY_ALIGN float pixels[kM * kM * kLanes];
+  Target target;
+  for (int r = 0; r < kM; ++r) target.rows[r] = pixels + r * kM * kLanes;
+  target.column_step = kLanes;
+  target.left = 0, target.right = kM;
+  const auto put = [&](Native value, float* to) HWY_ATTR {
+    if (streamed)
+      hn::Stream(value, d, to);
+    else
+      hn::StoreU(value, d, to);
+  };
+  for (std::int64_t c = channels.begin; c < channels.end; ++c, m += step)
+    for (std::int64_t t = 0; t < span.count; ++t) {
+      const SpanTile& tile = span.tiles[t];
+      for (int lane = 0; lane < kLanes; lane += kNative)
+        transform_tile<kM, true, true, false>(m + t * kLanes, plane, tile.shifts, target, lane);
+      const std::int64_t corner = (tile.block * p.out.block() + c * p.out.plane()) / 4 +
+                                  tile.i / 2 * row + tile.j / 2 * kLanes;
+      for (int i = 0; i < kM / 2; ++i)
+        for (int j = 0; j < kM / 2; ++j)
+          for (int lane = 0; lane < kLanes; lane += kNative) {
+            const Largest largest =
+                largest_from(pixels + 2 * (i * kM + j) * kLanes + lane, kM * kLanes, 2, 2, 0);
+            const std::int64_t at = corner + i * row + j * kLanes + lane;
+            put(largest.value, y + at);
+            if (place != nullptr) put(largest.place, place + at);
+          }
+    }
+  end_streams(streamed);
 }
 
 // y from m[point][channel - channels.begin][tile][16]
@@ -360,8 +400,8 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
 template <int kM>
 class Approach {
  public:
-  Approach(const Correlation& p, const float* x, std::int64_t index)
-      : p_(p), span_(p, index), end_(p.in.logical() * span_.count) {
+  Approach(const Correlation& p, const float* x, const float* place, std::int64_t index)
+      : p_(p), x_(x), place_(place), span_(p, index), end_(p.in.logical() * span_.count) {
     for (std::int64_t t = 0; t < span_.count; ++t)
       patches_[t] = patch_of<kM>(p, x, span_.tiles[t], 0, nullptr);
   }
@@ -369,6 +409,15 @@ class Approach {
   void advance(int point) {
     for (const std::int64_t end = end_ * (point + 1) / p_.points(); next_ < end; ++next_) {
       const std::int64_t t = next_ % span_.count, c = next_ / span_.count;
+      if (place_ != nullptr) {
+        const SpanTile& tile = span_.tiles[t];
+        const std::int64_t at = tile.block * p_.in.block() / 4 + c * p_.in.plane() / 4;
+        Windows<kM>(p_, tile).for_each([&](std::int64_t window) HWY_ATTR {
+          fetch_to_l2(x_ + at + window);
+          fetch_to_l2(place_ + at + window);
+        });
+        continue;
+      }
       const Patch& patch = patches_[t];
       const int top = span_.tiles[t].i > 0 ? 2 : 0;
       const int left = span_.tiles[t].j > 0 ? 2 : patch.left;
@@ -383,6 +432,7 @@ class Approach {
 
  private:
   const Correlation& p_;
+  const float *x_, *place_;
   Span span_;
   Patch patches_[kSpan];
   std::int64_t next_ = 0, end_;
@@ -391,7 +441,7 @@ class Approach {
 // The output channels of `blocks` in a span of tiles; packed[point][output channel of the blocks].
 template <int kM>
 void correlate(const Correlation& p, const Span& span, const float* v, const float* packed,
-               const Range& blocks, float* m, float* y, Approach<kM>* approach) {
+               const Range& blocks, float* m, const Operands& operands, Approach<kM>* approach) {
   const std::int64_t inputs = p.in.logical(), step = p.span() * kLanes;
   const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
   for (int point = 0; point < kAxis<kM> * kAxis<kM>; ++point) {
@@ -417,29 +467,33 @@ void correlate(const Correlation& p, const Span& span, const float* v, const flo
       }
     }
   }
-  transform_outputs<kM>(p, m, span, made, y);
+  if (operands.pools)
+    transform_to_pooled<kM>(p, m, span, made, operands.y, operands.y_place);
+  else
+    transform_outputs<kM>(p, m, span, made, operands.y);
 }
 
 // First phase: the filters of a block, or the patches of a span.
 template <int kM>
-void prepare_tiles(const ConvShape& s, const Correlation& p, const float* x, const float* w,
-                   float* shared, float* scratch, int part) {
+void prepare_tiles(const ConvShape& s, const Correlation& p, const Operands& o, float* shared,
+                   float* scratch, int part) {
   if (p.keeps_patches()) {
     std::fill_n(scratch, zeros_floats(p.in.step_w * kLanes), 0.0f);
-    transform_inputs<kM>(p, x, Span(p, part), scratch, shared + part * p.points() * p.in_plane());
+    transform_inputs<kM>(p, o.x, o.x_place, Span(p, part), scratch,
+                         shared + part * p.points() * p.in_plane());
   } else {
-    pack_block<kM>(s, p, w, shared + p.channel_block(part).begin * p.in.logical(), part);
+    pack_block<kM>(s, p, o.w, shared + p.channel_block(part).begin * p.in.logical(), part);
   }
 }
-void prepare(const ConvShape& s, const Correlation& p, const float* x, const float* w,
-             float* shared, float* scratch, int part) {
-  (p.tile() == 4 ? prepare_tiles<4> : prepare_tiles<6>)(s, p, x, w, shared, scratch, part);
+void prepare(const ConvShape& s, const Correlation& p, const Operands& o, float* shared,
+             float* scratch, int part) {
+  (p.tile() == 4 ? prepare_tiles<4> : prepare_tiles<6>)(s, p, o, shared, scratch, part);
 }
 
 // Second phase: a span, or some output channels.
 template <int kM>
-void finish_tiles(const ConvShape& s, const Correlation& p, const float* x, const float* w,
-                  float* y, const float* shared, float* scratch, int part) {
+void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, const float* shared,
+                  float* scratch, int part) {
   const std::int64_t inputs = p.in.logical();
   if (p.keeps_patches()) {
     const Range blocks = p.blocks_of_run(part);
@@ -447,27 +501,27 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const float* x, cons
     float* m = packed + p.points() * p.filter_plane();
     const std::int64_t first = p.channel_block(blocks.begin).begin;
     for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
-      pack_block<kM>(s, p, w, packed + (p.channel_block(b).begin - first) * inputs, b);
+      pack_block<kM>(s, p, o.w, packed + (p.channel_block(b).begin - first) * inputs, b);
     for (std::int64_t i = 0; i < p.spans(); ++i)
-      correlate<kM>(p, Span(p, i), shared + i * p.points() * p.in_plane(), packed, blocks, m, y,
+      correlate<kM>(p, Span(p, i), shared + i * p.points() * p.in_plane(), packed, blocks, m, o,
                     nullptr);
   } else {
     float* v = scratch + zeros_floats(p.in.step_w * kLanes);
     float* m = v + p.points() * p.in_plane();
     std::fill(scratch, v, 0.0f);
     const Span span(p, part);
-    transform_inputs<kM>(p, x, span, scratch, v);
-    Approach<kM> approach(p, x, std::min<std::int64_t>(part + 1, p.spans() - 1));
+    transform_inputs<kM>(p, o.x, o.x_place, span, scratch, v);
+    Approach<kM> approach(p, o.x, o.x_place, std::min<std::int64_t>(part + 1, p.spans() - 1));
     for (std::int64_t i = 0; i < p.block_runs(); ++i) {
       const Range blocks = p.blocks_of_run(i);
-      correlate<kM>(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, y,
+      correlate<kM>(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, o,
                     p.fetches() && i + 1 == p.block_runs() ? &approach : nullptr);
     }
   }
 }
-void finish(const ConvShape& s, const Correlation& p, const float* x, const float* w, float* y,
-            const float* shared, float* scratch, int part) {
-  (p.tile() == 4 ? finish_tiles<4> : finish_tiles<6>)(s, p, x, w, y, shared, scratch, part);
+void finish(const ConvShape& s, const Correlation& p, const Operands& o, const float* shared,
+            float* scratch, int part) {
+  (p.tile() == 4 ? finish_tiles<4> : finish_tiles<6>)(s, p, o, shared, scratch, part);
 }
 
 }  // namespace
@@ -483,12 +537,12 @@ HWY_EXPORT(finish);
 
 namespace {
 
-void run(const ConvShape& s, const Correlation& p, const float* in, const float* w, float* out,
-         float* shared, float* scratch, int phase, int part) {
+void run(const ConvShape& s, const Correlation& p, const Operands& operands, float* shared,
+         float* scratch, int phase, int part) {
   if (phase == 0)
-    PODIUM_DISPATCH(prepare)(s, p, in, w, shared, scratch, part);
+    PODIUM_DISPATCH(prepare)(s, p, operands, shared, scratch, part);
   else
-    PODIUM_DISPATCH(finish)(s, p, in, w, out, shared, scratch, part);
+    PODIUM_DISPATCH(finish)(s, p, operands, shared, scratch, part);
 }
 
 }  // namespace
@@ -500,7 +554,13 @@ bool conv_winograd_applies(const ConvShape& s) {
 ConvWork conv_winograd_forward_work(const ConvShape& s) { return work_of(forward_correlation(s)); }
 void conv_winograd_forward(const ConvShape& s, const float* x, const float* w, float* y,
                            float* shared, float* scratch, int phase, int part) {
-  run(s, forward_correlation(s), x, w, y, shared, scratch, phase, part);
+  run(s, forward_correlation(s), {.x = x, .w = w, .y = y}, shared, scratch, phase, part);
+}
+void conv_winograd_forward_pooled(const ConvShape& s, const float* x, const float* w, float* y,
+                                  float* place, float* shared, float* scratch, int phase,
+                                  int part) {
+  run(s, forward_correlation(s), {.x = x, .w = w, .y = y, .y_place = place, .pools = true}, shared,
+      scratch, phase, part);
 }
 
 ConvWork conv_winograd_grad_input_work(const ConvShape& s) {
@@ -508,7 +568,13 @@ ConvWork conv_winograd_grad_input_work(const ConvShape& s) {
 }
 void conv_winograd_grad_input(const ConvShape& s, const float* dy, const float* w, float* dx,
                               float* shared, float* scratch, int phase, int part) {
-  run(s, gradient_correlation(s), dy, w, dx, shared, scratch, phase, part);
+  run(s, gradient_correlation(s), {.x = dy, .w = w, .y = dx}, shared, scratch, phase, part);
+}
+void conv_winograd_grad_input_pooled(const ConvShape& s, const float* dy, const float* place,
+                                     const float* w, float* dx, float* shared, float* scratch,
+                                     int phase, int part) {
+  run(s, gradient_correlation(s), {.x = dy, .x_place = place, .w = w, .y = dx}, shared, scratch,
+      phase, part);
 }
 
 }  // namespace podium::cpu

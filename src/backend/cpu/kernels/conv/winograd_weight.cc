@@ -254,12 +254,20 @@ ConvWork conv_winograd_grad_weight_work(const ConvShape& s) {
 
 void conv_winograd_grad_weight(const ConvShape& s, const float* dy, const float* x, float* dw,
                                float* shared, float* scratch, int phase, int part) {
-  if (wide_weight_applies(s)) return wide_weight(s, dy, x, dw, shared, scratch, phase, part);
+  if (wide_weight_applies(s))
+    return wide_weight(s, dy, nullptr, x, dw, shared, scratch, phase, part);
   const WeightProblem p(s);
   if (phase == 0)
     PODIUM_DISPATCH(weight_sums)(p, dy, x, shared, scratch, part);
   else
     PODIUM_DISPATCH(weight_join)(p, shared, dw, part);
+}
+
+bool conv_winograd_grad_weight_pools(const ConvShape& s) { return wide_weight_applies(s); }
+void conv_winograd_grad_weight_pooled(const ConvShape& s, const float* dy, const float* place,
+                                      const float* x, float* dw, float* shared, float* scratch,
+                                      int phase, int part) {
+  wide_weight(s, dy, place, x, dw, shared, scratch, phase, part);
 }
 
 }  // namespace podium::cpu

@@ -210,54 +210,124 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
   }
 }
 
-// y[point][sixteen of output channels][tile][image][16]
+// Where a tile's gradients are, and of how many pixels.
+struct TilePixels {
+  std::int64_t i, j, height, width;
+
+  TilePixels(const WideProblem& p, const RunTile& tile)
+      : i(p.down.begin(tile.row)),
+        j(p.across.begin(tile.column)),
+        height(std::min(p.tile() - (p.down.is_whole(tile.row) ? 0 : 1), p.s.out_height - i)),
+        width(std::min(p.tile() - (p.across.is_whole(tile.column) ? 0 : 1), p.s.out_width - j)) {}
+
+  // Calls f(i, j) for each window of 2x2 that the tile has a part of.
+  template <typename F>
+  HWY_INLINE void for_each_window(const F& f) const {
+    for (std::int64_t p = i / 2; p <= (i + height - 1) / 2; ++p)
+      for (std::int64_t q = j / 2; q <= (j + width - 1) / 2; ++q) f(p, q);
+  }
+};
+
+// turned[pixel of the tile][image][16] from gradients to the output, [16 channels][plane]; lanes
+// beyond the last channel repeat it.
 template <int kM>
-void transform_output(const WideProblem& p, const float* dy, const Run& run, const Range& sixteens,
-                      float* turned, float* y) {
+HWY_INLINE void turn(const WideProblem& p, const TilePixels& at, const float* from,
+                     std::int64_t last, float* HWY_RESTRICT turned) {
+  for (std::int64_t i = 0; i < at.height; ++i)
+    for (std::int64_t j = 0; j < at.width; ++j)
+      transpose16(
+          [&](int k) {
+            return from + ((at.i + i) * p.s.out_width + at.j + j) * kLanes +
+                   std::min<std::int64_t>(k, last) * p.out.plane();
+          },
+          turned + (kM * i + j) * kLanes * kLanes);
+}
+// The same from gradients to the pooled output and their places: a window is turned at once.
+template <int kM>
+HWY_INLINE void turn_pooled(const WideProblem& p, const TilePixels& at, const float* dy,
+                            const float* place, std::int64_t last, float* HWY_RESTRICT turned) {
+  const NativeTag d;
+  HWY_ALIGN float gradients[kLanes * kLanes], places[kLanes * kLanes];
+  HWY_ALIGN float beside[kLanes * kLanes];  // for pixels outside the tile
+  at.for_each_window([&](std::int64_t row, std::int64_t column) HWY_ATTR {
+    const auto channel = [&](const float* from) HWY_ATTR {
+      return [&, from](int k) {
+        return from + (row * (p.s.out_width / 2) + column) * kLanes +
+               std::min<std::int64_t>(k, last) * (p.out.plane() / 4);
+      };
+    };
+    transpose16(channel(dy), gradients);
+    transpose16(channel(place), places);
+    float* to[4];
+    for (int k = 0; k < 4; ++k) {
+      const std::int64_t i = 2 * row + k / 2 - at.i, j = 2 * column + k % 2 - at.j;
+      const bool inside = i >= 0 && i < at.height && j >= 0 && j < at.width;
+      to[k] = inside ? turned + (kM * i + j) * kLanes * kLanes : beside;
+    }
+    for (int l = 0; l < kLanes * kLanes; l += kNative) {
+      const Native gradient = hn::LoadU(d, gradients + l), taken = hn::LoadU(d, places + l);
+      PODIUM_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        const auto here = hn::Eq(taken, hn::Set(d, static_cast<float>(k)));
+        hn::StoreU(hn::IfThenElseZero(here, gradient), d, to[k] + l);
+      }
+    }
+  });
+}
+
+// y[point][sixteen of output channels][tile][image][16]; where the output is pooled, `place` is not
+// null.
+template <int kM>
+void transform_output(const WideProblem& p, const float* dy, const float* place, const Run& run,
+                      const Range& sixteens, float* turned, float* y) {
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.out_plane(), capacity = p.run;
+  const std::int64_t shrunk = place == nullptr ? 1 : 4;  // what a plane of dy has become
   constexpr std::int64_t kPixel = kLanes * kLanes;
   for (std::int64_t block = sixteens.begin; block < sixteens.end; ++block)
     for (std::int64_t t = 0; t < run.count; ++t) {
       const RunTile& tile = run.tiles[t];
-      const std::int64_t i0 = p.down.begin(tile.row), j0 = p.across.begin(tile.column);
+      const TilePixels pixels(p, tile);
       const bool down = p.down.is_whole(tile.row), across = p.across.is_whole(tile.column);
-      const std::int64_t height = std::min<std::int64_t>(down ? kM : kM - 1, p.s.out_height - i0);
-      const std::int64_t width = std::min<std::int64_t>(across ? kM : kM - 1, p.s.out_width - j0);
-      const float* from = dy + tile.block * p.out.block() + (i0 * p.s.out_width + j0) * kLanes;
-      // Lanes beyond the last channel repeat it.
-      const std::int64_t last = p.s.out_channels - 1;
-      for (std::int64_t i = 0; i < height; ++i)
-        for (std::int64_t j = 0; j < width; ++j)
-          transpose16(
-              [&](int k) {
-                return from + (i * p.s.out_width + j) * kLanes +
-                       std::min(block * kLanes + k, last) * p.out.plane();
-              },
-              turned + (kM * i + j) * kPixel);
+      const std::int64_t last = p.s.out_channels - 1 - block * kLanes;
+      const std::int64_t from =
+          (tile.block * p.out.block() + block * kLanes * p.out.plane()) / shrunk;
+      if (place == nullptr)
+        turn<kM>(p, pixels, dy + from, last, turned);
+      else
+        turn_pooled<kM>(p, pixels, dy + from, place + from, last, turned);
       Patch patch;
       for (int r = 0; r < kM; ++r)
-        patch.rows[r] = turned + (r < height ? kM * r : kM * kM) * kPixel;
+        patch.rows[r] = turned + (r < pixels.height ? kM * r : kM * kM) * kPixel;
       patch.column_step = kPixel;
-      patch.left = 0, patch.right = static_cast<int>(width);
+      patch.left = 0, patch.right = static_cast<int>(pixels.width);
       float* out = y + ((block - sixteens.begin) * capacity + t) * kPixel;
       // Where the pixels of the tile after the next are: to L2, since L1 is full of these.
       const std::int64_t index = (block - sixteens.begin) * run.count + t + kAheadTiles;
       const RunTile& next = run.tiles[index % run.count];
-      const float* ahead =
-          dy + next.block * p.out.block() +
-          (p.down.begin(next.row) * p.s.out_width + p.across.begin(next.column)) * kLanes +
-          (sixteens.begin + index / run.count) * kLanes * p.out.plane();
+      const TilePixels then(p, next);
+      std::int64_t ahead = (next.block * p.out.block() +
+                            (sixteens.begin + index / run.count) * kLanes * p.out.plane()) /
+                           shrunk;
       for (std::int64_t image = 0; image < tile.images; ++image, out += kLanes) {
         for (int lane = 0; lane < kLanes; lane += kNative)
           transform_gradient<kM, kAllRows, false>(patch, down, across, lane, all, out + lane, plane,
                                                   {});
-        for (int r = 0; r < height; ++r) {
-          patch.rows[r] += kLanes;
-          for (int j = 0; j < width; ++j) fetch_to_l2(ahead + (r * p.s.out_width + j) * kLanes);
+        for (int r = 0; r < pixels.height; ++r) patch.rows[r] += kLanes;
+        if (place == nullptr) {
+          const float* corner = dy + ahead + (then.i * p.s.out_width + then.j) * kLanes;
+          for (int r = 0; r < pixels.height; ++r)
+            for (int j = 0; j < pixels.width; ++j)
+              fetch_to_l2(corner + (r * p.s.out_width + j) * kLanes);
+        } else {
+          then.for_each_window([&](std::int64_t row, std::int64_t column) HWY_ATTR {
+            const std::int64_t window = ahead + (row * (p.s.out_width / 2) + column) * kLanes;
+            fetch_to_l2(dy + window);
+            fetch_to_l2(place + window);
+          });
         }
-        ahead += p.out.plane();
+        ahead += p.out.plane() / shrunk;
       }
     }
 }
@@ -296,8 +366,8 @@ void multiply_row(const WideProblem& p, const Run& run, const Range& sixteens, c
 }
 
 template <int kM>
-void sums_of_tiles(const WideProblem& p, const float* dy, const float* x, float* shared,
-                   float* scratch, int part) {
+void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* x,
+                   float* shared, float* scratch, int part) {
   const std::int64_t group = part / p.out_parts();
   const Range sixteens = p.out_part(part % p.out_parts());
   float* zeros = scratch;
@@ -320,7 +390,7 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* x, float*
       tile.column = (first + t) % p.across.count;
       tile.images = std::min<std::int64_t>(kLanes, p.s.images - tile.block * kLanes);
     }
-    transform_output<kM>(p, dy, run, sixteens, turned, y);
+    transform_output<kM>(p, dy, place, run, sixteens, turned, y);
     // The input's points are held by halves.
     const auto half = [&](auto second) HWY_ATTR {
       constexpr bool kSecond = decltype(second)::value;
@@ -333,9 +403,9 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* x, float*
     half(std::true_type());
   }
 }
-void wide_sums(const WideProblem& p, const float* dy, const float* x, float* shared, float* scratch,
-               int part) {
-  (p.tile() == 4 ? sums_of_tiles<4> : sums_of_tiles<6>)(p, dy, x, shared, scratch, part);
+void wide_sums(const WideProblem& p, const float* dy, const float* place, const float* x,
+               float* shared, float* scratch, int part) {
+  (p.tile() == 4 ? sums_of_tiles<4> : sums_of_tiles<6>)(p, dy, place, x, shared, scratch, part);
 }
 
 // Adds the groups and transforms back, for sixteen output channels and a few of the input.
@@ -402,11 +472,11 @@ ConvWork wide_weight_work(const ConvShape& s) {
   return work;
 }
 
-void wide_weight(const ConvShape& s, const float* dy, const float* x, float* dw, float* shared,
-                 float* scratch, int phase, int part) {
+void wide_weight(const ConvShape& s, const float* dy, const float* place, const float* x, float* dw,
+                 float* shared, float* scratch, int phase, int part) {
   const WideProblem p(s);
   if (phase == 0)
-    PODIUM_DISPATCH(wide_sums)(p, dy, x, shared, scratch, part);
+    PODIUM_DISPATCH(wide_sums)(p, dy, place, x, shared, scratch, part);
   else
     PODIUM_DISPATCH(wide_join)(p, shared, dw, part);
 }
