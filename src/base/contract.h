@@ -5,6 +5,6 @@
 
 namespace podium {
 
-inline constexpr int kNumericalContract = 1;
+inline constexpr int kNumericalContract = 2;
 
 }  // namespace podium

@@ -14,9 +14,9 @@ using std::fma;
 using winograd::Tiles;
 using Index = std::int64_t;
 
-// Along an axis: up to eight points, six outputs.
-using Eight = std::array<float, 8>;
-using Six = std::array<float, 6>;
+// Along an axis: up to ten points, eight outputs.
+using Line = std::array<float, winograd::kMostPoints>;
+using Pixels = std::array<float, winograd::kMostOutputs>;
 using Three = std::array<float, 3>;
 
 // A tile of an axis: whole ones are of m outputs, others of m - 1. These have no last point: what
@@ -31,9 +31,9 @@ struct Tile {
 };
 
 // The one-dimensional transforms of tiles of four.
-Eight transform_b4(const Eight& d, bool whole) {
+Line transform_b4(const Line& d, bool whole) {
   using C = winograd::Constants<4>;
-  Eight o{};
+  Line o{};
   o[0] = fma(C::kP, d[0], fma(-C::kS, d[2], d[4]));
   const float ea = fma(-C::kB2, d[2], d[4]), oa = C::kA * fma(-C::kB2, d[1], d[3]);
   o[1] = ea + oa;
@@ -44,29 +44,29 @@ Eight transform_b4(const Eight& d, bool whole) {
   if (whole) o[5] = fma(C::kP, d[1], fma(-C::kS, d[3], d[5]));
   return o;
 }
-Six transform_at4(const Eight& m, bool whole) {
+Pixels transform_at4(const Line& m, bool whole) {
   using C = winograd::Constants<4>;
   const float sa = m[1] + m[2], da = m[1] - m[2], sb = m[3] + m[4], db = m[3] - m[4];
-  Six y{};
+  Pixels y{};
   y[0] = (m[0] + sa) + sb;
   y[1] = fma(C::kB, db, C::kA * da);
   y[2] = fma(C::kB2, sb, C::kA2 * sa);
   if (whole) y[3] = fma(C::kA3, da, fma(C::kB3, db, m[5]));
   return y;
 }
-Eight transform_a4(const Six& y, bool whole) {
+Line transform_a4(const Pixels& y, bool whole) {
   using C = winograd::Constants<4>;
   const float ea = fma(C::kA2, y[2], y[0]), oa = C::kA * (whole ? fma(C::kA2, y[3], y[1]) : y[1]);
   const float eb = fma(C::kB2, y[2], y[0]), ob = C::kB * (whole ? fma(C::kB2, y[3], y[1]) : y[1]);
   return {y[0], ea + oa, ea - oa, eb + ob, eb - ob, whole ? y[3] : 0};
 }
-Eight transform_g4(const Three& g) {
+Line transform_g4(const Three& g) {
   using C = winograd::Constants<4>;
   const float ea = fma(C::kGa2, g[2], C::kGa0 * g[0]), eb = fma(C::kGb2, g[2], C::kGb0 * g[0]);
   return {C::kG0 * g[0],          fma(C::kGa1, g[1], ea),  fma(-C::kGa1, g[1], ea),
           fma(C::kGb1, g[1], eb), fma(-C::kGb1, g[1], eb), g[2]};
 }
-Three transform_gt4(const Eight& u) {
+Three transform_gt4(const Line& u) {
   using C = winograd::Constants<4>;
   const float sa = u[1] + u[2], da = u[1] - u[2], sb = u[3] + u[4], db = u[3] - u[4];
   return {fma(C::kG0, u[0], fma(C::kGa0, sa, C::kGb0 * sb)), fma(C::kGa1, da, C::kGb1 * db),
@@ -75,8 +75,8 @@ Three transform_gt4(const Eight& u) {
 
 // Those of tiles of six.
 using C6 = winograd::Constants<6>;
-Eight transform_b6(const Eight& d, bool whole) {
-  Eight o{};
+Line transform_b6(const Line& d, bool whole) {
+  Line o{};
   const auto end = [&](int i) {
     return fma(-1.0f, d[i], fma(C6::kE, d[i + 2], fma(-C6::kE, d[i + 4], d[i + 6])));
   };
@@ -92,11 +92,11 @@ Eight transform_b6(const Eight& d, bool whole) {
 }
 struct Pairs {
   Three sums, differences;
-  explicit Pairs(const Eight& m)
+  explicit Pairs(const Line& m)
       : sums{m[1] + m[2], m[3] + m[4], m[5] + m[6]},
         differences{m[1] - m[2], m[3] - m[4], m[5] - m[6]} {}
 };
-Six transform_at6(const Eight& m, bool whole) {
+Pixels transform_at6(const Line& m, bool whole) {
   const Pairs pairs(m);
   const auto& [s0, s1, s2] = pairs.sums;
   const auto& [d0, d1, d2] = pairs.differences;
@@ -107,8 +107,8 @@ Six transform_at6(const Eight& m, bool whole) {
           fma(16.0f, s2, fma(0.0625f, s0, s1)),
           whole ? fma(32.0f, d2, fma(0.03125f, d0, d1 + m[7])) : 0};
 }
-Eight transform_a6(const Six& y, bool whole) {
-  Eight o{};
+Line transform_a6(const Pixels& y, bool whole) {
+  Line o{};
   o[0] = y[0];
   for (int i = 0; i < 3; ++i) {
     const float square = C6::kSquare[i];
@@ -120,8 +120,8 @@ Eight transform_a6(const Six& y, bool whole) {
   if (whole) o[7] = y[5];
   return o;
 }
-Eight transform_g6(const Three& g) {
-  Eight o{};
+Line transform_g6(const Three& g) {
+  Line o{};
   o[0] = -g[0];
   for (int i = 0; i < 3; ++i) {
     const float even = fma(C6::kN2[i], g[2], C6::kN0[i] * g[0]);
@@ -131,7 +131,7 @@ Eight transform_g6(const Three& g) {
   o[7] = g[2];
   return o;
 }
-Three transform_gt6(const Eight& u) {
+Three transform_gt6(const Line& u) {
   const Pairs pairs(u);
   const auto& [s0, s1, s2] = pairs.sums;
   const auto& [d0, d1, d2] = pairs.differences;
@@ -140,17 +140,96 @@ Three transform_gt6(const Eight& u) {
           fma(C6::kN2[0], s0, fma(C6::kN2[1], s1, fma(C6::kN2[2], s2, u[7])))};
 }
 
-Eight transform_b(const Tile& tile, const Eight& d) {
-  return tile.m == 4 ? transform_b4(d, tile.whole) : transform_b6(d, tile.whole);
+// Those of tiles of eight.
+using C8 = winograd::Constants<8>;
+Line transform_b8(const Line& d, bool whole) {
+  Line o{};
+  const auto end = [&](int i) {
+    return fma(C8::kE0, d[i],
+               fma(-C8::kE2, d[i + 2], fma(C8::kE4, d[i + 4], fma(-C8::kE6, d[i + 6], d[i + 8]))));
+  };
+  o[0] = end(0);
+  for (int i = 0; i < 4; ++i) {
+    const auto half = [&](int k) {
+      return fma(-C8::kC0[i], d[k],
+                 fma(C8::kC2[i], d[k + 2], fma(-C8::kC4[i], d[k + 4], d[k + 6])));
+    };
+    const float even = half(2), odd = half(1);
+    o[2 * i + 1] = fma(C8::kPoint[i], odd, even);
+    o[2 * i + 2] = fma(-C8::kPoint[i], odd, even);
+  }
+  if (whole) o[9] = end(1);
+  return o;
 }
-Six transform_at(const Tile& tile, const Eight& m) {
-  return tile.m == 4 ? transform_at4(m, tile.whole) : transform_at6(m, tile.whole);
+// c[0] z[0] + ... + c[3] z[3] + last
+float chain8(const std::array<float, 4>& c, const std::array<float, 4>& z, float last) {
+  return fma(c[3], z[3], fma(c[2], z[2], fma(c[1], z[1], fma(c[0], z[0], last))));
 }
-Eight transform_a(const Tile& tile, const Six& y) {
-  return tile.m == 4 ? transform_a4(y, tile.whole) : transform_a6(y, tile.whole);
+float chain8(const std::array<float, 4>& c, const std::array<float, 4>& z) {
+  return fma(c[3], z[3], fma(c[2], z[2], fma(c[1], z[1], c[0] * z[0])));
 }
-Eight transform_g(int m, const Three& g) { return m == 4 ? transform_g4(g) : transform_g6(g); }
-Three transform_gt(int m, const Eight& u) { return m == 4 ? transform_gt4(u) : transform_gt6(u); }
+struct PairsOf8 {
+  std::array<float, 4> sums, differences;
+  explicit PairsOf8(const Line& m) {
+    for (int i = 0; i < 4; ++i)
+      sums[i] = m[2 * i + 1] + m[2 * i + 2], differences[i] = m[2 * i + 1] - m[2 * i + 2];
+  }
+};
+Pixels transform_at8(const Line& m, bool whole) {
+  const auto& [s, d] = PairsOf8(m);
+  return {(((m[0] + s[0]) + s[1]) + s[2]) + s[3],
+          chain8(C8::kPoint, d),
+          chain8(C8::kSquare, s),
+          chain8(C8::kCube, d),
+          chain8(C8::kPower4, s),
+          chain8(C8::kPower5, d),
+          chain8(C8::kPower6, s),
+          whole ? chain8(C8::kPower7, d, m[9]) : 0};
+}
+Line transform_a8(const Pixels& y, bool whole) {
+  Line o{};
+  o[0] = y[0];
+  for (int i = 0; i < 4; ++i) {
+    const float square = C8::kSquare[i];
+    const float even = fma(square, fma(square, fma(square, y[6], y[4]), y[2]), y[0]);
+    const float odd = fma(square, fma(square, whole ? fma(square, y[7], y[5]) : y[5], y[3]), y[1]);
+    o[2 * i + 1] = fma(C8::kPoint[i], odd, even);
+    o[2 * i + 2] = fma(-C8::kPoint[i], odd, even);
+  }
+  if (whole) o[9] = y[7];
+  return o;
+}
+Line transform_g8(const Three& g) {
+  Line o{};
+  o[0] = C8::kG0 * g[0];
+  for (int i = 0; i < 4; ++i) {
+    const float even = fma(C8::kN2[i], g[2], C8::kN0[i] * g[0]);
+    o[2 * i + 1] = fma(C8::kN1[i], g[1], even);
+    o[2 * i + 2] = fma(-C8::kN1[i], g[1], even);
+  }
+  o[9] = g[2];
+  return o;
+}
+Three transform_gt8(const Line& u) {
+  const auto& [s, d] = PairsOf8(u);
+  return {fma(C8::kG0, u[0], chain8(C8::kN0, s)), chain8(C8::kN1, d), chain8(C8::kN2, s, u[9])};
+}
+
+Line transform_b(const Tile& tile, const Line& d) {
+  return (tile.m == 4 ? transform_b4 : tile.m == 6 ? transform_b6 : transform_b8)(d, tile.whole);
+}
+Pixels transform_at(const Tile& tile, const Line& m) {
+  return (tile.m == 4 ? transform_at4 : tile.m == 6 ? transform_at6 : transform_at8)(m, tile.whole);
+}
+Line transform_a(const Tile& tile, const Pixels& y) {
+  return (tile.m == 4 ? transform_a4 : tile.m == 6 ? transform_a6 : transform_a8)(y, tile.whole);
+}
+Line transform_g(int m, const Three& g) {
+  return (m == 4 ? transform_g4 : m == 6 ? transform_g6 : transform_g8)(g);
+}
+Three transform_gt(int m, const Line& u) {
+  return (m == 4 ? transform_gt4 : m == 6 ? transform_gt6 : transform_gt8)(u);
+}
 
 // The tiles of the two axes of so many outputs.
 struct Grid {
@@ -176,44 +255,44 @@ struct Grid {
 };
 
 // Rows then columns: the first index of each function runs down.
-using Points = std::array<Eight, 8>;
+using Points = std::array<Line, winograd::kMostPoints>;
 
 // transform_b of the patch whose element (i, j) is at(i, j).
 template <typename At>
 Points patch_points(const Tile& down, const Tile& across, const At& at) {
-  std::array<Eight, 8> columns{};  // [column][row]
+  std::array<Line, winograd::kMostPoints> columns{};  // [column][row]
   for (int j = 0; j < across.points(); ++j) {
-    Eight d{};
+    Line d{};
     for (int i = 0; i < down.points(); ++i) d[i] = at(down.begin + i, across.begin + j);
     columns[j] = transform_b(down, d);
   }
   Points points{};
   for (int i = 0; i < down.points(); ++i) {
-    Eight row{};
-    for (int j = 0; j < 8; ++j) row[j] = columns[j][i];
+    Line row{};
+    for (int j = 0; j < winograd::kMostPoints; ++j) row[j] = columns[j][i];
     points[i] = transform_b(across, row);
   }
   return points;
 }
 template <typename At>
 Points gradient_points(const Tile& down, const Tile& across, const At& at) {
-  std::array<Eight, 6> columns{};
+  std::array<Line, winograd::kMostOutputs> columns{};
   for (int j = 0; j < across.outputs(); ++j) {
-    Six d{};
+    Pixels d{};
     for (int i = 0; i < down.outputs(); ++i) d[i] = at(down.begin + i, across.begin + j);
     columns[j] = transform_a(down, d);
   }
   Points points{};
   for (int i = 0; i < down.points(); ++i) {
-    Six row{};
-    for (int j = 0; j < 6; ++j) row[j] = columns[j][i];
+    Pixels row{};
+    for (int j = 0; j < winograd::kMostOutputs; ++j) row[j] = columns[j][i];
     points[i] = transform_a(across, row);
   }
   return points;
 }
 template <typename At>
 Points filter_points(int m, const At& at) {
-  std::array<Eight, 3> columns;
+  std::array<Line, 3> columns;
   for (int s = 0; s < 3; ++s) columns[s] = transform_g(m, {at(0, s), at(1, s), at(2, s)});
   Points points{};
   for (int i = 0; i < m + 2; ++i)
@@ -223,16 +302,16 @@ Points filter_points(int m, const At& at) {
 // Calls put(i, j, value) for the pixels of an output tile.
 template <typename Put>
 void tile_pixels(const Points& m, const Tile& down, const Tile& across, const Put& put) {
-  std::array<Six, 8> columns{};
+  std::array<Pixels, winograd::kMostPoints> columns{};
   for (int j = 0; j < across.points(); ++j) {
-    Eight column{};
-    for (int i = 0; i < 8; ++i) column[i] = m[i][j];
+    Line column{};
+    for (int i = 0; i < winograd::kMostPoints; ++i) column[i] = m[i][j];
     columns[j] = transform_at(down, column);
   }
   for (int i = 0; i < down.outputs(); ++i) {
-    Eight row{};
-    for (int j = 0; j < 8; ++j) row[j] = columns[j][i];
-    const Six y = transform_at(across, row);
+    Line row{};
+    for (int j = 0; j < winograd::kMostPoints; ++j) row[j] = columns[j][i];
+    const Pixels y = transform_at(across, row);
     for (int j = 0; j < across.outputs(); ++j) put(down.begin + i, across.begin + j, y[j]);
   }
 }
@@ -319,14 +398,14 @@ template <typename Sum>
 void filter_gradients(const Problem& problem, int m, float* dw, const Sum& sum) {
   for (Index k = 0; k < problem.s.out_channels; ++k)
     for (Index e = 0; e < problem.channels(); ++e) {
-      std::array<Three, 8> columns{};
+      std::array<Three, winograd::kMostPoints> columns{};
       for (int j = 0; j < m + 2; ++j) {
-        Eight column{};
+        Line column{};
         for (int i = 0; i < m + 2; ++i) column[i] = sum(k, e, i, j);
         columns[j] = transform_gt(m, column);
       }
       for (int r = 0; r < 3; ++r) {
-        Eight points{};
+        Line points{};
         for (int j = 0; j < m + 2; ++j) points[j] = columns[j][r];
         const Three row = transform_gt(m, points);
         for (int t = 0; t < 3; ++t) dw[problem.weight(k, e, r, t)] = row[t];
@@ -488,7 +567,7 @@ void winograd_grad_input_reference(const WinogradShape& shape, const float* dy, 
 }
 
 bool winograd_grad_weight_is_wide(const WinogradShape& s) {
-  return s.in_channels * s.stride_height * s.stride_width >= 16 && s.out_channels % 16 == 0;
+  return winograd::is_wide(s.in_channels * s.stride_height * s.stride_width, s.out_channels);
 }
 
 void winograd_grad_weight_reference(const WinogradShape& shape, const float* dy, const float* x,

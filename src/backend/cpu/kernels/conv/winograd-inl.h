@@ -47,8 +47,12 @@ HWY_INLINE Native b_end(const At& d) {
   using C = Constants<kM>;
   if constexpr (kM == 4)
     return fma(C::kP, d(kFirst), fma(-C::kS, d(kFirst + 2), d(kFirst + 4)));
-  else
+  else if constexpr (kM == 6)
     return fma(-1, d(kFirst), fma(C::kE, d(kFirst + 2), fma(-C::kE, d(kFirst + 4), d(kFirst + 6))));
+  else
+    return fma(C::kE0, d(kFirst),
+               fma(-C::kE2, d(kFirst + 2),
+                   fma(C::kE4, d(kFirst + 4), fma(-C::kE6, d(kFirst + 6), d(kFirst + 8)))));
 }
 template <int kM, int kPair, typename At>
 HWY_INLINE void b_pair(const At& d, Native& plus, Native& minus) {
@@ -58,6 +62,12 @@ HWY_INLINE void b_pair(const At& d, Native& plus, Native& minus) {
     const Native e = fma(-kSquare, d(2), d(4));
     const Native o = mul(kPair == 0 ? C::kA : C::kB, fma(-kSquare, d(1), d(3)));
     plus = add(e, o), minus = sub(e, o);
+  } else if constexpr (kM == 8) {
+    constexpr float kC0 = C::kC0[kPair], kC2 = C::kC2[kPair], kC4 = C::kC4[kPair];
+    constexpr float kPoint = C::kPoint[kPair];
+    const Native e = fma(-kC0, d(2), fma(kC2, d(4), fma(-kC4, d(6), d(8))));
+    const Native o = fma(-kC0, d(1), fma(kC2, d(3), fma(-kC4, d(5), d(7))));
+    plus = fma(kPoint, o, e), minus = fma(-kPoint, o, e);
   } else {
     constexpr float kSum = C::kSum[kPair], kProduct = C::kProduct[kPair], kPoint = C::kPoint[kPair];
     const Native e = fma(kProduct, d(2), fma(-kSum, d(4), d(6)));
@@ -99,7 +109,7 @@ HWY_INLINE void store_b(const Native* d, float* HWY_RESTRICT out, std::int64_t p
 // A patch of pixels of one channel, as many a side as a whole tile has points; rows outside point
 // to zeros, columns outside [left, right) count as 0.
 struct Patch {
-  const float* rows[8];
+  const float* rows[podium::winograd::kMostPoints];
   std::int64_t column_step;  // floats
   int left, right;
 };
@@ -112,29 +122,33 @@ HWY_INLINE Native load(const float* p, hn::Mask<NativeTag> present) {
 }
 
 // Which rows of points a transform computes: the first, those of each pair, the last.
-inline constexpr int kFirstRow = 1, kPairRows = 2, kLastRow = 16;
-inline constexpr int kAllRows = 31;
-// Half of them, and where row i is among so many.
+inline constexpr int kFirstRow = 1, kPairRows = 2, kLastRow = 32;
+inline constexpr int kAllRows = 63;
+// Half of them, and where row i is among so many. Three pairs do not divide: the first half has one
+// and both ends.
 template <int kM, bool kSecond>
 inline constexpr int kHalfRows = kM == 4
                                      ? (kSecond ? 2 * kPairRows | kLastRow : kFirstRow | kPairRows)
-                                     : (kSecond ? 6 * kPairRows : kFirstRow | kPairRows | kLastRow);
+                                 : kM == 6
+                                     ? (kSecond ? 6 * kPairRows : kFirstRow | kPairRows | kLastRow)
+                                     : (kSecond ? 12 * kPairRows | kLastRow
+                                                : kFirstRow | 3 * kPairRows);
 template <int kM>
 inline constexpr int kHalfAxis = kAxis<kM> / 2;
 template <int kM>
 constexpr int row_of_half(bool second, int i) {
-  if (kM == 4) return i + (second ? 3 : 0);
+  if (kM != 6) return i + (second ? kHalfAxis<kM> : 0);
   return second ? i + 3 : i < 3 ? i : 7;
 }
 // What puts the points of a half, its row i in place i of what begins at `out`, where they belong:
 // an origin instead of `out`, and shifts of the last row.
 template <int kM, bool kSecond>
 HWY_INLINE std::int64_t half_origin(std::int64_t plane) {
-  return kSecond ? -3 * kAxis<kM> * plane : 0;
+  return kSecond ? -(kM == 6 ? 3 : kHalfAxis<kM>)*kAxis<kM> * plane : 0;
 }
 template <int kM, bool kSecond>
 HWY_INLINE Shifts half_shifts(const Shifts& shifts, std::int64_t plane) {
-  if (kM == 4 || kSecond) return shifts;
+  if (kM != 6 || kSecond) return shifts;
   const std::int64_t up = (kM + 1 - 3) * kAxis<kM> * plane;
   return {shifts.row - up, shifts.column, shifts.corner - up};
 }
@@ -215,7 +229,7 @@ HWY_INLINE void transform_patch(const Patch& p, bool whole_down, bool whole_acro
 // ---- A^T: from points to pixels ----
 // Where the pixels of a tile go: columns [left, right) exist.
 struct Target {
-  float* rows[6];  // null: the row does not exist
+  float* rows[podium::winograd::kMostOutputs];  // null: the row does not exist
   std::int64_t column_step;
   int left, right;
 };
@@ -229,12 +243,26 @@ HWY_INLINE void pairs_of(const At& m, Native* z) {
 }
 // y[k] of even k from the sums and the first point; of odd k from the differences and the last
 // point, which a tile that is not whole lacks, as it does the last y.
+// c[0] z[0] + ... + c[3] z[3], and the same + last
+template <typename C>
+HWY_INLINE Native chain_of(const C& c, const Native* z) {
+  return fma(c[3], z[3], fma(c[2], z[2], fma(c[1], z[1], mul(c[0], z[0]))));
+}
+template <typename C>
+HWY_INLINE Native chain_of(const C& c, const Native* z, Native last) {
+  return fma(c[3], z[3], fma(c[2], z[2], fma(c[1], z[1], fma(c[0], z[0], last))));
+}
 template <int kM>
 HWY_INLINE void a_even(const Native* s, Native first, Native* y) {
   using C = Constants<kM>;
   if constexpr (kM == 4) {
     y[0] = add(add(first, s[0]), s[1]);
     y[2] = fma(C::kB2, s[1], mul(C::kA2, s[0]));
+  } else if constexpr (kM == 8) {
+    y[0] = add(add(add(add(first, s[0]), s[1]), s[2]), s[3]);
+    y[2] = chain_of(C::kSquare, s);
+    y[4] = chain_of(C::kPower4, s);
+    y[6] = chain_of(C::kPower6, s);
   } else {
     y[0] = add(add(add(first, s[0]), s[1]), s[2]);
     y[2] = fma(4, s[2], fma(0.25f, s[0], s[1]));
@@ -247,6 +275,11 @@ HWY_INLINE void a_odd(const Native* d, Native last, Native* y) {
   if constexpr (kM == 4) {
     y[1] = fma(C::kB, d[1], mul(C::kA, d[0]));
     if constexpr (kWhole) y[3] = fma(C::kA3, d[0], fma(C::kB3, d[1], last));
+  } else if constexpr (kM == 8) {
+    y[1] = chain_of(C::kPoint, d);
+    y[3] = chain_of(C::kCube, d);
+    y[5] = chain_of(C::kPower5, d);
+    if constexpr (kWhole) y[7] = chain_of(C::kPower7, d, last);
   } else {
     y[1] = fma(2, d[2], fma(0.5f, d[0], d[1]));
     y[3] = fma(8, d[2], fma(0.125f, d[0], d[1]));
@@ -343,6 +376,12 @@ HWY_INLINE void a_pair(const At& y, Native& plus, Native& minus) {
     const Native e = fma(kSquare, y(2), y(0));
     const Native o = mul(kPoint, kWhole ? fma(kSquare, y(kWhole ? 3 : 1), y(1)) : y(1));
     plus = add(e, o), minus = sub(e, o);
+  } else if constexpr (kM == 8) {
+    constexpr float kSquare = C::kSquare[kPair], kPoint = C::kPoint[kPair];
+    const Native e = fma(kSquare, fma(kSquare, fma(kSquare, y(6), y(4)), y(2)), y(0));
+    const Native o = fma(
+        kSquare, fma(kSquare, kWhole ? fma(kSquare, y(kWhole ? 7 : 5), y(5)) : y(5), y(3)), y(1));
+    plus = fma(kPoint, o, e), minus = fma(-kPoint, o, e);
   } else {
     constexpr float kSquare = C::kSquare[kPair], kPoint = C::kPoint[kPair];
     const Native e = fma(kSquare, fma(kSquare, y(4), y(2)), y(0));
@@ -419,9 +458,9 @@ HWY_INLINE void transform_g(const Native g0, const Native g1, const Native g2, N
     u[3] = fma(C::kGb1, g1, eb);
     u[4] = fma(-C::kGb1, g1, eb);
   } else {
-    u[0] = mul(-1, g0);
+    u[0] = mul(C::kG0, g0);
     PODIUM_UNROLL
-    for (int i = 0; i < 3; ++i) {
+    for (int i = 0; i < kPairs<kM>; ++i) {
       const Native e = fma(C::kN2[i], g2, mul(C::kN0[i], g0));
       u[2 * i + 1] = fma(C::kN1[i], g1, e);
       u[2 * i + 2] = fma(-C::kN1[i], g1, e);
@@ -440,8 +479,12 @@ HWY_INLINE void transform_gt(const Native* u, Native* w) {
     w[0] = fma(C::kG0, u[0], fma(C::kGa0, s[0], mul(C::kGb0, s[1])));
     w[1] = fma(C::kGa1, d[0], mul(C::kGb1, d[1]));
     w[2] = fma(C::kGa2, s[0], fma(C::kGb2, s[1], u[5]));
+  } else if constexpr (kM == 8) {
+    w[0] = fma(C::kG0, u[0], chain_of(C::kN0, s));
+    w[1] = chain_of(C::kN1, d);
+    w[2] = chain_of(C::kN2, s, u[9]);
   } else {
-    w[0] = fma(-1, u[0], fma(C::kN0[0], s[0], fma(C::kN0[1], s[1], mul(C::kN0[2], s[2]))));
+    w[0] = fma(C::kG0, u[0], fma(C::kN0[0], s[0], fma(C::kN0[1], s[1], mul(C::kN0[2], s[2]))));
     w[1] = fma(C::kN1[0], d[0], fma(C::kN1[1], d[1], mul(C::kN1[2], d[2])));
     w[2] = fma(C::kN2[0], s[0], fma(C::kN2[1], s[1], fma(C::kN2[2], s[2], u[7])));
   }
@@ -489,7 +532,9 @@ HWY_INLINE void join_groups(const float* sums, std::int64_t plane, std::int64_t 
 // The same of tiles of so many outputs.
 HWY_INLINE void join_groups(std::int64_t tile, const float* sums, std::int64_t plane,
                             std::int64_t step, std::int64_t groups, float* HWY_RESTRICT w) {
-  (tile == 4 ? join_groups<4> : join_groups<6>)(sums, plane, step, groups, w);
+  podium::winograd::for_tile(tile, [&](auto m) HWY_ATTR {
+    join_groups<decltype(m)::value>(sums, plane, step, groups, w);
+  });
 }
 
 // The patch at index (i, j) of a phase, `height` rows of which count, of an axis of `points`: the
@@ -499,7 +544,7 @@ HWY_INLINE Patch patch_at(const Phased& t, const float* base, std::int64_t a, st
                           const float* zeros) {
   Patch p;
   const std::int64_t row = t.step_h * i + a + t.first_h, column = t.step_w * j + b + t.first_w;
-  for (int r = 0; r < 8; ++r) {
+  for (int r = 0; r < podium::winograd::kMostPoints; ++r) {
     const std::int64_t y = row + r * t.step_h;
     p.rows[r] =
         r < height && y >= 0 && y < t.height ? base + (y * t.width + column) * kLanes : zeros;

@@ -487,7 +487,8 @@ void prepare_tiles(const ConvShape& s, const Correlation& p, const Operands& o, 
 }
 void prepare(const ConvShape& s, const Correlation& p, const Operands& o, float* shared,
              float* scratch, int part) {
-  (p.tile() == 4 ? prepare_tiles<4> : prepare_tiles<6>)(s, p, o, shared, scratch, part);
+  podium::winograd::for_tile(
+      p.tile(), [&](auto m) { prepare_tiles<decltype(m)::value>(s, p, o, shared, scratch, part); });
 }
 
 // Second phase: a span, or some output channels.
@@ -521,7 +522,8 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, c
 }
 void finish(const ConvShape& s, const Correlation& p, const Operands& o, const float* shared,
             float* scratch, int part) {
-  (p.tile() == 4 ? finish_tiles<4> : finish_tiles<6>)(s, p, o, shared, scratch, part);
+  podium::winograd::for_tile(
+      p.tile(), [&](auto m) { finish_tiles<decltype(m)::value>(s, p, o, shared, scratch, part); });
 }
 
 }  // namespace

@@ -29,7 +29,9 @@ inline constexpr std::int64_t kFilterBlocks = 2;
 inline constexpr std::int64_t kLargeFilters = 8192;
 
 // Memory of zeros, for the rows of a patch that lie outside: as many columns as the largest patch.
-constexpr std::int64_t zeros_floats(std::int64_t column_step) { return 8 * column_step; }
+constexpr std::int64_t zeros_floats(std::int64_t column_step) {
+  return winograd::kMostPoints * column_step;
+}
 
 // How logical channels e = (a * phases_w + b) * channels + c lie in a tensor
 // [channels][height][width][16]: index (i, j) of phase (a, b) is the pixel (step_h * i + a +

@@ -16,6 +16,7 @@
 namespace podium::cpu {
 namespace {
 
+constexpr int kTile = 4;             // larger tiles are for wide layers
 constexpr std::int64_t kSquare = 4;  // channels of either side in registers
 
 struct WeightProblem : WeightGeometry {
@@ -198,9 +199,8 @@ void half_group(const WeightProblem& p, const float* dy, const float* x, float* 
 void weight_sums(const WeightProblem& p, const float* dy, const float* x, float* shared,
                  float* scratch, int part) {
   float* sums = shared + part / 2 * p.group_sums();
-  const auto run = p.tile() == 4 ? (part % 2 == 0 ? half_group<4, false> : half_group<4, true>)
-                                 : (part % 2 == 0 ? half_group<6, false> : half_group<6, true>);
-  run(p, dy, x, sums, scratch, part / 2);
+  (part % 2 == 0 ? half_group<kTile, false> : half_group<kTile, true>)(p, dy, x, sums, scratch,
+                                                                       part / 2);
 }
 
 // Adds the groups and transforms back, for one block of output channels.
@@ -212,7 +212,7 @@ void weight_join(const WeightProblem& p, const float* shared, float* dw, int par
     static_assert(kSquare * kSquare == kLanes);
     HWY_ALIGN float w[9][kLanes];
     for (int lane = 0; lane < kLanes; lane += kNative)
-      join_groups(p.tile(), from + lane, plane, p.group_sums(), p.groups(), w[0] + lane);
+      join_groups<kTile>(from + lane, plane, p.group_sums(), p.groups(), w[0] + lane);
     for (std::int64_t i = 0; i < kSquare; ++i) {
       const std::int64_t e = block * kSquare + i;
       if (e >= p.in.logical()) break;

@@ -13,7 +13,7 @@ namespace podium::cpu {
 // Wide layers have a contract of their own: the output channels fill the lanes, and the input's are
 // as many at least.
 constexpr bool wide_weight_applies(const ConvShape& s) {
-  return s.in_channels * s.stride_height * s.stride_width >= kLanes && s.out_channels % kLanes == 0;
+  return winograd::is_wide(s.in_channels * s.stride_height * s.stride_width, s.out_channels);
 }
 
 inline constexpr std::int64_t kWideRun = 8;          // tiles of one chain, at most

@@ -405,7 +405,9 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, co
 }
 void wide_sums(const WideProblem& p, const float* dy, const float* place, const float* x,
                float* shared, float* scratch, int part) {
-  (p.tile() == 4 ? sums_of_tiles<4> : sums_of_tiles<6>)(p, dy, place, x, shared, scratch, part);
+  podium::winograd::for_tile(p.tile(), [&](auto m) {
+    sums_of_tiles<decltype(m)::value>(p, dy, place, x, shared, scratch, part);
+  });
 }
 
 // Adds the groups and transforms back, for sixteen output channels and a few of the input.
