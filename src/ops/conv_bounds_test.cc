@@ -255,14 +255,12 @@ struct Phased {
             (pass.x[3] - 1 + a.pad_left) / a.stride_w - a.pad_left / a.stride_w + 1};
   }
   std::int64_t tile() const {
-    const auto [rows, columns] = outputs();
-    const auto saves = [&](std::int64_t m, std::int64_t than, double part) {
-      return points_of_axis(rows, m) * points_of_axis(columns, m) * part <
-             points_of_axis(rows, than) * points_of_axis(columns, than) * (part - 1);
+    const auto points = [&](std::int64_t m) {
+      return points_of_axis(outputs()[0], m) * points_of_axis(outputs()[1], m);
     };
     if (channels < 16 || pass.y[1] % 16 != 0) return 4;
-    const std::int64_t tile = saves(6, 4, 12) ? 6 : 4;
-    return saves(8, tile, 8) ? 8 : tile;
+    const std::int64_t tile = points(6) * 12 < points(4) * 11 ? 6 : 4;
+    return points(8) * 8 < points(tile) * 7 ? 8 : tile;
   }
 
   std::int64_t row_phase(std::int64_t e) const { return e / pass.x[1] / a.stride_w; }
