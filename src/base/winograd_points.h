@@ -96,7 +96,10 @@ struct Constants<6> {
 // Points 0, +-3/8, +-3/4, +-5/4, +-5/2; what belongs to a pair of points has its index.
 struct PairsOfEight {
   static constexpr std::array<double, 4> kPoint = {0.375, 0.75, 1.25, 2.5};
-  static constexpr double square(int i) { return kPoint[i] * kPoint[i]; }
+  static constexpr double power(int i, int exponent) {
+    return exponent == 0 ? 1 : power(i, exponent - 1) * kPoint[i];
+  }
+  static constexpr double square(int i) { return power(i, 2); }
   // The coefficient of x^(2 count) in the product of x^2 + square over the pairs but `left_out`.
   static constexpr double coefficient(int count, int left_out) {
     std::array<double, 5> c = {1};
@@ -124,19 +127,13 @@ struct PairsOfEight {
 template <>
 struct Constants<8> {
   using Pairs = PairsOfEight;
-  static constexpr auto kPoint = Pairs::each([](int i) { return Pairs::kPoint[i]; });
-  static constexpr auto kSquare = Pairs::each([](int i) { return Pairs::square(i); });
-  static constexpr auto kCube =
-      Pairs::each([](int i) { return Pairs::square(i) * Pairs::kPoint[i]; });
-  static constexpr auto kPower4 =
-      Pairs::each([](int i) { return Pairs::square(i) * Pairs::square(i); });
-  static constexpr auto kPower5 =
-      Pairs::each([](int i) { return Pairs::square(i) * Pairs::square(i) * Pairs::kPoint[i]; });
-  static constexpr auto kPower6 =
-      Pairs::each([](int i) { return Pairs::square(i) * Pairs::square(i) * Pairs::square(i); });
-  static constexpr auto kPower7 = Pairs::each([](int i) {
-    return Pairs::square(i) * Pairs::square(i) * Pairs::square(i) * Pairs::kPoint[i];
-  });
+  // kPower[k]: the points to the power k.
+  static constexpr std::array<std::array<float, 4>, 8> kPower = [] {
+    std::array<std::array<float, 4>, 8> powers{};
+    for (int k = 0; k < 8; ++k) powers[k] = Pairs::each([k](int i) { return Pairs::power(i, k); });
+    return powers;
+  }();
+  static constexpr auto kPoint = kPower[1], kSquare = kPower[2];
   // The polynomials of the other three pairs, x^6 - c4 x^4 + c2 x^2 - c0, and of all four,
   // x^8 - e6 x^6 + e4 x^4 - e2 x^2 + e0.
   static constexpr auto kC4 = Pairs::each([](int i) { return Pairs::coefficient(2, i); });

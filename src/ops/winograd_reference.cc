@@ -90,14 +90,17 @@ Line transform_b6(const Line& d, bool whole) {
   if (whole) o[7] = end(1);
   return o;
 }
-struct Pairs {
-  Three sums, differences;
-  explicit Pairs(const Line& m)
-      : sums{m[1] + m[2], m[3] + m[4], m[5] + m[6]},
-        differences{m[1] - m[2], m[3] - m[4], m[5] - m[6]} {}
+// The sums and the differences of the pairs of points.
+template <int kPairs>
+struct PairsOf {
+  std::array<float, kPairs> sums, differences;
+  explicit PairsOf(const Line& m) {
+    for (int i = 0; i < kPairs; ++i)
+      sums[i] = m[2 * i + 1] + m[2 * i + 2], differences[i] = m[2 * i + 1] - m[2 * i + 2];
+  }
 };
 Pixels transform_at6(const Line& m, bool whole) {
-  const Pairs pairs(m);
+  const PairsOf<3> pairs(m);
   const auto& [s0, s1, s2] = pairs.sums;
   const auto& [d0, d1, d2] = pairs.differences;
   return {((m[0] + s0) + s1) + s2,
@@ -120,19 +123,22 @@ Line transform_a6(const Pixels& y, bool whole) {
   if (whole) o[7] = y[5];
   return o;
 }
-Line transform_g6(const Three& g) {
+// Of tiles of eight, too.
+template <int kM>
+Line transform_g_of(const Three& g) {
+  using C = winograd::Constants<kM>;
   Line o{};
-  o[0] = -g[0];
-  for (int i = 0; i < 3; ++i) {
-    const float even = fma(C6::kN2[i], g[2], C6::kN0[i] * g[0]);
-    o[2 * i + 1] = fma(C6::kN1[i], g[1], even);
-    o[2 * i + 2] = fma(-C6::kN1[i], g[1], even);
+  o[0] = C::kG0 * g[0];
+  for (int i = 0; i < kM / 2; ++i) {
+    const float even = fma(C::kN2[i], g[2], C::kN0[i] * g[0]);
+    o[2 * i + 1] = fma(C::kN1[i], g[1], even);
+    o[2 * i + 2] = fma(-C::kN1[i], g[1], even);
   }
-  o[7] = g[2];
+  o[kM + 1] = g[2];
   return o;
 }
 Three transform_gt6(const Line& u) {
-  const Pairs pairs(u);
+  const PairsOf<3> pairs(u);
   const auto& [s0, s1, s2] = pairs.sums;
   const auto& [d0, d1, d2] = pairs.differences;
   return {fma(-1.0f, u[0], fma(C6::kN0[0], s0, fma(C6::kN0[1], s1, C6::kN0[2] * s2))),
@@ -168,23 +174,16 @@ float chain8(const std::array<float, 4>& c, const std::array<float, 4>& z, float
 float chain8(const std::array<float, 4>& c, const std::array<float, 4>& z) {
   return fma(c[3], z[3], fma(c[2], z[2], fma(c[1], z[1], c[0] * z[0])));
 }
-struct PairsOf8 {
-  std::array<float, 4> sums, differences;
-  explicit PairsOf8(const Line& m) {
-    for (int i = 0; i < 4; ++i)
-      sums[i] = m[2 * i + 1] + m[2 * i + 2], differences[i] = m[2 * i + 1] - m[2 * i + 2];
-  }
-};
 Pixels transform_at8(const Line& m, bool whole) {
-  const auto& [s, d] = PairsOf8(m);
+  const auto& [s, d] = PairsOf<4>(m);
   return {(((m[0] + s[0]) + s[1]) + s[2]) + s[3],
-          chain8(C8::kPoint, d),
-          chain8(C8::kSquare, s),
-          chain8(C8::kCube, d),
-          chain8(C8::kPower4, s),
-          chain8(C8::kPower5, d),
-          chain8(C8::kPower6, s),
-          whole ? chain8(C8::kPower7, d, m[9]) : 0};
+          chain8(C8::kPower[1], d),
+          chain8(C8::kPower[2], s),
+          chain8(C8::kPower[3], d),
+          chain8(C8::kPower[4], s),
+          chain8(C8::kPower[5], d),
+          chain8(C8::kPower[6], s),
+          whole ? chain8(C8::kPower[7], d, m[9]) : 0};
 }
 Line transform_a8(const Pixels& y, bool whole) {
   Line o{};
@@ -199,19 +198,8 @@ Line transform_a8(const Pixels& y, bool whole) {
   if (whole) o[9] = y[7];
   return o;
 }
-Line transform_g8(const Three& g) {
-  Line o{};
-  o[0] = C8::kG0 * g[0];
-  for (int i = 0; i < 4; ++i) {
-    const float even = fma(C8::kN2[i], g[2], C8::kN0[i] * g[0]);
-    o[2 * i + 1] = fma(C8::kN1[i], g[1], even);
-    o[2 * i + 2] = fma(-C8::kN1[i], g[1], even);
-  }
-  o[9] = g[2];
-  return o;
-}
 Three transform_gt8(const Line& u) {
-  const auto& [s, d] = PairsOf8(u);
+  const auto& [s, d] = PairsOf<4>(u);
   return {fma(C8::kG0, u[0], chain8(C8::kN0, s)), chain8(C8::kN1, d), chain8(C8::kN2, s, u[9])};
 }
 
@@ -225,7 +213,7 @@ Line transform_a(const Tile& tile, const Pixels& y) {
   return (tile.m == 4 ? transform_a4 : tile.m == 6 ? transform_a6 : transform_a8)(y, tile.whole);
 }
 Line transform_g(int m, const Three& g) {
-  return (m == 4 ? transform_g4 : m == 6 ? transform_g6 : transform_g8)(g);
+  return (m == 4 ? transform_g4 : m == 6 ? transform_g_of<6> : transform_g_of<8>)(g);
 }
 Three transform_gt(int m, const Line& u) {
   return (m == 4 ? transform_gt4 : m == 6 ? transform_gt6 : transform_gt8)(u);

@@ -241,8 +241,6 @@ HWY_INLINE void pairs_of(const At& m, Native* z) {
   for (int i = 0; i < kPairs<kM>; ++i)
     z[i] = kSums ? add(m(2 * i + 1), m(2 * i + 2)) : sub(m(2 * i + 1), m(2 * i + 2));
 }
-// y[k] of even k from the sums and the first point; of odd k from the differences and the last
-// point, which a tile that is not whole lacks, as it does the last y.
 // c[0] z[0] + ... + c[3] z[3], and the same + last
 template <typename C>
 HWY_INLINE Native chain_of(const C& c, const Native* z) {
@@ -252,6 +250,8 @@ template <typename C>
 HWY_INLINE Native chain_of(const C& c, const Native* z, Native last) {
   return fma(c[3], z[3], fma(c[2], z[2], fma(c[1], z[1], fma(c[0], z[0], last))));
 }
+// y[k] of even k from the sums and the first point; of odd k from the differences and the last
+// point, which a tile that is not whole lacks, as it does the last y.
 template <int kM>
 HWY_INLINE void a_even(const Native* s, Native first, Native* y) {
   using C = Constants<kM>;
@@ -260,9 +260,9 @@ HWY_INLINE void a_even(const Native* s, Native first, Native* y) {
     y[2] = fma(C::kB2, s[1], mul(C::kA2, s[0]));
   } else if constexpr (kM == 8) {
     y[0] = add(add(add(add(first, s[0]), s[1]), s[2]), s[3]);
-    y[2] = chain_of(C::kSquare, s);
-    y[4] = chain_of(C::kPower4, s);
-    y[6] = chain_of(C::kPower6, s);
+    y[2] = chain_of(C::kPower[2], s);
+    y[4] = chain_of(C::kPower[4], s);
+    y[6] = chain_of(C::kPower[6], s);
   } else {
     y[0] = add(add(add(first, s[0]), s[1]), s[2]);
     y[2] = fma(4, s[2], fma(0.25f, s[0], s[1]));
@@ -276,10 +276,10 @@ HWY_INLINE void a_odd(const Native* d, Native last, Native* y) {
     y[1] = fma(C::kB, d[1], mul(C::kA, d[0]));
     if constexpr (kWhole) y[3] = fma(C::kA3, d[0], fma(C::kB3, d[1], last));
   } else if constexpr (kM == 8) {
-    y[1] = chain_of(C::kPoint, d);
-    y[3] = chain_of(C::kCube, d);
-    y[5] = chain_of(C::kPower5, d);
-    if constexpr (kWhole) y[7] = chain_of(C::kPower7, d, last);
+    y[1] = chain_of(C::kPower[1], d);
+    y[3] = chain_of(C::kPower[3], d);
+    y[5] = chain_of(C::kPower[5], d);
+    if constexpr (kWhole) y[7] = chain_of(C::kPower[7], d, last);
   } else {
     y[1] = fma(2, d[2], fma(0.5f, d[0], d[1]));
     y[3] = fma(8, d[2], fma(0.125f, d[0], d[1]));

@@ -93,6 +93,15 @@ TEST(WinogradTest, has_the_bits_of_the_contract_for_many_channels_on_both_sides)
   check(make_shape(130, 16, 14, 15, 16, 3, 3, 1, 1, 1, 1), 7);
 }
 
+TEST(WinogradTest, has_the_bits_of_the_contract_for_many_channels_of_odd_numbers) {
+  check(make_shape(18, 24, 6, 6, 24, 3, 3, 1, 1, 1, 1), 1);
+  check(make_shape(5, 40, 11, 15, 31, 3, 3, 1, 1, 1, 1), 2);
+  check(make_shape(35, 24, 16, 10, 32, 3, 3, 1, 1, 1, 1), 3);
+  check(make_shape(70, 25, 12, 11, 30, 3, 3, 1, 1, 1, 1), 4);
+  check(make_shape(17, 7, 24, 23, 25, 6, 6, 2, 2, 2, 2), 5);
+  check(make_shape(2, 30, 6, 6, 130, 3, 3, 1, 1, 1, 1), 6);
+}
+
 TEST(WinogradTest, has_the_bits_of_the_contract_in_tiles_of_six) {
   // Tiles of six and of five, alone and together; more channels than a span of four holds.
   check(make_shape(18, 24, 6, 6, 32, 3, 3, 1, 1, 1, 1), 1);

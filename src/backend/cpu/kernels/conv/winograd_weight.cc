@@ -63,13 +63,13 @@ constexpr int kIn = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 
 // Transforms logical channels [begin, end) of all tiles of the group's blocks:
 // out[point][channel][tile].
-template <int kM, bool kSecond, bool kGradient>
+template <bool kSecond, bool kGradient>
 void transform_channels(const WeightProblem& p, const Phased& side, const float* base,
                         std::int64_t first_block, std::int64_t begin, std::int64_t end,
                         const float* zeros, float* out, std::int64_t plane) {
   const NativeTag d;
   const std::int64_t columns = p.columns();
-  float* origin = out + half_origin<kM, kSecond>(plane);
+  float* origin = out + half_origin<kTile, kSecond>(plane);
   const std::int64_t blocks = std::min(p.blocks_of_group(), p.s.blocks() - first_block);
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t images = p.s.images - (first_block + block) * kLanes;
@@ -81,16 +81,16 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
         const std::int64_t below = (block * p.down.whole + row) * p.across.count + column;
         const std::int64_t beside = (block * p.down.count + row) * p.across.whole + column;
         const std::int64_t corner = (block * p.down.whole + row) * p.across.whole + column;
-        const Shifts shifts = half_shifts<kM, kSecond>(
+        const Shifts shifts = half_shifts<kTile, kSecond>(
             {(below - tile) * kLanes, (beside - tile) * kLanes, (corner - tile) * kLanes}, plane);
         const bool whole_down = p.down.is_whole(row), whole_across = p.across.is_whole(column);
-        const int height = (whole_down ? kM : kM - 1) + (kGradient ? 0 : 2);
+        const int height = (whole_down ? kTile : kTile - 1) + (kGradient ? 0 : 2);
         for (std::int64_t e = begin; e < end;) {
           const std::int64_t phase = e / side.channels, c = e % side.channels;
           const std::int64_t stop = std::min(end, e - c + side.channels);
           Patch patch = patch_at(side, block_base + c * side.plane(), phase / side.phases_w,
                                  phase % side.phases_w, p.down.begin(row), p.across.begin(column),
-                                 height, kM + 2, zeros);
+                                 height, kTile + 2, zeros);
           for (; e < stop; ++e) {
             float* to = origin + ((e - begin) * columns + tile) * kLanes;
             for (int lane = 0; lane < kLanes; lane += kNative) {
@@ -99,10 +99,10 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
               const auto transform = [&](auto masked) HWY_ATTR {
                 constexpr bool kMasked = decltype(masked)::value;
                 if constexpr (kGradient)
-                  transform_gradient<kM, kHalfRows<kM, kSecond>, kMasked>(
+                  transform_gradient<kTile, kHalfRows<kTile, kSecond>, kMasked>(
                       patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
                 else
-                  transform_patch<kM, kHalfRows<kM, kSecond>, kMasked>(
+                  transform_patch<kTile, kHalfRows<kTile, kSecond>, kMasked>(
                       patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
               };
               if (images >= kLanes)
@@ -156,7 +156,7 @@ HWY_INLINE void square(const float* const* u, const float* const* v, std::int64_
 }
 
 // The sums of one group at half the points.
-template <int kM, bool kSecond>
+template <bool kSecond>
 void half_group(const WeightProblem& p, const float* dy, const float* x, float* sums,
                 float* scratch, std::int64_t group) {
   float* zeros = scratch;
@@ -166,17 +166,16 @@ void half_group(const WeightProblem& p, const float* dy, const float* x, float* 
   const std::int64_t first_block = group * kGroupBlocks;
   const std::int64_t blocks = std::min(kGroupBlocks, p.s.blocks() - first_block);
   const std::int64_t channels = p.in.logical(), columns = p.columns();
-  transform_channels<kM, kSecond, true>(p, p.out, dy, first_block, 0, p.s.out_channels, zeros, u,
-                                        p.out_plane());
+  transform_channels<kSecond, true>(p, p.out, dy, first_block, 0, p.s.out_channels, zeros, u,
+                                    p.out_plane());
   for (std::int64_t begin = 0; begin < channels; begin += p.in_run()) {
     const std::int64_t end = std::min(channels, begin + p.in_run());
-    transform_channels<kM, kSecond, false>(p, p.in, x, first_block, begin, end, zeros, v,
-                                           p.in_plane());
+    transform_channels<kSecond, false>(p, p.in, x, first_block, begin, end, zeros, v, p.in_plane());
     for (int half_point = 0; half_point < p.half_points(); ++half_point) {
-      const int row = row_of_half<kM>(kSecond, half_point / kAxis<kM>);
-      const int column = half_point % kAxis<kM>, point = row * kAxis<kM> + column;
-      const std::int64_t tiles = blocks * (row == kM + 1 ? p.down.whole : p.down.count) *
-                                 (column == kM + 1 ? p.across.whole : p.across.count);
+      const int row = row_of_half<kTile>(kSecond, half_point / kAxis<kTile>);
+      const int column = half_point % kAxis<kTile>, point = row * kAxis<kTile> + column;
+      const std::int64_t tiles = blocks * (row == kTile + 1 ? p.down.whole : p.down.count) *
+                                 (column == kTile + 1 ? p.across.whole : p.across.count);
       for (std::int64_t k = 0; k < p.out_blocks(); ++k) {
         const float* gradients[kSquare];
         for (std::int64_t i = 0; i < kSquare; ++i)
@@ -199,8 +198,7 @@ void half_group(const WeightProblem& p, const float* dy, const float* x, float* 
 void weight_sums(const WeightProblem& p, const float* dy, const float* x, float* shared,
                  float* scratch, int part) {
   float* sums = shared + part / 2 * p.group_sums();
-  (part % 2 == 0 ? half_group<kTile, false> : half_group<kTile, true>)(p, dy, x, sums, scratch,
-                                                                       part / 2);
+  (part % 2 == 0 ? half_group<false> : half_group<true>)(p, dy, x, sums, scratch, part / 2);
 }
 
 // Adds the groups and transforms back, for one block of output channels.
