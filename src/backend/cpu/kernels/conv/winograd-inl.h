@@ -1,6 +1,5 @@
 // The transforms of the Winograd convolution on native vectors (docs/numerics.md gives their
-// arithmetic). Two-dimensional transforms run down the columns, then along the rows, by pairs of
-// rows, so that nothing but a row waits in registers. Included once for each target.
+// arithmetic). Included once for each target.
 #if defined(PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
 #undef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
@@ -83,29 +82,6 @@ struct Shifts {
   std::int64_t row = 0, column = 0, corner = 0;
 };
 
-// Stores the points of a row that come in pairs: pair(index, plus, minus) makes them.
-template <int kM, int kPair, typename Pair>
-HWY_INLINE void store_pairs(const Pair& pair, float* HWY_RESTRICT out, std::int64_t plane) {
-  const NativeTag t;
-  Native plus, minus;
-  pair(std::integral_constant<int, kPair>(), plus, minus);
-  hn::StoreU(plus, t, out + (2 * kPair + 1) * plane);
-  hn::StoreU(minus, t, out + (2 * kPair + 2) * plane);
-  if constexpr (kPair + 1 < kPairs<kM>) store_pairs<kM, kPair + 1>(pair, out, plane);
-}
-// Stores B^T d for one row of points, the last of them shifted.
-template <int kM, bool kWhole>
-HWY_INLINE void store_b(const Native* d, float* HWY_RESTRICT out, std::int64_t plane,
-                        std::int64_t shift) {
-  const NativeTag t;
-  const auto at = [&](int i) HWY_ATTR { return d[i]; };
-  hn::StoreU(b_end<kM, 0>(at), t, out);
-  store_pairs<kM, 0>([&](auto index, Native& plus, Native& minus)
-                         HWY_ATTR { b_pair<kM, decltype(index)::value>(at, plus, minus); },
-                     out, plane);
-  if constexpr (kWhole) hn::StoreU(b_end<kM, 1>(at), t, out + (kM + 1) * plane + shift);
-}
-
 // A patch of pixels of one channel, as many a side as a whole tile has points; rows outside point
 // to zeros, columns outside [left, right) count as 0.
 struct Patch {
@@ -153,49 +129,79 @@ HWY_INLINE Shifts half_shifts(const Shifts& shifts, std::int64_t plane) {
   return {shifts.row - up, shifts.column, shifts.corner - up};
 }
 
-template <int kM, int kRows, int kPair, bool kWholeAcross, typename Column>
-HWY_INLINE void patch_pairs(const Column& column, const Patch& p, float* HWY_RESTRICT out,
-                            std::int64_t plane, const Shifts& shifts) {
-  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
-  if constexpr ((kRows & kPairRows << kPair) != 0) {
-    Native x[kColumns], y[kColumns];
-    PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      x[j] = y[j] = number(0);
-      if (j >= p.left && j < p.right) b_pair<kM, kPair>(column(j), x[j], y[j]);
-    }
-    float* row = out + (2 * kPair + 1) * kAxis<kM> * plane;
-    store_b<kM, kWholeAcross>(x, row, plane, shifts.column);
-    store_b<kM, kWholeAcross>(y, row + kAxis<kM> * plane, plane, shifts.column);
+// A two-dimensional transform goes down the columns, then along the rows; between the two it lies
+// here: [row][column][lanes]. Each pass is a loop whose body is the transform of one axis, small
+// enough for the registers to hold its constants throughout.
+template <int kM>
+struct Between {
+  HWY_ALIGN float at[kAxis<kM> * kAxis<kM> * kNative];
+
+  HWY_INLINE float* operator()(int row, int column) {
+    return at + (row * kAxis<kM> + column) * kNative;
   }
-  if constexpr (kPair + 1 < kPairs<kM>)
-    patch_pairs<kM, kRows, kPair + 1, kWholeAcross>(column, p, out, plane, shifts);
+};
+
+// put(i, point i) for the pairs among `kRows`; pair(index, plus, minus) makes the two of one.
+template <int kM, int kRows, int kPair, typename Pair, typename Put>
+HWY_INLINE void put_pairs(const Pair& pair, const Put& put) {
+  if constexpr ((kRows & kPairRows << kPair) != 0) {
+    Native plus, minus;
+    pair(std::integral_constant<int, kPair>(), plus, minus);
+    put(2 * kPair + 1, plus);
+    put(2 * kPair + 2, minus);
+  }
+  if constexpr (kPair + 1 < kPairs<kM>) put_pairs<kM, kRows, kPair + 1>(pair, put);
+}
+// put(i, row i of B^T d) for the rows of `kRows`.
+template <int kM, int kRows, typename Put>
+HWY_INLINE void transform_b(const Native* d, const Put& put) {
+  const auto at = [&](int i) HWY_ATTR { return d[i]; };
+  if constexpr ((kRows & kFirstRow) != 0) put(0, b_end<kM, 0>(at));
+  put_pairs<kM, kRows, 0>([&](auto index, Native& plus, Native& minus)
+                              HWY_ATTR { b_pair<kM, decltype(index)::value>(at, plus, minus); },
+                          put);
+  if constexpr ((kRows & kLastRow) != 0) put(kM + 1, b_end<kM, 1>(at));
+}
+
+// f(i, where the first point of row i goes, the shift of its last) for the rows of `kRows`.
+template <int kM, int kRows, typename F>
+HWY_INLINE void for_each_row(float* out, std::int64_t plane, const Shifts& shifts, const F& f) {
+  PODIUM_KEEP_LOOP
+  for (int i = 0; i < kAxis<kM>; ++i) {
+    const bool last = i == kM + 1;
+    const int bit = i == 0 ? kFirstRow : last ? kLastRow : kPairRows << (i - 1) / 2;
+    if ((kRows & bit) != 0)
+      f(i, out + i * kAxis<kM> * plane + (last ? shifts.row : 0),
+        last ? shifts.corner - shifts.row : shifts.column);
+  }
 }
 
 // The points of a patch.
 template <int kM, int kRows, bool kWholeAcross, bool kMasked>
 HWY_INLINE void transform_patch(const Patch& p, int lane, hn::Mask<NativeTag> present,
                                 float* HWY_RESTRICT out, std::int64_t plane, const Shifts& shifts) {
+  const NativeTag t;
   constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
+  Between<kM> between;
   const std::int64_t step = p.column_step;
-  const auto column = [&](int j) HWY_ATTR {
-    return [&, j](int i) HWY_ATTR { return load<kMasked>(p.rows[i] + lane + j * step, present); };
-  };
-  const auto ends = [&](auto first, float* to, std::int64_t shift) HWY_ATTR {
-    Native x[kColumns];
+  PODIUM_KEEP_LOOP
+  for (int j = 0; j < kColumns; ++j) {
+    const bool inside = j >= p.left && j < p.right;
+    Native d[kAxis<kM>];
     PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) {
-      x[j] = number(0);
-      if (j >= p.left && j < p.right) x[j] = b_end<kM, decltype(first)::value>(column(j));
-    }
-    store_b<kM, kWholeAcross>(x, to, plane, shift);
-  };
-  if constexpr ((kRows & kFirstRow) != 0)
-    ends(std::integral_constant<int, 0>(), out, shifts.column);
-  patch_pairs<kM, kRows, 0, kWholeAcross>(column, p, out, plane, shifts);
-  if constexpr ((kRows & kLastRow) != 0)
-    ends(std::integral_constant<int, 1>(), out + (kM + 1) * kAxis<kM> * plane + shifts.row,
-         shifts.corner - shifts.row);
+    for (int i = 0; i < kAxis<kM>; ++i)
+      d[i] = inside ? load<kMasked>(p.rows[i] + lane + j * step, present) : number(0);
+    transform_b<kM, kRows>(d, [&](int i, Native x) HWY_ATTR { hn::Store(x, t, between(i, j)); });
+  }
+  for_each_row<kM, kRows>(out, plane, shifts, [&](int i, float* row, std::int64_t shift) HWY_ATTR {
+    Native d[kAxis<kM>];
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) d[j] = hn::Load(t, between(i, j));
+    constexpr int kPresent = kWholeAcross ? kAllRows : kAllRows & ~kLastRow;
+    transform_b<kM, kPresent>(d, [&](int j, Native x) HWY_ATTR {
+      hn::StoreU(x, t, row + j * plane + (j == kM + 1 ? shift : 0));
+    });
+  });
 }
 
 // Calls f(whole down, whole across) with constants.
@@ -287,56 +293,25 @@ HWY_INLINE void a_odd(const Native* d, Native last, Native* y) {
   }
 }
 
-template <int kM, bool kWhole, bool kStream>
-HWY_INLINE void store_at(const Native* m, float* out, const Target& target, int lane) {
-  if (out == nullptr) return;
-  const NativeTag t;
-  const auto store = [&](Native y, float* to) HWY_ATTR {
-    if constexpr (kStream)
-      hn::Stream(y, t, to);
-    else
-      hn::StoreU(y, t, to);
-  };
-  const auto at = [&](int i) HWY_ATTR { return m[i]; };
+// put(i, pixel i) for the even or the odd pixels, of kM or, where a tile is not whole, one less,
+// from the points of an axis.
+template <int kM, bool kOdd, bool kWhole, typename At, typename Put>
+HWY_INLINE void transform_at(const At& m, const Put& put) {
   Native z[kPairs<kM>], y[kM];
-  pairs_of<kM, true>(at, z);
-  a_even<kM>(z, m[0], y);
-  pairs_of<kM, false>(at, z);
-  a_odd<kM, kWhole>(z, m[kWhole ? kM + 1 : 0], y);
-  constexpr int kPixels = kWhole ? kM : kM - 1;
-  if (target.left == 0 && target.right == kPixels) {
-    PODIUM_UNROLL
-    for (int j = 0; j < kPixels; ++j) store(y[j], out + lane + j * target.column_step);
-  } else {
-    PODIUM_UNROLL
-    for (int j = 0; j < kPixels; ++j)
-      if (j >= target.left && j < target.right) store(y[j], out + lane + j * target.column_step);
-  }
+  pairs_of<kM, !kOdd>(m, z);
+  if constexpr (!kOdd)
+    a_even<kM>(z, m(0), y);
+  else
+    a_odd<kM, kWhole>(z, kWhole ? m(kM + 1) : z[0], y);
+  PODIUM_UNROLL
+  for (int i = kOdd; i < (kWhole ? kM : kM - 1); i += 2) put(i, y[i]);
 }
 
-// The even or the odd rows of pixels of a tile from its points: column(j) gives those of a column.
-template <int kM, bool kOdd, bool kWholeDown, bool kWholeAcross, bool kStream, typename Column>
-HWY_INLINE void tile_rows(const Column& column, const Target& target, int lane) {
-  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
-  constexpr int kRows = kM / 2 - (kOdd && !kWholeDown ? 1 : 0);
-  Native rows[kRows][kColumns];
-  PODIUM_UNROLL
-  for (int j = 0; j < kColumns; ++j) {
-    const auto at = column(j);
-    Native z[kPairs<kM>], y[kM];
-    pairs_of<kM, !kOdd>(at, z);
-    if constexpr (!kOdd)
-      a_even<kM>(z, at(0), y);
-    else if constexpr (kWholeDown)
-      a_odd<kM, true>(z, at(kM + 1), y);
-    else
-      a_odd<kM, false>(z, z[0], y);
-    PODIUM_UNROLL
-    for (int r = 0; r < kRows; ++r) rows[r][j] = y[2 * r + kOdd];
-  }
-  PODIUM_UNROLL
-  for (int r = 0; r < kRows; ++r)
-    store_at<kM, kWholeAcross, kStream>(rows[r], target.rows[2 * r + kOdd], target, lane);
+// Even and odd pixels in loops of their own: the constants of one fill the registers.
+template <typename F>
+HWY_INLINE void for_even_and_odd(const F& f) {
+  f(std::false_type());
+  f(std::true_type());
 }
 
 // The pixels of a tile from its points, point (i, j) at m[(axis i + j) plane] and shifted.
@@ -344,15 +319,39 @@ template <int kM, bool kWholeDown, bool kWholeAcross, bool kStream>
 HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
                                const Shifts& shifts, const Target& target, int lane) {
   const NativeTag t;
-  const auto column = [&](int j) HWY_ATTR {
-    return [&, j](int i) HWY_ATTR {
-      const std::int64_t shift = i == kM + 1 ? (j == kM + 1 ? shifts.corner : shifts.row)
-                                             : (j == kM + 1 ? shifts.column : 0);
-      return hn::LoadU(t, m + lane + (kAxis<kM> * i + j) * plane + shift);
-    };
-  };
-  tile_rows<kM, false, kWholeDown, kWholeAcross, kStream>(column, target, lane);
-  tile_rows<kM, true, kWholeDown, kWholeAcross, kStream>(column, target, lane);
+  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
+  constexpr int kHeight = kWholeDown ? kM : kM - 1, kWidth = kWholeAcross ? kM : kM - 1;
+  Between<kM> between;
+  for_even_and_odd([&](auto odd) HWY_ATTR {
+    PODIUM_KEEP_LOOP
+    for (int j = 0; j < kColumns; ++j) {
+      const bool last = j == kM + 1;
+      const float* column = m + lane + j * plane + (last ? shifts.column : 0);
+      const std::int64_t shift = last ? shifts.corner - shifts.column : shifts.row;
+      const auto at = [&](int i) HWY_ATTR {
+        return hn::LoadU(t, column + kAxis<kM> * i * plane + (i == kM + 1 ? shift : 0));
+      };
+      transform_at<kM, decltype(odd)::value, kWholeDown>(
+          at, [&](int i, Native x) HWY_ATTR { hn::Store(x, t, between(i, j)); });
+    }
+  });
+  const bool all = target.left == 0 && target.right == kWidth;
+  for_even_and_odd([&](auto odd) HWY_ATTR {
+    PODIUM_KEEP_LOOP
+    for (int i = 0; i < kHeight; ++i) {
+      if (target.rows[i] == nullptr) continue;
+      float* row = target.rows[i] + lane;
+      transform_at<kM, decltype(odd)::value, kWholeAcross>(
+          [&](int j) HWY_ATTR { return hn::Load(t, between(i, j)); },
+          [&](int j, Native x) HWY_ATTR {
+            if (!all && (j < target.left || j >= target.right)) return;
+            if constexpr (kStream)
+              hn::Stream(x, t, row + j * target.column_step);
+            else
+              hn::StoreU(x, t, row + j * target.column_step);
+          });
+    }
+  });
 }
 
 // The same of a tile that is whole or not, down and across.
@@ -389,33 +388,16 @@ HWY_INLINE void a_pair(const At& y, Native& plus, Native& minus) {
     plus = fma(kPoint, o, e), minus = fma(-kPoint, o, e);
   }
 }
-// Stores A y for one row of points, the last of them shifted.
-template <int kM, bool kWhole>
-HWY_INLINE void store_a(const Native* y, float* HWY_RESTRICT out, std::int64_t plane,
-                        std::int64_t shift) {
-  const NativeTag t;
+// put(i, row i of A y) for the rows of `kRows`.
+template <int kM, int kRows, bool kWhole, typename Put>
+HWY_INLINE void transform_a(const Native* y, const Put& put) {
   const auto at = [&](int i) HWY_ATTR { return y[i]; };
-  hn::StoreU(y[0], t, out);
-  store_pairs<kM, 0>([&](auto index, Native& plus, Native& minus)
-                         HWY_ATTR { a_pair<kM, decltype(index)::value, kWhole>(at, plus, minus); },
-                     out, plane);
-  if constexpr (kWhole) hn::StoreU(y[kM - 1], t, out + (kM + 1) * plane + shift);
-}
-
-template <int kM, int kRows, int kPair, bool kWholeDown, bool kWholeAcross, typename Column>
-HWY_INLINE void gradient_pairs(const Column& column, float* HWY_RESTRICT out, std::int64_t plane,
-                               const Shifts& shifts) {
-  constexpr int kColumns = kWholeAcross ? kM : kM - 1;
-  if constexpr ((kRows & kPairRows << kPair) != 0) {
-    Native x[kColumns], y[kColumns];
-    PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) a_pair<kM, kPair, kWholeDown>(column(j), x[j], y[j]);
-    float* row = out + (2 * kPair + 1) * kAxis<kM> * plane;
-    store_a<kM, kWholeAcross>(x, row, plane, shifts.column);
-    store_a<kM, kWholeAcross>(y, row + kAxis<kM> * plane, plane, shifts.column);
-  }
-  if constexpr (kPair + 1 < kPairs<kM>)
-    gradient_pairs<kM, kRows, kPair + 1, kWholeDown, kWholeAcross>(column, out, plane, shifts);
+  if constexpr ((kRows & kFirstRow) != 0) put(0, y[0]);
+  put_pairs<kM, kRows, 0>(
+      [&](auto index, Native& plus, Native& minus)
+          HWY_ATTR { a_pair<kM, decltype(index)::value, kWhole>(at, plus, minus); },
+      put);
+  if constexpr ((kRows & kLastRow) != 0 && kWhole) put(kM + 1, y[kM - 1]);
 }
 
 // The points of a tile of pixels.
@@ -423,26 +405,32 @@ template <int kM, int kRows, bool kMasked>
 HWY_INLINE void transform_gradient(const Patch& p, bool whole_down, bool whole_across, int lane,
                                    hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
                                    std::int64_t plane, const Shifts& shifts) {
+  const NativeTag t;
   const std::int64_t step = p.column_step;
-  const auto column = [&](int j) HWY_ATTR {
-    return [&, j](int i) HWY_ATTR {
-      if (j >= p.right) return number(0);
-      return load<kMasked>(p.rows[i] + lane + j * step, present);
-    };
-  };
   for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
     constexpr bool kDown = decltype(down)::value, kAcross = decltype(across)::value;
-    constexpr int kColumns = kAcross ? kM : kM - 1;
-    const auto ends = [&](int row, float* to, std::int64_t shift) HWY_ATTR {
-      Native x[kColumns];
+    constexpr int kHeight = kDown ? kM : kM - 1, kWidth = kAcross ? kM : kM - 1;
+    Between<kM> between;
+    PODIUM_KEEP_LOOP
+    for (int j = 0; j < kWidth; ++j) {
+      const bool inside = j < p.right;
+      Native y[kM];
       PODIUM_UNROLL
-      for (int j = 0; j < kColumns; ++j) x[j] = column(j)(row);
-      store_a<kM, kAcross>(x, to, plane, shift);
-    };
-    if constexpr ((kRows & kFirstRow) != 0) ends(0, out, shifts.column);
-    gradient_pairs<kM, kRows, 0, kDown, kAcross>(column, out, plane, shifts);
-    if constexpr ((kRows & kLastRow) != 0 && kDown)
-      ends(kM - 1, out + (kM + 1) * kAxis<kM> * plane + shifts.row, shifts.corner - shifts.row);
+      for (int i = 0; i < kHeight; ++i)
+        y[i] = inside ? load<kMasked>(p.rows[i] + lane + j * step, present) : number(0);
+      transform_a<kM, kRows, kDown>(
+          y, [&](int i, Native x) HWY_ATTR { hn::Store(x, t, between(i, j)); });
+    }
+    constexpr int kPresent = kDown ? kRows : kRows & ~kLastRow;
+    for_each_row<kM, kPresent>(
+        out, plane, shifts, [&](int i, float* row, std::int64_t shift) HWY_ATTR {
+          Native y[kM];
+          PODIUM_UNROLL
+          for (int j = 0; j < kWidth; ++j) y[j] = hn::Load(t, between(i, j));
+          transform_a<kM, kAllRows, kAcross>(y, [&](int j, Native x) HWY_ATTR {
+            hn::StoreU(x, t, row + j * plane + (j == kM + 1 ? shift : 0));
+          });
+        });
   });
 }
 
@@ -506,23 +494,25 @@ template <int kM>
 HWY_INLINE void join_groups(const float* sums, std::int64_t plane, std::int64_t step,
                             std::int64_t groups, float* HWY_RESTRICT w) {
   const NativeTag t;
-  Native columns[kAxis<kM>][3];
-  PODIUM_UNROLL
+  HWY_ALIGN float between[3 * kAxis<kM> * kNative];
+  PODIUM_KEEP_LOOP
   for (int j = 0; j < kAxis<kM>; ++j) {
-    Native m[kAxis<kM>];
+    Native m[kAxis<kM>], column[3];
     PODIUM_UNROLL
     for (int i = 0; i < kAxis<kM>; ++i) {
       const float* at = sums + (kAxis<kM> * i + j) * plane;
       hwy::Prefetch(at + 2 * kLanes);
       m[i] = groups == 1 ? hn::LoadU(t, at) : group_tree(at, step, 0, groups);
     }
-    transform_gt<kM>(m, columns[j]);
+    transform_gt<kM>(m, column);
+    PODIUM_UNROLL
+    for (int r = 0; r < 3; ++r) hn::Store(column[r], t, between + (r * kAxis<kM> + j) * kNative);
   }
-  PODIUM_UNROLL
+  PODIUM_KEEP_LOOP
   for (int r = 0; r < 3; ++r) {
     Native m[kAxis<kM>], row[3];
     PODIUM_UNROLL
-    for (int j = 0; j < kAxis<kM>; ++j) m[j] = columns[j][r];
+    for (int j = 0; j < kAxis<kM>; ++j) m[j] = hn::Load(t, between + (r * kAxis<kM> + j) * kNative);
     transform_gt<kM>(m, row);
     PODIUM_UNROLL
     for (int tap = 0; tap < 3; ++tap) hn::StoreU(row[tap], t, w + (3 * r + tap) * kLanes);

@@ -168,24 +168,37 @@ HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t t
 }
 
 // The filters from one input channel to those of a block, g[tap][output channel], transformed:
-// to[point][output channel].
+// to[point][output channel]; it may write up to `room` floats there, whose own come later.
 template <int kM>
-HWY_INLINE void pack_one(const float* g, std::int64_t size, float* to, std::int64_t plane) {
+HWY_INLINE void pack_one(const float* g, std::int64_t size, std::int64_t room, float* to,
+                         std::int64_t plane) {
   const NativeTag d;
+  HWY_ALIGN float between[kAxis<kM> * 3 * kNative];
   for (int lane = 0; lane < size; lane += kNative) {
-    const std::int64_t count = size - lane;
-    const auto at = [&](int tap) HWY_ATTR { return hn::LoadU(d, g + tap * kLanes + lane); };
-    Native columns[3][kAxis<kM>];
-    PODIUM_UNROLL
-    for (int t = 0; t < 3; ++t) transform_g<kM>(at(t), at(3 + t), at(6 + t), columns[t]);
-    PODIUM_UNROLL
-    for (int i = 0; i < kAxis<kM>; ++i) {
+    PODIUM_KEEP_LOOP
+    for (int t = 0; t < 3; ++t) {
+      const auto at = [&](int tap) HWY_ATTR { return hn::LoadU(d, g + tap * kLanes + lane); };
       Native u[kAxis<kM>];
-      transform_g<kM>(columns[0][i], columns[1][i], columns[2][i], u);
+      transform_g<kM>(at(t), at(3 + t), at(6 + t), u);
       PODIUM_UNROLL
-      for (int j = 0; j < kAxis<kM>; ++j)
-        store_first(u[j], count, to + (kAxis<kM> * i + j) * plane + lane);
+      for (int i = 0; i < kAxis<kM>; ++i) hn::Store(u[i], d, between + (3 * i + t) * kNative);
     }
+    const auto rows = [&](const auto& store) HWY_ATTR {
+      PODIUM_KEEP_LOOP
+      for (int i = 0; i < kAxis<kM>; ++i) {
+        const auto at = [&](int t)
+                            HWY_ATTR { return hn::Load(d, between + (3 * i + t) * kNative); };
+        Native u[kAxis<kM>];
+        transform_g<kM>(at(0), at(1), at(2), u);
+        float* row = to + kAxis<kM> * i * plane + lane;
+        PODIUM_UNROLL
+        for (int j = 0; j < kAxis<kM>; ++j) store(u[j], row + j * plane);
+      }
+    };
+    if (room - lane >= kNative)
+      rows([&](Native u, float* p) HWY_ATTR { hn::StoreU(u, d, p); });
+    else
+      rows([&](Native u, float* p) HWY_ATTR { store_first(u, room - lane, p); });
   }
 }
 
@@ -199,6 +212,10 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
   std::int64_t in = 0;
   // Where a filter has nine taps in a row, sixteen floats of each output channel at a time.
   const auto row = [&](std::int64_t i) { return std::min(i, size - 1); };
+  // Input channels in order: the next one writes what lies beyond this one's.
+  const auto pack = [&](const float* g, std::int64_t channel) HWY_ATTR {
+    pack_one<kM>(g, size, (inputs - channel) * size, to + channel * size, plane);
+  };
   if (s.taps() == 9 && !p.flipped) {
     HWY_ALIGN float g[9 * kLanes * kLanes];  // of sixteen input channels
     for (; in + kLanes <= inputs; in += kLanes) {
@@ -206,8 +223,7 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
         transpose16(
             [&](int l) { return w + ((channels.begin + row(l)) * inputs + in) * 9 + i * kLanes; },
             g + i * kLanes * kLanes);
-      for (int i = 0; i < kLanes; ++i)
-        pack_one<kM>(g + i * 9 * kLanes, size, to + (in + i) * size, plane);
+      for (int i = 0; i < kLanes; ++i) pack(g + i * 9 * kLanes, in + i);
     }
   } else if (s.taps() == 9) {
     // The last filters have no sixteen floats.
@@ -217,7 +233,7 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
                   turned);
       for (int tap = 0; tap < 9; ++tap)
         store16(g + (8 - tap) * kLanes, load16(turned + tap * kLanes));
-      pack_one<kM>(g, size, to + in * size, plane);
+      pack(g, in);
     }
   }
   // The phased channel is the input of the forward pass and the output of the gradient.
@@ -235,7 +251,7 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
           g[(p.flipped ? 8 - 3 * r - t : 3 * r + t) * kLanes + l] =
               from[s.stride_height * r * s.kernel_width + s.stride_width * t];
     }
-    pack_one<kM>(g, size, to + in * size, plane);
+    pack(g, in);
   }
 }
 
@@ -294,7 +310,8 @@ void transform_inputs(const Correlation& p, const float* x, const float* place, 
           const float*& r = patch.rows[i];
           if (r == zeros) continue;
           r += p.in.plane();
-          for (int j = patch.left; j < kM; ++j) hwy::Prefetch(r + j * patch.column_step);
+          // To L2: L1 is full of what this tile and its span's others write.
+          for (int j = patch.left; j < patch.right; ++j) fetch_to_l2(r + j * patch.column_step);
         }
       }
   }
