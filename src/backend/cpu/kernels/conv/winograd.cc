@@ -51,7 +51,7 @@ ConvWork work_of(const Correlation& p) {
 }  // namespace podium::cpu
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
 
-#include "backend/cpu/kernels/conv/transpose-inl.h"
+#include "backend/cpu/kernels/conv/winograd_filters-inl.h"
 #include "backend/cpu/kernels/conv/winograd_span-inl.h"
 #include "backend/cpu/kernels/max-inl.h"
 #include "hwy/cache_control.h"
@@ -164,94 +164,6 @@ HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t t
         default: kProducts<4>[size](part); break;
       }
     }
-  }
-}
-
-// The filters from one input channel to those of a block, g[tap][output channel], transformed:
-// to[point][output channel]; it may write up to `room` floats there, whose own come later.
-template <int kM>
-HWY_INLINE void pack_one(const float* g, std::int64_t size, std::int64_t room, float* to,
-                         std::int64_t plane) {
-  const NativeTag d;
-  HWY_ALIGN float between[kAxis<kM> * 3 * kNative];
-  for (int lane = 0; lane < size; lane += kNative) {
-    PODIUM_KEEP_LOOP
-    for (int t = 0; t < 3; ++t) {
-      const auto at = [&](int tap) HWY_ATTR { return hn::LoadU(d, g + tap * kLanes + lane); };
-      Native u[kAxis<kM>];
-      transform_g<kM>(at(t), at(3 + t), at(6 + t), u);
-      PODIUM_UNROLL
-      for (int i = 0; i < kAxis<kM>; ++i) hn::Store(u[i], d, between + (3 * i + t) * kNative);
-    }
-    const auto rows = [&](const auto& store) HWY_ATTR {
-      PODIUM_KEEP_LOOP
-      for (int i = 0; i < kAxis<kM>; ++i) {
-        const auto at = [&](int t)
-                            HWY_ATTR { return hn::Load(d, between + (3 * i + t) * kNative); };
-        Native u[kAxis<kM>];
-        transform_g<kM>(at(0), at(1), at(2), u);
-        float* row = to + kAxis<kM> * i * plane + lane;
-        PODIUM_UNROLL
-        for (int j = 0; j < kAxis<kM>; ++j) store(u[j], row + j * plane);
-      }
-    };
-    if (room - lane >= kNative)
-      rows([&](Native u, float* p) HWY_ATTR { hn::StoreU(u, d, p); });
-    else
-      rows([&](Native u, float* p) HWY_ATTR { store_first(u, room - lane, p); });
-  }
-}
-
-// Transforms the filters of one block of output channels: to[point][input channel][output channel].
-template <int kM>
-void pack_block(const ConvShape& s, const Correlation& p, const float* w, float* to,
-                std::int64_t block) {
-  const Range channels = p.channel_block(block);
-  const std::int64_t size = channels.end - channels.begin;
-  const std::int64_t plane = p.filter_plane(), inputs = p.in.logical();
-  std::int64_t in = 0;
-  // Where a filter has nine taps in a row, sixteen floats of each output channel at a time.
-  const auto row = [&](std::int64_t i) { return std::min(i, size - 1); };
-  // Input channels in order: the next one writes what lies beyond this one's.
-  const auto pack = [&](const float* g, std::int64_t channel) HWY_ATTR {
-    pack_one<kM>(g, size, (inputs - channel) * size, to + channel * size, plane);
-  };
-  if (s.taps() == 9 && !p.flipped) {
-    HWY_ALIGN float g[9 * kLanes * kLanes];  // of sixteen input channels
-    for (; in + kLanes <= inputs; in += kLanes) {
-      for (int i = 0; i < 9; ++i)
-        transpose16(
-            [&](int l) { return w + ((channels.begin + row(l)) * inputs + in) * 9 + i * kLanes; },
-            g + i * kLanes * kLanes);
-      for (int i = 0; i < kLanes; ++i) pack(g + i * 9 * kLanes, in + i);
-    }
-  } else if (s.taps() == 9) {
-    // The last filters have no sixteen floats.
-    for (; in + 1 < inputs; ++in) {
-      HWY_ALIGN float turned[kLanes * kLanes], g[9 * kLanes];
-      transpose16([&](int l) { return w + (in * p.out.logical() + channels.begin + row(l)) * 9; },
-                  turned);
-      for (int tap = 0; tap < 9; ++tap)
-        store16(g + (8 - tap) * kLanes, load16(turned + tap * kLanes));
-      pack(g, in);
-    }
-  }
-  // The phased channel is the input of the forward pass and the output of the gradient.
-  const Phased& phased = p.flipped ? p.out : p.in;
-  HWY_ALIGN float g[9 * kLanes] = {};
-  for (; in < inputs; ++in) {
-    for (std::int64_t l = 0; l < size; ++l) {
-      const std::int64_t out = channels.begin + l;
-      const std::int64_t k = p.flipped ? in : out, e = p.flipped ? out : in;
-      const std::int64_t c = e % phased.channels, phase = e / phased.channels;
-      const std::int64_t a = phase / phased.phases_w, b = phase % phased.phases_w;
-      const float* from = w + (k * s.in_channels + c) * s.taps() + a * s.kernel_width + b;
-      for (int r = 0; r < 3; ++r)
-        for (int t = 0; t < 3; ++t)
-          g[(p.flipped ? 8 - 3 * r - t : 3 * r + t) * kLanes + l] =
-              from[s.stride_height * r * s.kernel_width + s.stride_width * t];
-    }
-    pack(g, in);
   }
 }
 
