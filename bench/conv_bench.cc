@@ -4,8 +4,6 @@
 //   conv_bench [images=32] [target] [what]
 // measures only the lines that contain `what`, such as "mnist", "512->512" or
 // "forward      winograd".
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +14,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels/conv/conv.h"
+#include "tensor/tensor.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "conv_bench.cc"
@@ -71,24 +70,16 @@ double least_time(const std::function<void()>& f) {
   return least;
 }
 
-// Memory in huge pages, as a run's arena, filled with normal numbers.
+// Memory as a run's arena has it, filled with normal numbers.
 struct Floats {
-  static constexpr std::size_t kHugePage = 2 << 20;
-
-  explicit Floats(std::int64_t count) {
-    const std::size_t bytes =
-        (static_cast<std::size_t>(count) * sizeof(float) / kHugePage + 1) * kHugePage;
-    data = static_cast<float*>(std::aligned_alloc(kHugePage, bytes));
-    if (data == nullptr) std::abort();
-    madvise(data, bytes, MADV_HUGEPAGE);
+  explicit Floats(std::int64_t count)
+      : bytes(static_cast<std::size_t>(count) * sizeof(float)),
+        data(reinterpret_cast<float*>(bytes.data())) {
     static std::mt19937 random(1);
     std::normal_distribution<float> normal;
-    for (std::int64_t i = 0; i < count; ++i) data[i] = normal(random);
+    std::generate_n(data, count, [&] { return normal(random); });
   }
-  Floats(const Floats&) = delete;
-  Floats& operator=(const Floats&) = delete;
-  ~Floats() { std::free(data); }
-
+  AlignedBytes bytes;
   float* data;
 };
 

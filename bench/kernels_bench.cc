@@ -28,27 +28,23 @@
 #include "backend/cpu/kernels/targets.h"
 #include "backend/cpu/kernels/update.h"
 #include "base/hash.h"
+#include "tensor/tensor.h"
 
 namespace podium::cpu {
 namespace {
 
-// Aligned as the executables' arenas are.
+// Memory as the executables' arenas have it.
 class Buffer {
  public:
-  explicit Buffer(std::int64_t floats)
-      : data_(static_cast<float*>(
-            std::aligned_alloc(64, static_cast<std::size_t>((floats * 4 + 63) / 64 * 64)))) {
+  explicit Buffer(std::int64_t floats) : bytes_(static_cast<std::size_t>(floats) * sizeof(float)) {
     for (std::int64_t i = 0; i < floats; ++i) {
-      data_[i] = 0.01f * static_cast<float>((i * 7919) % 199 - 99);
+      get()[i] = 0.01f * static_cast<float>((i * 7919) % 199 - 99);
     }
   }
-  ~Buffer() { std::free(data_); }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  float* get() const { return data_; }
+  float* get() const { return reinterpret_cast<float*>(bytes_.data()); }
 
  private:
-  float* data_;
+  AlignedBytes bytes_;
 };
 
 // The best time of a call.

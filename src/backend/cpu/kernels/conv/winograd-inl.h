@@ -176,31 +176,30 @@ HWY_INLINE void for_each_row(float* out, std::int64_t plane, const Shifts& shift
   }
 }
 
-// The points of a patch.
-template <int kM, int kRows, bool kWholeAcross, bool kMasked>
-HWY_INLINE void transform_patch(const Patch& p, int lane, hn::Mask<NativeTag> present,
-                                float* HWY_RESTRICT out, std::int64_t plane, const Shifts& shifts) {
+// The points at rows `kRows` of kHeight x kWidth pixels: down(column, put) and across(row, put) put
+// the points of an axis.
+template <int kM, int kRows, int kHeight, int kWidth, bool kMasked, typename Down, typename Across>
+HWY_INLINE void transform_pixels(const Patch& p, int lane, hn::Mask<NativeTag> present,
+                                 float* HWY_RESTRICT out, std::int64_t plane, const Shifts& shifts,
+                                 const Down& down, const Across& across) {
   const NativeTag t;
-  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
   Between<kM> between;
   const std::int64_t step = p.column_step;
   PODIUM_KEEP_LOOP
-  for (int j = 0; j < kColumns; ++j) {
+  for (int j = 0; j < kWidth; ++j) {
     const bool inside = j >= p.left && j < p.right;
-    Native d[kAxis<kM>];
+    Native column[kHeight];
     PODIUM_UNROLL
-    for (int i = 0; i < kAxis<kM>; ++i)
-      d[i] = inside ? load<kMasked>(p.rows[i] + lane + j * step, present) : number(0);
-    transform_b<kM, kRows>(d, [&](int i, Native x) HWY_ATTR { hn::Store(x, t, between(i, j)); });
+    for (int i = 0; i < kHeight; ++i)
+      column[i] = inside ? load<kMasked>(p.rows[i] + lane + j * step, present) : number(0);
+    down(column, [&](int i, Native x) HWY_ATTR { hn::Store(x, t, between(i, j)); });
   }
-  for_each_row<kM, kRows>(out, plane, shifts, [&](int i, float* row, std::int64_t shift) HWY_ATTR {
-    Native d[kAxis<kM>];
+  for_each_row<kM, kRows>(out, plane, shifts, [&](int i, float* to, std::int64_t shift) HWY_ATTR {
+    Native row[kWidth];
     PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) d[j] = hn::Load(t, between(i, j));
-    constexpr int kPresent = kWholeAcross ? kAllRows : kAllRows & ~kLastRow;
-    transform_b<kM, kPresent>(d, [&](int j, Native x) HWY_ATTR {
-      hn::StoreU(x, t, row + j * plane + (j == kM + 1 ? shift : 0));
-    });
+    for (int j = 0; j < kWidth; ++j) row[j] = hn::Load(t, between(i, j));
+    across(row, [&](int j, Native x)
+                    HWY_ATTR { hn::StoreU(x, t, to + j * plane + (j == kM + 1 ? shift : 0)); });
   });
 }
 
@@ -220,15 +219,19 @@ HWY_INLINE void for_wholeness(bool down, bool across, const F& f) {
   }
 }
 
-// The same of a tile that is whole or not, down and across.
+// The points of a patch.
 template <int kM, int kRows, bool kMasked>
 HWY_INLINE void transform_patch(const Patch& p, bool whole_down, bool whole_across, int lane,
                                 hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
                                 std::int64_t plane, const Shifts& shifts = {}) {
   for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
-    constexpr int kPresent = decltype(down)::value ? kRows : kRows & ~kLastRow;
-    transform_patch<kM, kPresent, decltype(across)::value, kMasked>(p, lane, present, out, plane,
-                                                                    shifts);
+    constexpr bool kDown = decltype(down)::value, kAcross = decltype(across)::value;
+    [[maybe_unused]] constexpr int kDownRows = kDown ? kRows : kRows & ~kLastRow;
+    [[maybe_unused]] constexpr int kAcrossRows = kAcross ? kAllRows : kAllRows & ~kLastRow;
+    transform_pixels<kM, kDownRows, kDown ? kM + 2 : kM + 1, kAcross ? kM + 2 : kM + 1, kMasked>(
+        p, lane, present, out, plane, shifts,
+        [](const Native* d, const auto& put) HWY_ATTR { transform_b<kM, kDownRows>(d, put); },
+        [](const Native* d, const auto& put) HWY_ATTR { transform_b<kM, kAcrossRows>(d, put); });
   });
 }
 
@@ -405,32 +408,15 @@ template <int kM, int kRows, bool kMasked>
 HWY_INLINE void transform_gradient(const Patch& p, bool whole_down, bool whole_across, int lane,
                                    hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
                                    std::int64_t plane, const Shifts& shifts) {
-  const NativeTag t;
-  const std::int64_t step = p.column_step;
   for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
     constexpr bool kDown = decltype(down)::value, kAcross = decltype(across)::value;
-    constexpr int kHeight = kDown ? kM : kM - 1, kWidth = kAcross ? kM : kM - 1;
-    Between<kM> between;
-    PODIUM_KEEP_LOOP
-    for (int j = 0; j < kWidth; ++j) {
-      const bool inside = j < p.right;
-      Native y[kM];
-      PODIUM_UNROLL
-      for (int i = 0; i < kHeight; ++i)
-        y[i] = inside ? load<kMasked>(p.rows[i] + lane + j * step, present) : number(0);
-      transform_a<kM, kRows, kDown>(
-          y, [&](int i, Native x) HWY_ATTR { hn::Store(x, t, between(i, j)); });
-    }
-    constexpr int kPresent = kDown ? kRows : kRows & ~kLastRow;
-    for_each_row<kM, kPresent>(
-        out, plane, shifts, [&](int i, float* row, std::int64_t shift) HWY_ATTR {
-          Native y[kM];
-          PODIUM_UNROLL
-          for (int j = 0; j < kWidth; ++j) y[j] = hn::Load(t, between(i, j));
-          transform_a<kM, kAllRows, kAcross>(y, [&](int j, Native x) HWY_ATTR {
-            hn::StoreU(x, t, row + j * plane + (j == kM + 1 ? shift : 0));
-          });
-        });
+    [[maybe_unused]] constexpr int kDownRows = kDown ? kRows : kRows & ~kLastRow;
+    transform_pixels<kM, kDownRows, kDown ? kM : kM - 1, kAcross ? kM : kM - 1, kMasked>(
+        p, lane, present, out, plane, shifts,
+        [](const Native* y, const auto& put)
+            HWY_ATTR { transform_a<kM, kDownRows, kDown>(y, put); },
+        [](const Native* y, const auto& put)
+            HWY_ATTR { transform_a<kM, kAllRows, kAcross>(y, put); });
   });
 }
 
