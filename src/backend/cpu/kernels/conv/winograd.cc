@@ -30,7 +30,7 @@ struct Operands {
 ConvWork work_of(const Correlation& p) {
   const std::int64_t zeros = zeros_floats(p.in.step_w * kLanes),
                      filters = p.points() * p.filter_plane(), patches = p.points() * p.in_plane(),
-                     products = p.points() * p.out_plane();
+                     products = p.held_spans() * p.points() * p.out_plane();
   ConvWork work;
   work.phases = 2;
   if (p.keeps_patches()) {
@@ -367,28 +367,30 @@ class Approach {
   std::int64_t next_ = 0, end_;
 };
 
-// The output channels of `blocks` in a span of tiles; packed[point][output channel of the blocks].
+// The products of the output channels of `blocks` and the input channels `inputs` in a span of
+// tiles; packed[point][output channel of the blocks].
 template <int kM>
-void correlate(const Correlation& p, const Span& span, const float* v, const float* packed,
-               const Range& blocks, float* m, const Operands& operands, Approach<kM>* approach) {
-  const std::int64_t inputs = p.in.logical(), step = p.span() * kLanes;
-  const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
+void multiply_span(const Correlation& p, const Span& span, const float* v, const float* packed,
+                   const Range& blocks, const Range& inputs, float* m, Approach<kM>* approach) {
+  const std::int64_t step = p.span() * kLanes, first = p.channel_block(blocks.begin).begin;
+  const std::int64_t ahead = p.packs_runs() ? p.in_plane() : kChannelRun * step;
   for (int point = 0; point < kAxis<kM> * kAxis<kM>; ++point) {
     const std::int64_t count = span.having<kM>(point);
     if (approach != nullptr) approach->advance(point);
     if (count == 0) continue;
     for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
       const Range channels = p.channel_block(b);
-      const std::int64_t size = channels.end - channels.begin, at = channels.begin - made.begin;
-      for (std::int64_t c = 0; c < inputs; c += kChannelRun) {
+      const std::int64_t size = channels.end - channels.begin, at = channels.begin - first;
+      const float* filters = packed + point * p.filter_plane() + at * (inputs.end - inputs.begin);
+      for (std::int64_t c = inputs.begin; c < inputs.end; c += kChannelRun) {
         Product part;
-        part.u = packed + point * p.filter_plane() + at * inputs + c * size;
+        part.u = filters + (c - inputs.begin) * size;
         part.u_step = size;
         part.u_ahead = p.large_filters() ? kAhead * size : 0;
         part.v = v + point * p.in_plane() + c * step;
         part.v_step = step;
-        part.v_ahead = p.keeps_patches() && b == blocks.begin ? kChannelRun * step : 0;
-        part.channels = std::min(kChannelRun, inputs - c);
+        part.v_ahead = p.keeps_patches() && b == blocks.begin ? ahead : 0;
+        part.channels = std::min(kChannelRun, inputs.end - c);
         part.m = m + point * p.out_plane() + at * step;
         part.m_step = step;
         part.add = c > 0;
@@ -396,6 +398,13 @@ void correlate(const Correlation& p, const Span& span, const float* v, const flo
       }
     }
   }
+}
+
+// The output channels of `blocks` in a span of tiles, from their products.
+template <int kM>
+void transform_products(const Correlation& p, const Span& span, const float* m, const Range& blocks,
+                        const Operands& operands) {
+  const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
   if (operands.pools)
     transform_to_pooled<kM>(p, m, span, made, operands.y, operands.y_place);
   else
@@ -411,7 +420,8 @@ void prepare_tiles(const ConvShape& s, const Correlation& p, const Operands& o, 
     transform_inputs<kM>(p, o.x, o.x_place, Span(p, part), scratch,
                          shared + part * p.points() * p.in_plane());
   } else {
-    pack_block<kM>(s, p, o.w, shared + p.channel_block(part).begin * p.in.logical(), part);
+    const Range inputs = {0, p.in.logical()};
+    pack_block<kM>(s, p, o.w, shared + p.channel_block(part).begin * inputs.end, part, inputs);
   }
 }
 void prepare(const ConvShape& s, const Correlation& p, const Operands& o, float* shared,
@@ -430,11 +440,20 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, c
     float* packed = scratch;
     float* m = packed + p.points() * p.filter_plane();
     const std::int64_t first = p.channel_block(blocks.begin).begin;
-    for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
-      pack_block<kM>(s, p, o.w, packed + (p.channel_block(b).begin - first) * inputs, b);
-    for (std::int64_t i = 0; i < p.spans(); ++i)
-      correlate<kM>(p, Span(p, i), shared + i * p.points() * p.in_plane(), packed, blocks, m, o,
-                    nullptr);
+    const std::int64_t held = p.held_inputs(), spans = p.spans(), held_spans = p.held_spans();
+    for (std::int64_t begin = 0; begin < inputs; begin += held) {
+      const Range run = {begin, std::min(begin + held, inputs)};
+      for (std::int64_t b = blocks.begin; b < blocks.end; ++b)
+        pack_block<kM>(s, p, o.w, packed + (p.channel_block(b).begin - first) * (run.end - begin),
+                       b, run);
+      for (std::int64_t i = 0; i < spans; ++i) {
+        const Span span(p, i);
+        float* products = m + i % held_spans * p.points() * p.out_plane();
+        multiply_span<kM>(p, span, shared + i * p.points() * p.in_plane(), packed, blocks, run,
+                          products, nullptr);
+        if (run.end == inputs) transform_products<kM>(p, span, products, blocks, o);
+      }
+    }
   } else {
     float* v = scratch + zeros_floats(p.in.step_w * kLanes);
     float* m = v + p.points() * p.in_plane();
@@ -444,8 +463,10 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, c
     Approach<kM> approach(p, o.x, o.x_place, std::min<std::int64_t>(part + 1, p.spans() - 1));
     for (std::int64_t i = 0; i < p.block_runs(); ++i) {
       const Range blocks = p.blocks_of_run(i);
-      correlate<kM>(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks, m, o,
-                    p.fetches() && i + 1 == p.block_runs() ? &approach : nullptr);
+      multiply_span<kM>(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks,
+                        {0, inputs}, m,
+                        p.fetches() && i + 1 == p.block_runs() ? &approach : nullptr);
+      transform_products<kM>(p, span, m, blocks, o);
     }
   }
 }

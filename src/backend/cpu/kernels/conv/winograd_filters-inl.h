@@ -17,57 +17,58 @@ namespace HWY_NAMESPACE {
 namespace winograd {
 
 inline constexpr std::int64_t kTaps = 9;
-// Input channels whose filters are transformed together: point by point, so that their stores to
-// the plane of a point follow each other.
-inline constexpr std::int64_t kFilterRun = 8;
+// Filters that are transformed together: point by point, so that their stores to the plane of a
+// point follow each other.
+inline constexpr std::int64_t kFilterRun = 6 * kLanes;
+// Input channels by which filters that do not lie one after the other are fetched ahead.
+inline constexpr std::int64_t kAheadFilters = 8;
+// Filters of one block of output channels and up to sixteen input channels: g[tap][input channel *
+// size of the block + output channel]. Sixteen more are written beyond the last.
+inline constexpr std::int64_t kTapStep = (kLanes + 1) * kLanes;
 
-// Of some input channels, g[channel][tap][16], to[point][channel][output channel], `size` of them;
-// `room` is how many floats there are up to the end of the block's last channel.
+// `count` of these filters, to[point][filter].
 template <int kM>
-HWY_INLINE void pack_run(const float* g, std::int64_t channels, std::int64_t size,
-                         std::int64_t room, float* to, std::int64_t plane) {
+HWY_INLINE void pack_run(const float* HWY_RESTRICT g, std::int64_t count, float* HWY_RESTRICT to,
+                         std::int64_t plane) {
   const NativeTag d;
-  constexpr int kColumns = 3 * kAxis<kM> * kNative;  // of some lanes: [row][column][lanes]
-  HWY_ALIGN float between[kFilterRun * kRegisters * kColumns];
+  constexpr int kColumns = 3 * kAxis<kM> * kNative;  // of a vector: [row][column][lanes]
+  HWY_ALIGN float between[kFilterRun / kNative * kColumns];
   float* next = between;
-  for (std::int64_t c = 0; c < channels; ++c)
-    for (int lane = 0; lane < size; lane += kNative, next += kColumns) {
-      PODIUM_KEEP_LOOP
-      for (int t = 0; t < 3; ++t) {
-        const float* taps = g + (c * kTaps + t) * kLanes + lane;
-        Native u[kAxis<kM>];
-        transform_g<kM>(hn::LoadU(d, taps), hn::LoadU(d, taps + 3 * kLanes),
-                        hn::LoadU(d, taps + 6 * kLanes), u);
-        PODIUM_UNROLL
-        for (int i = 0; i < kAxis<kM>; ++i) hn::Store(u[i], d, next + (3 * i + t) * kNative);
+  for (std::int64_t i = 0; i < count; i += kNative, next += kColumns) {
+    PODIUM_KEEP_LOOP
+    for (int t = 0; t < 3; ++t) {
+      const float* taps = g + t * kTapStep + i;
+      Native u[kAxis<kM>];
+      transform_g<kM>(hn::Load(d, taps), hn::Load(d, taps + 3 * kTapStep),
+                      hn::Load(d, taps + 6 * kTapStep), u);
+      PODIUM_UNROLL
+      for (int row = 0; row < kAxis<kM>; ++row)
+        hn::Store(u[row], d, next + (3 * row + t) * kNative);
+    }
+  }
+  for (int row = 0; row < kAxis<kM>; ++row) {
+    const float* from = between + 3 * row * kNative;
+    float* out = to + kAxis<kM> * row * plane;
+    for (std::int64_t i = 0; i < count; i += kNative, from += kColumns, out += kNative) {
+      Native u[kAxis<kM>];
+      transform_g<kM>(hn::Load(d, from), hn::Load(d, from + kNative),
+                      hn::Load(d, from + 2 * kNative), u);
+      PODIUM_UNROLL
+      for (int j = 0; j < kAxis<kM>; ++j) {
+        if (count - i >= kNative)
+          hn::StoreU(u[j], d, out + j * plane);
+        else
+          store_first(u[j], count - i, out + j * plane);
       }
     }
-  for (int i = 0; i < kAxis<kM>; ++i) {
-    float* row = to + kAxis<kM> * i * plane;
-    const float* from = between + 3 * i * kNative;
-    std::int64_t rest = room;
-    for (std::int64_t c = 0; c < channels; ++c, row += size, rest -= size)
-      for (int lane = 0; lane < size; lane += kNative, from += kColumns) {
-        Native u[kAxis<kM>];
-        transform_g<kM>(hn::Load(d, from), hn::Load(d, from + kNative),
-                        hn::Load(d, from + 2 * kNative), u);
-        // A whole vector, of which the next channel's filters take the rest; the last has no next.
-        const bool whole = rest - lane >= kNative;
-        PODIUM_UNROLL
-        for (int j = 0; j < kAxis<kM>; ++j) {
-          if (whole)
-            hn::StoreU(u[j], d, row + j * plane + lane);
-          else
-            store_first(u[j], rest - lane, row + j * plane + lane);
-        }
-      }
   }
 }
 
-// Transforms the filters of one block of output channels: to[point][input channel][output channel].
+// Transforms the filters of one block of output channels and of the input channels `run`:
+// to[point][input channel of the run][output channel].
 template <int kM>
 void pack_block(const ConvShape& s, const Correlation& p, const float* w, float* to,
-                std::int64_t block) {
+                std::int64_t block, const Range& run) {
   const Range outputs = p.channel_block(block);
   const std::int64_t size = outputs.end - outputs.begin;
   const std::int64_t plane = p.filter_plane(), inputs = p.in.logical();
@@ -82,7 +83,7 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
       const float* from = w + (k * s.in_channels + c) * s.taps() + a * s.kernel_width + b;
       for (int r = 0; r < 3; ++r)
         for (int t = 0; t < 3; ++t)
-          g[(p.flipped ? 8 - 3 * r - t : 3 * r + t) * kLanes + l] =
+          g[(p.flipped ? 8 - 3 * r - t : 3 * r + t) * kTapStep + l] =
               from[s.stride_height * r * s.kernel_width + s.stride_width * t];
     }
   };
@@ -90,30 +91,41 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
   // last filters have no sixteen.
   const bool in_a_row = s.taps() == kTaps;
   const auto row = [&](std::int64_t i) { return outputs.begin + std::min(i, size - 1); };
-  HWY_ALIGN float g[kLanes * kTaps * kLanes] = {};
-  for (std::int64_t in = 0; in < inputs; in += kLanes) {
-    const std::int64_t channels = std::min<std::int64_t>(kLanes, inputs - in);
+  HWY_ALIGN float g[kTaps * kTapStep] = {};
+  HWY_ALIGN float turned[kLanes * kLanes];
+  for (std::int64_t in = run.begin; in < run.end; in += kLanes) {
+    const std::int64_t channels = std::min<std::int64_t>(kLanes, run.end - in);
+    // From the first channel to the last: the lanes beyond `size` are those of the next.
     if (in_a_row && !p.flipped && channels == kLanes) {
-      for (int i = 0; i < kTaps; ++i)
-        transpose16([&](int l) { return w + (row(l) * inputs + in) * kTaps + i * kLanes; },
-                    g + i * kLanes * kLanes);
+      float* to_channel = g;
+      int tap = 0;
+      for (int i = 0; i < kTaps; ++i) {
+        transpose16([&](int l) { return w + (row(l) * inputs + in) * kTaps + i * kLanes; }, turned);
+        for (int j = 0; j < kLanes; ++j) {
+          store16(to_channel + tap * kTapStep, load16(turned + j * kLanes));
+          if (++tap == kTaps) tap = 0, to_channel += size;
+        }
+      }
     } else {
-      for (std::int64_t c = 0; c < channels; ++c) {
-        float* to_channel = g + c * kTaps * kLanes;
+      float* to_channel = g;
+      for (std::int64_t c = 0; c < channels; ++c, to_channel += size) {
         if (in_a_row && p.flipped && in + c + 1 < inputs) {
-          HWY_ALIGN float turned[kLanes * kLanes];
+          const float* ahead =
+              w + ((in + c + kAheadFilters) * p.out.logical() + outputs.begin) * kTaps;
+          for (std::int64_t i = 0; i < size * kTaps; i += kLanes) hwy::Prefetch(ahead + i);
           transpose16([&](int l) { return w + ((in + c) * p.out.logical() + row(l)) * kTaps; },
                       turned);
           for (int tap = 0; tap < kTaps; ++tap)
-            store16(to_channel + (kTaps - 1 - tap) * kLanes, load16(turned + tap * kLanes));
+            store16(to_channel + (kTaps - 1 - tap) * kTapStep, load16(turned + tap * kLanes));
         } else {
           gather(in + c, to_channel);
         }
       }
     }
-    for (std::int64_t c = 0; c < channels; c += kFilterRun)
-      pack_run<kM>(g + c * kTaps * kLanes, std::min(kFilterRun, channels - c), size,
-                   (inputs - in - c) * size, to + (in + c) * size, plane);
+    const std::int64_t filters = channels * size;
+    float* first = to + (in - run.begin) * size;
+    for (std::int64_t i = 0; i < filters; i += kFilterRun)
+      pack_run<kM>(g + i, std::min(kFilterRun, filters - i), first + i, plane);
   }
 }
 

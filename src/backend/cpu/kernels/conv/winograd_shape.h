@@ -24,6 +24,8 @@ inline constexpr std::int64_t kSpan = 4, kSpanOfLarge = 2, kFewChannels = 32;
 // filters that it makes.
 inline constexpr std::int64_t kProductBlocks = 4;
 inline constexpr std::int64_t kFilterBlocks = 2;
+// Up to this many floats of products of all tiles are held, for filters to be made run by run.
+inline constexpr std::int64_t kHeldProducts = 96 << 10;
 
 // Filters of so many pairs of channels are fetched while others are multiplied.
 inline constexpr std::int64_t kLargeFilters = 8192;
@@ -84,11 +86,24 @@ struct Correlation {
 
   // What is kept for all parts is the smaller: the transformed filters, or the transformed patches.
   bool keeps_patches() const { return tiles() * kLanes <= out.logical(); }
+  // Floats of the products of all tiles with a block of output channels.
+  std::int64_t block_products() const { return points() * tiles() * most_of_block() * kLanes; }
+  // Whether the filters that a part makes are those of a run of input channels, which L2 holds,
+  // with products that wait for the next run.
+  bool packs_runs() const {
+    return keeps_patches() && in.logical() > kChannelRun && block_products() <= kHeldProducts;
+  }
+  // Input channels of the filters that are held at a time, and tiles of the products.
+  std::int64_t held_inputs() const { return packs_runs() ? kChannelRun : in.logical(); }
+  std::int64_t held_spans() const { return packs_runs() ? spans() : 1; }
   // Blocks of output channels whose products, or filters, a part holds at a time.
   std::int64_t block_run() const {
-    return std::clamp<std::int64_t>(
-        keeps_patches() ? kFilterBlocks : kProductBlocks * most_of_span() / span(), 1,
-        channel_blocks());
+    std::int64_t most = kFilterBlocks;
+    if (packs_runs())
+      most = std::min(most, kHeldProducts / block_products());
+    else if (!keeps_patches())
+      most = kProductBlocks * most_of_span() / span();
+    return std::clamp<std::int64_t>(most, 1, channel_blocks());
   }
   std::int64_t block_runs() const { return (channel_blocks() + block_run() - 1) / block_run(); }
   // The blocks of run i.
@@ -111,7 +126,7 @@ struct Correlation {
   std::int64_t out_plane() const { return (block_run() * most_of_block() * span() | 1) * kLanes; }
   std::int64_t filter_plane() const {
     const std::int64_t outputs = keeps_patches() ? block_run() * most_of_block() : out.logical();
-    return ((in.logical() * outputs + kLanes - 1) / kLanes | 1) * kLanes;
+    return ((held_inputs() * outputs + kLanes - 1) / kLanes | 1) * kLanes;
   }
 };
 
