@@ -474,6 +474,23 @@ HWY_MAYBE_UNUSED static HWY_NOINLINE Native group_tree(const float* sums, std::i
   return hn::Add(left, group_tree(sums, step, middle, hi));
 }
 
+// G^T along one axis, from between[3][column], 3 taps of each row, to w[tap][16].
+template <int kM>
+HWY_INLINE void join_columns(const float* between, std::int64_t column_step, std::int64_t row_step,
+                             float* HWY_RESTRICT w) {
+  const NativeTag t;
+  PODIUM_KEEP_LOOP
+  for (int r = 0; r < 3; ++r) {
+    Native m[kAxis<kM>], row[3];
+    PODIUM_UNROLL
+    for (int j = 0; j < kAxis<kM>; ++j)
+      m[j] = hn::LoadU(t, between + r * row_step + j * column_step);
+    transform_gt<kM>(m, row);
+    PODIUM_UNROLL
+    for (int tap = 0; tap < 3; ++tap) hn::StoreU(row[tap], t, w + (3 * r + tap) * kLanes);
+  }
+}
+
 // The gradient of some filters, w[tap][16], from the sums of the groups, `step` floats apart: each
 // point's, `plane` floats apart, are added and transformed back.
 template <int kM>
@@ -494,15 +511,7 @@ HWY_INLINE void join_groups(const float* sums, std::int64_t plane, std::int64_t 
     PODIUM_UNROLL
     for (int r = 0; r < 3; ++r) hn::Store(column[r], t, between + (r * kAxis<kM> + j) * kNative);
   }
-  PODIUM_KEEP_LOOP
-  for (int r = 0; r < 3; ++r) {
-    Native m[kAxis<kM>], row[3];
-    PODIUM_UNROLL
-    for (int j = 0; j < kAxis<kM>; ++j) m[j] = hn::Load(t, between + (r * kAxis<kM> + j) * kNative);
-    transform_gt<kM>(m, row);
-    PODIUM_UNROLL
-    for (int tap = 0; tap < 3; ++tap) hn::StoreU(row[tap], t, w + (3 * r + tap) * kLanes);
-  }
+  join_columns<kM>(between, kNative, kAxis<kM> * kNative, w);
 }
 
 // The same of tiles of so many outputs.

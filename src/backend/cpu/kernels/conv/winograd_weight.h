@@ -16,6 +16,10 @@ constexpr bool wide_weight_applies(const ConvShape& s) {
   return winograd::is_wide(s.in_channels * s.stride_height * s.stride_width, s.out_channels);
 }
 
+// Input channels of one block of sums in registers, with two sixteens of output channels and with
+// one.
+inline constexpr std::int64_t kInBlock = 12, kInBlockOfOne = 24;
+
 inline constexpr std::int64_t kWideRun = 8;          // tiles of one chain, at most
 inline constexpr std::int64_t kWideGroupTiles = 32;  // at least, of a group
 inline constexpr std::int64_t kWideSums = 5 << 20;   // of all groups, about

@@ -2,7 +2,8 @@
 // group of images and a block of output channels. It takes a run of tiles at a time: turns the
 // gradients so that their channels lie in the lanes and transforms them, transforms the input as it
 // lies, and adds to the sums of each point the products of the run's columns, the tiles of single
-// images. A second phase adds the groups and transforms back.
+// images. A second phase adds the groups and transforms back. Where all tiles are one run, a part
+// does both by columns of points, so that the sums of all points are nowhere at once.
 #include "backend/cpu/kernels/conv/winograd_weight.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -11,18 +12,16 @@
 
 #ifndef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
-#include <array>
+#include <algorithm>
 #include <type_traits>
-#include <utility>
 
 namespace podium::cpu {
 namespace {
 
-// Input channels of one block of sums in registers, with two sixteens of output channels and with
-// one.
-constexpr std::int64_t kInBlock = 12, kInBlockOfOne = 24;
 constexpr std::int64_t kPartLanes = 8;      // output channels of one part, in sixteens
 constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
+// Blocks of input channels whose sums at a column of points are held.
+constexpr std::int64_t kColumnBlocks = 4;
 
 struct WideProblem : WeightGeometry {
   std::int64_t group_blocks;  // blocks of images in a group
@@ -34,15 +33,16 @@ struct WideProblem : WeightGeometry {
         run(std::min(wide_run(*this), group_blocks * tiles_of_block())) {}
 
   std::int64_t groups() const { return (s.blocks() + group_blocks - 1) / group_blocks; }
+  // Where all tiles are one run, each point's sums are made once, and a column of points at a time:
+  // what is held of all points is then transformed along one axis, three for each column.
+  bool by_columns() const { return s.blocks() * tiles_of_block() <= run; }
 
   // Output channels in sixteens, and these in the blocks that parts have.
   std::int64_t out_lanes() const { return (s.out_channels + kLanes - 1) / kLanes; }
   std::int64_t out_parts() const { return (out_lanes() + kPartLanes - 1) / kPartLanes; }
   Range out_part(std::int64_t i) const { return share_of(out_lanes(), out_parts(), i); }
-  std::int64_t in_blocks() const {
-    const std::int64_t most = out_lanes() == 1 ? kInBlockOfOne : kInBlock;
-    return (in.logical() + most - 1) / most;
-  }
+  std::int64_t most_of_block() const { return out_lanes() == 1 ? kInBlockOfOne : kInBlock; }
+  std::int64_t in_blocks() const { return (in.logical() + most_of_block() - 1) / most_of_block(); }
   Range in_block(std::int64_t i) const { return share_of(in.logical(), in_blocks(), i); }
 
   // Floats of one point, an odd number of cache lines.
@@ -57,6 +57,19 @@ struct WideProblem : WeightGeometry {
   std::int64_t sum_plane() const { return (out_lanes() * in.logical() | 1) * kLanes; }
   std::int64_t group_sums() const { return points() * sum_plane(); }
   std::int64_t join_blocks() const { return (in.logical() + kJoinChannels - 1) / kJoinChannels; }
+
+  // Blocks of input channels whose sums at a column of points are held in L2, and these sums:
+  // [row][sixteen of output channels][input channel][16].
+  std::int64_t block_runs() const { return (in_blocks() + kColumnBlocks - 1) / kColumnBlocks; }
+  Range block_run(std::int64_t i) const { return share_of(in_blocks(), block_runs(), i); }
+  Range channels_of(const Range& blocks) const {
+    return {in_block(blocks.begin).begin, in_block(blocks.end - 1).end};
+  }
+  std::int64_t column_plane() const {
+    return (std::min(kPartLanes, out_lanes()) * kColumnBlocks * most_of_block() | 1) * kLanes;
+  }
+  // Half transformed: [sixteen of output channels][block][column][3][input channel][16].
+  std::int64_t half_joined() const { return 3 * axis() * kLanes; }  // of an input channel
 };
 
 // A tile of a run, and how many images its block has.
@@ -69,8 +82,7 @@ struct RunTile {
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
 
 #include "backend/cpu/kernels/conv/transpose-inl.h"
-#include "backend/cpu/kernels/conv/winograd-inl.h"
-#include "hwy/cache_control.h"
+#include "backend/cpu/kernels/conv/winograd_outer-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
@@ -79,101 +91,21 @@ namespace {
 
 using namespace winograd;
 
-// Sums in registers: kIn input channels of kOut sixteens of output channels.
-constexpr int kOut = kNative == kLanes ? 2 : 1;
-constexpr int kIn = kNative == kLanes ? kInBlock : 6;
-constexpr int kInOfOne = kNative == kLanes ? kInBlockOfOne : kIn;
-
 // Tiles of gradients by which memory is read ahead.
 constexpr std::int64_t kAheadTiles = 2;
-
-// du[k][e] (+)= chain over the columns of v[e][column] y[column][k].
-struct Outer {
-  const float* v;  // [tile][v_size][16 images]
-  std::int64_t v_size;
-  const float* y;       // [tile][16 images][16]
-  std::int64_t y_step;  // from a sixteen of output channels to the next
-  const std::int32_t* tiles;
-  const std::int32_t* images;
-  std::int64_t count;
-  float* du;  // [e][16]
-  std::int64_t du_step;
-  bool add;
-};
-
-template <int kE, int kK>
-void outer(const Outer& p) {
-  const NativeTag d;
-  constexpr int kVectors = kK * kRegisters;
-  Native acc[kE][kVectors];
-  PODIUM_UNROLL
-  for (int e = 0; e < kE; ++e) PODIUM_UNROLL
-  for (int k = 0; k < kVectors; ++k) acc[e][k] = hn::Zero(d);
-  PODIUM_UNROLL
-  for (int e = 0; e < kE; ++e) PODIUM_UNROLL
-  for (int k = 0; k < kK; ++k) hwy::Prefetch(p.du + e * kLanes + k * p.du_step);
-  const std::int64_t y_step = p.y_step;
-  for (std::int64_t i = 0; i < p.count; ++i) {
-    const float* HWY_RESTRICT v = p.v + p.tiles[i] * p.v_size * kLanes;
-    const float* HWY_RESTRICT y = p.y + p.tiles[i] * kLanes * kLanes;
-    for (std::int32_t image = 0; image < p.images[i]; ++image, ++v, y += kLanes) {
-      Native g[kVectors];
-      PODIUM_UNROLL
-      for (int k = 0; k < kVectors; ++k)
-        g[k] = hn::LoadU(d, y + k / kRegisters * y_step + k % kRegisters * kNative);
-      PODIUM_UNROLL
-      for (int e = 0; e < kE; ++e) {
-        const Native x = hn::Set(d, v[e * kLanes]);
-        PODIUM_UNROLL
-        for (int k = 0; k < kVectors; ++k) acc[e][k] = hn::MulAdd(x, g[k], acc[e][k]);
-      }
-    }
-  }
-  PODIUM_UNROLL
-  for (int e = 0; e < kE; ++e) PODIUM_UNROLL
-  for (int k = 0; k < kVectors; ++k) {
-    float* to = p.du + e * kLanes + k / kRegisters * p.du_step + k % kRegisters * kNative;
-    hn::StoreU(p.add ? hn::Add(hn::LoadU(d, to), acc[e][k]) : acc[e][k], d, to);
-  }
-}
-
-using OuterFunction = void (*)(const Outer&);
-template <int kK, int... kE>
-constexpr auto outers(std::integer_sequence<int, kE...>) {
-  return std::array<OuterFunction, sizeof...(kE)>{outer<kE + 1, kK>...};
-}
-template <int kK>
-constexpr int kMostIn = kK == 1 ? kInOfOne : kIn;
-template <int kK>
-constexpr auto kOuters = outers<kK>(std::make_integer_sequence<int, kMostIn<kK>>());
-
-// `size` input channels of up to kOut sixteens.
-HWY_INLINE void multiply(const Outer& p, std::int64_t size, std::int64_t sixteens) {
-  const std::int64_t most = sixteens == 1 ? kInOfOne : kIn, pieces = (size + most - 1) / most;
-  Outer part = p;
-  for (std::int64_t i = 0; i < pieces; ++i) {
-    const Range e = share_of(size, pieces, i);
-    part.v = p.v + e.begin * kLanes;
-    part.du = p.du + e.begin * kLanes;
-    const auto index = static_cast<std::size_t>(e.end - e.begin - 1);
-    (sixteens == kOut ? kOuters<kOut>[index] : kOuters<1>[index])(part);
-  }
-}
 
 struct Run {
   RunTile tiles[kWideRun];
   std::int64_t count;
 };
 
-// Half of v[point][block of input channels][tile][channel][16 images]
-template <int kM, bool kSecond>
+// Rows `kRows` of v[point][block of input channels][tile][channel][16 images]
+template <int kM, int kRows>
 void transform_input(const WideProblem& p, const float* x, const Run& run, const float* zeros,
-                     float* v) {
+                     float* v, const Shifts& shifts) {
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.in_plane(), capacity = p.run;
-  float* origin = v + half_origin<kM, kSecond>(plane);
-  const Shifts shifts = half_shifts<kM, kSecond>({}, plane);
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
     Patch patches[kWideRun];
     for (std::int64_t t = 0; t < run.count; ++t) {
@@ -189,14 +121,14 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
       const std::int64_t first = std::max(channels.begin, phase * p.in.channels);
       const std::int64_t last = std::min(channels.end, (phase + 1) * p.in.channels);
       for (std::int64_t e = first; e < last; ++e) {
-        float* out = origin + (channels.begin * capacity + e - channels.begin) * kLanes;
+        float* out = v + (channels.begin * capacity + e - channels.begin) * kLanes;
         for (std::int64_t t = 0; t < run.count; ++t, out += size * kLanes) {
           const RunTile& tile = run.tiles[t];
           Patch& patch = patches[t];
           const bool down = p.down.is_whole(tile.row), across = p.across.is_whole(tile.column);
           for (int lane = 0; lane < kLanes; lane += kNative)
-            transform_patch<kM, kHalfRows<kM, kSecond>, false>(patch, down, across, lane, all,
-                                                               out + lane, plane, shifts);
+            transform_patch<kM, kRows, false>(patch, down, across, lane, all, out + lane, plane,
+                                              shifts);
           for (int i = 0; i < kM + 2; ++i) {
             const float*& r = patch.rows[i];
             if (r == zeros) continue;
@@ -332,37 +264,55 @@ void transform_output(const WideProblem& p, const float* dy, const float* place,
     }
 }
 
-// The products at one row of points, where v[column] is.
-void multiply_row(const WideProblem& p, const Run& run, const Range& sixteens, const float* v,
-                  const float* y, float* sums, int row, bool add) {
+// Where the sums of a point are: du + sixteen of output channels * step + input channel * 16.
+struct PointSums {
+  float* du;
+  std::int64_t step;
+};
+
+// The products at a point, where v and y are, with some blocks of input channels.
+void multiply_point(const WideProblem& p, const Run& run, const Range& sixteens,
+                    const Range& blocks, const float* v, const float* y, const PointSums& sums,
+                    int row, int column, bool add) {
   const int axis = static_cast<int>(p.axis());
-  for (int column = 0; column < axis; ++column) {
-    std::int32_t tiles[kWideRun], images[kWideRun];  // of the tiles that have the point
-    Outer outer;
-    outer.tiles = tiles, outer.images = images, outer.count = 0;
-    for (std::int64_t t = 0; t < run.count; ++t) {
-      const RunTile& tile = run.tiles[t];
-      if ((row == axis - 1 && !p.down.is_whole(tile.row)) ||
-          (column == axis - 1 && !p.across.is_whole(tile.column)))
-        continue;
-      tiles[outer.count] = static_cast<std::int32_t>(t);
-      images[outer.count++] = static_cast<std::int32_t>(tile.images);
-    }
-    const int point = axis * row + column;
-    outer.add = add;
-    outer.y_step = p.run * kLanes * kLanes;
-    outer.du_step = p.in.logical() * kLanes;
-    for (std::int64_t k = sixteens.begin; k < sixteens.end; k += kOut) {
-      outer.y = y + point * p.out_plane() + (k - sixteens.begin) * outer.y_step;
-      for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
-        const Range channels = p.in_block(block);
-        outer.v_size = channels.end - channels.begin;
-        outer.v = v + column * p.in_plane() + channels.begin * p.run * kLanes;
-        outer.du = sums + point * p.sum_plane() + (k * p.in.logical() + channels.begin) * kLanes;
-        multiply(outer, outer.v_size, std::min<std::int64_t>(kOut, sixteens.end - k));
-      }
+  std::int32_t tiles[kWideRun], images[kWideRun];  // of the tiles that have the point
+  Outer outer;
+  outer.tiles = tiles, outer.images = images, outer.count = 0;
+  for (std::int64_t t = 0; t < run.count; ++t) {
+    const RunTile& tile = run.tiles[t];
+    if ((row == axis - 1 && !p.down.is_whole(tile.row)) ||
+        (column == axis - 1 && !p.across.is_whole(tile.column)))
+      continue;
+    tiles[outer.count] = static_cast<std::int32_t>(t);
+    images[outer.count++] = static_cast<std::int32_t>(tile.images);
+  }
+  outer.add = add;
+  outer.y_step = p.run * kLanes * kLanes;
+  outer.du_step = sums.step;
+  for (std::int64_t k = sixteens.begin; k < sixteens.end; k += kOut) {
+    outer.y = y + (k - sixteens.begin) * outer.y_step;
+    for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+      const Range channels = p.in_block(block);
+      outer.v_size = channels.end - channels.begin;
+      outer.v = v + channels.begin * p.run * kLanes;
+      outer.du = sums.du + k * sums.step + channels.begin * kLanes;
+      multiply(outer, outer.v_size, std::min<std::int64_t>(kOut, sixteens.end - k));
     }
   }
+}
+
+// `count` tiles of a group from its tile `first` on.
+Run run_of(const WideProblem& p, std::int64_t group, std::int64_t first, std::int64_t count) {
+  Run run;
+  run.count = count;
+  for (std::int64_t t = 0; t < count; ++t) {
+    RunTile& tile = run.tiles[t];
+    tile.block = group * p.group_blocks + (first + t) / p.tiles_of_block();
+    tile.row = (first + t) % p.tiles_of_block() / p.across.count;
+    tile.column = (first + t) % p.across.count;
+    tile.images = std::min<std::int64_t>(kLanes, p.s.images - tile.block * kLanes);
+  }
+  return run;
 }
 
 template <int kM>
@@ -377,27 +327,25 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, co
   std::fill(zeros, turned, 0.0f);
   std::fill(turned + kM * kM * kLanes * kLanes, y, 0.0f);
   float* sums = shared + group * p.group_sums();
-  const std::int64_t first_block = group * p.group_blocks;
-  const std::int64_t blocks = std::min(p.group_blocks, p.s.blocks() - first_block);
+  const std::int64_t blocks = std::min(p.group_blocks, p.s.blocks() - group * p.group_blocks);
   const std::int64_t tiles = blocks * p.tiles_of_block();
   for (std::int64_t first = 0; first < tiles; first += p.run) {
-    Run run;
-    run.count = std::min(p.run, tiles - first);
-    for (std::int64_t t = 0; t < run.count; ++t) {
-      RunTile& tile = run.tiles[t];
-      tile.block = first_block + (first + t) / p.tiles_of_block();
-      tile.row = (first + t) % p.tiles_of_block() / p.across.count;
-      tile.column = (first + t) % p.across.count;
-      tile.images = std::min<std::int64_t>(kLanes, p.s.images - tile.block * kLanes);
-    }
+    const Run run = run_of(p, group, first, std::min(p.run, tiles - first));
     transform_output<kM>(p, dy, place, run, sixteens, turned, y);
     // The input's points are held by halves.
     const auto half = [&](auto second) HWY_ATTR {
       constexpr bool kSecond = decltype(second)::value;
-      transform_input<kM, kSecond>(p, x, run, zeros, v);
-      for (int i = 0; i < kHalfAxis<kM>; ++i)
-        multiply_row(p, run, sixteens, v + i * kAxis<kM> * p.in_plane(), y, sums,
-                     row_of_half<kM>(kSecond, i), first > 0);
+      const std::int64_t plane = p.in_plane();
+      transform_input<kM, kHalfRows<kM, kSecond>>(p, x, run, zeros,
+                                                  v + half_origin<kM, kSecond>(plane),
+                                                  half_shifts<kM, kSecond>({}, plane));
+      for (int i = 0; i < kHalfAxis<kM> * kAxis<kM>; ++i) {
+        const int row = row_of_half<kM>(kSecond, i / kAxis<kM>), column = i % kAxis<kM>;
+        const int point = kAxis<kM> * row + column;
+        multiply_point(
+            p, run, sixteens, {0, p.in_blocks()}, v + i * plane, y + point * p.out_plane(),
+            {sums + point * p.sum_plane(), p.in.logical() * kLanes}, row, column, first > 0);
+      }
     };
     half(std::false_type());
     half(std::true_type());
@@ -410,18 +358,10 @@ void wide_sums(const WideProblem& p, const float* dy, const float* place, const 
   });
 }
 
-// Adds the groups and transforms back, for sixteen output channels and a few of the input.
-void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
+// The gradient of the filters w[input channel][tap][16] of some input and sixteen output channels.
+void put_filters(const WideProblem& p, const float* w, std::int64_t sixteen, const Range& channels,
+                 float* dw) {
   const ConvShape& s = p.s;
-  const std::int64_t sixteen = part / p.join_blocks();
-  const Range channels = share_of(p.in.logical(), p.join_blocks(), part % p.join_blocks());
-  HWY_ALIGN float w[kJoinChannels * 9 * kLanes];  // [input channel][tap][16]
-  for (std::int64_t e = channels.begin; e < channels.end; ++e) {
-    const float* from = shared + (sixteen * p.in.logical() + e) * kLanes;
-    float* to = w + (e - channels.begin) * 9 * kLanes;
-    for (int lane = 0; lane < kLanes; lane += kNative)
-      join_groups(p.tile(), from + lane, p.sum_plane(), p.group_sums(), p.groups(), to + lane);
-  }
   const std::int64_t outs = std::min<std::int64_t>(kLanes, s.out_channels - sixteen * kLanes);
   float* first = dw + sixteen * kLanes * s.in_channels * s.taps();
   if (s.taps() == 9) {
@@ -451,6 +391,87 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
   }
 }
 
+// Adds the groups and transforms back, for sixteen output channels and a few of the input.
+void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
+  const std::int64_t sixteen = part / p.join_blocks();
+  const Range channels = share_of(p.in.logical(), p.join_blocks(), part % p.join_blocks());
+  HWY_ALIGN float w[kJoinChannels * 9 * kLanes];  // [input channel][tap][16]
+  for (std::int64_t e = channels.begin; e < channels.end; ++e) {
+    const float* from = shared + (sixteen * p.in.logical() + e) * kLanes;
+    float* to = w + (e - channels.begin) * 9 * kLanes;
+    for (int lane = 0; lane < kLanes; lane += kNative)
+      join_groups(p.tile(), from + lane, p.sum_plane(), p.group_sums(), p.groups(), to + lane);
+  }
+  put_filters(p, w, sixteen, channels, dw);
+}
+
+// Both phases of some output channels, by columns of points.
+template <int kM>
+void columns_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* x,
+                      float* dw, float* scratch, int part) {
+  const NativeTag d;
+  const Range sixteens = p.out_part(part);
+  float* zeros = scratch;
+  float* turned = zeros + p.zeros();
+  float* y = turned + p.turned();
+  float* v = y + p.points() * p.out_plane();
+  float* sums = v + p.points() * p.in_plane();
+  float* joined = sums + kAxis<kM> * p.column_plane();
+  std::fill(zeros, turned, 0.0f);
+  std::fill(turned + kM * kM * kLanes * kLanes, y, 0.0f);
+  const Run run = run_of(p, 0, 0, p.s.blocks() * p.tiles_of_block());
+  transform_output<kM>(p, dy, place, run, sixteens, turned, y);
+  transform_input<kM, kAllRows>(p, x, run, zeros, v, {});
+  const auto joined_at = [&](std::int64_t sixteen, const Range& channels) {
+    return joined +
+           ((sixteen - sixteens.begin) * p.in.logical() + channels.begin) * p.half_joined();
+  };
+  for (int column = 0; column < kAxis<kM>; ++column)
+    for (std::int64_t i = 0; i < p.block_runs(); ++i) {
+      const Range blocks = p.block_run(i), made = p.channels_of(blocks);
+      const std::int64_t step = (made.end - made.begin) * kLanes;
+      for (int row = 0; row < kAxis<kM>; ++row) {
+        const int point = kAxis<kM> * row + column;
+        float* du = sums + row * p.column_plane() - sixteens.begin * step - made.begin * kLanes;
+        multiply_point(p, run, sixteens, blocks, v + point * p.in_plane(),
+                       y + point * p.out_plane(), {du, step}, row, column, false);
+      }
+      for (std::int64_t k = sixteens.begin; k < sixteens.end; ++k) {
+        const float* from = sums + (k - sixteens.begin) * step;
+        for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+          const Range channels = p.in_block(block);
+          const std::int64_t size = (channels.end - channels.begin) * kLanes;
+          float* to = joined_at(k, channels) + 3 * column * size;
+          for (std::int64_t l = 0; l < size; l += kNative, from += kNative) {
+            Native m[kAxis<kM>], taps[3];
+            PODIUM_UNROLL
+            for (int row = 0; row < kAxis<kM>; ++row)
+              m[row] = hn::LoadU(d, from + row * p.column_plane());
+            transform_gt<kM>(m, taps);
+            PODIUM_UNROLL
+            for (int r = 0; r < 3; ++r) hn::StoreU(taps[r], d, to + r * size + l);
+          }
+        }
+      }
+    }
+  HWY_ALIGN float w[kInBlockOfOne * 9 * kLanes];
+  for (std::int64_t k = sixteens.begin; k < sixteens.end; ++k)
+    for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
+      const Range channels = p.in_block(block);
+      const std::int64_t size = (channels.end - channels.begin) * kLanes;
+      const float* from = joined_at(k, channels);
+      for (std::int64_t l = 0; l < size; l += kNative)
+        join_columns<kM>(from + l, 3 * size, size, w + l / kLanes * 9 * kLanes + l % kLanes);
+      put_filters(p, w, k, channels, dw);
+    }
+}
+void wide_columns(const WideProblem& p, const float* dy, const float* place, const float* x,
+                  float* dw, float* scratch, int part) {
+  podium::winograd::for_tile(p.tile(), [&](auto m) {
+    columns_of_tiles<decltype(m)::value>(p, dy, place, x, dw, scratch, part);
+  });
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
@@ -461,23 +482,34 @@ namespace podium::cpu {
 
 HWY_EXPORT(wide_sums);
 HWY_EXPORT(wide_join);
+HWY_EXPORT(wide_columns);
 
 ConvWork wide_weight_work(const ConvShape& s) {
   const WideProblem p(s);
   ConvWork work;
+  const std::int64_t gradients = p.zeros() + p.turned() + p.points() * p.out_plane();
+  if (p.by_columns()) {
+    const std::int64_t lanes = std::min(kPartLanes, p.out_lanes());
+    work.phases = 1;
+    work.parts[0] = static_cast<int>(p.out_parts());
+    work.scratch = gradients + p.points() * p.in_plane() + p.axis() * p.column_plane() +
+                   lanes * p.in.logical() * p.half_joined();
+    return work;
+  }
   work.phases = 2;
   work.parts[0] = static_cast<int>(p.groups() * p.out_parts());
   work.parts[1] = static_cast<int>(p.out_lanes() * p.join_blocks());
   work.shared = p.groups() * p.group_sums();
-  work.scratch =
-      p.zeros() + p.turned() + p.points() * p.out_plane() + p.points() / 2 * p.in_plane();
+  work.scratch = gradients + p.points() / 2 * p.in_plane();
   return work;
 }
 
 void wide_weight(const ConvShape& s, const float* dy, const float* place, const float* x, float* dw,
                  float* shared, float* scratch, int phase, int part) {
   const WideProblem p(s);
-  if (phase == 0)
+  if (p.by_columns())
+    PODIUM_DISPATCH(wide_columns)(p, dy, place, x, dw, scratch, part);
+  else if (phase == 0)
     PODIUM_DISPATCH(wide_sums)(p, dy, place, x, shared, scratch, part);
   else
     PODIUM_DISPATCH(wide_join)(p, shared, dw, part);
