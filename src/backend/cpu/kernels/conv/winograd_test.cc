@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <random>
 #include <vector>
 
@@ -47,6 +48,18 @@ void check(const ConvShape& s, unsigned seed) {
   });
 }
 
+// A convolution with filters of three strides: channels of x and y, padding on each side.
+struct Layer {
+  int images, in, height, width, out, stride = 1, padding = 1;
+};
+void check_all(std::initializer_list<Layer> layers) {
+  unsigned seed = 0;
+  for (const Layer& l : layers)
+    check(make_shape(l.images, l.in, l.height, l.width, l.out, 3 * l.stride, 3 * l.stride, l.stride,
+                     l.stride, l.padding, l.padding),
+          ++seed);
+}
+
 TEST(WinogradTest, has_the_bits_of_the_contract_on_the_shapes_of_mnist) {
   for (const int images : {1, 7, 16, 17, 32, 85}) {
     check(same_shape(images, 1, 28, 6, 3, 1), 1);
@@ -74,68 +87,72 @@ TEST(WinogradTest, has_the_bits_of_the_contract_on_random_shapes) {
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_for_more_than_64_channels) {
-  check(make_shape(5, 19, 9, 10, 70, 6, 6, 2, 2, 2, 2), 1);
-  check(make_shape(17, 131, 6, 5, 9, 3, 3, 1, 1, 1, 1), 2);
+  check_all({{5, 19, 9, 10, 70, 2, 2}, {17, 131, 6, 5, 9}});
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_for_many_channels_on_both_sides) {
-  // Tiles of four and of three, runs that end within a block of images, a last block that is not
-  // full.
-  check(make_shape(37, 17, 9, 11, 32, 3, 3, 1, 1, 1, 1), 1);
-  check(make_shape(70, 16, 4, 4, 16, 3, 3, 1, 1, 1, 1), 2);
-  check(make_shape(20, 29, 3, 3, 48, 3, 3, 1, 1, 1, 1), 3);
-  check(make_shape(33, 5, 12, 10, 16, 6, 6, 2, 2, 2, 2), 4);
-  // One row of pixels, two columns.
-  check(make_shape(9, 16, 1, 2, 16, 3, 3, 1, 1, 1, 1), 5);
-  // More than one part of output channels.
-  check(make_shape(5, 25, 5, 4, 144, 3, 3, 1, 1, 1, 1), 6);
-  // Several groups.
-  check(make_shape(130, 16, 14, 15, 16, 3, 3, 1, 1, 1, 1), 7);
+  check_all(
+      {// Tiles of four and of three, runs that end within a block of images, a last block that is
+       // not full.
+       {37, 17, 9, 11, 32},
+       {70, 16, 4, 4, 16},
+       {20, 29, 3, 3, 48},
+       {33, 5, 12, 10, 16, 2, 2},
+       // One row of pixels, two columns.
+       {9, 16, 1, 2, 16},
+       // More than one part of output channels.
+       {5, 25, 5, 4, 144},
+       // Several groups.
+       {130, 16, 14, 15, 16}});
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_for_many_channels_of_odd_numbers) {
-  check(make_shape(18, 24, 6, 6, 24, 3, 3, 1, 1, 1, 1), 1);
-  check(make_shape(5, 40, 11, 15, 31, 3, 3, 1, 1, 1, 1), 2);
-  check(make_shape(35, 24, 16, 10, 32, 3, 3, 1, 1, 1, 1), 3);
-  check(make_shape(70, 25, 12, 11, 30, 3, 3, 1, 1, 1, 1), 4);
-  check(make_shape(17, 7, 24, 23, 25, 6, 6, 2, 2, 2, 2), 5);
-  check(make_shape(2, 30, 6, 6, 130, 3, 3, 1, 1, 1, 1), 6);
+  check_all({{18, 24, 6, 6, 24},
+             {5, 40, 11, 15, 31},
+             {35, 24, 16, 10, 32},
+             {70, 25, 12, 11, 30},
+             {17, 7, 24, 23, 25, 2, 2},
+             {2, 30, 6, 6, 130}});
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_in_tiles_of_six) {
-  // Tiles of six and of five, alone and together; more channels than a span of four holds.
-  check(make_shape(18, 24, 6, 6, 32, 3, 3, 1, 1, 1, 1), 1);
-  check(make_shape(5, 40, 11, 12, 48, 3, 3, 1, 1, 1, 1), 2);
-  check(make_shape(35, 24, 12, 10, 32, 3, 3, 1, 1, 1, 1), 3);
-  // Several groups and runs of the gradient to the weights.
-  check(make_shape(50, 26, 17, 12, 48, 3, 3, 1, 1, 1, 1), 4);
-  check(make_shape(70, 16, 12, 11, 16, 3, 3, 1, 1, 1, 1), 5);
-  check(make_shape(3, 70, 12, 18, 144, 3, 3, 1, 1, 1, 1), 6);
-  // Strides; a row less of padding; filters that are more than tiles.
-  check(make_shape(17, 7, 24, 23, 32, 6, 6, 2, 2, 2, 2), 7);
-  check(make_shape(2, 30, 6, 6, 144, 3, 3, 1, 1, 1, 1), 8);
+  check_all(
+      {// Tiles of six and of five, alone and together; more channels than a span of four holds.
+       {18, 24, 6, 6, 32},
+       {5, 40, 11, 12, 48},
+       {35, 24, 12, 10, 32},
+       // Several groups and runs of the gradient to the weights.
+       {50, 26, 17, 12, 48},
+       {70, 16, 12, 11, 16},
+       {3, 70, 12, 18, 144},
+       // Strides; a row less of padding; filters that are more than tiles.
+       {17, 7, 24, 23, 32, 2, 2},
+       {2, 30, 6, 6, 144}});
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_in_tiles_of_eight) {
-  // Tiles of eight and of seven, alone and together.
-  check(make_shape(18, 24, 8, 8, 32, 3, 3, 1, 1, 1, 1), 1);
-  check(make_shape(5, 70, 7, 7, 80, 3, 3, 1, 1, 1, 1), 2);
-  check(make_shape(19, 64, 15, 16, 64, 3, 3, 1, 1, 1, 1), 3);
-  // Several groups and runs of the gradient to the weights; strides; filters that are more than
-  // tiles; no padding.
-  check(make_shape(70, 16, 14, 8, 16, 3, 3, 1, 1, 1, 1), 4);
-  check(make_shape(35, 33, 8, 15, 80, 3, 3, 1, 1, 1, 1), 5);
-  check(make_shape(3, 9, 16, 30, 32, 6, 6, 2, 2, 2, 2), 6);
-  check(make_shape(2, 64, 8, 8, 144, 3, 3, 1, 1, 1, 1), 7);
-  check(make_shape(17, 64, 10, 17, 64, 3, 3, 1, 1, 0, 0), 8);
+  check_all(
+      {// Tiles of eight and of seven, alone and together.
+       {18, 24, 8, 8, 32},
+       {5, 70, 7, 7, 80},
+       {19, 64, 15, 16, 64},
+       // Several groups and runs of the gradient to the weights; strides; filters that are more
+       // than tiles; no padding; several spans whose products wait for the next run of input
+       // channels.
+       {70, 16, 14, 8, 16},
+       {35, 33, 8, 15, 80},
+       {3, 9, 16, 30, 32, 2, 2},
+       {2, 64, 8, 8, 144},
+       {17, 64, 10, 17, 64, 1, 0},
+       {60, 96, 8, 8, 144}});
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_where_filters_are_more_than_tiles) {
-  // One span of tiles and several; tiles of four and of three, of two blocks, in a span.
-  check(make_shape(3, 65, 4, 4, 112, 3, 3, 1, 1, 1, 1), 1);
-  check(make_shape(33, 130, 3, 5, 99, 3, 3, 1, 1, 1, 1), 2);
-  check(make_shape(18, 8, 7, 6, 100, 6, 6, 2, 2, 2, 2), 3);
-  check(make_shape(2, 20, 9, 8, 161, 3, 3, 1, 1, 0, 0), 4);
+  check_all({// One span of tiles and several; tiles of four and of three, of two blocks, in a span.
+             {3, 65, 4, 4, 112},
+             {33, 130, 3, 5, 99},
+             {18, 8, 7, 6, 100, 2, 2},
+             {2, 20, 9, 8, 161, 1, 0}});
 }
 
 TEST(WinogradTest, parts_depend_on_the_shape_alone_and_run_in_any_order) {
