@@ -96,8 +96,8 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
   for (std::int64_t in = run.begin; in < run.end; in += kLanes) {
     const std::int64_t channels = std::min<std::int64_t>(kLanes, run.end - in);
     // From the first channel to the last: the lanes beyond `size` are those of the next.
+    float* to_channel = g;
     if (in_a_row && !p.flipped && channels == kLanes) {
-      float* to_channel = g;
       int tap = 0;
       for (int i = 0; i < kTaps; ++i) {
         transpose16([&](int l) { return w + (row(l) * inputs + in) * kTaps + i * kLanes; }, turned);
@@ -107,7 +107,6 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
         }
       }
     } else {
-      float* to_channel = g;
       for (std::int64_t c = 0; c < channels; ++c, to_channel += size) {
         if (in_a_row && p.flipped && in + c + 1 < inputs) {
           const float* ahead =

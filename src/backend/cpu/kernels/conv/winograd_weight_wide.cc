@@ -41,15 +41,14 @@ struct WideProblem : WeightGeometry {
   std::int64_t out_lanes() const { return (s.out_channels + kLanes - 1) / kLanes; }
   std::int64_t out_parts() const { return (out_lanes() + kPartLanes - 1) / kPartLanes; }
   Range out_part(std::int64_t i) const { return share_of(out_lanes(), out_parts(), i); }
+  std::int64_t most_of_part() const { return std::min(kPartLanes, out_lanes()); }
   std::int64_t most_of_block() const { return out_lanes() == 1 ? kInBlockOfOne : kInBlock; }
   std::int64_t in_blocks() const { return (in.logical() + most_of_block() - 1) / most_of_block(); }
   Range in_block(std::int64_t i) const { return share_of(in.logical(), in_blocks(), i); }
 
   // Floats of one point, an odd number of cache lines.
   std::int64_t in_plane() const { return (in.logical() * run | 1) * kLanes; }
-  std::int64_t out_plane() const {
-    return (std::min(kPartLanes, out_lanes()) * run * kLanes | 1) * kLanes;
-  }
+  std::int64_t out_plane() const { return (most_of_part() * run * kLanes | 1) * kLanes; }
   std::int64_t zeros() const { return zeros_floats(in.step_w * kLanes); }
   // A tile of gradients, turned, and a row of zeros.
   std::int64_t turned() const { return (tile() + 1) * tile() * kLanes * kLanes; }
@@ -66,7 +65,7 @@ struct WideProblem : WeightGeometry {
     return {in_block(blocks.begin).begin, in_block(blocks.end - 1).end};
   }
   std::int64_t column_plane() const {
-    return (std::min(kPartLanes, out_lanes()) * kColumnBlocks * most_of_block() | 1) * kLanes;
+    return (most_of_part() * kColumnBlocks * most_of_block() | 1) * kLanes;
   }
   // Half transformed: [sixteen of output channels][block][column][3][input channel][16].
   std::int64_t half_joined() const { return 3 * axis() * kLanes; }  // of an input channel
@@ -264,7 +263,8 @@ void transform_output(const WideProblem& p, const float* dy, const float* place,
     }
 }
 
-// Where the sums of a point are: du + sixteen of output channels * step + input channel * 16.
+// Where the sums of a point are: those of the first sixteen of output channels and the first input
+// channel, and how far the next sixteen's are.
 struct PointSums {
   float* du;
   std::int64_t step;
@@ -289,13 +289,14 @@ void multiply_point(const WideProblem& p, const Run& run, const Range& sixteens,
   outer.add = add;
   outer.y_step = p.run * kLanes * kLanes;
   outer.du_step = sums.step;
+  const std::int64_t first = p.in_block(blocks.begin).begin;
   for (std::int64_t k = sixteens.begin; k < sixteens.end; k += kOut) {
     outer.y = y + (k - sixteens.begin) * outer.y_step;
     for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       const Range channels = p.in_block(block);
       outer.v_size = channels.end - channels.begin;
       outer.v = v + channels.begin * p.run * kLanes;
-      outer.du = sums.du + k * sums.step + channels.begin * kLanes;
+      outer.du = sums.du + (k - sixteens.begin) * sums.step + (channels.begin - first) * kLanes;
       multiply(outer, outer.v_size, std::min<std::int64_t>(kOut, sixteens.end - k));
     }
   }
@@ -315,36 +316,46 @@ Run run_of(const WideProblem& p, std::int64_t group, std::int64_t first, std::in
   return run;
 }
 
+// What a part holds of its run: zeros, a tile of gradients turned, the points of the gradients and
+// those of the input, all or half of them.
+struct Held {
+  Held(const WideProblem& p, float* scratch)
+      : zeros(scratch),
+        turned(zeros + p.zeros()),
+        y(turned + p.turned()),
+        v(y + p.points() * p.out_plane()) {
+    std::fill(zeros, turned, 0.0f);
+    std::fill(turned + p.tile() * p.tile() * kLanes * kLanes, y, 0.0f);
+  }
+  float *zeros, *turned, *y, *v;
+};
+
 template <int kM>
 void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* x,
                    float* shared, float* scratch, int part) {
   const std::int64_t group = part / p.out_parts();
   const Range sixteens = p.out_part(part % p.out_parts());
-  float* zeros = scratch;
-  float* turned = zeros + p.zeros();
-  float* y = turned + p.turned();
-  float* v = y + p.points() * p.out_plane();
-  std::fill(zeros, turned, 0.0f);
-  std::fill(turned + kM * kM * kLanes * kLanes, y, 0.0f);
-  float* sums = shared + group * p.group_sums();
+  const Held held(p, scratch);
+  float* sums = shared + group * p.group_sums() + sixteens.begin * p.in.logical() * kLanes;
   const std::int64_t blocks = std::min(p.group_blocks, p.s.blocks() - group * p.group_blocks);
   const std::int64_t tiles = blocks * p.tiles_of_block();
   for (std::int64_t first = 0; first < tiles; first += p.run) {
     const Run run = run_of(p, group, first, std::min(p.run, tiles - first));
-    transform_output<kM>(p, dy, place, run, sixteens, turned, y);
+    transform_output<kM>(p, dy, place, run, sixteens, held.turned, held.y);
     // The input's points are held by halves.
     const auto half = [&](auto second) HWY_ATTR {
       constexpr bool kSecond = decltype(second)::value;
       const std::int64_t plane = p.in_plane();
-      transform_input<kM, kHalfRows<kM, kSecond>>(p, x, run, zeros,
-                                                  v + half_origin<kM, kSecond>(plane),
+      transform_input<kM, kHalfRows<kM, kSecond>>(p, x, run, held.zeros,
+                                                  held.v + half_origin<kM, kSecond>(plane),
                                                   half_shifts<kM, kSecond>({}, plane));
       for (int i = 0; i < kHalfAxis<kM> * kAxis<kM>; ++i) {
         const int row = row_of_half<kM>(kSecond, i / kAxis<kM>), column = i % kAxis<kM>;
         const int point = kAxis<kM> * row + column;
-        multiply_point(
-            p, run, sixteens, {0, p.in_blocks()}, v + i * plane, y + point * p.out_plane(),
-            {sums + point * p.sum_plane(), p.in.logical() * kLanes}, row, column, first > 0);
+        multiply_point(p, run, sixteens, {0, p.in_blocks()}, held.v + i * plane,
+                       held.y + point * p.out_plane(),
+                       {sums + point * p.sum_plane(), p.in.logical() * kLanes}, row, column,
+                       first > 0);
       }
     };
     half(std::false_type());
@@ -411,17 +422,12 @@ void columns_of_tiles(const WideProblem& p, const float* dy, const float* place,
                       float* dw, float* scratch, int part) {
   const NativeTag d;
   const Range sixteens = p.out_part(part);
-  float* zeros = scratch;
-  float* turned = zeros + p.zeros();
-  float* y = turned + p.turned();
-  float* v = y + p.points() * p.out_plane();
-  float* sums = v + p.points() * p.in_plane();
+  const Held held(p, scratch);
+  float* sums = held.v + p.points() * p.in_plane();
   float* joined = sums + kAxis<kM> * p.column_plane();
-  std::fill(zeros, turned, 0.0f);
-  std::fill(turned + kM * kM * kLanes * kLanes, y, 0.0f);
   const Run run = run_of(p, 0, 0, p.s.blocks() * p.tiles_of_block());
-  transform_output<kM>(p, dy, place, run, sixteens, turned, y);
-  transform_input<kM, kAllRows>(p, x, run, zeros, v, {});
+  transform_output<kM>(p, dy, place, run, sixteens, held.turned, held.y);
+  transform_input<kM, kAllRows>(p, x, run, held.zeros, held.v, {});
   const auto joined_at = [&](std::int64_t sixteen, const Range& channels) {
     return joined +
            ((sixteen - sixteens.begin) * p.in.logical() + channels.begin) * p.half_joined();
@@ -432,9 +438,9 @@ void columns_of_tiles(const WideProblem& p, const float* dy, const float* place,
       const std::int64_t step = (made.end - made.begin) * kLanes;
       for (int row = 0; row < kAxis<kM>; ++row) {
         const int point = kAxis<kM> * row + column;
-        float* du = sums + row * p.column_plane() - sixteens.begin * step - made.begin * kLanes;
-        multiply_point(p, run, sixteens, blocks, v + point * p.in_plane(),
-                       y + point * p.out_plane(), {du, step}, row, column, false);
+        multiply_point(p, run, sixteens, blocks, held.v + point * p.in_plane(),
+                       held.y + point * p.out_plane(), {sums + row * p.column_plane(), step}, row,
+                       column, false);
       }
       for (std::int64_t k = sixteens.begin; k < sixteens.end; ++k) {
         const float* from = sums + (k - sixteens.begin) * step;
@@ -489,11 +495,10 @@ ConvWork wide_weight_work(const ConvShape& s) {
   ConvWork work;
   const std::int64_t gradients = p.zeros() + p.turned() + p.points() * p.out_plane();
   if (p.by_columns()) {
-    const std::int64_t lanes = std::min(kPartLanes, p.out_lanes());
     work.phases = 1;
     work.parts[0] = static_cast<int>(p.out_parts());
     work.scratch = gradients + p.points() * p.in_plane() + p.axis() * p.column_plane() +
-                   lanes * p.in.logical() * p.half_joined();
+                   p.most_of_part() * p.in.logical() * p.half_joined();
     return work;
   }
   work.phases = 2;
