@@ -1,9 +1,11 @@
 // Winograd convolution, gradient to the weights of wide layers: channels in the lanes. A part is a
-// group of images and a block of output channels. It takes a run of tiles at a time: turns the
-// gradients so that their channels lie in the lanes and transforms them, transforms the input as it
-// lies, and adds to the sums of each point the products of the run's columns, the tiles of single
-// images. A second phase adds the groups and transforms back. Where all tiles are one run, a part
-// does both by columns of points, so that the sums of all points are nowhere at once.
+// group of images and a block of output channels. It takes a run of tiles at a time: transforms the
+// input as it lies; then, for a few output channels at a time, so that L2 holds their points, turns
+// the gradients so that channels lie in the lanes, transforms them, and adds to the sums of each
+// point the products of the run's columns, the tiles of single images. A second phase adds the
+// groups and transforms back. Where all tiles are one run, a first phase transforms the input, and
+// a part of the second does the rest for some output channels by columns of points, so that the
+// sums of all points are nowhere at once.
 #include "backend/cpu/kernels/conv/winograd_weight.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,6 +21,7 @@ namespace podium::cpu {
 namespace {
 
 constexpr std::int64_t kPartLanes = 8;      // output channels of one part, in sixteens
+constexpr std::int64_t kHeldLanes = 2;      // those whose points are held at a time
 constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
 // Blocks of input channels whose sums at a column of points are held.
 constexpr std::int64_t kColumnBlocks = 4;
@@ -42,13 +45,17 @@ struct WideProblem : WeightGeometry {
   std::int64_t out_parts() const { return (out_lanes() + kPartLanes - 1) / kPartLanes; }
   Range out_part(std::int64_t i) const { return share_of(out_lanes(), out_parts(), i); }
   std::int64_t most_of_part() const { return std::min(kPartLanes, out_lanes()); }
+  // Sixteens of a part whose gradients' points are held at a time.
+  std::int64_t held_lanes() const {
+    return by_columns() ? most_of_part() : std::min(kHeldLanes, out_lanes());
+  }
   std::int64_t most_of_block() const { return out_lanes() == 1 ? kInBlockOfOne : kInBlock; }
   std::int64_t in_blocks() const { return (in.logical() + most_of_block() - 1) / most_of_block(); }
   Range in_block(std::int64_t i) const { return share_of(in.logical(), in_blocks(), i); }
 
   // Floats of one point, an odd number of cache lines.
   std::int64_t in_plane() const { return (in.logical() * run | 1) * kLanes; }
-  std::int64_t out_plane() const { return (most_of_part() * run * kLanes | 1) * kLanes; }
+  std::int64_t out_plane() const { return (held_lanes() * run * kLanes | 1) * kLanes; }
   std::int64_t zeros() const { return zeros_floats(in.step_w * kLanes); }
   // A tile of gradients, turned, and a row of zeros.
   std::int64_t turned() const { return (tile() + 1) * tile() * kLanes * kLanes; }
@@ -90,44 +97,44 @@ namespace {
 
 using namespace winograd;
 
-// Tiles of gradients by which memory is read ahead.
-constexpr std::int64_t kAheadTiles = 2;
-
 struct Run {
   RunTile tiles[kWideRun];
   std::int64_t count;
 };
 
-// Rows `kRows` of v[point][block of input channels][tile][channel][16 images]
-template <int kM, int kRows>
-void transform_input(const WideProblem& p, const float* x, const Run& run, const float* zeros,
-                     float* v, const Shifts& shifts) {
+// v[point][block of input channels][tile][channel][16 images] of some blocks.
+template <int kM>
+void transform_input(const WideProblem& p, const float* x, const Run& run, const Range& blocks,
+                     const float* zeros, float* v) {
   const NativeTag d;
   const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.in_plane(), capacity = p.run;
+  const Range made = p.channels_of(blocks);
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
+    const Range of_phase = {std::max(made.begin, phase * p.in.channels),
+                            std::min(made.end, (phase + 1) * p.in.channels)};
+    if (of_phase.begin >= of_phase.end) continue;
+    const float* base = x + (of_phase.begin - phase * p.in.channels) * p.in.plane();
     Patch patches[kWideRun];
     for (std::int64_t t = 0; t < run.count; ++t) {
       const RunTile& tile = run.tiles[t];
       patches[t] =
-          patch_at(p.in, x + tile.block * p.in.block(), phase / p.in.phases_w,
+          patch_at(p.in, base + tile.block * p.in.block(), phase / p.in.phases_w,
                    phase % p.in.phases_w, p.down.begin(tile.row), p.across.begin(tile.column),
                    p.down.is_whole(tile.row) ? kM + 2 : kM + 1, kM + 2, zeros);
     }
-    for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
+    for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
       const Range channels = p.in_block(block);
       const std::int64_t size = channels.end - channels.begin;
-      const std::int64_t first = std::max(channels.begin, phase * p.in.channels);
-      const std::int64_t last = std::min(channels.end, (phase + 1) * p.in.channels);
-      for (std::int64_t e = first; e < last; ++e) {
+      const std::int64_t last = std::min(channels.end, of_phase.end);
+      for (std::int64_t e = std::max(channels.begin, of_phase.begin); e < last; ++e) {
         float* out = v + (channels.begin * capacity + e - channels.begin) * kLanes;
         for (std::int64_t t = 0; t < run.count; ++t, out += size * kLanes) {
           const RunTile& tile = run.tiles[t];
           Patch& patch = patches[t];
           const bool down = p.down.is_whole(tile.row), across = p.across.is_whole(tile.column);
           for (int lane = 0; lane < kLanes; lane += kNative)
-            transform_patch<kM, kRows, false>(patch, down, across, lane, all, out + lane, plane,
-                                              shifts);
+            transform_patch<kM, kAllRows, false>(patch, down, across, lane, all, out + lane, plane);
           for (int i = 0; i < kM + 2; ++i) {
             const float*& r = patch.rows[i];
             if (r == zeros) continue;
@@ -234,8 +241,8 @@ void transform_output(const WideProblem& p, const float* dy, const float* place,
       patch.column_step = kPixel;
       patch.left = 0, patch.right = static_cast<int>(pixels.width);
       float* out = y + ((block - sixteens.begin) * capacity + t) * kPixel;
-      // Where the pixels of the tile after the next are: to L2, since L1 is full of these.
-      const std::int64_t index = (block - sixteens.begin) * run.count + t + kAheadTiles;
+      // Where the pixels of the next tile are: to L2, since L1 is full of these.
+      const std::int64_t index = (block - sixteens.begin) * run.count + t + 1;
       const RunTile& next = run.tiles[index % run.count];
       const TilePixels then(p, next);
       std::int64_t ahead = (next.block * p.out.block() +
@@ -316,18 +323,18 @@ Run run_of(const WideProblem& p, std::int64_t group, std::int64_t first, std::in
   return run;
 }
 
-// What a part holds of its run: zeros, a tile of gradients turned, the points of the gradients and
-// those of the input, all or half of them.
+// What a part holds of its run: zeros, a tile of gradients turned, the points of the gradients, and
+// what comes after them.
 struct Held {
   Held(const WideProblem& p, float* scratch)
       : zeros(scratch),
         turned(zeros + p.zeros()),
         y(turned + p.turned()),
-        v(y + p.points() * p.out_plane()) {
+        rest(y + p.points() * p.out_plane()) {
     std::fill(zeros, turned, 0.0f);
     std::fill(turned + p.tile() * p.tile() * kLanes * kLanes, y, 0.0f);
   }
-  float *zeros, *turned, *y, *v;
+  float *zeros, *turned, *y, *rest;
 };
 
 template <int kM>
@@ -341,25 +348,20 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, co
   const std::int64_t tiles = blocks * p.tiles_of_block();
   for (std::int64_t first = 0; first < tiles; first += p.run) {
     const Run run = run_of(p, group, first, std::min(p.run, tiles - first));
-    transform_output<kM>(p, dy, place, run, sixteens, held.turned, held.y);
-    // The input's points are held by halves.
-    const auto half = [&](auto second) HWY_ATTR {
-      constexpr bool kSecond = decltype(second)::value;
-      const std::int64_t plane = p.in_plane();
-      transform_input<kM, kHalfRows<kM, kSecond>>(p, x, run, held.zeros,
-                                                  held.v + half_origin<kM, kSecond>(plane),
-                                                  half_shifts<kM, kSecond>({}, plane));
-      for (int i = 0; i < kHalfAxis<kM> * kAxis<kM>; ++i) {
-        const int row = row_of_half<kM>(kSecond, i / kAxis<kM>), column = i % kAxis<kM>;
-        const int point = kAxis<kM> * row + column;
-        multiply_point(p, run, sixteens, {0, p.in_blocks()}, held.v + i * plane,
-                       held.y + point * p.out_plane(),
-                       {sums + point * p.sum_plane(), p.in.logical() * kLanes}, row, column,
-                       first > 0);
+    transform_input<kM>(p, x, run, {0, p.in_blocks()}, held.zeros, held.rest);
+    for (std::int64_t k = sixteens.begin; k < sixteens.end; k += p.held_lanes()) {
+      const Range some = {k, std::min(k + p.held_lanes(), sixteens.end)};
+      transform_output<kM>(p, dy, place, run, some, held.turned, held.y);
+      for (int point = 0; point < p.points(); ++point) {
+        const int row = point / kAxis<kM>, column = point % kAxis<kM>;
+        multiply_point(
+            p, run, some, {0, p.in_blocks()}, held.rest + point * p.in_plane(),
+            held.y + point * p.out_plane(),
+            {sums + point * p.sum_plane() + (k - sixteens.begin) * p.in.logical() * kLanes,
+             p.in.logical() * kLanes},
+            row, column, first > 0);
       }
-    };
-    half(std::false_type());
-    half(std::true_type());
+    }
   }
 }
 void wide_sums(const WideProblem& p, const float* dy, const float* place, const float* x,
@@ -416,18 +418,29 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
   put_filters(p, w, sixteen, channels, dw);
 }
 
-// Both phases of some output channels, by columns of points.
+// By columns of points, first phase: the points of some input channels.
 template <int kM>
-void columns_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* x,
+void points_of_input(const WideProblem& p, const float* x, float* v, float* zeros, int part) {
+  std::fill_n(zeros, p.zeros(), 0.0f);
+  const Run run = run_of(p, 0, 0, p.s.blocks() * p.tiles_of_block());
+  transform_input<kM>(p, x, run, p.block_run(part), zeros, v);
+}
+void wide_points(const WideProblem& p, const float* x, float* v, float* scratch, int part) {
+  podium::winograd::for_tile(
+      p.tile(), [&](auto m) { points_of_input<decltype(m)::value>(p, x, v, scratch, part); });
+}
+
+// Second phase: some output channels.
+template <int kM>
+void columns_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* v,
                       float* dw, float* scratch, int part) {
   const NativeTag d;
   const Range sixteens = p.out_part(part);
   const Held held(p, scratch);
-  float* sums = held.v + p.points() * p.in_plane();
+  float* sums = held.rest;
   float* joined = sums + kAxis<kM> * p.column_plane();
   const Run run = run_of(p, 0, 0, p.s.blocks() * p.tiles_of_block());
   transform_output<kM>(p, dy, place, run, sixteens, held.turned, held.y);
-  transform_input<kM, kAllRows>(p, x, run, held.zeros, held.v, {});
   const auto joined_at = [&](std::int64_t sixteen, const Range& channels) {
     return joined +
            ((sixteen - sixteens.begin) * p.in.logical() + channels.begin) * p.half_joined();
@@ -438,7 +451,7 @@ void columns_of_tiles(const WideProblem& p, const float* dy, const float* place,
       const std::int64_t step = (made.end - made.begin) * kLanes;
       for (int row = 0; row < kAxis<kM>; ++row) {
         const int point = kAxis<kM> * row + column;
-        multiply_point(p, run, sixteens, blocks, held.v + point * p.in_plane(),
+        multiply_point(p, run, sixteens, blocks, v + point * p.in_plane(),
                        held.y + point * p.out_plane(), {sums + row * p.column_plane(), step}, row,
                        column, false);
       }
@@ -471,10 +484,10 @@ void columns_of_tiles(const WideProblem& p, const float* dy, const float* place,
       put_filters(p, w, k, channels, dw);
     }
 }
-void wide_columns(const WideProblem& p, const float* dy, const float* place, const float* x,
+void wide_columns(const WideProblem& p, const float* dy, const float* place, const float* v,
                   float* dw, float* scratch, int part) {
   podium::winograd::for_tile(p.tile(), [&](auto m) {
-    columns_of_tiles<decltype(m)::value>(p, dy, place, x, dw, scratch, part);
+    columns_of_tiles<decltype(m)::value>(p, dy, place, v, dw, scratch, part);
   });
 }
 
@@ -488,32 +501,36 @@ namespace podium::cpu {
 
 HWY_EXPORT(wide_sums);
 HWY_EXPORT(wide_join);
+HWY_EXPORT(wide_points);
 HWY_EXPORT(wide_columns);
 
 ConvWork wide_weight_work(const ConvShape& s) {
   const WideProblem p(s);
   ConvWork work;
+  work.phases = 2;
   const std::int64_t gradients = p.zeros() + p.turned() + p.points() * p.out_plane();
   if (p.by_columns()) {
-    work.phases = 1;
-    work.parts[0] = static_cast<int>(p.out_parts());
-    work.scratch = gradients + p.points() * p.in_plane() + p.axis() * p.column_plane() +
+    work.parts[0] = static_cast<int>(p.block_runs());
+    work.parts[1] = static_cast<int>(p.out_parts());
+    work.shared = p.points() * p.in_plane();
+    work.scratch = gradients + p.axis() * p.column_plane() +
                    p.most_of_part() * p.in.logical() * p.half_joined();
     return work;
   }
-  work.phases = 2;
   work.parts[0] = static_cast<int>(p.groups() * p.out_parts());
   work.parts[1] = static_cast<int>(p.out_lanes() * p.join_blocks());
   work.shared = p.groups() * p.group_sums();
-  work.scratch = gradients + p.points() / 2 * p.in_plane();
+  work.scratch = gradients + p.points() * p.in_plane();
   return work;
 }
 
 void wide_weight(const ConvShape& s, const float* dy, const float* place, const float* x, float* dw,
                  float* shared, float* scratch, int phase, int part) {
   const WideProblem p(s);
-  if (p.by_columns())
-    PODIUM_DISPATCH(wide_columns)(p, dy, place, x, dw, scratch, part);
+  if (p.by_columns() && phase == 0)
+    PODIUM_DISPATCH(wide_points)(p, x, shared, scratch, part);
+  else if (p.by_columns())
+    PODIUM_DISPATCH(wide_columns)(p, dy, place, shared, dw, scratch, part);
   else if (phase == 0)
     PODIUM_DISPATCH(wide_sums)(p, dy, place, x, shared, scratch, part);
   else
