@@ -4,8 +4,8 @@
 // the gradients so that channels lie in the lanes, transforms them, and adds to the sums of each
 // point the products of the run's columns, the tiles of single images. A second phase adds the
 // groups and transforms back. Where all tiles are one run, a first phase transforms the input, and
-// a part of the second does the rest for some output channels by columns of points, so that the
-// sums of all points are nowhere at once.
+// a part of the second does the rest for a few output channels: some input channels at a time, and
+// for these by columns of points, so that L2 holds the sums from the first to the last.
 #include "backend/cpu/kernels/conv/winograd_weight.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,8 +20,9 @@
 namespace podium::cpu {
 namespace {
 
-constexpr std::int64_t kPartLanes = 8;      // output channels of one part, in sixteens
-constexpr std::int64_t kHeldLanes = 2;      // those whose points are held at a time
+constexpr std::int64_t kPartLanes = 8;  // output channels of one part, in sixteens
+// Those whose points are held at a time: at least so many, and more where these are few floats.
+constexpr std::int64_t kHeldLanes = 2, kHeldFloats = 208 << 10;
 constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
 // Blocks of input channels whose sums at a column of points are held.
 constexpr std::int64_t kColumnBlocks = 4;
@@ -42,12 +43,15 @@ struct WideProblem : WeightGeometry {
 
   // Output channels in sixteens, and these in the blocks that parts have.
   std::int64_t out_lanes() const { return (s.out_channels + kLanes - 1) / kLanes; }
-  std::int64_t out_parts() const { return (out_lanes() + kPartLanes - 1) / kPartLanes; }
+  std::int64_t out_parts() const { return (out_lanes() + most_of_part() - 1) / most_of_part(); }
   Range out_part(std::int64_t i) const { return share_of(out_lanes(), out_parts(), i); }
-  std::int64_t most_of_part() const { return std::min(kPartLanes, out_lanes()); }
-  // Sixteens of a part whose gradients' points are held at a time.
+  std::int64_t most_of_part() const {
+    return by_columns() ? held_lanes() : std::min(kPartLanes, out_lanes());
+  }
+  // Sixteens whose gradients' points are held at a time.
   std::int64_t held_lanes() const {
-    return by_columns() ? most_of_part() : std::min(kHeldLanes, out_lanes());
+    const std::int64_t most = kHeldFloats / (points() * run * kLanes * kLanes);
+    return std::min(std::clamp(most / 2 * 2, kHeldLanes, kPartLanes), out_lanes());
   }
   std::int64_t most_of_block() const { return out_lanes() == 1 ? kInBlockOfOne : kInBlock; }
   std::int64_t in_blocks() const { return (in.logical() + most_of_block() - 1) / most_of_block(); }
@@ -74,8 +78,10 @@ struct WideProblem : WeightGeometry {
   std::int64_t column_plane() const {
     return (most_of_part() * kColumnBlocks * most_of_block() | 1) * kLanes;
   }
-  // Half transformed: [sixteen of output channels][block][column][3][input channel][16].
-  std::int64_t half_joined() const { return 3 * axis() * kLanes; }  // of an input channel
+  // They half transformed: [sixteen of output channels][block][column][3][input channel][16].
+  std::int64_t joined() const {
+    return 3 * axis() * most_of_part() * kColumnBlocks * most_of_block() * kLanes;
+  }
 };
 
 // A tile of a run, and how many images its block has.
@@ -430,59 +436,64 @@ void wide_points(const WideProblem& p, const float* x, float* v, float* scratch,
       p.tile(), [&](auto m) { points_of_input<decltype(m)::value>(p, x, v, scratch, part); });
 }
 
-// Second phase: some output channels.
+// G^T down a column of points: three taps of `size` sums, from[row][plane], to to[tap][size].
+template <int kM>
+HWY_INLINE void join_column(const float* from, std::int64_t plane, std::int64_t size,
+                            float* HWY_RESTRICT to) {
+  const NativeTag d;
+  for (std::int64_t l = 0; l < size; l += kNative) {
+    Native m[kAxis<kM>], taps[3];
+    PODIUM_UNROLL
+    for (int row = 0; row < kAxis<kM>; ++row) m[row] = hn::LoadU(d, from + row * plane + l);
+    transform_gt<kM>(m, taps);
+    PODIUM_UNROLL
+    for (int r = 0; r < 3; ++r) hn::StoreU(taps[r], d, to + r * size + l);
+  }
+}
+
+// Second phase: a few output channels.
 template <int kM>
 void columns_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* v,
                       float* dw, float* scratch, int part) {
-  const NativeTag d;
   const Range sixteens = p.out_part(part);
   const Held held(p, scratch);
   float* sums = held.rest;
   float* joined = sums + kAxis<kM> * p.column_plane();
   const Run run = run_of(p, 0, 0, p.s.blocks() * p.tiles_of_block());
   transform_output<kM>(p, dy, place, run, sixteens, held.turned, held.y);
-  const auto joined_at = [&](std::int64_t sixteen, const Range& channels) {
-    return joined +
-           ((sixteen - sixteens.begin) * p.in.logical() + channels.begin) * p.half_joined();
-  };
-  for (int column = 0; column < kAxis<kM>; ++column)
-    for (std::int64_t i = 0; i < p.block_runs(); ++i) {
-      const Range blocks = p.block_run(i), made = p.channels_of(blocks);
-      const std::int64_t step = (made.end - made.begin) * kLanes;
+  for (std::int64_t i = 0; i < p.block_runs(); ++i) {
+    const Range blocks = p.block_run(i), made = p.channels_of(blocks);
+    const std::int64_t step = (made.end - made.begin) * kLanes;
+    // f(sixteen, channels, floats before these, floats of a sum of each) for each block of sums.
+    const auto for_each_block = [&](const auto& f) HWY_ATTR {
+      for (std::int64_t k = sixteens.begin; k < sixteens.end; ++k)
+        for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
+          const Range channels = p.in_block(block);
+          f(k, channels, (k - sixteens.begin) * step + (channels.begin - made.begin) * kLanes,
+            (channels.end - channels.begin) * kLanes);
+        }
+    };
+    for (int column = 0; column < kAxis<kM>; ++column) {
       for (int row = 0; row < kAxis<kM>; ++row) {
         const int point = kAxis<kM> * row + column;
         multiply_point(p, run, sixteens, blocks, v + point * p.in_plane(),
                        held.y + point * p.out_plane(), {sums + row * p.column_plane(), step}, row,
                        column, false);
       }
-      for (std::int64_t k = sixteens.begin; k < sixteens.end; ++k) {
-        const float* from = sums + (k - sixteens.begin) * step;
-        for (std::int64_t block = blocks.begin; block < blocks.end; ++block) {
-          const Range channels = p.in_block(block);
-          const std::int64_t size = (channels.end - channels.begin) * kLanes;
-          float* to = joined_at(k, channels) + 3 * column * size;
-          for (std::int64_t l = 0; l < size; l += kNative, from += kNative) {
-            Native m[kAxis<kM>], taps[3];
-            PODIUM_UNROLL
-            for (int row = 0; row < kAxis<kM>; ++row)
-              m[row] = hn::LoadU(d, from + row * p.column_plane());
-            transform_gt<kM>(m, taps);
-            PODIUM_UNROLL
-            for (int r = 0; r < 3; ++r) hn::StoreU(taps[r], d, to + r * size + l);
-          }
-        }
-      }
+      for_each_block([&](std::int64_t, const Range&, std::int64_t at, std::int64_t size) HWY_ATTR {
+        join_column<kM>(sums + at, p.column_plane(), size,
+                        joined + 3 * (kAxis<kM> * at + column * size));
+      });
     }
-  HWY_ALIGN float w[kInBlockOfOne * 9 * kLanes];
-  for (std::int64_t k = sixteens.begin; k < sixteens.end; ++k)
-    for (std::int64_t block = 0; block < p.in_blocks(); ++block) {
-      const Range channels = p.in_block(block);
-      const std::int64_t size = (channels.end - channels.begin) * kLanes;
-      const float* from = joined_at(k, channels);
-      for (std::int64_t l = 0; l < size; l += kNative)
-        join_columns<kM>(from + l, 3 * size, size, w + l / kLanes * 9 * kLanes + l % kLanes);
-      put_filters(p, w, k, channels, dw);
-    }
+    for_each_block(
+        [&](std::int64_t k, const Range& channels, std::int64_t at, std::int64_t size) HWY_ATTR {
+          HWY_ALIGN float w[kInBlockOfOne * 9 * kLanes];
+          const float* from = joined + 3 * kAxis<kM> * at;
+          for (std::int64_t l = 0; l < size; l += kNative)
+            join_columns<kM>(from + l, 3 * size, size, w + l / kLanes * 9 * kLanes + l % kLanes);
+          put_filters(p, w, k, channels, dw);
+        });
+  }
 }
 void wide_columns(const WideProblem& p, const float* dy, const float* place, const float* v,
                   float* dw, float* scratch, int part) {
@@ -513,8 +524,7 @@ ConvWork wide_weight_work(const ConvShape& s) {
     work.parts[0] = static_cast<int>(p.block_runs());
     work.parts[1] = static_cast<int>(p.out_parts());
     work.shared = p.points() * p.in_plane();
-    work.scratch = gradients + p.axis() * p.column_plane() +
-                   p.most_of_part() * p.in.logical() * p.half_joined();
+    work.scratch = gradients + p.axis() * p.column_plane() + p.joined();
     return work;
   }
   work.parts[0] = static_cast<int>(p.groups() * p.out_parts());
