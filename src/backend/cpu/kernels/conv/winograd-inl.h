@@ -100,34 +100,6 @@ HWY_INLINE Native load(const float* p, hn::Mask<NativeTag> present) {
 // Which rows of points a transform computes: the first, those of each pair, the last.
 inline constexpr int kFirstRow = 1, kPairRows = 2, kLastRow = 32;
 inline constexpr int kAllRows = 63;
-// Half of them, and where row i is among so many. Three pairs do not divide: the first half has one
-// and both ends.
-template <int kM, bool kSecond>
-inline constexpr int kHalfRows = kM == 4
-                                     ? (kSecond ? 2 * kPairRows | kLastRow : kFirstRow | kPairRows)
-                                 : kM == 6
-                                     ? (kSecond ? 6 * kPairRows : kFirstRow | kPairRows | kLastRow)
-                                     : (kSecond ? 12 * kPairRows | kLastRow
-                                                : kFirstRow | 3 * kPairRows);
-template <int kM>
-inline constexpr int kHalfAxis = kAxis<kM> / 2;
-template <int kM>
-constexpr int row_of_half(bool second, int i) {
-  if (kM != 6) return i + (second ? kHalfAxis<kM> : 0);
-  return second ? i + 3 : i < 3 ? i : 7;
-}
-// What puts the points of a half, its row i in place i of what begins at `out`, where they belong:
-// an origin instead of `out`, and shifts of the last row.
-template <int kM, bool kSecond>
-HWY_INLINE std::int64_t half_origin(std::int64_t plane) {
-  return kSecond ? -(kM == 6 ? 3 : kHalfAxis<kM>)*kAxis<kM> * plane : 0;
-}
-template <int kM, bool kSecond>
-HWY_INLINE Shifts half_shifts(const Shifts& shifts, std::int64_t plane) {
-  if (kM != 6 || kSecond) return shifts;
-  const std::int64_t up = (kM + 1 - 3) * kAxis<kM> * plane;
-  return {shifts.row - up, shifts.column, shifts.corner - up};
-}
 
 // A two-dimensional transform goes down the columns, then along the rows; between the two it lies
 // here: [row][column][lanes]. Each pass is a loop whose body is the transform of one axis, small

@@ -58,6 +58,12 @@ namespace {
 
 using namespace winograd;
 
+// The rows of points of the first half and of the second, and the first of them.
+template <bool kSecond>
+constexpr int kHalfRows = kSecond ? 2 * kPairRows | kLastRow : kFirstRow | kPairRows;
+template <bool kSecond>
+constexpr int kHalfBegin = kSecond ? kAxis<kTile> / 2 : 0;
+
 // Sums in registers: kSquare output channels of kIn input channels.
 constexpr int kIn = HWY_TARGET == HWY_AVX2 ? 2 : 4;
 
@@ -69,7 +75,7 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
                         const float* zeros, float* out, std::int64_t plane) {
   const NativeTag d;
   const std::int64_t columns = p.columns();
-  float* origin = out + half_origin<kTile, kSecond>(plane);
+  float* origin = out - kHalfBegin<kSecond> * kAxis<kTile> * plane;
   const std::int64_t blocks = std::min(p.blocks_of_group(), p.s.blocks() - first_block);
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t images = p.s.images - (first_block + block) * kLanes;
@@ -81,8 +87,8 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
         const std::int64_t below = (block * p.down.whole + row) * p.across.count + column;
         const std::int64_t beside = (block * p.down.count + row) * p.across.whole + column;
         const std::int64_t corner = (block * p.down.whole + row) * p.across.whole + column;
-        const Shifts shifts = half_shifts<kTile, kSecond>(
-            {(below - tile) * kLanes, (beside - tile) * kLanes, (corner - tile) * kLanes}, plane);
+        const Shifts shifts = {(below - tile) * kLanes, (beside - tile) * kLanes,
+                               (corner - tile) * kLanes};
         const bool whole_down = p.down.is_whole(row), whole_across = p.across.is_whole(column);
         const int height = (whole_down ? kTile : kTile - 1) + (kGradient ? 0 : 2);
         for (std::int64_t e = begin; e < end;) {
@@ -99,10 +105,10 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
               const auto transform = [&](auto masked) HWY_ATTR {
                 constexpr bool kMasked = decltype(masked)::value;
                 if constexpr (kGradient)
-                  transform_gradient<kTile, kHalfRows<kTile, kSecond>, kMasked>(
+                  transform_gradient<kTile, kHalfRows<kSecond>, kMasked>(
                       patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
                 else
-                  transform_patch<kTile, kHalfRows<kTile, kSecond>, kMasked>(
+                  transform_patch<kTile, kHalfRows<kSecond>, kMasked>(
                       patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
               };
               if (images >= kLanes)
@@ -172,7 +178,7 @@ void half_group(const WeightProblem& p, const float* dy, const float* x, float* 
     const std::int64_t end = std::min(channels, begin + p.in_run());
     transform_channels<kSecond, false>(p, p.in, x, first_block, begin, end, zeros, v, p.in_plane());
     for (int half_point = 0; half_point < p.half_points(); ++half_point) {
-      const int row = row_of_half<kTile>(kSecond, half_point / kAxis<kTile>);
+      const int row = kHalfBegin<kSecond> + half_point / kAxis<kTile>;
       const int column = half_point % kAxis<kTile>, point = row * kAxis<kTile> + column;
       const std::int64_t tiles = blocks * (row == kTile + 1 ? p.down.whole : p.down.count) *
                                  (column == kTile + 1 ? p.across.whole : p.across.count);

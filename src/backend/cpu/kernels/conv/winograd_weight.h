@@ -41,6 +41,7 @@ struct WeightGeometry {
   std::int64_t axis() const { return tile() + 2; }
   std::int64_t points() const { return axis() * axis(); }
   std::int64_t tiles_of_block() const { return down.count * across.count; }
+  std::int64_t tiles() const { return s.blocks() * tiles_of_block(); }
 
   // Where the filters of logical input channel e have their first tap, from the beginning of an
   // output channel's.
@@ -59,8 +60,8 @@ inline std::int64_t wide_run(const WeightGeometry& g) {
 inline std::int64_t wide_group_blocks(const WeightGeometry& g) {
   const std::int64_t blocks = g.s.blocks();
   const std::int64_t sums = g.points() * g.in.logical() * g.s.out_channels;
-  const std::int64_t groups = std::max<std::int64_t>(
-      1, std::min(blocks * g.tiles_of_block() / kWideGroupTiles, kWideSums / sums));
+  const std::int64_t groups =
+      std::max<std::int64_t>(1, std::min(g.tiles() / kWideGroupTiles, kWideSums / sums));
   return (blocks + groups - 1) / groups;
 }
 

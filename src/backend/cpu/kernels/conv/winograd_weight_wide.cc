@@ -21,7 +21,8 @@ namespace podium::cpu {
 namespace {
 
 constexpr std::int64_t kPartLanes = 8;  // output channels of one part, in sixteens
-// Those whose points are held at a time: at least so many, and more where these are few floats.
+// Those whose points are held at a time: the multiple of kHeldLanes that these floats hold (once
+// at least).
 constexpr std::int64_t kHeldLanes = 2, kHeldFloats = 208 << 10;
 constexpr std::int64_t kJoinChannels = 16;  // input channels of one part of the second phase
 // Blocks of input channels whose sums at a column of points are held.
@@ -39,7 +40,7 @@ struct WideProblem : WeightGeometry {
   std::int64_t groups() const { return (s.blocks() + group_blocks - 1) / group_blocks; }
   // Where all tiles are one run, each point's sums are made once, and a column of points at a time:
   // what is held of all points is then transformed along one axis, three for each column.
-  bool by_columns() const { return s.blocks() * tiles_of_block() <= run; }
+  bool by_columns() const { return tiles() <= run; }
 
   // Output channels in sixteens, and these in the blocks that parts have.
   std::int64_t out_lanes() const { return (s.out_channels + kLanes - 1) / kLanes; }
@@ -51,7 +52,8 @@ struct WideProblem : WeightGeometry {
   // Sixteens whose gradients' points are held at a time.
   std::int64_t held_lanes() const {
     const std::int64_t most = kHeldFloats / (points() * run * kLanes * kLanes);
-    return std::min(std::clamp(most / 2 * 2, kHeldLanes, kPartLanes), out_lanes());
+    return std::min(std::clamp(most / kHeldLanes * kHeldLanes, kHeldLanes, kPartLanes),
+                    out_lanes());
   }
   std::int64_t most_of_block() const { return out_lanes() == 1 ? kInBlockOfOne : kInBlock; }
   std::int64_t in_blocks() const { return (in.logical() + most_of_block() - 1) / most_of_block(); }
@@ -428,7 +430,7 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
 template <int kM>
 void points_of_input(const WideProblem& p, const float* x, float* v, float* zeros, int part) {
   std::fill_n(zeros, p.zeros(), 0.0f);
-  const Run run = run_of(p, 0, 0, p.s.blocks() * p.tiles_of_block());
+  const Run run = run_of(p, 0, 0, p.tiles());
   transform_input<kM>(p, x, run, p.block_run(part), zeros, v);
 }
 void wide_points(const WideProblem& p, const float* x, float* v, float* scratch, int part) {
@@ -459,7 +461,7 @@ void columns_of_tiles(const WideProblem& p, const float* dy, const float* place,
   const Held held(p, scratch);
   float* sums = held.rest;
   float* joined = sums + kAxis<kM> * p.column_plane();
-  const Run run = run_of(p, 0, 0, p.s.blocks() * p.tiles_of_block());
+  const Run run = run_of(p, 0, 0, p.tiles());
   transform_output<kM>(p, dy, place, run, sixteens, held.turned, held.y);
   for (std::int64_t i = 0; i < p.block_runs(); ++i) {
     const Range blocks = p.block_run(i), made = p.channels_of(blocks);
