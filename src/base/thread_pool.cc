@@ -6,7 +6,9 @@ namespace {
 constexpr int kSpins = 2000;
 
 // A job's word: the parts in the upper half, the next one in the lower.
-constexpr std::uint64_t open_job(int parts) { return static_cast<std::uint64_t>(parts) << 32; }
+constexpr std::uint64_t open_job(int parts, int next) {
+  return static_cast<std::uint64_t>(parts) << 32 | static_cast<std::uint32_t>(next);
+}
 constexpr std::uint32_t next_part(std::uint64_t job) { return static_cast<std::uint32_t>(job); }
 constexpr bool is_open(std::uint64_t job) { return next_part(job) < job >> 32; }
 
@@ -40,21 +42,20 @@ bool ThreadPool::take_part(int thread) {
 }
 
 void ThreadPool::run(int parts, const std::function<void(int, int)>& work) {
-  const bool asked = asked_.load(std::memory_order_relaxed);
-  if (parts <= 1 || (helpers_.empty() && !asked)) {
-    for (int part = 0; part < parts; ++part) work(part, 0);
-    return;
-  }
-  if (asked) asked_.store(false, std::memory_order_relaxed);
+  int next = 0;
+  const auto alone = [&] { return helpers_.empty() && !asked_.load(std::memory_order_relaxed); };
+  while (next < parts && (next + 1 == parts || alone())) work(next++, 0);
+  if (next == parts) return;
+  if (asked_.load(std::memory_order_relaxed)) asked_.store(false, std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);
     work_ = &work;
     error_ = nullptr;
     finished_by_others_.store(0, std::memory_order_relaxed);
-    job_.store(open_job(parts), std::memory_order_release);
+    job_.store(open_job(parts, next), std::memory_order_release);
   }
   if (!helpers_.empty()) wake_.notify_all();
-  int others = parts;
+  int others = parts - next;
   while (take_part(0)) --others;
   // Who took a part is about to end it: a few microseconds, unless the machine has other work.
   for (int spins = 0; finished_by_others_.load(std::memory_order_acquire) != others; ++spins)

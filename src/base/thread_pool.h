@@ -3,7 +3,7 @@
 //
 // A pool may have guests besides: threads that belong to somebody else and, where they have nothing
 // of their own to do, ask for a part of whatever the pool is running. While nobody asks, a pool of
-// one thread runs its parts in a plain loop.
+// one thread runs its parts in a plain loop; once somebody has, what is left of them is open.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ class ThreadPool {
   void run(int parts, const std::function<void(int part, int thread)>& work);
 
   // As guest `guest`, a number from 0 that one thread uses at a time: runs a part of the job that
-  // is open to others, if there is one, and says whether it did; otherwise asks for the next job to
-  // be open.
+  // is open to others, if there is one, and says whether it did; otherwise asks for one to be open:
+  // the rest of what runs, or the next job.
   bool help(int guest);
 
  private:

@@ -153,6 +153,34 @@ TEST_P(ThreadPoolOf, runs_every_part_once_however_guests_come_and_go) {
   EXPECT_EQ(wrong, 0);
 }
 
+// The first part waits until the guest has asked; the others wait for each other, so neither thread
+// can take both.
+TEST(ThreadPool, lets_a_guest_into_what_is_left_of_a_job) {
+  ThreadPool pool(1);
+  std::atomic<bool> started{false}, asked{false}, over{false};
+  std::thread guest([&] {
+    while (!started) std::this_thread::yield();
+    EXPECT_FALSE(pool.help(0)) << "a pool of one works alone until it is asked";
+    asked = true;
+    while (!over) {
+      if (!pool.help(0)) std::this_thread::yield();
+    }
+  });
+  std::atomic<int> arrived{0}, by_guest{0};
+  std::vector<int> values(3, 0);
+  pool.run(3, [&](int part, int thread) {
+    ++values[static_cast<std::size_t>(part)];
+    started = true;
+    if (thread == 1) ++by_guest;
+    if (part > 0) ++arrived;
+    while (part > 0 ? arrived < 2 : !asked) std::this_thread::yield();
+  });
+  EXPECT_EQ(by_guest, 1);
+  EXPECT_EQ(values, std::vector<int>(3, 1));
+  over = true;
+  guest.join();
+}
+
 TEST(ThreadPool, several_threads_do_take_part) {
   ThreadPool pool(2);
   // Each part waits for the other, so neither thread can take both.

@@ -4,7 +4,7 @@
 //                              statistics, loss; added up the tree as far as my replicas reach
 //   barrier                    all sums lie published; who waits helps with the others' kernels
 //   my shard                   the remaining additions of the tree, the optimizer's update, hash
-//   barrier                    everybody sees the new parameters
+//   barrier                    everybody sees the new parameters; who waits helps again
 #include <algorithm>
 #include <cmath>
 
@@ -71,27 +71,30 @@ void Trainer::State::update_shard(Worker& worker, const float* sums) {
 }
 
 // Does a piece of another worker's kernel; false where there was none to be had.
-bool Trainer::State::help_others(std::int64_t helper) {
+bool Trainer::State::help_others(std::int64_t helper, std::unique_ptr<Executable> Worker::*what) {
   const auto count = static_cast<std::int64_t>(workers.size());
   for (std::int64_t i = 1; i < count; ++i) {
     const std::int64_t other = (helper + i) % count;
     const int guest = guest_number(count, other, helper);
-    if (guest >= 0 && workers[static_cast<std::size_t>(other)].program->help(guest)) return true;
+    if (guest >= 0 && (workers[static_cast<std::size_t>(other)].*what)->help(guest)) return true;
   }
   return false;
 }
 
-void Trainer::State::wait_for_others(std::int64_t helper) {
+// At the barrier, while the others run `what`.
+void Trainer::State::wait_for_others(std::int64_t helper,
+                                     std::unique_ptr<Executable> Worker::*what) {
   Worker& worker = workers[static_cast<std::size_t>(helper)];
   const auto arrived = Clock::now();
-  const auto help = [&] {
+  double helped = 0;
+  exchange->barrier().wait([&] {
     const auto start = Clock::now();
-    if (!help_others(helper)) return false;
-    worker.helping_seconds += seconds_since(start);
+    if (!help_others(helper, what)) return false;
+    helped += seconds_since(start);
     return true;
-  };
-  exchange->barrier().wait(guests > 0 ? std::function<bool()>(help) : nullptr);
-  worker.waiting_seconds = seconds_since(arrived) - worker.helping_seconds;
+  });
+  worker.helping_seconds += helped;
+  worker.waiting_seconds += seconds_since(arrived) - helped;
 }
 
 void Trainer::State::run_step(std::int64_t index, bool with_hash) {
@@ -102,7 +105,7 @@ void Trainer::State::run_step(std::int64_t index, bool with_hash) {
     worker.held_buffers.push_back(sum);
     exchange->publish(node, sum);
   }
-  wait_for_others(index);
+  wait_for_others(index, &Worker::program);
 
   // Every worker sees the same losses, so all refuse the update or none does.
   bool all_finite = true;
@@ -123,7 +126,7 @@ void Trainer::State::run_step(std::int64_t index, bool with_hash) {
   } else if (index == 0) {
     finite = false;
   }
-  exchange->barrier().wait();
+  wait_for_others(index, &Worker::update);
   for (float* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
   worker.held_buffers.clear();
 }

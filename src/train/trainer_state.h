@@ -83,7 +83,6 @@ struct Trainer::State {
   ReplicaProgram program;
   std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
   std::int64_t done = 0;
-  int guests = 0;  // of each worker's program: workers that help where theirs is done; 0: none do
 
   AlignedBytes parameters,
       statistics;  // flat; statistics are [layout.parameter_floats, loss_offset) moved to 0
@@ -115,8 +114,8 @@ struct Trainer::State {
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);
   void run_step(std::int64_t worker, bool with_hash);
-  bool help_others(std::int64_t helper);
-  void wait_for_others(std::int64_t helper);
+  bool help_others(std::int64_t helper, std::unique_ptr<Executable> Worker::*what);
+  void wait_for_others(std::int64_t helper, std::unique_ptr<Executable> Worker::*what);
   void update_shard(Worker& worker, const float* sums);
   std::string diagnose();
   // evaluation_logits of the first n of evaluation_images, the mean over the recipe's views.
