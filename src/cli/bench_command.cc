@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "backend/cpu/kernels/roof.h"
@@ -162,20 +163,23 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
   return times;
 }
 
-// An operation's kernels (transform, products, ...) as one line, in the order of their first.
-std::vector<KernelProfile> by_operation(const std::vector<KernelProfile>& kernels) {
+// An operation's kernels (transform, products, ...), on all workers, as one line, in the order of
+// their first.
+std::vector<KernelProfile> by_operation(const Trainer& trainer) {
   std::vector<KernelProfile> merged;
-  for (const KernelProfile& kernel : kernels) {
-    const auto same = std::find_if(merged.begin(), merged.end(), [&](const KernelProfile& other) {
-      return other.name == kernel.name;
-    });
-    if (same == merged.end()) {
-      merged.push_back(kernel);
-    } else {
+  for (std::int64_t worker = 0; worker < trainer.placement().workers; ++worker) {
+    std::map<std::string, std::int64_t> calls;  // of this worker
+    for (const KernelProfile& kernel : trainer.profile(worker)) {
+      auto same = std::find_if(merged.begin(), merged.end(), [&](const KernelProfile& other) {
+        return other.name == kernel.name;
+      });
+      if (same == merged.end()) same = merged.insert(same, {.name = kernel.name});
       same->seconds += kernel.seconds;
       same->flops += kernel.flops;
       same->bytes += kernel.bytes;
-      same->calls = std::max(same->calls, kernel.calls);
+      std::int64_t& known = calls[kernel.name];
+      same->calls += std::max<std::int64_t>(0, kernel.calls - known);
+      known = std::max(known, kernel.calls);
     }
   }
   return merged;
@@ -200,11 +204,12 @@ ExitCode bench_recipe(const Arguments& arguments) {
   const StepTimes plain = make_steps(trainer, count);
   trainer.start_profile();
   const StepTimes profiled = make_steps(trainer, count);
-  std::vector<KernelProfile> kernels = by_operation(trainer.profile());
+  std::vector<KernelProfile> kernels = by_operation(trainer);
   std::sort(kernels.begin(), kernels.end(),
             [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
 
   const auto steps = static_cast<double>(count);
+  const auto worker_steps = steps * static_cast<double>(trainer.placement().workers);
   const auto least_of = [&](const KernelProfile& kernel) {
     const auto calls = static_cast<double>(kernel.calls);
     return calls * roof.seconds({kernel.flops / calls, kernel.bytes / calls});
@@ -218,16 +223,18 @@ ExitCode bench_recipe(const Arguments& arguments) {
   const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
   const double for_input = 100 * plain.input_seconds / plain.seconds;
   const double for_others = 100 * profiled.waiting_seconds / profiled.seconds;
+  const double kernels_of_worker = in_kernels * steps / worker_steps;
   const double outside =
-      100 * (1 - (in_kernels + profiled.helping_seconds) / profiled.seconds) - for_others;
-  Table table({"OPERATION (OF WORKER 0)", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S",
-               "% OF ROOF"});
+      100 * (1 - (kernels_of_worker + profiled.helping_seconds) / profiled.seconds) - for_others;
+  // Calls are those of all workers; times are a worker's, the mean.
+  Table table({"OPERATION", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S", "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
   for (const KernelProfile& kernel : kernels) {
     const Cost cost{kernel.flops, kernel.bytes};
     std::vector<std::string> row = {
         kernel.name, fixed(static_cast<double>(kernel.calls) / steps, 0),
-        fixed(1e6 * kernel.seconds / steps, 1), fixed(100 * kernel.seconds / profiled.seconds, 1)};
+        fixed(1e6 * kernel.seconds / worker_steps, 1),
+        fixed(100 * kernel.seconds * steps / worker_steps / profiled.seconds, 1)};
     add_rates(row, cost, kernel.seconds, least_of(kernel));
     table.add(std::move(row));
     json.push_back({{"op", kernel.name},
@@ -251,7 +258,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
                                           {"roof_flops", roof.flops},
                                           {"roof_bytes", roof.bytes},
                                           {"roof_far_bytes", roof.far_bytes},
-                                          {"floor_seconds", least / steps},
+                                          {"floor_seconds", least / worker_steps},
                                           {"ops", json}};
     std::cout << whole.dump() << "\n";
     return ExitCode::kDone;
@@ -265,9 +272,9 @@ ExitCode bench_recipe(const Arguments& arguments) {
       << "% of a step (input, exchange, hash, dispatch) and " << fixed(for_others, 1)
       << "% waiting for other workers; in kernels " << scaled(flops / in_kernels, "FLOP/s") << ", "
       << fixed(100 * least / in_kernels, 0)
-      << "% of the roof\nfloor of worker 0's step, the sum of what each kernel could do at best: "
-      << fixed(1e3 * least / steps, 1) << " ms, of " << fixed(1e3 * in_kernels / steps, 1)
-      << " ms in kernels\n"
+      << "% of the roof\nfloor of a worker's step, the sum of what each kernel could do at best: "
+      << fixed(1e3 * least / worker_steps, 1) << " ms, of "
+      << fixed(1e3 * in_kernels / worker_steps, 1) << " ms in kernels\n"
       << roof.text() << "\n\n"
       << table.text();
   return ExitCode::kDone;

@@ -3,6 +3,7 @@
 // first (data/views.h). The mean of the losses is summed over the whole set in one
 // stated order (docs/numerics.md, image sum).
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/clock.h"
@@ -97,14 +98,15 @@ EvaluationResult Trainer::evaluate() {
   const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
   std::vector<float> losses(static_cast<std::size_t>(count));
   std::vector<std::int64_t> correct(s.workers.size());
-  const auto workers = static_cast<std::int64_t>(s.workers.size());
+  std::atomic<std::int64_t> next{0};  // batch, for whichever worker is free
   s.threads->run([&](std::int64_t index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     auto* images = reinterpret_cast<float*>(worker.evaluation_images.data());
     auto* labels = reinterpret_cast<std::int32_t*>(worker.evaluation_labels.data());
     const auto* logits = reinterpret_cast<const float*>(worker.evaluation_logits.data());
-    for (std::int64_t first = index * s.evaluation_batch; first < count;
-         first += workers * s.evaluation_batch) {
+    while (true) {
+      const std::int64_t first = s.evaluation_batch * next++;
+      if (first >= count) break;
       const std::int64_t n = std::min(s.evaluation_batch, count - first);
       s.held_out_loader->in_order(first, n, images, labels);
       std::fill(labels + n, labels + s.evaluation_batch,

@@ -179,19 +179,16 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   s.losses.resize(static_cast<std::size_t>(s.recipe.replicas));
   s.correct.resize(static_cast<std::size_t>(s.recipe.replicas));
 
-  const CompileOptions options{.threads = s.placement.threads};
-  // Workers with equally many replicas end together, but for the machine's noise; help would win
-  // less than it costs to move what a kernel works on from one core's cache to another's.
-  if (s.recipe.replicas % s.placement.workers != 0)
-    s.guests = static_cast<int>(std::min(s.placement.workers - 1, kMostGuests));
+  const CompileOptions options{
+      .threads = s.placement.threads,
+      .guests = static_cast<int>(std::min(s.placement.workers - 1, kMostGuests))};
   s.workers.resize(static_cast<std::size_t>(s.placement.workers));
   cut_shards(s.workers, layout, s.optimizers);
   for (std::size_t w = 0; w < s.workers.size(); ++w) {
     Worker& worker = s.workers[w];
     worker.replicas =
         replicas_of_worker(s.recipe.replicas, s.placement.workers, static_cast<std::int64_t>(w));
-    worker.program =
-        s.backend->compile(s.program.graph, {.threads = s.placement.threads, .guests = s.guests});
+    worker.program = s.backend->compile(s.program.graph, options);
     worker.images = AlignedBytes(float_bytes(s.replica_images * inputs.image.elements()));
     worker.labels = AlignedBytes(float_bytes(s.replica_images));
     for (std::int64_t i = buffers_needed(s.recipe.replicas, worker.replicas); i > 0; --i) {
@@ -327,13 +324,16 @@ void Trainer::restore(const Checkpoint& checkpoint) {
 }
 
 void Trainer::start_profile() {
-  state_->workers[0].program->start_profile();
-  state_->workers[0].update->start_profile();
+  for (Worker& worker : state_->workers) {
+    worker.program->start_profile();
+    worker.update->start_profile();
+  }
 }
 
-std::vector<KernelProfile> Trainer::profile() const {
-  std::vector<KernelProfile> rows = state_->workers[0].program->profile();
-  for (KernelProfile& row : state_->workers[0].update->profile()) rows.push_back(std::move(row));
+std::vector<KernelProfile> Trainer::profile(std::int64_t worker) const {
+  const Worker& w = state_->workers[static_cast<std::size_t>(worker)];
+  std::vector<KernelProfile> rows = w.program->profile();
+  for (KernelProfile& row : w.update->profile()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -95,8 +95,8 @@ class Trainer {
   Tensor predict(const Tensor& images);
 
   void start_profile();
-  std::vector<KernelProfile> profile()
-      const;  // of worker 0: its replicas' program, then its update
+  // Of its replicas' program, then of its update.
+  std::vector<KernelProfile> profile(std::int64_t worker) const;
 
  private:
   struct State;
