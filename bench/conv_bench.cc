@@ -137,6 +137,7 @@ void measure(const char* layer, const ConvShape& s, double peak, double* totals)
     if (pass == 1 && s.in_channels <= 3) continue;  // the image needs no gradient
     for (std::size_t index = 0; index < std::size(kAlgorithms); ++index) {
       const Algorithm& algorithm = kAlgorithms[index];
+      if (index == 1 && !conv_winograd_applies(s)) continue;
       const std::string title = title_of(pass, algorithm);
       if (title.find(wanted) == std::string::npos) continue;
       const ConvWork work = algorithm.work[pass](s);
@@ -180,7 +181,10 @@ const Layer kLayers[] = {
     {"mnist 1->6 3x3 28x28", 1, 28, 6, 3, 1},
     {"mnist 6->12 6x6/2 28x28", 6, 28, 12, 6, 2},
     {"mnist 12->24 6x6/2 14x14", 12, 14, 24, 6, 2},
+    {"resnet 3->16 32x32", 3, 32, 16, 3, 1},
     {"resnet 16->16 32x32", 16, 32, 16, 3, 1},
+    {"resnet 16->32 3x3/2 32x32", 16, 32, 32, 3, 2},
+    {"resnet 32->64 3x3/2 16x16", 32, 16, 64, 3, 2},
     {"resnet 32->32 16x16", 32, 16, 32, 3, 1},
     {"resnet 64->64 8x8", 64, 8, 64, 3, 1},
     {"sprint 24->64 31x31", 24, 31, 64, 3, 1},
