@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iostream>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "backend/cpu/kernels/roof.h"
 #include "base/clock.h"
@@ -168,7 +168,7 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
 std::vector<KernelProfile> by_operation(const Trainer& trainer) {
   std::vector<KernelProfile> merged;
   for (std::int64_t worker = 0; worker < trainer.placement().workers; ++worker) {
-    std::map<std::string, std::int64_t> calls;  // of this worker
+    std::set<std::string> counted;  // of this worker; an operation's kernels run equally often
     for (const KernelProfile& kernel : trainer.profile(worker)) {
       auto same = std::find_if(merged.begin(), merged.end(), [&](const KernelProfile& other) {
         return other.name == kernel.name;
@@ -177,9 +177,7 @@ std::vector<KernelProfile> by_operation(const Trainer& trainer) {
       same->seconds += kernel.seconds;
       same->flops += kernel.flops;
       same->bytes += kernel.bytes;
-      std::int64_t& known = calls[kernel.name];
-      same->calls += std::max<std::int64_t>(0, kernel.calls - known);
-      known = std::max(known, kernel.calls);
+      if (counted.insert(kernel.name).second) same->calls += kernel.calls;
     }
   }
   return merged;
@@ -209,7 +207,8 @@ ExitCode bench_recipe(const Arguments& arguments) {
             [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
 
   const auto steps = static_cast<double>(count);
-  const auto worker_steps = steps * static_cast<double>(trainer.placement().workers);
+  const auto workers = static_cast<double>(trainer.placement().workers);
+  const double worker_steps = steps * workers;
   const auto least_of = [&](const KernelProfile& kernel) {
     const auto calls = static_cast<double>(kernel.calls);
     return calls * roof.seconds({kernel.flops / calls, kernel.bytes / calls});
@@ -223,18 +222,17 @@ ExitCode bench_recipe(const Arguments& arguments) {
   const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
   const double for_input = 100 * plain.input_seconds / plain.seconds;
   const double for_others = 100 * profiled.waiting_seconds / profiled.seconds;
-  const double kernels_of_worker = in_kernels * steps / worker_steps;
   const double outside =
-      100 * (1 - (kernels_of_worker + profiled.helping_seconds) / profiled.seconds) - for_others;
+      100 * (1 - (in_kernels / workers + profiled.helping_seconds) / profiled.seconds) - for_others;
   // Calls are those of all workers; times are a worker's, the mean.
   Table table({"OPERATION", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S", "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
   for (const KernelProfile& kernel : kernels) {
     const Cost cost{kernel.flops, kernel.bytes};
-    std::vector<std::string> row = {
-        kernel.name, fixed(static_cast<double>(kernel.calls) / steps, 0),
-        fixed(1e6 * kernel.seconds / worker_steps, 1),
-        fixed(100 * kernel.seconds * steps / worker_steps / profiled.seconds, 1)};
+    std::vector<std::string> row = {kernel.name,
+                                    fixed(static_cast<double>(kernel.calls) / steps, 0),
+                                    fixed(1e6 * kernel.seconds / worker_steps, 1),
+                                    fixed(100 * kernel.seconds / workers / profiled.seconds, 1)};
     add_rates(row, cost, kernel.seconds, least_of(kernel));
     table.add(std::move(row));
     json.push_back({{"op", kernel.name},

@@ -71,7 +71,7 @@ void Trainer::State::update_shard(Worker& worker, const float* sums) {
 }
 
 // Does a piece of another worker's kernel; false where there was none to be had.
-bool Trainer::State::help_others(std::int64_t helper, std::unique_ptr<Executable> Worker::*what) {
+bool Trainer::State::help_others(std::int64_t helper, WorkerProgram what) {
   const auto count = static_cast<std::int64_t>(workers.size());
   for (std::int64_t i = 1; i < count; ++i) {
     const std::int64_t other = (helper + i) % count;
@@ -82,8 +82,7 @@ bool Trainer::State::help_others(std::int64_t helper, std::unique_ptr<Executable
 }
 
 // At the barrier, while the others run `what`.
-void Trainer::State::wait_for_others(std::int64_t helper,
-                                     std::unique_ptr<Executable> Worker::*what) {
+void Trainer::State::wait_for_others(std::int64_t helper, WorkerProgram what) {
   Worker& worker = workers[static_cast<std::size_t>(helper)];
   const auto arrived = Clock::now();
   double helped = 0;

@@ -95,7 +95,7 @@ class Trainer {
   Tensor predict(const Tensor& images);
 
   void start_profile();
-  // Of its replicas' program, then of its update.
+  // Of one worker: of its replicas' program, then of its update.
   std::vector<KernelProfile> profile(std::int64_t worker) const;
 
  private:

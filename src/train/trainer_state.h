@@ -45,6 +45,8 @@ struct Worker {
   std::vector<const void*> evaluation_inputs;
 };
 
+using WorkerProgram = std::unique_ptr<Executable> Worker::*;
+
 // Threads of the workers but the first, which is the caller's. Each call runs once on every worker.
 class WorkerThreads {
  public:
@@ -114,8 +116,8 @@ struct Trainer::State {
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);
   void run_step(std::int64_t worker, bool with_hash);
-  bool help_others(std::int64_t helper, std::unique_ptr<Executable> Worker::*what);
-  void wait_for_others(std::int64_t helper, std::unique_ptr<Executable> Worker::*what);
+  bool help_others(std::int64_t helper, WorkerProgram what);
+  void wait_for_others(std::int64_t helper, WorkerProgram what);
   void update_shard(Worker& worker, const float* sums);
   std::string diagnose();
   // evaluation_logits of the first n of evaluation_images, the mean over the recipe's views.
