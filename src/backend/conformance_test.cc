@@ -194,6 +194,17 @@ ConvCase draw_conv(Draw& draw, bool winograd) {
   }
 }
 
+Activation draw_activation(Draw& draw) {
+  Activation a = all_activations()[static_cast<std::size_t>(draw.in(0, 3))];
+  if (a.kind == ActivationKind::kLeakyRelu) a.slope = draw.uniform(-0.5f, 1);
+  return a;
+}
+Activation draw_cheap_activation(Draw& draw) {
+  if (draw.one_in(3)) return {};
+  if (draw.one_in(2)) return {ActivationKind::kRelu};
+  return {ActivationKind::kLeakyRelu, draw.uniform(-0.5f, 1)};
+}
+
 OpSample draw_conv_sample(Draw& draw, OpKind kind) {
   const bool winograd = kind == OpKind::kConv2dWinograd ||
                         kind == OpKind::kConv2dWinogradGradInput ||
@@ -203,21 +214,33 @@ OpSample draw_conv_sample(Draw& draw, OpKind kind) {
     c.attributes.pools = draw.one_in(2);
     c.attributes.places = c.attributes.pools && draw.one_in(2);
   }
-  if (kind == OpKind::kConv2d || kind == OpKind::kConv2dWinograd)
-    return {c.attributes, {f32(c.x), f32(c.w)}};
+  const bool may_normalise =
+      kind == OpKind::kConv2dWinograd ||
+      (kind == OpKind::kConv2dWinogradGradWeight && winograd_is_wide(c.attributes, c.x, c.w[0]));
+  if (may_normalise && draw.one_in(2)) {
+    c.attributes.normalises = true;
+    c.attributes.activation = draw_cheap_activation(draw);
+  }
+  const TensorType affine = f32(Shape{2, c.x[1]});
+  if (kind == OpKind::kConv2d || kind == OpKind::kConv2dWinograd) {
+    OpSample sample{c.attributes, {f32(c.x), f32(c.w)}};
+    if (c.attributes.normalises) sample.inputs.push_back(affine);
+    return sample;
+  }
   const bool to_input =
       kind == OpKind::kConv2dGradInput || kind == OpKind::kConv2dWinogradGradInput;
   c.attributes.extent_h = to_input ? c.x[2] : c.w[2];
   c.attributes.extent_w = to_input ? c.x[3] : c.w[3];
   TensorType y = f32(c.y);
-  OpSample sample{c.attributes, {}};
+  OpSample sample;
   if (winograd && c.y[2] % 2 == 0 && c.y[3] % 2 == 0) {
     c.attributes.pools = true;
-    sample.attributes = c.attributes;
     y.shape = pooled(c.y);
   }
+  sample.attributes = c.attributes;
   sample.inputs = to_input ? std::vector{y, f32(c.w)} : std::vector{f32(c.x), y};
   if (c.attributes.pools) sample.inputs.push_back(y);
+  if (c.attributes.normalises) sample.inputs.push_back(affine);
   return sample;
 }
 
@@ -230,18 +253,16 @@ OpSample draw_planes(Draw& draw, Attributes attributes, int tensors, int vectors
   return sample;
 }
 
-Activation draw_activation(Draw& draw) {
-  Activation a = all_activations()[static_cast<std::size_t>(draw.in(0, 3))];
-  if (a.kind == ActivationKind::kLeakyRelu) a.slope = draw.uniform(-0.5f, 1);
-  return a;
-}
-
 // A batch norm of one of the kinds, with `tensors` that are shaped as x or as its result, dy first.
 OpSample draw_norm(Draw& draw, int tensors, int vectors) {
   BatchNormAttributes a{.epsilon = draw.of({1e-3f, 1e-5f, 0.1f}),
                         .activation = draw.one_in(3) ? Activation{} : draw_activation(draw)};
   OpSample sample = draw_planes(draw, a, tensors, vectors);
-  if (!draw.one_in(4)) return sample;
+  if (tensors == 1 && draw.one_in(5)) {
+    a.defers = true;
+    sample.attributes = a;
+  }
+  if (a.defers || !draw.one_in(4)) return sample;
   a.pools = true;
   sample.attributes = a;
   const Shape x{draw.images(), sample.inputs.back().shape[0], 2 * draw.in(1, 8), 2 * draw.in(1, 8)};

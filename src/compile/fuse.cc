@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "ops/ops.h"
 
 namespace podium {
 namespace {
+
+// Those that kernels compute anew in place of reading what they made.
+bool is_cheap(const Activation& activation) {
+  return activation.kind != ActivationKind::kGelu && activation.kind != ActivationKind::kSilu;
+}
 
 bool is(const Node& node, const OpDef& op) { return node.op == &op; }
 
@@ -58,10 +64,12 @@ class Fuser {
       extend_batch_norm_grad(index, unit);
     } else if (is(node, conv2d_winograd_op)) {
       extend_winograd(index, unit);
+      take_norm(unit);
     } else if (is(node, conv2d_winograd_grad_input_op)) {
       take_places(unit, 0);
     } else if (is(node, conv2d_winograd_grad_weight_op)) {
       take_places(unit, 1);
+      take_norm(unit);
     } else if (is(node, max_pool_op) && leads_to_winograd(index)) {
       auto a = node.attributes.as<PoolAttributes>();
       a.places = true;
@@ -76,6 +84,7 @@ class Fuser {
       const Value pooled = is(node, max_pool_op) ? node.inputs[0] : Value{index, 0};
       places_[pooled] = outputs.back();
     }
+    if (unit.defers) deferred_.at(*unit.defers).affine = outputs[0];
     for (std::size_t o = 0; o < node.outputs.size(); ++o)
       moved_[{index, static_cast<std::int32_t>(o)}] = outputs[o];
   }
@@ -83,8 +92,15 @@ class Fuser {
   // What a node becomes.
   struct Unit {
     Attributes attributes;
-    std::vector<Value> sources;  // operands, of the old graph
-    std::vector<Value> further;  // after them, of the new one
+    std::vector<Value> sources;   // operands, of the old graph
+    std::vector<Value> further;   // after them, of the new one
+    std::optional<Value> defers;  // a batch norm's: what its readers make, of the old graph
+  };
+  // What is made where it is read: activation(x * scale + shift).
+  struct Deferred {
+    Value x;  // of the old graph
+    Activation activation;
+    Value affine;  // of the new one
   };
 
   void extend_batch_norm(std::int32_t index, Unit& unit) {
@@ -99,7 +115,12 @@ class Fuser {
       a.pools = true;
       pooled_.insert(result);
     }
-    if (!a.pools) take_addend(result, index, a, unit.sources);
+    if (!a.adds && !a.pools && !a.defers && is_deferred(result, a.activation)) {
+      a.defers = true;
+      deferred_[result] = {node(index).inputs[0], a.activation, {}};
+      unit.defers = result;
+    }
+    if (!a.pools && !a.defers) take_addend(result, index, a, unit.sources);
     unit.attributes = a;
   }
 
@@ -150,6 +171,38 @@ class Fuser {
     unit.further.push_back(places_.at(before.inputs[1]));
   }
 
+  // Of a convolution or its gradient to the weights, whose images a batch norm may leave to it.
+  void take_norm(Unit& unit) {
+    const auto found = deferred_.find(unit.sources[0]);
+    if (found == deferred_.end()) return;
+    auto a = unit.attributes.as<Conv2dAttributes>();
+    a.normalises = true;
+    a.activation = found->second.activation;
+    unit.attributes = a;
+    unit.sources[0] = found->second.x;
+    unit.further.push_back(found->second.affine);
+  }
+
+  // Whether one Winograd convolution of a wide layer and, in training, its gradient to the weights
+  // are all that reads a batch norm's result, as images.
+  bool is_deferred(Value result, const Activation& activation) const {
+    const auto found = readers_.find(result);
+    if (found == readers_.end() || found->second.outputs > 0 || !is_cheap(activation)) return false;
+    int forward = 0, backward = 0;
+    for (const std::int32_t reader : found->second.nodes) {
+      const Node& n = node(reader);
+      if (!is(n, conv2d_winograd_op) && !is(n, conv2d_winograd_grad_weight_op)) return false;
+      const auto& a = n.attributes.as<Conv2dAttributes>();
+      const bool to_weights = is(n, conv2d_winograd_grad_weight_op);
+      const Shape& w = to_weights ? n.outputs[0].shape : old_.shape(n.inputs[1]);
+      if (a.normalises || n.inputs[0] != result || n.inputs[1] == result ||
+          !winograd_is_wide(a, old_.shape(result), w[0]))
+        return false;
+      ++(to_weights ? backward : forward);
+    }
+    return forward == 1 && backward <= 1;
+  }
+
   std::int32_t index_of(const Node& node) const {
     return static_cast<std::int32_t>(&node - old_.nodes().data());
   }
@@ -181,9 +234,7 @@ class Fuser {
   // where they lead back through the pooling, so it must be a cheap one.
   bool pools_after(std::int32_t batch_norm, Value result, const Activation& activation) const {
     const auto found = readers_.find(result);
-    if (found == readers_.end() || found->second.outputs > 0 ||
-        activation.kind == ActivationKind::kGelu || activation.kind == ActivationKind::kSilu)
-      return false;
+    if (found == readers_.end() || found->second.outputs > 0 || !is_cheap(activation)) return false;
     int poolings = 0;
     for (const std::int32_t reader : found->second.nodes) {
       const Node& pooling = node(reader);
@@ -276,6 +327,7 @@ class Fuser {
   std::map<Value, Value> moved_;
   std::set<Value> fused_;               // of batch_norms, with the activation that reads it
   std::set<Value> pooled_;              // with the pooling that reads it
+  std::map<Value, Deferred> deferred_;  // results that their readers make
   std::map<Value, Value> places_;       // where the maxima of a value are, in the new graph
   std::map<std::int32_t, Value> sums_;  // that became part of what made this value
 };

@@ -15,6 +15,11 @@
 //   conv2d_winograd of whole tiles, then      conv2d_winograd [pools], and [places] if gradients
 //     such a max_pool                           read them
 //
+//   what a batch norm and its activation    batch_norm, batch_norm_inference [defers]; the
+//     make, for conv2d_winograd and its        others [normalises]: they make it from the batch
+//     gradient to the weights alone            norm's input as they read that, so that it is not
+//                                              written; not after a costly activation
+//
 // A pattern applies only where nothing else reads the value in between: the normalised value is
 // read by one activation, and by the gradient of that one on its way to this batch_norm's; what is
 // pooled, by one pooling, and by its gradient on the same way; the value that is added to, by the

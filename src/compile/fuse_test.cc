@@ -24,8 +24,11 @@ std::vector<std::string> names(const Graph& graph) {
     const bool pools = text.find("pools=true") != std::string::npos;
     const bool places = text.find("places=true") != std::string::npos;
     const bool adds = text.find("adds=true") != std::string::npos;
-    list.push_back(cat(node.op->name, fused ? "+activation" : "", pools ? "+pool" : "",
-                       places ? "+places" : "", adds ? "+add" : ""));
+    const bool defers = text.find("defers=true") != std::string::npos;
+    const bool normalises = text.find("normalises=true") != std::string::npos;
+    list.push_back(cat(node.op->name, normalises ? "+norm" : "", fused ? "+activation" : "",
+                       pools ? "+pool" : "", places ? "+places" : "", adds ? "+add" : "",
+                       defers ? "+deferred" : ""));
   }
   return list;
 }
@@ -320,6 +323,77 @@ TEST(Fuse, a_winograd_convolution_of_whole_tiles_pools_itself) {
                        : (Names{"conv2d_winograd+pool"}));
     EXPECT_EQ(to_string(fuse(fuse(graph))), to_string(fuse(graph)));
   }
+}
+
+// A convolution of x, normalised and activated.
+struct NormedConv {
+  explicit NormedConv(const Activation& activation = {ActivationKind::kRelu},
+                      std::int64_t out_channels = 16, bool evaluation = false)
+      : norm({5, 16, 6, 7}) {
+    Graph& graph = norm.graph;
+    images = norm.out.y;
+    if (evaluation) {
+      const Value mean = graph.input("mean", {DType::kF32, {16}}, InputRole::kState),
+                  variance = graph.input("variance", {DType::kF32, {16}}, InputRole::kState);
+      images = batch_norm_inference(graph, norm.x, norm.gamma, norm.beta, mean, variance, 1e-3f);
+    }
+    if (activation.kind != ActivationKind::kNone) images = activate(graph, images, activation);
+    w = graph.input("w", {DType::kF32, {out_channels, 16, 3, 3}}, InputRole::kParameter);
+    y = convolve(w);
+    graph.output("y", y);
+  }
+  Value convolve(Value by) {
+    return norm.graph.add1(conv2d_winograd_op, same_padding({5, 16, 6, 7}, 3, 3, 1), {images, by});
+  }
+  void differentiate() {
+    Graph& graph = norm.graph;
+    const Value dy = graph.input("dy", graph.type(y), InputRole::kBatch);
+    const std::vector<Value> wanted{norm.x, norm.gamma, norm.beta, w};
+    const std::vector<Value> found = gradients(graph, y, dy, wanted);
+    for (std::size_t i = 0; i < found.size(); ++i) graph.output(cat("gradient", i), found[i]);
+  }
+  Norm norm;
+  Value images, w, y;
+};
+
+TEST(Fuse, a_winograd_convolution_makes_the_images_that_a_batch_norm_leaves_to_it) {
+  for (const Activation& activation : {Activation{}, Activation{ActivationKind::kRelu},
+                                       Activation{ActivationKind::kLeakyRelu, 0.1f}}) {
+    const std::string kind = activation.kind == ActivationKind::kNone ? "" : "+activation";
+    NormedConv c(activation);
+    c.differentiate();
+    EXPECT_EQ(names(checked_fuse(c.norm.graph)),
+              (Names{"batch_norm" + kind + "+deferred", "conv2d_winograd+norm" + kind,
+                     "conv2d_winograd_grad_input", "conv2d_winograd_grad_weight+norm" + kind,
+                     "batch_norm_grad" + kind}));
+    EXPECT_EQ(to_string(fuse(fuse(c.norm.graph))), to_string(fuse(c.norm.graph)));
+    const NormedConv evaluation(activation, 16, true);
+    EXPECT_EQ(names(checked_fuse(evaluation.norm.graph)),
+              (Names{"batch_norm_inference" + kind + "+deferred", "conv2d_winograd+norm" + kind}));
+  }
+}
+
+TEST(Fuse, images_that_others_read_or_that_cost_more_are_made_by_the_batch_norm) {
+  NormedConv narrow({ActivationKind::kRelu}, 15);
+  narrow.differentiate();
+  EXPECT_EQ(names(checked_fuse(narrow.norm.graph)),
+            (Names{"batch_norm+activation", "conv2d_winograd", "conv2d_winograd_grad_input",
+                   "conv2d_winograd_grad_weight", "batch_norm_grad+activation"}));
+  const NormedConv gelu({ActivationKind::kGelu});
+  EXPECT_EQ(names(checked_fuse(gelu.norm.graph)),
+            (Names{"batch_norm+activation", "conv2d_winograd"}));
+  NormedConv twice;
+  twice.norm.graph.output("z", twice.convolve(twice.w));
+  EXPECT_EQ(names(checked_fuse(twice.norm.graph)),
+            (Names{"batch_norm+activation", "conv2d_winograd", "conv2d_winograd"}));
+  NormedConv read;
+  read.norm.graph.output("z", scale(read.norm.graph, read.images, 2.0f));
+  EXPECT_EQ(names(checked_fuse(read.norm.graph)),
+            (Names{"batch_norm+activation", "conv2d_winograd", "scale"}));
+  NormedConv put_out;
+  put_out.norm.graph.output("images", put_out.images);
+  EXPECT_EQ(names(checked_fuse(put_out.norm.graph)),
+            (Names{"batch_norm+activation", "conv2d_winograd"}));
 }
 
 TEST(Fuse, what_remains_keeps_its_order_and_names) {

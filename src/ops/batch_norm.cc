@@ -5,6 +5,7 @@
 //   C3 a channel has at least two values
 //   C4 an operand that is added has the shape of x
 //   C5 what is pooled is [N, C, H, W] of even height and width, and nothing is added to the pooled
+//   C6 a result that is deferred is not pooled, and nothing is added to it
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -47,6 +48,10 @@ void check_count(const InferContext& context, const Shape& x) {
 TensorType infer_result(const InferContext& context) {
   const auto& a = context.as<BatchNormAttributes>();
   context.require(!(a.pools && a.adds), "C5: nothing is added to what is pooled");
+  if (a.defers) {
+    context.require(!a.pools && !a.adds, "C6: what is deferred is neither pooled nor added to");
+    return {DType::kF32, Shape{2, context.inputs[0].shape[1]}};
+  }
   return {DType::kF32, result_shape(a, context.inputs[0].shape)};
 }
 
@@ -71,6 +76,7 @@ std::vector<Value> gradient(const GradientContext& context) {
   }
   const Node self = context.self();
   auto attributes = self.attributes.as<BatchNormAttributes>();
+  PODIUM_CHECK(!attributes.defers, "graphs are differentiated before they are fused");
   const bool adds = std::exchange(attributes.adds, false);
   const Value x = self.inputs[0], gamma = self.inputs[1], beta = self.inputs[2];
   std::vector<Value> found = context.graph.add(
@@ -88,6 +94,11 @@ void write_result(const BatchNormAttributes& a, const Shape& x, std::span<const 
     pool_largest(x, PoolAttributes(), activated, y);
   else
     std::ranges::copy(activated, y.begin());
+}
+
+// What a unit that defers its result puts out for channel c.
+void write_affine(std::int64_t c, float scale, float shift, Tensor& affine) {
+  affine.f32()[c] = scale, affine.f32()[affine.shape()[1] + c] = shift;
 }
 
 // The value and, where there is one, the operand that is added to it.
@@ -114,17 +125,22 @@ void reference(const Attributes& attributes, ConstTensors inputs, Tensors output
     const float inv_std = 1.0f / std::sqrt(variance + a.epsilon);
     const float scale = gamma[c] * inv_std;
     const float shift = std::fma(-mean, scale, beta[c]);
+    means[c] = mean, variances[c] = variance, inv_stds[c] = inv_std;
+    if (a.defers) {
+      write_affine(c, scale, shift, *outputs[0]);
+      continue;
+    }
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
         y[i] = plus(a, inputs, 3, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
-    means[c] = mean, variances[c] = variance, inv_stds[c] = inv_std;
   }
-  write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
+  if (!a.defers) write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
 }
 
 Cost cost(const Attributes& attributes, std::span<const TensorType> in,
           std::span<const TensorType>) {
-  return pass_cost(in[0], 5, attributes.as<BatchNormAttributes>().pools ? 2.25 : 3);
+  const auto& a = attributes.as<BatchNormAttributes>();
+  return a.defers ? pass_cost(in[0], 3, 1) : pass_cost(in[0], 5, a.pools ? 2.25 : 3);
 }
 
 const std::vector<Shape>& sample_shapes() {
@@ -171,7 +187,15 @@ std::vector<OpSample> with_each_activation(int tensors, int vectors) {
   return list;
 }
 
-std::vector<OpSample> samples() { return with_each_activation(1, 2); }
+// Those, and with a result that is deferred.
+std::vector<OpSample> with_each_result(int tensors, int vectors) {
+  std::vector<OpSample> list = with_each_activation(tensors, vectors);
+  for (OpSample& sample : channel_samples(BatchNormAttributes{.defers = true}, tensors, vectors))
+    list.push_back(std::move(sample));
+  return list;
+}
+
+std::vector<OpSample> samples() { return with_each_result(1, 2); }
 
 // --- gradient: (dy, x, gamma, beta, mean, inv_std) -> (dx, dgamma, dbeta) ---
 // With an activation, dy is the gradient to the activation's output; where that is pooled, to the
@@ -256,19 +280,24 @@ void reference_inference(const Attributes& attributes, ConstTensors inputs, Tens
     const float inv_std = 1.0f / std::sqrt(inputs[4]->f32()[c] + a.epsilon);
     const float scale = inputs[1]->f32()[c] * inv_std;
     const float shift = std::fma(-inputs[3]->f32()[c], scale, inputs[2]->f32()[c]);
+    if (a.defers) {
+      write_affine(c, scale, shift, *outputs[0]);
+      continue;
+    }
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
         y[i] = plus(a, inputs, 5, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
   }
-  write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
+  if (!a.defers) write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
 }
 
 Cost cost_inference(const Attributes& attributes, std::span<const TensorType> in,
                     std::span<const TensorType>) {
-  return pass_cost(in[0], 2, attributes.as<BatchNormAttributes>().pools ? 1.25 : 2);
+  const auto& a = attributes.as<BatchNormAttributes>();
+  return a.defers ? pass_cost(in[1], 5, 6) : pass_cost(in[0], 2, a.pools ? 1.25 : 2);
 }
 
-std::vector<OpSample> samples_inference() { return with_each_activation(1, 4); }
+std::vector<OpSample> samples_inference() { return with_each_result(1, 4); }
 
 // --- running statistics: (old mean, old variance, mean, variance) -> (new mean, new variance) ---
 

@@ -5,6 +5,8 @@
 //   W2 the kernel is three times the stride, in both directions
 //   W3 a gradient to a pooled output is half as high and wide as the output, and so are the places
 //   W4 an output is pooled where its tiles are all whole: no window has pixels of two of them
+//   W5 scale and shift of images that are normalised are [2, C], the last operand
+//   W6 the gradient to the weights normalises images for wide layers alone
 #include <algorithm>
 
 #include "base/winograd_points.h"
@@ -29,6 +31,14 @@ WinogradShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape& y
           .pad_left = a.pad_left};
 }
 
+void check_affine(const InferContext& context) {
+  if (!context.as<Conv2dAttributes>().normalises) return;
+  const Shape &x = context.inputs[0].shape,
+              &affine = context.inputs[context.inputs.size() - 1].shape;
+  context.require((affine == Shape{2, x[1]}), "W5: the images are ", to_string(x),
+                  ", scale and shift ", to_string(affine));
+}
+
 // What conv2d's gradient makes of the operands, operand `dy` as large as the output.
 std::vector<TensorType> infer_from(const OpDef& op, const InferContext& context, std::size_t dy) {
   if (!context.as<Conv2dAttributes>().pools) return op.infer(context);
@@ -38,6 +48,20 @@ std::vector<TensorType> infer_from(const OpDef& op, const InferContext& context,
   std::vector<TensorType> types = {context.inputs[0], context.inputs[1]};
   types[dy].shape = winograd_output(context.as<Conv2dAttributes>(), pooled.shape);
   return op.infer(InferContext(context.name, context.attributes, types));
+}
+
+// The images that are convolved.
+std::vector<float> images_of(const Attributes& attributes, ConstTensors in) {
+  const auto& a = attributes.as<Conv2dAttributes>();
+  std::vector<float> x(in[0]->f32().begin(), in[0]->f32().end());
+  if (!a.normalises) return x;
+  const auto affine = in.back()->f32();
+  const Planes planes = planes_of(in[0]->shape());
+  for (std::int64_t c = 0; c < planes.channels; ++c)
+    for (std::int64_t n = 0; n < planes.images; ++n)
+      for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
+        x[i] = activate_f32(a.activation, std::fma(x[i], affine[c], affine[planes.channels + c]));
+  return x;
 }
 
 // The gradient to the output, led back through the pooling where there is one.
@@ -59,6 +83,7 @@ void require_kernel(const InferContext& context, std::int64_t kernel_h, std::int
 
 std::vector<TensorType> infer(const InferContext& context) {
   std::vector<TensorType> types = conv2d_op.infer(context);
+  check_affine(context);
   require_kernel(context, context.inputs[1].shape[2], context.inputs[1].shape[3]);
   const auto& a = context.as<Conv2dAttributes>();
   if (a.pools) {
@@ -76,7 +101,8 @@ std::vector<Value> gradient(const GradientContext& context) {
   const Node self = context.self();
   const Value x = self.inputs[0], w = self.inputs[1], dy = context.output_gradients[0];
   Conv2dAttributes to_input = self.attributes.as<Conv2dAttributes>();
-  PODIUM_CHECK(!to_input.pools, "graphs are differentiated before they are fused");
+  PODIUM_CHECK(!to_input.pools && !to_input.normalises,
+               "graphs are differentiated before they are fused");
   Conv2dAttributes to_weight = to_input;
   to_input.extent_h = graph.shape(x)[2], to_input.extent_w = graph.shape(x)[3];
   to_weight.extent_h = graph.shape(w)[2], to_weight.extent_w = graph.shape(w)[3];
@@ -92,8 +118,8 @@ void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
   const auto& a = attributes.as<Conv2dAttributes>();
   const Shape shape = winograd_output(a, out[0]->shape());
   std::vector<float> y(static_cast<std::size_t>(shape.elements()));
-  winograd_reference(shape_of(a, in[0]->shape(), shape), in[0]->f32().data(), in[1]->f32().data(),
-                     y.data());
+  winograd_reference(shape_of(a, in[0]->shape(), shape), images_of(attributes, in).data(),
+                     in[1]->f32().data(), y.data());
   if (!a.pools) {
     std::ranges::copy(y, out[0]->f32().begin());
     return;
@@ -118,6 +144,9 @@ void reference_grad_input(const Attributes& attributes, ConstTensors in, Tensors
 std::vector<TensorType> infer_grad_weight(const InferContext& context) {
   std::vector<TensorType> types = infer_from(conv2d_grad_weight_op, context, 1);
   const auto& a = context.as<Conv2dAttributes>();
+  check_affine(context);
+  context.require(!a.normalises || winograd_is_wide(a, context.inputs[0].shape, types[0].shape[0]),
+                  "W6: the weights are ", to_string(types[0].shape));
   require_kernel(context, a.extent_h, a.extent_w);
   return types;
 }
@@ -126,7 +155,8 @@ void reference_grad_weight(const Attributes& attributes, ConstTensors in, Tensor
   winograd_grad_weight_reference(
       shape_of(attributes.as<Conv2dAttributes>(), in[0]->shape(),
                winograd_output(attributes.as<Conv2dAttributes>(), in[1]->shape())),
-      gradient_to_output(attributes, *in[1], in).data(), in[0]->f32().data(), out[0]->f32().data());
+      gradient_to_output(attributes, *in[1], in).data(), images_of(attributes, in).data(),
+      out[0]->f32().data());
 }
 
 // The products at the points; the transforms come to little beside them. For a user's figures note
@@ -177,11 +207,11 @@ struct SampleShape {
 std::vector<OpSample> make_samples(int pass) {
   std::vector<OpSample> list;
   const std::vector<SampleShape> shapes = {
-      {{2, 3, 5, 7}, 4, 1},    {{17, 6, 12, 12}, 12, 2},  {{33, 12, 14, 14}, 5, 2},
-      {{3, 70, 4, 4}, 20, 1},  {{16, 1, 8, 9}, 3, 3},     {{1, 2, 3, 3}, 2, 1},
-      {{35, 17, 7, 9}, 32, 1}, {{3, 25, 11, 16}, 29, 1},  {{18, 24, 6, 15}, 32, 1},
-      {{2, 7, 20, 21}, 24, 2}, {{18, 24, 10, 14}, 32, 1}, {{35, 16, 10, 6}, 16, 1},
-      {{20, 24, 8, 16}, 32, 1}};
+      {{2, 3, 5, 7}, 4, 1},     {{17, 6, 12, 12}, 12, 2}, {{33, 12, 14, 14}, 5, 2},
+      {{3, 70, 4, 4}, 20, 1},   {{16, 1, 8, 9}, 3, 3},    {{1, 2, 3, 3}, 2, 1},
+      {{35, 17, 7, 9}, 32, 1},  {{3, 25, 11, 16}, 29, 1}, {{18, 24, 6, 15}, 32, 1},
+      {{2, 7, 20, 21}, 24, 2},  {{5, 5, 9, 10}, 16, 2},   {{18, 24, 10, 14}, 32, 1},
+      {{35, 16, 10, 6}, 16, 1}, {{20, 24, 8, 16}, 32, 1}};
   for (const SampleShape& s : shapes) {
     const std::int64_t kernel = 3 * s.stride;
     const Shape w{s.out_channels, s.images[1], kernel, kernel};
@@ -207,14 +237,36 @@ std::vector<OpSample> make_samples(int pass) {
   }
   return list;
 }
-std::vector<OpSample> samples() { return make_samples(0); }
+// Those, and with images that are normalised.
+std::vector<OpSample> with_norms(std::vector<OpSample> list) {
+  const std::size_t plain = list.size();
+  for (std::size_t i = 0; i < plain; ++i) {
+    OpSample sample = list[i];
+    auto a = sample.attributes.as<Conv2dAttributes>();
+    // Of the gradient, the second operand is dy.
+    const Shape &x = sample.inputs[0].shape, &second = sample.inputs[1].shape;
+    if (a.extent_h > 0 && !winograd_is_wide(a, x, second[1])) continue;
+    a.normalises = true;
+    if (i % 3 == 1) a.activation = {ActivationKind::kRelu};
+    if (i % 3 == 2) a.activation = {ActivationKind::kLeakyRelu, 0.1f};
+    sample.attributes = a;
+    sample.inputs.push_back({DType::kF32, Shape{2, sample.inputs[0].shape[1]}});
+    list.push_back(std::move(sample));
+  }
+  return list;
+}
+std::vector<OpSample> samples() { return with_norms(make_samples(0)); }
 std::vector<OpSample> samples_grad_input() { return make_samples(1); }
-std::vector<OpSample> samples_grad_weight() { return make_samples(2); }
+std::vector<OpSample> samples_grad_weight() { return with_norms(make_samples(2)); }
 
 }  // namespace
 
 Shape winograd_output(const Conv2dAttributes& a, const Shape& result) {
   return a.pools ? Shape{result[0], result[1], 2 * result[2], 2 * result[3]} : result;
+}
+
+bool winograd_is_wide(const Conv2dAttributes& a, const Shape& x, std::int64_t out_channels) {
+  return winograd::is_wide(x[1] * a.stride_h * a.stride_w, out_channels);
 }
 
 bool winograd_pools(const Conv2dAttributes& a, const Shape& x, const Shape& y) {

@@ -40,8 +40,25 @@ struct Pass {
   Conv2dAttributes attributes;
   Shape x, w, y;
   std::vector<Tensor> inputs;  // of the operation
+  Numbers images = {};         // that are convolved, where they are normalised
   Shape result() const { return kind == kForward ? y : kind == kGradInput ? x : w; }
 };
+
+// The images that a batch norm leaves to the convolution, which are those that it would have made:
+// x times scale plus shift, rounded once, then the activation.
+Numbers normalised(const Conv2dAttributes& a, const Tensor& x, const Tensor& affine) {
+  Numbers images;
+  const std::int64_t pixels = x.shape()[2] * x.shape()[3], channels = x.shape()[1];
+  for (std::int64_t i = 0; i < x.elements(); ++i) {
+    const std::int64_t c = i / pixels % channels;
+    const float before = std::fma(x.f32()[u(i)], affine.f32()[u(c)], affine.f32()[u(channels + c)]);
+    const float below = a.activation.kind == ActivationKind::kNone   ? before
+                        : a.activation.kind == ActivationKind::kRelu ? 0.0f
+                                                                     : a.activation.slope * before;
+    images.push_back(before > 0 ? before : below);
+  }
+  return images;
+}
 
 Pass pass_of(const OpSample& sample, Pass::Kind kind, std::uint32_t stream) {
   Pass pass{kind, sample.attributes.as<Conv2dAttributes>(), {}, {}, {}, {}};
@@ -59,10 +76,15 @@ Pass pass_of(const OpSample& sample, Pass::Kind kind, std::uint32_t stream) {
     pass.x = first, pass.y = winograd_output(a, second);
     pass.w = Shape{second[1], first[1], a.extent_h, a.extent_w};
   }
+  if (a.normalises) {
+    pass.inputs.push_back(random_f32(sample.inputs.back().shape, 5 * stream));
+    pass.images = normalised(a, pass.inputs[0], pass.inputs.back());
+  }
   if (kind != Pass::kForward && a.pools) {
     Tensor places = random_labels(sample.inputs[2].shape.elements(), 4, 3 * stream);
-    pass.inputs.emplace_back(DType::kF32, sample.inputs[2].shape);
-    std::ranges::copy(places.i32(), pass.inputs[2].f32().begin());
+    const auto at =
+        pass.inputs.emplace(pass.inputs.begin() + 2, DType::kF32, sample.inputs[2].shape);
+    std::ranges::copy(places.i32(), at->f32().begin());
   }
   return pass;
 }
@@ -84,7 +106,9 @@ Numbers plain(const Pass& pass, const Numbers& first, const Numbers& second) {
 // Operand i as the definition reads it: a gradient to what was pooled stands at the place of each
 // window's largest pixel.
 Numbers operand_of(const Pass& pass, std::size_t i) {
-  if (pass.inputs.size() < 3 || i != (pass.kind == Pass::kGradInput ? 0 : 1))
+  if (i == 0 && pass.attributes.normalises) return pass.images;
+  if (pass.kind == Pass::kForward || !pass.attributes.pools ||
+      i != (pass.kind == Pass::kGradInput ? 0 : 1))
     return numbers_of(pass.inputs[i]);
   Numbers led(u(pass.y.elements()));
   for_each_pool_window(pass.y, PoolAttributes(),

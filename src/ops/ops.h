@@ -28,8 +28,13 @@ struct Conv2dAttributes {
   // Set by the fusion pass, in conv2d_winograd and its gradients alone. `pools`: the output is
   // pooled, the largest of each window of 2x2 taken, and dy is the gradient to that. `places`: the
   // convolution has a second result, which pixel of each window was taken, as max_pool has; its
-  // gradients have it for last operand where they pool.
+  // gradients have it for third operand where they pool.
   bool pools = false, places = false;
+  // So, in conv2d_winograd and its gradient to the weights: the images are what a batch norm made
+  // of its input x, activation(x * scale + shift); x stands in their place, and scale and shift are
+  // the last operand, [2, C].
+  bool normalises = false;
+  Activation activation = {};
 
   template <typename Visitor>
   void visit(Visitor&& v) const {
@@ -38,6 +43,7 @@ struct Conv2dAttributes {
     v("pad_left", pad_left), v("pad_right", pad_right), v("extent_h", extent_h),
         v("extent_w", extent_w);
     v("pools", pools), v("places", places);
+    v("normalises", normalises), v("activation", activation.kind), v("slope", activation.slope);
   }
 };
 
@@ -50,6 +56,10 @@ Conv2dAttributes same_padding(const Shape& images, std::int64_t kernel_h, std::i
 Value conv2d(Graph& graph, Value images, Value weights, const Conv2dAttributes& attributes,
              std::string name = "");
 
+// Whether the layer, of images x, is wide: its gradient to the weights has an order of its own, and
+// may normalise the images.
+bool winograd_is_wide(const Conv2dAttributes& attributes, const Shape& x,
+                      std::int64_t out_channels);
 // Whether conv2d_winograd of images x may pool its output y: its tiles are all whole.
 bool winograd_pools(const Conv2dAttributes& attributes, const Shape& x, const Shape& y);
 // The output of a convolution, from its result, or from a gradient to that: twice as high and wide
@@ -80,10 +90,13 @@ struct BatchNormAttributes {
   Activation activation = {};
   bool pools = false;
   bool adds = false;
+  // So, of batch_norm alone: whether those that read the result make it from x themselves. The
+  // result is then what they need, scale and shift, [2, C].
+  bool defers = false;
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("epsilon", epsilon), v("activation", activation.kind), v("slope", activation.slope),
-        v("pools", pools), v("adds", adds);
+        v("pools", pools), v("adds", adds), v("defers", defers);
   }
 };
 struct BatchNormOutputs {

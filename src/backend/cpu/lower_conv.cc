@@ -61,21 +61,45 @@ void lower_forward(Lowering& l, const Node& node, std::int32_t index,
   emit_phases(l, shape, work(shape), kernel, x, w, y);
 }
 
-// The forward pass, the output pooled.
-void lower_pooled_forward(Lowering& l, const Node& node, std::int32_t index) {
+// The norm of a convolution's images; where there is none, `affine` is the slot of some operand,
+// which nobody reads.
+struct Norm {
+  bool there;
+  Slot affine;
+  std::int64_t channels;
+  Activation activation;
+  ImageNorm of(const Memory& m) const {
+    if (!there) return {};
+    return {m.f32(affine), m.f32(affine) + channels, activation};
+  }
+};
+Norm norm_of(Lowering& l, const Node& node, Slot images) {
   const auto& a = node.attributes.as<Conv2dAttributes>();
-  const bool places = a.places;
-  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
-             y = l.define_lanes({index, 0}), place = places ? l.define_lanes({index, 1}) : y;
+  return {a.normalises, a.normalises ? l.plain(node.inputs.back()) : images,
+          l.shape(node.inputs[0])[1], a.activation};
+}
+
+// The forward pass with its neighbours: images normalised, the output pooled.
+void lower_winograd_forward(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  const bool pools = a.pools, places = a.places;
+  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]);
+  const Norm norm = norm_of(l, node, x);
+  const Slot y = l.define_lanes({index, 0}), place = places ? l.define_lanes({index, 1}) : y;
   const ConvShape shape = conv_shape(a, l.shape(node.inputs[0]), l.shape(node.inputs[1]),
                                      winograd_output(a, node.outputs[0].shape));
   emit_phases(l, conv_winograd_forward_work(shape),
               [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
-                conv_winograd_forward_pooled(shape, m.f32(x), m.f32(w), m.f32(y),
-                                             places ? m.f32(place) : nullptr, shared, scratch,
-                                             phase, part);
+                conv_winograd_fused_forward(shape,
+                                            {.x = m.f32(x),
+                                             .w = m.f32(w),
+                                             .y = m.f32(y),
+                                             .norm = norm.of(m),
+                                             .pools = pools,
+                                             .place = places ? m.f32(place) : nullptr},
+                                            shared, scratch, phase, part);
               },
-              {x, w}, {y, place});
+              {x, w, norm.affine}, {y, place});
 }
 
 ConvShape grad_input_shape(const Lowering& l, const Node& node) {
@@ -117,20 +141,31 @@ void lower_pooled_grad_input(Lowering& l, const Node& node, std::int32_t index) 
               },
               {dy, place, w}, {dx});
 }
-void lower_pooled_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+// That to the weights with the neighbours of the forward pass.
+void lower_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  const bool pools = a.pools;
   const Slot x = l.lanes(node.inputs[0]), dy = l.lanes(node.inputs[1]),
-             place = l.lanes(node.inputs[2]), dw = l.define_plain({index, 0});
+             place = pools ? l.lanes(node.inputs[2]) : dy;
+  const Norm norm = norm_of(l, node, x);
+  const Slot dw = l.define_plain({index, 0});
   const ConvShape shape = grad_weight_shape(l, node);
   const ConvWork work = conv_winograd_grad_weight_work(shape);
-  if (conv_winograd_grad_weight_pools(shape)) {
+  if (conv_winograd_grad_weight_is_wide(shape)) {
     emit_phases(l, work,
                 [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
-                  conv_winograd_grad_weight_pooled(shape, m.f32(dy), m.f32(place), m.f32(x),
-                                                   m.f32(dw), shared, scratch, phase, part);
+                  conv_winograd_fused_grad_weight(shape,
+                                                  {.dy = m.f32(dy),
+                                                   .x = m.f32(x),
+                                                   .dw = m.f32(dw),
+                                                   .place = pools ? m.f32(place) : nullptr,
+                                                   .norm = norm.of(m)},
+                                                  shared, scratch, phase, part);
                 },
-                {dy, place, x}, {dw});
+                {dy, place, x, norm.affine}, {dw});
     return;
   }
+  if (!pools) return emit_phases(l, shape, work, conv_winograd_grad_weight, dy, x, dw);
   const PoolShape pool{{shape.images, shape.out_channels, shape.out_height, shape.out_width}, 2, 2};
   const Slot led = l.temporary(pool.x.floats());
   l.emit({.parts = pool_parts(pool),
@@ -154,16 +189,14 @@ void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index)
   lower_grad_weight(l, node, index, conv_grad_weight_work, conv_grad_weight);
 }
 void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
-  if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_forward(l, node, index);
-  lower_forward(l, node, index, conv_winograd_forward_work, conv_winograd_forward);
+  lower_winograd_forward(l, node, index);
 }
 void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_t index) {
   if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_grad_input(l, node, index);
   lower_grad_input(l, node, index, conv_winograd_grad_input_work, conv_winograd_grad_input);
 }
 void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
-  if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_grad_weight(l, node, index);
-  lower_grad_weight(l, node, index, conv_winograd_grad_weight_work, conv_winograd_grad_weight);
+  lower_winograd_grad_weight(l, node, index);
 }
 
 }  // namespace podium::cpu

@@ -13,8 +13,11 @@ ActivationShape activation_shape(const Shape& shape) {
 
 BatchNormShape norm_shape(const Node& node, const Shape& x) {
   const auto& a = node.attributes.as<BatchNormAttributes>();
-  return {
-      .x = activation_shape(x), .epsilon = a.epsilon, .activation = a.activation, .pools = a.pools};
+  return {.x = activation_shape(x),
+          .epsilon = a.epsilon,
+          .activation = a.activation,
+          .pools = a.pools,
+          .defers = a.defers};
 }
 
 }  // namespace
@@ -30,13 +33,18 @@ Addend addend_of(Lowering& l, const Node& node, std::size_t operand) {
   const bool there = node.attributes.as<BatchNormAttributes>().adds;
   return {there, l.lanes(node.inputs[there ? operand : 0])};
 }
+
+Slot define_result(Lowering& l, const Node& node, std::int32_t index) {
+  if (node.attributes.as<BatchNormAttributes>().defers) return l.define_plain({index, 0});
+  return l.define_lanes({index, 0});
+}
 }  // namespace
 
 void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
   const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]),
              beta = l.plain(node.inputs[2]);
   const Addend addend = addend_of(l, node, 3);
-  const Slot y = l.define_lanes({index, 0}), mean = l.define_plain({index, 1}),
+  const Slot y = define_result(l, node, index), mean = l.define_plain({index, 1}),
              variance = l.define_plain({index, 2}), inv_std = l.define_plain({index, 3});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
   l.emit({.parts = batch_norm_parts(shape),
@@ -71,7 +79,7 @@ void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t inde
              beta = l.plain(node.inputs[2]), mean = l.plain(node.inputs[3]),
              variance = l.plain(node.inputs[4]);
   const Addend addend = addend_of(l, node, 5);
-  const Slot y = l.define_lanes({index, 0});
+  const Slot y = define_result(l, node, index);
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
   l.emit({.parts = batch_norm_inference_parts(shape),
           .reads = {x, gamma, beta, mean, variance, addend.slot},

@@ -126,14 +126,19 @@ HWY_INLINE void apply_whole_channel(const ActivationShape& x, const Activator<kK
   end_streams(streamed);
 }
 
+// The result of some channels, whose scales and shifts begin at the arrays.
 template <ActivationKind kKind>
-HWY_INLINE void apply_channel(const BatchNormShape& shape, const Activator<kKind>& activator,
-                              int64_t c, float scale, float shift, const float* in,
-                              const float* addend, float* out) {
-  if (shape.pools)
-    apply_pooled_channel(shape.x, activator, c, scale, shift, in, out);
-  else
-    apply_whole_channel(shape.x, activator, c, scale, shift, in, addend, out);
+HWY_INLINE void apply(const BatchNormShape& shape, const Activator<kKind>& activator,
+                      Range channels, const float* scale, const float* shift, const float* in,
+                      const float* addend, float* out) {
+  for (int64_t c = channels.begin; c < channels.end; ++c, ++scale, ++shift) {
+    if (shape.defers)
+      out[c] = *scale, out[shape.x.channels + c] = *shift;
+    else if (shape.pools)
+      apply_pooled_channel(shape.x, activator, c, *scale, *shift, in, out);
+    else
+      apply_whole_channel(shape.x, activator, c, *scale, *shift, in, addend, out);
+  }
 }
 
 // Channels go in groups of sixteen where they have one pixel each, else one by one.
@@ -168,9 +173,7 @@ HWY_INLINE void normalise(const BatchNormShape& shape, const Activator<kKind>& a
     store_first16(var + c, variance, count);
     store_first16(inv_std + c, inverse, count);
     store_affine(gamma + c, beta + c, average, inverse, count, scale, shift);
-    for (int64_t i = 0; i < count; ++i) {
-      apply_channel(shape, activator, c + i, scale[i], shift[i], x, addend, y);
-    }
+    apply(shape, activator, {c, c + count}, scale, shift, x, addend, y);
   }
 }
 
@@ -387,8 +390,7 @@ void infer_channels(const BatchNormShape& shape, Range channels, const float* x,
     store_affine(gamma + c, beta + c, load_first16(mean + c, count),
                  inv_std_of(load_first16(var + c, count), shape.epsilon), count, scale, shift);
     with_activator(shape.activation, [&](const auto& activator) HWY_ATTR {
-      for (int64_t i = 0; i < count; ++i)
-        apply_channel(shape, activator, c + i, scale[i], shift[i], x, addend, y);
+      apply(shape, activator, {c, c + count}, scale, shift, x, addend, y);
     });
   }
 }

@@ -15,11 +15,14 @@ struct BatchNormShape {
   Activation activation = {};
   // The largest of each window of 2x2 of y; x has even height and width, and dy is as y is.
   bool pools = false;
+  // Nothing is applied to x: y is [2][C], what each channel's scale and shift would be.
+  bool defers = false;
 };
 // Each of the three adds `addend`, in lanes as x, to its result (dx, or a y that is not pooled)
 // where it is not null.
 
-// x, y in lanes (a y that is not pooled may be x where x is not needed again); the rest [C].
+// x, y in lanes (a y that is not pooled may be x where x is not needed again) but where y is
+// deferred; the rest [C].
 int batch_norm_parts(const BatchNormShape& shape);
 void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma, const float* beta,
                 const float* addend, float* y, float* mean, float* var, float* inv_std, int part);
@@ -32,7 +35,8 @@ void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* 
                      const float* gamma, const float* beta, const float* mean, const float* inv_std,
                      const float* addend, float* dx, float* dgamma, float* dbeta, int part);
 
-// With the running mean and variance; a y that is not pooled may be x.
+// With the running mean and variance; a y that is not pooled may be x. x is not read where y is
+// deferred.
 int batch_norm_inference_parts(const BatchNormShape& shape);
 void batch_norm_inference(const BatchNormShape& shape, const float* x, const float* gamma,
                           const float* beta, const float* running_mean, const float* running_var,

@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "backend/cpu/kernels/layout.h"
+#include "base/activation.h"
 
 namespace podium::cpu {
 
@@ -81,21 +82,43 @@ ConvWork conv_winograd_grad_weight_work(const ConvShape& shape);
 void conv_winograd_grad_weight(const ConvShape& shape, const float* dy, const float* x, float* dw,
                                float* shared, float* scratch, int phase, int part);
 
-// The forward pass whose output is pooled, the largest of each window of 2x2 taken, where all tiles
-// are whole. `place` gets which pixel of its window was taken, row by row from 0 (pool.h); it may
-// be null.
-void conv_winograd_forward_pooled(const ConvShape& shape, const float* x, const float* w, float* y,
-                                  float* place, float* shared, float* scratch, int phase, int part);
+// What is convolved in place of x: activation(x * scale + shift) of each channel; x itself where
+// `scale` is null. The activation is none, ReLU or leaky ReLU.
+struct ImageNorm {
+  const float* scale = nullptr;  // [C]
+  const float* shift = nullptr;  // [C]
+  Activation activation = {};
+};
+
+// The forward pass with its neighbours. `pools`: the largest of each window of 2x2 of the output is
+// taken, where all tiles are whole; `place`, unless it is null, then gets which pixel of its window
+// that was, row by row from 0 (pool.h).
+struct ConvForward {
+  const float *x, *w;
+  float* y;
+  ImageNorm norm = {};
+  bool pools = false;
+  float* place = nullptr;
+};
+void conv_winograd_fused_forward(const ConvShape& shape, const ConvForward& tensors, float* shared,
+                                 float* scratch, int phase, int part);
+
 // The gradients where the output is pooled: the largest of each window of 2x2, which tile it. dy is
-// the gradient to the pooled output, and `place` says which pixel of a window it belongs to
-// (pool.h). That to the weights is there for wide layers.
+// the gradient to the pooled output, and `place`, if not null, says which pixel of a window it
+// belongs to (pool.h).
 void conv_winograd_grad_input_pooled(const ConvShape& shape, const float* dy, const float* place,
                                      const float* w, float* dx, float* shared, float* scratch,
                                      int phase, int part);
-bool conv_winograd_grad_weight_pools(const ConvShape& shape);
-void conv_winograd_grad_weight_pooled(const ConvShape& shape, const float* dy, const float* place,
-                                      const float* x, float* dw, float* shared, float* scratch,
-                                      int phase, int part);
+// That to the weights, of images that are normalised too, for wide layers.
+struct ConvGradWeight {
+  const float *dy, *x;
+  float* dw;
+  const float* place = nullptr;
+  ImageNorm norm = {};
+};
+bool conv_winograd_grad_weight_is_wide(const ConvShape& shape);
+void conv_winograd_fused_grad_weight(const ConvShape& shape, const ConvGradWeight& tensors,
+                                     float* shared, float* scratch, int phase, int part);
 
 // Runs all phases and parts on the calling thread.
 template <typename Kernel>

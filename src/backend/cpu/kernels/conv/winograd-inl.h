@@ -90,12 +90,17 @@ struct Patch {
   int left, right;
 };
 
-// Lanes of images that do not exist count as 0.
-template <bool kMasked>
-HWY_INLINE Native load(const float* p, hn::Mask<NativeTag> present) {
-  const Native v = hn::LoadU(NativeTag(), p);
-  return kMasked ? hn::IfThenElseZero(present, v) : v;
-}
+// How pixels are read, those in row i of a patch: as they are,
+struct Plain {
+  HWY_INLINE Native operator()(int, const float* p) const { return hn::LoadU(NativeTag(), p); }
+};
+// or with lanes of images that do not exist counting as 0.
+struct Present {
+  hn::Mask<NativeTag> lanes;
+  HWY_INLINE Native operator()(int, const float* p) const {
+    return hn::IfThenElseZero(lanes, hn::LoadU(NativeTag(), p));
+  }
+};
 
 // Which rows of points a transform computes: the first, those of each pair, the last.
 inline constexpr int kFirstRow = 1, kPairRows = 2, kLastRow = 32;
@@ -150,8 +155,8 @@ HWY_INLINE void for_each_row(float* out, std::int64_t plane, const Shifts& shift
 
 // The points at rows `kRows` of kHeight x kWidth pixels: down(column, put) and across(row, put) put
 // the points of an axis.
-template <int kM, int kRows, int kHeight, int kWidth, bool kMasked, typename Down, typename Across>
-HWY_INLINE void transform_pixels(const Patch& p, int lane, hn::Mask<NativeTag> present,
+template <int kM, int kRows, int kHeight, int kWidth, typename Read, typename Down, typename Across>
+HWY_INLINE void transform_pixels(const Patch& p, int lane, const Read& read,
                                  float* HWY_RESTRICT out, std::int64_t plane, const Shifts& shifts,
                                  const Down& down, const Across& across) {
   const NativeTag t;
@@ -163,7 +168,7 @@ HWY_INLINE void transform_pixels(const Patch& p, int lane, hn::Mask<NativeTag> p
     Native column[kHeight];
     PODIUM_UNROLL
     for (int i = 0; i < kHeight; ++i)
-      column[i] = inside ? load<kMasked>(p.rows[i] + lane + j * step, present) : number(0);
+      column[i] = inside ? read(i, p.rows[i] + lane + j * step) : number(0);
     down(column, [&](int i, Native x) HWY_ATTR { hn::Store(x, t, between(i, j)); });
   }
   for_each_row<kM, kRows>(out, plane, shifts, [&](int i, float* to, std::int64_t shift) HWY_ATTR {
@@ -192,16 +197,16 @@ HWY_INLINE void for_wholeness(bool down, bool across, const F& f) {
 }
 
 // The points of a patch.
-template <int kM, int kRows, bool kMasked>
+template <int kM, int kRows, typename Read>
 HWY_INLINE void transform_patch(const Patch& p, bool whole_down, bool whole_across, int lane,
-                                hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
-                                std::int64_t plane, const Shifts& shifts = {}) {
+                                const Read& read, float* HWY_RESTRICT out, std::int64_t plane,
+                                const Shifts& shifts = {}) {
   for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
     constexpr bool kDown = decltype(down)::value, kAcross = decltype(across)::value;
     [[maybe_unused]] constexpr int kDownRows = kDown ? kRows : kRows & ~kLastRow;
     [[maybe_unused]] constexpr int kAcrossRows = kAcross ? kAllRows : kAllRows & ~kLastRow;
-    transform_pixels<kM, kDownRows, kDown ? kM + 2 : kM + 1, kAcross ? kM + 2 : kM + 1, kMasked>(
-        p, lane, present, out, plane, shifts,
+    transform_pixels<kM, kDownRows, kDown ? kM + 2 : kM + 1, kAcross ? kM + 2 : kM + 1>(
+        p, lane, read, out, plane, shifts,
         [](const Native* d, const auto& put) HWY_ATTR { transform_b<kM, kDownRows>(d, put); },
         [](const Native* d, const auto& put) HWY_ATTR { transform_b<kM, kAcrossRows>(d, put); });
   });
@@ -376,15 +381,15 @@ HWY_INLINE void transform_a(const Native* y, const Put& put) {
 }
 
 // The points of a tile of pixels.
-template <int kM, int kRows, bool kMasked>
+template <int kM, int kRows, typename Read>
 HWY_INLINE void transform_gradient(const Patch& p, bool whole_down, bool whole_across, int lane,
-                                   hn::Mask<NativeTag> present, float* HWY_RESTRICT out,
-                                   std::int64_t plane, const Shifts& shifts) {
+                                   const Read& read, float* HWY_RESTRICT out, std::int64_t plane,
+                                   const Shifts& shifts) {
   for_wholeness(whole_down, whole_across, [&](auto down, auto across) HWY_ATTR {
     constexpr bool kDown = decltype(down)::value, kAcross = decltype(across)::value;
     [[maybe_unused]] constexpr int kDownRows = kDown ? kRows : kRows & ~kLastRow;
-    transform_pixels<kM, kDownRows, kDown ? kM : kM - 1, kAcross ? kM : kM - 1, kMasked>(
-        p, lane, present, out, plane, shifts,
+    transform_pixels<kM, kDownRows, kDown ? kM : kM - 1, kAcross ? kM : kM - 1>(
+        p, lane, read, out, plane, shifts,
         [](const Native* y, const auto& put)
             HWY_ATTR { transform_a<kM, kDownRows, kDown>(y, put); },
         [](const Native* y, const auto& put)

@@ -20,11 +20,12 @@ namespace podium::cpu {
 namespace {
 
 // What a correlation reads and writes. What it reads may be the gradient to pooled pixels, and then
-// has places; what it writes may be pooled, and then may have them.
+// has places, or be normalised; what it writes may be pooled, and then may have places.
 struct Operands {
   const float *x, *x_place = nullptr, *w;
   float *y, *y_place = nullptr;
   bool pools = false;
+  ImageNorm norm = {};
 };
 
 ConvWork work_of(const Correlation& p) {
@@ -52,6 +53,7 @@ ConvWork work_of(const Correlation& p) {
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
 
 #include "backend/cpu/kernels/conv/winograd_filters-inl.h"
+#include "backend/cpu/kernels/conv/winograd_norm-inl.h"
 #include "backend/cpu/kernels/conv/winograd_span-inl.h"
 #include "backend/cpu/kernels/max-inl.h"
 #include "hwy/cache_control.h"
@@ -171,8 +173,6 @@ HWY_INLINE void multiply(const Product& p, std::int64_t channels, std::int64_t t
 template <int kM>
 void transform_pooled(const Correlation& p, const float* dy, const float* place, const Span& span,
                       const float* zeros, float* v) {
-  const NativeTag d;
-  const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
   const std::int64_t windows_plane = p.in.plane() / 4;
   HWY_ALIGN float pixels[Windows<kM>::kSide * Windows<kM>::kSide * kLanes];
@@ -192,32 +192,32 @@ void transform_pooled(const Correlation& p, const float* dy, const float* place,
         hwy::Prefetch(places + at);
       });
       for (int lane = 0; lane < kLanes; lane += kNative)
-        transform_patch<kM, kAllRows, false>(patch, tile.whole_down, tile.whole_across, lane, all,
-                                             out + lane, plane, tile.shifts);
+        transform_patch<kM, kAllRows>(patch, tile.whole_down, tile.whole_across, lane, Plain(),
+                                      out + lane, plane, tile.shifts);
     }
   }
 }
 
-// v[point][channel][tile][16]; of a pooled gradient `place` is not null.
+// v[point][channel][tile][16]
 template <int kM>
-void transform_inputs(const Correlation& p, const float* x, const float* place, const Span& span,
-                      const float* zeros, float* v) {
-  if (place != nullptr) return transform_pooled<kM>(p, x, place, span, zeros, v);
-  const NativeTag d;
-  const auto all = hn::FirstN(d, kNative);
+void transform_inputs(const Correlation& p, const Operands& o, const Span& span, const float* zeros,
+                      float* v) {
+  if (o.x_place != nullptr) return transform_pooled<kM>(p, o.x, o.x_place, span, zeros, v);
   const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
     Patch patches[kSpan];
     for (std::int64_t t = 0; t < span.count; ++t)
-      patches[t] = patch_of<kM>(p, x, span.tiles[t], phase, zeros);
+      patches[t] = patch_of<kM>(p, o.x, span.tiles[t], phase, zeros);
     float* out = v + phase * p.in.channels * step;
     for (std::int64_t c = 0; c < p.in.channels; ++c, out += step)
       for (std::int64_t t = 0; t < span.count; ++t) {
         const SpanTile& tile = span.tiles[t];
         Patch& patch = patches[t];
-        for (int lane = 0; lane < kLanes; lane += kNative)
-          transform_patch<kM, kAllRows, false>(patch, tile.whole_down, tile.whole_across, lane, all,
-                                               out + t * kLanes + lane, plane, tile.shifts);
+        with_norm(o.norm, c, patch, zeros, [&](const auto& read) HWY_ATTR {
+          for (int lane = 0; lane < kLanes; lane += kNative)
+            transform_patch<kM, kAllRows>(patch, tile.whole_down, tile.whole_across, lane, read,
+                                          out + t * kLanes + lane, plane, tile.shifts);
+        });
         for (int i = 0; i < kM + 2; ++i) {
           const float*& r = patch.rows[i];
           if (r == zeros) continue;
@@ -417,8 +417,7 @@ void prepare_tiles(const ConvShape& s, const Correlation& p, const Operands& o, 
                    float* scratch, int part) {
   if (p.keeps_patches()) {
     std::fill_n(scratch, zeros_floats(p.in.step_w * kLanes), 0.0f);
-    transform_inputs<kM>(p, o.x, o.x_place, Span(p, part), scratch,
-                         shared + part * p.points() * p.in_plane());
+    transform_inputs<kM>(p, o, Span(p, part), scratch, shared + part * p.points() * p.in_plane());
   } else {
     const Range inputs = {0, p.in.logical()};
     pack_block<kM>(s, p, o.w, shared + p.channel_block(part).begin * inputs.end, part, inputs);
@@ -459,7 +458,7 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, c
     float* m = v + p.points() * p.in_plane();
     std::fill(scratch, v, 0.0f);
     const Span span(p, part);
-    transform_inputs<kM>(p, o.x, o.x_place, span, scratch, v);
+    transform_inputs<kM>(p, o, span, scratch, v);
     Approach<kM> approach(p, o.x, o.x_place, std::min<std::int64_t>(part + 1, p.spans() - 1));
     for (std::int64_t i = 0; i < p.block_runs(); ++i) {
       const Range blocks = p.blocks_of_run(i);
@@ -508,10 +507,10 @@ void conv_winograd_forward(const ConvShape& s, const float* x, const float* w, f
                            float* shared, float* scratch, int phase, int part) {
   run(s, forward_correlation(s), {.x = x, .w = w, .y = y}, shared, scratch, phase, part);
 }
-void conv_winograd_forward_pooled(const ConvShape& s, const float* x, const float* w, float* y,
-                                  float* place, float* shared, float* scratch, int phase,
-                                  int part) {
-  run(s, forward_correlation(s), {.x = x, .w = w, .y = y, .y_place = place, .pools = true}, shared,
+void conv_winograd_fused_forward(const ConvShape& s, const ConvForward& t, float* shared,
+                                 float* scratch, int phase, int part) {
+  run(s, forward_correlation(s),
+      {.x = t.x, .w = t.w, .y = t.y, .y_place = t.place, .pools = t.pools, .norm = t.norm}, shared,
       scratch, phase, part);
 }
 

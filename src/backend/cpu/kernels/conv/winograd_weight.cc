@@ -100,21 +100,20 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
           for (; e < stop; ++e) {
             float* to = origin + ((e - begin) * columns + tile) * kLanes;
             for (int lane = 0; lane < kLanes; lane += kNative) {
-              const auto present = hn::FirstN(
-                  d, static_cast<std::size_t>(std::clamp<std::int64_t>(images - lane, 0, kNative)));
-              const auto transform = [&](auto masked) HWY_ATTR {
-                constexpr bool kMasked = decltype(masked)::value;
+              const Present present{hn::FirstN(d, static_cast<std::size_t>(std::clamp<std::int64_t>(
+                                                      images - lane, 0, kNative)))};
+              const auto transform = [&](const auto& read) HWY_ATTR {
                 if constexpr (kGradient)
-                  transform_gradient<kTile, kHalfRows<kSecond>, kMasked>(
-                      patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
+                  transform_gradient<kTile, kHalfRows<kSecond>>(
+                      patch, whole_down, whole_across, lane, read, to + lane, plane, shifts);
                 else
-                  transform_patch<kTile, kHalfRows<kSecond>, kMasked>(
-                      patch, whole_down, whole_across, lane, present, to + lane, plane, shifts);
+                  transform_patch<kTile, kHalfRows<kSecond>>(patch, whole_down, whole_across, lane,
+                                                             read, to + lane, plane, shifts);
               };
               if (images >= kLanes)
-                transform(std::false_type());
+                transform(Plain());
               else
-                transform(std::true_type());
+                transform(present);
             }
             for (const float*& r : patch.rows)
               if (r != zeros) r += side.plane();
@@ -259,7 +258,7 @@ ConvWork conv_winograd_grad_weight_work(const ConvShape& s) {
 void conv_winograd_grad_weight(const ConvShape& s, const float* dy, const float* x, float* dw,
                                float* shared, float* scratch, int phase, int part) {
   if (wide_weight_applies(s))
-    return wide_weight(s, dy, nullptr, x, dw, shared, scratch, phase, part);
+    return wide_weight(s, {.dy = dy, .x = x, .dw = dw}, shared, scratch, phase, part);
   const WeightProblem p(s);
   if (phase == 0)
     PODIUM_DISPATCH(weight_sums)(p, dy, x, shared, scratch, part);
@@ -267,11 +266,10 @@ void conv_winograd_grad_weight(const ConvShape& s, const float* dy, const float*
     PODIUM_DISPATCH(weight_join)(p, shared, dw, part);
 }
 
-bool conv_winograd_grad_weight_pools(const ConvShape& s) { return wide_weight_applies(s); }
-void conv_winograd_grad_weight_pooled(const ConvShape& s, const float* dy, const float* place,
-                                      const float* x, float* dw, float* shared, float* scratch,
-                                      int phase, int part) {
-  wide_weight(s, dy, place, x, dw, shared, scratch, phase, part);
+bool conv_winograd_grad_weight_is_wide(const ConvShape& s) { return wide_weight_applies(s); }
+void conv_winograd_fused_grad_weight(const ConvShape& s, const ConvGradWeight& tensors,
+                                     float* shared, float* scratch, int phase, int part) {
+  wide_weight(s, tensors, shared, scratch, phase, part);
 }
 
 }  // namespace podium::cpu

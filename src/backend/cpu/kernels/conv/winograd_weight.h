@@ -66,8 +66,7 @@ inline std::int64_t wide_group_blocks(const WeightGeometry& g) {
 }
 
 ConvWork wide_weight_work(const ConvShape& s);
-// Where the output is pooled, `place` is not null, and dy is the gradient to the pooled output.
-void wide_weight(const ConvShape& s, const float* dy, const float* place, const float* x, float* dw,
-                 float* shared, float* scratch, int phase, int part);
+void wide_weight(const ConvShape& s, const ConvGradWeight& tensors, float* shared, float* scratch,
+                 int phase, int part);
 
 }  // namespace podium::cpu

@@ -96,6 +96,7 @@ struct RunTile {
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
 
 #include "backend/cpu/kernels/conv/transpose-inl.h"
+#include "backend/cpu/kernels/conv/winograd_norm-inl.h"
 #include "backend/cpu/kernels/conv/winograd_outer-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -112,10 +113,8 @@ struct Run {
 
 // v[point][block of input channels][tile][channel][16 images] of some blocks.
 template <int kM>
-void transform_input(const WideProblem& p, const float* x, const Run& run, const Range& blocks,
-                     const float* zeros, float* v) {
-  const NativeTag d;
-  const auto all = hn::FirstN(d, kNative);
+void transform_input(const WideProblem& p, const float* x, const ImageNorm& norm, const Run& run,
+                     const Range& blocks, const float* zeros, float* v) {
   const std::int64_t plane = p.in_plane(), capacity = p.run;
   const Range made = p.channels_of(blocks);
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
@@ -141,8 +140,10 @@ void transform_input(const WideProblem& p, const float* x, const Run& run, const
           const RunTile& tile = run.tiles[t];
           Patch& patch = patches[t];
           const bool down = p.down.is_whole(tile.row), across = p.across.is_whole(tile.column);
-          for (int lane = 0; lane < kLanes; lane += kNative)
-            transform_patch<kM, kAllRows, false>(patch, down, across, lane, all, out + lane, plane);
+          with_norm(norm, e - phase * p.in.channels, patch, zeros, [&](const auto& read) HWY_ATTR {
+            for (int lane = 0; lane < kLanes; lane += kNative)
+              transform_patch<kM, kAllRows>(patch, down, across, lane, read, out + lane, plane);
+          });
           for (int i = 0; i < kM + 2; ++i) {
             const float*& r = patch.rows[i];
             if (r == zeros) continue;
@@ -226,8 +227,6 @@ HWY_INLINE void turn_pooled(const WideProblem& p, const TilePixels& at, const fl
 template <int kM>
 void transform_output(const WideProblem& p, const float* dy, const float* place, const Run& run,
                       const Range& sixteens, float* turned, float* y) {
-  const NativeTag d;
-  const auto all = hn::FirstN(d, kNative);
   const std::int64_t plane = p.out_plane(), capacity = p.run;
   const std::int64_t shrunk = place == nullptr ? 1 : 4;  // what a plane of dy has become
   constexpr std::int64_t kPixel = kLanes * kLanes;
@@ -258,8 +257,8 @@ void transform_output(const WideProblem& p, const float* dy, const float* place,
                            shrunk;
       for (std::int64_t image = 0; image < tile.images; ++image, out += kLanes) {
         for (int lane = 0; lane < kLanes; lane += kNative)
-          transform_gradient<kM, kAllRows, false>(patch, down, across, lane, all, out + lane, plane,
-                                                  {});
+          transform_gradient<kM, kAllRows>(patch, down, across, lane, Plain(), out + lane, plane,
+                                           {});
         for (int r = 0; r < pixels.height; ++r) patch.rows[r] += kLanes;
         if (place == nullptr) {
           const float* corner = dy + ahead + (then.i * p.s.out_width + then.j) * kLanes;
@@ -346,8 +345,8 @@ struct Held {
 };
 
 template <int kM>
-void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* x,
-                   float* shared, float* scratch, int part) {
+void sums_of_tiles(const WideProblem& p, const ConvGradWeight& o, float* shared, float* scratch,
+                   int part) {
   const std::int64_t group = part / p.out_parts();
   const Range sixteens = p.out_part(part % p.out_parts());
   const Held held(p, scratch);
@@ -356,10 +355,10 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, co
   const std::int64_t tiles = blocks * p.tiles_of_block();
   for (std::int64_t first = 0; first < tiles; first += p.run) {
     const Run run = run_of(p, group, first, std::min(p.run, tiles - first));
-    transform_input<kM>(p, x, run, {0, p.in_blocks()}, held.zeros, held.rest);
+    transform_input<kM>(p, o.x, o.norm, run, {0, p.in_blocks()}, held.zeros, held.rest);
     for (std::int64_t k = sixteens.begin; k < sixteens.end; k += p.held_lanes()) {
       const Range some = {k, std::min(k + p.held_lanes(), sixteens.end)};
-      transform_output<kM>(p, dy, place, run, some, held.turned, held.y);
+      transform_output<kM>(p, o.dy, o.place, run, some, held.turned, held.y);
       for (int point = 0; point < p.points(); ++point) {
         const int row = point / kAxis<kM>, column = point % kAxis<kM>;
         multiply_point(
@@ -372,11 +371,10 @@ void sums_of_tiles(const WideProblem& p, const float* dy, const float* place, co
     }
   }
 }
-void wide_sums(const WideProblem& p, const float* dy, const float* place, const float* x,
-               float* shared, float* scratch, int part) {
-  podium::winograd::for_tile(p.tile(), [&](auto m) {
-    sums_of_tiles<decltype(m)::value>(p, dy, place, x, shared, scratch, part);
-  });
+void wide_sums(const WideProblem& p, const ConvGradWeight& o, float* shared, float* scratch,
+               int part) {
+  podium::winograd::for_tile(
+      p.tile(), [&](auto m) { sums_of_tiles<decltype(m)::value>(p, o, shared, scratch, part); });
 }
 
 // The gradient of the filters w[input channel][tap][16] of some input and sixteen output channels.
@@ -428,14 +426,16 @@ void wide_join(const WideProblem& p, const float* shared, float* dw, int part) {
 
 // By columns of points, first phase: the points of some input channels.
 template <int kM>
-void points_of_input(const WideProblem& p, const float* x, float* v, float* zeros, int part) {
+void points_of_input(const WideProblem& p, const ConvGradWeight& o, float* v, float* zeros,
+                     int part) {
   std::fill_n(zeros, p.zeros(), 0.0f);
   const Run run = run_of(p, 0, 0, p.tiles());
-  transform_input<kM>(p, x, run, p.block_run(part), zeros, v);
+  transform_input<kM>(p, o.x, o.norm, run, p.block_run(part), zeros, v);
 }
-void wide_points(const WideProblem& p, const float* x, float* v, float* scratch, int part) {
+void wide_points(const WideProblem& p, const ConvGradWeight& o, float* v, float* scratch,
+                 int part) {
   podium::winograd::for_tile(
-      p.tile(), [&](auto m) { points_of_input<decltype(m)::value>(p, x, v, scratch, part); });
+      p.tile(), [&](auto m) { points_of_input<decltype(m)::value>(p, o, v, scratch, part); });
 }
 
 // G^T down a column of points: three taps of `size` sums, from[row][plane], to to[tap][size].
@@ -455,14 +455,14 @@ HWY_INLINE void join_column(const float* from, std::int64_t plane, std::int64_t 
 
 // Second phase: a few output channels.
 template <int kM>
-void columns_of_tiles(const WideProblem& p, const float* dy, const float* place, const float* v,
-                      float* dw, float* scratch, int part) {
+void columns_of_tiles(const WideProblem& p, const ConvGradWeight& o, const float* v, float* scratch,
+                      int part) {
   const Range sixteens = p.out_part(part);
   const Held held(p, scratch);
   float* sums = held.rest;
   float* joined = sums + kAxis<kM> * p.column_plane();
   const Run run = run_of(p, 0, 0, p.tiles());
-  transform_output<kM>(p, dy, place, run, sixteens, held.turned, held.y);
+  transform_output<kM>(p, o.dy, o.place, run, sixteens, held.turned, held.y);
   for (std::int64_t i = 0; i < p.block_runs(); ++i) {
     const Range blocks = p.block_run(i), made = p.channels_of(blocks);
     const std::int64_t step = (made.end - made.begin) * kLanes;
@@ -493,15 +493,14 @@ void columns_of_tiles(const WideProblem& p, const float* dy, const float* place,
           const float* from = joined + 3 * kAxis<kM> * at;
           for (std::int64_t l = 0; l < size; l += kNative)
             join_columns<kM>(from + l, 3 * size, size, w + l / kLanes * 9 * kLanes + l % kLanes);
-          put_filters(p, w, k, channels, dw);
+          put_filters(p, w, k, channels, o.dw);
         });
   }
 }
-void wide_columns(const WideProblem& p, const float* dy, const float* place, const float* v,
-                  float* dw, float* scratch, int part) {
-  podium::winograd::for_tile(p.tile(), [&](auto m) {
-    columns_of_tiles<decltype(m)::value>(p, dy, place, v, dw, scratch, part);
-  });
+void wide_columns(const WideProblem& p, const ConvGradWeight& o, const float* v, float* scratch,
+                  int part) {
+  podium::winograd::for_tile(
+      p.tile(), [&](auto m) { columns_of_tiles<decltype(m)::value>(p, o, v, scratch, part); });
 }
 
 }  // namespace
@@ -536,17 +535,17 @@ ConvWork wide_weight_work(const ConvShape& s) {
   return work;
 }
 
-void wide_weight(const ConvShape& s, const float* dy, const float* place, const float* x, float* dw,
-                 float* shared, float* scratch, int phase, int part) {
+void wide_weight(const ConvShape& s, const ConvGradWeight& tensors, float* shared, float* scratch,
+                 int phase, int part) {
   const WideProblem p(s);
   if (p.by_columns() && phase == 0)
-    PODIUM_DISPATCH(wide_points)(p, x, shared, scratch, part);
+    PODIUM_DISPATCH(wide_points)(p, tensors, shared, scratch, part);
   else if (p.by_columns())
-    PODIUM_DISPATCH(wide_columns)(p, dy, place, shared, dw, scratch, part);
+    PODIUM_DISPATCH(wide_columns)(p, tensors, shared, scratch, part);
   else if (phase == 0)
-    PODIUM_DISPATCH(wide_sums)(p, dy, place, x, shared, scratch, part);
+    PODIUM_DISPATCH(wide_sums)(p, tensors, shared, scratch, part);
   else
-    PODIUM_DISPATCH(wide_join)(p, shared, dw, part);
+    PODIUM_DISPATCH(wide_join)(p, shared, tensors.dw, part);
 }
 
 }  // namespace podium::cpu
