@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/run_watch.h"
 #include "cli/signals.h"
@@ -84,7 +85,8 @@ ExitCode check(const Arguments& arguments) {
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   std::string file = arguments.band;
   if (file.empty()) file = cat("docs/convergence/", recipe.name, ".json");
-  if (arguments.band.empty() && !std::filesystem::exists(file))
+  std::error_code ignored;
+  if (arguments.band.empty() && !std::filesystem::exists(file, ignored))
     file = cat("runs/", recipe.name, "-band/band.json");
   const Band band = read_band(file);
   const LoadedRun loaded = load_run(arguments.check, arguments.data_dir, arguments.placement);
@@ -105,7 +107,7 @@ ExitCode check(const Arguments& arguments) {
                                          {"low", band.low()},       {"high", band.high()},
                                          {"mean", band.mean()},     {"deviation", band.deviation()},
                                          {"runs", band.runs.size()}};
-    std::cout << json.dump() << "\n";
+    std::cout << json_text(json) << "\n";
   } else {
     std::cout << arguments.check << ": " << percent(accuracy) << ", "
               << (inside ? "inside" : "outside") << " the band of " << file << "\n"

@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/roof.h"
 #include "base/clock.h"
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "cli/talk.h"
@@ -134,7 +135,7 @@ ExitCode bench_ops(const Arguments& arguments) {
     }
   }
   if (arguments.json) {
-    std::cout << json.dump() << "\n";
+    std::cout << json_text(json) << "\n";
   } else {
     std::cout << "backend " << backend->name() << ", " << backend->description() << "; "
               << roof.text() << "\n"
@@ -258,7 +259,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
                                           {"roof_far_bytes", roof.far_bytes},
                                           {"floor_seconds", least / worker_steps},
                                           {"ops", json}};
-    std::cout << whole.dump() << "\n";
+    std::cout << json_text(whole) << "\n";
     return ExitCode::kDone;
   }
   std::cout

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/table.h"
 #include "report/history.h"
 #include "report/plot.h"
@@ -191,7 +192,7 @@ ExitCode compare(const Arguments& arguments) {
   for (const std::string& run : arguments.runs) runs.push_back(read_history(run));
   const std::vector<const RecipeKey*> keys = differing_keys(runs);
   if (arguments.json)
-    std::cout << to_json(runs, keys).dump() << "\n";
+    std::cout << json_text(to_json(runs, keys)) << "\n";
   else
     print(runs, keys);
   if (!arguments.plot.empty()) write_plot(arguments, runs, keys);

@@ -13,10 +13,12 @@
 
 #include "cli/command.h"
 #include "cli/data_page.h"
+#include "cli/json_text.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "data/dataset.h"
 #include "data/fetch.h"
+#include "train/memory.h"
 #include "train/run.h"
 
 namespace podium {
@@ -67,7 +69,7 @@ ExitCode list(const Arguments& arguments) {
                     {"present", here},
                     {"folder", folder}});
   }
-  std::cout << (arguments.json ? json.dump(2) + "\n" : table.text());
+  std::cout << (arguments.json ? json_text(json, 2) + "\n" : table.text());
   return ExitCode::kDone;
 }
 
@@ -114,7 +116,7 @@ ExitCode fetch(const Arguments& arguments) {
       std::cout << file.path << (file.downloaded ? "  downloaded" : "  was here") << ", intact\n";
     }
   }
-  if (arguments.json) std::cout << json.dump(2) << "\n";
+  if (arguments.json) std::cout << json_text(json, 2) << "\n";
   return ExitCode::kDone;
 }
 
@@ -137,7 +139,7 @@ ExitCode verify(const Arguments& arguments) {
                     {"intact", check.intact},
                     {"problem", check.problem}});
   }
-  if (arguments.json) std::cout << json.dump(2) << "\n";
+  if (arguments.json) std::cout << json_text(json, 2) << "\n";
   return code;
 }
 
@@ -190,7 +192,7 @@ ExitCode show(const Arguments& arguments) {
         {"count", set.count},          {"channels", set.channels}, {"height", set.height},
         {"width", set.width},          {"class_counts", classes},  {"mean", mean / 255},
         {"deviation", deviation / 255}};
-    std::cout << json.dump(2) << "\n";
+    std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
   std::cout << arguments.name << ", " << arguments.split << ": " << with_commas(set.count)

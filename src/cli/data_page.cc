@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/json_text.h"
 #include "data/font.h"
 #include "data/loader.h"
 #include "data/page.h"
@@ -93,7 +94,7 @@ ExitCode write_data_page(const PageArguments& arguments) {
                                          {"examples", count},
                                          {"height", page.height()},
                                          {"width", page.width()}};
-    std::cout << json.dump(2) << "\n";
+    std::cout << json_text(json, 2) << "\n";
   } else {
     std::cout << arguments.out << ": " << count << " examples as " << recipe.name
               << " trains on them, " << page.width() << " x " << page.height() << " pixels\n";

@@ -10,7 +10,9 @@
 #include "backend/cpu/kernels/targets.h"
 #include "base/words.h"
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "train/environment.h"
+#include "train/memory.h"
 #include "train/run.h"
 
 namespace podium {
@@ -42,7 +44,7 @@ ExitCode show_devices(bool as_json) {
                                    {"memory_bytes", e.memory_bytes},
                                    {"memory_limit_bytes", e.memory_limit_bytes}};
     for (const Cache& cache : caches()) json["cache_bytes"][cache.key] = cache.bytes;
-    std::cout << json.dump(2) << "\n";
+    std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
   std::cout << "cpu             " << e.cpu << "\n"

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/table.h"
 #include "report/history.h"
 #include "train/checkpoint.h"
@@ -154,7 +155,7 @@ ExitCode diff(const Arguments& arguments) {
                                  {"most_ulps", d.most_ulps},
                                  {"most_absolute", d.most_absolute}});
     }
-    std::cout << json.dump() << "\n";
+    std::cout << json_text(json) << "\n";
     return equal ? ExitCode::kDone : ExitCode::kDifferent;
   }
   if (!recipes.empty()) std::cout << "the recipes differ:\n" << recipes << "\n";

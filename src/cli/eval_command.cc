@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "train/environment.h"
@@ -43,7 +44,7 @@ ExitCode evaluate(const Arguments& arguments) {
                                          {"eval_seconds", result.seconds},
                                          {"images_per_second", speed},
                                          {"peak_memory_bytes", peak_memory_bytes()}};
-    std::cout << json.dump() << "\n";
+    std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }
   std::cout << arguments.run << ", step " << trainer.steps_done() << ": "

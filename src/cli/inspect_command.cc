@@ -1,5 +1,9 @@
 // podium inspect: all that one step computed, in one safetensors file.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <filesystem>
 #include <iostream>
 
 #include "base/hash.h"
@@ -8,6 +12,7 @@
 #include "cli/talk.h"
 #include "nn/models.h"
 #include "optim/optimizer.h"
+#include "train/file_io.h"
 #include "train/run.h"
 #include "train/safetensors.h"
 
@@ -34,6 +39,10 @@ ExitCode inspect(const Arguments& arguments) {
                    ": the loss is not finite; the first operation that made such a value is ",
                    step.non_finite, "; inspect an earlier step");
   };
+  // Found out before the steps are made, not after.
+  const std::filesystem::path folder = std::filesystem::path(arguments.out).parent_path();
+  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
+    throw_io_error(arguments.out, "write", errno);
   while (trainer.steps_done() + 1 < arguments.step) check(trainer.step(false));
   const double rate =
       learning_rate_at(recipe.optimizer, recipe.schedule,

@@ -7,6 +7,7 @@
 
 #include "base/functions.h"
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "data/image_file.h"
@@ -78,7 +79,7 @@ ExitCode predict(const Arguments& arguments) {
       }
     }
   }
-  std::cout << (arguments.json ? json.dump() + "\n" : table.text());
+  std::cout << (arguments.json ? json_text(json) + "\n" : table.text());
   return ExitCode::kDone;
 }
 

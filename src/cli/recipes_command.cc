@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "train/recipe_keys.h"
@@ -44,7 +45,7 @@ ExitCode list_recipes(const Arguments& arguments) {
   PODIUM_REQUIRE(!recipe_names().empty(), ExitCode::kUsage,
                  "no folder of recipes was found: there is none here or beside the program; name "
                  "one in $PODIUM_RECIPES");
-  std::cout << (arguments.json ? json.dump(2) + "\n" : table.text());
+  std::cout << (arguments.json ? json_text(json, 2) + "\n" : table.text());
   return code;
 }
 

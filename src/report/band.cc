@@ -69,7 +69,8 @@ void write_band(const std::filesystem::path& file, const Band& band) {
     json["low"] = band.low();
     json["high"] = band.high();
   }
-  replace_text(file, json.dump(2) + "\n");
+  replace_text(file,
+               json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
 }
 
 Band read_band(const std::filesystem::path& file) {
