@@ -1,5 +1,9 @@
 #include "base/thread_pool.h"
 
+#include <system_error>
+
+#include "base/error.h"
+
 namespace podium {
 namespace {
 
@@ -14,11 +18,27 @@ constexpr bool is_open(std::uint64_t job) { return next_part(job) < job >> 32; }
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { serve(i); });
+void throw_no_thread(std::size_t running, const std::system_error& error) {
+  throw UserError(cat("the system starts no further thread beside ", running,
+                      " of the kind: ", error.code().message(),
+                      "; take fewer with --workers or --threads, or raise the limit on processes "
+                      "and threads (ulimit -u, or the container's)"),
+                  ExitCode::kMemory);
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::ThreadPool(int threads) {
+  try {
+    for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { serve(i); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = helpers_.size();
+    stop();
+    throw_no_thread(started + 1, error);
+  }
+}
+
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

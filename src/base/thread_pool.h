@@ -12,10 +12,14 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace podium {
+
+// The UserError (kMemory) for a thread that could not be started, `running` others being there.
+[[noreturn]] void throw_no_thread(std::size_t running, const std::system_error& error);
 
 class ThreadPool {
  public:
@@ -40,6 +44,7 @@ class ThreadPool {
  private:
   bool take_part(int thread);
   void serve(int thread);
+  void stop();  // joins all
 
   std::vector<std::thread> helpers_;
   std::mutex mutex_;

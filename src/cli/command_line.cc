@@ -1,6 +1,10 @@
 #include "cli/command_line.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <memory>
@@ -108,7 +112,9 @@ int guarded(const std::function<int()>& action) {
     complain(error.what());
     return code(error.code());
   } catch (const std::bad_alloc&) {
-    complain("out of memory; `podium train` takes --memory-limit, which finds a setting that fits");
+    complain(
+        "the system gave no more memory; give the process more, or name what it may take with "
+        "`podium train --memory-limit`, which finds a setting that fits");
     return code(ExitCode::kMemory);
   } catch (const InternalError& error) {
     complain(cat("this is a defect of podium, not of what you gave it: ", error.what()));
@@ -116,6 +122,13 @@ int guarded(const std::function<int()>& action) {
     complain(cat("this is a defect of podium, not of what you gave it: ", error.what()));
   }
   return code(ExitCode::kInternal);
+}
+
+// Whether it is a pipe whose reader has gone (`podium recipes | head -1`), having read what it
+// wanted.
+bool nobody_reads(int descriptor) {
+  pollfd state = {descriptor, POLLOUT, 0};
+  return ::poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
 }
 
 int parse_and_run(int argc, char** argv) {
@@ -149,8 +162,8 @@ int parse_and_run(int argc, char** argv) {
   const ExitCode result = line.action();
   // What was asked for is done once it has been written.
   std::cout.flush();
-  PODIUM_REQUIRE(std::cout.good() && std::fflush(stdout) == 0, ExitCode::kData,
-                 "standard output: cannot write; is the disk full?");
+  PODIUM_REQUIRE((std::cout.good() && std::fflush(stdout) == 0) || nobody_reads(STDOUT_FILENO),
+                 ExitCode::kData, "standard output: cannot write; is the disk full?");
   return code(result);
 }
 
@@ -180,6 +193,10 @@ void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {
 }
 
 int run_command_line(int argc, char** argv) {
+  // A pipe that nobody reads any more, and a file that may not grow, are errors of a write: they
+  // must not end a training unsaved.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   install_talk();
   return guarded([&] { return parse_and_run(argc, argv); });
 }

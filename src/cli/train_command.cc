@@ -8,12 +8,14 @@
 
 #include "base/hash.h"
 #include "cli/command.h"
+#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/run_watch.h"
 #include "cli/signals.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "nn/models.h"
+#include "train/memory.h"
 #include "train/run.h"
 
 namespace podium {
@@ -103,7 +105,7 @@ ExitCode train(Arguments& arguments, const CommandLine& line) {
   const RunResult result = run(recipe, find_model(recipe.model).build, options, watch);
   watch.finish();
   if (arguments.json) {
-    std::cout << json_of(recipe, options, result, watch).dump() << "\n";
+    std::cout << json_text(json_of(recipe, options, result, watch)) << "\n";
   } else {
     std::cout << report_of(recipe, options, result);
   }

@@ -2,8 +2,11 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <new>
 
 namespace podium {
@@ -34,20 +37,37 @@ std::string to_string(const TensorType& type) {
 }
 
 AlignedBytes::AlignedBytes(std::size_t bytes) : size_(bytes) {
-  constexpr std::size_t kHuge = std::size_t{2} << 20;
-  const std::size_t alignment = bytes >= kHuge ? kHuge : 64;
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
-  if (memory == nullptr) throw std::bad_alloc();
+  constexpr std::size_t kHuge = std::size_t{2} << 20, kLine = 64;
+  if (bytes < kHuge) {
+    const std::size_t rounded = std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
+    void* memory = std::aligned_alloc(kLine, rounded);
+    if (memory == nullptr) throw std::bad_alloc();
+    std::memset(memory, 0, rounded);
+    data_ = {static_cast<std::byte*>(memory), Free{0}};
+    return;
+  }
+  if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
+  // More than is needed, and what is not aligned goes back.
+  const std::size_t rounded = (bytes + kHuge - 1) / kHuge * kHuge, mapped = rounded + kHuge;
+  void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  auto* const begin = static_cast<std::byte*>(memory);
+  const std::size_t before = (kHuge - reinterpret_cast<std::uintptr_t>(begin) % kHuge) % kHuge;
+  if (before != 0) munmap(begin, before);
+  munmap(begin + before + rounded, kHuge - before);
+  data_ = {begin + before, Free{rounded}};
 #ifdef MADV_HUGEPAGE
-  if (alignment == kHuge)
-    madvise(memory, rounded, MADV_HUGEPAGE);  // a hint; failure costs speed only
+  madvise(data_.get(), rounded, MADV_HUGEPAGE);  // a hint; failure costs speed only
 #endif
-  std::memset(memory, 0, rounded);
-  data_.reset(static_cast<std::byte*>(memory));
 }
 
-void AlignedBytes::Free::operator()(std::byte* p) const { std::free(p); }
+void AlignedBytes::Free::operator()(std::byte* p) const {
+  if (mapped != 0)
+    munmap(p, mapped);
+  else
+    std::free(p);
+}
 
 Tensor::Tensor(TensorType type)
     : type_(std::move(type)), memory_(static_cast<std::size_t>(type_.bytes())) {}

@@ -58,7 +58,9 @@ struct TensorType {
 
 std::string to_string(const TensorType& type);  // "f32[32, 6, 28, 28]"
 
-// Memory of 64-byte alignment, zeroed, on huge pages where it is large and they are to be had.
+// Memory of 64-byte alignment, zeroed, on huge pages where it is large and they are to be had. It
+// is then address space until it is first touched: what a program needs can be said before the
+// machine must give it.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
@@ -68,6 +70,7 @@ class AlignedBytes {
 
  private:
   struct Free {
+    std::size_t mapped;  // bytes; 0: of the heap
     void operator()(std::byte* p) const;
   };
   std::unique_ptr<std::byte[], Free> data_;

@@ -65,6 +65,10 @@ std::string cpu_model() {
   return "unknown";
 }
 
+std::int64_t machine_memory() {
+  return static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+}
+
 std::int64_t memory_limit() {
   std::int64_t limit = 0;
   for (const char* path :
@@ -138,7 +142,7 @@ Environment collect_environment(std::vector<std::string> command_line, std::stri
   e.vector_target = std::move(vector_target);
   e.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
   e.usable_cores = usable_cores(e.cores);
-  e.memory_bytes = static_cast<std::int64_t>(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE);
+  e.memory_bytes = machine_memory();
   e.memory_limit_bytes = memory_limit();
   e.workers = workers;
   return e;
@@ -160,6 +164,11 @@ void record_environment(const std::filesystem::path& run_dir, const Environment&
   replace_text(path, ordered_json{{"starts", starts}}.dump(2, ' ', false,
                                                            ordered_json::error_handler_t::replace) +
                          "\n");
+}
+
+std::int64_t usable_memory_bytes() {
+  const std::int64_t machine = machine_memory(), container = memory_limit();
+  return container > 0 ? std::min(machine, container) : machine;
 }
 
 std::int64_t peak_memory_bytes() {

@@ -32,6 +32,9 @@ Environment collect_environment(std::vector<std::string> command_line, std::stri
 void record_environment(const std::filesystem::path& run_dir, const Environment& environment,
                         std::int64_t from_step);
 
+// What this process may take: the machine's memory, or less where its container has less.
+std::int64_t usable_memory_bytes();
+
 // The most memory that this process has held at once so far.
 std::int64_t peak_memory_bytes();
 

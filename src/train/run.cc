@@ -10,55 +10,11 @@
 #include "nn/models.h"
 #include "train/environment.h"
 #include "train/file_io.h"
+#include "train/memory.h"
 #include "train/run_folder.h"
 
 namespace podium {
 namespace {
-
-// The first setting that fits the limit: fewer workers first, since that changes no result; then
-// more replicas.
-std::string setting_that_fits(const Recipe& recipe, const Model& model, const RunData& data,
-                              Placement placement, std::int64_t limit) {
-  for (std::int64_t workers = placement.workers - 1; workers >= 1; --workers) {
-    placement.workers = workers;
-    if (Trainer(recipe, model, data.train, data.held_out, placement).memory_use().total() <=
-        limit) {
-      return cat("--workers ", workers, " fits (the same result)");
-    }
-  }
-  placement.workers = 1;
-  Recipe changed = recipe;
-  for (std::int64_t replicas = recipe.replicas + 1; replicas <= recipe.batch / 2; ++replicas) {
-    if (recipe.batch % replicas != 0) continue;
-    changed.replicas = replicas;
-    if (Trainer(changed, model, data.train, data.held_out, placement).memory_use().total() <=
-        limit) {
-      return cat("replicas=", replicas,
-                 " with --workers 1 fits (another recipe: the batch-norm span becomes ",
-                 recipe.batch / replicas, ")");
-    }
-  }
-  changed.replicas = recipe.replicas;
-  std::int64_t needed = 0;
-  for (std::int64_t images = recipe.batch / recipe.replicas / 2; images >= 2; images /= 2) {
-    changed.batch = images * recipe.replicas;
-    needed = Trainer(changed, model, data.train, data.held_out, placement).memory_use().total();
-    if (needed <= limit)
-      return cat("batch=", changed.batch, " with --workers 1 fits (another recipe)");
-  }
-  return cat("no setting fits; the least found needs ", format_bytes(needed),
-             ", most of it data and parameters; raise the limit to that");
-}
-
-void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
-                  std::int64_t limit) {
-  const std::int64_t total = trainer.memory_use().total();
-  if (limit == 0 || total <= limit) return;
-  throw UserError(
-      cat("this run needs ", format_bytes(total), ", the limit is ", format_bytes(limit), "; ",
-          setting_that_fits(trainer.recipe(), model, data, trainer.placement(), limit)),
-      ExitCode::kMemory);
-}
 
 std::shared_ptr<const ImageSet> slice(const ImageSet& set, std::int64_t begin, std::int64_t end) {
   auto part = std::make_shared<ImageSet>(set);
@@ -133,7 +89,8 @@ class Session {
                                               : std::max<std::int64_t>(epoch / 20, 1);
     last_ = trainer.total_steps();
     if (options.stop_steps != 0) last_ = std::min(last_, options.stop_steps);
-    if (options.stop_epochs != 0) last_ = std::min(last_, options.stop_epochs * epoch);
+    if (options.stop_epochs != 0 && options.stop_epochs < last_ / epoch + 1)
+      last_ = std::min(last_, options.stop_epochs * epoch);
   }
 
   RunResult run(double start_seconds) {
@@ -169,7 +126,10 @@ class Session {
     const std::int64_t next = trainer_.steps_done() + 1;
     const bool hashed = recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0;
     const StepResult step = trainer_.step(hashed);
-    if (!step.non_finite.empty()) diverged(step);
+    if (!step.non_finite.empty())
+      diverged(cat("the loss is not finite; the first operation that made such a value is ",
+                   step.non_finite),
+               step.step);
     ++result_.steps_made;
     result_.train_seconds += step.seconds;
     result_.train_loss = step.loss;
@@ -198,6 +158,9 @@ class Session {
   void evaluate() {
     result_.evaluation = trainer_.evaluate();
     result_.eval_seconds += result_.evaluation.seconds;
+    require_finite();
+    if (!std::isfinite(result_.evaluation.loss))
+      diverged("the loss of the evaluation is not finite", trainer_.steps_done());
     // A run that was at its end already: a second line of this step would double it.
     if (result_.steps_made == 0 &&
         holds_evaluation(folder_.dir() / "metrics.jsonl", trainer_.steps_done()))
@@ -211,6 +174,7 @@ class Session {
   }
 
   void save() {
+    require_finite();
     observer_.saving(trainer_.steps_done());
     Checkpoint checkpoint = trainer_.checkpoint();
     window_.keep_in(checkpoint);
@@ -218,14 +182,22 @@ class Session {
     saved_ = trainer_.steps_done();
   }
 
-  [[noreturn]] void diverged(const StepResult& step) {
+  // What the loss of the next step would say: no checkpoint may hold it, and no run end well.
+  void require_finite() {
+    const std::string name = trainer_.first_non_finite();
+    if (!name.empty())
+      diverged(cat("after this step \"", name, "\" is not finite"), trainer_.steps_done());
+  }
+
+  [[noreturn]] void diverged(const std::string& what, std::int64_t step) {
     folder_.flush();
-    throw UserError(
-        cat("step ", step.step,
-            ": the loss is not finite; the first operation that made such a value is ",
-            step.non_finite, ". The checkpoint of step ", saved_, " in ", folder_.dir().string(),
-            " is the last good state; try a smaller optimizer.learning_rate"),
-        ExitCode::kDiverged);
+    const std::string folder = folder_.dir().string();
+    throw UserError(cat("step ", step, ": ", what, ". ",
+                        saved_ < 0 ? cat("No checkpoint had been saved in ", folder)
+                                   : cat("The checkpoint of step ", saved_, " in ", folder,
+                                         " is the last good state"),
+                        "; try a smaller optimizer.learning_rate, with --fresh or another --out"),
+                    ExitCode::kDiverged);
   }
 
   Trainer& trainer_;
@@ -242,51 +214,6 @@ class Session {
 
 }  // namespace
 
-std::string format_bytes(std::int64_t bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof text, value < 10 && unit > 0 ? "%.2f %s" : "%.0f %s", value,
-                units[unit]);
-  return text;
-}
-
-std::int64_t parse_bytes(const std::string& text) {
-  const auto wrong = [&]() -> UserError {
-    return UserError(cat("\"", text,
-                         "\" is no amount of memory; write bytes, or a number with KB, MB, GB, "
-                         "KiB, MiB or GiB, such as 2GiB"));
-  };
-  std::size_t used = 0;
-  double value = 0;
-  try {
-    value = std::stod(text, &used);
-  } catch (const std::exception&) {
-    throw wrong();
-  }
-  const std::string unit = text.substr(text.find_first_not_of(' ', used) == std::string::npos
-                                           ? text.size()
-                                           : text.find_first_not_of(' ', used));
-  double factor = 0;
-  for (const auto& [name, bytes] :
-       std::initializer_list<std::pair<const char*, double>>{{"", 1},
-                                                             {"B", 1},
-                                                             {"KB", 1e3},
-                                                             {"MB", 1e6},
-                                                             {"GB", 1e9},
-                                                             {"TB", 1e12},
-                                                             {"KiB", 1024.0},
-                                                             {"MiB", 1048576.0},
-                                                             {"GiB", 1073741824.0},
-                                                             {"TiB", 1099511627776.0}}) {
-    if (unit == name) factor = bytes;
-  }
-  if (factor == 0 || !(value > 0) || value * factor > 9e18) throw wrong();
-  return static_cast<std::int64_t>(value * factor);
-}
-
 namespace {
 
 // What an optimizer does as it acts on the mean gradient, and on which parameters.
@@ -296,7 +223,9 @@ std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimiz
   const OptimizerOptions& own = optimizers.options[index];
   double peak = 0;
   std::int64_t peak_step = 0;
-  for (std::int64_t step = 0; step < trainer.total_steps(); ++step) {
+  // Of a very long run, some steps only: schedules are smooth, or constant for long.
+  const std::int64_t stride = trainer.total_steps() / 1'000'000 + 1;
+  for (std::int64_t step = 0; step < trainer.total_steps(); step += stride) {
     const double rate =
         learning_rate_at(own, r.schedule, {step, trainer.steps_per_epoch(), trainer.total_steps()});
     if (rate > peak) peak = rate, peak_step = step;
@@ -379,24 +308,28 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   if (options.fresh) folder.start_afresh();
   folder.adopt_recipe(to_toml(recipe));
   Session session(trainer, folder, options, observer);
-  if (const auto checkpoint =
-          folder.resume([&](const std::string& line) { observer.warning(line); })) {
-    if (checkpoint->step < trainer.total_steps()) require_same_contract(*checkpoint);
-    trainer.restore(*checkpoint);
-    session.resumed_from(*checkpoint);
-  }
+  folder.resume(
+      [&](const Checkpoint& checkpoint) {
+        require_same_recipe(checkpoint, folder.dir());
+        if (checkpoint.step < trainer.total_steps()) require_same_contract(checkpoint);
+        trainer.restore(checkpoint);
+        session.resumed_from(checkpoint);
+      },
+      [&](const std::string& line) { observer.warning(line); });
   record_environment(folder.dir(),
                      collect_environment(options.command_line, trainer.backend().description(),
                                          static_cast<int>(trainer.placement().workers)),
                      trainer.steps_done());
-  OutputFile(folder.dir() / "resolved.txt", OutputFile::Mode::kReplace).write(describe(trainer));
+  replace_text(folder.dir() / "resolved.txt", describe(trainer));
   return session.run(seconds_since(start));
 }
 
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
                    const Placement& placement, const std::vector<std::string>& overrides) {
+  std::error_code ignored;
   PODIUM_REQUIRE(
-      std::filesystem::is_regular_file(folder / "recipe.toml"), ExitCode::kData, folder.string(),
+      std::filesystem::is_regular_file(folder / "recipe.toml", ignored), ExitCode::kData,
+      folder.string(),
       " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` makes one");
   LoadedRun loaded;
   loaded.recipe = read_recipe(folder / "recipe.toml", overrides);
@@ -407,6 +340,7 @@ LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_
       load_latest(folder, [](const std::string& line) { log(LogLevel::kWarning, line); });
   PODIUM_REQUIRE(checkpoint.has_value(), ExitCode::kData, folder.string(),
                  " has no checkpoint yet; `podium train` with this --out makes one");
+  require_same_recipe(*checkpoint, folder);
   loaded.trainer->restore(*checkpoint);
   return loaded;
 }

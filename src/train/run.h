@@ -18,7 +18,7 @@ struct RunOptions {
   bool fresh = false;           // start anew; what lies in the folder is moved aside, not deleted
   std::int64_t stop_steps = 0;  // stop after so many steps (0: the recipe's); no schedule changes
   std::int64_t stop_epochs = 0;
-  std::int64_t memory_limit = 0;          // bytes; 0: none
+  std::int64_t memory_limit = 0;          // bytes; 0: what this process may take of the machine
   std::vector<std::string> command_line;  // for environment.json
   // Not null: once it is not 0, the run saves at the next step boundary and returns `stopped`.
   const std::atomic<int>* stop_request = nullptr;
@@ -65,8 +65,8 @@ class RunObserver {
 };
 
 // Throws UserError: kData for data and checkpoints, kMemory where the limit does not suffice (with
-// a setting that fits), kDiverged where the loss is not finite (the step and the operation; the
-// last good checkpoint stays).
+// a setting that fits), kDiverged where a loss, or what a checkpoint or the end of the run would
+// hold, is not finite (the step, and the operation or the tensor; the last good checkpoint stays).
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
               RunObserver& observer);
 
@@ -85,9 +85,5 @@ struct LoadedRun {
 };
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
                    const Placement& placement, const std::vector<std::string>& overrides = {});
-
-// "2GiB", "512MiB", "1.5GB", "100000" in bytes; UserError otherwise.
-std::int64_t parse_bytes(const std::string& text);
-std::string format_bytes(std::int64_t bytes);
 
 }  // namespace podium

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cmath>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -27,9 +28,11 @@ constexpr std::chrono::milliseconds kFlushInterval{1000};
 constexpr std::string_view kLinePrefix = "{\"step\": ";
 constexpr std::string_view kRecipeFile = "recipe.toml";
 // What belongs to a run; anything else in its folder is the user's own and stays where it is.
-constexpr std::array<std::string_view, 9> kParts = {
-    kRecipeFile,   "environment.json", "hashes.jsonl", "metrics.jsonl", "checkpoints",
-    "tensorboard", "report.html",      "result.json",  "profile.json"};
+// The checkpoints first and the recipe last: a move that is cut short leaves no checkpoint that a
+// run of another recipe could take for its own.
+constexpr std::array<std::string_view, 10> kParts = {
+    "checkpoints", "environment.json", "hashes.jsonl", "metrics.jsonl", "tensorboard",
+    "report.html", "result.json",      "profile.json", "resolved.txt",  kRecipeFile};
 
 // The step of a whole line; nothing for a torn or foreign one.
 std::optional<std::int64_t> step_of_line(std::string_view line) {
@@ -74,7 +77,8 @@ std::int64_t holder_of(const fs::path& lock_file, std::string& command) {
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), pid);
   if (error != std::errc() || pid <= 0) return 0;
   if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return 0;
-  command = read_text(fs::path("/proc") / std::to_string(pid) / "comm").value_or("");
+  // Of no size that a stat would say.
+  std::ifstream(cat("/proc/", pid, "/comm")) >> command;
   return pid;
 }
 
@@ -206,8 +210,10 @@ void RunFolder::start_afresh() {
   sync_folder(dir_);
 }
 
-std::optional<Checkpoint> RunFolder::resume(const std::function<void(const std::string&)>& warn) {
-  std::optional<Checkpoint> checkpoint = load_latest(dir_, warn, Damaged::kSetAside);
+void RunFolder::resume(const std::function<void(const Checkpoint&)>& restore,
+                       const std::function<void(const std::string&)>& warn) {
+  const std::optional<Checkpoint> checkpoint = load_latest(dir_, warn, Damaged::kSetAside);
+  if (checkpoint) restore(*checkpoint);
   const std::int64_t step = checkpoint ? checkpoint->step : 0;
   for (JsonLines* lines : {&hashes_, &metrics_}) {
     if (!lines->truncate_after(step) && warn) {
@@ -215,7 +221,6 @@ std::optional<Checkpoint> RunFolder::resume(const std::function<void(const std::
                ": a damaged line was found; it and those after it were removed"));
     }
   }
-  return checkpoint;
 }
 
 void RunFolder::append_hash(std::int64_t step, std::uint64_t hash) {
@@ -256,6 +261,18 @@ void RunFolder::save(const Checkpoint& checkpoint, int keep) {
   hashes_.flush(true);
   metrics_.flush(true);
   write_checkpoint(dir_, checkpoint, keep);
+}
+
+void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::path& dir) {
+  const auto theirs = checkpoint.metadata.find("recipe");
+  const std::optional<std::string> own = read_text(dir / kRecipeFile);
+  if (theirs == checkpoint.metadata.end() || !own || theirs->second == *own) return;
+  throw UserError(cat((dir / "checkpoints").string(), ": the checkpoint of step ", checkpoint.step,
+                      " is of another recipe than ", (dir / kRecipeFile).string(),
+                      "; move it away, or train with --fresh or another --out folder. The "
+                      "difference (- the checkpoint's, + the folder's):\n",
+                      line_difference(theirs->second, *own)),
+                  ExitCode::kData);
 }
 
 std::string line_difference(std::string_view before, std::string_view after) {

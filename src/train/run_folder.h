@@ -68,9 +68,10 @@ class RunFolder {
   // Moves what an earlier run left into DIR/previous-1 (-2, ...); nothing is deleted.
   void start_afresh();
 
-  // The newest whole checkpoint (newer, damaged ones are set aside), with both files cut to its
-  // step; with none, both are cut to step 0 and nothing is returned.
-  std::optional<Checkpoint> resume(const std::function<void(const std::string&)>& warn);
+  // Gives the newest whole checkpoint (newer, damaged ones are set aside) to `restore` and, unless
+  // that throws, cuts both files to its step; with none, both are cut to step 0.
+  void resume(const std::function<void(const Checkpoint&)>& restore,
+              const std::function<void(const std::string&)>& warn);
 
   void append_hash(std::int64_t step, std::uint64_t hash);
   void append_metrics(std::int64_t step, std::span<const MetricField> fields);
@@ -89,6 +90,10 @@ class RunFolder {
   int lock_ = -1;
   JsonLines hashes_, metrics_;
 };
+
+// UserError (kData) where a checkpoint in `dir` was written by a run of another recipe than that of
+// the folder.
+void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::path& dir);
 
 // The lines that two texts do not share, as "- old" and "+ new", in order.
 std::string line_difference(std::string_view before, std::string_view after);

@@ -35,9 +35,16 @@ std::string hash_lines(std::int64_t last) {
   return text;
 }
 
+std::optional<Checkpoint> resume(RunFolder& run,
+                                 const std::function<void(const std::string&)>& warn = nullptr) {
+  std::optional<Checkpoint> found;
+  run.resume([&](const Checkpoint& checkpoint) { found = checkpoint; }, warn);
+  return found;
+}
+
 // What a trainer does: resumes, appends, saves every `interval` steps.
 void train(RunFolder& run, std::int64_t steps, std::int64_t interval) {
-  const std::optional<Checkpoint> from = run.resume(nullptr);
+  const std::optional<Checkpoint> from = resume(run);
   for (std::int64_t step = from ? from->step + 1 : 1; step <= steps; ++step) {
     run.append_hash(step, hash_mix(static_cast<std::uint64_t>(step)));
     run.append_metrics(step, {{"loss", 1.0 / static_cast<double>(step)}});
@@ -104,7 +111,7 @@ TEST(RunFolder, a_torn_last_line_is_no_error) {
   for (std::size_t torn = 0; torn < whole.size(); ++torn) {
     put_text(folder / "hashes.jsonl", hash_lines(20) + whole.substr(0, torn));
     RunFolder run(folder.path());
-    run.resume([](const std::string& warning) { ADD_FAILURE() << warning; });
+    resume(run, [](const std::string& warning) { ADD_FAILURE() << warning; });
     ASSERT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(20));
   }
 }
@@ -118,7 +125,7 @@ TEST(RunFolder, a_damaged_line_is_told_of) {
   put_text(folder / "hashes.jsonl", hash_lines(3) + "garbage\n" + hash_line(5));
   RunFolder run(folder.path());
   std::string told;
-  run.resume([&](const std::string& warning) { told += warning; });
+  resume(run, [&](const std::string& warning) { told += warning; });
   EXPECT_CONTAINS(told, "hashes.jsonl: a damaged line");
   EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(3));
 }
@@ -157,6 +164,19 @@ TEST(RunFolder, another_recipe_is_refused_with_the_difference) {
   EXPECT_EQ(run.recipe(), "model = \"mnist\"\nseed = 1\nbatch = 256\n");
 }
 
+TEST(RunFolder, a_checkpoint_that_is_refused_costs_no_line) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    train(run, 12, 10);
+  }
+  put_text(folder / "hashes.jsonl", hash_lines(15));
+  RunFolder run(folder.path());
+  EXPECT_THROW(run.resume([](const Checkpoint&) { throw UserError("of another recipe"); }, nullptr),
+               UserError);
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(15));
+}
+
 TEST(RunFolder, differences_are_lines_in_order) {
   EXPECT_EQ(line_difference("a\nb\nc\n", "a\nx\nc\nd"), "- b\n+ x\n+ d\n");
   EXPECT_EQ(line_difference("", "a"), "+ a\n");
@@ -172,7 +192,7 @@ TEST(RunFolder, starting_afresh_deletes_nothing) {
     train(run, 10, 10);
     run.start_afresh();
     EXPECT_FALSE(run.recipe().has_value());
-    EXPECT_FALSE(run.resume(nullptr).has_value());
+    EXPECT_FALSE(resume(run).has_value());
     const fs::path previous = folder / cat("previous-", i);
     EXPECT_EQ(file_text(previous / "hashes.jsonl"), hash_lines(10));
     EXPECT_TRUE(fs::exists(previous / "checkpoints/step-00000010/state.safetensors"));

@@ -1,10 +1,13 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
+#include <span>
 
 #include "base/contract.h"
 #include "base/hash.h"
+#include "base/thread_pool.h"
 #include "train/trainer_state.h"
 #include "train/whitening.h"
 
@@ -25,11 +28,19 @@ std::int64_t default_workers(std::int64_t replicas) {
 
 WorkerThreads::WorkerThreads(std::int64_t workers, std::function<void()> on_failure)
     : on_failure_(std::move(on_failure)) {
-  for (std::int64_t worker = 1; worker < workers; ++worker)
-    threads_.emplace_back([this, worker] { serve(worker); });
+  try {
+    for (std::int64_t worker = 1; worker < workers; ++worker)
+      threads_.emplace_back([this, worker] { serve(worker); });
+  } catch (const std::system_error& error) {
+    const std::size_t started = threads_.size();
+    stop();
+    throw_no_thread(started + 1, error);
+  }
 }
 
-WorkerThreads::~WorkerThreads() {
+WorkerThreads::~WorkerThreads() { stop(); }
+
+void WorkerThreads::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -271,14 +282,31 @@ std::uint64_t Trainer::parameter_hash() const {
   return hash;
 }
 
+std::string Trainer::first_non_finite() const {
+  for (const State::Place& place : state_->values()) {
+    const auto count = static_cast<std::size_t>(place.shape.elements());
+    const std::span<const float> values(place.values, count);
+    bool finite = true;
+    for (const float x : values)
+      finite &= (std::bit_cast<std::uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
+    if (!finite) return place.name;
+  }
+  return "";
+}
+
 // --- checkpoints
 
-std::vector<Trainer::State::Place> Trainer::State::places() {
+std::vector<Trainer::State::Place> Trainer::State::values() {
   std::vector<Place> list;
   for (const FlatEntry& e : layout().parameters)
     list.push_back({e.name, e.shape, parameter_data() + e.offset});
   for (const FlatEntry& e : layout().statistics)
     list.push_back({e.name, e.shape, statistic_data() + e.offset - layout().parameter_floats});
+  return list;
+}
+
+std::vector<Trainer::State::Place> Trainer::State::places() {
+  std::vector<Place> list = values();
   for (std::size_t i = 0; i < states.size(); ++i) {
     for (const FlatEntry& e : layout().parameters) {
       const std::vector<std::string> names = optimizer_states(optimizers.of(e.group));

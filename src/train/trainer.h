@@ -82,6 +82,8 @@ class Trainer {
   StepResult step(bool with_hash);
   EvaluationResult evaluate();
   std::uint64_t parameter_hash() const;
+  // The first parameter or running statistic that holds a value that is not finite; empty: none.
+  std::string first_non_finite() const;
 
   Checkpoint checkpoint() const;
   // UserError (kData) where tensors are missing or have other shapes than this recipe's.

@@ -60,6 +60,7 @@ class WorkerThreads {
  private:
   void serve(std::int64_t worker);
   void call(std::int64_t worker);
+  void stop();  // joins all
   std::vector<std::thread> threads_;
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -111,6 +112,7 @@ struct Trainer::State {
   };
   // Parameters, running statistics, the optimizer's state: all that a checkpoint holds, in order.
   std::vector<Place> places();
+  std::vector<Place> values();  // the parameters and running statistics alone
 
   void bind_outputs(Worker& worker, float* buffer);
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);

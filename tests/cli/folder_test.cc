@@ -107,6 +107,54 @@ TEST_F(Folder, too_little_memory_is_refused_before_the_first_step) {
   EXPECT_NE(outcome.err.find("--workers "), std::string::npos) << outcome.err;
 }
 
+TEST_F(Folder, more_memory_than_the_machine_has_is_refused_without_a_limit_being_named) {
+  expect_refusal(podium(train_small("run", {"evaluation.batch=200000000"})), 4,
+                 {"this process may take", "evaluation.batch=0 fits (the same result)"});
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+TEST_F(Folder, threads_that_the_system_does_not_start_are_refused) {
+  for (const char* flag : {"--threads", "--workers"}) {
+    expect_refusal(
+        podium(train_small("run", {flag, "2"}), {.thread_stack_bytes = std::uint64_t{1} << 46}), 4,
+        {"no further thread", flag});
+  }
+}
+
+TEST_F(Folder, pipe_that_nobody_reads_does_not_end_a_run) {
+  EXPECT_EQ(podium(train_small("run"), {.nobody_reads = true}).code, 0);
+  EXPECT_TRUE(fs::exists(path("run/checkpoints/step-00000016")));
+  EXPECT_EQ(podium({"recipes", "--keys"}, {.nobody_reads = true}).code, 0);
+}
+
+TEST_F(Folder, checkpoint_of_another_recipe_is_refused_and_nothing_lost) {
+  train({"--steps", "3"});
+  const std::string hashes = read("run/hashes.jsonl"), metrics = read("run/metrics.jsonl");
+  fs::remove(path("run/recipe.toml"));  // as where a move of the run's files is cut short
+  expect_refusal(
+      podium(train_small("run", {"optimizer.learning_rate=0.5"})), 3,
+      {"run/checkpoints", "step 3", "- learning_rate = 0.01", "+ learning_rate = 0.5", "--fresh"});
+  expect_refusal(podium({"eval", "run"}), 3, {"run/checkpoints", "another recipe"});
+  EXPECT_EQ(read("run/hashes.jsonl"), hashes);
+  EXPECT_EQ(read("run/metrics.jsonl"), metrics);
+}
+
+TEST_F(Folder, parameters_that_are_not_finite_are_not_saved) {
+  expect_refusal(
+      podium(train_small("run", {"optimizer.name=sgd", "optimizer.learning_rate=1e10",
+                                 "optimizer.weight_decay=1e38", "schedule.name=constant",
+                                 "run.checkpoint_every_steps=1"})),
+      5, {"step 1", "conv1", "not finite", "No checkpoint had been saved in run", "--fresh"});
+  EXPECT_FALSE(fs::exists(path("run/checkpoints")));
+}
+
+TEST_F(Folder, run_that_ends_with_an_evaluation_that_is_not_finite_does_not_end_well) {
+  expect_refusal(podium(train_small("run", {"optimizer.name=sgd", "optimizer.learning_rate=1e20",
+                                            "schedule.name=constant", "--steps", "1"})),
+                 5, {"step 1", "evaluation", "not finite"});
+  EXPECT_FALSE(fs::exists(path("run/checkpoints")));
+}
+
 TEST_F(Folder, loss_that_is_not_finite_ends_the_run_with_the_step_and_the_operation) {
   const Outcome outcome =
       podium(train_small("run", {"optimizer.name=sgd", "optimizer.learning_rate=1e38",

@@ -40,13 +40,23 @@ pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions
   if (chdir(folder_.path().c_str()) != 0) _exit(126);
   redirect(output_name(getpid(), "out"), STDOUT_FILENO);
   redirect(output_name(getpid(), "err"), STDERR_FILENO);
+  if (options.nobody_reads) {
+    int ends[2];
+    if (pipe(ends) != 0) _exit(126);
+    close(ends[0]);
+    dup2(ends[1], STDOUT_FILENO);
+    dup2(ends[1], STDERR_FILENO);
+  }
+  if (options.thread_stack_bytes != 0) {
+    const rlimit limit = {options.thread_stack_bytes, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_STACK, &limit) != 0) _exit(126);
+  }
   setenv("PODIUM_RECIPES", recipes.c_str(), 1);
   setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
   unsetenv("PODIUM_DATA");
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
   if (options.most_file_bytes != 0) {
     const rlimit limit = {options.most_file_bytes, options.most_file_bytes};
-    signal(SIGXFSZ, SIG_IGN);
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(126);
   }
   execv(arguments[0], arguments.data());

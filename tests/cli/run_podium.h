@@ -22,6 +22,8 @@ struct Outcome {
 struct RunOptions {
   std::map<std::string, std::string> environment;
   std::uint64_t most_file_bytes = 0;  // larger files cannot be written, as on a full disk; 0: any
+  std::uint64_t thread_stack_bytes = 0;  // more than there are, and no thread can be started
+  bool nobody_reads = false;             // stdout and stderr are pipes whose reader has gone
 };
 
 // A new folder for a test's life, in which its commands run.

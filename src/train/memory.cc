@@ -1,0 +1,128 @@
+#include "train/memory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "train/environment.h"
+
+namespace podium {
+namespace {
+
+// Settings of a run, tried one after the other.
+class Search {
+ public:
+  Search(const Trainer& trainer, const Model& model, const RunData& data, std::int64_t limit)
+      : recipe_(trainer.recipe()),
+        placement_(trainer.placement()),
+        model_(model),
+        data_(data),
+        limit_(limit) {}
+
+  // The first that fits: what changes no result first, then more replicas, then a smaller batch.
+  std::string first_that_fits() {
+    std::string changed;
+    if (recipe_.evaluation.batch != 0) {
+      recipe_.evaluation.batch = 0;
+      changed = "evaluation.batch=0";
+      if (fits()) return changed + " fits (the same result)";
+      changed += " with ";
+    }
+    while (placement_.workers > 1) {
+      --placement_.workers;
+      if (fits()) return cat(changed, "--workers ", placement_.workers, " fits (the same result)");
+    }
+    changed += "--workers 1";
+    const std::int64_t batch = recipe_.batch, own = recipe_.replicas;
+    for (recipe_.replicas = own + 1; recipe_.replicas <= batch / 2; ++recipe_.replicas) {
+      if (batch % recipe_.replicas == 0 && fits())
+        return cat("replicas=", recipe_.replicas, " with ", changed,
+                   " fits (another recipe: the batch-norm span becomes ", batch / recipe_.replicas,
+                   ")");
+    }
+    recipe_.replicas = own;
+    for (std::int64_t images = batch / own / 2; images >= 2; images /= 2) {
+      recipe_.batch = images * own;
+      if (fits()) return cat("batch=", recipe_.batch, " with ", changed, " fits (another recipe)");
+    }
+    return cat("no setting fits; the least found needs ", format_bytes(least_),
+               ", most of it data and parameters; raise the limit, or take a larger machine");
+  }
+
+ private:
+  bool fits() {
+    const std::int64_t needed =
+        Trainer(recipe_, model_, data_.train, data_.held_out, placement_).memory_use().total();
+    least_ = std::min(least_, needed);
+    return needed <= limit_;
+  }
+
+  Recipe recipe_;
+  Placement placement_;
+  const Model& model_;
+  const RunData& data_;
+  std::int64_t limit_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
+};
+
+}  // namespace
+
+std::string format_bytes(std::int64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, value < 10 && unit > 0 ? "%.2f %s" : "%.0f %s", value,
+                units[unit]);
+  return text;
+}
+
+std::int64_t parse_bytes(const std::string& text) {
+  const auto wrong = [&]() -> UserError {
+    return UserError(cat("\"", text,
+                         "\" is no amount of memory; write bytes, or a number with KB, MB, GB, "
+                         "KiB, MiB or GiB, such as 2GiB"));
+  };
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    throw wrong();
+  }
+  const std::string unit = text.substr(text.find_first_not_of(' ', used) == std::string::npos
+                                           ? text.size()
+                                           : text.find_first_not_of(' ', used));
+  double factor = 0;
+  for (const auto& [name, bytes] :
+       std::initializer_list<std::pair<const char*, double>>{{"", 1},
+                                                             {"B", 1},
+                                                             {"KB", 1e3},
+                                                             {"MB", 1e6},
+                                                             {"GB", 1e9},
+                                                             {"TB", 1e12},
+                                                             {"KiB", 1024.0},
+                                                             {"MiB", 1048576.0},
+                                                             {"GiB", 1073741824.0},
+                                                             {"TiB", 1099511627776.0}}) {
+    if (unit == name) factor = bytes;
+  }
+  if (factor == 0 || !(value * factor >= 1) || value * factor > 9e18) throw wrong();
+  return static_cast<std::int64_t>(value * factor);
+}
+
+void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
+                  std::int64_t limit) {
+  const std::int64_t total = trainer.memory_use().total(), usable = usable_memory_bytes();
+  const bool of_machine = limit == 0;
+  if (of_machine) limit = usable;
+  if (total <= limit) return;
+  throw UserError(
+      cat("this run needs ", format_bytes(total),
+          of_machine ? ", and this process may take " : ", the limit is ", format_bytes(limit),
+          "; ", Search(trainer, model, data, limit).first_that_fits()),
+      ExitCode::kMemory);
+}
+
+}  // namespace podium

@@ -1,0 +1,21 @@
+// How much memory a run may take, and what to change where that is too little.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "train/run.h"
+
+namespace podium {
+
+// "2GiB", "512MiB", "1.5GB", "100000" in bytes, at least one; UserError otherwise.
+std::int64_t parse_bytes(const std::string& text);
+std::string format_bytes(std::int64_t bytes);
+
+// UserError (kMemory) where the trainer needs more than `limit` bytes, or, with 0, than what this
+// process may take of the machine; it names a setting that fits. A trainer's memory is address
+// space until its first step, so one that is far too large can be asked.
+void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
+                  std::int64_t limit);
+
+}  // namespace podium
