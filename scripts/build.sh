@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds build/podium, installing what is missing first. Arguments go to cmake: scripts/build.sh -DPODIUM_BENCH=ON
+# Builds build/podium, installing what is missing first. Arguments go to cmake:
+# scripts/build.sh -DCMAKE_BUILD_TYPE=RelWithDebInfo
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-dependencies.sh" build

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the core (base to parallel) for ARM64 and runs its tests under qemu-user: NEON returns the same bits.
-# A long check, some 15 minutes. Arguments go to ctest: scripts/check-neon.sh -R Conv
+# A long check, some 5 minutes. Arguments go to ctest: scripts/check-neon.sh -R Conv
 #
 # Highway comes as Debian's ARM64 package, unpacked into build-neon/root (the machine's own packages stay as they are);
 # GoogleTest is built from Debian's sources.

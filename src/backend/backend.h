@@ -1,7 +1,7 @@
 // The seam. A backend compiles a graph to an executable; all checking happens there. An executable
 // runs on memory of its backend, allocates nothing and checks nothing per element.
 //
-//   auto backend = make_backend({.name = "cpu"});
+//   auto backend = make_backend("cpu");
 //   auto program = backend->compile(graph, {});
 //   program->run(inputs, outputs);      // in the order of graph.inputs() and graph.outputs()
 #pragma once

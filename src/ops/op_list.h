@@ -1,6 +1,5 @@
 // The one list of operations. A backend expands it into its kernel table, so a missing kernel is a
-// link error or one visible line in that backend's unsupported.cc. X(Kind, name): OpKind::kKind,
-// OpDef name_op, defined in ops/.
+// link error. X(Kind, name): OpKind::kKind, OpDef name_op, defined in ops/.
 #pragma once
 
 #include "graph/op_def.h"
