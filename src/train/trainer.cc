@@ -166,8 +166,16 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   s.total_steps =
       s.recipe.steps != 0 ? s.recipe.steps : s.recipe.epochs * s.loader->steps_per_epoch();
 
-  s.program = build_replica_program(s.model, inputs, s.recipe.seed, s.recipe.batch,
-                                    s.recipe.label_smoothing, false);
+  try {
+    s.program = build_replica_program(s.model, inputs, s.recipe.seed, s.recipe.batch,
+                                      s.recipe.label_smoothing, false);
+  } catch (const UserError& error) {
+    // An operation's rule knows nothing of recipes.
+    throw UserError(cat("recipe ", s.recipe.name, " (batch = ", s.recipe.batch,
+                        ", replicas = ", s.recipe.replicas, ", so a replica has ", s.replica_images,
+                        s.replica_images == 1 ? " image" : " images", "): ", error.what()),
+                    error.code());
+  }
   const FlatLayout& layout = s.layout();
   s.parameters = AlignedBytes(float_bytes(layout.parameter_floats));
   s.statistics =

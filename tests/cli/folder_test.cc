@@ -113,6 +113,13 @@ TEST_F(Folder, more_memory_than_the_machine_has_is_refused_without_a_limit_being
   EXPECT_FALSE(fs::exists(path("run")));
 }
 
+TEST_F(Folder, replica_of_one_image_is_refused_with_the_recipes_numbers) {
+  expect_refusal(
+      podium(train_small("run", {"batch=4"})), 2,
+      {"recipe glyphs", "batch = 4", "replicas = 4", "1 image", "batch_norm", "fewer replicas"});
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
 TEST_F(Folder, threads_that_the_system_does_not_start_are_refused) {
   for (const char* flag : {"--threads", "--workers"}) {
     expect_refusal(
