@@ -378,6 +378,24 @@ TEST_F(Fetch, replaces_damaged_files_and_sets_unpacked_ones_aside) {
   fetch_dataset(info_, folder_ / "data", {});
   expect_intact();
   EXPECT_EQ(read_file(folder_ / "data/tiny/labels.damaged"), (Bytes{1, 2, 3}));
+  EXPECT_EQ(read_file(folder_ / "data/tiny/images.gz.damaged"), gzip({1, 2, 3}));
+}
+
+TEST_F(Fetch, sets_folders_and_pipes_that_stand_in_the_way_aside) {
+  const ScopedEnvironment base("PODIUM_DOWNLOAD_BASE", server_->address("ok"));
+  fs::create_directories(folder_ / "data/tiny/images/inside");
+  fs::create_directories(folder_ / "data/tiny/images.gz");
+  ASSERT_EQ(::mkfifo((folder_ / "data/tiny/labels").c_str(), 0600), 0);
+  fetch_dataset(info_, folder_ / "data", {});
+  expect_intact();
+  EXPECT_TRUE(fs::exists(folder_ / "data/tiny/images.damaged/inside"));
+}
+
+TEST_F(Fetch, of_an_endless_answer_is_given_up) {
+  const ScopedEnvironment base("PODIUM_DOWNLOAD_BASE", server_->address("endless"));
+  EXPECT_CONTAINS(data_error([&] { fetch_dataset(info_, folder_ / "data", {}); }),
+                  "images.gz: sends more than the 70614 bytes that the file can have");
+  EXPECT_FALSE(fs::exists(folder_ / "data/tiny/images.gz.part"));
 }
 
 TEST_F(Fetch, of_wrong_bytes_fails_with_both_checksums) {
