@@ -11,7 +11,7 @@
 #
 # LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), `law`, `unit` (where none is
 # given), or `long` (run by hand: scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
-# from the files in CORPUS; a benchmark is built with PODIUM_BENCH. Neither is a test of ctest.
+# from the files in CORPUS, with inputs of up to MOST_BYTES (by default 4096, or the largest file there); a benchmark is built with PODIUM_BENCH. Neither is a test of ctest.
 
 function(podium_library)
   cmake_parse_arguments(A "" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
@@ -69,7 +69,7 @@ function(podium_test)
 endfunction()
 
 function(podium_fuzz)
-  cmake_parse_arguments(A "" "NAME;CORPUS" "SOURCES;DEPS;LINKS" ${ARGN})
+  cmake_parse_arguments(A "" "NAME;CORPUS;MOST_BYTES" "SOURCES;DEPS;LINKS" ${ARGN})
   if(NOT PODIUM_FUZZ)
     return()
   endif()
@@ -80,9 +80,12 @@ function(podium_fuzz)
     add_custom_target(fuzz_targets)
   endif()
   add_dependencies(fuzz_targets ${A_NAME})
-  # What scripts/fuzz.sh reads: one file a target, holding program and corpus.
+  if(NOT A_MOST_BYTES)
+    set(A_MOST_BYTES 0)  # libFuzzer's own
+  endif()
+  # What scripts/fuzz.sh reads: one file a target, holding program, corpus and length.
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/fuzz/${A_NAME}.target
-    CONTENT "$<TARGET_FILE:${A_NAME}>\n${CMAKE_CURRENT_SOURCE_DIR}/${A_CORPUS}\n")
+    CONTENT "$<TARGET_FILE:${A_NAME}>\n${CMAKE_CURRENT_SOURCE_DIR}/${A_CORPUS}\n${A_MOST_BYTES}\n")
 endfunction()
 
 function(podium_bench)

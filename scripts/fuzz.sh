@@ -29,18 +29,18 @@ configure_asan
 say "building the fuzz targets"
 build build-asan fuzz_targets
 
-# fuzz NAME PROGRAM CORPUS
+# fuzz NAME PROGRAM CORPUS MOST_BYTES
 fuzz() {
-  local name=$1 program=$2 corpus=$3 found=$root/build-asan/fuzz/$1-found log=$root/build-asan/fuzz/$1.log
+  local name=$1 program=$2 corpus=$3 most=$4 found=$root/build-asan/fuzz/$1-found log=$root/build-asan/fuzz/$1.log
   mkdir -p "$found" "$corpus"
-  if ! "$program" -max_total_time="$seconds" -seed="$seed" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+  if ! "$program" -max_total_time="$seconds" -seed="$seed" -max_len="$most" -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
     -artifact_prefix="$root/build-asan/fuzz/$name-" "$found" "$corpus" >"$log" 2>&1; then
     tail -n 60 "$log" >&2
     return 1
   fi
   printf '%-24s %s inputs run\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" >&2
   if [[ $keep == yes ]]; then
-    "$program" -merge=1 "$corpus" "$found" >>"$log" 2>&1
+    "$program" -merge=1 -max_len="$most" "$corpus" "$found" >>"$log" 2>&1
   fi
 }
 
@@ -56,8 +56,8 @@ running=()
 for name in "${only[@]}"; do
   description=$root/build-asan/fuzz/$name.target
   [[ -f $description ]] || fail "no fuzz target $name"
-  { read -r program && read -r corpus; } <"$description"
-  fuzz "$name" "$program" "$corpus" &
+  { read -r program && read -r corpus && read -r most; } <"$description"
+  fuzz "$name" "$program" "$corpus" "$most" &
   running+=($!)
   if [[ ${#running[@]} -ge $jobs ]]; then
     wait "${running[0]}"

@@ -3,8 +3,10 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include <cstring>
+#include <cerrno>
+#include <exception>
 #include <memory>
+#include <vector>
 
 #include "base/error.h"
 
@@ -30,10 +32,12 @@ class Archive {
   Archive(const Archive&) = delete;
   Archive& operator=(const Archive&) = delete;
 
+  // Through our own reader: libarchive names no path, waits on a pipe, and does not tell a file
+  // that cannot be read from a damaged one.
   void open_file() {
-    // libarchive's own message of a missing file names no path.
-    static_cast<void>(podium::open_file(name_, remedy_));
-    check(::archive_read_open_filename(archive_, name_.c_str(), kBlock));
+    file_ = open_file_as_is(name_, remedy_);
+    block_.resize(kBlock);
+    check(::archive_read_open(archive_, this, nullptr, &Archive::read_block, nullptr));
   }
   void open_bytes(std::span<const std::uint8_t> bytes) {
     check(::archive_read_open_memory(archive_, bytes.data(), bytes.size()));
@@ -78,11 +82,25 @@ class Archive {
     std::uint64_t size_;
   };
 
+  // No exception may pass through libarchive: it is kept, and thrown again by fail().
+  static la_ssize_t read_block(::archive* archive, void* self, const void** block) {
+    auto* const reader = static_cast<Archive*>(self);
+    try {
+      *block = reader->block_.data();
+      return static_cast<la_ssize_t>(reader->file_->read(reader->block_));
+    } catch (...) {
+      reader->error_ = std::current_exception();
+      ::archive_set_error(archive, EIO, "the file cannot be read");
+      return ARCHIVE_FATAL;
+    }
+  }
+
   // ARCHIVE_WARN is about what does not matter here, such as the spelling of a name.
   void check(int status) const {
     if (status != ARCHIVE_OK && status != ARCHIVE_WARN) fail();
   }
   [[noreturn]] void fail() const {
+    if (error_) std::rethrow_exception(error_);
     const char* why = ::archive_error_string(archive_);
     throw UserError(
         cat(name_, member_.empty() ? "" : ": in ", member_, ": the archive ",
@@ -92,6 +110,9 @@ class Archive {
 
   std::string name_, remedy_, member_;
   ::archive* archive_;
+  std::unique_ptr<ByteSource> file_;
+  std::vector<std::uint8_t> block_;
+  std::exception_ptr error_;
 };
 
 }  // namespace

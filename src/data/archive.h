@@ -1,6 +1,6 @@
 // The files in an archive (tar, plain or packed by gzip, bzip2, xz or zstd), one after the other,
 // by libarchive. Nothing is written to disk. Errors are UserError(kData) that name archive, member
-// and remedy.
+// and remedy; UnreadableFile where the system is at fault.
 #pragma once
 
 #include <cstdint>

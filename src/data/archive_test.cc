@@ -71,5 +71,33 @@ TEST(Archive, that_is_missing_cut_or_none_is_refused_with_name_and_remedy) {
   EXPECT_CONTAINS(data_error([&] { members_of(cut); }), "the archive cannot be read: ");
 }
 
+TEST(Archive, that_is_a_pipe_or_may_not_be_read_is_refused) {
+  const auto nothing = [](const std::string&, ByteSource&) { return true; };
+  const TempFolder folder;
+  const std::string pipe = folder / "pipe.tar";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(data_error([&] { read_archive(pipe, "mend it", nothing); }),
+            pipe + ": is a folder, pipe or device, where a file is needed; mend it");
+  const std::string path = write_file(folder / "x.tar.gz", tar_gz({{"a", {5}}}));
+  ::chmod(path.c_str(), 0);
+  const auto text = data_error_as_nobody(folder, [&] { read_archive(path, "mend it", nothing); });
+  if (!text) GTEST_SKIP() << "cannot give up the right to read everything";
+  EXPECT_EQ(*text, path +
+                       ": cannot be opened: Permission denied; give yourself the right to it, "
+                       "or mend it");
+}
+
+TEST(Archive, is_not_read_further_than_is_asked_for) {
+  const TempFolder folder;
+  const std::string path = folder / "x.tar.gz";
+  if (!write_sparse_file(path, tar_gz({{"a", {5}}, {"b", {6}}}), std::uintmax_t{1} << 40))
+    GTEST_SKIP() << "no file of a TiB can be made here";
+  read_archive(path, "mend it", [&](const std::string& name, ByteSource& bytes) {
+    EXPECT_EQ(name, "a");
+    EXPECT_EQ(all_of(bytes), Bytes{5});
+    return false;
+  });
+}
+
 }  // namespace
 }  // namespace podium

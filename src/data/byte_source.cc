@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -20,23 +19,35 @@ namespace {
 // The most that deflate can expand: 258 bytes from 2 bits, and then some.
 constexpr std::uint64_t kMostExpansion = 1032;
 
+// Most of the packed bytes that are held at a time.
+constexpr std::size_t kPackedChunk = std::size_t{1} << 18;
+
 [[noreturn]] void fail(const std::string& name, const std::string& what,
                        const std::string& remedy) {
   throw UserError(cat(name, ": ", what, "; ", remedy), ExitCode::kData);
 }
 
+// What to try where the system opens no file: another copy is no help against a missing right.
+std::string remedy_for(int error, const std::string& remedy) {
+  if (error == EACCES || error == EPERM) return cat("give yourself the right to it, or ", remedy);
+  if (error == EMFILE || error == ENFILE) return "raise the limit on open files (ulimit -n)";
+  return remedy;
+}
+
 class PlainFile : public ByteSource {
  public:
   PlainFile(const std::string& path, std::string remedy) : path_(path), remedy_(std::move(remedy)) {
-    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    // Without O_NONBLOCK a named pipe would wait for a writer here; it is refused below.
+    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file_ < 0) {
       const int error = errno;
-      fail(path_, cat("cannot be opened: ", std::strerror(error)), remedy_);
+      throw UnreadableFile(cat(path_, ": cannot be opened: ", std::strerror(error), "; ",
+                               remedy_for(error, remedy_)));
     }
     struct stat status {};
     if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(file_);
-      fail(path_, "is a folder or device, where a file is needed", remedy_);
+      fail(path_, "is a folder, pipe or device, where a file is needed", remedy_);
     }
     size_ = static_cast<std::uint64_t>(status.st_size);
   }
@@ -51,8 +62,8 @@ class PlainFile : public ByteSource {
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) {
         const int error = errno;
-        fail(path_, cat("reading at byte ", position_ + done, " failed: ", std::strerror(error)),
-             remedy_);
+        throw UnreadableFile(cat(path_, ": reading at byte ", position_ + done,
+                                 " failed: ", std::strerror(error), "; ", remedy_));
       }
       if (n == 0) break;
       done += static_cast<std::size_t>(n);
@@ -90,81 +101,88 @@ class PlainBytes : public ByteSource {
   std::uint64_t size_;
 };
 
-// Gzip in memory: one member or several, nothing after them.
-class GzipBytes : public ByteSource {
+bool is_gzip(std::span<const std::uint8_t> bytes) {
+  return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B;
+}
+
+// Gzip, unpacked: one member or several, nothing after them.
+class Gzip : public ByteSource {
  public:
-  GzipBytes(std::span<const std::uint8_t> bytes, std::string name, std::string remedy)
-      : bytes_(bytes), name_(std::move(name)), remedy_(std::move(remedy)) {
+  Gzip(std::unique_ptr<ByteSource> packed, std::string name, std::string remedy)
+      : packed_(std::move(packed)),
+        name_(std::move(name)),
+        remedy_(std::move(remedy)),
+        chunk_(kPackedChunk) {
     PODIUM_CHECK(::inflateInit2(&stream_, 15 + 16) == Z_OK);  // 16: gzip wrapping
   }
-  GzipBytes(std::vector<std::uint8_t> owned, std::string name, std::string remedy)
-      : GzipBytes(std::span<const std::uint8_t>(owned), std::move(name), std::move(remedy)) {
-    owned_ = std::move(owned);  // the heap block, and so bytes_, stays where it is
-  }
-  ~GzipBytes() override { ::inflateEnd(&stream_); }
-  GzipBytes(const GzipBytes&) = delete;
-  GzipBytes& operator=(const GzipBytes&) = delete;
+  ~Gzip() override { ::inflateEnd(&stream_); }
+  Gzip(const Gzip&) = delete;
+  Gzip& operator=(const Gzip&) = delete;
 
   std::size_t read(std::span<std::uint8_t> out) override {
     std::size_t done = 0;
     while (done < out.size() && !ended_) {
-      const std::size_t given = std::min<std::size_t>(bytes_.size() - used_, kChunk);
-      const std::size_t room = std::min<std::size_t>(out.size() - done, kChunk);
-      stream_.next_in = const_cast<Bytef*>(bytes_.data() + used_);
-      stream_.avail_in = static_cast<uInt>(given);
+      if (stream_.avail_in == 0) refill();
+      const std::size_t room = std::min<std::size_t>(out.size() - done, kMostAtOnce);
       stream_.next_out = out.data() + done;
       stream_.avail_out = static_cast<uInt>(room);
       const int status = ::inflate(&stream_, Z_NO_FLUSH);
-      used_ += given - stream_.avail_in;
       done += room - stream_.avail_out;
       if (status == Z_STREAM_END) {
         end_member();
-      } else if (status == Z_BUF_ERROR ||
-                 (status == Z_OK && used_ == bytes_.size() && stream_.avail_out != 0)) {
-        fail(name_, cat("the gzip data ends at byte ", used_, ", in the middle of a stream"),
+      } else if (status == Z_BUF_ERROR) {
+        // Neither input nor output was to be had: refill() found the end.
+        fail(name_, cat("the gzip data ends at byte ", used(), ", in the middle of a stream"),
              remedy_);
       } else if (status != Z_OK) {
         fail(name_,
-             cat("the gzip data is corrupt at byte ", used_, " (",
+             cat("the gzip data is corrupt at byte ", used(), " (",
                  stream_.msg == nullptr ? "zlib error" : stream_.msg, ")"),
              remedy_);
       }
     }
     return done;
   }
-  std::uint64_t most_bytes() const override { return kMostExpansion * bytes_.size(); }
+  std::uint64_t most_bytes() const override { return kMostExpansion * packed_->most_bytes(); }
   bool packed() const override { return true; }
 
  private:
-  static constexpr std::size_t kChunk = std::size_t{1} << 30;  // zlib counts in 32 bits
+  static constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;  // zlib counts in 32 bits
+
+  std::uint64_t used() const { return taken_ - stream_.avail_in; }
+
+  // Puts further packed bytes behind those that are not used yet.
+  void refill() {
+    const std::size_t kept = stream_.avail_in;
+    if (kept > 0) std::memmove(chunk_.data(), stream_.next_in, kept);
+    const std::size_t n = packed_->read(std::span(chunk_).subspan(kept));
+    taken_ += n;
+    stream_.next_in = chunk_.data();
+    stream_.avail_in = static_cast<uInt>(kept + n);
+  }
 
   void end_member() {
-    if (used_ == bytes_.size()) {
+    if (stream_.avail_in < 2) refill();
+    if (stream_.avail_in == 0) {
       ended_ = true;
       return;
     }
-    const bool another =
-        bytes_.size() - used_ >= 2 && bytes_[used_] == 0x1F && bytes_[used_ + 1] == 0x8B;
-    if (!another) {
+    if (!is_gzip({stream_.next_in, stream_.avail_in})) {
       fail(name_,
-           cat("the gzip data ends at byte ", used_, ", but ", bytes_.size() - used_,
-               " more bytes follow"),
+           cat("the gzip data ends at byte ", used(), ", but ",
+               std::max(packed_->most_bytes(), taken_) - used(), " more bytes follow"),
            remedy_);
     }
     PODIUM_CHECK(::inflateReset(&stream_) == Z_OK);
   }
 
-  std::vector<std::uint8_t> owned_;
-  std::span<const std::uint8_t> bytes_;
+  std::unique_ptr<ByteSource> packed_;
   std::string name_, remedy_;
-  std::size_t used_ = 0;
+  std::vector<std::uint8_t> chunk_;
+  std::uint64_t taken_ = 0;  // of the packed bytes, used or in chunk_
   bool ended_ = false;
   z_stream stream_{};
 };
-
-bool is_gzip(std::span<const std::uint8_t> bytes) {
-  return bytes.size() >= 2 && bytes[0] == 0x1F && bytes[1] == 0x8B;
-}
 
 }  // namespace
 
@@ -174,15 +192,18 @@ std::unique_ptr<ByteSource> open_file(const std::string& path, const std::string
   const std::size_t n = file->read(start);
   file->rewind();
   if (!is_gzip({start, n})) return file;
-  std::vector<std::uint8_t> packed(file->most_bytes());
-  packed.resize(file->read(packed));
-  return std::make_unique<GzipBytes>(std::move(packed), path, remedy);
+  return std::make_unique<Gzip>(std::move(file), path, remedy);
+}
+
+std::unique_ptr<ByteSource> open_file_as_is(const std::string& path, const std::string& remedy) {
+  return std::make_unique<PlainFile>(path, remedy);
 }
 
 std::unique_ptr<ByteSource> open_bytes(std::span<const std::uint8_t> bytes, const std::string& name,
                                        const std::string& remedy) {
-  if (is_gzip(bytes)) return std::make_unique<GzipBytes>(bytes, name, remedy);
-  return std::make_unique<PlainBytes>(bytes);
+  auto plain = std::make_unique<PlainBytes>(bytes);
+  if (is_gzip(bytes)) return std::make_unique<Gzip>(std::move(plain), name, remedy);
+  return plain;
 }
 
 }  // namespace podium

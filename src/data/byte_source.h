@@ -1,5 +1,6 @@
 // A stream of bytes from a file or memory; gzip is recognised by its first bytes and unpacked on
-// the way. Errors are UserError(kData) that name the file and the byte.
+// the way, in memory that does not grow with it. Errors are UserError(kData) that name the file and
+// the byte.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,15 @@
 #include <span>
 #include <string>
 
+#include "base/error.h"
+
 namespace podium {
+
+// The system could not open or read a file: its bytes may be sound.
+class UnreadableFile : public UserError {
+ public:
+  explicit UnreadableFile(const std::string& what) : UserError(what, ExitCode::kData) {}
+};
 
 class ByteSource {
  public:
@@ -21,8 +30,11 @@ class ByteSource {
   virtual bool packed() const = 0;
 };
 
-// Throws where the file is missing, a folder, or unreadable. `remedy` ends each error's text.
+// Throws UnreadableFile where the file is missing or may not be read, and UserError where it is a
+// folder, pipe or device. `remedy` ends each error's text.
 std::unique_ptr<ByteSource> open_file(const std::string& path, const std::string& remedy);
+// The same of the file as it lies on disk: gzip stays packed.
+std::unique_ptr<ByteSource> open_file_as_is(const std::string& path, const std::string& remedy);
 // `bytes` must outlive the source; `name` stands for the path in errors.
 std::unique_ptr<ByteSource> open_bytes(std::span<const std::uint8_t> bytes, const std::string& name,
                                        const std::string& remedy);

@@ -17,11 +17,9 @@ ImageSet cifar_set() {
 }
 
 void append_cifar(ByteSource& bytes, const std::string& name, const std::string& remedy,
-                  ImageSet& set) {
+                  std::int64_t most, ImageSet& set) {
   const std::size_t pixels_before = set.pixels.size(), labels_before = set.labels.size();
   const auto fail = [&](std::uint64_t at, const std::string& what) {
-    set.pixels.resize(pixels_before);
-    set.labels.resize(labels_before);
     throw UserError(
         cat(name, ": at byte ", at, bytes.packed() ? " (unpacked): " : ": ", what, "; ", remedy),
         ExitCode::kData);
@@ -30,22 +28,31 @@ void append_cifar(ByteSource& bytes, const std::string& name, const std::string&
   std::vector<std::uint8_t> chunk(kRecordsAtOnce * kCifarRecord);
   std::uint64_t position = 0;
   std::size_t n = 0;
-  do {
-    n = bytes.read(chunk);
-    for (std::size_t at = 0; at < n; at += kCifarRecord) {
-      if (n - at < kCifarRecord)
-        fail(position + n, cat("the file ends here, within record ", (position + at) / kCifarRecord,
-                               ": records have ", kCifarRecord, " bytes"));
-      if (chunk[at] >= kCifarClasses)
-        fail(position + at, cat("label ", static_cast<int>(chunk[at]),
-                                " is out of range; labels are 0 to ", kCifarClasses - 1));
-      set.labels.push_back(chunk[at]);
-      const auto record = chunk.begin() + static_cast<std::ptrdiff_t>(at);
-      set.pixels.insert(set.pixels.end(), record + 1, record + kCifarRecord);
-    }
-    position += n;
-  } while (n == chunk.size());
-  if (position == 0) fail(0, "the file is empty");
+  try {
+    do {
+      n = bytes.read(chunk);
+      for (std::size_t at = 0; at < n; at += kCifarRecord) {
+        if (static_cast<std::int64_t>(set.labels.size() - labels_before) == most)
+          fail(position + at, cat("data goes on after the ", most, " images that it must have"));
+        if (n - at < kCifarRecord)
+          fail(position + n,
+               cat("the file ends here, within record ", (position + at) / kCifarRecord,
+                   ": records have ", kCifarRecord, " bytes"));
+        if (chunk[at] >= kCifarClasses)
+          fail(position + at, cat("label ", static_cast<int>(chunk[at]),
+                                  " is out of range; labels are 0 to ", kCifarClasses - 1));
+        set.labels.push_back(chunk[at]);
+        const auto record = chunk.begin() + static_cast<std::ptrdiff_t>(at);
+        set.pixels.insert(set.pixels.end(), record + 1, record + kCifarRecord);
+      }
+      position += n;
+    } while (n == chunk.size());
+    if (position == 0) fail(0, "the file is empty");
+  } catch (...) {
+    set.pixels.resize(pixels_before);
+    set.labels.resize(labels_before);
+    throw;
+  }
   set.count = static_cast<std::int64_t>(set.labels.size());
 }
 

@@ -34,6 +34,30 @@ std::string file_in(const std::string& folder, const std::string& name) {
   return "";
 }
 
+struct Located {
+  std::string place;               // FOLDER/NAME or FOLDER, of a folder that is searched
+  std::vector<std::string> paths;  // as locate_files gives them
+};
+
+std::optional<Located> locate(const DatasetInfo& info, const std::string& data_dir) {
+  for (const std::string& folder : dataset_folders(data_dir)) {
+    for (const std::string& place : {(fs::path(folder) / info.name).string(), folder}) {
+      const auto unpacked = unpacked_files(info, place);
+      for (const std::vector<std::string>& paths : unpacked) {
+        if (std::ranges::none_of(paths, &std::string::empty)) return Located{place, paths};
+      }
+      if (info.archive) {
+        const std::string packed = (fs::path(place) / info.archive->name).string();
+        std::error_code ignored;
+        if (fs::exists(packed, ignored))
+          return Located{place, std::vector<std::string>(info.files.size(), packed)};
+      }
+      if (!unpacked.empty()) return Located{place, unpacked[0]};
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string to_string(Split split) { return split == Split::kTrain ? "train" : "test"; }
@@ -100,25 +124,24 @@ std::vector<std::string> dataset_folders(const std::string& data_dir) {
   return folders;
 }
 
+std::vector<std::vector<std::string>> unpacked_files(const DatasetInfo& info,
+                                                     const std::string& place) {
+  std::vector<std::string> folders = {place};
+  if (info.archive)
+    folders.insert(folders.begin(), (fs::path(place) / info.archive->folder).string());
+  std::vector<std::vector<std::string>> found;
+  for (const std::string& folder : folders) {
+    std::vector<std::string> paths;
+    for (const DatasetFile& file : info.files) paths.push_back(file_in(folder, file.name));
+    if (!std::ranges::all_of(paths, &std::string::empty)) found.push_back(std::move(paths));
+  }
+  return found;
+}
+
 std::optional<std::vector<std::string>> locate_files(const DatasetInfo& info,
                                                      const std::string& data_dir) {
-  for (const std::string& folder : dataset_folders(data_dir)) {
-    for (const std::string& place : {(fs::path(folder) / info.name).string(), folder}) {
-      std::vector<std::string> folders = {place};
-      if (info.archive) folders.insert(folders.begin(), (fs::path(place) / info.archive->folder));
-      for (const std::string& holder : folders) {
-        std::vector<std::string> paths;
-        for (const DatasetFile& file : info.files) paths.push_back(file_in(holder, file.name));
-        if (std::ranges::any_of(paths, [](const std::string& p) { return !p.empty(); }))
-          return paths;
-      }
-      if (!info.archive) continue;
-      const std::string packed = (fs::path(place) / info.archive->name).string();
-      std::error_code ignored;
-      if (fs::exists(packed, ignored)) return std::vector<std::string>(info.files.size(), packed);
-    }
-  }
-  return std::nullopt;
+  const std::optional<Located> located = locate(info, data_dir);
+  return located ? std::optional(located->paths) : std::nullopt;
 }
 
 std::vector<std::string> require_any_file(const DatasetInfo& info, const DatasetOptions& options) {
@@ -144,23 +167,24 @@ std::vector<std::string> require_files(const DatasetInfo& info, Split split,
   std::vector<std::string> paths;
   for (std::size_t i = 0; i < info.files.size(); ++i) {
     if (info.files[i].split != split) continue;
-    if (found[i].empty()) {
-      const std::string& present = *std::find_if(
-          found.begin(), found.end(), [](const std::string& path) { return !path.empty(); });
-      throw UserError(
-          cat((fs::path(present).parent_path() / info.files[i].name).string(),
-              ": missing, packed (.gz) or not, while ", fs::path(present).filename().string(),
-              " is there; ", fetch_remedy(info, present)),
-          ExitCode::kData);
-    }
+    PODIUM_REQUIRE(!found[i].empty(), ExitCode::kData,
+                   missing_file_text(info.files[i], found, fetch_remedy(info, options)));
     paths.push_back(found[i]);
   }
   return paths;
 }
 
-std::string fetch_remedy(const DatasetInfo& info, const std::string& path) {
-  fs::path folder = fs::path(path).parent_path();
-  if (info.archive && folder.filename() == info.archive->folder) folder = folder.parent_path();
+std::string missing_file_text(const DatasetFile& file, const std::vector<std::string>& paths,
+                              const std::string& remedy) {
+  const fs::path present = *std::ranges::find_if_not(paths, &std::string::empty);
+  return cat((present.parent_path() / file.name).string(), ": missing, packed (.gz) or not, while ",
+             present.filename().string(), " is there; ", remedy);
+}
+
+std::string fetch_remedy(const DatasetInfo& info, const DatasetOptions& options) {
+  const std::optional<Located> located = locate(info, options.data_dir);
+  fs::path folder = located ? located->place : options.data_dir;
+  // Files are brought to FOLDER/NAME, which is found before FOLDER.
   if (folder.filename() == info.name) folder = folder.parent_path();
   return cat("get an intact copy with `podium data fetch ", info.name, " --data-dir ",
              folder.empty() ? "." : folder.string(), "`");

@@ -52,7 +52,7 @@ struct DatasetFile {
 };
 
 // An archive in which all files of a dataset travel: FOLDER/FILE each. It is read as it is; files
-// that somebody unpacked, in DIR/FOLDER or DIR, are taken first.
+// that somebody unpacked, in DIR/FOLDER or DIR, are taken first where none of them is missing.
 struct DatasetArchive {
   std::string name, folder;
   std::string md5;  // of the published copy
@@ -69,9 +69,13 @@ struct DatasetInfo {
   std::optional<DatasetArchive> archive = {};
   // Where copies in circulation differ in the order of their examples: reads a split from the paths
   // of its files (the archive's for each, where it is packed) and returns a sum that does not
-  // depend on the order; `digests` are the right ones, by split.
+  // depend on the order; `digests` are the right ones, by split. `check_file` throws UserError
+  // where an unpacked file cannot be one of them, whatever its order.
   std::uint64_t (*digest)(const DatasetInfo& info, Split split,
-                          const std::vector<std::string>& paths) = nullptr;
+                          const std::vector<std::string>& paths,
+                          const std::string& remedy) = nullptr;
+  void (*check_file)(const DatasetFile& file, const std::string& path,
+                     const std::string& remedy) = nullptr;
   std::array<std::uint64_t, 2> digests = {};
   std::vector<std::string> class_names = {};  // by label; none: a class is called by its number
 
@@ -100,9 +104,14 @@ std::vector<std::string> dataset_folders(const std::string& data_dir);
 // is set.
 std::string cache_folder();
 
+// Of each folder in `place` that holds any of the dataset's files, not in the archive: the path of
+// each file, in the order of `info.files`; an empty path for one that is missing there.
+std::vector<std::vector<std::string>> unpacked_files(const DatasetInfo& info,
+                                                     const std::string& place);
+
 // The path of each of the dataset's files, in the order of `info.files`: those of the first folder
 // that holds any; an empty path for a file that is missing there, the archive's path for all where
-// it holds only that. nullopt: no folder holds any.
+// it holds that and not each of the files beside it. nullopt: no folder holds any.
 std::optional<std::vector<std::string>> locate_files(const DatasetInfo& info,
                                                      const std::string& data_dir);
 
@@ -115,7 +124,12 @@ std::vector<std::string> require_any_file(const DatasetInfo& info, const Dataset
 std::vector<std::string> require_files(const DatasetInfo& info, Split split,
                                        const DatasetOptions& options);
 
-// What to do about a bad file at `path`: the end of an error's text.
-std::string fetch_remedy(const DatasetInfo& info, const std::string& path);
+// The text about a file of the dataset that is missing (an empty path in what locate_files gave).
+std::string missing_file_text(const DatasetFile& file, const std::vector<std::string>& paths,
+                              const std::string& remedy);
+
+// What to do about a bad file where the options find the dataset: the end of an error's text. What
+// it says brings files that the same options find first.
+std::string fetch_remedy(const DatasetInfo& info, const DatasetOptions& options);
 
 }  // namespace podium

@@ -111,6 +111,16 @@ TEST_F(DatasetFolders, mnist_counts_that_differ_are_an_error) {
   EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "holds 2 labels, but ");
 }
 
+TEST_F(DatasetFolders, mnist_files_of_more_examples_than_there_are_are_refused_unread) {
+  write_mnist(folder_ / "given", true, Bytes(60001));
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }),
+                  "at byte 4 (unpacked): the header promises 60001 elements; at most 60000 belong");
+  write_mnist(folder_ / "given");
+  write_file(folder_ / "given/train-images-idx3-ubyte", idx({1, 29, 28}, Bytes(29 * 28)));
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }),
+                  "at byte 8: the header promises 1 x 29 x 28 elements; at most 60000 x 28 x 28");
+}
+
 TEST_F(DatasetFolders, mnist_images_of_another_size_are_an_error) {
   write_mnist(folder_ / "given");
   write_file(folder_ / "given/train-images-idx3-ubyte", idx({3, 2, 2}, Bytes(12)));
@@ -152,7 +162,13 @@ TEST_F(DatasetFolders, verify_tells_damaged_missing_and_intact_files_apart) {
   EXPECT_CONTAINS(checks[3].problem, "2 bytes, where it must have 3");
   EXPECT_CONTAINS(checks[4].problem, "SHA-256 is " + sha256(Bytes{1, 2, 4}));
   EXPECT_CONTAINS(checks[4].problem, "podium data fetch tiny --data-dir " + folder_ / "given");
-  EXPECT_CONTAINS(checks[5].problem, "absent[.gz] is missing");
+  EXPECT_EQ(checks[5].problem, folder_ /
+                                       "given/tiny/absent: missing, packed (.gz) or not, while "
+                                       "good is there; get an intact copy with `podium data "
+                                       "fetch tiny --data-dir " +
+                                   folder_ / "given" + "`");
+  EXPECT_TRUE(checks[4].damaged);
+  EXPECT_FALSE(checks[5].damaged);
   for (std::size_t i = 2; i < 6; ++i) EXPECT_FALSE(checks[i].intact);
 }
 
@@ -173,6 +189,7 @@ TEST(Dataset, list_has_distinct_names_and_sound_entries) {
     for (const DatasetFile& file : info.files)
       EXPECT_EQ(file.sha256.size(), info.digest == nullptr ? 64u : 0u);
     EXPECT_EQ(info.digest == nullptr, info.digests[0] == 0 && info.digests[1] == 0);
+    EXPECT_EQ(info.digest == nullptr, info.check_file == nullptr);
   }
   EXPECT_TRUE(names.contains("mnist"));
   EXPECT_TRUE(names.contains("glyphs"));

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -26,9 +27,29 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void fail(const std::string& what) { throw UserError(what, ExitCode::kData); }
+
+const char* remedy_for(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return "make room, or download to another folder with --data-dir";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "give yourself the right to it, or download to another folder with --data-dir";
+    case ENOTDIR:
+    case EEXIST:
+      return "a file stands where a folder should: move it, or download to another folder with "
+             "--data-dir";
+    case EISDIR: return "a folder stands where a file should: move it away";
+    case EMFILE:
+    case ENFILE: return "raise the limit on open files (ulimit -n)";
+    default: return "try again, or download to another folder with --data-dir";
+  }
+}
+
 [[noreturn]] void fail_file(const std::string& path, const char* what, int error) {
-  fail(cat(path, ": ", what, ": ", std::strerror(error),
-           error == ENOSPC ? "; make room, or download to another folder" : ""));
+  fail(cat(path, ": ", what, ": ", std::strerror(error), "; ", remedy_for(error)));
 }
 
 // TARGET.part, held by this process alone for as long as the object lives.
@@ -143,6 +164,12 @@ class Transfer {
 
     const CURLcode code = curl_easy_perform(handle_);
     if (error_) std::rethrow_exception(error_);
+    if (too_long_) {
+      part_.clear();
+      // The bytes from before may be to blame: once more, from the start.
+      return {offset_ > 0 ? Outcome::kCut : Outcome::kRefused,
+              cat("sends more than the ", request_.most_bytes, " bytes that the file can have")};
+    }
     return judge(code);
   }
 
@@ -188,21 +215,32 @@ class Transfer {
   static std::size_t write(char* bytes, std::size_t, std::size_t n, void* self) {
     auto* const transfer = static_cast<Transfer*>(self);
     try {
-      transfer->accept(bytes, n);
-      return n;
+      return transfer->accept(bytes, n) ? n : n + 1;
     } catch (...) {
       transfer->error_ = std::current_exception();
       return n + 1;
     }
   }
 
-  void accept(const char* bytes, std::size_t n) {
+  // Returns whether to go on.
+  bool accept(const char* bytes, std::size_t n) {
     if (!answered_ && offset_ > 0 && status() != 206) {  // the server sends all, from the start
       part_.clear();
       offset_ = 0;
     }
+    const std::int64_t rest = answered_ ? 0 : announced();
     answered_ = true;
-    part_.append(bytes, n);
+    const std::int64_t least = part_.size() + std::max(rest, static_cast<std::int64_t>(n));
+    too_long_ = request_.most_bytes > 0 && least > request_.most_bytes;
+    if (!too_long_) part_.append(bytes, n);
+    return !too_long_;
+  }
+
+  // The length that the server announces for this answer; -1 where it does not.
+  std::int64_t announced() const {
+    curl_off_t bytes = -1;
+    curl_easy_getinfo(handle_, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &bytes);
+    return bytes;
   }
 
   static int progress(void* self, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t) {
@@ -226,6 +264,7 @@ class Transfer {
   std::array<char, CURL_ERROR_SIZE> message_{};
   std::int64_t offset_ = 0;  // bytes that were there before
   bool answered_ = false;    // the first bytes of the body have come
+  bool too_long_ = false;    // there are more of them than the request allows
   std::exception_ptr error_;
 };
 
@@ -234,7 +273,7 @@ void make_folder_of(const std::string& target) {
   if (folder.empty()) return;
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) fail(cat(folder.string(), ": cannot be made: ", error.message()));
+  if (error) fail_file(folder.string(), "cannot be made", error.value());
 }
 
 // All attempts at one address. Returns true when the file is whole; else adds to `problems`.
@@ -281,6 +320,7 @@ void download(const DownloadRequest& request) {
   std::string problems;
   for (const std::string& address : request.addresses) {
     if (try_address(address, request, part, problems)) {
+      if (request.ready) request.ready();
       part.finish(request.target);
       return;
     }

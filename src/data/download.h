@@ -16,12 +16,16 @@ struct DownloadRequest {
   // Looks at the finished file (path of the .part) and throws UserError where it is not the right
   // one; it is then dropped, and the next address tried.
   std::function<void(const std::string& path)> check;
+  // Called when the file is whole and checked, before it takes its name. What it throws ends the
+  // download and keeps the .part.
+  std::function<void()> ready;
   // Bytes so far, and in all (0: not known yet).
   std::function<void(std::int64_t bytes, std::int64_t total)> progress;
-  int attempts = 4;            // at each address, each going on where the last stopped
-  double pause_seconds = 0.5;  // before the second attempt; doubled before each further one
-  long connect_seconds = 15;   // until a connection stands
-  long stalled_seconds = 30;   // without a byte a second: the attempt is given up
+  std::int64_t most_bytes = 0;  // a longer answer is dropped, and the next address tried; 0: any
+  int attempts = 4;             // at each address, each going on where the last stopped
+  double pause_seconds = 0.5;   // before the second attempt; doubled before each further one
+  long connect_seconds = 15;    // until a connection stands
+  long stalled_seconds = 30;    // without a byte a second: the attempt is given up
 };
 
 // Throws UserError(kData) that tells what happened at each address.

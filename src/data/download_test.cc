@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <sstream>
 
@@ -182,6 +184,43 @@ TEST_F(Download, wrong_bytes_everywhere_leave_nothing_behind) {
   EXPECT_FALSE(fs::exists(target_ + ".part"));
 }
 
+TEST_F(Download, more_bytes_than_the_file_can_have_are_not_taken) {
+  for (const std::string kind : {"long", "endless"}) {
+    DownloadRequest wanted = request({kind});
+    wanted.most_bytes = 6000;
+    std::int64_t most = 0;
+    wanted.progress = [&](std::int64_t now, std::int64_t) { most = std::max(most, now); };
+    wanted.check = [](const std::string&) { FAIL() << "too long, and looked at"; };
+    const std::string text = data_error([&] { download(wanted); });
+    EXPECT_CONTAINS(text, server_->address(kind + "/file") +
+                              ": sends more than the 6000 bytes that the file can have");
+    EXPECT_LT(most, std::int64_t{1} << 20);
+    EXPECT_FALSE(fs::exists(target_ + ".part"));
+  }
+  DownloadRequest wanted = request({"endless", "long", "ok"});
+  wanted.most_bytes = 5000;
+  download(wanted);
+  expect_whole();
+}
+
+TEST_F(Download, a_part_that_makes_the_answer_too_long_is_dropped_and_fetched_anew) {
+  write_file(target_ + ".part", Bytes(5500, 0xAB));
+  DownloadRequest wanted = request({"long", "ok"});
+  wanted.most_bytes = 6000;
+  download(wanted);
+  expect_whole();
+  EXPECT_EQ(requests(),
+            (std::vector<std::string>{"/long/file bytes=5500-", "/long/file", "/ok/file"}));
+}
+
+TEST_F(Download, what_ready_throws_ends_it_and_keeps_the_part) {
+  DownloadRequest wanted = request({"ok"});
+  wanted.ready = [] { throw UserError("in the way", ExitCode::kData); };
+  EXPECT_EQ(data_error([&] { download(wanted); }), "in the way");
+  EXPECT_FALSE(fs::exists(target_));
+  EXPECT_EQ(read_file(target_ + ".part"), content_);
+}
+
 TEST_F(Download, a_part_of_another_file_is_dropped_and_fetched_anew) {
   write_file(target_ + ".part", Bytes(2000, 0xAB));
   download(request({"ok"}));
@@ -240,7 +279,20 @@ TEST_F(Download, a_folder_that_cannot_be_written_is_named) {
   write_file(folder_ / "plain", {});
   DownloadRequest wanted = request({"ok"});
   wanted.target = folder_ / "plain/file";
-  EXPECT_CONTAINS(data_error([&] { download(wanted); }), folder_ / "plain");
+  const std::string text = data_error([&] { download(wanted); });
+  EXPECT_EQ(text.find(folder_ / "plain: cannot be made: "), 0u) << text;
+  EXPECT_CONTAINS(text,
+                  "; a file stands where a folder should: move it, or download to another "
+                  "folder with --data-dir");
+}
+
+TEST_F(Download, a_file_that_may_not_be_written_is_named_with_the_remedy) {
+  fs::create_directories(folder_ / "cache/deep");
+  const auto text = data_error_as_nobody(folder_, [&] { download(request({"ok"})); });
+  if (!text) GTEST_SKIP() << "cannot give up the right to write everywhere";
+  EXPECT_EQ(*text, target_ +
+                       ".part: cannot be written: Permission denied; give yourself the right "
+                       "to it, or download to another folder with --data-dir");
 }
 
 TEST_F(Download, a_full_disk_is_named_and_not_retried) {
@@ -326,6 +378,24 @@ TEST_F(Fetch, replaces_damaged_files_and_sets_unpacked_ones_aside) {
   fetch_dataset(info_, folder_ / "data", {});
   expect_intact();
   EXPECT_EQ(read_file(folder_ / "data/tiny/labels.damaged"), (Bytes{1, 2, 3}));
+  EXPECT_EQ(read_file(folder_ / "data/tiny/images.gz.damaged"), gzip({1, 2, 3}));
+}
+
+TEST_F(Fetch, sets_folders_and_pipes_that_stand_in_the_way_aside) {
+  const ScopedEnvironment base("PODIUM_DOWNLOAD_BASE", server_->address("ok"));
+  fs::create_directories(folder_ / "data/tiny/images/inside");
+  fs::create_directories(folder_ / "data/tiny/images.gz");
+  ASSERT_EQ(::mkfifo((folder_ / "data/tiny/labels").c_str(), 0600), 0);
+  fetch_dataset(info_, folder_ / "data", {});
+  expect_intact();
+  EXPECT_TRUE(fs::exists(folder_ / "data/tiny/images.damaged/inside"));
+}
+
+TEST_F(Fetch, of_an_endless_answer_is_given_up) {
+  const ScopedEnvironment base("PODIUM_DOWNLOAD_BASE", server_->address("endless"));
+  EXPECT_CONTAINS(data_error([&] { fetch_dataset(info_, folder_ / "data", {}); }),
+                  "images.gz: sends more than the 70614 bytes that the file can have");
+  EXPECT_FALSE(fs::exists(folder_ / "data/tiny/images.gz.part"));
 }
 
 TEST_F(Fetch, of_wrong_bytes_fails_with_both_checksums) {

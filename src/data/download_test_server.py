@@ -8,6 +8,8 @@ Usage: download_test_server.py FOLDER. Prints its port, and runs until its stand
   /claims/FILE    announces 100 bytes more than there are
   /lacks/FILE     announces and sends 100 bytes fewer than there are
   /wrong/FILE     the right number of other bytes
+  /long/FILE      announces and sends 5,000 bytes more than there are
+  /endless/FILE   announces no length, and goes on after the end until nobody listens, or 64 MiB
   /busy/FILE      503 at the first request, then good
   /moved/FILE     redirects to /ok/FILE
   /requests       the requests so far, one a line: PATH RANGE
@@ -33,6 +35,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def stream(self, body):
+        """All of it, and zeros behind; the connection's end is the answer's."""
+        self.send_response(200)
+        self.end_headers()
+        self.close_connection = True
+        try:
+            self.wfile.write(body)
+            for _ in range(64):
+                self.wfile.write(bytes(1 << 20))
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
     def do_GET(self):
         if self.path == "/requests":
             self.answer(200, "".join(line + "\n" for line in REQUESTS).encode())
@@ -56,6 +70,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
             body = bytes(byte ^ 1 for byte in body)
         if kind == "lacks":
             body = body[:-100]
+        if kind == "long":
+            body += bytes(5000)
+        if kind == "endless":
+            self.stream(body)
+            return
         status, headers, whole = 200, [], len(body)
         if span and kind != "norange":
             start = int(span.removeprefix("bytes=").split("-")[0])

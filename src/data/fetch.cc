@@ -2,7 +2,6 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <system_error>
 #include <utility>
@@ -19,7 +18,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // Reads the file, packed or not, and compares. Throws UserError(kData) where it differs.
-void check_file(const std::string& path, const DatasetFile& file, const std::string& remedy) {
+void check_file(const DatasetInfo& info, const DatasetFile& file, const std::string& path,
+                const std::string& remedy) {
+  if (info.check_file != nullptr) return info.check_file(file, path, remedy);
   const auto source = open_file(path, remedy);
   std::vector<std::uint8_t> chunk(std::size_t{1} << 20);
   Checksum sum(ChecksumKind::kSha256);
@@ -34,14 +35,22 @@ void check_file(const std::string& path, const DatasetFile& file, const std::str
                  source->packed() ? " (unpacked)" : "", ", where it must have ", file.bytes, "; ",
                  remedy);
   const std::string actual = sum.finish();
-  PODIUM_REQUIRE(file.sha256.empty() || actual == file.sha256, ExitCode::kData, path,
-                 ": SHA-256 is ", actual, ", where it must be ", file.sha256, "; ", remedy);
+  PODIUM_REQUIRE(actual == file.sha256, ExitCode::kData, path, ": SHA-256 is ", actual,
+                 ", where it must be ", file.sha256, "; ", remedy);
 }
 
-bool intact(const std::string& path, const DatasetFile& file) {
+// What to do about a file that the system does not let us read: fetching does not replace it.
+constexpr const char* kUnreadableRemedy = "move it away and try again";
+
+// Whether `check` finds nothing wrong. A file that cannot be read is not thereby damaged: that goes
+// on as the error that it is.
+template <typename Check>
+bool intact(const Check& check) {
   try {
-    check_file(path, file, "");
+    check();
     return true;
+  } catch (const UnreadableFile&) {
+    throw;
   } catch (const UserError&) {
     return false;
   }
@@ -50,20 +59,18 @@ bool intact(const std::string& path, const DatasetFile& file) {
 // Throws UserError(kData) where the examples of a split are not the dataset's, in whatever order.
 void check_digest(const DatasetInfo& info, Split split, const std::vector<std::string>& paths,
                   const std::string& remedy) {
-  PODIUM_REQUIRE(info.digest(info, split, paths) == info.digests[static_cast<std::size_t>(split)],
-                 ExitCode::kData, paths.at(0), ": its ", to_string(split),
-                 " examples are not those of ", info.name, "; ", remedy);
+  PODIUM_REQUIRE(
+      info.digest(info, split, paths, remedy) == info.digests[static_cast<std::size_t>(split)],
+      ExitCode::kData, paths.at(0), ": its ", to_string(split), " examples are not those of ",
+      info.name, "; ", remedy);
 }
 
+// Of the file as it lies on disk.
 std::string md5_of(const std::string& path, const std::string& remedy) {
-  const auto source = open_file(path, remedy);
-  // As it lies on disk: a packed file is not unpacked for this.
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> chunk(std::size_t{1} << 20);
+  const auto source = open_file_as_is(path, remedy);
+  std::vector<std::uint8_t> chunk(std::size_t{1} << 20);
   Checksum sum(ChecksumKind::kMd5);
-  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), file.gcount() > 0)
-    sum.update({reinterpret_cast<const std::uint8_t*>(chunk.data()),
-                static_cast<std::size_t>(file.gcount())});
+  while (const std::size_t n = source->read(chunk)) sum.update({chunk.data(), n});
   return sum.finish();
 }
 
@@ -92,20 +99,88 @@ std::vector<std::string> addresses_of(const DatasetInfo& info, const std::string
   return addresses;
 }
 
-// A damaged file would be read before an intact one: it is renamed, not lost.
-void set_aside(const std::string& path) {
-  std::error_code ignored;
-  fs::rename(path, path + ".damaged", ignored);
-  log(LogLevel::kWarning, cat(path, ": was damaged; it is now ", path, ".damaged"));
+// The file, and whether it is damaged, is missing or could not be read.
+template <typename Check>
+FileCheck checked(const std::string& file, const std::string& path, const Check& check) {
+  FileCheck result{.file = file, .path = path};
+  try {
+    check();
+    result.intact = true;
+  } catch (const UnreadableFile& error) {
+    result.problem = error.what();
+  } catch (const UserError& error) {
+    result.damaged = !path.empty();
+    result.problem = error.what();
+  }
+  return result;
 }
 
-// Downloads `name` of the dataset to `target`, where `check` takes it.
+// Of files that lie unpacked, or packed each by itself: `paths` as locate_files gives them.
+std::vector<FileCheck> check_files(const DatasetInfo& info, const std::vector<std::string>& paths,
+                                   const std::string& remedy) {
+  std::vector<FileCheck> checks;
+  for (std::size_t i = 0; i < info.files.size(); ++i) {
+    checks.push_back(checked(info.files[i].name, paths[i], [&] {
+      PODIUM_REQUIRE(!paths[i].empty(), ExitCode::kData,
+                     missing_file_text(info.files[i], paths, remedy));
+      check_file(info, info.files[i], paths[i], remedy);
+    }));
+  }
+  if (info.digest == nullptr) return checks;
+  // Of each split, once each of its files can be read: any of them may hold what is wrong.
+  for (const Split split : {Split::kTrain, Split::kTest}) {
+    std::vector<std::string> of_split;
+    bool whole = true;
+    for (std::size_t i = 0; i < info.files.size(); ++i) {
+      if (info.files[i].split != split) continue;
+      of_split.push_back(paths[i]);
+      whole = whole && checks[i].intact;
+    }
+    if (!whole) continue;
+    const FileCheck examples =
+        checked("", of_split[0], [&] { check_digest(info, split, of_split, remedy); });
+    for (std::size_t i = 0; i < info.files.size() && !examples.intact; ++i) {
+      if (info.files[i].split != split) continue;
+      checks[i].intact = false;
+      checks[i].damaged = examples.damaged;
+      checks[i].problem = examples.problem;
+    }
+  }
+  return checks;
+}
+
+// A damaged file would be read before an intact one: it is renamed, not lost.
+void set_aside(const std::string& path) {
+  const auto taken = [](const std::string& name) {
+    std::error_code ignored;
+    return fs::exists(fs::symlink_status(name, ignored));
+  };
+  std::string aside = path + ".damaged";
+  for (int copy = 2; taken(aside); ++copy) aside = cat(path, ".damaged-", copy);
+  std::error_code error;
+  fs::rename(path, aside, error);
+  PODIUM_REQUIRE(!error, ExitCode::kData, path, ": is damaged and cannot be renamed to ", aside,
+                 ": ", error.message(), "; remove it or move it away yourself");
+  log(LogLevel::kWarning, cat(path, ": was damaged; it is now ", aside));
+}
+
+// The most bytes that so many may take, packed: where they do not shrink there are a little more.
+std::int64_t most_packed(std::int64_t bytes) { return bytes + bytes / 64 + (1 << 16); }
+
+// Downloads `name` of the dataset to `target`, where `check` takes it; no more than `most_bytes`.
 void bring(const DatasetInfo& info, const std::string& name, const std::string& target,
-           std::function<void(const std::string&)> check, const FetchProgress& progress) {
+           std::int64_t most_bytes, std::function<void(const std::string&)> check,
+           const FetchProgress& progress) {
   DownloadRequest request;
   request.addresses = addresses_of(info, name);
   request.target = target;
+  request.most_bytes = most_bytes;
   request.check = std::move(check);
+  // Only now that there is another copy: a damaged one may hold what can be saved.
+  request.ready = [&] {
+    std::error_code ignored;
+    if (fs::exists(target, ignored)) set_aside(target);
+  };
   if (progress) {
     request.progress = [&](std::int64_t bytes, std::int64_t total) {
       progress(name, bytes, total);
@@ -118,38 +193,55 @@ FetchedFile fetch_file(const DatasetInfo& info, const DatasetFile& file, const f
                        const FetchProgress& progress) {
   const std::string plain = (folder / file.name).string();
   const std::string packed = plain + ".gz";
+  const auto is_intact = [&](const std::string& path) {
+    return intact([&] { check_file(info, file, path, kUnreadableRemedy); });
+  };
   std::error_code ignored;
-  const bool damaged_plain = fs::exists(plain, ignored) && !intact(plain, file);
+  const bool damaged_plain = fs::exists(plain, ignored) && !is_intact(plain);
   if (fs::exists(plain, ignored) && !damaged_plain) return {plain, false};
-  if (!fs::exists(packed, ignored) || !intact(packed, file)) {
+  const bool was_here = fs::exists(packed, ignored) && is_intact(packed);
+  if (!was_here) {
     bring(
-        info, file.name + ".gz", packed,
-        [&](const std::string& path) { check_file(path, file, "what was downloaded is dropped"); },
+        info, file.name + ".gz", packed, most_packed(file.bytes),
+        [&](const std::string& path) {
+          check_file(info, file, path, "what was downloaded is dropped");
+        },
         progress);
-  } else if (!damaged_plain) {
-    return {packed, false};
   }
   if (damaged_plain) set_aside(plain);
-  return {packed, true};
+  return {packed, !was_here};
 }
 
 FetchedFile fetch_archive(const DatasetInfo& info, const fs::path& folder,
                           const FetchProgress& progress) {
   const std::string path = (folder / info.archive->name).string();
   std::error_code ignored;
-  if (fs::exists(path, ignored)) {
-    try {
-      check_archive(info, path, "");
-      return {path, false};
-    } catch (const UserError&) {
-      set_aside(path);
+  const bool was_here =
+      fs::exists(path, ignored) && intact([&] { check_archive(info, path, kUnreadableRemedy); });
+  if (!was_here) {
+    std::int64_t bytes = 0;
+    for (const DatasetFile& file : info.files) bytes += file.bytes;
+    bring(
+        info, info.archive->name, path, most_packed(bytes),
+        [&](const std::string& part) {
+          check_archive(info, part, "what was downloaded is dropped");
+        },
+        progress);
+  }
+  // Unpacked files are read before the archive. One that was set aside may uncover its packed form.
+  for (bool again = true; again;) {
+    again = false;
+    for (const std::vector<std::string>& paths : unpacked_files(info, folder.string())) {
+      for (const FileCheck& check : check_files(info, paths, kUnreadableRemedy)) {
+        PODIUM_REQUIRE(check.intact || check.damaged || check.path.empty(), ExitCode::kData,
+                       check.problem);
+        if (!check.damaged) continue;
+        set_aside(check.path);
+        again = true;
+      }
     }
   }
-  bring(
-      info, info.archive->name, path,
-      [&](const std::string& part) { check_archive(info, part, "what was downloaded is dropped"); },
-      progress);
-  return {path, true};
+  return {path, !was_here};
 }
 
 }  // namespace
@@ -181,47 +273,11 @@ std::vector<FileCheck> verify_dataset(const std::string& name, const DatasetOpti
 std::vector<FileCheck> verify_dataset(const DatasetInfo& info, const DatasetOptions& options) {
   if (info.files.empty()) return {};
   const std::vector<std::string> paths = require_any_file(info, options);
-  const auto checked = [](const std::string& file, const std::string& path, const auto& check) {
-    FileCheck result{file, path, false, ""};
-    try {
-      check();
-      result.intact = true;
-    } catch (const UserError& error) {
-      result.problem = error.what();
-    }
-    return result;
-  };
+  const std::string remedy = fetch_remedy(info, options);
   if (is_archive(info, paths[0])) {
-    return {checked(info.archive->name, paths[0],
-                    [&] { check_archive(info, paths[0], fetch_remedy(info, paths[0])); })};
+    return {checked(info.archive->name, paths[0], [&] { check_archive(info, paths[0], remedy); })};
   }
-  std::vector<FileCheck> checks;
-  for (std::size_t i = 0; i < info.files.size(); ++i) {
-    checks.push_back(checked(info.files[i].name, paths[i], [&] {
-      PODIUM_REQUIRE(!paths[i].empty(), ExitCode::kData, info.files[i].name, "[.gz] is missing");
-      check_file(paths[i], info.files[i], fetch_remedy(info, paths[i]));
-    }));
-  }
-  if (info.digest == nullptr) return checks;
-  // Of each split, once its files have the right lengths: any of them may hold what is wrong.
-  for (const Split split : {Split::kTrain, Split::kTest}) {
-    std::vector<std::string> of_split;
-    bool whole = true;
-    for (std::size_t i = 0; i < info.files.size(); ++i) {
-      if (info.files[i].split != split) continue;
-      of_split.push_back(paths[i]);
-      whole = whole && checks[i].intact;
-    }
-    if (!whole) continue;
-    const FileCheck examples = checked(
-        "", "", [&] { check_digest(info, split, of_split, fetch_remedy(info, of_split[0])); });
-    for (std::size_t i = 0; i < info.files.size() && !examples.intact; ++i) {
-      if (info.files[i].split != split) continue;
-      checks[i].intact = false;
-      checks[i].problem = examples.problem;
-    }
-  }
-  return checks;
+  return check_files(info, paths, remedy);
 }
 
 }  // namespace podium

@@ -22,8 +22,9 @@ struct FetchedFile {
 // Brings the dataset's files into `folder`/NAME (empty: the cache folder). Files that are there and
 // intact stay; others are downloaded from the dataset's addresses in turn, or from
 // $PODIUM_DOWNLOAD_BASE alone (BASE/NAME/FILE.gz, then BASE/FILE.gz), resumed where they were cut,
-// and checked by SHA-256 of the unpacked bytes before they take their names.
-// Throws UserError: kUsage for an unknown dataset, kData for anything that cannot be had or
+// and checked by SHA-256 of the unpacked bytes before they take their names. Damaged files that are
+// in the way are renamed to FILE.damaged, or FILE.damaged-2 and on, once an intact copy is at hand.
+// Throws UserError: kUsage for an unknown dataset, kData for anything that cannot be had, read or
 // written.
 std::vector<FetchedFile> fetch_dataset(const std::string& name, const std::string& folder,
                                        const FetchProgress& progress);
@@ -33,7 +34,8 @@ std::vector<FetchedFile> fetch_dataset(const DatasetInfo& info, const std::strin
 struct FileCheck {
   std::string file, path;  // path: empty where the file is missing
   bool intact = false;
-  std::string problem;  // empty where intact; else what, and what to do
+  bool damaged = false;  // neither intact nor missing, and it could be read
+  std::string problem;   // empty where intact; else what, and what to do
 };
 
 // Checks each file of the dataset where `options` finds it: length and SHA-256 of the unpacked

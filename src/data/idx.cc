@@ -11,6 +11,8 @@ namespace {
 
 constexpr int kMostRank = 4;
 constexpr int kUnsignedByte = 0x08;
+// Most of the elements that are asked for at a time.
+constexpr std::uint64_t kStep = std::uint64_t{1} << 24;
 
 std::string hex(std::uint32_t value) {
   std::string text = "0x";
@@ -33,23 +35,27 @@ std::string type_name(int type) {
 class Reader {
  public:
   Reader(ByteSource& source, const std::string& name, const IdxRules& rules)
-      : source_(source), name_(name), rules_(rules) {}
+      : source_(source), name_(name), rules_(rules) {
+    PODIUM_CHECK(rules.most.empty() || std::ssize(rules.most) == rules.rank, rules.rank);
+  }
 
   IdxData read() {
     const int rank = read_magic();
     IdxData data;
     const std::uint64_t size = read_extents(rank, data);
-    data.bytes.resize(size);
-    const std::size_t n = source_.read(data.bytes);
-    if (n != size) {
-      fail(position_ + n, cat("the file ends here: ", n, " of the ", size,
-                              " elements that its header promises (", dimensions(data), ")"));
+    while (data.bytes.size() < size) {
+      const std::size_t before = data.bytes.size();
+      data.bytes.resize(std::min<std::uint64_t>(size, before + kStep));
+      const std::size_t n = source_.read(std::span(data.bytes).subspan(before));
+      position_ += n;
+      if (before + n == data.bytes.size()) continue;
+      fail(position_, cat("the file ends here: ", before + n, " of the ", size,
+                          " elements that its header promises (", dimensions(data.extents), ")"));
     }
-    position_ += n;
     std::uint8_t beyond = 0;
     if (source_.read({&beyond, 1}) != 0) {
       fail(position_, cat("data goes on after the ", size, " elements that the header promises (",
-                          dimensions(data), ")"));
+                          dimensions(data.extents), ")"));
     }
     return data;
   }
@@ -61,9 +67,9 @@ class Reader {
                     ExitCode::kData);
   }
 
-  static std::string dimensions(const IdxData& data) {
+  static std::string dimensions(const std::vector<std::int64_t>& extents) {
     std::string text;
-    for (const std::int64_t extent : data.extents) text += cat(text.empty() ? "" : " x ", extent);
+    for (const std::int64_t extent : extents) text += cat(text.empty() ? "" : " x ", extent);
     return text;
   }
 
@@ -115,11 +121,17 @@ class Reader {
     const std::uint64_t most = source_.most_bytes() - std::min(position_, source_.most_bytes());
     if (too_many || size > most) {
       if (source_.packed()) {
-        fail(4, cat("the header promises ", dimensions(data),
+        fail(4, cat("the header promises ", dimensions(data.extents),
                     " elements, more than a file of this size can hold"));
       }
-      fail(source_.most_bytes(), cat("the file ends here: ", most, " of the ", dimensions(data),
-                                     " elements that its header promises"));
+      fail(source_.most_bytes(),
+           cat("the file ends here: ", most, " of the ", dimensions(data.extents),
+               " elements that its header promises"));
+    }
+    for (std::size_t i = 0; i < rules_.most.size(); ++i) {
+      if (data.extents[i] <= rules_.most[i]) continue;
+      fail(4 + 4 * i, cat("the header promises ", dimensions(data.extents), " elements; at most ",
+                          dimensions(rules_.most), " belong here"));
     }
     return size;
   }

@@ -22,10 +22,12 @@ struct IdxData {
 struct IdxRules {
   int rank = 0;  // 0: any from 1 to 4
   std::string remedy = "replace the file by an intact copy";
+  std::vector<std::int64_t> most = {};  // of each extent; empty: what the file holds
 };
 
 // Throws UserError(kData): the file is missing, unreadable, empty, cut short, too long, corrupt
-// gzip, or starts with another magic number than the rules allow.
+// gzip, or starts with another magic number or larger extents than the rules allow. What it
+// promises takes memory only as it comes.
 IdxData read_idx(const std::string& path, const IdxRules& rules = {});
 // The same of a file that is in memory already; `name` stands for its path.
 IdxData parse_idx(std::span<const std::uint8_t> file, const std::string& name,

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+#include <algorithm>
+#include <set>
 
 #include "data/test_files.h"
 
@@ -106,19 +108,84 @@ TEST(Idx, an_extent_of_zero_is_read_as_no_elements) {
   EXPECT_TRUE(parse_idx(idx({0, 28, 28}, {}), "file").bytes.empty());
 }
 
-TEST(Idx, missing_files_and_folders_are_told_apart) {
+TEST(Idx, more_elements_than_the_rules_allow_are_refused_before_they_are_read) {
+  const IdxRules rules = {2, "fetch it", {2, 3}};
+  EXPECT_EQ(parse_idx(idx({2, 3}, kElements), "file", rules).bytes, kElements);
+  EXPECT_EQ(parse_idx(idx({1, 3}, {1, 2, 3}), "file", rules).bytes, (Bytes{1, 2, 3}));
+  EXPECT_EQ(error_of(idx({3, 2}, kElements), rules),
+            "digits.idx: at byte 4: the header promises 3 x 2 elements; at most 2 x 3 belong here; "
+            "fetch it");
+  EXPECT_CONTAINS(error_of(gzip(idx({1, 6}, kElements)), rules),
+                  "at byte 8 (unpacked): the header promises 1 x 6 elements");
+}
+
+// The reader holds 256 KiB of the packed bytes at a time: members end before, at and after that.
+TEST(Idx, gzip_members_may_end_anywhere) {
+  constexpr std::size_t kChunk = std::size_t{1} << 18;
+  Bytes noise(kChunk + 100);
+  std::uint32_t state = 1;
+  for (std::uint8_t& byte : noise) {
+    state = state * 1664525 + 1013904223;
+    byte = static_cast<std::uint8_t>(state >> 24);
+  }
+  const auto first_part = [&](std::size_t n) {  // of a file that gzip cannot shrink
+    const Bytes bytes = idx({static_cast<std::uint32_t>(n + kElements.size())},
+                            {noise.begin(), noise.begin() + static_cast<long>(n)});
+    return gzip(bytes);
+  };
+  const std::size_t around = kChunk - (first_part(kChunk).size() - kChunk);
+  std::set<std::size_t> ends;
+  for (std::size_t n = around - 3; n <= around + 3; ++n) {
+    Bytes file = first_part(n);
+    ends.insert(file.size());
+    EXPECT_CONTAINS(error_of(file), "the file ends here: " + std::to_string(n));
+    const Bytes cut(file.begin(), file.end() - 1);
+    EXPECT_CONTAINS(error_of(cut),
+                    "the gzip data ends at byte " + std::to_string(cut.size()) + ", in the middle");
+    Bytes trailing = file;
+    trailing.push_back(0x1F);
+    EXPECT_CONTAINS(error_of(trailing),
+                    "ends at byte " + std::to_string(file.size()) + ", but 1 more bytes follow");
+    const Bytes rest = gzip(kElements);
+    file.insert(file.end(), rest.begin(), rest.end());
+    const Bytes read = parse_idx(file, "file").bytes;
+    ASSERT_EQ(read.size(), n + kElements.size());
+    EXPECT_TRUE(std::equal(noise.begin(), noise.begin() + static_cast<long>(n), read.begin()));
+    EXPECT_TRUE(std::equal(kElements.rbegin(), kElements.rend(), read.rbegin()));
+  }
+  EXPECT_TRUE(ends.contains(kChunk - 1) && ends.contains(kChunk) && ends.contains(kChunk + 1));
+}
+
+TEST(Idx, a_packed_file_takes_no_memory_by_its_size_alone) {
+  const TempFolder folder;
+  const std::string path = folder / "images.gz";
+  if (!write_sparse_file(path, gzip(idx({6}, kElements)), std::uintmax_t{1} << 40))
+    GTEST_SKIP() << "no file of a TiB can be made here";
+  EXPECT_CONTAINS(data_error([&] { read_idx(path); }), "more bytes follow");
+}
+
+TEST(Idx, missing_files_folders_and_pipes_are_told_apart) {
   const TempFolder folder;
   EXPECT_CONTAINS(data_error([&] { read_idx(folder / "absent"); }),
                   "absent: cannot be opened: No such file or directory");
-  EXPECT_CONTAINS(data_error([&] { read_idx(folder.path()); }), "is a folder or device");
+  EXPECT_CONTAINS(data_error([&] { read_idx(folder.path()); }), "is a folder, pipe or device");
+  const std::string pipe = folder / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(data_error([&] {
+              read_idx(pipe, {0, "mend it"});
+            }),
+            pipe + ": is a folder, pipe or device, where a file is needed; mend it");
 }
 
-TEST(Idx, unreadable_files_say_why) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+TEST(Idx, unreadable_files_say_why_and_what_to_do) {
   const TempFolder folder;
   const std::string path = write_file(folder / "secret", idx({6}, kElements));
   ::chmod(path.c_str(), 0);
-  EXPECT_CONTAINS(data_error([&] { read_idx(path); }), "Permission denied");
+  const auto text = data_error_as_nobody(folder, [&] { read_idx(path, {0, "mend it"}); });
+  if (!text) GTEST_SKIP() << "cannot give up the right to read everything";
+  EXPECT_EQ(*text, path +
+                       ": cannot be opened: Permission denied; give yourself the right to it, "
+                       "or mend it");
 }
 
 }  // namespace

@@ -17,12 +17,12 @@ namespace {
 const char* const kRemedy = "give a PNG, PGM, PPM or IDX file";
 
 struct Wanted {
-  const std::string& path;
+  const std::string& name;
   std::int64_t channels, height, width;
 };
 
 [[noreturn]] void fail(const Wanted& wanted, const std::string& what) {
-  throw UserError(cat(wanted.path, ": ", what), ExitCode::kData);
+  throw UserError(cat(wanted.name, ": ", what), ExitCode::kData);
 }
 
 void require_size(const Wanted& wanted, std::int64_t height, std::int64_t width) {
@@ -101,7 +101,9 @@ void read_pnm(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet
   const std::int64_t most = number("maximum");
   require_size(wanted, height, width);
   if (most < 1 || most > 255) {
-    fail(wanted, cat("the maximum is ", most, "; pictures of 8 bits (1 to 255) are read"));
+    fail(wanted, cat("before byte ", at, ": the maximum is ", most,
+                     "; 8 bits a value (a maximum of 1 to 255) are read: save it with that, or as "
+                     "a PNG file"));
   }
   ++at;
   const auto size = static_cast<std::size_t>(height * width * channels);
@@ -109,37 +111,44 @@ void read_pnm(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet
     fail(wanted, cat("the file ends at byte ", file.size(), ", before its ", size,
                      " pixel values do; ", kRemedy));
   }
-  std::vector<std::uint8_t> pixels(file.begin() + static_cast<std::ptrdiff_t>(at),
-                                   file.begin() + static_cast<std::ptrdiff_t>(at + size));
-  for (std::uint8_t& pixel : pixels) {
-    if (pixel > most) fail(wanted, cat("a pixel is ", int{pixel}, ", above the maximum ", most));
-    pixel = static_cast<std::uint8_t>((pixel * 255 + most / 2) / most);
+  const auto values = file.subspan(at, size);
+  std::vector<std::uint8_t> pixels(values.begin(), values.end());
+  for (std::size_t i = 0; i < size; ++i) {
+    if (pixels[i] > most) {
+      fail(wanted, cat("at byte ", at + i, ": a pixel is ", int{pixels[i]}, ", above the maximum ",
+                       most, " that the header gives; save the picture anew"));
+    }
+    pixels[i] = static_cast<std::uint8_t>((pixels[i] * 255 + most / 2) / most);
   }
   store(wanted, pixels, channels, set);
 }
 
-void read_pictures_idx(const Wanted& wanted, ImageSet& set) {
-  IdxData data = read_idx(wanted.path, {0, kRemedy});
+void read_pictures_idx(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet& set) {
+  IdxData data = parse_idx(file, wanted.name, {0, kRemedy});
   const auto rank = data.extents.size();
   if (rank < 2 || rank > 3) {
-    fail(wanted,
-         cat("the IDX file has ", rank, " dimensions; 2 (a picture) or 3 (pictures) are needed"));
+    fail(wanted, cat("at byte 3: the IDX file has ", rank, " dimension", rank == 1 ? "" : "s",
+                     ", where a picture has 2 and a file of pictures 3",
+                     rank == 1 ? " (are these labels?)" : "", "; ", kRemedy));
   }
-  if (wanted.channels != 1) fail(wanted, "IDX pictures are grey, the model takes colour");
+  if (wanted.channels != 1) {
+    fail(wanted, "at byte 3: IDX pictures are grey, the model takes colour; give PNG or PPM files");
+  }
   require_size(wanted, data.extents[rank - 2], data.extents[rank - 1]);
   set.count = rank == 2 ? 1 : data.extents[0];
-  if (set.count == 0) fail(wanted, "the IDX file holds no pictures");
+  if (set.count == 0) {
+    fail(wanted, "at byte 4: the IDX file holds no pictures; give one that holds some");
+  }
   set.pixels = std::move(data.bytes);
 }
 
-std::vector<std::uint8_t> read_all(const std::string& path) {
-  const auto source = open_file(path, kRemedy);
+std::vector<std::uint8_t> read_all(ByteSource& source, const std::string& path) {
   std::vector<std::uint8_t> bytes;
   constexpr std::size_t kStep = std::size_t{1} << 20;
   while (true) {
     const std::size_t old = bytes.size();
     bytes.resize(old + kStep);
-    const std::size_t n = source->read({bytes.data() + old, kStep});
+    const std::size_t n = source.read({bytes.data() + old, kStep});
     bytes.resize(old + n);
     if (n < kStep) return bytes;
     PODIUM_REQUIRE(bytes.size() <= (std::size_t{1} << 28), ExitCode::kData, path,
@@ -151,14 +160,23 @@ std::vector<std::uint8_t> read_all(const std::string& path) {
 
 ImageSet read_image_file(const std::string& path, std::int64_t channels, std::int64_t height,
                          std::int64_t width) {
+  const auto source = open_file(path, kRemedy);
+  const std::vector<std::uint8_t> file = read_all(*source, path);
+  ImageSet set = parse_image_file(file, source->packed() ? path + " (unpacked)" : path, channels,
+                                  height, width);
+  set.source = path;
+  return set;
+}
+
+ImageSet parse_image_file(std::span<const std::uint8_t> file, const std::string& name,
+                          std::int64_t channels, std::int64_t height, std::int64_t width) {
   PODIUM_CHECK(channels == 1 || channels == 3, channels);
-  const Wanted wanted{path, channels, height, width};
+  const Wanted wanted{name, channels, height, width};
   ImageSet set;
   set.channels = channels;
   set.height = height;
   set.width = width;
-  set.source = path;
-  const std::vector<std::uint8_t> file = read_all(path);
+  set.source = name;
   constexpr std::array<std::uint8_t, 8> kPng = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
   if (file.empty()) fail(wanted, cat("the file is empty; ", kRemedy));
   if (file.size() >= kPng.size() && std::memcmp(file.data(), kPng.data(), kPng.size()) == 0) {
@@ -166,7 +184,7 @@ ImageSet read_image_file(const std::string& path, std::int64_t channels, std::in
   } else if (file.size() >= 2 && file[0] == 'P' && (file[1] == '5' || file[1] == '6')) {
     read_pnm(wanted, file, set);
   } else if (file.size() >= 2 && file[0] == 0 && file[1] == 0) {
-    read_pictures_idx(wanted, set);
+    read_pictures_idx(wanted, file, set);
   } else {
     fail(wanted, cat("no known picture format starts with these bytes; ", kRemedy));
   }

@@ -13,10 +13,13 @@
 
 namespace podium {
 
-// Throws UserError(kData) where the file is missing, damaged, of another format, or its pictures
-// are not height x width. The set has no labels.
+// Throws UserError(kData) where the file is missing, damaged, of another format, larger than 256
+// MiB (unpacked), or its pictures are not height x width. The set has no labels.
 ImageSet read_image_file(const std::string& path, std::int64_t channels, std::int64_t height,
                          std::int64_t width);
+// The same of a file in memory, unpacked; `name` stands for its path.
+ImageSet parse_image_file(std::span<const std::uint8_t> file, const std::string& name,
+                          std::int64_t channels, std::int64_t height, std::int64_t width);
 
 // The bytes of a PNG file, for a picture of red, green and blue bytes [height, width, 3].
 std::vector<std::uint8_t> png_bytes(std::span<const std::uint8_t> colours, std::int64_t height,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <png.h>
+#include <sys/stat.h>
 
 #include "data/test_files.h"
 
@@ -91,8 +92,15 @@ TEST_F(ImageFile, bad_pgm_is_an_error) {
   EXPECT_CONTAINS(error_of(text("P5\n3", {})), "the height is missing");
   EXPECT_CONTAINS(error_of(text("P5\n3 2\n255\n", {1, 2, 3})), "the file ends at byte 14");
   EXPECT_CONTAINS(error_of(text("P5\n3 2\n255", {})), "the file ends at byte 10");
-  EXPECT_CONTAINS(error_of(text("P5\n3 2\n65535\n", grey_)), "the maximum is 65535");
-  EXPECT_CONTAINS(error_of(text("P5\n3 2\n100\n", grey_)), "a pixel is 127, above the maximum 100");
+  EXPECT_CONTAINS(
+      error_of(text("P5\n3 2\n65535\n", grey_)),
+      "before byte 12: the maximum is 65535; 8 bits a value (a maximum of 1 to 255) are "
+      "read: save it with that, or as a PNG file");
+  EXPECT_CONTAINS(error_of(text("P5\n3 2\n0\n", grey_)), "the maximum is 0; 8 bits");
+  EXPECT_CONTAINS(
+      error_of(text("P5\n3 2\n100\n", grey_)),
+      "picture: at byte 13: a pixel is 127, above the maximum 100 that the header gives; "
+      "save the picture anew");
   EXPECT_CONTAINS(error_of(text("P5\n99999999999999999999 2\n1\n", grey_)), "the picture is ");
 }
 
@@ -103,8 +111,17 @@ TEST_F(ImageFile, idx_gives_one_picture_or_many) {
   twice.insert(twice.end(), grey_.begin(), grey_.end());
   const std::string path = write_file(folder_ / "two", idx({2, 2, 3}, twice));
   EXPECT_EQ(read_image_file(path, 1, 2, 3).count, 2);
-  EXPECT_CONTAINS(error_of(idx({6}, grey_)), "the IDX file has 1 dimensions");
+  EXPECT_CONTAINS(error_of(idx({6}, grey_)),
+                  "picture: at byte 3: the IDX file has 1 dimension, where a picture has 2 and a "
+                  "file of pictures 3 (are these labels?); give a PNG, PGM, PPM or IDX file");
+  EXPECT_CONTAINS(error_of(idx({1, 1, 2, 3}, grey_)), "the IDX file has 4 dimensions, where");
   EXPECT_CONTAINS(error_of(idx({3, 2}, grey_)), "the picture is 3 x 2");
+  EXPECT_CONTAINS(error_of(idx({2, 3}, grey_), 3),
+                  "IDX pictures are grey, the model takes colour; give PNG or PPM files");
+  EXPECT_CONTAINS(error_of(idx({0, 2, 3}, {})),
+                  "at byte 4: the IDX file holds no pictures; give one that holds some");
+  EXPECT_CONTAINS(error_of(gzip(idx({2, 3}, {1, 2, 3}))),
+                  "picture (unpacked): at byte 15: the file ends here: 3 of the 2 x 3 elements");
 }
 
 TEST_F(ImageFile, other_files_are_refused) {
@@ -112,6 +129,19 @@ TEST_F(ImageFile, other_files_are_refused) {
   EXPECT_CONTAINS(error_of(text("GIF89a", grey_)), "no known picture format");
   EXPECT_CONTAINS(data_error([&] { read_image_file(folder_ / "absent.png", 1, 2, 3); }),
                   "No such file");
+  const std::string pipe = folder_ / "pipe.png";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(data_error([&] { read_image_file(pipe, 1, 2, 3); }),
+            pipe +
+                ": is a folder, pipe or device, where a file is needed; give a PNG, PGM, PPM or "
+                "IDX file");
+}
+
+TEST_F(ImageFile, that_unpacks_to_more_than_a_picture_can_have_is_given_up) {
+  Bytes many;
+  const Bytes member = gzip(Bytes(std::size_t{1} << 25));
+  for (int i = 0; i < 9; ++i) many.insert(many.end(), member.begin(), member.end());
+  EXPECT_CONTAINS(error_of(many), "picture: larger than 256 MiB, which no picture to predict is");
 }
 
 }  // namespace

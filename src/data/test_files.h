@@ -4,6 +4,9 @@
 #include <archive.h>
 #include <archive_entry.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <cstdint>
@@ -117,6 +120,46 @@ class ScopedEnvironment {
 template <typename Action>
 std::string data_error(const Action& action) {
   return user_error(ExitCode::kData, action);
+}
+
+// The same in a child process that may not read and write everything, as root may. nullopt: it
+// cannot become such a one. `folder` is made one that it may enter.
+template <typename Action>
+std::optional<std::string> data_error_as_nobody(const TempFolder& folder, const Action& action) {
+  int pipe[2];
+  if (::pipe(pipe) != 0) return std::nullopt;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::geteuid() == 0 && (::chmod(folder.path().c_str(), 0755) != 0 || ::setuid(65534) != 0))
+      ::_exit(3);
+    std::string text = "no UserError(kData)";
+    try {
+      action();
+    } catch (const UserError& error) {
+      if (error.code() == ExitCode::kData) text = error.what();
+    } catch (...) {
+    }
+    ::_exit(::write(pipe[1], text.data(), text.size()) < 0 ? 1 : 0);
+  }
+  ::close(pipe[1]);
+  std::string text;
+  char part[256];
+  for (ssize_t n = 0; (n = ::read(pipe[0], part, sizeof part)) > 0;)
+    text.append(part, static_cast<std::size_t>(n));
+  ::close(pipe[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 3) return std::nullopt;
+  return text;
+}
+
+// A file of these bytes and then of nothing, `size` in all, which takes no room on the disk; false
+// where the file system cannot have it.
+inline bool write_sparse_file(const std::string& path, const Bytes& start, std::uintmax_t size) {
+  write_file(path, start);
+  std::error_code error;
+  std::filesystem::resize_file(path, size, error);
+  return !error;
 }
 
 }  // namespace podium::testing

@@ -77,23 +77,31 @@ Band read_band(const std::filesystem::path& file) {
   const auto text = read_text(file, kMostBandBytes);
   PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
                  ": no such band; `podium band RECIPE --seeds N` makes one");
+  return parse_band(*text, file.string());
+}
+
+Band parse_band(std::string_view text, const std::string& source) {
   try {
-    const nlohmann::json json = nlohmann::json::parse(*text);
+    const nlohmann::json json = nlohmann::json::parse(text);
     Band band{.recipe = json.at("recipe").get<std::string>(), .runs = {}};
-    for (const auto& run : json.at("runs"))
-      band.runs.push_back({run.at("seed").get<std::uint64_t>(), run.at("accuracy").get<double>(),
+    for (const auto& run : json.at("runs")) {
+      const auto& seed = run.at("seed");
+      PODIUM_REQUIRE(seed.is_number_unsigned(), ExitCode::kUsage, source,
+                     ": is no band: the seed of run ", band.runs.size() + 1,
+                     " is no whole number from 0 on; `podium band RECIPE --seeds N` makes one");
+      band.runs.push_back({seed.get<std::uint64_t>(), run.at("accuracy").get<double>(),
                            run.at("parameter_hash").get<std::string>()});
-    PODIUM_REQUIRE(band.runs.size() >= 2, ExitCode::kUsage, file.string(), ": holds ",
-                   band.runs.size(),
+    }
+    PODIUM_REQUIRE(band.runs.size() >= 2, ExitCode::kUsage, source, ": holds ", band.runs.size(),
                    " runs, and a band needs two; `podium band RECIPE --seeds N` adds to it");
     for (const BandRun& run : band.runs)
-      PODIUM_REQUIRE(run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, file.string(),
+      PODIUM_REQUIRE(run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, source,
                      ": the accuracy of seed ", run.seed, " is ", run.accuracy,
-                     ", which is no share");
+                     ", which is no share of 0 to 1; `podium band RECIPE --seeds N` makes it anew");
     return band;
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(cat(file.string(), ": is no band: ", error.what(),
-                        "; `podium band RECIPE --seeds N` makes one"));
+    throw UserError(
+        cat(source, ": is no band: ", error.what(), "; `podium band RECIPE --seeds N` makes one"));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/recipe.h"
@@ -36,6 +37,8 @@ std::string band_recipe(Recipe recipe);
 // JSON, whole or not at all. Reading throws UserError(kUsage) that names the file and the fault.
 void write_band(const std::filesystem::path& file, const Band& band);
 Band read_band(const std::filesystem::path& file);
+// The same of text; `source` stands in errors.
+Band parse_band(std::string_view text, const std::string& source);
 
 // The 99.5% quantile of Student's t distribution.
 double student_quantile(std::int64_t degrees);

@@ -61,7 +61,13 @@ TEST(Band, a_bad_file_is_refused_with_the_reason) {
             ": holds 0 runs, and a band needs two; `podium band RECIPE --seeds N` adds to it");
   const std::string run = "{\"seed\": 1, \"accuracy\": 99.1, \"parameter_hash\": \"\"}";
   EXPECT_EQ(refusal("{\"recipe\": \"\", \"runs\": [" + run + "," + run + "]}"),
-            ": the accuracy of seed 1 is 99.1, which is no share");
+            ": the accuracy of seed 1 is 99.1, which is no share of 0 to 1; `podium band RECIPE "
+            "--seeds N` makes it anew");
+  // A number that no integer can hold is not made one.
+  for (const char* seed : {"18446777940043551615", "1e300", "1.5", "-1", "\"1\""})
+    EXPECT_EQ(refusal(cat("{\"recipe\": \"\", \"runs\": [", run, ", {\"seed\": ", seed, "}]}")),
+              ": is no band: the seed of run 2 is no whole number from 0 on; `podium band RECIPE "
+              "--seeds N` makes one");
 }
 
 TEST(Band, its_recipe_leaves_out_the_seed_and_what_decides_no_result) {

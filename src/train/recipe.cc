@@ -50,11 +50,15 @@ struct TextFault {
 };
 
 // What toml++ 3.3 does not refuse but is undefined on: characters beyond ASCII where white space
-// may stand (hundreds of them are "unreachable" to it), and a table's header that begins with no
-// key. What is no TOML otherwise is left to it.
+// may stand (hundreds of them are "unreachable" to it), a table's header that begins with no key,
+// and a key of so many names that the tables it stands for, one in the other, overflow the stack.
+// What is no TOML otherwise is left to it.
 std::optional<TextFault> fault_before_parsing(std::string_view text) {
   constexpr const char* kStray =
-      "a character beyond ASCII may stand in a comment or in a string of one line, and not here";
+      "not TOML: a character beyond ASCII may stand in a comment or in a string of one line, and "
+      "not here";
+  constexpr const char* kLongKey =
+      "a key of more than 16 dots; a recipe's have two at most, as in optimizer.filters.name";
   const auto beyond_ascii = [&](std::size_t i) {
     return static_cast<unsigned char>(text[i]) >= 0x80;
   };
@@ -62,16 +66,20 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
     while (i < text.size() && (text[i] == ' ' || text[i] == '\t')) ++i;
     return i;
   };
+  constexpr int kMostDots = 16;
+  int dots = 0;  // of the key, where one stands here; no value has as many
   bool line_begins = true;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (beyond_ascii(i)) return TextFault{i, kStray};
+    if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) dots = 0;
+    if (c == '.' && ++dots > kMostDots) return TextFault{i, kLongKey};
     if (c == '[' && line_begins) {
       std::size_t key = skip_blanks(i + 1);
       if (key < text.size() && text[key] == '[') key = skip_blanks(key + 1);
       if (key < text.size() && !beyond_ascii(key) && std::isalnum(text[key]) == 0 &&
           std::string_view("_-\"'").find(text[key]) == std::string_view::npos)
-        return TextFault{key, "a table's name stands here, as in [optimizer]"};
+        return TextFault{key, "not TOML: a table's name stands here, as in [optimizer]"};
     }
     line_begins = c == '\n' || (line_begins && (c == ' ' || c == '\t'));
     if (c == '#') {
@@ -86,6 +94,9 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
         if (c == '"' && text[i] == '\\' && i + 1 < text.size() && !beyond_ascii(i + 1)) ++i;
       }
       i += end.size() - 1;
+      // One or two more quotes belong to the string of several lines that they end.
+      for (int more = 0; !one_line && more < 2 && i + 1 < text.size() && text[i + 1] == c; ++more)
+        ++i;
     }
   }
   return std::nullopt;
@@ -101,7 +112,7 @@ class Reader {
       const auto line = 1 + std::ranges::count(before, '\n');
       const std::size_t column = fault->at - (before.find_last_of('\n') + 1) + 1;
       problems_.add_at({cat(source_, ":", line, ":", column), static_cast<std::int64_t>(line)},
-                       cat("not TOML: ", fault->rule));
+                       fault->rule);
       readable_ = false;
       return;
     }

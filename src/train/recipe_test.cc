@@ -237,6 +237,57 @@ TEST(Recipe, a_table_without_a_name_is_an_error_with_its_place) {
   }
 }
 
+// `names` names, joined by dots.
+std::string dotted(int names) {
+  std::string key;
+  for (int i = 1; i < names; ++i) key += "a.";
+  return key + "a";
+}
+
+// toml++ makes a table of each name and destroys them one in the other: half a million overflow the
+// stack.
+TEST(Recipe, a_key_of_too_many_dots_is_an_error_with_its_place) {
+  const std::string deep = dotted(500000), rule = "a key of more than 16 dots; ";
+  const auto expect_refused = [&](const std::string& text, const std::string& place) {
+    EXPECT_EQ(refusal(minimal_and(text)).find(cat("x.toml:", place, ": ", rule)), 0u)
+        << refusal(minimal_and(text)).substr(0, 200);
+  };
+  expect_refused(cat("[", deep, "]\n"), "6:35");
+  expect_refused(cat("[[ ", deep, "]]\n"), "6:37");
+  expect_refused(cat(deep, " = 1\n"), "6:34");
+  expect_refused(cat("a = { b = 1, ", deep, " = 1 }\n"), "6:47");
+  expect_refused(cat("\"a\" . 'a' . ", deep, " = 1\n"), "6:42");
+  // After strings of several lines that end in quotes of their own.
+  expect_refused(cat("a = { b = '''x'''', ", deep, " = 1 }\n"), "6:54");
+  expect_refused(cat("a = { b = \"\"\"x\"\"\"\"\", ", deep, " = 1 }\n"), "6:55");
+  EXPECT_NE(refusal(kMinimal, {cat("seed={", deep, "=1}")}).find("`seed` must be an integer"),
+            std::string::npos);
+}
+
+TEST(Recipe, dots_elsewhere_than_in_a_key_are_no_matter) {
+  const std::string dots(40, '.');
+  const Recipe recipe = parse_recipe(
+      minimal_and("description = \"" + dots + "\" # " + dots + "\n[schedule]\nname = \"linear\"\n" +
+                  "boundaries = [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 10.5, 11.5, " +
+                  "12.5, 13.5, 14.5, 15.5, 16.5, 17.5]\nfactors = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, " +
+                  "1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]\n"),
+      "x.toml");
+  EXPECT_EQ(recipe.description, dots);
+  EXPECT_EQ(recipe.schedule.boundaries.size(), 18u);
+}
+
+// What may nest deepest: inline tables in one another, each under a key of as many dots as may be.
+TEST(Recipe, tables_as_deep_as_may_be_are_read_and_refused) {
+  std::string text, end;
+  for (int level = 0; level < 200; ++level) {
+    text += cat("{", dotted(17), " = ");
+    end += "}";
+  }
+  EXPECT_NE(refusal(minimal_and("description = " + text + "1" + end + "\n"))
+                .find("`description` must be a string, got a table"),
+            std::string::npos);
+}
+
 TEST(Recipe, missing_keys_are_named) {
   const std::string text = refusal("");
   for (const char* part : {"`model` is missing", "`data` is missing", "`batch` is missing",

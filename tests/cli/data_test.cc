@@ -1,4 +1,9 @@
 // Data that is missing or bad: exit 3, the file and the remedy named, no run's folder made.
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <numeric>
+
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {
@@ -107,6 +112,101 @@ TEST_F(BadData, list_and_show_need_no_files_for_drawn_data) {
   const Outcome show = podium({"data", "show", "glyphs", "--split", "test", "--count", "1"});
   EXPECT_EQ(show.code, 0) << show.err;
   EXPECT_NE(show.out.find("example 0, label"), std::string::npos) << show.out;
+}
+
+class BadCifar : public CommandLine {
+ protected:
+  void expect_refused(const std::vector<std::string>& parts) const {
+    expect_refusal(
+        podium({"train", "cifar10-resnet32", "steps=1", "--data-dir", "d", "--out", "run"}), 3,
+        parts);
+    EXPECT_FALSE(fs::exists(path("run")));
+  }
+  // An archive, not packed, of one file of so many zeros.
+  void write_archive(int bytes) const {
+    std::string header(512, '\0');
+    const auto put = [&](std::size_t at, const std::string& text) {
+      header.replace(at, text.size(), text);
+    };
+    const auto octal = [](int value) {
+      char text[12];
+      std::snprintf(text, sizeof text, "%011o", value);
+      return std::string(text);
+    };
+    put(0, "cifar-10-batches-bin/data_batch_1.bin");
+    put(100, "0000644");
+    put(124, octal(bytes));
+    put(148, "        0");  // blanks for the sum of the header's bytes; then: a file
+    put(257, "ustar");
+    put(263, "00");
+    put(148, octal(std::accumulate(header.begin(), header.end(), 0)).substr(4));
+    header[155] = '\0';
+    const int blocks = (bytes + 511) / 512 + 2;  // two of zeros at the end
+    write(kArchive, header + std::string(static_cast<std::size_t>(512 * blocks), '\0'));
+  }
+  static constexpr const char* kArchive = "d/cifar10/cifar-10-binary.tar.gz";
+  static constexpr const char* kRemedy = "podium data fetch cifar10 --data-dir d`";
+};
+
+TEST_F(BadCifar, no_folder_holds_any) {
+  fs::create_directory(path("d"));
+  expect_refused({"cifar10", "podium data fetch cifar10", "--data-dir", "PODIUM_DATA"});
+}
+
+TEST_F(BadCifar, cut_archive) {
+  write_archive(30 * 3073);
+  for (const std::uintmax_t bytes : {60000, 300}) {
+    fs::resize_file(path(kArchive), bytes);
+    expect_refused({kArchive, "the archive cannot be read", kRemedy});
+  }
+}
+
+TEST_F(BadCifar, cut_file_in_an_archive) {
+  write_archive(30 * 3073 + 100);
+  expect_refused({kArchive,
+                  "in cifar-10-batches-bin/data_batch_1.bin: at byte 92290: the file ends here, "
+                  "within record 30",
+                  kRemedy});
+  write_archive(30 * 3073);
+  expect_refused({kArchive, "in cifar-10-batches-bin/data_batch_1.bin", "holds 30 images",
+                  "must have 10000", kRemedy});
+}
+
+TEST_F(BadCifar, label_out_of_range_in_an_unpacked_file) {
+  std::string records(std::size_t{2} * 3073, '\0');
+  records[3073] = 10;
+  for (int i = 1; i <= 5; ++i)
+    write(cat("d/cifar10/cifar-10-batches-bin/data_batch_", i, ".bin"), records);
+  write("d/cifar10/cifar-10-batches-bin/test_batch.bin", "");
+  expect_refused(
+      {"d/cifar10/cifar-10-batches-bin/data_batch_1.bin: at byte 3073: label 10 is out "
+       "of range",
+       kRemedy});
+}
+
+TEST_F(BadCifar, archive_that_is_a_pipe) {
+  fs::create_directories(path("d/cifar10"));
+  ASSERT_EQ(mkfifo(path(kArchive).c_str(), 0600), 0);
+  expect_refused({kArchive, "is a folder, pipe or device", kRemedy});
+}
+
+// With the published archive, where it is on this machine: what the error says to do mends it.
+TEST_F(BadCifar, damaged_unpacked_files_are_mended_by_the_remedy) {
+  const fs::path published = fs::absolute("../shared/data/cifar10/cifar-10-binary.tar.gz");
+  if (!fs::exists(published)) GTEST_SKIP() << "CIFAR-10 is not on this machine";
+  for (const char* name : {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                           "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"})
+    write(cat("d/cifar10/", name), std::string(3073, '\x0A'));
+  const std::vector<std::string> show = {"data",    "show", "cifar10",    "--split", "test",
+                                         "--count", "1",    "--data-dir", "d"};
+  expect_refusal(podium(show), 3, {"d/cifar10/test_batch.bin", "label 10", kRemedy});
+  fs::create_symlink(published, path(kArchive));
+  const Outcome fetched = podium({"data", "fetch", "cifar10", "--data-dir", "d"});
+  EXPECT_EQ(fetched.code, 0) << fetched.err;
+  EXPECT_NE(fetched.err.find("d/cifar10/test_batch.bin.damaged"), std::string::npos) << fetched.err;
+  const Outcome shown = podium(show);
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("10,000 images"), std::string::npos) << shown.out;
 }
 
 class DataPage : public CommandLine {

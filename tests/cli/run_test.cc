@@ -1,4 +1,5 @@
 // Runs: what they print, how they go on, where they stop.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -219,6 +220,12 @@ TEST_F(Run, predict_names_a_class_for_each_picture) {
   expect_refusal(podium({"predict", "a", "no.png"}), 3, {"no.png"});
   write("small.pgm", "P5\n2 2\n255\nabcd");
   expect_refusal(podium({"predict", "a", "small.pgm"}), 3, {"small.pgm", "28"});
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  expect_refusal(podium({"predict", "a", "pipe"}), 3,
+                 {"pipe: is a folder, pipe or device", "give a PNG, PGM, PPM or IDX file"});
+  write("bright.pgm", "P5\n28 28\n99\n" + std::string(784, '\x64'));
+  expect_refusal(podium({"predict", "a", "x.pgm", "bright.pgm"}), 3,
+                 {"bright.pgm: at byte 12: a pixel is 100", "save the picture anew"});
 }
 
 // A picture and the same at twice the contrast are one to a network that sees them standardised.

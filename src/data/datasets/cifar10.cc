@@ -15,15 +15,15 @@ namespace {
 ImageSet read_file(const DatasetFile& file, ByteSource& bytes, const std::string& name,
                    const std::string& remedy) {
   ImageSet set = cifar_set();
-  append_cifar(bytes, name, remedy, set);
+  append_cifar(bytes, name, remedy, file.bytes / kCifarRecord, set);
   PODIUM_REQUIRE(set.count * kCifarRecord == file.bytes, ExitCode::kData, name, ": holds ",
                  set.count, " images, where it must have ", file.bytes / kCifarRecord, "; ",
                  remedy);
   return set;
 }
 
-ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std::string>& paths) {
-  const std::string remedy = fetch_remedy(info, paths.at(0));
+ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std::string>& paths,
+                    const std::string& remedy) {
   std::vector<const DatasetFile*> files;
   for (const DatasetFile& file : info.files)
     if (file.split == split) files.push_back(&file);
@@ -59,11 +59,16 @@ ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std:
 }
 
 ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& options) {
-  return read_split(info, split, require_files(info, split, options));
+  return read_split(info, split, require_files(info, split, options), fetch_remedy(info, options));
 }
 
-std::uint64_t digest(const DatasetInfo& info, Split split, const std::vector<std::string>& paths) {
-  return cifar_digest(read_split(info, split, paths));
+std::uint64_t digest(const DatasetInfo& info, Split split, const std::vector<std::string>& paths,
+                     const std::string& remedy) {
+  return cifar_digest(read_split(info, split, paths, remedy));
+}
+
+void check_file(const DatasetFile& file, const std::string& path, const std::string& remedy) {
+  read_file(file, *open_file(path, remedy), path, remedy);
 }
 
 }  // namespace
@@ -90,6 +95,7 @@ DatasetInfo cifar10_dataset() {
   info.addresses = {"https://www.cs.toronto.edu/~kriz"};
   info.load = load;
   info.digest = digest;
+  info.check_file = check_file;
   info.digests = {0xe5ff232bf34b19e4, 0xcbedc5f1f3a8dd44};
   return info;
 }
