@@ -31,6 +31,8 @@ constexpr std::string_view kDamagedPrefix = "damaged-";
 constexpr std::string_view kSealBegin = ",\n  \"json_crc32\": \"";
 constexpr std::string_view kSealEnd = "\"\n}\n";
 constexpr std::size_t kSealBytes = kSealBegin.size() + 8 + kSealEnd.size();
+// Of steps and bytes.
+constexpr std::uint64_t kMostCount = std::uint64_t{1} << 62;
 
 // The one fault of a checkpoint that is no damage, so that an older one must not stand in for it.
 class OtherVersion : public UserError {
@@ -132,34 +134,21 @@ Checkpoint read_checkpoint(const fs::path& folder) {
         read_text(folder / kRecordPart, std::uint64_t{64} << 20);
     require(text.has_value(), "has no ", kRecordPart);
     require(is_sealed(*text), kRecordPart, " does not match its checksum");
-    const ordered_json record = ordered_json::parse(*text);
-    require(record.at("format").get<std::string>() == kFormat, "is no checkpoint of Podium");
-    const auto version = record.at("format_version").get<std::int64_t>();
-    if (version != kCheckpointFormat) {
-      throw OtherVersion(
-          cat(folder.string(), ": has checkpoint format ", version, ", this Podium reads format ",
-              kCheckpointFormat, "; use the Podium that wrote it, or begin anew with --fresh"),
-          ExitCode::kData);
-    }
-
+    CheckpointRecord record = parse_checkpoint_record(*text, folder.string());
     Checkpoint checkpoint;
-    checkpoint.step = record.at("step").get<std::int64_t>();
-    checkpoint.metadata = record.at("metadata").get<std::map<std::string, std::string>>();
+    checkpoint.step = record.step;
+    checkpoint.metadata = std::move(record.metadata);
     require(step_of(folder.filename().string()).value_or(checkpoint.step) == checkpoint.step,
             "holds step ", checkpoint.step, ", not that of its name");
 
-    const ordered_json& state = record.at("state");
     require(fs::exists(state_path), "has no ", kStatePart);
-    const auto bytes = state.at("bytes").get<std::uint64_t>();
     const std::uint64_t found = fs::file_size(state_path);
-    require(found == bytes, kStatePart, " has ", found, " bytes, not the ", bytes,
+    require(found == record.bytes, kStatePart, " has ", found, " bytes, not the ", record.bytes,
             " that were written");
-    require(crc32_text(crc32_of_file(state_path)) == state.at("crc32").get<std::string>(),
-            kStatePart, " does not match its checksum");
+    require(crc32_text(crc32_of_file(state_path)) == record.crc32, kStatePart,
+            " does not match its checksum");
     checkpoint.tensors = read_safetensors(state_path).tensors;
     return checkpoint;
-  } catch (const ordered_json::exception& error) {
-    require(false, kRecordPart, " is malformed (", error.what(), ")");
   } catch (const fs::filesystem_error& error) {
     require(false, "cannot be read: ", error.code().message());
   }
@@ -167,6 +156,37 @@ Checkpoint read_checkpoint(const fs::path& folder) {
 }
 
 }  // namespace
+
+CheckpointRecord parse_checkpoint_record(std::string_view text, const std::string& source) {
+  const auto require = [&](bool condition, const auto&... what) {
+    PODIUM_REQUIRE(condition, ExitCode::kData, source, ": ", what...);
+  };
+  const auto count = [&](const ordered_json& in, const char* name) {
+    const ordered_json& value = in.at(name);
+    require(value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostCount, kRecordPart,
+            ": \"", name, "\" is no count");
+    return value.get<std::int64_t>();
+  };
+  try {
+    const ordered_json record = ordered_json::parse(text);
+    require(record.at("format").get<std::string>() == kFormat, "is no checkpoint of Podium");
+    const std::int64_t version = count(record, "format_version");
+    if (version != kCheckpointFormat) {
+      throw OtherVersion(
+          cat(source, ": has checkpoint format ", version, ", this Podium reads format ",
+              kCheckpointFormat, "; use the Podium that wrote it, or begin anew with --fresh"),
+          ExitCode::kData);
+    }
+    const ordered_json& state = record.at("state");
+    return {.step = count(record, "step"),
+            .metadata = record.at("metadata").get<std::map<std::string, std::string>>(),
+            .bytes = static_cast<std::uint64_t>(count(state, "bytes")),
+            .crc32 = state.at("crc32").get<std::string>()};
+  } catch (const ordered_json::exception& error) {
+    require(false, kRecordPart, " is malformed (", error.what(), ")");
+  }
+  PODIUM_CHECK(false);  // not reached
+}
 
 std::vector<CheckpointPlace> list_checkpoints(const fs::path& run_dir) {
   std::vector<CheckpointPlace> places;

@@ -63,6 +63,17 @@ std::optional<Checkpoint> load_latest(const std::filesystem::path& run_dir,
 // One checkpoint, by its folder; UserError (kData) where it is missing or damaged.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
 
+// What checkpoint.json says.
+struct CheckpointRecord {
+  std::int64_t step = 0;
+  std::map<std::string, std::string> metadata;
+  std::uint64_t bytes = 0;  // of state.safetensors
+  std::string crc32;
+};
+// Of its text, whose own checksum is not looked at. `source` names the folder in errors, which are
+// UserError (kData).
+CheckpointRecord parse_checkpoint_record(std::string_view text, const std::string& source);
+
 // UserError (kData) where the steps so far were computed under another numerical contract, so that
 // those to come would not continue them.
 void require_same_contract(const Checkpoint& checkpoint);

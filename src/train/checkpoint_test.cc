@@ -237,6 +237,26 @@ TEST(Checkpoint, leftovers_of_killed_writers_are_removed) {
   EXPECT_EQ(names_in(run / "checkpoints"), (std::vector<std::string>{"step-00000010"}));
 }
 
+TEST(Checkpoint, a_record_whose_counts_are_none_is_an_error) {
+  const auto record = [](const std::string& step, const std::string& bytes) {
+    return cat(R"({"format": "podium-checkpoint", "format_version": 1, "step": )", step,
+               R"(, "metadata": {"recipe": "x"}, "state": {"bytes": )", bytes,
+               R"(, "crc32": "01234567"}})");
+  };
+  const CheckpointRecord sound = parse_checkpoint_record(record("7", "300"), "folder");
+  EXPECT_EQ(sound.step, 7);
+  EXPECT_EQ(sound.bytes, 300u);
+  EXPECT_EQ(sound.metadata.at("recipe"), "x");
+  EXPECT_EQ(sound.crc32, "01234567");
+  for (const std::string wrong : {"-1", "1e300", "7.5", "18446744073709551615", "\"7\"", "null"}) {
+    for (const std::string& text : {record(wrong, "300"), record("7", wrong)}) {
+      const std::string told =
+          user_error(ExitCode::kData, [&] { parse_checkpoint_record(text, "folder"); });
+      EXPECT_CONTAINS(told, "folder: checkpoint.json");
+    }
+  }
+}
+
 TEST(Checkpoint, a_full_disk_is_an_error_and_leaves_the_previous_one) {
   const TestFolder run;
   write_checkpoint(run.path(), sample(10), 3);
