@@ -18,22 +18,26 @@ constexpr bool is_open(std::uint64_t job) { return next_part(job) < job >> 32; }
 
 }  // namespace
 
-void throw_no_thread(std::size_t running, const std::system_error& error) {
-  throw UserError(cat("the system starts no further thread beside ", running,
-                      " of the kind: ", error.code().message(),
-                      "; take fewer with --workers or --threads, or raise the limit on processes "
-                      "and threads (ulimit -u, or the container's)"),
-                  ExitCode::kMemory);
+void start_threads(std::vector<std::thread>& threads, std::int64_t count,
+                   const std::function<void(std::int64_t)>& serve,
+                   const std::function<void()>& stop) {
+  try {
+    for (std::int64_t i = 1; i < count; ++i) threads.emplace_back(serve, i);
+  } catch (const std::system_error& error) {
+    const std::size_t running = threads.size() + 1;
+    stop();
+    throw UserError(cat("the system starts no further thread beside ", running,
+                        " of the kind: ", error.code().message(),
+                        "; take fewer with --workers or --threads, or raise the limit on processes "
+                        "and threads (ulimit -u, or the container's)"),
+                    ExitCode::kMemory);
+  }
 }
 
 ThreadPool::ThreadPool(int threads) {
-  try {
-    for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { serve(i); });
-  } catch (const std::system_error& error) {
-    const std::size_t started = helpers_.size();
-    stop();
-    throw_no_thread(started + 1, error);
-  }
+  start_threads(
+      helpers_, threads, [this](std::int64_t i) { serve(static_cast<int>(i)); },
+      [this] { stop(); });
 }
 
 ThreadPool::~ThreadPool() { stop(); }

@@ -12,14 +12,17 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace podium {
 
-// The UserError (kMemory) for a thread that could not be started, `running` others being there.
-[[noreturn]] void throw_no_thread(std::size_t running, const std::system_error& error);
+// Starts serve(1), ..., serve(count - 1), each on a thread of its own. Where the system starts no
+// further one, stop() is called, which ends and joins those there are, and UserError (kMemory)
+// thrown.
+void start_threads(std::vector<std::thread>& threads, std::int64_t count,
+                   const std::function<void(std::int64_t)>& serve,
+                   const std::function<void()>& stop);
 
 class ThreadPool {
  public:

@@ -28,14 +28,8 @@ std::int64_t default_workers(std::int64_t replicas) {
 
 WorkerThreads::WorkerThreads(std::int64_t workers, std::function<void()> on_failure)
     : on_failure_(std::move(on_failure)) {
-  try {
-    for (std::int64_t worker = 1; worker < workers; ++worker)
-      threads_.emplace_back([this, worker] { serve(worker); });
-  } catch (const std::system_error& error) {
-    const std::size_t started = threads_.size();
-    stop();
-    throw_no_thread(started + 1, error);
-  }
+  start_threads(
+      threads_, workers, [this](std::int64_t worker) { serve(worker); }, [this] { stop(); });
 }
 
 WorkerThreads::~WorkerThreads() { stop(); }
