@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "cli/command.h"
-#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/run_watch.h"
 #include "cli/signals.h"

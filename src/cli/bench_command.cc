@@ -8,8 +8,8 @@
 
 #include "backend/cpu/kernels/roof.h"
 #include "base/clock.h"
+#include "base/json_text.h"
 #include "cli/command.h"
-#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "cli/talk.h"

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command.h"
-#include "cli/json_text.h"
 #include "cli/table.h"
 #include "report/history.h"
 #include "report/plot.h"

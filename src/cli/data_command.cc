@@ -11,9 +11,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/data_page.h"
-#include "cli/json_text.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "data/dataset.h"

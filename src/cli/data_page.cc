@@ -4,7 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "cli/json_text.h"
+#include "base/json_text.h"
 #include "data/font.h"
 #include "data/loader.h"
 #include "data/page.h"

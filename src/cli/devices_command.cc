@@ -8,9 +8,9 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels/targets.h"
+#include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
-#include "cli/json_text.h"
 #include "train/environment.h"
 #include "train/memory.h"
 #include "train/run.h"

@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json_text.h"
 #include "cli/command.h"
-#include "cli/json_text.h"
 #include "cli/table.h"
 #include "report/history.h"
 #include "train/checkpoint.h"

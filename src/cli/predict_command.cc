@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/functions.h"
+#include "base/json_text.h"
 #include "cli/command.h"
-#include "cli/json_text.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "data/image_file.h"

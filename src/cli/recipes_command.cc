@@ -3,8 +3,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "cli/command.h"
-#include "cli/json_text.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "train/recipe_keys.h"

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/json_text.h"
 #include "train/file_io.h"
 #include "train/recipe_keys.h"
 
@@ -69,8 +70,7 @@ void write_band(const std::filesystem::path& file, const Band& band) {
     json["low"] = band.low();
     json["high"] = band.high();
   }
-  replace_text(file,
-               json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  replace_text(file, json_text(json, 2) + "\n");
 }
 
 Band read_band(const std::filesystem::path& file) {

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/contract.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "train/file_io.h"
 
@@ -64,7 +65,7 @@ std::string record_text(const Checkpoint& checkpoint, const WrittenFile& state) 
       {"metadata", checkpoint.metadata},
       {"state", {{"file", kStatePart}, {"bytes", state.bytes}, {"crc32", crc32_text(state.crc)}}},
   };
-  std::string text = record.dump(2, ' ', false, ordered_json::error_handler_t::replace);
+  std::string text = json_text(record, 2);
   text.resize(text.size() - 2);  // "\n}" comes again at the end
   return cat(text, kSealBegin, crc32_text(crc32_of(text)), kSealEnd);
 }

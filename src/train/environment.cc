@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/json_text.h"
 #include "base/log.h"
 #include "podium_version.h"
 #include "train/file_io.h"
@@ -161,9 +162,7 @@ void record_environment(const std::filesystem::path& run_dir, const Environment&
     }
   }
   starts.push_back(json_of(environment, from_step));
-  replace_text(path, ordered_json{{"starts", starts}}.dump(2, ' ', false,
-                                                           ordered_json::error_handler_t::replace) +
-                         "\n");
+  replace_text(path, json_text(ordered_json{{"starts", starts}}, 2) + "\n");
 }
 
 std::int64_t usable_memory_bytes() {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/json_text.h"
 #include "base/log.h"
 
 namespace podium {
@@ -55,9 +56,7 @@ void append_number(std::string& text, double value) {
   text.append(digits.data(), end);
 }
 
-std::string json_text(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+std::string json_string(std::string_view text) { return json_text(nlohmann::json(text)); }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
@@ -239,13 +238,13 @@ void RunFolder::append_hash(std::int64_t step, std::uint64_t hash) {
 void RunFolder::append_metrics(std::int64_t step, std::span<const MetricField> fields) {
   std::string line = cat(kLinePrefix, step);
   for (const MetricField& field : fields) {
-    line += cat(", ", json_text(field.name), ": ");
+    line += cat(", ", json_string(field.name), ": ");
     if (const auto* number = std::get_if<double>(&field.value)) {
       append_number(line, *number);
     } else if (const auto* whole = std::get_if<std::int64_t>(&field.value)) {
       line += std::to_string(*whole);
     } else {
-      line += json_text(std::get<std::string_view>(field.value));
+      line += json_string(std::get<std::string_view>(field.value));
     }
   }
   line += '}';

@@ -104,8 +104,8 @@ void conv_winograd_fused_forward(const ConvShape& shape, const ConvForward& tens
                                  float* scratch, int phase, int part);
 
 // The gradients where the output is pooled: the largest of each window of 2x2, which tile it. dy is
-// the gradient to the pooled output, and `place`, if not null, says which pixel of a window it
-// belongs to (pool.h).
+// the gradient to the pooled output, and `place` says which pixel of a window it belongs to
+// (pool.h); in ConvGradWeight it is null where nothing is pooled.
 void conv_winograd_grad_input_pooled(const ConvShape& shape, const float* dy, const float* place,
                                      const float* w, float* dx, float* shared, float* scratch,
                                      int phase, int part);
