@@ -16,26 +16,46 @@ namespace podium::cpu {
 namespace {
 
 constexpr std::int64_t kMaxTapRun = 6;  // taps of a row in registers
-constexpr std::int64_t kMaxSums = 36;   // sums of one tile, for scratch
+constexpr std::int64_t kMaxSums = 36;   // sums of a tile
 
-// A part is a block of output channels, one input channel and a group of kernel rows.
-constexpr std::int64_t kPartChannels = 4;
+// A part is a block of output channels, a block of input channels and a group of kernel rows. Where
+// the images exceed L2 the blocks are large: a part then goes through them sixteen at a time, and
+// finds in L2 what its tiles share.
 struct WeightParts {
-  std::int64_t channel_blocks;
-  std::int64_t row_groups;
+  std::int64_t out_blocks, in_blocks, row_groups;
+  bool far;
 
-  explicit WeightParts(const ConvShape& s)
-      : channel_blocks((s.out_channels + kPartChannels - 1) / kPartChannels),
-        row_groups((s.kernel_height + 2) / 3) {}
+  explicit WeightParts(const ConvShape& s) : row_groups((s.kernel_height + 2) / 3) {
+    constexpr std::int64_t kNear = 1 << 18;  // floats: 1 MiB
+    constexpr std::int64_t kEnough = 8;      // parts, to be shared out
+    far = s.in_floats() + s.out_floats() > kNear;
+    out_blocks = ceiling(s.out_channels, far ? 16 : 4);
+    in_blocks = ceiling(s.in_channels, far ? 4 : 1);
+    if (out_blocks * in_blocks * row_groups < kEnough) in_blocks = s.in_channels;
+    if (out_blocks * in_blocks * row_groups < kEnough) out_blocks = ceiling(s.out_channels, 4);
+  }
+  std::int64_t count() const { return out_blocks * in_blocks * row_groups; }
+  // Sums of a part.
+  std::int64_t sums(const ConvShape& s) const {
+    return ceiling(s.out_channels, out_blocks) * ceiling(s.in_channels, in_blocks) *
+           ceiling(s.kernel_height, row_groups) * s.kernel_width;
+  }
+
+ private:
+  static std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 };
 
-// One tile: output channels k0 ..., taps (r0 ..., s0 ...) of input channel c.
+// One tile: `channels` output channels from k on, `rows` by `columns` taps from (r, s) on, of input
+// channel c. Output columns [from, to) meet all its columns.
 struct WeightTile {
+  std::int64_t k, c, r, s, from, to;
+  int channels, rows, columns;
+};
+// What it reads: dy of channel k and x of channel c, of some blocks of images.
+struct WeightTileImages {
   const ConvShape* shape;
-  const float* dy;  // channel k0
-  const float* x;   // channel c
-  std::int64_t r0, s0;
-  float* sums;  // [channel][row][column][16]
+  const float *dy, *x;  // of the first block of all
+  Range blocks;
 };
 
 }  // namespace
@@ -56,33 +76,29 @@ HWY_INLINE std::int64_t ceiling(std::int64_t a, std::int64_t b) {
   return a >= 0 ? (a + b - 1) / b : -(-a / b);
 }
 
+// sums: [channel][row][column][16]
 template <int kChannels, int kRows, int kColumns>
-void weight_tile(const WeightTile& t, int lane) {
+void weight_tile(const WeightTile& t, const WeightTileImages& at, float* sums, int lane) {
   const NativeTag d;
-  const ConvShape& s = *t.shape;
+  const ConvShape& s = *at.shape;
   const std::int64_t dy_plane = s.out_pixels() * kLanes;
   const std::int64_t dy_block = s.out_channels * dy_plane;
   const std::int64_t x_block = s.in_channels * s.in_pixels() * kLanes;
-  // Output columns [from, to) meet all the tile's columns.
-  const std::int64_t width = s.out_width;
-  const std::int64_t from =
-      std::clamp<std::int64_t>(ceiling(s.pad_left - t.s0, s.stride_width), 0, width);
-  const std::int64_t to = std::clamp<std::int64_t>(
-      ceiling(s.in_width + s.pad_left - t.s0 - (kColumns - 1), s.stride_width), from, width);
+  const std::int64_t width = s.out_width, from = t.from, to = t.to;
   Native acc[kChannels][kRows][kColumns];
 
-  for (std::int64_t block = 0; block < s.blocks(); ++block) {
+  for (std::int64_t block = at.blocks.begin; block < at.blocks.end; ++block) {
     PODIUM_UNROLL
     for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
     for (int r = 0; r < kRows; ++r) PODIUM_UNROLL
     for (int j = 0; j < kColumns; ++j) acc[k][r][j] = hn::Zero(d);
     for (std::int64_t p = 0; p < s.out_height; ++p) {
-      const std::int64_t top = p * s.stride_height - s.pad_top + t.r0;
+      const std::int64_t top = p * s.stride_height - s.pad_top + t.r;
       if (top + kRows <= 0 || top >= s.in_height) continue;
       const bool whole = top >= 0 && top + kRows <= s.in_height;
-      const float* HWY_RESTRICT g = t.dy + block * dy_block + p * width * kLanes + lane;
+      const float* HWY_RESTRICT g = at.dy + block * dy_block + p * width * kLanes + lane;
       const float* HWY_RESTRICT row =
-          t.x + block * x_block + (top * s.in_width + t.s0 - s.pad_left) * kLanes + lane;
+          at.x + block * x_block + (top * s.in_width + t.s - s.pad_left) * kLanes + lane;
       const std::int64_t row_step = s.in_width * kLanes;
       for (std::int64_t q = 0; q < width; ++q) {
         const float* HWY_RESTRICT gq = g + q * kLanes;
@@ -99,7 +115,7 @@ void weight_tile(const WeightTile& t, int lane) {
             for (int k = 0; k < kChannels; ++k) acc[k][r][j] = hn::MulAdd(v[k], u, acc[k][r][j]);
           }
         } else {
-          const std::int64_t left = q * s.stride_width - s.pad_left + t.s0;
+          const std::int64_t left = q * s.stride_width - s.pad_left + t.s;
           PODIUM_UNROLL
           for (int r = 0; r < kRows; ++r) {
             if (top + r < 0 || top + r >= s.in_height) continue;
@@ -119,7 +135,7 @@ void weight_tile(const WeightTile& t, int lane) {
     const std::int64_t images = std::min<std::int64_t>(kLanes, s.images - block * kLanes);
     const auto present = hn::FirstN(
         d, static_cast<std::size_t>(std::clamp<std::int64_t>(images - lane, 0, kNative)));
-    float* out = t.sums + lane;
+    float* out = sums + lane;
     PODIUM_UNROLL
     for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
     for (int r = 0; r < kRows; ++r) PODIUM_UNROLL
@@ -130,74 +146,84 @@ void weight_tile(const WeightTile& t, int lane) {
   }
 }
 
+// The last of the blocks makes the tile's gradients.
 template <int kChannels, int kRows, int kColumns>
-void run_tile(const WeightTile& t, float* dw, std::int64_t k0, std::int64_t c) {
+void run_tile(const WeightTile& t, const WeightTileImages& at, float* sums, float* dw) {
+  const ConvShape& s = *at.shape;
   for (int lane = 0; lane < kLanes; lane += kNative)
-    weight_tile<kChannels, kRows, kColumns>(t, lane);
+    weight_tile<kChannels, kRows, kColumns>(t, at, sums, lane);
+  if (at.blocks.end < s.blocks()) return;
   HWY_ALIGN float totals[kMaxSums];
-  lane_sums(t.sums, kChannels * kRows * kColumns, totals);
-  const ConvShape& s = *t.shape;
+  lane_sums(sums, kChannels * kRows * kColumns, totals);
   for (int k = 0; k < kChannels; ++k)
     for (int r = 0; r < kRows; ++r)
       for (int j = 0; j < kColumns; ++j)
-        dw[(((k0 + k) * s.in_channels + c) * s.kernel_height + t.r0 + r) * s.kernel_width + t.s0 +
+        dw[(((t.k + k) * s.in_channels + t.c) * s.kernel_height + t.r + r) * s.kernel_width + t.s +
            j] = totals[(k * kRows + r) * kColumns + j];
 }
 
-using TileFunction = void (*)(const WeightTile&, float*, std::int64_t, std::int64_t);
+using TileFunction = void (*)(const WeightTile&, const WeightTileImages&, float*, float*);
+constexpr TileFunction kSquareTiles[3] = {run_tile<1, 3, 3>, run_tile<2, 3, 3>, run_tile<3, 3, 3>};
 template <int kChannels>
 constexpr TileFunction kRowTiles[kMaxTapRun] = {
     run_tile<kChannels, 1, 1>, run_tile<kChannels, 1, 2>, run_tile<kChannels, 1, 3>,
     run_tile<kChannels, 1, 4>, run_tile<kChannels, 1, 5>, run_tile<kChannels, 1, 6>};
 
+TileFunction function_of(const WeightTile& t) {
+  if (t.rows == 3) return kSquareTiles[t.channels - 1];
+  switch (t.channels) {
+    case 1: return kRowTiles<1>[t.columns - 1];
+    case 2: return kRowTiles<2>[t.columns - 1];
+    case 3: return kRowTiles<3>[t.columns - 1];
+    default: return kRowTiles<4>[t.columns - 1];
+  }
+}
+
+// Calls f(tile) for the tiles of a part.
+template <typename F>
+void for_each_tile(const ConvShape& s, Range outputs, Range inputs, Range rows, const F& f) {
+  const bool square = !kFewRegisters && s.kernel_width == 3 && rows.end - rows.begin == 3;
+  const std::int64_t runs = (s.kernel_width + kMaxTapRun - 1) / kMaxTapRun;
+  const std::int64_t widest = (s.kernel_width + runs - 1) / runs;
+  const std::int64_t most = square ? 3 : kFewRegisters ? std::min<std::int64_t>(4, 12 / widest) : 4;
+  WeightTile t;
+  t.rows = square ? 3 : 1;
+  for (std::int64_t run = 0; run < runs; ++run) {
+    const Range taps = share_of(s.kernel_width, runs, run);
+    t.s = taps.begin;
+    t.columns = static_cast<int>(taps.end - taps.begin);
+    t.from = std::clamp<std::int64_t>(ceiling(s.pad_left - t.s, s.stride_width), 0, s.out_width);
+    t.to = std::clamp<std::int64_t>(
+        ceiling(s.in_width + s.pad_left - t.s - (t.columns - 1), s.stride_width), t.from,
+        s.out_width);
+    for (t.k = outputs.begin; t.k < outputs.end; t.k += t.channels) {
+      const std::int64_t left = outputs.end - t.k;
+      t.channels = static_cast<int>(std::min(left, most));
+      for (t.r = rows.begin; t.r < rows.end; t.r += t.rows)
+        for (t.c = inputs.begin; t.c < inputs.end; ++t.c) f(t);
+    }
+  }
+}
+
 void weight_part(const ConvShape& s, const float* dy, const float* x, float* dw, float* scratch,
                  int part) {
   const WeightParts parts(s);
-  const Range channels =
-      share_of(s.out_channels, parts.channel_blocks, part / (parts.row_groups * s.in_channels));
-  const std::int64_t c = part / parts.row_groups % s.in_channels;
+  const Range outputs =
+      share_of(s.out_channels, parts.out_blocks, part / (parts.row_groups * parts.in_blocks));
+  const Range inputs =
+      share_of(s.in_channels, parts.in_blocks, part / parts.row_groups % parts.in_blocks);
   const Range rows = share_of(s.kernel_height, parts.row_groups, part % parts.row_groups);
-  WeightTile t;
-  t.shape = &s;
-  t.x = x + c * s.in_pixels() * kLanes;
-  t.sums = scratch;
-  const auto dy_of = [&](std::int64_t k) { return dy + k * s.out_pixels() * kLanes; };
-  const bool square3 = s.kernel_width == 3 && rows.end - rows.begin == 3;
-  for (std::int64_t k = channels.begin; k < channels.end;) {
-    const std::int64_t left = channels.end - k;
-    t.dy = dy_of(k);
-    if (square3 && !kFewRegisters) {
-      t.r0 = rows.begin;
-      t.s0 = 0;
-      if (left >= 3) {
-        run_tile<3, 3, 3>(t, dw, k, c);
-        k += 3;
-      } else if (left == 2) {
-        run_tile<2, 3, 3>(t, dw, k, c);
-        k += 2;
-      } else {
-        run_tile<1, 3, 3>(t, dw, k, c);
-        k += 1;
-      }
-      continue;
-    }
-    const std::int64_t runs = (s.kernel_width + kMaxTapRun - 1) / kMaxTapRun;
-    const std::int64_t widest = (s.kernel_width + runs - 1) / runs;
-    const std::int64_t most = kFewRegisters ? std::min<std::int64_t>(4, 12 / widest) : 4;
-    const std::int64_t count = std::min(left, most);
-    for (t.r0 = rows.begin; t.r0 < rows.end; ++t.r0)
-      for (std::int64_t run = 0; run < runs; ++run) {
-        const Range taps = share_of(s.kernel_width, runs, run);
-        t.s0 = taps.begin;
-        const std::int64_t width = taps.end - taps.begin - 1;
-        switch (count) {
-          case 1: kRowTiles<1>[width](t, dw, k, c); break;
-          case 2: kRowTiles<2>[width](t, dw, k, c); break;
-          case 3: kRowTiles<3>[width](t, dw, k, c); break;
-          default: kRowTiles<4>[width](t, dw, k, c); break;
-        }
-      }
-    k += count;
+  const std::int64_t at_a_time = parts.far ? 1 : s.blocks();
+  for (std::int64_t block = 0; block < s.blocks(); block += at_a_time) {
+    float* sums = scratch;
+    for_each_tile(s, outputs, inputs, rows, [&](const WeightTile& t) {
+      const WeightTileImages at = {&s,
+                                   dy + t.k * s.out_pixels() * kLanes,
+                                   x + t.c * s.in_pixels() * kLanes,
+                                   {block, block + at_a_time}};
+      function_of(t)(t, at, sums, dw);
+      sums += t.channels * t.rows * t.columns * kLanes;
+    });
   }
 }
 
@@ -215,8 +241,8 @@ ConvWork conv_grad_weight_work(const ConvShape& s) {
   const WeightParts parts(s);
   ConvWork work;
   work.phases = 1;
-  work.parts[0] = static_cast<int>(parts.channel_blocks * parts.row_groups * s.in_channels);
-  work.scratch = kMaxSums * kLanes;
+  work.parts[0] = static_cast<int>(parts.count());
+  work.scratch = parts.sums(s) * kLanes;
   return work;
 }
 
