@@ -1,5 +1,5 @@
 // Offsets into one arena for values that live for a while: two values share memory only if their
-// lives do not overlap.
+// lives do not overlap, or if one takes the place of the other.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,12 @@ namespace podium {
 
 struct Lifetime {
   std::int64_t bytes = 0;
-  std::int64_t first = 0,
-               last =
-                   0;  // the steps of the program that write it first and read it last, inclusive
+  // The steps of the program that write it first and read it last, inclusive.
+  std::int64_t first = 0, last = 0;
+  // Values of the same plan in whose place it may be written, best first: the step that writes it
+  // then finds no other memory in the caches' way. It takes that of one as large that is read last
+  // by this very step.
+  std::vector<std::size_t> may_take = {};
 };
 
 struct MemoryPlan {
@@ -19,7 +22,8 @@ struct MemoryPlan {
   std::int64_t bytes = 0;             // of the arena
 };
 
-// Largest first, each at the lowest offset that is free during its whole life.
+// Those that follow one another in one place count as one; largest first, each at the lowest offset
+// that is free during its whole life.
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes);
 
 }  // namespace podium

@@ -89,15 +89,21 @@ class CpuExecutable : public Executable {
     std::vector<int> index_of(program_.slots.size(), -1);
     for (std::size_t i = 0; i < slots.size(); ++i)
       index_of[static_cast<std::size_t>(slots[i])] = static_cast<int>(i);
+    const auto index = [&](cpu::Slot slot) { return index_of[static_cast<std::size_t>(slot)]; };
     for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      for (const auto* used : {&program_.steps[i].reads, &program_.steps[i].writes}) {
+      const Step& step = program_.steps[i];
+      for (const auto* used : {&step.reads, &step.writes}) {
         for (const cpu::Slot slot : *used) {
-          if (index_of[static_cast<std::size_t>(slot)] < 0) continue;
-          Lifetime& life =
-              lifetimes[static_cast<std::size_t>(index_of[static_cast<std::size_t>(slot)])];
+          if (index(slot) < 0) continue;
+          Lifetime& life = lifetimes[static_cast<std::size_t>(index(slot))];
           life.first = std::min(life.first, static_cast<std::int64_t>(i));
           life.last = std::max(life.last, static_cast<std::int64_t>(i));
         }
+      }
+      for (const cpu::Slot slot : step.in_place) {
+        if (index(slot) < 0 || index(step.writes[0]) < 0) continue;
+        lifetimes[static_cast<std::size_t>(index(step.writes[0]))].may_take.push_back(
+            static_cast<std::size_t>(index(slot)));
       }
     }
     const MemoryPlan plan = plan_memory(lifetimes);

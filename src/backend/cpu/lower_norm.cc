@@ -64,9 +64,12 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
   const Slot dx = l.define_lanes({index, 0}), dgamma = l.define_plain({index, 1}),
              dbeta = l.define_plain({index, 2});
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[1]));
+  // The first pass may keep something in dx, and the second reads the other operands.
+  const bool dx_may_be_dy = !shape.pools && dy != x && !(addend.there && addend.slot == dy);
   l.emit({.parts = batch_norm_grad_parts(shape),
           .reads = {dy, x, gamma, beta, mean, inv_std, addend.slot},
           .writes = {dx, dgamma, dbeta},
+          .in_place = dx_may_be_dy ? std::vector{dy} : std::vector<Slot>{},
           .run = [=](const Memory& m, int part, int) {
             cpu::batch_norm_grad(shape, m.f32(dy), m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean),
                                  m.f32(inv_std), addend.of(m), m.f32(dx), m.f32(dgamma),
@@ -81,9 +84,11 @@ void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t inde
   const Addend addend = addend_of(l, node, 5);
   const Slot y = define_result(l, node, index);
   const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
+  const bool y_may_be_an_operand = !shape.pools && !shape.defers;
   l.emit({.parts = batch_norm_inference_parts(shape),
           .reads = {x, gamma, beta, mean, variance, addend.slot},
           .writes = {y},
+          .in_place = y_may_be_an_operand ? std::vector{x, addend.slot} : std::vector<Slot>{},
           .run = [=](const Memory& m, int part, int) {
             cpu::batch_norm_inference(shape, m.f32(x), m.f32(gamma), m.f32(beta), m.f32(mean),
                                       m.f32(variance), addend.of(m), m.f32(y), part);

@@ -45,6 +45,9 @@ struct Step {
   std::string name;
   int parts = 1;
   std::vector<Slot> reads, writes;  // scratch is among the writes
+  // Operands whose memory the kernel allows the first of `writes` to be; the first of them that is
+  // not read later gives it up.
+  std::vector<Slot> in_place = {};
   std::function<void(const Memory&, int part, int thread)> run;
   Cost cost = {};
 };

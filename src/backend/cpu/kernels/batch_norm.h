@@ -27,16 +27,16 @@ int batch_norm_parts(const BatchNormShape& shape);
 void batch_norm(const BatchNormShape& shape, const float* x, const float* gamma, const float* beta,
                 const float* addend, float* y, float* mean, float* var, float* inv_std, int part);
 
-// x, dy, dx in lanes (dx may be dy where nothing is pooled, never x); the rest [C]. dy is the
-// gradient to the unit's result; the activation's derivative, and where a window's largest value
-// stands, are recomputed from x.
+// x, dy, dx in lanes (dx may be dy where nothing is pooled, never x or the addend); the rest [C].
+// dy is the gradient to the unit's result; the activation's derivative, and where a window's
+// largest value stands, are recomputed from x.
 int batch_norm_grad_parts(const BatchNormShape& shape);
 void batch_norm_grad(const BatchNormShape& shape, const float* dy, const float* x,
                      const float* gamma, const float* beta, const float* mean, const float* inv_std,
                      const float* addend, float* dx, float* dgamma, float* dbeta, int part);
 
-// With the running mean and variance; a y that is not pooled may be x. x is not read where y is
-// deferred.
+// With the running mean and variance; a y that is not pooled may be x or the addend. x is not
+// read where y is deferred.
 int batch_norm_inference_parts(const BatchNormShape& shape);
 void batch_norm_inference(const BatchNormShape& shape, const float* x, const float* gamma,
                           const float* beta, const float* running_mean, const float* running_var,
