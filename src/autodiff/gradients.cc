@@ -26,7 +26,7 @@ std::vector<Value> gradients(Graph& graph, Value output, Value seed,
   std::map<Value, Value> gradient_of;  // sums so far
   const auto accumulate = [&](Value value, Value gradient) {
     Value& sum = gradient_of[value];
-    sum = sum ? add(graph, sum, gradient) : gradient;
+    sum = sum ? add(graph, sum, gradient, graph.node(value).name) : gradient;
   };
   accumulate(output, seed);
 

@@ -93,7 +93,7 @@ TEST(Gradients, of_a_value_read_twice_by_one_node_add_up_from_the_first_operand)
             "%2 = input() : f32[3]  # seed\n"
             "%3 = sub(%0, %0) : f32[3]\n"
             "%4 = scale(%2) {factor=-0x1p+0} : f32[3]\n"
-            "%5 = add(%2, %4) : f32[3]\n");
+            "%5 = add(%2, %4) : f32[3]  # x\n");
   EXPECT_EQ(g[0], (Value{5, 0}));
 }
 

@@ -169,7 +169,9 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
 std::vector<KernelProfile> by_operation(const Trainer& trainer) {
   std::vector<KernelProfile> merged;
   for (std::int64_t worker = 0; worker < trainer.placement().workers; ++worker) {
-    std::set<std::string> counted;  // of this worker; an operation's kernels run equally often
+    // Of this worker. An operation's kernels run equally often, and one carries its cost; several
+    // operations may have one name.
+    std::set<std::string> counted;
     for (const KernelProfile& kernel : trainer.profile(worker)) {
       auto same = std::find_if(merged.begin(), merged.end(), [&](const KernelProfile& other) {
         return other.name == kernel.name;
@@ -178,7 +180,8 @@ std::vector<KernelProfile> by_operation(const Trainer& trainer) {
       same->seconds += kernel.seconds;
       same->flops += kernel.flops;
       same->bytes += kernel.bytes;
-      if (counted.insert(kernel.name).second) same->calls += kernel.calls;
+      const bool first = counted.insert(kernel.name).second;
+      if (first || kernel.flops > 0 || kernel.bytes > 0) same->calls += kernel.calls;
     }
   }
   return merged;

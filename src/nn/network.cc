@@ -160,7 +160,7 @@ Value Network::dropout(const std::string& name, Value x, float rate) {
 }
 
 Value Network::flatten(Value x) { return podium::flatten(graph_, x); }
-Value Network::add(Value a, Value b) { return podium::add(graph_, a, b); }
+Value Network::add(Value a, Value b) { return podium::add(graph_, a, b, graph_.node(a).name); }
 
 namespace {
 
