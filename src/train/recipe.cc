@@ -188,6 +188,12 @@ class Reader {
   }
 
   void unknown(const std::string& path, const RecipeProblems::Place& place) {
+    // A file that is no recipe may have many or long ones, and is not worth seconds.
+    if (path.size() > 64 || ++unknown_ > 100) {
+      problems_.add_at(
+          place, cat("unknown key `", path, "`; `podium recipes --keys` lists those there are"));
+      return;
+    }
     // A key that stands in the wrong table is as near as its own name, and one edit.
     const auto last = [](const std::string& p) { return p.substr(p.rfind('.') + 1); };
     std::string nearest;
@@ -367,7 +373,7 @@ class Reader {
   RecipeProblems problems_;
   Recipe recipe_;
   std::set<std::string> overridden_;
-  std::int64_t overrides_ = 0;
+  std::int64_t overrides_ = 0, unknown_ = 0;
   bool readable_ = true;
 };
 

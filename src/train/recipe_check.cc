@@ -21,8 +21,11 @@ void RecipeProblems::raise() {
   if (problems_.empty()) return;
   std::stable_sort(problems_.begin(), problems_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
+  constexpr std::size_t kShown = 50;
   std::string text;
-  for (const auto& [line, problem] : problems_) text += cat(text.empty() ? "" : "\n", problem);
+  for (std::size_t i = 0; i < std::min(problems_.size(), kShown); ++i)
+    text += cat(text.empty() ? "" : "\n", problems_[i].second);
+  if (problems_.size() > kShown) text += cat("\nand ", problems_.size() - kShown, " more");
   throw UserError(text, ExitCode::kUsage);
 }
 

@@ -104,7 +104,7 @@ class RecipeProblems {
   void mark_bad(const std::string& path) { bad_.insert(path); }
   bool is_bad(const std::string& path) const { return bad_.contains(path); }
 
-  // Throws one UserError with all of them by rising line, if there are any.
+  // Throws one UserError with all of them by rising line, or the first 50, if there are any.
   void raise();
 
  private:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <filesystem>
 #include <fstream>
@@ -178,6 +179,18 @@ TEST(Recipe, unknown_key_names_its_line_and_the_nearest_known_one) {
             "`optimizer.learning_rate`");
   EXPECT_EQ(refusal(minimal_and("[optimiser]\nlearning_rate = 0.1\n")),
             "x.toml:6: unknown key `optimiser`; the nearest known one is `optimizer`");
+}
+
+TEST(Recipe, a_file_that_is_none_is_refused_in_few_lines) {
+  const std::string name(70, 'k');
+  EXPECT_EQ(refusal(minimal_and(name + " = 1\n")),
+            "x.toml:6: unknown key `" + name + "`; `podium recipes --keys` lists those there are");
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += cat("k", i, " = 1\n");
+  const std::string text = refusal(minimal_and(many));
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 50);
+  EXPECT_TRUE(text.starts_with("x.toml:6: unknown key `k0`")) << text;
+  EXPECT_TRUE(text.ends_with("\nand 950 more")) << text;
 }
 
 TEST(Recipe, wrong_type_names_both_types) {

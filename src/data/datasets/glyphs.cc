@@ -11,6 +11,7 @@
 #include <cmath>
 #include <cstring>
 #include <span>
+#include <system_error>
 #include <thread>
 
 #include "base/error.h"
@@ -328,10 +329,14 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
   const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   const std::int64_t shares = std::clamp<std::int64_t>(set.count / 1000, 1, cores);
   std::vector<std::jthread> threads;
-  for (std::int64_t k = 1; k < shares; ++k) {
-    threads.emplace_back(draw_range, set.count * k / shares, set.count * (k + 1) / shares);
+  std::int64_t k = shares - 1;
+  try {
+    for (; k > 0; --k)
+      threads.emplace_back(draw_range, set.count * k / shares, set.count * (k + 1) / shares);
+  } catch (const std::system_error&) {
+    // The system starts no further thread: this one draws the rest.
   }
-  draw_range(0, set.count / shares);
+  draw_range(0, set.count * (k + 1) / shares);
   return set;
 }
 
