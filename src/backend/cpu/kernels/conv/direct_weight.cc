@@ -18,6 +18,11 @@ namespace {
 constexpr std::int64_t kMaxTapRun = 6;  // taps of a row in registers
 constexpr std::int64_t kMaxSums = 36;   // sums of a tile
 
+// ceil(a / b), b > 0
+constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) {
+  return a >= 0 ? (a + b - 1) / b : -(-a / b);
+}
+
 // A part is a block of output channels, a block of input channels and a group of kernel rows. Where
 // the images exceed L2 the blocks are large: a part then goes through them sixteen at a time, and
 // finds in L2 what its tiles share.
@@ -40,9 +45,6 @@ struct WeightParts {
     return ceiling(s.out_channels, out_blocks) * ceiling(s.in_channels, in_blocks) *
            ceiling(s.kernel_height, row_groups) * s.kernel_width;
   }
-
- private:
-  static std::int64_t ceiling(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 };
 
 // One tile: `channels` output channels from k on, `rows` by `columns` taps from (r, s) on, of input
@@ -70,11 +72,6 @@ namespace HWY_NAMESPACE {
 namespace {
 
 constexpr bool kFewRegisters = HWY_TARGET == HWY_AVX2;
-
-// ceil(a / b), b > 0
-HWY_INLINE std::int64_t ceiling(std::int64_t a, std::int64_t b) {
-  return a >= 0 ? (a + b - 1) / b : -(-a / b);
-}
 
 // sums: [channel][row][column][16]
 template <int kChannels, int kRows, int kColumns>
