@@ -30,7 +30,7 @@ struct WeightParts {
   std::int64_t out_blocks, in_blocks, row_groups;
   bool far;
 
-  explicit WeightParts(const ConvShape& s) : row_groups((s.kernel_height + 2) / 3) {
+  explicit WeightParts(const ConvShape& s) : row_groups(ceiling(s.kernel_height, 3)) {
     constexpr std::int64_t kNear = 1 << 18;  // floats: 1 MiB
     constexpr std::int64_t kEnough = 8;      // parts, to be shared out
     far = s.in_floats() + s.out_floats() > kNear;
@@ -180,8 +180,8 @@ TileFunction function_of(const WeightTile& t) {
 template <typename F>
 void for_each_tile(const ConvShape& s, Range outputs, Range inputs, Range rows, const F& f) {
   const bool square = !kFewRegisters && s.kernel_width == 3 && rows.end - rows.begin == 3;
-  const std::int64_t runs = (s.kernel_width + kMaxTapRun - 1) / kMaxTapRun;
-  const std::int64_t widest = (s.kernel_width + runs - 1) / runs;
+  const std::int64_t runs = ceiling(s.kernel_width, kMaxTapRun);
+  const std::int64_t widest = ceiling(s.kernel_width, runs);
   const std::int64_t most = square ? 3 : kFewRegisters ? std::min<std::int64_t>(4, 12 / widest) : 4;
   WeightTile t;
   t.rows = square ? 3 : 1;
