@@ -56,8 +56,6 @@ void append_number(std::string& text, double value) {
   text.append(digits.data(), end);
 }
 
-std::string json_string(std::string_view text) { return json_text(nlohmann::json(text)); }
-
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;
   while (!text.empty()) {
@@ -238,13 +236,13 @@ void RunFolder::append_hash(std::int64_t step, std::uint64_t hash) {
 void RunFolder::append_metrics(std::int64_t step, std::span<const MetricField> fields) {
   std::string line = cat(kLinePrefix, step);
   for (const MetricField& field : fields) {
-    line += cat(", ", json_string(field.name), ": ");
+    line += cat(", ", json_text(nlohmann::json(field.name)), ": ");
     if (const auto* number = std::get_if<double>(&field.value)) {
       append_number(line, *number);
     } else if (const auto* whole = std::get_if<std::int64_t>(&field.value)) {
       line += std::to_string(*whole);
     } else {
-      line += json_string(std::get<std::string_view>(field.value));
+      line += json_text(nlohmann::json(std::get<std::string_view>(field.value)));
     }
   }
   line += '}';

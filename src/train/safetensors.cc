@@ -328,16 +328,14 @@ SafetensorsFile read_from(std::uint64_t size, const std::string& source, const R
   return file;
 }
 
-std::string json_string(std::string_view text) { return json_text(json(text)); }
-
 std::string header_text(std::span<const NamedTensor> tensors,
                         const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
   if (!metadata.empty()) {
-    text += cat(json_string(kMetadataKey), ":{");
+    text += cat(json_text(json(kMetadataKey)), ":{");
     const char* comma = "";
     for (const auto& [key, value] : metadata) {
-      text += cat(comma, json_string(key), ":", json_string(value));
+      text += cat(comma, json_text(json(key)), ":", json_text(json(value)));
       comma = ",";
     }
     text += "}";
@@ -348,7 +346,7 @@ std::string header_text(std::span<const NamedTensor> tensors,
     PODIUM_CHECK(!name.empty() && name != kMetadataKey && names.insert(name).second, name);
     PODIUM_CHECK(static_cast<std::size_t>(tensor.shape().rank()) <= kMaxRank, name);
     const std::int64_t end = offset + tensor.type().bytes();
-    text += cat(text.size() > 1 ? "," : "", json_string(name), ":{\"dtype\":\"",
+    text += cat(text.size() > 1 ? "," : "", json_text(json(name)), ":{\"dtype\":\"",
                 file_type_text(tensor.dtype()), "\",\"shape\":[");
     for (std::int64_t i = 0; i < tensor.shape().rank(); ++i)
       text += cat(i == 0 ? "" : ",", tensor.shape()[i]);
