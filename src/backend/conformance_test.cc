@@ -195,14 +195,13 @@ ConvCase draw_conv(Draw& draw, bool winograd) {
 }
 
 Activation draw_activation(Draw& draw) {
-  Activation a = all_activations()[static_cast<std::size_t>(draw.in(0, 3))];
+  Activation a = kActivations[static_cast<std::size_t>(draw.in(0, std::ssize(kActivations) - 1))];
   if (a.kind == ActivationKind::kLeakyRelu) a.slope = draw.uniform(-0.5f, 1);
   return a;
 }
 Activation draw_cheap_activation(Draw& draw) {
-  if (draw.one_in(3)) return {};
-  if (draw.one_in(2)) return {ActivationKind::kRelu};
-  return {ActivationKind::kLeakyRelu, draw.uniform(-0.5f, 1)};
+  const Activation a = draw_activation(draw);
+  return is_costly(a.kind) ? Activation{} : a;
 }
 
 OpSample draw_conv_sample(Draw& draw, OpKind kind) {
@@ -256,7 +255,7 @@ OpSample draw_planes(Draw& draw, Attributes attributes, int tensors, int vectors
 // A batch norm of one of the kinds, with `tensors` that are shaped as x or as its result, dy first.
 OpSample draw_norm(Draw& draw, int tensors, int vectors) {
   BatchNormAttributes a{.epsilon = draw.of({1e-3f, 1e-5f, 0.1f}),
-                        .activation = draw.one_in(3) ? Activation{} : draw_activation(draw)};
+                        .activation = draw_activation(draw)};
   OpSample sample = draw_planes(draw, a, tensors, vectors);
   if (tensors == 1 && draw.one_in(5)) {
     a.defers = true;

@@ -1,5 +1,6 @@
 // Activations: which there are, and their scalar functions, whose bits are the contract
-// (docs/numerics.md, Functions).
+// (docs/numerics.md, Functions). GELU: Hendrycks, Gimpel (2016), with the normal distribution
+// itself; SiLU: Elfwing, Uchibe, Doya (2018), x times the logistic function.
 #pragma once
 
 #include <cmath>
@@ -16,6 +17,19 @@ struct Activation {
   float slope = 0;  // of kLeakyRelu below zero; 0 for all others
   bool operator==(const Activation&) const = default;
 };
+
+// One of each kind, for tests and benchmarks to go through.
+inline constexpr Activation kActivations[] = {{ActivationKind::kNone},
+                                              {ActivationKind::kRelu},
+                                              {ActivationKind::kLeakyRelu, 0.1f},
+                                              {ActivationKind::kGelu},
+                                              {ActivationKind::kSilu}};
+
+// Whether it costs more than a store and a load. What the others make need not be kept: whoever
+// reads it can make it anew.
+constexpr bool is_costly(ActivationKind kind) {
+  return kind == ActivationKind::kGelu || kind == ActivationKind::kSilu;
+}
 
 namespace internal {
 

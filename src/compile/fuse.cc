@@ -11,11 +11,6 @@
 namespace podium {
 namespace {
 
-// Those that kernels compute anew in place of reading what they made.
-bool is_cheap(const Activation& activation) {
-  return activation.kind != ActivationKind::kGelu && activation.kind != ActivationKind::kSilu;
-}
-
 bool is(const Node& node, const OpDef& op) { return node.op == &op; }
 
 class Fuser {
@@ -187,7 +182,8 @@ class Fuser {
   // are all that reads a batch norm's result, as images.
   bool is_deferred(Value result, const Activation& activation) const {
     const auto found = readers_.find(result);
-    if (found == readers_.end() || found->second.outputs > 0 || !is_cheap(activation)) return false;
+    if (found == readers_.end() || found->second.outputs > 0 || is_costly(activation.kind))
+      return false;
     int forward = 0, backward = 0;
     for (const std::int32_t reader : found->second.nodes) {
       const Node& n = node(reader);
@@ -234,7 +230,8 @@ class Fuser {
   // where they lead back through the pooling, so it must be a cheap one.
   bool pools_after(std::int32_t batch_norm, Value result, const Activation& activation) const {
     const auto found = readers_.find(result);
-    if (found == readers_.end() || found->second.outputs > 0 || !is_cheap(activation)) return false;
+    if (found == readers_.end() || found->second.outputs > 0 || is_costly(activation.kind))
+      return false;
     int poolings = 0;
     for (const std::int32_t reader : found->second.nodes) {
       const Node& pooling = node(reader);

@@ -4,7 +4,8 @@
 //   batch_norm -> activate                     batch_norm [activation]
 //   batch_norm_inference -> activate           batch_norm_inference [activation]
 //   activate_grad of that -> batch_norm_grad   batch_norm_grad [activation]
-//   one of the former two -> max_pool          the same [pools]: windows of 2x2 that tile the image
+//   one of the former two -> max_pool          the same [pools]: windows of 2x2 that tile the
+//                                              image; not after a costly activation
 //   max_pool_grad of that -> batch_norm_grad   batch_norm_grad [pools]
 //   any of these -> add                        the same [adds], the other operand its last input;
 //                                              not after what pools
@@ -17,8 +18,8 @@
 //
 //   what a batch norm and its activation    batch_norm, batch_norm_inference [defers]; the
 //     make, for conv2d_winograd and its        others [normalises]: they make it from the batch
-//     gradient to the weights alone            norm's input as they read that, so that it is not
-//                                              written; not after a costly activation
+//     gradient to the weights alone, of a      norm's input as they read that, so that it is not
+//     wide layer                               written; not after a costly activation
 //
 // A pattern applies only where nothing else reads the value in between: the normalised value is
 // read by one activation, and by the gradient of that one on its way to this batch_norm's; what is

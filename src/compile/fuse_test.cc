@@ -175,7 +175,8 @@ TEST(Fuse, the_gradient_of_another_layers_activation_is_kept) {
 }
 
 TEST(Fuse, every_activation_is_fused) {
-  for (const Activation& activation : all_activations()) {
+  for (const Activation& activation : kActivations) {
+    if (activation.kind == ActivationKind::kNone) continue;
     Norm n;
     const Value y = activate(n.graph, n.out.y, activation);
     n.graph.output("y", y);

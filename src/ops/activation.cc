@@ -33,7 +33,7 @@ Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const Ten
 
 std::vector<OpSample> samples_of(std::size_t inputs) {
   std::vector<OpSample> list;
-  for (const Activation& a : all_activations()) {
+  for (const Activation& a : kActivations) {
     list.push_back(
         {ActivationAttributes{a}, std::vector<TensorType>(inputs, {DType::kF32, {5, 3, 4, 4}})});
     list.push_back(
@@ -59,14 +59,6 @@ void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors o
 std::vector<OpSample> samples_grad() { return samples_of(2); }
 
 }  // namespace
-
-std::span<const Activation> all_activations() {
-  static constexpr Activation kAll[] = {{ActivationKind::kRelu},
-                                        {ActivationKind::kLeakyRelu, 0.1f},
-                                        {ActivationKind::kGelu},
-                                        {ActivationKind::kSilu}};
-  return kAll;
-}
 
 Value activate(Graph& graph, Value x, const Activation& activation, std::string name) {
   return graph.add1(activate_op, ActivationAttributes{activation}, {x}, std::move(name));

@@ -162,8 +162,8 @@ std::vector<OpSample> channel_samples(const A& attributes, int tensors, int vect
 }
 
 std::vector<OpSample> with_each_activation(int tensors, int vectors) {
-  std::vector<OpSample> list = channel_samples(BatchNormAttributes{}, tensors, vectors);
-  for (const Activation& activation : all_activations()) {
+  std::vector<OpSample> list;
+  for (const Activation& activation : kActivations) {
     for (OpSample& sample :
          channel_samples(BatchNormAttributes{.activation = activation}, tensors, vectors))
       list.push_back(std::move(sample));

@@ -7,6 +7,7 @@
 //   W4 an output is pooled where its tiles are all whole: no window has pixels of two of them
 //   W5 scale and shift of images that are normalised are [2, C], the last operand
 //   W6 the gradient to the weights normalises images for wide layers alone
+//   W7 images that are normalised have no costly activation
 #include <algorithm>
 
 #include "base/winograd_points.h"
@@ -37,6 +38,8 @@ void check_affine(const InferContext& context) {
               &affine = context.inputs[context.inputs.size() - 1].shape;
   context.require((affine == Shape{2, x[1]}), "W5: the images are ", to_string(x),
                   ", scale and shift ", to_string(affine));
+  context.require(!is_costly(context.as<Conv2dAttributes>().activation.kind),
+                  "W7: images that are normalised have a costly activation");
 }
 
 // What conv2d's gradient makes of the operands, operand `dy` as large as the output.
@@ -247,8 +250,8 @@ std::vector<OpSample> with_norms(std::vector<OpSample> list) {
     const Shape &x = sample.inputs[0].shape, &second = sample.inputs[1].shape;
     if (a.extent_h > 0 && !winograd_is_wide(a, x, second[1])) continue;
     a.normalises = true;
-    if (i % 3 == 1) a.activation = {ActivationKind::kRelu};
-    if (i % 3 == 2) a.activation = {ActivationKind::kLeakyRelu, 0.1f};
+    const Activation& activation = kActivations[i % std::size(kActivations)];
+    if (!is_costly(activation.kind)) a.activation = activation;
     sample.attributes = a;
     sample.inputs.push_back({DType::kF32, Shape{2, sample.inputs[0].shape[1]}});
     list.push_back(std::move(sample));

@@ -158,8 +158,6 @@ struct ActivationAttributes {
 };
 Value activate(Graph& graph, Value x, const Activation& activation, std::string name = "");
 Value relu(Graph& graph, Value x, std::string name = "");
-// One of each kind but kNone, for tests.
-std::span<const Activation> all_activations();
 
 struct DropoutMaskAttributes {
   float rate = 0.5f;

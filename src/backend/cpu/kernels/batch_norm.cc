@@ -51,11 +51,11 @@ struct GradientTerm {
   HWY_INLINE At at(int64_t offset) const {
     const V16 value = read16(x + offset);
     const V16 d = led_back(read16(dy + offset), value);
-    if constexpr (costly(kKind)) store16(dx + offset, d);
+    if constexpr (is_costly(kKind)) store16(dx + offset, d);
     return {d, sub16(value, mean)};
   }
   HWY_INLINE V16 again(int64_t offset, const V16& value) const {
-    return costly(kKind) ? read16(dx + offset) : led_back(read16(dy + offset), value);
+    return is_costly(kKind) ? read16(dx + offset) : led_back(read16(dy + offset), value);
   }
   template <int kSum>
   HWY_INLINE V16 step(const At& at, const V16& acc) const {
@@ -110,7 +110,7 @@ HWY_INLINE void apply_whole_channel(const ActivationShape& x, const Activator<kK
                                     int64_t c, float scale, float shift, const float* in,
                                     const float* addend, float* out) {
   const V16 a = set16(scale), b = set16(shift);
-  const bool streamed = !costly(kKind) && streams(out, x.floats());
+  const bool streamed = !is_costly(kKind) && streams(out, x.floats());
   for (int64_t block = 0; block < x.blocks(); ++block) {
     const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;
     const int64_t end = begin + x.pixels() * kLanes;
@@ -301,7 +301,7 @@ HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
     return fma16(a, term.again(i, x), fma16(b, x, k));
   };
   // What the first pass kept in dx is in the caches.
-  const bool streamed = !costly(kKind) && streams(term.dx, shape.floats());
+  const bool streamed = !is_costly(kKind) && streams(term.dx, shape.floats());
   for (int64_t block = 0; block < shape.blocks(); ++block) {
     const int64_t begin = (block * shape.features() + c * shape.pixels()) * kLanes;
     const int64_t end = begin + shape.pixels() * kLanes;

@@ -14,12 +14,6 @@ Floats map(const Floats& a, const Floats& b, const std::function<float(float, fl
   return out;
 }
 
-constexpr Activation kActivations[] = {{ActivationKind::kNone},
-                                       {ActivationKind::kRelu},
-                                       {ActivationKind::kLeakyRelu, 0.1f},
-                                       {ActivationKind::kGelu},
-                                       {ActivationKind::kSilu}};
-
 TEST(Elementwise, equals_one_rounding_each_for_every_length) {
   for_each_target([](const std::string& target) {
     for (const std::int64_t count : kCounts) {

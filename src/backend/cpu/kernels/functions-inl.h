@@ -119,6 +119,7 @@ HWY_INLINE Native logistic_native(const Native& x) {
 // One kind of activation: value(x), and gradient(dy, x) = dy times the derivative at x.
 template <ActivationKind kKind>
 struct Activator {
+  static constexpr ActivationKind kActivation = kKind;
   float slope;
 
   HWY_INLINE Native value(const Native& x) const {
@@ -166,11 +167,6 @@ struct Activator {
     return out;
   }
 };
-
-// Whether the derivative costs more than a store and a load.
-constexpr bool costly(ActivationKind kind) {
-  return kind == ActivationKind::kGelu || kind == ActivationKind::kSilu;
-}
 
 // Calls f(Activator<kind>) for the activation's kind.
 template <typename F>

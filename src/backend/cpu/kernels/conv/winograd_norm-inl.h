@@ -38,17 +38,16 @@ class Normalised {
   std::int32_t inside_[podium::winograd::kMostPoints];  // all bits
 };
 
-// Calls f(how to read the pixels of channel c).
+// Calls f(how to read the pixels of channel c). A costly activation has no place here
+// (ops/conv2d_winograd.cc, W7).
 template <typename F>
 HWY_INLINE void with_norm(const ImageNorm& norm, std::int64_t c, const Patch& patch,
                           const float* zeros, const F& f) {
   if (norm.scale == nullptr) return f(Plain());
-  switch (norm.activation.kind) {
-    case ActivationKind::kRelu: return f(Normalised<ActivationKind::kRelu>(norm, c, patch, zeros));
-    case ActivationKind::kLeakyRelu:
-      return f(Normalised<ActivationKind::kLeakyRelu>(norm, c, patch, zeros));
-    default: return f(Normalised<ActivationKind::kNone>(norm, c, patch, zeros));
-  }
+  with_activator(norm.activation, [&](const auto& activator) HWY_ATTR {
+    constexpr ActivationKind kKind = std::decay_t<decltype(activator)>::kActivation;
+    if constexpr (!is_costly(kKind)) f(Normalised<kKind>(norm, c, patch, zeros));
+  });
 }
 
 }  // namespace winograd
