@@ -34,9 +34,9 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
-  // Tensors are plain row-major memory, 64-byte aligned. An output may be the same memory as the
-  // input of an optimizer's update that it replaces; otherwise they are disjoint. Not to be called
-  // from two threads at once.
+  // Tensors are plain row-major memory, aligned as their elements are. An output may be the same
+  // memory as the input of an optimizer's update that it replaces; otherwise they are disjoint. Not
+  // to be called from two threads at once.
   virtual void run(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
 
   // From a thread that is guest `guest`, a number below CompileOptions::guests that one thread uses

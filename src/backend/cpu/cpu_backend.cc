@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu_backend.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -44,11 +45,11 @@ class CpuExecutable : public Executable {
   std::optional<std::string> find_non_finite(std::span<const void* const> inputs,
                                              std::span<void* const> outputs) override {
     bind(inputs, outputs);
-    for (const Step& step : program_.steps) {
+    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+      const Step& step = program_.steps[i];
       run_step(step);
-      for (const cpu::Slot slot : step.writes) {
-        if (!finite(slot)) return step.name;
-      }
+      for (const cpu::Slot slot : step.writes)
+        if (!writes_again(i, slot) && !finite(slot)) return step.name;
     }
     return std::nullopt;
   }
@@ -139,6 +140,14 @@ class CpuExecutable : public Executable {
       before = after;
     }
     ++runs_;
+  }
+
+  // Whether the next step is another of the same operation that writes the slot: until it has, the
+  // slot may hold what lay there before.
+  bool writes_again(std::size_t index, cpu::Slot slot) const {
+    if (index + 1 == program_.steps.size()) return false;
+    const Step &step = program_.steps[index], &next = program_.steps[index + 1];
+    return next.name == step.name && std::ranges::find(next.writes, slot) != next.writes.end();
   }
 
   // Padding lanes hold anything; only images count.

@@ -40,7 +40,7 @@ class ReferenceExecutable : public Executable {
         if (result.dtype() != DType::kF32) continue;
         for (const float x : result.f32()) {
           if (!std::isfinite(x)) {
-            found = cat(node.op->name, " \"", node.name, "\"");
+            found = cat(node.op->name, " ", node.name);
             return false;
           }
         }
