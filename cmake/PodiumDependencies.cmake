@@ -19,6 +19,3 @@ if(PODIUM_TESTS)
   find_package(GTest REQUIRED)                                       # libgtest-dev
   include(GoogleTest)
 endif()
-if(PODIUM_BENCH)
-  find_package(benchmark REQUIRED)                                   # libbenchmark-dev
-endif()

@@ -1,7 +1,7 @@
 # What `cmake --install` lays down:
 #   bin/podium                      the command
 #   lib/libpodium_*.a               the libraries
-#   include/podium/                 every header of src/, so that includes read as they do here; podium.h has them all
+#   include/podium/                 the headers of src/, so that includes read as they do here; podium.h has what a program of one's own needs
 #   share/podium/recipes/           the recipes
 #   lib/cmake/Podium/               find_package(Podium), which gives Podium::podium
 include(CMakePackageConfigHelpers)
@@ -17,7 +17,7 @@ if(TARGET podium)
   install(TARGETS podium)
 endif()
 install(DIRECTORY src/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/podium
-  FILES_MATCHING PATTERN "*.h" PATTERN testdata EXCLUDE PATTERN corpus EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "*_test*.h" EXCLUDE PATTERN test_files.h EXCLUDE PATTERN corpus EXCLUDE)
 if(EXISTS ${PROJECT_SOURCE_DIR}/recipes)
   install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/podium/recipes FILES_MATCHING PATTERN "*.toml")
 endif()

@@ -4,14 +4,13 @@
 #   podium_program(NAME podium SOURCES main.cc DEPS cli)
 #   podium_test(NAME law_test SOURCES law_test.cc DEPS train LABELS long TIMEOUT 900)
 #   podium_fuzz(NAME idx_fuzz SOURCES idx_fuzz.cc DEPS data CORPUS corpus/idx)
-#   podium_bench(NAME conv_bench SOURCES conv_bench.cc DEPS backend)
 #
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone.
 #
 # LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), `law`, `unit` (where none is
 # given), or `long` (run by hand: scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
-# from the files in CORPUS, with inputs of up to MOST_BYTES (by default 4096, or the largest file there); a benchmark is built with PODIUM_BENCH. Neither is a test of ctest.
+# from the files in CORPUS, with inputs of up to MOST_BYTES (by default 4096, or the largest file there); it is no test of ctest.
 
 function(podium_library)
   cmake_parse_arguments(A "" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
@@ -86,11 +85,4 @@ function(podium_fuzz)
   # What scripts/fuzz.sh reads: one file a target, holding program, corpus and length.
   file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/fuzz/${A_NAME}.target
     CONTENT "$<TARGET_FILE:${A_NAME}>\n${CMAKE_CURRENT_SOURCE_DIR}/${A_CORPUS}\n${A_MOST_BYTES}\n")
-endfunction()
-
-function(podium_bench)
-  cmake_parse_arguments(A "" "NAME" "SOURCES;DEPS;LINKS" ${ARGN})
-  if(PODIUM_BENCH)
-    podium_program(NAME ${A_NAME} SOURCES ${A_SOURCES} DEPS ${A_DEPS} LINKS benchmark::benchmark ${A_LINKS})
-  endif()
 endfunction()

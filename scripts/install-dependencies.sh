@@ -2,7 +2,7 @@
 # Installs the packages that Podium is built with, where they are missing: Debian 12, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test lint fuzz bench neon
+#   scripts/install-dependencies.sh build test      # groups: build test lint fuzz neon
 #   scripts/install-dependencies.sh --list build    # name the packages, install nothing
 #
 # Says nothing when nothing is missing. PODIUM_SKIP_INSTALL=1 makes it do nothing, for machines whose packages come from
@@ -18,9 +18,8 @@ packages_of() {
     lint) echo clang-14 clang-format-14 clang-tidy-14 shellcheck ;;
     # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.
     fuzz) echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi ;;
-    bench) echo libbenchmark-dev ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, lint, fuzz, bench, neon" ;;
+    *) fail "unknown group '$1'; groups are build, test, lint, fuzz, neon" ;;
   esac
 }
 

@@ -18,8 +18,8 @@ enum class ExitCode : int {
   kDifferent = 1,  // `diff`: the two runs differ; `band`: the run lies outside
   kUsage = 2,      // command line or recipe
   kData = 3,       // data files, checkpoints, folders
-  kMemory = 4,     // does not fit; said before step 1
-  kDiverged = 5,   // a loss that is not finite
+  kMemory = 4,     // does not fit: before step 1 where that can be known
+  kDiverged = 5,   // a loss, or what a checkpoint would hold, is not finite
   kInternal = 70,  // our bug
   kStopped = 75,   // stopped on request, saved
 };

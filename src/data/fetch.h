@@ -22,7 +22,7 @@ struct FetchedFile {
 // Brings the dataset's files into `folder`/NAME (empty: the cache folder). Files that are there and
 // intact stay; others are downloaded from the dataset's addresses in turn, or from
 // $PODIUM_DOWNLOAD_BASE alone (BASE/NAME/FILE.gz, then BASE/FILE.gz), resumed where they were cut,
-// and checked by SHA-256 of the unpacked bytes before they take their names. Damaged files that are
+// and checked (verify_dataset) before they take their names. Damaged files that are
 // in the way are renamed to FILE.damaged, or FILE.damaged-2 and on, once an intact copy is at hand.
 // Throws UserError: kUsage for an unknown dataset, kData for anything that cannot be had, read or
 // written.
@@ -38,9 +38,10 @@ struct FileCheck {
   std::string problem;   // empty where intact; else what, and what to do
 };
 
-// Checks each file of the dataset where `options` finds it: length and SHA-256 of the unpacked
-// bytes. A dataset that is drawn has no files, and yields an empty list. Throws UserError: kUsage
-// for an unknown dataset, kData where no folder holds any of its files.
+// Checks each file of the dataset where `options` finds it: its length, and SHA-256 of the unpacked
+// bytes or, of a dataset that comes in several forms, a digest of its examples. A dataset that is
+// drawn has no files, and yields an empty list. Throws UserError: kUsage for an unknown dataset,
+// kData where no folder holds any of its files.
 std::vector<FileCheck> verify_dataset(const std::string& name, const DatasetOptions& options = {});
 std::vector<FileCheck> verify_dataset(const DatasetInfo& info, const DatasetOptions& options = {});
 

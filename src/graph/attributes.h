@@ -1,5 +1,5 @@
 // Typed attributes of an operation. An attribute struct lists its fields once, in `visit`;
-// equality, hashing and printing derive from that list.
+// equality and printing derive from that list.
 //
 //   struct PoolAttributes {
 //     std::int64_t window = 2;
@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/hash.h"
 
 namespace podium {
 

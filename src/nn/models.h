@@ -1,4 +1,4 @@
-// The models that a recipe can name. To add one: its file in nn/models/, its line in models.cc.
+// The models that a recipe can name. To add one: docs/adding-a-model.md.
 #pragma once
 
 #include <span>

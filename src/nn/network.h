@@ -1,9 +1,9 @@
 // Layers. A model is a function that calls them on a Network; the same function makes the training
 // and the evaluation program, and lists the parameters as it goes.
 //
-//   Value my_model(Network& net, Value x) {
+//   Value my_model(Network& net, Value x, std::int64_t classes) {
 //     x = net.relu(net.batch_norm("bn1", net.conv2d("conv1", x, {.channels = 8, .kernel = 3})));
-//     return net.dense("fc", net.flatten(x), {.units = 10});
+//     return net.dense("fc", net.flatten(x), {.units = classes});
 //   }
 //
 // Parameters have the names and layouts that PyTorch users expect: conv1.weight [out, in, h, w],
@@ -93,27 +93,34 @@ struct BatchNormOptions {
   bool scale = true;  // false: no weight, the bias alone
 };
 
+// Images are [N, C, H, W], rows of features [N, F]. A layer throws UserError(kUsage), which names
+// it, where its operands or options do not fit, or where the name is another layer's already.
 class Network {
  public:
   // `step` and `replica` feed dropout and are read in training alone.
   Network(Graph& graph, Mode mode, std::uint64_t seed, Value step = {}, Value replica = {})
       : graph_(graph), mode_(mode), seed_(seed), step_(step), replica_(replica) {}
 
+  // [N, C, H, W] -> [N, channels, P, Q]; padded, P = ceil(H / stride).
   Value conv2d(const std::string& name, Value x, const ConvOptions& options);
-  Value dense(const std::string& name, Value x, const DenseOptions& options);
+  Value dense(const std::string& name, Value x, const DenseOptions& options);  // -> [N, units]
   // 2 * kernel^2 * C channels: plus and minus each direction.
   Value whitening(const std::string& name, Value x, const WhiteningOptions& options = {});
+  // Of images or rows, over all but the channels; in evaluation by the running statistics.
   Value batch_norm(const std::string& name, Value x, const BatchNormOptions& options = {});
   Value relu(Value x);
   Value activate(Value x, const Activation& activation);
-  Value max_pool(Value x, std::int64_t window);
+  Value max_pool(Value x,
+                 std::int64_t window);  // windows tile the image; what fills none is left out
   Value avg_pool(Value x, std::int64_t window);
   Value global_max_pool(Value x);  // [N, C, H, W] -> [N, C]
   Value global_avg_pool(Value x);
-  Value pad_channels(Value x, std::int64_t before, std::int64_t after);
+  Value pad_channels(Value x, std::int64_t before, std::int64_t after);  // with zeros
   Value scale(Value x, float factor);
+  // Features are dropped with probability `rate`, the others divided by 1 - rate; in evaluation
+  // nothing changes.
   Value dropout(const std::string& name, Value x, float rate);
-  Value flatten(Value x);
+  Value flatten(Value x);  // [N, C, H, W] -> [N, C H W]
   Value add(Value a, Value b);
 
   Graph& graph() { return graph_; }

@@ -16,8 +16,8 @@ namespace podium {
 enum class Decay { kOnce, kPerReplica };
 
 struct OptimizerOptions {
-  // sgd (momentum, nesterov); adam (beta1, beta2, epsilon); muon (momentum, nesterov), of matrices
-  // alone: K. Jordan, Muon: an optimizer for hidden layers, 2024
+  // sgd (momentum, nesterov); adam (beta1, beta2, epsilon): Kingma, Ba, ICLR 2015; muon (momentum,
+  // nesterov), of matrices alone: K. Jordan, Muon: an optimizer for hidden layers, 2024
   std::string name = "sgd";
   double learning_rate = 0.1;
   float momentum = 0;
@@ -36,12 +36,12 @@ struct OptimizerOptions {
 struct ScheduleOptions {
   // constant: learning_rate
   // piecewise: learning_rate * factors[number of boundaries <= step]
-  // linear: learning_rate * the line through (points[i], factors[i]), constant outside
+  // linear: learning_rate * the line through (boundaries[i], factors[i]), constant outside
   // exponential: floor + learning_rate * exp(-step / time_constant)
   std::string name = "constant";
-  std::vector<double> boundaries;  // of piecewise: steps; of linear: the points, as `unit` says
+  std::vector<double> boundaries;  // of piecewise and linear
   std::vector<double> factors;
-  std::string unit = "step";  // of boundaries: step or epoch
+  std::string unit = "step";  // of boundaries and time_constant: step or epoch
   double time_constant = 0, floor = 0;
   bool operator==(const ScheduleOptions&) const = default;
 };

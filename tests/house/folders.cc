@@ -27,8 +27,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"data", {"tensor"}},
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},
-      {"plan", {"train"}},
-      {"cli", {"train", "report", "plan"}},
+      {"cli", {"train", "report"}},
   };
   return table;
 }
