@@ -1,7 +1,9 @@
 #include "base/hash.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -25,6 +27,19 @@ std::uint64_t hash_sum(std::span<const float> values, std::uint64_t first) {
     sum += std::uint64_t{std::bit_cast<std::uint32_t>(values.back()) + key} * (key + kStep);
   }
   return sum;
+}
+
+std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes) {
+  constexpr std::size_t kWords = 4096;
+  float words[kWords];
+  std::uint64_t sum = 0;
+  for (std::size_t first = 0; first < bytes.size(); first += sizeof words) {
+    const std::size_t n = std::min(bytes.size() - first, sizeof words);
+    std::memset(words + n / 4, 0, n % 4 == 0 ? 0 : 4);
+    std::memcpy(words, bytes.data() + first, n);
+    sum += hash_sum({words, (n + 3) / 4}, first / 4);
+  }
+  return hash_tensor(sum, bytes.size());
 }
 
 std::string hash_text(std::uint64_t hash) {

@@ -30,6 +30,9 @@ constexpr std::uint64_t hash_mix(std::uint64_t x) {
 // of disjoint shares add (mod 2^64) to the sum of the whole.
 std::uint64_t hash_sum(std::span<const float> values, std::uint64_t first = 0);
 
+// The hash of bytes as those of a tensor of 32-bit words, little-endian, padded with zeros.
+std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes);
+
 constexpr std::uint64_t hash_tensor(std::uint64_t sum, std::uint64_t count) {
   return hash_mix(sum + count);
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -86,6 +87,25 @@ TEST(Hash, text_has_sixteen_digits) {
   EXPECT_EQ(hash_text(0), "0000000000000000");
   EXPECT_EQ(hash_text(0xABCDEFull), "0000000000abcdef");
   EXPECT_EQ(hash_text(0x45193d59fd4ceb92ull), "45193d59fd4ceb92");
+}
+
+TEST(Hash, of_bytes_is_that_of_their_words) {
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{7}, std::size_t{4096},
+                                  std::size_t{4097}, std::size_t{20001}}) {
+    const std::vector<float> values = some_values(count);
+    std::vector<std::uint8_t> bytes(4 * count);
+    if (count != 0) std::memcpy(bytes.data(), values.data(), bytes.size());
+    EXPECT_EQ(hash_bytes(bytes), hash_tensor(hash_sum(values), bytes.size())) << count;
+    if (count == 0) continue;
+    const std::uint64_t before = hash_bytes(bytes);
+    bytes.push_back(0);
+    EXPECT_NE(hash_bytes(bytes), before) << "a zero more";
+    bytes.pop_back();
+    std::swap(bytes.front(), bytes.back());
+    if (bytes.front() != bytes.back()) {
+      EXPECT_NE(hash_bytes(bytes), before) << "another order";
+    }
+  }
 }
 
 }  // namespace

@@ -1,5 +1,9 @@
 #include "base/thread_pool.h"
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <system_error>
 
 #include "base/error.h"
@@ -17,6 +21,13 @@ constexpr std::uint32_t next_part(std::uint64_t job) { return static_cast<std::u
 constexpr bool is_open(std::uint64_t job) { return next_part(job) < job >> 32; }
 
 }  // namespace
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  const bool known = ::sched_getaffinity(0, sizeof set, &set) == 0;
+  return std::max(known ? CPU_COUNT(&set) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), 1);
+}
 
 void start_threads(std::vector<std::thread>& threads, std::int64_t count,
                    const std::function<void(std::int64_t)>& serve,

@@ -24,6 +24,9 @@ void start_threads(std::vector<std::thread>& threads, std::int64_t count,
                    const std::function<void(std::int64_t)>& serve,
                    const std::function<void()>& stop);
 
+// The cores that this process may use, at least 1.
+int usable_cores();
+
 class ThreadPool {
  public:
   // `threads` counts the caller of run(): a pool of one has no thread of its own.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
@@ -20,6 +21,9 @@
 
 namespace podium {
 namespace {
+
+// The largest integer of TOML.
+constexpr auto kMostSeed = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
 struct Arguments {
   RecipeArguments recipe;
@@ -47,7 +51,20 @@ ExitCode make(const Arguments& arguments, const CommandLine& line) {
   const std::filesystem::path folder =
       arguments.out.empty() ? cat("runs/", recipe.name, "-band") : arguments.out;
   const std::filesystem::path file = folder / "band.json";
+  PODIUM_REQUIRE(
+      static_cast<std::uint64_t>(arguments.seeds - 1) <= kMostSeed - arguments.first_seed,
+      ExitCode::kUsage, "--first-seed ", arguments.first_seed, " --seeds ", arguments.seeds,
+      ": the last seed would be above ", kMostSeed);
   Band band{.recipe = band_recipe(recipe), .runs = {}};
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) {
+    Band before = read_band(file, 0);
+    PODIUM_REQUIRE(before.recipe == band.recipe, ExitCode::kUsage, file.string(),
+                   ": is of another recipe (- the band's, + yours):\n",
+                   line_difference(before.recipe, band.recipe),
+                   "give this one a folder of its own with --out");
+    band = std::move(before);
+  }
   Table table({"SEED", "ACCURACY", "LOSS", "TRAINING", "PARAMETERS"});
   for (std::int64_t i = 0; i < arguments.seeds; ++i) {
     recipe.seed = arguments.first_seed + static_cast<std::uint64_t>(i);
@@ -66,7 +83,7 @@ ExitCode make(const Arguments& arguments, const CommandLine& line) {
       return ExitCode::kStopped;
     }
     const std::string hash = hash_text(result.parameter_hash);
-    band.runs.push_back({recipe.seed, result.evaluation.accuracy(), hash});
+    add_run(band, {recipe.seed, result.evaluation.accuracy(), hash});
     write_band(file, band);
     table.add({cat(recipe.seed), percent(result.evaluation.accuracy()),
                fixed(result.evaluation.loss, 4),
@@ -133,8 +150,9 @@ void add_band_command(CLI::App& app, CommandLine& line) {
       [arguments, &line] { return band(*arguments, line); });
   add_recipe_arguments(*command, arguments->recipe);
   command->add_option("--seeds", arguments->seeds, "How many seeds to train")
-      ->check(CLI::PositiveNumber);
-  command->add_option("--first-seed", arguments->first_seed, "The first of them; by default 0");
+      ->check(at_least(1), "POSITIVE");
+  command->add_option("--first-seed", arguments->first_seed, "The first of them; by default 0")
+      ->check(CLI::Range(std::uint64_t{0}, kMostSeed));
   command->add_option("--out", arguments->out,
                       "Folder of the runs and of band.json; by default runs/RECIPE-band");
   command->add_option("--check", arguments->check, "The folder of a finished run");
@@ -142,6 +160,7 @@ void add_band_command(CLI::App& app, CommandLine& line) {
       "--band", arguments->band,
       "The band; by default docs/convergence/RECIPE.json, else runs/RECIPE-band/band.json");
   add_placement_flags(*command, arguments->placement);
+  add_input_threads_flag(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
   command->add_flag("--json", arguments->json, "Write JSON");
 }

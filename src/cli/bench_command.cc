@@ -250,6 +250,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
     const nlohmann::ordered_json whole = {{"recipe", recipe.name},
                                           {"workers", trainer.placement().workers},
                                           {"threads", trainer.placement().threads},
+                                          {"input_threads", trainer.placement().input_threads},
                                           {"backend", trainer.backend().name()},
                                           {"steps", count},
                                           {"images_per_second", images},
@@ -300,8 +301,9 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
   recipe
       ->add_option("--steps", arguments->steps,
                    "How many steps to time; by default those of ten seconds, 3 to 200")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1), "POSITIVE");
   add_data_dir_flag(*recipe, arguments->data_dir);
+  add_input_threads_flag(*recipe, arguments->placement);
   for (CLI::App* command : {ops, recipe}) {
     add_placement_flags(*command, arguments->placement);
     command->add_flag("--json", arguments->json, "Write JSON");

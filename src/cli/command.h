@@ -1,6 +1,7 @@
 // A command is one file, x_command.cc, which defines add_x_command and stands in the list below.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct CommandLine {
 CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& name,
                       const std::string& summary, const std::vector<std::string>& examples,
                       std::function<ExitCode()> run);
+
+// A check for an option: refuses all but whole numbers from `least` on.
+std::function<std::string(const std::string&)> at_least(std::int64_t least);
 
 // RECIPE [key=value ...], which several commands take.
 struct RecipeArguments {

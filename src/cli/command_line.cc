@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <new>
 
@@ -97,8 +99,10 @@ int parse_failed(CLI::App& app, const CLI::ParseError& error) {
     const std::string first = extras.empty() ? "" : extras.front();
     text = cat("\"", first, "\" is not understood");
     if (first.starts_with("-")) {
-      text += cat("; the nearest flag is ",
-                  nearest_word(first.substr(0, first.find('=')), long_flags(*command)));
+      const std::string flag = first.substr(0, first.find('=')),
+                        nearest = nearest_word(flag, long_flags(*command));
+      text += nearest == flag ? cat(" here: flags stand after `", full_name(command), "`")
+                              : cat("; the nearest flag is ", nearest);
     }
   }
   return usage_error(app, text);
@@ -138,7 +142,7 @@ int parse_and_run(int argc, char** argv) {
   line.words.assign(argv, argv + argc);
   app.formatter(std::make_shared<HelpFormatter>(
       std::vector<std::string>{"podium train mnist", "podium eval runs/mnist-seed0"}));
-  app.set_help_flag("--help", "Show this and leave");
+  app.set_help_flag("-h,--help", "Show this and leave");
   app.set_version_flag("--version", cat("podium ", PODIUM_VERSION, " (", PODIUM_COMMIT, ")"),
                        "Show the version and leave");
 #define PODIUM_ADD_COMMAND(name) add_##name##_command(app, line);
@@ -159,6 +163,11 @@ int parse_and_run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return parse_failed(app, error);
   }
+  for (const CLI::Option* option : named_command(app)->get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        return usage_error(app,
+                           cat(option->get_name(), ": is empty; give it a value, or leave it out"));
   const ExitCode result = line.action();
   // What was asked for is done once it has been written.
   std::cout.flush();
@@ -174,13 +183,24 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
                       std::function<ExitCode()> run) {
   CLI::App* command = parent.add_subcommand(name, summary);
   command->formatter(std::make_shared<HelpFormatter>(examples));
-  command->set_help_flag("--help", "Show this and leave");
+  command->set_help_flag("-h,--help", "Show this and leave");
   if (run) {
     command->final_callback([&line, run = std::move(run)] { line.action = run; });
   } else {
     command->require_subcommand(1);
   }
   return command;
+}
+
+std::function<std::string(const std::string&)> at_least(std::int64_t least) {
+  return [least](const std::string& text) -> std::string {
+    std::int64_t number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    if (error == std::errc() && rest == end && number >= least) return "";
+    return cat("\"", text, "\" is no whole number from ", least, " to ",
+               std::numeric_limits<std::int64_t>::max());
+  };
 }
 
 void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {

@@ -203,7 +203,7 @@ ExitCode show(const Arguments& arguments) {
   std::cout << "\n";
   const DatasetInfo& info = find_dataset(arguments.name);
   const std::int64_t count = arguments.count != 0 ? arguments.count : 3;
-  for (std::int64_t i = arguments.first; i < std::min(arguments.first + count, set.count); ++i) {
+  for (std::int64_t i = arguments.first; i < set.count && i - arguments.first < count; ++i) {
     const std::int64_t label = set.labels[static_cast<std::size_t>(i)];
     std::cout << "\nexample " << i << ", label " << label;
     if (!info.class_names.empty()) std::cout << ", " << info.class_name(label);
@@ -242,7 +242,7 @@ void add_data_command(CLI::App& app, CommandLine& line) {
       {"podium data list", "podium data list --json"}, list);
   add("fetch", "Downloads the files of a dataset, resuming and checking them",
       {"podium data fetch mnist", "podium data fetch mnist --data-dir data"}, fetch);
-  add("verify", "Checks length and SHA-256 of a dataset's files",
+  add("verify", "Checks that a dataset's files are intact",
       {"podium data verify mnist", "podium data verify mnist --data-dir data"}, verify);
   CLI::App* shown =
       add("show", "Shows what is in a dataset, or on a page of pictures what a recipe makes of it",
@@ -253,11 +253,11 @@ void add_data_command(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
   shown->add_option("--first", arguments->first, "The first picture to show, from 0")
-      ->check(CLI::NonNegativeNumber);
+      ->check(at_least(0), "NONNEGATIVE");
   shown
       ->add_option("--count", arguments->count,
                    "How many pictures to show; by default 3, and 8 on a page")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1), "POSITIVE");
   CLI::Option* out =
       shown->add_option("--out", arguments->out,
                         "Write a PNG page here: each original beside what 8 epochs show of it");

@@ -67,7 +67,7 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
   command
       ->add_option("--batch", arguments->batch,
                    "Images at a time; the result does not depend on it")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1), "POSITIVE");
   add_placement_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
   command->add_flag("--json", arguments->json, "Write one JSON object");

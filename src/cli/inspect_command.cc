@@ -34,29 +34,31 @@ ExitCode inspect(const Arguments& arguments) {
                   arguments.placement);
   PODIUM_REQUIRE(arguments.step <= trainer.total_steps(), ExitCode::kUsage, "--step ",
                  arguments.step, ": the recipe has ", trainer.total_steps(), " steps");
-  const auto check = [](const StepResult& step) {
+  const auto check = [](const StepResult& step, const std::string& remedy) {
     PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step,
                    ": the loss is not finite; the first operation that made such a value is ",
-                   step.non_finite, "; inspect an earlier step");
+                   step.non_finite, "; ", remedy);
   };
   // Found out before the steps are made, not after.
   const std::filesystem::path folder = std::filesystem::path(arguments.out).parent_path();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
     throw_io_error(arguments.out, "write", errno);
-  while (trainer.steps_done() + 1 < arguments.step) check(trainer.step(false));
+  while (trainer.steps_done() + 1 < arguments.step)
+    check(trainer.step(false), "inspect this step or an earlier one");
   const double rate =
       learning_rate_at(recipe.optimizer, recipe.schedule,
                        {trainer.steps_done(), trainer.steps_per_epoch(), trainer.total_steps()});
-  const std::vector<NamedTensor> tensors = trainer.inspect_step();
+  const InspectedStep step = trainer.inspect_step();
   const std::string hash = hash_text(trainer.parameter_hash());
-  write_safetensors(arguments.out, tensors,
+  write_safetensors(arguments.out, step.tensors,
                     {{"step", cat(arguments.step)},
                      {"steps_per_epoch", cat(trainer.steps_per_epoch())},
                      {"total_steps", cat(trainer.total_steps())},
                      {"learning_rate", cat(rate)},
                      {"parameter_hash", hash},
                      {"recipe", to_toml(recipe)}});
-  std::cout << arguments.out << ": step " << arguments.step << " in " << tensors.size()
+  check(step.result, cat(arguments.out, " holds the step, which changed no parameter"));
+  std::cout << arguments.out << ": step " << arguments.step << " in " << step.tensors.size()
             << " tensors; parameters after it " << hash << "\n";
   return ExitCode::kDone;
 }
@@ -74,10 +76,11 @@ void add_inspect_command(CLI::App& app, CommandLine& line) {
   command
       ->add_option("--step", arguments->step,
                    "Which step, from 1 as in hashes.jsonl; those before it are computed first")
-      ->check(CLI::PositiveNumber)
+      ->check(at_least(1), "POSITIVE")
       ->required();
   command->add_option("--out", arguments->out, "The file to write")->required();
   add_placement_flags(*command, arguments->placement);
+  add_input_threads_flag(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
 }
 

@@ -12,11 +12,19 @@ void add_placement_flags(CLI::App& command, Placement& placement) {
       .add_option(
           "--workers", placement.workers,
           "Workers, 1 to the recipe's replicas; by default the smaller of replicas and cores")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1), "POSITIVE");
   command.add_option("--threads", placement.threads, "Threads of each worker; by default 1")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1), "POSITIVE");
   command.add_option("--backend", placement.backend,
                      "One of " + join_words(backend_names()) + "; by default the first");
+}
+
+void add_input_threads_flag(CLI::App& command, Placement& placement) {
+  command
+      .add_option("--input-threads", placement.input_threads,
+                  "Threads that make batches ahead, for cores that have no worker; by default 0: "
+                  "workers make their own")
+      ->check(at_least(0), "NONNEGATIVE");
 }
 
 void add_data_dir_flag(CLI::App& command, std::string& data_dir) {

@@ -18,7 +18,7 @@ namespace podium {
 namespace {
 
 struct Arguments {
-  std::string run, data_dir;
+  std::string run;
   std::vector<std::string> images;
   Placement placement;
   bool json = false;
@@ -44,7 +44,7 @@ std::vector<std::int64_t> ranking(const std::vector<double>& probabilities) {
 }
 
 ExitCode predict(const Arguments& arguments) {
-  LoadedRun loaded = load_run(arguments.run, arguments.data_dir, arguments.placement);
+  LoadedRun loaded = load_run_to_predict(arguments.run, arguments.placement);
   const DatasetInfo& info = find_dataset(loaded.recipe.data);
   Table table({"IMAGE", "CLASS", "PROBABILITY", "NEXT"});
   auto json = nlohmann::ordered_json::array();
@@ -97,7 +97,6 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
                    "PNG, PGM, PPM or IDX files of the size that the model takes")
       ->required();
   add_placement_flags(*command, arguments->placement);
-  add_data_dir_flag(*command, arguments->data_dir);
   command->add_flag("--json", arguments->json, "Write a JSON array");
 }
 

@@ -68,6 +68,7 @@ void RunWatch::evaluated(const Trainer& trainer, const EvaluationResult& result)
   const std::string held_out = recipe_.validation != 0 ? "validation" : "test";
   board_->scalars(trainer.steps_done(), {{held_out + "/accuracy", result.accuracy()},
                                          {held_out + "/loss", static_cast<double>(result.loss)}});
+  board_->flush();
 }
 
 void RunWatch::saving(std::int64_t) {

@@ -48,6 +48,7 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"replicas", recipe.replicas},
       {"workers", watch.workers()},
       {"threads", options.placement.threads},
+      {"input_threads", options.placement.input_threads},
       {"backend", watch.backend()},
       {"train_loss", known(result.steps_made != 0, result.train_loss)},
       {"loss", known(evaluated, result.evaluation.loss)},
@@ -126,15 +127,16 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   add_recipe_arguments(*command, arguments->recipe);
   command->add_option("--out", arguments->out, "The run's folder; by default runs/RECIPE-seedN");
   add_placement_flags(*command, arguments->run.placement);
+  add_input_threads_flag(*command, arguments->run.placement);
   add_data_dir_flag(*command, arguments->run.data_dir);
   command
       ->add_option("--steps", arguments->run.stop_steps,
                    "Stop after so many steps of the run; no schedule changes")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1), "POSITIVE");
   command
       ->add_option("--epochs", arguments->run.stop_epochs,
                    "Stop after so many epochs of the run; no schedule changes")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least(1), "POSITIVE");
   command->add_flag("--fresh", arguments->run.fresh,
                     "Start anew; what the folder holds is moved to previous-1 in it");
   command->add_option("--memory-limit", arguments->memory_limit,

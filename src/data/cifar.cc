@@ -27,6 +27,7 @@ void append_cifar(ByteSource& bytes, const std::string& name, const std::string&
   constexpr std::size_t kRecordsAtOnce = 256;
   std::vector<std::uint8_t> chunk(kRecordsAtOnce * kCifarRecord);
   std::uint64_t position = 0;
+  set.pixels.reserve(pixels_before + static_cast<std::size_t>(most * set.image_bytes()));
   std::size_t n = 0;
   try {
     do {

@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/words.h"
 #include "data/dataset_list.h"
-#include "data/fetch.h"
 
 namespace podium {
 namespace {
@@ -108,6 +108,14 @@ ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n) {
   return part;
 }
 
+std::uint64_t hash_of(const ImageSet& set) {
+  std::uint64_t hash = 0;
+  for (const std::int64_t extent : {set.count, set.channels, set.height, set.width, set.classes})
+    hash = hash_append(hash, static_cast<std::uint64_t>(extent));
+  hash = hash_append(hash, hash_bytes(set.pixels));
+  return hash_append(hash, hash_bytes(set.labels));
+}
+
 std::string cache_folder() {
   const std::string xdg = environment("XDG_CACHE_HOME");
   if (!xdg.empty()) return (fs::path(xdg) / "podium").string();
@@ -160,9 +168,6 @@ std::vector<std::string> require_any_file(const DatasetInfo& info, const Dataset
 
 std::vector<std::string> require_files(const DatasetInfo& info, Split split,
                                        const DatasetOptions& options) {
-  if (options.allow_download && !locate_files(info, options.data_dir)) {
-    fetch_dataset(info.name, "", {});
-  }
   const std::vector<std::string> found = require_any_file(info, options);
   std::vector<std::string> paths;
   for (std::size_t i = 0; i < info.files.size(); ++i) {

@@ -40,7 +40,6 @@ struct DatasetOptions {
   std::uint64_t seed = 0;           // of datasets that are drawn; files ignore it
   std::int64_t train_examples = 0;  // of datasets that are drawn; 0: the dataset's own
   std::int64_t test_examples = 0;
-  bool allow_download = false;  // fetch missing files into the cache folder
 };
 
 // A file of a dataset, as it is unpacked. On disk and at the addresses it may be NAME or NAME.gz.
@@ -96,6 +95,9 @@ ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions
 
 // Examples [first, first + n): to hold some of a training set out for validation.
 ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n);
+
+// What tells one set from another, other examples or the same in another order.
+std::uint64_t hash_of(const ImageSet& set);
 
 // The folders that are searched for a dataset's files, in order.
 std::vector<std::string> dataset_folders(const std::string& data_dir);

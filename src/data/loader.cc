@@ -1,5 +1,6 @@
 #include "data/loader.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -26,6 +27,10 @@ Loader::Loader(std::shared_ptr<const ImageSet> set, LoaderOptions options)
   PODIUM_REQUIRE(options_.batch >= 1 && options_.batch <= set_->count, ExitCode::kUsage,
                  "[loader] batch is ", options_.batch, ", but the training set has ", set_->count,
                  " examples (", set_->source, "); a batch is between 1 and that");
+  PODIUM_CHECK(set_->labels.empty() || std::ssize(set_->labels) == set_->count, set_->source);
+  PODIUM_CHECK(
+      std::ranges::all_of(set_->labels, [&](std::uint8_t label) { return label < set_->classes; }),
+      set_->source);
   steps_per_epoch_ = set_->count / options_.batch;
   if (options_.augment.any()) {
     augmenter_ = std::make_unique<const Augmenter>(options_.augment, set_->channels, set_->height,

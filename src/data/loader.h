@@ -31,7 +31,8 @@ struct LoaderOptions {
 
 class Loader {
  public:
-  // Throws UserError(kUsage) where the batch is larger than the set, or options do not fit it.
+  // Throws UserError(kUsage) where the batch is larger than the set, or options do not fit it;
+  // InternalError where a label is not below the number of classes.
   Loader(std::shared_ptr<const ImageSet> set, LoaderOptions options);
 
   const ImageSet& set() const { return *set_; }

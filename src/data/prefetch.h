@@ -1,6 +1,7 @@
 // Batches made ahead by other threads: a ring of ready batches, for where making one costs enough
 // (augmentation) that a step would wait for it. The bytes are the Loader's own: a prefetcher
 // changes when a batch is made, never what is in it.
+// Training uses it where threads are set aside for input (Placement::input_threads).
 #pragma once
 
 #include <atomic>

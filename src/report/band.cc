@@ -1,5 +1,6 @@
 #include "report/band.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -58,6 +59,14 @@ std::string band_recipe(Recipe recipe) {
   return to_toml(recipe);
 }
 
+void add_run(Band& band, BandRun run) {
+  const auto place = std::ranges::lower_bound(band.runs, run.seed, {}, &BandRun::seed);
+  if (place != band.runs.end() && place->seed == run.seed)
+    *place = std::move(run);
+  else
+    band.runs.insert(place, std::move(run));
+}
+
 void write_band(const std::filesystem::path& file, const Band& band) {
   auto runs = nlohmann::ordered_json::array();
   for (const BandRun& run : band.runs)
@@ -73,14 +82,14 @@ void write_band(const std::filesystem::path& file, const Band& band) {
   replace_text(file, json_text(json, 2) + "\n");
 }
 
-Band read_band(const std::filesystem::path& file) {
+Band read_band(const std::filesystem::path& file, std::size_t least) {
   const auto text = read_text(file, kMostBandBytes);
   PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
                  ": no such band; `podium band RECIPE --seeds N` makes one");
-  return parse_band(*text, file.string());
+  return parse_band(*text, file.string(), least);
 }
 
-Band parse_band(std::string_view text, const std::string& source) {
+Band parse_band(std::string_view text, const std::string& source, std::size_t least) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     Band band{.recipe = json.at("recipe").get<std::string>(), .runs = {}};
@@ -92,7 +101,8 @@ Band parse_band(std::string_view text, const std::string& source) {
       band.runs.push_back({seed.get<std::uint64_t>(), run.at("accuracy").get<double>(),
                            run.at("parameter_hash").get<std::string>()});
     }
-    PODIUM_REQUIRE(band.runs.size() >= 2, ExitCode::kUsage, source, ": holds ", band.runs.size(),
+    PODIUM_REQUIRE(band.runs.size() >= least, ExitCode::kUsage, source, ": holds ",
+                   band.runs.size(),
                    " runs, and a band needs two; `podium band RECIPE --seeds N` adds to it");
     for (const BandRun& run : band.runs)
       PODIUM_REQUIRE(run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, source,

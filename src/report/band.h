@@ -34,11 +34,15 @@ struct Band {
 // The recipe as a band has it: its name, and every key that decides its result but the seed.
 std::string band_recipe(Recipe recipe);
 
+// Adds a run, in place of the one with its seed if there is one; runs stand by rising seed.
+void add_run(Band& band, BandRun run);
+
 // JSON, whole or not at all. Reading throws UserError(kUsage) that names the file and the fault.
 void write_band(const std::filesystem::path& file, const Band& band);
-Band read_band(const std::filesystem::path& file);
+// `least` is how many runs it must have: with fewer than two there is no low() and high().
+Band read_band(const std::filesystem::path& file, std::size_t least = 2);
 // The same of text; `source` stands in errors.
-Band parse_band(std::string_view text, const std::string& source);
+Band parse_band(std::string_view text, const std::string& source, std::size_t least = 2);
 
 // The 99.5% quantile of Student's t distribution.
 double student_quantile(std::int64_t degrees);

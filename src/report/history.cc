@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "train/file_io.h"
+#include "train/run_folder.h"
 
 namespace podium {
 namespace {
@@ -28,8 +29,7 @@ void for_each_line(std::string_view text, const std::string& source, const char*
                        value["step"].is_number_integer() && f(value);
     if (!sound && text.empty()) break;
     PODIUM_REQUIRE(sound, ExitCode::kData, source, ":", number, ": not a line ", form,
-                   "; run `podium train` on it again, which goes on from the last checkpoint and "
-                   "writes what follows anew");
+                   "; mend that line or take it out");
   }
 }
 
@@ -86,13 +86,6 @@ std::map<std::int64_t, std::string> parse_hashes(std::string_view text, const st
     return true;
   });
   return hashes;
-}
-
-void require_run(const fs::path& run) {
-  std::error_code ignored;
-  PODIUM_REQUIRE(fs::is_regular_file(run / "recipe.toml", ignored), ExitCode::kData, run.string(),
-                 " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` "
-                 "makes one");
 }
 
 std::map<std::int64_t, std::string> read_hashes(const fs::path& run) {

@@ -42,7 +42,6 @@ struct RunHistory {
 // file and line. A last line that a killed run left torn counts for nothing.
 RunHistory read_history(const std::filesystem::path& run);
 std::map<std::int64_t, std::string> read_hashes(const std::filesystem::path& run);
-void require_run(const std::filesystem::path& run);
 
 // The same of text; `source` stands in errors.
 Course parse_metrics(std::string_view text, const std::string& source);

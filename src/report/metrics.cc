@@ -56,18 +56,6 @@ double ThroughputMeter::input_wait_percent() const {
   return 100 * ratio(last_.waited - window_begin().waited, last_.seconds - window_begin().seconds);
 }
 
-double ThroughputMeter::mean_steps_per_second() const {
-  return ratio(static_cast<double>(last_.steps), last_.seconds);
-}
-
-double ThroughputMeter::mean_images_per_second() const {
-  return ratio(static_cast<double>(last_.images), last_.seconds);
-}
-
-double ThroughputMeter::mean_input_wait_percent() const {
-  return 100 * ratio(last_.waited, last_.seconds);
-}
-
 double ThroughputMeter::seconds_left(std::int64_t remaining_steps) const {
   const double rate = steps_per_second();
   if (!(rate > 0)) return kUnknown;

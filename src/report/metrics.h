@@ -27,12 +27,6 @@ class ThroughputMeter {
   double images_per_second() const;
   double input_wait_percent() const;
 
-  // Over all steps so far; NaN before the first.
-  double mean_steps_per_second() const;
-  double mean_images_per_second() const;
-  double mean_input_wait_percent() const;
-  double training_seconds() const { return last_.seconds; }
-
   // Until `remaining_steps` more are done; NaN before the first step.
   double seconds_left(std::int64_t remaining_steps) const;
 

@@ -198,8 +198,8 @@ std::vector<CheckpointPlace> list_checkpoints(const fs::path& run_dir) {
   for (; entries != fs::directory_iterator(); entries.increment(error)) {
     if (const auto step = step_of(entries->path().filename().string()))
       places.push_back({*step, entries->path()});
-    if (error) break;
   }
+  if (error) throw_io_error(run_dir / kFolder, "read", error.value());
   std::sort(places.begin(), places.end(),
             [](const auto& a, const auto& b) { return a.step < b.step; });
   return places;
@@ -222,7 +222,10 @@ void write_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint, int
   const std::string name = folder_name(checkpoint.step);
   const fs::path place = parent / name;
   const fs::path written = parent / cat(kWritingPrefix, name);
-  make_folders(parent);
+  if (!fs::exists(parent)) {
+    make_folders(parent);
+    sync_folder(run_dir);
+  }
   clean_checkpoints(run_dir);
   try {
     make_folders(written);
@@ -269,11 +272,12 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
     std::string reasons;
     bool rescan = false;
     for (auto place = places.rbegin(); place != places.rend() && !rescan; ++place) {
+      // What may not be read is not damaged.
+      if (::access(place->folder.c_str(), R_OK | X_OK) != 0 && errno == EACCES)
+        throw_io_error(place->folder, "open", EACCES);
+      std::optional<Checkpoint> checkpoint;
       try {
-        Checkpoint checkpoint = read_checkpoint(place->folder);
-        if (damaged == Damaged::kSetAside)
-          for (const fs::path& folder : bad) set_aside(folder);
-        return checkpoint;
+        checkpoint = read_checkpoint(place->folder);
       } catch (const OtherVersion&) {
         throw;
       } catch (const UserError& error) {
@@ -285,6 +289,10 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
         bad.push_back(place->folder);
         reasons += cat("\n  ", error.what());
       }
+      if (!checkpoint) continue;
+      if (damaged == Damaged::kSetAside)
+        for (const fs::path& folder : bad) set_aside(folder);
+      return checkpoint;
     }
     if (rescan) continue;
     PODIUM_REQUIRE(bad.empty(), ExitCode::kData, (run_dir / kFolder).string(),

@@ -1,6 +1,5 @@
 #include "train/environment.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "podium_version.h"
 #include "train/file_io.h"
 
@@ -90,12 +90,6 @@ std::string utc_date() {
   return text.data();
 }
 
-int usable_cores(int cores) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : cores;
-}
-
 ordered_json json_of(const Environment& environment, std::int64_t from_step) {
   const Environment& e = environment;
   return {
@@ -142,7 +136,7 @@ Environment collect_environment(std::vector<std::string> command_line, std::stri
   e.cpu = cpu_model();
   e.vector_target = std::move(vector_target);
   e.cores = static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  e.usable_cores = usable_cores(e.cores);
+  e.usable_cores = usable_cores();
   e.memory_bytes = machine_memory();
   e.memory_limit_bytes = memory_limit();
   e.workers = workers;

@@ -33,8 +33,9 @@ void Trainer::prepare_evaluation() {
       .image = Shape{set.channels, set.height, set.width}, .images = 0, .classes = set.classes};
   const CompileOptions options{.threads = s.placement.threads};
   const std::int64_t limit = s.workers[0].program->arena_bytes();
-  // The largest power of two whose evaluation needs no more memory than training does.
-  s.evaluation_batch = s.recipe.evaluation.batch != 0 ? s.recipe.evaluation.batch : 256;
+  // 256, halved until evaluation needs no more memory than training; never more than there are.
+  s.evaluation_batch = std::min(
+      s.recipe.evaluation.batch != 0 ? s.recipe.evaluation.batch : std::int64_t{256}, set.count);
   Graph graph;
   while (true) {
     inputs.images = s.evaluation_batch;
@@ -45,6 +46,17 @@ void Trainer::prepare_evaluation() {
       break;
     s.evaluation_batch /= 2;
   }
+  // Parameters and statistics are bound in the order of training.
+  std::vector<std::pair<std::string, Shape>> expected;
+  for (const auto* entries : {&s.layout().parameters, &s.layout().statistics})
+    for (const FlatEntry& entry : *entries) expected.emplace_back(entry.name, entry.shape);
+  std::vector<std::pair<std::string, Shape>> found;
+  for (const NamedValue& input : graph.inputs())
+    if (graph.node(input.value).role != InputRole::kBatch)
+      found.emplace_back(input.name, graph.shape(input.value));
+  PODIUM_REQUIRE(found == expected, ExitCode::kUsage, "model ", s.recipe.model,
+                 ": its parameters and running statistics in evaluation are not those that it has "
+                 "in training; a model may make them in one way alone, whatever Network::mode()");
   const Graph loss = build_loss_program(s.evaluation_batch, set.classes, s.recipe.label_smoothing);
   for (Worker& worker : s.workers) {
     if (!worker.evaluation) worker.evaluation = s.backend->compile(graph, options);
@@ -92,7 +104,7 @@ void Trainer::State::evaluate_batch(Worker& worker, std::int64_t n) {
   }
 }
 
-EvaluationResult Trainer::evaluate() {
+EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   State& s = *state_;
   const auto start = Clock::now();
   const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
@@ -104,7 +116,7 @@ EvaluationResult Trainer::evaluate() {
     auto* images = reinterpret_cast<float*>(worker.evaluation_images.data());
     auto* labels = reinterpret_cast<std::int32_t*>(worker.evaluation_labels.data());
     const auto* logits = reinterpret_cast<const float*>(worker.evaluation_logits.data());
-    while (true) {
+    while (stop == nullptr || stop->load() == 0) {
       const std::int64_t first = s.evaluation_batch * next++;
       if (first >= count) break;
       const std::int64_t n = std::min(s.evaluation_batch, count - first);
@@ -121,7 +133,9 @@ EvaluationResult Trainer::evaluate() {
             argmax(logits + i * classes, classes) == labels[i] ? 1 : 0;
     }
   });
-  EvaluationResult result{.examples = count};
+  EvaluationResult result;
+  if (s.evaluation_batch * next < count) return result;
+  result.examples = count;
   for (const std::int64_t c : correct) result.correct += c;
   result.loss =
       lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /

@@ -199,20 +199,36 @@ void sync_folder(const std::filesystem::path& folder) {
   ::close(descriptor);
 }
 
-void replace_text(const std::filesystem::path& path, std::string_view text) {
-  std::filesystem::path beside = path;
+WrittenFile replace_file(const std::filesystem::path& path,
+                         const std::function<void(OutputFile&)>& write) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  PODIUM_REQUIRE(!std::filesystem::is_other(status), ExitCode::kData, path.string(),
+                 ": is a device or a pipe, not a file; name a file that can be replaced");
+  const std::filesystem::path place =
+      std::filesystem::is_symlink(path, error) && std::filesystem::exists(status)
+          ? std::filesystem::canonical(path)
+          : path;
+  std::filesystem::path beside = place;
   beside += cat(".writing-", ::getpid());
+  WrittenFile written;
   try {
     OutputFile file(beside, OutputFile::Mode::kReplace);
-    file.write(text);
+    write(file);
     file.sync();
     file.close();
-    if (::rename(beside.c_str(), path.c_str()) != 0) throw_io_error(path, "replace", errno);
+    written = {file.bytes(), file.crc()};
+    if (::rename(beside.c_str(), place.c_str()) != 0) throw_io_error(path, "replace", errno);
   } catch (...) {
     ::unlink(beside.c_str());
     throw;
   }
-  sync_folder(folder_of(path));
+  sync_folder(folder_of(place));
+  return written;
+}
+
+void replace_text(const std::filesystem::path& path, std::string_view text) {
+  replace_file(path, [&](OutputFile& file) { file.write(text); });
 }
 
 }  // namespace podium

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -78,7 +79,15 @@ std::uint32_t crc32_of_file(const std::filesystem::path& path);
 void make_folders(const std::filesystem::path& folder);
 // Waits until the folder's entries (new, renamed and removed ones) are on the disk.
 void sync_folder(const std::filesystem::path& folder);
-// Writes beside, syncs, renames: a reader sees the old file or the new one, whole.
+struct WrittenFile {
+  std::uint64_t bytes = 0;
+  std::uint32_t crc = 0;  // CRC-32 of all of them
+};
+// Calls write(file) on a file beside `path`, syncs it and renames it: a reader sees the old file or
+// the new one, whole. Follows a symbolic link; where something other than a regular file stands, a
+// device or a pipe, it refuses, since the rename would put an end to that.
+WrittenFile replace_file(const std::filesystem::path& path,
+                         const std::function<void(OutputFile&)>& write);
 void replace_text(const std::filesystem::path& path, std::string_view text);
 
 }  // namespace podium

@@ -8,7 +8,7 @@
 
 namespace podium {
 
-std::vector<NamedTensor> Trainer::inspect_step() {
+InspectedStep Trainer::inspect_step() {
   State& s = *state_;
   const ImageSet& set = s.loader->set();
   const ReplicaInputs inputs{.image = Shape{set.channels, set.height, set.width},
@@ -79,9 +79,9 @@ std::vector<NamedTensor> Trainer::inspect_step() {
   add("labels", labels);
   add_state(checkpoint(), "before/", "state_before/");
   for (NamedTensor& result : results) list.push_back(std::move(result));
-  step(false);
+  const StepResult result = step(false);
   add_state(checkpoint(), "after/", "state_after/");
-  return list;
+  return {result, std::move(list)};
 }
 
 }  // namespace podium

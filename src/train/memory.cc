@@ -113,8 +113,8 @@ std::int64_t parse_bytes(const std::string& text) {
 }
 
 void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
-                  std::int64_t limit) {
-  const std::int64_t total = trainer.memory_use().total(), usable = usable_memory_bytes();
+                  std::int64_t limit, std::int64_t usable) {
+  const std::int64_t total = trainer.memory_use().total();
   const bool of_machine = limit == 0;
   if (of_machine) limit = usable;
   if (total <= limit) return;

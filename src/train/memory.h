@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "train/environment.h"
 #include "train/run.h"
 
 namespace podium {
@@ -12,10 +13,10 @@ namespace podium {
 std::int64_t parse_bytes(const std::string& text);
 std::string format_bytes(std::int64_t bytes);
 
-// UserError (kMemory) where the trainer needs more than `limit` bytes, or, with 0, than what this
-// process may take of the machine; it names a setting that fits. A trainer's memory is address
-// space until its first step, so one that is far too large can be asked.
+// UserError (kMemory) where the trainer needs more than `limit` bytes, or, with 0, than `usable`,
+// what this process may take of the machine; it names a setting that fits. A trainer's memory is
+// address space until its first step, so one that is far too large can be asked.
 void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
-                  std::int64_t limit);
+                  std::int64_t limit, std::int64_t usable = usable_memory_bytes());
 
 }  // namespace podium

@@ -194,6 +194,13 @@ class Reader {
           place, cat("unknown key `", path, "`; `podium recipes --keys` lists those there are"));
       return;
     }
+    const auto& keys = recipe_keys();
+    const auto inside = std::ranges::find(keys, path, &RecipeKey::table);
+    if (!path.empty() && inside != keys.end()) {
+      problems_.add_at(
+          place, cat("`", path, "` is a table; give its keys, such as `", inside->path(), "`"));
+      return;
+    }
     // A key that stands in the wrong table is as near as its own name, and one edit.
     const auto last = [](const std::string& p) { return p.substr(p.rfind('.') + 1); };
     std::string nearest;

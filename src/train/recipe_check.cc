@@ -1,5 +1,6 @@
 // Checks of a recipe as a whole.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "base/words.h"
 #include "data/dataset.h"
@@ -31,12 +32,21 @@ void RecipeProblems::raise() {
 
 namespace {
 
+bool is_utf8(const std::string& text) {
+  try {
+    return !nlohmann::json(text).dump().empty();
+  } catch (const nlohmann::json::type_error&) {
+    return false;
+  }
+}
+
 class Check {
  public:
   Check(const Recipe& recipe, RecipeProblems& problems) : r_(recipe), problems_(problems) {}
 
   void all() {
     required();
+    texts();
     name();
     length();
     replicas();
@@ -57,6 +67,17 @@ class Check {
     for (const RecipeKey& key : recipe_keys()) {
       if (key.required && !problems_.was_given(key.path()) && good({key.path().c_str()}))
         problems_.add(key.path(), cat("`", key.path(), "` is missing: ", key.meaning));
+    }
+  }
+
+  // A checkpoint holds the recipe, and JSON nothing but Unicode.
+  void texts() {
+    Recipe copy = r_;
+    for (const RecipeKey& key : recipe_keys()) {
+      const auto* field = std::get_if<std::string& (*)(Recipe&)>(&key.field);
+      if (field != nullptr && good({key.path().c_str()}) && !is_utf8((**field)(copy)))
+        problems_.add(key.path(),
+                      cat("`", key.path(), "` is not UTF-8; write it in that encoding"));
     }
   }
 
@@ -134,6 +155,12 @@ class Check {
       if (good({momentum.c_str(), nesterov.c_str(), name.c_str()}) && own->nesterov &&
           own->momentum == 0 && own->name != "adam")
         problems_.add(nesterov, cat("`", nesterov, "` = true needs `", momentum, "` above 0"));
+      const std::string epochs = cat(table, ".epochs");
+      if (good({epochs.c_str(), name.c_str()}) && own->epochs != 0 && own->name == "muon")
+        problems_.add(epochs,
+                      cat("`", epochs,
+                          "` needs another optimizer: muon sets the scale of "
+                          "its matrices at every step, so they would not stay as they are"));
     }
   }
 

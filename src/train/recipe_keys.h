@@ -1,5 +1,6 @@
 // The keys of a recipe as data: reading, writing, errors and docs/recipes.md all come from this one
-// table. To add a key: its member in Recipe, its line in recipe_keys.cc.
+// table. To add a key: its member in Recipe, its line in recipe_key_list.cc
+// and in the table of docs/recipes.md (`podium recipes --keys` prints it).
 #pragma once
 
 #include <cstdint>

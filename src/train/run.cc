@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -15,15 +16,6 @@
 
 namespace podium {
 namespace {
-
-std::shared_ptr<const ImageSet> slice(const ImageSet& set, std::int64_t begin, std::int64_t end) {
-  auto part = std::make_shared<ImageSet>(set);
-  part->count = end - begin;
-  part->pixels.assign(set.pixels.begin() + begin * set.image_bytes(),
-                      set.pixels.begin() + end * set.image_bytes());
-  part->labels.assign(set.labels.begin() + begin, set.labels.begin() + end);
-  return part;
-}
 
 // Whether metrics.jsonl has the evaluation of this step, as append_metrics writes it.
 bool holds_evaluation(const std::filesystem::path& metrics, std::int64_t step) {
@@ -96,11 +88,13 @@ class Session {
   RunResult run(double start_seconds) {
     result_.start_seconds = start_seconds;
     observer_.started(trainer_, trainer_.steps_done(), last_);
+    // Where a run was stopped between a checkpoint and its evaluation.
+    if (evaluation_is_due() && !evaluation_is_held()) evaluate();
     while (trainer_.steps_done() < last_ && !stop_requested()) step();
-    if (!stop_requested() || trainer_.steps_done() >= last_) evaluate();
     if (saved_ != trainer_.steps_done()) save();
+    if (!stop_requested()) evaluate();
     folder_.flush();
-    result_.stopped = trainer_.steps_done() < last_;
+    result_.stopped = trainer_.steps_done() < last_ || result_.evaluation.examples == 0;
     result_.steps = trainer_.steps_done();
     result_.total_steps = trainer_.total_steps();
     result_.epochs =
@@ -124,7 +118,8 @@ class Session {
 
   void step() {
     const std::int64_t next = trainer_.steps_done() + 1;
-    const bool hashed = recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0;
+    const bool hashed = next == trainer_.total_steps() ||
+                        (recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0);
     const StepResult step = trainer_.step(hashed);
     if (!step.non_finite.empty())
       diverged(cat("the loss is not finite; the first operation that made such a value is ",
@@ -138,9 +133,18 @@ class Session {
     window_.add(step);
     if (step.step % log_every_ == 0) measure(step);
     observer_.stepped(trainer_, step);
-    // The last step's evaluation is the run's, after the loop.
-    if (evaluate_every_ != 0 && step.step % evaluate_every_ == 0 && step.step < last_) evaluate();
+    // First the checkpoint: an evaluation takes long, and may be made again.
     if (step.step % checkpoint_every_ == 0 && step.step < last_) save();
+    if (evaluation_is_due()) evaluate();
+  }
+
+  // The last step's evaluation is the run's, after the loop.
+  bool evaluation_is_due() const {
+    const std::int64_t step = trainer_.steps_done();
+    return evaluate_every_ != 0 && step > 0 && step % evaluate_every_ == 0 && step < last_;
+  }
+  bool evaluation_is_held() const {
+    return holds_evaluation(folder_.dir() / "metrics.jsonl", trainer_.steps_done());
   }
 
   void measure(const StepResult& step) {
@@ -156,21 +160,19 @@ class Session {
   }
 
   void evaluate() {
-    result_.evaluation = trainer_.evaluate();
+    result_.evaluation = trainer_.evaluate(options_.stop_request);
+    if (result_.evaluation.examples == 0) return;  // stopped; made when the run goes on
     result_.eval_seconds += result_.evaluation.seconds;
-    require_finite();
     if (!std::isfinite(result_.evaluation.loss))
       diverged("the loss of the evaluation is not finite", trainer_.steps_done());
     // A run that was at its end already: a second line of this step would double it.
-    if (result_.steps_made == 0 &&
-        holds_evaluation(folder_.dir() / "metrics.jsonl", trainer_.steps_done()))
-      return;
+    if (result_.steps_made == 0 && evaluation_is_held()) return;
+    observer_.evaluated(trainer_, result_.evaluation);
     folder_.append_metrics(trainer_.steps_done(),
                            {{"test_accuracy", result_.evaluation.accuracy()},
                             {"test_loss", static_cast<double>(result_.evaluation.loss)},
                             {"test_correct", result_.evaluation.correct},
                             {"test_examples", result_.evaluation.examples}});
-    observer_.evaluated(trainer_, result_.evaluation);
   }
 
   void save() {
@@ -182,7 +184,7 @@ class Session {
     saved_ = trainer_.steps_done();
   }
 
-  // What the loss of the next step would say: no checkpoint may hold it, and no run end well.
+  // What the loss of the next step would say: no checkpoint may hold it.
   void require_finite() {
     const std::string name = trainer_.first_non_finite();
     if (!name.empty())
@@ -258,6 +260,7 @@ std::string describe(const Trainer& trainer) {
   std::string text;
   text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data, ", seed ", r.seed,
               ", ", trainer.total_steps(), " steps of ", trainer.steps_per_epoch(), " an epoch\n");
+  text += cat("data          ", trainer.training_data(), "\n");
   text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
               r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
   text += cat("gradient      of the mean loss over all ", r.batch, " examples (each weighs 1/",
@@ -270,7 +273,12 @@ std::string describe(const Trainer& trainer) {
       cat("placement     ", trainer.placement().workers,
           trainer.placement().workers == 1 ? " worker" : " workers", " of ",
           trainer.placement().threads, trainer.placement().threads == 1 ? " thread" : " threads",
-          ", backend ", trainer.backend().name(), " (", trainer.backend().description(), ")\n");
+          ", backend ", trainer.backend().name(), " (", trainer.backend().description(), ")",
+          trainer.placement().input_threads == 0
+              ? ""
+              : cat(", batches made ahead by ", trainer.placement().input_threads,
+                    trainer.placement().input_threads == 1 ? " thread" : " threads"),
+          "\n");
   text +=
       cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
           " (", parameters, " values), optimizer ", format_bytes(m.optimizer), ", gradients ",
@@ -294,7 +302,8 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir) {
                  "validation = ", recipe.validation, ": the training set has ", train->count,
                  " examples");
   const std::int64_t kept = train->count - recipe.validation;
-  return {slice(*train, 0, kept), slice(*train, kept, train->count)};
+  return {std::make_shared<const ImageSet>(part_of(*train, 0, kept)),
+          std::make_shared<const ImageSet>(part_of(*train, kept, recipe.validation))};
 }
 
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
@@ -311,7 +320,10 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   folder.resume(
       [&](const Checkpoint& checkpoint) {
         require_same_recipe(checkpoint, folder.dir());
-        if (checkpoint.step < trainer.total_steps()) require_same_contract(checkpoint);
+        if (checkpoint.step < trainer.total_steps()) {
+          require_same_contract(checkpoint);
+          trainer.require_same_data(checkpoint);
+        }
         trainer.restore(checkpoint);
         session.resumed_from(checkpoint);
       },
@@ -324,16 +336,15 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   return session.run(seconds_since(start));
 }
 
-LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
-                   const Placement& placement, const std::vector<std::string>& overrides) {
-  std::error_code ignored;
-  PODIUM_REQUIRE(
-      std::filesystem::is_regular_file(folder / "recipe.toml", ignored), ExitCode::kData,
-      folder.string(),
-      " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` makes one");
+namespace {
+
+LoadedRun load_run(const std::filesystem::path& folder, const Placement& placement,
+                   const std::vector<std::string>& overrides,
+                   const std::function<RunData(const Recipe&)>& data_of) {
+  require_run(folder);
   LoadedRun loaded;
   loaded.recipe = read_recipe(folder / "recipe.toml", overrides);
-  const RunData data = load_data(loaded.recipe, data_dir);
+  const RunData data = data_of(loaded.recipe);
   loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
                                              data.train, data.held_out, placement);
   const auto checkpoint =
@@ -343,6 +354,30 @@ LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_
   require_same_recipe(*checkpoint, folder);
   loaded.trainer->restore(*checkpoint);
   return loaded;
+}
+
+// A batch of blank images.
+RunData blank_data(const Recipe& recipe) {
+  const DatasetInfo& info = find_dataset(recipe.data);
+  auto set = std::make_shared<ImageSet>();
+  set->count = recipe.batch;
+  set->channels = info.channels, set->height = info.height, set->width = info.width;
+  set->classes = info.classes;
+  set->pixels.resize(static_cast<std::size_t>(set->count * set->image_bytes()));
+  set->labels.resize(static_cast<std::size_t>(set->count));
+  return {set, set};
+}
+
+}  // namespace
+
+LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
+                   const Placement& placement, const std::vector<std::string>& overrides) {
+  return load_run(folder, placement, overrides,
+                  [&](const Recipe& recipe) { return load_data(recipe, data_dir); });
+}
+
+LoadedRun load_run_to_predict(const std::filesystem::path& folder, const Placement& placement) {
+  return load_run(folder, placement, {}, blank_data);
 }
 
 }  // namespace podium

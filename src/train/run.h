@@ -20,7 +20,8 @@ struct RunOptions {
   std::int64_t stop_epochs = 0;
   std::int64_t memory_limit = 0;          // bytes; 0: what this process may take of the machine
   std::vector<std::string> command_line;  // for environment.json
-  // Not null: once it is not 0, the run saves at the next step boundary and returns `stopped`.
+  // Not null: once it is not 0, the run saves at the next step boundary and returns `stopped`; an
+  // evaluation is given up, and made when the run goes on.
   const std::atomic<int>* stop_request = nullptr;
 };
 
@@ -58,8 +59,9 @@ class RunObserver {
   // Before stepped() of the same step.
   virtual void measured(const RunMetrics&) {}
   virtual void stepped(const Trainer&, const StepResult&) {}
+  // Before the evaluation is written down: what the observer writes goes to its files first.
   virtual void evaluated(const Trainer&, const EvaluationResult&) {}
-  // Before a checkpoint becomes visible: what the observer writes must reach the disk first.
+  // Before a checkpoint becomes visible: what the observer writes goes to its files first.
   virtual void saving(std::int64_t /*step*/) {}
   virtual void warning(const std::string&) {}
 };
@@ -85,5 +87,7 @@ struct LoadedRun {
 };
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
                    const Placement& placement, const std::vector<std::string>& overrides = {});
+// The same for Trainer::predict() alone: the dataset need not be there.
+LoadedRun load_run_to_predict(const std::filesystem::path& folder, const Placement& placement);
 
 }  // namespace podium

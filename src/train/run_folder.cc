@@ -31,9 +31,9 @@ constexpr std::string_view kRecipeFile = "recipe.toml";
 // What belongs to a run; anything else in its folder is the user's own and stays where it is.
 // The checkpoints first and the recipe last: a move that is cut short leaves no checkpoint that a
 // run of another recipe could take for its own.
-constexpr std::array<std::string_view, 10> kParts = {
-    "checkpoints", "environment.json", "hashes.jsonl", "metrics.jsonl", "tensorboard",
-    "report.html", "result.json",      "profile.json", "resolved.txt",  kRecipeFile};
+constexpr std::array<std::string_view, 7> kParts = {
+    "checkpoints", "environment.json", "hashes.jsonl", "metrics.jsonl",
+    "tensorboard", "resolved.txt",     kRecipeFile};
 
 // The step of a whole line; nothing for a torn or foreign one.
 std::optional<std::int64_t> step_of_line(std::string_view line) {
@@ -135,6 +135,19 @@ RunFolder::RunFolder(fs::path dir)
   make_folders(dir_);
   lock();
   clean_checkpoints(dir_);
+  remove_half_written();
+}
+
+// What replace_text leaves where the process is killed.
+void RunFolder::remove_half_written() {
+  std::error_code ignored;
+  std::vector<fs::path> leftovers;
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir_, ignored)) {
+    const std::string name = entry.path().filename().string();
+    for (const std::string_view part : kParts)
+      if (name.starts_with(cat(part, ".writing-"))) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& leftover : leftovers) fs::remove(leftover, ignored);
 }
 
 RunFolder::~RunFolder() {
@@ -258,6 +271,16 @@ void RunFolder::save(const Checkpoint& checkpoint, int keep) {
   hashes_.flush(true);
   metrics_.flush(true);
   write_checkpoint(dir_, checkpoint, keep);
+}
+
+void require_run(const fs::path& run) {
+  const fs::path recipe = run / kRecipeFile;
+  std::error_code error;
+  const bool there = fs::is_regular_file(recipe, error);
+  if (error == std::errc::permission_denied) throw_io_error(recipe, "open", error.value());
+  PODIUM_REQUIRE(there, ExitCode::kData, run.string(),
+                 " is not a run's folder: it has no recipe.toml; `podium train RECIPE --out DIR` "
+                 "makes one");
 }
 
 void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::path& dir) {

@@ -86,10 +86,14 @@ class RunFolder {
 
  private:
   void lock();
+  void remove_half_written();
   std::filesystem::path dir_;
   int lock_ = -1;
   JsonLines hashes_, metrics_;
 };
+
+// UserError (kData) where the folder is not that of a run, or may not be read.
+void require_run(const std::filesystem::path& run);
 
 // UserError (kData) where a checkpoint in `dir` was written by a run of another recipe than that of
 // the folder.

@@ -384,11 +384,7 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
                               const std::map<std::string, std::string>& metadata) {
   const std::string header = header_text(tensors, metadata);
   PODIUM_CHECK(header.size() <= kMaxHeaderBytes, header.size());
-  std::filesystem::path beside = path;
-  beside += cat(".writing-", ::getpid());
-  WrittenFile written;
-  try {
-    OutputFile file(beside, OutputFile::Mode::kReplace);
+  return replace_file(path, [&](OutputFile& file) {
     const std::uint64_t length = header.size();
     file.write(std::as_bytes(std::span(&length, 1)));
     file.write(header);
@@ -396,16 +392,7 @@ WrittenFile write_safetensors(const std::filesystem::path& path,
       file.write(std::span(static_cast<const std::byte*>(tensor.data()),
                            static_cast<std::size_t>(tensor.type().bytes())));
     }
-    file.sync();
-    file.close();
-    written = {file.bytes(), file.crc()};
-    if (::rename(beside.c_str(), path.c_str()) != 0) throw_io_error(path, "replace", errno);
-  } catch (...) {
-    ::unlink(beside.c_str());
-    throw;
-  }
-  sync_folder(path.has_parent_path() ? path.parent_path() : ".");
-  return written;
+  });
 }
 
 }  // namespace podium

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "tensor/tensor.h"
+#include "train/file_io.h"
 
 namespace podium {
 
@@ -48,12 +49,7 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path);
 // The same from memory; `source` names the bytes in errors.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& source);
 
-struct WrittenFile {
-  std::uint64_t bytes = 0;
-  std::uint32_t crc = 0;  // CRC-32 of all of them
-};
-
-// Writes beside, syncs and renames, so that `path` is never half a file. Names are non-empty,
+// By replace_file, so that `path` is never half a file. Names are non-empty,
 // distinct and not `__metadata__`; tensors keep their order.
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const NamedTensor> tensors,

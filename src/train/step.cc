@@ -25,9 +25,16 @@ void Trainer::State::bind_outputs(Worker& worker, float* buffer) {
 
 void Trainer::State::run_replica(Worker& worker, std::int64_t replica, float* buffer) {
   const auto start = Clock::now();
-  loader->examples(done, replica * replica_images, replica_images,
-                   reinterpret_cast<float*>(worker.images.data()),
-                   reinterpret_cast<std::int32_t*>(worker.labels.data()));
+  if (prefetcher) {
+    const Prefetcher::Batch& batch = prefetcher->wait(done);
+    const std::int64_t first = replica * replica_images;
+    worker.inputs[0] = batch.images.f32().data() + first * loader->set().image_bytes();
+    worker.inputs[1] = batch.labels.i32().data() + first;
+  } else {
+    loader->examples(done, replica * replica_images, replica_images,
+                     reinterpret_cast<float*>(worker.images.data()),
+                     reinterpret_cast<std::int32_t*>(worker.labels.data()));
+  }
   worker.input_seconds += seconds_since(start);
   worker.step = static_cast<std::uint32_t>(done);
   worker.replica = static_cast<std::uint32_t>(replica);
@@ -128,6 +135,8 @@ void Trainer::State::run_step(std::int64_t index, bool with_hash) {
   wait_for_others(index, &Worker::update);
   for (float* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
   worker.held_buffers.clear();
+  // A refused step's batch is still needed, to find out why.
+  if (prefetcher && all_finite) prefetcher->release(done);
 }
 
 // After a step that was refused: the first replica, in order, whose loss is not finite, and the
@@ -151,6 +160,8 @@ StepResult Trainer::step(bool with_hash) {
   const std::vector<float> scalars = s.optimizers.scalar_values(s.recipe.schedule, at);
   for (Worker& worker : s.workers) std::ranges::copy(scalars, worker.scalars.begin());
   s.finite = true;
+  if (s.placement.input_threads > 0 && !s.prefetcher)
+    s.prefetcher = std::make_unique<Prefetcher>(s.loader, s.prefetch_options());
   s.threads->run([&](std::int64_t worker) { s.run_step(worker, with_hash); });
 
   result.step = s.done + 1;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include "base/contract.h"
@@ -14,6 +15,8 @@
 namespace podium {
 namespace {
 
+constexpr const char* kDataKey = "training_data";
+
 std::string shapes_differ(const std::string& name, const Shape& expected, const Tensor* found) {
   return found == nullptr ? cat("has no tensor \"", name, "\"")
                           : cat("has \"", name, "\" as ", to_string(found->type()),
@@ -23,7 +26,7 @@ std::string shapes_differ(const std::string& name, const Shape& expected, const 
 }  // namespace
 
 std::int64_t default_workers(std::int64_t replicas) {
-  return std::clamp<std::int64_t>(std::thread::hardware_concurrency(), 1, replicas);
+  return std::clamp<std::int64_t>(usable_cores(), 1, replicas);
 }
 
 WorkerThreads::WorkerThreads(std::int64_t workers, std::function<void()> on_failure)
@@ -140,21 +143,33 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
       "--workers ", s.placement.workers, ": a run of ", s.recipe.replicas, " replicas has 1 to ",
       s.recipe.replicas,
       " workers (a worker runs whole replicas); use --threads to give a worker more cores");
-  PODIUM_REQUIRE(s.placement.threads >= 1, ExitCode::kUsage, "--threads ", s.placement.threads,
-                 ": at least 1");
+  const auto require_threads = [](const char* flag, int threads, int least) {
+    // Far more than cores would only wait for each other, and each has scratch memory of its own.
+    const int most = std::max(64, 4 * usable_cores());
+    PODIUM_REQUIRE(threads >= least && threads <= most, ExitCode::kUsage, flag, " ", threads, ": ",
+                   least, " to ", most, " on this machine, where podium may use ", usable_cores(),
+                   " cores");
+  };
+  require_threads("--threads", s.placement.threads, 1);
+  require_threads("--input-threads", s.placement.input_threads, 0);
   PODIUM_REQUIRE(s.recipe.batch % s.recipe.replicas == 0, ExitCode::kUsage,
                  "batch = ", s.recipe.batch, " is not divisible by replicas = ", s.recipe.replicas);
   s.backend = make_backend(s.placement.backend);
   s.held_out = std::move(held_out);
   s.replica_images = s.recipe.batch / s.recipe.replicas;
+  PODIUM_REQUIRE(s.held_out->channels == train->channels && s.held_out->height == train->height &&
+                     s.held_out->width == train->width && s.held_out->classes == train->classes,
+                 ExitCode::kUsage, "the training set (", train->source, ") and the held-out one (",
+                 s.held_out->source, ") differ in the shape or the classes of their images");
   const ReplicaInputs inputs{.image = Shape{train->channels, train->height, train->width},
                              .images = s.replica_images,
                              .classes = train->classes};
-  s.loader =
-      std::make_unique<Loader>(std::move(train), LoaderOptions{.seed = s.recipe.seed,
-                                                               .batch = s.recipe.batch,
-                                                               .augment = s.recipe.augment,
-                                                               .normalise = s.recipe.normalise});
+  s.loader = std::make_shared<const Loader>(std::move(train),
+                                            LoaderOptions{.seed = s.recipe.seed,
+                                                          .batch = s.recipe.batch,
+                                                          .augment = s.recipe.augment,
+                                                          .normalise = s.recipe.normalise});
+  s.data_hash = hash_of(s.loader->set());
   s.held_out_loader =
       std::make_unique<Loader>(s.held_out, LoaderOptions{.normalise = s.recipe.normalise});
   s.total_steps =
@@ -202,8 +217,10 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
     worker.replicas =
         replicas_of_worker(s.recipe.replicas, s.placement.workers, static_cast<std::int64_t>(w));
     worker.program = s.backend->compile(s.program.graph, options);
-    worker.images = AlignedBytes(float_bytes(s.replica_images * inputs.image.elements()));
-    worker.labels = AlignedBytes(float_bytes(s.replica_images));
+    if (s.placement.input_threads == 0) {
+      worker.images = AlignedBytes(float_bytes(s.replica_images * inputs.image.elements()));
+      worker.labels = AlignedBytes(float_bytes(s.replica_images));
+    }
     for (std::int64_t i = buffers_needed(s.recipe.replicas, worker.replicas); i > 0; --i) {
       worker.buffers.emplace_back(float_bytes(layout.floats));
       worker.free_buffers.push_back(reinterpret_cast<float*>(worker.buffers.back().data()));
@@ -261,13 +278,18 @@ MemoryUse Trainer::memory_use() const {
   for (const AlignedBytes& state : s.states) use.optimizer += bytes(state);
   for (const Worker& worker : s.workers) {
     for (const AlignedBytes& buffer : worker.buffers) use.gradients += bytes(buffer);
+    use.optimizer += worker.update->arena_bytes();
     use.training_activations += worker.program->arena_bytes();
-    use.evaluation_activations += worker.evaluation->arena_bytes();
+    use.evaluation_activations +=
+        worker.evaluation->arena_bytes() + worker.evaluation_loss->arena_bytes();
     use.batches += bytes(worker.images) + bytes(worker.labels) + bytes(worker.evaluation_images) +
                    bytes(worker.evaluation_labels) + bytes(worker.evaluation_logits) +
                    bytes(worker.evaluation_losses) + bytes(worker.view_images) +
                    bytes(worker.view_logits);
   }
+  if (s.placement.input_threads > 0)
+    use.batches += s.prefetch_options().depth * s.recipe.batch *
+                   static_cast<std::int64_t>(float_bytes(s.loader->set().image_bytes() + 1));
   for (const ImageSet* set : {&s.loader->set(), s.held_out.get()})
     use.data += static_cast<std::int64_t>(set->pixels.size() + set->labels.size());
   return use;
@@ -320,6 +342,34 @@ std::vector<Trainer::State::Place> Trainer::State::places() {
   return list;
 }
 
+// One batch is in use, and each thread makes one.
+PrefetchOptions Trainer::State::prefetch_options() const {
+  return {.first_step = done,
+          .end_step = std::numeric_limits<std::int64_t>::max(),
+          .threads = placement.input_threads,
+          .depth = placement.input_threads + 1,
+          .readers = static_cast<int>(placement.workers)};
+}
+
+std::string Trainer::State::data_identity() const {
+  return cat(loader->set().count, " examples, hash ", hash_text(data_hash));
+}
+
+std::string Trainer::training_data() const {
+  return cat(state_->data_identity(), " (", state_->loader->set().source, ")");
+}
+
+void Trainer::require_same_data(const Checkpoint& checkpoint) const {
+  const auto found = checkpoint.metadata.find(kDataKey);
+  if (found == checkpoint.metadata.end()) return;  // written before checkpoints knew their data
+  PODIUM_REQUIRE(
+      found->second == state_->data_identity(), ExitCode::kData, "the checkpoint of step ",
+      checkpoint.step, " was trained on other data: then ", found->second, ", now ",
+      training_data(),
+      ". Name the folder of those with --data-dir or $PODIUM_DATA (copies of one dataset may "
+      "differ in the order of their examples), or begin anew with --fresh or another --out folder");
+}
+
 Checkpoint Trainer::checkpoint() const {
   State& s = *state_;
   Checkpoint checkpoint;
@@ -327,6 +377,7 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata["recipe"] = to_toml(s.recipe);
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
   checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
+  checkpoint.metadata[kDataKey] = s.data_identity();
   for (const State::Place& place : s.places()) {
     Tensor tensor(DType::kF32, place.shape);
     std::memcpy(tensor.data(), place.values, float_bytes(place.shape.elements()));
@@ -348,8 +399,18 @@ void Trainer::restore(const Checkpoint& checkpoint) {
                    "; it is of another recipe: use another --out folder, or --fresh");
     found.push_back(tensor);
   }
+  std::uint64_t hash = 0;  // of the parameters, which come first
+  for (std::size_t i = 0; i < s.layout().parameters.size(); ++i)
+    hash = hash_append(hash, hash_tensor(hash_sum(found[i]->f32()), found[i]->f32().size()));
+  const auto stated = checkpoint.metadata.find("parameter_hash");
+  PODIUM_REQUIRE(stated == checkpoint.metadata.end() || stated->second == hash_text(hash),
+                 ExitCode::kData, "the parameters of the checkpoint of step ", checkpoint.step,
+                 " have the hash ", hash_text(hash), ", and it states ", stated->second,
+                 ": they were changed after it was written; take a copy of it, or begin anew with "
+                 "--fresh");
   for (std::size_t i = 0; i < places.size(); ++i)
     std::memcpy(places[i].values, found[i]->data(), float_bytes(places[i].shape.elements()));
+  s.prefetcher.reset();
   s.done = checkpoint.step;
 }
 

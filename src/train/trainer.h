@@ -23,6 +23,7 @@ namespace podium {
 struct Placement {
   std::int64_t workers = 0;  // 0: the smaller of the replicas and the cores
   int threads = 1;           // of each worker
+  int input_threads = 0;     // that make batches ahead; 0: workers make what they need
   std::string backend;       // empty: the default
 };
 
@@ -42,8 +43,8 @@ struct StepResult {
   float loss = 0;  // mean over the global batch
   std::int64_t correct = 0;
   double seconds = 0;
-  // Of `seconds`, means over workers: waited for the batch; waited for other workers, with nothing
-  // to help them with; in parts of other workers' kernels.
+  // Of `seconds`, means over workers: the batch was not there yet; waited for other workers, with
+  // nothing to help them with; in parts of other workers' kernels.
   double input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;
   std::uint64_t hash = 0;  // of all parameters after the step; 0 where it was not asked for
   std::string non_finite;  // not empty: the loss is not finite, nothing was updated; the first
@@ -59,9 +60,17 @@ struct EvaluationResult {
   }
 };
 
+struct InspectedStep {
+  StepResult result;
+  std::vector<NamedTensor> tensors;
+};
+
 class Trainer {
  public:
-  // `held_out` is what evaluate() counts. The sets must have the same image shape.
+  // `held_out` is what evaluate() counts. The sets must have the same image shape. Throws
+  // UserError: kUsage where the recipe and the placement do not fit each other (more workers than
+  // replicas) or the data (a batch that is no multiple of the replicas, or larger than the set),
+  // kMemory where memory or threads are not to be had.
   Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> train,
           std::shared_ptr<const ImageSet> held_out, Placement placement);
   ~Trainer();
@@ -80,18 +89,23 @@ class Trainer {
   std::int64_t steps_done() const;
   // A trainer whose step threw (no memory, a loader's error) makes no further one.
   StepResult step(bool with_hash);
-  EvaluationResult evaluate();
+  // Gives up once `stop`, unless it is null, is not 0: there are no `examples` then.
+  EvaluationResult evaluate(const std::atomic<int>* stop = nullptr);
   std::uint64_t parameter_hash() const;
   // The first parameter or running statistic that holds a value that is not finite; empty: none.
   std::string first_non_finite() const;
 
+  // The training examples, for people: how many, their hash and where they came from.
+  std::string training_data() const;
   Checkpoint checkpoint() const;
+  // UserError (kData) where other training examples led to the checkpoint than these.
+  void require_same_data(const Checkpoint& checkpoint) const;
   // UserError (kData) where tensors are missing or have other shapes than this recipe's.
   void restore(const Checkpoint& checkpoint);
 
   // What the next step computes, in whole: names and layouts as docs/recipes.md lists them.
   // Advances the state.
-  std::vector<NamedTensor> inspect_step();
+  InspectedStep inspect_step();
 
   // Logits [n, classes] for images [n, C, H, W], normalised as the loader does.
   Tensor predict(const Tensor& images);

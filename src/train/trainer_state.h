@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 
+#include "data/prefetch.h"
 #include "train/trainer.h"
 
 namespace podium {
@@ -80,11 +81,13 @@ struct Trainer::State {
   Model model;
   Placement placement;
   std::unique_ptr<Backend> backend;
-  std::unique_ptr<Loader> loader;
+  std::shared_ptr<const Loader> loader;
+  std::unique_ptr<Prefetcher> prefetcher;  // from the first step on, if threads make batches ahead
   std::shared_ptr<const ImageSet> held_out;
   std::unique_ptr<Loader> held_out_loader;
   ReplicaProgram program;
   std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
+  std::uint64_t data_hash = 0;  // of the training examples
   std::int64_t done = 0;
 
   AlignedBytes parameters,
@@ -114,6 +117,8 @@ struct Trainer::State {
   std::vector<Place> places();
   std::vector<Place> values();  // the parameters and running statistics alone
 
+  PrefetchOptions prefetch_options() const;
+  std::string data_identity() const;
   void bind_outputs(Worker& worker, float* buffer);
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tests/cli/run_podium.h"
 #include "train/safetensors.h"
@@ -102,6 +103,75 @@ TEST_F(Run, stopping_early_changes_no_schedule_and_the_same_command_goes_on) {
   EXPECT_EQ(json(train_small("parts", {"--json", "--epochs", "1"}))["steps"], 8);
   EXPECT_EQ(json(train_small("parts", {"--json", "--workers", "1"}))["steps"], 16);
   EXPECT_EQ(read("whole/hashes.jsonl"), read("parts/hashes.jsonl"));
+}
+
+TEST_F(Run, the_last_step_is_always_hashed) {
+  const auto steps = [&](const std::string& out, const std::string& every) {
+    json(train_small(out, {"--json", "run.hash_every_steps=" + every}));
+    std::string found;
+    std::istringstream lines(read(out + "/hashes.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      found += std::to_string(nlohmann::json::parse(line)["step"].get<int>()) + " ";
+    return found;
+  };
+  EXPECT_EQ(steps("never", "0"), "16 ");
+  EXPECT_EQ(steps("some", "5"), "5 10 15 16 ");
+  EXPECT_EQ(podium({"diff", "never", "some"}).code, 0);
+}
+
+// An evaluation is no reason to let a stop wait, or to lose the steps before it.
+TEST_F(Run, an_evaluation_that_is_stopped_is_made_when_the_run_goes_on) {
+  const std::vector<std::string> slow = {"test_examples=6000", "evaluation.batch=1", "--json"};
+  const std::vector<std::string> words = train_small("run", slow);
+  const pid_t process = start(words);
+  EXPECT_TRUE(wait_for_output(process, "run/checkpoints/step-00000008/checkpoint.json"));
+  kill(process, SIGTERM);
+  const Outcome outcome = wait_for(process);
+  EXPECT_EQ(outcome.code, 75) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["steps"], 8);
+  EXPECT_EQ(read("run/metrics.jsonl").find("test_accuracy"), std::string::npos);
+  EXPECT_EQ(json(words)["steps_made"], 8);
+  const auto evaluations = [&](const std::string& out) {
+    std::string found;
+    std::istringstream lines(read(out + "/metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);)
+      if (line.find("test_accuracy") != std::string::npos) found += line + "\n";
+    return found;
+  };
+  json(train_small("undisturbed", slow));
+  EXPECT_EQ(evaluations("run"), evaluations("undisturbed"));
+  EXPECT_EQ(read("run/hashes.jsonl"), read("undisturbed/hashes.jsonl"));
+}
+
+TEST_F(Run, threads_that_make_batches_ahead_change_no_bit) {
+  ASSERT_EQ(podium(train_small("a")).code, 0);
+  const auto result = json(train_small("b", {"--json", "--workers", "2", "--input-threads", "2"}));
+  EXPECT_EQ(result["input_threads"], 2);
+  EXPECT_EQ(read("a/hashes.jsonl"), read("b/hashes.jsonl"));
+}
+
+TEST_F(Run, a_band_grows_and_loses_no_seed) {
+  write("tiny.toml",
+        "model = \"mnist\"\ndata = \"glyphs\"\ntrain_examples = 64\ntest_examples = 10\n"
+        "batch = 16\nsteps = 2\n");
+  const auto seeds = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"band", "tiny.toml", "--json", "--out", "band"};
+    words.insert(words.end(), more.begin(), more.end());
+    std::string found;
+    const Outcome outcome = podium(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto band = nlohmann::json::parse(outcome.out, nullptr, false);
+    for (const auto& run : band["runs"]) found += std::to_string(run["seed"].get<int>()) + " ";
+    return found;
+  };
+  EXPECT_EQ(seeds({"--seeds", "1", "--first-seed", "7"}), "7 ");
+  EXPECT_EQ(seeds({"--seeds", "2", "--first-seed", "3"}), "3 4 7 ");
+  EXPECT_EQ(seeds({"--seeds", "1", "--first-seed", "4"}), "3 4 7 ");
+  expect_refusal(podium({"band", "tiny.toml", "batch=32", "--seeds", "1", "--out", "band"}), 2,
+                 {"band.json", "+ batch = 32", "--out"});
+  expect_refusal(podium({"band", "tiny.toml", "--seeds", "2", "--first-seed", "9223372036854775807",
+                         "--out", "band"}),
+                 2, {"--first-seed", "9223372036854775807"});
 }
 
 TEST_F(Run, fresh_starts_anew_and_deletes_nothing) {

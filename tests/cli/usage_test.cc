@@ -1,4 +1,6 @@
 // What the command line says of itself, and of words that it does not know.
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -46,6 +48,33 @@ TEST_F(Usage, version_is_printed) {
   const Outcome outcome = podium({"--version"});
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.out.find("podium "), 0u);
+}
+
+TEST_F(Usage, numbers_out_of_range_and_empty_values_are_refused) {
+  expect_refusal(podium({"train", "glyphs", "--workers", "0"}), 2,
+                 {"--workers", "\"0\" is no whole number from 1 to 9223372036854775807"});
+  expect_refusal(podium({"train", "glyphs", "--steps", "99999999999999999999"}), 2, {"--steps"});
+  expect_refusal(podium({"train", "glyphs", "--threads", "1000000"}), 2,
+                 {"--threads 1000000", "1 to"});
+  expect_refusal(podium({"train", "glyphs", "--memory-limit", ""}), 2, {"--memory-limit", "empty"});
+  expect_refusal(podium({"train", "glyphs", "--out", ""}), 2, {"--out", "empty"});
+  expect_refusal(podium({"train", "glyphs", "optimizer=1"}), 2,
+                 {"`optimizer` is a table", "`optimizer.name`"});
+}
+
+TEST_F(Usage, a_device_or_a_pipe_is_not_replaced_by_a_file) {
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink(path("file.png"), path("link.png"));
+  write("file.png", "");
+  const auto show = [&](const std::string& out) {
+    return podium({"data", "show", "glyphs", "--out", out, "train_examples=64", "test_examples=10",
+                   "batch=32"});
+  };
+  expect_refusal(show("pipe"), 3, {"pipe", "device or a pipe"});
+  EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
+  EXPECT_EQ(show("link.png").code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link.png")));
+  EXPECT_FALSE(read("file.png").empty());
 }
 
 TEST_F(Usage, no_command_shows_the_help_and_is_an_error) {

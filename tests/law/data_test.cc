@@ -47,6 +47,41 @@ TEST(Data, augmented_steps_are_the_same_for_any_workers_and_threads) {
   }
 }
 
+TEST(Data, augmented_steps_are_the_same_where_threads_make_batches_ahead) {
+  const auto expected = step_hashes(*augmented_trainer(1), kSteps);
+  for (const auto& [workers, input_threads] :
+       {std::pair<std::int64_t, int>{1, 1}, {2, 1}, {3, 2}, {8, 3}}) {
+    Trainer trainer(augmented_recipe(), find_model("mnist").build, augmented_data().train,
+                    augmented_data().held_out,
+                    Placement{.workers = workers, .input_threads = input_threads});
+    const Checkpoint start = trainer.checkpoint();
+    EXPECT_EQ(step_hashes(trainer, kSteps), expected);
+    trainer.restore(start);  // whatever was made ahead
+    EXPECT_EQ(step_hashes(trainer, kSteps), expected)
+        << workers << " workers, " << input_threads << " threads";
+  }
+}
+
+TEST(Data, a_refused_step_says_why_where_threads_make_batches_ahead) {
+  Recipe recipe = augmented_recipe();
+  recipe.optimizer = {};
+  recipe.optimizer.name = "sgd";
+  recipe.optimizer.learning_rate = 1e38;
+  recipe.schedule = {};
+  std::vector<std::string> reasons;
+  for (const int input_threads : {0, 2}) {
+    Trainer trainer(recipe, find_model("mnist").build, augmented_data().train,
+                    augmented_data().held_out,
+                    Placement{.workers = 2, .input_threads = input_threads});
+    StepResult step;
+    for (int i = 0; i < 20 && step.non_finite.empty(); ++i) step = trainer.step(false);
+    EXPECT_NE(step.non_finite, "");
+    EXPECT_EQ(trainer.step(false).non_finite, step.non_finite) << "the same step again";
+    reasons.push_back(cat(step.step, " ", step.non_finite));
+  }
+  EXPECT_EQ(reasons[0], reasons[1]);
+}
+
 TEST(Data, normalised_and_reflected_steps_are_the_same_for_any_workers_and_threads) {
   Recipe recipe = augmented_recipe();
   recipe.augment = {.shift = 3, .cutout = 5, .flip = "alternating", .padding = "reflect"};
@@ -105,12 +140,12 @@ TEST(Data, a_steps_batch_and_masks_are_the_same_whoever_made_them) {
   std::vector<Checkpoint> before;
   for (int step = 0; step < kSteps; ++step) {
     before.push_back(whole->checkpoint());
-    seen.push_back(whole->inspect_step());
+    seen.push_back(whole->inspect_step().tensors);
   }
   for (const int step : {8, 0, 5, 6}) {  // in any order: nothing is left over from another step
     const auto other = augmented_trainer(3 + step % 3, 2);
     other->restore(before[static_cast<std::size_t>(step)]);
-    const std::vector<NamedTensor> again = other->inspect_step();
+    const std::vector<NamedTensor> again = other->inspect_step().tensors;
     const std::vector<NamedTensor>& first = seen[static_cast<std::size_t>(step)];
     ASSERT_EQ(again.size(), first.size());
     for (std::size_t i = 0; i < first.size(); ++i) {
@@ -121,6 +156,37 @@ TEST(Data, a_steps_batch_and_masks_are_the_same_whoever_made_them) {
           << first[i].name << " of step " << step;
     }
   }
+}
+
+// A run goes on with the examples that it began with, in their order, or not at all.
+TEST(Data, a_checkpoint_of_other_examples_is_refused) {
+  const auto trainer = augmented_trainer(2);
+  step_hashes(*trainer, 2);
+  const Checkpoint checkpoint = trainer->checkpoint();
+  EXPECT_NO_THROW(augmented_trainer(1)->require_same_data(checkpoint));
+  auto swapped = std::make_shared<ImageSet>(*augmented_data().train);
+  const std::int64_t image = swapped->image_bytes();
+  std::swap_ranges(swapped->pixels.begin(), swapped->pixels.begin() + image,
+                   swapped->pixels.begin() + image);
+  std::swap(swapped->labels[0], swapped->labels[1]);
+  const Trainer other(augmented_recipe(), find_model("mnist").build, swapped,
+                      augmented_data().held_out, Placement{.workers = 1});
+  try {
+    other.require_same_data(checkpoint);
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kData);
+    EXPECT_NE(std::string(error.what()).find("480 examples, hash "), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Data, sets_that_do_not_fit_each_other_are_refused) {
+  auto other = std::make_shared<ImageSet>(*augmented_data().held_out);
+  other->classes = 11;
+  EXPECT_THROW(Trainer(augmented_recipe(), find_model("mnist").build, augmented_data().train, other,
+                       Placement{.workers = 1}),
+               UserError);
 }
 
 // The inspected step is the step that was made: by plain gradient descent of rate 1, each parameter
@@ -135,7 +201,7 @@ TEST(Data, what_is_inspected_is_what_the_workers_computed) {
   Trainer trainer(recipe, find_model("mnist").build, augmented_data().train,
                   augmented_data().held_out, Placement{.workers = 3});
   step_hashes(trainer, 4);
-  const std::vector<NamedTensor> seen = trainer.inspect_step();
+  const std::vector<NamedTensor> seen = trainer.inspect_step().tensors;
   int compared = 0;
   for (const NamedTensor& gradient : seen) {
     if (!gradient.name.starts_with("gradient/")) continue;
@@ -158,7 +224,8 @@ TEST(Data, the_batch_and_the_masks_differ_from_step_to_step_and_between_replicas
     EXPECT_NE(tensor, nullptr) << name;
     return std::vector(tensor->f32().begin(), tensor->f32().end());
   };
-  const std::vector<NamedTensor> one = trainer->inspect_step(), two = trainer->inspect_step();
+  const std::vector<NamedTensor> one = trainer->inspect_step().tensors,
+                                 two = trainer->inspect_step().tensors;
   EXPECT_NE(find(one, "inputs"), find(two, "inputs"));
   const std::vector<float> mask = find(one, "dropout/dropout");
   EXPECT_NE(mask, find(two, "dropout/dropout"));

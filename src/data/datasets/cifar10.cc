@@ -1,7 +1,8 @@
 // CIFAR-10: A. Krizhevsky, Learning multiple layers of features from tiny images, 2009;
 // https://www.cs.toronto.edu/~kriz/cifar.html. 50,000 and 10,000 colour photographs of ten classes.
+#include <algorithm>
 #include <filesystem>
-#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "data/archive.h"
@@ -27,34 +28,42 @@ ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std:
   std::vector<const DatasetFile*> files;
   for (const DatasetFile& file : info.files)
     if (file.split == split) files.push_back(&file);
-  std::map<std::string, ImageSet> read;  // by name of the file
+  // Each file's examples go where its place among the files is.
+  ImageSet set = cifar_set();
+  std::vector<std::int64_t> starts;
+  for (const DatasetFile* file : files) {
+    starts.push_back(set.count);
+    set.count += file->bytes / kCifarRecord;
+  }
+  set.pixels.resize(static_cast<std::size_t>(set.count * set.image_bytes()));
+  set.labels.resize(static_cast<std::size_t>(set.count));
+  std::set<std::string> read;  // names of files
+  const auto take = [&](std::size_t i, ByteSource& bytes, const std::string& name) {
+    const ImageSet part = read_file(*files[i], bytes, name, remedy);
+    std::ranges::copy(part.pixels, set.pixels.begin() + starts[i] * set.image_bytes());
+    std::ranges::copy(part.labels, set.labels.begin() + starts[i]);
+    read.insert(files[i]->name);
+  };
   if (is_archive(info, paths[0])) {
     read_archive(paths[0], remedy, [&](const std::string& member, ByteSource& bytes) {
       const std::string name = std::filesystem::path(member).filename().string();
-      for (const DatasetFile* file : files) {
-        if (file->name == name && !read.contains(name))
-          read.emplace(name, read_file(*file, bytes, cat(paths[0], ": in ", member), remedy));
+      for (std::size_t i = 0; i < files.size(); ++i) {
+        if (files[i]->name == name && !read.contains(name))
+          take(i, bytes, cat(paths[0], ": in ", member));
       }
       return read.size() < files.size();
     });
   } else {
     for (std::size_t i = 0; i < files.size(); ++i) {
       const auto bytes = open_file(paths.at(i), remedy);
-      read.emplace(files[i]->name, read_file(*files[i], *bytes, paths[i], remedy));
+      take(i, *bytes, paths[i]);
     }
   }
-  ImageSet set = cifar_set();
   set.source = is_archive(info, paths[0]) ? paths[0]
                                           : std::filesystem::path(paths[0]).parent_path().string();
-  for (const DatasetFile* file : files) {
-    const auto found = read.find(file->name);
-    PODIUM_REQUIRE(found != read.end(), ExitCode::kData, paths[0], ": holds no ", file->name, "; ",
-                   remedy);
-    const ImageSet& part = found->second;
-    set.pixels.insert(set.pixels.end(), part.pixels.begin(), part.pixels.end());
-    set.labels.insert(set.labels.end(), part.labels.begin(), part.labels.end());
-    set.count += part.count;
-  }
+  for (const DatasetFile* file : files)
+    PODIUM_REQUIRE(read.contains(file->name), ExitCode::kData, paths[0], ": holds no ", file->name,
+                   "; ", remedy);
   return set;
 }
 

@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/thread_pool.h"
 #include "data/dataset_list.h"
 #include "data/trigonometry.h"
 
@@ -326,8 +327,7 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
           draw(Draws(options.seed, split, i), desk, set.pixels.data() + i * set.image_bytes());
     }
   };
-  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  const std::int64_t shares = std::clamp<std::int64_t>(set.count / 1000, 1, cores);
+  const std::int64_t shares = std::clamp<std::int64_t>(set.count / 1000, 1, usable_cores());
   std::vector<std::jthread> threads;
   std::int64_t k = shares - 1;
   try {
@@ -337,6 +337,7 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
     // The system starts no further thread: this one draws the rest.
   }
   draw_range(0, set.count * (k + 1) / shares);
+  threads.clear();  // joins them
   return set;
 }
 
