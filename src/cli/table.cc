@@ -18,6 +18,14 @@ bool is_number(const std::string& cell) {
 
 }  // namespace
 
+// Names and descriptions may hold anything, and a terminal obeys control characters.
+void Table::add(std::vector<std::string> row) {
+  for (std::string& cell : row)
+    for (char& c : cell)
+      if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
+  rows_.push_back(std::move(row));
+}
+
 std::string Table::text() const {
   std::vector<int> widths;
   std::vector<bool> right;

@@ -8,11 +8,12 @@
 namespace podium {
 
 // Rows of cells under a head, in columns as wide as they need; a column whose cells are all numbers
-// (digits first) is set flush right. Every line ends in a newline.
+// (digits first) is set flush right. Every line ends in a newline; control characters are shown
+// as ?.
 class Table {
  public:
   explicit Table(std::vector<std::string> head) : rows_{std::move(head)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  void add(std::vector<std::string> row);
   std::string text() const;
 
  private:

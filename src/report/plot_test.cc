@@ -63,6 +63,15 @@ TEST(Plot, shows_what_can_be_shown_of_few_equal_or_missing_values) {
             std::string::npos);
 }
 
+TEST(Plot, names_that_xml_cannot_hold_become_ones_that_it_can) {
+  const std::string svg = svg_of({.title = "a\x1b[31m<b>\n\xe9 \xc3\xa9",
+                                  .x_title = "x",
+                                  .y_title = "y",
+                                  .lines = {{"\xff", {{1, 2}, {3, 4}}}}});
+  EXPECT_NE(svg.find("a [31m&lt;b&gt; \xef\xbf\xbd \xc3\xa9"), std::string::npos) << svg;
+  EXPECT_EQ(svg.find('\xff'), std::string::npos);
+}
+
 TEST(Plot, lines_beyond_the_last_colour_are_dashed) {
   Plot plot{.title = "t", .x_title = "x", .y_title = "y", .lines = {}};
   for (int i = 0; i < 9; ++i) plot.lines.push_back({"line", {{0, 0}, {1, 1.0 * i}}});
