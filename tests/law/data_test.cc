@@ -49,8 +49,7 @@ TEST(Data, augmented_steps_are_the_same_for_any_workers_and_threads) {
 
 TEST(Data, threads_that_make_batches_ahead_change_no_step) {
   const auto expected = step_hashes(*augmented_trainer(1), kSteps);
-  for (const auto& [workers, input_threads] :
-       {std::pair<std::int64_t, int>{1, 1}, {2, 1}, {3, 2}, {8, 3}}) {
+  for (const auto& [workers, input_threads] : {std::pair<std::int64_t, int>{1, 1}, {3, 2}}) {
     Trainer trainer(augmented_recipe(), find_model("mnist").build, augmented_data().train,
                     augmented_data().held_out,
                     Placement{.workers = workers, .input_threads = input_threads});
