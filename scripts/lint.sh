@@ -57,8 +57,8 @@ search() {
   [[ -z $hits ]] || finding "$hits"$'\n'"^ $2"
 }
 search '\b(TODO|FIXME|XXX)\b' 'finish it, or say in words what is left out and why'
-search '(^|[^A-Za-z0-9_.~-])/(home|root|work|mnt)/' 'a path of one machine'
-search '(pypi\.org|pythonhosted\.org|deb\.debian\.org|snapshot\.debian\.org|archive\.ubuntu\.com|docker\.(io|com|pkg\.dev))' \
+search '(^|[^A-Za-z0-9_.~-])/(home|root|work|mnt|tmp/[A-Za-z_]+)[-/]' 'a path of one machine'
+search '(pypi\.org|pythonhosted\.org|deb\.debian\.org|snapshot\.debian\.org|archive\.ubuntu\.com|docker\.(io|com|pkg\.dev)|artifactregistry)' \
   'a registry host: name the package instead'
 search '#include *[<"](format|regex)[>"]' 'not in this house: format is missing in gcc 12, regex is slow to compile'
 search '[[:blank:]]+$' 'blanks at the end of a line'

@@ -152,7 +152,7 @@ void add_band_command(CLI::App& app, CommandLine& line) {
   command->add_option("--seeds", arguments->seeds, "How many seeds to train")
       ->check(at_least(1), "POSITIVE");
   command->add_option("--first-seed", arguments->first_seed, "The first of them; by default 0")
-      ->check(CLI::Range(std::uint64_t{0}, kMostSeed));
+      ->check(at_least(0), "NONNEGATIVE");
   command->add_option("--out", arguments->out,
                       "Folder of the runs and of band.json; by default runs/RECIPE-band");
   command->add_option("--check", arguments->check, "The folder of a finished run");

@@ -222,10 +222,10 @@ void write_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint, int
   const std::string name = folder_name(checkpoint.step);
   const fs::path place = parent / name;
   const fs::path written = parent / cat(kWritingPrefix, name);
-  if (!fs::exists(parent)) {
-    make_folders(parent);
-    sync_folder(run_dir);
-  }
+  std::error_code unknown;
+  const bool is_new = !fs::exists(parent, unknown);
+  make_folders(parent);
+  if (is_new) sync_folder(run_dir);
   clean_checkpoints(run_dir);
   try {
     make_folders(written);

@@ -36,5 +36,17 @@ TEST(Memory, too_little_of_the_machine_or_of_a_limit_is_refused_with_a_setting_t
   EXPECT_NE(refusal(trainer, data, needed - 1, 1).find("the limit is"), std::string::npos);
 }
 
+TEST(Memory, an_evaluation_batch_that_is_too_large_is_the_first_thing_to_change) {
+  const Recipe recipe = parse_recipe(
+      "model = \"mnist\"\ndata = \"glyphs\"\ntrain_examples = 64\ntest_examples = 2000\n"
+      "batch = 16\nepochs = 1\n[evaluation]\nbatch = 2000\n",
+      "small");
+  const RunData data = load_data(recipe, "");
+  const Trainer trainer(recipe, find_model("mnist").build, data.train, data.held_out,
+                        {.workers = 1});
+  const std::string text = refusal(trainer, data, 0, trainer.memory_use().total() / 2);
+  EXPECT_NE(text.find("evaluation.batch=0 fits (the same result)"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace podium

@@ -169,7 +169,6 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
                                                           .batch = s.recipe.batch,
                                                           .augment = s.recipe.augment,
                                                           .normalise = s.recipe.normalise});
-  s.data_hash = hash_of(s.loader->set());
   s.held_out_loader =
       std::make_unique<Loader>(s.held_out, LoaderOptions{.normalise = s.recipe.normalise});
   s.total_steps =
@@ -351,19 +350,22 @@ PrefetchOptions Trainer::State::prefetch_options() const {
           .readers = static_cast<int>(placement.workers)};
 }
 
-std::string Trainer::State::data_identity() const {
-  return cat(loader->set().count, " examples, hash ", hash_text(data_hash));
+// Read from memory once: checkpoints ask for it, and trainers that nobody runs do not.
+const std::string& Trainer::State::identify_data() {
+  if (data_identity.empty())
+    data_identity = cat(loader->set().count, " examples, hash ", hash_text(hash_of(loader->set())));
+  return data_identity;
 }
 
 std::string Trainer::training_data() const {
-  return cat(state_->data_identity(), " (", state_->loader->set().source, ")");
+  return cat(state_->identify_data(), " (", state_->loader->set().source, ")");
 }
 
 void Trainer::require_same_data(const Checkpoint& checkpoint) const {
   const auto found = checkpoint.metadata.find(kDataKey);
   if (found == checkpoint.metadata.end()) return;  // written before checkpoints knew their data
   PODIUM_REQUIRE(
-      found->second == state_->data_identity(), ExitCode::kData, "the checkpoint of step ",
+      found->second == state_->identify_data(), ExitCode::kData, "the checkpoint of step ",
       checkpoint.step, " was trained on other data: then ", found->second, ", now ",
       training_data(),
       ". Name the folder of those with --data-dir or $PODIUM_DATA (copies of one dataset may "
@@ -377,7 +379,7 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata["recipe"] = to_toml(s.recipe);
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
   checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
-  checkpoint.metadata[kDataKey] = s.data_identity();
+  checkpoint.metadata[kDataKey] = s.identify_data();
   for (const State::Place& place : s.places()) {
     Tensor tensor(DType::kF32, place.shape);
     std::memcpy(tensor.data(), place.values, float_bytes(place.shape.elements()));

@@ -87,7 +87,7 @@ struct Trainer::State {
   std::unique_ptr<Loader> held_out_loader;
   ReplicaProgram program;
   std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
-  std::uint64_t data_hash = 0;  // of the training examples
+  std::string data_identity;  // of the training examples; empty until it is asked for
   std::int64_t done = 0;
 
   AlignedBytes parameters,
@@ -118,7 +118,7 @@ struct Trainer::State {
   std::vector<Place> values();  // the parameters and running statistics alone
 
   PrefetchOptions prefetch_options() const;
-  std::string data_identity() const;
+  const std::string& identify_data();
   void bind_outputs(Worker& worker, float* buffer);
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);
