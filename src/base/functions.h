@@ -1,9 +1,8 @@
 // Elementary functions whose bits are ours, not libm's, so that every machine computes the same
-// (docs/numerics.md, Functions). FP32: exp_f32 and log_f32, the contract of the
-// loss and of GELU and SiLU. FP64, within
-// 2 ULP: exp_f64, log_f64, sin_2pi, cos_2pi and power, for schedules, initialisers and the
-// optimizers' constants. Only correctly rounded operations are used: + - * / fma sqrt and rounding
-// to integers.
+// (docs/numerics.md, Functions). FP32: exp_f32 and log_f32, the contract of the loss and of GELU
+// and SiLU. FP64, within 2 ULP: exp_f64, log_f64, sin_2pi, cos_2pi and power, for schedules,
+// initialisers and the optimizers' constants. Only correctly rounded operations are used: + - * /
+// fma sqrt and rounding to integers.
 #pragma once
 
 #include <bit>

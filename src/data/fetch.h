@@ -22,10 +22,9 @@ struct FetchedFile {
 // Brings the dataset's files into `folder`/NAME (empty: the cache folder). Files that are there and
 // intact stay; others are downloaded from the dataset's addresses in turn, or from
 // $PODIUM_DOWNLOAD_BASE alone (BASE/NAME/FILE.gz, then BASE/FILE.gz), resumed where they were cut,
-// and checked (verify_dataset) before they take their names. Damaged files that are
-// in the way are renamed to FILE.damaged, or FILE.damaged-2 and on, once an intact copy is at hand.
-// Throws UserError: kUsage for an unknown dataset, kData for anything that cannot be had, read or
-// written.
+// and checked (verify_dataset) before they take their names. Damaged files that are in the way are
+// renamed to FILE.damaged, or FILE.damaged-2 and on, once an intact copy is at hand. Throws
+// UserError: kUsage for an unknown dataset, kData for anything that cannot be had, read or written.
 std::vector<FetchedFile> fetch_dataset(const std::string& name, const std::string& folder,
                                        const FetchProgress& progress);
 std::vector<FetchedFile> fetch_dataset(const DatasetInfo& info, const std::string& folder,

@@ -110,8 +110,8 @@ class Network {
   Value batch_norm(const std::string& name, Value x, const BatchNormOptions& options = {});
   Value relu(Value x);
   Value activate(Value x, const Activation& activation);
-  Value max_pool(Value x,
-                 std::int64_t window);  // windows tile the image; what fills none is left out
+  // Windows tile the image; rows and columns that fill none are left out.
+  Value max_pool(Value x, std::int64_t window);
   Value avg_pool(Value x, std::int64_t window);
   Value global_max_pool(Value x);  // [N, C, H, W] -> [N, C]
   Value global_avg_pool(Value x);
