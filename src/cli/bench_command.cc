@@ -148,6 +148,12 @@ ExitCode bench_ops(const Arguments& arguments) {
 
 struct StepTimes {
   double seconds = 0, input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;
+  std::vector<double> each;  // seconds of every step, the least first
+
+  // The time that this part of the steps, 0 to 1, stays below.
+  double quantile(double part) const {
+    return each[static_cast<std::size_t>(part * static_cast<double>(each.size() - 1) + 0.5)];
+  }
 };
 
 StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
@@ -160,7 +166,9 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
     times.input_seconds += step.input_seconds;
     times.waiting_seconds += step.waiting_seconds;
     times.helping_seconds += step.helping_seconds;
+    times.each.push_back(step.seconds);
   }
+  std::ranges::sort(times.each);
   return times;
 }
 
@@ -255,6 +263,10 @@ ExitCode bench_recipe(const Arguments& arguments) {
                                           {"steps", count},
                                           {"images_per_second", images},
                                           {"steps_per_second", steps / plain.seconds},
+                                          {"step_seconds",
+                                           {{"tenth", plain.quantile(0.1)},
+                                            {"median", plain.quantile(0.5)},
+                                            {"nine_tenths", plain.quantile(0.9)}}},
                                           {"input_wait_percent", for_input},
                                           {"worker_wait_percent", for_others},
                                           {"outside_kernels_percent", outside},
@@ -270,8 +282,11 @@ ExitCode bench_recipe(const Arguments& arguments) {
       << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images)) << " images/s, "
       << fixed(steps / plain.seconds, 1) << " steps/s with " << trainer.placement().workers
       << " workers of " << trainer.placement().threads << " threads, backend "
-      << trainer.backend().name() << ", " << trainer.backend().description() << "\ninput waiting "
-      << fixed(for_input, 1) << "%; outside kernels " << fixed(outside, 1)
+      << trainer.backend().name() << ", " << trainer.backend().description() << "\na step took "
+      << fixed(1e3 * plain.quantile(0.5), 1) << " ms (median), a tenth of them at most "
+      << fixed(1e3 * plain.quantile(0.1), 1) << ", a tenth at least "
+      << fixed(1e3 * plain.quantile(0.9), 1) << "\ninput waiting " << fixed(for_input, 1)
+      << "%; outside kernels " << fixed(outside, 1)
       << "% of a step (input, exchange, hash, dispatch) and " << fixed(for_others, 1)
       << "% waiting for other workers; in kernels " << scaled(flops / in_kernels, "FLOP/s") << ", "
       << fixed(100 * least / in_kernels, 0)
