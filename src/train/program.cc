@@ -143,15 +143,25 @@ Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_
 }
 
 Optimizers::Optimizers(const Recipe& recipe) : options{recipe.optimizer} {
-  const auto place = [&](ParameterGroup group, OptimizerOptions own) {
-    if (own.name == kSameOptimizer) return;
+  for (const OptimizerGroup& group : kOptimizerGroups) {
+    OptimizerOptions own = recipe.*group.options;
+    if (own.name == kSameOptimizer) continue;
     own.decay = recipe.optimizer.decay;
-    of_group[static_cast<std::size_t>(group)] = options.size();
+    of_group[static_cast<std::size_t>(group.group)] = options.size();
     options.push_back(std::move(own));
-  };
-  place(ParameterGroup::kFilters, recipe.optimizer_filters);
-  place(ParameterGroup::kDense, recipe.optimizer_dense);
-  place(ParameterGroup::kWhitening, recipe.optimizer_whitening);
+  }
+}
+
+void Optimizers::require_parameters(const FlatLayout& layout, const std::string& model) const {
+  for (const OptimizerGroup& group : kOptimizerGroups) {
+    const bool used = std::ranges::any_of(layout.parameters, [&](const FlatEntry& entry) {
+      return entry.trained && entry.group == group.group;
+    });
+    PODIUM_REQUIRE(used || of_group[static_cast<std::size_t>(group.group)] == 0, ExitCode::kUsage,
+                   "[", group.table, "] would act on nothing: it is for ", group.parameters,
+                   ", and model \"", model, "\" trains none; leave its keys out, or set ",
+                   group.table, ".name = \"", kSameOptimizer, "\"");
+  }
 }
 
 float Optimizers::weight_decay(const FlatEntry& entry) const {

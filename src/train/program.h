@@ -10,7 +10,7 @@
 
 #include "nn/network.h"
 #include "optim/optimizer.h"
-#include "train/recipe.h"
+#include "train/optimizer_groups.h"
 
 namespace podium {
 
@@ -71,6 +71,9 @@ struct Optimizers {
   const OptimizerOptions& of(ParameterGroup group) const {
     return options[of_group[static_cast<std::size_t>(group)]];
   }
+  // Throws UserError(kUsage) where a group has an optimizer of its own and the model no parameter
+  // of that group to train: it would act on nothing.
+  void require_parameters(const FlatLayout& layout, const std::string& model) const;
   // Weight decay as the parameter's optimizer writes it, 0 where it does not act on the parameter:
   // of an optimizer that is a group's own it acts on the whole group.
   float weight_decay(const FlatEntry& entry) const;

@@ -4,6 +4,7 @@
 
 #include "base/words.h"
 #include "data/dataset.h"
+#include "train/optimizer_groups.h"
 #include "train/recipe_keys.h"
 
 namespace podium {
@@ -144,11 +145,10 @@ class Check {
   }
 
   void optimizer() {
-    const std::pair<const char*, const OptimizerOptions*> tables[] = {
-        {"optimizer", &r_.optimizer},
-        {"optimizer.filters", &r_.optimizer_filters},
-        {"optimizer.dense", &r_.optimizer_dense},
-        {"optimizer.whitening", &r_.optimizer_whitening}};
+    std::vector<std::pair<const char*, const OptimizerOptions*>> tables = {
+        {"optimizer", &r_.optimizer}};
+    for (const OptimizerGroup& group : kOptimizerGroups)
+      tables.emplace_back(group.table, &(r_.*group.options));
     for (const auto& [table, own] : tables) {
       const std::string momentum = cat(table, ".momentum"), nesterov = cat(table, ".nesterov"),
                         name = cat(table, ".name");

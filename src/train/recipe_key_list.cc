@@ -2,6 +2,7 @@
 #include "data/dataset.h"
 #include "data/views.h"
 #include "nn/models.h"
+#include "train/optimizer_groups.h"
 #include "train/recipe_keys.h"
 
 namespace podium {
@@ -29,12 +30,15 @@ std::vector<std::string> dataset_names() {
 
 #define FIELD(member) +[](Recipe& r) -> decltype((r.member)) { return r.member; }
 
-// The keys of a group of parameters that may have an optimizer of its own.
-template <OptimizerOptions Recipe::*kGroup>
-void add_group_keys(const std::string& table, const std::string& parameters, bool matrices,
-                    std::vector<RecipeKey>& keys) {
-#define GROUP_FIELD(member) \
-  +[](Recipe& r) -> decltype(((r.*kGroup).member)) { return (r.*kGroup).member; }
+template <std::size_t kIndex>
+void add_group_keys(std::vector<RecipeKey>& keys) {
+  constexpr const OptimizerGroup& kGroup = kOptimizerGroups[kIndex];
+  const std::string table = kGroup.table, parameters = kGroup.parameters;
+  const bool matrices = kGroup.matrices;
+#define GROUP_FIELD(member)                                                    \
+  +[](Recipe& r) -> decltype(((r.*kOptimizerGroups[kIndex].options).member)) { \
+    return (r.*kOptimizerGroups[kIndex].options).member;                       \
+  }
   std::vector<std::string> names = {kSameOptimizer, "sgd", "adam"};
   std::vector<std::string> own = {"sgd", "adam"}, with_momentum = {"sgd"};
   if (matrices) {
@@ -252,12 +256,10 @@ std::vector<RecipeKey> make_keys() {
        .meaning = "decay acts on every parameter, not on weights of convolutions and dense layers "
                   "alone"},
   };
-  add_group_keys<&Recipe::optimizer_filters>("optimizer.filters", "the weights of convolutions",
-                                             true, keys);
-  add_group_keys<&Recipe::optimizer_dense>("optimizer.dense", "the weights of dense layers", true,
-                                           keys);
-  add_group_keys<&Recipe::optimizer_whitening>("optimizer.whitening",
-                                               "the bias of a whitening convolution", false, keys);
+  add_group_keys<0>(keys);
+  add_group_keys<1>(keys);
+  add_group_keys<2>(keys);
+  static_assert(std::size(kOptimizerGroups) == 3);
   keys.insert(
       keys.end(),
       {

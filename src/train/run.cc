@@ -12,6 +12,7 @@
 #include "train/environment.h"
 #include "train/file_io.h"
 #include "train/memory.h"
+#include "train/optimizer_groups.h"
 #include "train/run_folder.h"
 
 namespace podium {
@@ -236,11 +237,10 @@ std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimiz
   const double decay = own.weight_decay * (per_replica ? static_cast<double>(r.replicas) : 1.0);
   std::string of;
   if (optimizers.options.size() > 1) {
-    constexpr const char* kGroups[kParameterGroups] = {"the rest", "filters", "dense weights",
-                                                       "the whitening bias"};
-    for (std::size_t group = 0; group < kParameterGroups; ++group)
-      if (optimizers.of_group[group] == index)
-        of += cat(of.empty() ? " of " : ", ", kGroups[group]);
+    if (index == 0) of = " of the rest";
+    for (const OptimizerGroup& group : kOptimizerGroups)
+      if (optimizers.of_group[static_cast<std::size_t>(group.group)] == index)
+        of += cat(of.empty() ? " of " : ", ", group.parameters);
   }
   return cat(own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
              own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, " epochs"), ", weight decay ",

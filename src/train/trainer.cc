@@ -185,6 +185,7 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
                     error.code());
   }
   const FlatLayout& layout = s.layout();
+  s.optimizers.require_parameters(layout, s.recipe.model);
   s.parameters = AlignedBytes(float_bytes(layout.parameter_floats));
   s.statistics =
       AlignedBytes(float_bytes(layout.loss_offset - layout.parameter_floats + kFlatAlign));

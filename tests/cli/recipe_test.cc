@@ -55,6 +55,12 @@ TEST_F(BadRecipe, more_workers_than_replicas) {
   expect_refused({"glyphs", "--workers", "9"}, {"--workers 9", "8 replicas", "--threads"});
 }
 
+TEST_F(BadRecipe, optimizer_of_parameters_that_the_model_has_not) {
+  expect_refused(
+      {"glyphs", "optimizer.whitening.name=sgd"},
+      {"[optimizer.whitening]", "\"mnist\"", "whitening convolution", "name = \"same\""});
+}
+
 TEST_F(BadRecipe, batch_larger_than_the_dataset) {
   expect_refused({"glyphs", "train_examples=100"}, {"batch", "100"});
 }
