@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs clang-tidy 14 over every file of FOLDER's compile_commands.json that lies in the tree, but tests and
 # fuzz targets, which include much and would double the time: scripts/tidy.sh FOLDER
-# A file passes without a look when the preprocessor made the same of it, under the same .clang-tidy, as when it last
-# passed. scripts/lint.sh calls this; scripts/tidy.sh FOLDER --one FILE is how it calls itself.
+# A file passes without a look when the preprocessor made the same of it, under the same .clang-tidy (the root's and its
+# folder's), as when it last passed. scripts/lint.sh calls this; scripts/tidy.sh FOLDER --one FILE is how it calls itself.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 
@@ -14,7 +14,9 @@ if [[ ${2:-} == --one ]]; then
   file=$3
   command=$4
   # The command as it stands, preprocessing alone; comments stay in, since NOLINT is one.
-  key=$(cd "$folder" && eval "${command/ -o * -c / -E -C -o - -c }" 2>/dev/null | cat - "$root/.clang-tidy" | sha256sum | cut -c 1-40)
+  configs=("$root/.clang-tidy")
+  [[ ! -e ${file%/*}/.clang-tidy ]] || configs+=("${file%/*}/.clang-tidy")
+  key=$(cd "$folder" && eval "${command/ -o * -c / -E -C -o - -c }" 2>/dev/null | cat - "${configs[@]}" | sha256sum | cut -c 1-40)
   [[ ! -e $cache/$key ]] || exit 0
   start=$SECONDS
   if output=$(clang-tidy-14 -p "$folder" --quiet "$file" 2>/dev/null); then
