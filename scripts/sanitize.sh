@@ -15,7 +15,9 @@ case $kind in
     folder=build-asan
     configure_asan
     targets=(quick_tests)
-    tests=(-L '^quick$')
+    # Left out: half of the time for formulas in double, which the tests themselves compute. The reference's Winograd
+    # runs in WinogradTest, too.
+    tests=(-L '^quick$' -E '^PlainFormula[.]conv2d_winograd')
     ;;
   thread)
     "$root/scripts/install-dependencies.sh" build test
