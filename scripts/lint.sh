@@ -50,6 +50,8 @@ for file in "${code[@]}" "${shell[@]}"; do
 done
 wide=$(printf '%s\0' "${code[@]}" | xargs -0 grep -nE '^.{101,}' -- /dev/null || true)
 [[ -z $wide ]] || finding "$wide"$'\n'"^ wider than 100 columns"
+asserts=$(printf '%s\0' "${code[@]}" | xargs -0 grep -nE '\bassert\(' -- /dev/null || true)
+[[ -z $asserts ]] || finding "$asserts"$'\n'"^ assert: use PODIUM_REQUIRE or PODIUM_CHECK, which hold in every build"
 # search PATTERN RULE: no text file may match. This file names what it looks for.
 search() {
   local hits
