@@ -48,10 +48,14 @@ for file in "${code[@]}" "${shell[@]}"; do
   lines=$(wc -l <"$file")
   [[ $lines -le 600 ]] || finding "$file has $lines lines; the limit is 600: split it"
 done
-wide=$(printf '%s\0' "${code[@]}" | xargs -0 grep -nE '^.{101,}' -- /dev/null || true)
-[[ -z $wide ]] || finding "$wide"$'\n'"^ wider than 100 columns"
-asserts=$(printf '%s\0' "${code[@]}" | xargs -0 grep -nE '\bassert\(' -- /dev/null || true)
-[[ -z $asserts ]] || finding "$asserts"$'\n'"^ assert: use PODIUM_REQUIRE or PODIUM_CHECK, which hold in every build"
+# search_code PATTERN RULE: no source file may match.
+search_code() {
+  local hits
+  hits=$(printf '%s\0' "${code[@]}" | xargs -0 grep -nE "$1" -- /dev/null || true)
+  [[ -z $hits ]] || finding "$hits"$'\n'"^ $2"
+}
+search_code '^.{101,}' 'wider than 100 columns'
+search_code '\bassert\(' 'assert: use PODIUM_REQUIRE or PODIUM_CHECK, which hold in every build'
 # search PATTERN RULE: no text file may match. This file names what it looks for.
 search() {
   local hits

@@ -30,6 +30,7 @@ std::vector<std::string> dataset_names() {
 
 #define FIELD(member) +[](Recipe& r) -> decltype((r.member)) { return r.member; }
 
+// The keys of a group of parameters that may have an optimizer of its own.
 template <std::size_t kIndex>
 void add_group_keys(std::vector<RecipeKey>& keys) {
   constexpr const OptimizerGroup& kGroup = kOptimizerGroups[kIndex];
