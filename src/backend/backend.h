@@ -21,6 +21,9 @@ struct CompileOptions {
   int threads = 1;   // that share out the parts of each kernel
   int guests = 0;    // threads of others that may help()
   bool fuse = true;  // off: one kernel an operation, same bits
+  // Other cores read the outputs of updates next: on some backends worth writing them another way,
+  // with the same bits.
+  bool shared_outputs = false;
 };
 
 // What one kernel of an executable took, summed over the runs since profiling began.

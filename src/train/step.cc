@@ -2,9 +2,9 @@
 //
 //   for each replica of mine   batch (a function of seed and step) -> program -> gradients,
 //                              statistics, loss; added up the tree as far as my replicas reach
-//   barrier                    all sums lie published; who waits helps with the others' kernels
+//   barrier                    all sums lie published; who waits long helps the others
 //   my shard                   the remaining additions of the tree, the optimizer's update, hash
-//   barrier                    everybody sees the new parameters; who waits helps again
+//   barrier                    everybody sees the new parameters; who waits helps
 #include <algorithm>
 #include <cmath>
 
@@ -14,6 +14,15 @@
 #include "train/trainer_state.h"
 
 namespace podium {
+namespace {
+
+// Seconds that a worker waits for others who have as many replicas before it helps them. Help takes
+// memory that lies in their caches, and their next step fetches it back: where two cores share no
+// cache, that costs about as much as this, and most waits are shorter (docs/kernels.md).
+constexpr double kPatience = 0.002;
+
+}  // namespace
+
 void Trainer::State::bind_outputs(Worker& worker, float* buffer) {
   std::size_t i = 0;
   for (const FlatEntry& entry : layout().parameters)
@@ -88,13 +97,14 @@ bool Trainer::State::help_others(std::int64_t helper, WorkerProgram what) {
   return false;
 }
 
-// At the barrier, while the others run `what`.
-void Trainer::State::wait_for_others(std::int64_t helper, WorkerProgram what) {
+// At the barrier, while the others run `what`; helps after `patience` seconds.
+void Trainer::State::wait_for_others(std::int64_t helper, WorkerProgram what, double patience) {
   Worker& worker = workers[static_cast<std::size_t>(helper)];
   const auto arrived = Clock::now();
   double helped = 0;
   exchange->barrier().wait([&] {
     const auto start = Clock::now();
+    if (std::chrono::duration<double>(start - arrived).count() < patience) return false;
     if (!help_others(helper, what)) return false;
     helped += seconds_since(start);
     return true;
@@ -111,7 +121,9 @@ void Trainer::State::run_step(std::int64_t index, bool with_hash) {
     worker.held_buffers.push_back(sum);
     exchange->publish(node, sum);
   }
-  wait_for_others(index, &Worker::program);
+  const bool has_less = std::ranges::any_of(
+      workers, [&](const Worker& other) { return other.replicas.size() > worker.replicas.size(); });
+  wait_for_others(index, &Worker::program, has_less ? 0 : kPatience);
 
   // Every worker sees the same losses, so all refuse the update or none does.
   bool all_finite = true;
@@ -132,7 +144,7 @@ void Trainer::State::run_step(std::int64_t index, bool with_hash) {
   } else if (index == 0) {
     finite = false;
   }
-  wait_for_others(index, &Worker::update);
+  wait_for_others(index, &Worker::update, 0);
   for (float* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
   worker.held_buffers.clear();
   // A refused step's batch is still needed, to find out why.

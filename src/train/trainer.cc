@@ -210,6 +210,8 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   const CompileOptions options{
       .threads = s.placement.threads,
       .guests = static_cast<int>(std::min(s.placement.workers - 1, kMostGuests))};
+  CompileOptions of_update = options;
+  of_update.shared_outputs = s.placement.workers > 1 || s.placement.threads > 1;
   s.workers.resize(static_cast<std::size_t>(s.placement.workers));
   cut_shards(s.workers, layout, s.optimizers);
   for (std::size_t w = 0; w < s.workers.size(); ++w) {
@@ -234,7 +236,7 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
 
     UpdateProgram update = build_update_program(layout, s.optimizers, s.recipe.replicas,
                                                 worker.shard_begin, worker.shard_end);
-    worker.update = s.backend->compile(update.graph, options);
+    worker.update = s.backend->compile(update.graph, of_update);
     worker.pieces = std::move(update.pieces);
     worker.scalars.resize(s.optimizers.scalars().size());
     worker.hash_sums.resize(layout.parameters.size());

@@ -124,7 +124,7 @@ struct Trainer::State {
   float* run_node(Worker& worker, ReplicaRange node);
   void run_step(std::int64_t worker, bool with_hash);
   bool help_others(std::int64_t helper, WorkerProgram what);
-  void wait_for_others(std::int64_t helper, WorkerProgram what);
+  void wait_for_others(std::int64_t helper, WorkerProgram what, double patience);
   void update_shard(Worker& worker, const float* sums);
   std::string diagnose();
   // evaluation_logits of the first n of evaluation_images, the mean over the recipe's views.

@@ -75,7 +75,7 @@ class CpuExecutable : public Executable {
   static Program lower(const Graph& graph, const CompileOptions& options) {
     const Graph prepared = options.fuse ? fuse(graph) : without_dead_nodes(graph);
     prepared.verify();
-    return cpu::Lowering(prepared, options.threads + options.guests).run();
+    return cpu::Lowering(prepared, options).run();
   }
 
   void place() {

@@ -71,7 +71,7 @@ void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
   const auto a = node.attributes.as<CombineAttributes>();
   lower_flat(l, node, index,
              [=](std::int64_t count, const float* x, const float* y, float* out, int part) {
-               cpu::combine(count, a.a, x, a.b, y, out, part);
+               cpu::combine(count, a.a, x, a.b, y, out, false, part);
              });
 }
 void lower_activate(Lowering& l, const Node& node, std::int32_t index) {
@@ -165,12 +165,13 @@ void lower_descend(Lowering& l, const Node& node, std::int32_t index) {
   const Slot p = l.plain(node.inputs[0]), d = l.plain(node.inputs[1]),
              rate = l.plain(node.inputs[2]), y = l.define_plain({index, 0});
   const std::int64_t count = l.shape(node.inputs[0]).elements();
+  const bool shared = l.shared_outputs();
   l.emit({.parts = flat_parts(count),
           .reads = {p, d, rate},
           .writes = {y},
           .run = [=](const Memory& m, int part, int) {
             // A product by 1 is exact: the contract's fma(-rate, direction, parameter).
-            cpu::combine(count, -*m.f32(rate), m.f32(d), 1.0f, m.f32(p), m.f32(y), part);
+            cpu::combine(count, -*m.f32(rate), m.f32(d), 1.0f, m.f32(p), m.f32(y), shared, part);
           }});
 }
 
@@ -180,6 +181,7 @@ void lower_sgd_update(Lowering& l, const Node& node, std::int32_t index) {
              rate = l.plain(node.inputs[3]);
   const Slot new_p = l.define_plain({index, 0}), new_v = l.define_plain({index, 1});
   const std::int64_t count = l.shape(node.inputs[0]).elements();
+  const bool shared = l.shared_outputs();
   l.emit({.parts = flat_parts(count),
           .reads = {p, g, v, rate},
           .writes = {new_p, new_v},
@@ -190,7 +192,7 @@ void lower_sgd_update(Lowering& l, const Node& node, std::int32_t index) {
                                .momentum = a.momentum,
                                .weight_decay = a.weight_decay,
                                .nesterov = a.nesterov};
-            cpu::sgd(count, step, m.f32(g), m.f32(new_p), m.f32(new_v), part);
+            cpu::sgd(count, step, m.f32(g), m.f32(new_p), m.f32(new_v), shared, part);
           }});
 }
 
@@ -202,6 +204,7 @@ void lower_adam_update(Lowering& l, const Node& node, std::int32_t index) {
   const Slot new_p = l.define_plain({index, 0}), new_first = l.define_plain({index, 1}),
              new_second = l.define_plain({index, 2});
   const std::int64_t count = l.shape(node.inputs[0]).elements();
+  const bool shared = l.shared_outputs();
   l.emit({.parts = flat_parts(count),
           .reads = {p, g, first, second, rate, correction},
           .writes = {new_p, new_first, new_second},
@@ -218,7 +221,7 @@ void lower_adam_update(Lowering& l, const Node& node, std::int32_t index) {
                                 .epsilon = a.epsilon,
                                 .weight_decay = a.weight_decay};
             cpu::adam(count, step, m.f32(g), m.f32(new_p), m.f32(new_first), m.f32(new_second),
-                      part);
+                      shared, part);
           }});
 }
 

@@ -69,13 +69,17 @@ struct Program {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, int threads) : graph_(graph), threads_(threads) {}
+  Lowering(const Graph& graph, const CompileOptions& options)
+      : graph_(graph),
+        threads_(options.threads + options.guests),
+        shared_outputs_(options.shared_outputs) {}
   Program run();
 
   // --- for the functions of operations ---
   const Graph& graph() const { return graph_; }
   const Shape& shape(Value value) const { return graph_.shape(value); }
-  int threads() const { return threads_; }
+  int threads() const { return threads_; }  // that may run a part, guests among them
+  bool shared_outputs() const { return shared_outputs_; }
 
   // The slot of a value in the layout asked for; emits a conversion where it is held in the other.
   Slot lanes(Value value);
@@ -107,6 +111,7 @@ class Lowering {
 
   const Graph& graph_;
   int threads_;
+  bool shared_outputs_;
   Program program_;
   std::map<Value, Slot> lanes_, plain_;
   std::map<Value, float> constants_;

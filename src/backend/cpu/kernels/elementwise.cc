@@ -106,11 +106,11 @@ void activate_grad(std::int64_t count, const Activation& activation, const float
    streams(dx, count));
 }
 void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,
-             int part) {
+             bool shared, int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_combine)
   (std::min(kFlatPart, count - begin), a, x + begin, b, y + begin, out + begin,
-   streams(out, count));
+   streams(out, count) || (shared && whole_lines(out)));
 }
 void add(std::int64_t count, const float* a, const float* b, float* y, int part) {
   run(PODIUM_DISPATCH(flat_add), count, a, b, 0, y, part);

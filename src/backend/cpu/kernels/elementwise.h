@@ -21,9 +21,9 @@ void add(std::int64_t count, const float* a, const float* b, float* y, int part)
 void sub(std::int64_t count, const float* a, const float* b, float* y, int part);
 void mul(std::int64_t count, const float* a, const float* b, float* y, int part);
 void scale(std::int64_t count, const float* x, float factor, float* y, int part);
-// a x + b y, as fma(a, x, b * y).
+// a x + b y, as fma(a, x, b * y); `shared` as in update.h.
 void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,
-             int part);
+             bool shared, int part);
 void fill(std::int64_t count, float value, float* y, int part);
 
 // a += b: one addition of the tree.

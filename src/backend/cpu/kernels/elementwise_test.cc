@@ -14,6 +14,35 @@ Floats map(const Floats& a, const Floats& b, const std::function<float(float, fl
   return out;
 }
 
+// How parameters lie and are written.
+struct Way {
+  bool whole_lines, shared;
+};
+constexpr Way kWays[] = {{true, false}, {true, true}, {false, true}};
+
+// Guarded values that begin with a whole line or beside one.
+class Parameters {
+ public:
+  Parameters(const Floats& values, bool whole) : size_(values.size()), memory_(size_ + 64, kNan) {
+    begin_ = 16;
+    while (cpu::whole_lines(&memory_[begin_]) != whole) ++begin_;
+    std::copy(values.begin(), values.end(), data());
+  }
+  float* data() { return memory_.data() + begin_; }
+  Floats take() const {
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      const bool given = i >= begin_ && i < begin_ + size_;
+      EXPECT_TRUE(given || std::isnan(memory_[i])) << i << " is not the kernel's to write";
+    }
+    const auto begin = memory_.begin() + static_cast<std::ptrdiff_t>(begin_);
+    return {begin, begin + static_cast<std::ptrdiff_t>(size_)};
+  }
+
+ private:
+  std::size_t size_, begin_ = 0;
+  Floats memory_;
+};
+
 TEST(Elementwise, equals_one_rounding_each_for_every_length) {
   for_each_target([](const std::string& target) {
     for (const std::int64_t count : kCounts) {
@@ -32,8 +61,14 @@ TEST(Elementwise, equals_one_rounding_each_for_every_length) {
         check([&](float* y, int p) { activate_grad(count, activation, b.data(), a.data(), y, p); },
               [&](float x, float dy) { return activate_grad_f32(activation, dy, x); });
       }
-      check([&](float* y, int p) { combine(count, 3.5f, a.data(), -0.3f, b.data(), y, p); },
-            [](float x, float y) { return std::fma(3.5f, x, -0.3f * y); });
+      for (const Way way : kWays) {
+        Parameters out(Floats(a.size()), way.whole_lines);
+        run_parts(flat_parts(count), [&](int part) {
+          combine(count, 3.5f, a.data(), -0.3f, b.data(), out.data(), way.shared, part);
+        });
+        expect_same(out.take(),
+                    map(a, b, [](float x, float y) { return std::fma(3.5f, x, -0.3f * y); }), what);
+      }
       check([&](float* y, int p) { add(count, a.data(), b.data(), y, p); }, std::plus<float>());
       check([&](float* y, int p) { sub(count, a.data(), b.data(), y, p); }, std::minus<float>());
       check([&](float* y, int p) { mul(count, a.data(), b.data(), y, p); },
@@ -63,8 +98,8 @@ TEST(Update, adam_equals_the_contract_with_and_without_decay) {
                          .epsilon = 1e-8f,
                          .weight_decay = decay};
         const Floats gradient = random.numbers(count);
-        Floats p = random.numbers(count), m = random.numbers(count),
-               v = random.positive_numbers(count);
+        const Floats p = random.numbers(count), m = random.numbers(count),
+                     v = random.positive_numbers(count);
         Floats want_p = p, want_m = m, want_v = v;
         for (std::size_t i = 0; i < p.size(); ++i) {
           const float g = decay == 0 ? gradient[i] : std::fma(decay, p[i], gradient[i]);
@@ -73,12 +108,17 @@ TEST(Update, adam_equals_the_contract_with_and_without_decay) {
           const float root = std::fma(std::sqrt(want_v[i]), s.root_scale, s.epsilon);
           want_p[i] = std::fma(-s.rate, want_m[i] / root, p[i]);
         }
-        run_parts(flat_parts(count), [&](int part) {
-          adam(count, s, gradient.data(), p.data(), m.data(), v.data(), part);
-        });
-        expect_same(p, want_p, target);
-        expect_same(m, want_m, target);
-        expect_same(v, want_v, target);
+        for (const Way way : kWays) {
+          Parameters new_p(p, way.whole_lines);
+          Floats new_m = m, new_v = v;
+          run_parts(flat_parts(count), [&](int part) {
+            adam(count, s, gradient.data(), new_p.data(), new_m.data(), new_v.data(), way.shared,
+                 part);
+          });
+          expect_same(new_p.take(), want_p, target);
+          expect_same(new_m, want_m, target);
+          expect_same(new_v, want_v, target);
+        }
       }
     }
   });
@@ -93,16 +133,22 @@ TEST(Update, sgd_equals_the_contract_in_every_form) {
           const SgdStep s{
               .rate = 0.4f, .momentum = 0.9f, .weight_decay = decay, .nesterov = nesterov};
           const Floats gradient = random.numbers(count);
-          Floats p = random.numbers(count), v = random.numbers(count), want_p = p, want_v = v;
+          const Floats p = random.numbers(count), v = random.numbers(count);
+          Floats want_p = p, want_v = v;
           for (std::size_t i = 0; i < p.size(); ++i) {
             const float g = decay == 0 ? gradient[i] : std::fma(decay, p[i], gradient[i]);
             want_v[i] = std::fma(0.9f, v[i], g);
             want_p[i] = std::fma(-0.4f, nesterov ? std::fma(0.9f, want_v[i], g) : want_v[i], p[i]);
           }
-          run_parts(flat_parts(count),
-                    [&](int part) { sgd(count, s, gradient.data(), p.data(), v.data(), part); });
-          expect_same(p, want_p, target);
-          expect_same(v, want_v, target);
+          for (const Way way : kWays) {
+            Parameters new_p(p, way.whole_lines);
+            Floats new_v = v;
+            run_parts(flat_parts(count), [&](int part) {
+              sgd(count, s, gradient.data(), new_p.data(), new_v.data(), way.shared, part);
+            });
+            expect_same(new_p.take(), want_p, target);
+            expect_same(new_v, want_v, target);
+          }
         }
       }
     }

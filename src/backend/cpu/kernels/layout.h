@@ -40,9 +40,11 @@ struct ActivationShape {
 // Whether a tensor is written past the caches: it would have left them before it is read, and needs
 // the alignment of whole lines.
 inline constexpr std::int64_t kStreamedFloats = 2 << 20;
+inline bool whole_lines(const float* to) {
+  return reinterpret_cast<std::uintptr_t>(to) % (kLanes * sizeof(float)) == 0;
+}
 inline bool streams(const float* to, std::int64_t floats) {
-  return floats >= kStreamedFloats &&
-         reinterpret_cast<std::uintptr_t>(to) % (kLanes * sizeof(float)) == 0;
+  return floats >= kStreamedFloats && whole_lines(to);
 }
 
 // A half-open range, and the share of [0, total) that falls to one of `parts` parts: shares differ

@@ -29,29 +29,31 @@ HWY_INLINE void adam_register(const AdamStep& s, const Native& gradient, Native&
 // Whole registers; the caller sees to the rest.
 template <bool kDecay>
 void adam_loop(int64_t count, const AdamStep& s, const float* HWY_RESTRICT g, float* HWY_RESTRICT p,
-               float* HWY_RESTRICT m, float* HWY_RESTRICT v) {
+               float* HWY_RESTRICT m, float* HWY_RESTRICT v, bool streamed) {
   const NativeTag d;
   const AdamStep step = s;
   for (int64_t i = 0; i < count; i += kNative) {
     Native pi = hn::LoadU(d, p + i), mi = hn::LoadU(d, m + i), vi = hn::LoadU(d, v + i);
     adam_register<kDecay>(step, hn::LoadU(d, g + i), pi, mi, vi);
-    hn::StoreU(pi, d, p + i);
+    put_register(p + i, pi, streamed);
     hn::StoreU(mi, d, m + i);
     hn::StoreU(vi, d, v + i);
   }
+  end_streams(streamed);
 }
 
-void adam_range(int64_t count, const AdamStep& s, const float* g, float* p, float* m, float* v) {
+void adam_range(int64_t count, const AdamStep& s, const float* g, float* p, float* m, float* v,
+                bool streamed) {
   const auto loop = s.weight_decay == 0 ? adam_loop<false> : adam_loop<true>;
   const int64_t whole = count / kNative * kNative;
-  loop(whole, s, g, p, m, v);
+  loop(whole, s, g, p, m, v, streamed);
   if (const size_t rest = static_cast<size_t>(count - whole) * sizeof(float); rest > 0) {
     float t[4][kNative] = {};
     std::memcpy(t[0], g + whole, rest);
     std::memcpy(t[1], p + whole, rest);
     std::memcpy(t[2], m + whole, rest);
     std::memcpy(t[3], v + whole, rest);
-    loop(kNative, s, t[0], t[1], t[2], t[3]);
+    loop(kNative, s, t[0], t[1], t[2], t[3], false);
     std::memcpy(p + whole, t[1], rest);
     std::memcpy(m + whole, t[2], rest);
     std::memcpy(v + whole, t[3], rest);
@@ -60,7 +62,7 @@ void adam_range(int64_t count, const AdamStep& s, const float* g, float* p, floa
 
 template <bool kDecay, bool kNesterov>
 void sgd_loop(int64_t count, const SgdStep& s, const float* HWY_RESTRICT g, float* HWY_RESTRICT p,
-              float* HWY_RESTRICT v) {
+              float* HWY_RESTRICT v, bool streamed) {
   const NativeTag d;
   const Native momentum = hn::Set(d, s.momentum), decay = hn::Set(d, s.weight_decay);
   const Native rate = hn::Set(d, -s.rate);
@@ -68,23 +70,25 @@ void sgd_loop(int64_t count, const SgdStep& s, const float* HWY_RESTRICT g, floa
     const Native pi = hn::LoadU(d, p + i), raw = hn::LoadU(d, g + i);
     const Native gi = kDecay ? hn::MulAdd(decay, pi, raw) : raw;
     const Native vi = hn::MulAdd(momentum, hn::LoadU(d, v + i), gi);
-    hn::StoreU(hn::MulAdd(rate, kNesterov ? hn::MulAdd(momentum, vi, gi) : vi, pi), d, p + i);
+    put_register(p + i, hn::MulAdd(rate, kNesterov ? hn::MulAdd(momentum, vi, gi) : vi, pi),
+                 streamed);
     hn::StoreU(vi, d, v + i);
   }
+  end_streams(streamed);
 }
 
-void sgd_range(int64_t count, const SgdStep& s, const float* g, float* p, float* v) {
+void sgd_range(int64_t count, const SgdStep& s, const float* g, float* p, float* v, bool streamed) {
   const auto loop = s.weight_decay != 0
                         ? (s.nesterov ? sgd_loop<true, true> : sgd_loop<true, false>)
                         : (s.nesterov ? sgd_loop<false, true> : sgd_loop<false, false>);
   const int64_t whole = count / kNative * kNative;
-  loop(whole, s, g, p, v);
+  loop(whole, s, g, p, v, streamed);
   if (const size_t rest = static_cast<size_t>(count - whole) * sizeof(float); rest > 0) {
     float t[3][kNative] = {};
     std::memcpy(t[0], g + whole, rest);
     std::memcpy(t[1], p + whole, rest);
     std::memcpy(t[2], v + whole, rest);
-    loop(kNative, s, t[0], t[1], t[2]);
+    loop(kNative, s, t[0], t[1], t[2], false);
     std::memcpy(p + whole, t[1], rest);
     std::memcpy(v + whole, t[2], rest);
   }
@@ -116,18 +120,19 @@ HWY_EXPORT(sgd_range);
 HWY_EXPORT(square_run);
 
 void adam(std::int64_t count, const AdamStep& step, const float* gradient, float* parameter,
-          float* m, float* v, int part) {
+          float* m, float* v, bool shared, int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(adam_range)
   (std::min(kFlatPart, count - begin), step, gradient + begin, parameter + begin, m + begin,
-   v + begin);
+   v + begin, shared && whole_lines(parameter));
 }
 
 void sgd(std::int64_t count, const SgdStep& step, const float* gradient, float* parameter, float* v,
-         int part) {
+         bool shared, int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(sgd_range)
-  (std::min(kFlatPart, count - begin), step, gradient + begin, parameter + begin, v + begin);
+  (std::min(kFlatPart, count - begin), step, gradient + begin, parameter + begin, v + begin,
+   shared && whole_lines(parameter));
 }
 
 namespace {

@@ -1,5 +1,9 @@
 // The optimizers' updates, on flat ranges of parameters in parts of elementwise.h's
 // flat_parts(count) (contracts `adam`, `sgd`, `rescale`).
+//
+// `shared`: other cores read the parameters next. They are then written past the caches: a line
+// that another core holds too would first have to be taken from it, which takes three times as long
+// and, between cores that share no cache, ten times (docs/kernels.md).
 #pragma once
 
 #include <cstdint>
@@ -18,7 +22,7 @@ struct AdamStep {
   float weight_decay;  // 0: none
 };
 void adam(std::int64_t count, const AdamStep& step, const float* gradient, float* parameter,
-          float* m, float* v, int part);
+          float* m, float* v, bool shared, int part);
 
 struct SgdStep {
   float rate;
@@ -27,7 +31,7 @@ struct SgdStep {
   bool nesterov;
 };
 void sgd(std::int64_t count, const SgdStep& step, const float* gradient, float* parameter, float* v,
-         int part);
+         bool shared, int part);
 
 // y = x * (norm / (|x| + epsilon)) (contract `rescale`), in two phases: the sum of squares of each
 // run of ops/ops.h's kSquareRun elements to sums[squares_parts(count)], then the rest, flat.

@@ -55,6 +55,13 @@ HWY_INLINE void put16(float* p, const V16& a, bool streamed) {
   if (!streamed) return store16(p, a);
   for (int i = 0; i < kRegisters; ++i) hn::Stream(a.r[i], NativeTag(), p + i * kNative);
 }
+// One register of the same.
+HWY_INLINE void put_register(float* p, const Native& a, bool streamed) {
+  if (streamed)
+    hn::Stream(a, NativeTag(), p);
+  else
+    hn::StoreU(a, NativeTag(), p);
+}
 HWY_INLINE void end_streams(bool streamed) {
   if (streamed) hwy::FlushStream();
 }
