@@ -166,11 +166,15 @@ void bench_flat(const Report& report, std::int64_t count, const std::string& wha
                [&](int p) { activate_grad(count, activation, b.get(), a.get(), y.get(), p); });
   }
   const AdamStep adam_step{0.9f, 0.1f, 0.999f, 0.001f, 1e-3f, 1.0f, 1e-8f, 0};
-  report.add("adam " + what, parts, 14 * n, 28 * n,
-             [&](int p) { adam(count, adam_step, b.get(), a.get(), m.get(), v.get(), p); });
-  report.add("sgd " + what, parts, 6 * n, 20 * n, [&](int p) {
-    sgd(count, {1e-3f, 0.9f, 5e-4f, true}, b.get(), a.get(), m.get(), p);
-  });
+  for (const bool shared : {false, true}) {
+    const std::string past = shared ? "past the caches " : "";
+    report.add("adam " + past + what, parts, 14 * n, 28 * n, [&, shared](int p) {
+      adam(count, adam_step, b.get(), a.get(), m.get(), v.get(), shared, p);
+    });
+    report.add("sgd " + past + what, parts, 6 * n, 20 * n, [&, shared](int p) {
+      sgd(count, {1e-3f, 0.9f, 5e-4f, true}, b.get(), a.get(), m.get(), shared, p);
+    });
+  }
   std::uint64_t sum = 0;
   const std::span<const float> values(a.get(), static_cast<std::size_t>(count));
   report.add("hash_sum " + what, 1, n, 4 * n, [&](int) { sum += hash_sum(values); });

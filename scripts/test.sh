@@ -9,8 +9,8 @@ if [[ ${1:-} == --long ]]; then
   shift
 fi
 "$root/scripts/install-dependencies.sh" build test
-say "building the tests"
-configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON
+say "building the tests and benchmarks"
+configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_BENCH=ON
 build build
 say "running the tests"
 cd "$root/build"
