@@ -2,9 +2,10 @@
 # Installs the packages that Podium is built with, where they are missing: Debian 12, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test lint fuzz neon
+#   scripts/install-dependencies.sh build test      # groups: build test lint tidy fuzz neon
 #   scripts/install-dependencies.sh --list build    # name the packages, install nothing
 #
+# The group tidy also fetches clang-tidy, by pip, into the user's cache: Debian has none as fast.
 # Says nothing when nothing is missing. PODIUM_SKIP_INSTALL=1 makes it do nothing, for machines whose packages come from
 # elsewhere.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -15,11 +16,12 @@ packages_of() {
       libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
       libcli11-dev libpng-dev libtomlplusplus-dev libarchive-dev ;;
     test) echo libgtest-dev python3 ;;
-    lint) echo clang-14 clang-format-14 clang-tidy-14 shellcheck ;;
+    lint) echo clang-format-14 shellcheck ;;
+    tidy) echo clang-14 python3-pip ;;
     # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.
     fuzz) echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, lint, fuzz, neon" ;;
+    *) fail "unknown group '$1'; groups are build, test, lint, tidy, fuzz, neon" ;;
   esac
 }
 
@@ -57,20 +59,38 @@ missing=()
 for name in "${packages[@]}"; do
   installed "$name" || missing+=("$name")
 done
-[[ ${#missing[@]} -gt 0 ]] || exit 0
 
-as_root=()
-if [[ $(id -u) -ne 0 ]]; then
-  command -v sudo >/dev/null || fail "not root and no sudo; ask an administrator for: apt-get install ${missing[*]}"
-  as_root=(sudo)
-fi
-say "installing ${missing[*]}"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
-# An update that fails (no network) may still leave lists good enough to install from.
-apt update || true
-if ! apt install -y --no-install-recommends "${missing[@]}"; then
-  tail -n 30 "$log" >&2
-  fail "apt-get could not install: ${missing[*]}"
-fi
+install_packages() {
+  local as_root=()
+  if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null || fail "not root and no sudo; ask an administrator for: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  say "installing ${missing[*]}"
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
+  # An update that fails (no network) may still leave lists good enough to install from.
+  apt update || true
+  if ! apt install -y --no-install-recommends "${missing[@]}"; then
+    tail -n 30 "$log" >&2
+    fail "apt-get could not install: ${missing[*]}"
+  fi
+}
+[[ ${#missing[@]} -eq 0 ]] || install_packages
+
+install_clang_tidy() {
+  say "installing clang-tidy $clang_tidy_version into $clang_tidy_folder"
+  mkdir -p "${clang_tidy_folder%/*}"
+  local fetched
+  fetched=$(mktemp -d "$clang_tidy_folder.XXXXXX")
+  if ! PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --disable-pip-version-check --target "$fetched" \
+    "clang-tidy==$clang_tidy_version" >&2; then
+    rm -rf "$fetched"
+    fail "pip could not install clang-tidy $clang_tidy_version; install it yourself and name its program in" \
+      "PODIUM_CLANG_TIDY, or look without it: scripts/lint.sh --quick"
+  fi
+  # Another run of this script may have been faster.
+  mv --no-target-directory "$fetched" "$clang_tidy_folder" 2>/dev/null || rm -rf "$fetched"
+}
+if [[ " ${groups[*]} " == *" tidy "* && ! -x $clang_tidy ]]; then install_clang_tidy; fi

@@ -73,7 +73,7 @@ std::string wrong_word(const CLI::App& app, const std::vector<std::string>& word
   const CLI::App* command = &app;
   for (const std::string& word : words) {
     const std::vector<std::string> names = command_names(*command);
-    if (names.empty() || word.starts_with("-")) return "";
+    if (names.empty() || word.starts_with('-')) return "";
     if (std::find(names.begin(), names.end(), word) == names.end()) {
       return cat("there is no command \"", full_name(command), " ", word, "\"; the nearest is \"",
                  full_name(command), " ", nearest_word(word, names),
@@ -98,7 +98,7 @@ int parse_failed(CLI::App& app, const CLI::ParseError& error) {
     const std::vector<std::string> extras = app.remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
     text = cat("\"", first, "\" is not understood");
-    if (first.starts_with("-")) {
+    if (first.starts_with('-')) {
       const std::string flag = first.substr(0, first.find('=')),
                         nearest = nearest_word(flag, long_flags(*command));
       text += nearest == flag ? cat(" here: flags stand after `", full_name(command), "`")

@@ -114,7 +114,7 @@ std::string to_string(const Graph& graph) {
       if (graph.node(value).outputs.size() > 1) text += cat(".", value.output);
       separator = ", ";
     }
-    text += ")";
+    text += ')';
     if (!node.attributes.text().empty()) text += cat(" {", node.attributes.text(), "}");
     separator = " : ";
     for (const TensorType& type : node.outputs) {
@@ -122,7 +122,7 @@ std::string to_string(const Graph& graph) {
       separator = ", ";
     }
     if (!node.name.empty()) text += "  # " + node.name;
-    text += "\n";
+    text += '\n';
   }
   for (const NamedValue& output : graph.outputs()) {
     text += cat("output ", output.name, " = %", output.value.node, ".", output.value.output, "\n");

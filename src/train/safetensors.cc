@@ -338,7 +338,7 @@ std::string header_text(std::span<const NamedTensor> tensors,
       text += cat(comma, json_text(json(key)), ":", json_text(json(value)));
       comma = ",";
     }
-    text += "}";
+    text += '}';
   }
   std::unordered_set<std::string_view> names;
   std::int64_t offset = 0;
@@ -353,7 +353,7 @@ std::string header_text(std::span<const NamedTensor> tensors,
     text += cat("],\"data_offsets\":[", offset, ",", end, "]}");
     offset = end;
   }
-  text += "}";
+  text += '}';
   // So that the data begin at a multiple of 64 bytes, as vectors like it; the format asks for 8.
   text.append((64 - (kLengthBytes + text.size()) % 64) % 64, ' ');
   return text;

@@ -24,7 +24,7 @@ HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, bo
   }
 }
 
-#define PODIUM_FUNCTOR(Name, expression)                                             \
+#define PODIUM_FUNCTOR(Name, name, expression)                                       \
   struct Name {                                                                      \
     V16 constant;                                                                    \
     HWY_INLINE V16 operator()(const V16& a, const V16& b) const {                    \
@@ -32,15 +32,15 @@ HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, bo
       return expression;                                                             \
     }                                                                                \
   };                                                                                 \
-  void flat_##Name(int64_t count, const float* a, const float* b, float c, float* y, \
+  void flat_##name(int64_t count, const float* a, const float* b, float c, float* y, \
                    bool streamed) {                                                  \
     map2(count, a, b, y, streamed, Name{set16(c)});                                  \
   }
 
-PODIUM_FUNCTOR(add, add16(a, b))
-PODIUM_FUNCTOR(sub, sub16(a, b))
-PODIUM_FUNCTOR(mul, mul16(a, b))
-PODIUM_FUNCTOR(scale, mul16(a, constant))
+PODIUM_FUNCTOR(Add, add, add16(a, b))
+PODIUM_FUNCTOR(Sub, sub, sub16(a, b))
+PODIUM_FUNCTOR(Mul, mul, mul16(a, b))
+PODIUM_FUNCTOR(Scale, scale, mul16(a, constant))
 
 #undef PODIUM_FUNCTOR
 
