@@ -9,6 +9,11 @@ endif()
 find_package(Threads REQUIRED)
 target_link_libraries(podium_flags INTERFACE Threads::Threads)
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # At -O1 gcc 12 sees overflows in the standard library that there are none of.
+  set(PODIUM_O1_OPTIONS -Wno-stringop-overflow -Wno-array-bounds)
+endif()
+
 # Kernels are fast in every build type: a debug build would make training wait for them. PODIUM_KERNEL_OPTIONS go to
 # their sources, after all other options.
 set(PODIUM_KERNEL_OPTIONS -O3)
@@ -16,10 +21,7 @@ if(PODIUM_SANITIZE)
   set(PODIUM_KERNEL_OPTIONS -O1)
   target_compile_options(podium_flags INTERFACE -fsanitize=${PODIUM_SANITIZE} -fno-omit-frame-pointer -g1)
   target_link_options(podium_flags INTERFACE -fsanitize=${PODIUM_SANITIZE})
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # Instrumented at -O1, gcc 12 sees overflows in the standard library that there are none of.
-    target_compile_options(podium_flags INTERFACE -Wno-stringop-overflow -Wno-array-bounds)
-  endif()
+  target_compile_options(podium_flags INTERFACE ${PODIUM_O1_OPTIONS})
   if(PODIUM_SANITIZE MATCHES "undefined")
     # Left out: what AddressSanitizer finds too, at several times the compile time. The kernels keep that one alone.
     target_compile_options(podium_flags INTERFACE

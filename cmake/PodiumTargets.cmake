@@ -6,14 +6,15 @@
 #   podium_fuzz(NAME idx_fuzz SOURCES idx_fuzz.cc DEPS data CORPUS corpus/idx)
 #
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
-# into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone.
+# into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone. TESTS_COMPUTE
+# (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too.
 #
 # LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), `law`, `unit` (where none is
 # given), or `long` (run by hand: scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
 # from the files in CORPUS, with inputs of up to MOST_BYTES (by default 4096, or the largest file there); it is no test of ctest.
 
 function(podium_library)
-  cmake_parse_arguments(A "" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(A "TESTS_COMPUTE" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
   set(target podium_${A_NAME})
   add_library(${target} STATIC ${A_SOURCES})
   add_library(Podium::${A_NAME} ALIAS ${target})
@@ -28,7 +29,11 @@ function(podium_library)
   target_link_libraries(${target} PRIVATE ${A_LINKS})
   set_property(GLOBAL APPEND PROPERTY PODIUM_LIBRARIES ${target})
   if(A_TESTS AND PODIUM_TESTS)
-    podium_test(NAME ${A_NAME}_test SOURCES ${A_TESTS} DEPS ${A_NAME} ${A_TEST_DEPS} LINKS ${A_LINKS} LABELS quick)
+    set(compute)
+    if(A_TESTS_COMPUTE)
+      set(compute COMPUTES)
+    endif()
+    podium_test(NAME ${A_NAME}_test ${compute} SOURCES ${A_TESTS} DEPS ${A_NAME} ${A_TEST_DEPS} LINKS ${A_LINKS} LABELS quick)
   endif()
 endfunction()
 
@@ -45,12 +50,15 @@ function(podium_program)
 endfunction()
 
 function(podium_test)
-  cmake_parse_arguments(A "" "NAME;TIMEOUT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "COMPUTES" "NAME;TIMEOUT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
   if(NOT PODIUM_TESTS)
     return()
   endif()
   podium_program(NAME ${A_NAME} SOURCES ${A_SOURCES} DEPS ${A_DEPS} LINKS GTest::gtest GTest::gtest_main ${A_LINKS})
-  target_precompile_headers(${A_NAME} REUSE_FROM podium_test_header)
+  if(NOT (A_COMPUTES AND PODIUM_SANITIZE))
+    target_precompile_headers(${A_NAME} REUSE_FROM podium_test_header)
+    target_compile_options(${A_NAME} PRIVATE ${PODIUM_TEST_OPTIONS})
+  endif()
   if(NOT A_TIMEOUT)
     set(A_TIMEOUT 300)
   endif()
