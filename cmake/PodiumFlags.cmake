@@ -14,6 +14,14 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(PODIUM_O1_OPTIONS -Wno-stringop-overflow -Wno-array-bounds)
 endif()
 
+# For code that compiles for longer than it runs, most tests among it: a quarter less time to compile than at -O3, and
+# under sanitizers half of that at -O1.
+if(PODIUM_SANITIZE)
+  set(PODIUM_COLD_OPTIONS -O0)
+else()
+  set(PODIUM_COLD_OPTIONS $<$<CONFIG:Release>:-O1> ${PODIUM_O1_OPTIONS})
+endif()
+
 # Kernels are fast in every build type: a debug build would make training wait for them. PODIUM_KERNEL_OPTIONS go to
 # their sources, after all other options.
 set(PODIUM_KERNEL_OPTIONS -O3)
