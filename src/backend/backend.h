@@ -26,7 +26,8 @@ struct CompileOptions {
   bool shared_outputs = false;
 };
 
-// What one kernel of an executable took, summed over the runs since profiling began.
+// What one kernel of an executable took, summed over the runs since profiling began and the threads
+// that ran its parts, guests among them.
 struct KernelProfile {
   std::string name;  // "conv2d conv1"
   double seconds = 0, flops = 0, bytes = 0;

@@ -13,12 +13,14 @@ namespace {
 
 constexpr int kSpins = 2000;
 
-// A job's word: the parts in the upper half, the next one in the lower.
-constexpr std::uint64_t open_job(int parts, int next) {
-  return static_cast<std::uint64_t>(parts) << 32 | static_cast<std::uint32_t>(next);
+// A job's word: the parts [first, last) that nobody has taken, `last` in the upper half, `first` in
+// the lower.
+constexpr std::uint64_t open_job(int first, int last) {
+  return static_cast<std::uint64_t>(last) << 32 | static_cast<std::uint32_t>(first);
 }
-constexpr std::uint32_t next_part(std::uint64_t job) { return static_cast<std::uint32_t>(job); }
-constexpr bool is_open(std::uint64_t job) { return next_part(job) < job >> 32; }
+constexpr int first_part(std::uint64_t job) { return static_cast<int>(job & 0xffffffff); }
+constexpr int last_part(std::uint64_t job) { return static_cast<int>(job >> 32); }
+constexpr bool is_open(std::uint64_t job) { return first_part(job) < last_part(job); }
 
 }  // namespace
 
@@ -62,13 +64,18 @@ void ThreadPool::stop() {
   for (std::thread& helper : helpers_) helper.join();
 }
 
-// A look before the addition keeps the count of failed takes, and so the field, small.
 bool ThreadPool::take_part(int thread) {
-  if (!is_open(job_.load(std::memory_order_relaxed))) return false;
-  const std::uint64_t job = job_.fetch_add(1, std::memory_order_acq_rel);
-  if (!is_open(job)) return false;
+  std::uint64_t job = job_.load(std::memory_order_relaxed), rest;
+  int part;
+  do {
+    if (!is_open(job)) return false;
+    const int first = first_part(job), last = last_part(job);
+    part = thread == 0 ? first : last - 1;
+    rest = thread == 0 ? open_job(first + 1, last) : open_job(first, last - 1);
+  } while (
+      !job_.compare_exchange_weak(job, rest, std::memory_order_acq_rel, std::memory_order_relaxed));
   try {
-    (*work_)(static_cast<int>(next_part(job)), thread);
+    (*work_)(part, thread);
   } catch (...) {
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = std::current_exception();
@@ -87,7 +94,7 @@ void ThreadPool::run(int parts, const std::function<void(int, int)>& work) {
     work_ = &work;
     error_ = nullptr;
     finished_by_others_.store(0, std::memory_order_relaxed);
-    job_.store(open_job(parts, next), std::memory_order_release);
+    job_.store(open_job(next, parts), std::memory_order_release);
   }
   if (!helpers_.empty()) wake_.notify_all();
   int others = parts - next;

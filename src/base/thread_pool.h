@@ -4,6 +4,10 @@
 // A pool may have guests besides: threads that belong to somebody else and, where they have nothing
 // of their own to do, ask for a part of whatever the pool is running. While nobody asks, a pool of
 // one thread runs its parts in a plain loop; once somebody has, what is left of them is open.
+//
+// The caller takes parts from the front, all others from the back: where a job is several pieces of
+// work one after the other, they begin with different ones, and whoever has begun one goes on with
+// it, near what it has in its caches.
 #pragma once
 
 #include <atomic>
@@ -37,9 +41,10 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(helpers_.size()) + 1; }
 
-  // Calls work(part, thread) for every part in [0, parts), on any thread and in any order; returns
-  // when all are done. Threads are numbered from 0, guests after the pool's own. The first
-  // exception thrown by a part is rethrown here.
+  // Calls work(part, thread) for every part in [0, parts), on any thread and in any order (in this
+  // one where a pool is of one thread and nobody asks); returns when all are done. Threads are
+  // numbered from 0, guests after the pool's own. The first exception thrown by a part is rethrown
+  // here.
   void run(int parts, const std::function<void(int part, int thread)>& work);
 
   // As guest `guest`, a number from 0 that one thread uses at a time: runs a part of the job that
@@ -55,8 +60,8 @@ class ThreadPool {
   std::vector<std::thread> helpers_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  // Of the last job opened, how many parts it has and the next that nobody has taken: one word, so
-  // that one addition takes a part, and of which job is never in doubt.
+  // Of the last job opened, the parts that nobody has taken: one word, so that one exchange takes a
+  // part, and of which job is never in doubt.
   std::atomic<std::uint64_t> job_{0};
   std::atomic<int> finished_by_others_{0};
   std::atomic<bool> asked_{false};

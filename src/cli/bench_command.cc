@@ -147,7 +147,7 @@ ExitCode bench_ops(const Arguments& arguments) {
 // --- recipes
 
 struct StepTimes {
-  double seconds = 0, input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;
+  double seconds = 0, input_seconds = 0, waiting_seconds = 0;
   std::vector<double> each;  // seconds of every step, the least first
 
   // The time that this part of the steps, 0 to 1, stays below.
@@ -165,7 +165,6 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
     times.seconds += step.seconds;
     times.input_seconds += step.input_seconds;
     times.waiting_seconds += step.waiting_seconds;
-    times.helping_seconds += step.helping_seconds;
     times.each.push_back(step.seconds);
   }
   std::ranges::sort(times.each);
@@ -220,7 +219,8 @@ ExitCode bench_recipe(const Arguments& arguments) {
 
   const auto steps = static_cast<double>(count);
   const auto workers = static_cast<double>(trainer.placement().workers);
-  const double worker_steps = steps * workers;
+  const double cores = workers * trainer.placement().threads;
+  const double core_steps = steps * cores;
   const auto least_of = [&](const KernelProfile& kernel) {
     const auto calls = static_cast<double>(kernel.calls);
     return calls * roof.seconds({kernel.flops / calls, kernel.bytes / calls});
@@ -234,17 +234,16 @@ ExitCode bench_recipe(const Arguments& arguments) {
   const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
   const double for_input = 100 * plain.input_seconds / plain.seconds;
   const double for_others = 100 * profiled.waiting_seconds / profiled.seconds;
-  const double outside =
-      100 * (1 - (in_kernels / workers + profiled.helping_seconds) / profiled.seconds) - for_others;
-  // Calls are those of all workers; times are a worker's, the mean.
+  const double outside = 100 * (1 - in_kernels / cores / profiled.seconds) - for_others;
+  // Calls are those of all workers; times are a core's, the mean.
   Table table({"OPERATION", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S", "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
   for (const KernelProfile& kernel : kernels) {
     const Cost cost{kernel.flops, kernel.bytes};
     std::vector<std::string> row = {kernel.name,
                                     fixed(static_cast<double>(kernel.calls) / steps, 0),
-                                    fixed(1e6 * kernel.seconds / worker_steps, 1),
-                                    fixed(100 * kernel.seconds / workers / profiled.seconds, 1)};
+                                    fixed(1e6 * kernel.seconds / core_steps, 1),
+                                    fixed(100 * kernel.seconds / cores / profiled.seconds, 1)};
     add_rates(row, cost, kernel.seconds, least_of(kernel));
     table.add(std::move(row));
     json.push_back({{"op", kernel.name},
@@ -273,7 +272,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
                                           {"roof_flops", roof.flops},
                                           {"roof_bytes", roof.bytes},
                                           {"roof_far_bytes", roof.far_bytes},
-                                          {"floor_seconds", least / worker_steps},
+                                          {"floor_seconds", least / core_steps},
                                           {"ops", json}};
     std::cout << json_text(whole) << "\n";
     return ExitCode::kDone;
@@ -287,12 +286,13 @@ ExitCode bench_recipe(const Arguments& arguments) {
       << fixed(1e3 * plain.quantile(0.1), 1) << ", a tenth at least "
       << fixed(1e3 * plain.quantile(0.9), 1) << "\ninput waiting " << fixed(for_input, 1)
       << "%; outside kernels " << fixed(outside, 1)
-      << "% of a step (input, exchange, hash, dispatch) and " << fixed(for_others, 1)
-      << "% waiting for other workers; in kernels " << scaled(flops / in_kernels, "FLOP/s") << ", "
-      << fixed(100 * least / in_kernels, 0)
-      << "% of the roof\nfloor of a worker's step, the sum of what each kernel could do at best: "
-      << fixed(1e3 * least / worker_steps, 1) << " ms, of "
-      << fixed(1e3 * in_kernels / worker_steps, 1) << " ms in kernels\n"
+      << "% of a step (input, exchange, hash, dispatch"
+      << (trainer.placement().threads > 1 ? ", threads without a part" : "") << ") and "
+      << fixed(for_others, 1) << "% waiting for other workers; in kernels "
+      << scaled(flops / in_kernels, "FLOP/s") << ", " << fixed(100 * least / in_kernels, 0)
+      << "% of the roof\nfloor of a core's step, the sum of what each kernel could do at best: "
+      << fixed(1e3 * least / core_steps, 1) << " ms, of " << fixed(1e3 * in_kernels / core_steps, 1)
+      << " ms in kernels\n"
       << roof.text() << "\n\n"
       << table.text();
   return ExitCode::kDone;

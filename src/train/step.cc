@@ -109,13 +109,12 @@ void Trainer::State::wait_for_others(std::int64_t helper, WorkerProgram what, do
     helped += seconds_since(start);
     return true;
   });
-  worker.helping_seconds += helped;
   worker.waiting_seconds += seconds_since(arrived) - helped;
 }
 
 void Trainer::State::run_step(std::int64_t index, bool with_hash) {
   Worker& worker = workers[static_cast<std::size_t>(index)];
-  worker.input_seconds = worker.waiting_seconds = worker.helping_seconds = 0;
+  worker.input_seconds = worker.waiting_seconds = 0;
   for (const ReplicaRange node : largest_nodes(recipe.replicas, worker.replicas)) {
     float* sum = run_node(worker, node);
     worker.held_buffers.push_back(sum);
@@ -182,7 +181,6 @@ StepResult Trainer::step(bool with_hash) {
   for (const Worker& worker : s.workers) {
     result.input_seconds += worker.input_seconds / workers;
     result.waiting_seconds += worker.waiting_seconds / workers;
-    result.helping_seconds += worker.helping_seconds / workers;
   }
   if (!s.finite) {
     result.loss = NAN;

@@ -44,8 +44,8 @@ struct StepResult {
   std::int64_t correct = 0;
   double seconds = 0;
   // Of `seconds`, means over workers: the batch was not there yet; waited for other workers, with
-  // nothing to help them with; in parts of other workers' kernels.
-  double input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;
+  // nothing to help them with.
+  double input_seconds = 0, waiting_seconds = 0;
   std::uint64_t hash = 0;  // of all parameters after the step; 0 where it was not asked for
   std::string non_finite;  // not empty: the loss is not finite, nothing was updated; the first
                            // operation that made it so

@@ -36,9 +36,9 @@ struct Worker {
   std::vector<const void*> update_inputs;
   std::vector<std::size_t> gradient_inputs;  // by piece: its gradient among them
   std::vector<void*> update_outputs;
-  std::vector<float> scalars;            // of the optimizers
-  std::vector<std::uint64_t> hash_sums;  // by parameter, of this worker's shard
-  double input_seconds = 0, waiting_seconds = 0, helping_seconds = 0;  // of this step
+  std::vector<float> scalars;                     // of the optimizers
+  std::vector<std::uint64_t> hash_sums;           // by parameter, of this worker's shard
+  double input_seconds = 0, waiting_seconds = 0;  // of this step
 
   // Of an evaluation batch; views and their logits where there is more than one view.
   AlignedBytes evaluation_images, evaluation_labels, evaluation_logits, evaluation_losses;

@@ -1,19 +1,21 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
+#include "backend/cpu/jobs.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/layout.h"
 #include "backend/cpu/kernels/targets.h"
 #include "backend/cpu/lowering.h"
+#include "base/clock.h"
 #include "base/thread_pool.h"
 #include "compile/fuse.h"
 
 namespace podium {
 namespace {
 
+using cpu::Job;
 using cpu::Memory;
 using cpu::Program;
 using cpu::SlotInfo;
@@ -25,6 +27,7 @@ class CpuExecutable : public Executable {
       : guests_(options.guests),
         pool_(options.threads),
         program_(lower(graph, options)),
+        jobs_(cpu::jobs_of(program_, options.threads + options.guests)),
         memory_(program_.slots.size()) {
     place();
   }
@@ -34,7 +37,11 @@ class CpuExecutable : public Executable {
     if (profiling_) {
       run_profiled();
     } else {
-      for (const Step& step : program_.steps) run_step(step);
+      for (const Job& job : jobs_) {
+        run_job(job, [&](std::size_t i, int part, int thread) {
+          program_.steps[i].run(memory_, part, thread);
+        });
+      }
     }
   }
 
@@ -56,17 +63,19 @@ class CpuExecutable : public Executable {
 
   void start_profile() override {
     profiling_ = true;
-    seconds_.assign(program_.steps.size(), 0.0);
+    seconds_.assign(static_cast<std::size_t>(all_threads()),
+                    std::vector<double>(program_.steps.size(), 0.0));
     runs_ = 0;
   }
 
   std::vector<KernelProfile> profile() const override {
     std::vector<KernelProfile> rows;
-    for (std::size_t i = 0; i < seconds_.size(); ++i) {
+    for (std::size_t i = 0; profiling_ && i < program_.steps.size(); ++i) {
       const Step& step = program_.steps[i];
       const auto runs = static_cast<double>(runs_);
-      rows.push_back(
-          {step.name, seconds_[i], step.cost.flops * runs, step.cost.bytes * runs, runs_});
+      KernelProfile& row = rows.emplace_back(
+          KernelProfile{step.name, 0, step.cost.flops * runs, step.cost.bytes * runs, runs_});
+      for (const std::vector<double>& of_thread : seconds_) row.seconds += of_thread[i];
     }
     return rows;
   }
@@ -78,39 +87,21 @@ class CpuExecutable : public Executable {
     return cpu::Lowering(prepared, options).run();
   }
 
+  // The pool's own and guests: a part may run on any.
+  std::int64_t all_threads() const { return std::int64_t{pool_.threads()} + guests_; }
+
   void place() {
-    std::vector<Lifetime> lifetimes;
     std::vector<cpu::Slot> slots;
-    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
-      const SlotInfo& info = program_.slots[slot];
-      if (info.kind != SlotInfo::Kind::kArena) continue;
-      lifetimes.push_back({info.bytes, static_cast<std::int64_t>(program_.steps.size()), -1});
-      slots.push_back(static_cast<cpu::Slot>(slot));
-    }
-    std::vector<int> index_of(program_.slots.size(), -1);
+    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot)
+      if (program_.slots[slot].kind == SlotInfo::Kind::kArena)
+        slots.push_back(static_cast<cpu::Slot>(slot));
+    const MemoryPlan plan = plan_memory(cpu::lifetimes_of(program_, jobs_, slots));
+    const auto scratch =
+        static_cast<std::int64_t>(sizeof(float)) * program_.scratch_floats * all_threads();
+    arena_ = AlignedBytes(static_cast<std::size_t>(scratch + plan.bytes));
+    memory_.set_scratch(arena_.data(), program_.scratch_floats);
     for (std::size_t i = 0; i < slots.size(); ++i)
-      index_of[static_cast<std::size_t>(slots[i])] = static_cast<int>(i);
-    const auto index = [&](cpu::Slot slot) { return index_of[static_cast<std::size_t>(slot)]; };
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      const Step& step = program_.steps[i];
-      for (const auto* used : {&step.reads, &step.writes}) {
-        for (const cpu::Slot slot : *used) {
-          if (index(slot) < 0) continue;
-          Lifetime& life = lifetimes[static_cast<std::size_t>(index(slot))];
-          life.first = std::min(life.first, static_cast<std::int64_t>(i));
-          life.last = std::max(life.last, static_cast<std::int64_t>(i));
-        }
-      }
-      for (const cpu::Slot slot : step.in_place) {
-        if (index(slot) < 0 || index(step.writes[0]) < 0) continue;
-        lifetimes[static_cast<std::size_t>(index(step.writes[0]))].may_take.push_back(
-            static_cast<std::size_t>(index(slot)));
-      }
-    }
-    const MemoryPlan plan = plan_memory(lifetimes);
-    arena_ = AlignedBytes(static_cast<std::size_t>(plan.bytes));
-    for (std::size_t i = 0; i < slots.size(); ++i)
-      memory_.set(slots[i], arena_.data() + plan.offsets[i]);
+      memory_.set(slots[i], arena_.data() + scratch + plan.offsets[i]);
   }
 
   void bind(std::span<const void* const> inputs, std::span<void* const> outputs) {
@@ -131,13 +122,23 @@ class CpuExecutable : public Executable {
     pool_.run(step.parts, [&](int part, int thread) { step.run(memory_, part, thread); });
   }
 
+  // Calls run(step, part of it, thread) for the parts of all steps of a job.
+  template <typename Run>
+  void run_job(const Job& job, const Run& run) {
+    pool_.run(job.parts, [&](int part, int thread) {
+      std::size_t i = job.begin;
+      for (; part >= program_.steps[i].parts; ++i) part -= program_.steps[i].parts;
+      run(i, part, thread);
+    });
+  }
+
   void run_profiled() {
-    auto before = std::chrono::steady_clock::now();
-    for (std::size_t i = 0; i < program_.steps.size(); ++i) {
-      run_step(program_.steps[i]);
-      const auto after = std::chrono::steady_clock::now();
-      seconds_[i] += std::chrono::duration<double>(after - before).count();
-      before = after;
+    for (const Job& job : jobs_) {
+      run_job(job, [&](std::size_t i, int part, int thread) {
+        const auto start = Clock::now();
+        program_.steps[i].run(memory_, part, thread);
+        seconds_[static_cast<std::size_t>(thread)][i] += seconds_since(start);
+      });
     }
     ++runs_;
   }
@@ -172,11 +173,12 @@ class CpuExecutable : public Executable {
   const int guests_;
   ThreadPool pool_;
   Program program_;
+  std::vector<Job> jobs_;
   Memory memory_;
   AlignedBytes arena_;
   bool profiling_ = false;
   std::int64_t runs_ = 0;
-  std::vector<double> seconds_;
+  std::vector<std::vector<double>> seconds_;  // by thread, guests after the pool's own, and step
 };
 
 class CpuBackend : public Backend {

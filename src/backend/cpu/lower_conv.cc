@@ -30,15 +30,16 @@ using ConvKernel = void (*)(const ConvShape&, const float*, const float*, float*
 template <typename Kernel>
 void emit_phases(Lowering& l, const ConvWork& work, const Kernel& kernel, std::vector<Slot> reads,
                  std::vector<Slot> writes) {
-  const Slot shared = l.temporary(work.shared), scratch = l.thread_scratch(work.scratch);
+  const Slot shared = l.temporary(work.shared);
+  l.need_scratch(work.scratch);
   reads.push_back(shared);
-  writes.insert(writes.end(), {shared, scratch});
+  writes.push_back(shared);
   for (int phase = 0; phase < work.phases; ++phase) {
     l.emit({.parts = work.parts[phase],
             .reads = reads,
             .writes = writes,
             .run = [=](const Memory& m, int part, int thread) {
-              kernel(m, m.f32(shared), m.f32(scratch) + thread * work.scratch, phase, part);
+              kernel(m, m.f32(shared), m.scratch(thread), phase, part);
             }});
   }
 }

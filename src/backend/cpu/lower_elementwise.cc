@@ -169,6 +169,7 @@ void lower_descend(Lowering& l, const Node& node, std::int32_t index) {
   l.emit({.parts = flat_parts(count),
           .reads = {p, d, rate},
           .writes = {y},
+          .updates = true,
           .run = [=](const Memory& m, int part, int) {
             // A product by 1 is exact: the contract's fma(-rate, direction, parameter).
             cpu::combine(count, -*m.f32(rate), m.f32(d), 1.0f, m.f32(p), m.f32(y), shared, part);
@@ -185,6 +186,7 @@ void lower_sgd_update(Lowering& l, const Node& node, std::int32_t index) {
   l.emit({.parts = flat_parts(count),
           .reads = {p, g, v, rate},
           .writes = {new_p, new_v},
+          .updates = true,
           .run = [=](const Memory& m, int part, int) {
             copy_part(count, m.f32(p), m.f32(new_p), part);
             copy_part(count, m.f32(v), m.f32(new_v), part);
@@ -208,6 +210,7 @@ void lower_adam_update(Lowering& l, const Node& node, std::int32_t index) {
   l.emit({.parts = flat_parts(count),
           .reads = {p, g, first, second, rate, correction},
           .writes = {new_p, new_first, new_second},
+          .updates = true,
           .run = [=](const Memory& m, int part, int) {
             copy_part(count, m.f32(p), m.f32(new_p), part);
             copy_part(count, m.f32(first), m.f32(new_first), part);

@@ -177,6 +177,11 @@ Slot Lowering::temporary(std::int64_t floats) {
   return add_slot({.bytes = std::max<std::int64_t>(floats, 1) * 4, .scratch = true});
 }
 
+void Lowering::need_scratch(std::int64_t floats) {
+  constexpr std::int64_t kLine = 16;
+  program_.scratch_floats = std::max(program_.scratch_floats, (floats + kLine - 1) / kLine * kLine);
+}
+
 void Lowering::emit(Step step) {
   if (step.name.empty()) step.name = label_;
   // Of several steps of one node, the first that has no cost of its own carries the node's.

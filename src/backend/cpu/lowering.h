@@ -36,18 +36,30 @@ class Memory {
   }
   void set(Slot slot, void* pointer) { pointers_[static_cast<std::size_t>(slot)] = pointer; }
 
+  // Memory of a thread's own, for the part that it runs: as much as any step asked for
+  // (Lowering::need_scratch), the same throughout, so that it stays in the caches.
+  float* scratch(int thread) const { return scratch_ + thread * scratch_floats_; }
+  void set_scratch(void* pointer, std::int64_t floats) {
+    scratch_ = static_cast<float*>(pointer);
+    scratch_floats_ = floats;
+  }
+
  private:
   std::vector<void*> pointers_;
+  float* scratch_ = nullptr;
+  std::int64_t scratch_floats_ = 0;  // a thread's
 };
 
 // One kernel call. `run` is called for each part, on any thread in any order.
 struct Step {
   std::string name;
   int parts = 1;
-  std::vector<Slot> reads, writes;  // scratch is among the writes
+  std::vector<Slot> reads, writes;  // temporaries are among the writes
   // Operands whose memory the kernel allows the first of `writes` to be; the first of them that is
   // not read later gives it up.
   std::vector<Slot> in_place = {};
+  // Whether what it writes may be the memory of program inputs that it reads (backend/backend.h).
+  bool updates = false;
   std::function<void(const Memory&, int part, int thread)> run;
   Cost cost = {};
 };
@@ -65,20 +77,18 @@ struct SlotInfo {
 struct Program {
   std::vector<Step> steps;
   std::vector<SlotInfo> slots;
+  std::int64_t scratch_floats = 0;  // that a thread needs at most, whole cache lines
 };
 
 class Lowering {
  public:
   Lowering(const Graph& graph, const CompileOptions& options)
-      : graph_(graph),
-        threads_(options.threads + options.guests),
-        shared_outputs_(options.shared_outputs) {}
+      : graph_(graph), shared_outputs_(options.shared_outputs) {}
   Program run();
 
   // --- for the functions of operations ---
   const Graph& graph() const { return graph_; }
   const Shape& shape(Value value) const { return graph_.shape(value); }
-  int threads() const { return threads_; }  // that may run a part, guests among them
   bool shared_outputs() const { return shared_outputs_; }
 
   // The slot of a value in the layout asked for; emits a conversion where it is held in the other.
@@ -96,11 +106,10 @@ class Lowering {
     const auto found = constants_.find(value);
     return found == constants_.end() ? nullptr : &found->second;
   }
-  // Memory for one step. `floats_a_thread` gives each thread its own.
+  // Memory that lives as long as steps use it.
   Slot temporary(std::int64_t floats);
-  Slot thread_scratch(std::int64_t floats_a_thread) {
-    return temporary(floats_a_thread * threads_);
-  }
+  // Each thread will have so much of its own while it runs a part: Memory::scratch.
+  void need_scratch(std::int64_t floats);
 
   // The step's name and cost are those of the current node unless given.
   void emit(Step step);
@@ -110,7 +119,6 @@ class Lowering {
   void materialise(Value value);
 
   const Graph& graph_;
-  int threads_;
   bool shared_outputs_;
   Program program_;
   std::map<Value, Slot> lanes_, plain_;
