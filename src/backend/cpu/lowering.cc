@@ -75,7 +75,11 @@ Program Lowering::run() {
     } else {
       const Slot source = plain(output.value);
       const auto bytes = static_cast<std::size_t>(type.bytes());
-      emit({.reads = {source}, .writes = {target}, .run = [=](const Memory& m, int, int) {
+      // What is copied may be what an update made.
+      emit({.reads = {source},
+            .writes = {target},
+            .updates = true,
+            .run = [=](const Memory& m, int, int) {
               std::memcpy(m.f32(target), m.f32(source), bytes);
             }});
     }

@@ -58,7 +58,7 @@ struct Step {
   // Operands whose memory the kernel allows the first of `writes` to be; the first of them that is
   // not read later gives it up.
   std::vector<Slot> in_place = {};
-  // Whether what it writes may be the memory of program inputs that it reads (backend/backend.h).
+  // Whether what it writes may be the memory of program inputs: of an update (backend/backend.h).
   bool updates = false;
   std::function<void(const Memory&, int part, int thread)> run;
   Cost cost = {};
