@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "backend/cpu/jobs.h"
 #include "backend/cpu/kernels/elementwise.h"
@@ -125,11 +126,12 @@ class CpuExecutable : public Executable {
   // Calls run(step, part of it, thread) for the parts of all steps of a job.
   template <typename Run>
   void run_job(const Job& job, const Run& run) {
-    pool_.run(job.parts, [&](int part, int thread) {
+    const auto run_part = [&](int part, int thread) {
       std::size_t i = job.begin;
       for (; part >= program_.steps[i].parts; ++i) part -= program_.steps[i].parts;
       run(i, part, thread);
-    });
+    };
+    pool_.run(job.parts, std::cref(run_part));  // a function that holds more would allocate
   }
 
   void run_profiled() {
