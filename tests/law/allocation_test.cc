@@ -1,0 +1,83 @@
+// The seam's promise: an executable allocates nothing when it runs.
+#include <gtest/gtest.h>
+
+#include "backend/backend.h"
+#include "count_allocations.h"
+#include "law_util.h"
+#include "nn/models.h"
+#include "program_util.h"
+#include "train/program.h"
+#include "train/recipe.h"
+
+namespace podium {
+namespace {
+
+// Of the second run and the third. The first may come upon something that is made once.
+std::int64_t allocations_of_a_run(const Graph& graph, const CompileOptions& options) {
+  const std::vector<Tensor> inputs = values_for(graph);
+  std::vector<Tensor> outputs;
+  for (const NamedValue& output : graph.outputs()) outputs.emplace_back(graph.type(output.value));
+  std::vector<const void*> in;
+  for (const Tensor& tensor : inputs) in.push_back(tensor.data());
+  std::vector<void*> out;
+  for (Tensor& tensor : outputs) out.push_back(tensor.data());
+  const auto executable = make_backend("cpu")->compile(graph, options);
+  executable->run(in, out);
+  const std::int64_t before = allocations();
+  executable->run(in, out);
+  executable->run(in, out);
+  return allocations() - before;
+}
+
+TEST(Allocations, are_counted) {
+  const std::int64_t before = allocations();
+  const std::vector<int> some(10);
+  EXPECT_EQ(allocations() - before, 1);
+}
+
+// Of every published recipe: what a replica computes in a step, the update and evaluation.
+TEST(Allocations, there_are_none_when_a_program_runs) {
+  for (const char* name : {"mnist", "cifar10-resnet32", "cifar10-davidnet", "cifar10-sprint"}) {
+    const Recipe recipe = read_recipe(find_recipe(name), {});
+    const Model model = find_model(recipe.model).build;
+    const ReplicaInputs inputs{
+        .image = recipe.data == "mnist" ? Shape{1, 28, 28} : Shape{3, 32, 32},
+        .images = 17,
+        .classes = 10};
+    const ReplicaProgram step = build_replica_program(model, inputs, 3, 17 * recipe.replicas,
+                                                      recipe.label_smoothing, false);
+    const Graph evaluation = build_evaluation_program(model, inputs);
+    const Graph update = build_update_program(step.layout, Optimizers(recipe), recipe.replicas, 0,
+                                              step.layout.floats)
+                             .graph;
+    for (const int threads : {1, 3}) {
+      for (const bool fuse : {true, false}) {
+        const CompileOptions options{.threads = threads, .fuse = fuse};
+        const auto where = [&](const char* program) {
+          return cat(name, ", ", program, ", threads ", threads, ", fuse ", fuse);
+        };
+        EXPECT_EQ(allocations_of_a_run(step.graph, options), 0) << where("step");
+        EXPECT_EQ(allocations_of_a_run(evaluation, options), 0) << where("evaluation");
+        EXPECT_EQ(allocations_of_a_run(update, options), 0) << where("update");
+      }
+    }
+  }
+}
+
+// A step of training as a whole may allocate a little, as the schedule's list of scalars, but
+// nothing for each example.
+TEST(Allocations, of_a_step_do_not_grow_with_the_batch) {
+  const auto of_a_step = [](std::int64_t batch) {
+    const auto trainer = make_trainer(small_recipe(batch, 4), 2);
+    step_hashes(*trainer, 2);
+    const std::int64_t before = allocations();
+    trainer->step(true);
+    return allocations() - before;
+  };
+  const std::int64_t small = of_a_step(16);
+  EXPECT_LE(small, 20);
+  EXPECT_EQ(of_a_step(256), small);
+}
+
+}  // namespace
+}  // namespace podium
