@@ -27,12 +27,13 @@ cell() { # NAME key=value...
     --threads "$threads" --out "$folder/$name")
   folders+=("$folder/$name")
 }
-cell r8-per-replica optimizer.decay=per-replica
-cell r8-once optimizer.decay=once
-cell r1 replicas=1 optimizer.decay=once
+tpu=optimizer.weight_decay=1.25e-4
+cell r8-per-replica $tpu optimizer.decay=per-replica
+cell r8-once $tpu optimizer.decay=once
+cell r1 replicas=1 $tpu optimizer.decay=once
 cell r1-wd5e-4 replicas=1 optimizer.decay=once optimizer.weight_decay=5e-4
 cell r1-wd1e-3 replicas=1 optimizer.decay=once optimizer.weight_decay=1e-3
-cell r1-b128 replicas=1 optimizer.decay=once batch=128
-cell r1-b64 replicas=1 optimizer.decay=once batch=64
+cell r1-b128 replicas=1 $tpu optimizer.decay=once batch=128
+cell r1-b64 replicas=1 $tpu optimizer.decay=once batch=64
 
 "$root/build/podium-puzzle" compare "${folders[@]}" --plot "$folder/curves.svg" --title "DavidNet, $epochs epochs"

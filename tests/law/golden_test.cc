@@ -20,11 +20,11 @@ namespace {
 constexpr const char* kFile = "tests/law/golden_hashes.txt";  // ctest starts in the tree's root
 constexpr const char* kHeader =
     "# The parameter hash after each of the first steps: RECIPE [OVERRIDE...] STEP HASH\n"
-    "# A hash that changes means that the numerical contract changed: that is a commit of its "
-    "own,\n"
-    "# which says why, raises the contract's number in src/base/contract.h, and brings this file "
-    "along,\n"
-    "# written anew by\n"
+    "# A hash that changes though its recipe did not means that the numerical contract changed: "
+    "that\n"
+    "# is a commit of its own, which says why, raises the contract's number in "
+    "src/base/contract.h,\n"
+    "# and brings this file along, written anew by\n"
     "#   PODIUM_WRITE_GOLDEN=1 build/tests/law/law_test --gtest_filter='*Golden*'\n"
     "# in the root of the tree.\n";
 
