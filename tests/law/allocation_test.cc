@@ -15,17 +15,12 @@ namespace {
 // Of the second run and the third. The first may come upon something that is made once.
 std::int64_t allocations_of_a_run(const Graph& graph, const CompileOptions& options) {
   const std::vector<Tensor> inputs = values_for(graph);
-  std::vector<Tensor> outputs;
-  for (const NamedValue& output : graph.outputs()) outputs.emplace_back(graph.type(output.value));
-  std::vector<const void*> in;
-  for (const Tensor& tensor : inputs) in.push_back(tensor.data());
-  std::vector<void*> out;
-  for (Tensor& tensor : outputs) out.push_back(tensor.data());
+  BoundProgram bound(graph, inputs);
   const auto executable = make_backend("cpu")->compile(graph, options);
-  executable->run(in, out);
+  executable->run(bound.in, bound.out);
   const std::int64_t before = allocations();
-  executable->run(in, out);
-  executable->run(in, out);
+  executable->run(bound.in, bound.out);
+  executable->run(bound.in, bound.out);
   return allocations() - before;
 }
 

@@ -47,14 +47,9 @@ TEST(FirstSteps, of_mnist_on_the_cpu_backend_are_those_of_the_reference) {
 
 std::vector<Tensor> run_on_cpu(const Graph& graph, const std::vector<Tensor>& inputs, bool fused) {
   const auto executable = make_backend("cpu")->compile(graph, {.threads = 2, .fuse = fused});
-  std::vector<const void*> in;
-  for (const Tensor& tensor : inputs) in.push_back(tensor.data());
-  std::vector<Tensor> results;
-  for (const NamedValue& output : graph.outputs()) results.emplace_back(graph.type(output.value));
-  std::vector<void*> out;
-  for (Tensor& tensor : results) out.push_back(tensor.data());
-  executable->run(in, out);
-  return results;
+  BoundProgram bound(graph, inputs);
+  executable->run(bound.in, bound.out);
+  return std::move(bound.results);
 }
 
 void expect_equal(const Graph& graph, const std::vector<Tensor>& actual,
