@@ -130,6 +130,7 @@ HWY_INLINE void weight_tile(int64_t images, const float* HWY_RESTRICT dy, int64_
       const float* d = dy + block / kLanes * dy_block;
       const float* row = x + block * kLanes;
       const int64_t lanes = std::min<int64_t>(kLanes, end - block);
+      HWY_UNROLL(4)
       for (int64_t lane = 0; lane < lanes; ++lane) {
         V16 a[kVectors];
         HWY_UNROLL(16)

@@ -12,7 +12,6 @@
 #include "backend/cpu/kernels/conv/unroll.h"
 #include "backend/cpu/kernels/conv/winograd_shape.h"
 #include "backend/cpu/kernels/v16-inl.h"
-#include "base/tree.h"
 #include "base/winograd_points.h"
 #include "hwy/cache_control.h"
 
@@ -105,6 +104,8 @@ struct Present {
 // Which rows of points a transform computes: the first, those of each pair, the last.
 inline constexpr int kFirstRow = 1, kPairRows = 2, kLastRow = 32;
 inline constexpr int kAllRows = 63;
+inline constexpr int kUpperRows = kFirstRow | kPairRows,
+                     kLowerRows = 2 * kPairRows | kLastRow;  // tiles of four
 
 // A two-dimensional transform goes down the columns, then along the rows; between the two it lies
 // here: [row][column][lanes]. Each pass is a loop whose body is the transform of one axis, small
@@ -153,12 +154,58 @@ HWY_INLINE void for_each_row(float* out, std::int64_t plane, const Shifts& shift
   }
 }
 
+// Half the points of a tile of four fit in registers between the two passes, where there are 32:
+// they are neither stored nor loaded, but the pixels are read for each half.
+template <int kM>
+inline constexpr bool kInRegisters = kM == 4 && HWY_TARGET != HWY_AVX2;
+template <int kM, int kRows>
+inline constexpr bool kIsHalf = (kRows & kLowerRows) == 0 || (kRows & kUpperRows) == 0;
+
+// transform_pixels, `kRows` among one half of the rows, with what lies between the passes in
+// registers.
+template <int kM, int kRows, int kHeight, int kWidth, typename Read, typename Down, typename Across>
+HWY_INLINE void half_in_registers(const Patch& p, int lane, const Read& read,
+                                  float* HWY_RESTRICT out, std::int64_t plane, const Shifts& shifts,
+                                  const Down& down, const Across& across) {
+  const NativeTag t;
+  constexpr int kBegin = (kRows & kUpperRows) != 0 ? 0 : kAxis<kM> / 2;
+  constexpr int kEnd = kBegin + kAxis<kM> / 2;
+  Native between[kAxis<kM> / 2][kWidth];
+  const std::int64_t step = p.column_step;
+  PODIUM_UNROLL
+  for (int j = 0; j < kWidth; ++j) {
+    Native column[kHeight];
+    if (j >= p.left && j < p.right) {
+      PODIUM_UNROLL
+      for (int i = 0; i < kHeight; ++i) column[i] = read(i, p.rows[i] + lane + j * step);
+    } else {
+      PODIUM_UNROLL
+      for (int i = 0; i < kHeight; ++i) column[i] = number(0);
+    }
+    down(column, [&](int i, Native x) HWY_ATTR { between[i - kBegin][j] = x; });
+  }
+  PODIUM_UNROLL
+  for (int i = kBegin; i < kEnd; ++i) {
+    const bool last = i == kM + 1;
+    const int bit = i == 0 ? kFirstRow : last ? kLastRow : kPairRows << (i - 1) / 2;
+    if ((kRows & bit) == 0) continue;
+    float* to = out + i * kAxis<kM> * plane + (last ? shifts.row : 0);
+    const std::int64_t shift = last ? shifts.corner - shifts.row : shifts.column;
+    across(between[i - kBegin], [&](int j, Native x) HWY_ATTR {
+      hn::StoreU(x, t, to + j * plane + (j == kM + 1 ? shift : 0));
+    });
+  }
+}
+
 // The points at rows `kRows` of kHeight x kWidth pixels: down(column, put) and across(row, put) put
 // the points of an axis.
 template <int kM, int kRows, int kHeight, int kWidth, typename Read, typename Down, typename Across>
 HWY_INLINE void transform_pixels(const Patch& p, int lane, const Read& read,
                                  float* HWY_RESTRICT out, std::int64_t plane, const Shifts& shifts,
                                  const Down& down, const Across& across) {
+  if constexpr (kInRegisters<kM> && kIsHalf<kM, kRows>)
+    return half_in_registers<kM, kRows, kHeight, kWidth>(p, lane, read, out, plane, shifts, down,
+                                                         across);
   const NativeTag t;
   Between<kM> between;
   const std::int64_t step = p.column_step;
@@ -294,6 +341,49 @@ HWY_INLINE void for_even_and_odd(const F& f) {
   f(std::true_type());
 }
 
+// transform_tile with what lies between the passes in registers, of half the rows at a time.
+template <int kM, bool kWholeDown, bool kWholeAcross, bool kStream>
+HWY_INLINE void tile_in_registers(const float* HWY_RESTRICT m, std::int64_t plane,
+                                  const Shifts& shifts, const Target& target, int lane) {
+  const NativeTag t;
+  constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
+  constexpr int kHeight = kWholeDown ? kM : kM - 1, kWidth = kWholeAcross ? kM : kM - 1;
+  const bool all = target.left == 0 && target.right == kWidth;
+  for_even_and_odd([&](auto odd) HWY_ATTR {
+    constexpr bool kOdd = decltype(odd)::value;
+    Native between[kM][kColumns];
+    PODIUM_UNROLL
+    for (int j = 0; j < kColumns; ++j) {
+      const bool last = j == kM + 1;
+      const float* column = m + lane + j * plane + (last ? shifts.column : 0);
+      const std::int64_t shift = last ? shifts.corner - shifts.column : shifts.row;
+      transform_at<kM, kOdd, kWholeDown>(
+          [&](int i) HWY_ATTR {
+            return hn::LoadU(t, column + kAxis<kM> * i * plane + (i == kM + 1 ? shift : 0));
+          },
+          [&](int i, Native x) HWY_ATTR { between[i][j] = x; });
+    }
+    PODIUM_UNROLL
+    for (int i = kOdd; i < kHeight; i += 2) {
+      if (target.rows[i] == nullptr) continue;
+      float* row = target.rows[i] + lane;
+      Native y[kM];
+      const auto at = [&](int j) HWY_ATTR { return between[i][j]; };
+      const auto put = [&](int j, Native x) HWY_ATTR { y[j] = x; };
+      transform_at<kM, false, kWholeAcross>(at, put);
+      transform_at<kM, true, kWholeAcross>(at, put);
+      PODIUM_UNROLL
+      for (int j = 0; j < kWidth; ++j) {
+        if (!all && (j < target.left || j >= target.right)) continue;
+        if constexpr (kStream)
+          hn::Stream(y[j], t, row + j * target.column_step);
+        else
+          hn::StoreU(y[j], t, row + j * target.column_step);
+      }
+    }
+  });
+}
+
 // The pixels of a tile from its points, point (i, j) at m[(axis i + j) plane] and shifted.
 template <int kM, bool kWholeDown, bool kWholeAcross, bool kStream>
 HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
@@ -301,6 +391,8 @@ HWY_INLINE void transform_tile(const float* HWY_RESTRICT m, std::int64_t plane,
   const NativeTag t;
   constexpr int kColumns = kWholeAcross ? kM + 2 : kM + 1;
   constexpr int kHeight = kWholeDown ? kM : kM - 1, kWidth = kWholeAcross ? kM : kM - 1;
+  if constexpr (kInRegisters<kM>)
+    return tile_in_registers<kM, kWholeDown, kWholeAcross, kStream>(m, plane, shifts, target, lane);
   Between<kM> between;
   for_even_and_odd([&](auto odd) HWY_ATTR {
     PODIUM_KEEP_LOOP
@@ -394,108 +486,6 @@ HWY_INLINE void transform_gradient(const Patch& p, bool whole_down, bool whole_a
             HWY_ATTR { transform_a<kM, kDownRows, kDown>(y, put); },
         [](const Native* y, const auto& put)
             HWY_ATTR { transform_a<kM, kAllRows, kAcross>(y, put); });
-  });
-}
-
-// ---- G and its transpose, on the filters ----
-template <int kM>
-HWY_INLINE void transform_g(const Native g0, const Native g1, const Native g2, Native* u) {
-  using C = Constants<kM>;
-  if constexpr (kM == 4) {
-    const Native ea = fma(C::kGa2, g2, mul(C::kGa0, g0)), eb = fma(C::kGb2, g2, mul(C::kGb0, g0));
-    u[0] = mul(C::kG0, g0);
-    u[1] = fma(C::kGa1, g1, ea);
-    u[2] = fma(-C::kGa1, g1, ea);
-    u[3] = fma(C::kGb1, g1, eb);
-    u[4] = fma(-C::kGb1, g1, eb);
-  } else {
-    u[0] = mul(C::kG0, g0);
-    PODIUM_UNROLL
-    for (int i = 0; i < kPairs<kM>; ++i) {
-      const Native e = fma(C::kN2[i], g2, mul(C::kN0[i], g0));
-      u[2 * i + 1] = fma(C::kN1[i], g1, e);
-      u[2 * i + 2] = fma(-C::kN1[i], g1, e);
-    }
-  }
-  u[kM + 1] = g2;
-}
-template <int kM>
-HWY_INLINE void transform_gt(const Native* u, Native* w) {
-  using C = Constants<kM>;
-  const auto at = [&](int i) HWY_ATTR { return u[i]; };
-  Native s[kPairs<kM>], d[kPairs<kM>];
-  pairs_of<kM, true>(at, s);
-  pairs_of<kM, false>(at, d);
-  if constexpr (kM == 4) {
-    w[0] = fma(C::kG0, u[0], fma(C::kGa0, s[0], mul(C::kGb0, s[1])));
-    w[1] = fma(C::kGa1, d[0], mul(C::kGb1, d[1]));
-    w[2] = fma(C::kGa2, s[0], fma(C::kGb2, s[1], u[5]));
-  } else if constexpr (kM == 8) {
-    w[0] = fma(C::kG0, u[0], chain_of(C::kN0, s));
-    w[1] = chain_of(C::kN1, d);
-    w[2] = chain_of(C::kN2, s, u[9]);
-  } else {
-    w[0] = fma(C::kG0, u[0], fma(C::kN0[0], s[0], fma(C::kN0[1], s[1], mul(C::kN0[2], s[2]))));
-    w[1] = fma(C::kN1[0], d[0], fma(C::kN1[1], d[1], mul(C::kN1[2], d[2])));
-    w[2] = fma(C::kN2[0], s[0], fma(C::kN2[1], s[1], fma(C::kN2[2], s[2], u[7])));
-  }
-}
-
-// The tree over the groups [lo, hi). Inlined into itself at every point, it takes gcc more than a
-// minute.
-HWY_MAYBE_UNUSED static HWY_NOINLINE Native group_tree(const float* sums, std::int64_t step,
-                                                       std::int64_t lo, std::int64_t hi) {
-  if (hi - lo == 1) return hn::LoadU(NativeTag(), sums + lo * step);
-  const std::int64_t middle = tree_middle(lo, hi);
-  const Native left = group_tree(sums, step, lo, middle);
-  return hn::Add(left, group_tree(sums, step, middle, hi));
-}
-
-// G^T along one axis, from between[3][column], 3 taps of each row, to w[tap][16].
-template <int kM>
-HWY_INLINE void join_columns(const float* between, std::int64_t column_step, std::int64_t row_step,
-                             float* HWY_RESTRICT w) {
-  const NativeTag t;
-  PODIUM_KEEP_LOOP
-  for (int r = 0; r < 3; ++r) {
-    Native m[kAxis<kM>], row[3];
-    PODIUM_UNROLL
-    for (int j = 0; j < kAxis<kM>; ++j)
-      m[j] = hn::LoadU(t, between + r * row_step + j * column_step);
-    transform_gt<kM>(m, row);
-    PODIUM_UNROLL
-    for (int tap = 0; tap < 3; ++tap) hn::StoreU(row[tap], t, w + (3 * r + tap) * kLanes);
-  }
-}
-
-// The gradient of some filters, w[tap][16], from the sums of the groups, `step` floats apart: each
-// point's, `plane` floats apart, are added and transformed back.
-template <int kM>
-HWY_INLINE void join_groups(const float* sums, std::int64_t plane, std::int64_t step,
-                            std::int64_t groups, float* HWY_RESTRICT w) {
-  const NativeTag t;
-  HWY_ALIGN float between[3 * kAxis<kM> * kNative];
-  PODIUM_KEEP_LOOP
-  for (int j = 0; j < kAxis<kM>; ++j) {
-    Native m[kAxis<kM>], column[3];
-    PODIUM_UNROLL
-    for (int i = 0; i < kAxis<kM>; ++i) {
-      const float* at = sums + (kAxis<kM> * i + j) * plane;
-      hwy::Prefetch(at + 2 * kLanes);
-      m[i] = groups == 1 ? hn::LoadU(t, at) : group_tree(at, step, 0, groups);
-    }
-    transform_gt<kM>(m, column);
-    PODIUM_UNROLL
-    for (int r = 0; r < 3; ++r) hn::Store(column[r], t, between + (r * kAxis<kM> + j) * kNative);
-  }
-  join_columns<kM>(between, kNative, kAxis<kM> * kNative, w);
-}
-
-// The same of tiles of so many outputs.
-HWY_INLINE void join_groups(std::int64_t tile, const float* sums, std::int64_t plane,
-                            std::int64_t step, std::int64_t groups, float* HWY_RESTRICT w) {
-  podium::winograd::for_tile(tile, [&](auto m) HWY_ATTR {
-    join_groups<decltype(m)::value>(sums, plane, step, groups, w);
   });
 }
 

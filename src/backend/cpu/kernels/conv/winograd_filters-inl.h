@@ -16,6 +16,29 @@ namespace podium::cpu {
 namespace HWY_NAMESPACE {
 namespace winograd {
 
+// u = G g, of one axis.
+template <int kM>
+HWY_INLINE void transform_g(const Native g0, const Native g1, const Native g2, Native* u) {
+  using C = Constants<kM>;
+  if constexpr (kM == 4) {
+    const Native ea = fma(C::kGa2, g2, mul(C::kGa0, g0)), eb = fma(C::kGb2, g2, mul(C::kGb0, g0));
+    u[0] = mul(C::kG0, g0);
+    u[1] = fma(C::kGa1, g1, ea);
+    u[2] = fma(-C::kGa1, g1, ea);
+    u[3] = fma(C::kGb1, g1, eb);
+    u[4] = fma(-C::kGb1, g1, eb);
+  } else {
+    u[0] = mul(C::kG0, g0);
+    PODIUM_UNROLL
+    for (int i = 0; i < kPairs<kM>; ++i) {
+      const Native e = fma(C::kN2[i], g2, mul(C::kN0[i], g0));
+      u[2 * i + 1] = fma(C::kN1[i], g1, e);
+      u[2 * i + 2] = fma(-C::kN1[i], g1, e);
+    }
+  }
+  u[kM + 1] = g2;
+}
+
 inline constexpr std::int64_t kTaps = 9;
 // Filters that are transformed together: point by point, so that their stores to the plane of a
 // point follow each other.
@@ -74,17 +97,27 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
   const std::int64_t plane = p.filter_plane(), inputs = p.in.logical();
   // The phased channel is the input of the forward pass and the output of the gradient.
   const Phased& phased = p.flipped ? p.out : p.in;
+  // Where the first tap of a phased channel lies among those of a filter of all channels.
+  const auto first_tap = [&](std::int64_t channel, std::int64_t phase) {
+    return channel * s.taps() + phase / phased.phases_w * s.kernel_width + phase % phased.phases_w;
+  };
+  const std::int64_t row_step = s.stride_height * s.kernel_width, filter = s.in_channels * s.taps();
   const auto gather = [&](std::int64_t in, float* g) {
+    const std::int64_t e = p.flipped ? outputs.begin : in;
+    std::int64_t channel = e % phased.channels, phase = e / phased.channels;
+    const float* filters = w + (p.flipped ? in : outputs.begin) * filter;
+    const float* from = filters + first_tap(channel, phase);
     for (std::int64_t l = 0; l < size; ++l) {
-      const std::int64_t out = outputs.begin + l;
-      const std::int64_t k = p.flipped ? in : out, e = p.flipped ? out : in;
-      const std::int64_t c = e % phased.channels, phase = e / phased.channels;
-      const std::int64_t a = phase / phased.phases_w, b = phase % phased.phases_w;
-      const float* from = w + (k * s.in_channels + c) * s.taps() + a * s.kernel_width + b;
       for (int r = 0; r < 3; ++r)
         for (int t = 0; t < 3; ++t)
           g[(p.flipped ? 8 - 3 * r - t : 3 * r + t) * kTapStep + l] =
-              from[s.stride_height * r * s.kernel_width + s.stride_width * t];
+              from[r * row_step + t * s.stride_width];
+      if (!p.flipped) {
+        from += filter;
+      } else {
+        if (++channel == phased.channels) channel = 0, ++phase;
+        from = channel == 0 ? filters + first_tap(0, phase) : from + s.taps();
+      }
     }
   };
   // Where a filter has nine taps in a row, sixteen floats of each output channel at a time; the

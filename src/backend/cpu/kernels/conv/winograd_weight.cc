@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kTile = 4;             // larger tiles are for wide layers
 constexpr std::int64_t kSquare = 4;  // channels of either side in registers
+constexpr std::int64_t kPlaces = kSquare * kSquare;
 
 struct WeightProblem : WeightGeometry {
   using WeightGeometry::WeightGeometry;
@@ -49,7 +50,7 @@ struct WeightProblem : WeightGeometry {
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_CC_
 
 #include "backend/cpu/kernels/conv/lane_sums-inl.h"
-#include "backend/cpu/kernels/conv/winograd-inl.h"
+#include "backend/cpu/kernels/conv/winograd_join-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
@@ -125,7 +126,7 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
 
 // sums[in][out] = tree over the lanes of the chain over `tiles` tiles of u[out] v[in].
 HWY_INLINE void square(const float* const* u, const float* const* v, std::int64_t tiles,
-                       float* sums) {
+                       float* HWY_RESTRICT sums) {
   const NativeTag d;
   for (int in = 0; in < kSquare; in += kIn) {
     constexpr int kGroups = kIn * kSquare / kNative;
@@ -160,6 +161,19 @@ HWY_INLINE void square(const float* const* u, const float* const* v, std::int64_
   }
 }
 
+// The squares of up to kSquare output channels and `inputs` input channels, `step` floats apart;
+// a square's channels beyond the last are the last again.
+HWY_INLINE void squares(const float* u, std::int64_t outputs, const float* v, std::int64_t inputs,
+                        std::int64_t step, std::int64_t tiles, float* HWY_RESTRICT sums) {
+  const float *gradients[kSquare], *channels[kSquare];
+  for (std::int64_t i = 0; i < kSquare; ++i) gradients[i] = u + std::min(i, outputs - 1) * step;
+  std::int64_t e = 0;
+  for (; e < inputs; e += kSquare, sums += kPlaces) {
+    for (std::int64_t i = 0; i < kSquare; ++i) channels[i] = v + std::min(e + i, inputs - 1) * step;
+    square(gradients, channels, tiles, sums);
+  }
+}
+
 // The sums of one group at half the points.
 template <bool kSecond>
 void half_group(const WeightProblem& p, const float* dy, const float* x, float* sums,
@@ -181,21 +195,13 @@ void half_group(const WeightProblem& p, const float* dy, const float* x, float* 
       const int column = half_point % kAxis<kTile>, point = row * kAxis<kTile> + column;
       const std::int64_t tiles = blocks * (row == kTile + 1 ? p.down.whole : p.down.count) *
                                  (column == kTile + 1 ? p.across.whole : p.across.count);
-      for (std::int64_t k = 0; k < p.out_blocks(); ++k) {
-        const float* gradients[kSquare];
-        for (std::int64_t i = 0; i < kSquare; ++i)
-          gradients[i] = u + half_point * p.out_plane() +
-                         std::min(k * kSquare + i, p.s.out_channels - 1) * columns * kLanes;
-        for (std::int64_t e = begin; e < end; e += kSquare) {
-          const float* inputs[kSquare];
-          for (std::int64_t i = 0; i < kSquare; ++i)
-            inputs[i] = v + half_point * p.in_plane() +
-                        (std::min(e + i, end - 1) - begin) * columns * kLanes;
-          square(gradients, inputs, tiles,
-                 sums + ((point * p.out_blocks() + k) * p.in_blocks() + e / kSquare) * kSquare *
-                            kSquare);
-        }
-      }
+      const std::int64_t step = columns * kLanes;
+      const float* u_point = u + half_point * p.out_plane();
+      const float* v_point = v + half_point * p.in_plane();
+      float* to = sums + (point * p.out_blocks() * p.in_blocks() + begin / kSquare) * kPlaces;
+      for (std::int64_t k = 0; k < p.s.out_channels; k += kSquare, to += p.in_blocks() * kPlaces)
+        squares(u_point + k * step, std::min(kSquare, p.s.out_channels - k), v_point, end - begin,
+                step, tiles, to);
     }
   }
 }

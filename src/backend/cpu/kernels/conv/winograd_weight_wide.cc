@@ -96,6 +96,7 @@ struct RunTile {
 #endif  // PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_WEIGHT_WIDE_CC_
 
 #include "backend/cpu/kernels/conv/transpose-inl.h"
+#include "backend/cpu/kernels/conv/winograd_join-inl.h"
 #include "backend/cpu/kernels/conv/winograd_norm-inl.h"
 #include "backend/cpu/kernels/conv/winograd_outer-inl.h"
 
