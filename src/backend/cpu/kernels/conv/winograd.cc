@@ -204,6 +204,7 @@ void transform_inputs(const Correlation& p, const Operands& o, const Span& span,
                       float* v) {
   if (o.x_place != nullptr) return transform_pooled<kM>(p, o.x, o.x_place, span, zeros, v);
   const std::int64_t plane = p.in_plane(), step = p.span() * kLanes;
+  const bool fetched = !p.inputs_in_cache();
   for (std::int64_t phase = 0; phase < p.in.phases_h * p.in.phases_w; ++phase) {
     Patch patches[kSpan];
     for (std::int64_t t = 0; t < span.count; ++t)
@@ -222,6 +223,7 @@ void transform_inputs(const Correlation& p, const Operands& o, const Span& span,
           const float*& r = patch.rows[i];
           if (r == zeros) continue;
           r += p.in.plane();
+          if (!fetched) continue;
           // To L2: L1 is full of what this tile and its span's others write.
           for (int j = patch.left; j < patch.right; ++j) fetch_to_l2(r + j * patch.column_step);
         }

@@ -18,6 +18,8 @@ inline constexpr std::int64_t kChannelRun = 64;  // channels of one chain
 inline constexpr std::int64_t kGroupBlocks = 2;  // blocks of images whose sums are one chain
 // Floats of the transformed tiles that are held at a time.
 inline constexpr std::int64_t kCacheFloats = 64 << 10;
+// Inputs of up to so many floats are not fetched before they are transformed.
+inline constexpr std::int64_t kKeptFloats = 192 << 10;
 // Tiles that go through a correlation together: fewer of 6x6, unless their channels are few.
 inline constexpr std::int64_t kSpan = 4, kSpanOfLarge = 2, kFewChannels = 32;
 // Blocks of output channels that a part works on at a time, with filters that are kept and with
@@ -111,6 +113,8 @@ struct Correlation {
     return {i * block_run(), std::min((i + 1) * block_run(), channel_blocks())};
   }
 
+  // Whether L2 can have kept the inputs since they were written.
+  bool inputs_in_cache() const { return blocks * in.block() <= kKeptFloats; }
   // Whether the inputs are more than the caches can have kept.
   bool fetches() const {
     return blocks * in.block() >= kStreamedFloats && in.phases_h * in.phases_w == 1;
