@@ -95,18 +95,13 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
   const Range outputs = p.channel_block(block);
   const std::int64_t size = outputs.end - outputs.begin;
   const std::int64_t plane = p.filter_plane(), inputs = p.in.logical();
-  // The phased channel is the input of the forward pass and the output of the gradient.
-  const Phased& phased = p.flipped ? p.out : p.in;
-  // Where the first tap of a phased channel lies among those of a filter of all channels.
-  const auto first_tap = [&](std::int64_t channel, std::int64_t phase) {
-    return channel * s.taps() + phase / phased.phases_w * s.kernel_width + phase % phased.phases_w;
-  };
   const std::int64_t row_step = s.stride_height * s.kernel_width, filter = s.in_channels * s.taps();
+  // Channels of the input run by phases: those of a forward pass's `in`, of a gradient's outputs.
   const auto gather = [&](std::int64_t in, float* g) {
-    const std::int64_t e = p.flipped ? outputs.begin : in;
-    std::int64_t channel = e % phased.channels, phase = e / phased.channels;
     const float* filters = w + (p.flipped ? in : outputs.begin) * filter;
-    const float* from = filters + first_tap(channel, phase);
+    std::int64_t e = p.flipped ? outputs.begin : in;
+    std::int64_t rest = s.in_channels - e % s.in_channels;  // of the phase
+    const float* from = filters + first_tap(s, e);
     for (std::int64_t l = 0; l < size; ++l) {
       for (int r = 0; r < 3; ++r)
         for (int t = 0; t < 3; ++t)
@@ -114,9 +109,11 @@ void pack_block(const ConvShape& s, const Correlation& p, const float* w, float*
               from[r * row_step + t * s.stride_width];
       if (!p.flipped) {
         from += filter;
+      } else if (++e, --rest > 0) {
+        from += s.taps();
       } else {
-        if (++channel == phased.channels) channel = 0, ++phase;
-        from = channel == 0 ? filters + first_tap(0, phase) : from + s.taps();
+        from = filters + first_tap(s, e);
+        rest = s.in_channels;
       }
     }
   };

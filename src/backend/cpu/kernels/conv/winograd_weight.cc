@@ -228,7 +228,7 @@ void weight_join(const WeightProblem& p, const float* shared, float* dw, int par
       for (std::int64_t l = 0; l < kSquare; ++l) {
         const std::int64_t k = part * kSquare + l;
         if (k >= s.out_channels) break;
-        float* to = dw + k * s.in_channels * s.taps() + p.first_tap(e);
+        float* to = dw + k * s.in_channels * s.taps() + first_tap(s, e);
         for (int r = 0; r < 3; ++r)
           for (int t = 0; t < 3; ++t)
             to[r * s.stride_height * s.kernel_width + t * s.stride_width] =

@@ -42,13 +42,6 @@ struct WeightGeometry {
   std::int64_t points() const { return axis() * axis(); }
   std::int64_t tiles_of_block() const { return down.count * across.count; }
   std::int64_t tiles() const { return s.blocks() * tiles_of_block(); }
-
-  // Where the filters of logical input channel e have their first tap, from the beginning of an
-  // output channel's.
-  std::int64_t first_tap(std::int64_t e) const {
-    const std::int64_t c = e % s.in_channels, phase = e / s.in_channels;
-    return c * s.taps() + phase / s.stride_width * s.kernel_width + phase % s.stride_width;
-  }
 };
 
 // Tiles of one chain of a wide layer: fewer where what is held of each is much.

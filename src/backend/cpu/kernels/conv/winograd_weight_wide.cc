@@ -402,7 +402,7 @@ void put_filters(const WideProblem& p, const float* w, std::int64_t sixteen, con
   for (std::int64_t e = channels.begin; e < channels.end; ++e) {
     const float* from = w + (e - channels.begin) * 9 * kLanes;
     for (std::int64_t k = 0; k < outs; ++k) {
-      float* to = first + k * s.in_channels * s.taps() + p.first_tap(e);
+      float* to = first + k * s.in_channels * s.taps() + first_tap(s, e);
       for (int r = 0; r < 3; ++r)
         for (int t = 0; t < 3; ++t)
           to[r * s.stride_height * s.kernel_width + t * s.stride_width] =
