@@ -60,8 +60,8 @@ constexpr Phased plain_output(const ConvShape& s, std::int64_t first_h, std::int
   return {s.out_channels, s.out_height, s.out_width, 1, 1, 1, 1, first_h, first_w};
 }
 
-// Where the filters of logical input channel e have their first tap, from the beginning of an output
-// channel's.
+// Where the filters of logical input channel e have their first tap, from the beginning of those of
+// an output channel.
 constexpr std::int64_t first_tap(const ConvShape& s, std::int64_t e) {
   const std::int64_t c = e % s.in_channels, phase = e / s.in_channels;
   return c * s.taps() + phase / s.stride_width * s.kernel_width + phase % s.stride_width;
