@@ -106,6 +106,11 @@ inline constexpr int kFirstRow = 1, kPairRows = 2, kLastRow = 32;
 inline constexpr int kAllRows = 63;
 inline constexpr int kUpperRows = kFirstRow | kPairRows,
                      kLowerRows = 2 * kPairRows | kLastRow;  // tiles of four
+// That of row i.
+template <int kM>
+constexpr int row_bit(int i) {
+  return i == 0 ? kFirstRow : i == kM + 1 ? kLastRow : kPairRows << (i - 1) / 2;
+}
 
 // A two-dimensional transform goes down the columns, then along the rows; between the two it lies
 // here: [row][column][lanes]. Each pass is a loop whose body is the transform of one axis, small
@@ -147,8 +152,7 @@ HWY_INLINE void for_each_row(float* out, std::int64_t plane, const Shifts& shift
   PODIUM_KEEP_LOOP
   for (int i = 0; i < kAxis<kM>; ++i) {
     const bool last = i == kM + 1;
-    const int bit = i == 0 ? kFirstRow : last ? kLastRow : kPairRows << (i - 1) / 2;
-    if ((kRows & bit) != 0)
+    if ((kRows & row_bit<kM>(i)) != 0)
       f(i, out + i * kAxis<kM> * plane + (last ? shifts.row : 0),
         last ? shifts.corner - shifts.row : shifts.column);
   }
@@ -187,8 +191,7 @@ HWY_INLINE void half_in_registers(const Patch& p, int lane, const Read& read,
   PODIUM_UNROLL
   for (int i = kBegin; i < kEnd; ++i) {
     const bool last = i == kM + 1;
-    const int bit = i == 0 ? kFirstRow : last ? kLastRow : kPairRows << (i - 1) / 2;
-    if ((kRows & bit) == 0) continue;
+    if ((kRows & row_bit<kM>(i)) == 0) continue;
     float* to = out + i * kAxis<kM> * plane + (last ? shifts.row : 0);
     const std::int64_t shift = last ? shifts.corner - shifts.row : shifts.column;
     across(between[i - kBegin], [&](int j, Native x) HWY_ATTR {

@@ -167,8 +167,7 @@ HWY_INLINE void squares(const float* u, std::int64_t outputs, const float* v, st
                         std::int64_t step, std::int64_t tiles, float* HWY_RESTRICT sums) {
   const float *gradients[kSquare], *channels[kSquare];
   for (std::int64_t i = 0; i < kSquare; ++i) gradients[i] = u + std::min(i, outputs - 1) * step;
-  std::int64_t e = 0;
-  for (; e < inputs; e += kSquare, sums += kPlaces) {
+  for (std::int64_t e = 0; e < inputs; e += kSquare, sums += kPlaces) {
     for (std::int64_t i = 0; i < kSquare; ++i) channels[i] = v + std::min(e + i, inputs - 1) * step;
     square(gradients, channels, tiles, sums);
   }
