@@ -271,34 +271,42 @@ void transform_to_pooled(const Correlation& p, const float* m, const Span& span,
   end_streams(streamed);
 }
 
+// Where the tiles of a span go in the plane of an output's channel `first`, of one phase.
+template <int kM>
+void set_targets(const Correlation& p, const Span& span, std::int64_t phase, std::int64_t first,
+                 float* y, Target* targets) {
+  for (std::int64_t t = 0; t < span.count; ++t) {
+    const SpanTile& tile = span.tiles[t];
+    const std::int64_t top = p.out.step_h * tile.i + phase / p.out.phases_w + p.out.first_h;
+    const std::int64_t left = p.out.step_w * tile.j + phase % p.out.phases_w + p.out.first_w;
+    float* base = y + tile.block * p.out.block() + first * p.out.plane();
+    Target& target = targets[t];
+    for (int r = 0; r < kM; ++r) {
+      const std::int64_t pixel = top + r * p.out.step_h;
+      target.rows[r] = pixel >= 0 && pixel < p.out.height
+                           ? base + (pixel * p.out.width + left) * kLanes
+                           : nullptr;
+    }
+    target.column_step = p.out.step_w * kLanes;
+    target.left = left < 0 ? 1 : 0;
+    target.right = tile.whole_across ? kM : kM - 1;
+    while (target.right > target.left && left + (target.right - 1) * p.out.step_w >= p.out.width)
+      --target.right;
+  }
+}
+
 // y from m[point][channel - channels.begin][tile][16]
 template <int kM>
 void transform_outputs(const Correlation& p, const float* m, const Span& span,
                        const Range& channels, float* y) {
   const std::int64_t plane = p.out_plane(), step = p.span() * kLanes;
   const bool streamed = kStreams && streams(y, p.blocks * p.out.block());
+  const bool fetched = !streamed && !p.lands();
   for (std::int64_t begin = channels.begin; begin < channels.end;) {
     const std::int64_t phase = begin / p.out.channels, first = begin % p.out.channels;
     const std::int64_t end = std::min(channels.end, begin - first + p.out.channels);
     Target targets[kSpan];
-    for (std::int64_t t = 0; t < span.count; ++t) {
-      const SpanTile& tile = span.tiles[t];
-      const std::int64_t top = p.out.step_h * tile.i + phase / p.out.phases_w + p.out.first_h;
-      const std::int64_t left = p.out.step_w * tile.j + phase % p.out.phases_w + p.out.first_w;
-      float* base = y + tile.block * p.out.block() + first * p.out.plane();
-      Target& target = targets[t];
-      for (int r = 0; r < kM; ++r) {
-        const std::int64_t pixel = top + r * p.out.step_h;
-        target.rows[r] = pixel >= 0 && pixel < p.out.height
-                             ? base + (pixel * p.out.width + left) * kLanes
-                             : nullptr;
-      }
-      target.column_step = p.out.step_w * kLanes;
-      target.left = left < 0 ? 1 : 0;
-      target.right = tile.whole_across ? kM : kM - 1;
-      while (target.right > target.left && left + (target.right - 1) * p.out.step_w >= p.out.width)
-        --target.right;
-    }
+    set_targets<kM>(p, span, phase, first, y, targets);
     const float* from = m + (begin - channels.begin) * step;
     for (std::int64_t c = begin; c < end; ++c, from += step)
       for (std::int64_t t = 0; t < span.count; ++t) {
@@ -317,7 +325,7 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
           float*& r = target.rows[i];
           if (r == nullptr) continue;
           r += p.out.plane();
-          if (streamed) continue;
+          if (!fetched) continue;
           for (int j = target.left; j < target.right; ++j)
             hwy::Prefetch(r + j * target.column_step);
         }
@@ -326,6 +334,38 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
   }
   end_streams(streamed);
 }
+
+// Fetches the lines that a span's outputs will replace to L2, while its products keep memory idle.
+// A store to a line that lies in memory waits for it, and a tile's stores all come at once.
+template <int kM>
+class Landing {
+ public:
+  Landing(const Correlation& p, const Span& span, const Range& channels, float* y)
+      : p_(p),
+        lands_(p.lands()),
+        tiles_(span.count),
+        end_((channels.end - channels.begin) * span.count * kM) {
+    if (lands_) set_targets<kM>(p, span, 0, channels.begin, y, targets_);
+  }
+  // To be called for each point.
+  void advance(int point) {
+    if (!lands_) return;
+    for (const std::int64_t end = end_ * (point + 1) / p_.points(); next_ < end; ++next_) {
+      const Target& target = targets_[next_ / kM % tiles_];
+      const float* row = target.rows[next_ % kM];
+      if (row == nullptr) continue;
+      row += next_ / kM / tiles_ * p_.out.plane();
+      for (int j = target.left; j < target.right; ++j) fetch_to_l2(row + j * target.column_step);
+    }
+  }
+
+ private:
+  const Correlation& p_;
+  bool lands_;
+  std::int64_t tiles_;
+  Target targets_[kSpan];
+  std::int64_t next_ = 0, end_;  // rows of pixels, of all channels
+};
 
 // Fetches the patches of a span to L2 while the products of the one before keep memory idle.
 template <int kM>
@@ -370,15 +410,16 @@ class Approach {
 };
 
 // The products of the output channels of `blocks` and the input channels `inputs` in a span of
-// tiles; packed[point][output channel of the blocks].
-template <int kM>
+// tiles; packed[point][output channel of the blocks]. Calls meanwhile(point) before those of a
+// point.
+template <int kM, typename Meanwhile>
 void multiply_span(const Correlation& p, const Span& span, const float* v, const float* packed,
-                   const Range& blocks, const Range& inputs, float* m, Approach<kM>* approach) {
+                   const Range& blocks, const Range& inputs, float* m, const Meanwhile& meanwhile) {
   const std::int64_t step = p.span() * kLanes, first = p.channel_block(blocks.begin).begin;
   const std::int64_t ahead = p.packs_runs() ? p.in_plane() : kChannelRun * step;
   for (int point = 0; point < kAxis<kM> * kAxis<kM>; ++point) {
     const std::int64_t count = span.having<kM>(point);
-    if (approach != nullptr) approach->advance(point);
+    meanwhile(point);
     if (count == 0) continue;
     for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
       const Range channels = p.channel_block(b);
@@ -406,7 +447,7 @@ void multiply_span(const Correlation& p, const Span& span, const float* v, const
 template <int kM>
 void transform_products(const Correlation& p, const Span& span, const float* m, const Range& blocks,
                         const Operands& operands) {
-  const Range made = {p.channel_block(blocks.begin).begin, p.channel_block(blocks.end - 1).end};
+  const Range made = p.channels_of(blocks);
   if (operands.pools)
     transform_to_pooled<kM>(p, m, span, made, operands.y, operands.y_place);
   else
@@ -451,7 +492,7 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, c
         const Span span(p, i);
         float* products = m + i % held_spans * p.points() * p.out_plane();
         multiply_span<kM>(p, span, shared + i * p.points() * p.in_plane(), packed, blocks, run,
-                          products, nullptr);
+                          products, [](int) {});
         if (run.end == inputs) transform_products<kM>(p, span, products, blocks, o);
       }
     }
@@ -464,9 +505,14 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, c
     Approach<kM> approach(p, o.x, o.x_place, std::min<std::int64_t>(part + 1, p.spans() - 1));
     for (std::int64_t i = 0; i < p.block_runs(); ++i) {
       const Range blocks = p.blocks_of_run(i);
-      multiply_span<kM>(p, span, v, shared + p.channel_block(blocks.begin).begin * inputs, blocks,
-                        {0, inputs}, m,
-                        p.fetches() && i + 1 == p.block_runs() ? &approach : nullptr);
+      const Range made = p.channels_of(blocks);
+      const bool approaches = p.fetches() && i + 1 == p.block_runs();
+      Landing<kM> landing(p, span, made, o.y);
+      multiply_span<kM>(p, span, v, shared + made.begin * inputs, blocks, {0, inputs}, m,
+                        [&](int point) {
+                          if (approaches) approach.advance(point);
+                          if (!o.pools) landing.advance(point);
+                        });
       transform_products<kM>(p, span, m, blocks, o);
     }
   }

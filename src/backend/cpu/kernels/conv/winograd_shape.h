@@ -18,7 +18,7 @@ inline constexpr std::int64_t kChannelRun = 64;  // channels of one chain
 inline constexpr std::int64_t kGroupBlocks = 2;  // blocks of images whose sums are one chain
 // Floats of the transformed tiles that are held at a time.
 inline constexpr std::int64_t kCacheFloats = 64 << 10;
-// Inputs of up to so many floats are not fetched before they are transformed.
+// Tensors of up to so many floats are not fetched before they are read or written.
 inline constexpr std::int64_t kKeptFloats = 192 << 10;
 // Tiles that go through a correlation together: fewer of 6x6, unless their channels are few.
 inline constexpr std::int64_t kSpan = 4, kSpanOfLarge = 2, kFewChannels = 32;
@@ -84,6 +84,9 @@ struct Correlation {
     return (out.logical() + most_of_block() - 1) / most_of_block();
   }
   Range channel_block(std::int64_t b) const { return share_of(out.logical(), channel_blocks(), b); }
+  Range channels_of(const Range& some) const {
+    return {channel_block(some.begin).begin, channel_block(some.end - 1).end};
+  }
 
   // The tiles, image block by image block and row by row, in spans.
   std::int64_t tiles() const { return blocks * down.count * across.count; }
@@ -125,6 +128,14 @@ struct Correlation {
   // Whether the inputs are more than the caches can have kept.
   bool fetches() const {
     return blocks * in.block() >= kStreamedFloats && in.phases_h * in.phases_w == 1;
+  }
+  // Whether the lines of the outputs are fetched ahead. What a forward pass writes is kept for the
+  // gradients, and goes to memory that was last used a step ago; gradients go to some that has just
+  // been freed.
+  bool lands() const {
+    const std::int64_t floats = blocks * out.block();
+    return !flipped && !keeps_patches() && out.phases_h * out.phases_w == 1 &&
+           floats > kKeptFloats && floats < kStreamedFloats;
   }
   // Whether the transformed filters are read from beyond L2.
   bool large_filters() const {
