@@ -16,7 +16,11 @@ template <class F>
 HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, bool streamed,
                      const F& f) {
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) put16(y + i, f(load16(a + i), load16(b + i)), streamed);
+  for (; i + kLanes <= count; i += kLanes) {
+    // What is read was mostly made just before, what is written was last used long ago.
+    if (!streamed) fetch_to_l2(y + i + kPassAhead);
+    put16(y + i, f(load16(a + i), load16(b + i)), streamed);
+  }
   end_streams(streamed);
   if (i < count) {
     const int64_t rest = count - i;

@@ -50,7 +50,7 @@ HWY_INLINE Largest largest_from(const float* corner, int64_t row, int64_t height
   float next_place = 0;
   for (int64_t r = 0; r < height; ++r, corner += row) {
     for (int64_t t = 0; t < width; ++t) {
-      if (ahead != 0) hwy::Prefetch(corner + t * kLanes + ahead);
+      if (ahead != 0) fetch_to_l2(corner + t * kLanes + ahead);
       const Native next = hn::LoadU(d, corner + t * kLanes);
       const auto replace = replaces(next, held.value);
       held.value = hn::IfThenElse(replace, next, held.value);

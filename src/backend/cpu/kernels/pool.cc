@@ -26,7 +26,7 @@ void clear_uncovered(const PoolShape& s, Range planes, float* dx) {
 }
 
 HWY_INLINE Largest largest_at(const PoolShape& s, const float* corner) {
-  return largest_from(corner, s.x.width * kLanes, s.window_height, s.window_width, kReadAhead);
+  return largest_from(corner, s.x.width * kLanes, s.window_height, s.window_width, kPassAhead);
 }
 
 void max_windows(const PoolShape& s, Range planes, const float* x, float* y, float* place) {

@@ -29,9 +29,6 @@ HWY_INLINE Native mul(float a, Native b) { return hn::Mul(number(a), b); }
 // a * b + c
 HWY_INLINE Native fma(float a, Native b, Native c) { return hn::MulAdd(number(a), b, c); }
 
-// Asks for a cache line that is not for L1 yet.
-HWY_INLINE void fetch_to_l2(const float* p) { __builtin_prefetch(p, 0, 2); }
-
 // Points of an axis of a whole tile of kM outputs, and the pairs of points +-p among them.
 template <int kM>
 inline constexpr int kAxis = kM + 2;

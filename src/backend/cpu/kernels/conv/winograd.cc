@@ -326,8 +326,7 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
           if (r == nullptr) continue;
           r += p.out.plane();
           if (!fetched) continue;
-          for (int j = target.left; j < target.right; ++j)
-            hwy::Prefetch(r + j * target.column_step);
+          for (int j = target.left; j < target.right; ++j) fetch_to_l2(r + j * target.column_step);
         }
       }
     begin = end;

@@ -149,8 +149,7 @@ void transform_input(const WideProblem& p, const float* x, const ImageNorm& norm
             const float*& r = patch.rows[i];
             if (r == zeros) continue;
             r += p.in.plane();
-            for (int j = patch.left; j < patch.right; ++j)
-              fetch_to_l2(r + p.in.plane() + j * patch.column_step);
+            for (int j = patch.left; j < patch.right; ++j) fetch_to_l2(r + j * patch.column_step);
           }
         }
       }
