@@ -45,8 +45,9 @@ class Executable {
 
   // From a thread that is guest `guest`, a number below CompileOptions::guests that one thread uses
   // at a time: does a piece of what run() is doing on another thread, if there is one to be had,
-  // and says whether it did. No result depends on it.
-  virtual bool help(int /*guest*/) { return false; }
+  // and says whether it did. No result depends on it. `own` is an executable of that thread's, of
+  // the same backend, that does not run meanwhile: its memory may serve, which is near the thread.
+  virtual bool help(int /*guest*/, const Executable& /*own*/) { return false; }
 
   // Bytes that the executable holds for values between operations, known before the first run.
   virtual std::int64_t arena_bytes() const = 0;

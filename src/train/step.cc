@@ -92,7 +92,9 @@ bool Trainer::State::help_others(std::int64_t helper, WorkerProgram what) {
   for (std::int64_t i = 1; i < count; ++i) {
     const std::int64_t other = (helper + i) % count;
     const int guest = guest_number(count, other, helper);
-    if (guest >= 0 && (workers[static_cast<std::size_t>(other)].*what)->help(guest)) return true;
+    const Executable& own = *(workers[static_cast<std::size_t>(helper)].*what);
+    if (guest >= 0 && (workers[static_cast<std::size_t>(other)].*what)->help(guest, own))
+      return true;
   }
   return false;
 }

@@ -46,7 +46,17 @@ class CpuExecutable : public Executable {
     }
   }
 
-  bool help(int guest) override { return guest < guests_ && pool_.help(guest); }
+  bool help(int guest, const Executable& own) override {
+    if (guest >= guests_) return false;
+    // What lies here for a guest's scratch is seldom used, and then far away. Written once only:
+    // the line is one that other threads read.
+    const auto& other = static_cast<const CpuExecutable&>(own);
+    const int thread = pool_.threads() + guest;
+    if (other.program_.scratch_floats >= program_.scratch_floats &&
+        memory_.scratch(thread) != other.memory_.scratch(0))
+      memory_.set_scratch(thread, other.memory_.scratch(0));
+    return pool_.help(guest);
+  }
 
   std::int64_t arena_bytes() const override { return static_cast<std::int64_t>(arena_.size()); }
 
@@ -89,7 +99,7 @@ class CpuExecutable : public Executable {
   }
 
   // The pool's own and guests: a part may run on any.
-  std::int64_t all_threads() const { return std::int64_t{pool_.threads()} + guests_; }
+  int all_threads() const { return pool_.threads() + guests_; }
 
   void place() {
     std::vector<cpu::Slot> slots;
@@ -100,7 +110,9 @@ class CpuExecutable : public Executable {
     const auto scratch =
         static_cast<std::int64_t>(sizeof(float)) * program_.scratch_floats * all_threads();
     arena_ = AlignedBytes(static_cast<std::size_t>(scratch + plan.bytes));
-    memory_.set_scratch(arena_.data(), program_.scratch_floats);
+    for (int thread = 0; thread < all_threads(); ++thread)
+      memory_.set_scratch(
+          thread, reinterpret_cast<float*>(arena_.data()) + thread * program_.scratch_floats);
     for (std::size_t i = 0; i < slots.size(); ++i)
       memory_.set(slots[i], arena_.data() + scratch + plan.offsets[i]);
   }

@@ -38,16 +38,16 @@ class Memory {
 
   // Memory of a thread's own, for the part that it runs: as much as any step asked for
   // (Lowering::need_scratch), the same throughout, so that it stays in the caches.
-  float* scratch(int thread) const { return scratch_ + thread * scratch_floats_; }
-  void set_scratch(void* pointer, std::int64_t floats) {
-    scratch_ = static_cast<float*>(pointer);
-    scratch_floats_ = floats;
+  float* scratch(int thread) const { return scratch_[static_cast<std::size_t>(thread)]; }
+  void set_scratch(int thread, float* pointer) {
+    const auto index = static_cast<std::size_t>(thread);
+    if (index >= scratch_.size()) scratch_.resize(index + 1);
+    scratch_[index] = pointer;
   }
 
  private:
   std::vector<void*> pointers_;
-  float* scratch_ = nullptr;
-  std::int64_t scratch_floats_ = 0;  // a thread's
+  std::vector<float*> scratch_;  // by thread
 };
 
 // One kernel call. `run` is called for each part, on any thread in any order.
