@@ -89,10 +89,10 @@ void Trainer::State::update_shard(Worker& worker, const float* sums) {
 // Does a piece of another worker's kernel; false where there was none to be had.
 bool Trainer::State::help_others(std::int64_t helper, WorkerProgram what) {
   const auto count = static_cast<std::int64_t>(workers.size());
+  const Executable& own = *(workers[static_cast<std::size_t>(helper)].*what);
   for (std::int64_t i = 1; i < count; ++i) {
     const std::int64_t other = (helper + i) % count;
     const int guest = guest_number(count, other, helper);
-    const Executable& own = *(workers[static_cast<std::size_t>(helper)].*what);
     if (guest >= 0 && (workers[static_cast<std::size_t>(other)].*what)->help(guest, own))
       return true;
   }
