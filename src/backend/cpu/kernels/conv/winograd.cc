@@ -335,16 +335,17 @@ void transform_outputs(const Correlation& p, const float* m, const Span& span,
 }
 
 // Fetches the lines that a span's outputs will replace to L2, while its products keep memory idle.
-// A store to a line that lies in memory waits for it, and a tile's stores all come at once.
+// A store to a line that lies in memory waits for it, and a tile's stores all come at once. Pooled
+// outputs are fewer, and are not fetched.
 template <int kM>
 class Landing {
  public:
-  Landing(const Correlation& p, const Span& span, const Range& channels, float* y)
+  Landing(const Correlation& p, const Operands& o, const Span& span, const Range& channels)
       : p_(p),
-        lands_(p.lands()),
+        lands_(p.lands() && !o.pools),
         tiles_(span.count),
         end_((channels.end - channels.begin) * span.count * kM) {
-    if (lands_) set_targets<kM>(p, span, 0, channels.begin, y, targets_);
+    if (lands_) set_targets<kM>(p, span, 0, channels.begin, o.y, targets_);
   }
   // To be called for each point.
   void advance(int point) {
@@ -506,11 +507,11 @@ void finish_tiles(const ConvShape& s, const Correlation& p, const Operands& o, c
       const Range blocks = p.blocks_of_run(i);
       const Range made = p.channels_of(blocks);
       const bool approaches = p.fetches() && i + 1 == p.block_runs();
-      Landing<kM> landing(p, span, made, o.y);
+      Landing<kM> landing(p, o, span, made);
       multiply_span<kM>(p, span, v, shared + made.begin * inputs, blocks, {0, inputs}, m,
                         [&](int point) {
                           if (approaches) approach.advance(point);
-                          if (!o.pools) landing.advance(point);
+                          landing.advance(point);
                         });
       transform_products<kM>(p, span, m, blocks, o);
     }
