@@ -248,7 +248,8 @@ class Reader {
 
   void assign(const RecipeKey& key, const toml::node& node, const RecipeProblems::Place& place) {
     problems_.set_place(key.path(), place);
-    std::visit([&](auto access) { assign_to(access(recipe_), key, node, place); }, key.field);
+    std::visit([&](const auto& access) { assign_to(access(recipe_), key, node, place); },
+               key.field);
   }
 
   bool in_range(const RecipeKey& key, double value, const RecipeProblems::Place& place) {

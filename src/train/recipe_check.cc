@@ -75,8 +75,8 @@ class Check {
   void texts() {
     Recipe copy = r_;
     for (const RecipeKey& key : recipe_keys()) {
-      const auto* field = std::get_if<std::string& (*)(Recipe&)>(&key.field);
-      if (field != nullptr && good({key.path().c_str()}) && !is_utf8((**field)(copy)))
+      const auto* field = std::get_if<FieldOf<std::string>>(&key.field);
+      if (field != nullptr && good({key.path().c_str()}) && !is_utf8((*field)(copy)))
         problems_.add(key.path(),
                       cat("`", key.path(), "` is not UTF-8; write it in that encoding"));
     }

@@ -1,4 +1,9 @@
-// The keys of a recipe, one by one.
+// The keys of a recipe, one by one: a function for each table.
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <type_traits>
+
 #include "data/dataset.h"
 #include "data/views.h"
 #include "nn/models.h"
@@ -28,93 +33,17 @@ std::vector<std::string> dataset_names() {
   return names;
 }
 
-#define FIELD(member) +[](Recipe& r) -> decltype((r.member)) { return r.member; }
+// Where a member lies, as a field of a key.
+#define FIELD(member) field_at([](Recipe & r) -> auto& { return r.member; })
 
-// The keys of a group of parameters that may have an optimizer of its own.
-template <std::size_t kIndex>
-void add_group_keys(std::vector<RecipeKey>& keys) {
-  constexpr const OptimizerGroup& kGroup = kOptimizerGroups[kIndex];
-  const std::string table = kGroup.table, parameters = kGroup.parameters;
-  const bool matrices = kGroup.matrices;
-#define GROUP_FIELD(member)                                                    \
-  +[](Recipe& r) -> decltype(((r.*kOptimizerGroups[kIndex].options).member)) { \
-    return (r.*kOptimizerGroups[kIndex].options).member;                       \
-  }
-  std::vector<std::string> names = {kSameOptimizer, "sgd", "adam"};
-  std::vector<std::string> own = {"sgd", "adam"}, with_momentum = {"sgd"};
-  if (matrices) {
-    for (auto* list : {&names, &own, &with_momentum}) list->emplace_back("muon");
-  }
-  const std::vector<std::string> adam = {"adam"}, with_decay = {"sgd", "adam"};
-  keys.insert(
-      keys.end(),
-      {{.table = table,
-        .name = "name",
-        .field = GROUP_FIELD(name),
-        .choices = names,
-        .meaning =
-            "of " + parameters + "; `same`: [optimizer]'s" +
-            (matrices ? "; `muon`: each weight rescaled to norm sqrt(rows), then moved along "
-                        "its orthogonalised momentum"
-                      : "")},
-       {.table = table,
-        .name = "learning_rate",
-        .field = GROUP_FIELD(learning_rate),
-        .range = at_least(0),
-        .fits = own,
-        .meaning = "of the mean gradient over the global batch, before the schedule"},
-       {.table = table,
-        .name = "momentum",
-        .field = GROUP_FIELD(momentum),
-        .range = below_one(),
-        .fits = with_momentum,
-        .meaning = "v = momentum v + g"},
-       {.table = table,
-        .name = "nesterov",
-        .field = GROUP_FIELD(nesterov),
-        .fits = with_momentum,
-        .meaning = "step along g + momentum v in place of v"},
-       {.table = table,
-        .name = "beta1",
-        .field = GROUP_FIELD(beta1),
-        .range = below_one(),
-        .fits = adam,
-        .meaning = "decay of the mean of gradients"},
-       {.table = table,
-        .name = "beta2",
-        .field = GROUP_FIELD(beta2),
-        .range = below_one(),
-        .fits = adam,
-        .meaning = "decay of the mean of squared gradients"},
-       {.table = table,
-        .name = "epsilon",
-        .field = GROUP_FIELD(epsilon),
-        .range = above(0),
-        .fits = adam,
-        .meaning = "added to the root of that mean"},
-       {.table = table,
-        .name = "weight_decay",
-        .field = GROUP_FIELD(weight_decay),
-        .range = at_least(0),
-        .fits = with_decay,
-        .meaning = "times the parameter, added to the mean gradient, of every one of them"},
-       {.table = table,
-        .name = "epochs",
-        .field = GROUP_FIELD(epochs),
-        .range = between(0, 1e6),
-        .fits = own,
-        .unit = "epochs",
-        .meaning =
-            "the schedule runs its course in the first so many epochs, and then they stay as "
-            "they are; 0: in all epochs"}});
-#undef GROUP_FIELD
+template <typename Access>
+RecipeField field_at(Access access) {
+  using Value = std::remove_reference_t<std::invoke_result_t<Access, Recipe&>>;
+  return FieldOf<Value>(std::move(access));
 }
 
-std::vector<RecipeKey> make_keys() {
-  const std::vector<std::string> adam = {"adam"}, sgd = {"sgd"};
-  const std::vector<std::string> points = {"piecewise", "linear"}, exponential = {"exponential"};
-  const std::vector<std::string> per_channel = {"per-channel"};
-  std::vector<RecipeKey> keys = {
+std::vector<RecipeKey> top_level_keys() {
+  return {
       {.table = "",
        .name = "name",
        .field = FIELD(name),
@@ -199,250 +128,324 @@ std::vector<RecipeKey> make_keys() {
        .range = below_one(),
        .unit = "probability",
        .meaning = "share of each label that is spread evenly over all classes"},
+  };
+}
 
-      {.table = "optimizer",
+// The keys of [optimizer], and of each group of parameters that may have an optimizer of its own.
+struct OptimizerTable {
+  std::string table;
+  std::function<OptimizerOptions&(Recipe&)> options;
+  const OptimizerGroup* group = nullptr;  // null: [optimizer] itself
+
+  RecipeField field(auto OptimizerOptions::*member) const {
+    return field_at([ of = options, member ](Recipe & r) -> auto& { return of(r).*member; });
+  }
+};
+
+std::vector<RecipeKey> optimizer_keys(const OptimizerTable& its) {
+  const bool is_group = its.group != nullptr, muon = is_group && its.group->matrices;
+  std::vector<std::string> own = {"sgd", "adam"}, with_momentum = {"sgd"};
+  if (muon) own.emplace_back("muon"), with_momentum.emplace_back("muon");
+  std::vector<std::string> names = own;
+  if (is_group) names.insert(names.begin(), kSameOptimizer);
+  // [optimizer] reads these whatever its name is; a group only with an optimizer of its own.
+  using Names = std::vector<std::string>;
+  const Names adam = {"adam"}, all = is_group ? own : Names{};
+  const Names with_decay = is_group ? Names{"sgd", "adam"} : Names{};
+  std::vector<RecipeKey> keys = {
+      {.table = its.table,
        .name = "name",
-       .field = FIELD(optimizer.name),
-       .choices = {"sgd", "adam"},
-       .meaning = "`sgd`: with `momentum`, plain or `nesterov`; `adam`: Kingma and Ba, with bias "
-                  "correction"},
-      {.table = "optimizer",
+       .field = its.field(&OptimizerOptions::name),
+       .choices = names,
+       .meaning =
+           is_group
+               ? cat("of ", its.group->parameters, "; `same`: [optimizer]'s",
+                     muon ? "; `muon`: each weight rescaled to norm sqrt(rows), then moved along "
+                            "its orthogonalised momentum"
+                          : "")
+               : "`sgd`: with `momentum`, plain or `nesterov`; `adam`: Kingma and Ba, with bias "
+                 "correction"},
+      {.table = its.table,
        .name = "learning_rate",
-       .field = FIELD(optimizer.learning_rate),
+       .field = its.field(&OptimizerOptions::learning_rate),
        .range = at_least(0),
+       .fits = all,
        .meaning = "of the mean gradient over the global batch, before the schedule"},
-      {.table = "optimizer",
+      {.table = its.table,
        .name = "momentum",
-       .field = FIELD(optimizer.momentum),
+       .field = its.field(&OptimizerOptions::momentum),
        .range = below_one(),
-       .fits = sgd,
+       .fits = with_momentum,
        .meaning = "v = momentum v + g"},
-      {.table = "optimizer",
+      {.table = its.table,
        .name = "nesterov",
-       .field = FIELD(optimizer.nesterov),
-       .fits = sgd,
+       .field = its.field(&OptimizerOptions::nesterov),
+       .fits = with_momentum,
        .meaning = "step along g + momentum v in place of v"},
-      {.table = "optimizer",
+      {.table = its.table,
        .name = "beta1",
-       .field = FIELD(optimizer.beta1),
+       .field = its.field(&OptimizerOptions::beta1),
        .range = below_one(),
        .fits = adam,
        .meaning = "decay of the mean of gradients"},
-      {.table = "optimizer",
+      {.table = its.table,
        .name = "beta2",
-       .field = FIELD(optimizer.beta2),
+       .field = its.field(&OptimizerOptions::beta2),
        .range = below_one(),
        .fits = adam,
        .meaning = "decay of the mean of squared gradients"},
-      {.table = "optimizer",
+      {.table = its.table,
        .name = "epsilon",
-       .field = FIELD(optimizer.epsilon),
+       .field = its.field(&OptimizerOptions::epsilon),
        .range = above(0),
        .fits = adam,
        .meaning = "added to the root of that mean"},
-      {.table = "optimizer",
+      {.table = its.table,
        .name = "weight_decay",
-       .field = FIELD(optimizer.weight_decay),
+       .field = its.field(&OptimizerOptions::weight_decay),
        .range = at_least(0),
-       .meaning = "times the parameter, added to the mean gradient"},
-      {.table = "optimizer",
-       .name = "decay",
-       .field = FIELD(optimizer.decay),
-       .choices = {"once", "per-replica"},
-       .meaning = "`once`: weight decay acts as written; `per-replica`: R times as strong, as in "
-                  "estimators that added it inside each replica's gradient and summed those"},
-      {.table = "optimizer",
-       .name = "decay_all",
-       .field = FIELD(optimizer.decay_all),
-       .meaning = "decay acts on every parameter, not on weights of convolutions and dense layers "
-                  "alone"},
+       .fits = with_decay,
+       .meaning = cat("times the parameter, added to the mean gradient",
+                      is_group ? ", of every one of them" : "")},
   };
-  add_group_keys<0>(keys);
-  add_group_keys<1>(keys);
-  add_group_keys<2>(keys);
-  static_assert(std::size(kOptimizerGroups) == 3);
-  keys.insert(
-      keys.end(),
-      {
-          {.table = "schedule",
-           .name = "name",
-           .field = FIELD(schedule.name),
-           .choices = {"constant", "piecewise", "linear", "exponential"},
-           .meaning =
-               "learning rate of step s (from 0). `constant`: learning_rate. `piecewise`: "
-               "learning_rate * factors[number of boundaries <= s]. `linear`: learning_rate * "
-               "the line through (boundaries[i], factors[i]), constant outside. `exponential`: "
-               "floor + learning_rate * exp(-s / time_constant)"},
-          {.table = "schedule",
-           .name = "boundaries",
-           .field = FIELD(schedule.boundaries),
-           .range = at_least(0),
-           .fits = points,
-           .unit = "`unit`",
-           .meaning = "rising points in time"},
-          {.table = "schedule",
-           .name = "factors",
-           .field = FIELD(schedule.factors),
-           .range = at_least(0),
-           .fits = points,
-           .meaning =
-               "of the learning rate: one more than boundaries (piecewise), or as many (linear)"},
-          {.table = "schedule",
-           .name = "unit",
-           .field = FIELD(schedule.unit),
-           .choices = {"step", "epoch"},
-           .meaning = "of `boundaries` and `time_constant`"},
-          {.table = "schedule",
-           .name = "time_constant",
-           .field = FIELD(schedule.time_constant),
-           .range = at_least(0),
-           .fits = exponential,
-           .unit = "`unit`",
-           .meaning = "until the rate has fallen to 1/e of its start"},
-          {.table = "schedule",
-           .name = "floor",
-           .field = FIELD(schedule.floor),
-           .range = at_least(0),
-           .fits = exponential,
-           .meaning = "learning rate that is left in the end"},
+  if (is_group) {
+    keys.push_back({.table = its.table,
+                    .name = "epochs",
+                    .field = its.field(&OptimizerOptions::epochs),
+                    .range = between(0, 1e6),
+                    .fits = all,
+                    .unit = "epochs",
+                    .meaning = "the schedule runs its course in the first so many epochs, and then "
+                               "they stay as they are; 0: in all epochs"});
+    return keys;
+  }
+  keys.push_back({.table = its.table,
+                  .name = "decay",
+                  .field = its.field(&OptimizerOptions::decay),
+                  .choices = {"once", "per-replica"},
+                  .meaning = "`once`: weight decay acts as written; `per-replica`: R times as "
+                             "strong, as in estimators that added it inside each replica's "
+                             "gradient and summed those"});
+  keys.push_back({.table = its.table,
+                  .name = "decay_all",
+                  .field = its.field(&OptimizerOptions::decay_all),
+                  .meaning = "decay acts on every parameter, not on weights of convolutions and "
+                             "dense layers alone"});
+  return keys;
+}
 
-          {.table = "normalise",
-           .name = "name",
-           .field = FIELD(normalise.name),
-           .choices = {"none", "per-channel", "per-image"},
-           .meaning =
-               "what the network gets for a pixel. `none`: pixel / 255. `per-channel`: (pixel / "
-               "255 - mean) / deviation, before augmentation, so that what is set to 0 there "
-               "is the mean. `per-image`: after augmentation each image's own mean is "
-               "subtracted, and it is divided by its deviation, by 1 / sqrt(values) at least"},
-          {.table = "normalise",
-           .name = "mean",
-           .field = FIELD(normalise.mean),
-           .range = between(0, 1),
-           .fits = per_channel,
-           .unit = "pixel / 255",
-           .meaning = "one number for each channel"},
-          {.table = "normalise",
-           .name = "deviation",
-           .field = FIELD(normalise.deviation),
-           .range = {.least = 0, .most = 1, .least_open = true},
-           .fits = per_channel,
-           .unit = "pixel / 255",
-           .meaning = "one number for each channel"},
+std::vector<RecipeKey> schedule_keys() {
+  const std::vector<std::string> points = {"piecewise", "linear"}, exponential = {"exponential"};
+  return {
+      {.table = "schedule",
+       .name = "name",
+       .field = FIELD(schedule.name),
+       .choices = {"constant", "piecewise", "linear", "exponential"},
+       .meaning = "learning rate of step s (from 0). `constant`: learning_rate. `piecewise`: "
+                  "learning_rate * factors[number of boundaries <= s]. `linear`: learning_rate * "
+                  "the line through (boundaries[i], factors[i]), constant outside. `exponential`: "
+                  "floor + learning_rate * exp(-s / time_constant)"},
+      {.table = "schedule",
+       .name = "boundaries",
+       .field = FIELD(schedule.boundaries),
+       .range = at_least(0),
+       .fits = points,
+       .unit = "`unit`",
+       .meaning = "rising points in time"},
+      {.table = "schedule",
+       .name = "factors",
+       .field = FIELD(schedule.factors),
+       .range = at_least(0),
+       .fits = points,
+       .meaning =
+           "of the learning rate: one more than boundaries (piecewise), or as many (linear)"},
+      {.table = "schedule",
+       .name = "unit",
+       .field = FIELD(schedule.unit),
+       .choices = {"step", "epoch"},
+       .meaning = "of `boundaries` and `time_constant`"},
+      {.table = "schedule",
+       .name = "time_constant",
+       .field = FIELD(schedule.time_constant),
+       .range = at_least(0),
+       .fits = exponential,
+       .unit = "`unit`",
+       .meaning = "until the rate has fallen to 1/e of its start"},
+      {.table = "schedule",
+       .name = "floor",
+       .field = FIELD(schedule.floor),
+       .range = at_least(0),
+       .fits = exponential,
+       .meaning = "learning rate that is left in the end"},
+  };
+}
 
-          {.table = "augment",
-           .name = "shift",
-           .field = FIELD(augment.shift),
-           .range = between(0, 4096),
-           .unit = "pixels",
-           .meaning = "whole pixels down and right, each drawn from -shift to shift: the crop "
-                      "of an image with so much `padding`"},
-          {.table = "augment",
-           .name = "padding",
-           .field = FIELD(augment.padding),
-           .choices = {"zero", "reflect"},
-           .meaning = "what a shift moves in. `zero`: zeros. `reflect`: the image, mirrored at the "
-                      "centres of its edge pixels; not where a key below warps the image"},
-          {.table = "augment",
-           .name = "rotate_degrees",
-           .field = FIELD(augment.rotate_degrees),
-           .range = between(0, 180),
-           .unit = "degrees",
-           .meaning = "about the centre, either way"},
-          {.table = "augment",
-           .name = "scale",
-           .field = FIELD(augment.scale),
-           .range = between(0, 0.9),
-           .unit = "relative",
-           .meaning = "0.1 draws a size from 0.9 to 1.1"},
-          {.table = "augment",
-           .name = "shear",
-           .field = FIELD(augment.shear),
-           .range = between(0, 2),
-           .unit = "pixels per pixel",
-           .meaning = "to the right for each pixel down, either way"},
-          {.table = "augment",
-           .name = "elastic",
-           .field = FIELD(augment.elastic),
-           .range = between(0, 4096),
-           .unit = "pixels",
-           .meaning = "by which the points of a coarse lattice move, a smooth spline between them"},
-          {.table = "augment",
-           .name = "elastic_cell",
-           .field = FIELD(augment.elastic_cell),
-           .range = between(1, 4096),
-           .unit = "pixels",
-           .meaning = "between the lattice's points"},
-          {.table = "augment",
-           .name = "cutout",
-           .field = FIELD(augment.cutout),
-           .range = between(0, 4096),
-           .unit = "pixels",
-           .meaning = "side of a square, anywhere within the image, that is set to 0"},
-          {.table = "augment",
-           .name = "flip",
-           .field = FIELD(augment.flip),
-           .choices = {"none", "random", "alternating"},
-           .meaning =
-               "left to right, before all else. `random`: one image in two, anew in each epoch. "
-               "`alternating`: one image in two in the first epoch, and from then on each "
-               "image the other way round than in the epoch before"},
+std::vector<RecipeKey> normalise_keys() {
+  const std::vector<std::string> per_channel = {"per-channel"};
+  return {
+      {.table = "normalise",
+       .name = "name",
+       .field = FIELD(normalise.name),
+       .choices = {"none", "per-channel", "per-image"},
+       .meaning = "what the network gets for a pixel. `none`: pixel / 255. `per-channel`: (pixel / "
+                  "255 - mean) / deviation, before augmentation, so that what is set to 0 there "
+                  "is the mean. `per-image`: after augmentation each image's own mean is "
+                  "subtracted, and it is divided by its deviation, by 1 / sqrt(values) at least"},
+      {.table = "normalise",
+       .name = "mean",
+       .field = FIELD(normalise.mean),
+       .range = between(0, 1),
+       .fits = per_channel,
+       .unit = "pixel / 255",
+       .meaning = "one number for each channel"},
+      {.table = "normalise",
+       .name = "deviation",
+       .field = FIELD(normalise.deviation),
+       .range = {.least = 0, .most = 1, .least_open = true},
+       .fits = per_channel,
+       .unit = "pixel / 255",
+       .meaning = "one number for each channel"},
+  };
+}
 
-          {.table = "evaluation",
-           .name = "every_epochs",
-           .field = FIELD(evaluation.every_epochs),
-           .range = between(0, 1e6),
-           .unit = "epochs",
-           .decides_result = false,
-           .meaning = "between evaluations; 0: at the end alone"},
-          {.table = "evaluation",
-           .name = "batch",
-           .field = FIELD(evaluation.batch),
-           .range = between(0, kMostCount),
-           .unit = "examples",
-           .decides_result = false,
-           .meaning =
-               "decides speed and memory, never the result; 0: chosen so that evaluation needs "
-               "no more memory than training"},
-          {.table = "evaluation",
-           .name = "views",
-           .field = FIELD(evaluation.views),
-           .numbers = {kViewCounts.begin(), kViewCounts.end()},
-           .meaning =
-               "of each image, whose outputs of the network are averaged: 1: itself; 2: and its "
-               "mirror image; 6: and both shifted by a pixel down and right, and up and left, "
-               "at half the weight"},
+std::vector<RecipeKey> augment_keys() {
+  return {
+      {.table = "augment",
+       .name = "shift",
+       .field = FIELD(augment.shift),
+       .range = between(0, 4096),
+       .unit = "pixels",
+       .meaning = "whole pixels down and right, each drawn from -shift to shift: the crop "
+                  "of an image with so much `padding`"},
+      {.table = "augment",
+       .name = "padding",
+       .field = FIELD(augment.padding),
+       .choices = {"zero", "reflect"},
+       .meaning = "what a shift moves in. `zero`: zeros. `reflect`: the image, mirrored at the "
+                  "centres of its edge pixels; not where a key below warps the image"},
+      {.table = "augment",
+       .name = "rotate_degrees",
+       .field = FIELD(augment.rotate_degrees),
+       .range = between(0, 180),
+       .unit = "degrees",
+       .meaning = "about the centre, either way"},
+      {.table = "augment",
+       .name = "scale",
+       .field = FIELD(augment.scale),
+       .range = between(0, 0.9),
+       .unit = "relative",
+       .meaning = "0.1 draws a size from 0.9 to 1.1"},
+      {.table = "augment",
+       .name = "shear",
+       .field = FIELD(augment.shear),
+       .range = between(0, 2),
+       .unit = "pixels per pixel",
+       .meaning = "to the right for each pixel down, either way"},
+      {.table = "augment",
+       .name = "elastic",
+       .field = FIELD(augment.elastic),
+       .range = between(0, 4096),
+       .unit = "pixels",
+       .meaning = "by which the points of a coarse lattice move, a smooth spline between them"},
+      {.table = "augment",
+       .name = "elastic_cell",
+       .field = FIELD(augment.elastic_cell),
+       .range = between(1, 4096),
+       .unit = "pixels",
+       .meaning = "between the lattice's points"},
+      {.table = "augment",
+       .name = "cutout",
+       .field = FIELD(augment.cutout),
+       .range = between(0, 4096),
+       .unit = "pixels",
+       .meaning = "side of a square, anywhere within the image, that is set to 0"},
+      {.table = "augment",
+       .name = "flip",
+       .field = FIELD(augment.flip),
+       .choices = {"none", "random", "alternating"},
+       .meaning = "left to right, before all else. `random`: one image in two, anew in each epoch. "
+                  "`alternating`: one image in two in the first epoch, and from then on each "
+                  "image the other way round than in the epoch before"},
+  };
+}
 
-          {.table = "run",
-           .name = "checkpoint_every_steps",
-           .field = FIELD(checkpoint_every_steps),
-           .range = between(0, kMostSteps),
-           .unit = "steps",
-           .decides_result = false,
-           .meaning = "0: once an epoch"},
-          {.table = "run",
-           .name = "checkpoints_kept",
-           .field = FIELD(checkpoints_kept),
-           .range = between(1, 1e6),
-           .decides_result = false,
-           .meaning = "the newest so many"},
-          {.table = "run",
-           .name = "hash_every_steps",
-           .field = FIELD(hash_every_steps),
-           .range = between(0, kMostSteps),
-           .unit = "steps",
-           .decides_result = false,
-           .meaning = "between lines of `hashes.jsonl`; 0: at the end alone"},
-          {.table = "run",
-           .name = "log_every_steps",
-           .field = FIELD(log_every_steps),
-           .range = between(0, kMostSteps),
-           .unit = "steps",
-           .decides_result = false,
-           .meaning =
-               "between lines of `metrics.jsonl` and points in TensorBoard; 0: about 20 times "
-               "an epoch"},
-      });
+std::vector<RecipeKey> evaluation_keys() {
+  return {
+      {.table = "evaluation",
+       .name = "every_epochs",
+       .field = FIELD(evaluation.every_epochs),
+       .range = between(0, 1e6),
+       .unit = "epochs",
+       .decides_result = false,
+       .meaning = "between evaluations; 0: at the end alone"},
+      {.table = "evaluation",
+       .name = "batch",
+       .field = FIELD(evaluation.batch),
+       .range = between(0, kMostCount),
+       .unit = "examples",
+       .decides_result = false,
+       .meaning = "decides speed and memory, never the result; 0: chosen so that evaluation needs "
+                  "no more memory than training"},
+      {.table = "evaluation",
+       .name = "views",
+       .field = FIELD(evaluation.views),
+       .numbers = {kViewCounts.begin(), kViewCounts.end()},
+       .meaning = "of each image, whose outputs of the network are averaged: 1: itself; 2: and its "
+                  "mirror image; 6: and both shifted by a pixel down and right, and up and left, "
+                  "at half the weight"},
+  };
+}
+
+std::vector<RecipeKey> run_keys() {
+  return {
+      {.table = "run",
+       .name = "checkpoint_every_steps",
+       .field = FIELD(checkpoint_every_steps),
+       .range = between(0, kMostSteps),
+       .unit = "steps",
+       .decides_result = false,
+       .meaning = "0: once an epoch"},
+      {.table = "run",
+       .name = "checkpoints_kept",
+       .field = FIELD(checkpoints_kept),
+       .range = between(1, 1e6),
+       .decides_result = false,
+       .meaning = "the newest so many"},
+      {.table = "run",
+       .name = "hash_every_steps",
+       .field = FIELD(hash_every_steps),
+       .range = between(0, kMostSteps),
+       .unit = "steps",
+       .decides_result = false,
+       .meaning = "between lines of `hashes.jsonl`; 0: at the end alone"},
+      {.table = "run",
+       .name = "log_every_steps",
+       .field = FIELD(log_every_steps),
+       .range = between(0, kMostSteps),
+       .unit = "steps",
+       .decides_result = false,
+       .meaning = "between lines of `metrics.jsonl` and points in TensorBoard; 0: about 20 times "
+                  "an epoch"},
+  };
+}
+
+std::vector<RecipeKey> make_keys() {
+  std::vector<RecipeKey> keys = top_level_keys();
+  const auto append = [&](std::vector<RecipeKey> more) {
+    std::ranges::move(more, std::back_inserter(keys));
+  };
+  append(optimizer_keys(
+      {"optimizer", [](Recipe& r) -> OptimizerOptions& { return r.optimizer; }, nullptr}));
+  for (const OptimizerGroup& group : kOptimizerGroups) {
+    append(optimizer_keys({group.table,
+                           [&group](Recipe& r) -> OptimizerOptions& { return r.*group.options; },
+                           &group}));
+  }
+  append(schedule_keys());
+  append(normalise_keys());
+  append(augment_keys());
+  append(evaluation_keys());
+  append(run_keys());
   return keys;
 }
 

@@ -57,7 +57,7 @@ const std::string& name_of_table(const Recipe& recipe, const std::string& table)
   const RecipeKey* key = find_recipe_key(table + ".name");
   PODIUM_CHECK(key != nullptr, table);
   // The accessors hand out references to change; nothing is changed here.
-  return std::get<std::string& (*)(Recipe&)>(key->field)(const_cast<Recipe&>(recipe));
+  return std::get<FieldOf<std::string>>(key->field)(const_cast<Recipe&>(recipe));
 }
 
 std::string number_text(double value) { return shortest(value); }
@@ -89,20 +89,20 @@ std::string quoted_text(const std::string& text) {
 
 void reset_key(const RecipeKey& key, Recipe& recipe) {
   Recipe defaults;
-  std::visit([&](auto access) { access(recipe) = access(defaults); }, key.field);
+  std::visit([&](const auto& access) { access(recipe) = access(defaults); }, key.field);
 }
 
 std::string type_text(const RecipeKey& key) {
   struct Name {
-    std::string operator()(std::string& (*)(Recipe&)) const { return "a string"; }
-    std::string operator()(Decay& (*)(Recipe&)) const { return "a string"; }
-    std::string operator()(bool& (*)(Recipe&)) const { return "true or false"; }
-    std::string operator()(int& (*)(Recipe&)) const { return "an integer"; }
-    std::string operator()(std::int64_t& (*)(Recipe&)) const { return "an integer"; }
-    std::string operator()(std::uint64_t& (*)(Recipe&)) const { return "an integer"; }
-    std::string operator()(float& (*)(Recipe&)) const { return "a number"; }
-    std::string operator()(double& (*)(Recipe&)) const { return "a number"; }
-    std::string operator()(std::vector<double>& (*)(Recipe&)) const {
+    const char* operator()(const FieldOf<std::string>&) const { return "a string"; }
+    const char* operator()(const FieldOf<Decay>&) const { return "a string"; }
+    const char* operator()(const FieldOf<bool>&) const { return "true or false"; }
+    const char* operator()(const FieldOf<int>&) const { return "an integer"; }
+    const char* operator()(const FieldOf<std::int64_t>&) const { return "an integer"; }
+    const char* operator()(const FieldOf<std::uint64_t>&) const { return "an integer"; }
+    const char* operator()(const FieldOf<float>&) const { return "a number"; }
+    const char* operator()(const FieldOf<double>&) const { return "a number"; }
+    const char* operator()(const FieldOf<std::vector<double>>&) const {
       return "an array of numbers";
     }
   };
@@ -129,7 +129,7 @@ std::string value_text(const RecipeKey& key, const Recipe& recipe) {
   };
   // The accessors hand out references to change; nothing is changed here.
   auto& readable = const_cast<Recipe&>(recipe);
-  return std::visit([&](auto access) { return Text{}(access(readable)); }, key.field);
+  return std::visit([&](const auto& access) { return Text{}(access(readable)); }, key.field);
 }
 
 std::string recipe_keys_markdown() {

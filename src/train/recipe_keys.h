@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <set>
@@ -17,10 +18,11 @@
 namespace podium {
 
 // Where a key's value lies in a Recipe.
-using RecipeField =
-    std::variant<std::string& (*)(Recipe&), bool& (*)(Recipe&), int& (*)(Recipe&),
-                 std::int64_t& (*)(Recipe&), std::uint64_t& (*)(Recipe&), float& (*)(Recipe&),
-                 double& (*)(Recipe&), std::vector<double>& (*)(Recipe&), Decay& (*)(Recipe&)>;
+template <typename T>
+using FieldOf = std::function<T&(Recipe&)>;
+using RecipeField = std::variant<FieldOf<std::string>, FieldOf<bool>, FieldOf<int>,
+                                 FieldOf<std::int64_t>, FieldOf<std::uint64_t>, FieldOf<float>,
+                                 FieldOf<double>, FieldOf<std::vector<double>>, FieldOf<Decay>>;
 
 // Bounds of a number (or of each number of an array); an open one is itself not allowed.
 struct NumberRange {
