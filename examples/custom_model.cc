@@ -5,12 +5,11 @@
 //
 // The number is of epochs. The result depends on the recipe alone: any number of workers gives the
 // same hash.
-#include <podium.h>
+#include <podium/base/hash.h>
+#include <podium/podium.h>
 
 #include <cstdio>
 #include <cstdlib>
-
-#include "base/hash.h"
 
 namespace {
 

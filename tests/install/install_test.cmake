@@ -17,6 +17,17 @@ foreach(file bin/podium include/podium/podium.h include/podium/train/trainer.h s
   endif()
 endforeach()
 
+# Each header compiles alone, with include/ as the only folder of Podium's, and nothing of this house stands beside podium/.
+file(GLOB beside ${prefix}/include/*)
+if(NOT beside STREQUAL "${prefix}/include/podium")
+  message(FATAL_ERROR "include/ holds more than podium/: ${beside}")
+endif()
+file(GLOB_RECURSE headers RELATIVE ${prefix}/include ${prefix}/include/*.h)
+foreach(header ${headers})
+  file(WRITE ${SCRATCH}/alone.cc "#include <${header}>\n")
+  run(${CXX} -std=c++20 -fsyntax-only -I ${prefix}/include ${SCRATCH}/alone.cc)
+endforeach()
+
 # The example is copied, so that nothing of the tree can be found by a relative path.
 file(COPY ${SOURCE}/examples/ DESTINATION ${SCRATCH}/examples)
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SCRATCH}/examples -B ${SCRATCH}/build -D CMAKE_PREFIX_PATH=${prefix}

@@ -1,0 +1,61 @@
+# The headers that programs outside the tree may include, as <podium/train/run.h>. This is the one list of them: they are
+# installed, documented by Doxygen (scripts/docs.sh) and compiled alone (tests/install). scripts/docs.sh reads the lists
+# with sed, so keep one header a line.
+
+# The interface: documented, and kept as it is where possible.
+set(PODIUM_PUBLIC_HEADERS
+  podium.h
+  base/activation.h
+  base/error.h
+  base/hash.h
+  tensor/tensor.h
+  graph/attributes.h
+  graph/graph.h
+  graph/op_def.h
+  ops/op_list.h
+  ops/ops.h
+  autodiff/gradients.h
+  nn/models.h
+  nn/network.h
+  optim/optimizer.h
+  backend/backend.h
+  data/augment.h
+  data/dataset.h
+  data/normalise.h
+  train/checkpoint.h
+  train/recipe.h
+  train/run.h
+  train/safetensors.h
+  train/trainer.h
+  report/tensorboard.h)
+
+# Installed because headers above include them. Details, which may change in any version.
+set(PODIUM_CARRIED_HEADERS
+  base/functions.h
+  base/tree.h
+  data/loader.h
+  data/option_problem.h
+  ops/reference_sums.h
+  parallel/exchange.h
+  train/file_io.h
+  train/optimizer_groups.h
+  train/program.h)
+
+# The copies in the build folder: what a program sees that links Podium::podium inside this tree, and what is installed.
+# In a copy each #include "folder/x.h" reads #include <podium/folder/x.h>.
+set(PODIUM_HEADER_FOLDER ${PROJECT_BINARY_DIR}/generated/include)
+set(headers ${PODIUM_PUBLIC_HEADERS} ${PODIUM_CARRIED_HEADERS})
+if(PODIUM_CORE_ONLY)
+  list(FILTER headers EXCLUDE REGEX "^(data|train|report)/|^podium\\.h$")
+endif()
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/src/ OUTPUT_VARIABLE sources)
+list(TRANSFORM headers PREPEND ${PODIUM_HEADER_FOLDER}/podium/ OUTPUT_VARIABLE copies)
+list(JOIN headers "," names)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/generated/headers.stamp
+  BYPRODUCTS ${copies}
+  COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR}/src -D TARGET=${PODIUM_HEADER_FOLDER}/podium
+    -D HEADERS=${names} -P ${PROJECT_SOURCE_DIR}/cmake/write_headers.cmake
+  COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/generated/headers.stamp
+  DEPENDS ${sources} ${PROJECT_SOURCE_DIR}/cmake/write_headers.cmake ${CMAKE_CURRENT_LIST_FILE}
+  COMMENT "Public headers" VERBATIM)
+add_custom_target(podium_headers ALL DEPENDS ${PROJECT_BINARY_DIR}/generated/headers.stamp)
