@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     std::fputs(podium::describe(trainer).c_str(), stdout);
 
     while (trainer.steps_done() < trainer.total_steps()) {
-      const podium::StepResult step = trainer.step(false);
+      const podium::StepResult step = trainer.step();
       if (step.step % trainer.steps_per_epoch() != 0) continue;
       const podium::EvaluationResult result = trainer.evaluate();
       std::printf("step %4lld  loss %.4f  test accuracy %.2f%%\n",

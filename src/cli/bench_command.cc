@@ -159,9 +159,7 @@ struct StepTimes {
 StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
   StepTimes times;
   for (std::int64_t i = 0; i < steps; ++i) {
-    const StepResult step = trainer.step(true);
-    PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step,
-                   ": the loss is not finite, first in ", step.non_finite);
+    const StepResult step = trainer.step({.hash = true});
     times.seconds += step.seconds;
     times.input_seconds += step.input_seconds;
     times.waiting_seconds += step.waiting_seconds;

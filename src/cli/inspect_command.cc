@@ -35,16 +35,15 @@ ExitCode inspect(const Arguments& arguments) {
   PODIUM_REQUIRE(arguments.step <= trainer.total_steps(), ExitCode::kUsage, "--step ",
                  arguments.step, ": the recipe has ", trainer.total_steps(), " steps");
   const auto check = [](const StepResult& step, const std::string& remedy) {
-    PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step,
-                   ": the loss is not finite; the first operation that made such a value is ",
-                   step.non_finite, "; ", remedy);
+    PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step, ": ",
+                   step.divergence(), "; ", remedy);
   };
   // Found out before the steps are made, not after.
   const std::filesystem::path folder = std::filesystem::path(arguments.out).parent_path();
   if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
     throw_io_error(arguments.out, "write", errno);
   while (trainer.steps_done() + 1 < arguments.step)
-    check(trainer.step(false), "inspect this step or an earlier one");
+    check(trainer.step({.throw_on_divergence = false}), "inspect this step or an earlier one");
   const double rate =
       learning_rate_at(recipe.optimizer, recipe.schedule,
                        {trainer.steps_done(), trainer.steps_per_epoch(), trainer.total_steps()});

@@ -79,7 +79,7 @@ InspectedStep Trainer::inspect_step() {
   add("labels", labels);
   add_state(checkpoint(), "before/", "state_before/");
   for (NamedTensor& result : results) list.push_back(std::move(result));
-  const StepResult result = step(false);
+  const StepResult result = step({.throw_on_divergence = false});
   add_state(checkpoint(), "after/", "state_after/");
   return {result, std::move(list)};
 }

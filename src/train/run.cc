@@ -121,11 +121,8 @@ class Session {
     const std::int64_t next = trainer_.steps_done() + 1;
     const bool hashed = next == trainer_.total_steps() ||
                         (recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0);
-    const StepResult step = trainer_.step(hashed);
-    if (!step.non_finite.empty())
-      diverged(cat("the loss is not finite; the first operation that made such a value is ",
-                   step.non_finite),
-               step.step);
+    const StepResult step = trainer_.step({.hash = hashed, .throw_on_divergence = false});
+    if (!step.non_finite.empty()) diverged(step.divergence(), step.step);
     ++result_.steps_made;
     result_.train_seconds += step.seconds;
     result_.train_loss = step.loss;

@@ -164,7 +164,11 @@ std::string Trainer::State::diagnose() {
   return "the loss";
 }
 
-StepResult Trainer::step(bool with_hash) {
+std::string StepResult::divergence() const {
+  return cat("the loss is not finite; the first operation that made such a value is ", non_finite);
+}
+
+StepResult Trainer::step(const StepOptions& options) {
   State& s = *state_;
   const auto start = Clock::now();
   StepResult result;
@@ -175,7 +179,7 @@ StepResult Trainer::step(bool with_hash) {
   s.finite = true;
   if (s.placement.input_threads > 0 && !s.prefetcher)
     s.prefetcher = std::make_unique<Prefetcher>(s.loader, s.prefetch_options());
-  s.threads->run([&](std::int64_t worker) { s.run_step(worker, with_hash); });
+  s.threads->run([&](std::int64_t worker) { s.run_step(worker, options.hash); });
 
   result.step = s.done + 1;
   for (const std::int32_t count : s.correct) result.correct += count;
@@ -187,11 +191,14 @@ StepResult Trainer::step(bool with_hash) {
   if (!s.finite) {
     result.loss = NAN;
     result.non_finite = s.diagnose();
-    return result;
+    if (!options.throw_on_divergence) return result;
+    throw UserError(cat("step ", result.step, ": ", result.divergence(),
+                        "; try a smaller optimizer.learning_rate"),
+                    ExitCode::kDiverged);
   }
   result.loss = s.loss_sum / static_cast<float>(s.recipe.replicas);
   ++s.done;
-  if (with_hash) {
+  if (options.hash) {
     for (std::size_t i = 0; i < s.layout().parameters.size(); ++i) {
       std::uint64_t sum = 0;
       for (const Worker& worker : s.workers) sum += worker.hash_sums[i];

@@ -37,6 +37,12 @@ struct MemoryUse {
   }
 };
 
+struct StepOptions {
+  bool hash = false;  // StepResult::hash is wanted
+  // A step that diverges throws; false: it returns, and StepResult::non_finite says why.
+  bool throw_on_divergence = true;
+};
+
 struct StepResult {
   std::int64_t step = 0;  // done, counted from 1
   double learning_rate = 0;
@@ -49,6 +55,9 @@ struct StepResult {
   std::uint64_t hash = 0;  // of all parameters after the step; 0 where it was not asked for
   std::string non_finite;  // not empty: the loss is not finite, nothing was updated; the first
                            // operation that made it so
+
+  // Of a step that diverged, for people: what is not finite, and where that began.
+  std::string divergence() const;
 };
 
 struct EvaluationResult {
@@ -87,8 +96,10 @@ class Trainer {
   const FlatLayout& layout() const;
 
   std::int64_t steps_done() const;
-  // A trainer whose step threw (no memory, a loader's error) makes no further one.
-  StepResult step(bool with_hash);
+  // Throws UserError(kDiverged), which names the step and the operation, where the loss is not
+  // finite: nothing was updated, and the same step again would diverge again. A trainer whose step
+  // threw anything else (no memory, a loader's error) makes no further one.
+  StepResult step(const StepOptions& options = {});
   // Gives up once `stop`, unless it is null, is not 0: there are no `examples` then.
   EvaluationResult evaluate(const std::atomic<int>* stop = nullptr);
   std::uint64_t parameter_hash() const;

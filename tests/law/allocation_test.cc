@@ -66,7 +66,7 @@ TEST(Allocations, of_a_step_do_not_grow_with_the_batch) {
     const auto trainer = make_trainer(small_recipe(batch, 4), 2);
     step_hashes(*trainer, 2);
     const std::int64_t before = allocations();
-    trainer->step(true);
+    trainer->step({.hash = true});
     return allocations() - before;
   };
   const std::int64_t small = of_a_step(16);

@@ -73,9 +73,11 @@ TEST(Data, a_refused_step_says_why_where_threads_make_batches_ahead) {
                     augmented_data().held_out,
                     Placement{.workers = 2, .input_threads = input_threads});
     StepResult step;
-    for (int i = 0; i < 20 && step.non_finite.empty(); ++i) step = trainer.step(false);
+    for (int i = 0; i < 20 && step.non_finite.empty(); ++i)
+      step = trainer.step({.throw_on_divergence = false});
     EXPECT_NE(step.non_finite, "");
-    EXPECT_EQ(trainer.step(false).non_finite, step.non_finite) << "the same step again";
+    EXPECT_EQ(trainer.step({.throw_on_divergence = false}).non_finite, step.non_finite)
+        << "the same step again";
     reasons.push_back(cat(step.step, " ", step.non_finite));
   }
   EXPECT_EQ(reasons[0], reasons[1]);
@@ -128,7 +130,7 @@ TEST(Data, augmented_steps_are_the_same_from_any_point_of_resumption) {
     EXPECT_EQ(step_hashes(*resumed, kSteps - done),
               std::vector(expected.begin() + done, expected.end()))
         << "from step " << done;
-    first->step(false);
+    first->step();
   }
 }
 

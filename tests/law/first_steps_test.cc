@@ -36,7 +36,7 @@ TEST(FirstSteps, of_mnist_on_the_cpu_backend_are_those_of_the_reference) {
   ASSERT_EQ(recipe.replicas, 8);
   const auto cpu = trainer("cpu"), reference = trainer("reference");
   for (int step = 1; step <= 20; ++step) {
-    const StepResult a = cpu->step(true), b = reference->step(true);
+    const StepResult a = cpu->step({.hash = true}), b = reference->step({.hash = true});
     ASSERT_EQ(a.hash, b.hash) << "step " << step;
     ASSERT_EQ(a.loss, b.loss) << "step " << step;
     ASSERT_EQ(a.correct, b.correct) << "step " << step;

@@ -111,7 +111,7 @@ std::vector<std::string> hashes_of(const Recipe& recipe, const RunData& data, in
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
                   Placement{.workers = default_workers(recipe.replicas), .backend = "cpu"});
   std::vector<std::string> hashes;
-  for (int i = 0; i < steps; ++i) hashes.push_back(hash_text(trainer.step(true).hash));
+  for (int i = 0; i < steps; ++i) hashes.push_back(hash_text(trainer.step({.hash = true}).hash));
   return hashes;
 }
 

@@ -50,7 +50,7 @@ inline std::unique_ptr<Trainer> make_trainer(const Recipe& recipe, std::int64_t 
 // The hash of all parameters after each of `steps` steps.
 inline std::vector<std::uint64_t> step_hashes(Trainer& trainer, int steps) {
   std::vector<std::uint64_t> hashes;
-  for (int i = 0; i < steps; ++i) hashes.push_back(trainer.step(true).hash);
+  for (int i = 0; i < steps; ++i) hashes.push_back(trainer.step({.hash = true}).hash);
   return hashes;
 }
 
