@@ -48,7 +48,7 @@ std::vector<RecipeKey> top_level_keys() {
        .name = "name",
        .field = FIELD(name),
        .decides_result = false,
-       .meaning = "what runs of it are called; by default the file's name without `.toml`"},
+       .meaning = "name used for its runs; by default the file name without `.toml`"},
       {.table = "",
        .name = "description",
        .field = FIELD(description),
@@ -71,57 +71,60 @@ std::vector<RecipeKey> top_level_keys() {
        .field = FIELD(train_examples),
        .range = between(0, 1e7),
        .unit = "examples",
-       .meaning = "size of the training set, of drawn datasets alone; 0: the dataset's own"},
+       .meaning = "size of the training set; only for generated datasets; 0: the dataset's "
+                  "default"},
       {.table = "",
        .name = "test_examples",
        .field = FIELD(test_examples),
        .range = between(0, 1e7),
        .unit = "examples",
-       .meaning = "size of the test set, of drawn datasets alone; 0: the dataset's own"},
+       .meaning = "size of the test set; only for generated datasets; 0: the dataset's default"},
       {.table = "",
        .name = "validation",
        .field = FIELD(validation),
        .range = between(0, kMostCount),
        .unit = "examples",
-       .meaning = "the last so many training examples are held out, and evaluated in place of the "
-                  "test set: for choosing settings without looking at the test set; 0: none"},
+       .meaning = "number of training examples, taken from the end, that are held out and "
+                  "evaluated instead of the test set, to choose settings without the test set; 0: "
+                  "none"},
       {.table = "",
        .name = "batch",
        .field = FIELD(batch),
        .range = between(1, kMostCount),
        .required = true,
        .unit = "examples",
-       .meaning = "the global batch B: examples in a step, over all replicas"},
+       .meaning = "global batch B: examples per step, over all replicas"},
       {.table = "",
        .name = "replicas",
        .field = FIELD(replicas),
        .range = between(1, 65536),
-       .meaning = "R, which divides the batch: each replica computes B/R examples with batch-norm "
-                  "statistics of its own, whoever runs it"},
+       .meaning = "R, the number of replicas; it must divide the batch. Each replica computes B/R "
+                  "examples with its own batch-norm statistics, whichever worker runs it"},
       {.table = "",
        .name = "seed",
        .field = FIELD(seed),
        .range = at_least(0),
-       .meaning = "of all that is random: initial parameters, order, augmentation, dropout"},
+       .meaning = "seed of everything random: initial parameters, order of examples, "
+                  "augmentation, dropout"},
       {.table = "",
        .name = "epochs",
        .field = FIELD(epochs),
        .range = between(0, 1e6),
        .unit = "epochs",
-       .meaning = "length of the run; an epoch has (examples / batch) steps, its remainder is "
-                  "dropped. Exactly one of `epochs` and `steps` is given"},
+       .meaning = "length of the run. An epoch has floor(examples / batch) steps; the remaining "
+                  "examples are dropped. Give exactly one of `epochs` and `steps`"},
       {.table = "",
        .name = "steps",
        .field = FIELD(steps),
        .range = between(0, kMostSteps),
        .unit = "steps",
-       .meaning = "length of the run, in place of `epochs`"},
+       .meaning = "length of the run, instead of `epochs`"},
       {.table = "",
        .name = "precision",
        .field = FIELD(precision),
        .choices = {"fp32"},
        .refused = {{"bf16", "bf16 needs a GPU or a TPU, which this version does not drive yet"}},
-       .meaning = "of arithmetic and sums"},
+       .meaning = "precision of arithmetic and sums"},
       {.table = "",
        .name = "label_smoothing",
        .field = FIELD(label_smoothing),
@@ -159,18 +162,19 @@ std::vector<RecipeKey> optimizer_keys(const OptimizerTable& its) {
        .choices = names,
        .meaning =
            is_group
-               ? cat("of ", its.group->parameters, "; `same`: [optimizer]'s",
-                     muon ? "; `muon`: each weight rescaled to norm sqrt(rows), then moved along "
-                            "its orthogonalised momentum"
+               ? cat("optimizer of ", its.group->parameters, ". `same`: the one in [optimizer]",
+                     muon ? ". `muon`: each weight is rescaled to norm sqrt(rows), then moved "
+                            "along its orthogonalised momentum"
                           : "")
-               : "`sgd`: with `momentum`, plain or `nesterov`; `adam`: Kingma and Ba, with bias "
+               : "`sgd`: with `momentum`, plain or `nesterov`. `adam`: Kingma and Ba, with bias "
                  "correction"},
       {.table = its.table,
        .name = "learning_rate",
        .field = its.field(&OptimizerOptions::learning_rate),
        .range = at_least(0),
        .fits = all,
-       .meaning = "of the mean gradient over the global batch, before the schedule"},
+       .meaning = "learning rate before the schedule; it multiplies the mean gradient over the "
+                  "global batch"},
       {.table = its.table,
        .name = "momentum",
        .field = its.field(&OptimizerOptions::momentum),
@@ -181,56 +185,57 @@ std::vector<RecipeKey> optimizer_keys(const OptimizerTable& its) {
        .name = "nesterov",
        .field = its.field(&OptimizerOptions::nesterov),
        .fits = with_momentum,
-       .meaning = "step along g + momentum v in place of v"},
+       .meaning = "step along g + momentum v instead of v"},
       {.table = its.table,
        .name = "beta1",
        .field = its.field(&OptimizerOptions::beta1),
        .range = below_one(),
        .fits = adam,
-       .meaning = "decay of the mean of gradients"},
+       .meaning = "decay rate of the mean gradient"},
       {.table = its.table,
        .name = "beta2",
        .field = its.field(&OptimizerOptions::beta2),
        .range = below_one(),
        .fits = adam,
-       .meaning = "decay of the mean of squared gradients"},
+       .meaning = "decay rate of the mean squared gradient"},
       {.table = its.table,
        .name = "epsilon",
        .field = its.field(&OptimizerOptions::epsilon),
        .range = above(0),
        .fits = adam,
-       .meaning = "added to the root of that mean"},
+       .meaning = "added to the square root of the mean squared gradient"},
       {.table = its.table,
        .name = "weight_decay",
        .field = its.field(&OptimizerOptions::weight_decay),
        .range = at_least(0),
        .fits = with_decay,
-       .meaning = cat("times the parameter, added to the mean gradient",
-                      is_group ? ", of every one of them" : "")},
+       .meaning = cat("multiplied by the parameter and added to the mean gradient",
+                      is_group ? ", for every parameter of the group" : "")},
   };
   if (is_group) {
-    keys.push_back({.table = its.table,
-                    .name = "epochs",
-                    .field = its.field(&OptimizerOptions::epochs),
-                    .range = between(0, 1e6),
-                    .fits = all,
-                    .unit = "epochs",
-                    .meaning = "the schedule runs its course in the first so many epochs, and then "
-                               "they stay as they are; 0: in all epochs"});
+    keys.push_back(
+        {.table = its.table,
+         .name = "epochs",
+         .field = its.field(&OptimizerOptions::epochs),
+         .range = between(0, 1e6),
+         .fits = all,
+         .unit = "epochs",
+         .meaning = "epochs the schedule spans; these parameters are then frozen; 0: all epochs"});
     return keys;
   }
-  keys.push_back({.table = its.table,
-                  .name = "decay",
-                  .field = its.field(&OptimizerOptions::decay),
-                  .choices = {"once", "per-replica"},
-                  .meaning = "`once`: weight decay acts as written; `per-replica`: R times as "
-                             "strong, as in estimators that added it inside each replica's "
-                             "gradient and summed those"});
+  keys.push_back(
+      {.table = its.table,
+       .name = "decay",
+       .field = its.field(&OptimizerOptions::decay),
+       .choices = {"once", "per-replica"},
+       .meaning = "`once`: weight decay acts as written. `per-replica`: it acts R times as "
+                  "strongly, as in estimators that added it to each replica's gradient and summed "
+                  "these"});
   keys.push_back({.table = its.table,
                   .name = "decay_all",
                   .field = its.field(&OptimizerOptions::decay_all),
-                  .meaning = "decay acts on every parameter, not on weights of convolutions and "
-                             "dense layers alone"});
+                  .meaning = "apply weight decay to every parameter instead of only the weights of "
+                             "convolutions and dense layers"});
   return keys;
 }
 
@@ -243,40 +248,41 @@ std::vector<RecipeKey> schedule_keys() {
        .choices = {"constant", "piecewise", "linear", "exponential"},
        .meaning = "learning rate of step s (from 0). `constant`: learning_rate. `piecewise`: "
                   "learning_rate * factors[number of boundaries <= s]. `linear`: learning_rate * "
-                  "the line through (boundaries[i], factors[i]), constant outside. `exponential`: "
-                  "floor + learning_rate * exp(-s / time_constant)"},
+                  "f(s), where f interpolates the points (boundaries[i], factors[i]) linearly and "
+                  "is constant outside them. `exponential`: floor + learning_rate * exp(-s / "
+                  "time_constant)"},
       {.table = "schedule",
        .name = "boundaries",
        .field = FIELD(schedule.boundaries),
        .range = at_least(0),
        .fits = points,
        .unit = "`unit`",
-       .meaning = "rising points in time"},
+       .meaning = "points in time, in increasing order"},
       {.table = "schedule",
        .name = "factors",
        .field = FIELD(schedule.factors),
        .range = at_least(0),
        .fits = points,
-       .meaning =
-           "of the learning rate: one more than boundaries (piecewise), or as many (linear)"},
+       .meaning = "factors of the learning rate: one more than boundaries (piecewise), or as many "
+                  "(linear)"},
       {.table = "schedule",
        .name = "unit",
        .field = FIELD(schedule.unit),
        .choices = {"step", "epoch"},
-       .meaning = "of `boundaries` and `time_constant`"},
+       .meaning = "unit of `boundaries` and `time_constant`"},
       {.table = "schedule",
        .name = "time_constant",
        .field = FIELD(schedule.time_constant),
        .range = at_least(0),
        .fits = exponential,
        .unit = "`unit`",
-       .meaning = "until the rate has fallen to 1/e of its start"},
+       .meaning = "time until the rate has fallen to 1/e of its initial value"},
       {.table = "schedule",
        .name = "floor",
        .field = FIELD(schedule.floor),
        .range = at_least(0),
        .fits = exponential,
-       .meaning = "learning rate that is left in the end"},
+       .meaning = "lower limit of the learning rate"},
   };
 }
 
@@ -287,24 +293,25 @@ std::vector<RecipeKey> normalise_keys() {
        .name = "name",
        .field = FIELD(normalise.name),
        .choices = {"none", "per-channel", "per-image"},
-       .meaning = "what the network gets for a pixel. `none`: pixel / 255. `per-channel`: (pixel / "
-                  "255 - mean) / deviation, before augmentation, so that what is set to 0 there "
-                  "is the mean. `per-image`: after augmentation each image's own mean is "
-                  "subtracted, and it is divided by its deviation, by 1 / sqrt(values) at least"},
+       .meaning = "input of the network. `none`: pixel / 255. `per-channel`: (pixel / 255 - mean) "
+                  "/ deviation, before augmentation, so that pixels that augmentation sets to 0 "
+                  "have the mean value. `per-image`: after augmentation, (value - mean) / "
+                  "deviation with the image's own mean and deviation; the divisor is at least 1 / "
+                  "sqrt(values)"},
       {.table = "normalise",
        .name = "mean",
        .field = FIELD(normalise.mean),
        .range = between(0, 1),
        .fits = per_channel,
        .unit = "pixel / 255",
-       .meaning = "one number for each channel"},
+       .meaning = "one number per channel"},
       {.table = "normalise",
        .name = "deviation",
        .field = FIELD(normalise.deviation),
        .range = {.least = 0, .most = 1, .least_open = true},
        .fits = per_channel,
        .unit = "pixel / 255",
-       .meaning = "one number for each channel"},
+       .meaning = "one number per channel"},
   };
 }
 
@@ -315,57 +322,59 @@ std::vector<RecipeKey> augment_keys() {
        .field = FIELD(augment.shift),
        .range = between(0, 4096),
        .unit = "pixels",
-       .meaning = "whole pixels down and right, each drawn from -shift to shift: the crop "
-                  "of an image with so much `padding`"},
+       .meaning = "whole pixels down and right, each drawn from -shift to shift. With `padding`, "
+                  "this is a random crop of the padded image"},
       {.table = "augment",
        .name = "padding",
        .field = FIELD(augment.padding),
        .choices = {"zero", "reflect"},
-       .meaning = "what a shift moves in. `zero`: zeros. `reflect`: the image, mirrored at the "
-                  "centres of its edge pixels; not where a key below warps the image"},
+       .meaning = "what fills the pixels that a shift uncovers. `zero`: zeros. `reflect`: the "
+                  "image, mirrored at the centres of its edge pixels; not allowed with a key "
+                  "below that warps the image"},
       {.table = "augment",
        .name = "rotate_degrees",
        .field = FIELD(augment.rotate_degrees),
        .range = between(0, 180),
        .unit = "degrees",
-       .meaning = "about the centre, either way"},
+       .meaning = "largest rotation about the centre, in either direction"},
       {.table = "augment",
        .name = "scale",
        .field = FIELD(augment.scale),
        .range = between(0, 0.9),
        .unit = "relative",
-       .meaning = "0.1 draws a size from 0.9 to 1.1"},
+       .meaning = "largest change in size: 0.1 draws a factor from 0.9 to 1.1"},
       {.table = "augment",
        .name = "shear",
        .field = FIELD(augment.shear),
        .range = between(0, 2),
        .unit = "pixels per pixel",
-       .meaning = "to the right for each pixel down, either way"},
+       .meaning = "largest shear: shift to the right per pixel down, in either direction"},
       {.table = "augment",
        .name = "elastic",
        .field = FIELD(augment.elastic),
        .range = between(0, 4096),
        .unit = "pixels",
-       .meaning = "by which the points of a coarse lattice move, a smooth spline between them"},
+       .meaning = "elastic distortion: how far the points of a coarse lattice move, with a smooth "
+                  "spline between them"},
       {.table = "augment",
        .name = "elastic_cell",
        .field = FIELD(augment.elastic_cell),
        .range = between(1, 4096),
        .unit = "pixels",
-       .meaning = "between the lattice's points"},
+       .meaning = "distance between the lattice points"},
       {.table = "augment",
        .name = "cutout",
        .field = FIELD(augment.cutout),
        .range = between(0, 4096),
        .unit = "pixels",
-       .meaning = "side of a square, anywhere within the image, that is set to 0"},
+       .meaning = "side length of a square, anywhere in the image, that is set to 0"},
       {.table = "augment",
        .name = "flip",
        .field = FIELD(augment.flip),
        .choices = {"none", "random", "alternating"},
-       .meaning = "left to right, before all else. `random`: one image in two, anew in each epoch. "
-                  "`alternating`: one image in two in the first epoch, and from then on each "
-                  "image the other way round than in the epoch before"},
+       .meaning = "horizontal mirroring, before all other augmentation. `random`: half of the "
+                  "images, chosen anew in each epoch. `alternating`: half of the images in the "
+                  "first epoch; after that, each image is flipped relative to the previous epoch"},
   };
 }
 
@@ -377,22 +386,22 @@ std::vector<RecipeKey> evaluation_keys() {
        .range = between(0, 1e6),
        .unit = "epochs",
        .decides_result = false,
-       .meaning = "between evaluations; 0: at the end alone"},
+       .meaning = "epochs between evaluations; 0: only at the end"},
       {.table = "evaluation",
        .name = "batch",
        .field = FIELD(evaluation.batch),
        .range = between(0, kMostCount),
        .unit = "examples",
        .decides_result = false,
-       .meaning = "decides speed and memory, never the result; 0: chosen so that evaluation needs "
+       .meaning = "affects speed and memory, never the result; 0: chosen so that evaluation needs "
                   "no more memory than training"},
       {.table = "evaluation",
        .name = "views",
        .field = FIELD(evaluation.views),
        .numbers = {kViewCounts.begin(), kViewCounts.end()},
-       .meaning = "of each image, whose outputs of the network are averaged: 1: itself; 2: and its "
-                  "mirror image; 6: and both shifted by a pixel down and right, and up and left, "
-                  "at half the weight"},
+       .meaning = "number of views of each image; the network's outputs for them are averaged. 1: "
+                  "the image. 2: also its mirror image. 6: also both of these, shifted by one "
+                  "pixel down and right, and up and left, at half the weight"},
   };
 }
 
@@ -404,28 +413,28 @@ std::vector<RecipeKey> run_keys() {
        .range = between(0, kMostSteps),
        .unit = "steps",
        .decides_result = false,
-       .meaning = "0: once an epoch"},
+       .meaning = "steps between checkpoints; 0: once per epoch"},
       {.table = "run",
        .name = "checkpoints_kept",
        .field = FIELD(checkpoints_kept),
        .range = between(1, 1e6),
        .decides_result = false,
-       .meaning = "the newest so many"},
+       .meaning = "number of checkpoints kept; older ones are deleted"},
       {.table = "run",
        .name = "hash_every_steps",
        .field = FIELD(hash_every_steps),
        .range = between(0, kMostSteps),
        .unit = "steps",
        .decides_result = false,
-       .meaning = "between lines of `hashes.jsonl`; 0: at the end alone"},
+       .meaning = "steps between lines of `hashes.jsonl`; 0: only at the end"},
       {.table = "run",
        .name = "log_every_steps",
        .field = FIELD(log_every_steps),
        .range = between(0, kMostSteps),
        .unit = "steps",
        .decides_result = false,
-       .meaning = "between lines of `metrics.jsonl` and points in TensorBoard; 0: about 20 times "
-                  "an epoch"},
+       .meaning = "steps between lines of `metrics.jsonl` and points in TensorBoard; 0: about 20 "
+                  "times per epoch"},
   };
 }
 
