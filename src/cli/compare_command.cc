@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
@@ -84,15 +85,22 @@ double median_speed(const RunHistory& run) {
   return *middle;
 }
 
-// NaN before the first.
-double best_accuracy(const RunHistory& run) {
-  double best = std::nan("");
-  for (const TestPoint& point : run.course.tests) best = std::fmax(best, point.accuracy);
+// Step 0 and NaN before the first.
+constexpr TestPoint kNoTest = {.accuracy = std::numeric_limits<double>::quiet_NaN(),
+                               .loss = std::numeric_limits<double>::quiet_NaN()};
+TestPoint best_test(const RunHistory& run) {
+  TestPoint best = kNoTest;
+  for (const TestPoint& point : run.course.tests)
+    if (!(point.accuracy <= best.accuracy)) best = point;
   return best;
 }
 TestPoint last_test(const RunHistory& run) {
-  return run.course.tests.empty() ? TestPoint{.accuracy = std::nan(""), .loss = std::nan("")}
-                                  : run.course.tests.back();
+  return run.course.tests.empty() ? kNoTest : run.course.tests.back();
+}
+
+// What belongs to another step than the run's last is shown with its own.
+std::string at_step(const RunHistory& run, const std::string& text, std::int64_t step) {
+  return step == 0 || step == run.last_step() ? text : cat(text, " (step ", step, ")");
 }
 
 // What sets a run apart: its values of the keys that differ; its folder where none does, or many.
@@ -137,7 +145,7 @@ void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKe
   if (many) head.emplace_back("RECIPE");
   for (const RecipeKey* key : shown) head.push_back(upper(key->path()));
   for (const char* title :
-       {"EPOCH", "TEST ACCURACY", "BEST", "TEST LOSS", "IMAGES/S, MEDIAN", "PARAMETERS"})
+       {"STEP", "EPOCH", "TEST ACCURACY", "BEST", "TEST LOSS", "IMAGES/S, MEDIAN", "PARAMETERS"})
     head.emplace_back(title);
   Table table(head);
   for (const RunHistory& run : runs) {
@@ -146,13 +154,17 @@ void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKe
     std::vector<std::string> row{run.folder.string()};
     if (many) row.push_back(run.recipe.name);
     for (const RecipeKey* key : shown) row.push_back(plain_value(*key, run));
+    row.push_back(cat(step));
     row.push_back(cat(number_text(std::round(10 * epoch_of(run, step)) / 10),
                       step < total ? cat(" of ", number_text(epoch_of(run, total))) : ""));
-    row.push_back(percent(last.accuracy));
-    row.push_back(percent(best_accuracy(run)));
-    row.push_back(fixed(last.loss, 4));
+    const TestPoint best = best_test(run);
+    row.push_back(at_step(run, percent(last.accuracy), last.step));
+    row.push_back(at_step(run, percent(best.accuracy), best.step));
+    row.push_back(at_step(run, fixed(last.loss, 4), last.step));
     row.push_back(fixed(median_speed(run), 0));
-    row.push_back(run.hashes.empty() ? "-" : run.hashes.rbegin()->second);
+    row.push_back(run.hashes.empty()
+                      ? "-"
+                      : at_step(run, run.hashes.rbegin()->second, run.hashes.rbegin()->first));
     table.add(row);
   }
   std::cout << table.text();
@@ -163,22 +175,32 @@ nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
                                const std::vector<const RecipeKey*>& keys) {
   auto all = nlohmann::ordered_json::array();
   for (const RunHistory& run : runs) {
-    const TestPoint last = last_test(run);
-    // NaN is written as null.
+    const TestPoint last = last_test(run), best = best_test(run);
+    const auto step_or_null = [](std::int64_t step) {
+      return step == 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(step);
+    };
+    // NaN is written as null. Accuracies and hashes have steps of their own: a run that was stopped
+    // between evaluations has no accuracy at its last step.
     nlohmann::ordered_json json = {{"run", run.folder.string()},
                                    {"recipe", run.recipe.name},
                                    {"differs", nlohmann::ordered_json::object()},
                                    {"step", run.last_step()},
                                    {"total_steps", total_steps(run.recipe)},
                                    {"epoch", epoch_of(run, run.last_step())},
+                                   {"test_step", step_or_null(last.step)},
                                    {"test_accuracy", last.accuracy},
-                                   {"best_test_accuracy", best_accuracy(run)},
                                    {"test_loss", last.loss},
+                                   {"best_test_step", step_or_null(best.step)},
+                                   {"best_test_accuracy", best.accuracy},
                                    {"images_per_second", median_speed(run)},
+                                   {"parameter_hash_step", nullptr},
                                    {"parameter_hash", nullptr},
                                    {"tests", nlohmann::ordered_json::array()}};
     for (const RecipeKey* key : keys) json["differs"][key->path()] = value_text(*key, run.recipe);
-    if (!run.hashes.empty()) json["parameter_hash"] = run.hashes.rbegin()->second;
+    if (!run.hashes.empty()) {
+      json["parameter_hash_step"] = run.hashes.rbegin()->first;
+      json["parameter_hash"] = run.hashes.rbegin()->second;
+    }
     for (const TestPoint& point : run.course.tests)
       json["tests"].push_back(
           {{"step", point.step}, {"accuracy", point.accuracy}, {"loss", point.loss}});

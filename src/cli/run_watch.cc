@@ -63,11 +63,12 @@ void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
 void RunWatch::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   pause(result.seconds);
   test_accuracy_ = result.accuracy();
-  if (last_) last_->test_accuracy = test_accuracy_;
+  test_step_ = result.step;
+  if (last_) last_ = with_accuracy(*last_, trainer);
   if (!board_) return;
   const std::string held_out = recipe_.validation != 0 ? "validation" : "test";
-  board_->scalars(trainer.steps_done(), {{held_out + "/accuracy", result.accuracy()},
-                                         {held_out + "/loss", static_cast<double>(result.loss)}});
+  board_->scalars(result.step, {{held_out + "/accuracy", result.accuracy()},
+                                {held_out + "/loss", static_cast<double>(result.loss)}});
   board_->flush();
 }
 
@@ -92,6 +93,7 @@ void RunWatch::pause(double seconds_ago) {
 ProgressState RunWatch::progress_state(const Trainer& trainer) const {
   ProgressState state;
   state.recipe = recipe_.name;
+  state.held_out = recipe_.validation != 0 ? "held out" : "test";
   state.step = trainer.steps_done();
   state.steps = last_step_;
   state.epoch = static_cast<double>(state.step) / static_cast<double>(trainer.steps_per_epoch());
@@ -99,11 +101,18 @@ ProgressState RunWatch::progress_state(const Trainer& trainer) const {
                                   static_cast<double>(trainer.steps_per_epoch()));
   state.loss = loss_;
   state.accuracy = accuracy_;
-  state.test_accuracy = test_accuracy_;
   state.steps_per_second = meter_->steps_per_second();
   state.images_per_second = meter_->images_per_second();
   state.seconds_left = meter_->seconds_left(last_step_ - state.step);
   state.input_wait_percent = meter_->input_wait_percent();
+  return with_accuracy(std::move(state), trainer);
+}
+
+ProgressState RunWatch::with_accuracy(ProgressState state, const Trainer& trainer) const {
+  state.test_accuracy = test_accuracy_;
+  state.test_epoch =
+      static_cast<double>(test_step_) / static_cast<double>(trainer.steps_per_epoch());
+  state.test_is_current = test_step_ == state.step;
   return state;
 }
 

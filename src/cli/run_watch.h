@@ -32,6 +32,7 @@ class RunWatch : public RunObserver {
 
  private:
   ProgressState progress_state(const Trainer& trainer) const;
+  ProgressState with_accuracy(ProgressState state, const Trainer& trainer) const;
   void pause(double seconds_ago);  // training time stands still since then
 
   const Recipe recipe_;
@@ -44,6 +45,7 @@ class RunWatch : public RunObserver {
   std::optional<TensorBoardWriter> board_;
   std::optional<ProgressState> last_;
   double accuracy_ = kUnknownValue, test_accuracy_ = kUnknownValue, loss_ = kUnknownValue;
+  std::int64_t test_step_ = 0;  // of test_accuracy_
   bool paused_ = false;
 };
 

@@ -34,12 +34,13 @@ double rate(double count, double seconds) { return seconds > 0 ? count / seconds
 nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
                                const RunResult& result, const RunWatch& watch) {
   const bool evaluated = result.evaluation.examples != 0;
+  const EvaluationResult& last = result.last_evaluation;
   const auto made = static_cast<double>(result.steps_made);
   // JSON has no NaN: what was not computed is null.
   const auto known = [](bool is, auto value) {
     return is ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
-  return {
+  nlohmann::ordered_json json = {
       {"recipe", recipe.name},
       {"seed", recipe.seed},
       {"steps", result.steps},
@@ -55,6 +56,7 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"accuracy", known(evaluated, result.evaluation.accuracy())},
       {"correct", known(evaluated, result.evaluation.correct)},
       {"examples", known(evaluated, result.evaluation.examples)},
+      {"last_evaluation", nullptr},
       {"parameter_hash", hash_text(result.parameter_hash)},
       {"steps_made", result.steps_made},
       {"start_seconds", result.start_seconds},
@@ -66,16 +68,22 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"peak_memory_bytes", result.peak_memory_bytes},
       {"stopped", result.stopped},
       {"out", options.out.string()}};
+  if (last.examples != 0)
+    json["last_evaluation"] = {{"step", last.step},
+                               {"loss", last.loss},
+                               {"accuracy", last.accuracy()},
+                               {"correct", last.correct},
+                               {"examples", last.examples}};
+  return json;
 }
 
 std::string report_of(const Recipe& recipe, const RunOptions& options, const RunResult& result) {
-  const EvaluationResult& e = result.evaluation;
+  const auto accuracy = [&](const EvaluationResult& e) {
+    return cat(percent(e.accuracy()), " (", with_commas(e.correct), " of ", with_commas(e.examples),
+               recipe.validation != 0 ? " held out" : "", "), loss ", fixed(e.loss, 4));
+  };
   std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
-  if (e.examples != 0) {
-    text +=
-        cat(percent(e.accuracy()), " (", with_commas(e.correct), " of ", with_commas(e.examples),
-            recipe.validation != 0 ? " held out" : "", "), loss ", fixed(e.loss, 4), ", ");
-  }
+  if (result.evaluation.examples != 0) text += accuracy(result.evaluation) + ", ";
   text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
   if (result.steps_made != 0) {
     const auto made = static_cast<double>(result.steps_made);
@@ -86,6 +94,10 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   } else {
     text += ", all made before";
   }
+  // Of a stopped run: the last parameters have no accuracy, and it must not pass for theirs.
+  const EvaluationResult& last = result.last_evaluation;
+  if (result.evaluation.examples == 0 && last.examples != 0)
+    text += cat("\nlast evaluated after step ", with_commas(last.step), ": ", accuracy(last));
   return text + cat("\nparameters ", hash_text(result.parameter_hash), ", in ",
                     options.out.string(), "\n");
 }

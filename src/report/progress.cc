@@ -97,8 +97,10 @@ Fields fields_of(const ProgressState& state) {
   fields.loss = if_known(state.loss, loss_text);
   fields.accuracy = if_known(state.accuracy,
                              [](double v) { return fmt::format("train {}", percent_text(v, 2)); });
-  fields.test_accuracy = if_known(
-      state.test_accuracy, [](double v) { return fmt::format("test {}", percent_text(v, 2)); });
+  fields.test_accuracy = if_known(state.test_accuracy, [&](double v) {
+    const std::string text = fmt::format("{} {}", state.held_out, percent_text(v, 2));
+    return state.test_is_current ? text : fmt::format("{} (epoch {:.1f})", text, state.test_epoch);
+  });
   fields.steps =
       if_known(state.steps_per_second, [](double v) { return rate_text(v) + " steps/s"; });
   fields.images =

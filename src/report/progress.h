@@ -27,6 +27,9 @@ struct ProgressState {
   double loss = kUnknownValue;
   double accuracy = kUnknownValue;       // of training, running, 0 to 1
   double test_accuracy = kUnknownValue;  // of the last evaluation, 0 to 1
+  double test_epoch = 0;                 // when that was
+  bool test_is_current = true;           // it is of `step`; otherwise it is shown with its epoch
+  std::string held_out = "test";         // what the examples of the evaluation are called
   double steps_per_second = kUnknownValue, images_per_second = kUnknownValue;
   double seconds_left = kUnknownValue;
   double input_wait_percent = kUnknownValue;

@@ -94,6 +94,17 @@ TEST(Render, an_accuracy_below_one_never_reads_100_percent) {
   EXPECT_NE(render_line(state).find("test 100.00%"), std::string::npos);
 }
 
+// A step that was not evaluated must not be read as having the accuracy beside it.
+TEST(Render, an_accuracy_of_an_earlier_step_is_shown_with_its_epoch) {
+  ProgressState state = sample();
+  state.test_is_current = false;
+  state.test_epoch = 14;
+  EXPECT_NE(joined(render(state, 100)).find("test 99.31% (epoch 14.0)"), std::string::npos);
+  EXPECT_NE(render_line(state).find("  test 99.31% (epoch 14.0)  "), std::string::npos);
+  state.held_out = "held out";
+  EXPECT_NE(render_line(state).find("  held out 99.31% (epoch 14.0)  "), std::string::npos);
+}
+
 TEST(Render, the_bar_is_full_only_at_the_end) {
   ProgressState state = sample();
   state.step = state.steps - 1;

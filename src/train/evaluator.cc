@@ -133,7 +133,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
             argmax(logits + i * classes, classes) == labels[i] ? 1 : 0;
     }
   });
-  EvaluationResult result;
+  EvaluationResult result{.step = s.done};
   if (s.evaluation_batch * next < count) return result;
   result.examples = count;
   for (const std::int64_t c : correct) result.correct += c;

@@ -95,8 +95,9 @@ class Session {
     if (saved_ != trainer_.steps_done()) save();
     if (!stop_requested()) evaluate();
     folder_.flush();
-    result_.stopped = trainer_.steps_done() < last_ || result_.evaluation.examples == 0;
     result_.steps = trainer_.steps_done();
+    if (result_.last_evaluation.step == result_.steps) result_.evaluation = result_.last_evaluation;
+    result_.stopped = result_.steps < last_ || result_.evaluation.examples == 0;
     result_.total_steps = trainer_.total_steps();
     result_.epochs =
         static_cast<double>(result_.steps) / static_cast<double>(trainer_.steps_per_epoch());
@@ -158,19 +159,18 @@ class Session {
   }
 
   void evaluate() {
-    result_.evaluation = trainer_.evaluate(options_.stop_request);
-    if (result_.evaluation.examples == 0) return;  // stopped; made when the run goes on
-    result_.eval_seconds += result_.evaluation.seconds;
-    if (!std::isfinite(result_.evaluation.loss))
-      diverged("the loss of the evaluation is not finite", trainer_.steps_done());
+    const EvaluationResult made = trainer_.evaluate(options_.stop_request);
+    if (made.examples == 0) return;  // stopped; made when the run goes on
+    result_.last_evaluation = made;
+    result_.eval_seconds += made.seconds;
+    if (!std::isfinite(made.loss)) diverged("the loss of the evaluation is not finite", made.step);
     // A run that was at its end already: a second line of this step would double it.
     if (result_.steps_made == 0 && evaluation_is_held()) return;
-    observer_.evaluated(trainer_, result_.evaluation);
-    folder_.append_metrics(trainer_.steps_done(),
-                           {{"test_accuracy", result_.evaluation.accuracy()},
-                            {"test_loss", static_cast<double>(result_.evaluation.loss)},
-                            {"test_correct", result_.evaluation.correct},
-                            {"test_examples", result_.evaluation.examples}});
+    observer_.evaluated(trainer_, made);
+    folder_.append_metrics(made.step, {{"test_accuracy", made.accuracy()},
+                                       {"test_loss", static_cast<double>(made.loss)},
+                                       {"test_correct", made.correct},
+                                       {"test_examples", made.examples}});
   }
 
   void save() {

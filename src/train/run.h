@@ -28,9 +28,13 @@ struct RunOptions {
 struct RunResult {
   std::int64_t steps = 0, total_steps = 0;
   double epochs = 0;
-  bool stopped = false;         // on request, saved
-  float train_loss = 0;         // of the last step in this call
-  EvaluationResult evaluation;  // of the last parameters
+  bool stopped = false;  // on request, saved
+  float train_loss = 0;  // of the last step in this call
+  // Of the parameters that parameter_hash names; 0 examples where the run was stopped before they
+  // were evaluated.
+  EvaluationResult evaluation;
+  // The newest that this call made; its `step` says of which parameters. 0 examples: none.
+  EvaluationResult last_evaluation;
   std::uint64_t parameter_hash = 0;
   // Of this call: steps made, seconds in them, seconds of evaluation, and until the first step
   // began.

@@ -61,6 +61,7 @@ struct StepResult {
 };
 
 struct EvaluationResult {
+  std::int64_t step = 0;  // steps done when it was made: whose parameters it is of
   std::int64_t correct = 0, examples = 0;
   float loss = 0;  // mean
   double seconds = 0;

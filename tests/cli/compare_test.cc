@@ -42,6 +42,27 @@ TEST_F(Compare, names_the_keys_that_differ_and_what_came_of_them) {
   EXPECT_NE(json[0]["parameter_hash"], json[1]["parameter_hash"]);
 }
 
+TEST_F(Compare, an_accuracy_and_a_hash_are_shown_with_their_own_steps) {
+  train("a", {"--steps", "4"});
+  // As of a run with a hash every three steps, stopped after step 12, between two evaluations.
+  write("a/hashes.jsonl", "{\"step\": 9, \"hash\": \"0123456789abcdef\"}\n");
+  write("a/metrics.jsonl",
+        "{\"step\": 4, \"test_accuracy\": 0.75, \"test_loss\": 1}\n"
+        "{\"step\": 8, \"test_accuracy\": 0.5, \"test_loss\": 1}\n"
+        "{\"step\": 12, \"loss\": 1, \"accuracy\": 0.4, \"images_per_second\": 9}\n");
+  const Outcome outcome = podium({"compare", "a"});
+  for (const char* part : {" 12 ", "50.00% (step 8)", "75.00% (step 4)", "1.0000 (step 8)",
+                           "0123456789abcdef (step 9)"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  const auto json = nlohmann::json::parse(podium({"compare", "a", "--json"}).out)[0];
+  EXPECT_EQ(json["step"], 12);
+  EXPECT_EQ(json["test_step"], 8);
+  EXPECT_EQ(json["test_accuracy"], 0.5);
+  EXPECT_EQ(json["best_test_step"], 4);
+  EXPECT_EQ(json["best_test_accuracy"], 0.75);
+  EXPECT_EQ(json["parameter_hash_step"], 9);
+}
+
 TEST_F(Compare, many_differences_are_counted) {
   train("a");
   train("b", {"optimizer.name=sgd", "optimizer.momentum=0.5", "optimizer.nesterov=true",

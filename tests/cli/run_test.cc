@@ -119,6 +119,45 @@ TEST_F(Run, the_last_step_is_always_hashed) {
   EXPECT_EQ(podium({"diff", "never", "some"}).code, 0);
 }
 
+// A result pairs its hash with an accuracy: that of the same parameters, or none.
+TEST_F(Run, a_run_stopped_between_evaluations_shows_no_accuracy_but_with_its_own_step) {
+  const std::vector<std::string> words = train_small("run", {"epochs=10000"});
+  const auto interrupt = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = words;
+    all.insert(all.end(), more.begin(), more.end());
+    while (true) {
+      std::filesystem::remove_all(path("run"));
+      const pid_t process = start(all);
+      EXPECT_TRUE(wait_for_output(process, "run/checkpoints/step-00000008/checkpoint.json"));
+      usleep(30000);
+      kill(process, SIGINT);
+      Outcome outcome = wait_for(process);
+      EXPECT_EQ(outcome.code, 75) << outcome.err;
+      // Rarely the signal comes within an epoch's last step.
+      const auto steps = nlohmann::json::parse(podium({"eval", "run", "--json"}).out)["steps"];
+      if (steps.get<int>() % 8 != 0 || outcome.code != 75) return outcome;
+    }
+  };
+  const auto result = nlohmann::json::parse(interrupt({"--json"}).out);
+  for (const char* key : {"accuracy", "loss", "correct", "examples"})
+    EXPECT_TRUE(result[key].is_null()) << key << " " << result;
+  const int steps = result["steps"], evaluated = result["last_evaluation"]["step"];
+  EXPECT_GT(evaluated, 0);
+  EXPECT_EQ(evaluated, steps / 8 * 8);
+  // It is what was written down of that step.
+  const std::string line = "{\"step\": " + std::to_string(evaluated) + ", \"test_accuracy\": ";
+  const std::string metrics = read("run/metrics.jsonl");
+  const std::size_t at = metrics.find(line);
+  ASSERT_NE(at, std::string::npos);
+  EXPECT_EQ(nlohmann::json::parse(metrics.substr(at, metrics.find('\n', at) - at))["test_accuracy"],
+            result["last_evaluation"]["accuracy"]);
+
+  const Outcome text = interrupt({});
+  EXPECT_NE(text.out.find("glyphs, seed 0: "), std::string::npos) << text.out;
+  EXPECT_EQ(text.out.substr(0, text.out.find('\n')).find('%'), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("\nlast evaluated after step "), std::string::npos) << text.out;
+}
+
 // An evaluation is no reason to let a stop wait, or to lose the steps before it.
 TEST_F(Run, an_evaluation_that_is_stopped_is_made_when_the_run_goes_on) {
   const std::vector<std::string> slow = {"test_examples=6000", "evaluation.batch=1", "--json"};
