@@ -23,6 +23,7 @@ set(PODIUM_PUBLIC_HEADERS
   data/dataset.h
   data/normalise.h
   train/checkpoint.h
+  train/predictor.h
   train/recipe.h
   train/run.h
   train/safetensors.h

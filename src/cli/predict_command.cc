@@ -1,18 +1,20 @@
-// podium predict: what a run's model sees in pictures from files.
+// podium predict: what a run's model sees in pictures from files. Pictures are read and predicted
+// many at a time; a file that cannot be read is named, and the others are answered.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
-#include "base/functions.h"
+#include "base/clock.h"
 #include "base/json_text.h"
+#include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
+#include "cli/talk.h"
 #include "data/image_file.h"
-#include "data/loader.h"
-#include "train/run.h"
+#include "train/predictor.h"
 
 namespace podium {
 namespace {
@@ -21,66 +23,142 @@ struct Arguments {
   std::string run;
   std::vector<std::string> images;
   Placement placement;
+  std::int64_t top = 2;
   bool json = false;
 };
 
-std::vector<double> softmax(std::span<const float> logits) {
-  const double most = *std::max_element(logits.begin(), logits.end());
-  std::vector<double> values;
-  for (const float logit : logits) values.push_back(exp_f64(static_cast<double>(logit) - most));
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  for (double& value : values) value /= sum;
-  return values;
+// A file named on the command line: its pictures, or why there are none.
+struct PictureFile {
+  ImageSet set;
+  std::string problem;
+};
+
+// Files that are read before their pictures are predicted.
+constexpr std::size_t kFilesAtOnce = 4096;
+
+std::vector<PictureFile> read_files(std::span<const std::string> paths, const Shape& image,
+                                    ThreadPool& threads) {
+  std::vector<PictureFile> files(paths.size());
+  threads.run(static_cast<int>(paths.size()), [&](int part, int) {
+    const auto i = static_cast<std::size_t>(part);
+    try {
+      files[i].set = read_image_file(paths[i], image[0], image[1], image[2]);
+    } catch (const UserError& error) {
+      files[i].problem = error.what();
+    }
+  });
+  return files;
 }
 
-// The classes by falling probability.
-std::vector<std::int64_t> ranking(const std::vector<double>& probabilities) {
-  std::vector<std::int64_t> order(probabilities.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
-    return probabilities[static_cast<std::size_t>(a)] > probabilities[static_cast<std::size_t>(b)];
-  });
-  return order;
+// The pictures of all files, one after the other.
+ImageSet joined(std::vector<PictureFile>& files, const Shape& image) {
+  ImageSet all{.channels = image[0], .height = image[1], .width = image[2], .source = "pictures"};
+  for (PictureFile& file : files) {
+    all.count += file.set.count;
+    all.pixels.insert(all.pixels.end(), file.set.pixels.begin(), file.set.pixels.end());
+    file.set.pixels = {};
+  }
+  return all;
 }
+
+// Writes down what the network says of each picture.
+class Answers {
+ public:
+  Answers(const Predictor& predictor, std::int64_t top)
+      : predictor_(predictor),
+        top_(static_cast<std::size_t>(std::min(top, predictor.classes()))),
+        table_(top_ > 1 ? std::vector<std::string>{"IMAGE", "CLASS", "PROBABILITY", "NEXT"}
+                        : std::vector<std::string>{"IMAGE", "CLASS", "PROBABILITY"}) {}
+
+  void refuse(const std::string& image, const std::string& problem) {
+    complain(problem);
+    ++refused_;
+    json_.push_back({{"image", image}, {"error", problem}});
+  }
+
+  void add(const std::string& image, std::span<const float> logits) {
+    if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) {
+      refuse(image, cat(image, ": the network's logits are not finite: it has no answer to this"));
+      return;
+    }
+    const std::vector<double> p = probabilities(logits);
+    const std::vector<std::int64_t> order = ranking(logits);
+    auto best = nlohmann::ordered_json::array();
+    std::string next;
+    for (std::size_t i = 0; i < top_; ++i) {
+      const auto label = static_cast<std::size_t>(order[i]);
+      const std::string name = predictor_.class_name(order[i]);
+      best.push_back({{"class", order[i]},
+                      {"name", name},
+                      {"probability", p[label]},
+                      {"logit", logits[label]}});
+      if (i > 0) next += cat(i > 1 ? ", " : "", name, " (", percent(p[label]), ")");
+    }
+    const std::string first = predictor_.class_name(order[0]);
+    const double share = p[static_cast<std::size_t>(order[0])];
+    std::vector<std::string> row = {image, first, percent(share)};
+    if (top_ > 1) row.push_back(next);
+    table_.add(row);
+    json_.push_back({{"image", image},
+                     {"class", order[0]},
+                     {"name", first},
+                     {"probability", share},
+                     {"top", best},
+                     {"probabilities", p},
+                     {"logits", std::vector<float>(logits.begin(), logits.end())}});
+    ++answered_;
+  }
+
+  std::string json() const { return json_text(json_) + "\n"; }
+  std::string text() const { return answered_ > 0 ? table_.text() : ""; }
+  std::int64_t answered() const { return answered_; }
+  std::int64_t refused() const { return refused_; }
+
+ private:
+  const Predictor& predictor_;
+  std::size_t top_;
+  Table table_;
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
+  std::int64_t answered_ = 0, refused_ = 0;
+};
 
 ExitCode predict(const Arguments& arguments) {
-  LoadedRun loaded = load_run_to_predict(arguments.run, arguments.placement);
-  const DatasetInfo& info = find_dataset(loaded.recipe.data);
-  Table table({"IMAGE", "CLASS", "PROBABILITY", "NEXT"});
-  auto json = nlohmann::ordered_json::array();
-  for (const std::string& path : arguments.images) {
-    auto set =
-        std::make_shared<ImageSet>(read_image_file(path, info.channels, info.height, info.width));
-    set->classes = info.classes;
-    set->labels.assign(static_cast<std::size_t>(set->count), 0);  // the loader wants some
-    const Loader loader(set, LoaderOptions{.normalise = loaded.recipe.normalise});
-    constexpr std::int64_t kAtOnce = 256;
-    for (std::int64_t first = 0; first < set->count; first += kAtOnce) {
-      const std::int64_t n = std::min(kAtOnce, set->count - first);
-      Tensor images(DType::kF32, Shape{n, info.channels, info.height, info.width});
-      std::vector<std::int32_t> labels(static_cast<std::size_t>(n));
-      loader.in_order(first, n, images.f32().data(), labels.data());
-      const Tensor logits = loaded.trainer->predict(images);
-      for (std::int64_t i = 0; i < n; ++i) {
-        const auto classes = static_cast<std::size_t>(info.classes);
-        const std::vector<double> p =
-            softmax(logits.f32().subspan(static_cast<std::size_t>(i) * classes, classes));
-        const std::vector<std::int64_t> order = ranking(p);
-        const auto at = [&](std::size_t rank) { return p[static_cast<std::size_t>(order[rank])]; };
-        const std::string name = set->count == 1 ? path : cat(path, "[", first + i, "]");
-        table.add(
-            {name, info.class_name(order[0]), percent(at(0)),
-             order.size() < 2 ? "" : cat(info.class_name(order[1]), " (", percent(at(1)), ")")});
-        json.push_back({{"image", name},
-                        {"class", order[0]},
-                        {"name", info.class_name(order[0])},
-                        {"probability", at(0)},
-                        {"probabilities", p}});
-      }
+  Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
+  const Shape& image = predictor.image_shape();
+  const auto classes = static_cast<std::size_t>(predictor.classes());
+  Answers answers(predictor, arguments.top);
+  double read_seconds = 0, predict_seconds = 0;
+  ThreadPool threads(usable_cores());
+  const std::span<const std::string> paths = arguments.images;
+  for (std::size_t begin = 0; begin < paths.size(); begin += kFilesAtOnce) {
+    const auto some = paths.subspan(begin, std::min(kFilesAtOnce, paths.size() - begin));
+    const auto start = Clock::now();
+    std::vector<PictureFile> files = read_files(some, image, threads);
+    const ImageSet pictures = joined(files, image);
+    read_seconds += seconds_since(start);
+    const auto read = Clock::now();
+    const Tensor logits = predictor.logits(pictures);
+    predict_seconds += seconds_since(read);
+    std::span<const float> rest = logits.f32();
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (!files[i].problem.empty()) answers.refuse(some[i], files[i].problem);
+      const std::int64_t count = files[i].set.count;
+      for (std::int64_t k = 0; k < count; ++k, rest = rest.subspan(classes))
+        answers.add(count == 1 ? some[i] : cat(some[i], "[", k, "]"), rest.first(classes));
     }
   }
-  std::cout << (arguments.json ? json_text(json) + "\n" : table.text());
-  return ExitCode::kDone;
+  std::cout << (arguments.json ? answers.json() : answers.text());
+  const std::int64_t answered = answers.answered();
+  if (answered > 0)
+    say(cat(with_commas(answered), answered == 1 ? " picture" : " pictures", ": read in ",
+            fixed(read_seconds, 2), " s, predicted in ", fixed(predict_seconds, 2), " s (",
+            with_commas(static_cast<std::int64_t>(static_cast<double>(answered) / predict_seconds)),
+            " images/s)"));
+  if (answers.refused() == 0) return ExitCode::kDone;
+  if (answered > 0)
+    complain(cat(with_commas(answers.refused()), " without an answer, of ",
+                 with_commas(answers.refused() + answered), " pictures"));
+  return ExitCode::kData;
 }
 
 }  // namespace
@@ -89,15 +167,22 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = add_command(
       app, line, "predict", "Says what a run's model sees in pictures",
-      {"podium predict runs/mnist-seed0 three.png", "podium predict runs/a *.png --json"},
+      {"podium predict runs/mnist-seed0 three.png", "podium predict runs/a *.png --top 3 --json"},
       [arguments] { return predict(*arguments); });
   command->add_option("RUN", arguments->run, "The run's folder")->required();
   command
-      ->add_option("IMAGE", arguments->images,
-                   "PNG, PGM, PPM or IDX files of the size that the model takes")
+      ->add_option("IMAGE", arguments->images, "PNG or IDX files of the size that the model takes")
       ->required();
+  command
+      ->add_option("--top", arguments->top,
+                   "How many classes to name for each picture, the most probable first")
+      ->check(at_least(1), "POSITIVE")
+      ->capture_default_str();
   add_placement_flags(*command, arguments->placement);
-  command->add_flag("--json", arguments->json, "Write a JSON array");
+  command->get_option("--workers")->description("Workers; by default one for each core");
+  command->add_flag("--json", arguments->json,
+                    "Write a JSON array: probabilities and logits of all classes, or an error, for "
+                    "each picture");
 }
 
 }  // namespace podium

@@ -3,7 +3,6 @@
 #include <png.h>
 
 #include <array>
-#include <cctype>
 #include <cstring>
 #include <span>
 
@@ -14,7 +13,7 @@
 namespace podium {
 namespace {
 
-const char* const kRemedy = "give a PNG, PGM, PPM or IDX file";
+const char* const kRemedy = "give a PNG or IDX file";
 
 struct Wanted {
   const std::string& name;
@@ -75,54 +74,6 @@ void read_png(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet
   store(wanted, pixels, colour ? 3 : 1, set);
 }
 
-// "P5" or "P6", width, height, maximum, one white-space byte, then the pixels. '#' starts a
-// comment.
-void read_pnm(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet& set) {
-  const std::int64_t channels = file[1] == '5' ? 1 : 3;
-  std::size_t at = 2;
-  const auto number = [&](const char* what) {
-    while (at < file.size() && (std::isspace(file[at]) != 0 || file[at] == '#')) {
-      if (file[at] == '#') {
-        while (at < file.size() && file[at] != '\n') ++at;
-      } else {
-        ++at;
-      }
-    }
-    std::int64_t value = 0;
-    const std::size_t start = at;
-    while (at < file.size() && std::isdigit(file[at]) != 0 && value < 1'000'000) {
-      value = 10 * value + (file[at++] - '0');
-    }
-    if (at == start) fail(wanted, cat("at byte ", at, ": the ", what, " is missing; ", kRemedy));
-    return value;
-  };
-  const std::int64_t width = number("width");
-  const std::int64_t height = number("height");
-  const std::int64_t most = number("maximum");
-  require_size(wanted, height, width);
-  if (most < 1 || most > 255) {
-    fail(wanted, cat("before byte ", at, ": the maximum is ", most,
-                     "; 8 bits a value (a maximum of 1 to 255) are read: save it with that, or as "
-                     "a PNG file"));
-  }
-  ++at;
-  const auto size = static_cast<std::size_t>(height * width * channels);
-  if (at > file.size() || file.size() - at < size) {
-    fail(wanted, cat("the file ends at byte ", file.size(), ", before its ", size,
-                     " pixel values do; ", kRemedy));
-  }
-  const auto values = file.subspan(at, size);
-  std::vector<std::uint8_t> pixels(values.begin(), values.end());
-  for (std::size_t i = 0; i < size; ++i) {
-    if (pixels[i] > most) {
-      fail(wanted, cat("at byte ", at + i, ": a pixel is ", int{pixels[i]}, ", above the maximum ",
-                       most, " that the header gives; save the picture anew"));
-    }
-    pixels[i] = static_cast<std::uint8_t>((pixels[i] * 255 + most / 2) / most);
-  }
-  store(wanted, pixels, channels, set);
-}
-
 void read_pictures_idx(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet& set) {
   IdxData data = parse_idx(file, wanted.name, {0, kRemedy});
   const auto rank = data.extents.size();
@@ -132,7 +83,7 @@ void read_pictures_idx(const Wanted& wanted, std::span<const std::uint8_t> file,
                      rank == 1 ? " (are these labels?)" : "", "; ", kRemedy));
   }
   if (wanted.channels != 1) {
-    fail(wanted, "at byte 3: IDX pictures are grey, the model takes colour; give PNG or PPM files");
+    fail(wanted, "at byte 3: IDX pictures are grey, the model takes colour; give PNG files");
   }
   require_size(wanted, data.extents[rank - 2], data.extents[rank - 1]);
   set.count = rank == 2 ? 1 : data.extents[0];
@@ -181,10 +132,11 @@ ImageSet parse_image_file(std::span<const std::uint8_t> file, const std::string&
   if (file.empty()) fail(wanted, cat("the file is empty; ", kRemedy));
   if (file.size() >= kPng.size() && std::memcmp(file.data(), kPng.data(), kPng.size()) == 0) {
     read_png(wanted, file, set);
-  } else if (file.size() >= 2 && file[0] == 'P' && (file[1] == '5' || file[1] == '6')) {
-    read_pnm(wanted, file, set);
   } else if (file.size() >= 2 && file[0] == 0 && file[1] == 0) {
     read_pictures_idx(wanted, file, set);
+  } else if (file.size() >= 2 && file[0] == 'P' && file[1] >= '1' && file[1] <= '7') {
+    fail(wanted,
+         cat("PBM, PGM and PPM pictures are not supported; convert it to PNG, or ", kRemedy));
   } else {
     fail(wanted, cat("no known picture format starts with these bytes; ", kRemedy));
   }

@@ -1,7 +1,7 @@
-// Pictures from files, for `podium predict`: PNG, PGM and PPM (binary), and IDX (one picture or
-// many, plain or gzip), recognised by their first bytes. Grey or colour as the model takes it;
-// colours become grey by their luminance, transparency is laid on black. A picture is never
-// resized. And pictures to files: PNG, in colour.
+// Pictures from files, for `podium predict`: PNG, and IDX (one picture or many, plain or gzip),
+// recognised by their first bytes. Grey or colour as the model takes it; colours become grey by
+// their luminance, transparency is laid on black. A picture is never resized. And pictures to
+// files: PNG, in colour.
 #pragma once
 
 #include <cstdint>

@@ -28,6 +28,10 @@ namespace podium {
 inline constexpr int kCheckpointFormat = 1;
 // The key of the metadata that holds the number of the numerical contract (base/contract.h).
 inline constexpr const char* kContractKey = "numerical_contract";
+// The key for what the model takes and gives: "CHANNELS HEIGHT WIDTH CLASSES".
+inline constexpr const char* kInputKey = "input";
+// What names of the optimizer's tensors begin with; all others are parameters and statistics.
+inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 
 struct Checkpoint {
   std::int64_t step = 0;                        // steps done

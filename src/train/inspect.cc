@@ -26,8 +26,8 @@ InspectedStep Trainer::inspect_step() {
   const auto add_state = [&](const Checkpoint& checkpoint, const std::string& values,
                              const std::string& states) {
     for (const NamedTensor& t : checkpoint.tensors) {
-      const bool optimizer = t.name.starts_with("optimizer/");
-      add((optimizer ? states + t.name.substr(std::strlen("optimizer/")) : values + t.name),
+      const bool optimizer = t.name.starts_with(kOptimizerPrefix);
+      add((optimizer ? states + t.name.substr(kOptimizerPrefix.size()) : values + t.name),
           t.tensor);
     }
   };

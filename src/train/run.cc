@@ -7,7 +7,6 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "nn/models.h"
 #include "train/environment.h"
 #include "train/file_io.h"
@@ -333,48 +332,16 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   return session.run(seconds_since(start));
 }
 
-namespace {
-
-LoadedRun load_run(const std::filesystem::path& folder, const Placement& placement,
-                   const std::vector<std::string>& overrides,
-                   const std::function<RunData(const Recipe&)>& data_of) {
+LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
+                   const Placement& placement, const std::vector<std::string>& overrides) {
   require_run(folder);
   LoadedRun loaded;
   loaded.recipe = read_recipe(folder / "recipe.toml", overrides);
-  const RunData data = data_of(loaded.recipe);
+  const RunData data = load_data(loaded.recipe, data_dir);
   loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
                                              data.train, data.held_out, placement);
-  const auto checkpoint =
-      load_latest(folder, [](const std::string& line) { log(LogLevel::kWarning, line); });
-  PODIUM_REQUIRE(checkpoint.has_value(), ExitCode::kData, folder.string(),
-                 " has no checkpoint yet; `podium train` with this --out makes one");
-  require_same_recipe(*checkpoint, folder);
-  loaded.trainer->restore(*checkpoint);
+  loaded.trainer->restore(last_checkpoint(folder));
   return loaded;
-}
-
-// A batch of blank images.
-RunData blank_data(const Recipe& recipe) {
-  const DatasetInfo& info = find_dataset(recipe.data);
-  auto set = std::make_shared<ImageSet>();
-  set->count = recipe.batch;
-  set->channels = info.channels, set->height = info.height, set->width = info.width;
-  set->classes = info.classes;
-  set->pixels.resize(static_cast<std::size_t>(set->count * set->image_bytes()));
-  set->labels.resize(static_cast<std::size_t>(set->count));
-  return {set, set};
-}
-
-}  // namespace
-
-LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
-                   const Placement& placement, const std::vector<std::string>& overrides) {
-  return load_run(folder, placement, overrides,
-                  [&](const Recipe& recipe) { return load_data(recipe, data_dir); });
-}
-
-LoadedRun load_run_to_predict(const std::filesystem::path& folder, const Placement& placement) {
-  return load_run(folder, placement, {}, blank_data);
 }
 
 }  // namespace podium

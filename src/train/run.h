@@ -91,7 +91,5 @@ struct LoadedRun {
 };
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
                    const Placement& placement, const std::vector<std::string>& overrides = {});
-// The same for Trainer::predict() alone: the dataset need not be there.
-LoadedRun load_run_to_predict(const std::filesystem::path& folder, const Placement& placement);
 
 }  // namespace podium

@@ -295,6 +295,16 @@ void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::pa
                   ExitCode::kData);
 }
 
+Checkpoint last_checkpoint(const std::filesystem::path& run) {
+  require_run(run);
+  std::optional<Checkpoint> checkpoint =
+      load_latest(run, [](const std::string& line) { log(LogLevel::kWarning, line); });
+  PODIUM_REQUIRE(checkpoint.has_value(), ExitCode::kData, run.string(),
+                 " has no checkpoint yet; `podium train` with this --out makes one");
+  require_same_recipe(*checkpoint, run);
+  return std::move(*checkpoint);
+}
+
 std::string line_difference(std::string_view before, std::string_view after) {
   const std::vector<std::string_view> a = lines_of(before), b = lines_of(after);
   // common[i][j]: the longest common subsequence of a[i..] and b[j..]. Recipes are short.

@@ -99,6 +99,10 @@ void require_run(const std::filesystem::path& run);
 // the folder.
 void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::path& dir);
 
+// The newest checkpoint of a run that is whole; damaged ones that were passed over are logged.
+// UserError (kData) where the folder holds no run, or none of its own recipe.
+Checkpoint last_checkpoint(const std::filesystem::path& run);
+
 // The lines that two texts do not share, as "- old" and "+ new", in order.
 std::string line_difference(std::string_view before, std::string_view after);
 

@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <limits>
 #include <span>
@@ -284,10 +283,8 @@ MemoryUse Trainer::memory_use() const {
     use.training_activations += worker.program->arena_bytes();
     use.evaluation_activations +=
         worker.evaluation->arena_bytes() + worker.evaluation_loss->arena_bytes();
-    use.batches += bytes(worker.images) + bytes(worker.labels) + bytes(worker.evaluation_images) +
-                   bytes(worker.evaluation_labels) + bytes(worker.evaluation_logits) +
-                   bytes(worker.evaluation_losses) + bytes(worker.view_images) +
-                   bytes(worker.view_logits);
+    use.batches += bytes(worker.images) + bytes(worker.labels) + worker.evaluation->batch_bytes() +
+                   bytes(worker.evaluation_labels) + bytes(worker.evaluation_losses);
   }
   if (s.placement.input_threads > 0)
     use.batches += s.prefetch_options().depth * s.recipe.batch *
@@ -309,15 +306,7 @@ std::uint64_t Trainer::parameter_hash() const {
 }
 
 std::string Trainer::first_non_finite() const {
-  for (const State::Place& place : state_->values()) {
-    const auto count = static_cast<std::size_t>(place.shape.elements());
-    const std::span<const float> values(place.values, count);
-    bool finite = true;
-    for (const float x : values)
-      finite &= (std::bit_cast<std::uint32_t>(x) & 0x7f800000u) != 0x7f800000u;
-    if (!finite) return place.name;
-  }
-  return "";
+  return podium::first_non_finite(state_->value_views());
 }
 
 // --- checkpoints
@@ -331,6 +320,12 @@ std::vector<Trainer::State::Place> Trainer::State::values() {
   return list;
 }
 
+std::vector<TensorView> Trainer::State::value_views() {
+  std::vector<TensorView> views;
+  for (Place& place : values()) views.push_back({place.name, place.shape, place.values});
+  return views;
+}
+
 std::vector<Trainer::State::Place> Trainer::State::places() {
   std::vector<Place> list = values();
   for (std::size_t i = 0; i < states.size(); ++i) {
@@ -338,7 +333,7 @@ std::vector<Trainer::State::Place> Trainer::State::places() {
       const std::vector<std::string> names = optimizer_states(optimizers.of(e.group));
       if (e.trained && i < names.size())
         list.push_back(
-            {cat("optimizer/", e.name, "/", names[i]), e.shape, state_data(i) + e.offset});
+            {cat(kOptimizerPrefix, e.name, "/", names[i]), e.shape, state_data(i) + e.offset});
     }
   }
   return list;
@@ -383,6 +378,9 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
   checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
   checkpoint.metadata[kDataKey] = s.identify_data();
+  const ImageSet& set = *s.held_out;
+  checkpoint.metadata[kInputKey] =
+      cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
   for (const State::Place& place : s.places()) {
     Tensor tensor(DType::kF32, place.shape);
     std::memcpy(tensor.data(), place.values, float_bytes(place.shape.elements()));

@@ -60,11 +60,40 @@ struct StepResult {
   std::string divergence() const;
 };
 
+// How often each class was taken for each class. Integers: equal for any placement.
+class ConfusionMatrix {
+ public:
+  ConfusionMatrix() = default;
+  explicit ConfusionMatrix(std::int64_t classes)
+      : classes_(classes), counts_(static_cast<std::size_t>(classes * (classes + 1))) {}
+  std::int64_t classes() const { return classes_; }
+  // Examples of class `label` that were taken for `guess`; -1: for none, since their logits are not
+  // numbers.
+  std::int64_t& at(std::int64_t label, std::int64_t guess) { return counts_[place(label, guess)]; }
+  std::int64_t at(std::int64_t label, std::int64_t guess) const {
+    return counts_[place(label, guess)];
+  }
+  std::int64_t examples(std::int64_t label) const;
+  std::int64_t correct() const;
+  // Recall: of the examples of a class, the share that was taken for it; 0 where there are none.
+  double accuracy(std::int64_t label) const;
+  void add(const ConfusionMatrix& other);  // of as many classes
+  bool operator==(const ConfusionMatrix&) const = default;
+
+ private:
+  std::size_t place(std::int64_t label, std::int64_t guess) const {
+    return static_cast<std::size_t>(label * (classes_ + 1) + guess + 1);
+  }
+  std::int64_t classes_ = 0;
+  std::vector<std::int64_t> counts_;  // [label][1 + guess]
+};
+
 struct EvaluationResult {
   std::int64_t step = 0;  // steps done when it was made: whose parameters it is of
   std::int64_t correct = 0, examples = 0;
   float loss = 0;  // mean
   double seconds = 0;
+  ConfusionMatrix confusion;
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
   }
@@ -118,9 +147,6 @@ class Trainer {
   // What the next step computes, in whole: names and layouts as docs/recipes.md lists them.
   // Advances the state.
   InspectedStep inspect_step();
-
-  // Logits [n, classes] for images [n, C, H, W], normalised as the loader does.
-  Tensor predict(const Tensor& images);
 
   void start_profile();
   // Of one worker: of its replicas' program, then of its update.

@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "data/prefetch.h"
+#include "train/inference.h"
 #include "train/trainer.h"
 
 namespace podium {
@@ -19,7 +20,8 @@ inline std::size_t float_bytes(std::int64_t floats) {
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   ReplicaRange replicas;
-  std::unique_ptr<Executable> program, evaluation, evaluation_loss, update;
+  std::unique_ptr<Executable> program, evaluation_loss, update;
+  std::unique_ptr<Inference> evaluation;
   std::vector<UpdatePiece> pieces;
   std::int64_t shard_begin = 0,
                shard_end = 0;  // of the flat floats [parameters | statistics | loss]
@@ -40,10 +42,7 @@ struct Worker {
   std::vector<std::uint64_t> hash_sums;           // by parameter, of this worker's shard
   double input_seconds = 0, waiting_seconds = 0;  // of this step
 
-  // Of an evaluation batch; views and their logits where there is more than one view.
-  AlignedBytes evaluation_images, evaluation_labels, evaluation_logits, evaluation_losses;
-  AlignedBytes view_images, view_logits;
-  std::vector<const void*> evaluation_inputs;
+  AlignedBytes evaluation_labels, evaluation_losses;  // of an evaluation batch
 };
 
 using WorkerProgram = std::unique_ptr<Executable> Worker::*;
@@ -116,6 +115,7 @@ struct Trainer::State {
   // Parameters, running statistics, the optimizer's state: all that a checkpoint holds, in order.
   std::vector<Place> places();
   std::vector<Place> values();  // the parameters and running statistics alone
+  std::vector<TensorView> value_views();
 
   PrefetchOptions prefetch_options() const;
   const std::string& identify_data();
@@ -127,8 +127,6 @@ struct Trainer::State {
   void wait_for_others(std::int64_t helper, WorkerProgram what, double patience);
   void update_shard(Worker& worker, const float* sums);
   std::string diagnose();
-  // evaluation_logits of the first n of evaluation_images, the mean over the recipe's views.
-  void evaluate_batch(Worker& worker, std::int64_t n);
 };
 
 }  // namespace podium

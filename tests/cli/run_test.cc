@@ -1,5 +1,4 @@
 // Runs: what they print, how they go on, where they stop.
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -317,49 +316,6 @@ TEST_F(Run, inspect_writes_a_step_whose_parameters_are_those_of_the_run) {
     ASSERT_NE(after, nullptr) << t.name;
     EXPECT_EQ(std::memcmp(after->data(), t.tensor.data(), t.tensor.type().bytes()), 0) << t.name;
   }
-}
-
-TEST_F(Run, predict_names_a_class_for_each_picture) {
-  ASSERT_EQ(podium(train_small("a")).code, 0);
-  write("x.pgm", "P5\n28 28\n255\n" + std::string(784, '\x40'));
-  const auto json_of =
-      nlohmann::json::parse(podium({"predict", "a", "x.pgm", "x.pgm", "--json"}).out);
-  ASSERT_EQ(json_of.size(), 2u);
-  EXPECT_EQ(json_of[0]["probabilities"].size(), 10u);
-  expect_refusal(podium({"predict", "a", "no.png"}), 3, {"no.png"});
-  write("small.pgm", "P5\n2 2\n255\nabcd");
-  expect_refusal(podium({"predict", "a", "small.pgm"}), 3, {"small.pgm", "28"});
-  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
-  expect_refusal(podium({"predict", "a", "pipe"}), 3,
-                 {"pipe: is a folder, pipe or device", "give a PNG, PGM, PPM or IDX file"});
-  write("bright.pgm", "P5\n28 28\n99\n" + std::string(784, '\x64'));
-  expect_refusal(podium({"predict", "a", "x.pgm", "bright.pgm"}), 3,
-                 {"bright.pgm: at byte 12: a pixel is 100", "save the picture anew"});
-}
-
-// A picture and the same at twice the contrast are one to a network that sees them standardised.
-TEST_F(Run, predict_normalises_as_the_recipe_of_the_run_says) {
-  std::string faint, strong;
-  for (int i = 0; i < 784; ++i) {
-    const int pixel = i % 28 * (i / 28) % 120;
-    faint += static_cast<char>(pixel);
-    strong += static_cast<char>(2 * pixel);
-  }
-  write("faint.pgm", "P5\n28 28\n255\n" + faint);
-  write("strong.pgm", "P5\n28 28\n255\n" + strong);
-  const auto difference = [&](const std::string& run, const std::vector<std::string>& more) {
-    EXPECT_EQ(podium(train_small(run, more)).code, 0);
-    const auto json =
-        nlohmann::json::parse(podium({"predict", run, "faint.pgm", "strong.pgm", "--json"}).out);
-    double most = 0;
-    for (std::size_t k = 0; k < 10; ++k) {
-      const double a = json[0]["probabilities"][k], b = json[1]["probabilities"][k];
-      most = std::max(most, std::abs(a - b));
-    }
-    return most;
-  };
-  EXPECT_GT(difference("plain", {}), 1e-3);
-  EXPECT_LT(difference("standard", {"normalise.name=per-image"}), 1e-5);
 }
 
 }  // namespace

@@ -85,6 +85,7 @@ TEST(Evaluation, any_batch_and_placement_counts_the_same) {
   const EvaluationResult expected = trainer->evaluate();
   EXPECT_EQ(expected.examples, small_data().held_out->count);
   EXPECT_GT(expected.correct, expected.examples / 5);
+  EXPECT_EQ(expected.confusion.correct(), expected.correct);
   for (const std::int64_t batch : {1, 7, 100, 10000}) {
     for (const std::int64_t workers : {1, 3}) {
       recipe.evaluation.batch = batch;
@@ -93,6 +94,7 @@ TEST(Evaluation, any_batch_and_placement_counts_the_same) {
       const EvaluationResult result = other->evaluate();
       EXPECT_EQ(result.correct, expected.correct) << batch;
       EXPECT_EQ(result.loss, expected.loss) << batch;
+      EXPECT_EQ(result.confusion, expected.confusion) << batch;
     }
   }
 }
