@@ -1,11 +1,14 @@
 # Run by the target podium_version_header: writes OUTPUT from VERSION and the commit of SOURCE, if that changes it.
 set(commit unknown)
+set(date "")
 find_program(GIT git)
 if(GIT AND EXISTS ${SOURCE}/.git)
   execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --short=12 HEAD
     OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   if(NOT failed)
     set(commit ${head})
+    execute_process(COMMAND ${GIT} -C ${SOURCE} log -1 --format=%cd --date=format:%Y-%m-%d
+      OUTPUT_VARIABLE date OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     execute_process(COMMAND ${GIT} -C ${SOURCE} diff-index --quiet HEAD -- src cmake CMakeLists.txt
       ERROR_QUIET RESULT_VARIABLE dirty)
     if(dirty)
@@ -13,7 +16,7 @@ if(GIT AND EXISTS ${SOURCE}/.git)
     endif()
   endif()
 endif()
-set(text "#pragma once\n#define PODIUM_VERSION \"${VERSION}\"\n#define PODIUM_COMMIT \"${commit}\"\n")
+set(text "#pragma once\n#define PODIUM_VERSION \"${VERSION}\"\n#define PODIUM_COMMIT \"${commit}\"\n#define PODIUM_DATE \"${date}\"\n")
 set(before "")
 if(EXISTS ${OUTPUT})
   file(READ ${OUTPUT} before)

@@ -47,7 +47,9 @@ void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments);
   X(recipes)                   \
   X(devices)                   \
   X(data)                      \
-  X(bench)
+  X(bench)                     \
+  X(completion)                \
+  X(man)
 
 #define PODIUM_DECLARE_COMMAND(name) void add_##name##_command(CLI::App& app, CommandLine& line);
 PODIUM_COMMAND_LIST(PODIUM_DECLARE_COMMAND)

@@ -14,28 +14,12 @@
 
 #include "base/words.h"
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/talk.h"
 #include "podium_version.h"
 
 namespace podium {
 namespace {
-
-// Examples first: they are what most readers of a help are after.
-class HelpFormatter : public CLI::Formatter {
- public:
-  explicit HelpFormatter(std::vector<std::string> examples) : examples_(std::move(examples)) {
-    column_width(28);
-  }
-  std::string make_help(const CLI::App* app, std::string name,
-                        CLI::AppFormatMode mode) const override {
-    std::string text = "Examples:\n";
-    for (const std::string& example : examples_) text += "  " + example + "\n";
-    return text + "\n" + CLI::Formatter::make_help(app, std::move(name), mode);
-  }
-
- private:
-  std::vector<std::string> examples_;
-};
 
 int code(ExitCode exit_code) { return static_cast<int>(exit_code); }
 
@@ -62,12 +46,6 @@ const CLI::App* named_command(const CLI::App& app) {
   return command;
 }
 
-std::string full_name(const CLI::App* command) {
-  std::string name = command->get_name();
-  while ((command = command->get_parent()) != nullptr) name = command->get_name() + " " + name;
-  return name;
-}
-
 // Words that belong to no command: said before anything else is complained about.
 std::string wrong_word(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* command = &app;
@@ -75,8 +53,8 @@ std::string wrong_word(const CLI::App& app, const std::vector<std::string>& word
     const std::vector<std::string> names = command_names(*command);
     if (names.empty() || word.starts_with('-')) return "";
     if (std::find(names.begin(), names.end(), word) == names.end()) {
-      return cat("there is no command \"", full_name(command), " ", word, "\"; the nearest is \"",
-                 full_name(command), " ", nearest_word(word, names),
+      return cat("there is no command \"", full_name(*command), " ", word, "\"; the nearest is \"",
+                 full_name(*command), " ", nearest_word(word, names),
                  "\"; known: ", join_words(names));
     }
     command = command->get_subcommand(word);
@@ -85,7 +63,7 @@ std::string wrong_word(const CLI::App& app, const std::vector<std::string>& word
 }
 
 int usage_error(const CLI::App& app, const std::string& text) {
-  const std::string name = full_name(named_command(app));
+  const std::string name = full_name(*named_command(app));
   complain(cat(text, "\n`", name, " --help` shows how it is used"));
   return code(ExitCode::kUsage);
 }
@@ -101,7 +79,7 @@ int parse_failed(CLI::App& app, const CLI::ParseError& error) {
     if (first.starts_with('-')) {
       const std::string flag = first.substr(0, first.find('=')),
                         nearest = nearest_word(flag, long_flags(*command));
-      text += nearest == flag ? cat(" here: flags stand after `", full_name(command), "`")
+      text += nearest == flag ? cat(" here: flags stand after `", full_name(*command), "`")
                               : cat("; the nearest flag is ", nearest);
     }
   }
@@ -140,8 +118,7 @@ int parse_and_run(int argc, char** argv) {
                "podium");
   CommandLine line;
   line.words.assign(argv, argv + argc);
-  app.formatter(std::make_shared<HelpFormatter>(
-      std::vector<std::string>{"podium train mnist", "podium eval runs/mnist-seed0"}));
+  app.formatter(make_help_formatter({"podium train mnist", "podium eval runs/mnist-seed0"}));
   app.set_help_flag("-h,--help", "Show this and leave");
   app.set_version_flag("--version", cat("podium ", PODIUM_VERSION, " (", PODIUM_COMMIT, ")"),
                        "Show the version and leave");
@@ -182,7 +159,7 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
                       const std::string& summary, const std::vector<std::string>& examples,
                       std::function<ExitCode()> run) {
   CLI::App* command = parent.add_subcommand(name, summary);
-  command->formatter(std::make_shared<HelpFormatter>(examples));
+  command->formatter(make_help_formatter(examples));
   command->set_help_flag("-h,--help", "Show this and leave");
   if (run) {
     command->final_callback([&line, run = std::move(run)] { line.action = run; });

@@ -30,7 +30,9 @@ TEST_F(Usage, every_help_opens_with_two_examples) {
                                                           {"data", "verify"},
                                                           {"data", "show"},
                                                           {"bench", "ops"},
-                                                          {"bench", "recipe"}};
+                                                          {"bench", "recipe"},
+                                                          {"completion"},
+                                                          {"man"}};
   for (std::vector<std::string> words : commands) {
     std::string name = "podium";
     for (const std::string& word : words) name += " " + word;
