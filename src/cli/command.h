@@ -28,7 +28,7 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
 // A check for an option: refuses all but whole numbers from `least` on.
 std::function<std::string(const std::string&)> at_least(std::int64_t least);
 
-// RECIPE [key=value ...], which several commands take.
+// RECIPE [OVERRIDE ...], which several commands take.
 struct RecipeArguments {
   std::string recipe;
   std::vector<std::string> overrides;

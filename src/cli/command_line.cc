@@ -185,8 +185,9 @@ void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {
       .add_option("RECIPE", arguments.recipe,
                   "A name that `podium recipes` lists, or the path of a TOML file")
       ->required();
-  command.add_option("key=value", arguments.overrides,
-                     "Overrides of the recipe's keys, such as optimizer.learning_rate=0.02");
+  // Newer versions of CLI11 refuse a positional argument whose name holds a "=".
+  command.add_option("OVERRIDE", arguments.overrides,
+                     "key=value: overrides a key of the recipe; optimizer.learning_rate=0.02, say");
 }
 
 int run_command_line(int argc, char** argv) {

@@ -264,7 +264,9 @@ void add_data_command(CLI::App& app, CommandLine& line) {
   shown->add_option("--epoch", arguments->epoch, "With --out: the first of those epochs, from 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}))
       ->needs(out);
-  shown->add_option("key=value", arguments->overrides, "With --out: overrides of the recipe's keys")
+  shown
+      ->add_option("OVERRIDE", arguments->overrides,
+                   "With --out: key=value, overrides of the recipe's keys")
       ->needs(out);
 }
 

@@ -3,6 +3,7 @@
 //   C2 both have the same C
 //   C3 strides >= 1, padding >= 0 and below the kernel
 //   C4 the padded image holds the kernel at least once
+#include <algorithm>
 #include <cmath>
 
 #include "ops/ops.h"
