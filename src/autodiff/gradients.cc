@@ -6,6 +6,21 @@
 #include "ops/ops.h"
 
 namespace podium {
+namespace {
+
+bool leads_to(const Graph& graph, Value from, Value to) {
+  if (to.node < from.node) return false;
+  std::vector<bool> needed(static_cast<std::size_t>(to.node) + 1, false);
+  needed[static_cast<std::size_t>(to.node)] = true;
+  for (std::int32_t i = to.node; i > from.node; --i) {
+    if (!needed[static_cast<std::size_t>(i)]) continue;
+    for (const Value value : graph.node({i, 0}).inputs)
+      needed[static_cast<std::size_t>(value.node)] = true;
+  }
+  return needed[static_cast<std::size_t>(from.node)];
+}
+
+}  // namespace
 
 std::vector<Value> gradients(Graph& graph, Value output, Value seed,
                              std::span<const Value> with_respect_to) {
@@ -51,17 +66,30 @@ std::vector<Value> gradients(Graph& graph, Value output, Value seed,
     const std::vector<Value> below =
         node.op->gradient(GradientContext{graph, Value{static_cast<std::int32_t>(i), 0}, from_above,
                                           std::span<const bool>(wanted.get(), node.inputs.size())});
-    PODIUM_CHECK(below.size() <= node.inputs.size(), node.op->name);
+    PODIUM_REQUIRE(below.size() <= node.inputs.size(), ExitCode::kUsage, "[", node.op->name, " \"",
+                   node.name, "\"] has ", node.inputs.size(),
+                   " inputs, and its gradient rule gives ", below.size(),
+                   " gradients; it gives one for each input, in order");
     for (std::size_t k = 0; k < below.size(); ++k) {
-      if (below[k] && wanted[k]) accumulate(node.inputs[k], below[k]);
+      if (!below[k] || !wanted[k]) continue;
+      PODIUM_REQUIRE(graph.type(below[k]) == graph.type(node.inputs[k]), ExitCode::kUsage, "[",
+                     node.op->name, " \"", node.name, "\"] its gradient rule gives ",
+                     to_string(graph.type(below[k])), " for input ", k, ", which is ",
+                     to_string(graph.type(node.inputs[k])));
+      accumulate(node.inputs[k], below[k]);
     }
   }
 
   std::vector<Value> result;
   for (const Value value : with_respect_to) {
     const auto found = gradient_of.find(value);
-    PODIUM_CHECK(found != gradient_of.end(), "the output does not depend on ",
-                 graph.node(value).name);
+    if (found == gradient_of.end()) {
+      PODIUM_CHECK(leads_to(graph, value, output), "the output does not depend on ",
+                   graph.node(value).name);
+      throw UserError(cat("[\"", graph.node(value).name,
+                          "\"] has no gradient: an operation between it and the output gives none "
+                          "for the input that leads to it"));
+    }
     result.push_back(found->second);
   }
   return result;

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "backend/reference/reference_backend.h"
-#include "base/philox.h"
 #include "ops/ops.h"
+#include "train/check_operation.h"
 
 namespace podium {
 namespace {
@@ -162,30 +161,41 @@ TEST(Gradients, a_seed_of_another_type_is_an_internal_error) {
   EXPECT_THROW(gradients(s.graph, wide, s.seed, std::vector<Value>{wide}), InternalError);
 }
 
-// --- rules against finite differences: each operation over its samples ---
-
-Tensor random_tensor(const TensorType& type, std::uint32_t stream, std::int64_t classes) {
-  Tensor tensor(type);
-  const PhiloxStream words(11, RandomPurpose::kInitialise, stream);
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
-    const std::uint32_t word = words.word(static_cast<std::uint32_t>(i));
-    if (type.dtype == DType::kF32) {
-      // In +-[0.25, 2.25): away from zero, where relu has a corner.
-      const float size = 0.25f + 2 * uniform01(word);
-      tensor.f32()[i] = (word & 1) != 0 ? size : -size;
-    } else {
-      tensor.i32()[i] =
-          static_cast<std::int32_t>(uniform_below(word, static_cast<std::uint32_t>(classes)));
+// Rules of operations that a program defines for itself may be wrong.
+TEST(Gradients, a_rule_that_gives_another_type_or_too_many_values_is_refused_by_its_operation) {
+  static constexpr auto kAdded = [](const OpDef& op) {
+    Small s;
+    const Value out = s.graph.add1(op, {}, {s.x, s.y}, "mine");
+    try {
+      s.with_respect_to(out, {s.y});
+    } catch (const UserError& error) {
+      return std::string(error.what());
     }
-  }
-  return tensor;
+    return std::string("nothing was thrown");
+  };
+  OpDef op = mul_op;
+  op.name = "own";
+  op.gradient = [](const GradientContext& c) {
+    return std::vector<Value>{{}, fill(c.graph, {2}, 1.0f)};
+  };
+  EXPECT_EQ(kAdded(op),
+            "[own \"mine\"] its gradient rule gives f32[2] for input 1, which is f32[3]");
+  op.gradient = [](const GradientContext& c) {
+    return std::vector<Value>(3, c.output_gradients[0]);
+  };
+  EXPECT_EQ(
+      kAdded(op),
+      "[own \"mine\"] has 2 inputs, and its gradient rule gives 3 gradients; it gives one for "
+      "each input, in order");
+  op.gradient = [](const GradientContext& c) {
+    return std::vector<Value>{c.output_gradients[0], {}};
+  };
+  EXPECT_EQ(kAdded(op),
+            "[\"y\"] has no gradient: an operation between it and the output gives none for the "
+            "input that leads to it");
 }
 
-double dot(const Tensor& a, const Tensor& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.f32().size(); ++i) sum += double{a.f32()[i]} * b.f32()[i];
-  return sum;
-}
+// --- rules against finite differences: each operation over its samples ---
 
 class GradientRule : public testing::TestWithParam<const OpDef*> {};
 
@@ -204,59 +214,19 @@ TEST_P(GradientRule, agrees_with_finite_differences) {
       const auto& a = sample.attributes.as<Conv2dAttributes>();
       if (a.pools || a.normalises) continue;
     }
-    const std::string where = cat(op.name, " {", sample.attributes.text(), "}");
-    Graph graph;
-    std::vector<Value> inputs, asked;
-    std::vector<Tensor> at;
-    for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
-      const TensorType& type = sample.inputs[i];
-      inputs.push_back(graph.input(cat("input", i), type, InputRole::kBatch));
-      at.push_back(random_tensor(type, ++stream, sample.inputs[0].shape[1]));
-      if (type.dtype == DType::kF32) asked.push_back(inputs.back());
-    }
+    OperationCheckOptions options;
     // The largest of a window stays the largest: its values are further apart than the steps.
     const bool pools = &op == &max_pool_op ||
                        (&op == &batch_norm_op && sample.attributes.as<BatchNormAttributes>().pools);
-    for (std::size_t i = 0; pools && i < at[0].f32().size(); ++i)
-      at[0].f32()[i] = 0.2f * static_cast<float>(i * 37 % 61) - 6;
-    const Value out = graph.add(op, sample.attributes, inputs, "op")[0];
-    const Value seed = graph.input("seed", graph.type(out), InputRole::kBatch);
-    const Tensor weights = random_tensor(graph.type(out), ++stream, 0);
-    const std::vector<Value> found = gradients(graph, out, seed, asked);
-    graph.output("out", out);
-    for (std::size_t k = 0; k < found.size(); ++k) graph.output(cat("gradient", k), found[k]);
-    at.push_back(weights);
-    const std::vector<Tensor> results = interpret(graph, at);
-
-    Graph forward;
-    std::vector<Value> forward_inputs;
-    for (std::size_t i = 0; i < sample.inputs.size(); ++i)
-      forward_inputs.push_back(forward.input(cat("input", i), sample.inputs[i], InputRole::kBatch));
-    forward.output("out", forward.add(op, sample.attributes, forward_inputs)[0]);
-
-    for (std::size_t k = 0; k < asked.size(); ++k) {
-      const auto input = static_cast<std::size_t>(asked[k].node);
-      ASSERT_EQ(results[k + 1].type(), sample.inputs[input]) << where;
-      const PhiloxStream signs(13, RandomPurpose::kInitialise, ++stream);
-      Tensor direction(sample.inputs[input]);
-      for (std::size_t i = 0; i < direction.f32().size(); ++i)
-        direction.f32()[i] = (signs.word(static_cast<std::uint32_t>(i)) & 1) != 0 ? 1.0f : -1.0f;
-      const auto loss = [&](float distance) {
-        std::vector<Tensor> moved(at.begin(), at.end() - 1);
-        for (std::size_t i = 0; i < direction.f32().size(); ++i)
-          moved[input].f32()[i] += distance * direction.f32()[i];
-        return dot(interpret(forward, moved)[0], weights);
-      };
-      // Central differences, extrapolated: the error is of fourth order in the step.
-      const auto slope = [&](float h) { return (loss(h) - loss(-h)) / (2.0 * h); };
-      // A convolution is linear in either operand: any step will do, and a large one keeps the
-      // roundings of Winograd's tiles small beside the difference.
-      const float step = &op == &conv2d_winograd_op ? 0.5f : 0x1p-6f;
-      const double measured = (4 * slope(step) - slope(2 * step)) / 3;
-      const double size = std::sqrt(dot(results[k + 1], results[k + 1])) +
-                          0.01 * std::sqrt(dot(results[0], results[0]));
-      EXPECT_NEAR(dot(results[k + 1], direction), measured, 1e-3 * size) << where << " input " << k;
-    }
+    options.prepare = [&](const OpSample&, std::vector<Tensor>& at) {
+      for (std::size_t i = 0; pools && i < at[0].f32().size(); ++i)
+        at[0].f32()[i] = 0.2f * static_cast<float>(i * 37 % 61) - 6;
+    };
+    // A convolution is linear in either operand: any step will do, and a large one keeps the
+    // roundings of Winograd's tiles small beside the difference.
+    if (&op == &conv2d_winograd_op) options.step = 0.5f;
+    for (const std::string& finding : check_gradient(op, sample, ++stream, options))
+      ADD_FAILURE() << finding;
   }
 }
 

@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -13,33 +12,13 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels/targets.h"
+#include "backend/operation_case.h"
 #include "backend/reference/reference_backend.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 
 namespace podium {
 namespace {
-
-// Values around zero; statistics that must be positive come out of the absolute value where a rule
-// asks for it.
-Tensor random_tensor(const TensorType& type, std::uint32_t stream, std::int64_t classes,
-                     bool positive) {
-  Tensor tensor(type);
-  const PhiloxStream words(7, RandomPurpose::kInitialise, stream);
-  for (std::int64_t i = 0; i < tensor.elements(); ++i) {
-    const std::uint32_t word = words.word(static_cast<std::uint32_t>(i));
-    if (type.dtype == DType::kF32) {
-      const float x = 4 * uniform01(word) - 2;
-      tensor.f32()[i] = positive ? std::abs(x) + 0.1f : x;
-    } else if (type.dtype == DType::kI32) {
-      tensor.i32()[i] =
-          static_cast<std::int32_t>(uniform_below(word, static_cast<std::uint32_t>(classes)));
-    } else {
-      tensor.u32()[i] = word % 1000;
-    }
-  }
-  return tensor;
-}
 
 // Whether an operand says where maxima stand (max_pool's second result): numbers of 2x2 pixels.
 bool holds_places(const OpDef& op, std::size_t operand) {
@@ -51,16 +30,10 @@ Tensor places_of(Tensor tensor) {
   return tensor;
 }
 
-struct Case {
-  Graph graph;
-  std::vector<Tensor> inputs;
-};
-
-Case make_case(const OpDef& op, const OpSample& sample, std::uint32_t stream) {
-  Case c;
+OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t stream) {
+  OperationCase c;
   std::vector<Value> values;
-  const std::int64_t classes =
-      sample.inputs.empty() || sample.inputs[0].shape.rank() < 2 ? 10 : sample.inputs[0].shape[1];
+  const std::int64_t classes = classes_of(sample);
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
     const TensorType& type = sample.inputs[i];
     const bool batch = type.shape.rank() >= 1 && &op != &matmul_op &&
@@ -70,39 +43,14 @@ Case make_case(const OpDef& op, const OpSample& sample, std::uint32_t stream) {
     const bool second_moment = op.kind == OpKind::kAdamUpdate ||
                                op.kind == OpKind::kBatchNormInference ||
                                op.kind == OpKind::kBatchNormRunning;
-    c.inputs.push_back(random_tensor(type, stream * 16 + static_cast<std::uint32_t>(i), classes,
-                                     second_moment && i >= 3));
+    c.inputs.push_back(random_operand(type, stream * 16 + static_cast<std::uint32_t>(i), classes,
+                                      second_moment && i >= 3));
     if (holds_places(op, i)) c.inputs.back() = places_of(std::move(c.inputs.back()));
   }
   const std::vector<Value> outputs = c.graph.add(op, sample.attributes, values, "sample");
   for (std::size_t i = 0; i < outputs.size(); ++i) c.graph.output(cat("output", i), outputs[i]);
   c.graph.verify();
   return c;
-}
-
-std::vector<Tensor> run(Backend& backend, const Case& c, const CompileOptions& options) {
-  const auto executable = backend.compile(c.graph, options);
-  std::vector<const void*> in;
-  for (const Tensor& tensor : c.inputs) in.push_back(tensor.data());
-  std::vector<Tensor> results;
-  for (const NamedValue& output : c.graph.outputs())
-    results.emplace_back(c.graph.type(output.value));
-  std::vector<void*> out;
-  for (Tensor& result : results) out.push_back(result.data());
-  executable->run(in, out);
-  return results;
-}
-
-// Equal bits; any NaN equals any other, since IEEE leaves its payload open.
-void expect_equal_bits(const Tensor& actual, const Tensor& expected, const std::string& what) {
-  ASSERT_EQ(actual.type(), expected.type()) << what;
-  const auto* a = static_cast<const std::uint32_t*>(actual.data());
-  const auto* e = static_cast<const std::uint32_t*>(expected.data());
-  for (std::int64_t i = 0; i < actual.elements(); ++i) {
-    const auto x = std::bit_cast<float>(a[i]), y = std::bit_cast<float>(e[i]);
-    if (actual.dtype() == DType::kF32 && x != x && y != y) continue;
-    ASSERT_EQ(a[i], e[i]) << what << ", element " << i << ": " << x << " and " << y;
-  }
 }
 
 // The backends of this build but the reference.
@@ -113,8 +61,8 @@ std::vector<std::unique_ptr<Backend>> tested_backends() {
   return list;
 }
 
-void expect_reference_bits(std::span<const std::unique_ptr<Backend>> backends, const Case& c,
-                           const std::string& what) {
+void expect_reference_bits(std::span<const std::unique_ptr<Backend>> backends,
+                           const OperationCase& c, const std::string& what) {
   const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
   for (const auto& backend : backends) {
     const std::vector<std::string> targets =
@@ -122,12 +70,11 @@ void expect_reference_bits(std::span<const std::unique_ptr<Backend>> backends, c
     for (const std::string& target : targets) {
       if (!target.empty()) cpu::set_vector_target(target);
       for (const int threads : {1, 3}) {
-        const std::vector<Tensor> actual = run(*backend, c, {.threads = threads});
+        const std::vector<Tensor> actual = run_case(*backend, c, {.threads = threads});
         for (std::size_t o = 0; o < actual.size(); ++o) {
-          ASSERT_NO_FATAL_FAILURE(
-              expect_equal_bits(actual[o], expected[o],
-                                cat(what, " output ", o, " on ", backend->name(), " ", target, ", ",
-                                    threads, " threads")));
+          ASSERT_EQ(first_difference(actual[o], expected[o]), "")
+              << what << " output " << o << " on " << backend->name() << " " << target << ", "
+              << threads << " threads";
         }
       }
     }
@@ -411,11 +358,10 @@ void draw_values(Draw& draw, Values values, bool positive, Tensor& tensor) {
 
 // The case of a sample, with its values; images and matrices are half of the time what an operation
 // before them made, as in a network, where a backend may hold them in another layout.
-Case draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Values kind) {
-  Case c;
+OperationCase draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Values kind) {
+  OperationCase c;
   std::vector<Value> values;
-  const std::int64_t classes =
-      sample.inputs.empty() || sample.inputs[0].shape.rank() < 2 ? 10 : sample.inputs[0].shape[1];
+  const std::int64_t classes = classes_of(sample);
   const bool second_moment = op.kind == OpKind::kAdamUpdate ||
                              op.kind == OpKind::kBatchNormInference ||
                              op.kind == OpKind::kBatchNormRunning;
@@ -423,7 +369,7 @@ Case draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Values kind)
     const TensorType& type = sample.inputs[i];
     const bool positive = second_moment && i >= 3;
     Value value = c.graph.input(cat("input", i), type, InputRole::kBatch);
-    c.inputs.push_back(random_tensor(type, draw.word() & 0xffffff, classes, positive));
+    c.inputs.push_back(random_operand(type, draw.word() & 0xffffff, classes, positive));
     if (holds_places(op, i)) {
       c.inputs.back() = places_of(std::move(c.inputs.back()));
       values.push_back(value);
@@ -434,7 +380,7 @@ Case draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Values kind)
     if (type.dtype == DType::kF32 && images && draw.one_in(2)) {
       const TensorType bias = f32(Shape{type.shape[1]});
       value = bias_add(c.graph, value, c.graph.input(cat("bias", i), bias, InputRole::kParameter));
-      c.inputs.push_back(random_tensor(bias, draw.word() & 0xffffff, classes, false));
+      c.inputs.push_back(random_operand(bias, draw.word() & 0xffffff, classes, false));
       // -0 changes no value; anything else leaves values in the lanes beyond the last image.
       if (draw.one_in(2)) std::ranges::fill(c.inputs.back().f32(), -0.0f);
     }

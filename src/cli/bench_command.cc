@@ -83,7 +83,7 @@ OpTime time_sample(Backend& backend, const OpDef& op, const OpSample& sample, in
     types.push_back(graph.type(outputs[i]));
     tensors.emplace_back(types.back());
   }
-  result.cost = op.cost(sample.attributes, sample.inputs, types);
+  result.cost = cost_of(op, sample.attributes, sample.inputs, types);
   const auto executable = backend.compile(graph, {.threads = threads});
   std::vector<const void*> in;
   std::vector<void*> out;

@@ -22,7 +22,7 @@ struct Arguments {
 Cost cost_of(const Graph& graph, const Node& node) {
   std::vector<TensorType> inputs;
   for (const Value value : node.inputs) inputs.push_back(graph.type(value));
-  return node.op->cost(node.attributes, inputs, node.outputs);
+  return podium::cost_of(*node.op, node.attributes, inputs, node.outputs);
 }
 
 double flops_of(const Graph& graph) {

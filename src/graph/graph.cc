@@ -174,6 +174,15 @@ Graph without_dead_nodes(const Graph& graph) {
   return result;
 }
 
+Cost cost_of(const OpDef& op, const Attributes& attributes, std::span<const TensorType> inputs,
+             std::span<const TensorType> outputs) {
+  if (op.cost != nullptr) return op.cost(attributes, inputs, outputs);
+  Cost cost;
+  for (const auto types : {inputs, outputs})
+    for (const TensorType& type : types) cost.bytes += static_cast<double>(type.bytes());
+  return cost;
+}
+
 std::map<Value, Readers> readers_of(const Graph& graph) {
   std::map<Value, Readers> readers;
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {

@@ -17,6 +17,9 @@
 namespace podium {
 
 enum class OpKind : std::uint16_t;  // listed in ops/op_list.h
+// Of an operation that a program defines for itself: no backend has a kernel for it, so each runs
+// its reference.
+inline constexpr OpKind kOwnOperation = static_cast<OpKind>(0xffff);
 struct OpDef;
 class Graph;
 

@@ -1,5 +1,6 @@
 // The definition of an operation: all that the system knows of it apart from fast kernels. One
-// constant for each, in ops/; ops/op_list.h names them all.
+// constant for each, in ops/; ops/op_list.h names them all. A program may define more of its own
+// (docs/adding-an-operation.md); check_operation() in train/check_operation.h tries them.
 #pragma once
 
 #include <cstdint>
@@ -84,17 +85,25 @@ struct OpSample {
   std::vector<TensorType> inputs;
 };
 
+// The functions are called from several threads at once: they depend on their arguments alone.
+// A definition lives as long as any graph that holds it.
 struct OpDef {
-  OpKind kind;
-  const char* name;
-  std::vector<TensorType> (*infer)(const InferContext& context);
+  OpKind kind = kOwnOperation;
+  const char* name = "";
+  std::vector<TensorType> (*infer)(const InferContext& context) = nullptr;
   // Null: the operation has no gradient (it ends a path, or is itself a gradient).
-  std::vector<Value> (*gradient)(const GradientContext& context);
-  // The contract in scalar code: outputs are allocated, inputs are plain row-major tensors.
-  void (*reference)(const Attributes& attributes, ConstTensors inputs, Tensors outputs);
+  std::vector<Value> (*gradient)(const GradientContext& context) = nullptr;
+  // The contract in scalar code: inputs are plain row-major tensors; outputs are allocated, hold
+  // anything, and every element is to be written.
+  void (*reference)(const Attributes& attributes, ConstTensors inputs, Tensors outputs) = nullptr;
+  // Null: no arithmetic is counted, and each input and output once; see cost_of().
   Cost (*cost)(const Attributes& attributes, std::span<const TensorType> inputs,
-               std::span<const TensorType> outputs);
-  std::vector<OpSample> (*samples)();
+               std::span<const TensorType> outputs) = nullptr;
+  // Null: none, so that nothing can be tried or timed.
+  std::vector<OpSample> (*samples)() = nullptr;
 };
+
+Cost cost_of(const OpDef& op, const Attributes& attributes, std::span<const TensorType> inputs,
+             std::span<const TensorType> outputs);
 
 }  // namespace podium

@@ -9,16 +9,95 @@
 
 namespace podium {
 
-Value Network::parameter(Parameter parameter) {
-  for (const Parameter& other : parameters_) {
-    PODIUM_REQUIRE(
-        other.name != parameter.name, ExitCode::kUsage, "[\"", parameter.name,
-        "\"] the model has two parameters of this name; give each layer a name of its own");
+namespace {
+
+void require_extents(const std::string& name, const Shape& shape) {
+  for (const std::int64_t extent : shape.extents())
+    PODIUM_REQUIRE(extent >= 1, ExitCode::kUsage, "[\"", name, "\"] has shape ", to_string(shape),
+                   "; each extent must be at least 1");
+}
+
+// Gives it the fans that its shape says, and refuses an initialiser that cannot draw it.
+void settle_initialiser(Parameter& p) {
+  const bool matrix = p.shape.rank() >= 2;
+  if (matrix && p.fan_in == 0) p.fan_in = p.shape.elements_from(1);
+  if (matrix && p.fan_out == 0) p.fan_out = p.shape[0] * p.shape.elements_from(2);
+  const auto require = [&](bool condition, const char* needs) {
+    PODIUM_REQUIRE(condition, ExitCode::kUsage, "[\"", p.name, "\"] of shape ", to_string(p.shape),
+                   ": its initialiser needs ", needs);
+  };
+  switch (p.initialiser) {
+    case Initialiser::kGlorotUniform:
+      require(p.fan_in > 0 && p.fan_out > 0,
+              "fan_in and fan_out, which only a shape [out, in, ...] gives by itself");
+      break;
+    case Initialiser::kFanInUniform:
+    case Initialiser::kFanInUnit:
+      require(p.fan_in > 0, "fan_in, which only a shape [out, in, ...] gives by itself");
+      break;
+    case Initialiser::kUnitDeviation:
+      require(p.fan_in > 0, "fan_in, which only a shape [out, in, ...] gives by itself");
+      require(p.shape.elements() > 1, "more than one element");
+      break;
+    case Initialiser::kFanOutNormal:
+      require(p.fan_out > 0, "fan_out, which only a shape [out, in, ...] gives by itself");
+      break;
+    case Initialiser::kIdentity:
+      require(p.shape.rank() == 4, "filters [out, in, height, width]");
+      break;
+    case Initialiser::kWhitening:
+      require(p.shape.rank() == 4, "filters [out, in, height, width]");
+      break;
+    case Initialiser::kZeros:
+    case Initialiser::kOnes: break;
   }
+}
+
+}  // namespace
+
+void Network::require_free_name(const std::string& name) const {
+  PODIUM_REQUIRE(!name.empty(), ExitCode::kUsage,
+                 "a parameter or statistic of the model has no name; checkpoints need one");
+  const auto named = [&](const auto& other) { return other.name == name; };
+  PODIUM_REQUIRE(
+      std::ranges::none_of(parameters_, named), ExitCode::kUsage, "[\"", name,
+      "\"] the model has two parameters of this name; give each layer a name of its own");
+  PODIUM_REQUIRE(std::ranges::none_of(statistics_, named), ExitCode::kUsage, "[\"", name,
+                 "\"] the model has a statistic of this name; give each layer a name of its own");
+  PODIUM_REQUIRE(std::ranges::none_of(graph_.inputs(), named), ExitCode::kUsage, "[\"", name,
+                 "\"] is the name of an input of the program; take another");
+}
+
+Value Network::parameter(Parameter parameter) {
+  require_free_name(parameter.name);
+  require_extents(parameter.name, parameter.shape);
+  settle_initialiser(parameter);
   parameter.value =
       graph_.input(parameter.name, {DType::kF32, parameter.shape}, InputRole::kParameter);
   parameters_.push_back(parameter);
   return parameter.value;
+}
+
+Value Network::statistic(const std::string& name, const Shape& shape, float initial) {
+  require_free_name(name);
+  require_extents(name, shape);
+  const Value old_value = graph_.input(name, {DType::kF32, shape}, InputRole::kState);
+  statistics_.push_back({name, shape, initial, old_value, {}});
+  return old_value;
+}
+
+void Network::update(Value statistic, Value next) {
+  if (mode_ == Mode::kEvaluate) return;
+  const auto found = std::ranges::find(statistics_, statistic, &Statistic::old_value);
+  PODIUM_REQUIRE(found != statistics_.end(), ExitCode::kUsage,
+                 "update() of a value that statistic() "
+                 "did not return");
+  PODIUM_REQUIRE(graph_.type(next) == graph_.type(statistic), ExitCode::kUsage, "[\"", found->name,
+                 "\"] its next value is ", to_string(graph_.type(next)), ", but it is ",
+                 to_string(graph_.type(statistic)));
+  PODIUM_REQUIRE(!found->new_value, ExitCode::kUsage, "[\"", found->name,
+                 "\"] update() gave it a next value before");
+  found->new_value = next;
 }
 
 Value Network::conv2d(const std::string& name, Value x, const ConvOptions& options) {
@@ -92,35 +171,18 @@ Value Network::batch_norm(const std::string& name, Value x, const BatchNormOptio
                 {.name = name + ".weight", .shape = vector, .initialiser = Initialiser::kOnes})
           : fill(graph_, vector, 1.0f);
   const Value beta = parameter({.name = name + ".bias", .shape = vector});
-  const auto state = [&](const char* suffix) {
-    return graph_.input(name + suffix, {DType::kF32, vector}, InputRole::kState);
-  };
-  Statistic mean{.name = name + ".running_mean",
-                 .shape = vector,
-                 .initial = 0,
-                 .old_value = state(".running_mean"),
-                 .new_value = {}};
-  Statistic variance{.name = name + ".running_var",
-                     .shape = vector,
-                     .initial = 1,
-                     .old_value = state(".running_var"),
-                     .new_value = {}};
-  Value y;
-  if (mode_ == Mode::kTrain) {
-    const BatchNormOutputs out = podium::batch_norm(graph_, x, gamma, beta, options.epsilon, name);
-    const BatchNormRunningAttributes attributes{.momentum = options.momentum,
-                                                .count = shape.elements() / shape[1]};
-    const RunningStatistics next = batch_norm_running(graph_, {mean.old_value, variance.old_value},
-                                                      out.mean, out.variance, attributes, name);
-    mean.new_value = next.mean, variance.new_value = next.variance;
-    y = out.y;
-  } else {
-    y = batch_norm_inference(graph_, x, gamma, beta, mean.old_value, variance.old_value,
-                             options.epsilon, name);
-  }
-  statistics_.push_back(std::move(mean));
-  statistics_.push_back(std::move(variance));
-  return y;
+  const Value mean = statistic(name + ".running_mean", vector, 0),
+              variance = statistic(name + ".running_var", vector, 1);
+  if (mode_ == Mode::kEvaluate)
+    return batch_norm_inference(graph_, x, gamma, beta, mean, variance, options.epsilon, name);
+  const BatchNormOutputs out = podium::batch_norm(graph_, x, gamma, beta, options.epsilon, name);
+  const BatchNormRunningAttributes attributes{.momentum = options.momentum,
+                                              .count = shape.elements() / shape[1]};
+  const RunningStatistics next =
+      batch_norm_running(graph_, {mean, variance}, out.mean, out.variance, attributes, name);
+  update(mean, next.mean);
+  update(variance, next.variance);
+  return out.y;
 }
 
 Value Network::relu(Value x) { return activate(x, {ActivationKind::kRelu}); }

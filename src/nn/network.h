@@ -9,6 +9,14 @@
 // Parameters have the names and layouts that PyTorch users expect: conv1.weight [out, in, h, w],
 // fc.weight [out, in], bn1.weight, bn1.bias, and the running statistics bn1.running_mean,
 // bn1.running_var.
+//
+// A layer of one's own is a function on a Network: it makes its parameters with parameter(), reads
+// their values, and appends operations (ops/ops.h, or one's own) to graph():
+//
+//   Value gated_dense(Network& net, const std::string& name, Value x, std::int64_t units) {
+//     const Value gate = net.parameter({.name = name + ".gate", .shape = {units}});
+//     ...
+//   }
 #pragma once
 
 #include <cstdint>
@@ -46,6 +54,7 @@ struct Parameter {
   std::string name;
   Shape shape;
   Initialiser initialiser = Initialiser::kZeros;
+  // Of initialisers that use them; 0: by the shape, taken as [out, in, ...].
   std::int64_t fan_in = 0, fan_out = 0;
   bool decays = false;  // weight decay acts on it
   ParameterGroup group = ParameterGroup::kRest;
@@ -54,7 +63,9 @@ struct Parameter {
   Value value;          // in the graph of the network
 };
 
-// A running statistic of batch normalisation, and in training its new value.
+// A value that training computes and evaluation reads, such as a running statistic of batch
+// normalisation; in training also its new value. Each replica makes its own; the mean over replicas
+// is kept.
 struct Statistic {
   std::string name;
   Shape shape;
@@ -123,6 +134,16 @@ class Network {
   Value flatten(Value x);  // [N, C, H, W] -> [N, C H W]
   Value add(Value a, Value b);
 
+  // For layers of one's own. A parameter of [name], which has the prefix of its layer and which
+  // checkpoints have, too; returns its value. `trained = false`: it stays as it starts. Throws
+  // UserError where the name is taken, an extent is not at least 1, or the initialiser does not fit
+  // the shape.
+  Value parameter(Parameter parameter);
+  // A statistic, as it was before the step. A training program must give each its next value;
+  // in evaluation nothing changes, and update() does nothing.
+  Value statistic(const std::string& name, const Shape& shape, float initial = 0);
+  void update(Value statistic, Value next);
+
   Graph& graph() { return graph_; }
   Mode mode() const { return mode_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -130,7 +151,7 @@ class Network {
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
 
  private:
-  Value parameter(Parameter parameter);
+  void require_free_name(const std::string& name) const;
 
   Graph& graph_;
   Mode mode_;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/reference/reference_backend.h"
 #include "ops/ops.h"
@@ -279,6 +280,101 @@ TEST(Dropout, a_rate_outside_0_to_1_is_refused) {
   EXPECT_EQ(user_error([&] { n.net.dropout("d", n.x, 1.0f); }),
             "[dropout_mask \"d\"] the rate 1 is outside [0, 1)");
   EXPECT_THROW(n.net.dropout("e", n.x, -0.5f), UserError);
+}
+
+// --- what layers of one's own are made of
+
+TEST(OwnParameter, is_listed_in_order_among_those_of_layers) {
+  Net n({8, 12});
+  n.net.dense("fc", n.x, {.units = 5});
+  const Value gate = n.net.parameter({.name = "gate", .shape = {5}, .trained = false});
+  ASSERT_EQ(n.net.parameters().size(), 2U);
+  EXPECT_EQ(n.net.parameters()[1].value, gate);
+  EXPECT_FALSE(n.net.parameters()[1].trained);
+  EXPECT_EQ(n.graph.shape(gate), Shape{5});
+  EXPECT_EQ(n.graph.node(gate).role, InputRole::kParameter);
+}
+
+TEST(OwnParameter, has_the_fans_of_its_shape_unless_they_are_given) {
+  Net n({8, 12});
+  n.net.parameter({.name = "a", .shape = {7, 5}, .initialiser = Initialiser::kGlorotUniform});
+  n.net.parameter({.name = "b", .shape = {7, 5, 3, 2}, .initialiser = Initialiser::kFanInUnit});
+  n.net.parameter(
+      {.name = "c", .shape = {7}, .initialiser = Initialiser::kFanInUniform, .fan_in = 4});
+  const auto& p = n.net.parameters();
+  EXPECT_EQ(p[0].fan_in, 5);
+  EXPECT_EQ(p[0].fan_out, 7);
+  EXPECT_EQ(p[1].fan_in, 5 * 6);
+  EXPECT_EQ(p[1].fan_out, 7 * 6);
+  EXPECT_EQ(p[2].fan_in, 4);
+  for (const Parameter& drawn : p) {
+    const Tensor start = initial_value(drawn, 1, 0);
+    for (const float x : start.f32()) EXPECT_LT(std::abs(x), 1.0f) << drawn.name;
+  }
+}
+
+TEST(OwnParameter, an_initialiser_that_cannot_draw_the_shape_is_an_error_that_names_both) {
+  Net n({8, 12});
+  const auto error = [&](Shape shape, Initialiser initialiser) {
+    return user_error([&] {
+      n.net.parameter({.name = "p", .shape = std::move(shape), .initialiser = initialiser});
+    });
+  };
+  EXPECT_EQ(error({7}, Initialiser::kGlorotUniform),
+            "[\"p\"] of shape [7]: its initialiser needs fan_in and fan_out, which only a shape "
+            "[out, in, ...] gives by itself");
+  EXPECT_EQ(error({7}, Initialiser::kFanInUniform),
+            "[\"p\"] of shape [7]: its initialiser needs fan_in, which only a shape [out, in, ...] "
+            "gives by itself");
+  EXPECT_EQ(error({7, 3}, Initialiser::kIdentity),
+            "[\"p\"] of shape [7, 3]: its initialiser needs filters [out, in, height, width]");
+  EXPECT_EQ(error({1, 1}, Initialiser::kUnitDeviation),
+            "[\"p\"] of shape [1, 1]: its initialiser needs more than one element");
+  EXPECT_EQ(error({7, 0}, Initialiser::kZeros),
+            "[\"p\"] has shape [7, 0]; each extent must be at least 1");
+}
+
+TEST(OwnParameter, a_name_that_is_taken_or_empty_is_an_error) {
+  Net n({8, 12});
+  n.net.batch_norm("bn", n.x);
+  const auto error = [&](const std::string& name) {
+    return user_error([&] { n.net.parameter({.name = name, .shape = {1}}); });
+  };
+  EXPECT_EQ(error("bn.weight"),
+            "[\"bn.weight\"] the model has two parameters of this name; give each layer a name of "
+            "its own");
+  EXPECT_EQ(error("bn.running_mean"),
+            "[\"bn.running_mean\"] the model has a statistic of this name; give each layer a name "
+            "of its own");
+  EXPECT_EQ(error("x"), "[\"x\"] is the name of an input of the program; take another");
+  EXPECT_EQ(error(""), "a parameter or statistic of the model has no name; checkpoints need one");
+}
+
+TEST(OwnStatistic, has_a_next_value_in_training_and_none_in_evaluation) {
+  for (const Mode mode : {Mode::kTrain, Mode::kEvaluate}) {
+    Net n({8, 12}, mode);
+    const Value seen = n.net.statistic("seen", {3}, 0.25f);
+    const Value next = scale(n.graph, seen, 2.0f);
+    n.net.update(seen, next);
+    ASSERT_EQ(n.net.statistics().size(), 1U);
+    const Statistic& s = n.net.statistics()[0];
+    EXPECT_EQ(s.name, "seen");
+    EXPECT_EQ(s.initial, 0.25f);
+    EXPECT_EQ(s.old_value, seen);
+    EXPECT_EQ(s.new_value, mode == Mode::kTrain ? next : Value{});
+  }
+}
+
+TEST(OwnStatistic, an_update_that_does_not_fit_is_an_error) {
+  Net n({8, 12});
+  const Value seen = n.net.statistic("seen", {3});
+  EXPECT_EQ(user_error([&] { n.net.update(seen, n.x); }),
+            "[\"seen\"] its next value is f32[8, 12], but it is f32[3]");
+  EXPECT_EQ(user_error([&] { n.net.update(n.x, n.x); }),
+            "update() of a value that statistic() did not return");
+  n.net.update(seen, seen);
+  EXPECT_EQ(user_error([&] { n.net.update(seen, seen); }),
+            "[\"seen\"] update() gave it a next value before");
 }
 
 }  // namespace

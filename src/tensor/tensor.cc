@@ -10,6 +10,11 @@
 #include <new>
 
 namespace podium {
+namespace {
+
+constexpr std::size_t kBorrowed = std::numeric_limits<std::size_t>::max();
+
+}  // namespace
 
 std::string to_string(DType dtype) {
   switch (dtype) {
@@ -62,7 +67,15 @@ AlignedBytes::AlignedBytes(std::size_t bytes) : size_(bytes) {
 #endif
 }
 
+AlignedBytes AlignedBytes::borrowed(void* memory, std::size_t bytes) {
+  AlignedBytes view;
+  view.data_ = {static_cast<std::byte*>(memory), Free{kBorrowed}};
+  view.size_ = bytes;
+  return view;
+}
+
 void AlignedBytes::Free::operator()(std::byte* p) const {
+  if (mapped == kBorrowed) return;
   if (mapped != 0)
     munmap(p, mapped);
   else
@@ -71,6 +84,17 @@ void AlignedBytes::Free::operator()(std::byte* p) const {
 
 Tensor::Tensor(TensorType type)
     : type_(std::move(type)), memory_(static_cast<std::size_t>(type_.bytes())) {}
+
+Tensor Tensor::view(TensorType type, void* memory) {
+  Tensor tensor;
+  tensor.type_ = std::move(type);
+  tensor.point_at(memory);
+  return tensor;
+}
+
+void Tensor::point_at(void* memory) {
+  memory_ = AlignedBytes::borrowed(memory, static_cast<std::size_t>(type_.bytes()));
+}
 
 Tensor::Tensor(const Tensor& other) : type_(other.type_), memory_(other.memory_.size()) {
   if (memory_.size() != 0) std::memcpy(memory_.data(), other.memory_.data(), memory_.size());

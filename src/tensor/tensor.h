@@ -65,12 +65,14 @@ class AlignedBytes {
  public:
   AlignedBytes() = default;
   explicit AlignedBytes(std::size_t bytes);
+  // Memory that somebody else owns and that outlives this, as it is.
+  static AlignedBytes borrowed(void* memory, std::size_t bytes);
   std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
 
  private:
   struct Free {
-    std::size_t mapped;  // bytes; 0: of the heap
+    std::size_t mapped;  // bytes; 0: of the heap; kBorrowed: not ours
     void operator()(std::byte* p) const;
   };
   std::unique_ptr<std::byte[], Free> data_;
@@ -82,6 +84,11 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(TensorType type);  // zeroed
+  // A tensor over memory that somebody else owns, of at least type.bytes(). A copy of it owns its
+  // memory.
+  static Tensor view(TensorType type, void* memory);
+  // Moves a view to other memory; allocates nothing.
+  void point_at(void* memory);
   Tensor(DType dtype, Shape shape) : Tensor(TensorType{dtype, std::move(shape)}) {}
   Tensor(const Tensor& other);
   Tensor& operator=(const Tensor& other);

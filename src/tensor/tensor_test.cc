@@ -173,5 +173,21 @@ TEST(Tensor, scalars_hold_their_value) {
   EXPECT_EQ(to_string(Tensor::scalar(std::uint32_t{7}).type()), "u32[]");
 }
 
+TEST(Tensor, a_view_reads_and_writes_memory_of_somebody_else) {
+  float memory[6] = {1, 2, 3, 4, 5, 6}, other[6] = {7, 7, 7, 7, 7, 7};
+  Tensor view = Tensor::view({DType::kF32, {2, 3}}, memory);
+  EXPECT_EQ(view.f32()[5], 6);
+  view.f32()[0] = 9;
+  EXPECT_EQ(memory[0], 9);
+  const Tensor copy = view;  // owns its memory
+  view.point_at(other);
+  EXPECT_EQ(view.f32()[0], 7);
+  EXPECT_EQ(copy.f32()[0], 9);
+  memory[0] = 1;
+  EXPECT_EQ(copy.f32()[0], 9);
+  view = copy;
+  EXPECT_NE(view.data(), static_cast<const void*>(other));
+}
+
 }  // namespace
 }  // namespace podium

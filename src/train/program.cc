@@ -48,6 +48,24 @@ Graph with_inputs_in_order(const Graph& graph, const std::vector<std::string>& f
   return result;
 }
 
+// What a model of one's own can get wrong, said before a pass stumbles over it.
+void require_complete(const Network& net, const Graph& graph, Value losses) {
+  std::vector<bool> read(graph.nodes().size(), false);
+  read[static_cast<std::size_t>(losses.node)] = true;
+  for (std::size_t i = graph.nodes().size(); i-- > 0;) {
+    if (!read[i]) continue;
+    for (const Value value : graph.nodes()[i].inputs)
+      read[static_cast<std::size_t>(value.node)] = true;
+  }
+  for (const Parameter& parameter : net.parameters())
+    PODIUM_REQUIRE(!parameter.trained || read[static_cast<std::size_t>(parameter.value.node)],
+                   ExitCode::kUsage, "[\"", parameter.name,
+                   "\"] is a trained parameter that no logit depends on; use it, or leave it out");
+  for (const Statistic& statistic : net.statistics())
+    PODIUM_REQUIRE(statistic.new_value, ExitCode::kUsage, "[\"", statistic.name,
+                   "\"] is a statistic without a next value; give it one with Network::update()");
+}
+
 Value checked_logits(Network& net, const Model& model, Value images, const ReplicaInputs& inputs) {
   const Value logits = model(net, images, inputs.classes);
   const Shape expected{inputs.images, inputs.classes};
@@ -101,6 +119,7 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
     trained.push_back(parameter.value);
     names.push_back(parameter.name);
   }
+  require_complete(net, graph, losses);
   const std::vector<Value> gradient_values = gradients(graph, losses, weights, trained);
   for (std::size_t i = 0; i < trained.size(); ++i)
     graph.output("gradient/" + names[i], gradient_values[i]);

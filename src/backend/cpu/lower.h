@@ -10,5 +10,6 @@ namespace podium::cpu {
   void lower_##name(Lowering& lowering, const Node& node, std::int32_t index);
 PODIUM_OP_LIST(PODIUM_LOWER_DECLARE)
 #undef PODIUM_LOWER_DECLARE
+void lower_own_operation(Lowering& lowering, const Node& node, std::int32_t index);
 
 }  // namespace podium::cpu

@@ -18,6 +18,7 @@ std::int64_t features_of(const Shape& shape) {
 }  // namespace
 
 LowerFunction lower_function(OpKind kind) {
+  if (kind == kOwnOperation) return lower_own_operation;
   static constexpr LowerFunction kFunctions[] = {
 #define PODIUM_LOWER_ENTRY(Kind, name) lower_##name,
       PODIUM_OP_LIST(PODIUM_LOWER_ENTRY)
@@ -43,7 +44,7 @@ Program Lowering::run() {
     label_ = node.name.empty() ? node.op->name : cat(node.op->name, " ", node.name);
     std::vector<TensorType> inputs;
     for (const Value value : node.inputs) inputs.push_back(graph_.type(value));
-    cost_ = node.op->cost(node.attributes, inputs, node.outputs);
+    cost_ = cost_of(*node.op, node.attributes, inputs, node.outputs);
     lower_function(node.op->kind)(*this, node, static_cast<std::int32_t>(i));
   }
   // Outputs that no kernel wrote in place: values in lanes, inputs handed through, constants,

@@ -34,6 +34,7 @@ class Memory {
   std::uint32_t* u32(Slot slot) const {
     return static_cast<std::uint32_t*>(pointers_[static_cast<std::size_t>(slot)]);
   }
+  void* any(Slot slot) const { return pointers_[static_cast<std::size_t>(slot)]; }
   void set(Slot slot, void* pointer) { pointers_[static_cast<std::size_t>(slot)] = pointer; }
 
   // Memory of a thread's own, for the part that it runs: as much as any step asked for
@@ -129,7 +130,8 @@ class Lowering {
 };
 
 using LowerFunction = void (*)(Lowering& lowering, const Node& node, std::int32_t index);
-// By OpKind; one entry an operation, expanded from ops/op_list.h in lowering.cc.
+// By OpKind; one entry an operation, expanded from ops/op_list.h in lowering.cc. Operations that a
+// program defines for itself share one.
 LowerFunction lower_function(OpKind kind);
 
 }  // namespace podium::cpu
