@@ -111,7 +111,7 @@ ExitCode bench_ops(const Arguments& arguments) {
     std::vector<std::string> names;
     for (const OpDef* op : all_ops()) names.emplace_back(op->name);
     PODIUM_REQUIRE(std::find(names.begin(), names.end(), name) != names.end(), ExitCode::kUsage,
-                   "there is no operation \"", name, "\"; `podium bench ops` times all");
+                   "unknown operation \"", name, "\"; `podium bench ops` times all of them");
   }
   const Roof roof;
   Table table({"OPERATION", "SHAPES", "MICROSECONDS", "GFLOP/S", "GB/S", "% OF ROOF"});
@@ -275,24 +275,24 @@ ExitCode bench_recipe(const Arguments& arguments) {
     std::cout << json_text(whole) << "\n";
     return ExitCode::kDone;
   }
-  std::cout
-      << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images)) << " images/s, "
-      << fixed(steps / plain.seconds, 1) << " steps/s with " << trainer.placement().workers
-      << " workers of " << trainer.placement().threads << " threads, backend "
-      << trainer.backend().name() << ", " << trainer.backend().description() << "\na step took "
-      << fixed(1e3 * plain.quantile(0.5), 1) << " ms (median), a tenth of them at most "
-      << fixed(1e3 * plain.quantile(0.1), 1) << ", a tenth at least "
-      << fixed(1e3 * plain.quantile(0.9), 1) << "\ninput waiting " << fixed(for_input, 1)
-      << "%; outside kernels " << fixed(outside, 1)
-      << "% of a step (input, exchange, hash, dispatch"
-      << (trainer.placement().threads > 1 ? ", threads without a part" : "") << ") and "
-      << fixed(for_others, 1) << "% waiting for other workers; in kernels "
-      << scaled(flops / in_kernels, "FLOP/s") << ", " << fixed(100 * least / in_kernels, 0)
-      << "% of the roof\nfloor of a core's step, the sum of what each kernel could do at best: "
-      << fixed(1e3 * least / core_steps, 1) << " ms, of " << fixed(1e3 * in_kernels / core_steps, 1)
-      << " ms in kernels\n"
-      << roof.text() << "\n\n"
-      << table.text();
+  std::cout << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images))
+            << " images/s, " << fixed(steps / plain.seconds, 1) << " steps/s with "
+            << trainer.placement().workers << " workers of " << trainer.placement().threads
+            << " threads each, backend " << trainer.backend().name() << ", "
+            << trainer.backend().description() << "\nstep time "
+            << fixed(1e3 * plain.quantile(0.5), 1) << " ms (median), "
+            << fixed(1e3 * plain.quantile(0.1), 1) << " (10th percentile), "
+            << fixed(1e3 * plain.quantile(0.9), 1) << " (90th percentile)\nwaiting for input "
+            << fixed(for_input, 1) << "%; outside kernels " << fixed(outside, 1)
+            << "% of a step (input, exchange, hash, dispatch"
+            << (trainer.placement().threads > 1 ? ", idle threads" : "")
+            << "), waiting for other workers " << fixed(for_others, 1) << "%; in kernels "
+            << scaled(flops / in_kernels, "FLOP/s") << ", " << fixed(100 * least / in_kernels, 0)
+            << "% of the roof\nfloor of a core's step, the sum of the kernels' least times: "
+            << fixed(1e3 * least / core_steps, 1) << " ms, of "
+            << fixed(1e3 * in_kernels / core_steps, 1) << " ms in kernels\n"
+            << roof.text() << "\n\n"
+            << table.text();
   return ExitCode::kDone;
 }
 
@@ -300,20 +300,20 @@ ExitCode bench_recipe(const Arguments& arguments) {
 
 void add_bench_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* bench = add_command(app, line, "bench", "Measures operations and recipes",
+  CLI::App* bench = add_command(app, line, "bench", "Measures the speed of operations and recipes",
                                 {"podium bench ops", "podium bench recipe mnist"}, nullptr);
-  CLI::App* ops = add_command(*bench, line, "ops", "Times each operation over its sample shapes",
+  CLI::App* ops = add_command(*bench, line, "ops", "Times each operation on its sample shapes",
                               {"podium bench ops", "podium bench ops conv2d matmul --json"},
                               [arguments] { return bench_ops(*arguments); });
-  ops->add_option("OPERATION", arguments->ops, "Those to time; by default all");
+  ops->add_option("OPERATION", arguments->ops, "Operations to time; default: all");
   CLI::App* recipe = add_command(
-      *bench, line, "recipe", "Times a recipe's steps, and each kernel in them",
+      *bench, line, "recipe", "Times the steps of a recipe and each kernel in them",
       {"podium bench recipe mnist", "podium bench recipe mnist --workers 1 --steps 500"},
       [arguments] { return bench_recipe(*arguments); });
   add_recipe_arguments(*recipe, arguments->recipe);
   recipe
       ->add_option("--steps", arguments->steps,
-                   "How many steps to time; by default those of ten seconds, 3 to 200")
+                   "Number of steps to time; default: as many as take ten seconds, 3 to 200")
       ->check(at_least(1), "POSITIVE");
   add_data_dir_flag(*recipe, arguments->data_dir);
   add_input_threads_flag(*recipe, arguments->placement);

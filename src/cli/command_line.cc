@@ -64,7 +64,7 @@ std::string wrong_word(const CLI::App& app, const std::vector<std::string>& word
 
 int usage_error(const CLI::App& app, const std::string& text) {
   const std::string name = full_name(*named_command(app));
-  complain(cat(text, "\n`", name, " --help` shows how it is used"));
+  complain(cat(text, "\n`", name, " --help` shows its usage"));
   return code(ExitCode::kUsage);
 }
 
@@ -75,11 +75,11 @@ int parse_failed(CLI::App& app, const CLI::ParseError& error) {
     const CLI::App* command = named_command(app);
     const std::vector<std::string> extras = app.remaining(true);
     const std::string first = extras.empty() ? "" : extras.front();
-    text = cat("\"", first, "\" is not understood");
+    text = cat("unknown argument \"", first, "\"");
     if (first.starts_with('-')) {
       const std::string flag = first.substr(0, first.find('=')),
                         nearest = nearest_word(flag, long_flags(*command));
-      text += nearest == flag ? cat(" here: flags stand after `", full_name(*command), "`")
+      text += nearest == flag ? cat("; put flags after `", full_name(*command), "`")
                               : cat("; the nearest flag is ", nearest);
     }
   }
@@ -95,13 +95,13 @@ int guarded(const std::function<int()>& action) {
     return code(error.code());
   } catch (const std::bad_alloc&) {
     complain(
-        "the system gave no more memory; give the process more, or name what it may take with "
-        "`podium train --memory-limit`, which finds a setting that fits");
+        "out of memory; give the process more, or state its limit with `podium train "
+        "--memory-limit`, which suggests a setting that fits");
     return code(ExitCode::kMemory);
   } catch (const InternalError& error) {
-    complain(cat("this is a defect of podium, not of what you gave it: ", error.what()));
+    complain(cat("internal error, a defect of podium and not of your input: ", error.what()));
   } catch (const std::exception& error) {
-    complain(cat("this is a defect of podium, not of what you gave it: ", error.what()));
+    complain(cat("internal error, a defect of podium and not of your input: ", error.what()));
   }
   return code(ExitCode::kInternal);
 }
@@ -114,14 +114,13 @@ bool nobody_reads(int descriptor) {
 }
 
 int parse_and_run(int argc, char** argv) {
-  CLI::App app("Trains neural networks: one binary, equal bits on any number of workers.",
-               "podium");
+  CLI::App app("Trains neural networks, with the same bits on any number of workers.", "podium");
   CommandLine line;
   line.words.assign(argv, argv + argc);
   app.formatter(make_help_formatter({"podium train mnist", "podium eval runs/mnist-seed0"}));
-  app.set_help_flag("-h,--help", "Show this and leave");
+  app.set_help_flag("-h,--help", "Show this help and exit");
   app.set_version_flag("--version", cat("podium ", PODIUM_VERSION, " (", PODIUM_COMMIT, ")"),
-                       "Show the version and leave");
+                       "Show the version and exit");
 #define PODIUM_ADD_COMMAND(name) add_##name##_command(app, line);
   PODIUM_COMMAND_LIST(PODIUM_ADD_COMMAND)
 #undef PODIUM_ADD_COMMAND
@@ -143,8 +142,8 @@ int parse_and_run(int argc, char** argv) {
   for (const CLI::Option* option : named_command(app)->get_options())
     for (const std::string& value : option->results())
       if (value.empty())
-        return usage_error(app,
-                           cat(option->get_name(), ": is empty; give it a value, or leave it out"));
+        return usage_error(
+            app, cat(option->get_name(), ": the value is empty; give a value, or omit the flag"));
   const ExitCode result = line.action();
   // What was asked for is done once it has been written.
   std::cout.flush();
@@ -160,7 +159,7 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
                       std::function<ExitCode()> run) {
   CLI::App* command = parent.add_subcommand(name, summary);
   command->formatter(make_help_formatter(examples));
-  command->set_help_flag("-h,--help", "Show this and leave");
+  command->set_help_flag("-h,--help", "Show this help and exit");
   if (run) {
     command->final_callback([&line, run = std::move(run)] { line.action = run; });
   } else {
@@ -175,7 +174,7 @@ std::function<std::string(const std::string&)> at_least(std::int64_t least) {
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, number);
     if (error == std::errc() && rest == end && number >= least) return "";
-    return cat("\"", text, "\" is no whole number from ", least, " to ",
+    return cat("\"", text, "\" is not a whole number from ", least, " to ",
                std::numeric_limits<std::int64_t>::max());
   };
 }
@@ -183,7 +182,7 @@ std::function<std::string(const std::string&)> at_least(std::int64_t least) {
 void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {
   command
       .add_option("RECIPE", arguments.recipe,
-                  "A name that `podium recipes` lists, or the path of a TOML file")
+                  "A name from `podium recipes`, or the path of a TOML file")
       ->required();
   // Newer versions of CLI11 refuse a positional argument whose name holds a "=".
   command.add_option("OVERRIDE", arguments.overrides,

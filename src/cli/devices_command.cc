@@ -52,7 +52,7 @@ ExitCode show_devices(bool as_json) {
             << (e.usable_cores == e.cores ? "" : cat(" usable of ", e.cores)) << "\n"
             << "vector targets  " << join_words(cpu::vector_targets())
             << " (in use: " << e.vector_target
-            << "; $PODIUM_VECTOR_TARGET chooses another, with the same bits)\n"
+            << "; $PODIUM_VECTOR_TARGET selects another, with the same bits)\n"
             << "backends        " << join_words(backend_names()) << " (--backend)\n"
             << "caches          ";
   const char* separator = "";
@@ -61,10 +61,10 @@ ExitCode show_devices(bool as_json) {
     std::cout << separator << cache.name << " " << format_bytes(cache.bytes);
     separator = ", ";
   }
-  std::cout << (*separator == '\0' ? "not known" : "") << "\n"
+  std::cout << (*separator == '\0' ? "unknown" : "") << "\n"
             << "memory          " << format_bytes(e.memory_bytes);
   if (e.memory_limit_bytes != 0) {
-    std::cout << ", of which this container may use " << format_bytes(e.memory_limit_bytes);
+    std::cout << "; this container may use " << format_bytes(e.memory_limit_bytes);
   }
   std::cout << "\n";
   return ExitCode::kDone;
@@ -75,7 +75,7 @@ ExitCode show_devices(bool as_json) {
 void add_devices_command(CLI::App& app, CommandLine& line) {
   auto json = std::make_shared<bool>(false);
   CLI::App* command =
-      add_command(app, line, "devices", "Shows what this machine can compute on",
+      add_command(app, line, "devices", "Shows the processor, memory and backends of this machine",
                   {"podium devices", "PODIUM_VECTOR_TARGET=avx2 podium devices --json"},
                   [json] { return show_devices(*json); });
   command->add_flag("--json", *json, "Write JSON");

@@ -172,13 +172,13 @@ ExitCode diff(const Arguments& arguments) {
               << " up to " << hashes.last_b << "\n";
   }
   if (!checkpoints) {
-    std::cout << "no step has a checkpoint in both, so no tensors are compared\n";
+    std::cout << "the runs have no checkpoint of the same step, so no tensors were compared\n";
   } else if (tensors.empty()) {
     std::cout << "every tensor of the checkpoints of step " << checkpoints->first.step
               << " is equal\n";
   } else {
     std::cout << "the checkpoints of step " << checkpoints->first.step << " differ:\n";
-    Table table({"TENSOR", "VALUES", "DIFFERENT", "MOST ULPS", "MOST ABSOLUTE", ""});
+    Table table({"TENSOR", "VALUES", "DIFFERENT", "MAX ULPS", "MAX ABSOLUTE", ""});
     for (const TensorDifference& d : tensors) {
       table.add({d.name, with_commas(d.values), with_commas(d.different), with_commas(d.most_ulps),
                  exponent_text(d.most_absolute), d.note});
@@ -192,12 +192,13 @@ ExitCode diff(const Arguments& arguments) {
 
 void add_diff_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(
-      app, line, "diff", "Says where two runs differ first, and by how much; equal ones exit 0",
-      {"podium diff runs/a runs/b", "podium diff runs/a runs/b --json"},
-      [arguments] { return diff(*arguments); });
-  command->add_option("RUN_A", arguments->a, "A run's folder")->required();
-  command->add_option("RUN_B", arguments->b, "Another's")->required();
+  CLI::App* command =
+      add_command(app, line, "diff",
+                  "Finds the first step at which two runs differ; exits with 0 if they are equal",
+                  {"podium diff runs/a runs/b", "podium diff runs/a runs/b --json"},
+                  [arguments] { return diff(*arguments); });
+  command->add_option("RUN_A", arguments->a, "Folder of the first run")->required();
+  command->add_option("RUN_B", arguments->b, "Folder of the second run")->required();
   command->add_flag("--json", arguments->json, "Write one JSON object");
 }
 

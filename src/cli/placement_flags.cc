@@ -9,28 +9,29 @@ namespace podium {
 
 void add_placement_flags(CLI::App& command, Placement& placement) {
   command
-      .add_option(
-          "--workers", placement.workers,
-          "Workers, 1 to the recipe's replicas; by default the smaller of replicas and cores")
+      .add_option("--workers", placement.workers,
+                  "Number of workers, 1 to the recipe's replicas; default: the smaller of replicas "
+                  "and cores")
       ->check(at_least(1), "POSITIVE");
-  command.add_option("--threads", placement.threads, "Threads of each worker; by default 1")
+  command.add_option("--threads", placement.threads, "Threads per worker; default: 1")
       ->check(at_least(1), "POSITIVE");
   command.add_option("--backend", placement.backend,
-                     "One of " + join_words(backend_names()) + "; by default the first");
+                     "Backend, one of " + join_words(backend_names()) + "; default: the first");
 }
 
 void add_input_threads_flag(CLI::App& command, Placement& placement) {
   command
-      .add_option("--input-threads", placement.input_threads,
-                  "Threads that make batches ahead, for cores that have no worker; by default 0: "
-                  "workers make their own")
+      .add_option(
+          "--input-threads", placement.input_threads,
+          "Threads that prepare batches in advance, for cores without a worker; default: 0, "
+          "each worker prepares its own")
       ->check(at_least(0), "NONNEGATIVE");
 }
 
 void add_data_dir_flag(CLI::App& command, std::string& data_dir) {
   command.add_option(
       "--data-dir", data_dir,
-      "Folder with the data's files; else $PODIUM_DATA, ../shared/data, the user's cache folder");
+      "Folder with the data files; default: $PODIUM_DATA, ../shared/data, the user's cache folder");
 }
 
 }  // namespace podium

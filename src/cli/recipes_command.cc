@@ -42,9 +42,9 @@ ExitCode list_recipes(const Arguments& arguments) {
       code = error.code();
     }
   }
-  PODIUM_REQUIRE(!recipe_names().empty(), ExitCode::kUsage,
-                 "no folder of recipes was found: there is none here or beside the program; name "
-                 "one in $PODIUM_RECIPES");
+  PODIUM_REQUIRE(
+      !recipe_names().empty(), ExitCode::kUsage,
+      "no recipes folder was found here or beside the program; set $PODIUM_RECIPES to one");
   std::cout << (arguments.json ? json_text(json, 2) + "\n" : table.text());
   return code;
 }
@@ -53,7 +53,7 @@ ExitCode list_recipes(const Arguments& arguments) {
 
 void add_recipes_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* command = add_command(app, line, "recipes", "Lists the recipes there are",
+  CLI::App* command = add_command(app, line, "recipes", "Lists the recipes",
                                   {"podium recipes", "podium recipes --keys    # every key"},
                                   [arguments] { return list_recipes(*arguments); });
   command->add_flag("--keys", arguments->keys, "Describe every key of a recipe");

@@ -104,7 +104,7 @@ class Archive {
     const char* why = ::archive_error_string(archive_);
     throw UserError(
         cat(name_, member_.empty() ? "" : ": in ", member_, ": the archive ",
-            "cannot be read: ", why == nullptr ? "it is corrupt or cut short" : why, "; ", remedy_),
+            "cannot be read: ", why == nullptr ? "it is corrupt or truncated" : why, "; ", remedy_),
         ExitCode::kData);
   }
 

@@ -77,14 +77,13 @@ TEST(Archive, that_is_a_pipe_or_may_not_be_read_is_refused) {
   const std::string pipe = folder / "pipe.tar";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(data_error([&] { read_archive(pipe, "mend it", nothing); }),
-            pipe + ": is a folder, pipe or device, where a file is needed; mend it");
+            pipe + ": is a folder, pipe or device, not a file; mend it");
   const std::string path = write_file(folder / "x.tar.gz", tar_gz({{"a", {5}}}));
   ::chmod(path.c_str(), 0);
   const auto text = data_error_as_nobody(folder, [&] { read_archive(path, "mend it", nothing); });
   if (!text) GTEST_SKIP() << "cannot give up the right to read everything";
-  EXPECT_EQ(*text, path +
-                       ": cannot be opened: Permission denied; give yourself the right to it, "
-                       "or mend it");
+  EXPECT_EQ(*text,
+            path + ": cannot be opened: Permission denied; change its permissions, or mend it");
 }
 
 TEST(Archive, is_not_read_further_than_is_asked_for) {

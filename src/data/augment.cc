@@ -113,8 +113,9 @@ std::vector<OptionProblem> augment_problems(const AugmentOptions& options, std::
     if (options.shear != 0) others.push_back("`augment.shear`");
     if (options.elastic != 0) others.push_back("`augment.elastic`");
     add("padding",
-        cat("\"reflect\" is for shifts by whole pixels, and cannot go with ", join_words(others),
-            "; use \"zero\", or leave ", others.size() == 1 ? "that" : "those", " at 0"));
+        cat("\"reflect\" works only with shifts by whole pixels and cannot be combined with ",
+            join_words(others), "; use \"zero\", or set ", others.size() == 1 ? "that" : "those",
+            " to 0"));
   }
   return problems;
 }

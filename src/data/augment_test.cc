@@ -403,12 +403,13 @@ TEST(Augment, unknown_words_and_a_reflection_of_what_is_warped_are_refused) {
   options.padding = "reflect";
   options.rotate_degrees = 3;
   EXPECT_EQ(error(options),
-            "`augment.padding` = \"reflect\" is for shifts by whole pixels, and cannot go with "
-            "`augment.rotate_degrees`; use \"zero\", or leave that at 0");
+            "`augment.padding` = \"reflect\" works only with shifts by whole pixels and cannot be "
+            "combined with "
+            "`augment.rotate_degrees`; use \"zero\", or set that to 0");
   options.elastic = 1;
   EXPECT_CONTAINS(error(options),
                   "`augment.rotate_degrees`, `augment.elastic`; use \"zero\", or "
-                  "leave those at 0");
+                  "set those to 0");
   options = {};
   options.padding = "reflect";  // with nothing to pad
   EXPECT_EQ(augment(options, {1, 2, 3}, slope()), slope());

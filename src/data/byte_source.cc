@@ -29,7 +29,7 @@ constexpr std::size_t kPackedChunk = std::size_t{1} << 18;
 
 // What to try where the system opens no file: another copy is no help against a missing right.
 std::string remedy_for(int error, const std::string& remedy) {
-  if (error == EACCES || error == EPERM) return cat("give yourself the right to it, or ", remedy);
+  if (error == EACCES || error == EPERM) return cat("change its permissions, or ", remedy);
   if (error == EMFILE || error == ENFILE) return "raise the limit on open files (ulimit -n)";
   return remedy;
 }
@@ -47,7 +47,7 @@ class PlainFile : public ByteSource {
     struct stat status {};
     if (::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
       ::close(file_);
-      fail(path_, "is a folder, pipe or device, where a file is needed", remedy_);
+      fail(path_, "is a folder, pipe or device, not a file", remedy_);
     }
     size_ = static_cast<std::uint64_t>(status.st_size);
   }

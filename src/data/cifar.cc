@@ -34,11 +34,12 @@ void append_cifar(ByteSource& bytes, const std::string& name, const std::string&
       n = bytes.read(chunk);
       for (std::size_t at = 0; at < n; at += kCifarRecord) {
         if (static_cast<std::int64_t>(set.labels.size() - labels_before) == most)
-          fail(position + at, cat("data goes on after the ", most, " images that it must have"));
+          fail(position + at,
+               cat("data continues after the ", most, " images that the file must have"));
         if (n - at < kCifarRecord)
           fail(position + n,
-               cat("the file ends here, within record ", (position + at) / kCifarRecord,
-                   ": records have ", kCifarRecord, " bytes"));
+               cat("the file ends here, inside record ", (position + at) / kCifarRecord,
+                   "; each record has ", kCifarRecord, " bytes"));
         if (chunk[at] >= kCifarClasses)
           fail(position + at, cat("label ", static_cast<int>(chunk[at]),
                                   " is out of range; labels are 0 to ", kCifarClasses - 1));

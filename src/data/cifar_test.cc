@@ -50,7 +50,7 @@ TEST(Cifar, an_empty_cut_or_mislabelled_file_is_refused_with_its_place) {
   cut.pop_back();
   EXPECT_EQ(
       data_error([&] { parse(cut); }),
-      "x.bin: at byte 921899: the file ends here, within record 299: records have 3073 bytes; "
+      "x.bin: at byte 921899: the file ends here, inside record 299; each record has 3073 bytes; "
       "mend it");
   Bytes wrong = records(0, 300);
   wrong[257 * kCifarRecord] = 10;
@@ -90,14 +90,15 @@ class Endless : public ByteSource {
 TEST(Cifar, a_file_of_more_records_than_it_must_have_is_not_read_on) {
   EXPECT_EQ(parse(records(0, 300), 300).count, 300);
   EXPECT_EQ(data_error([] { parse(records(0, 300), 299); }),
-            "x.bin: at byte 918827: data goes on after the 299 images that it must have; mend it");
+            "x.bin: at byte 918827: data continues after the 299 images that the file must have; "
+            "mend it");
   Endless endless;
   ImageSet set = cifar_set();
   const std::string text =
       data_error([&] { append_cifar(endless, "x.bin.gz", "mend it", 1000, set); });
   EXPECT_EQ(text,
-            "x.bin.gz: at byte 3073000 (unpacked): data goes on after the 1000 images that it must "
-            "have; mend it");
+            "x.bin.gz: at byte 3073000 (unpacked): data continues after the 1000 images that the "
+            "file must have; mend it");
   EXPECT_LT(endless.given, std::size_t{1300} * kCifarRecord);
 }
 
@@ -189,10 +190,10 @@ TEST_F(Cifar10, a_file_cut_or_padded_by_whole_records_is_refused) {
   unpack("cifar10");
   write_file(folder_ / "cifar10/data_batch_3.bin", records(0, 19));
   EXPECT_CONTAINS(data_error([&] { load(Split::kTrain); }),
-                  "data_batch_3.bin: holds 19 images, where it must have 20");
+                  "data_batch_3.bin: contains 19 images instead of 20");
   write_file(folder_ / "cifar10/data_batch_3.bin", records(0, 21));
   EXPECT_CONTAINS(data_error([&] { load(Split::kTrain); }),
-                  "data_batch_3.bin: at byte 61460: data goes on after the 20 images");
+                  "data_batch_3.bin: at byte 61460: data continues after the 20 images");
   EXPECT_FALSE(intact());
 }
 
@@ -200,7 +201,7 @@ TEST_F(Cifar10, an_archive_without_one_of_the_files_is_refused) {
   write_file(folder_ / "cifar10/cifar-10-binary.tar.gz",
              tar_gz({{"cifar-10-batches-bin/data_batch_1.bin", files_[0]}}));
   const std::string text = data_error([&] { load(Split::kTest); });
-  EXPECT_CONTAINS(text, "cifar-10-binary.tar.gz: holds no test_batch.bin");
+  EXPECT_CONTAINS(text, "cifar-10-binary.tar.gz: does not contain test_batch.bin");
   EXPECT_CONTAINS(text, "podium data fetch cifar10");
 }
 
@@ -231,8 +232,8 @@ TEST_F(Cifar10, unpacked_files_of_which_some_are_missing_give_way_to_the_archive
   std::filesystem::remove(folder_ / "cifar10/data_batch_4.bin");
   EXPECT_EQ(data_error([&] { load(Split::kTrain); }),
             folder_ /
-                    "cifar10/data_batch_4.bin: missing, packed (.gz) or not, while "
-                    "data_batch_1.bin is there; get an intact copy with `podium data fetch "
+                    "cifar10/data_batch_4.bin: missing, also as .gz, although "
+                    "data_batch_1.bin is present; get an intact copy with `podium data fetch "
                     "cifar10 --data-dir " +
                 folder_.path().string() + "`");
   const std::string archive = write_file(folder_ / "cifar10/cifar-10-binary.tar.gz", packed_);
@@ -266,12 +267,12 @@ TEST_F(Cifar10, a_bad_member_of_an_archive_is_named_with_its_byte) {
   EXPECT_CONTAINS(error_of(bytes), member + "at byte 3073: label 10 is out of range");
   bytes = files_[1];
   bytes.resize(5000);
-  EXPECT_CONTAINS(error_of(bytes), member + "at byte 5000: the file ends here, within record 1");
+  EXPECT_CONTAINS(error_of(bytes), member + "at byte 5000: the file ends here, inside record 1");
   bytes.resize(2 * kCifarRecord);
-  EXPECT_CONTAINS(error_of(bytes), member + "holds 2 images, where it must have 20");
+  EXPECT_CONTAINS(error_of(bytes), member + "contains 2 images instead of 20");
   bytes = files_[1];
   bytes.push_back(0);
-  EXPECT_CONTAINS(error_of(bytes), member + "at byte 61460: data goes on after the 20 images");
+  EXPECT_CONTAINS(error_of(bytes), member + "at byte 61460: data continues after the 20 images");
 }
 
 // Whatever is wrong with unpacked files, wherever they lie and however they are named to the
@@ -385,8 +386,8 @@ TEST_F(Cifar10, what_may_not_be_read_or_renamed_is_not_taken_for_damaged) {
     const auto text = data_error_as_nobody(folder_, fetch);
     if (!text) GTEST_SKIP() << "cannot give up the right to read everything";
     EXPECT_EQ(*text, unreadable +
-                         ": cannot be opened: Permission denied; give yourself the right "
-                         "to it, or move it away and try again");
+                         ": cannot be opened: Permission denied; change its permissions, "
+                         "or move it away and try again");
     EXPECT_TRUE(std::filesystem::exists(unreadable));
     ::chmod(unreadable.c_str(), 0644);
   }

@@ -154,8 +154,8 @@ std::optional<std::vector<std::string>> locate_files(const DatasetInfo& info,
 
 std::vector<std::string> require_any_file(const DatasetInfo& info, const DatasetOptions& options) {
   PODIUM_REQUIRE(options.data_dir.empty() || is_folder(options.data_dir), ExitCode::kData,
-                 "--data-dir ", options.data_dir, ": no such folder; name one that holds ",
-                 info.name, "'s files, or leave it out");
+                 "--data-dir ", options.data_dir, ": no such folder; name one that contains ",
+                 info.name, "'s files, or omit the flag");
   if (auto found = locate_files(info, options.data_dir)) return *found;
   std::string text = cat(info.name, ": none of its files was found. Searched:");
   for (const std::string& folder : dataset_folders(options.data_dir)) {
@@ -182,8 +182,8 @@ std::vector<std::string> require_files(const DatasetInfo& info, Split split,
 std::string missing_file_text(const DatasetFile& file, const std::vector<std::string>& paths,
                               const std::string& remedy) {
   const fs::path present = *std::ranges::find_if_not(paths, &std::string::empty);
-  return cat((present.parent_path() / file.name).string(), ": missing, packed (.gz) or not, while ",
-             present.filename().string(), " is there; ", remedy);
+  return cat((present.parent_path() / file.name).string(), ": missing, also as .gz, although ",
+             present.filename().string(), " is present; ", remedy);
 }
 
 std::string fetch_remedy(const DatasetInfo& info, const DatasetOptions& options) {

@@ -96,7 +96,7 @@ TEST_F(DatasetFolders, are_never_mixed) {
   const std::string text = data_error([&] { load(folder_ / "given"); });
   EXPECT_CONTAINS(text, folder_ / "given/train-labels-idx1-ubyte");
   EXPECT_CONTAINS(text, "missing");
-  EXPECT_CONTAINS(text, "train-images-idx3-ubyte is there");
+  EXPECT_CONTAINS(text, "train-images-idx3-ubyte is present");
 }
 
 TEST_F(DatasetFolders, mnist_labels_out_of_range_are_named_with_their_byte) {
@@ -108,17 +108,18 @@ TEST_F(DatasetFolders, mnist_labels_out_of_range_are_named_with_their_byte) {
 
 TEST_F(DatasetFolders, mnist_counts_that_differ_are_an_error) {
   write_mnist(folder_ / "given", true, {1, 2});
-  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "holds 2 labels, but ");
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "contains 2 labels, but ");
 }
 
 TEST_F(DatasetFolders, mnist_files_of_more_examples_than_there_are_are_refused_unread) {
   write_mnist(folder_ / "given", true, Bytes(60001));
-  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }),
-                  "at byte 4 (unpacked): the header promises 60001 elements; at most 60000 belong");
+  EXPECT_CONTAINS(
+      data_error([&] { load(folder_ / "given"); }),
+      "at byte 4 (unpacked): the header states 60001 elements; at most 60000 are allowed");
   write_mnist(folder_ / "given");
   write_file(folder_ / "given/train-images-idx3-ubyte", idx({1, 29, 28}, Bytes(29 * 28)));
   EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }),
-                  "at byte 8: the header promises 1 x 29 x 28 elements; at most 60000 x 28 x 28");
+                  "at byte 8: the header states 1 x 29 x 28 elements; at most 60000 x 28 x 28");
 }
 
 TEST_F(DatasetFolders, mnist_images_of_another_size_are_an_error) {
@@ -131,7 +132,7 @@ TEST_F(DatasetFolders, mnist_images_of_another_size_are_an_error) {
 TEST_F(DatasetFolders, mnist_without_images_is_an_error) {
   write_mnist(folder_ / "given", false, {});
   write_file(folder_ / "given/train-images-idx3-ubyte", idx({0, 28, 28}, {}));
-  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "the file holds no images");
+  EXPECT_CONTAINS(data_error([&] { load(folder_ / "given"); }), "the file contains no images");
 }
 
 TEST_F(DatasetFolders, mnist_labels_in_place_of_images_are_an_error) {
@@ -163,8 +164,8 @@ TEST_F(DatasetFolders, verify_tells_damaged_missing_and_intact_files_apart) {
   EXPECT_CONTAINS(checks[4].problem, "SHA-256 is " + sha256(Bytes{1, 2, 4}));
   EXPECT_CONTAINS(checks[4].problem, "podium data fetch tiny --data-dir " + folder_ / "given");
   EXPECT_EQ(checks[5].problem, folder_ /
-                                       "given/tiny/absent: missing, packed (.gz) or not, while "
-                                       "good is there; get an intact copy with `podium data "
+                                       "given/tiny/absent: missing, also as .gz, although "
+                                       "good is present; get an intact copy with `podium data "
                                        "fetch tiny --data-dir " +
                                    folder_ / "given" + "`");
   EXPECT_TRUE(checks[4].damaged);

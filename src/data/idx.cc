@@ -50,11 +50,11 @@ class Reader {
       position_ += n;
       if (before + n == data.bytes.size()) continue;
       fail(position_, cat("the file ends here: ", before + n, " of the ", size,
-                          " elements that its header promises (", dimensions(data.extents), ")"));
+                          " elements that its header states (", dimensions(data.extents), ")"));
     }
     std::uint8_t beyond = 0;
     if (source_.read({&beyond, 1}) != 0) {
-      fail(position_, cat("data goes on after the ", size, " elements that the header promises (",
+      fail(position_, cat("data continues after the ", size, " elements that the header states (",
                           dimensions(data.extents), ")"));
     }
     return data;
@@ -77,7 +77,7 @@ class Reader {
     std::array<std::uint8_t, 4> bytes{};
     const std::size_t n = source_.read(bytes);
     if (n == 0 && position_ == 0) fail(0, "the file is empty");
-    if (n < bytes.size()) fail(position_ + n, cat("the file ends here, within ", what));
+    if (n < bytes.size()) fail(position_ + n, cat("the file ends here, inside ", what));
     position_ += bytes.size();
     return (std::uint32_t{bytes[0]} << 24) | (std::uint32_t{bytes[1]} << 16) |
            (std::uint32_t{bytes[2]} << 8) | bytes[3];
@@ -92,11 +92,12 @@ class Reader {
                                    : hex((static_cast<std::uint32_t>(kUnsignedByte) << 8) +
                                          static_cast<std::uint32_t>(rules_.rank));
     if (type_name(type).empty()) {
-      fail(0, cat("the magic number is ", hex(magic), ", not ", wanted, ": no IDX file"));
+      fail(0,
+           cat("the magic number is ", hex(magic), ", not ", wanted, ": this is not an IDX file"));
     }
     if (type != kUnsignedByte) {
       fail(2, cat("the elements are ", type_name(type), " (magic number ", hex(magic),
-                  "); unsigned bytes (", wanted, ") are needed"));
+                  "); unsigned bytes (", wanted, ") are required"));
     }
     if (rank < 1 || rank > kMostRank || (rules_.rank != 0 && rank != rules_.rank)) {
       fail(3, cat("the magic number is ", hex(magic), " (", rank,
@@ -121,17 +122,16 @@ class Reader {
     const std::uint64_t most = source_.most_bytes() - std::min(position_, source_.most_bytes());
     if (too_many || size > most) {
       if (source_.packed()) {
-        fail(4, cat("the header promises ", dimensions(data.extents),
-                    " elements, more than a file of this size can hold"));
+        fail(4, cat("the header states ", dimensions(data.extents),
+                    " elements, more than a file of this size can contain"));
       }
-      fail(source_.most_bytes(),
-           cat("the file ends here: ", most, " of the ", dimensions(data.extents),
-               " elements that its header promises"));
+      fail(source_.most_bytes(), cat("the file ends here: ", most, " of the ",
+                                     dimensions(data.extents), " elements that its header states"));
     }
     for (std::size_t i = 0; i < rules_.most.size(); ++i) {
       if (data.extents[i] <= rules_.most[i]) continue;
-      fail(4 + 4 * i, cat("the header promises ", dimensions(data.extents), " elements; at most ",
-                          dimensions(rules_.most), " belong here"));
+      fail(4 + 4 * i, cat("the header states ", dimensions(data.extents), " elements; at most ",
+                          dimensions(rules_.most), " are allowed here"));
     }
     return size;
   }

@@ -1,4 +1,4 @@
-// libFuzzer target: any bytes as an IDX file. The reader either returns what the header promises or
+// libFuzzer target: any bytes as an IDX file. The reader either returns what the header states or
 // throws UserError; memory stays in proportion to the input.
 #include <cstddef>
 #include <cstdint>

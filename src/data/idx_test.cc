@@ -79,17 +79,17 @@ TEST(Idx, empty_files_are_named_as_such) {
 TEST(Idx, data_after_the_elements_is_an_error) {
   Bytes bytes = idx({2, 3}, kElements);
   bytes.push_back(0);
-  EXPECT_CONTAINS(error_of(bytes), "at byte 18: data goes on after the 6 elements");
-  EXPECT_CONTAINS(error_of(gzip(bytes)), "at byte 18 (unpacked): data goes on");
+  EXPECT_CONTAINS(error_of(bytes), "at byte 18: data continues after the 6 elements");
+  EXPECT_CONTAINS(error_of(gzip(bytes)), "at byte 18 (unpacked): data continues");
   Bytes trailing = gzip(idx({2, 3}, kElements));
   trailing.push_back(7);
   EXPECT_CONTAINS(error_of(trailing), "1 more bytes follow");
 }
 
 TEST(Idx, a_wrong_magic_number_is_shown_beside_the_right_one) {
-  EXPECT_CONTAINS(
-      error_of({'P', 'K', 3, 4, 0, 0}, {3, "fetch it"}),
-      "at byte 0: the magic number is 0x504B0304, not 0x00000803: no IDX file; fetch it");
+  EXPECT_CONTAINS(error_of({'P', 'K', 3, 4, 0, 0}, {3, "fetch it"}),
+                  "at byte 0: the magic number is 0x504B0304, not 0x00000803: this is not an IDX "
+                  "file; fetch it");
   EXPECT_CONTAINS(
       error_of(idx({6}, kElements), {3, "fetch it"}),
       "at byte 3: the magic number is 0x00000801 (1 dimension: labels?), not 0x00000803");
@@ -101,7 +101,7 @@ TEST(Idx, a_wrong_magic_number_is_shown_beside_the_right_one) {
 TEST(Idx, a_header_that_promises_too_much_takes_no_memory) {
   const Bytes header = idx({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {});
   EXPECT_CONTAINS(error_of(header), "at byte 20: the file ends here: 0 of the 4294967295 x ");
-  EXPECT_CONTAINS(error_of(gzip(header)), "more than a file of this size can hold");
+  EXPECT_CONTAINS(error_of(gzip(header)), "more than a file of this size can contain");
 }
 
 TEST(Idx, an_extent_of_zero_is_read_as_no_elements) {
@@ -112,11 +112,12 @@ TEST(Idx, more_elements_than_the_rules_allow_are_refused_before_they_are_read) {
   const IdxRules rules = {2, "fetch it", {2, 3}};
   EXPECT_EQ(parse_idx(idx({2, 3}, kElements), "file", rules).bytes, kElements);
   EXPECT_EQ(parse_idx(idx({1, 3}, {1, 2, 3}), "file", rules).bytes, (Bytes{1, 2, 3}));
-  EXPECT_EQ(error_of(idx({3, 2}, kElements), rules),
-            "digits.idx: at byte 4: the header promises 3 x 2 elements; at most 2 x 3 belong here; "
-            "fetch it");
+  EXPECT_EQ(
+      error_of(idx({3, 2}, kElements), rules),
+      "digits.idx: at byte 4: the header states 3 x 2 elements; at most 2 x 3 are allowed here; "
+      "fetch it");
   EXPECT_CONTAINS(error_of(gzip(idx({1, 6}, kElements)), rules),
-                  "at byte 8 (unpacked): the header promises 1 x 6 elements");
+                  "at byte 8 (unpacked): the header states 1 x 6 elements");
 }
 
 // The reader holds 256 KiB of the packed bytes at a time: members end before, at and after that.
@@ -174,7 +175,7 @@ TEST(Idx, missing_files_folders_and_pipes_are_told_apart) {
   EXPECT_EQ(data_error([&] {
               read_idx(pipe, {0, "mend it"});
             }),
-            pipe + ": is a folder, pipe or device, where a file is needed; mend it");
+            pipe + ": is a folder, pipe or device, not a file; mend it");
 }
 
 TEST(Idx, unreadable_files_say_why_and_what_to_do) {
@@ -183,9 +184,8 @@ TEST(Idx, unreadable_files_say_why_and_what_to_do) {
   ::chmod(path.c_str(), 0);
   const auto text = data_error_as_nobody(folder, [&] { read_idx(path, {0, "mend it"}); });
   if (!text) GTEST_SKIP() << "cannot give up the right to read everything";
-  EXPECT_EQ(*text, path +
-                       ": cannot be opened: Permission denied; give yourself the right to it, "
-                       "or mend it");
+  EXPECT_EQ(*text,
+            path + ": cannot be opened: Permission denied; change its permissions, or mend it");
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ TEST_F(ImageFile, other_files_are_refused) {
   const std::string pipe = folder_ / "pipe.png";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_EQ(data_error([&] { read_image_file(pipe, 1, 2, 3); }),
-            pipe + ": is a folder, pipe or device, where a file is needed; give a PNG or IDX file");
+            pipe + ": is a folder, pipe or device, not a file; give a PNG or IDX file");
 }
 
 TEST_F(ImageFile, that_unpacks_to_more_than_a_picture_can_have_is_given_up) {

@@ -26,7 +26,7 @@ Loader::Loader(std::shared_ptr<const ImageSet> set, LoaderOptions options)
   PODIUM_CHECK(set_->pixels.size() == static_cast<std::size_t>(set_->count * set_->image_bytes()));
   PODIUM_REQUIRE(options_.batch >= 1 && options_.batch <= set_->count, ExitCode::kUsage,
                  "[loader] batch is ", options_.batch, ", but the training set has ", set_->count,
-                 " examples (", set_->source, "); a batch is between 1 and that");
+                 " examples (", set_->source, "); the batch must be between 1 and that number");
   PODIUM_CHECK(set_->labels.empty() || std::ssize(set_->labels) == set_->count, set_->source);
   PODIUM_CHECK(
       std::ranges::all_of(set_->labels, [&](std::uint8_t label) { return label < set_->classes; }),

@@ -62,14 +62,14 @@ std::vector<OptionProblem> normalise_problems(const NormaliseOptions& options,
     const char* number = values.size() == 1 ? " number" : " numbers";
     problems.push_back(
         {key, cat("`", key, "` has ", values.size(), number, "; the images have ", channels,
-                  channels == 1 ? " channel" : " channels", ": give one number for each")});
+                  channels == 1 ? " channel" : " channels", ": give one number per channel")});
   };
   one_each("normalise.mean", options.mean);
   one_each("normalise.deviation", options.deviation);
   for (const double deviation : options.deviation) {
     if (static_cast<float>(deviation) > 0) continue;
-    problems.push_back({"normalise.deviation", cat("`normalise.deviation` holds ", deviation,
-                                                   "; it divides, and must be above 0")});
+    problems.push_back({"normalise.deviation", cat("`normalise.deviation` contains ", deviation,
+                                                   "; it is a divisor and must be above 0")});
   }
   return problems;
 }

@@ -123,13 +123,14 @@ TEST(Normalise, options_that_do_not_fit_are_named) {
     return user_error(ExitCode::kUsage,
                       [&] { const Normaliser bad(options, kChannels, kSide, kSide); });
   };
-  EXPECT_EQ(error({"per-channel", {0.5}, {0.1, 0.2, 0.3}}),
-            "`normalise.mean` has 1 number; the images have 3 channels: give one number for each");
+  EXPECT_EQ(
+      error({"per-channel", {0.5}, {0.1, 0.2, 0.3}}),
+      "`normalise.mean` has 1 number; the images have 3 channels: give one number per channel");
   const std::string both = error({"per-channel", {}, {0.1, 0.2}});
   EXPECT_CONTAINS(both, "`normalise.mean` has 0 numbers");
   EXPECT_CONTAINS(both, "`normalise.deviation` has 2 numbers");
   EXPECT_CONTAINS(error({"per-channel", {0, 0, 0}, {1, 0, 1}}),
-                  "`normalise.deviation` holds 0; it divides, and must be above 0");
+                  "`normalise.deviation` contains 0; it is a divisor and must be above 0");
   EXPECT_CONTAINS(error({"whiten", {}, {}}), "`normalise.name` = \"whiten\" is unknown");
 }
 

@@ -165,11 +165,11 @@ TEST_F(BadCifar, cut_file_in_an_archive) {
   write_archive(30 * 3073 + 100);
   expect_refused({kArchive,
                   "in cifar-10-batches-bin/data_batch_1.bin: at byte 92290: the file ends here, "
-                  "within record 30",
+                  "inside record 30",
                   kRemedy});
   write_archive(30 * 3073);
-  expect_refused({kArchive, "in cifar-10-batches-bin/data_batch_1.bin", "holds 30 images",
-                  "must have 10000", kRemedy});
+  expect_refused({kArchive, "in cifar-10-batches-bin/data_batch_1.bin", "contains 30 images",
+                  "instead of 10000", kRemedy});
 }
 
 TEST_F(BadCifar, label_out_of_range_in_an_unpacked_file) {

@@ -54,7 +54,7 @@ TEST_F(Usage, version_is_printed) {
 
 TEST_F(Usage, numbers_out_of_range_and_empty_values_are_refused) {
   expect_refusal(podium({"train", "glyphs", "--workers", "0"}), 2,
-                 {"--workers", "\"0\" is no whole number from 1 to 9223372036854775807"});
+                 {"--workers", "\"0\" is not a whole number from 1 to 9223372036854775807"});
   expect_refusal(podium({"train", "glyphs", "--steps", "99999999999999999999"}), 2, {"--steps"});
   expect_refusal(podium({"train", "glyphs", "--threads", "1000000"}), 2,
                  {"--threads 1000000", "1 to"});

@@ -113,8 +113,9 @@ TEST(Data, options_that_do_not_fit_the_images_are_refused_when_a_trainer_is_made
   };
   Recipe recipe = augmented_recipe();
   recipe.normalise = {"per-channel", {0.1, 0.2, 0.3}, {0.1}};
-  EXPECT_EQ(error(recipe),
-            "`normalise.mean` has 3 numbers; the images have 1 channel: give one number for each");
+  EXPECT_EQ(
+      error(recipe),
+      "`normalise.mean` has 3 numbers; the images have 1 channel: give one number per channel");
   recipe = augmented_recipe();
   recipe.augment.shift = 28;
   EXPECT_EQ(error(recipe),

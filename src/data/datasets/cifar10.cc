@@ -17,9 +17,8 @@ ImageSet read_file(const DatasetFile& file, ByteSource& bytes, const std::string
                    const std::string& remedy) {
   ImageSet set = cifar_set();
   append_cifar(bytes, name, remedy, file.bytes / kCifarRecord, set);
-  PODIUM_REQUIRE(set.count * kCifarRecord == file.bytes, ExitCode::kData, name, ": holds ",
-                 set.count, " images, where it must have ", file.bytes / kCifarRecord, "; ",
-                 remedy);
+  PODIUM_REQUIRE(set.count * kCifarRecord == file.bytes, ExitCode::kData, name, ": contains ",
+                 set.count, " images instead of ", file.bytes / kCifarRecord, "; ", remedy);
   return set;
 }
 
@@ -62,8 +61,8 @@ ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std:
   set.source = is_archive(info, paths[0]) ? paths[0]
                                           : std::filesystem::path(paths[0]).parent_path().string();
   for (const DatasetFile* file : files)
-    PODIUM_REQUIRE(read.contains(file->name), ExitCode::kData, paths[0], ": holds no ", file->name,
-                   "; ", remedy);
+    PODIUM_REQUIRE(read.contains(file->name), ExitCode::kData, paths[0], ": does not contain ",
+                   file->name, "; ", remedy);
   return set;
 }
 

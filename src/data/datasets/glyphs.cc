@@ -346,7 +346,7 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
 DatasetInfo glyphs_dataset() {
   DatasetInfo info;
   info.name = "glyphs";
-  info.description = "digits drawn by a procedure, 28 x 28, any number; needs no file";
+  info.description = "generated digits, 28 x 28, any number; needs no files";
   info.channels = 1;
   info.height = kSide;
   info.width = kSide;

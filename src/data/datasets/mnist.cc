@@ -25,13 +25,13 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
   set.classes = info.classes;
   set.source = std::filesystem::path(paths[0]).parent_path().string();
   PODIUM_REQUIRE(set.count > 0, ExitCode::kData, paths[0],
-                 ": at byte 4: the file holds no images; ", remedy);
+                 ": at byte 4: the file contains no images; ", remedy);
   PODIUM_REQUIRE(set.height == info.height && set.width == info.width, ExitCode::kData, paths[0],
                  ": at byte 8: the images are ", set.height, " x ", set.width,
                  " pixels; MNIST's are 28 x 28; ", remedy);
   PODIUM_REQUIRE(labels.extents[0] == set.count, ExitCode::kData, paths[1],
-                 ": at byte 4: the file holds ", labels.extents[0], " labels, but ", paths[0],
-                 " holds ", set.count, " images; the two must belong together; ", remedy);
+                 ": at byte 4: the file contains ", labels.extents[0], " labels, but ", paths[0],
+                 " contains ", set.count, " images; the two files must match; ", remedy);
   const auto wrong = std::find_if(labels.bytes.begin(), labels.bytes.end(),
                                   [&](std::uint8_t label) { return label >= info.classes; });
   PODIUM_REQUIRE(wrong == labels.bytes.end(), ExitCode::kData, paths[1], ": at byte ",
