@@ -28,7 +28,7 @@ std::string value_kind(const std::string& command, const OptionText& option) {
   if (name == "--backend") return "=" + join_words(backend_names(), " ");
   if (command == "podium data show" && name == "DATASET") return "images";
   static const std::map<std::string, std::string> kinds = {
-      {"RECIPE", "recipes"},     {"DATASET", "datasets"}, {"key=value", "keys"},
+      {"RECIPE", "recipes"},     {"DATASET", "datasets"}, {"OVERRIDE", "keys"},
       {"RUN", "folders"},        {"RUN_A", "folders"},    {"RUN_B", "folders"},
       {"--data-dir", "folders"}, {"--title", "nothing"},  {"--memory-limit", "nothing"},
   };
