@@ -79,7 +79,8 @@ ExitCode make(const Arguments& arguments, const CommandLine& line) {
     const RunResult result = run(recipe, find_model(recipe.model).build, options, watch);
     watch.finish();
     if (result.stopped) {
-      say(cat("stopped on request in seed ", recipe.seed, " and saved; the same command goes on"));
+      say(cat("stopped on request in seed ", recipe.seed,
+              " and saved; the same command resumes the run"));
       return ExitCode::kStopped;
     }
     const std::string hash = hash_text(result.parameter_hash);
@@ -109,13 +110,13 @@ ExitCode check(const Arguments& arguments) {
   const LoadedRun loaded = load_run(arguments.check, arguments.data_dir, arguments.placement);
   const std::string own = band_recipe(loaded.recipe);
   PODIUM_REQUIRE(own == band.recipe, ExitCode::kUsage, arguments.check,
-                 ": is of another recipe than ", file, " (- the band's, + the run's):\n",
+                 ": its recipe is not that of ", file, " (- the band's, + the run's):\n",
                  line_difference(band.recipe, own),
-                 "a band says something of runs of its own recipe alone");
+                 "a band applies only to runs of its own recipe");
   Trainer& trainer = *loaded.trainer;
   PODIUM_REQUIRE(trainer.steps_done() == trainer.total_steps(), ExitCode::kUsage, arguments.check,
                  ": has made ", trainer.steps_done(), " of ", trainer.total_steps(),
-                 " steps; a band is of finished runs: `podium train` goes on with it");
+                 " steps; a band applies only to finished runs; `podium train` resumes it");
   const double accuracy = trainer.evaluate().accuracy();
   const bool inside = accuracy >= band.low() && accuracy <= band.high();
   if (arguments.json) {
@@ -135,7 +136,7 @@ ExitCode check(const Arguments& arguments) {
 
 ExitCode band(const Arguments& arguments, const CommandLine& line) {
   PODIUM_REQUIRE((arguments.seeds != 0) != !arguments.check.empty(), ExitCode::kUsage,
-                 "give --seeds N to train a band, or --check RUN to hold a run against it");
+                 "give --seeds N to train a band, or --check RUN to check a run against it");
   return arguments.check.empty() ? make(arguments, line) : check(arguments);
 }
 
@@ -144,21 +145,21 @@ ExitCode band(const Arguments& arguments, const CommandLine& line) {
 void add_band_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = add_command(
-      app, line, "band", "Trains a recipe over seeds, or holds a run against such a band",
-      {"podium band mnist --seeds 10                # goes on where it was stopped",
+      app, line, "band", "Trains a recipe over seeds to make a band, or checks a run against one",
+      {"podium band mnist --seeds 10                # resumes where it was stopped",
        "podium band mnist --check runs/a            # 0: inside, 1: outside"},
       [arguments, &line] { return band(*arguments, line); });
   add_recipe_arguments(*command, arguments->recipe);
-  command->add_option("--seeds", arguments->seeds, "How many seeds to train")
+  command->add_option("--seeds", arguments->seeds, "Number of seeds to train")
       ->check(at_least(1), "POSITIVE");
-  command->add_option("--first-seed", arguments->first_seed, "The first of them; by default 0")
+  command->add_option("--first-seed", arguments->first_seed, "First seed; default: 0")
       ->check(at_least(0), "NONNEGATIVE");
   command->add_option("--out", arguments->out,
-                      "Folder of the runs and of band.json; by default runs/RECIPE-band");
-  command->add_option("--check", arguments->check, "The folder of a finished run");
+                      "Folder for the runs and band.json; default: runs/RECIPE-band");
+  command->add_option("--check", arguments->check, "Folder of a finished run to check");
   command->add_option(
       "--band", arguments->band,
-      "The band; by default docs/convergence/RECIPE.json, else runs/RECIPE-band/band.json");
+      "Band file; default: docs/convergence/RECIPE.json, otherwise runs/RECIPE-band/band.json");
   add_placement_flags(*command, arguments->placement);
   add_input_threads_flag(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);

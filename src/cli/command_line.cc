@@ -185,8 +185,9 @@ void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {
                   "A name from `podium recipes`, or the path of a TOML file")
       ->required();
   // Newer versions of CLI11 refuse a positional argument whose name holds a "=".
-  command.add_option("OVERRIDE", arguments.overrides,
-                     "key=value: overrides a key of the recipe; optimizer.learning_rate=0.02, say");
+  command.add_option(
+      "OVERRIDE", arguments.overrides,
+      "key=value: overrides a key of the recipe, such as optimizer.learning_rate=0.02");
 }
 
 int run_command_line(int argc, char** argv) {

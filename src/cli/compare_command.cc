@@ -226,18 +226,19 @@ ExitCode compare(const Arguments& arguments) {
 void add_compare_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      add_command(app, line, "compare", "Shows runs side by side: recipes, accuracy, speed, curves",
+      add_command(app, line, "compare", "Compares runs: recipes, accuracy, speed, curves",
                   {"podium compare runs/a runs/b",
                    "podium compare runs/* --plot curves.svg --measure test-accuracy"},
                   [arguments] { return compare(*arguments); });
   std::vector<std::string> measures;
   for (const Measure& measure : kMeasures) measures.emplace_back(measure.name);
   command->add_option("RUN", arguments->runs, "Folders of runs, finished or not")->required();
-  command->add_option("--plot", arguments->plot, "An SVG file to write their curves to");
-  command->add_option("--measure", arguments->measure, "What the curves are of")
+  command->add_option("--plot", arguments->plot, "SVG file for their curves");
+  command->add_option("--measure", arguments->measure, "Quantity that the curves show")
       ->check(CLI::IsMember(measures))
       ->capture_default_str();
-  command->add_option("--title", arguments->title, "Of the plot; by default the recipe's name");
+  command->add_option("--title", arguments->title,
+                      "Title of the plot; default: the name of the recipe");
   command->add_flag("--json", arguments->json, "Write one JSON array, with every test");
 }
 

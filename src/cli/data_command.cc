@@ -39,7 +39,7 @@ ExitCode list(const Arguments& arguments) {
   Table table({"DATASET", "IMAGES", "CLASSES", "TRAIN", "TEST", "WHERE", ""});
   auto json = nlohmann::ordered_json::array();
   for (const DatasetInfo& info : dataset_list()) {
-    std::string where = "drawn, needs no file", folder;
+    std::string where = "generated, needs no files", folder;
     bool here = true;
     if (!info.files.empty()) {
       const auto files = locate_files(info, arguments.data_dir);
@@ -53,7 +53,7 @@ ExitCode list(const Arguments& arguments) {
       }
       where = here    ? folder
               : files ? cat(folder, ", incomplete")
-                      : cat("not here; podium data fetch ", info.name);
+                      : cat("not found; run podium data fetch ", info.name);
     }
     table.add({info.name, size_text(info), cat(info.classes), with_commas(info.train_examples),
                with_commas(info.test_examples), where, info.description});
@@ -100,8 +100,7 @@ class FetchLine {
 
 ExitCode fetch(const Arguments& arguments) {
   const DatasetInfo& info = find_dataset(arguments.name);
-  if (info.files.empty())
-    say(cat(info.name, " is drawn by a procedure: there is nothing to fetch"));
+  if (info.files.empty()) say(cat(info.name, " is generated; there is nothing to fetch"));
   FetchLine line;
   const std::vector<FetchedFile> files =
       fetch_dataset(arguments.name, arguments.data_dir,
@@ -113,7 +112,8 @@ ExitCode fetch(const Arguments& arguments) {
   for (const FetchedFile& file : files) {
     json.push_back({{"path", file.path}, {"downloaded", file.downloaded}});
     if (!arguments.json) {
-      std::cout << file.path << (file.downloaded ? "  downloaded" : "  was here") << ", intact\n";
+      std::cout << file.path << (file.downloaded ? "  downloaded" : "  already present")
+                << ", intact\n";
     }
   }
   if (arguments.json) std::cout << json_text(json, 2) << "\n";
@@ -122,8 +122,7 @@ ExitCode fetch(const Arguments& arguments) {
 
 ExitCode verify(const Arguments& arguments) {
   const DatasetInfo& info = find_dataset(arguments.name);
-  if (info.files.empty())
-    say(cat(info.name, " is drawn by a procedure: it has no files to verify"));
+  if (info.files.empty()) say(cat(info.name, " is generated; it has no files to verify"));
   ExitCode code = ExitCode::kDone;
   auto json = nlohmann::ordered_json::array();
   for (const FileCheck& check :
@@ -217,7 +216,7 @@ ExitCode show(const Arguments& arguments) {
 
 void add_data_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
-  CLI::App* data = add_command(app, line, "data", "Lists, fetches, verifies and shows datasets",
+  CLI::App* data = add_command(app, line, "data", "Lists, downloads, verifies and shows datasets",
                                {"podium data list", "podium data fetch mnist"}, nullptr);
   const auto add = [&](const std::string& name, const std::string& summary,
                        const std::vector<std::string>& examples,
@@ -227,46 +226,48 @@ void add_data_command(CLI::App& app, CommandLine& line) {
     if (name != "list") {
       command
           ->add_option("DATASET", arguments->name,
-                       name == "show" ? "A dataset of `podium data list`, or with --out a recipe"
-                                      : "Its name, as `podium data list` has it")
+                       name == "show" ? "A dataset from `podium data list`; with --out, a recipe"
+                                      : "A dataset from `podium data list`")
           ->required();
     }
     command->add_option(
         "--data-dir", arguments->data_dir,
-        name == "fetch" ? "Folder to bring the files to; by default the user's cache folder"
-                        : "Folder to look in first; then $PODIUM_DATA, ../shared/data, the cache");
+        name == "fetch"
+            ? "Folder to download to; default: the user's cache folder"
+            : "Folder to search first, before $PODIUM_DATA, ../shared/data and the cache");
     command->add_flag("--json", arguments->json, "Write JSON");
     return command;
   };
-  add("list", "Lists the datasets, and where their files are",
+  add("list", "Lists the datasets and the places of their files",
       {"podium data list", "podium data list --json"}, list);
-  add("fetch", "Downloads the files of a dataset, resuming and checking them",
+  add("fetch", "Downloads and checks the files of a dataset; resumes partial downloads",
       {"podium data fetch mnist", "podium data fetch mnist --data-dir data"}, fetch);
   add("verify", "Checks that a dataset's files are intact",
       {"podium data verify mnist", "podium data verify mnist --data-dir data"}, verify);
   CLI::App* shown =
-      add("show", "Shows what is in a dataset, or on a page of pictures what a recipe makes of it",
+      add("show", "Shows the contents of a dataset, or draws a page of a recipe's augmented images",
           {"podium data show glyphs --split test --first 10 --count 5",
            "podium data show mnist-augmented --out page.png augment.rotate_degrees=30"},
           show);
   shown->add_option("--split", arguments->split, "train or test")
       ->check(CLI::IsMember({"train", "test"}))
       ->capture_default_str();
-  shown->add_option("--first", arguments->first, "The first picture to show, from 0")
+  shown->add_option("--first", arguments->first, "First image to show, counted from 0")
       ->check(at_least(0), "NONNEGATIVE");
   shown
       ->add_option("--count", arguments->count,
-                   "How many pictures to show; by default 3, and 8 on a page")
+                   "Number of images to show; default: 3, or 8 on a page")
       ->check(at_least(1), "POSITIVE");
   CLI::Option* out =
       shown->add_option("--out", arguments->out,
-                        "Write a PNG page here: each original beside what 8 epochs show of it");
-  shown->add_option("--epoch", arguments->epoch, "With --out: the first of those epochs, from 0")
+                        "PNG file for a page: each original beside its versions in 8 epochs");
+  shown
+      ->add_option("--epoch", arguments->epoch, "With --out: first of these epochs, counted from 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}))
       ->needs(out);
   shown
       ->add_option("OVERRIDE", arguments->overrides,
-                   "With --out: key=value, overrides of the recipe's keys")
+                   "With --out: key=value, overrides a key of the recipe")
       ->needs(out);
 }
 

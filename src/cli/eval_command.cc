@@ -60,13 +60,11 @@ ExitCode evaluate(const Arguments& arguments) {
 void add_eval_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      add_command(app, line, "eval", "Evaluates a run's last checkpoint",
+      add_command(app, line, "eval", "Evaluates the last checkpoint of a run",
                   {"podium eval runs/mnist-seed0", "podium eval runs/a --batch 100 --json"},
                   [arguments] { return evaluate(*arguments); });
-  command->add_option("RUN", arguments->run, "The run's folder")->required();
-  command
-      ->add_option("--batch", arguments->batch,
-                   "Images at a time; the result does not depend on it")
+  command->add_option("RUN", arguments->run, "Run folder")->required();
+  command->add_option("--batch", arguments->batch, "Images per batch; does not affect the result")
       ->check(at_least(1), "POSITIVE");
   add_placement_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);

@@ -67,17 +67,19 @@ ExitCode inspect(const Arguments& arguments) {
 void add_inspect_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      add_command(app, line, "inspect", "Writes all that one step computed to a safetensors file",
+      add_command(app, line, "inspect",
+                  "Writes everything that one training step computes to a safetensors file",
                   {"podium inspect mnist --step 5 --out step5.safetensors",
                    "podium inspect mnist replicas=1 seed=3 --step 1 --out first.safetensors"},
                   [arguments] { return inspect(*arguments); });
   add_recipe_arguments(*command, arguments->recipe);
   command
-      ->add_option("--step", arguments->step,
-                   "Which step, from 1 as in hashes.jsonl; those before it are computed first")
+      ->add_option(
+          "--step", arguments->step,
+          "Step to write, counted from 1 as in hashes.jsonl; earlier steps are computed first")
       ->check(at_least(1), "POSITIVE")
       ->required();
-  command->add_option("--out", arguments->out, "The file to write")->required();
+  command->add_option("--out", arguments->out, "File to write")->required();
   add_placement_flags(*command, arguments->placement);
   add_input_threads_flag(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);

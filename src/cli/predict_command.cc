@@ -166,23 +166,23 @@ ExitCode predict(const Arguments& arguments) {
 void add_predict_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = add_command(
-      app, line, "predict", "Says what a run's model sees in pictures",
+      app, line, "predict", "Classifies images with the model of a run",
       {"podium predict runs/mnist-seed0 three.png", "podium predict runs/a *.png --top 3 --json"},
       [arguments] { return predict(*arguments); });
-  command->add_option("RUN", arguments->run, "The run's folder")->required();
+  command->add_option("RUN", arguments->run, "Run folder")->required();
   command
       ->add_option("IMAGE", arguments->images, "PNG or IDX files of the size that the model takes")
       ->required();
   command
       ->add_option("--top", arguments->top,
-                   "How many classes to name for each picture, the most probable first")
+                   "Number of classes to name per image, the most probable first")
       ->check(at_least(1), "POSITIVE")
       ->capture_default_str();
   add_placement_flags(*command, arguments->placement);
-  command->get_option("--workers")->description("Workers; by default one for each core");
+  command->get_option("--workers")->description("Number of workers; default: one per core");
   command->add_flag("--json", arguments->json,
-                    "Write a JSON array: probabilities and logits of all classes, or an error, for "
-                    "each picture");
+                    "Write a JSON array with probabilities and logits of all classes, or an error, "
+                    "for each image");
 }
 
 }  // namespace podium

@@ -21,10 +21,10 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
   if (!resolved.empty() && resolved.back() == '\n') resolved.pop_back();
   say(resolved);
   if (first_step >= last_step_) {
-    say(cat("finished before: ", first_step, " steps are done; evaluating"));
+    say(cat("the run has already finished its ", first_step, " steps; evaluating"));
     return;
   }
-  if (first_step > 0) say(cat("going on from the checkpoint of step ", first_step));
+  if (first_step > 0) say(cat("resuming from the checkpoint of step ", first_step));
   board_.emplace(options_.out / "tensorboard", first_step);
   meter_.emplace(steady_seconds());
   if (quiet_) return;

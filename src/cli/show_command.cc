@@ -106,12 +106,12 @@ ExitCode show(const Arguments& arguments) {
 void add_show_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command =
-      add_command(app, line, "show", "Shows a recipe: model, shapes, costs, every key",
+      add_command(app, line, "show", "Shows a recipe: model, shapes, costs, all keys",
                   {"podium show mnist", "podium show mnist replicas=1 --graph"},
                   [arguments] { return show(*arguments); });
   add_recipe_arguments(*command, arguments->recipe);
   command->add_flag("--graph", arguments->graph,
-                    "Print the program of one replica's step, an operation a line");
+                    "Print the program of one replica's step, one operation per line");
 }
 
 }  // namespace podium

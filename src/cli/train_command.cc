@@ -97,7 +97,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   // Of a stopped run: the last parameters have no accuracy, and it must not pass for theirs.
   const EvaluationResult& last = result.last_evaluation;
   if (result.evaluation.examples == 0 && last.examples != 0)
-    text += cat("\nlast evaluated after step ", with_commas(last.step), ": ", accuracy(last));
+    text += cat("\nlast evaluation after step ", with_commas(last.step), ": ", accuracy(last));
   return text + cat("\nparameters ", hash_text(result.parameter_hash), ", in ",
                     options.out.string(), "\n");
 }
@@ -123,7 +123,8 @@ ExitCode train(Arguments& arguments, const CommandLine& line) {
     std::cout << report_of(recipe, options, result);
   }
   if (!result.stopped) return ExitCode::kDone;
-  say(cat("stopped on request after step ", result.steps, " and saved; the same command goes on"));
+  say(cat("stopped on request after step ", result.steps,
+          " and saved; the same command resumes the run"));
   return ExitCode::kStopped;
 }
 
@@ -132,29 +133,31 @@ ExitCode train(Arguments& arguments, const CommandLine& line) {
 void add_train_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<Arguments>();
   CLI::App* command = add_command(
-      app, line, "train", "Trains a recipe, or goes on with an unfinished run of it",
+      app, line, "train", "Trains a recipe, or resumes an unfinished run of it",
       {"podium train mnist",
        "podium train mnist seed=3 optimizer.learning_rate=0.02 --workers 2 --out runs/a"},
       [arguments, &line] { return train(*arguments, line); });
   add_recipe_arguments(*command, arguments->recipe);
-  command->add_option("--out", arguments->out, "The run's folder; by default runs/RECIPE-seedN");
+  command->add_option("--out", arguments->out, "Run folder; default: runs/RECIPE-seedN");
   add_placement_flags(*command, arguments->run.placement);
   add_input_threads_flag(*command, arguments->run.placement);
   add_data_dir_flag(*command, arguments->run.data_dir);
   command
       ->add_option("--steps", arguments->run.stop_steps,
-                   "Stop after so many steps of the run; no schedule changes")
+                   "Stop after this step of the run; the schedule does not change")
       ->check(at_least(1), "POSITIVE");
   command
       ->add_option("--epochs", arguments->run.stop_epochs,
-                   "Stop after so many epochs of the run; no schedule changes")
+                   "Stop after this epoch of the run; the schedule does not change")
       ->check(at_least(1), "POSITIVE");
   command->add_flag("--fresh", arguments->run.fresh,
-                    "Start anew; what the folder holds is moved to previous-1 in it");
+                    "Start over; the contents of the folder move to previous-1 in it");
   command->add_option("--memory-limit", arguments->memory_limit,
-                      "Refuse before step 1 to need more, and name a setting that fits: 2GiB");
-  command->add_flag("--json", arguments->json, "Write one JSON object on stdout at the end");
-  command->add_flag("--quiet", arguments->quiet, "No progress, and no talk but warnings");
+                      "Largest amount of memory, such as 2GiB; a run that needs more is refused "
+                      "before step 1, with a setting that fits");
+  command->add_flag("--json", arguments->json, "Write one JSON object to stdout at the end");
+  command->add_flag("--quiet", arguments->quiet,
+                    "Show no progress and no messages except warnings");
 }
 
 }  // namespace podium

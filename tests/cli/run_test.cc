@@ -154,7 +154,7 @@ TEST_F(Run, a_run_stopped_between_evaluations_shows_no_accuracy_but_with_its_own
   const Outcome text = interrupt({});
   EXPECT_NE(text.out.find("glyphs, seed 0: "), std::string::npos) << text.out;
   EXPECT_EQ(text.out.substr(0, text.out.find('\n')).find('%'), std::string::npos) << text.out;
-  EXPECT_NE(text.out.find("\nlast evaluated after step "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("\nlast evaluation after step "), std::string::npos) << text.out;
 }
 
 // An evaluation is no reason to let a stop wait, or to lose the steps before it.
