@@ -1,13 +1,19 @@
-# What `cmake --install` lays down:
-#   bin/podium                      the command
-#   lib/libpodium_*.a               the libraries
-#   include/podium/                 the public headers (PodiumHeaders.cmake); <podium/podium.h> has what most programs need
-#   share/podium/recipes/           the recipes
-#   lib/cmake/Podium/               find_package(Podium), which gives Podium::podium
+# What `cmake --install` lays down, in two components:
+#   program
+#     bin/podium                      the command
+#     share/podium/recipes/           the recipes, which the command finds relative to itself
+#     share/man/man1/podium.1, share/bash-completion/, share/zsh/    written by the command itself
+#     share/doc/podium/               the licence
+#   development
+#     lib/libpodium_*.a               the libraries
+#     include/podium/                 the public headers (PodiumHeaders.cmake); <podium/podium.h> has what most programs need
+#     lib/cmake/Podium/               find_package(Podium), which gives Podium::podium
+# All of it may be moved to another place. PodiumPackage.cmake makes packages of it.
 include(CMakePackageConfigHelpers)
 include(PodiumHeaders)
 
 get_property(libraries GLOBAL PROPERTY PODIUM_LIBRARIES)
+list(REMOVE_ITEM libraries podium_cli)  # the command's own
 add_library(podium_all INTERFACE)
 add_library(Podium::podium ALIAS podium_all)
 set_target_properties(podium_all PROPERTIES EXPORT_NAME podium)
@@ -16,21 +22,31 @@ target_include_directories(podium_all INTERFACE
   $<BUILD_INTERFACE:${PODIUM_HEADER_FOLDER}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 add_dependencies(podium_all podium_headers)
 
-install(TARGETS podium_all ${libraries} EXPORT PodiumTargets)
 if(TARGET podium)
-  install(TARGETS podium)
   add_dependencies(podium podium_headers)  # so that what builds the program can install
-endif()
-install(DIRECTORY ${PODIUM_HEADER_FOLDER}/podium DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-if(EXISTS ${PROJECT_SOURCE_DIR}/recipes)
-  install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/podium/recipes FILES_MATCHING PATTERN "*.toml")
+  install(TARGETS podium COMPONENT program)
+  install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/podium/recipes COMPONENT program
+    FILES_MATCHING PATTERN "*.toml")
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/podium COMPONENT program)
+  # The program of another kind of machine cannot be asked.
+  if(NOT CMAKE_CROSSCOMPILING)
+    install(CODE "set(podium_program $<TARGET_FILE:podium>)\nset(podium_data ${CMAKE_INSTALL_DATADIR})\nset(podium_man ${CMAKE_INSTALL_MANDIR})"
+      COMPONENT program)
+    install(SCRIPT cmake/install_texts.cmake COMPONENT program)
+  endif()
 endif()
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Podium)
-install(EXPORT PodiumTargets NAMESPACE Podium:: DESTINATION ${config_dir})
+install(TARGETS podium_all ${libraries} EXPORT PodiumTargets COMPONENT development)
+install(DIRECTORY ${PODIUM_HEADER_FOLDER}/podium DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+install(EXPORT PodiumTargets NAMESPACE Podium:: DESTINATION ${config_dir} COMPONENT development)
 configure_package_config_file(cmake/PodiumConfig.cmake.in ${PROJECT_BINARY_DIR}/generated/PodiumConfig.cmake
   INSTALL_DESTINATION ${config_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/PodiumConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/generated/PodiumConfig.cmake
-  ${PROJECT_BINARY_DIR}/generated/PodiumConfigVersion.cmake DESTINATION ${config_dir})
+  ${PROJECT_BINARY_DIR}/generated/PodiumConfigVersion.cmake DESTINATION ${config_dir} COMPONENT development)
+
+if(PROJECT_IS_TOP_LEVEL AND TARGET podium)
+  include(PodiumPackage)
+endif()

@@ -2,7 +2,7 @@
 # Installs the packages that Podium is built with, where they are missing: Debian 12, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test lint tidy fuzz neon
+#   scripts/install-dependencies.sh build test      # groups: build test package docs lint tidy fuzz neon
 #   scripts/install-dependencies.sh --list build    # name the packages, install nothing
 #
 # The group tidy also fetches clang-tidy, by pip, into the user's cache: Debian has none as fast.
@@ -15,13 +15,15 @@ packages_of() {
     build) echo g++ cmake ninja-build pkg-config ccache git ca-certificates libhwy-dev zlib1g-dev \
       libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
       libcli11-dev libpng-dev libtomlplusplus-dev libarchive-dev ;;
-    test) echo libgtest-dev python3 ;;
+    test) echo libgtest-dev python3 zsh mandoc ;;
+    package) echo dpkg-dev file ;;
+    docs) echo doxygen ;;
     lint) echo clang-format-14 shellcheck ;;
     tidy) echo clang-14 python3-pip ;;
     # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.
     fuzz) echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, lint, tidy, fuzz, neon" ;;
+    *) fail "unknown group '$1'; groups are build, test, package, docs, lint, tidy, fuzz, neon" ;;
   esac
 }
 

@@ -8,10 +8,13 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-set(prefix ${SCRATCH}/prefix)
+# What was installed is moved: nothing of it may name the place where it was.
+set(prefix ${SCRATCH}/moved)
 file(REMOVE_RECURSE ${SCRATCH})
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
-foreach(file bin/podium include/podium/podium.h include/podium/train/trainer.h share/podium/recipes/mnist.toml)
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/prefix)
+file(RENAME ${SCRATCH}/prefix ${prefix})
+foreach(file bin/podium include/podium/podium.h include/podium/train/trainer.h share/podium/recipes/mnist.toml
+    share/man/man1/podium.1 share/bash-completion/completions/podium share/zsh/site-functions/_podium)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "cmake --install laid down no ${file}")
   endif()

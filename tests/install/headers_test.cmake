@@ -1,0 +1,27 @@
+# Run by ctest with SOURCE and SCRATCH: what cmake/write_headers.cmake makes of a folder of headers.
+cmake_minimum_required(VERSION 3.22)
+file(REMOVE_RECURSE ${SCRATCH})
+file(WRITE ${SCRATCH}/src/a/public.h "#include \"b/private.h\"\n")
+file(WRITE ${SCRATCH}/src/b/private.h "#include <vector>\n")
+file(WRITE ${SCRATCH}/copies/c/old.h "")
+function(write_headers)
+  execute_process(COMMAND ${CMAKE_COMMAND} -D SOURCE=${SCRATCH}/src -D TARGET=${SCRATCH}/copies -D HEADERS=${ARGV0}
+    -P ${SOURCE}/cmake/write_headers.cmake RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  set(result ${result} PARENT_SCOPE)
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+write_headers(a/public.h)
+if(result EQUAL 0 OR NOT output MATCHES "a/public.h" OR NOT output MATCHES "b/private.h" OR EXISTS ${SCRATCH}/copies/a/public.h)
+  message(FATAL_ERROR "the include of a private header was not refused by name:\n${output}")
+endif()
+
+write_headers(a/public.h,b/private.h)
+file(READ ${SCRATCH}/copies/a/public.h copy)
+if(NOT result EQUAL 0 OR NOT copy STREQUAL "#include <podium/b/private.h>\n")
+  message(FATAL_ERROR "the copy reads:\n${copy}\n${output}")
+endif()
+if(EXISTS ${SCRATCH}/copies/c/old.h)
+  message(FATAL_ERROR "a header that is no longer public was left")
+endif()
+file(REMOVE_RECURSE ${SCRATCH})
