@@ -21,7 +21,7 @@ namespace {
 //   recipes   names of recipes, or files
 //   datasets  names of datasets
 //   images    names of datasets or of recipes: what `podium data show` takes
-//   keys      key=value of a recipe
+//   keys      key=value overrides of a recipe
 std::string value_kind(const std::string& command, const OptionText& option) {
   const std::string& name = option.names.back();
   if (!option.choices.empty()) return "=" + join_words(option.choices, " ");
