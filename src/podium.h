@@ -1,6 +1,6 @@
-// Podium for C++ programs: define a model from layers, train it on a dataset, evaluate it, look at
-// its hash, predict with it. The pieces beneath (graphs, operations, backends) are in the headers
-// included here.
+// Podium as a C++ library: define a model from layers, train it on a dataset, evaluate it, read its
+// parameter hash, predict with it. The lower levels (graphs, operations, backends) are in the
+// headers included here.
 #pragma once
 
 #include "nn/models.h"

@@ -1,5 +1,5 @@
-// The seam. A backend compiles a graph to an executable; all checking happens there. An executable
-// runs on memory of its backend, allocates nothing and checks nothing per element.
+// The backend interface. A backend compiles a graph to an executable and checks everything then. An
+// executable runs on memory of its backend; it allocates nothing and checks nothing per element.
 //
 //   auto backend = make_backend("cpu");
 //   auto program = backend->compile(graph, {});
@@ -18,16 +18,16 @@
 namespace podium {
 
 struct CompileOptions {
-  int threads = 1;   // that share out the parts of each kernel
-  int guests = 0;    // threads of others that may help()
-  bool fuse = true;  // off: one kernel an operation, same bits
-  // Other cores read the outputs of updates next: on some backends worth writing them another way,
+  int threads = 1;   // that share the parts of each kernel
+  int guests = 0;    // threads of other workers that may help()
+  bool fuse = true;  // off: one kernel per operation, same bits
+  // Other cores read the outputs of updates next. Some backends then write them in another way,
   // with the same bits.
   bool shared_outputs = false;
 };
 
-// What one kernel of an executable took, summed over the runs since profiling began and the threads
-// that ran its parts, guests among them.
+// Time and work of one kernel of an executable, summed over the runs since profiling began and over
+// the threads that ran its parts, guests included.
 struct KernelProfile {
   std::string name;  // "conv2d conv1"
   double seconds = 0, flops = 0, bytes = 0;
@@ -38,22 +38,22 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
-  // Tensors are plain row-major memory, aligned as their elements are. An output may be the same
-  // memory as the input of an optimizer's update that it replaces; otherwise they are disjoint. Not
-  // to be called from two threads at once.
+  // Tensors are plain row-major memory, aligned to their element type. An output of an optimizer's
+  // update may be the memory of the input that it replaces; otherwise all are disjoint. Must not be
+  // called from two threads at once.
   virtual void run(std::span<const void* const> inputs, std::span<void* const> outputs) = 0;
 
-  // From a thread that is guest `guest`, a number below CompileOptions::guests that one thread uses
-  // at a time: does a piece of what run() is doing on another thread, if there is one to be had,
-  // and says whether it did. No result depends on it. `own` is an executable of that thread's, of
-  // the same backend, that does not run meanwhile: its memory may serve, which is near the thread.
+  // Called by a helping thread: does one part of what run() is doing on another thread, if one is
+  // free, and returns whether it did. Results do not depend on it. `guest`, a number below
+  // CompileOptions::guests, identifies the thread; one thread uses it at a time. `own` is an
+  // executable of that thread and the same backend that is not running; its memory may be used.
   virtual bool help(int /*guest*/, const Executable& /*own*/) { return false; }
 
-  // Bytes that the executable holds for values between operations, known before the first run.
+  // Bytes that the executable needs for values between operations; known before the first run.
   virtual std::int64_t arena_bytes() const = 0;
 
-  // Runs like run(), looking at every result: the first operation that made a value that is not
-  // finite, or nothing.
+  // Runs like run() and checks every result. Returns the name of the first operation with a result
+  // that is not finite, or nullopt.
   virtual std::optional<std::string> find_non_finite(std::span<const void* const> inputs,
                                                      std::span<void* const> outputs) = 0;
 
@@ -65,7 +65,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
-  // The device as a person would name it: "avx512 kernels", ...
+  // Describes the device for people: "avx512 kernels", ...
   virtual std::string description() const = 0;
   virtual std::unique_ptr<Executable> compile(const Graph& graph,
                                               const CompileOptions& options) = 0;
@@ -75,7 +75,7 @@ class Backend {
 
 // The backends of this build, the default first.
 std::vector<std::string> backend_names();
-// UserError if there is none of that name. An empty name is the default.
+// Throws UserError for an unknown name. An empty name means the default.
 std::unique_ptr<Backend> make_backend(const std::string& name);
 
 }  // namespace podium

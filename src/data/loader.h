@@ -24,7 +24,7 @@ namespace podium {
 
 struct LoaderOptions {
   std::uint64_t seed = 0;
-  std::int64_t batch = 1;  // the global one
+  std::int64_t batch = 1;  // the global batch
   AugmentOptions augment;
   NormaliseOptions normalise;
 };

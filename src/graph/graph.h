@@ -1,7 +1,7 @@
-// The graph: a flat list of nodes in an order in which each node comes after what it reads.
-// Operations are data (`OpDef`, defined in ops/); a graph knows nothing of how they are computed.
+// The graph: a flat list of nodes in topological order (each node comes after its operands).
+// Operations are data (`OpDef`, defined in ops/). A graph does not know how they are computed.
 //
-// A graph is built by appending and never changed afterwards; a pass makes a new one.
+// A graph is built by appending nodes and never changes afterwards; a pass returns a new graph.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 namespace podium {
 
 enum class OpKind : std::uint16_t;  // listed in ops/op_list.h
-// Of an operation that a program defines for itself: no backend has a kernel for it, so each runs
-// its reference.
+// The kind of operations that a program defines itself. No backend has a kernel for them, so every
+// backend runs the reference.
 inline constexpr OpKind kOwnOperation = static_cast<OpKind>(0xffff);
 struct OpDef;
 class Graph;
@@ -31,8 +31,8 @@ struct Value {
   auto operator<=>(const Value&) const = default;
 };
 
-// What a program input is, as far as a backend cares: a batch input has the images of the replica
-// as first axis.
+// The role of a program input, for backends. The first axis of a batch input is the images of the
+// replica.
 enum class InputRole : std::uint8_t { kBatch, kParameter, kState, kScalar };
 
 struct Node {
@@ -52,8 +52,8 @@ struct NamedValue {
 class Graph {
  public:
   Value input(std::string name, TensorType type, InputRole role);
-  // Appends a node; its output types come from the operation's shape rule, which throws UserError
-  // with the node's name in brackets when the inputs break it.
+  // Appends a node. The operation's shape rule gives its output types; it throws UserError, with
+  // the node's name in brackets, if the inputs violate it.
   std::vector<Value> add(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
                          std::string name = "");
   Value add1(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
@@ -68,12 +68,12 @@ class Graph {
   const Shape& shape(Value value) const { return type(value).shape; }
   std::span<const NamedValue> inputs() const { return inputs_; }
   std::span<const NamedValue> outputs() const { return outputs_; }
-  // The program input or output of that name; InternalError if there is none.
+  // The program input or output of this name. Throws InternalError if there is none.
   Value input(const std::string& name) const;
   Value output(const std::string& name) const;
 
-  // Throws InternalError where a rule of graphs is broken: order, types that differ from the shape
-  // rule's, names.
+  // Throws InternalError if the graph breaks a rule: wrong order, duplicate names, or types that
+  // differ from those of the shape rule.
   void verify() const;
 
  private:
@@ -81,26 +81,26 @@ class Graph {
   std::vector<NamedValue> inputs_, outputs_;
 };
 
-// One line a node: `%7 = conv2d(%3, %1) {stride_h=2, ...} : f32[32, 12, 14, 14]  # conv2`.
+// One line per node: `%7 = conv2d(%3, %1) {stride_h=2, ...} : f32[32, 12, 14, 14]  # conv2`.
 std::string to_string(const Graph& graph);
 
-// A copy of the graph, node for node, so that values keep their numbers: change(index, node) may
-// give an operation's node another operation of as many outputs, or other attributes.
+// A copy of the graph, node for node, so that values keep their numbers. change(index, node) may
+// replace a node's operation by another with as many outputs, or change its attributes.
 Graph with_changed_nodes(const Graph& graph,
                          const std::function<void(std::int32_t, Node&)>& change);
 
-// A copy of the graph without nodes that no output needs. Program inputs stay.
+// A copy of the graph without the nodes that no output needs. Program inputs are kept.
 Graph without_dead_nodes(const Graph& graph);
 
-// Who reads a value: nodes, one entry for each operand, and the program's outputs.
+// The readers of a value: nodes, with one entry per operand, and the program's outputs.
 struct Readers {
   std::vector<std::int32_t> nodes;
   int outputs = 0;
   std::size_t count() const { return nodes.size() + static_cast<std::size_t>(outputs); }
 };
-// Of all values that something reads.
+// The readers of every value that has any.
 std::map<Value, Readers> readers_of(const Graph& graph);
-// The node that alone reads the value; -1 where there is none, or something else reads it too.
+// The only node that reads the value; -1 if there is none or if the value has other readers.
 std::int32_t only_reader(const std::map<Value, Readers>& readers, Value value);
 
 }  // namespace podium

@@ -1,6 +1,6 @@
-// The definition of an operation: all that the system knows of it apart from fast kernels. One
-// constant for each, in ops/; ops/op_list.h names them all. A program may define more of its own
-// (docs/adding-an-operation.md); check_operation() in train/check_operation.h tries them.
+// The definition of an operation: everything that the system knows about it except fast kernels.
+// One constant per operation, in ops/; ops/op_list.h lists them. A program may define its own
+// (docs/adding-an-operation.md); check_operation() in train/check_operation.h checks them.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct Cost {
   double bytes = 0;
 };
 
-// The types of a node's inputs. To ask for one that the node does not have is an error of whoever
-// added the node.
+// The types of a node's inputs. Reading one that the node does not have throws UserError, because
+// the node was added with too few inputs.
 class InputTypes {
  public:
   InputTypes(const std::string& name, std::span<const TensorType> types)
@@ -39,7 +39,7 @@ class InputTypes {
   std::span<const TensorType> types_;
 };
 
-// What a shape rule sees. `name` stands in brackets before its errors: [conv2d "stem"] ...
+// The arguments of a shape rule. Its errors begin with `name` in brackets: [conv2d "stem"] ...
 struct InferContext {
   InferContext(std::string node, const Attributes& its_attributes,
                std::span<const TensorType> types)
@@ -62,14 +62,14 @@ struct InferContext {
   }
 };
 
-// What a gradient rule sees: it appends nodes to `graph` and returns one gradient an input, or no
-// value where the input has none. An output gradient is no value where nothing depends on that
+// The arguments of a gradient rule. It appends nodes to `graph` and returns one gradient per input,
+// or Value{} for an input without one. An output gradient is Value{} if nothing depends on that
 // output.
 struct GradientContext {
   Graph& graph;
   Value node;  // output 0 of the node
   std::span<const Value> output_gradients;
-  std::span<const bool> wanted;  // inputs whose gradient somebody reads
+  std::span<const bool> wanted;  // inputs whose gradient is needed
 
   const Node& self() const { return graph.node(node); }
   Value input(std::size_t i) const { return self().inputs[i]; }
@@ -79,27 +79,27 @@ struct GradientContext {
 using ConstTensors = std::span<const Tensor* const>;
 using Tensors = std::span<Tensor* const>;
 
-// One shape for tests and benchmarks. Batch inputs lead with the images.
+// One set of shapes for tests and benchmarks. The first axis of batch inputs is the images.
 struct OpSample {
   Attributes attributes;
   std::vector<TensorType> inputs;
 };
 
-// The functions are called from several threads at once: they depend on their arguments alone.
-// A definition lives as long as any graph that holds it.
+// The functions are called from several threads at once and must depend on their arguments alone.
+// A definition must outlive every graph that contains it.
 struct OpDef {
   OpKind kind = kOwnOperation;
   const char* name = "";
   std::vector<TensorType> (*infer)(const InferContext& context) = nullptr;
   // Null: the operation has no gradient (it ends a path, or is itself a gradient).
   std::vector<Value> (*gradient)(const GradientContext& context) = nullptr;
-  // The contract in scalar code: inputs are plain row-major tensors; outputs are allocated, hold
-  // anything, and every element is to be written.
+  // The contract in scalar code. Inputs are plain row-major tensors. Outputs are allocated and
+  // uninitialised; the function must write every element.
   void (*reference)(const Attributes& attributes, ConstTensors inputs, Tensors outputs) = nullptr;
-  // Null: no arithmetic is counted, and each input and output once; see cost_of().
+  // Null: counts no arithmetic, and the bytes of each input and output once; see cost_of().
   Cost (*cost)(const Attributes& attributes, std::span<const TensorType> inputs,
                std::span<const TensorType> outputs) = nullptr;
-  // Null: none, so that nothing can be tried or timed.
+  // Null: no samples, so the operation cannot be tested or timed.
   std::vector<OpSample> (*samples)() = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// Optimizers and schedules. An optimizer emits the update of a flat range of parameters as a graph;
-// it holds no numbers.
+// Optimizers and schedules. An optimizer emits a graph that updates a flat range of parameters; it
+// stores no values itself.
 #pragma once
 
 #include <cstdint>
@@ -10,25 +10,25 @@
 
 namespace podium {
 
-// How weight decay acts on the gradient of the mean loss: once, or added inside each of R replicas'
-// gradients and summed, which is R times as strong (older estimators did that, and published
+// How weight decay acts on the gradient of the mean loss: once, or added to the gradient of each of
+// R replicas and summed, which is R times as strong (older estimators did this, and published
 // hyperparameters depend on it).
 enum class Decay { kOnce, kPerReplica };
 
 struct OptimizerOptions {
   // sgd (momentum, nesterov); adam (beta1, beta2, epsilon): Kingma, Ba, ICLR 2015; muon (momentum,
-  // nesterov), of matrices alone: K. Jordan, Muon: an optimizer for hidden layers, 2024
+  // nesterov), for matrices only: K. Jordan, Muon: an optimizer for hidden layers, 2024
   std::string name = "sgd";
   double learning_rate = 0.1;
   float momentum = 0;
   bool nesterov = false;
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f;
   float weight_decay =
-      0;  // on parameters that the model marks for it: weights, not biases or batch norm
+      0;  // on parameters that the model marks for decay: weights, not biases or batch norm
   bool decay_all = false;  // on every parameter
   Decay decay = Decay::kOnce;
-  // The schedule runs its course in the first so many epochs of the run, and afterwards the
-  // learning rate is 0; 0: in all of them.
+  // Epochs that the schedule spans, from the start of the run; the learning rate is 0 afterwards.
+  // 0: all epochs.
   double epochs = 0;
   bool operator==(const OptimizerOptions&) const = default;
 };
@@ -46,28 +46,28 @@ struct ScheduleOptions {
   bool operator==(const ScheduleOptions&) const = default;
 };
 
-// A step (0-based) of a run.
+// A step of a run, counted from 0.
 struct StepInRun {
   std::int64_t step = 0, steps_per_epoch = 1, total_steps = 0;
 };
-// Its learning rate, in double by arithmetic that is the same on every machine.
+// The learning rate of the step, computed in double with the same bits on every machine.
 double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions& schedule,
                         const StepInRun& at);
 
-// Whether the optimizer takes a parameter as a whole, as a matrix [rows, the rest], and never a run
-// of several or a part of one.
+// Whether the optimizer needs each parameter as one matrix [rows, the other axes], not as a flat
+// range that may contain several parameters or a part of one.
 bool needs_matrices(const OptimizerOptions& options);
 
-// The names of an optimizer's state tensors, each as large as the parameters: {"m", "v"} of Adam.
-// UserError for an unknown optimizer.
+// The names of an optimizer's state tensors, each as large as the parameters: {"m", "v"} for Adam.
+// Throws UserError for an unknown optimizer.
 std::vector<std::string> optimizer_states(const OptimizerOptions& options);
-// The names of the scalars that change from step to step, and their values.
+// The names of the scalars that change from step to step, and their values at a step.
 std::vector<std::string> optimizer_scalars(const OptimizerOptions& options);
 std::vector<float> optimizer_scalar_values(const OptimizerOptions& options, double learning_rate,
                                            std::int64_t step);
 
-// Appends the update of one flat range, or one matrix, to `graph`. `states` and `scalars` in the
-// order of the names above. Returns the new parameter and the new states.
+// Appends the update of one flat range, or of one matrix, to `graph`. `states` and `scalars` are in
+// the order of the names above. Returns the new parameter, then the new states.
 std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, float weight_decay,
                                  Value parameter, Value gradient, const std::vector<Value>& states,
                                  const std::vector<Value>& scalars, std::string name);
