@@ -1,6 +1,6 @@
 # The headers that programs outside the tree may include, as <podium/train/run.h>. This is the one list of them: they are
-# installed, documented by Doxygen (scripts/docs.sh) and compiled alone (tests/install). scripts/docs.sh reads the lists
-# with sed, so keep one header a line.
+# installed, documented by Doxygen (scripts/docs.sh) and compiled alone (tests/install). scripts/docs.sh reads the first list
+# too.
 
 # The interface: documented, and kept as it is where possible.
 set(PODIUM_PUBLIC_HEADERS

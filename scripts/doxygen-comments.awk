@@ -1,7 +1,7 @@
 # Doxygen's INPUT_FILTER: the comments of a header, which are plain ones, become comments of Doxygen's.
 #
 #   - what stands before `#pragma once` describes the file;
-#   - lines before a declaration describe it, unless a blank line follows them;
+#   - lines before a declaration describe it, and the declarations right below it, up to a blank line or another comment;
 #   - what stands behind a declaration, with the lines that continue it, describes it.
 function described(text) {
   gsub(/</, "\\<", text)
@@ -9,9 +9,13 @@ function described(text) {
   gsub(/#/, "\\#", text)
   return text
 }
-function flush_block(prefix, i) {
-  for (i = 1; i <= lines; ++i) print block_indent[i] prefix (prefix == "//" ? block[i] : described(block[i]))
+function flush_block(is_described, i) {
+  for (i = 1; i <= lines; ++i) print block_indent[i] (is_described ? "///" described(block[i]) : "//" block[i])
+  kept = is_described ? lines : 0
   lines = 0
+}
+function print_kept(i) {
+  for (i = 1; i <= kept; ++i) print block_indent[i] "///" described(block[i])
 }
 BEGIN { in_header = 1 }
 in_header {
@@ -34,8 +38,19 @@ in_header {
   next
 }
 {
-  flush_block($0 ~ /^ *$/ ? "//" : "///")
   trailing = 0
+  match($0, /^ */)
+  indent = RLENGTH
+  if (lines > 0) {
+    flush_block($0 !~ /^ *$/)
+    kept_indent = indent
+    if ($0 ~ /^ *(struct|class|enum|namespace|template)/) kept = 0
+  } else if ($0 ~ /^ *$/ || $0 ~ /^ *(public:|private:|protected:|struct|class|enum|template)/ || indent < kept_indent) {
+    if (indent <= kept_indent) kept = 0
+  } else if (kept > 0 && indent == kept_indent && !is_open && $0 !~ /^ *}/) {
+    print_kept()
+  }
+  is_open = $0 !~ /[;}]( *\/\/.*)?$/
   # Two blanks stand before a comment behind code, so that no address in a string is taken for one.
   at = index($0, "  // ")
   if (at > 0 && $0 !~ /^ *}  \/\/ namespace/) {

@@ -17,6 +17,7 @@
 
 namespace podium {
 
+// How an executable computes. No result depends on these.
 struct CompileOptions {
   int threads = 1;   // that share the parts of each kernel
   int guests = 0;    // threads of other workers that may help()
@@ -34,6 +35,7 @@ struct KernelProfile {
   std::int64_t calls = 0;
 };
 
+// A compiled graph with the memory that it needs.
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -61,9 +63,11 @@ class Executable {
   virtual std::vector<KernelProfile> profile() const { return {}; }
 };
 
+// Compiles graphs for one kind of device.
 class Backend {
  public:
   virtual ~Backend() = default;
+  // As recipes and flags write it: "cpu".
   virtual std::string name() const = 0;
   // Describes the device for people: "avx512 kernels", ...
   virtual std::string description() const = 0;

@@ -10,8 +10,10 @@
 
 namespace podium {
 
+// What a unit applies to its sum. kNone passes it on as it is.
 enum class ActivationKind : std::uint8_t { kNone, kRelu, kLeakyRelu, kGelu, kSilu };
 
+// An activation with its parameter.
 struct Activation {
   ActivationKind kind = ActivationKind::kNone;
   float slope = 0;  // of kLeakyRelu below zero; 0 for all others
@@ -57,6 +59,7 @@ inline float logistic_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
 
 }  // namespace internal
 
+// The activation of x.
 inline float activate_f32(const Activation& a, float x) {
   switch (a.kind) {
     case ActivationKind::kNone: return x;

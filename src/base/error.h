@@ -32,8 +32,11 @@ std::string cat(const Args&... args) {
   return out.str();
 }
 
+// The recipe, the data, a flag or the machine is at fault. what() is for the user, and says what to
+// do.
 class UserError : public std::runtime_error {
  public:
+  // `code` is what the command line exits with.
   explicit UserError(const std::string& what, ExitCode code = ExitCode::kUsage)
       : std::runtime_error(what), code_(code) {}
   ExitCode code() const { return code_; }
@@ -42,8 +45,10 @@ class UserError : public std::runtime_error {
   ExitCode code_;
 };
 
+// A defect of Podium. what() begins with the file and the line of the check that failed.
 class InternalError : public std::logic_error {
  public:
+  // `file` and `line` are those of the check.
   InternalError(const char* file, int line, const std::string& what)
       : std::logic_error(cat(file, ":", line, ": ", what)) {}
 };

@@ -18,6 +18,7 @@
 
 namespace podium {
 
+// The finaliser of SplitMix64.
 constexpr std::uint64_t hash_mix(std::uint64_t x) {
   x ^= x >> 30;
   x *= 0xBF58476D1CE4E5B9ull;
@@ -33,9 +34,11 @@ std::uint64_t hash_sum(std::span<const float> values, std::uint64_t first = 0);
 // The hash of bytes as those of a tensor of 32-bit words, little-endian, padded with zeros.
 std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes);
 
+// The hash of a tensor of `count` words, from the sum over all of them.
 constexpr std::uint64_t hash_tensor(std::uint64_t sum, std::uint64_t count) {
   return hash_mix(sum + count);
 }
+// The hash of a list of tensors, from that of the list without its last one, `tensor`.
 constexpr std::uint64_t hash_append(std::uint64_t all, std::uint64_t tensor) {
   return hash_mix(all * 0x9E3779B97F4A7C15ull + tensor);
 }

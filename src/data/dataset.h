@@ -20,6 +20,7 @@
 
 namespace podium {
 
+// Which part of a dataset.
 enum class Split : std::uint32_t { kTrain = 0, kTest = 1 };
 
 std::string to_string(Split split);  // "train", "test"
@@ -35,6 +36,7 @@ struct ImageSet {
   std::int64_t image_bytes() const { return channels * height * width; }
 };
 
+// How a dataset is loaded.
 struct DatasetOptions {
   std::string data_dir;             // --data-dir; empty: not given
   std::uint64_t seed = 0;           // of datasets that are drawn; files ignore it
@@ -57,6 +59,7 @@ struct DatasetArchive {
   std::string md5;  // of the published copy
 };
 
+// What is known of a dataset without loading it: shapes, sizes, files and their checksums.
 struct DatasetInfo {
   std::string name;
   std::string description;  // one line
@@ -78,6 +81,7 @@ struct DatasetInfo {
   std::array<std::uint64_t, 2> digests = {};
   std::vector<std::string> class_names = {};  // by label; none: a class is called by its number
 
+  // The name of a class; its number where the dataset has no names.
   std::string class_name(std::int64_t label) const;
 };
 

@@ -20,6 +20,7 @@
 
 namespace podium {
 
+// Of operations that have none.
 struct NoAttributes {
   template <typename Visitor>
   void visit(Visitor&&) const {}
@@ -29,6 +30,7 @@ struct NoAttributes {
 class Attributes {
  public:
   Attributes() : Attributes(NoAttributes{}) {}
+  // Any copyable struct with a visit() that names its fields.
   template <typename T>
   requires(!std::is_same_v<std::decay_t<T>, Attributes>)
       Attributes(T value)  // NOLINT(google-explicit-constructor): any attribute struct is one

@@ -35,6 +35,7 @@ struct Value {
 // replica.
 enum class InputRole : std::uint8_t { kBatch, kParameter, kState, kScalar };
 
+// One operation with its operands, or one input of the program.
 struct Node {
   const OpDef* op = nullptr;  // null: a program input
   Attributes attributes;
@@ -44,28 +45,36 @@ struct Node {
   InputRole role = InputRole::kBatch;  // of a program input
 };
 
+// An input or an output of the program.
 struct NamedValue {
   std::string name;
   Value value;
 };
 
+// A program of operations, built by appending.
 class Graph {
  public:
+  // Appends an input of the program. Inputs keep their order.
   Value input(std::string name, TensorType type, InputRole role);
   // Appends a node. The operation's shape rule gives its output types; it throws UserError, with
   // the node's name in brackets, if the inputs violate it.
   std::vector<Value> add(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
                          std::string name = "");
+  // The same for an operation with one output.
   Value add1(const OpDef& op, Attributes attributes, std::vector<Value> inputs,
              std::string name = "");
+  // Makes a value an output of the program. Outputs keep their order.
   void output(std::string name, Value value);
 
+  // All nodes, each after those that it reads.
   std::span<const Node> nodes() const { return nodes_; }
+  // Of a value: the node that computes it, its type and its shape.
   const Node& node(Value value) const { return nodes_[static_cast<std::size_t>(value.node)]; }
   const TensorType& type(Value value) const {
     return node(value).outputs[static_cast<std::size_t>(value.output)];
   }
   const Shape& shape(Value value) const { return type(value).shape; }
+  // Of the program, in the order in which they were appended.
   std::span<const NamedValue> inputs() const { return inputs_; }
   std::span<const NamedValue> outputs() const { return outputs_; }
   // The program input or output of this name. Throws InternalError if there is none.

@@ -23,6 +23,7 @@ struct Cost {
 // the node was added with too few inputs.
 class InputTypes {
  public:
+  // `name` is the node's, for errors. Both arguments must outlive this object.
   InputTypes(const std::string& name, std::span<const TensorType> types)
       : name_(name), types_(types) {}
   const TensorType& operator[](std::size_t i) const {
@@ -41,6 +42,7 @@ class InputTypes {
 
 // The arguments of a shape rule. Its errors begin with `name` in brackets: [conv2d "stem"] ...
 struct InferContext {
+  // `node` stands in brackets before errors.
   InferContext(std::string node, const Attributes& its_attributes,
                std::span<const TensorType> types)
       : name(std::move(node)), attributes(its_attributes), inputs(name, types) {}
@@ -71,11 +73,13 @@ struct GradientContext {
   std::span<const Value> output_gradients;
   std::span<const bool> wanted;  // inputs whose gradient is needed
 
+  // The node, its operand `i` and its output `i`.
   const Node& self() const { return graph.node(node); }
   Value input(std::size_t i) const { return self().inputs[i]; }
   Value output(std::int32_t i) const { return {node.node, i}; }
 };
 
+// Operands and results of a reference function.
 using ConstTensors = std::span<const Tensor* const>;
 using Tensors = std::span<Tensor* const>;
 
@@ -103,6 +107,7 @@ struct OpDef {
   std::vector<OpSample> (*samples)() = nullptr;
 };
 
+// The work of a node of these operands and results.
 Cost cost_of(const OpDef& op, const Attributes& attributes, std::span<const TensorType> inputs,
              std::span<const TensorType> outputs);
 

@@ -8,6 +8,7 @@
 
 namespace podium {
 
+// A model that a recipe can name.
 struct ModelInfo {
   const char* name;
   const char* description;

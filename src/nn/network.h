@@ -29,6 +29,8 @@
 
 namespace podium {
 
+// How a parameter starts. `fan in` counts the operands of one output, `fan out` the outputs of one
+// operand.
 enum class Initialiser {
   kGlorotUniform,  // U(-a, a), a = sqrt(6 / (fan in + fan out)) (Glorot, Bengio 2010)
   kFanInUniform,   // U(-a, a), a = 1 / sqrt(fan in)
@@ -50,6 +52,7 @@ enum class ParameterGroup {
 };
 inline constexpr std::size_t kParameterGroups = 4;
 
+// A parameter of the network: what is trained, or stays as it starts.
 struct Parameter {
   std::string name;
   Shape shape;
@@ -73,13 +76,16 @@ struct Statistic {
   Value old_value, new_value;
 };
 
+// A dropout layer and the factors that it multiplies by.
 struct Dropout {
   std::string name;
   Value mask;
 };
 
+// Which program a Network makes.
 enum class Mode { kTrain, kEvaluate };
 
+// A convolution: square kernels, the same stride in both directions.
 struct ConvOptions {
   std::int64_t channels = 0;  // of the output
   std::int64_t kernel = 3, stride = 1;
@@ -93,11 +99,13 @@ struct WhiteningOptions {
   std::int64_t kernel = 2;
   float epsilon = 5e-4f;  // added to the variances
 };
+// A dense layer.
 struct DenseOptions {
   std::int64_t units = 0;
   bool bias = false;
   Initialiser initialiser = Initialiser::kGlorotUniform;
 };
+// Batch normalisation of each channel.
 struct BatchNormOptions {
   float momentum = 0.9f;  // the share of the old running value that is kept
   float epsilon = 1e-5f;

@@ -45,6 +45,7 @@
 
 namespace podium {
 
+// The operations, in the order of the list.
 enum class OpKind : std::uint16_t {
 #define PODIUM_OP_ENUM(Kind, name) k##Kind,
   PODIUM_OP_LIST(PODIUM_OP_ENUM)

@@ -19,6 +19,7 @@ Planes planes_of(const Shape& shape);
 
 // --- convolution (ops/conv2d.cc)
 
+// Of conv2d and its gradients.
 struct Conv2dAttributes {
   std::int64_t stride_h = 1, stride_w = 1;
   std::int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
@@ -68,6 +69,7 @@ Shape winograd_output(const Conv2dAttributes& attributes, const Shape& result);
 
 // --- dense layers and sums (ops/matmul.cc, ops/bias.cc)
 
+// Of matmul.
 struct MatmulAttributes {
   bool transpose_a = false, transpose_b = false;
   template <typename Visitor>
@@ -83,6 +85,7 @@ Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
 
 // --- batch normalisation (ops/batch_norm.cc)
 
+// Of batch_norm, its gradient and batch_norm_inference.
 struct BatchNormAttributes {
   float epsilon = 1e-3f;
   // Set by the fusion pass: what follows; whether the largest of each window of 2x2 is taken of
@@ -99,14 +102,19 @@ struct BatchNormAttributes {
         v("pools", pools), v("adds", adds), v("defers", defers);
   }
 };
+// What batch_norm gives.
 struct BatchNormOutputs {
   Value y, mean, variance, inv_std;  // the last three are [C], of this replica's batch
 };
+// x [N, C, ...], gamma and beta [C]. y = (x - mean) * inv_std * gamma + beta, by the mean and the
+// variance of each channel in this batch; inv_std = 1 / sqrt(variance + epsilon).
 BatchNormOutputs batch_norm(Graph& graph, Value x, Value gamma, Value beta, float epsilon,
                             std::string name = "");
+// The same by a mean and a variance [C] that are given.
 Value batch_norm_inference(Graph& graph, Value x, Value gamma, Value beta, Value mean,
                            Value variance, float epsilon, std::string name = "");
 
+// Of batch_norm_running.
 struct BatchNormRunningAttributes {
   float momentum = 0.9f;   // the share of the old value that is kept
   std::int64_t count = 0;  // values per channel, N*H*W
@@ -115,15 +123,19 @@ struct BatchNormRunningAttributes {
     v("momentum", momentum), v("count", count);
   }
 };
+// Running mean and variance, [C].
 struct RunningStatistics {
   Value mean, variance;
 };
+// momentum * old + (1 - momentum) * new, where the new variance is first made unbiased: times
+// count / (count - 1).
 RunningStatistics batch_norm_running(Graph& graph, RunningStatistics old, Value mean,
                                      Value variance, const BatchNormRunningAttributes& attributes,
                                      std::string name = "");
 
 // --- pooling (ops/pool.cc)
 
+// Of max_pool, avg_pool and their gradients.
 struct PoolAttributes {
   std::int64_t window_h = 2, window_w = 2;
   // The gradient to an average needs the size of the images; zero otherwise.
@@ -149,6 +161,7 @@ Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window
 
 // --- activations, dropout (ops/activation.cc, ops/dropout.cc)
 
+// Of activate and its gradient.
 struct ActivationAttributes {
   Activation activation;
   template <typename Visitor>
@@ -156,9 +169,11 @@ struct ActivationAttributes {
     v("activation", activation.kind), v("slope", activation.slope);
   }
 };
+// Each element through the activation.
 Value activate(Graph& graph, Value x, const Activation& activation, std::string name = "");
 Value relu(Graph& graph, Value x, std::string name = "");
 
+// Of dropout_mask.
 struct DropoutMaskAttributes {
   float rate = 0.5f;
   std::uint64_t seed = 0;
@@ -175,6 +190,7 @@ Value dropout_mask(Graph& graph, Value step, Value replica, const DropoutMaskAtt
 
 // --- loss (ops/loss.cc)
 
+// Of softmax_cross_entropy and its gradient.
 struct SoftmaxCrossEntropyAttributes {
   float label_smoothing = 0;
   template <typename Visitor>
@@ -192,6 +208,7 @@ Value correct(Graph& graph, Value logits, Value labels, std::string name = "");
 
 // --- element-wise and shapes (ops/elementwise.cc, ops/shape_ops.cc)
 
+// Of fill.
 struct FillAttributes {
   float value = 0;
   Shape shape;
@@ -200,8 +217,10 @@ struct FillAttributes {
     v("value", value), v("shape", to_string(shape));
   }
 };
+// A tensor of one value.
 Value fill(Graph& graph, const Shape& shape, float value, std::string name = "");
 
+// Of reshape.
 struct ReshapeAttributes {
   Shape shape;
   template <typename Visitor>
@@ -214,6 +233,7 @@ Value reshape(Graph& graph, Value x, const Shape& shape, std::string name = "");
 // [N, ...] -> [N, F].
 Value flatten(Graph& graph, Value x, std::string name = "");
 
+// Of pad_channels.
 struct PadChannelsAttributes {
   std::int64_t before = 0, after = 0;
   template <typename Visitor>
@@ -224,6 +244,7 @@ struct PadChannelsAttributes {
 // [N, C, ...] -> [N, before + C + after, ...], the new channels +0 (ops/channels.cc).
 Value pad_channels(Graph& graph, Value x, std::int64_t before, std::int64_t after,
                    std::string name = "");
+// Of slice_channels.
 struct SliceChannelsAttributes {
   std::int64_t first = 0, count = 0;
   template <typename Visitor>
@@ -235,9 +256,11 @@ struct SliceChannelsAttributes {
 Value slice_channels(Graph& graph, Value x, std::int64_t first, std::int64_t count,
                      std::string name = "");
 
+// Element by element; a and b have the same shape.
 Value add(Graph& graph, Value a, Value b, std::string name = "");
 Value sub(Graph& graph, Value a, Value b, std::string name = "");
 Value mul(Graph& graph, Value a, Value b, std::string name = "");
+// Of scale.
 struct ScaleAttributes {
   float factor = 1;
   template <typename Visitor>
@@ -245,6 +268,7 @@ struct ScaleAttributes {
     v("factor", factor);
   }
 };
+// x * factor.
 Value scale(Graph& graph, Value x, float factor, std::string name = "");
 
 // --- updates (ops/updates.cc). Flat ranges of parameters; values that change from step to step are
@@ -253,6 +277,7 @@ Value scale(Graph& graph, Value x, float factor, std::string name = "");
 // The shape rule that they share: the first `tensors` inputs are of one type, the others scalars.
 void require_update_operands(const InferContext& context, std::size_t tensors);
 
+// Of sgd_update.
 struct SgdAttributes {
   float momentum = 0, weight_decay = 0;
   bool nesterov = false;
@@ -266,6 +291,7 @@ std::array<Value, 2> sgd_update(Graph& graph, Value parameter, Value gradient, V
                                 Value learning_rate, const SgdAttributes& attributes,
                                 std::string name = "");
 
+// Of adam_update.
 struct AdamAttributes {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0;
   template <typename Visitor>
@@ -281,6 +307,7 @@ std::array<Value, 3> adam_update(Graph& graph, Value parameter, Value gradient, 
 
 // --- pieces of Muon (ops/rescale.cc)
 
+// Of rescale.
 struct RescaleAttributes {
   float norm = 1, epsilon = 0;
   template <typename Visitor>
@@ -295,6 +322,7 @@ Value rescale(Graph& graph, Value x, float norm, float epsilon, std::string name
 inline constexpr std::int64_t kSquareRun = 4096;
 float sum_of_squares(std::span<const float> x);
 
+// Of combine.
 struct CombineAttributes {
   float a = 1, b = 1;
   template <typename Visitor>

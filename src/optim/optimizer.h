@@ -15,6 +15,7 @@ namespace podium {
 // hyperparameters depend on it).
 enum class Decay { kOnce, kPerReplica };
 
+// An optimizer with its hyperparameters.
 struct OptimizerOptions {
   // sgd (momentum, nesterov); adam (beta1, beta2, epsilon): Kingma, Ba, ICLR 2015; muon (momentum,
   // nesterov), for matrices only: K. Jordan, Muon: an optimizer for hidden layers, 2024
@@ -33,6 +34,7 @@ struct OptimizerOptions {
   bool operator==(const OptimizerOptions&) const = default;
 };
 
+// How the learning rate changes over a run.
 struct ScheduleOptions {
   // constant: learning_rate
   // piecewise: learning_rate * factors[number of boundaries <= step]

@@ -14,11 +14,13 @@
 
 namespace podium {
 
+// One value of a step.
 struct ScalarValue {
   std::string_view tag;
   double value = 0;  // kept as FP32
 };
 
+// Writes the scalars of one start of a run.
 class TensorBoardWriter {
  public:
   // Makes the folder and a new file in it. Readers are told to forget what earlier files hold after

@@ -14,15 +14,19 @@
 
 namespace podium {
 
+// Types of elements: FP32, and signed and unsigned integers of 32 bits.
 enum class DType : std::uint8_t { kF32, kI32, kU32 };
 
+// "f32", "i32", "u32".
 std::string to_string(DType dtype);
+// Bytes of one element.
 constexpr std::size_t size_of(DType) { return 4; }
 
 // Extents, outermost first. A scalar has none.
 class Shape {
  public:
   Shape() = default;
+  // Extents, outermost first.
   Shape(std::initializer_list<std::int64_t> extents) : extents_(extents) {}
   explicit Shape(std::vector<std::int64_t> extents) : extents_(std::move(extents)) {}
 
@@ -47,6 +51,7 @@ class Shape {
 
 std::string to_string(const Shape& shape);  // "[32, 6, 28, 28]"
 
+// Type of the elements, and shape.
 struct TensorType {
   DType dtype = DType::kF32;
   Shape shape;
@@ -64,6 +69,7 @@ std::string to_string(const TensorType& type);  // "f32[32, 6, 28, 28]"
 class AlignedBytes {
  public:
   AlignedBytes() = default;
+  // Throws std::bad_alloc where the system gives no more.
   explicit AlignedBytes(std::size_t bytes);
   // Memory that somebody else owns and that outlives this, as it is.
   static AlignedBytes borrowed(void* memory, std::size_t bytes);
@@ -109,6 +115,7 @@ class Tensor {
   std::span<std::uint32_t> u32() { return view<std::uint32_t>(DType::kU32); }
   std::span<const std::uint32_t> u32() const { return const_view<std::uint32_t>(DType::kU32); }
 
+  // A tensor of no extents.
   static Tensor scalar(float value);
   static Tensor scalar(std::uint32_t value);
 

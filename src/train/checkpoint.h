@@ -33,13 +33,16 @@ inline constexpr const char* kInputKey = "input";
 // What names of the optimizer's tensors begin with; all others are parameters and statistics.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 
+// The state of a run after a step.
 struct Checkpoint {
   std::int64_t step = 0;                        // steps done
   std::map<std::string, std::string> metadata;  // recipe, its hash, ...; text
   std::vector<NamedTensor> tensors;
+  // The tensor of that name, or null.
   const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
 };
 
+// Where a checkpoint lies.
 struct CheckpointPlace {
   std::int64_t step = 0;
   std::filesystem::path folder;

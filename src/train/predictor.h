@@ -22,6 +22,7 @@
 
 namespace podium {
 
+// The network of a run at a checkpoint, ready to be applied to images.
 class Predictor {
  public:
   // Loads the network of a run's last intact checkpoint. `model` builds it; empty: the model that

@@ -15,6 +15,7 @@
 
 namespace podium {
 
+// When and how the held-out set is evaluated.
 struct EvaluationOptions {
   std::int64_t every_epochs = 1;  // 0: only at the end
   std::int64_t batch = 0;         // 0: chosen so that evaluation needs no more memory than training
@@ -23,6 +24,7 @@ struct EvaluationOptions {
 
 inline constexpr const char* kSameOptimizer = "same";
 
+// The keys of a recipe, with their defaults.
 struct Recipe {
   std::string name;         // of the file, without folder and extension
   std::string description;  // one line, for `podium recipes`

@@ -11,6 +11,7 @@
 
 namespace podium {
 
+// Where and how a recipe is run. No result depends on these.
 struct RunOptions {
   std::filesystem::path out;  // the run's folder
   std::string data_dir;       // --data-dir; empty: the search order of data/dataset.h
@@ -25,6 +26,7 @@ struct RunOptions {
   const std::atomic<int>* stop_request = nullptr;
 };
 
+// What a call of run() did.
 struct RunResult {
   std::int64_t steps = 0, total_steps = 0;
   double epochs = 0;
@@ -55,6 +57,7 @@ struct RunMetrics {
   double steps_per_second = 0, images_per_second = 0, input_wait_percent = 0;
 };
 
+// Is told what happens in a run. Every function may be left out.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -81,6 +84,7 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 struct RunData {
   std::shared_ptr<const ImageSet> train, held_out;
 };
+// Throws UserError(kData) where the files of the dataset are missing or damaged.
 RunData load_data(const Recipe& recipe, const std::string& data_dir);
 
 // The trainer of a finished or unfinished run, at its last checkpoint; `overrides` of keys that
@@ -89,6 +93,7 @@ struct LoadedRun {
   Recipe recipe;
   std::unique_ptr<Trainer> trainer;
 };
+// Throws UserError(kData) where the folder holds no run or no whole checkpoint.
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
                    const Placement& placement, const std::vector<std::string>& overrides = {});
 

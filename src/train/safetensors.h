@@ -30,6 +30,7 @@ namespace podium {
 inline constexpr std::uint64_t kMaxHeaderBytes = std::uint64_t{16} << 20;
 inline constexpr std::size_t kMaxRank = 32;
 
+// A tensor of a file.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
@@ -38,12 +39,15 @@ struct NamedTensor {
 // The tensor of that name, or null.
 const Tensor* find_tensor(std::span<const NamedTensor> tensors, std::string_view name);
 
+// What a file holds.
 struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
   std::vector<NamedTensor> tensors;  // in the order of their bytes
+  // The tensor of that name, or null.
   const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
 };
 
+// Reads a whole file. Throws UserError(kData) by the rules above.
 SafetensorsFile read_safetensors(const std::filesystem::path& path);
 
 // The same from memory; `source` names the bytes in errors.

@@ -20,6 +20,7 @@
 
 namespace podium {
 
+// Where a recipe is computed. No result depends on it.
 struct Placement {
   std::int64_t workers = 0;  // 0: the smaller of the replicas and the cores
   int threads = 1;           // of each worker
@@ -37,12 +38,14 @@ struct MemoryUse {
   }
 };
 
+// What a step is asked for.
 struct StepOptions {
   bool hash = false;  // StepResult::hash is wanted
   // A step that diverges throws; false: it returns, and StepResult::non_finite says why.
   bool throw_on_divergence = true;
 };
 
+// What a step did.
 struct StepResult {
   std::int64_t step = 0;  // done, counted from 1
   double learning_rate = 0;
@@ -64,6 +67,7 @@ struct StepResult {
 class ConfusionMatrix {
  public:
   ConfusionMatrix() = default;
+  // All counts are 0.
   explicit ConfusionMatrix(std::int64_t classes)
       : classes_(classes), counts_(static_cast<std::size_t>(classes * (classes + 1))) {}
   std::int64_t classes() const { return classes_; }
@@ -73,6 +77,7 @@ class ConfusionMatrix {
   std::int64_t at(std::int64_t label, std::int64_t guess) const {
     return counts_[place(label, guess)];
   }
+  // How many examples the class has.
   std::int64_t examples(std::int64_t label) const;
   std::int64_t correct() const;
   // Recall: of the examples of a class, the share that was taken for it; 0 where there are none.
@@ -88,6 +93,7 @@ class ConfusionMatrix {
   std::vector<std::int64_t> counts_;  // [label][1 + guess]
 };
 
+// The held-out set under the parameters of one step.
 struct EvaluationResult {
   std::int64_t step = 0;  // steps done when it was made: whose parameters it is of
   std::int64_t correct = 0, examples = 0;
@@ -99,11 +105,13 @@ struct EvaluationResult {
   }
 };
 
+// A step with all that it computed.
 struct InspectedStep {
   StepResult result;
   std::vector<NamedTensor> tensors;
 };
 
+// The state of a recipe, advanced step by step. Used by one thread at a time.
 class Trainer {
  public:
   // `held_out` is what evaluate() counts. The sets must have the same image shape. Throws
