@@ -1,4 +1,4 @@
-// Activations: which there are, and their scalar functions, whose bits are the contract
+// The activations and their scalar functions, whose bits are the contract
 // (docs/numerics.md, Functions). GELU: Hendrycks, Gimpel (2016), with the normal distribution
 // itself; SiLU: Elfwing, Uchibe, Doya (2018), x times the logistic function.
 #pragma once
@@ -16,19 +16,19 @@ enum class ActivationKind : std::uint8_t { kNone, kRelu, kLeakyRelu, kGelu, kSil
 // An activation with its parameter.
 struct Activation {
   ActivationKind kind = ActivationKind::kNone;
-  float slope = 0;  // of kLeakyRelu below zero; 0 for all others
+  float slope = 0;  // slope of kLeakyRelu below zero; 0 for the others
   bool operator==(const Activation&) const = default;
 };
 
-// One of each kind, for tests and benchmarks to go through.
+// One of each kind, for tests and benchmarks.
 inline constexpr Activation kActivations[] = {{ActivationKind::kNone},
                                               {ActivationKind::kRelu},
                                               {ActivationKind::kLeakyRelu, 0.1f},
                                               {ActivationKind::kGelu},
                                               {ActivationKind::kSilu}};
 
-// Whether it costs more than a store and a load. What the others make need not be kept: whoever
-// reads it can make it anew.
+// Whether it costs more than a store and a load. Results of the other activations need not be kept;
+// their readers can recompute them.
 constexpr bool is_costly(ActivationKind kind) {
   return kind == ActivationKind::kGelu || kind == ActivationKind::kSilu;
 }
@@ -36,7 +36,7 @@ constexpr bool is_costly(ActivationKind kind) {
 namespace internal {
 
 // The upper tail of the normal distribution, Q(a) = t (c0 + c1 t + ... + c5 t^5) exp(-a^2 / 2) with
-// t = 1 / (1 + 0.28 a), fitted by us: within 1e-8 of the true one for all a >= 0.
+// t = 1 / (1 + 0.28 a), fitted by us: within 1e-8 of the exact value for all a >= 0.
 inline constexpr float kTailScale = 0.28f;
 inline constexpr float kTail[6] = {0.11652078f,  0.067496756f, 0.26891016f,
                                    -0.23699347f, 0.38987401f,  -0.10580823f};

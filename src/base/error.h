@@ -1,9 +1,9 @@
 // Errors and checks.
 //
-// Two roots of exceptions. UserError: the recipe, the data, a flag or the machine is at fault; its
-// text names the place, the rule broken and what to try, and it carries the process exit code.
-// InternalError: our bug; it carries file and line. PODIUM_CHECK states an invariant of ours,
-// PODIUM_REQUIRE one that a user can break.
+// Two base exceptions. UserError: the recipe, the data, a flag or the machine is at fault;
+// its text names the place, the broken rule and the remedy, and it carries the process exit code.
+// InternalError: our bug; it carries file and line. PODIUM_CHECK checks an invariant of ours,
+// PODIUM_REQUIRE a condition that a user can violate.
 #pragma once
 
 #include <sstream>
@@ -15,16 +15,16 @@ namespace podium {
 // Exit codes of the command line.
 enum class ExitCode : int {
   kDone = 0,
-  kDifferent = 1,  // `diff`: the two runs differ; `band`: the run lies outside
+  kDifferent = 1,  // `diff`: the runs differ; `band`: the run is outside
   kUsage = 2,      // command line or recipe
   kData = 3,       // data files, checkpoints, folders
-  kMemory = 4,     // does not fit: before step 1 where that can be known
-  kDiverged = 5,   // a loss, or what a checkpoint would hold, is not finite
+  kMemory = 4,     // out of memory; detected before step 1 where possible
+  kDiverged = 5,   // a loss, or a value of a checkpoint, is not finite
   kInternal = 70,  // our bug
   kStopped = 75,   // stopped on request, saved
 };
 
-// Joins its arguments as a stream would print them.
+// Joins its arguments, formatted as a stream prints them.
 template <typename... Args>
 std::string cat(const Args&... args) {
   std::ostringstream out;

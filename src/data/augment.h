@@ -1,17 +1,17 @@
-// Augmentation: random changes of a training image, each a pure function of (seed, epoch, example),
-// in arithmetic that is the same on every machine.
+// Augmentation: random changes of a training image. Each is a pure function of (seed, epoch,
+// example), with the same bits on every machine.
 //
-// Applied in this order, each only where its option is not off:
-//   flip    mirrored left to right: at random, or in turn (below)
+// They are applied in this order, each only if its option is on:
+//   flip    mirrors left to right: at random, or alternating (below)
 //   warp    one bilinear resampling for rotate_degrees, scale, shear, elastic and shift together;
-//           where shift is the only one of them, whole pixels are moved and none is blended
-//   cutout  a square set to 0
-// What comes in from outside the image is 0, or with padding "reflect" the image mirrored at the
-// centres of its edge pixels (-1 shows pixel 1), for whole pixels alone.
+//           if shift is the only one of them, whole pixels move and nothing is interpolated
+//   cutout  sets a square to 0
+// Pixels from outside the image are 0. With padding "reflect", which works for whole pixels only,
+// they are the image mirrored at the centres of its edge pixels (-1 is pixel 1).
 //
-// Every kind draws from a stream of its own: switching one on leaves the others' draws as they
-// were. "alternating" draws once, as "random" does in epoch 0, and mirrors each image anew in every
-// other epoch: two epochs in a row show both sides of all images.
+// Every kind has its own random stream, so switching one on does not change the draws of the
+// others. "alternating" draws once, as "random" does in epoch 0, and flips each image in every
+// further epoch, so that two consecutive epochs show both sides of every image.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@
 
 namespace podium {
 
-// The keys of a recipe's [augment] table; all off. Each amount is the largest one: the actual one
-// is drawn uniformly between its negative and itself.
+// The keys of a recipe's [augment] table; by default all are off. Each amount is a maximum: the
+// actual one is drawn uniformly between its negative and itself.
 struct AugmentOptions {
-  int shift = 0;             // pixels, whole, down and right, each by itself (padding, then a crop)
+  int shift = 0;             // whole pixels, drawn separately down and right (a crop after padding)
   float rotate_degrees = 0;  // about the centre; at most 180
-  float scale = 0;           // relative: 0.1 draws a size of 0.9 to 1.1; at most 0.9
+  float scale = 0;           // relative: 0.1 draws a factor of 0.9 to 1.1; at most 0.9
   float shear = 0;           // pixels to the right for each pixel down; at most 2
   float elastic = 0;     // pixels by which the points of a coarse lattice move, each by itself in
                          // both directions; between them a smooth cubic B-spline
   int elastic_cell = 7;  // pixels between the lattice's points
-  int cutout = 0;        // the square's side in pixels; all of it lies within the image
+  int cutout = 0;        // the square's side in pixels; the square is inside the image
   std::string flip = "none";     // or "random", "alternating"
-  std::string padding = "zero";  // or "reflect": what a shift brings in
+  std::string padding = "zero";  // or "reflect": fills what a shift uncovers
 
   bool any() const {
     return shift != 0 || rotate_degrees != 0 || scale != 0 || shear != 0 || elastic != 0 ||
@@ -43,18 +43,18 @@ struct AugmentOptions {
   bool operator==(const AugmentOptions&) const = default;
 };
 
-// Where the options are out of range, do not fit images of this size or contradict each other.
+// The options that are out of range, do not fit images of this size or contradict each other.
 std::vector<OptionProblem> augment_problems(const AugmentOptions& options, std::int64_t height,
                                             std::int64_t width);
 
-// What an image's changes are a function of.
+// The changes of an image are a function of these.
 struct AugmentKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
   std::int64_t example = 0;  // index in the dataset
 };
 
-// Augments images of one shape. Immutable once made, so threads may share it.
+// Augments images of one shape. Immutable, so threads may share it.
 class Augmenter {
  public:
   // Throws UserError(kUsage) for options that do not fit.

@@ -1,4 +1,4 @@
-// The loader: which examples a step sees, as floats. Batch `step` is a pure function of (seed,
+// The loader: returns the examples of a step as floats. Batch `step` is a pure function of (seed,
 // step):
 //
 //   epoch = step / steps_per_epoch(), with the remainder of an epoch dropped
@@ -6,8 +6,8 @@
 //   values = its pixels normalised (data/normalise.h) and augmented (data/augment.h), which is a
 //            function of (seed, epoch, example)
 //
-// so nothing need be saved to resume, and a replica that asks for its own slice of a batch gets the
-// bytes that any other worker would. For batches made ahead by other threads: data/prefetch.h.
+// Resuming therefore needs no saved state, and every worker gets the same bytes for a slice of a
+// batch. For batches that other threads prepare in advance, see data/prefetch.h.
 #pragma once
 
 #include <array>
@@ -31,8 +31,8 @@ struct LoaderOptions {
 
 class Loader {
  public:
-  // Throws UserError(kUsage) where the batch is larger than the set, or options do not fit it;
-  // InternalError where a label is not below the number of classes.
+  // Throws UserError(kUsage) if the batch is larger than the set or options do not fit it, and
+  // InternalError if a label is not below the number of classes.
   Loader(std::shared_ptr<const ImageSet> set, LoaderOptions options);
 
   const ImageSet& set() const { return *set_; }
@@ -41,11 +41,11 @@ class Loader {
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
 
   // Writes examples [first, first + n) of the batch of `step` (0-based, over all epochs): images
-  // [n, C, H, W] and n labels. Thread-safe; nothing is allocated but one order an epoch.
+  // [n, C, H, W] and n labels. Thread-safe; allocates only one order per epoch.
   void examples(std::int64_t step, std::int64_t first, std::int64_t n, float* images,
                 std::int32_t* labels) const;
 
-  // Writes the image of example `index` of the set as `epoch` shows it: normalised and augmented.
+  // Writes the image of example `index` of the set in `epoch`, normalised and augmented.
   void example(std::int64_t epoch, std::int64_t index, float* image) const;
 
   // Writes examples [first, first + n) of the set in file order, normalised and not augmented: for

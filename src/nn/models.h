@@ -1,4 +1,4 @@
-// The models that a recipe can name. To add one: docs/adding-a-model.md.
+// The models that a recipe can name. To add one, see docs/adding-a-model.md.
 #pragma once
 
 #include <span>

@@ -63,22 +63,22 @@ struct TensorType {
 
 std::string to_string(const TensorType& type);  // "f32[32, 6, 28, 28]"
 
-// Memory of 64-byte alignment, zeroed, on huge pages where it is large and they are to be had. It
-// is then address space until it is first touched: what a program needs can be said before the
-// machine must give it.
+// Zeroed memory with 64-byte alignment. Large blocks use huge pages where available and are only
+// address space until first touched, so a program can state its needs before the machine must
+// provide the memory.
 class AlignedBytes {
  public:
   AlignedBytes() = default;
   // Throws std::bad_alloc where the system gives no more.
   explicit AlignedBytes(std::size_t bytes);
-  // Memory that somebody else owns and that outlives this, as it is.
+  // Memory of another owner, which must outlive this object; it is used as it is.
   static AlignedBytes borrowed(void* memory, std::size_t bytes);
   std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
 
  private:
   struct Free {
-    std::size_t mapped;  // bytes; 0: of the heap; kBorrowed: not ours
+    std::size_t mapped;  // bytes; 0: from the heap; kBorrowed: not owned
     void operator()(std::byte* p) const;
   };
   std::unique_ptr<std::byte[], Free> data_;
@@ -90,7 +90,7 @@ class Tensor {
  public:
   Tensor() = default;
   explicit Tensor(TensorType type);  // zeroed
-  // A tensor over memory that somebody else owns, of at least type.bytes(). A copy of it owns its
+  // A view of memory of another owner, at least type.bytes() long. A copy of the view owns its
   // memory.
   static Tensor view(TensorType type, void* memory);
   // Moves a view to other memory; allocates nothing.
