@@ -39,7 +39,6 @@ set(PODIUM_CARRIED_HEADERS
   ops/reference_sums.h
   parallel/exchange.h
   train/file_io.h
-  train/optimizer_groups.h
   train/program.h)
 
 # The copies in the build folder: what a program sees that links Podium::podium inside this tree, and what is installed.

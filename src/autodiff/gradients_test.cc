@@ -209,18 +209,27 @@ TEST_P(GradientRule, agrees_with_finite_differences) {
       const auto& a = sample.attributes.as<BatchNormAttributes>();
       if (a.activation.kind != ActivationKind::kNone || a.defers) continue;
     }
+    // Its parameters and statistics are not trained: the gradient is that of x.
+    const bool of_x_alone = &op == &batch_norm_inference_op;
+    if (of_x_alone) {
+      const auto& a = sample.attributes.as<BatchNormAttributes>();
+      if (a.activation.kind != ActivationKind::kNone || a.defers || a.pools || a.adds) continue;
+    }
     // So is a convolution made that pools or normalises.
     if (&op == &conv2d_winograd_op) {
       const auto& a = sample.attributes.as<Conv2dAttributes>();
       if (a.pools || a.normalises) continue;
     }
     OperationCheckOptions options;
+    if (of_x_alone) options.constant_inputs = {1, 2, 3, 4};
     // The largest of a window stays the largest: its values are further apart than the steps.
     const bool pools = &op == &max_pool_op ||
                        (&op == &batch_norm_op && sample.attributes.as<BatchNormAttributes>().pools);
     options.prepare = [&](const OpSample&, std::vector<Tensor>& at) {
       for (std::size_t i = 0; pools && i < at[0].f32().size(); ++i)
         at[0].f32()[i] = 0.2f * static_cast<float>(i * 37 % 61) - 6;
+      if (of_x_alone)
+        for (float& variance : at[4].f32()) variance = std::abs(variance);
     };
     // A convolution is linear in either operand: any step will do, and a large one keeps the
     // roundings of Winograd's tiles small beside the difference.

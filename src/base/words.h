@@ -34,6 +34,25 @@ inline std::string nearest_word(std::string_view word, const std::vector<std::st
   return nearest == known.end() ? "" : *nearest;
 }
 
+// Whether a name is one of those that a pattern means: `*` stands for any characters, or none, `?`
+// for one, all else for itself.
+inline bool matches_pattern(std::string_view pattern, std::string_view name) {
+  std::size_t p = 0, n = 0;
+  std::size_t star = std::string_view::npos, after_star = 0;  // where to try again, one longer
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++, after_star = n;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
+      ++p, ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1, n = ++after_star;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
 inline std::string join_words(const std::vector<std::string>& words,
                               std::string_view between = ", ") {
   std::string text;

@@ -38,5 +38,24 @@ TEST(Words, join_puts_the_separator_between) {
   EXPECT_EQ(join_words({"a", "b", "c"}, " or "), "a or b or c");
 }
 
+TEST(Words, a_pattern_matches_whole_names) {
+  for (const char* pattern :
+       {"fc1.weight", "fc1.*", "*.weight", "*", "fc?.weight", "**1*t", "f*c*1*"})
+    EXPECT_TRUE(matches_pattern(pattern, "fc1.weight")) << pattern;
+  for (const char* pattern :
+       {"", "fc1", "fc1.weigh", "c1.weight", "fc1.weight?", "fc??.weight", "*.bias", "*.weights"})
+    EXPECT_FALSE(matches_pattern(pattern, "fc1.weight")) << pattern;
+  EXPECT_TRUE(matches_pattern("", ""));
+  EXPECT_TRUE(matches_pattern("*", ""));
+  EXPECT_FALSE(matches_pattern("?", ""));
+  EXPECT_TRUE(matches_pattern("a*b*c", "axbxbxc"));
+}
+
+TEST(Words, a_pattern_of_many_stars_takes_no_time) {
+  std::string pattern;
+  for (int i = 0; i < 1000; ++i) pattern += "*a";
+  EXPECT_FALSE(matches_pattern(pattern + "b", std::string(5000, 'a')));
+}
+
 }  // namespace
 }  // namespace podium

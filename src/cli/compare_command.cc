@@ -44,7 +44,9 @@ constexpr Measure kMeasures[] = {
 
 std::vector<const RecipeKey*> differing_keys(const std::vector<RunHistory>& runs) {
   std::vector<const RecipeKey*> keys;
-  for (const RecipeKey& key : recipe_keys()) {
+  std::size_t groups = 0;
+  for (const RunHistory& run : runs) groups = std::max(groups, run.recipe.optimizer_groups.size());
+  for (const RecipeKey& key : recipe_keys(groups)) {
     if (!key.decides_result) continue;
     const std::string first = value_text(key, runs.front().recipe);
     if (std::ranges::any_of(

@@ -67,8 +67,10 @@ ExitCode show(const Arguments& arguments) {
   ReplicaInputs inputs{.image = Shape{data.channels, data.height, data.width},
                        .images = recipe.batch / recipe.replicas,
                        .classes = data.classes};
+  const Optimizers optimizers(recipe);
   const ReplicaProgram training = build_replica_program(
-      model.build, inputs, recipe.seed, recipe.batch, recipe.label_smoothing, false);
+      model.build, inputs, recipe.seed, recipe.batch, recipe.label_smoothing, false, optimizers);
+  optimizers.require_parameters(training.layout, recipe.model);
   if (arguments.graph) {
     std::cout << to_string(training.graph);
     return ExitCode::kDone;
@@ -90,11 +92,12 @@ ExitCode show(const Arguments& arguments) {
             << scaled(step_flops * static_cast<double>(steps), "FLOP") << "\n\n"
             << "parameters\n";
   Table parameters({"NAME", "SHAPE", "VALUES", "OPTIMIZER", "WEIGHT DECAY"});
-  const Optimizers optimizers(recipe);
   for (const FlatEntry& entry : training.layout.parameters) {
     const bool decays = entry.trained && optimizers.weight_decay(entry) != 0;
     parameters.add({entry.name, to_string(entry.shape), with_commas(entry.elements()),
-                    entry.trained ? optimizers.of(entry.group).name : "not trained",
+                    entry.trained                    ? optimizers.of(entry).name
+                    : optimizers.freezes(entry.name) ? "frozen"
+                                                     : "not trained",
                     decays ? "yes" : "no"});
   }
   std::cout << parameters.text() << "\nrecipe, resolved\n" << to_toml(recipe);

@@ -72,6 +72,7 @@ Value Network::parameter(Parameter parameter) {
   require_free_name(parameter.name);
   require_extents(parameter.name, parameter.shape);
   settle_initialiser(parameter);
+  if (is_frozen(parameter.name)) parameter.trained = false;
   parameter.value =
       graph_.input(parameter.name, {DType::kF32, parameter.shape}, InputRole::kParameter);
   parameters_.push_back(parameter);
@@ -82,8 +83,12 @@ Value Network::statistic(const std::string& name, const Shape& shape, float init
   require_free_name(name);
   require_extents(name, shape);
   const Value old_value = graph_.input(name, {DType::kF32, shape}, InputRole::kState);
-  statistics_.push_back({name, shape, initial, old_value, {}});
+  statistics_.push_back({.name = name, .shape = shape, .initial = initial, .old_value = old_value});
   return old_value;
+}
+
+void Network::keep(Value statistic) {
+  std::ranges::find(statistics_, statistic, &Statistic::old_value)->frozen = true;
 }
 
 void Network::update(Value statistic, Value next) {
@@ -113,8 +118,7 @@ Value Network::conv2d(const std::string& name, Value x, const ConvOptions& optio
                  .initialiser = options.initialiser,
                  .fan_in = images[1] * window,
                  .fan_out = options.channels * window,
-                 .decays = true,
-                 .group = ParameterGroup::kFilters});
+                 .decays = true});
   const Conv2dAttributes attributes =
       options.padded ? same_padding(images, options.kernel, options.kernel, options.stride)
                      : Conv2dAttributes{.stride_h = options.stride, .stride_w = options.stride};
@@ -136,8 +140,7 @@ Value Network::whitening(const std::string& name, Value x, const WhiteningOption
                                   .fan_in = values,
                                   .trained = false,
                                   .epsilon = options.epsilon});
-  const Value bias = parameter(
-      {.name = name + ".bias", .shape = {2 * values}, .group = ParameterGroup::kWhitening});
+  const Value bias = parameter({.name = name + ".bias", .shape = {2 * values}});
   return bias_add(graph_, podium::conv2d(graph_, x, weight, {}, name), bias, name);
 }
 
@@ -152,8 +155,7 @@ Value Network::dense(const std::string& name, Value x, const DenseOptions& optio
                                   .initialiser = options.initialiser,
                                   .fan_in = shape[1],
                                   .fan_out = options.units,
-                                  .decays = true,
-                                  .group = ParameterGroup::kDense});
+                                  .decays = true});
   Value y = matmul(graph_, x, weight, {.transpose_b = true}, name);
   if (options.bias)
     y = bias_add(graph_, y, parameter({.name = name + ".bias", .shape = {options.units}}), name);
@@ -173,7 +175,9 @@ Value Network::batch_norm(const std::string& name, Value x, const BatchNormOptio
   const Value beta = parameter({.name = name + ".bias", .shape = vector});
   const Value mean = statistic(name + ".running_mean", vector, 0),
               variance = statistic(name + ".running_var", vector, 1);
-  if (mode_ == Mode::kEvaluate)
+  const bool frozen = is_frozen(name + ".bias") && (!options.scale || is_frozen(name + ".weight"));
+  if (frozen) keep(mean), keep(variance);
+  if (mode_ == Mode::kEvaluate || frozen)
     return batch_norm_inference(graph_, x, gamma, beta, mean, variance, options.epsilon, name);
   const BatchNormOutputs out = podium::batch_norm(graph_, x, gamma, beta, options.epsilon, name);
   const BatchNormRunningAttributes attributes{.momentum = options.momentum,

@@ -43,15 +43,6 @@ enum class Initialiser {
   kOnes,
 };
 
-// Which optimizer of a recipe a parameter is for.
-enum class ParameterGroup {
-  kRest,       // what is none of the others: biases, batch norm
-  kFilters,    // weights of convolutions
-  kDense,      // weights of dense layers
-  kWhitening,  // the bias of a whitening convolution
-};
-inline constexpr std::size_t kParameterGroups = 4;
-
 // A parameter of the network: what is trained, or stays as it starts.
 struct Parameter {
   std::string name;
@@ -60,7 +51,6 @@ struct Parameter {
   // Of initialisers that use them; 0: by the shape, taken as [out, in, ...].
   std::int64_t fan_in = 0, fan_out = 0;
   bool decays = false;  // weight decay acts on it
-  ParameterGroup group = ParameterGroup::kRest;
   bool trained = true;  // false: stays as it starts, and has no gradient
   float epsilon = 0;    // of kWhitening
   Value value;          // in the graph of the network
@@ -74,6 +64,7 @@ struct Statistic {
   Shape shape;
   float initial = 0;
   Value old_value, new_value;
+  bool frozen = false;  // of a layer that is frozen: it keeps its value, and has no new one
 };
 
 // A dropout layer and the factors that it multiplies by.
@@ -120,6 +111,10 @@ class Network {
   Network(Graph& graph, Mode mode, std::uint64_t seed, Value step = {}, Value replica = {})
       : graph_(graph), mode_(mode), seed_(seed), step_(step), replica_(replica) {}
 
+  // From here on, parameters whose name it is true of are not trained. A batch normalisation all of
+  // whose parameters are frozen normalises by its running statistics, which then stay.
+  void freeze(std::function<bool(const std::string&)> frozen) { frozen_ = std::move(frozen); }
+
   // [N, C, H, W] -> [N, channels, P, Q]; padded, P = ceil(H / stride).
   Value conv2d(const std::string& name, Value x, const ConvOptions& options);
   Value dense(const std::string& name, Value x, const DenseOptions& options);  // -> [N, units]
@@ -160,11 +155,14 @@ class Network {
 
  private:
   void require_free_name(const std::string& name) const;
+  bool is_frozen(const std::string& name) const { return frozen_ && frozen_(name); }
+  void keep(Value statistic);
 
   Graph& graph_;
   Mode mode_;
   std::uint64_t seed_;
   Value step_, replica_;
+  std::function<bool(const std::string&)> frozen_;
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;
   std::vector<Dropout> dropouts_;

@@ -167,6 +167,32 @@ TEST(Network, batch_norm_reads_its_running_statistics_only_in_evaluation) {
   EXPECT_FALSE(evaluate.net.statistics()[0].new_value);
 }
 
+TEST(Network, frozen_parameters_are_not_trained) {
+  Net n({4, 2, 6, 6});
+  n.net.freeze([](const std::string& name) { return name.starts_with("conv"); });
+  n.net.dense("fc", n.net.flatten(n.net.conv2d("conv", n.x, {.channels = 3, .bias = true})),
+              {.units = 2});
+  std::vector<std::string> trained;
+  for (const Parameter& parameter : n.net.parameters())
+    if (parameter.trained) trained.push_back(parameter.name);
+  EXPECT_EQ(trained, std::vector<std::string>{"fc.weight"});
+}
+
+TEST(Network, batch_norm_that_is_frozen_as_a_whole_runs_on_its_running_statistics) {
+  struct Case {
+    std::string frozen;
+    bool scale, inference;
+  };
+  for (const Case& c : {Case{"bn.weight", true, false}, Case{"bn.bias", true, false},
+                        Case{"bn.", true, true}, Case{"bn.bias", false, true}}) {
+    Net n({8, 3});
+    n.net.freeze([&](const std::string& name) { return name.starts_with(c.frozen); });
+    n.net.batch_norm("bn", n.x, {.scale = c.scale});
+    EXPECT_EQ(n.count(batch_norm_inference_op), c.inference ? 1 : 0) << c.frozen;
+    EXPECT_EQ(bool(n.net.statistics()[0].new_value), !c.inference) << c.frozen;
+  }
+}
+
 TEST(Network, both_modes_list_the_same_parameters_in_the_same_order) {
   const auto names = [](Mode mode) {
     Net n({4, 2, 6, 6}, mode);

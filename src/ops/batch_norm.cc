@@ -265,6 +265,7 @@ Cost cost_grad(const Attributes& attributes, std::span<const TensorType> in,
 std::vector<OpSample> samples_grad() { return with_each_activation(2, 4); }
 
 // --- inference: (x, gamma, beta, mean, variance) -> y ---
+// Its gradient to x is dy * scale: the same operation on dy, of beta and mean 0.
 
 std::vector<TensorType> infer_inference(const InferContext& context) {
   check(context, context.inputs[0].shape, 1, 5);
@@ -289,6 +290,18 @@ void reference_inference(const Attributes& attributes, ConstTensors inputs, Tens
         y[i] = plus(a, inputs, 5, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
   }
   if (!a.defers) write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
+}
+
+std::vector<Value> gradient_of_inference(const GradientContext& context) {
+  const Node self = context.self();
+  PODIUM_CHECK(std::ranges::count(context.wanted.subspan(1), true) == 0, self.name,
+               ": parameters of a batch norm that runs on its running statistics are not trained");
+  const auto& attributes = self.attributes.as<BatchNormAttributes>();
+  PODIUM_CHECK(!attributes.defers && !attributes.pools && !attributes.adds,
+               "graphs are differentiated before they are fused");
+  const Value zeros = fill(context.graph, context.graph.shape(self.inputs[1]), 0.0f);
+  return {batch_norm_inference(context.graph, context.output_gradients[0], self.inputs[1], zeros,
+                               zeros, self.inputs[4], attributes.epsilon, self.name)};
 }
 
 Cost cost_inference(const Attributes& attributes, std::span<const TensorType> in,
@@ -364,7 +377,7 @@ const OpDef batch_norm_op = {OpKind::kBatchNorm, "batch_norm", infer,  gradient,
 const OpDef batch_norm_grad_op = {OpKind::kBatchNormGrad, "batch_norm_grad", infer_grad,  nullptr,
                                   reference_grad,         cost_grad,         samples_grad};
 const OpDef batch_norm_inference_op = {
-    OpKind::kBatchNormInference, "batch_norm_inference", infer_inference,  nullptr,
+    OpKind::kBatchNormInference, "batch_norm_inference", infer_inference,  gradient_of_inference,
     reference_inference,         cost_inference,         samples_inference};
 const OpDef batch_norm_running_op = {
     OpKind::kBatchNormRunning, "batch_norm_running", infer_running,  nullptr,

@@ -92,7 +92,7 @@ Band read_band(const std::filesystem::path& file, std::size_t least) {
 Band parse_band(std::string_view text, const std::string& source, std::size_t least) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    Band band{.recipe = json.at("recipe").get<std::string>(), .runs = {}};
+    Band band{.recipe = resolved_anew(json.at("recipe").get<std::string>()), .runs = {}};
     for (const auto& run : json.at("runs")) {
       const auto& seed = run.at("seed");
       PODIUM_REQUIRE(seed.is_number_unsigned(), ExitCode::kUsage, source,

@@ -15,7 +15,7 @@ InspectedStep Trainer::inspect_step() {
                              .images = s.replica_images,
                              .classes = set.classes};
   const ReplicaProgram program = build_replica_program(
-      s.model, inputs, s.recipe.seed, s.recipe.batch, s.recipe.label_smoothing, true);
+      s.model, inputs, s.recipe.seed, s.recipe.batch, s.recipe.label_smoothing, true, s.optimizers);
   const auto executable = s.backend->compile(program.graph, {.threads = s.placement.threads});
 
   std::vector<NamedTensor> list;

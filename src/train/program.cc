@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autodiff/gradients.h"
+#include "base/words.h"
 #include "compile/choose.h"
 #include "compile/trim.h"
 #include "ops/ops.h"
@@ -62,7 +63,7 @@ void require_complete(const Network& net, const Graph& graph, Value losses) {
                    ExitCode::kUsage, "[\"", parameter.name,
                    "\"] is a trained parameter that no logit depends on; use it, or leave it out");
   for (const Statistic& statistic : net.statistics())
-    PODIUM_REQUIRE(statistic.new_value, ExitCode::kUsage, "[\"", statistic.name,
+    PODIUM_REQUIRE(statistic.new_value || statistic.frozen, ExitCode::kUsage, "[\"", statistic.name,
                    "\"] is a statistic without a next value; give it one with Network::update()");
 }
 
@@ -75,16 +76,18 @@ Value checked_logits(Network& net, const Model& model, Value images, const Repli
   return logits;
 }
 
-FlatLayout make_layout(const Network& net) {
+FlatLayout make_layout(const Network& net, const Optimizers& optimizers) {
   FlatLayout layout;
   std::int64_t offset = 0;
   for (const Parameter& p : net.parameters()) {
-    layout.parameters.push_back({p.name, p.shape, offset, p.decays, p.group, p.trained});
+    const std::size_t optimizer = p.trained ? optimizers.index_of(p.name) : 0;
+    layout.parameters.push_back({p.name, p.shape, offset, p.decays, optimizer, p.trained});
     offset += aligned(p.shape.elements());
   }
   layout.parameter_floats = offset;
   for (const Statistic& s : net.statistics()) {
-    layout.statistics.push_back({s.name, s.shape, offset, false});
+    layout.statistics.push_back(
+        {.name = s.name, .shape = s.shape, .offset = offset, .trained = bool(s.new_value)});
     offset += aligned(s.shape.elements());
   }
   layout.loss_offset = offset;
@@ -96,7 +99,8 @@ FlatLayout make_layout(const Network& net) {
 
 ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& inputs,
                                      std::uint64_t seed, std::int64_t global_batch,
-                                     float label_smoothing, bool inspect) {
+                                     float label_smoothing, bool inspect,
+                                     const Optimizers& optimizers) {
   Graph graph;
   const Value images = graph.input("images", {DType::kF32, batch_shape(inputs)}, InputRole::kBatch);
   const Value labels =
@@ -105,6 +109,7 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   const Value replica = graph.input("replica", {DType::kU32, Shape{}}, InputRole::kScalar);
 
   Network net(graph, Mode::kTrain, seed, step, replica);
+  net.freeze([&](const std::string& name) { return optimizers.freezes(name); });
   const Value logits = checked_logits(net, model, images, inputs);
   graph = without_unread_pixels(graph);
   const Value losses = softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss");
@@ -124,7 +129,7 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   for (std::size_t i = 0; i < trained.size(); ++i)
     graph.output("gradient/" + names[i], gradient_values[i]);
   for (const Statistic& statistic : net.statistics())
-    graph.output("new/" + statistic.name, statistic.new_value);
+    if (statistic.new_value) graph.output("new/" + statistic.name, statistic.new_value);
   graph.output("loss", batch_mean(graph, losses, "loss"));
   graph.output("correct", correct(graph, logits, labels, "correct"));
   ReplicaProgram program;
@@ -135,7 +140,7 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
       program.dropouts.push_back(dropout.name);
     }
   }
-  program.layout = make_layout(net);
+  program.layout = make_layout(net, optimizers);
   program.parameters = net.parameters();
   for (const Statistic& statistic : net.statistics())
     program.statistic_starts.push_back(statistic.initial);
@@ -161,32 +166,89 @@ Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_
   return graph;
 }
 
-Optimizers::Optimizers(const Recipe& recipe) : options{recipe.optimizer} {
-  for (const OptimizerGroup& group : kOptimizerGroups) {
-    OptimizerOptions own = recipe.*group.options;
-    if (own.name == kSameOptimizer) continue;
-    own.decay = recipe.optimizer.decay;
-    of_group[static_cast<std::size_t>(group.group)] = options.size();
-    options.push_back(std::move(own));
+Optimizers::Optimizers(const Recipe& recipe)
+    : options{recipe.optimizer}, groups(recipe.optimizer_groups) {
+  for (const OptimizerGroup& group : groups)
+    if (!group.frozen) options.push_back(group.optimizer);
+}
+
+namespace {
+
+bool matches_any(const std::vector<std::string>& patterns, std::string_view name) {
+  return std::ranges::any_of(patterns,
+                             [&](const std::string& p) { return matches_pattern(p, name); });
+}
+
+// For people: the names that are nearest to a pattern.
+std::string nearest_names(const std::string& pattern, const FlatLayout& layout) {
+  std::vector<std::pair<std::size_t, std::string>> names;
+  for (const FlatEntry& entry : layout.parameters)
+    names.emplace_back(edit_distance(pattern, entry.name), entry.name);
+  std::ranges::stable_sort(names, {}, &std::pair<std::size_t, std::string>::first);
+  std::vector<std::string> nearest;
+  for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 3); ++i)
+    nearest.push_back(names[i].second);
+  return join_words(nearest);
+}
+
+}  // namespace
+
+const OptimizerGroup* Optimizers::group_of(std::string_view name) const {
+  for (const OptimizerGroup& group : groups)
+    if (matches_any(group.parameters, name)) return &group;
+  return nullptr;
+}
+
+bool Optimizers::freezes(std::string_view name) const {
+  const OptimizerGroup* group = group_of(name);
+  return group != nullptr && group->frozen;
+}
+
+std::size_t Optimizers::index_of(std::string_view name) const {
+  std::size_t index = 0;
+  for (const OptimizerGroup& group : groups) {
+    if (!group.frozen) ++index;
+    if (matches_any(group.parameters, name)) return group.frozen ? 0 : index;
   }
+  return 0;
 }
 
 void Optimizers::require_parameters(const FlatLayout& layout, const std::string& model) const {
-  for (const OptimizerGroup& group : kOptimizerGroups) {
-    const bool used = std::ranges::any_of(layout.parameters, [&](const FlatEntry& entry) {
-      return entry.trained && entry.group == group.group;
-    });
-    PODIUM_REQUIRE(used || of_group[static_cast<std::size_t>(group.group)] == 0, ExitCode::kUsage,
-                   "[", group.table, "] would act on nothing: it is for ", group.parameters,
-                   ", and model \"", model, "\" trains none; leave its keys out, or set ",
-                   group.table, ".name = \"", kSameOptimizer, "\"");
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (const std::string& pattern : groups[i].parameters) {
+      bool matched = false, own = false, acts = false;
+      for (const FlatEntry& entry : layout.parameters) {
+        if (!matches_pattern(pattern, entry.name)) continue;
+        const bool is_own = group_of(entry.name) == &groups[i];
+        matched = true, own = own || is_own;
+        acts = acts || (is_own && (entry.trained || groups[i].frozen));
+        PODIUM_REQUIRE(!is_own || groups[i].frozen || !needs_matrices(groups[i].optimizer) ||
+                           entry.shape.rank() >= 2,
+                       ExitCode::kUsage, "group ", i + 1,
+                       " of parameters: ", groups[i].optimizer.name,
+                       " is for matrices and the weights of convolutions, "
+                       "and \"",
+                       pattern, "\" matches ", entry.name, " ", to_string(entry.shape),
+                       "; give that to an earlier group");
+      }
+      const std::string what = cat("group ", i + 1, " of parameters: \"", pattern, "\" matches ");
+      PODIUM_REQUIRE(matched, ExitCode::kUsage, what, "no parameter of model \"", model,
+                     "\"; the nearest are ", nearest_names(pattern, layout),
+                     " (`podium show` lists them all)");
+      PODIUM_REQUIRE(own, ExitCode::kUsage, what,
+                     "only what earlier groups have: a parameter belongs to the first group with a "
+                     "pattern that matches its name");
+      PODIUM_REQUIRE(acts, ExitCode::kUsage, what, "only parameters that model \"", model,
+                     "\" does not train; leave it out");
+    }
   }
+  PODIUM_REQUIRE(std::ranges::any_of(layout.parameters, &FlatEntry::trained), ExitCode::kUsage,
+                 "every parameter of model \"", model, "\" is frozen: there is nothing to train");
 }
 
 float Optimizers::weight_decay(const FlatEntry& entry) const {
-  const OptimizerOptions& own = of(entry.group);
-  const bool of_group_alone = &own != &options.front();
-  return entry.decays || own.decay_all || of_group_alone ? own.weight_decay : 0.0f;
+  const OptimizerOptions& own = of(entry);
+  return entry.decays || own.decay_all ? own.weight_decay : 0.0f;
 }
 
 std::vector<std::string> Optimizers::scalars() const {
@@ -224,7 +286,7 @@ UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& o
                                                                : layout.parameter_floats;
     const std::int64_t from = std::max(entry.offset, begin), to = std::min(next, end);
     if (from >= to || !entry.trained) continue;
-    const std::size_t index = optimizers.of_group[static_cast<std::size_t>(entry.group)];
+    const std::size_t index = entry.optimizer;
     const OptimizerOptions& options = optimizers.options[index];
     if (needs_matrices(options)) {
       PODIUM_CHECK(from == entry.offset && to == next, entry.name, " is cut");

@@ -3,14 +3,13 @@
 // lie in flat memory.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "nn/network.h"
 #include "optim/optimizer.h"
-#include "train/optimizer_groups.h"
+#include "train/recipe.h"
 
 namespace podium {
 
@@ -22,8 +21,8 @@ struct FlatEntry {
   Shape shape;
   std::int64_t offset = 0;
   bool decays = false;
-  ParameterGroup group = ParameterGroup::kRest;
-  bool trained = true;
+  std::size_t optimizer = 0;  // in Optimizers::options; of no meaning where it is not trained
+  bool trained = true;        // of a statistic: a step changes it
   std::int64_t elements() const { return shape.elements(); }
 };
 
@@ -36,6 +35,31 @@ struct FlatLayout {
   std::int64_t floats = 0;
 };
 
+// The optimizers of a run, and which of them a parameter has.
+struct Optimizers {
+  std::vector<OptimizerOptions> options;  // [optimizer]'s; those of groups that are not frozen
+  std::vector<OptimizerGroup> groups;     // of the recipe, in its order
+
+  Optimizers(OptimizerOptions only) : options{std::move(only)} {}  // NOLINT: one is a set of one
+  explicit Optimizers(const Recipe& recipe);
+  // The first group with a pattern that matches a parameter's name; null: [optimizer]'s.
+  const OptimizerGroup* group_of(std::string_view name) const;
+  bool freezes(std::string_view name) const;
+  std::size_t index_of(std::string_view name) const;  // in `options`
+  const OptimizerOptions& of(const FlatEntry& entry) const { return options[entry.optimizer]; }
+  // Throws UserError(kUsage) where a pattern of a group would act on nothing: it matches no
+  // parameter, or earlier groups have all that it matches, or the model trains none of them; where
+  // an optimizer of matrices has a parameter that is none; where all is frozen.
+  void require_parameters(const FlatLayout& layout, const std::string& model) const;
+  // Weight decay as the parameter's optimizer writes it, 0 where it does not act on the parameter.
+  float weight_decay(const FlatEntry& entry) const;
+  // Names and values of the scalars of all of them, in order.
+  std::vector<std::string> scalars() const;
+  std::vector<float> scalar_values(const ScheduleOptions& schedule, const StepInRun& at) const;
+  // The most state tensors that one of them has.
+  std::size_t states() const;
+};
+
 struct ReplicaInputs {
   Shape image;  // [C, H, W]
   std::int64_t images = 0;
@@ -43,8 +67,8 @@ struct ReplicaInputs {
 };
 
 // Inputs: images, labels, step, replica, parameters, statistics. Outputs: gradients of the trained
-// parameters (of the mean loss over the global batch), new statistics, loss, correct; to inspect a
-// step also logits and the dropout factors.
+// parameters (of the mean loss over the global batch), the new values of those statistics that a
+// step changes, loss, correct; to inspect a step also logits and the dropout factors.
 struct ReplicaProgram {
   Graph graph;
   FlatLayout layout;
@@ -54,35 +78,13 @@ struct ReplicaProgram {
 };
 ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& inputs,
                                      std::uint64_t seed, std::int64_t global_batch,
-                                     float label_smoothing, bool inspect);
+                                     float label_smoothing, bool inspect,
+                                     const Optimizers& optimizers = OptimizerOptions());
 
 // Inputs: images, parameters, statistics. Output: logits.
 Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs);
 // Inputs: logits, labels. Output: losses (of each example).
 Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing);
-
-// The optimizers of a run: those that differ, and which of them each group of parameters has.
-struct Optimizers {
-  std::vector<OptimizerOptions> options;
-  std::array<std::size_t, kParameterGroups> of_group{};
-
-  Optimizers(OptimizerOptions only) : options{std::move(only)} {}  // NOLINT: one is a set of one
-  explicit Optimizers(const Recipe& recipe);
-  const OptimizerOptions& of(ParameterGroup group) const {
-    return options[of_group[static_cast<std::size_t>(group)]];
-  }
-  // Throws UserError(kUsage) where a group has an optimizer of its own and the model no parameter
-  // of that group to train: it would act on nothing.
-  void require_parameters(const FlatLayout& layout, const std::string& model) const;
-  // Weight decay as the parameter's optimizer writes it, 0 where it does not act on the parameter:
-  // of an optimizer that is a group's own it acts on the whole group.
-  float weight_decay(const FlatEntry& entry) const;
-  // Names and values of the scalars of all of them, in order.
-  std::vector<std::string> scalars() const;
-  std::vector<float> scalar_values(const ScheduleOptions& schedule, const StepInRun& at) const;
-  // The most state tensors that one of them has.
-  std::size_t states() const;
-};
 
 // A run of floats of the parameters that has one optimizer and one weight decay; of an optimizer
 // that needs matrices, one parameter.

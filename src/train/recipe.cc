@@ -4,7 +4,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -12,7 +11,9 @@
 #include "base/words.h"
 #include "data/dataset.h"
 #include "train/file_io.h"
+#include "train/older_recipe.h"
 #include "train/recipe_keys.h"
+#include "train/toml_fault.h"
 
 namespace podium {
 namespace {
@@ -43,65 +44,6 @@ std::string node_text(const toml::node& node) {
   }
 }
 
-// A place in a text, and what is wrong there.
-struct TextFault {
-  std::size_t at;
-  const char* rule;
-};
-
-// What toml++ 3.3 does not refuse but is undefined on: characters beyond ASCII where white space
-// may stand (hundreds of them are "unreachable" to it), a table's header that begins with no key,
-// and a key of so many names that the tables it stands for, one in the other, overflow the stack.
-// What is no TOML otherwise is left to it.
-std::optional<TextFault> fault_before_parsing(std::string_view text) {
-  constexpr const char* kStray =
-      "not TOML: a character beyond ASCII may stand in a comment or in a string of one line, and "
-      "not here";
-  constexpr const char* kLongKey =
-      "a key of more than 16 dots; a recipe's have two at most, as in optimizer.filters.name";
-  const auto beyond_ascii = [&](std::size_t i) {
-    return static_cast<unsigned char>(text[i]) >= 0x80;
-  };
-  const auto skip_blanks = [&](std::size_t i) {
-    while (i < text.size() && (text[i] == ' ' || text[i] == '\t')) ++i;
-    return i;
-  };
-  constexpr int kMostDots = 16;
-  int dots = 0;  // of the key, where one stands here; no value has as many
-  bool line_begins = true;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (beyond_ascii(i)) return TextFault{i, kStray};
-    if (std::string_view("\n=,[]{}").find(c) != std::string_view::npos) dots = 0;
-    if (c == '.' && ++dots > kMostDots) return TextFault{i, kLongKey};
-    if (c == '[' && line_begins) {
-      std::size_t key = skip_blanks(i + 1);
-      if (key < text.size() && text[key] == '[') key = skip_blanks(key + 1);
-      if (key < text.size() && !beyond_ascii(key) && std::isalnum(text[key]) == 0 &&
-          std::string_view("_-\"'").find(text[key]) == std::string_view::npos)
-        return TextFault{key, "not TOML: a table's name stands here, as in [optimizer]"};
-    }
-    line_begins = c == '\n' || (line_begins && (c == ' ' || c == '\t'));
-    if (c == '#') {
-      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
-    } else if (c == '"' || c == '\'') {
-      const std::string_view triple = c == '"' ? "\"\"\"" : "'''";
-      const bool one_line = text.substr(i, 3) != triple;
-      const std::string_view end = one_line ? triple.substr(0, 1) : triple;
-      for (i += end.size(); i < text.size() && text.substr(i, end.size()) != end; ++i) {
-        if (one_line && text[i] == '\n') break;
-        if (!one_line && beyond_ascii(i)) return TextFault{i, kStray};
-        if (c == '"' && text[i] == '\\' && i + 1 < text.size() && !beyond_ascii(i + 1)) ++i;
-      }
-      i += end.size() - 1;
-      // One or two more quotes belong to the string of several lines that they end.
-      for (int more = 0; !one_line && more < 2 && i + 1 < text.size() && text[i + 1] == c; ++more)
-        ++i;
-    }
-  }
-  return std::nullopt;
-}
-
 class Reader {
  public:
   explicit Reader(std::string source) : source_(std::move(source)), problems_(source_) {}
@@ -117,8 +59,8 @@ class Reader {
       return;
     }
     try {
-      const toml::table root = toml::parse(std::string_view(text), std::string_view(source_));
-      for (const auto& [key, node] : root) read_entry(std::string(key.str()), key, node);
+      root_ = toml::parse(std::string_view(text), std::string_view(source_));
+      for (const auto& [key, node] : root_) read_entry(std::string(key.str()), key, node);
     } catch (const toml::parse_error& error) {
       problems_.add_at(
           {cat(source_, ":", error.source().begin.line, ":", error.source().begin.column),
@@ -141,9 +83,10 @@ class Reader {
     const std::string path = text.substr(0, equals), value = text.substr(equals + 1);
     const RecipeKey* key = find_recipe_key(path);
     if (key == nullptr) return unknown(path, place);
-    if (const auto node = parse_value(value, is_word(*key))) {
-      assign(*key, **node, place);
+    if (auto node = parse_value(value, is_word(*key))) {
       overridden_.insert(path);
+      if (key->group == 0) return assign(*key, **node, place);
+      group_overrides_.push_back({key, std::move(*node), place});
     } else {
       problems_.add_at(place, cat("`", path, "` must be ", type_text(*key), ", got `", value, "`"));
       problems_.mark_bad(path);
@@ -152,6 +95,7 @@ class Reader {
 
   Recipe finish(const std::string& name) {
     if (recipe_.name.empty() && !problems_.is_bad("name")) recipe_.name = name;
+    read_groups();
     replace_by_overrides();
     // A text that is no TOML is one error; what it lacks is not worth a line.
     if (readable_) check_recipe(recipe_, problems_);
@@ -169,6 +113,11 @@ class Reader {
   static bool is_word(const RecipeKey& key) { return type_text(key) == "a string"; }
 
   void read_entry(const std::string& path, const toml::key& written, const toml::node& node) {
+    if (path == kGroupTable) return find_groups(written, node);
+    if (is_older_group(path) && node.is_table()) {
+      older_groups_.emplace_back(path, &node);
+      return;
+    }
     const auto& keys = recipe_keys();
     const bool is_table = std::any_of(keys.begin(), keys.end(), [&](const RecipeKey& key) {
       return !key.table.empty() && key.table == path;
@@ -187,6 +136,138 @@ class Reader {
     assign(*key, node, place_of(written.source()));
   }
 
+  // Groups of parameters begin as copies of [optimizer], so they are read after it and after what
+  // the command line says of it.
+  void find_groups(const toml::key& written, const toml::node& node) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr || !std::ranges::all_of(*array, &toml::node::is_table)) {
+      problems_.add_at(place_of(written.source()),
+                       cat("`", kGroupTable, "` must be an array of tables, [[", kGroupTable,
+                           "]], got ", node_text(node)));
+      return;
+    }
+    if (array->size() > kMostOptimizerGroups) {
+      problems_.add_at(place_of(written.source()), cat("`", kGroupTable, "` has ", array->size(),
+                                                       " tables; at most ", kMostOptimizerGroups));
+      return;
+    }
+    for (const toml::node& table : *array) groups_.push_back(table.as_table());
+  }
+
+  struct GroupValue {
+    const RecipeKey* key;
+    std::unique_ptr<toml::node> node;
+    RecipeProblems::Place place;
+  };
+
+  void read_groups() {
+    // No recipe has older groups and others.
+    std::ranges::sort(older_groups_, {}, [](const auto& older) { return older_rank(older.first); });
+    for (const auto& [path, node] : older_groups_) read_older_group(path, *node->as_table());
+    for (const toml::table* table : groups_) read_group(table);
+    // The command line may add some, the next number each.
+    for (const GroupValue& value : group_overrides_) {
+      const std::size_t next = recipe_.optimizer_groups.size() + 1;
+      if (value.key->group == next) {
+        read_group(nullptr);
+      } else if (value.key->group > next) {
+        problems_.add_at(value.place, cat("there is no group ", value.key->group,
+                                          " of parameters; the next one is ", next));
+      }
+    }
+  }
+
+  // Of a table, and of the command line.
+  void read_group(const toml::table* table) {
+    const std::size_t group = recipe_.optimizer_groups.size() + 1;
+    OptimizerGroup& its = recipe_.optimizer_groups.emplace_back();
+    its.optimizer.name = recipe_.optimizer.name;
+    struct Given {
+      const RecipeKey* key;
+      const toml::node* node;
+      RecipeProblems::Place place;
+    };
+    std::vector<Given> of_table, given;
+    if (table != nullptr) {
+      for (const auto& [name, node] : *table) {
+        const std::string path = cat(kGroupTable, ".", group, ".", name.str());
+        if (const RecipeKey* key = find_recipe_key(path))
+          of_table.push_back({key, &node, place_of(name.source())});
+        else
+          unknown(path, place_of(name.source()));
+      }
+    }
+    for (const GroupValue& value : group_overrides_)
+      if (value.key->group == group) given.push_back({value.key, value.node.get(), value.place});
+
+    // `name` and `frozen` decide what the other keys are where they are not given.
+    const auto is_first = [](const Given& one) {
+      return one.key->name == "name" || one.key->name == "frozen";
+    };
+    for (const auto* list : {&of_table, &given})
+      for (const Given& one : *list)
+        if (is_first(one)) assign(*one.key, *one.node, one.place);
+    inherit(its);
+    const bool frozen_now =
+        its.frozen && overridden_.contains(cat(kGroupTable, ".", group, ".frozen"));
+    for (const Given& one : of_table)
+      if (!is_first(one) && (!frozen_now || one.key->name == "parameters"))
+        assign(*one.key, *one.node, one.place);
+    for (const Given& one : given)
+      if (!is_first(one)) assign(*one.key, *one.node, one.place);
+    if (frozen_now && !overridden_.contains(cat(kGroupTable, ".", group, ".name")))
+      problems_.forget(cat(kGroupTable, ".", group, ".name"));
+  }
+
+  // Of another optimizer, [optimizer]'s numbers would mean something else.
+  void inherit(OptimizerGroup& group) const {
+    const std::string name = group.optimizer.name;
+    if (group.frozen) {
+      group.optimizer = {};
+    } else if (name == recipe_.optimizer.name) {
+      group.optimizer = recipe_.optimizer;
+    } else {
+      group.optimizer = {
+          .name = name, .decay_all = recipe_.optimizer.decay_all, .decay = recipe_.optimizer.decay};
+    }
+  }
+
+  // [optimizer.filters] and its like, of recipes before there were patterns: their own keys, the
+  // rest at its default, on every parameter of the group; named "same": [optimizer]'s.
+  void read_older_group(const std::string& path, const toml::table& table) {
+    const auto* name = table.get_as<std::string>("name");
+    const bool same = name == nullptr ? !table.contains("name") : name->get() == "same";
+    if (same) {
+      for (const auto& [key, node] : table)
+        if (key.str() != "name")
+          problems_.add_at(place_of(key.source()),
+                           cat("`", path, ".", key.str(), "` has no meaning with `", path,
+                               ".name` = \"same\"; leave it out"));
+      return;
+    }
+    const std::vector<std::string> patterns = older_group(recipe_.model, path);
+    if (patterns.empty()) {
+      if (problems_.is_bad("model")) return;
+      problems_.add_at(
+          place_of(table.source()),
+          cat("[", path, "] is no table of a recipe; choose parameters by their names, [[",
+              kGroupTable, "]] parameters = [\"conv*.weight\"]"));
+      return;
+    }
+    const std::size_t group = recipe_.optimizer_groups.size() + 1;
+    recipe_.optimizer_groups.push_back(
+        {.parameters = patterns,
+         .optimizer = {.decay_all = true, .decay = recipe_.optimizer.decay}});
+    problems_.set_place(cat(kGroupTable, ".", group, ".parameters"), place_of(table.source()));
+    for (const auto& [key, node] : table) {
+      const RecipeKey* known = find_recipe_key(cat(kGroupTable, ".", group, ".", key.str()));
+      if (known == nullptr)
+        unknown(cat(path, ".", key.str()), place_of(key.source()));
+      else
+        assign(*known, node, place_of(key.source()));
+    }
+  }
+
   void unknown(const std::string& path, const RecipeProblems::Place& place) {
     // A file that is no recipe may have many or long ones, and is not worth seconds.
     if (path.size() > 64 || ++unknown_ > 100) {
@@ -194,7 +275,16 @@ class Reader {
           place, cat("unknown key `", path, "`; `podium recipes --keys` lists those there are"));
       return;
     }
-    const auto& keys = recipe_keys();
+    if (is_older_group(path.substr(0, path.rfind('.')))) {
+      problems_.add_at(place, cat("unknown key `", path,
+                                  "`; a group of parameters is named by its "
+                                  "number, as in `",
+                                  kGroupTable, ".1.name`"));
+      return;
+    }
+    const bool of_a_group = path.starts_with(cat(kGroupTable, "."));
+    const std::size_t group = std::max<std::size_t>(group_of_path(path), of_a_group ? 1 : 0);
+    const auto& keys = recipe_keys(group);
     const auto inside = std::ranges::find(keys, path, &RecipeKey::table);
     if (!path.empty() && inside != keys.end()) {
       problems_.add_at(
@@ -210,10 +300,12 @@ class Reader {
           std::min(edit_distance(path, known), edit_distance(last(path), last(known)) + 1);
       if (distance < least) least = distance, nearest = known;
     };
-    for (const RecipeKey& key : recipe_keys()) {
+    for (const RecipeKey& key : keys) {
+      if (key.group != group) continue;
       consider(key.path());
       if (!key.table.empty()) consider(key.table);
     }
+    if (group == 0) consider(kGroupTable);
     problems_.add_at(place,
                      cat("unknown key `", path, "`; the nearest known one is `", nearest, "`"));
     problems_.mark_bad(nearest);
@@ -339,6 +431,22 @@ class Reader {
     const T value = static_cast<T>(*node.value<double>()) + T{0};
     if (in_range(key, static_cast<double>(value), place)) target = value;
   }
+  void assign_to(std::vector<std::string>& target, const RecipeKey& key, const toml::node& node,
+                 const RecipeProblems::Place& place) {
+    const toml::array* array = node.as_array();
+    if (array == nullptr) return wrong_type(key, node, place);
+    std::vector<std::string> values;
+    for (const toml::node& element : *array) {
+      const auto* value = element.as_string();
+      if (value == nullptr) {
+        return refuse(key, place,
+                      cat("`", key.path(), "` must be an array of strings; element ",
+                          values.size() + 1, " is ", node_text(element)));
+      }
+      values.push_back(value->get());
+    }
+    target = std::move(values);
+  }
   void assign_to(std::vector<double>& target, const RecipeKey& key, const toml::node& node,
                  const RecipeProblems::Place& place) {
     const toml::array* array = node.as_array();
@@ -368,7 +476,7 @@ class Reader {
     replaces("epochs", recipe_.epochs, "steps", recipe_.steps);
     replaces("steps", recipe_.steps, "epochs", recipe_.epochs);
 
-    for (const RecipeKey& key : recipe_keys()) {
+    for (const RecipeKey& key : recipe_keys(recipe_)) {
       if (key.fits.empty() || !overridden_.contains(key.table + ".name")) continue;
       if (overridden_.contains(key.path()) || key.fits_name(name_of_table(recipe_, key.table)))
         continue;
@@ -381,6 +489,10 @@ class Reader {
   RecipeProblems problems_;
   Recipe recipe_;
   std::set<std::string> overridden_;
+  toml::table root_;  // the groups are read when the rest has been
+  std::vector<const toml::table*> groups_;
+  std::vector<std::pair<std::string, const toml::node*>> older_groups_;
+  std::vector<GroupValue> group_overrides_;
   std::int64_t overrides_ = 0, unknown_ = 0;
   bool readable_ = true;
 };
@@ -417,19 +529,27 @@ std::int64_t total_steps(const Recipe& recipe) {
   return recipe.steps != 0 ? recipe.steps : recipe.epochs * steps_per_epoch(recipe);
 }
 
+std::string resolved_anew(const std::string& text) {
+  try {
+    return to_toml(parse_recipe(text, "recipe"));
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
 std::string to_toml(const Recipe& recipe) {
   std::string text, table;
-  for (const RecipeKey& key : recipe_keys()) {
+  for (const RecipeKey& key : recipe_keys(recipe)) {
     // Of epochs and steps the one that is given.
     if (key.path() == "epochs" && recipe.epochs == 0 && recipe.steps != 0) continue;
     if (key.path() == "steps" && recipe.steps == 0) continue;
     if (key.table != table) {
       table = key.table;
-      text += cat("\n[", table, "]\n");
+      text += key.group != 0 ? cat("\n[[", kGroupTable, "]]\n") : cat("\n[", table, "]\n");
     }
-    // Of a group of parameters that has no optimizer of its own there is no more to say.
-    if (key.table.starts_with("optimizer.") && key.name != "name" &&
-        name_of_table(recipe, key.table) == kSameOptimizer)
+    // Of a group that is frozen there is no more to say.
+    if (key.group != 0 && key.name != "parameters" && key.name != "frozen" &&
+        recipe.optimizer_groups[key.group - 1].frozen)
       continue;
     text += cat(key.name, " = ", value_text(key, recipe), "\n");
   }

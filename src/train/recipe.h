@@ -22,7 +22,14 @@ struct EvaluationOptions {
   std::int64_t views = 1;  // of each image (data/views.h); the network's outputs are averaged
 };
 
-inline constexpr const char* kSameOptimizer = "same";
+// Parameters, chosen by their names, that have an optimizer of their own or are not trained.
+struct OptimizerGroup {
+  std::vector<std::string> parameters;  // patterns of names (base/words.h)
+  bool frozen = false;
+  OptimizerOptions optimizer;
+  bool operator==(const OptimizerGroup&) const = default;
+};
+inline constexpr std::size_t kMostOptimizerGroups = 64;
 
 // The keys of a recipe, with their defaults.
 struct Recipe {
@@ -41,11 +48,9 @@ struct Recipe {
   std::int64_t epochs = 0, steps = 0;
   std::string precision = "fp32";
   float label_smoothing = 0;
-  OptimizerOptions optimizer;
-  // Of some groups of parameters; named "same": as `optimizer`.
-  OptimizerOptions optimizer_filters{.name = kSameOptimizer};
-  OptimizerOptions optimizer_dense{.name = kSameOptimizer};
-  OptimizerOptions optimizer_whitening{.name = kSameOptimizer};
+  OptimizerOptions optimizer;  // of the parameters that no group has
+  // A parameter belongs to the first group with a pattern that matches its name.
+  std::vector<OptimizerGroup> optimizer_groups;
   ScheduleOptions schedule;
   NormaliseOptions normalise;
   AugmentOptions augment;
@@ -78,5 +83,9 @@ std::int64_t total_steps(const Recipe& recipe);
 
 // The resolved recipe: every key, in a fixed order; parse_recipe gives the same recipe back.
 std::string to_toml(const Recipe& recipe);
+
+// A resolved recipe that an earlier Podium may have written, as this one writes it: keys that there
+// were not yet have their defaults. The text itself where it is no recipe.
+std::string resolved_anew(const std::string& text);
 
 }  // namespace podium

@@ -4,7 +4,6 @@
 
 #include "base/words.h"
 #include "data/dataset.h"
-#include "train/optimizer_groups.h"
 #include "train/recipe_keys.h"
 
 namespace podium {
@@ -52,7 +51,8 @@ class Check {
     length();
     replicas();
     examples();
-    optimizer();
+    optimizer(r_.optimizer, "optimizer");
+    for (std::size_t i = 0; i < r_.optimizer_groups.size(); ++i) group(i);
     schedule();
     images();
     fits();
@@ -65,7 +65,7 @@ class Check {
   }
 
   void required() {
-    for (const RecipeKey& key : recipe_keys()) {
+    for (const RecipeKey& key : recipe_keys(r_)) {
       if (key.required && !problems_.was_given(key.path()) && good({key.path().c_str()}))
         problems_.add(key.path(), cat("`", key.path(), "` is missing: ", key.meaning));
     }
@@ -74,9 +74,13 @@ class Check {
   // A checkpoint holds the recipe, and JSON nothing but Unicode.
   void texts() {
     Recipe copy = r_;
-    for (const RecipeKey& key : recipe_keys()) {
+    for (const RecipeKey& key : recipe_keys(r_)) {
       const auto* field = std::get_if<FieldOf<std::string>>(&key.field);
-      if (field != nullptr && good({key.path().c_str()}) && !is_utf8((*field)(copy)))
+      const auto* list = std::get_if<FieldOf<std::vector<std::string>>>(&key.field);
+      const std::string text = field != nullptr  ? (*field)(copy)
+                               : list != nullptr ? join_words((*list)(copy))
+                                                 : std::string();
+      if (good({key.path().c_str()}) && !is_utf8(text))
         problems_.add(key.path(),
                       cat("`", key.path(), "` is not UTF-8; write it in that encoding"));
     }
@@ -144,23 +148,32 @@ class Check {
     }
   }
 
-  void optimizer() {
-    std::vector<std::pair<const char*, const OptimizerOptions*>> tables = {
-        {"optimizer", &r_.optimizer}};
-    for (const OptimizerGroup& group : kOptimizerGroups)
-      tables.emplace_back(group.table, &(r_.*group.options));
-    for (const auto& [table, own] : tables) {
-      const std::string momentum = cat(table, ".momentum"), nesterov = cat(table, ".nesterov"),
-                        name = cat(table, ".name");
-      if (good({momentum.c_str(), nesterov.c_str(), name.c_str()}) && own->nesterov &&
-          own->momentum == 0 && own->name != "adam")
-        problems_.add(nesterov, cat("`", nesterov, "` = true needs `", momentum, "` above 0"));
-      const std::string epochs = cat(table, ".epochs");
-      if (good({epochs.c_str(), name.c_str()}) && own->epochs != 0 && own->name == "muon")
-        problems_.add(epochs,
-                      cat("`", epochs,
-                          "` needs another optimizer: muon sets the scale of "
-                          "its matrices at every step, so they would not stay as they are"));
+  void optimizer(const OptimizerOptions& own, const std::string& table) {
+    const std::string momentum = cat(table, ".momentum"), nesterov = cat(table, ".nesterov"),
+                      name = cat(table, ".name");
+    if (good({momentum.c_str(), nesterov.c_str(), name.c_str()}) && own.nesterov &&
+        own.momentum == 0 && own.name != "adam")
+      problems_.add(nesterov, cat("`", nesterov, "` = true needs `", momentum, "` above 0"));
+    const std::string epochs = cat(table, ".epochs");
+    if (good({epochs.c_str(), name.c_str()}) && own.epochs != 0 && needs_matrices(own))
+      problems_.add(epochs, cat("`", epochs,
+                                "` needs another optimizer: muon sets the scale of "
+                                "its matrices at every step, so they would not stay as they are"));
+  }
+
+  void group(std::size_t index) {
+    const OptimizerGroup& its = r_.optimizer_groups[index];
+    const std::string table = cat(kGroupTable, ".", index + 1), parameters = table + ".parameters";
+    if (good({parameters.c_str()}) &&
+        (its.parameters.empty() || std::ranges::count(its.parameters, "") != 0))
+      problems_.add(parameters,
+                    cat("`", parameters, "` needs patterns of names, such as \"fc.*\""));
+    if (!its.frozen) return optimizer(its.optimizer, table);
+    for (const RecipeKey& key : recipe_keys(r_)) {
+      if (key.group == index + 1 && key.name != "parameters" && key.name != "frozen" &&
+          problems_.was_given(key.path()) && good({key.path().c_str()}))
+        problems_.add(key.path(), cat("`", key.path(), "` has no meaning where `", table,
+                                      ".frozen` = true; leave it out"));
     }
   }
 
@@ -208,14 +221,16 @@ class Check {
 
   // A value that nothing would read is a misunderstanding.
   void fits() {
-    const Recipe defaults;
-    for (const RecipeKey& key : recipe_keys()) {
+    Recipe defaults;
+    defaults.optimizer_groups.resize(r_.optimizer_groups.size());
+    for (const RecipeKey& key : recipe_keys(r_)) {
       const std::string name_key = key.table + ".name";
       if (key.fits.empty() || !good({key.path().c_str(), name_key.c_str()})) continue;
       const std::string& name = name_of_table(r_, key.table);
+      if (key.group != 0 && r_.optimizer_groups[key.group - 1].frozen) continue;
       if (key.fits_name(name) || value_text(key, r_) == value_text(key, defaults)) continue;
       std::vector<std::string> others;
-      for (const RecipeKey& other : recipe_keys()) {
+      for (const RecipeKey& other : recipe_keys(r_)) {
         if (other.table == key.table && !other.fits.empty() && other.fits_name(name))
           others.push_back("`" + other.name + "`");
       }

@@ -2,12 +2,13 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <type_traits>
 
 #include "data/dataset.h"
 #include "data/views.h"
 #include "nn/models.h"
-#include "train/optimizer_groups.h"
 #include "train/recipe_keys.h"
 
 namespace podium {
@@ -48,6 +49,7 @@ std::vector<RecipeKey> top_level_keys() {
        .name = "name",
        .field = FIELD(name),
        .decides_result = false,
+       .fallback = "of the file",
        .meaning = "name used for its runs; by default the file name without `.toml`"},
       {.table = "",
        .name = "description",
@@ -134,108 +136,119 @@ std::vector<RecipeKey> top_level_keys() {
   };
 }
 
-// The keys of [optimizer], and of each group of parameters that may have an optimizer of its own.
-struct OptimizerTable {
-  std::string table;
-  std::function<OptimizerOptions&(Recipe&)> options;
-  const OptimizerGroup* group = nullptr;  // null: [optimizer] itself
-
-  RecipeField field(auto OptimizerOptions::*member) const {
-    return field_at([ of = options, member ](Recipe & r) -> auto& { return of(r).*member; });
-  }
-};
-
-std::vector<RecipeKey> optimizer_keys(const OptimizerTable& its) {
-  const bool is_group = its.group != nullptr, muon = is_group && its.group->matrices;
-  std::vector<std::string> own = {"sgd", "adam"}, with_momentum = {"sgd"};
-  if (muon) own.emplace_back("muon"), with_momentum.emplace_back("muon");
-  std::vector<std::string> names = own;
-  if (is_group) names.insert(names.begin(), kSameOptimizer);
-  // [optimizer] reads these whatever its name is; a group only with an optimizer of its own.
+// The keys of [optimizer] and of a group of parameters: `group` is its number, 0 of [optimizer].
+std::vector<RecipeKey> optimizer_keys(std::size_t group) {
+  const bool is_group = group != 0;
+  const std::string table = is_group ? cat(kGroupTable, ".", group) : std::string("optimizer");
+  const auto options = [group](Recipe& r) -> OptimizerOptions& {
+    return group == 0 ? r.optimizer : r.optimizer_groups[group - 1].optimizer;
+  };
+  const auto field = [options](auto OptimizerOptions::*member) {
+    return field_at([=](Recipe & r) -> auto& { return options(r).*member; });
+  };
   using Names = std::vector<std::string>;
-  const Names adam = {"adam"}, all = is_group ? own : Names{};
+  const Names adam = {"adam"};
+  const Names with_momentum = is_group ? Names{"sgd", "muon"} : Names{"sgd"};
   const Names with_decay = is_group ? Names{"sgd", "adam"} : Names{};
   std::vector<RecipeKey> keys = {
-      {.table = its.table,
+      {.table = table,
        .name = "name",
-       .field = its.field(&OptimizerOptions::name),
-       .choices = names,
-       .meaning =
-           is_group
-               ? cat("optimizer of ", its.group->parameters, ". `same`: the one in [optimizer]",
-                     muon ? ". `muon`: each weight is rescaled to norm sqrt(rows), then moved "
-                            "along its orthogonalised momentum"
-                          : "")
-               : "`sgd`: with `momentum`, plain or `nesterov`. `adam`: Kingma and Ba, with bias "
-                 "correction"},
-      {.table = its.table,
+       .field = field(&OptimizerOptions::name),
+       .choices = is_group ? Names{"sgd", "adam", "muon"} : Names{"sgd", "adam"},
+       .meaning = cat("`sgd`: with `momentum`, plain or `nesterov`. `adam`: Kingma and Ba, with "
+                      "bias correction",
+                      is_group ? ". `muon`: for matrices and convolution weights; each weight is "
+                                 "rescaled to norm sqrt(rows), then moved along its "
+                                 "orthogonalised momentum"
+                               : "")},
+      {.table = table,
        .name = "learning_rate",
-       .field = its.field(&OptimizerOptions::learning_rate),
+       .field = field(&OptimizerOptions::learning_rate),
        .range = at_least(0),
-       .fits = all,
        .meaning = "learning rate before the schedule; it multiplies the mean gradient over the "
                   "global batch"},
-      {.table = its.table,
+      {.table = table,
        .name = "momentum",
-       .field = its.field(&OptimizerOptions::momentum),
+       .field = field(&OptimizerOptions::momentum),
        .range = below_one(),
        .fits = with_momentum,
        .meaning = "v = momentum v + g"},
-      {.table = its.table,
+      {.table = table,
        .name = "nesterov",
-       .field = its.field(&OptimizerOptions::nesterov),
+       .field = field(&OptimizerOptions::nesterov),
        .fits = with_momentum,
        .meaning = "step along g + momentum v instead of v"},
-      {.table = its.table,
+      {.table = table,
        .name = "beta1",
-       .field = its.field(&OptimizerOptions::beta1),
+       .field = field(&OptimizerOptions::beta1),
        .range = below_one(),
        .fits = adam,
        .meaning = "decay rate of the mean gradient"},
-      {.table = its.table,
+      {.table = table,
        .name = "beta2",
-       .field = its.field(&OptimizerOptions::beta2),
+       .field = field(&OptimizerOptions::beta2),
        .range = below_one(),
        .fits = adam,
        .meaning = "decay rate of the mean squared gradient"},
-      {.table = its.table,
+      {.table = table,
        .name = "epsilon",
-       .field = its.field(&OptimizerOptions::epsilon),
+       .field = field(&OptimizerOptions::epsilon),
        .range = above(0),
        .fits = adam,
        .meaning = "added to the square root of the mean squared gradient"},
-      {.table = its.table,
+      {.table = table,
        .name = "weight_decay",
-       .field = its.field(&OptimizerOptions::weight_decay),
+       .field = field(&OptimizerOptions::weight_decay),
        .range = at_least(0),
        .fits = with_decay,
-       .meaning = cat("multiplied by the parameter and added to the mean gradient",
-                      is_group ? ", for every parameter of the group" : "")},
-  };
-  if (is_group) {
-    keys.push_back(
-        {.table = its.table,
-         .name = "epochs",
-         .field = its.field(&OptimizerOptions::epochs),
-         .range = between(0, 1e6),
-         .fits = all,
-         .unit = "epochs",
-         .meaning = "epochs the schedule spans; these parameters are then frozen; 0: all epochs"});
-    return keys;
-  }
-  keys.push_back(
-      {.table = its.table,
+       .meaning = "multiplied by the parameter and added to the mean gradient"},
+      {.table = table,
        .name = "decay",
-       .field = its.field(&OptimizerOptions::decay),
+       .field = field(&OptimizerOptions::decay),
        .choices = {"once", "per-replica"},
        .meaning = "`once`: weight decay acts as written. `per-replica`: it acts R times as "
                   "strongly, as in estimators that added it to each replica's gradient and summed "
-                  "these"});
-  keys.push_back({.table = its.table,
-                  .name = "decay_all",
-                  .field = its.field(&OptimizerOptions::decay_all),
-                  .meaning = "apply weight decay to every parameter instead of only the weights of "
-                             "convolutions and dense layers"});
+                  "these"},
+      {.table = table,
+       .name = "decay_all",
+       .field = field(&OptimizerOptions::decay_all),
+       .meaning = cat("apply weight decay to every parameter", is_group ? " of the group" : "",
+                      " instead of only the weights of convolutions and dense layers")},
+  };
+  if (is_group) {
+    keys.push_back(
+        {.table = table,
+         .name = "epochs",
+         .field = field(&OptimizerOptions::epochs),
+         .range = between(0, 1e6),
+         .unit = "epochs",
+         .meaning = "epochs the schedule spans; these parameters are then frozen; 0: all epochs"});
+    for (RecipeKey& key : keys)
+      if (key.name != "epochs") key.fallback = "`[optimizer]`'s";
+  }
+  return keys;
+}
+
+// Of a group of parameters.
+std::vector<RecipeKey> group_keys(std::size_t group) {
+  const auto its = [group](Recipe& r) -> OptimizerGroup& { return r.optimizer_groups[group - 1]; };
+  std::vector<RecipeKey> keys = {
+      {.table = cat(kGroupTable, ".", group),
+       .name = "parameters",
+       .field = field_at([=](Recipe & r) -> auto& { return its(r).parameters; }),
+       .required = true,
+       .meaning =
+           "patterns of parameter names: `*` matches any characters, `?` matches one. A parameter "
+           "belongs to the first group with a pattern that matches its name"},
+      {.table = cat(kGroupTable, ".", group),
+       .name = "frozen",
+       .field = field_at([=](Recipe & r) -> auto& { return its(r).frozen; }),
+       .meaning =
+           "do not train these parameters: they keep their initial values, without gradients or "
+           "optimizer state, and the keys below do not apply. A batch normalisation whose "
+           "parameters are all frozen uses its running statistics, which do not change"}};
+  std::ranges::move(optimizer_keys(group), std::back_inserter(keys));
+  for (RecipeKey& key : keys) key.group = group;
   return keys;
 }
 
@@ -438,18 +451,13 @@ std::vector<RecipeKey> run_keys() {
   };
 }
 
-std::vector<RecipeKey> make_keys() {
+std::vector<RecipeKey> make_keys(std::size_t groups) {
   std::vector<RecipeKey> keys = top_level_keys();
   const auto append = [&](std::vector<RecipeKey> more) {
     std::ranges::move(more, std::back_inserter(keys));
   };
-  append(optimizer_keys(
-      {"optimizer", [](Recipe& r) -> OptimizerOptions& { return r.optimizer; }, nullptr}));
-  for (const OptimizerGroup& group : kOptimizerGroups) {
-    append(optimizer_keys({group.table,
-                           [&group](Recipe& r) -> OptimizerOptions& { return r.*group.options; },
-                           &group}));
-  }
+  append(optimizer_keys(0));
+  for (std::size_t group = 1; group <= groups; ++group) append(group_keys(group));
   append(schedule_keys());
   append(normalise_keys());
   append(augment_keys());
@@ -462,8 +470,14 @@ std::vector<RecipeKey> make_keys() {
 
 }  // namespace
 
-const std::vector<RecipeKey>& recipe_keys() {
-  static const std::vector<RecipeKey> keys = make_keys();
+const std::vector<RecipeKey>& recipe_keys(std::size_t groups) {
+  PODIUM_CHECK(groups <= kMostOptimizerGroups, groups);
+  // Made once for each number of groups: errors and checks point into them.
+  static std::mutex mutex;
+  static std::map<std::size_t, std::vector<RecipeKey>> made;
+  const std::lock_guard lock(mutex);
+  std::vector<RecipeKey>& keys = made[groups];
+  if (keys.empty()) keys = make_keys(groups);
   return keys;
 }
 

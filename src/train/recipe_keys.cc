@@ -46,8 +46,19 @@ bool RecipeKey::fits_name(const std::string& table_name) const {
   return fits.empty() || std::find(fits.begin(), fits.end(), table_name) != fits.end();
 }
 
+std::size_t group_of_path(const std::string& path) {
+  const std::string start = cat(kGroupTable, ".");
+  if (!path.starts_with(start)) return 0;
+  std::size_t number = 0;
+  const char* begin = path.data() + start.size();
+  const char* end = path.data() + path.size();
+  const auto [rest, error] = std::from_chars(begin, end, number);
+  const bool whole = error == std::errc() && *begin != '0' && (rest == end || *rest == '.');
+  return whole && number <= kMostOptimizerGroups ? number : 0;
+}
+
 const RecipeKey* find_recipe_key(const std::string& path) {
-  for (const RecipeKey& key : recipe_keys()) {
+  for (const RecipeKey& key : recipe_keys(group_of_path(path))) {
     if (key.path() == path) return &key;
   }
   return nullptr;
@@ -89,6 +100,7 @@ std::string quoted_text(const std::string& text) {
 
 void reset_key(const RecipeKey& key, Recipe& recipe) {
   Recipe defaults;
+  defaults.optimizer_groups.resize(recipe.optimizer_groups.size());
   std::visit([&](const auto& access) { access(recipe) = access(defaults); }, key.field);
 }
 
@@ -104,6 +116,9 @@ std::string type_text(const RecipeKey& key) {
     const char* operator()(const FieldOf<double>&) const { return "a number"; }
     const char* operator()(const FieldOf<std::vector<double>>&) const {
       return "an array of numbers";
+    }
+    const char* operator()(const FieldOf<std::vector<std::string>>&) const {
+      return "an array of strings";
     }
   };
   return std::visit(Name{}, key.field);
@@ -126,20 +141,30 @@ std::string value_text(const RecipeKey& key, const Recipe& recipe) {
       for (const double value : values) texts.push_back(number_text(value));
       return cat("[", join_words(texts), "]");
     }
+    std::string operator()(const std::vector<std::string>& values) const {
+      std::vector<std::string> texts;
+      for (const std::string& value : values) texts.push_back(quoted_text(value));
+      return cat("[", join_words(texts), "]");
+    }
   };
+  if (key.group > recipe.optimizer_groups.size()) return "none";
   // The accessors hand out references to change; nothing is changed here.
   auto& readable = const_cast<Recipe&>(recipe);
   return std::visit([&](const auto& access) { return Text{}(access(readable)); }, key.field);
 }
 
 std::string recipe_keys_markdown() {
-  const Recipe defaults;
+  Recipe defaults;
+  defaults.optimizer_groups.resize(1);
   std::string text, table = "none";
-  for (const RecipeKey& key : recipe_keys()) {
+  for (const RecipeKey& key : recipe_keys(1)) {
     if (key.table != table) {
       table = key.table;
       text +=
-          cat("\n### ", table.empty() ? std::string("Top level") : cat("`[", table, "]`"),
+          cat("\n### ",
+              table.empty()    ? std::string("Top level")
+              : key.group != 0 ? cat("`[[", kGroupTable, "]]`")
+                               : cat("`[", table, "]`"),
               "\n\n| key | type | unit | default | meaning |\n| --- | --- | --- | --- | --- |\n");
     }
     std::string type = type_text(key);
@@ -156,10 +181,10 @@ std::string recipe_keys_markdown() {
     }
     const std::string range = to_string(key.range);
     if (!range.empty()) type += ", " + range;
-    std::string fallback = key.required || key.name == "epochs" || key.name == "steps"
-                               ? "none"
-                               : cat("`", value_text(key, defaults), "`");
-    if (key.name == "name" && table.empty()) fallback = "of the file";
+    const bool of_a_pair = table.empty() && (key.name == "epochs" || key.name == "steps");
+    std::string fallback =
+        key.required || of_a_pair ? "none" : cat("`", value_text(key, defaults), "`");
+    if (!key.fallback.empty()) fallback = key.fallback;
     std::string meaning = key.meaning;
     if (!key.fits.empty()) meaning = cat("(", join_words(key.fits), ") ", meaning);
     text += cat("| `", key.name, "` | ", type, " | ", key.unit, " | ", fallback, " | ", meaning,

@@ -20,9 +20,10 @@ namespace podium {
 // Where a key's value lies in a Recipe.
 template <typename T>
 using FieldOf = std::function<T&(Recipe&)>;
-using RecipeField = std::variant<FieldOf<std::string>, FieldOf<bool>, FieldOf<int>,
-                                 FieldOf<std::int64_t>, FieldOf<std::uint64_t>, FieldOf<float>,
-                                 FieldOf<double>, FieldOf<std::vector<double>>, FieldOf<Decay>>;
+using RecipeField =
+    std::variant<FieldOf<std::string>, FieldOf<bool>, FieldOf<int>, FieldOf<std::int64_t>,
+                 FieldOf<std::uint64_t>, FieldOf<float>, FieldOf<double>,
+                 FieldOf<std::vector<double>>, FieldOf<std::vector<std::string>>, FieldOf<Decay>>;
 
 // Bounds of a number (or of each number of an array); an open one is itself not allowed.
 struct NumberRange {
@@ -37,7 +38,7 @@ struct NumberRange {
 std::string to_string(const NumberRange& range);  // "at least 1", "above 0 and below 1"
 
 struct RecipeKey {
-  std::string table;  // empty: top level
+  std::string table;  // empty: top level; of the second group of parameters: optimizer.group.2
   std::string name;
   RecipeField field;
   NumberRange range = {};
@@ -52,16 +53,26 @@ struct RecipeKey {
   // Whether the parameters or the accuracy depend on it; not: what a run is called, and what
   // decides when something is written down or how much memory it takes.
   bool decides_result = true;
+  std::string fallback = "";  // what it has by default, where that is not always the same
   std::string meaning;
+  std::size_t group = 0;  // the number of its group of parameters, from 1; 0: of none
 
   std::string path() const { return table.empty() ? name : table + "." + name; }
   bool fits_name(const std::string& table_name) const;
 };
 
-// In the order in which a resolved recipe has them.
-const std::vector<RecipeKey>& recipe_keys();
-// By its dotted path; null where there is none.
+inline constexpr const char* kGroupTable = "optimizer.group";  // an array of tables
+
+// In the order in which a resolved recipe has them; with those of so many groups of parameters.
+const std::vector<RecipeKey>& recipe_keys(std::size_t groups = 0);
+inline const std::vector<RecipeKey>& recipe_keys(const Recipe& recipe) {
+  return recipe_keys(recipe.optimizer_groups.size());
+}
+// By its dotted path; null where there is none. A group's number may be any.
 const RecipeKey* find_recipe_key(const std::string& path);
+// The number in optimizer.group.NUMBER and in optimizer.group.NUMBER.KEY, from 1 to
+// kMostOptimizerGroups; 0 where a path is neither.
+std::size_t group_of_path(const std::string& path);
 // The value of a table's `name`: of the optimizer, the schedule, the normalisation.
 const std::string& name_of_table(const Recipe& recipe, const std::string& table);
 
@@ -70,7 +81,7 @@ void reset_key(const RecipeKey& key, Recipe& recipe);
 
 // The type of a key, for people: "an integer".
 std::string type_text(const RecipeKey& key);
-// A key's value in TOML's spelling.
+// A key's value in TOML's spelling; "none" where the recipe has fewer groups of parameters.
 std::string value_text(const RecipeKey& key, const Recipe& recipe);
 // A number that reads back exactly, as a person would write it: 0.01, 1e-8, 2000.
 std::string number_text(double value);

@@ -11,7 +11,6 @@
 #include "train/environment.h"
 #include "train/file_io.h"
 #include "train/memory.h"
-#include "train/optimizer_groups.h"
 #include "train/run_folder.h"
 
 namespace podium {
@@ -232,11 +231,13 @@ std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimiz
   const bool per_replica = own.decay == Decay::kPerReplica;
   const double decay = own.weight_decay * (per_replica ? static_cast<double>(r.replicas) : 1.0);
   std::string of;
-  if (optimizers.options.size() > 1) {
-    if (index == 0) of = " of the rest";
-    for (const OptimizerGroup& group : kOptimizerGroups)
-      if (optimizers.of_group[static_cast<std::size_t>(group.group)] == index)
-        of += cat(of.empty() ? " of " : ", ", group.parameters);
+  if (!optimizers.groups.empty()) {
+    std::size_t values = 0, tensors = 0;
+    for (const FlatEntry& entry : trainer.layout().parameters) {
+      if (!entry.trained || entry.optimizer != index) continue;
+      ++tensors, values += static_cast<std::size_t>(entry.elements());
+    }
+    of = cat(" of ", tensors, tensors == 1 ? " tensor (" : " tensors (", values, " values)");
   }
   return cat(own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
              own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, " epochs"), ", weight decay ",
@@ -244,6 +245,17 @@ std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimiz
              decay == 0    ? ""
              : per_replica ? cat(" (", own.weight_decay, " in each of ", r.replicas, " replicas)")
                            : std::string(" (once)"));
+}
+
+// What groups of parameters freeze.
+std::string describe_frozen(const Trainer& trainer, const Optimizers& optimizers) {
+  std::int64_t tensors = 0, values = 0, statistics = 0;
+  for (const FlatEntry& entry : trainer.layout().parameters)
+    if (optimizers.freezes(entry.name)) ++tensors, values += entry.elements();
+  for (const FlatEntry& entry : trainer.layout().statistics) statistics += entry.trained ? 0 : 1;
+  if (tensors == 0) return "";
+  return cat(tensors, tensors == 1 ? " tensor (" : " tensors (", values, " values) and ",
+             statistics, " running statistics");
 }
 
 }  // namespace
@@ -264,6 +276,8 @@ std::string describe(const Trainer& trainer) {
   const Optimizers optimizers(r);
   for (std::size_t i = 0; i < optimizers.options.size(); ++i)
     text += cat("optimizer     ", describe_optimizer(trainer, optimizers, i), "\n");
+  if (const std::string frozen = describe_frozen(trainer, optimizers); !frozen.empty())
+    text += cat("frozen        ", frozen, "\n");
   text += cat("precision     ", r.precision, "\n");
   text +=
       cat("placement     ", trainer.placement().workers,

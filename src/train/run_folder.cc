@@ -18,6 +18,7 @@
 #include "base/hash.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "train/recipe.h"
 
 namespace podium {
 namespace {
@@ -199,7 +200,7 @@ void RunFolder::adopt_recipe(std::string_view text) {
     return;
   }
   PODIUM_REQUIRE(
-      *own == text, ExitCode::kUsage, (dir_ / kRecipeFile).string(),
+      *own == text || resolved_anew(*own) == text, ExitCode::kUsage, (dir_ / kRecipeFile).string(),
       ": this folder holds a run of another recipe; choose another folder with --out, or "
       "begin anew with --fresh. The difference (- the folder's, + yours):\n",
       line_difference(*own, text));
@@ -287,6 +288,8 @@ void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::pa
   const auto theirs = checkpoint.metadata.find("recipe");
   const std::optional<std::string> own = read_text(dir / kRecipeFile);
   if (theirs == checkpoint.metadata.end() || !own || theirs->second == *own) return;
+  // The folder's may be from before this Podium had some keys.
+  if (resolved_anew(theirs->second) == resolved_anew(*own)) return;
   throw UserError(cat((dir / "checkpoints").string(), ": the checkpoint of step ", checkpoint.step,
                       " is of another recipe than ", (dir / kRecipeFile).string(),
                       "; move it away, or train with --fresh or another --out folder. The "

@@ -12,6 +12,7 @@
 
 #include "base/hash.h"
 #include "base/scratch_test_util.h"
+#include "train/recipe.h"
 
 namespace podium {
 namespace {
@@ -162,6 +163,27 @@ TEST(RunFolder, another_recipe_is_refused_with_the_difference) {
   EXPECT_CONTAINS(text, "\n- seed = 1\n+ seed = 2\n");
   EXPECT_EQ(text.find("batch"), std::string::npos);
   EXPECT_EQ(run.recipe(), "model = \"mnist\"\nseed = 1\nbatch = 256\n");
+}
+
+// An earlier Podium wrote the recipe of its runs with other keys.
+TEST(RunFolder, a_recipe_of_an_earlier_podium_is_the_same_if_it_means_the_same) {
+  const std::string text =
+      to_toml(parse_recipe("model = \"mnist\"\ndata = \"glyphs\"\nbatch = 8\nepochs = 1\n", "a"));
+  const std::size_t schedule = text.find("\n[schedule]");
+  std::string earlier = text;
+  earlier.insert(schedule, "\n[optimizer.filters]\nname = \"same\"\n");
+  const TestFolder folder;
+  put_text(folder / "recipe.toml", earlier);
+  RunFolder run(folder.path());
+  run.adopt_recipe(text);
+  EXPECT_EQ(run.recipe(), earlier);
+  EXPECT_NO_THROW(require_same_recipe({.step = 1, .metadata = {{"recipe", text}}, .tensors = {}},
+                                      folder.path()));
+  EXPECT_THROW(
+      require_same_recipe(
+          {.step = 1, .metadata = {{"recipe", text + "\n[[optimizer.group]]\n"}}, .tensors = {}},
+          folder.path()),
+      UserError);
 }
 
 TEST(RunFolder, a_checkpoint_that_is_refused_costs_no_line) {

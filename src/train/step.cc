@@ -27,7 +27,8 @@ void Trainer::State::bind_outputs(Worker& worker, float* buffer) {
   std::size_t i = 0;
   for (const FlatEntry& entry : layout().parameters)
     if (entry.trained) worker.outputs[i++] = buffer + entry.offset;
-  for (const FlatEntry& entry : layout().statistics) worker.outputs[i++] = buffer + entry.offset;
+  for (const FlatEntry& entry : layout().statistics)
+    if (entry.trained) worker.outputs[i++] = buffer + entry.offset;
   worker.outputs[i++] = buffer + layout().loss_offset;
   worker.outputs[i++] = &worker.correct;
 }
@@ -76,11 +77,13 @@ void Trainer::State::update_shard(Worker& worker, const float* sums) {
         sums + (worker.pieces[i].begin - worker.shard_begin);
   worker.update->run(worker.update_inputs, worker.update_outputs);
   // Running statistics: the mean over replicas.
-  const std::int64_t first = std::max(worker.shard_begin, layout().parameter_floats);
-  const std::int64_t last = std::min(worker.shard_end, layout().loss_offset);
   const auto replicas = static_cast<float>(recipe.replicas);
-  for (std::int64_t i = first; i < last; ++i) {
-    statistic_data()[i - layout().parameter_floats] = sums[i - worker.shard_begin] / replicas;
+  for (const FlatEntry& entry : layout().statistics) {
+    if (!entry.trained) continue;
+    const std::int64_t first = std::max(worker.shard_begin, entry.offset);
+    const std::int64_t last = std::min(worker.shard_end, entry.offset + entry.elements());
+    for (std::int64_t i = first; i < last; ++i)
+      statistic_data()[i - layout().parameter_floats] = sums[i - worker.shard_begin] / replicas;
   }
   if (worker.shard_end == layout().floats)
     loss_sum = sums[layout().loss_offset - worker.shard_begin];

@@ -106,7 +106,7 @@ void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout,
     for (const FlatEntry& entry : layout.parameters) {
       const std::int64_t last =
           (entry.offset + entry.elements() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
-      if (entry.offset < end && end < last && needs_matrices(optimizers.of(entry.group)))
+      if (entry.offset < end && end < last && needs_matrices(optimizers.of(entry)))
         end = end - entry.offset < last - end ? entry.offset : last;
     }
     end = std::max(begin, end);
@@ -175,7 +175,7 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
 
   try {
     s.program = build_replica_program(s.model, inputs, s.recipe.seed, s.recipe.batch,
-                                      s.recipe.label_smoothing, false);
+                                      s.recipe.label_smoothing, false, s.optimizers);
   } catch (const UserError& error) {
     // An operation's rule knows nothing of recipes.
     throw UserError(cat("recipe ", s.recipe.name, " (batch = ", s.recipe.batch,
@@ -330,7 +330,7 @@ std::vector<Trainer::State::Place> Trainer::State::places() {
   std::vector<Place> list = values();
   for (std::size_t i = 0; i < states.size(); ++i) {
     for (const FlatEntry& e : layout().parameters) {
-      const std::vector<std::string> names = optimizer_states(optimizers.of(e.group));
+      const std::vector<std::string> names = optimizer_states(optimizers.of(e));
       if (e.trained && i < names.size())
         list.push_back(
             {cat(kOptimizerPrefix, e.name, "/", names[i]), e.shape, state_data(i) + e.offset});

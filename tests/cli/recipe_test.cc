@@ -56,9 +56,18 @@ TEST_F(BadRecipe, more_workers_than_replicas) {
 }
 
 TEST_F(BadRecipe, optimizer_of_parameters_that_the_model_has_not) {
-  expect_refused(
-      {"glyphs", "optimizer.whitening.name=sgd"},
-      {"[optimizer.whitening]", "\"mnist\"", "whitening convolution", "name = \"same\""});
+  const auto expect_of = [&](const std::string& patterns, const std::vector<std::string>& parts,
+                             const std::string& more = "seed=0") {
+    expect_refused({"glyphs", "optimizer.group.1.parameters=" + patterns, more}, parts);
+  };
+  expect_of("[\"conv4.*\"]", {"group 1", "\"conv4.*\" matches no parameter of model \"mnist\"",
+                              "the nearest are conv1.weight, conv2.weight, conv3.weight"});
+  expect_of("[\"conv*\", \"conv1.weight\"]", {"group 2", "what earlier groups have"},
+            "optimizer.group.2.parameters=[\"conv2*\"]");
+  expect_of("[\"bn*\"]", {"muon is for matrices", "bn1.weight [6]"}, "optimizer.group.1.name=muon");
+  expect_of("[\"*\"]", {"every parameter", "nothing to train"}, "optimizer.group.1.frozen=true");
+  expect_refused({"glyphs", "model=sprint", "optimizer.group.1.parameters=[\"whiten.weight\"]"},
+                 {"group 1", "\"whiten.weight\"", "\"sprint\" does not train"});
 }
 
 TEST_F(BadRecipe, batch_larger_than_the_dataset) {

@@ -39,8 +39,8 @@ TEST(Allocations, there_are_none_when_a_program_runs) {
         .image = recipe.data == "mnist" ? Shape{1, 28, 28} : Shape{3, 32, 32},
         .images = 17,
         .classes = 10};
-    const ReplicaProgram step = build_replica_program(model, inputs, 3, 17 * recipe.replicas,
-                                                      recipe.label_smoothing, false);
+    const ReplicaProgram step = build_replica_program(
+        model, inputs, 3, 17 * recipe.replicas, recipe.label_smoothing, false, Optimizers(recipe));
     const Graph evaluation = build_evaluation_program(model, inputs);
     const Graph update = build_update_program(step.layout, Optimizers(recipe), recipe.replicas, 0,
                                               step.layout.floats)
