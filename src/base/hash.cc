@@ -29,11 +29,12 @@ std::uint64_t hash_sum(std::span<const float> values, std::uint64_t first) {
   return sum;
 }
 
-std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes) {
+std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes, StopToken stop) {
   constexpr std::size_t kWords = 4096;
   float words[kWords];
   std::uint64_t sum = 0;
   for (std::size_t first = 0; first < bytes.size(); first += sizeof words) {
+    stop.check();
     const std::size_t n = std::min(bytes.size() - first, sizeof words);
     std::memset(words + n / 4, 0, n % 4 == 0 ? 0 : 4);
     std::memcpy(words, bytes.data() + first, n);

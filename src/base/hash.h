@@ -16,6 +16,8 @@
 #include <span>
 #include <string>
 
+#include "base/stop.h"
+
 namespace podium {
 
 // The finaliser of SplitMix64.
@@ -31,8 +33,9 @@ constexpr std::uint64_t hash_mix(std::uint64_t x) {
 // of disjoint shares add (mod 2^64) to the sum of the whole.
 std::uint64_t hash_sum(std::span<const float> values, std::uint64_t first = 0);
 
-// The hash of bytes as those of a tensor of 32-bit words, little-endian, padded with zeros.
-std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes);
+// The hash of bytes as those of a tensor of 32-bit words, little-endian, padded with zeros. Throws
+// Stopped as `stop` says.
+std::uint64_t hash_bytes(std::span<const std::uint8_t> bytes, StopToken stop = {});
 
 // The hash of a tensor of `count` words, from the sum over all of them.
 constexpr std::uint64_t hash_tensor(std::uint64_t sum, std::uint64_t count) {

@@ -108,5 +108,13 @@ TEST(Hash, of_bytes_is_that_of_their_words) {
   }
 }
 
+TEST(Hash, of_bytes_is_given_up_on_request) {
+  const std::vector<std::uint8_t> bytes(100);
+  std::atomic<int> request{0};
+  EXPECT_NO_THROW(hash_bytes(bytes, StopToken(&request)));
+  request = 15;
+  EXPECT_THROW(hash_bytes(bytes, StopToken(&request)), Stopped);
+}
+
 }  // namespace
 }  // namespace podium

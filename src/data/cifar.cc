@@ -17,7 +17,7 @@ ImageSet cifar_set() {
 }
 
 void append_cifar(ByteSource& bytes, const std::string& name, const std::string& remedy,
-                  std::int64_t most, ImageSet& set) {
+                  std::int64_t most, ImageSet& set, StopToken stop) {
   const std::size_t pixels_before = set.pixels.size(), labels_before = set.labels.size();
   const auto fail = [&](std::uint64_t at, const std::string& what) {
     throw UserError(
@@ -31,6 +31,7 @@ void append_cifar(ByteSource& bytes, const std::string& name, const std::string&
   std::size_t n = 0;
   try {
     do {
+      stop.check();
       n = bytes.read(chunk);
       for (std::size_t at = 0; at < n; at += kCifarRecord) {
         if (static_cast<std::int64_t>(set.labels.size() - labels_before) == most)

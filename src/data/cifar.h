@@ -22,9 +22,10 @@ ImageSet cifar_set();
 
 // Appends the records of a file to the set. Throws UserError(kData), naming `name`, the byte, the
 // rule and `remedy`, and leaves the set as it was: the file is empty, ends within a record, has a
-// label above 9, or more than `most` records (what lies beyond is not read).
+// label above 9, or more than `most` records (what lies beyond is not read). Throws Stopped as
+// `stop` says.
 void append_cifar(ByteSource& bytes, const std::string& name, const std::string& remedy,
-                  std::int64_t most, ImageSet& set);
+                  std::int64_t most, ImageSet& set, StopToken stop = {});
 
 // A sum over the records that does not depend on their order: equal for every copy of the same
 // examples, however a mirror shuffled them. By record the first 8 bytes, little-endian, of its

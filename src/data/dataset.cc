@@ -108,12 +108,21 @@ ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n) {
   return part;
 }
 
-std::uint64_t hash_of(const ImageSet& set) {
+std::uint64_t hash_of(const ImageSet& set, StopToken stop) {
   std::uint64_t hash = 0;
   for (const std::int64_t extent : {set.count, set.channels, set.height, set.width, set.classes})
     hash = hash_append(hash, static_cast<std::uint64_t>(extent));
-  hash = hash_append(hash, hash_bytes(set.pixels));
-  return hash_append(hash, hash_bytes(set.labels));
+  hash = hash_append(hash, hash_bytes(set.pixels, stop));
+  return hash_append(hash, hash_bytes(set.labels, stop));
+}
+
+void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 26;
+  bytes.reserve(size);
+  while (bytes.size() < size) {
+    stop.check();
+    bytes.resize(std::min(size, bytes.size() + kAtOnce));
+  }
 }
 
 std::string cache_folder() {

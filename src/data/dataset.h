@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "base/stop.h"
+
 namespace podium {
 
 // Which part of a dataset.
@@ -42,6 +44,7 @@ struct DatasetOptions {
   std::uint64_t seed = 0;           // of datasets that are drawn; files ignore it
   std::int64_t train_examples = 0;  // of datasets that are drawn; 0: the dataset's own
   std::int64_t test_examples = 0;
+  StopToken stop = {};  // loading throws Stopped as it says
 };
 
 // A file of a dataset, as it is unpacked. On disk and at the addresses it may be NAME or NAME.gz.
@@ -100,8 +103,13 @@ ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions
 // Examples [first, first + n): to hold some of a training set out for validation.
 ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n);
 
-// What tells one set from another, other examples or the same in another order.
-std::uint64_t hash_of(const ImageSet& set);
+// What tells one set from another, other examples or the same in another order. Throws Stopped as
+// `stop` says.
+std::uint64_t hash_of(const ImageSet& set, StopToken stop = {});
+
+// Makes `bytes` longer, with zeros. The system gives memory page by page, which takes seconds for a
+// large set: throws Stopped as `stop` says.
+void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop);
 
 // The folders that are searched for a dataset's files, in order.
 std::vector<std::string> dataset_folders(const std::string& data_dir);

@@ -44,6 +44,7 @@ class Reader {
     IdxData data;
     const std::uint64_t size = read_extents(rank, data);
     while (data.bytes.size() < size) {
+      rules_.stop.check();
       const std::size_t before = data.bytes.size();
       data.bytes.resize(std::min<std::uint64_t>(size, before + kStep));
       const std::size_t n = source_.read(std::span(data.bytes).subspan(before));

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "base/stop.h"
+
 namespace podium {
 
 struct IdxData {
@@ -23,6 +25,7 @@ struct IdxRules {
   int rank = 0;  // 0: any from 1 to 4
   std::string remedy = "replace the file by an intact copy";
   std::vector<std::int64_t> most = {};  // of each extent; empty: what the file holds
+  StopToken stop = {};                  // reading throws Stopped as it says
 };
 
 // Throws UserError(kData): the file is missing, unreadable, empty, cut short, too long, corrupt

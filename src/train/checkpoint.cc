@@ -125,7 +125,7 @@ bool is_same_checkpoint(const fs::path& place, const std::string& record,
 }
 
 // Throws UserError for damage of any kind, OtherVersion for another format.
-Checkpoint read_checkpoint(const fs::path& folder) {
+Checkpoint read_checkpoint(const fs::path& folder, StopToken stop = {}) {
   const auto require = [&](bool condition, const auto&... what) {
     PODIUM_REQUIRE(condition, ExitCode::kData, folder.string(), ": ", what...);
   };
@@ -146,9 +146,9 @@ Checkpoint read_checkpoint(const fs::path& folder) {
     const std::uint64_t found = fs::file_size(state_path);
     require(found == record.bytes, kStatePart, " has ", found, " bytes, not the ", record.bytes,
             " that were written");
-    require(crc32_text(crc32_of_file(state_path)) == record.crc32, kStatePart,
+    require(crc32_text(crc32_of_file(state_path, stop)) == record.crc32, kStatePart,
             " does not match its checksum");
-    checkpoint.tensors = read_safetensors(state_path).tensors;
+    checkpoint.tensors = read_safetensors(state_path, stop).tensors;
     return checkpoint;
   } catch (const fs::filesystem_error& error) {
     require(false, "cannot be read: ", error.code().message());
@@ -263,7 +263,7 @@ Checkpoint load_checkpoint(const fs::path& folder) { return read_checkpoint(fold
 
 std::optional<Checkpoint> load_latest(const fs::path& run_dir,
                                       const std::function<void(const std::string&)>& warn,
-                                      Damaged damaged) {
+                                      Damaged damaged, StopToken stop) {
   // A reader beside the run may find that a checkpoint was replaced by a newer one meanwhile.
   constexpr int kScans = 100;
   for (int scan = 0;; ++scan) {
@@ -277,7 +277,7 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
         throw_io_error(place->folder, "open", EACCES);
       std::optional<Checkpoint> checkpoint;
       try {
-        checkpoint = read_checkpoint(place->folder);
+        checkpoint = read_checkpoint(place->folder, stop);
       } catch (const OtherVersion&) {
         throw;
       } catch (const UserError& error) {

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/stop.h"
 #include "train/safetensors.h"
 
 namespace podium {
@@ -62,10 +63,10 @@ enum class Damaged { kLeave, kSetAside };  // set aside: renamed to damaged-step
 
 // The newest checkpoint that is whole; nothing where a run has none. `warn` is told of each damaged
 // one passed over. UserError (kData) where all are damaged, or where the newest whole one has
-// another format version.
+// another format version. Throws Stopped as `stop` says.
 std::optional<Checkpoint> load_latest(const std::filesystem::path& run_dir,
                                       const std::function<void(const std::string&)>& warn,
-                                      Damaged damaged = Damaged::kLeave);
+                                      Damaged damaged = Damaged::kLeave, StopToken stop = {});
 
 // One checkpoint, by its folder; UserError (kData) where it is missing or damaged.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);

@@ -123,7 +123,8 @@ void OutputFile::close() {
   if (::close(descriptor) != 0 && errno != EINTR) throw_io_error(path_, "write", errno);
 }
 
-InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
+InputFile::InputFile(std::filesystem::path path, StopToken stop)
+    : path_(std::move(path)), stop_(stop) {
   // Without O_NONBLOCK a named pipe would wait for a writer here; it is refused below.
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) throw_io_error(path_, "open", errno);
@@ -138,9 +139,11 @@ InputFile::InputFile(std::filesystem::path path) : path_(std::move(path)) {
 InputFile::~InputFile() { ::close(descriptor_); }
 
 void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 25;  // so that a stop is noticed soon
   while (!bytes.empty()) {
-    const ssize_t got =
-        ::pread(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    stop_.check();
+    const ssize_t got = ::pread(descriptor_, bytes.data(), std::min(bytes.size(), kAtOnce),
+                                static_cast<off_t>(offset));
     if (got < 0) {
       if (errno == EINTR) continue;
       throw_io_error(path_, "read", errno);
@@ -166,8 +169,8 @@ std::optional<std::string> read_text(const std::filesystem::path& path, std::uin
   return text;
 }
 
-std::uint32_t crc32_of_file(const std::filesystem::path& path) {
-  const InputFile file(path);
+std::uint32_t crc32_of_file(const std::filesystem::path& path, StopToken stop) {
+  const InputFile file(path, stop);
   std::vector<std::byte> buffer(std::size_t{1} << 18);
   std::uint32_t crc = 0;
   for (std::uint64_t offset = 0; offset < file.size();) {

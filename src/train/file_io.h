@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/stop.h"
+
 namespace podium {
 
 // The CRC-32 of zlib, gzip and PNG; `crc` continues an earlier one.
@@ -55,7 +57,8 @@ class OutputFile {
 // A regular file being read, by position.
 class InputFile {
  public:
-  explicit InputFile(std::filesystem::path path);
+  // read() throws Stopped as `stop` says.
+  explicit InputFile(std::filesystem::path path, StopToken stop = {});
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
@@ -68,12 +71,13 @@ class InputFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   std::uint64_t size_ = 0;
+  StopToken stop_;
 };
 
 // The whole text of a file; nothing where there is none. Longer than `limit` is an error.
 std::optional<std::string> read_text(const std::filesystem::path& path,
                                      std::uint64_t limit = std::uint64_t{1} << 30);
-std::uint32_t crc32_of_file(const std::filesystem::path& path);
+std::uint32_t crc32_of_file(const std::filesystem::path& path, StopToken stop = {});
 
 // Makes a folder and those above it, which may exist already.
 void make_folders(const std::filesystem::path& folder);

@@ -330,30 +330,22 @@ SafetensorsFile read_from(std::uint64_t size, const std::string& source, const R
 
 std::string header_text(std::span<const NamedTensor> tensors,
                         const std::map<std::string, std::string>& metadata) {
-  std::string text = "{";
-  if (!metadata.empty()) {
-    text += cat(json_text(json(kMetadataKey)), ":{");
-    const char* comma = "";
-    for (const auto& [key, value] : metadata) {
-      text += cat(comma, json_text(json(key)), ":", json_text(json(value)));
-      comma = ",";
-    }
-    text += '}';
-  }
+  auto header = nlohmann::ordered_json::object();
+  if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
   std::unordered_set<std::string_view> names;
   std::int64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     PODIUM_CHECK(!name.empty() && name != kMetadataKey && names.insert(name).second, name);
     PODIUM_CHECK(static_cast<std::size_t>(tensor.shape().rank()) <= kMaxRank, name);
     const std::int64_t end = offset + tensor.type().bytes();
-    text += cat(text.size() > 1 ? "," : "", json_text(json(name)), ":{\"dtype\":\"",
-                file_type_text(tensor.dtype()), "\",\"shape\":[");
-    for (std::int64_t i = 0; i < tensor.shape().rank(); ++i)
-      text += cat(i == 0 ? "" : ",", tensor.shape()[i]);
-    text += cat("],\"data_offsets\":[", offset, ",", end, "]}");
+    auto shape = nlohmann::ordered_json::array();
+    for (std::int64_t i = 0; i < tensor.shape().rank(); ++i) shape.push_back(tensor.shape()[i]);
+    header[name] = {{"dtype", file_type_text(tensor.dtype())},
+                    {"shape", std::move(shape)},
+                    {"data_offsets", {offset, end}}};
     offset = end;
   }
-  text += '}';
+  std::string text = json_text(header);
   // So that the data begin at a multiple of 64 bytes, as vectors like it; the format asks for 8.
   text.append((64 - (kLengthBytes + text.size()) % 64) % 64, ' ');
   return text;
@@ -367,8 +359,8 @@ const Tensor* find_tensor(std::span<const NamedTensor> tensors, std::string_view
   return nullptr;
 }
 
-SafetensorsFile read_safetensors(const std::filesystem::path& path) {
-  const InputFile file(path);
+SafetensorsFile read_safetensors(const std::filesystem::path& path, StopToken stop) {
+  const InputFile file(path, stop);
   return read_from(file.size(), path.string(),
                    [&](std::uint64_t offset, std::span<std::byte> to) { file.read(offset, to); });
 }

@@ -47,8 +47,8 @@ struct SafetensorsFile {
   const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
 };
 
-// Reads a whole file. Throws UserError(kData) by the rules above.
-SafetensorsFile read_safetensors(const std::filesystem::path& path);
+// Reads a whole file. Throws UserError(kData) by the rules above, and Stopped as `stop` says.
+SafetensorsFile read_safetensors(const std::filesystem::path& path, StopToken stop = {});
 
 // The same from memory; `source` names the bytes in errors.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& source);

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kImages = 5000, kBatch = 100;
 
 // The sum over all patches of the products of their values i and j <= i.
-std::vector<double> patch_products(const Shape& weight, const Loader& loader) {
+std::vector<double> patch_products(const Shape& weight, const Loader& loader, StopToken stop) {
   const ImageSet& set = loader.set();
   const std::int64_t kernel_h = weight[2], kernel_w = weight[3], values = weight.elements_from(1);
   const std::int64_t images = std::min(kImages, set.count), plane = set.height * set.width;
@@ -25,6 +25,7 @@ std::vector<double> patch_products(const Shape& weight, const Loader& loader) {
   std::vector<std::int32_t> labels(static_cast<std::size_t>(kBatch));
   for (std::int64_t first = 0; first < images; first += kBatch) {
     const std::int64_t count = std::min(kBatch, images - first);
+    stop.check();
     loader.in_order(first, count, pixels.data(), labels.data());
     for (std::int64_t image = 0; image < count; ++image) {
       for (std::int64_t y = 0; y + kernel_h <= set.height; ++y) {
@@ -100,13 +101,13 @@ Eigen symmetric_eigen(std::vector<double> a, std::size_t n) {
   return result;
 }
 
-Tensor whitening_filters(const Parameter& parameter, const Loader& loader) {
+Tensor whitening_filters(const Parameter& parameter, const Loader& loader, StopToken stop) {
   const Shape& shape = parameter.shape;
   PODIUM_CHECK(shape.rank() == 4 && shape[1] == loader.set().channels &&
                    shape[0] == 2 * shape.elements_from(1),
                parameter.name, " ", to_string(shape));
   const auto n = static_cast<std::size_t>(shape.elements_from(1));
-  const Eigen eigen = symmetric_eigen(patch_products(shape, loader), n);
+  const Eigen eigen = symmetric_eigen(patch_products(shape, loader, stop), n);
   Tensor weight(DType::kF32, shape);
   for (std::size_t i = 0; i < n; ++i) {
     // Rounding may leave an eigenvalue of 0 a little below it.

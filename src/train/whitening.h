@@ -11,8 +11,8 @@ namespace podium {
 // all k x k patches of the first 5,000 training images (normalised, not augmented; no mean is
 // taken off), each divided by sqrt(eigenvalue + epsilon), by rising eigenvalue, the largest
 // component of each positive; then the same with the other sign. Computed in double in one order,
-// by operations that every machine rounds alike.
-Tensor whitening_filters(const Parameter& parameter, const Loader& loader);
+// by operations that every machine rounds alike. Throws Stopped as `stop` says.
+Tensor whitening_filters(const Parameter& parameter, const Loader& loader, StopToken stop = {});
 
 // Eigenvalues, rising, and eigenvectors, a row each, of a symmetric matrix [n, n] given row by row
 // (cyclic Jacobi rotations; Golub, Van Loan, Matrix computations, 8.5).

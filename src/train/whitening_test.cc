@@ -42,6 +42,15 @@ TEST(SymmetricEigen, solve_random_matrices_to_the_last_digits) {
   }
 }
 
+TEST(WhiteningFilters, are_given_up_on_request) {
+  const ImageSet set{1, 1, 2, 2, 2, {1, 2, 3, 4}, {0}, "drawn"};
+  const Loader loader(std::make_shared<const ImageSet>(set), {.batch = 1});
+  const std::atomic<int> request{1};
+  Parameter parameter;
+  parameter.shape = Shape{2, 1, 1, 1};
+  EXPECT_THROW(whitening_filters(parameter, loader, StopToken(&request)), Stopped);
+}
+
 // Images of correlated channels: what the filters give has covariance eigenvalue / (eigenvalue +
 // epsilon) in each direction and none between them.
 TEST(WhiteningFilters, whiten_the_patches_of_the_training_set) {

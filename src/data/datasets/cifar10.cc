@@ -14,16 +14,16 @@ namespace {
 
 // The records of one file, which must be as many as its length says.
 ImageSet read_file(const DatasetFile& file, ByteSource& bytes, const std::string& name,
-                   const std::string& remedy) {
+                   const std::string& remedy, StopToken stop = {}) {
   ImageSet set = cifar_set();
-  append_cifar(bytes, name, remedy, file.bytes / kCifarRecord, set);
+  append_cifar(bytes, name, remedy, file.bytes / kCifarRecord, set, stop);
   PODIUM_REQUIRE(set.count * kCifarRecord == file.bytes, ExitCode::kData, name, ": contains ",
                  set.count, " images instead of ", file.bytes / kCifarRecord, "; ", remedy);
   return set;
 }
 
 ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std::string>& paths,
-                    const std::string& remedy) {
+                    const std::string& remedy, StopToken stop = {}) {
   std::vector<const DatasetFile*> files;
   for (const DatasetFile& file : info.files)
     if (file.split == split) files.push_back(&file);
@@ -38,7 +38,7 @@ ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std:
   set.labels.resize(static_cast<std::size_t>(set.count));
   std::set<std::string> read;  // names of files
   const auto take = [&](std::size_t i, ByteSource& bytes, const std::string& name) {
-    const ImageSet part = read_file(*files[i], bytes, name, remedy);
+    const ImageSet part = read_file(*files[i], bytes, name, remedy, stop);
     std::ranges::copy(part.pixels, set.pixels.begin() + starts[i] * set.image_bytes());
     std::ranges::copy(part.labels, set.labels.begin() + starts[i]);
     read.insert(files[i]->name);
@@ -67,7 +67,8 @@ ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std:
 }
 
 ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& options) {
-  return read_split(info, split, require_files(info, split, options), fetch_remedy(info, options));
+  return read_split(info, split, require_files(info, split, options), fetch_remedy(info, options),
+                    options.stop);
 }
 
 std::uint64_t digest(const DatasetInfo& info, Split split, const std::vector<std::string>& paths,

@@ -317,12 +317,12 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
   set.width = info.width;
   set.classes = info.classes;
   set.source = cat("drawn, seed ", options.seed);
-  set.pixels.resize(static_cast<std::size_t>(set.count * set.image_bytes()));
+  lengthen(set.pixels, static_cast<std::size_t>(set.count * set.image_bytes()), options.stop);
   set.labels.resize(static_cast<std::size_t>(set.count));
 
   const auto draw_range = [&](std::int64_t first, std::int64_t end) {
     Desk desk;
-    for (std::int64_t i = first; i < end; ++i) {
+    for (std::int64_t i = first; i < end && !options.stop.requested(); ++i) {
       set.labels[static_cast<std::size_t>(i)] =
           draw(Draws(options.seed, split, i), desk, set.pixels.data() + i * set.image_bytes());
     }
@@ -338,6 +338,7 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
   }
   draw_range(0, set.count * (k + 1) / shares);
   threads.clear();  // joins them
+  options.stop.check();
   return set;
 }
 

@@ -53,6 +53,11 @@ TEST(Glyphs, are_of_all_classes_about_equally_often) {
   for (const int count : counts) EXPECT_NEAR(count, 1000, 150);  // five deviations
 }
 
+TEST(Glyphs, are_given_up_on_request) {
+  const std::atomic<int> request{1};
+  EXPECT_THROW(load_dataset("glyphs", Split::kTrain, {.stop = StopToken(&request)}), Stopped);
+}
+
 TEST(Glyphs, default_to_as_many_as_mnist) {
   const ImageSet set = load_dataset("glyphs", Split::kTest);
   EXPECT_EQ(set.count, 10000);

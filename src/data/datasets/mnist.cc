@@ -14,8 +14,9 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
   const std::vector<std::string> paths = require_files(info, split, options);
   const std::string remedy = fetch_remedy(info, options);
   const std::int64_t examples = split == Split::kTrain ? info.train_examples : info.test_examples;
-  IdxData images = read_idx(paths[0], {3, remedy, {examples, info.height, info.width}});
-  IdxData labels = read_idx(paths[1], {1, remedy, {examples}});
+  IdxData images =
+      read_idx(paths[0], {3, remedy, {examples, info.height, info.width}, options.stop});
+  IdxData labels = read_idx(paths[1], {1, remedy, {examples}, options.stop});
 
   ImageSet set;
   set.count = images.extents[0];
