@@ -8,6 +8,7 @@ set(PODIUM_PUBLIC_HEADERS
   base/activation.h
   base/error.h
   base/hash.h
+  base/stop.h
   tensor/tensor.h
   graph/attributes.h
   graph/graph.h
@@ -28,6 +29,7 @@ set(PODIUM_PUBLIC_HEADERS
   train/run.h
   train/safetensors.h
   train/trainer.h
+  report/run_board.h
   report/tensorboard.h)
 
 # Installed because headers above include them. Details, which may change in any version.

@@ -5,6 +5,7 @@
 
 #include "nn/models.h"
 #include "nn/network.h"
+#include "report/run_board.h"
 #include "train/predictor.h"
 #include "train/run.h"
 #include "train/trainer.h"

@@ -16,6 +16,7 @@
 #include "cli/talk.h"
 #include "nn/models.h"
 #include "report/band.h"
+#include "report/run_board.h"
 #include "train/run.h"
 #include "train/run_folder.h"
 
@@ -75,12 +76,13 @@ ExitCode make(const Arguments& arguments, const CommandLine& line) {
     options.command_line = line.words;
     options.stop_request = stop_request();
     say(cat("run folder    ", options.out.string()));
+    RunBoard board(options.out);
     RunWatch watch(recipe, options, false);
-    const RunResult result = run(recipe, find_model(recipe.model).build, options, watch);
+    Observers both{&board, &watch};
+    const RunResult result = run(recipe, find_model(recipe.model).build, options, both);
     watch.finish();
     if (result.stopped) {
-      say(cat("stopped on request in seed ", recipe.seed,
-              " and saved; the same command resumes the run"));
+      say(cat("stopped on request in seed ", recipe.seed, "; the same command resumes the run"));
       return ExitCode::kStopped;
     }
     const std::string hash = hash_text(result.parameter_hash);

@@ -25,7 +25,6 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
     return;
   }
   if (first_step > 0) say(cat("resuming from the checkpoint of step ", first_step));
-  board_.emplace(options_.out / "tensorboard", first_step);
   meter_.emplace(steady_seconds());
   if (quiet_) return;
   const Progress::Options options = Progress::for_stderr();
@@ -35,15 +34,7 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
   }
 }
 
-void RunWatch::measured(const RunMetrics& metrics) {
-  accuracy_ = metrics.accuracy;
-  board_->scalars(metrics.step, {{"train/loss", metrics.loss},
-                                 {"train/accuracy", metrics.accuracy},
-                                 {"train/learning_rate", metrics.learning_rate},
-                                 {"speed/steps_per_second", metrics.steps_per_second},
-                                 {"speed/images_per_second", metrics.images_per_second},
-                                 {"speed/input_wait_percent", metrics.input_wait_percent}});
-}
+void RunWatch::measured(const RunMetrics& metrics) { accuracy_ = metrics.accuracy; }
 
 void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
   const double now = steady_seconds();
@@ -65,24 +56,15 @@ void RunWatch::evaluated(const Trainer& trainer, const EvaluationResult& result)
   test_accuracy_ = result.accuracy();
   test_step_ = result.step;
   if (last_) last_ = with_accuracy(*last_, trainer);
-  if (!board_) return;
-  const std::string held_out = recipe_.validation != 0 ? "validation" : "test";
-  board_->scalars(result.step, {{held_out + "/accuracy", result.accuracy()},
-                                {held_out + "/loss", static_cast<double>(result.loss)}});
-  board_->flush();
 }
 
-void RunWatch::saving(std::int64_t) {
-  pause(0);
-  if (board_) board_->flush();
-}
+void RunWatch::saving(std::int64_t) { pause(0); }
 
 void RunWatch::warning(const std::string& text) { warn(text); }
 
 void RunWatch::finish() {
   if (progress_ != nullptr && last_) progress_->finish(*last_);
   set_talk_route(nullptr);
-  if (board_) board_->flush();
 }
 
 void RunWatch::pause(double seconds_ago) {

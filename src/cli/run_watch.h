@@ -1,4 +1,4 @@
-// Watches a run: live progress, talk, TensorBoard.
+// Watches a run: live progress and talk.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,6 @@
 
 #include "report/metrics.h"
 #include "report/progress.h"
-#include "report/tensorboard.h"
 #include "train/run.h"
 
 namespace podium {
@@ -42,7 +41,6 @@ class RunWatch : public RunObserver {
   std::string backend_;
   std::unique_ptr<Progress> progress_;
   std::optional<ThroughputMeter> meter_;
-  std::optional<TensorBoardWriter> board_;
   std::optional<ProgressState> last_;
   double accuracy_ = kUnknownValue, test_accuracy_ = kUnknownValue, loss_ = kUnknownValue;
   std::int64_t test_step_ = 0;  // of test_accuracy_

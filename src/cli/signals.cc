@@ -1,24 +1,77 @@
 #include "cli/signals.h"
 
+#include <semaphore.h>
+
+#include <cerrno>
 #include <csignal>
+#include <string>
+#include <system_error>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/talk.h"
 
 namespace podium {
 namespace {
 
 std::atomic<int> requested{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may write it");
+sem_t noted;
 
-extern "C" void note_request(int signal) { requested.store(signal); }
+extern "C" void note_request(int signal) {
+  const int error = errno;
+  requested.store(signal);
+  struct sigaction end = {};
+  end.sa_handler = SIG_DFL;
+  sigaction(SIGINT, &end, nullptr);
+  sem_post(&noted);
+  errno = error;
+}
+
+std::string name_of(int signal) {
+  switch (signal) {
+    case SIGINT: return "Ctrl-C";
+    case SIGTERM: return "SIGTERM";
+    case SIGHUP: return "SIGHUP";
+    default: return "SIGUSR1";
+  }
+}
+
+// A handler may not write through the log, and the step under way may take long: a thread says it.
+void tell() {
+  while (sem_wait(&noted) != 0) {
+  }
+  const int signal = requested.load();
+  say(cat(name_of(signal), ": the run stops after the step under way and saves; Ctrl-C",
+          signal == SIGINT ? " again" : "", " ends it at once, without saving"));
+}
+
+bool is_ignored(int signal) {
+  struct sigaction action = {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+void listen() {
+  sem_init(&noted, 0, 0);
+  try {
+    std::thread(tell).detach();  // for as long as the program runs
+  } catch (const std::system_error&) {
+    // The system starts no further thread: the run stops all the same, and says so when it has.
+  }
+  for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
+    if (signal == SIGHUP && is_ignored(signal)) continue;
+    struct sigaction action = {};
+    action.sa_handler = note_request;
+    action.sa_flags = SA_RESTART;
+    sigaction(signal, &action, nullptr);
+  }
+}
 
 }  // namespace
 
 const std::atomic<int>* stop_request() {
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
-    struct sigaction action = {};
-    action.sa_handler = note_request;
-    action.sa_flags = SA_RESTART | (signal == SIGINT ? SA_RESETHAND : 0);
-    sigaction(signal, &action, nullptr);
-  }
+  static const bool listening = (listen(), true);
+  (void)listening;
   return &requested;
 }
 

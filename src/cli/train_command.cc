@@ -15,6 +15,7 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "nn/models.h"
+#include "report/run_board.h"
 #include "train/memory.h"
 #include "train/run.h"
 
@@ -40,24 +41,25 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
   const auto known = [](bool is, auto value) {
     return is ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
+  const bool prepared = result.prepared;
   nlohmann::ordered_json json = {
       {"recipe", recipe.name},
       {"seed", recipe.seed},
-      {"steps", result.steps},
-      {"total_steps", result.total_steps},
-      {"epochs", result.epochs},
+      {"steps", known(prepared, result.steps)},
+      {"total_steps", known(prepared, result.total_steps)},
+      {"epochs", known(prepared, result.epochs)},
       {"replicas", recipe.replicas},
-      {"workers", watch.workers()},
+      {"workers", known(prepared, watch.workers())},
       {"threads", options.placement.threads},
       {"input_threads", options.placement.input_threads},
-      {"backend", watch.backend()},
+      {"backend", known(prepared, watch.backend())},
       {"train_loss", known(result.steps_made != 0, result.train_loss)},
       {"loss", known(evaluated, result.evaluation.loss)},
       {"accuracy", known(evaluated, result.evaluation.accuracy())},
       {"correct", known(evaluated, result.evaluation.correct)},
       {"examples", known(evaluated, result.evaluation.examples)},
       {"last_evaluation", nullptr},
-      {"parameter_hash", hash_text(result.parameter_hash)},
+      {"parameter_hash", known(prepared, hash_text(result.parameter_hash))},
       {"steps_made", result.steps_made},
       {"start_seconds", result.start_seconds},
       {"train_seconds", result.train_seconds},
@@ -65,7 +67,7 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"images_per_second", rate(made * static_cast<double>(recipe.batch), result.train_seconds)},
       {"steps_per_second", rate(made, result.train_seconds)},
       {"input_wait_percent", result.input_wait_percent},
-      {"peak_memory_bytes", result.peak_memory_bytes},
+      {"peak_memory_bytes", known(prepared, result.peak_memory_bytes)},
       {"stopped", result.stopped},
       {"out", options.out.string()}};
   if (last.examples != 0)
@@ -83,6 +85,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
                recipe.validation != 0 ? " held out" : "", "), loss ", fixed(e.loss, 4));
   };
   std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
+  if (!result.prepared) return text + "stopped before the first step; nothing was made\n";
   if (result.evaluation.examples != 0) text += accuracy(result.evaluation) + ", ";
   text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
   if (result.steps_made != 0) {
@@ -92,7 +95,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
                     rate(made * static_cast<double>(recipe.batch), result.train_seconds))),
                 " images/s");
   } else {
-    text += ", all made before";
+    text += result.stopped ? ", none of them now" : ", all made before";
   }
   // Of a stopped run: the last parameters have no accuracy, and it must not pass for theirs.
   const EvaluationResult& last = result.last_evaluation;
@@ -114,8 +117,10 @@ ExitCode train(Arguments& arguments, const CommandLine& line) {
   options.stop_request = stop_request();
   say(cat("run folder    ", options.out.string()));
 
+  RunBoard board(options.out);
   RunWatch watch(recipe, options, arguments.quiet);
-  const RunResult result = run(recipe, find_model(recipe.model).build, options, watch);
+  Observers both{&board, &watch};
+  const RunResult result = run(recipe, find_model(recipe.model).build, options, both);
   watch.finish();
   if (arguments.json) {
     std::cout << json_text(json_of(recipe, options, result, watch)) << "\n";
@@ -123,8 +128,10 @@ ExitCode train(Arguments& arguments, const CommandLine& line) {
     std::cout << report_of(recipe, options, result);
   }
   if (!result.stopped) return ExitCode::kDone;
-  say(cat("stopped on request after step ", result.steps,
-          " and saved; the same command resumes the run"));
+  const bool saved = result.prepared && result.steps > 0;
+  say(cat("stopped on request ",
+          saved ? cat("after step ", result.steps, " and saved; the same command resumes the run")
+                : std::string("before the first step; nothing was made")));
   return ExitCode::kStopped;
 }
 

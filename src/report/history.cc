@@ -1,10 +1,7 @@
 #include "report/history.h"
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
-#include <limits>
-#include <nlohmann/json.hpp>
 
 #include "train/file_io.h"
 #include "train/run_folder.h"
@@ -13,32 +10,21 @@ namespace podium {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
-
 // Calls f for each line; f says whether it was what it should be.
 void for_each_line(std::string_view text, const std::string& source, const char* form,
-                   const std::function<bool(const json&)>& f) {
+                   const std::function<bool(std::string_view)>& f) {
   std::int64_t number = 0;
   while (!text.empty()) {
     ++number;
     const std::size_t end = text.find('\n');
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    const json value = json::parse(line, nullptr, false);
-    const bool sound = value.is_object() && value.contains("step") &&
-                       value["step"].is_number_integer() && f(value);
+    const bool sound = f(line);
     if (!sound && text.empty()) break;
     PODIUM_REQUIRE(sound, ExitCode::kData, source, ":", number, ": not a line ", form,
-                   "; mend that line or take it out");
+                   "; mend that line or take it out. `podium train` with this folder as --out "
+                   "leaves it out and keeps the file as it is beside the new one");
   }
-}
-
-// Whether the field is a number, or null, which stands for one that is not finite.
-bool read_number(const json& line, const char* name, double& value) {
-  const auto found = line.find(name);
-  if (found == line.end() || !(found->is_number() || found->is_null())) return false;
-  value = found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
-  return true;
 }
 
 std::string text_of(const fs::path& file) { return read_text(file).value_or(""); }
@@ -57,22 +43,13 @@ Course parse_metrics(std::string_view text, const std::string& source) {
   Course course;
   for_each_line(text, source,
                 R"({"step": N, "loss": ..., ...} or {"step": N, "test_accuracy": ..., ...})",
-                [&](const json& line) {
-                  const auto step = line["step"].get<std::int64_t>();
-                  if (line.contains("test_accuracy")) {
-                    TestPoint point{.step = step};
-                    if (!read_number(line, "test_accuracy", point.accuracy) ||
-                        !read_number(line, "test_loss", point.loss))
-                      return false;
-                    course.tests.push_back(point);
-                    return true;
-                  }
-                  TrainingPoint point{.step = step};
-                  if (!read_number(line, "loss", point.loss) ||
-                      !read_number(line, "accuracy", point.accuracy) ||
-                      !read_number(line, "images_per_second", point.images_per_second))
-                    return false;
-                  course.training.push_back(point);
+                [&](std::string_view line) {
+                  const std::optional<MetricsLine> found = parse_metrics_line(line);
+                  if (!found) return false;
+                  if (const auto* test = std::get_if<TestPoint>(&*found))
+                    course.tests.push_back(*test);
+                  else
+                    course.training.push_back(std::get<TrainingPoint>(*found));
                   return true;
                 });
   return course;
@@ -80,10 +57,10 @@ Course parse_metrics(std::string_view text, const std::string& source) {
 
 std::map<std::int64_t, std::string> parse_hashes(std::string_view text, const std::string& source) {
   std::map<std::int64_t, std::string> hashes;
-  for_each_line(text, source, R"({"step": N, "hash": "..."})", [&](const json& line) {
-    if (!line.contains("hash") || !line["hash"].is_string()) return false;
-    hashes[line["step"].get<std::int64_t>()] = line["hash"].get<std::string>();
-    return true;
+  for_each_line(text, source, R"({"step": N, "hash": "..."})", [&](std::string_view line) {
+    std::optional<HashLine> found = parse_hash_line(line);
+    if (found) hashes[found->step] = std::move(found->hash);
+    return found.has_value();
   });
   return hashes;
 }

@@ -10,19 +10,9 @@
 #include <vector>
 
 #include "train/recipe.h"
+#include "train/run_lines.h"
 
 namespace podium {
-
-// After a step, of its batch; NaN where the file has null.
-struct TrainingPoint {
-  std::int64_t step = 0;
-  double loss = 0, accuracy = 0, images_per_second = 0;
-};
-// Of the held-out set.
-struct TestPoint {
-  std::int64_t step = 0;
-  double accuracy = 0, loss = 0;
-};
 
 struct Course {
   std::vector<TrainingPoint> training;

@@ -39,7 +39,7 @@ TEST(History, metrics_are_read_line_by_line) {
 
 TEST(History, a_torn_last_line_counts_for_nothing) {
   EXPECT_EQ(parse_metrics(std::string(kMetrics) + "{\"step\": 6, \"lo", "m").training.size(), 2U);
-  EXPECT_EQ(parse_hashes("{\"step\": 1, \"hash\": \"a\"}\n{\"st", "h").size(), 1U);
+  EXPECT_EQ(parse_hashes("{\"step\": 1, \"hash\": \"000000000000000a\"}\n{\"st", "h").size(), 1U);
   EXPECT_TRUE(parse_metrics("", "m").training.empty());
 }
 
@@ -54,10 +54,17 @@ TEST(History, a_bad_line_is_named) {
 }
 
 TEST(History, hashes_are_read_by_step) {
-  const auto hashes =
-      parse_hashes("{\"step\": 1, \"hash\": \"a\"}\n{\"step\": 3, \"hash\": \"b\"}\n", "h");
-  EXPECT_EQ(hashes, (std::map<std::int64_t, std::string>{{1, "a"}, {3, "b"}}));
-  EXPECT_THROW(parse_hashes("{\"step\": 1, \"hash\": 2}\n{}\n", "h"), UserError);
+  const auto hashes = parse_hashes(
+      "{\"step\": 1, \"hash\": \"000000000000000a\"}\n{\"step\": 3, \"hash\": "
+      "\"000000000000000b\"}\n",
+      "h");
+  EXPECT_EQ(hashes, (std::map<std::int64_t, std::string>{{1, "000000000000000a"},
+                                                         {3, "000000000000000b"}}));
+  for (const char* line :
+       {"{\"step\": 1, \"hash\": 2}", "{\"step\": -1, \"hash\": \"000000000000000a\"}",
+        "{\"step\": 1, \"hash\": \"00000000000000\"}",
+        "{\"step\": 1, \"hash\": \"00000000000000g0\"}"})
+    EXPECT_THROW(parse_hashes(std::string(line) + "\n{}\n", "h"), UserError) << line;
 }
 
 TEST(History, a_folder_without_a_recipe_is_no_run) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "data/dataset.h"
 #include "train/environment.h"
 
 namespace podium {
@@ -12,12 +13,16 @@ namespace {
 // Settings of a run, tried one after the other.
 class Search {
  public:
-  Search(const Trainer& trainer, const Model& model, const RunData& data, std::int64_t limit)
+  // The sets may be shorter than those of the run; `missing` is what these have more, in bytes.
+  Search(const Trainer& trainer, const Model& model, const RunData& data, std::int64_t limit,
+         std::int64_t missing, StopToken stop)
       : recipe_(trainer.recipe()),
         placement_(trainer.placement()),
         model_(model),
         data_(data),
-        limit_(limit) {}
+        limit_(limit),
+        missing_(missing),
+        stop_(stop) {}
 
   // The first that fits: what changes no result first, then more replicas, then a smaller batch.
   std::string first_that_fits() {
@@ -52,7 +57,9 @@ class Search {
  private:
   bool fits() {
     const std::int64_t needed =
-        Trainer(recipe_, model_, data_.train, data_.held_out, placement_).memory_use().total();
+        missing_ + Trainer(recipe_, model_, data_.train, data_.held_out, placement_, stop_)
+                       .memory_use()
+                       .total();
     least_ = std::min(least_, needed);
     return needed <= limit_;
   }
@@ -61,9 +68,40 @@ class Search {
   Placement placement_;
   const Model& model_;
   const RunData& data_;
-  std::int64_t limit_;
+  std::int64_t limit_, missing_;
+  StopToken stop_;
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
 };
+
+void check(const Trainer& trainer, const Model& model, const RunData& data, std::int64_t limit,
+           std::int64_t usable, std::int64_t missing, StopToken stop) {
+  const std::int64_t total = trainer.memory_use().total() + missing;
+  const bool of_machine = limit == 0;
+  if (of_machine) limit = usable;
+  if (total <= limit) return;
+  const std::int64_t of_data = trainer.memory_use().data + missing;
+  PODIUM_REQUIRE(of_data <= limit, ExitCode::kMemory, "this run needs ", format_bytes(total), ", ",
+                 format_bytes(of_data), " of it for its data alone",
+                 of_machine ? ", and this process may take " : "; the limit is ",
+                 format_bytes(limit),
+                 "; raise the limit, or take fewer examples or a larger machine");
+  throw UserError(
+      cat("this run needs ", format_bytes(total),
+          of_machine ? ", and this process may take " : ", the limit is ", format_bytes(limit),
+          "; ", Search(trainer, model, data, limit, missing, stop).first_that_fits()),
+      ExitCode::kMemory);
+}
+
+// Blank images of a dataset.
+std::shared_ptr<const ImageSet> blank_set(const DatasetInfo& info, std::int64_t count) {
+  auto set = std::make_shared<ImageSet>();
+  set->count = count;
+  set->channels = info.channels, set->height = info.height, set->width = info.width;
+  set->classes = info.classes;
+  set->pixels.resize(static_cast<std::size_t>(count * set->image_bytes()));
+  set->labels.resize(static_cast<std::size_t>(count));
+  return set;
+}
 
 }  // namespace
 
@@ -113,16 +151,29 @@ std::int64_t parse_bytes(const std::string& text) {
 }
 
 void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
-                  std::int64_t limit, std::int64_t usable) {
-  const std::int64_t total = trainer.memory_use().total();
-  const bool of_machine = limit == 0;
-  if (of_machine) limit = usable;
-  if (total <= limit) return;
-  throw UserError(
-      cat("this run needs ", format_bytes(total),
-          of_machine ? ", and this process may take " : ", the limit is ", format_bytes(limit),
-          "; ", Search(trainer, model, data, limit).first_that_fits()),
-      ExitCode::kMemory);
+                  std::int64_t limit, std::int64_t usable, StopToken stop) {
+  check(trainer, model, data, limit, usable, 0, stop);
+}
+
+void check_memory_before_loading(const Recipe& recipe, const Model& model,
+                                 const Placement& placement, std::int64_t limit,
+                                 std::int64_t usable, StopToken stop) {
+  const DatasetInfo& info = find_dataset(recipe.data);
+  const auto stated = [](std::int64_t asked, std::int64_t own) { return asked != 0 ? asked : own; };
+  const std::int64_t train = stated(recipe.train_examples, info.train_examples);
+  // A part of the training set, where the recipe holds one out.
+  const std::int64_t test =
+      recipe.validation != 0 ? 0 : stated(recipe.test_examples, info.test_examples);
+  const std::int64_t image = info.channels * info.height * info.width + 1;  // and its label
+  if (limit == 0 && (train + test) * image <= usable) return;
+  // A trainer's memory but for its data does not depend on how many there are beyond a batch.
+  const std::int64_t held_out = recipe.validation != 0 ? recipe.validation : test;
+  const std::int64_t most = std::max<std::int64_t>(recipe.evaluation.batch, 256);
+  const RunData blank = {blank_set(info, std::min(recipe.batch, train)),
+                         blank_set(info, std::min(most, held_out))};
+  const Trainer trainer(recipe, model, blank.train, blank.held_out, placement, stop);
+  check(trainer, model, blank, limit, usable,
+        (train + test - blank.train->count - blank.held_out->count) * image, stop);
 }
 
 }  // namespace podium

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/log.h"
 #include "nn/models.h"
 #include "train/environment.h"
 #include "train/file_io.h"
@@ -15,12 +16,6 @@
 
 namespace podium {
 namespace {
-
-// Whether metrics.jsonl has the evaluation of this step, as append_metrics writes it.
-bool holds_evaluation(const std::filesystem::path& metrics, std::int64_t step) {
-  const std::string text = read_text(metrics, std::uint64_t{1} << 36).value_or("");
-  return text.find(cat("{\"step\": ", step, ", \"test_accuracy\": ")) != std::string::npos;
-}
 
 // Sums over the steps between two points of the curves. A checkpoint between them keeps what the
 // recipe decides, so that a resumed run's curves are those of an undisturbed one; times are of this
@@ -63,6 +58,14 @@ struct Window {
   static constexpr const char *kSteps = "steps_since_metrics", *kCorrect = "correct_since_metrics";
 };
 
+void note_unknown_evaluation(const Trainer& trainer, const Checkpoint& checkpoint) {
+  log(LogLevel::kInfo,
+      cat("the checkpoint of step ", checkpoint.step,
+          " does not say on which "
+          "examples its run was evaluated, as an older Podium wrote it; these are ",
+          trainer.evaluation_data()));
+}
+
 // One call of run(): the loop and its bookkeeping.
 class Session {
  public:
@@ -90,7 +93,8 @@ class Session {
     // Where a run was stopped between a checkpoint and its evaluation.
     if (evaluation_is_due() && !evaluation_is_held()) evaluate();
     while (trainer_.steps_done() < last_ && !stop_requested()) step();
-    if (saved_ != trainer_.steps_done()) save();
+    // A run that was stopped before its first step has nothing to save.
+    if (saved_ != trainer_.steps_done() && trainer_.steps_done() > 0) save();
     if (!stop_requested()) evaluate();
     folder_.flush();
     result_.steps = trainer_.steps_done();
@@ -140,9 +144,7 @@ class Session {
     const std::int64_t step = trainer_.steps_done();
     return evaluate_every_ != 0 && step > 0 && step % evaluate_every_ == 0 && step < last_;
   }
-  bool evaluation_is_held() const {
-    return holds_evaluation(folder_.dir() / "metrics.jsonl", trainer_.steps_done());
-  }
+  bool evaluation_is_held() { return folder_.has_evaluation(trainer_.steps_done()); }
 
   void measure(const StepResult& step) {
     const RunMetrics metrics = window_.metrics(step, recipe_.batch);
@@ -269,6 +271,7 @@ std::string describe(const Trainer& trainer) {
   text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data, ", seed ", r.seed,
               ", ", trainer.total_steps(), " steps of ", trainer.steps_per_epoch(), " an epoch\n");
   text += cat("data          ", trainer.training_data(), "\n");
+  text += cat("evaluated on  ", trainer.evaluation_data(), "\n");
   text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
               r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
   text += cat("gradient      of the mean loss over all ", r.batch, " examples (each weighs 1/",
@@ -299,12 +302,13 @@ std::string describe(const Trainer& trainer) {
   return text;
 }
 
-RunData load_data(const Recipe& recipe, const std::string& data_dir) {
+RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop) {
   const DatasetOptions options{.data_dir = data_dir,
                                .seed = 0,
                                .train_examples = recipe.train_examples,
-                               .test_examples = recipe.test_examples};
-  auto train = std::make_shared<const ImageSet>(load_dataset(recipe.data, Split::kTrain, options));
+                               .test_examples = recipe.test_examples,
+                               .stop = stop};
+  auto train = std::make_shared<ImageSet>(load_dataset(recipe.data, Split::kTrain, options));
   if (recipe.validation == 0)
     return {train,
             std::make_shared<const ImageSet>(load_dataset(recipe.data, Split::kTest, options))};
@@ -312,21 +316,42 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir) {
                  "validation = ", recipe.validation, ": the training set has ", train->count,
                  " examples");
   const std::int64_t kept = train->count - recipe.validation;
-  return {std::make_shared<const ImageSet>(part_of(*train, 0, kept)),
-          std::make_shared<const ImageSet>(part_of(*train, kept, recipe.validation))};
+  auto held_out = std::make_shared<const ImageSet>(part_of(*train, kept, recipe.validation));
+  // Shortened in place: a copy would need the set's memory twice.
+  train->count = kept;
+  train->pixels.resize(static_cast<std::size_t>(kept * train->image_bytes()));
+  train->labels.resize(static_cast<std::size_t>(kept));
+  return {train, held_out};
 }
 
-RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
-              RunObserver& observer) {
-  const auto start = Clock::now();
-  const RunData data = load_data(recipe, options.data_dir);
-  Trainer trainer(recipe, model, data.train, data.held_out, options.placement);
-  check_memory(trainer, model, data, options.memory_limit);
+namespace {
 
-  RunFolder folder(options.out);
+// A run that is ready for its next step, as far as it was prepared.
+struct PreparedRun {
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<RunFolder> folder;
+  std::unique_ptr<Session> session;
+};
+
+// Throws Stopped where that is requested; nothing was made then.
+PreparedRun prepare(const Recipe& recipe, const Model& model, const RunOptions& options,
+                    RunObserver& observer) {
+  const StopToken stop(options.stop_request);
+  PreparedRun run;
+  check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
+                              usable_memory_bytes(), stop);
+  const RunData data = load_data(recipe, options.data_dir, stop);
+  run.trainer =
+      std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
+  Trainer& trainer = *run.trainer;
+  check_memory(trainer, model, data, options.memory_limit, usable_memory_bytes(), stop);
+  trainer.identify_data(stop);
+
+  run.folder = std::make_unique<RunFolder>(options.out);
+  RunFolder& folder = *run.folder;
   if (options.fresh) folder.start_afresh();
   folder.adopt_recipe(to_toml(recipe));
-  Session session(trainer, folder, options, observer);
+  run.session = std::make_unique<Session>(trainer, folder, options, observer);
   folder.resume(
       [&](const Checkpoint& checkpoint) {
         require_same_recipe(checkpoint, folder.dir());
@@ -334,16 +359,33 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
           require_same_contract(checkpoint);
           trainer.require_same_data(checkpoint);
         }
+        if (!trainer.require_same_evaluation_data(checkpoint))
+          note_unknown_evaluation(trainer, checkpoint);
         trainer.restore(checkpoint);
-        session.resumed_from(checkpoint);
+        run.session->resumed_from(checkpoint);
       },
-      [&](const std::string& line) { observer.warning(line); });
-  record_environment(folder.dir(),
+      [&](const std::string& line) { observer.warning(line); }, stop);
+  return run;
+}
+
+}  // namespace
+
+RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
+              RunObserver& observer) {
+  const auto start = Clock::now();
+  PreparedRun run;
+  try {
+    run = prepare(recipe, model, options, observer);
+  } catch (const Stopped&) {
+    return {.stopped = true, .prepared = false};
+  }
+  const Trainer& trainer = *run.trainer;
+  record_environment(run.folder->dir(),
                      collect_environment(options.command_line, trainer.backend().description(),
                                          static_cast<int>(trainer.placement().workers)),
                      trainer.steps_done());
-  replace_text(folder.dir() / "resolved.txt", describe(trainer));
-  return session.run(seconds_since(start));
+  replace_text(run.folder->dir() / "resolved.txt", describe(trainer));
+  return run.session->run(seconds_since(start));
 }
 
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
@@ -354,7 +396,10 @@ LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_
   const RunData data = load_data(loaded.recipe, data_dir);
   loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
                                              data.train, data.held_out, placement);
-  loaded.trainer->restore(last_checkpoint(folder));
+  const Checkpoint checkpoint = last_checkpoint(folder);
+  if (!loaded.trainer->require_same_evaluation_data(checkpoint))
+    note_unknown_evaluation(*loaded.trainer, checkpoint);
+  loaded.trainer->restore(checkpoint);
   return loaded;
 }
 

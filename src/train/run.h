@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <filesystem>
+#include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "train/trainer.h"
 
@@ -22,7 +24,8 @@ struct RunOptions {
   std::int64_t memory_limit = 0;          // bytes; 0: what this process may take of the machine
   std::vector<std::string> command_line;  // for environment.json
   // Not null: once it is not 0, the run saves at the next step boundary and returns `stopped`; an
-  // evaluation is given up, and made when the run goes on.
+  // evaluation is given up, and made when the run goes on. Before the first step nothing is there
+  // to save: what is under way is given up.
   const std::atomic<int>* stop_request = nullptr;
 };
 
@@ -31,6 +34,9 @@ struct RunResult {
   std::int64_t steps = 0, total_steps = 0;
   double epochs = 0;
   bool stopped = false;  // on request, saved
+  // False: stopped before the run was ready for its first step. Nothing was made, and nothing else
+  // is known here.
+  bool prepared = true;
   float train_loss = 0;  // of the last step in this call
   // Of the parameters that parameter_hash names; 0 examples where the run was stopped before they
   // were evaluated.
@@ -57,7 +63,8 @@ struct RunMetrics {
   double steps_per_second = 0, images_per_second = 0, input_wait_percent = 0;
 };
 
-// Is told what happens in a run. Every function may be left out.
+// Is told what happens in a run. Every function may be left out. RunBoard (report/run_board.h) is
+// one that writes for TensorBoard.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -73,6 +80,33 @@ class RunObserver {
   virtual void warning(const std::string&) {}
 };
 
+// Passes all on to several, in their order. They must outlive it.
+class Observers : public RunObserver {
+ public:
+  Observers(std::initializer_list<RunObserver*> observers) : observers_(observers) {}
+  void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override {
+    for (RunObserver* one : observers_) one->started(trainer, first_step, last_step);
+  }
+  void measured(const RunMetrics& metrics) override {
+    for (RunObserver* one : observers_) one->measured(metrics);
+  }
+  void stepped(const Trainer& trainer, const StepResult& step) override {
+    for (RunObserver* one : observers_) one->stepped(trainer, step);
+  }
+  void evaluated(const Trainer& trainer, const EvaluationResult& result) override {
+    for (RunObserver* one : observers_) one->evaluated(trainer, result);
+  }
+  void saving(std::int64_t step) override {
+    for (RunObserver* one : observers_) one->saving(step);
+  }
+  void warning(const std::string& text) override {
+    for (RunObserver* one : observers_) one->warning(text);
+  }
+
+ private:
+  std::vector<RunObserver*> observers_;
+};
+
 // Throws UserError: kData for data and checkpoints, kMemory where the limit does not suffice (with
 // a setting that fits), kDiverged where a loss, or what a checkpoint or the end of the run would
 // hold, is not finite (the step, and the operation or the tensor; the last good checkpoint stays).
@@ -84,11 +118,13 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 struct RunData {
   std::shared_ptr<const ImageSet> train, held_out;
 };
-// Throws UserError(kData) where the files of the dataset are missing or damaged.
-RunData load_data(const Recipe& recipe, const std::string& data_dir);
+// Throws UserError(kData) where the files of the dataset are missing or damaged, and Stopped as
+// `stop` says.
+RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
 
 // The trainer of a finished or unfinished run, at its last checkpoint; `overrides` of keys that
-// decide no result, such as evaluation.batch.
+// decide no result, such as evaluation.batch. UserError (kData) where the run was evaluated on
+// other data than are found.
 struct LoadedRun {
   Recipe recipe;
   std::unique_ptr<Trainer> trainer;

@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -19,6 +18,7 @@
 #include "base/json_text.h"
 #include "base/log.h"
 #include "train/recipe.h"
+#include "train/run_lines.h"
 
 namespace podium {
 namespace {
@@ -36,25 +36,36 @@ constexpr std::array<std::string_view, 7> kParts = {
     "checkpoints", "environment.json", "hashes.jsonl", "metrics.jsonl",
     "tensorboard", "resolved.txt",     kRecipeFile};
 
-// The step of a whole line; nothing for a torn or foreign one.
-std::optional<std::int64_t> step_of_line(std::string_view line) {
-  if (!line.starts_with(kLinePrefix) || !line.ends_with('}')) return std::nullopt;
-  std::int64_t step = 0;
-  const auto [rest, error] =
-      std::from_chars(line.data() + kLinePrefix.size(), line.data() + line.size(), step);
-  if (error != std::errc() || (*rest != ',' && *rest != '}')) return std::nullopt;
-  return step;
+constexpr std::uint64_t kMostLineBytes = std::uint64_t{1} << 36;
+constexpr std::string_view kDamagedSuffix = ".damaged-";
+
+std::optional<std::int64_t> step_of_hash(std::string_view line) {
+  const std::optional<HashLine> found = parse_hash_line(line);
+  return found ? std::optional(found->step) : std::nullopt;
 }
 
-void append_number(std::string& text, double value) {
-  if (!std::isfinite(value)) {
-    text += "null";
-    return;
+std::optional<std::int64_t> step_of_metrics(std::string_view line) {
+  const std::optional<MetricsLine> found = parse_metrics_line(line);
+  if (!found) return std::nullopt;
+  return std::visit([](const auto& point) { return point.step; }, *found);
+}
+
+// "line 3", "lines 3, 4 and 9", and no more than a few by number.
+std::string line_list(const std::vector<std::int64_t>& numbers) {
+  constexpr std::size_t kMost = 5;
+  if (numbers.size() > kMost) return cat(numbers.size(), " lines from line ", numbers[0], " on");
+  std::string text = numbers.size() == 1 ? "line " : "lines ";
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    text += cat(i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ", numbers[i]);
+  return text;
+}
+
+// PREFIX1, or the first of PREFIX2, ... that is not there yet.
+fs::path free_name(const std::string& prefix) {
+  for (int i = 1;; ++i) {
+    fs::path name = cat(prefix, i);
+    if (!fs::exists(fs::symlink_status(name))) return name;
   }
-  std::array<char, 32> digits;
-  const auto [end, error] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
-  PODIUM_CHECK(error == std::errc());
-  text.append(digits.data(), end);
 }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
@@ -108,27 +119,118 @@ void JsonLines::flush(bool sync) {
   if (sync) file_.sync();
 }
 
-bool JsonLines::truncate_after(std::int64_t step) {
+namespace {
+
+// Chooses among a file's lines, given one after the other, those that a run goes on from.
+class LineChooser {
+ public:
+  LineChooser(std::int64_t last_step, bool rising) : last_step_(last_step), rising_(rising) {}
+
+  void add(std::string_view line, std::optional<std::int64_t> step) {
+    ++number_;
+    if (!step) {
+      // After a line beyond the last step, nothing is missed: those steps are made again.
+      (beyond_.empty() ? damaged_ : beyond_).push_back(number_);
+    } else if (*step > last_step_) {
+      beyond_.push_back(number_);
+    } else {
+      // What looked like steps beyond the last stands before this one: their numbers are damaged.
+      damaged_.insert(damaged_.end(), beyond_.begin(), beyond_.end());
+      beyond_.clear();
+      choose({line, *step, number_});
+    }
+  }
+
+  // The lines that stay, in order, each with its newline.
+  std::string kept() {
+    flush();
+    return std::move(kept_);
+  }
+  std::vector<std::int64_t> damaged() const {
+    std::vector<std::int64_t> numbers = damaged_;
+    std::ranges::sort(numbers);
+    return numbers;
+  }
+
+ private:
+  struct Line {
+    std::string_view text;
+    std::int64_t step = 0, number = 0;
+  };
+
+  bool may_follow(std::int64_t step, std::int64_t before) const {
+    return rising_ ? step > before : step >= before;
+  }
+
+  // A line is kept once the one after it has confirmed its place. Of two that are out of order, the
+  // second is wrong unless it would follow what was kept before; of two of one step, one is wrong
+  // and nothing says which.
+  void choose(const Line& line) {
+    if (held_ && !may_follow(line.step, held_->step)) {
+      if (line.step == held_->step) {
+        damaged_.insert(damaged_.end(), {held_->number, line.number});
+        held_.reset();
+      } else if (may_follow(line.step, kept_step_)) {
+        damaged_.push_back(held_->number);
+        held_ = line;
+      } else {
+        damaged_.push_back(line.number);
+      }
+      return;
+    }
+    flush();
+    if (may_follow(line.step, kept_step_))
+      held_ = line;
+    else
+      damaged_.push_back(line.number);
+  }
+
+  void flush() {
+    if (!held_) return;
+    kept_.append(held_->text).push_back('\n');
+    kept_step_ = held_->step;
+    held_.reset();
+  }
+
+  const std::int64_t last_step_;
+  const bool rising_;
+  std::int64_t number_ = 0, kept_step_ = -1;
+  std::optional<Line> held_;
+  std::string kept_;
+  std::vector<std::int64_t> damaged_, beyond_;  // numbers of lines
+};
+
+}  // namespace
+
+JsonLines::Damage JsonLines::cut_after(std::int64_t step, const StepOf& step_of, bool rising) {
   buffer_.clear();
   file_ = OutputFile();
-  const std::optional<std::string> text = read_text(path_, std::uint64_t{1} << 36);
-  if (!text) return true;
-  std::size_t end = 0;
-  bool readable = true;
-  while (end < text->size()) {
-    const std::size_t newline = text->find('\n', end);
-    if (newline == std::string::npos) break;  // torn
-    const auto line_step = step_of_line(std::string_view(*text).substr(end, newline - end));
-    readable = line_step.has_value() || newline + 1 == text->size();
-    if (!line_step || *line_step > step) break;
-    end = newline + 1;
+  const std::optional<std::string> text = read_text(path_, kMostLineBytes);
+  if (!text) return {};
+  LineChooser lines(step, rising);
+  for (std::size_t begin = 0;;) {
+    const std::size_t newline = text->find('\n', begin);
+    if (newline == std::string::npos) break;
+    const std::string_view line = std::string_view(*text).substr(begin, newline - begin);
+    lines.add(line, step_of(line));
+    begin = newline + 1;
   }
-  if (end == text->size()) return true;
-  if (::truncate(path_.c_str(), static_cast<off_t>(end)) != 0)
-    throw_io_error(path_, "shorten", errno);
-  file_ = OutputFile(path_, OutputFile::Mode::kAppend);
-  file_.sync();
-  return readable;
+  const std::string kept = lines.kept();
+  if (kept == *text) return {};
+  Damage damage{.lines = lines.damaged(), .original = {}};
+  if (damage.lines.empty()) {
+    // What stays is the file's beginning.
+    if (::truncate(path_.c_str(), static_cast<off_t>(kept.size())) != 0)
+      throw_io_error(path_, "shorten", errno);
+    file_ = OutputFile(path_, OutputFile::Mode::kAppend);
+    file_.sync();
+    return damage;
+  }
+  // First the copy: there is a whole file with every line at any moment.
+  damage.original = free_name(cat(path_.string(), kDamagedSuffix));
+  replace_text(damage.original, *text);
+  replace_text(path_, kept);
+  return damage;
 }
 
 RunFolder::RunFolder(fs::path dir)
@@ -211,29 +313,52 @@ void RunFolder::start_afresh() {
   metrics_ = JsonLines(dir_ / "metrics.jsonl");
   if (std::none_of(kParts.begin(), kParts.end(), [&](auto part) { return exists(dir_ / part); }))
     return;
-  fs::path to;
-  for (int i = 1; to.empty() || fs::exists(to); ++i) to = dir_ / cat("previous-", i);
+  const fs::path to = free_name((dir_ / "previous-").string());
   make_folders(to);
-  for (const std::string_view part : kParts) {
-    if (::rename((dir_ / part).c_str(), (to / part).c_str()) != 0 && errno != ENOENT)
-      throw_io_error(dir_ / part, "move", errno);
+  std::vector<std::string> names(kParts.begin(), kParts.end());
+  for (const fs::directory_entry& entry : fs::directory_iterator(dir_)) {
+    const std::string name = entry.path().filename().string();
+    if (std::ranges::any_of(kParts,
+                            [&](auto part) { return name.starts_with(cat(part, kDamagedSuffix)); }))
+      names.insert(names.begin(), name);
+  }
+  for (const std::string& name : names) {
+    if (::rename((dir_ / name).c_str(), (to / name).c_str()) != 0 && errno != ENOENT)
+      throw_io_error(dir_ / name, "move", errno);
   }
   sync_folder(dir_);
 }
 
 void RunFolder::resume(const std::function<void(const Checkpoint&)>& restore,
-                       const std::function<void(const std::string&)>& warn) {
-  const std::optional<Checkpoint> checkpoint = load_latest(dir_, warn, Damaged::kSetAside);
+                       const std::function<void(const std::string&)>& warn, StopToken stop) {
+  const std::optional<Checkpoint> checkpoint = load_latest(dir_, warn, Damaged::kSetAside, stop);
   if (checkpoint) restore(*checkpoint);
   const std::int64_t step = checkpoint ? checkpoint->step : 0;
-  for (JsonLines* lines : {&hashes_, &metrics_}) {
-    if (!lines->truncate_after(step) && warn) {
-      warn(cat(lines->path().string(),
-               ": a damaged line was found; it and those after it were removed"));
-    }
-  }
+  const auto cut = [&](JsonLines& lines, auto step_of, bool rising) {
+    const JsonLines::Damage damage = lines.cut_after(step, step_of, rising);
+    if (damage.lines.empty() || !warn) return;
+    warn(cat(lines.path().string(), ": ", line_list(damage.lines),
+             " cannot be read or stands out of order, and was left out. The file as it was is kept "
+             "as ",
+             damage.original.filename().string(),
+             ": to have the line back, mend it there and put it back in its place once the run has "
+             "ended"));
+  };
+  cut(hashes_, step_of_hash, true);
+  cut(metrics_, step_of_metrics, false);
 }
 
+bool RunFolder::has_evaluation(std::int64_t step) {
+  metrics_.flush(false);
+  const std::string text = read_text(metrics_.path(), kMostLineBytes).value_or("");
+  return std::ranges::any_of(lines_of(text), [&](std::string_view line) {
+    const std::optional<MetricsLine> found = parse_metrics_line(line);
+    const auto* test = found ? std::get_if<TestPoint>(&*found) : nullptr;
+    return test != nullptr && test->step == step;
+  });
+}
+
+// By hand: it is called in every step and allocates nothing.
 void RunFolder::append_hash(std::int64_t step, std::uint64_t hash) {
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::array<char, 80> line;
@@ -248,19 +373,10 @@ void RunFolder::append_hash(std::int64_t step, std::uint64_t hash) {
 }
 
 void RunFolder::append_metrics(std::int64_t step, std::span<const MetricField> fields) {
-  std::string line = cat(kLinePrefix, step);
-  for (const MetricField& field : fields) {
-    line += cat(", ", json_text(nlohmann::json(field.name)), ": ");
-    if (const auto* number = std::get_if<double>(&field.value)) {
-      append_number(line, *number);
-    } else if (const auto* whole = std::get_if<std::int64_t>(&field.value)) {
-      line += std::to_string(*whole);
-    } else {
-      line += json_text(nlohmann::json(std::get<std::string_view>(field.value)));
-    }
-  }
-  line += '}';
-  metrics_.append(line);
+  nlohmann::ordered_json line = {{"step", step}};
+  for (const MetricField& field : fields)
+    std::visit([&](const auto& value) { line[std::string(field.name)] = value; }, field.value);
+  metrics_.append(json_line(line));
 }
 
 void RunFolder::flush() {

@@ -5,7 +5,8 @@
 // hashes.jsonl has one line a step, {"step": 12, "hash": "00f1..."}; metrics.jsonl one line per
 // report. Lines are buffered and reach the disk before a checkpoint of their step becomes visible.
 // So a run that resumes from step S finds every line up to S, cuts the rest away and writes on: the
-// files read like those of an uninterrupted run. A torn last line, left by a kill, is no error.
+// files read like those of an uninterrupted run. A torn last line, left by a kill, is no error. A
+// damaged line among those up to S is left out, and the file as it was is kept beside the new one.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,9 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
+#include "base/stop.h"
 #include "train/checkpoint.h"
 #include "train/file_io.h"
 
@@ -31,10 +34,18 @@ class JsonLines {
   void append(std::string_view line);
   // Writes what is buffered; with `sync`, waits until it is on the disk.
   void flush(bool sync);
-  // Drops what is buffered and cuts the file after its last line of a step <= `step`. Lines that
-  // cannot be read are cut away with all that follows them; false says that such a line was not
-  // the last.
-  bool truncate_after(std::int64_t step);
+  // What cut_after() found that should not be there.
+  struct Damage {
+    std::vector<std::int64_t> lines;  // their numbers, counted from 1; none: nothing was wrong
+    std::filesystem::path original;   // the file as it was, where something was wrong
+  };
+  // The step of a line, or nothing for one that cannot be read.
+  using StepOf = std::function<std::optional<std::int64_t>(std::string_view)>;
+  // Drops what is buffered, and the lines of a step above `step`. Lines among the others that are
+  // not readable, or whose step is out of order, are left out, and the file as it was is kept
+  // beside this one; with `rising`, a step may stand once. A kill at any moment leaves the file as
+  // it was or as it should be. A last line without its newline is torn, which is no damage.
+  Damage cut_after(std::int64_t step, const StepOf& step_of, bool rising);
   const std::filesystem::path& path() const { return path_; }
 
  private:
@@ -69,9 +80,11 @@ class RunFolder {
   void start_afresh();
 
   // Gives the newest whole checkpoint (newer, damaged ones are set aside) to `restore` and, unless
-  // that throws, cuts both files to its step; with none, both are cut to step 0.
+  // that throws, cuts both files to its step; with none, both are cut to step 0. `warn` is told of
+  // damaged lines: they are left out, and the file as it was stays as FILE.damaged-1 (-2, ...).
+  // Throws Stopped where `stop` says so before any file is changed.
   void resume(const std::function<void(const Checkpoint&)>& restore,
-              const std::function<void(const std::string&)>& warn);
+              const std::function<void(const std::string&)>& warn, StopToken stop = {});
 
   void append_hash(std::int64_t step, std::uint64_t hash);
   void append_metrics(std::int64_t step, std::span<const MetricField> fields);
@@ -79,6 +92,8 @@ class RunFolder {
     append_metrics(step, std::span(fields.begin(), fields.size()));
   }
   void flush();
+  // Whether metrics.jsonl has an evaluation after this step.
+  bool has_evaluation(std::int64_t step);
 
   // Puts the lines on the disk, then writes the checkpoint. Lines of its step must have been
   // appended, and other files of the run (TensorBoard) flushed, before.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "base/hash.h"
@@ -48,7 +49,9 @@ void train(RunFolder& run, std::int64_t steps, std::int64_t interval) {
   const std::optional<Checkpoint> from = resume(run);
   for (std::int64_t step = from ? from->step + 1 : 1; step <= steps; ++step) {
     run.append_hash(step, hash_mix(static_cast<std::uint64_t>(step)));
-    run.append_metrics(step, {{"loss", 1.0 / static_cast<double>(step)}});
+    run.append_metrics(step, {{"loss", 1.0 / static_cast<double>(step)},
+                              {"accuracy", 0.5},
+                              {"images_per_second", 100.0}});
     if (step % interval == 0 || step == steps) run.save(at_step(step), 2);
   }
 }
@@ -61,7 +64,9 @@ TEST(RunFolder, one_line_a_step_is_written) {
     EXPECT_EQ(file_text(folder / "runs/a/hashes.jsonl"), hash_lines(1200));
   }
   const std::string metrics = file_text(folder / "runs/a/metrics.jsonl");
-  EXPECT_TRUE(metrics.starts_with("{\"step\": 1, \"loss\": 1}\n{\"step\": 2, \"loss\": 0.5}\n"));
+  EXPECT_TRUE(metrics.starts_with(
+      "{\"step\": 1, \"loss\": 1.0, \"accuracy\": 0.5, \"images_per_second\": 100.0}\n"
+      "{\"step\": 2, \"loss\": 0.5, "));
 }
 
 TEST(RunFolder, metrics_are_json_of_full_precision) {
@@ -117,18 +122,124 @@ TEST(RunFolder, a_torn_last_line_is_no_error) {
   }
 }
 
-TEST(RunFolder, a_damaged_line_is_told_of) {
+// The lines of steps 1 to `last` but some.
+std::string hash_lines_without(const std::set<std::int64_t>& missing, std::int64_t last) {
+  std::string text;
+  for (std::int64_t step = 1; step <= last; ++step)
+    if (!missing.contains(step)) text += hash_line(step);
+  return text;
+}
+
+TEST(RunFolder, one_damaged_byte_costs_its_line_alone_and_the_file_as_it_was_is_kept) {
   const TestFolder folder;
   {
     RunFolder run(folder.path());
-    train(run, 5, 5);
+    train(run, 12, 12);
   }
-  put_text(folder / "hashes.jsonl", hash_lines(3) + "garbage\n" + hash_line(5));
+  const std::size_t third = 2 * hash_line(1).size();
+  for (std::size_t at = 0; at < hash_line(3).size(); ++at) {
+    std::string damaged = hash_lines(12);
+    damaged[third + at] = '#';
+    put_text(folder / "hashes.jsonl", damaged);
+    std::string told;
+    {
+      RunFolder run(folder.path());
+      resume(run, [&](const std::string& warning) { told += warning; });
+    }
+    // Without its newline a line takes the next one with it.
+    const bool joined = hash_lines(12)[third + at] == '\n';
+    ASSERT_EQ(
+        file_text(folder / "hashes.jsonl"),
+        hash_lines_without(joined ? std::set<std::int64_t>{3, 4} : std::set<std::int64_t>{3}, 12))
+        << at;
+    const std::string copy = cat("hashes.jsonl.damaged-", at + 1);
+    ASSERT_EQ(file_text(folder / copy), damaged);
+    EXPECT_CONTAINS(told, "hashes.jsonl: line 3 cannot be read");
+    EXPECT_CONTAINS(told, copy);
+  }
+}
+
+TEST(RunFolder, a_line_whose_step_is_damaged_is_found_by_those_around_it) {
+  struct Case {
+    std::int64_t step;  // what line 3 says
+    std::set<std::int64_t> missing;
+  };
+  // Of two lines of one step, nothing says which is right.
+  for (const Case& c :
+       std::vector<Case>{{9, {3}}, {900, {3}}, {1, {3}}, {0, {3}}, {2, {2, 3}}, {4, {3, 4}}}) {
+    const TestFolder folder;
+    {
+      RunFolder run(folder.path());
+      train(run, 12, 12);
+    }
+    std::string text = hash_lines(2) + hash_line(c.step);
+    for (std::int64_t step = 4; step <= 12; ++step) text += hash_line(step);
+    put_text(folder / "hashes.jsonl", text);
+    RunFolder run(folder.path());
+    resume(run);
+    EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines_without(c.missing, 12)) << c.step;
+    EXPECT_EQ(file_text(folder / "hashes.jsonl.damaged-1"), text) << c.step;
+  }
+}
+
+TEST(RunFolder, damage_beyond_the_checkpoint_is_cut_away_with_steps_that_are_made_again) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    train(run, 10, 10);
+  }
+  put_text(folder / "hashes.jsonl", hash_lines(12) + "garbage\n" + hash_line(14) + "{\"st");
+  RunFolder run(folder.path());
+  resume(run, [](const std::string& warning) { ADD_FAILURE() << warning; });
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(10));
+  EXPECT_FALSE(fs::exists(folder / "hashes.jsonl.damaged-1"));
+}
+
+TEST(RunFolder, a_stop_while_a_checkpoint_is_read_changes_no_file) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    train(run, 10, 10);
+  }
+  put_text(folder / "hashes.jsonl", hash_lines(12));
+  RunFolder run(folder.path());
+  const std::atomic<int> request{1};
+  EXPECT_THROW(run.resume([](const Checkpoint&) {}, nullptr, StopToken(&request)), Stopped);
+  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(12));
+  EXPECT_TRUE(fs::exists(folder / "checkpoints/step-00000010"));
+}
+
+TEST(RunFolder, a_damaged_line_of_the_metrics_costs_no_other) {
+  const TestFolder folder;
+  {
+    RunFolder run(folder.path());
+    train(run, 12, 12);
+  }
+  const std::string sound = file_text(folder / "metrics.jsonl");
+  const std::size_t second = sound.find('\n') + 1, third = sound.find('\n', second) + 1;
+  std::string damaged = sound;
+  damaged[second + 15] = '#';  // in the name of a field
+  put_text(folder / "metrics.jsonl", damaged);
   RunFolder run(folder.path());
   std::string told;
   resume(run, [&](const std::string& warning) { told += warning; });
-  EXPECT_CONTAINS(told, "hashes.jsonl: a damaged line");
-  EXPECT_EQ(file_text(folder / "hashes.jsonl"), hash_lines(3));
+  EXPECT_EQ(file_text(folder / "metrics.jsonl"), sound.substr(0, second) + sound.substr(third));
+  EXPECT_EQ(file_text(folder / "metrics.jsonl.damaged-1"), damaged);
+  EXPECT_CONTAINS(told, "metrics.jsonl: line 2 cannot be read");
+}
+
+TEST(RunFolder, an_evaluation_is_found_by_what_lines_say_not_by_their_spelling) {
+  const TestFolder folder;
+  put_text(folder / "metrics.jsonl",
+           "{\"test_loss\":1,\"test_accuracy\":0.5,\"step\":4}\n"
+           "{\"step\": 5, \"loss\": 1, \"accuracy\": 0, \"images_per_second\": 1, \"note\": "
+           "\"{\\\"step\\\": 7, \\\"test_accuracy\\\": \"}\n"
+           "{\"step\": 6, \"test_accuracy\": oops}\n");
+  RunFolder run(folder.path());
+  EXPECT_TRUE(run.has_evaluation(4));
+  for (const std::int64_t step : {5, 6, 7}) EXPECT_FALSE(run.has_evaluation(step)) << step;
+  run.append_metrics(8, {{"test_accuracy", 0.5}, {"test_loss", 1.0}});
+  EXPECT_TRUE(run.has_evaluation(8)) << "a line that was not flushed yet";
 }
 
 TEST(RunFolder, a_second_process_is_told_who_holds_it) {
@@ -212,12 +323,14 @@ TEST(RunFolder, starting_afresh_deletes_nothing) {
   for (int i = 1; i <= 2; ++i) {
     run.adopt_recipe("seed = 1\n");
     train(run, 10, 10);
+    put_text(folder / "hashes.jsonl.damaged-1", "kept");
     run.start_afresh();
     EXPECT_FALSE(run.recipe().has_value());
     EXPECT_FALSE(resume(run).has_value());
     const fs::path previous = folder / cat("previous-", i);
     EXPECT_EQ(file_text(previous / "hashes.jsonl"), hash_lines(10));
     EXPECT_TRUE(fs::exists(previous / "checkpoints/step-00000010/state.safetensors"));
+    EXPECT_EQ(file_text(previous / "hashes.jsonl.damaged-1"), "kept");
   }
   run.start_afresh();  // nothing to move
   EXPECT_FALSE(fs::exists(folder / "previous-3"));

@@ -15,6 +15,7 @@ namespace podium {
 namespace {
 
 constexpr const char* kDataKey = "training_data";
+constexpr const char* kEvaluationDataKey = "evaluation_data";
 
 std::string shapes_differ(const std::string& name, const Shape& expected, const Tensor* found) {
   return found == nullptr ? cat("has no tensor \"", name, "\"")
@@ -131,7 +132,8 @@ std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
 }  // namespace
 
 Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSet> train,
-                 std::shared_ptr<const ImageSet> held_out, Placement placement_value)
+                 std::shared_ptr<const ImageSet> held_out, Placement placement_value,
+                 StopToken stop)
     : state_(std::make_unique<State>(std::move(recipe_value))) {
   State& s = *state_;
   s.model = std::move(model);
@@ -194,7 +196,7 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
     const Parameter& parameter = s.program.parameters[i];
     const Tensor start =
         parameter.initialiser == Initialiser::kWhitening
-            ? whitening_filters(parameter, *s.loader)
+            ? whitening_filters(parameter, *s.loader, stop)
             : initial_value(parameter, s.recipe.seed, static_cast<std::uint32_t>(i));
     std::memcpy(s.parameter_data() + layout.parameters[i].offset, start.data(),
                 float_bytes(start.elements()));
@@ -214,6 +216,7 @@ Trainer::Trainer(Recipe recipe_value, Model model, std::shared_ptr<const ImageSe
   s.workers.resize(static_cast<std::size_t>(s.placement.workers));
   cut_shards(s.workers, layout, s.optimizers);
   for (std::size_t w = 0; w < s.workers.size(); ++w) {
+    stop.check();
     Worker& worker = s.workers[w];
     worker.replicas =
         replicas_of_worker(s.recipe.replicas, s.placement.workers, static_cast<std::int64_t>(w));
@@ -348,26 +351,46 @@ PrefetchOptions Trainer::State::prefetch_options() const {
           .readers = static_cast<int>(placement.workers)};
 }
 
-// Read from memory once: checkpoints ask for it, and trainers that nobody runs do not.
-const std::string& Trainer::State::identify_data() {
-  if (data_identity.empty())
-    data_identity = cat(loader->set().count, " examples, hash ", hash_text(hash_of(loader->set())));
-  return data_identity;
+const std::string& Trainer::State::Identity::of(const ImageSet& set, StopToken stop) {
+  if (text.empty()) text = cat(set.count, " examples, hash ", hash_text(hash_of(set, stop)));
+  return text;
+}
+
+void Trainer::identify_data(StopToken stop) const {
+  state_->training_identity.of(state_->loader->set(), stop);
+  state_->evaluation_identity.of(*state_->held_out, stop);
 }
 
 std::string Trainer::training_data() const {
-  return cat(state_->identify_data(), " (", state_->loader->set().source, ")");
+  const ImageSet& set = state_->loader->set();
+  return cat(state_->training_identity.of(set), " (", set.source, ")");
+}
+
+std::string Trainer::evaluation_data() const {
+  const ImageSet& set = *state_->held_out;
+  return cat(state_->evaluation_identity.of(set), " (", set.source, ")");
 }
 
 void Trainer::require_same_data(const Checkpoint& checkpoint) const {
   const auto found = checkpoint.metadata.find(kDataKey);
   if (found == checkpoint.metadata.end()) return;  // written before checkpoints knew their data
   PODIUM_REQUIRE(
-      found->second == state_->identify_data(), ExitCode::kData, "the checkpoint of step ",
-      checkpoint.step, " was trained on other data: then ", found->second, ", now ",
-      training_data(),
+      found->second == state_->training_identity.of(state_->loader->set()), ExitCode::kData,
+      "the checkpoint of step ", checkpoint.step, " was trained on other data: then ",
+      found->second, ", now ", training_data(),
       ". Name the folder of those with --data-dir or $PODIUM_DATA (copies of one dataset may "
       "differ in the order of their examples), or begin anew with --fresh or another --out folder");
+}
+
+bool Trainer::require_same_evaluation_data(const Checkpoint& checkpoint) const {
+  const auto found = checkpoint.metadata.find(kEvaluationDataKey);
+  if (found == checkpoint.metadata.end()) return false;
+  PODIUM_REQUIRE(found->second == state_->evaluation_identity.of(*state_->held_out),
+                 ExitCode::kData, "the run was evaluated on other data: by the checkpoint of step ",
+                 checkpoint.step, " on ", found->second, ", now on ", evaluation_data(),
+                 ". Name the folder of those with --data-dir or $PODIUM_DATA; to evaluate on "
+                 "these, train with --fresh or another --out folder");
+  return true;
 }
 
 Checkpoint Trainer::checkpoint() const {
@@ -377,8 +400,9 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata["recipe"] = to_toml(s.recipe);
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
   checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
-  checkpoint.metadata[kDataKey] = s.identify_data();
   const ImageSet& set = *s.held_out;
+  checkpoint.metadata[kDataKey] = s.training_identity.of(s.loader->set());
+  checkpoint.metadata[kEvaluationDataKey] = s.evaluation_identity.of(set);
   checkpoint.metadata[kInputKey] =
       cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
   for (const State::Place& place : s.places()) {

@@ -117,9 +117,9 @@ class Trainer {
   // `held_out` is what evaluate() counts. The sets must have the same image shape. Throws
   // UserError: kUsage where the recipe and the placement do not fit each other (more workers than
   // replicas) or the data (a batch that is no multiple of the replicas, or larger than the set),
-  // kMemory where memory or threads are not to be had.
+  // kMemory where memory or threads are not to be had. Throws Stopped as `stop` says.
   Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> train,
-          std::shared_ptr<const ImageSet> held_out, Placement placement);
+          std::shared_ptr<const ImageSet> held_out, Placement placement, StopToken stop = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -144,11 +144,17 @@ class Trainer {
   // The first parameter or running statistic that holds a value that is not finite; empty: none.
   std::string first_non_finite() const;
 
-  // The training examples, for people: how many, their hash and where they came from.
+  // Hashes both sets, once, for what follows here; throws Stopped as `stop` says.
+  void identify_data(StopToken stop = {}) const;
+  // The examples, for people: how many, their hash and where they came from.
   std::string training_data() const;
+  std::string evaluation_data() const;
   Checkpoint checkpoint() const;
   // UserError (kData) where other training examples led to the checkpoint than these.
   void require_same_data(const Checkpoint& checkpoint) const;
+  // UserError (kData) where the checkpoint's run was evaluated on other examples than these. False
+  // where the checkpoint does not say: an older Podium wrote it.
+  bool require_same_evaluation_data(const Checkpoint& checkpoint) const;
   // UserError (kData) where tensors are missing or have other shapes than this recipe's.
   void restore(const Checkpoint& checkpoint);
 

@@ -86,7 +86,12 @@ struct Trainer::State {
   std::unique_ptr<Loader> held_out_loader;
   ReplicaProgram program;
   std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
-  std::string data_identity;  // of the training examples; empty until it is asked for
+  // What tells a set from another. Read from memory once: checkpoints ask for it, and trainers that
+  // nobody runs do not.
+  struct Identity {
+    std::string text;
+    const std::string& of(const ImageSet& set, StopToken stop = {});
+  } training_identity, evaluation_identity;
   std::int64_t done = 0;
 
   AlignedBytes parameters,
@@ -118,7 +123,6 @@ struct Trainer::State {
   std::vector<TensorView> value_views();
 
   PrefetchOptions prefetch_options() const;
-  const std::string& identify_data();
   void bind_outputs(Worker& worker, float* buffer);
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);

@@ -47,5 +47,45 @@ TEST(Step, that_diverges_returns_the_operation_where_the_caller_asks_for_that) {
   EXPECT_EQ(step.step, trainer->steps_done() + 1) << "it updated nothing";
 }
 
+// The hash that an error names.
+std::string hash_in(const Checkpoint& checkpoint, const char* key) {
+  return checkpoint.metadata.at(key).substr(checkpoint.metadata.at(key).rfind(' ') + 1);
+}
+
+TEST(Checkpoint, names_the_evaluation_set_and_another_is_refused_with_both_hashes) {
+  const auto trainer = tiny_trainer();
+  const Checkpoint checkpoint = trainer->checkpoint();
+  EXPECT_TRUE(trainer->require_same_evaluation_data(checkpoint));
+  Trainer other(tiny_recipe(), tiny_model, std::make_shared<const ImageSet>(tiny_set(60)),
+                std::make_shared<const ImageSet>(tiny_set(30, 2)), {.workers = 1});
+  EXPECT_NO_THROW(other.require_same_data(checkpoint)) << "it trains on the same examples";
+  const std::string error =
+      error_of([&] { other.require_same_evaluation_data(checkpoint); }, ExitCode::kData);
+  const std::string before = hash_in(checkpoint, "evaluation_data"),
+                    now = hash_in(other.checkpoint(), "evaluation_data");
+  EXPECT_NE(before, now);
+  for (const std::string& part : {before, now, std::string("--data-dir")})
+    EXPECT_NE(error.find(part), std::string::npos) << part << " in " << error;
+}
+
+TEST(Checkpoint, of_an_older_podium_says_nothing_of_the_evaluation_set) {
+  const auto trainer = tiny_trainer();
+  Checkpoint checkpoint = trainer->checkpoint();
+  EXPECT_EQ(checkpoint.metadata.erase("evaluation_data"), 1U);
+  EXPECT_FALSE(trainer->require_same_evaluation_data(checkpoint));
+}
+
+TEST(Stop, is_heard_where_a_trainer_is_made_and_where_it_hashes_its_data) {
+  const std::atomic<int> request{1};
+  const StopToken stop(&request);
+  EXPECT_THROW(Trainer(tiny_recipe(), tiny_model, std::make_shared<const ImageSet>(tiny_set(60)),
+                       std::make_shared<const ImageSet>(tiny_set(30, 1)), {.workers = 1}, stop),
+               Stopped);
+  const auto trainer = tiny_trainer();
+  EXPECT_THROW(trainer->identify_data(stop), Stopped);
+  trainer->identify_data();
+  EXPECT_NO_THROW(trainer->identify_data(stop)) << "they are hashed once";
+}
+
 }  // namespace
 }  // namespace podium

@@ -47,6 +47,7 @@ pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions
     dup2(ends[1], STDOUT_FILENO);
     dup2(ends[1], STDERR_FILENO);
   }
+  if (options.ignore_hangup) signal(SIGHUP, SIG_IGN);
   if (options.thread_stack_bytes != 0) {
     const rlimit limit = {options.thread_stack_bytes, RLIM_INFINITY};
     if (setrlimit(RLIMIT_STACK, &limit) != 0) _exit(126);
@@ -71,9 +72,16 @@ Outcome CommandLine::wait_for(pid_t process) const {
           file_text(folder_ / output_name(process, "err"))};
 }
 
-bool CommandLine::wait_for_output(pid_t process, const std::string& name) const {
+std::string CommandLine::talk_of(pid_t process) { return output_name(process, "err"); }
+
+bool CommandLine::wait_for_output(pid_t process, const std::string& name,
+                                  const std::string& part) const {
   siginfo_t ended = {};
-  while (read(name).empty()) {
+  const auto is_there = [&] {
+    const std::string text = read(name);
+    return !text.empty() && text.find(part) != std::string::npos;
+  };
+  while (!is_there()) {
     // WNOWAIT leaves the outcome for wait_for().
     ended.si_pid = 0;
     if (waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||

@@ -23,6 +23,7 @@ struct RunOptions {
   std::map<std::string, std::string> environment;
   std::uint64_t most_file_bytes = 0;  // larger files cannot be written, as on a full disk; 0: any
   std::uint64_t thread_stack_bytes = 0;  // more than there are, and no thread can be started
+  bool ignore_hangup = false;            // SIGHUP is ignored from the start, as under nohup
   bool nobody_reads = false;             // stdout and stderr are pipes whose reader has gone
 };
 
@@ -34,8 +35,11 @@ class CommandLine : public testing::Test {
   // Starts it and returns; wait_for() gives the outcome.
   pid_t start(const std::vector<std::string>& words, const RunOptions& options = {}) const;
   Outcome wait_for(pid_t process) const;
-  // Waits until the file of this name holds something; false when the process ends before.
-  bool wait_for_output(pid_t process, const std::string& name) const;
+  // Waits until the file of this name holds something (with `part`: this); false when the process
+  // ends before.
+  bool wait_for_output(pid_t process, const std::string& name, const std::string& part = "") const;
+  // The file that a process that was started writes its talk to.
+  static std::string talk_of(pid_t process);
 
   // `train` of a run that takes a moment: drawn digits, 4 replicas, 8 steps an epoch, 2 epochs.
   static std::vector<std::string> train_small(const std::string& out,

@@ -1,10 +1,12 @@
 // Runs: what they print, how they go on, where they stop.
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstring>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -221,7 +223,7 @@ TEST_F(Run, fresh_starts_anew_and_deletes_nothing) {
 }
 
 TEST_F(Run, signals_save_and_exit_75) {
-  for (const int signal : {SIGTERM, SIGUSR1, SIGINT}) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGINT, SIGHUP}) {
     const std::string out = "run" + std::to_string(signal);
     const std::vector<std::string> words = train_small(out, {"epochs=10000", "--json"});
     const pid_t process = start(words);
@@ -240,6 +242,141 @@ TEST_F(Run, signals_save_and_exit_75) {
         json(train_small(out, {"epochs=10000", "--json", "--steps", std::to_string(steps + 2)}));
     EXPECT_EQ(next["steps_made"], 2);
   }
+}
+
+TEST_F(Run, a_hangup_that_was_ignored_from_the_start_stays_ignored) {
+  const pid_t process = start(train_small("run", {"epochs=40"}), {.ignore_hangup = true});
+  EXPECT_TRUE(wait_for_output(process, "run/metrics.jsonl"));
+  kill(process, SIGHUP);
+  EXPECT_EQ(wait_for(process).code, 0);
+}
+
+// Seconds of processor time of all children so far: unlike time on the clock, it says how long work
+// went on whatever else the machine does.
+double children_seconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// A million digits take some seven seconds to draw.
+TEST_F(Run, a_signal_before_the_first_step_is_heard_soon_and_nothing_is_made) {
+  for (const char* json : {"", "--json"}) {
+    std::vector<std::string> words = train_small("run", {"train_examples=1000000"});
+    if (*json != 0) words.emplace_back(json);
+    const double before = children_seconds();
+    const pid_t process = start(words);
+    EXPECT_TRUE(wait_for_output(process, talk_of(process), "run folder"));
+    kill(process, SIGTERM);
+    const Outcome outcome = wait_for(process);
+    EXPECT_LT(children_seconds() - before, 1.5);
+    EXPECT_EQ(outcome.code, 75) << outcome.err;
+    EXPECT_FALSE(std::filesystem::exists(path("run")));
+    EXPECT_NE(outcome.err.find("before the first step; nothing was made"), std::string::npos)
+        << outcome.err;
+    if (*json == 0) {
+      EXPECT_EQ(outcome.out, "glyphs, seed 0: stopped before the first step; nothing was made\n");
+      continue;
+    }
+    const auto result = nlohmann::json::parse(outcome.out, nullptr, false);
+    EXPECT_EQ(result["stopped"], true);
+    EXPECT_EQ(result["steps_made"], 0);
+    for (const char* key : {"steps", "accuracy", "parameter_hash"})
+      EXPECT_TRUE(result[key].is_null()) << key;
+  }
+}
+
+// A step by the reference backend takes seconds: the first Ctrl-C waits for it.
+TEST_F(Run, a_second_ctrl_c_ends_the_program_at_once_and_the_first_says_so) {
+  const pid_t process =
+      start(train_small("run", {"train_examples=2048", "batch=2048", "--backend", "reference"}));
+  ASSERT_TRUE(wait_for_output(process, "run/resolved.txt"));
+  kill(process, SIGINT);
+  EXPECT_TRUE(wait_for_output(process, talk_of(process), "Ctrl-C again ends it at once"));
+  kill(process, SIGINT);
+  EXPECT_EQ(wait_for(process).code, 128 + SIGINT);
+}
+
+TEST_F(Run, a_memory_limit_is_looked_at_before_data_are_loaded) {
+  const double before = children_seconds();
+  expect_refusal(podium(train_small("run", {"train_examples=10000000", "--memory-limit", "1GiB"})),
+                 4,
+                 {"7.31 GiB of it for its data alone", "the limit is 1.00 GiB", "fewer examples"});
+  EXPECT_LT(children_seconds() - before, 5) << "drawing them takes seventy";
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+}
+
+TEST_F(Run, one_damaged_byte_costs_one_line_of_the_history_and_the_file_is_kept) {
+  const std::vector<std::string> every = {"run.log_every_steps=1"};
+  ASSERT_EQ(podium(train_small("whole", every)).code, 0);
+  ASSERT_EQ(podium(train_small("run", {every[0], "--epochs", "1"})).code, 0);
+  const auto third_line = [](const std::string& text) {
+    return text.find('\n', text.find('\n') + 1) + 1;
+  };
+  std::map<std::string, std::string> damaged;
+  for (const std::string name : {"hashes.jsonl", "metrics.jsonl"}) {
+    damaged[name] = read("run/" + name);
+    damaged[name][third_line(damaged[name]) + 5] = '\x07';
+    write("run/" + name, damaged[name]);
+    expect_refusal(podium({"compare", "run"}), 3, {name + ":3", "mend that line", "podium train"});
+  }
+  const Outcome resumed = podium(train_small("run", every));
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  for (const auto& [name, text] : damaged) {
+    EXPECT_NE(resumed.err.find(name + ": line 3 cannot be read"), std::string::npos) << resumed.err;
+    EXPECT_EQ(read("run/" + name + ".damaged-1"), text);
+  }
+  std::string expected = read("whole/hashes.jsonl");
+  const std::size_t third = third_line(expected);
+  expected.erase(third, expected.find('\n', third) + 1 - third);
+  EXPECT_EQ(read("run/hashes.jsonl"), expected);
+  EXPECT_EQ(podium({"compare", "run"}).code, 0);
+}
+
+// Two copies of a dataset, whose test sets differ in a pixel.
+TEST_F(Run, a_run_is_not_evaluated_on_other_data_than_its_own) {
+  const auto idx = [](std::uint32_t count, const std::vector<int>& extents, char pixel) {
+    std::string text("\0\0\x08", 3);
+    text += static_cast<char>(1 + extents.size());
+    const auto word = [&](std::uint32_t value) {
+      for (int shift = 24; shift >= 0; shift -= 8) text += static_cast<char>(value >> shift);
+    };
+    word(count);
+    std::uint32_t size = count;
+    for (const int extent : extents) {
+      word(static_cast<std::uint32_t>(extent));
+      size *= static_cast<std::uint32_t>(extent);
+    }
+    for (std::uint32_t i = 0; i < size; ++i) text += static_cast<char>(i * 7 % 10);
+    text.back() = pixel;
+    return text;
+  };
+  for (const char* folder : {"one/", "two/"}) {
+    const char pixel = folder[0] == 'o' ? '\x01' : '\x02';
+    write(folder + std::string("train-images-idx3-ubyte"), idx(64, {28, 28}, '\x03'));
+    write(folder + std::string("train-labels-idx1-ubyte"), idx(64, {}, '\x03'));
+    write(folder + std::string("t10k-images-idx3-ubyte"), idx(20, {28, 28}, pixel));
+    write(folder + std::string("t10k-labels-idx1-ubyte"), idx(20, {}, '\x03'));
+  }
+  write("tiny.toml", "model = \"mnist\"\ndata = \"mnist\"\nbatch = 16\nsteps = 4\n");
+  const auto train = [&](const char* data, std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"train", "tiny.toml", "--out", "run", "--data-dir", data});
+    return podium(more);
+  };
+  const auto refused = [&](const Outcome& outcome) {
+    expect_refusal(outcome, 3,
+                   {"evaluated on other data", "on 20 examples, hash ", "now on 20 examples, hash ",
+                    "(two)", "--data-dir"});
+  };
+  ASSERT_EQ(train("one", {"--steps", "2"}).code, 0);
+  refused(podium({"eval", "run", "--data-dir", "two"}));
+  refused(train("two"));
+  EXPECT_EQ(podium({"eval", "run", "--data-dir", "one"}).code, 0);
+  EXPECT_EQ(train("one").code, 0);
+  refused(train("two"));  // a finished run, which would be evaluated again
 }
 
 TEST_F(Run, evaluation_depends_on_neither_batch_nor_workers) {

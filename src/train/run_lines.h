@@ -1,0 +1,35 @@
+// The lines of a run's hashes.jsonl and metrics.jsonl: what one says. Used by all that reads them;
+// train/run_folder.h writes them and keeps the files in order.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+namespace podium {
+
+// {"step": N, "hash": "..."}: of the parameters after a step, sixteen hexadecimal digits.
+struct HashLine {
+  std::int64_t step = 0;
+  std::string hash;
+};
+
+// {"step": N, "loss": ..., "accuracy": ..., ...}: of training. NaN where the file has null.
+struct TrainingPoint {
+  std::int64_t step = 0;
+  double loss = 0, accuracy = 0, images_per_second = 0;
+};
+// {"step": N, "test_accuracy": ..., "test_loss": ..., ...}: of the held-out set.
+struct TestPoint {
+  std::int64_t step = 0;
+  double accuracy = 0, loss = 0;
+};
+using MetricsLine = std::variant<TrainingPoint, TestPoint>;
+
+// Nothing where the text is not a whole line of that form. `line` has no newline.
+std::optional<HashLine> parse_hash_line(std::string_view line);
+std::optional<MetricsLine> parse_metrics_line(std::string_view line);
+
+}  // namespace podium
