@@ -290,7 +290,7 @@ TEST(Checkpoint, an_unwritable_folder_is_an_error_and_leaves_the_previous_one) {
       write_checkpoint(run.path(), sample(20), 3);
     } catch (const UserError& error) {
       const std::string text = error.what();
-      return text.find("Permission denied; give yourself the right") != text.npos ? 0 : 1;
+      return text.find("Permission denied; change its permissions") != text.npos ? 0 : 1;
     }
     return 2;
   });

@@ -24,10 +24,10 @@ std::string_view remedy_for(int error) {
     case EFBIG: return "; free some space or choose another folder with --out";
     case EACCES:
     case EPERM:
-    case EROFS: return "; give yourself the right to it or choose another folder with --out";
+    case EROFS: return "; change its permissions or choose another folder with --out";
     case ENOTDIR:
-    case EEXIST: return "; a file stands where a folder should: move it or choose another name";
-    case EISDIR: return "; a folder stands where a file should: move it or choose another name";
+    case EEXIST: return "; a file is in the place of a folder: move it or choose another name";
+    case EISDIR: return "; a folder is in the place of a file: move it or choose another name";
     case ENOENT: return "; check the path";
     case EMFILE:
     case ENFILE: return "; too many files are open: raise the limit (ulimit -n)";
@@ -149,7 +149,7 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
       throw_io_error(path_, "read", errno);
     }
     PODIUM_REQUIRE(got > 0, ExitCode::kData, path_.string(), ": ends at byte ", offset,
-                   " though more was expected; it was cut short while being read: try again");
+                   " although more was expected; it was truncated while being read: try again");
     bytes = bytes.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
@@ -163,7 +163,8 @@ std::optional<std::string> read_text(const std::filesystem::path& path, std::uin
   }
   const InputFile file(path);
   PODIUM_REQUIRE(file.size() <= limit, ExitCode::kData, path.string(), ": has ", file.size(),
-                 " bytes, at most ", limit, " are sane here; the file is damaged or another one");
+                 " bytes, at most ", limit,
+                 " are expected here; the file is damaged or not the right one");
   std::string text(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
   return text;

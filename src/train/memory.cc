@@ -50,8 +50,8 @@ class Search {
       recipe_.batch = images * own;
       if (fits()) return cat("batch=", recipe_.batch, " with ", changed, " fits (another recipe)");
     }
-    return cat("no setting fits; the least found needs ", format_bytes(least_),
-               ", most of it data and parameters; raise the limit, or take a larger machine");
+    return cat("no setting fits; the smallest found needs ", format_bytes(least_),
+               ", most of it for data and parameters; raise the limit, or use a larger machine");
   }
 
  private:
@@ -119,7 +119,7 @@ std::string format_bytes(std::int64_t bytes) {
 std::int64_t parse_bytes(const std::string& text) {
   const auto wrong = [&]() -> UserError {
     return UserError(cat("\"", text,
-                         "\" is no amount of memory; write bytes, or a number with KB, MB, GB, "
+                         "\" is not an amount of memory; write bytes, or a number with KB, MB, GB, "
                          "KiB, MiB or GiB, such as 2GiB"));
   };
   std::size_t used = 0;

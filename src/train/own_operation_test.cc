@@ -321,9 +321,8 @@ TEST(OwnModel, a_trained_parameter_that_nothing_reads_is_an_error_that_names_it)
     net.parameter({.name = "lonely", .shape = {3}});
     return net.dense("fc", net.flatten(x), {.units = classes});
   });
-  EXPECT_TRUE(
-      has(text,
-          "[\"lonely\"] is a trained parameter that no logit depends on; use it, or leave it out"))
+  EXPECT_TRUE(has(
+      text, "[\"lonely\"] is a trained parameter that no logit depends on; use it or remove it"))
       << text;
 }
 

@@ -61,7 +61,7 @@ void require_complete(const Network& net, const Graph& graph, Value losses) {
   for (const Parameter& parameter : net.parameters())
     PODIUM_REQUIRE(!parameter.trained || read[static_cast<std::size_t>(parameter.value.node)],
                    ExitCode::kUsage, "[\"", parameter.name,
-                   "\"] is a trained parameter that no logit depends on; use it, or leave it out");
+                   "\"] is a trained parameter that no logit depends on; use it or remove it");
   for (const Statistic& statistic : net.statistics())
     PODIUM_REQUIRE(statistic.new_value || statistic.frozen, ExitCode::kUsage, "[\"", statistic.name,
                    "\"] is a statistic without a next value; give it one with Network::update()");
@@ -70,9 +70,9 @@ void require_complete(const Network& net, const Graph& graph, Value losses) {
 Value checked_logits(Network& net, const Model& model, Value images, const ReplicaInputs& inputs) {
   const Value logits = model(net, images, inputs.classes);
   const Shape expected{inputs.images, inputs.classes};
-  PODIUM_REQUIRE(net.graph().shape(logits) == expected, ExitCode::kUsage, "the model gives ",
-                 to_string(net.graph().shape(logits)), ", not logits ", to_string(expected),
-                 "; end it with a dense layer of as many units as classes");
+  PODIUM_REQUIRE(net.graph().shape(logits) == expected, ExitCode::kUsage, "the model returns ",
+                 to_string(net.graph().shape(logits)), " instead of logits ", to_string(expected),
+                 "; end it with a dense layer that has one unit per class");
   return logits;
 }
 

@@ -114,7 +114,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
     if (place_ == Place::kTensor) {
       const Entry& entry = header_.entries.back();
       if (!entry.type || !entry.has_shape || !entry.has_offsets)
-        fail("dtype, shape and data_offsets must all be there");
+        fail("dtype, shape and data_offsets must all be present");
       place_ = Place::kTop;
     } else if (place_ == Place::kMetadata) {
       place_ = Place::kTop;
@@ -191,7 +191,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::detail::exception& error) override {
     throw UserError(cat(source_, ": the header is not JSON at byte ", kLengthBytes + position, " (",
-                        error.what(), "); the file is damaged or no safetensors file"),
+                        error.what(), "); the file is damaged or not a safetensors file"),
                     ExitCode::kData);
   }
 
@@ -229,7 +229,7 @@ class HeaderReader : public nlohmann::json_sax<json> {
       case Place::kOffsetsList: wanted = "data_offsets must be a list of two numbers"; break;
       default: break;
     }
-    fail(cat(what, " stands where it cannot: ", wanted));
+    fail(cat(what, " is not allowed here: ", wanted));
   }
 
   const std::string& source_;
@@ -261,7 +261,7 @@ void check_layout(std::vector<Entry>& entries, std::uint64_t data_bytes,
     const std::uint64_t begin = entry.offsets[0], end = entry.offsets[1];
     PODIUM_REQUIRE(begin <= end && end <= data_bytes, ExitCode::kData, where(), "data_offsets [",
                    begin, ", ", end, "] lie outside the ", data_bytes,
-                   " bytes of data; the file is cut short or damaged: copy it again");
+                   " bytes of data; the file is truncated or damaged: copy it again");
     PODIUM_REQUIRE(end - begin == bytes, ExitCode::kData, where(), "data_offsets span ",
                    end - begin, " bytes, the shape needs ", bytes, "; the file is damaged");
   }
@@ -289,13 +289,13 @@ SafetensorsFile read_from(std::uint64_t size, const std::string& source, const R
   PODIUM_REQUIRE(header_bytes <= kMaxHeaderBytes && header_bytes <= size - kLengthBytes,
                  ExitCode::kData, source, ": header length ", header_bytes, " is above ",
                  std::min(kMaxHeaderBytes, size - kLengthBytes),
-                 "; the file is cut short, damaged or no safetensors file");
+                 "; the file is truncated, damaged or not a safetensors file");
   std::string text(header_bytes, '\0');
   read(kLengthBytes, std::as_writable_bytes(std::span(text)));
 
   PODIUM_REQUIRE(
       !text.empty() && text[0] == '{', ExitCode::kData, source,
-      ": the header does not begin with '{'; the file is damaged or no safetensors file");
+      ": the header does not begin with '{'; the file is damaged or not a safetensors file");
   HeaderReader reader(source);
   json::sax_parse(text.begin(), text.end(), &reader);
   Header header = reader.take();
