@@ -11,6 +11,12 @@ clang_tidy_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/clang-tidy-$clang_tidy_
 # shellcheck disable=SC2034 # read by the scripts that source this
 clang_tidy=${PODIUM_CLANG_TIDY:-$clang_tidy_folder/clang_tidy/data/bin/clang-tidy}
 
+# Looks at the Dockerfile.
+hadolint_version=2.15.1
+hadolint_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/hadolint-$hadolint_version
+# shellcheck disable=SC2034 # read by the scripts that source this
+hadolint=${PODIUM_HADOLINT:-$hadolint_folder/bin/hadolint}
+
 say() { printf '\n== %s\n' "$*" >&2; }
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

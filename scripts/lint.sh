@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Looks at every tracked file: formatting (clang-format 14), clang-tidy, shellcheck, and the rules of the house that a
+# Looks at every tracked file: formatting (clang-format 14), clang-tidy, shellcheck, hadolint, and the rules of the house that a
 # text search can check.
 #
 #   scripts/lint.sh            # all
-#   scripts/lint.sh --quick    # without clang-tidy
+#   scripts/lint.sh --quick    # without clang-tidy and hadolint
 #   scripts/lint.sh --fix      # put the formatting right, then look
 #
 # clang-tidy's verdict on a file is kept in the user's cache by what the preprocessor makes of it, so that only files
@@ -75,7 +75,9 @@ if command -v shellcheck >/dev/null; then
 fi
 
 if [[ $quick == no ]]; then
-  scripts/install-dependencies.sh build test fuzz tidy
+  scripts/install-dependencies.sh build test fuzz tidy docker
+  say "hadolint"
+  "$hadolint" Dockerfile || finding "hadolint: see above"
   configure build-lint -DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_TESTS=ON -DPODIUM_FUZZ=ON -DPODIUM_BENCH=ON \
     -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
   # Headers that the build generates.
