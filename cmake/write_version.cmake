@@ -2,6 +2,14 @@
 set(commit unknown)
 set(date "")
 find_program(GIT git)
+# Outside a checkout: what `git archive` has written, if it made this tree.
+if(NOT EXISTS ${SOURCE}/.git AND EXISTS ${SOURCE}/cmake/archive_commit.txt)
+  file(STRINGS ${SOURCE}/cmake/archive_commit.txt line)
+  if(line MATCHES "^([0-9a-f]+) ([-0-9]+)$")
+    string(SUBSTRING "${CMAKE_MATCH_1}" 0 12 commit)
+    set(date ${CMAKE_MATCH_2})
+  endif()
+endif()
 if(GIT AND EXISTS ${SOURCE}/.git)
   execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --short=12 HEAD
     OUTPUT_VARIABLE head OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
