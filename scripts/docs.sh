@@ -33,7 +33,7 @@ END
 
 say "Doxygen of ${#headers[@]} public headers"
 undocumented=$(render NO YES | sed "s|^$root/||" | grep 'is not documented' |
-  grep -vE '\((variable|enumvalue|macro definition)\)|operator|Member visit\(|\(\)( const)?( noexcept)?(=0)? \(function\)|&&\) noexcept' || true)
+  grep -vE '\((variable|enumvalue|macro definition)\)|operator|Member visit\(|\(\)( const)?( noexcept)?( override)?(=0)? \(function\)|&&\) noexcept' || true)
 [[ -z $undocumented ]] || fail "these have no comment:"$'\n'"$undocumented"
 warnings=$(render YES NO | sed "s|^$root/||")
 [[ -z $warnings ]] || fail "Doxygen warns:"$'\n'"$warnings"

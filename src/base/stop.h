@@ -14,6 +14,7 @@ class Stopped : public std::exception {
   const char* what() const noexcept override { return "stopped on request"; }
 };
 
+// What long work is given to look at.
 class StopToken {
  public:
   StopToken() = default;  // of work that nobody stops

@@ -83,6 +83,7 @@ class RunObserver {
 // Passes all on to several, in their order. They must outlive it.
 class Observers : public RunObserver {
  public:
+  // None of them is null; each must outlive this object.
   Observers(std::initializer_list<RunObserver*> observers) : observers_(observers) {}
   void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override {
     for (RunObserver* one : observers_) one->started(trainer, first_step, last_step);
