@@ -11,9 +11,11 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/clock.h"
 #include "base/json_text.h"
 #include "cli/command.h"
 #include "cli/data_page.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "data/dataset.h"
@@ -28,7 +30,7 @@ struct Arguments {
   std::string name, data_dir, split = "train", out;
   std::vector<std::string> overrides;
   std::int64_t first = 0, count = 0, epoch = 0;  // count 0: not given
-  bool json = false;
+  bool json = false, force = false;
 };
 
 std::string size_text(const DatasetInfo& info) {
@@ -73,29 +75,44 @@ ExitCode list(const Arguments& arguments) {
   return ExitCode::kDone;
 }
 
-// On a terminal one line that is rewritten, elsewhere none.
+// How far a download is: on a terminal one line that is rewritten, elsewhere a line every few
+// seconds. Warnings of attempts that failed go above it.
 class FetchLine {
  public:
+  FetchLine() {
+    if (terminal_)
+      set_talk_route([this](std::string_view line) {
+        end();
+        std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+      });
+  }
+  ~FetchLine() {
+    end();
+    if (terminal_) set_talk_route(nullptr);
+  }
+  FetchLine(const FetchLine&) = delete;
+  FetchLine& operator=(const FetchLine&) = delete;
+
   void operator()(const std::string& file, std::int64_t bytes, std::int64_t total) {
-    const auto now = std::chrono::steady_clock::now();
-    if (!terminal_ || (now - shown_ < std::chrono::milliseconds(100) && bytes != total)) return;
+    const auto now = Clock::now();
+    if (now - shown_ < interval_ && !(terminal_ && bytes == total)) return;
     shown_ = now;
     const std::string share =
         total > 0 ? cat(" of ", format_bytes(total), ", ", 100 * bytes / total, "%") : "";
-    std::fprintf(stderr, "\r\033[K%s  %s%s", file.c_str(), format_bytes(bytes).c_str(),
-                 share.c_str());
-    open_ = true;
+    const std::string text = cat(file, "  ", format_bytes(bytes), share);
+    std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", text.c_str());
+    open_ = terminal_;
   }
   void end() {
     if (open_) std::fprintf(stderr, "\r\033[K");
     open_ = false;
   }
-  ~FetchLine() { end(); }
 
  private:
   const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  const std::chrono::milliseconds interval_{terminal_ ? 100 : 3000};
   bool open_ = false;
-  std::chrono::steady_clock::time_point shown_;
+  Clock::time_point shown_ = terminal_ ? Clock::time_point{} : Clock::now();
 };
 
 ExitCode fetch(const Arguments& arguments) {
@@ -170,7 +187,8 @@ ExitCode show(const Arguments& arguments) {
                             .first = arguments.first,
                             .count = arguments.count != 0 ? arguments.count : 8,
                             .epoch = arguments.epoch,
-                            .json = arguments.json});
+                            .json = arguments.json,
+                            .force = arguments.force});
   }
   const Split split = arguments.split == "test" ? Split::kTest : Split::kTrain;
   const ImageSet set =
@@ -241,7 +259,10 @@ void add_data_command(CLI::App& app, CommandLine& line) {
   add("list", "Lists the datasets and the places of their files",
       {"podium data list", "podium data list --json"}, list);
   add("fetch", "Downloads and checks the files of a dataset; resumes partial downloads",
-      {"podium data fetch mnist", "podium data fetch mnist --data-dir data"}, fetch);
+      {"podium data fetch mnist", "podium data fetch mnist --data-dir data"}, fetch)
+      ->footer(
+          "Environment:\n  PODIUM_DOWNLOAD_BASE  Address of the folder to download from, instead of the "
+          "dataset's own\n                        addresses: BASE/DATASET/FILE, then BASE/FILE");
   add("verify", "Checks that a dataset's files are intact",
       {"podium data verify mnist", "podium data verify mnist --data-dir data"}, verify);
   CLI::App* shown =
@@ -265,6 +286,7 @@ void add_data_command(CLI::App& app, CommandLine& line) {
       ->add_option("--epoch", arguments->epoch, "With --out: first of these epochs, counted from 0")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000000}))
       ->needs(out);
+  add_force_flag(*shown, arguments->force);
   shown
       ->add_option("OVERRIDE", arguments->overrides,
                    "With --out: key=value, overrides a key of the recipe")

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "cli/output_file.h"
 #include "data/font.h"
 #include "data/loader.h"
 #include "data/page.h"
@@ -74,6 +75,7 @@ Page make_page(const DatasetInfo& info, const Loader& loader, const PageArgument
 ExitCode write_data_page(const PageArguments& arguments) {
   PODIUM_REQUIRE(arguments.count >= 1 && arguments.count <= kMostExamples, ExitCode::kUsage,
                  "--count ", arguments.count, ": a page shows 1 to ", kMostExamples, " examples");
+  require_writable(arguments.out, "--out", arguments.force);
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   const RunData data = load_data(recipe, arguments.data_dir);

@@ -12,7 +12,7 @@ struct PageArguments {
   RecipeArguments recipe;
   std::string out, data_dir, split;
   std::int64_t first = 0, count = 0, epoch = 0;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 // One row an example: its name, the original, and what the epochs from `epoch` on show of it.

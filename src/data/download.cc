@@ -12,13 +12,16 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace podium {
@@ -121,14 +124,61 @@ class PartFile {
 // What an attempt came to.
 struct Outcome {
   // kCut is worth another attempt, kUnreachable where the server has answered before.
-  enum Kind { kWhole, kCut, kRefused, kUnreachable } kind;
+  enum Kind { kWhole, kCut, kStalled, kRefused, kUnreachable } kind;
   std::string text;
+};
+
+// Notices that an attempt gets no bytes, or next to none.
+class Watch {
+ public:
+  explicit Watch(const DownloadRequest& request)
+      : request_(request), last_byte_(Clock::now()), window_{{last_byte_, 0}} {}
+
+  // Called again and again with the bytes so far; returns what is wrong, or nothing.
+  std::string look(std::int64_t bytes) {
+    const auto now = Clock::now();
+    if (bytes > bytes_) bytes_ = bytes, last_byte_ = now;
+    if (seconds(now - last_byte_) >= request_.silent_seconds)
+      return cat("no byte came for ", number(request_.silent_seconds), " s");
+    // What came within the last slow_seconds, to within a thirtieth of them.
+    if (seconds(now - window_.back().first) >= request_.slow_seconds / 30)
+      window_.emplace_back(now, bytes);
+    while (window_.size() > 1 && seconds(now - window_[1].first) >= request_.slow_seconds)
+      window_.pop_front();
+    const double span = seconds(now - window_.front().first);
+    const auto least = static_cast<double>(request_.slow_bytes_per_second);
+    if (span < request_.slow_seconds ||
+        static_cast<double>(bytes - window_.front().second) >= least * span)
+      return "";
+    return cat("fewer than ", request_.slow_bytes_per_second, " bytes a second came for ",
+               number(request_.slow_seconds), " s");
+  }
+
+ private:
+  static double seconds(Clock::duration span) {
+    return std::chrono::duration<double>(span).count();
+  }
+  // "30", "0.5".
+  static std::string number(double value) {
+    std::ostringstream text;
+    text << value;
+    return text.str();
+  }
+
+  const DownloadRequest& request_;
+  std::int64_t bytes_ = 0;
+  Clock::time_point last_byte_;
+  std::deque<std::pair<Clock::time_point, std::int64_t>> window_;
 };
 
 class Transfer {
  public:
   Transfer(const std::string& address, PartFile& part, const DownloadRequest& request)
-      : address_(address), part_(part), request_(request), handle_(curl_easy_init()) {
+      : address_(address),
+        part_(part),
+        request_(request),
+        handle_(curl_easy_init()),
+        watch_(request) {
     PODIUM_CHECK(handle_ != nullptr);
   }
   ~Transfer() { curl_easy_cleanup(handle_); }
@@ -145,8 +195,6 @@ class Transfer {
     set(CURLOPT_MAXREDIRS, 10L);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT, request_.connect_seconds);
-    set(CURLOPT_LOW_SPEED_LIMIT, 1L);
-    set(CURLOPT_LOW_SPEED_TIME, request_.stalled_seconds);
 #if LIBCURL_VERSION_NUM >= 0x075500
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
@@ -164,6 +212,7 @@ class Transfer {
 
     const CURLcode code = curl_easy_perform(handle_);
     if (error_) std::rethrow_exception(error_);
+    if (!stalled_.empty()) return {Outcome::kStalled, stalled_};
     if (too_long_) {
       part_.clear();
       // The bytes from before may be to blame: once more, from the start.
@@ -246,6 +295,8 @@ class Transfer {
   static int progress(void* self, curl_off_t total, curl_off_t now, curl_off_t, curl_off_t) {
     auto* const transfer = static_cast<Transfer*>(self);
     try {
+      transfer->stalled_ = transfer->watch_.look(now);
+      if (!transfer->stalled_.empty()) return 1;
       if (transfer->request_.progress && transfer->answered_) {
         transfer->request_.progress(transfer->offset_ + now,
                                     total > 0 ? transfer->offset_ + total : 0);
@@ -265,6 +316,8 @@ class Transfer {
   std::int64_t offset_ = 0;  // bytes that were there before
   bool answered_ = false;    // the first bytes of the body have come
   bool too_long_ = false;    // there are more of them than the request allows
+  std::string stalled_;      // not empty: the attempt was given up, and why
+  Watch watch_;
   std::exception_ptr error_;
 };
 
@@ -281,21 +334,26 @@ bool try_address(const std::string& address, const DownloadRequest& request, Par
                  std::string& problems) {
   double pause = request.pause_seconds;
   bool answered = false;
+  int stalled = 0;  // attempts in a row without a new byte
   std::string last;
   for (int attempt = 0; attempt < request.attempts; ++attempt) {
     if (attempt > 0) {
+      if (request.notice)
+        request.notice(cat(address, ": ", last, "; attempt ", attempt + 1, " of ", request.attempts,
+                           part.size() > 0 ? cat(" goes on after ", part.size(), " bytes") : ""));
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       pause *= 2;
     }
     const std::int64_t before = part.size();
     const Outcome outcome = Transfer(address, part, request).run();
     if (outcome.kind != Outcome::kWhole) {
-      const std::string problem = cat("\n  ", address, ": ", outcome.text);
-      if (problem != last) problems += problem;
-      last = problem;
+      if (outcome.text != last) problems += cat("\n  ", address, ": ", outcome.text);
+      last = outcome.text;
+      stalled = outcome.kind == Outcome::kStalled && part.size() == before ? stalled + 1 : 0;
+      if (stalled == 2) return false;
       const bool unreachable = outcome.kind == Outcome::kUnreachable && !answered;
       if (outcome.kind == Outcome::kRefused || unreachable) return false;
-      answered = answered || outcome.kind == Outcome::kCut;
+      answered = answered || outcome.kind == Outcome::kCut || part.size() > before;
       continue;
     }
     try {
@@ -303,6 +361,7 @@ bool try_address(const std::string& address, const DownloadRequest& request, Par
       return true;
     } catch (const UserError& error) {
       problems += cat("\n  ", address, ": ", error.what());
+      last = "what came is not the file that it must be";
       part.clear();
       if (before == 0) return false;  // else the bytes from before may be to blame: once more
     }

@@ -1,6 +1,6 @@
 // Downloads of one file over HTTP(S) (libcurl). The bytes go to TARGET.part, are checked and
-// synced, and then take their name: a file that has its name is whole. A cut download is resumed
-// where it stopped, within a call and by the next one.
+// synced, and then take their name: a file that has its name is whole. A download that was cut or
+// that stalled is resumed where it stopped, within a call and by the next one.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,17 @@ struct DownloadRequest {
   std::function<void()> ready;
   // Bytes so far, and in all (0: not known yet).
   std::function<void(std::int64_t bytes, std::int64_t total)> progress;
+  // What went wrong and what is done now, before each further attempt.
+  std::function<void(const std::string&)> notice;
   std::int64_t most_bytes = 0;  // a longer answer is dropped, and the next address tried; 0: any
   int attempts = 4;             // at each address, each going on where the last stopped
   double pause_seconds = 0.5;   // before the second attempt; doubled before each further one
   long connect_seconds = 15;    // until a connection stands
-  long stalled_seconds = 30;    // without a byte a second: the attempt is given up
+  // An attempt is given up as stalled where no byte came for so long, or fewer bytes a second than
+  // these for so long. Two stalled attempts without a new byte, and the next address is tried.
+  double silent_seconds = 30;
+  double slow_seconds = 60;
+  std::int64_t slow_bytes_per_second = 1024;
 };
 
 // Throws UserError(kData) that tells what happened at each address.

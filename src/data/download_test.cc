@@ -2,72 +2,25 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <spawn.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <memory>
 #include <sstream>
 
+#include "base/clock.h"
 #include "data/checksum.h"
+#include "data/download_test_server.h"
 #include "data/fetch.h"
 #include "data/test_files.h"
-
-extern char** environ;
 
 namespace podium {
 namespace {
 
 using namespace podium::testing;
 namespace fs = std::filesystem;
-
-// download_test_server.py, until the object goes away. No python3: port() is 0.
-class Server {
- public:
-  explicit Server(const std::string& folder) {
-    int to_server[2];
-    int from_server[2];
-    if (::pipe2(to_server, O_CLOEXEC) != 0 || ::pipe2(from_server, O_CLOEXEC) != 0) return;
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, to_server[0], 0);
-    ::posix_spawn_file_actions_adddup2(&actions, from_server[1], 1);
-    // Tests run in the root of the tree.
-    const std::string script = fs::absolute("src/data/download_test_server.py").string();
-    EXPECT_TRUE(fs::is_regular_file(script)) << script;
-    const char* const arguments[] = {"python3", script.c_str(), folder.c_str(), nullptr};
-    if (::posix_spawnp(&process_, "python3", &actions, nullptr, const_cast<char**>(arguments),
-                       environ) != 0) {
-      process_ = 0;
-    }
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::close(to_server[0]);
-    ::close(from_server[1]);
-    input_ = to_server[1];
-    std::string line;
-    for (char c = 0; process_ != 0 && ::read(from_server[0], &c, 1) == 1 && c != '\n';) line += c;
-    ::close(from_server[0]);
-    port_ = line.empty() ? 0 : std::stoi(line);
-  }
-  ~Server() {
-    ::close(input_);
-    if (process_ != 0) ::waitpid(process_, nullptr, 0);
-  }
-  Server(const Server&) = delete;
-  Server& operator=(const Server&) = delete;
-  int port() const { return port_; }
-  std::string address(const std::string& path) const {
-    return cat("http://127.0.0.1:", port_, "/", path);
-  }
-
- private:
-  pid_t process_ = 0;
-  int input_ = -1;
-  int port_ = 0;
-};
 
 class Download : public ::testing::Test {
  protected:
@@ -125,6 +78,58 @@ TEST_F(Download, makes_the_folder_and_the_file) {
   expect_whole();
   EXPECT_EQ(bytes, 5000);
   EXPECT_EQ(total, 5000);
+}
+
+TEST_F(Download, one_that_stalls_is_given_up_and_goes_on_with_a_notice) {
+  DownloadRequest wanted = request({"stalls"});
+  wanted.silent_seconds = 0.2;
+  std::vector<std::string> notices;
+  wanted.notice = [&](const std::string& text) { notices.push_back(text); };
+  const auto start = Clock::now();
+  download(wanted);
+  EXPECT_LT(seconds_since(start), 20);
+  expect_whole();
+  EXPECT_EQ(requests(), (std::vector<std::string>{"/stalls/file", "/stalls/file bytes=1000-"}));
+  EXPECT_EQ(notices, (std::vector<std::string>{
+                         server_->address("stalls/file") +
+                         ": no byte came for 0.2 s; attempt 2 of 8 goes on after 1000 bytes"}));
+}
+
+TEST_F(Download, a_trickle_counts_as_stalled) {
+  DownloadRequest wanted = request({"trickle", "ok"});
+  wanted.slow_seconds = 0.4;
+  wanted.slow_bytes_per_second = 2000;
+  wanted.attempts = 2;
+  std::vector<std::string> notices;
+  wanted.notice = [&](const std::string& text) { notices.push_back(text); };
+  download(wanted);
+  expect_whole();
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_CONTAINS(notices[0], "fewer than 2000 bytes a second came for 0.4 s; attempt 2 of 2");
+}
+
+TEST_F(Download, what_is_slow_but_above_the_limit_is_no_trickle) {
+  DownloadRequest wanted = request({"slow"});
+  wanted.slow_seconds = 0.4;
+  wanted.slow_bytes_per_second = 10;
+  wanted.notice = [](const std::string& text) { ADD_FAILURE() << text; };
+  download(wanted);
+  expect_whole();
+}
+
+TEST_F(Download, a_server_that_never_answers_is_asked_twice_and_then_the_next) {
+  DownloadRequest wanted = request({"mute", "ok"});
+  wanted.silent_seconds = 0.2;
+  download(wanted);
+  expect_whole();
+  EXPECT_EQ(requests(), (std::vector<std::string>{"/mute/file", "/mute/file", "/ok/file"}));
+}
+
+TEST(DownloadRequest, gives_up_after_30_s_without_a_byte_or_a_minute_below_1_KB_per_second) {
+  const DownloadRequest request;
+  EXPECT_EQ(request.silent_seconds, 30);
+  EXPECT_EQ(request.slow_seconds, 60);
+  EXPECT_EQ(request.slow_bytes_per_second, 1024);
 }
 
 TEST_F(Download, follows_redirects) {

@@ -10,6 +10,10 @@ Usage: download_test_server.py FOLDER. Prints its port, and runs until its stand
   /wrong/FILE     the right number of other bytes
   /long/FILE      announces and sends 5,000 bytes more than there are
   /endless/FILE   announces no length, and goes on after the end until nobody listens, or 64 MiB
+  /stalls/FILE    at the first request, announces all, sends 1,000 bytes and then nothing; then good
+  /mute/FILE      takes the request and never answers
+  /trickle/FILE   announces all, sends 10 bytes, and 10 more each twentieth of a second
+  /slow/FILE      sends all in 45 pieces, each a tenth of a second after the other
   /busy/FILE      503 at the first request, then good
   /moved/FILE     redirects to /ok/FILE
   /requests       the requests so far, one a line: PATH RANGE
@@ -18,6 +22,7 @@ import http.server
 import os
 import sys
 import threading
+import time
 
 FOLDER = sys.argv[1]
 REQUESTS = []
@@ -47,6 +52,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             pass
 
+    def pieces(self, body, length, pause):
+        """Pieces of `length` bytes, a pause before each but the first, while somebody listens."""
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.close_connection = True
+        try:
+            for at in range(0, len(body), length):
+                time.sleep(pause if at else 0)
+                self.wfile.write(body[at : at + length])
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+
     def do_GET(self):
         if self.path == "/requests":
             self.answer(200, "".join(line + "\n" for line in REQUESTS).encode())
@@ -62,6 +80,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
             body = file.read()
         if kind == "busy" and len(REQUESTS) == 1:
             self.answer(503, b"come back later")
+            return
+        if kind == "mute":
+            time.sleep(60)
+        if kind == "stalls" and len(REQUESTS) == 1:
+            self.pieces(body, 1000, 60)
+            return
+        if kind == "trickle":
+            self.pieces(body, 10, 0.05)
+            return
+        if kind == "slow":
+            self.pieces(body, len(body) // 45, 0.1)
             return
         if kind == "moved":
             self.answer(302, headers=[("Location", "/ok/" + "/".join(rest))])

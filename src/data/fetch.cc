@@ -186,6 +186,7 @@ void bring(const DatasetInfo& info, const std::string& name, const std::string& 
       progress(name, bytes, total);
     };
   }
+  request.notice = [](const std::string& text) { log(LogLevel::kWarning, text); };
   download(request);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "data/download_test_server.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {
@@ -112,6 +113,23 @@ TEST_F(BadData, list_and_show_need_no_files_for_drawn_data) {
   const Outcome show = podium({"data", "show", "glyphs", "--split", "test", "--count", "1"});
   EXPECT_EQ(show.code, 0) << show.err;
   EXPECT_NE(show.out.find("example 0, label"), std::string::npos) << show.out;
+}
+
+// The server sends for more than four seconds; what it sends is then found to be wrong.
+TEST_F(BadData, fetch_says_in_a_pipe_how_far_it_is) {
+  write("web/mnist/train-images-idx3-ubyte.gz", std::string(180000, 'x'));
+  const podium::testing::Server server(path("web"));
+  if (server.port() == 0) GTEST_SKIP() << "python3 is not on this machine";
+  const Outcome outcome =
+      podium({"data", "fetch", "mnist", "--data-dir", "d"},
+             {.environment = {{"PODIUM_DOWNLOAD_BASE", server.address("slow")}}});
+  EXPECT_EQ(outcome.code, 3);
+  const std::size_t at = outcome.err.find("train-images-idx3-ubyte.gz  ");
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  const std::string line = outcome.err.substr(at, outcome.err.find('\n', at) - at);
+  EXPECT_NE(line.find("KiB of 176 KiB, "), std::string::npos) << line;
+  EXPECT_TRUE(line.ends_with("%")) << line;
+  EXPECT_EQ(outcome.err.find('\r'), std::string::npos);
 }
 
 class BadCifar : public CommandLine {

@@ -25,10 +25,12 @@ struct RunOptions {
   std::uint64_t thread_stack_bytes = 0;  // more than there are, and no thread can be started
   bool ignore_hangup = false;            // SIGHUP is ignored from the start, as under nohup
   bool nobody_reads = false;             // stdout and stderr are pipes whose reader has gone
+  bool closed_stdout = false;            // there is none
+  std::string stdout_file;  // stdout is this file; empty: one that becomes Outcome::out
 };
 
 // A new folder for a test's life, in which its commands run.
-class CommandLine : public testing::Test {
+class CommandLine : public ::testing::Test {
  protected:
   // Runs `podium WORDS...` to its end.
   Outcome podium(const std::vector<std::string>& words, const RunOptions& options = {}) const;
