@@ -1,5 +1,5 @@
 // A small font of our own for captions in pictures: digits, lower-case letters and a hyphen, five
-// pixels wide and seven high.
+// pixels wide and nine high, the last two of which are below the line.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace podium {
 
-inline constexpr std::int64_t kGlyphHeight = 7, kGlyphWidth = 5;
+inline constexpr std::int64_t kGlyphHeight = 9, kGlyphWidth = 5;
 inline constexpr std::int64_t kGlyphStep = kGlyphWidth + 1;  // from one to the next
 
 // Whether a character has ink there. Capitals look as small letters do; other characters than the

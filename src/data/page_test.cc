@@ -55,7 +55,7 @@ TEST(Page, shows_one_channel_in_grey_and_leaves_out_what_lies_beyond) {
 }
 
 TEST(Page, writes_captions_in_its_font) {
-  Page page(8, 8);
+  Page page(10, 8);
   page.write(1, 2, 1, "7", 9);
   std::string seen;
   const Bytes red = plane(planes_of(page), 0);
@@ -71,7 +71,9 @@ TEST(Page, writes_captions_in_its_font) {
             "....#...\n"
             "...#....\n"
             "...#....\n"
-            "...#....\n");
+            "...#....\n"
+            "........\n"
+            "........\n");
   EXPECT_EQ(text_width("", 2), 0);
   EXPECT_EQ(text_width("7", 2), 10);
   EXPECT_EQ(text_width("77", 3), 33);
@@ -90,8 +92,19 @@ TEST(Font, every_character_has_a_shape_of_its_own) {
   for (const char character : known) shapes.insert(shape_of(character));
   EXPECT_EQ(shapes.size(), known.size());
   EXPECT_EQ(shape_of('Q'), shape_of('q'));
-  EXPECT_EQ(shape_of(' '), std::string(35, '.'));
-  EXPECT_EQ(shape_of('\xc3'), std::string(35, '.'));
+  EXPECT_EQ(shape_of(' '), std::string(45, '.'));
+  EXPECT_EQ(shape_of('\xc3'), std::string(45, '.'));
+}
+
+// A "g" without the part below the line reads as a "9".
+TEST(Font, letters_that_reach_below_the_line_do_and_others_do_not) {
+  const std::string below = "gjpqy";
+  for (const char character : std::string("0123456789abcdefghijklmnopqrstuvwxyz-")) {
+    bool ink = false;
+    for (std::int64_t y = kGlyphHeight - 2; y < kGlyphHeight; ++y)
+      for (std::int64_t x = 0; x < kGlyphWidth; ++x) ink = ink || has_ink(character, y, x);
+    EXPECT_EQ(ink, below.find(character) != std::string::npos) << character;
+  }
 }
 
 }  // namespace
