@@ -257,21 +257,32 @@ void Progress::draw(ProgressState state) {
   std::vector<std::string> lines = render(state, options_.width() - 1, options_.unicode);
   const auto most = static_cast<std::size_t>(std::max(options_.height() - 1, 1));
   if (lines.size() > most) lines.resize(most);
-  std::string frame;
-  if (!block_.empty()) frame = fmt::format("\x1b[{}A\r", block_.size());
+  std::string frame = to_block_start();
   for (const std::string& line : lines) frame += line + "\x1b[K\n";
   frame += "\x1b[J";
   block_ = std::move(lines);
   write_out(frame);
 }
 
+// Moves the cursor to the block's first row. A terminal that became narrower has wrapped the lines
+// that no longer fit, so that they take more rows than there are lines.
+std::string Progress::to_block_start() const {
+  const int width = std::max(options_.width(), 1);
+  int rows = 0;
+  for (const std::string& line : block_) rows += std::max(1, (columns(line) + width - 1) / width);
+  return rows == 0 ? "" : fmt::format("\x1b[{}A\r", rows);
+}
+
 void Progress::print_above(std::string_view line) {
   const std::lock_guard guard(mutex_);
-  std::string text;
-  if (!block_.empty()) text = fmt::format("\x1b[{}A\r\x1b[J", block_.size());
+  std::string text = to_block_start();
+  if (!text.empty()) text += "\x1b[J";
   text += line;
   text += '\n';
-  for (const std::string& old : block_) text += old + "\n";
+  for (std::string& old : block_) {
+    old = clipped(old, std::max(options_.width() - 1, 1));
+    text += old + "\n";
+  }
   write_out(text);
 }
 

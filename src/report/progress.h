@@ -78,6 +78,7 @@ class Progress {
 
  private:
   void draw(ProgressState state);
+  std::string to_block_start() const;
   void write_out(std::string_view text) const;
 
   Options options_;

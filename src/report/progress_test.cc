@@ -141,7 +141,8 @@ TEST(Sparkline, falls_with_the_loss) {
 // As much of a terminal as the block needs: rows of text, a cursor, four sequences.
 class Screen {
  public:
-  explicit Screen(const std::string& output) : rows_(1) {
+  explicit Screen(const std::string& output = "") : rows_(1) { feed(output); }
+  void feed(const std::string& output) {
     for (std::size_t i = 0; i < output.size(); ++i) {
       if (output[i] == '\n') {
         ++row_, column_ = 0;
@@ -158,6 +159,18 @@ class Screen {
         rows_[row_][column_++] = output[i];
       }
     }
+  }
+  // As a terminal that becomes narrower: rows that no longer fit are wrapped.
+  void narrow_to(std::size_t width) {
+    std::vector<std::string> wrapped;
+    std::size_t cursor = 0;
+    for (std::size_t row = 0; row < rows_.size(); ++row) {
+      if (row == row_) cursor = wrapped.size();
+      for (std::size_t at = 0; at == 0 || at < rows_[row].size(); at += width)
+        wrapped.push_back(rows_[row].substr(at, width));
+    }
+    rows_ = std::move(wrapped);
+    row_ = cursor;
   }
   const std::vector<std::string>& rows() const { return rows_; }
   std::size_t cursor_row() const { return row_; }
@@ -229,6 +242,29 @@ TEST(Progress, a_block_that_shrinks_leaves_nothing_behind) {
   const Screen screen(run.output());
   EXPECT_EQ(screen.cursor_row(), 3u);
   for (std::size_t row = 3; row < screen.rows().size(); ++row) EXPECT_EQ(screen.rows()[row], "");
+}
+
+TEST(Progress, a_terminal_that_becomes_narrower_keeps_no_stale_line) {
+  for (const bool talk : {false, true}) {
+    ProgressRun run(/*live=*/true, 0, 100);
+    run->print_above("before");
+    run->update(sample());
+    const std::string first = run.output();
+    Screen screen(first);
+    screen.narrow_to(40);
+    run.set_width(40);
+    if (talk) run->print_above("a warning");
+    run->update(sample());
+    screen.feed(run.output().substr(first.size()));
+    ProgressState state = sample();
+    state.loss_history = {state.loss, state.loss};  // what the two updates left
+    std::vector<std::string> expected = render(state, 39, false);
+    if (talk) expected.insert(expected.begin(), "a warning");
+    expected.insert(expected.begin(), "before");
+    std::vector<std::string> rows = screen.rows();
+    while (!rows.empty() && rows.back().empty()) rows.pop_back();
+    EXPECT_EQ(rows, expected);
+  }
 }
 
 TEST(Progress, talk_goes_above_the_block) {
