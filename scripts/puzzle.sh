@@ -36,4 +36,4 @@ cell r1-wd1e-3 replicas=1 optimizer.decay=once optimizer.weight_decay=1e-3
 cell r1-b128 replicas=1 $tpu optimizer.decay=once batch=128
 cell r1-b64 replicas=1 $tpu optimizer.decay=once batch=64
 
-"$root/build/podium-puzzle" compare "${folders[@]}" --plot "$folder/curves.svg" --title "DavidNet, $epochs epochs"
+"$root/build/podium-puzzle" compare "${folders[@]}" --plot "$folder/curves.svg" --force --title "DavidNet, $epochs epochs"

@@ -41,9 +41,13 @@ std::string summary(const Band& band) {
       [](const BandRun& a, const BandRun& b) { return a.accuracy < b.accuracy; });
   std::string text = cat(band.runs.size(), " runs: mean ", percent(band.mean()), ", least ",
                          percent(least->accuracy), ", most ", percent(most->accuracy));
-  if (band.runs.size() < 2) return text + "\n";
-  return text + cat(", deviation ", fixed(100 * band.deviation(), 3),
-                    " points\n99 of 100 further runs end between ", percent(band.low()), " and ",
+  if (band.runs.size() >= 2)
+    text += cat(", deviation ", fixed(100 * band.deviation(), 3), " points");
+  if (band.runs.size() < kLeastBandRuns)
+    return text + cat("\nfewer than ", kLeastBandRuns,
+                      " runs: this says nothing of further runs yet; --seeds ", kLeastBandRuns,
+                      " or more does\n");
+  return text + cat("\n99 of 100 further runs end between ", percent(band.low()), " and ",
                     percent(band.high()), "\n");
 }
 
@@ -51,6 +55,7 @@ ExitCode make(const Arguments& arguments, const CommandLine& line) {
   Recipe recipe = read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   const std::filesystem::path folder =
       arguments.out.empty() ? cat("runs/", recipe.name, "-band") : arguments.out;
+  require_own_folder(folder);
   const std::filesystem::path file = folder / "band.json";
   PODIUM_REQUIRE(
       static_cast<std::uint64_t>(arguments.seeds - 1) <= kMostSeed - arguments.first_seed,

@@ -3,17 +3,22 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
+#include "cli/output_file.h"
 #include "cli/table.h"
+#include "cli/talk.h"
 #include "report/history.h"
 #include "report/plot.h"
 #include "train/file_io.h"
 #include "train/recipe_keys.h"
+#include "train/run_folder.h"
 
 namespace podium {
 namespace {
@@ -21,13 +26,13 @@ namespace {
 struct Arguments {
   std::vector<std::string> runs;
   std::string plot, measure = "test-accuracy", title;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 // What a curve can be of, by the word that asks for it.
 struct Measure {
   const char* name;
-  const char* title;
+  const char* title;  // of the axis; what stands before the comma, of the plot
   double (*training)(const TrainingPoint&);  // null: it is one of tests
   double (*test)(const TestPoint&);
 };
@@ -61,9 +66,14 @@ constexpr std::size_t kMostKeys = 8;
 
 // For people, who need no quotes.
 std::string plain_value(const RecipeKey& key, const RunHistory& run) {
-  std::string text = value_text(key, run.recipe);
-  std::erase(text, '"');
-  return text;
+  const std::string text = value_text(key, run.recipe);
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') continue;
+    if (text[i] == '\\' && i + 1 < text.size() && (text[i + 1] == '"' || text[i + 1] == '\\')) ++i;
+    plain += text[i];
+  }
+  return plain;
 }
 
 std::string upper(std::string text) {
@@ -126,11 +136,20 @@ PlotLine curve_of(const RunHistory& run, const Measure& measure, const std::stri
   return line;
 }
 
+// "mnist, glyphs: test accuracy".
+std::string title_of(const std::vector<RunHistory>& runs, const Measure& measure) {
+  std::vector<std::string> names;
+  for (const RunHistory& run : runs)
+    if (std::ranges::find(names, run.recipe.name) == names.end()) names.push_back(run.recipe.name);
+  const std::string_view axis = measure.title;
+  return cat(join_words(names), ": ", axis.substr(0, axis.find(',')));
+}
+
 void write_plot(const Arguments& arguments, const std::vector<RunHistory>& runs,
                 const std::vector<const RecipeKey*>& keys) {
   const auto* measure = std::ranges::find_if(
       kMeasures, [&](const Measure& m) { return arguments.measure == m.name; });
-  Plot plot{.title = arguments.title.empty() ? runs.front().recipe.name : arguments.title,
+  Plot plot{.title = arguments.title.empty() ? title_of(runs, *measure) : arguments.title,
             .x_title = "epoch",
             .y_title = measure->title,
             .lines = {}};
@@ -157,8 +176,10 @@ void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKe
     if (many) row.push_back(run.recipe.name);
     for (const RecipeKey* key : shown) row.push_back(plain_value(*key, run));
     row.push_back(cat(step));
-    row.push_back(cat(number_text(std::round(10 * epoch_of(run, step)) / 10),
-                      step < total ? cat(" of ", number_text(epoch_of(run, total))) : ""));
+    const auto epochs = [&](std::int64_t steps) {
+      return number_text(std::round(10 * epoch_of(run, steps)) / 10);
+    };
+    row.push_back(cat(epochs(step), step < total ? cat(" of ", epochs(total)) : ""));
     const TestPoint best = best_test(run);
     row.push_back(at_step(run, percent(last.accuracy), last.step));
     row.push_back(at_step(run, percent(best.accuracy), best.step));
@@ -212,8 +233,21 @@ nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
 }
 
 ExitCode compare(const Arguments& arguments) {
+  if (!arguments.plot.empty()) require_writable(arguments.plot, "--plot", arguments.force);
   std::vector<RunHistory> runs;
-  for (const std::string& run : arguments.runs) runs.push_back(read_history(run));
+  for (const std::string& folder : arguments.runs) {
+    // `compare runs/*` meets plots, notes and the folder of a band: what exists and is no run.
+    std::error_code ignored;
+    if (std::filesystem::exists(folder, ignored) && !holds_run(folder))
+      say(cat(folder, ": skipped, since it is not a run's folder: it has no recipe.toml",
+              std::filesystem::exists(std::filesystem::path(folder) / "band.json", ignored)
+                  ? cat(" (the runs of this band are ", folder, "/seed-*)")
+                  : ""));
+    else
+      runs.push_back(read_history(folder));
+  }
+  PODIUM_REQUIRE(!runs.empty(), ExitCode::kData,
+                 "none of these is a run's folder; `podium train RECIPE --out DIR` makes one");
   const std::vector<const RecipeKey*> keys = differing_keys(runs);
   if (arguments.json)
     std::cout << json_text(to_json(runs, keys)) << "\n";
@@ -234,13 +268,17 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
                   [arguments] { return compare(*arguments); });
   std::vector<std::string> measures;
   for (const Measure& measure : kMeasures) measures.emplace_back(measure.name);
-  command->add_option("RUN", arguments->runs, "Folders of runs, finished or not")->required();
+  command
+      ->add_option("RUN", arguments->runs,
+                   "Folders of runs, finished or not; other files and folders are skipped")
+      ->required();
   command->add_option("--plot", arguments->plot, "SVG file for their curves");
   command->add_option("--measure", arguments->measure, "Quantity that the curves show")
       ->check(CLI::IsMember(measures))
       ->capture_default_str();
   command->add_option("--title", arguments->title,
-                      "Title of the plot; default: the name of the recipe");
+                      "Title of the plot; default: the recipe and the quantity");
+  add_force_flag(*command, arguments->force);
   command->add_flag("--json", arguments->json, "Write one JSON array, with every test");
 }
 

@@ -48,8 +48,8 @@ double Band::deviation() const {
   return std::sqrt(squares / static_cast<double>(runs.size() - 1));
 }
 
-double Band::low() const { return mean() - width(*this); }
-double Band::high() const { return mean() + width(*this); }
+double Band::low() const { return std::max(0.0, mean() - width(*this)); }
+double Band::high() const { return std::min(1.0, mean() + width(*this)); }
 
 std::string band_recipe(Recipe recipe) {
   recipe.seed = 0;
@@ -76,6 +76,8 @@ void write_band(const std::filesystem::path& file, const Band& band) {
   if (band.runs.size() >= 2) {
     json["mean"] = band.mean();
     json["deviation"] = band.deviation();
+  }
+  if (band.runs.size() >= kLeastBandRuns) {
     json["low"] = band.low();
     json["high"] = band.high();
   }
@@ -102,8 +104,9 @@ Band parse_band(std::string_view text, const std::string& source, std::size_t le
                            run.at("parameter_hash").get<std::string>()});
     }
     PODIUM_REQUIRE(band.runs.size() >= least, ExitCode::kUsage, source, ": holds ",
-                   band.runs.size(),
-                   " runs, and a band needs two; `podium band RECIPE --seeds N` adds to it");
+                   band.runs.size(), " runs, and a band needs at least ", least,
+                   " to mean something; `podium band RECIPE --seeds ", kLeastBandRuns,
+                   "` adds to it");
     for (const BandRun& run : band.runs)
       PODIUM_REQUIRE(run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, source,
                      ": the accuracy of seed ", run.seed, " is ", run.accuracy,

@@ -12,6 +12,10 @@
 
 namespace podium {
 
+// Fewer say nothing of further runs: of two runs that happen to agree, the bounds would be their
+// accuracy; of two that do not, everything.
+inline constexpr std::size_t kLeastBandRuns = 5;
+
 struct BandRun {
   std::uint64_t seed = 0;
   double accuracy = 0;  // at the end, of the held-out set
@@ -25,8 +29,9 @@ struct Band {
   double mean() const;
   double deviation() const;  // of one run: the root of the sum of squares over n - 1
   // Where 99 of 100 further runs of the recipe end, if accuracies are normal: mean -+ t *
-  // deviation * sqrt(1 + 1 / n), t the 99.5% quantile of Student's distribution of n - 1 degrees.
-  // At least two runs are needed.
+  // deviation * sqrt(1 + 1 / n), t the 99.5% quantile of Student's distribution of n - 1 degrees;
+  // within [0, 1], as accuracies are. At least two runs are needed, and kLeastBandRuns for it to
+  // mean something.
   double low() const;
   double high() const;
 };
@@ -37,12 +42,14 @@ std::string band_recipe(Recipe recipe);
 // Adds a run, in place of the one with its seed if there is one; runs stand by rising seed.
 void add_run(Band& band, BandRun run);
 
-// JSON, whole or not at all. Reading throws UserError(kUsage) that names the file and the fault.
+// JSON, whole or not at all, with low and high from kLeastBandRuns on. Reading throws
+// UserError(kUsage) that names the file and the fault.
 void write_band(const std::filesystem::path& file, const Band& band);
-// `least` is how many runs it must have: with fewer than two there is no low() and high().
-Band read_band(const std::filesystem::path& file, std::size_t least = 2);
+// `least` is how many runs it must have.
+Band read_band(const std::filesystem::path& file, std::size_t least = kLeastBandRuns);
 // The same of text; `source` stands in errors.
-Band parse_band(std::string_view text, const std::string& source, std::size_t least = 2);
+Band parse_band(std::string_view text, const std::string& source,
+                std::size_t least = kLeastBandRuns);
 
 // The 99.5% quantile of Student's t distribution.
 double student_quantile(std::int64_t degrees);

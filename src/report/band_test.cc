@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/scratch_test_util.h"
 #include "train/file_io.h"
 
@@ -14,12 +16,13 @@ Band sample() {
 }
 
 TEST(Band, its_width_is_that_of_a_prediction_for_one_more_run) {
-  const Band band = sample();
-  EXPECT_NEAR(band.mean(), 0.98, 1e-12);
+  Band band = sample();
+  for (BandRun& run : band.runs) run.accuracy -= 0.1;
+  EXPECT_NEAR(band.mean(), 0.88, 1e-12);
   EXPECT_NEAR(band.deviation(), 0.00816497, 1e-8);
   // t(3) = 5.841, sqrt(1 + 1/4) = 1.118034
-  EXPECT_NEAR(band.low(), 0.98 - 5.841 * 0.00816497 * 1.118034, 1e-7);
-  EXPECT_NEAR(band.high(), 0.98 + 5.841 * 0.00816497 * 1.118034, 1e-7);
+  EXPECT_NEAR(band.low(), 0.88 - 5.841 * 0.00816497 * 1.118034, 1e-7);
+  EXPECT_NEAR(band.high(), 0.88 + 5.841 * 0.00816497 * 1.118034, 1e-7);
 }
 
 TEST(Band, quantiles_fall_towards_the_normal_one) {
@@ -34,7 +37,7 @@ TEST(Band, is_read_back_as_it_was_written) {
   const TestFolder folder;
   const Band band = sample();
   write_band(folder.path() / "band.json", band);
-  const Band back = read_band(folder.path() / "band.json");
+  const Band back = read_band(folder.path() / "band.json", 2);
   EXPECT_EQ(back.recipe, band.recipe);
   ASSERT_EQ(back.runs.size(), 4U);
   EXPECT_EQ(back.runs[3].seed, 7U);
@@ -42,11 +45,11 @@ TEST(Band, is_read_back_as_it_was_written) {
   EXPECT_EQ(back.runs[2].parameter_hash, "02");
 }
 
-std::string refusal(const std::string& text) {
+std::string refusal(const std::string& text, std::size_t least = 2) {
   const TestFolder folder;
   replace_text(folder.path() / "b", text);
   try {
-    read_band(folder.path() / "b");
+    read_band(folder.path() / "b", least);
   } catch (const UserError& error) {
     return std::string(error.what()).substr((folder.path() / "b").string().size());
   }
@@ -58,7 +61,8 @@ TEST(Band, a_bad_file_is_refused_with_the_reason) {
   EXPECT_TRUE(refusal("[]").starts_with(": is no band: "));
   EXPECT_TRUE(refusal("{\"recipe\": \"\", \"runs\": [{\"seed\": \"x\"}]}").starts_with(": is no"));
   EXPECT_EQ(refusal("{\"recipe\": \"\", \"runs\": []}"),
-            ": holds 0 runs, and a band needs two; `podium band RECIPE --seeds N` adds to it");
+            ": holds 0 runs, and a band needs at least 2 to mean something; `podium band RECIPE "
+            "--seeds 5` adds to it");
   const std::string run = "{\"seed\": 1, \"accuracy\": 99.1, \"parameter_hash\": \"\"}";
   EXPECT_EQ(refusal("{\"recipe\": \"\", \"runs\": [" + run + "," + run + "]}"),
             ": the accuracy of seed 1 is 99.1, which is no share of 0 to 1; `podium band RECIPE "
@@ -68,6 +72,32 @@ TEST(Band, a_bad_file_is_refused_with_the_reason) {
     EXPECT_EQ(refusal(cat("{\"recipe\": \"\", \"runs\": [", run, ", {\"seed\": ", seed, "}]}")),
               ": is no band: the seed of run 2 is no whole number from 0 on; `podium band RECIPE "
               "--seeds N` makes one");
+}
+
+TEST(Band, of_fewer_than_five_runs_has_no_bounds_and_is_refused) {
+  const TestFolder folder;
+  const std::filesystem::path file = folder.path() / "band.json";
+  Band band = sample();
+  write_band(file, band);
+  const std::string four = file_text(file);
+  EXPECT_EQ(four.find("\"low\""), std::string::npos) << four;
+  EXPECT_NE(four.find("\"mean\""), std::string::npos) << four;
+  EXPECT_NE(refusal(four, kLeastBandRuns).find("holds 4 runs, and a band needs at least 5"),
+            std::string::npos);
+  EXPECT_THROW(read_band(file), UserError);
+  add_run(band, {9, 0.985, "09"});
+  write_band(file, band);
+  EXPECT_NE(file_text(file).find("\"low\""), std::string::npos);
+  EXPECT_EQ(read_band(file).runs.size(), 5U);
+}
+
+TEST(Band, its_bounds_are_shares_of_0_to_1) {
+  Band band = sample();
+  band.runs[0].accuracy = 1;
+  EXPECT_GT(band.mean() + 5.841 * band.deviation() * std::sqrt(1.25), 1);
+  EXPECT_EQ(band.high(), 1);
+  for (BandRun& run : band.runs) run.accuracy = 1 - run.accuracy;
+  EXPECT_EQ(band.low(), 0);
 }
 
 TEST(Band, its_recipe_leaves_out_the_seed_and_what_decides_no_result) {

@@ -134,9 +134,15 @@ std::string svg_of(const Plot& plot) {
     const std::string stroke = fmt::format(
         "stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"",
         kColours[i % std::size(kColours)], kDashes[i / std::size(kColours) % std::size(kDashes)]);
-    std::string path, last = "no values";
+    std::string path, last = "no values", mark;
     for (const auto& point : line.points) {
       if (!finite(point)) continue;
+      // A path of one point has no length: it would not be seen.
+      mark = path.empty()
+                 ? fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" fill=\"{}\"/>\n",
+                               x.at(point.first), y.at(point.second),
+                               kColours[i % std::size(kColours)])
+                 : "";
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', x.at(point.first),
                           y.at(point.second));
       last = fmt::format("{:.6g}", point.second);
@@ -145,6 +151,7 @@ std::string svg_of(const Plot& plot) {
     if (!path.empty())
       svg += fmt::format("<path d=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}/>\n", path,
                          stroke);
+    svg += mark;
     svg += fmt::format(
         "<path d=\"M{:.1f} {:.1f}h28\" {}/><text x=\"{:.1f}\" y=\"{:.1f}\">{}: {}</text>\n", kLeft,
         row, stroke, kLeft + 36, row + 4.5, escaped(line.label), last);

@@ -18,7 +18,7 @@ struct Plot {
   std::vector<PlotLine> lines;
 };
 
-// A whole SVG file. The axes cover all points and end at round numbers; the legend stands below,
+// A whole SVG file. A line of one point is a dot. The axes cover all points and end at round numbers; the legend stands below,
 // with each line's last value.
 std::string svg_of(const Plot& plot);
 

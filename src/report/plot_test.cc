@@ -63,6 +63,19 @@ TEST(Plot, shows_what_can_be_shown_of_few_equal_or_missing_values) {
             std::string::npos);
 }
 
+TEST(Plot, a_line_of_one_point_is_a_dot_and_others_are_not) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::string svg =
+      svg_of({.title = "t",
+              .x_title = "x",
+              .y_title = "y",
+              .lines = {{"line", {{0, 0}, {10, 100}}}, {"one", {{5, 50}, {6, nan}}}}});
+  EXPECT_EQ(count(svg, "<circle"), 1U) << svg;
+  EXPECT_NE(svg.find("<circle cx=\"432.0\" cy=\"224.0\" r=\"4\" fill=\"#d55e00\"/>"),
+            std::string::npos)
+      << svg;
+}
+
 TEST(Plot, names_that_xml_cannot_hold_become_ones_that_it_can) {
   const std::string svg = svg_of({.title = "a\x1b[31m<b>\n\xe9 \xc3\xa9",
                                   .x_title = "x",

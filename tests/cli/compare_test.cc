@@ -77,14 +77,52 @@ TEST_F(Compare, draws_the_curves) {
   train("a", {"run.log_every_steps=1"});
   train("b", {"run.log_every_steps=1", "seed=3"});
   for (const char* measure : {"test-accuracy", "loss"}) {
-    const Outcome outcome =
-        podium({"compare", "a", "b", "--plot", "plot.svg", "--measure", measure, "--title", "two"});
+    const Outcome outcome = podium({"compare", "a", "b", "--plot", "plot.svg", "--measure", measure,
+                                    "--title", "two", "--force"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const std::string svg = read("plot.svg");
     EXPECT_TRUE(svg.starts_with("<svg ")) << svg;
     for (const char* part : {">two<", ">epoch<", ">seed = 0: ", ">seed = 3: "})
       EXPECT_NE(svg.find(part), std::string::npos) << svg;
   }
+}
+
+// `podium compare runs/*` meets whatever else lies there.
+TEST_F(Compare, skips_what_is_no_run_with_a_note) {
+  train("a", {"--steps", "1"});
+  write("notes.txt", "x");
+  write("glyphs-band/band.json", "{}");
+  const Outcome outcome = podium({"compare", "a", "notes.txt", "glyphs-band", "--json"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out).size(), 1U);
+  for (const char* part : {"notes.txt: skipped", "glyphs-band: skipped",
+                           "the runs of this band are glyphs-band/seed-*"})
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << part << "\n" << outcome.err;
+  expect_refusal(podium({"compare", "notes.txt", "glyphs-band"}), 3,
+                 {"none of these is a run's folder"});
+}
+
+TEST_F(Compare, epochs_are_shown_to_one_decimal) {
+  const auto train_steps = [&](const std::string& out, const std::string& batch,
+                               const std::string& steps) {
+    const Outcome outcome = podium({"train", "glyphs", "train_examples=256", "test_examples=20",
+                                    "replicas=1", batch, steps, "--steps", "3", "--out", out});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+  };
+  train_steps("a", "batch=24", "steps=21");  // of 10 steps an epoch
+  train_steps("b", "batch=36", "steps=10");  // of 7
+  const std::string text = podium({"compare", "a", "b"}).out;
+  EXPECT_NE(text.find(" 0.3 of 2.1 "), std::string::npos) << text;
+  EXPECT_NE(text.find(" 0.4 of 1.4 "), std::string::npos) << text;
+}
+
+TEST_F(Compare, a_plot_says_what_it_shows_and_of_which_recipes) {
+  train("a");
+  ASSERT_EQ(podium({"compare", "a", "--plot", "a.svg"}).code, 0);
+  EXPECT_NE(read("a.svg").find(">glyphs: test accuracy<"), std::string::npos) << read("a.svg");
+  train("b", {"name=drawn"});
+  ASSERT_EQ(podium({"compare", "a", "b", "--plot", "b.svg", "--measure", "loss"}).code, 0);
+  EXPECT_NE(read("b.svg").find(">glyphs, drawn: loss of training batches<"), std::string::npos);
 }
 
 TEST_F(Compare, refuses_what_is_no_run) {
