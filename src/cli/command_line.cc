@@ -1,12 +1,15 @@
 #include "cli/command_line.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -106,6 +109,27 @@ int guarded(const std::function<int()>& action) {
   return code(ExitCode::kInternal);
 }
 
+// What is opened must not take the number of a stream that was closed: results would be written
+// into a file of the run. A stream that was closed becomes one that cannot be written to.
+void occupy_closed_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (::fcntl(stream, F_GETFD) < 0)
+      (void)::open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+// Why results cannot be written.
+std::string output_problem(int error) {
+  switch (error) {
+    case EBADF: return "standard output is closed: the result was computed and shown to nobody";
+    case EPIPE: return "standard output: its reader has gone, and the rest was not written";
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+      return cat("standard output: cannot write: ", std::strerror(error), "; free some space");
+    default: return cat("standard output: cannot write: ", std::strerror(error));
+  }
+}
+
 // Whether it is a pipe whose reader has gone (`podium recipes | head -1`), having read what it
 // wanted.
 bool nobody_reads(int descriptor) {
@@ -147,8 +171,9 @@ int parse_and_run(int argc, char** argv) {
   const ExitCode result = line.action();
   // What was asked for is done once it has been written.
   std::cout.flush();
-  PODIUM_REQUIRE((std::cout.good() && std::fflush(stdout) == 0) || nobody_reads(STDOUT_FILENO),
-                 ExitCode::kData, "standard output: cannot write; is the disk full?");
+  const bool written = std::cout.good() && std::fflush(stdout) == 0;
+  const int error = errno;
+  PODIUM_REQUIRE(written || nobody_reads(STDOUT_FILENO), ExitCode::kData, output_problem(error));
   return code(result);
 }
 
@@ -193,6 +218,7 @@ void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {
 int run_command_line(int argc, char** argv) {
   // A pipe that nobody reads any more, and a file that may not grow, are errors of a write: they
   // must not end a training unsaved.
+  occupy_closed_streams();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   install_talk();

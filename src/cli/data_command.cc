@@ -261,7 +261,8 @@ void add_data_command(CLI::App& app, CommandLine& line) {
   add("fetch", "Downloads and checks the files of a dataset; resumes partial downloads",
       {"podium data fetch mnist", "podium data fetch mnist --data-dir data"}, fetch)
       ->footer(
-          "Environment:\n  PODIUM_DOWNLOAD_BASE  Address of the folder to download from, instead of the "
+          "Environment:\n  PODIUM_DOWNLOAD_BASE  Address of the folder to download from, instead "
+          "of the "
           "dataset's own\n                        addresses: BASE/DATASET/FILE, then BASE/FILE");
   add("verify", "Checks that a dataset's files are intact",
       {"podium data verify mnist", "podium data verify mnist --data-dir data"}, verify);

@@ -18,8 +18,50 @@ struct Arguments {
   std::string run, data_dir;
   Placement placement;
   std::int64_t batch = 0;
-  bool json = false;
+  bool json = false, per_class = false;
 };
+
+// Of each class: its name, how many examples were taken for it, of how many.
+nlohmann::ordered_json classes_json(const EvaluationResult& result, const DatasetInfo& data) {
+  const ConfusionMatrix& counts = result.confusion;
+  auto classes = nlohmann::ordered_json::array();
+  for (std::int64_t label = 0; label < counts.classes(); ++label)
+    classes.push_back({{"class", label},
+                       {"name", data.class_name(label)},
+                       {"accuracy", counts.accuracy(label)},
+                       {"correct", counts.at(label, label)},
+                       {"examples", counts.examples(label)},
+                       {"undecided", counts.at(label, -1)}});
+  return classes;
+}
+
+// A row for each class, a column for each class that it was taken for.
+nlohmann::ordered_json confusion_json(const ConfusionMatrix& counts) {
+  auto rows = nlohmann::ordered_json::array();
+  for (std::int64_t label = 0; label < counts.classes(); ++label) {
+    auto row = nlohmann::ordered_json::array();
+    for (std::int64_t guess = 0; guess < counts.classes(); ++guess)
+      row.push_back(counts.at(label, guess));
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+// Each class with the class that it is most often mistaken for.
+std::string classes_text(const EvaluationResult& result, const DatasetInfo& data) {
+  const ConfusionMatrix& counts = result.confusion;
+  Table table({"CLASS", "ACCURACY", "CORRECT", "EXAMPLES", "MOST OFTEN MISTAKEN FOR"});
+  for (std::int64_t label = 0; label < counts.classes(); ++label) {
+    std::int64_t most = 0, mistaken = 0;
+    for (std::int64_t guess = 0; guess < counts.classes(); ++guess)
+      if (guess != label && counts.at(label, guess) > most)
+        most = counts.at(label, guess), mistaken = guess;
+    table.add({data.class_name(label), percent(counts.accuracy(label)),
+               with_commas(counts.at(label, label)), with_commas(counts.examples(label)),
+               most == 0 ? "" : cat(data.class_name(mistaken), " (", with_commas(most), ")")});
+  }
+  return table.text();
+}
 
 ExitCode evaluate(const Arguments& arguments) {
   std::vector<std::string> overrides;
@@ -29,6 +71,7 @@ ExitCode evaluate(const Arguments& arguments) {
   const EvaluationResult result = trainer.evaluate();
   const double speed =
       result.seconds > 0 ? static_cast<double>(result.examples) / result.seconds : 0;
+  const DatasetInfo& data = find_dataset(loaded.recipe.data);
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"recipe", loaded.recipe.name},
                                          {"seed", loaded.recipe.seed},
@@ -43,7 +86,9 @@ ExitCode evaluate(const Arguments& arguments) {
                                          {"parameter_hash", hash_text(trainer.parameter_hash())},
                                          {"eval_seconds", result.seconds},
                                          {"images_per_second", speed},
-                                         {"peak_memory_bytes", peak_memory_bytes()}};
+                                         {"peak_memory_bytes", peak_memory_bytes()},
+                                         {"classes", classes_json(result, data)},
+                                         {"confusion", confusion_json(result.confusion)}};
     std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }
@@ -52,6 +97,7 @@ ExitCode evaluate(const Arguments& arguments) {
             << with_commas(result.examples) << "), loss " << fixed(result.loss, 4) << ", "
             << with_commas(static_cast<std::int64_t>(speed)) << " images/s\nparameters "
             << hash_text(trainer.parameter_hash()) << "\n";
+  if (arguments.per_class) std::cout << "\n" << classes_text(result, data);
   return ExitCode::kDone;
 }
 
@@ -68,7 +114,11 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
       ->check(at_least(1), "POSITIVE");
   add_placement_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
-  command->add_flag("--json", arguments->json, "Write one JSON object");
+  command->add_flag("--per-class", arguments->per_class,
+                    "Show the accuracy of each class, and what it is most often mistaken for");
+  command->add_flag("--json", arguments->json,
+                    "Write one JSON object, with each class and the confusion matrix: a row for "
+                    "each class, a column for each class that it was taken for");
 }
 
 }  // namespace podium

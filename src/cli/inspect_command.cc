@@ -1,13 +1,10 @@
 // podium inspect: all that one step computed, in one safetensors file.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
-#include <cerrno>
-#include <filesystem>
 #include <iostream>
 
 #include "base/hash.h"
 #include "cli/command.h"
+#include "cli/output_file.h"
 #include "cli/placement_flags.h"
 #include "cli/talk.h"
 #include "nn/models.h"
@@ -24,9 +21,11 @@ struct Arguments {
   std::int64_t step = 1;
   std::string out, data_dir;
   Placement placement;
+  bool force = false;
 };
 
 ExitCode inspect(const Arguments& arguments) {
+  require_writable(arguments.out, "--out", arguments.force);
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   const RunData data = load_data(recipe, arguments.data_dir);
@@ -38,10 +37,6 @@ ExitCode inspect(const Arguments& arguments) {
     PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step, ": ",
                    step.divergence(), "; ", remedy);
   };
-  // Found out before the steps are made, not after.
-  const std::filesystem::path folder = std::filesystem::path(arguments.out).parent_path();
-  if (::access(folder.empty() ? "." : folder.c_str(), W_OK) != 0)
-    throw_io_error(arguments.out, "write", errno);
   while (trainer.steps_done() + 1 < arguments.step)
     check(trainer.step({.throw_on_divergence = false}), "inspect this step or an earlier one");
   const double rate =
@@ -80,6 +75,7 @@ void add_inspect_command(CLI::App& app, CommandLine& line) {
       ->check(at_least(1), "POSITIVE")
       ->required();
   command->add_option("--out", arguments->out, "File to write")->required();
+  add_force_flag(*command, arguments->force);
   add_placement_flags(*command, arguments->placement);
   add_input_threads_flag(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);

@@ -82,8 +82,8 @@ ExitCode show(const Arguments& arguments) {
   for (const FlatEntry& entry : training.layout.parameters) values += entry.elements();
   const std::int64_t steps = total_steps(recipe);
   const double step_flops = flops_of(training.graph) * static_cast<double>(recipe.replicas);
-  std::cout << recipe.name << ": " << recipe.description << "\n\nmodel " << model.name << ", "
-            << model.description << "\n"
+  std::cout << printable(cat(recipe.name, ": ", recipe.description)) << "\n\nmodel " << model.name
+            << ", " << model.description << "\n"
             << layers_of(forward) << "\n"
             << with_commas(values) << " parameters in " << training.layout.parameters.size()
             << " tensors; forward " << scaled(flops_of(forward), "FLOP") << " an image\n"

@@ -18,11 +18,19 @@ bool is_number(const std::string& cell) {
 
 }  // namespace
 
-// Names and descriptions may hold anything, and a terminal obeys control characters.
+// Names and descriptions may hold anything. In UTF-8, U+0080 to U+009F are control characters, too.
+std::string printable(std::string text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte < 0x20 || byte == 0x7f) text[i] = '?';
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) text.replace(i, 2, "?");
+  }
+  return text;
+}
+
 void Table::add(std::vector<std::string> row) {
-  for (std::string& cell : row)
-    for (char& c : cell)
-      if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
+  for (std::string& cell : row) cell = printable(std::move(cell));
   rows_.push_back(std::move(row));
 }
 

@@ -130,6 +130,8 @@ Checkpoint read_checkpoint(const fs::path& folder, StopToken stop = {}) {
     PODIUM_REQUIRE(condition, ExitCode::kData, folder.string(), ": ", what...);
   };
   try {
+    require(!fs::exists(folder) || fs::is_directory(folder),
+            "is a file, not the folder of a checkpoint; move it away");
     const fs::path state_path = folder / kStatePart;
     const std::optional<std::string> text =
         read_text(folder / kRecordPart, std::uint64_t{64} << 20);
@@ -273,7 +275,8 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
     bool rescan = false;
     for (auto place = places.rbegin(); place != places.rend() && !rescan; ++place) {
       // What may not be read is not damaged.
-      if (::access(place->folder.c_str(), R_OK | X_OK) != 0 && errno == EACCES)
+      if (fs::is_directory(place->folder) && ::access(place->folder.c_str(), R_OK | X_OK) != 0 &&
+          errno == EACCES)
         throw_io_error(place->folder, "open", EACCES);
       std::optional<Checkpoint> checkpoint;
       try {

@@ -1,6 +1,5 @@
 // Everything that one step computed, for a check against other frameworks. It runs the replicas'
 // program with more outputs, and then the step itself.
-#include <cstring>
 
 #include "base/tree.h"
 #include "ops/ops.h"

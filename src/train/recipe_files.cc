@@ -23,6 +23,9 @@ std::vector<fs::path> recipe_folders() {
     if (!known) folders.push_back(folder);
   };
   if (const char* named = std::getenv("PODIUM_RECIPES"); named != nullptr && *named != '\0') {
+    std::error_code error;
+    PODIUM_REQUIRE(fs::is_directory(named, error), ExitCode::kUsage, "PODIUM_RECIPES is \"", named,
+                   "\", and there is no such folder; correct the variable, or unset it");
     add(named);
   }
   add("recipes");

@@ -82,13 +82,18 @@ std::string number_text(float value) {
 
 std::string quoted_text(const std::string& text) {
   std::string quoted = "\"";
-  for (const char c : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    constexpr char kDigits[] = "0123456789ABCDEF";
+    const char c = text[i];
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+    const auto next = static_cast<unsigned char>(i + 1 < text.size() ? text[i + 1] : 0);
+    if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {  // U+0080 to U+009F, control characters too
+      quoted += cat("\\u00", kDigits[next >> 4], kDigits[next & 15]);
+      ++i;
+    } else if (c == '"' || c == '\\') {
       quoted += '\\';
       quoted += c;
     } else if (byte < 0x20 || byte == 0x7f) {
-      constexpr char kDigits[] = "0123456789ABCDEF";
       quoted += cat("\\u00", kDigits[byte >> 4], kDigits[byte & 15]);
     } else {
       quoted += c;

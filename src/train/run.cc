@@ -337,6 +337,7 @@ struct PreparedRun {
 PreparedRun prepare(const Recipe& recipe, const Model& model, const RunOptions& options,
                     RunObserver& observer) {
   const StopToken stop(options.stop_request);
+  require_own_folder(options.out);
   PreparedRun run;
   check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
                               usable_memory_bytes(), stop);

@@ -390,6 +390,28 @@ void RunFolder::save(const Checkpoint& checkpoint, int keep) {
   write_checkpoint(dir_, checkpoint, keep);
 }
 
+void require_own_folder(const fs::path& dir) {
+  std::error_code error;
+  PODIUM_REQUIRE(!fs::exists(dir, error) || fs::is_directory(dir, error), ExitCode::kUsage,
+                 "--out ", dir.string(), ": is a file; a run needs a folder: choose another name");
+  const fs::path whole = fs::weakly_canonical(fs::absolute(dir, error), error),
+                 here = fs::current_path(error);
+  if (error) return;
+  // A trailing slash leaves an empty last part.
+  const fs::path own = whole.has_filename() ? whole : whole.parent_path();
+  for (fs::path above = here;; above = above.parent_path()) {
+    PODIUM_REQUIRE(own != above, ExitCode::kUsage, "--out ", dir.string(), ": is ",
+                   above == here ? "the current folder" : "a folder above the current one",
+                   "; give the run a folder of its own, such as --out runs/a");
+    if (above == above.parent_path()) break;
+  }
+}
+
+bool holds_run(const fs::path& dir) {
+  std::error_code ignored;
+  return fs::is_regular_file(dir / kRecipeFile, ignored);
+}
+
 void require_run(const fs::path& run) {
   const fs::path recipe = run / kRecipeFile;
   std::error_code error;

@@ -107,6 +107,13 @@ class RunFolder {
   JsonLines hashes_, metrics_;
 };
 
+// UserError (kUsage) where a run must not have this folder: it is a file, the current folder or one
+// above that, which hold more than one run.
+void require_own_folder(const std::filesystem::path& dir);
+
+// Whether the folder is that of a run: it has a recipe.
+bool holds_run(const std::filesystem::path& dir);
+
 // UserError (kData) where the folder is not that of a run, or may not be read.
 void require_run(const std::filesystem::path& run);
 

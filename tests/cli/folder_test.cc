@@ -89,6 +89,45 @@ TEST_F(Folder, that_cannot_be_written_is_refused) {
   EXPECT_EQ(read("file"), "x");
 }
 
+TEST_F(Folder, that_is_a_file_or_holds_the_current_folder_is_a_usage_error) {
+  write("file", "x");
+  expect_refusal(podium(train_small("file")), 2, {"--out file: is a file", "needs a folder"});
+  EXPECT_EQ(read("file"), "x");
+  const std::string here = fs::canonical(path("")).string();
+  for (const std::string& out : {std::string("."), std::string("./"), std::string("sub/.."), here})
+    expect_refusal(podium(train_small(out)), 2,
+                   {"--out " + out + ": is the current folder", "--out runs/a"});
+  for (const std::string out : {"/", "..", "../"})
+    expect_refusal(podium(train_small(out)), 2,
+                   {"--out " + out + ": is a folder above the current one"});
+  expect_refusal(podium({"band", "glyphs", "--seeds", "1", "--out", "file"}), 2,
+                 {"file: is a file"});
+  EXPECT_FALSE(fs::exists(path("recipe.toml")));
+}
+
+TEST_F(Folder, file_where_the_checkpoints_belong_is_refused_and_stays) {
+  train({"--steps", "2"});
+  fs::remove_all(path("run/checkpoints"));
+  write("run/checkpoints", "x");
+  const std::vector<std::string> parts = {"run/checkpoints", "a file stands where a folder should"};
+  expect_refusal(podium(train_small("run")), 3, parts);
+  expect_refusal(podium({"eval", "run"}), 3, parts);
+  EXPECT_EQ(read("run/checkpoints"), "x");
+}
+
+TEST_F(Folder, file_where_a_checkpoint_belongs_is_named) {
+  train({"run.checkpoint_every_steps=3", "--steps", "6"});
+  fs::remove_all(path("run/checkpoints/step-00000006"));
+  write("run/checkpoints/step-00000006", "x");
+  const Outcome outcome =
+      podium(train_small("run", {"run.checkpoint_every_steps=3", "--steps", "7"}));
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part :
+       {"step-00000006: is a file, not the folder of a checkpoint", "checkpoint of step 3"})
+    EXPECT_NE(outcome.err.find(part), std::string::npos) << part << "\n" << outcome.err;
+  EXPECT_EQ(read("run/checkpoints/damaged-step-00000006"), "x");
+}
+
 TEST_F(Folder, full_disk_ends_the_run_and_leaves_the_previous_checkpoint) {
   train({"run.checkpoint_every_steps=3", "--steps", "6"});
   const std::string before = read(state(6));

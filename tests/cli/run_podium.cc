@@ -48,6 +48,12 @@ pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions
     dup2(ends[1], STDERR_FILENO);
   }
   if (options.ignore_hangup) signal(SIGHUP, SIG_IGN);
+  if (!options.stdout_file.empty()) {
+    const int file = open(options.stdout_file.c_str(), O_WRONLY);
+    if (file < 0 || dup2(file, STDOUT_FILENO) < 0) _exit(126);
+    close(file);
+  }
+  if (options.closed_stdout) close(STDOUT_FILENO);
   if (options.thread_stack_bytes != 0) {
     const rlimit limit = {options.thread_stack_bytes, RLIM_INFINITY};
     if (setrlimit(RLIMIT_STACK, &limit) != 0) _exit(126);

@@ -214,6 +214,27 @@ TEST_F(Run, a_band_grows_and_loses_no_seed) {
                  2, {"--first-seed", "9223372036854775807"});
 }
 
+TEST_F(Run, a_band_of_fewer_than_five_seeds_says_that_it_means_nothing_yet) {
+  write("tiny.toml",
+        "model = \"mnist\"\ndata = \"glyphs\"\ntrain_examples = 64\ntest_examples = 10\n"
+        "batch = 16\nsteps = 2\n");
+  const Outcome four = podium({"band", "tiny.toml", "--seeds", "4", "--out", "band"});
+  EXPECT_EQ(four.code, 0) << four.err;
+  EXPECT_NE(four.out.find("fewer than 5 runs: this says nothing of further runs yet"),
+            std::string::npos)
+      << four.out;
+  EXPECT_EQ(four.out.find("further runs end between"), std::string::npos) << four.out;
+  const std::vector<std::string> check = {"band",   "tiny.toml",      "--check", "band/seed-0",
+                                          "--band", "band/band.json", "--json"};
+  expect_refusal(podium(check), 2, {"holds 4 runs", "at least 5", "--seeds 5"});
+  const Outcome five = podium({"band", "tiny.toml", "--seeds", "5", "--out", "band"});
+  EXPECT_NE(five.out.find("99 of 100 further runs end between"), std::string::npos) << five.out;
+  const auto result = json(check);
+  EXPECT_EQ(result["inside"], true);
+  EXPECT_GE(result["low"], 0.0);
+  EXPECT_LE(result["high"], 1.0);
+}
+
 TEST_F(Run, fresh_starts_anew_and_deletes_nothing) {
   ASSERT_EQ(podium(train_small("a", {"--steps", "5"})).code, 0);
   const std::string before = read("a/hashes.jsonl");
@@ -387,6 +408,32 @@ TEST_F(Run, evaluation_depends_on_neither_batch_nor_workers) {
       EXPECT_EQ(result[key], trained[key]) << key << " with batch " << batch;
     }
   }
+}
+
+TEST_F(Run, eval_counts_each_class_and_what_it_was_taken_for) {
+  ASSERT_EQ(podium(train_small("a")).code, 0);
+  const auto result = json({"eval", "a", "--json", "--workers", "1"});
+  ASSERT_EQ(result["classes"].size(), 10U);
+  ASSERT_EQ(result["confusion"].size(), 10U);
+  std::int64_t correct = 0, examples = 0;
+  for (std::size_t k = 0; k < 10; ++k) {
+    const auto& of_class = result["classes"][k];
+    std::int64_t row = of_class["undecided"];
+    for (const auto& count : result["confusion"][k]) row += count.get<std::int64_t>();
+    EXPECT_EQ(of_class["examples"], row);
+    EXPECT_EQ(of_class["correct"], result["confusion"][k][k]);
+    EXPECT_EQ(of_class["name"], std::to_string(k));
+    correct += of_class["correct"].get<std::int64_t>();
+    examples += row;
+  }
+  EXPECT_EQ(correct, result["correct"]);
+  EXPECT_EQ(examples, 100);
+  const auto other = json({"eval", "a", "--json", "--workers", "4", "--batch", "7"});
+  EXPECT_EQ(other["confusion"], result["confusion"]);
+  const Outcome text = podium({"eval", "a", "--per-class"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_NE(text.out.find("MOST OFTEN MISTAKEN FOR"), std::string::npos) << text.out;
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 2 + 1 + 11) << text.out;
 }
 
 TEST_F(Run, diff_of_equal_runs_exits_0) {

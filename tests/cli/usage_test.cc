@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/run_podium.h"
@@ -9,7 +10,13 @@
 namespace podium::test {
 namespace {
 
-using Usage = CommandLine;
+class Usage : public CommandLine {
+ protected:
+  // The text of a recipe that the program finds by its name.
+  static std::string read_recipe_of(const std::string& name) {
+    return file_text(std::filesystem::path("recipes") / (name + ".toml"));
+  }
+};
 
 TEST_F(Usage, every_help_opens_with_two_examples) {
   const std::vector<std::vector<std::string>> commands = {{},
@@ -69,14 +76,94 @@ TEST_F(Usage, a_device_or_a_pipe_is_not_replaced_by_a_file) {
   std::filesystem::create_symlink(path("file.png"), path("link.png"));
   write("file.png", "");
   const auto show = [&](const std::string& out) {
-    return podium({"data", "show", "glyphs", "--out", out, "train_examples=64", "test_examples=10",
-                   "batch=32"});
+    return podium({"data", "show", "glyphs", "--force", "--out", out, "train_examples=64",
+                   "test_examples=10", "batch=32"});
   };
   expect_refusal(show("pipe"), 3, {"pipe", "device or a pipe"});
   EXPECT_TRUE(std::filesystem::is_fifo(path("pipe")));
   EXPECT_EQ(show("link.png").code, 0);
   EXPECT_TRUE(std::filesystem::is_symlink(path("link.png")));
   EXPECT_FALSE(read("file.png").empty());
+}
+
+TEST_F(Usage, results_that_cannot_be_written_are_an_error_with_the_reason) {
+  const Outcome closed = podium({"recipes"}, {.closed_stdout = true});
+  expect_refusal(closed, 3, {"standard output is closed"});
+  EXPECT_EQ(closed.err.find("disk"), std::string::npos) << closed.err;
+  const Outcome full = podium({"recipes"}, {.stdout_file = "/dev/full"});
+  expect_refusal(full, 3, {"standard output: cannot write: No space left on device"});
+}
+
+// Otherwise the first file that a run opens becomes standard output, and the results end up in it.
+TEST_F(Usage, results_of_a_closed_stdout_land_in_no_file_of_the_run) {
+  const Outcome outcome = podium(train_small("a"), {.closed_stdout = true});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(path("a"))) {
+    if (!entry.is_regular_file()) continue;
+    const std::string text = read(std::filesystem::relative(entry.path(), path("")).string());
+    EXPECT_EQ(text.find("glyphs, seed 0: "), std::string::npos) << entry.path();
+  }
+  EXPECT_EQ(podium({"eval", "a"}).code, 0);
+}
+
+TEST_F(Usage, recipe_folder_that_does_not_exist_is_named) {
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"show", "mnist"}, std::vector<std::string>{"recipes"}})
+    expect_refusal(podium(words, {.environment = {{"PODIUM_RECIPES", "nowhere"}}}), 2,
+                   {"PODIUM_RECIPES is \"nowhere\"", "no such folder"});
+}
+
+TEST_F(Usage, fetch_names_the_variable_that_moves_its_addresses) {
+  const Outcome outcome = podium({"data", "fetch", "--help"});
+  EXPECT_NE(outcome.out.find("PODIUM_DOWNLOAD_BASE"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Usage, files_are_not_overwritten_unasked) {
+  write("there", "mine");
+  write("folder/x", "");
+  ASSERT_EQ(podium(train_small("a", {"--steps", "1"})).code, 0);
+  const std::vector<std::vector<std::string>> commands = {
+      {"compare", "a", "--plot"},
+      {"inspect", "glyphs", "train_examples=256", "batch=32", "--step", "1", "--out"},
+      {"data", "show", "glyphs", "train_examples=256", "--out"}};
+  for (const std::vector<std::string>& command : commands) {
+    const auto with = [&](const std::vector<std::string>& more) {
+      std::vector<std::string> words = command;
+      words.insert(words.end(), more.begin(), more.end());
+      return podium(words);
+    };
+    expect_refusal(with({"there"}), 2, {command.back() + " there: exists already", "--force"});
+    EXPECT_EQ(read("there"), "mine");
+    for (const std::string folder : {"folder", ".", "/"})
+      expect_refusal(with({folder}), 2, {command.back() + " " + folder + ": is a folder"});
+    expect_refusal(with({"no/file"}), 3, {"no/file", "cannot write"});
+    const Outcome outcome = with({"there", "--force"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(read("there"), "mine");
+    write("there", "mine");
+  }
+}
+
+TEST_F(Usage, show_escapes_what_a_recipe_says) {
+  std::string recipe = read_recipe_of("glyphs");
+  const std::size_t at = recipe.find("description = ");
+  ASSERT_NE(at, std::string::npos) << recipe;
+  recipe.replace(at, recipe.find('\n', at) - at,
+                 "description = \"a \\u001b[31m \\u009b31m \\\"b\\\" \\\\ \\n c\"");
+  write("odd.toml", recipe);
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"show", "odd.toml"}, {"recipes"}}) {
+    const Outcome outcome = podium(words, {.environment = {{"PODIUM_RECIPES", "."}}});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.find('\x1b'), std::string::npos);
+    EXPECT_EQ(outcome.out.find("\xc2\x9b"), std::string::npos);
+    EXPECT_NE(outcome.out.find("a ?[31m ?31m \"b\" \\ ? c"), std::string::npos) << outcome.out;
+    if (words[0] == "recipes") continue;
+    EXPECT_NE(
+        outcome.out.find("description = \"a \\u001B[31m \\u009B31m \\\"b\\\" \\\\ \\u000A c\""),
+        std::string::npos)
+        << outcome.out;
+  }
 }
 
 TEST_F(Usage, no_command_shows_the_help_and_is_an_error) {
