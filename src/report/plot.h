@@ -18,8 +18,8 @@ struct Plot {
   std::vector<PlotLine> lines;
 };
 
-// A whole SVG file. A line of one point is a dot. The axes cover all points and end at round numbers; the legend stands below,
-// with each line's last value.
+// A whole SVG file. The axes cover all points and end at round numbers; the legend stands below,
+// with each line's last value. A line of one point is drawn as a dot.
 std::string svg_of(const Plot& plot);
 
 // Round numbers from at most `low` to at least `high`, about `count` steps apart: 1, 2 or 5 times a
