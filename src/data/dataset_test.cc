@@ -160,7 +160,7 @@ TEST_F(DatasetFolders, verify_tells_damaged_missing_and_intact_files_apart) {
   EXPECT_TRUE(checks[0].intact);
   EXPECT_TRUE(checks[1].intact);
   EXPECT_CONTAINS(checks[2].problem, "more than the 3 bytes");
-  EXPECT_CONTAINS(checks[3].problem, "2 bytes, where it must have 3");
+  EXPECT_CONTAINS(checks[3].problem, "2 bytes instead of 3");
   EXPECT_CONTAINS(checks[4].problem, "SHA-256 is " + sha256(Bytes{1, 2, 4}));
   EXPECT_CONTAINS(checks[4].problem, "podium data fetch tiny --data-dir " + folder_ / "given");
   EXPECT_EQ(checks[5].problem, folder_ /

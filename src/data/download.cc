@@ -38,13 +38,12 @@ const char* remedy_for(int error) {
     case EFBIG: return "make room, or download to another folder with --data-dir";
     case EACCES:
     case EPERM:
-    case EROFS:
-      return "give yourself the right to it, or download to another folder with --data-dir";
+    case EROFS: return "change its permissions, or download to another folder with --data-dir";
     case ENOTDIR:
     case EEXIST:
-      return "a file stands where a folder should: move it, or download to another folder with "
+      return "a file is in the place of a folder: move it, or download to another folder with "
              "--data-dir";
-    case EISDIR: return "a folder stands where a file should: move it away";
+    case EISDIR: return "a folder is in the place of a file: move it away";
     case EMFILE:
     case ENFILE: return "raise the limit on open files (ulimit -n)";
     default: return "try again, or download to another folder with --data-dir";
@@ -89,7 +88,7 @@ class PartFile {
     return status.st_size;
   }
   void clear() {
-    if (::ftruncate(file_, 0) != 0) fail_file(path_, "cannot be cut", errno);
+    if (::ftruncate(file_, 0) != 0) fail_file(path_, "cannot be truncated", errno);
   }
   void remove() { ::unlink(path_.c_str()); }
   void append(const char* bytes, std::size_t n) {

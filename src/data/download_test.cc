@@ -287,7 +287,7 @@ TEST_F(Download, a_folder_that_cannot_be_written_is_named) {
   const std::string text = data_error([&] { download(wanted); });
   EXPECT_EQ(text.find(folder_ / "plain: cannot be made: "), 0u) << text;
   EXPECT_CONTAINS(text,
-                  "; a file stands where a folder should: move it, or download to another "
+                  "; a file is in the place of a folder: move it, or download to another "
                   "folder with --data-dir");
 }
 
@@ -296,8 +296,8 @@ TEST_F(Download, a_file_that_may_not_be_written_is_named_with_the_remedy) {
   const auto text = data_error_as_nobody(folder_, [&] { download(request({"ok"})); });
   if (!text) GTEST_SKIP() << "cannot give up the right to write everywhere";
   EXPECT_EQ(*text, target_ +
-                       ".part: cannot be written: Permission denied; give yourself the right "
-                       "to it, or download to another folder with --data-dir");
+                       ".part: cannot be written: Permission denied; change its permissions, "
+                       "or download to another folder with --data-dir");
 }
 
 TEST_F(Download, a_full_disk_is_named_and_not_retried) {
@@ -332,7 +332,7 @@ TEST(FetchAddresses, of_a_dataset_without_any_are_refused_with_the_remedy) {
   info.name = "tiny";
   info.files.push_back({"images", 1, "00", Split::kTrain});
   EXPECT_CONTAINS(data_error([&] { fetch_dataset(info, folder.path().string(), {}); }),
-                  "no address of tiny is known; put images.gz into the folder");
+                  "no download address of tiny is known; put images.gz into the folder");
 }
 
 // A dataset of two files, of which the web has NAME/FILE.gz for one and FILE.gz for the other.
@@ -409,7 +409,7 @@ TEST_F(Fetch, of_wrong_bytes_fails_with_both_checksums) {
   other[7] ^= 1;
   write_file(folder_ / "web/tiny/images.gz", gzip(other));
   const std::string text = data_error([&] { fetch_dataset(info_, folder_ / "data", {}); });
-  EXPECT_CONTAINS(text, "SHA-256 is " + sha256(other) + ", where it must be " + sha256(content_));
+  EXPECT_CONTAINS(text, "SHA-256 is " + sha256(other) + " instead of " + sha256(content_));
   EXPECT_FALSE(fs::exists(folder_ / "data/tiny/images.gz"));
 }
 

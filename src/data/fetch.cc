@@ -29,14 +29,13 @@ void check_file(const DatasetInfo& info, const DatasetFile& file, const std::str
     sum.update({chunk.data(), n});
     bytes += static_cast<std::int64_t>(n);
     PODIUM_REQUIRE(bytes <= file.bytes, ExitCode::kData, path, ": more than the ", file.bytes,
-                   " bytes", source->packed() ? " (unpacked)" : "", " that it must have; ", remedy);
+                   " bytes", source->packed() ? " (unpacked)" : "", " expected; ", remedy);
   }
   PODIUM_REQUIRE(bytes == file.bytes, ExitCode::kData, path, ": ", bytes, " bytes",
-                 source->packed() ? " (unpacked)" : "", ", where it must have ", file.bytes, "; ",
-                 remedy);
+                 source->packed() ? " (unpacked)" : "", " instead of ", file.bytes, "; ", remedy);
   const std::string actual = sum.finish();
   PODIUM_REQUIRE(actual == file.sha256, ExitCode::kData, path, ": SHA-256 is ", actual,
-                 ", where it must be ", file.sha256, "; ", remedy);
+                 " instead of ", file.sha256, "; ", remedy);
 }
 
 // What to do about a file that the system does not let us read: fetching does not replace it.
@@ -93,9 +92,9 @@ std::vector<std::string> addresses_of(const DatasetInfo& info, const std::string
       addresses.push_back(cat(root, "/", file));
     }
   }
-  PODIUM_REQUIRE(!addresses.empty(), ExitCode::kData, "no address of ", info.name,
+  PODIUM_REQUIRE(!addresses.empty(), ExitCode::kData, "no download address of ", info.name,
                  " is known; put ", file, " into the folder given by --data-dir, or set ",
-                 "PODIUM_DOWNLOAD_BASE to the address of a folder that has it");
+                 "PODIUM_DOWNLOAD_BASE to the address of a folder that contains it");
   return addresses;
 }
 
@@ -204,9 +203,7 @@ FetchedFile fetch_file(const DatasetInfo& info, const DatasetFile& file, const f
   if (!was_here) {
     bring(
         info, file.name + ".gz", packed, most_packed(file.bytes),
-        [&](const std::string& path) {
-          check_file(info, file, path, "what was downloaded is dropped");
-        },
+        [&](const std::string& path) { check_file(info, file, path, "the download is discarded"); },
         progress);
   }
   if (damaged_plain) set_aside(plain);
@@ -224,9 +221,7 @@ FetchedFile fetch_archive(const DatasetInfo& info, const fs::path& folder,
     for (const DatasetFile& file : info.files) bytes += file.bytes;
     bring(
         info, info.archive->name, path, most_packed(bytes),
-        [&](const std::string& part) {
-          check_archive(info, part, "what was downloaded is dropped");
-        },
+        [&](const std::string& part) { check_archive(info, part, "the download is discarded"); },
         progress);
   }
   // Unpacked files are read before the archive. One that was set aside may uncover its packed form.

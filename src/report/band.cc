@@ -98,8 +98,8 @@ Band parse_band(std::string_view text, const std::string& source, std::size_t le
     for (const auto& run : json.at("runs")) {
       const auto& seed = run.at("seed");
       PODIUM_REQUIRE(seed.is_number_unsigned(), ExitCode::kUsage, source,
-                     ": is no band: the seed of run ", band.runs.size() + 1,
-                     " is no whole number from 0 on; `podium band RECIPE --seeds N` makes one");
+                     ": is not a band: the seed of run ", band.runs.size() + 1,
+                     " is not a whole number from 0 on; `podium band RECIPE --seeds N` makes one");
       band.runs.push_back({seed.get<std::uint64_t>(), run.at("accuracy").get<double>(),
                            run.at("parameter_hash").get<std::string>()});
     }
@@ -108,13 +108,14 @@ Band parse_band(std::string_view text, const std::string& source, std::size_t le
                    " to mean something; `podium band RECIPE --seeds ", kLeastBandRuns,
                    "` adds to it");
     for (const BandRun& run : band.runs)
-      PODIUM_REQUIRE(run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, source,
-                     ": the accuracy of seed ", run.seed, " is ", run.accuracy,
-                     ", which is no share of 0 to 1; `podium band RECIPE --seeds N` makes it anew");
+      PODIUM_REQUIRE(
+          run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, source,
+          ": the accuracy of seed ", run.seed, " is ", run.accuracy,
+          ", which is not between 0 and 1; `podium band RECIPE --seeds N` makes a new band");
     return band;
   } catch (const nlohmann::json::exception& error) {
-    throw UserError(
-        cat(source, ": is no band: ", error.what(), "; `podium band RECIPE --seeds N` makes one"));
+    throw UserError(cat(source, ": is not a band: ", error.what(),
+                        "; `podium band RECIPE --seeds N` makes one"));
   }
 }
 

@@ -57,21 +57,22 @@ std::string refusal(const std::string& text, std::size_t least = 2) {
 }
 
 TEST(Band, a_bad_file_is_refused_with_the_reason) {
-  EXPECT_TRUE(refusal("{").starts_with(": is no band: "));
-  EXPECT_TRUE(refusal("[]").starts_with(": is no band: "));
+  EXPECT_TRUE(refusal("{").starts_with(": is not a band: "));
+  EXPECT_TRUE(refusal("[]").starts_with(": is not a band: "));
   EXPECT_TRUE(refusal("{\"recipe\": \"\", \"runs\": [{\"seed\": \"x\"}]}").starts_with(": is no"));
   EXPECT_EQ(refusal("{\"recipe\": \"\", \"runs\": []}"),
             ": holds 0 runs, and a band needs at least 2 to mean something; `podium band RECIPE "
             "--seeds 5` adds to it");
   const std::string run = "{\"seed\": 1, \"accuracy\": 99.1, \"parameter_hash\": \"\"}";
   EXPECT_EQ(refusal("{\"recipe\": \"\", \"runs\": [" + run + "," + run + "]}"),
-            ": the accuracy of seed 1 is 99.1, which is no share of 0 to 1; `podium band RECIPE "
-            "--seeds N` makes it anew");
+            ": the accuracy of seed 1 is 99.1, which is not between 0 and 1; `podium band RECIPE "
+            "--seeds N` makes a new band");
   // A number that no integer can hold is not made one.
   for (const char* seed : {"18446777940043551615", "1e300", "1.5", "-1", "\"1\""})
-    EXPECT_EQ(refusal(cat("{\"recipe\": \"\", \"runs\": [", run, ", {\"seed\": ", seed, "}]}")),
-              ": is no band: the seed of run 2 is no whole number from 0 on; `podium band RECIPE "
-              "--seeds N` makes one");
+    EXPECT_EQ(
+        refusal(cat("{\"recipe\": \"\", \"runs\": [", run, ", {\"seed\": ", seed, "}]}")),
+        ": is not a band: the seed of run 2 is not a whole number from 0 on; `podium band RECIPE "
+        "--seeds N` makes one");
 }
 
 TEST(Band, of_fewer_than_five_runs_has_no_bounds_and_is_refused) {

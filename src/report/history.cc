@@ -22,7 +22,7 @@ void for_each_line(std::string_view text, const std::string& source, const char*
     const bool sound = f(line);
     if (!sound && text.empty()) break;
     PODIUM_REQUIRE(sound, ExitCode::kData, source, ":", number, ": not a line ", form,
-                   "; mend that line or take it out. `podium train` with this folder as --out "
+                   "; repair or remove that line. `podium train` with this folder as --out "
                    "leaves it out and keeps the file as it is beside the new one");
   }
 }

@@ -152,7 +152,7 @@ void record_environment(const std::filesystem::path& run_dir, const Environment&
     if (before.is_object() && before.contains("starts") && before["starts"].is_array()) {
       starts = before["starts"];
     } else {
-      log(LogLevel::kWarning, cat(path.string(), ": could not be read and is begun anew"));
+      log(LogLevel::kWarning, cat(path.string(), ": could not be read; a new file is started"));
     }
   }
   starts.push_back(json_of(environment, from_step));

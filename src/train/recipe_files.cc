@@ -54,7 +54,7 @@ std::filesystem::path find_recipe(const std::string& name_or_path) {
   }
   const std::vector<std::string> names = recipe_names();
   PODIUM_REQUIRE(!names.empty(), ExitCode::kUsage, "unknown recipe \"", name_or_path,
-                 "\": no folder of recipes was found; give the path of a TOML file, or name the "
+                 "\": no recipes folder was found; give the path of a TOML file, or name the "
                  "folder in $PODIUM_RECIPES");
   throw UserError(cat("unknown recipe \"", name_or_path, "\"; the nearest is \"",
                       nearest_word(name_or_path, names), "\"; known: ", join_words(names),

@@ -130,7 +130,7 @@ TEST_F(Compare, refuses_what_is_no_run) {
   expect_refusal(podium({"compare", "a", "nowhere"}), 3, {"nowhere", "recipe.toml"});
   expect_refusal(podium({"compare", "a", "--measure", "speed"}), 2, {"--measure", "speed"});
   write("a/metrics.jsonl", "{\"step\": 1}\n" + read("a/metrics.jsonl"));
-  expect_refusal(podium({"compare", "a"}), 3, {"metrics.jsonl:1", "mend that line"});
+  expect_refusal(podium({"compare", "a"}), 3, {"metrics.jsonl:1", "repair or remove that line"});
   // A plot that cannot be written leaves no part of one.
   write("a/metrics.jsonl", "");
   EXPECT_EQ(podium({"compare", "a", "--plot", "no/folder/plot.svg"}).code, 3);

@@ -109,7 +109,7 @@ TEST_F(Folder, file_where_the_checkpoints_belong_is_refused_and_stays) {
   train({"--steps", "2"});
   fs::remove_all(path("run/checkpoints"));
   write("run/checkpoints", "x");
-  const std::vector<std::string> parts = {"run/checkpoints", "a file stands where a folder should"};
+  const std::vector<std::string> parts = {"run/checkpoints", "a file is in the place of a folder"};
   expect_refusal(podium(train_small("run")), 3, parts);
   expect_refusal(podium({"eval", "run"}), 3, parts);
   EXPECT_EQ(read("run/checkpoints"), "x");
