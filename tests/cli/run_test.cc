@@ -342,7 +342,8 @@ TEST_F(Run, one_damaged_byte_costs_one_line_of_the_history_and_the_file_is_kept)
     damaged[name] = read("run/" + name);
     damaged[name][third_line(damaged[name]) + 5] = '\x07';
     write("run/" + name, damaged[name]);
-    expect_refusal(podium({"compare", "run"}), 3, {name + ":3", "mend that line", "podium train"});
+    expect_refusal(podium({"compare", "run"}), 3,
+                   {name + ":3", "repair or remove that line", "podium train"});
   }
   const Outcome resumed = podium(train_small("run", every));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
