@@ -142,7 +142,7 @@ Checkpoint read_checkpoint(const fs::path& folder, StopToken stop = {}) {
     checkpoint.step = record.step;
     checkpoint.metadata = std::move(record.metadata);
     require(step_of(folder.filename().string()).value_or(checkpoint.step) == checkpoint.step,
-            "holds step ", checkpoint.step, ", not that of its name");
+            "contains step ", checkpoint.step, ", not the step in its name");
 
     require(fs::exists(state_path), "has no ", kStatePart);
     const std::uint64_t found = fs::file_size(state_path);
@@ -167,17 +167,17 @@ CheckpointRecord parse_checkpoint_record(std::string_view text, const std::strin
   const auto count = [&](const ordered_json& in, const char* name) {
     const ordered_json& value = in.at(name);
     require(value.is_number_unsigned() && value.get<std::uint64_t>() <= kMostCount, kRecordPart,
-            ": \"", name, "\" is no count");
+            ": \"", name, "\" is not a count");
     return value.get<std::int64_t>();
   };
   try {
     const ordered_json record = ordered_json::parse(text);
-    require(record.at("format").get<std::string>() == kFormat, "is no checkpoint of Podium");
+    require(record.at("format").get<std::string>() == kFormat, "is not a checkpoint of Podium");
     const std::int64_t version = count(record, "format_version");
     if (version != kCheckpointFormat) {
       throw OtherVersion(
           cat(source, ": has checkpoint format ", version, ", this Podium reads format ",
-              kCheckpointFormat, "; use the Podium that wrote it, or begin anew with --fresh"),
+              kCheckpointFormat, "; use the Podium that wrote it, or start over with --fresh"),
           ExitCode::kData);
     }
     const ordered_json& state = record.at("state");
@@ -288,7 +288,7 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
           rescan = true;
           continue;
         }
-        if (warn) warn(cat("damaged checkpoint passed over: ", error.what()));
+        if (warn) warn(cat("skipping a damaged checkpoint: ", error.what()));
         bad.push_back(place->folder);
         reasons += cat("\n  ", error.what());
       }
@@ -299,7 +299,7 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
     }
     if (rescan) continue;
     PODIUM_REQUIRE(bad.empty(), ExitCode::kData, (run_dir / kFolder).string(),
-                   ": every checkpoint is damaged; restore one from a copy, or begin anew with "
+                   ": every checkpoint is damaged; restore one from a copy, or start over with "
                    "--fresh:",
                    reasons);
     return std::nullopt;
@@ -313,8 +313,8 @@ void require_same_contract(const Checkpoint& checkpoint) {
                  "the checkpoint of step ", checkpoint.step,
                  " was computed under numerical contract ", found->second,
                  ", and this Podium computes under ", kNumericalContract,
-                 ": the steps to come would have other bits. Finish the run with the Podium that "
-                 "began it (environment.json names its version and commit), or begin anew with "
+                 ": its further steps would have other bits. Finish the run with the Podium that "
+                 "started it (environment.json names its version and commit), or start over with "
                  "--fresh or another --out folder");
 }
 

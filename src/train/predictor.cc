@@ -44,7 +44,7 @@ Input input_of(const Recipe& recipe, const Checkpoint& checkpoint) {
     }
     PODIUM_REQUIRE(at == end && numbers.size() == 4, ExitCode::kData, "the checkpoint of step ",
                    checkpoint.step, " states its model's input as \"", text->second,
-                   "\", which is not channels, height, width and classes; take a copy of it");
+                   "\", which is not channels, height, width and classes; restore it from a copy");
     input.image = Shape{numbers[0], numbers[1], numbers[2]};
     input.classes = numbers[3];
     for (const DatasetInfo& info : dataset_list())
@@ -180,8 +180,8 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
                  "; give the model that it was trained with");
   const std::string bad = first_non_finite(s.views);
   PODIUM_REQUIRE(bad.empty(), ExitCode::kData, "the checkpoint of step ", s.step, ": \"", bad,
-                 "\" holds a value that is not finite, so the network has no answers; take an "
-                 "earlier checkpoint, or train anew with a smaller learning rate");
+                 "\" contains a value that is not finite, so the network cannot predict; use an "
+                 "earlier checkpoint, or train again with a smaller learning rate");
   s.backend = make_backend(s.placement.backend);
   s.threads = std::make_unique<ThreadPool>(static_cast<int>(s.placement.workers));
   if (recipe.evaluation.batch != 0) s.most_at_once = recipe.evaluation.batch;

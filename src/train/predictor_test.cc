@@ -131,7 +131,7 @@ TEST(Predictor, refuses_a_network_that_holds_nan_or_infinity_and_names_the_tenso
       NamedTensor& tensor = index == 0 ? checkpoint.tensors.front() : checkpoint.tensors[3];
       tensor.tensor.f32().back() = bad;
       const std::string text = refusal([&] { Predictor(trained.recipe, checkpoint); });
-      EXPECT_NE(text.find("\"" + tensor.name + "\" holds a value that is not finite"),
+      EXPECT_NE(text.find("\"" + tensor.name + "\" contains a value that is not finite"),
                 std::string::npos)
           << text;
     }

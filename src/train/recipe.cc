@@ -241,7 +241,7 @@ class Reader {
       for (const auto& [key, node] : table)
         if (key.str() != "name")
           problems_.add_at(place_of(key.source()),
-                           cat("`", path, ".", key.str(), "` has no meaning with `", path,
+                           cat("`", path, ".", key.str(), "` has no effect with `", path,
                                ".name` = \"same\"; leave it out"));
       return;
     }
@@ -271,8 +271,8 @@ class Reader {
   void unknown(const std::string& path, const RecipeProblems::Place& place) {
     // A file that is no recipe may have many or long ones, and is not worth seconds.
     if (path.size() > 64 || ++unknown_ > 100) {
-      problems_.add_at(
-          place, cat("unknown key `", path, "`; `podium recipes --keys` lists those there are"));
+      problems_.add_at(place,
+                       cat("unknown key `", path, "`; `podium recipes --keys` lists all keys"));
       return;
     }
     if (is_older_group(path.substr(0, path.rfind('.')))) {
@@ -510,10 +510,10 @@ Recipe parse_recipe(const std::string& text, const std::string& source,
 Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
   std::error_code ignored;
   PODIUM_REQUIRE(!std::filesystem::is_directory(file, ignored), ExitCode::kUsage, file.string(),
-                 ": a folder, where a recipe's file is wanted");
+                 ": is a folder, not the file of a recipe");
   const auto text = read_text(file, kMostRecipeBytes);
   PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
-                 ": no such recipe; `podium recipes` lists those there are");
+                 ": no such recipe; `podium recipes` lists all recipes");
   return parse_recipe(*text, file.string(), overrides);
 }
 

@@ -102,7 +102,7 @@ class Check {
     if (!good({"epochs", "steps"})) return;
     if (r_.epochs != 0 && r_.steps != 0) {
       problems_.add("steps", cat("`epochs` = ", r_.epochs, " and `steps` = ", r_.steps,
-                                 " are both given; leave one of them out"));
+                                 " are both given; remove one of them"));
     } else if (r_.epochs == 0 && r_.steps == 0) {
       problems_.add("epochs", "the run has no length; give `epochs` or `steps`, at least 1");
     }
@@ -120,7 +120,7 @@ class Check {
         more <= r_.replicas || r_.batch % more != 0 ? cat(fewer) : cat(fewer, " or ", more);
     problems_.add(problems_.line_of("replicas") > problems_.line_of("batch") ? "replicas" : "batch",
                   cat("`batch` = ", r_.batch, " is not divisible by `replicas` = ", r_.replicas,
-                      "; nearest that are: batch ", batches, ", or replicas ", counts));
+                      "; the nearest that are: batch ", batches, ", or replicas ", counts));
   }
 
   void examples() {
@@ -144,7 +144,7 @@ class Check {
                                  left, " examples"));
     } else if (good({"batch", "epochs"}) &&
                r_.epochs > std::int64_t{4294967295} / (left / r_.batch)) {
-      problems_.add("epochs", cat("`epochs` = ", r_.epochs, " are more than 4294967295 steps"));
+      problems_.add("epochs", cat("`epochs` = ", r_.epochs, " exceed 4294967295 steps"));
     }
   }
 
@@ -201,7 +201,7 @@ class Check {
     for (std::size_t i = 1; i < s.boundaries.size(); ++i) {
       if (s.boundaries[i] > s.boundaries[i - 1]) continue;
       problems_.add("schedule.boundaries",
-                    cat("`schedule.boundaries` must rise: ", number_text(s.boundaries[i]),
+                    cat("`schedule.boundaries` must increase: ", number_text(s.boundaries[i]),
                         " follows ", number_text(s.boundaries[i - 1])));
       break;
     }
@@ -234,10 +234,9 @@ class Check {
         if (other.table == key.table && !other.fits.empty() && other.fits_name(name))
           others.push_back("`" + other.name + "`");
       }
-      problems_.add(
-          key.path(),
-          cat("`", key.path(), "` has no meaning with `", name_key, "` = \"", name, "\"; ",
-              others.empty() ? "leave it out" : "that takes " + join_words(others)));
+      problems_.add(key.path(),
+                    cat("`", key.path(), "` has no effect with `", name_key, "` = \"", name, "\"; ",
+                        others.empty() ? "remove it" : "that uses " + join_words(others)));
     }
   }
 

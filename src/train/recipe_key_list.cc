@@ -49,7 +49,7 @@ std::vector<RecipeKey> top_level_keys() {
        .name = "name",
        .field = FIELD(name),
        .decides_result = false,
-       .fallback = "of the file",
+       .fallback = "file name",
        .meaning = "name used for its runs; by default the file name without `.toml`"},
       {.table = "",
        .name = "description",

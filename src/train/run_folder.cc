@@ -303,8 +303,8 @@ void RunFolder::adopt_recipe(std::string_view text) {
   }
   PODIUM_REQUIRE(
       *own == text || resolved_anew(*own) == text, ExitCode::kUsage, (dir_ / kRecipeFile).string(),
-      ": this folder holds a run of another recipe; choose another folder with --out, or "
-      "begin anew with --fresh. The difference (- the folder's, + yours):\n",
+      ": this folder contains a run of another recipe; choose another folder with --out, or "
+      "start over with --fresh. The difference (- the folder's, + yours):\n",
       line_difference(*own, text));
 }
 

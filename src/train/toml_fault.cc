@@ -6,7 +6,7 @@ namespace podium {
 
 std::optional<TextFault> fault_before_parsing(std::string_view text) {
   constexpr const char* kStray =
-      "not TOML: a character beyond ASCII may stand in a comment or in a string of one line, and "
+      "not TOML: a non-ASCII character is allowed in a comment or in a string of one line, but "
       "not here";
   constexpr const char* kLongKey =
       "a key of more than 16 dots; a recipe's have three at most, as in optimizer.group.1.name";
@@ -30,7 +30,7 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
       if (key < text.size() && text[key] == '[') key = skip_blanks(key + 1);
       if (key < text.size() && !beyond_ascii(key) && std::isalnum(text[key]) == 0 &&
           std::string_view("_-\"'").find(text[key]) == std::string_view::npos)
-        return TextFault{key, "not TOML: a table's name stands here, as in [optimizer]"};
+        return TextFault{key, "not TOML: expected the name of a table here, as in [optimizer]"};
     }
     line_begins = c == '\n' || (line_begins && (c == ' ' || c == '\t'));
     if (c == '#') {

@@ -379,7 +379,7 @@ void Trainer::require_same_data(const Checkpoint& checkpoint) const {
       "the checkpoint of step ", checkpoint.step, " was trained on other data: then ",
       found->second, ", now ", training_data(),
       ". Name the folder of those with --data-dir or $PODIUM_DATA (copies of one dataset may "
-      "differ in the order of their examples), or begin anew with --fresh or another --out folder");
+      "differ in the order of their examples), or start over with --fresh or another --out folder");
 }
 
 bool Trainer::require_same_evaluation_data(const Checkpoint& checkpoint) const {
@@ -430,11 +430,12 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   for (std::size_t i = 0; i < s.layout().parameters.size(); ++i)
     hash = hash_append(hash, hash_tensor(hash_sum(found[i]->f32()), found[i]->f32().size()));
   const auto stated = checkpoint.metadata.find("parameter_hash");
-  PODIUM_REQUIRE(stated == checkpoint.metadata.end() || stated->second == hash_text(hash),
-                 ExitCode::kData, "the parameters of the checkpoint of step ", checkpoint.step,
-                 " have the hash ", hash_text(hash), ", and it states ", stated->second,
-                 ": they were changed after it was written; take a copy of it, or begin anew with "
-                 "--fresh");
+  PODIUM_REQUIRE(
+      stated == checkpoint.metadata.end() || stated->second == hash_text(hash), ExitCode::kData,
+      "the parameters of the checkpoint of step ", checkpoint.step, " have the hash ",
+      hash_text(hash), ", and it states ", stated->second,
+      ": they were changed after it was written; restore it from a copy, or start over with "
+      "--fresh");
   for (std::size_t i = 0; i < places.size(); ++i)
     std::memcpy(places[i].values, found[i]->data(), float_bytes(places[i].shape.elements()));
   s.prefetcher.reset();

@@ -141,7 +141,7 @@ TEST_F(Predict, a_network_that_holds_nan_is_an_error_and_no_class) {
   checkpoint.step += 1;
   write_checkpoint(path("a"), checkpoint, 2);
   expect_refusal(podium({"predict", "a", "x.png"}), 3,
-                 {"\"fc2.weight\" holds a value that is not finite"});
+                 {"\"fc2.weight\" contains a value that is not finite"});
 }
 
 }  // namespace
