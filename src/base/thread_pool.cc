@@ -77,10 +77,39 @@ bool ThreadPool::take_part(int thread) {
   try {
     (*work_)(part, thread);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
-    if (!error_) error_ = std::current_exception();
+    keep_error();
   }
   return true;
+}
+
+void ThreadPool::keep_error() {
+  const std::lock_guard lock(mutex_);
+  if (!error_) error_ = std::current_exception();
+}
+
+void ThreadPool::call_on(int thread) {
+  try {
+    (*each_)(thread);
+  } catch (...) {
+    keep_error();
+    if (*on_failure_) (*on_failure_)();
+  }
+}
+
+void ThreadPool::run_on_each(const std::function<void(int)>& work,
+                             const std::function<void()>& on_failure) {
+  {
+    const std::lock_guard lock(mutex_);
+    each_ = &work;
+    on_failure_ = &on_failure;
+    error_ = nullptr;
+    in_round_.store(static_cast<int>(helpers_.size()), std::memory_order_relaxed);
+    round_.fetch_add(1, std::memory_order_release);
+  }
+  if (!helpers_.empty()) wake_.notify_all();
+  call_on(0);
+  while (in_round_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  if (error_) std::rethrow_exception(error_);
 }
 
 void ThreadPool::run(int parts, const std::function<void(int, int)>& work) {
@@ -115,15 +144,24 @@ bool ThreadPool::help(int guest) {
 }
 
 void ThreadPool::serve(int thread) {
+  std::uint64_t rounds = 0;  // that this thread has been in
   for (int spins = 0;;) {
     if (take_part(thread)) {
       finished_by_others_.fetch_add(1, std::memory_order_release);
+      spins = 0;
+    } else if (round_.load(std::memory_order_acquire) != rounds) {
+      ++rounds;
+      call_on(thread);
+      in_round_.fetch_sub(1, std::memory_order_release);
       spins = 0;
     } else if (++spins < kSpins) {
       std::this_thread::yield();
     } else {
       std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stop_ || is_open(job_.load(std::memory_order_relaxed)); });
+      wake_.wait(lock, [&] {
+        return stop_ || is_open(job_.load(std::memory_order_relaxed)) ||
+               round_.load(std::memory_order_relaxed) != rounds;
+      });
       if (stop_) return;
       spins = 0;
     }

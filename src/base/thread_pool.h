@@ -1,5 +1,6 @@
-// A few threads that share out the parts of one kernel after another. Made for work of
-// microseconds: waiting threads spin briefly before they sleep.
+// A few threads that share out the parts of one kernel after another (run), or of which each does
+// its own part of a job (run_on_each). Made for work of microseconds: waiting threads spin briefly
+// before they sleep.
 //
 // A pool may have guests besides: threads that belong to somebody else and, where they have nothing
 // of their own to do, ask for a part of whatever the pool is running. While nobody asks, a pool of
@@ -47,6 +48,12 @@ class ThreadPool {
   // here.
   void run(int parts, const std::function<void(int part, int thread)>& work);
 
+  // Calls work(thread) once on every thread, each for its own number; returns when all have
+  // returned. The first exception is rethrown. Where a thread throws, `on_failure` is called on it:
+  // it lets go those that wait for that thread. Neither threads nor guests may be in run().
+  void run_on_each(const std::function<void(int thread)>& work,
+                   const std::function<void()>& on_failure = {});
+
   // As guest `guest`, a number from 0 that one thread uses at a time: runs a part of the job that
   // is open to others, if there is one, and says whether it did; otherwise asks for one to be open:
   // the rest of what runs, or the next job.
@@ -54,6 +61,8 @@ class ThreadPool {
 
  private:
   bool take_part(int thread);
+  void call_on(int thread);
+  void keep_error();  // the exception that is being handled, where it is the first
   void serve(int thread);
   void stop();  // joins all
 
@@ -67,6 +76,11 @@ class ThreadPool {
   std::atomic<bool> asked_{false};
   bool stop_ = false;  // under mutex_, as error_
   const std::function<void(int, int)>* work_ = nullptr;
+  // Of run_on_each: how many there have been, threads that are still in the last one.
+  std::atomic<std::uint64_t> round_{0};
+  std::atomic<int> in_round_{0};
+  const std::function<void(int)>* each_ = nullptr;
+  const std::function<void()>* on_failure_ = nullptr;
   std::exception_ptr error_;
 };
 

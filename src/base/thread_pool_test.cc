@@ -91,6 +91,42 @@ TEST_P(ThreadPoolOf, ends_while_its_threads_sleep) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
+TEST_P(ThreadPoolOf, run_on_each_calls_every_thread_once_by_its_number) {
+  ThreadPool pool(GetParam());
+  std::vector<int> calls(static_cast<std::size_t>(GetParam()));  // plain memory: run orders it
+  std::vector<std::thread::id> ids(calls.size());
+  for (int round = 1; round <= 100; ++round) {
+    pool.run_on_each([&](int thread) {
+      const auto t = static_cast<std::size_t>(thread);
+      ++calls[t];
+      if (round == 1) ids[t] = std::this_thread::get_id();
+      if (ids[t] != std::this_thread::get_id()) calls[t] += 1000;
+    });
+    for (const int count : calls) ASSERT_EQ(count, round) << "always the same thread";
+    if (round % 40 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));  // they sleep
+  }
+  EXPECT_EQ(ids[0], std::this_thread::get_id());
+}
+
+TEST_P(ThreadPoolOf, run_on_each_lets_all_go_and_rethrows_where_one_throws) {
+  ThreadPool pool(GetParam());
+  std::atomic<bool> given_up{false};
+  std::atomic<int> let_go{0};
+  EXPECT_THROW(pool.run_on_each(
+                   [&](int thread) {
+                     if (thread == GetParam() - 1) throw std::invalid_argument("the last");
+                     while (!given_up) std::this_thread::yield();
+                     ++let_go;
+                   },
+                   [&] { given_up = true; }),
+               std::invalid_argument);
+  EXPECT_EQ(let_go, GetParam() - 1);
+  std::atomic<int> calls{0};
+  pool.run_on_each([&](int) { ++calls; });
+  pool.run(7, [&](int, int) { ++calls; });
+  EXPECT_EQ(calls, GetParam() + 7) << "it goes on after an exception";
+}
+
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolOf, testing::Values(1, 2, 3, 5));
 
 // One part of the first job lets the guest ask; each part of the second waits for the other, so

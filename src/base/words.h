@@ -1,8 +1,10 @@
-// Which known word did the user mean? Used by every error about an unknown name.
+// Words and numbers in texts for people: which known word did the user mean (used by every error
+// about an unknown name), lists, large numbers.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +62,14 @@ inline std::string join_words(const std::vector<std::string>& words,
     if (!text.empty()) text += between;
     text += word;
   }
+  return text;
+}
+
+// "40,800"
+inline std::string with_commas(std::int64_t value) {
+  std::string text = std::to_string(value);
+  for (auto i = static_cast<std::int64_t>(text.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3)
+    text.insert(static_cast<std::size_t>(i), ",");
   return text;
 }
 

@@ -57,5 +57,13 @@ TEST(Words, a_pattern_of_many_stars_takes_no_time) {
   EXPECT_FALSE(matches_pattern(pattern + "b", std::string(5000, 'a')));
 }
 
+TEST(Words, with_commas_groups_the_digits_by_three) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(40800), "40,800");
+  EXPECT_EQ(with_commas(1234567), "1,234,567");
+  EXPECT_EQ(with_commas(-123456), "-123,456");
+}
+
 }  // namespace
 }  // namespace podium

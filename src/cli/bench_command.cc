@@ -9,6 +9,7 @@
 #include "backend/cpu/kernels/roof.h"
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"

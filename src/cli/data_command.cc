@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/data_page.h"
 #include "cli/output_file.h"

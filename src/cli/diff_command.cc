@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "report/history.h"

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/thread_pool.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"

@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "data/dataset.h"

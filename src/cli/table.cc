@@ -58,14 +58,6 @@ std::string Table::text() const {
   return text;
 }
 
-std::string with_commas(std::int64_t value) {
-  std::string text = std::to_string(value);
-  for (auto i = static_cast<std::int64_t>(text.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3) {
-    text.insert(static_cast<std::size_t>(i), ",");
-  }
-  return text;
-}
-
 std::string fixed(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }

@@ -23,7 +23,6 @@ class Table {
 // The text with ? in place of control characters, which a terminal would obey.
 std::string printable(std::string text);
 
-std::string with_commas(std::int64_t value);         // "40,800"
 std::string fixed(double value, int digits);         // "99.41"; "-" where it is not finite
 std::string percent(double share);                   // "99.41%"
 std::string scaled(double value, const char* unit);  // "1.25 GFLOP", thousand by thousand

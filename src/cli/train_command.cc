@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/run_watch.h"

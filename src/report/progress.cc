@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/words.h"
+
 namespace podium {
 namespace {
 
@@ -28,15 +30,9 @@ std::string clipped(std::string_view text, int width) {
   return std::string(text);
 }
 
-std::string with_commas(double value) {
-  std::string digits = fmt::format("{:.0f}", value);
-  for (std::ptrdiff_t at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), 1, ',');
-  return digits;
-}
-
 std::string rate_text(double value) {
-  return value >= 100 ? with_commas(value) : fmt::format("{:.{}f}", value, value >= 10 ? 1 : 2);
+  return value >= 100 ? with_commas(std::llrint(value))
+                      : fmt::format("{:.{}f}", value, value >= 10 ? 1 : 2);
 }
 
 std::string loss_text(double loss) {

@@ -46,40 +46,40 @@ void ConfusionMatrix::add(const ConfusionMatrix& other) {
   for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
 }
 
-void Trainer::prepare_evaluation() {
-  State& s = *state_;
-  const ImageSet& set = *s.held_out;
-  ReplicaInputs inputs{
-      .image = Shape{set.channels, set.height, set.width}, .images = 0, .classes = set.classes};
-  const CompileOptions options{.threads = s.placement.threads};
-  const std::int64_t limit = s.workers[0].program->arena_bytes();
+void Trainer::State::prepare_evaluation() {
+  const CompileOptions options{.threads = placement.threads};
+  const std::int64_t limit = workers[0].program.executable().arena_bytes();
   // 256, halved until evaluation needs no more memory than training; never more than there are.
-  s.evaluation_batch = std::min(
-      s.recipe.evaluation.batch != 0 ? s.recipe.evaluation.batch : std::int64_t{256}, set.count);
+  evaluation_batch = std::min(
+      recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, held_out->count);
   Graph graph;
-  std::unique_ptr<Executable> first;
+  BoundExecutable first;
   while (true) {
-    inputs.images = s.evaluation_batch;
-    graph = build_evaluation_program(s.model, inputs);
-    first = s.backend->compile(graph, options);
-    if (s.recipe.evaluation.batch != 0 || s.evaluation_batch == 1 || first->arena_bytes() <= limit)
+    graph = build_evaluation_program(model, inputs_of(evaluation_batch));
+    first = BoundExecutable(*backend, graph, options);
+    if (recipe.evaluation.batch != 0 || evaluation_batch == 1 ||
+        first.executable().arena_bytes() <= limit)
       break;
-    s.evaluation_batch /= 2;
+    evaluation_batch /= 2;
   }
-  const std::vector<TensorView> tensors = s.value_views();
+  const std::vector<TensorView> tensors = value_views();
   const std::string problem = binding_problem(graph, tensors);
-  PODIUM_REQUIRE(problem.empty(), ExitCode::kUsage, "model ", s.recipe.model,
+  PODIUM_REQUIRE(problem.empty(), ExitCode::kUsage, "model ", recipe.model,
                  ": its parameters and running statistics in evaluation are not those that it has "
                  "in training (in evaluation it ",
                  problem, "); a model makes the same ones in both, whatever Network::mode() is");
-  const Graph loss = build_loss_program(s.evaluation_batch, set.classes, s.recipe.label_smoothing);
-  for (Worker& worker : s.workers) {
-    worker.evaluation =
-        std::make_unique<Inference>(first ? std::move(first) : s.backend->compile(graph, options),
-                                    graph, s.recipe.evaluation.views, tensors);
-    worker.evaluation_loss = s.backend->compile(loss, options);
-    worker.evaluation_labels = AlignedBytes(float_bytes(s.evaluation_batch));
-    worker.evaluation_losses = AlignedBytes(float_bytes(s.evaluation_batch));
+  const Graph loss =
+      build_loss_program(evaluation_batch, held_out->classes, recipe.label_smoothing);
+  for (Worker& worker : workers) {
+    worker.evaluation = std::make_unique<Inference>(
+        first ? std::move(first) : BoundExecutable(*backend, graph, options), graph,
+        recipe.evaluation.views, tensors);
+    worker.evaluation_labels = AlignedBytes(float_bytes(evaluation_batch));
+    worker.evaluation_losses = AlignedBytes(float_bytes(evaluation_batch));
+    worker.evaluation_loss = BoundExecutable(*backend, loss, options);
+    worker.evaluation_loss.bind_input("logits", worker.evaluation->logits());
+    worker.evaluation_loss.bind_input("labels", worker.evaluation_labels.data());
+    worker.evaluation_loss.bind_output("losses", worker.evaluation_losses.data());
   }
 }
 
@@ -90,7 +90,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   std::vector<float> losses(static_cast<std::size_t>(count));
   std::vector<ConfusionMatrix> counts(s.workers.size(), ConfusionMatrix(classes));
   std::atomic<std::int64_t> next{0};  // batch, for whichever worker is free
-  s.threads->run([&](std::int64_t index) {
+  s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     Inference& evaluation = *worker.evaluation;
     auto* labels = reinterpret_cast<std::int32_t*>(worker.evaluation_labels.data());
@@ -102,9 +102,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
       std::fill(labels + n, labels + s.evaluation_batch,
                 0);  // what fills up the last batch is not counted
       evaluation.run(n);
-      worker.evaluation_loss->run(
-          std::array<const void*, 2>{evaluation.logits(), worker.evaluation_labels.data()},
-          std::array<void*, 1>{worker.evaluation_losses.data()});
+      worker.evaluation_loss.run();
       std::memcpy(losses.data() + first, worker.evaluation_losses.data(), float_bytes(n));
       for (std::int64_t i = 0; i < n; ++i) {
         const std::int64_t guess = argmax(evaluation.logits() + i * classes, classes);

@@ -1,7 +1,6 @@
 #include "train/inference.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <map>
 
@@ -19,12 +18,6 @@ std::size_t float_bytes(const Shape& shape) {
 
 float* floats(const AlignedBytes& memory) { return reinterpret_cast<float*>(memory.data()); }
 
-std::map<std::string, const TensorView*> by_name(std::span<const TensorView> tensors) {
-  std::map<std::string, const TensorView*> map;
-  for (const TensorView& tensor : tensors) map.emplace(tensor.name, &tensor);
-  return map;
-}
-
 }  // namespace
 
 std::string first_non_finite(std::span<const TensorView> tensors) {
@@ -38,7 +31,8 @@ std::string first_non_finite(std::span<const TensorView> tensors) {
 }
 
 std::string binding_problem(const Graph& evaluation, std::span<const TensorView> tensors) {
-  auto given = by_name(tensors);
+  std::map<std::string, const TensorView*> given;
+  for (const TensorView& tensor : tensors) given.emplace(tensor.name, &tensor);
   for (const NamedValue& input : evaluation.inputs()) {
     if (input.name == kImages) continue;
     const Shape& shape = evaluation.shape(input.value);
@@ -52,8 +46,8 @@ std::string binding_problem(const Graph& evaluation, std::span<const TensorView>
   return given.empty() ? "" : cat("has no \"", given.begin()->first, "\"");
 }
 
-Inference::Inference(std::unique_ptr<Executable> program, const Graph& evaluation,
-                     std::int64_t views, std::span<const TensorView> tensors)
+Inference::Inference(BoundExecutable program, const Graph& evaluation, std::int64_t views,
+                     std::span<const TensorView> tensors)
     : program_(std::move(program)),
       images_shape_(evaluation.shape(evaluation.input(kImages))),
       views_(views) {
@@ -65,17 +59,14 @@ Inference::Inference(std::unique_ptr<Executable> program, const Graph& evaluatio
     view_image_ = AlignedBytes(images_.size());
     view_logits_ = AlignedBytes(logits_.size());
   }
-  const auto given = by_name(tensors);
-  for (const NamedValue& input : evaluation.inputs()) {
-    const AlignedBytes& images = views_ > 1 ? view_image_ : images_;
-    inputs_.push_back(input.name == kImages ? static_cast<const void*>(images.data())
-                                            : given.at(input.name)->values);
-  }
+  program_.bind_input(kImages, (views_ > 1 ? view_image_ : images_).data());
+  program_.bind_output(kLogits, (views_ > 1 ? view_logits_ : logits_).data());
+  for (const TensorView& tensor : tensors) program_.bind_input(tensor.name, tensor.values);
 }
 
 void Inference::run(std::int64_t n) {
   if (views_ == 1) {
-    program_->run(inputs_, std::array<void*, 1>{logits_.data()});
+    program_.run();
     return;
   }
   const std::int64_t size = images_shape_.elements_from(1);
@@ -84,7 +75,7 @@ void Inference::run(std::int64_t n) {
     for (std::int64_t i = 0; i < n; ++i)
       make_view(views_, view, images_shape_[1], images_shape_[2], images_shape_[3],
                 images() + i * size, floats(view_image_) + i * size);
-    program_->run(inputs_, std::array<void*, 1>{view_logits_.data()});
+    program_.run();
     // The weights are powers of two: each product is exact, and one addition a view is rounded.
     const float weight = view_weight(views_, view);
     for (std::int64_t i = 0; i < n * classes_; ++i)

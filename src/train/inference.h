@@ -4,12 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/bound_executable.h"
 #include "tensor/tensor.h"
 
 namespace podium {
@@ -32,9 +31,9 @@ std::string binding_problem(const Graph& evaluation, std::span<const TensorView>
 
 class Inference {
  public:
-  // `program` was compiled from `evaluation`. The tensors stay where they are for the life of this
+  // `program` is of `evaluation`. The tensors stay where they are for the life of this
   // object, and binding_problem() finds nothing wrong with them.
-  Inference(std::unique_ptr<Executable> program, const Graph& evaluation, std::int64_t views,
+  Inference(BoundExecutable program, const Graph& evaluation, std::int64_t views,
             std::span<const TensorView> tensors);
 
   std::int64_t batch() const { return images_shape_[0]; }
@@ -45,16 +44,15 @@ class Inference {
   // [batch, classes]; rows from n on mean nothing.
   const float* logits() const { return reinterpret_cast<const float*>(logits_.data()); }
 
-  std::int64_t arena_bytes() const { return program_->arena_bytes(); }
+  std::int64_t arena_bytes() const { return program_.executable().arena_bytes(); }
   std::int64_t batch_bytes() const;  // of images, views and logits
 
  private:
-  std::unique_ptr<Executable> program_;
+  BoundExecutable program_;
   Shape images_shape_;
   std::int64_t classes_, views_;
   AlignedBytes images_, logits_, view_image_,
       view_logits_;  // the latter two: of more than one view
-  std::vector<const void*> inputs_;
 };
 
 }  // namespace podium

@@ -10,12 +10,11 @@ namespace podium {
 InspectedStep Trainer::inspect_step() {
   State& s = *state_;
   const ImageSet& set = s.loader->set();
-  const ReplicaInputs inputs{.image = Shape{set.channels, set.height, set.width},
-                             .images = s.replica_images,
-                             .classes = set.classes};
-  const ReplicaProgram program = build_replica_program(
-      s.model, inputs, s.recipe.seed, s.recipe.batch, s.recipe.label_smoothing, true, s.optimizers);
-  const auto executable = s.backend->compile(program.graph, {.threads = s.placement.threads});
+  const ReplicaProgram program =
+      build_replica_program(s.model, s.inputs_of(s.replica_images), s.recipe.seed, s.recipe.batch,
+                            s.recipe.label_smoothing, true, s.optimizers);
+  BoundExecutable executable(*s.backend, program.graph, {.threads = s.placement.threads});
+  s.bind_values(executable);
 
   std::vector<NamedTensor> list;
   const auto batch = s.recipe.batch, part = s.replica_images, replicas = s.recipe.replicas;
@@ -38,18 +37,18 @@ InspectedStep Trainer::inspect_step() {
   // One tensor a program output and replica; the batch's outputs are joined along their first axis.
   std::vector<std::vector<Tensor>> outputs(static_cast<std::size_t>(replicas));
   for (std::int64_t r = 0; r < replicas; ++r) {
-    Worker& worker = s.workers[0];
     const auto step = static_cast<std::uint32_t>(s.done), replica = static_cast<std::uint32_t>(r);
-    std::vector<const void*> in = worker.inputs;
-    in[0] = images.f32().data() + r * part * inputs.image.elements();
-    in[1] = labels.i32().data() + r * part;
-    in[2] = &step, in[3] = &replica;
-    std::vector<void*> out;
+    executable.bind_input("images", images.f32().data() + r * part * set.image_bytes());
+    executable.bind_input("labels", labels.i32().data() + r * part);
+    executable.bind_input("step", &step);
+    executable.bind_input("replica", &replica);
+    std::vector<Tensor>& results = outputs[static_cast<std::size_t>(r)];
+    results.reserve(program.graph.outputs().size());
     for (const NamedValue& output : program.graph.outputs()) {
-      outputs[static_cast<std::size_t>(r)].emplace_back(program.graph.type(output.value));
+      Tensor& result = results.emplace_back(program.graph.type(output.value));
+      executable.bind_output(output.name, result.data());
     }
-    for (Tensor& tensor : outputs[static_cast<std::size_t>(r)]) out.push_back(tensor.data());
-    executable->run(in, out);
+    executable.run();
   }
 
   std::vector<NamedTensor> results;

@@ -104,15 +104,16 @@ struct Predictor::State {
       if (!own.empty()) return own;
       const Graph graph = program_of(batch);
       const CompileOptions options{.threads = placement.threads};
-      std::unique_ptr<Executable> program = backend->compile(graph, options);
-      if (batch > 1 && program->arena_bytes() > usable_memory_bytes() / 2 / placement.workers) {
+      BoundExecutable program(*backend, graph, options);
+      if (batch > 1 &&
+          program.executable().arena_bytes() > usable_memory_bytes() / 2 / placement.workers) {
         streams.erase(batch);
         most_at_once = batch / 2;
         continue;
       }
       for (std::int64_t w = 0; w < placement.workers; ++w)
         own.push_back(std::make_unique<Inference>(
-            program ? std::move(program) : backend->compile(graph, options), graph,
+            program ? std::move(program) : BoundExecutable(*backend, graph, options), graph,
             recipe.evaluation.views, views));
       return own;
     }

@@ -23,23 +23,14 @@ constexpr double kPatience = 0.002;
 
 }  // namespace
 
-void Trainer::State::bind_outputs(Worker& worker, float* buffer) {
-  std::size_t i = 0;
-  for (const FlatEntry& entry : layout().parameters)
-    if (entry.trained) worker.outputs[i++] = buffer + entry.offset;
-  for (const FlatEntry& entry : layout().statistics)
-    if (entry.trained) worker.outputs[i++] = buffer + entry.offset;
-  worker.outputs[i++] = buffer + layout().loss_offset;
-  worker.outputs[i++] = &worker.correct;
-}
-
 void Trainer::State::run_replica(Worker& worker, std::int64_t replica, float* buffer) {
   const auto start = Clock::now();
   if (prefetcher) {
     const Prefetcher::Batch& batch = prefetcher->wait(done);
     const std::int64_t first = replica * replica_images;
-    worker.inputs[0] = batch.images.f32().data() + first * loader->set().image_bytes();
-    worker.inputs[1] = batch.labels.i32().data() + first;
+    worker.program.set_input(worker.images_slot,
+                             batch.images.f32().data() + first * loader->set().image_bytes());
+    worker.program.set_input(worker.labels_slot, batch.labels.i32().data() + first);
   } else {
     loader->examples(done, replica * replica_images, replica_images,
                      reinterpret_cast<float*>(worker.images.data()),
@@ -48,8 +39,9 @@ void Trainer::State::run_replica(Worker& worker, std::int64_t replica, float* bu
   worker.input_seconds += seconds_since(start);
   worker.step = static_cast<std::uint32_t>(done);
   worker.replica = static_cast<std::uint32_t>(replica);
-  bind_outputs(worker, buffer);
-  worker.program->run(worker.inputs, worker.outputs);
+  for (const Worker::FlatOutput& output : worker.flat_outputs)
+    worker.program.set_output(output.slot, buffer + output.offset);
+  worker.program.run();
   losses[static_cast<std::size_t>(replica)] = buffer[layout().loss_offset];
   correct[static_cast<std::size_t>(replica)] = worker.correct;
 }
@@ -73,9 +65,9 @@ float* Trainer::State::run_node(Worker& worker, ReplicaRange node) {
 
 void Trainer::State::update_shard(Worker& worker, const float* sums) {
   for (std::size_t i = 0; i < worker.pieces.size(); ++i)
-    worker.update_inputs[worker.gradient_inputs[i]] =
-        sums + (worker.pieces[i].begin - worker.shard_begin);
-  worker.update->run(worker.update_inputs, worker.update_outputs);
+    worker.update.set_input(worker.gradient_slots[i],
+                            sums + (worker.pieces[i].begin - worker.shard_begin));
+  worker.update.run();
   // Running statistics: the mean over replicas.
   const auto replicas = static_cast<float>(recipe.replicas);
   for (const FlatEntry& entry : layout().statistics) {
@@ -92,12 +84,12 @@ void Trainer::State::update_shard(Worker& worker, const float* sums) {
 // Does a piece of another worker's kernel; false where there was none to be had.
 bool Trainer::State::help_others(std::int64_t helper, WorkerProgram what) {
   const auto count = static_cast<std::int64_t>(workers.size());
-  const Executable& own = *(workers[static_cast<std::size_t>(helper)].*what);
+  const Executable& own = (workers[static_cast<std::size_t>(helper)].*what).executable();
   for (std::int64_t i = 1; i < count; ++i) {
     const std::int64_t other = (helper + i) % count;
     const int guest = guest_number(count, other, helper);
-    if (guest >= 0 && (workers[static_cast<std::size_t>(other)].*what)->help(guest, own))
-      return true;
+    if (guest < 0) continue;
+    if ((workers[static_cast<std::size_t>(other)].*what).executable().help(guest, own)) return true;
   }
   return false;
 }
@@ -162,7 +154,7 @@ std::string Trainer::State::diagnose() {
     if (std::isfinite(losses[replica])) continue;
     Worker& worker = workers[0];
     run_replica(worker, static_cast<std::int64_t>(replica), worker.free_buffers.back());
-    return worker.program->find_non_finite(worker.inputs, worker.outputs).value_or("the loss");
+    return worker.program.find_non_finite().value_or("the loss");
   }
   return "the loss";
 }
@@ -182,7 +174,8 @@ StepResult Trainer::step(const StepOptions& options) {
   s.finite = true;
   if (s.placement.input_threads > 0 && !s.prefetcher)
     s.prefetcher = std::make_unique<Prefetcher>(s.loader, s.prefetch_options());
-  s.threads->run([&](std::int64_t worker) { s.run_step(worker, options.hash); });
+  s.threads->run_on_each([&](int worker) { s.run_step(worker, options.hash); },
+                         [&] { s.exchange->barrier().abandon(); });
 
   result.step = s.done + 1;
   for (const std::int32_t count : s.correct) result.correct += count;

@@ -168,7 +168,6 @@ class Trainer {
 
  private:
   struct State;
-  void prepare_evaluation();
   std::unique_ptr<State> state_;
 };
 

@@ -1,12 +1,13 @@
-// What a trainer holds; shared by trainer.cc, step.cc and evaluator.cc, and by nobody else.
+// What a trainer holds; shared by trainer.cc, trainer_setup.cc, step.cc, evaluator.cc and
+// inspect.cc, and by nobody else.
 #pragma once
 
-#include <array>
-#include <condition_variable>
-#include <exception>
-#include <functional>
-#include <mutex>
+#include <memory>
+#include <string>
+#include <vector>
 
+#include "backend/bound_executable.h"
+#include "base/thread_pool.h"
 #include "data/prefetch.h"
 #include "train/inference.h"
 #include "train/trainer.h"
@@ -20,7 +21,7 @@ inline std::size_t float_bytes(std::int64_t floats) {
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   ReplicaRange replicas;
-  std::unique_ptr<Executable> program, evaluation_loss, update;
+  BoundExecutable program, evaluation_loss, update;
   std::unique_ptr<Inference> evaluation;
   std::vector<UpdatePiece> pieces;
   std::int64_t shard_begin = 0,
@@ -33,11 +34,14 @@ struct Worker {
   std::vector<float*> held_buffers;     // published in this step
   std::uint32_t step = 0, replica = 0;  // scalars that the program reads
   std::int32_t correct = 0;
-  std::vector<const void*> inputs;  // of the replica's program
-  std::vector<void*> outputs;
-  std::vector<const void*> update_inputs;
-  std::vector<std::size_t> gradient_inputs;  // by piece: its gradient among them
-  std::vector<void*> update_outputs;
+  // What is bound anew for each replica: its examples, and what its program writes to a buffer.
+  struct FlatOutput {
+    std::size_t slot;
+    std::int64_t offset;  // in the buffer
+  };
+  std::size_t images_slot = 0, labels_slot = 0;
+  std::vector<FlatOutput> flat_outputs;
+  std::vector<std::size_t> gradient_slots;        // of the update, by piece
   std::vector<float> scalars;                     // of the optimizers
   std::vector<std::uint64_t> hash_sums;           // by parameter, of this worker's shard
   double input_seconds = 0, waiting_seconds = 0;  // of this step
@@ -45,32 +49,7 @@ struct Worker {
   AlignedBytes evaluation_labels, evaluation_losses;  // of an evaluation batch
 };
 
-using WorkerProgram = std::unique_ptr<Executable> Worker::*;
-
-// Threads of the workers but the first, which is the caller's. Each call runs once on every worker.
-class WorkerThreads {
- public:
-  // Where a worker throws, `on_failure` lets those go who wait for it.
-  WorkerThreads(std::int64_t workers, std::function<void()> on_failure);
-  ~WorkerThreads();
-  // Calls work(w) on every worker and returns when all have returned; the first exception is
-  // rethrown.
-  void run(const std::function<void(std::int64_t)>& work);
-
- private:
-  void serve(std::int64_t worker);
-  void call(std::int64_t worker);
-  void stop();  // joins all
-  std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::atomic<std::uint64_t> job_{0};
-  std::atomic<std::int64_t> busy_{0};
-  bool stop_ = false;
-  const std::function<void(std::int64_t)>* work_ = nullptr;
-  std::exception_ptr error_;
-  const std::function<void()> on_failure_;
-};
+using WorkerProgram = BoundExecutable Worker::*;
 
 struct Trainer::State {
   explicit State(Recipe its_recipe) : recipe(std::move(its_recipe)), optimizers(recipe) {}
@@ -104,7 +83,7 @@ struct Trainer::State {
 
   std::vector<Worker> workers;
   std::unique_ptr<ThreadExchange> exchange;
-  std::unique_ptr<WorkerThreads> threads;
+  std::unique_ptr<ThreadPool> threads;  // one for each worker
 
   const FlatLayout& layout() const { return program.layout; }
   float* parameter_data() { return reinterpret_cast<float*>(parameters.data()); }
@@ -122,8 +101,22 @@ struct Trainer::State {
   std::vector<Place> values();  // the parameters and running statistics alone
   std::vector<TensorView> value_views();
 
+  // The steps of making a trainer, in this order (trainer_setup.cc).
+  void resolve_placement();
+  void take_data(std::shared_ptr<const ImageSet> train, std::shared_ptr<const ImageSet> held_out);
+  void build_program();
+  void set_start_values(StopToken stop);
+  void make_workers(StopToken stop);
+  void prepare_program(Worker& worker);
+  void prepare_update(Worker& worker);
+  void prepare_evaluation();
+
+  ReplicaInputs inputs_of(std::int64_t images) const;
+  CompileOptions compile_options() const;
+  // Parameters and running statistics, as inputs of a training program of the model.
+  void bind_values(BoundExecutable& executable);
+
   PrefetchOptions prefetch_options() const;
-  void bind_outputs(Worker& worker, float* buffer);
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);
   void run_step(std::int64_t worker, bool with_hash);
