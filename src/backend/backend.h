@@ -75,6 +75,8 @@ class Backend {
                                               const CompileOptions& options) = 0;
   // sum[i] += addend[i]: one addition of the tree over replicas.
   virtual void accumulate(std::span<float> sum, std::span<const float> addend) = 0;
+  // The sum of squares of a run of at most ops/ops.h's kSquareRun elements, in its stated order.
+  virtual float sum_of_squares(std::span<const float> run) = 0;
 };
 
 // The backends of this build, the default first.

@@ -62,6 +62,9 @@ class ThreadExchange {
   // After the barrier: the sum over all replicas of floats [begin, end). It adds in place, into
   // buffers that were published; each worker asks for its own shard, disjoint from the others'.
   const float* sum(std::int64_t begin, std::int64_t end);
+  // Where sum() adds: once every worker has asked for its shard, the sum over all replicas of all
+  // floats, until the next node is published.
+  float* total() { return buffers_[0]; }
   Barrier& barrier() { return barrier_; }
 
  private:

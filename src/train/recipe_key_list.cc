@@ -225,6 +225,14 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
          .meaning = "epochs the schedule spans; these parameters are then frozen; 0: all epochs"});
     for (RecipeKey& key : keys)
       if (key.name != "epochs") key.fallback = "`[optimizer]`'s";
+  } else {
+    keys.push_back({.table = table,
+                    .name = "clip_norm",
+                    .field = FIELD(clip_norm),
+                    .range = at_least(0),
+                    .meaning = "if the norm of the mean gradient of all parameters together "
+                               "exceeds it, all gradients are scaled down to it, before weight "
+                               "decay; 0: no clipping"});
   }
   return keys;
 }

@@ -192,6 +192,7 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "weight_decay = 0.0005\n"
       "decay = \"per-replica\"\n"
       "decay_all = true\n"
+      "clip_norm = 0.5\n"
       "\n[[optimizer.group]]\n"
       "parameters = [\"*.conv.weight\", \"a \\\"quoted\\\" one\"]\n"
       "frozen = false\n"

@@ -275,7 +275,9 @@ std::string describe(const Trainer& trainer) {
   text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
               r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
   text += cat("gradient      of the mean loss over all ", r.batch, " examples (each weighs 1/",
-              r.batch, "), summed over replicas by the tree\n");
+              r.batch, "), summed over replicas by the tree",
+              r.clip_norm == 0 ? "" : cat(", scaled down where their norm exceeds ", r.clip_norm),
+              "\n");
   const Optimizers optimizers(r);
   for (std::size_t i = 0; i < optimizers.options.size(); ++i)
     text += cat("optimizer     ", describe_optimizer(trainer, optimizers, i), "\n");

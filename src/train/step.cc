@@ -5,6 +5,8 @@
 //   barrier                    all sums lie published; who waits long helps the others
 //   my shard                   the remaining additions of the tree, the optimizer's update, hash
 //   barrier                    everybody sees the new parameters; who waits helps
+//
+// A caller that wants the gradients in hand makes it in two halves, cut after those additions.
 #include <algorithm>
 #include <cmath>
 
@@ -63,11 +65,14 @@ float* Trainer::State::run_node(Worker& worker, ReplicaRange node) {
   return left;
 }
 
-void Trainer::State::update_shard(Worker& worker, const float* sums) {
-  for (std::size_t i = 0; i < worker.pieces.size(); ++i)
-    worker.update.set_input(worker.gradient_slots[i],
-                            sums + (worker.pieces[i].begin - worker.shard_begin));
-  worker.update.run();
+void Trainer::State::update_shard(Worker& worker, const StepOptions& options) {
+  const float* const sums = worker.sums;
+  if (options.update_parameters) {
+    for (std::size_t i = 0; i < worker.pieces.size(); ++i)
+      worker.update.set_input(worker.gradient_slots[i],
+                              sums + (worker.pieces[i].begin - worker.shard_begin));
+    worker.update.run();
+  }
   // Running statistics: the mean over replicas.
   const auto replicas = static_cast<float>(recipe.replicas);
   for (const FlatEntry& entry : layout().statistics) {
@@ -77,8 +82,16 @@ void Trainer::State::update_shard(Worker& worker, const float* sums) {
     for (std::int64_t i = first; i < last; ++i)
       statistic_data()[i - layout().parameter_floats] = sums[i - worker.shard_begin] / replicas;
   }
-  if (worker.shard_end == layout().floats)
-    loss_sum = sums[layout().loss_offset - worker.shard_begin];
+  if (!options.hash) return;
+  for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
+    const FlatEntry& entry = layout().parameters[i];
+    const std::int64_t from = std::max(entry.offset, worker.shard_begin),
+                       to = std::min(entry.offset + entry.elements(), worker.shard_end);
+    worker.hash_sums[i] =
+        from >= to ? 0
+                   : hash_sum({parameter_data() + from, static_cast<std::size_t>(to - from)},
+                              static_cast<std::uint64_t>(from - entry.offset));
+  }
 }
 
 // Does a piece of another worker's kernel; false where there was none to be had.
@@ -109,102 +122,153 @@ void Trainer::State::wait_for_others(std::int64_t helper, WorkerProgram what, do
   worker.waiting_seconds += seconds_since(arrived) - helped;
 }
 
-void Trainer::State::run_step(std::int64_t index, bool with_hash) {
+void Trainer::State::release_buffers(Worker& worker) {
+  for (float* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
+  worker.held_buffers.clear();
+}
+
+void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& options) {
   Worker& worker = workers[static_cast<std::size_t>(index)];
-  worker.input_seconds = worker.waiting_seconds = 0;
-  for (const ReplicaRange node : largest_nodes(recipe.replicas, worker.replicas)) {
-    float* sum = run_node(worker, node);
-    worker.held_buffers.push_back(sum);
-    exchange->publish(node, sum);
+  if (part != Part::kUpdate) {
+    worker.input_seconds = worker.waiting_seconds = 0;
+    release_buffers(worker);  // of gradients that nobody has made an update from
+    for (const ReplicaRange node : largest_nodes(recipe.replicas, worker.replicas)) {
+      float* sum = run_node(worker, node);
+      worker.held_buffers.push_back(sum);
+      exchange->publish(node, sum);
+    }
+    const bool has_less = std::ranges::any_of(workers, [&](const Worker& other) {
+      return other.replicas.size() > worker.replicas.size();
+    });
+    wait_for_others(index, &Worker::program, has_less ? 0 : kPatience);
   }
-  const bool has_less = std::ranges::any_of(
-      workers, [&](const Worker& other) { return other.replicas.size() > worker.replicas.size(); });
-  wait_for_others(index, &Worker::program, has_less ? 0 : kPatience);
 
   // Every worker sees the same losses, so all refuse the update or none does.
-  bool all_finite = true;
-  for (const float loss : losses) all_finite = all_finite && std::isfinite(loss);
-  if (all_finite) {
-    update_shard(worker, exchange->sum(worker.shard_begin, worker.shard_end));
-    if (with_hash) {
-      for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
-        const FlatEntry& entry = layout().parameters[i];
-        const std::int64_t from = std::max(entry.offset, worker.shard_begin),
-                           to = std::min(entry.offset + entry.elements(), worker.shard_end);
-        worker.hash_sums[i] =
-            from >= to ? 0
-                       : hash_sum({parameter_data() + from, static_cast<std::size_t>(to - from)},
-                                  static_cast<std::uint64_t>(from - entry.offset));
-      }
-    }
+  bool updates = true;
+  for (const float loss : losses) updates = updates && std::isfinite(loss);
+  if (updates && part != Part::kUpdate)
+    worker.sums = exchange->sum(worker.shard_begin, worker.shard_end);
+  if (updates && part == Part::kGradients) return;  // the sums stay where they are
+  if (updates && options.update_parameters && recipe.clip_norm != 0)
+    updates = clip_gradients(index);
+  if (updates) {
+    update_shard(worker, options);
   } else if (index == 0) {
     finite = false;
   }
   wait_for_others(index, &Worker::update, 0);
-  for (float* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
-  worker.held_buffers.clear();
+  release_buffers(worker);
   // A refused step's batch is still needed, to find out why.
-  if (prefetcher && all_finite) prefetcher->release(done);
+  if (prefetcher && updates) prefetcher->release(done);
 }
 
-// After a step that was refused: the first replica, in order, whose loss is not finite, and the
-// operation that made it.
+// After a step that was refused: the operation that made a value that is not finite, in the first
+// replica, in order, whose loss is not; where all losses are, in the first that has such a value.
 std::string Trainer::State::diagnose() {
+  const bool losses_are = std::ranges::all_of(losses, [](float x) { return std::isfinite(x); });
   for (std::size_t replica = 0; replica < losses.size(); ++replica) {
-    if (std::isfinite(losses[replica])) continue;
+    if (std::isfinite(losses[replica]) && !losses_are) continue;
     Worker& worker = workers[0];
     run_replica(worker, static_cast<std::int64_t>(replica), worker.free_buffers.back());
-    return worker.program.find_non_finite().value_or("the loss");
+    if (const auto found = worker.program.find_non_finite()) return *found;
   }
-  return "the loss";
+  return losses_are ? "the norm itself" : "the loss";
 }
 
 std::string StepResult::divergence() const {
-  return cat("the loss is not finite; the first operation that made such a value is ", non_finite);
+  return cat(std::isfinite(loss) ? "the norm of the gradients" : "the loss",
+             " is not finite; the first operation that made such a value is ", non_finite);
 }
 
-StepResult Trainer::step(const StepOptions& options) {
-  State& s = *state_;
+StepResult Trainer::State::make(Part part, const StepOptions& options) {
   const auto start = Clock::now();
   StepResult result;
-  const StepInRun at{s.done, steps_per_epoch(), s.total_steps};
-  result.learning_rate = learning_rate_at(s.recipe.optimizer, s.recipe.schedule, at);
-  const std::vector<float> scalars = s.optimizers.scalar_values(s.recipe.schedule, at);
-  for (Worker& worker : s.workers) std::ranges::copy(scalars, worker.scalars.begin());
-  s.finite = true;
-  if (s.placement.input_threads > 0 && !s.prefetcher)
-    s.prefetcher = std::make_unique<Prefetcher>(s.loader, s.prefetch_options());
-  s.threads->run_on_each([&](int worker) { s.run_step(worker, options.hash); },
-                         [&] { s.exchange->barrier().abandon(); });
+  const StepInRun at{done, loader->steps_per_epoch(), total_steps};
+  result.learning_rate = learning_rate_at(recipe.optimizer, recipe.schedule, at);
+  const std::vector<float> scalars = optimizers.scalar_values(recipe.schedule, at);
+  for (Worker& worker : workers) std::ranges::copy(scalars, worker.scalars.begin());
+  if (placement.input_threads > 0 && !prefetcher)
+    prefetcher = std::make_unique<Prefetcher>(loader, prefetch_options());
+  if (part != Part::kUpdate) seconds_before = 0;
+  finite = true;
+  gradients_ready = false;
+  gradient_norm = 0;
+  threads->run_on_each([&](int worker) { run_part(worker, part, options); },
+                       [&] { exchange->barrier().abandon(); });
 
-  result.step = s.done + 1;
-  for (const std::int32_t count : s.correct) result.correct += count;
-  const auto workers = static_cast<double>(s.workers.size());
-  for (const Worker& worker : s.workers) {
-    result.input_seconds += worker.input_seconds / workers;
-    result.waiting_seconds += worker.waiting_seconds / workers;
+  result.step = done + 1;
+  for (const std::int32_t count : correct) result.correct += count;
+  for (const Worker& worker : workers) {
+    result.input_seconds += worker.input_seconds / static_cast<double>(workers.size());
+    result.waiting_seconds += worker.waiting_seconds / static_cast<double>(workers.size());
   }
-  if (!s.finite) {
-    result.loss = NAN;
-    result.non_finite = s.diagnose();
+  const bool losses_are = std::ranges::all_of(losses, [](float x) { return std::isfinite(x); });
+  result.loss = losses_are
+                    ? exchange->total()[layout().loss_offset] / static_cast<float>(recipe.replicas)
+                    : NAN;
+  result.gradient_norm = gradient_norm;
+  if (!losses_are || !finite) {
+    result.non_finite = diagnose();
     if (!options.throw_on_divergence) return result;
     throw UserError(cat("step ", result.step, ": ", result.divergence(),
                         "; try a smaller optimizer.learning_rate"),
                     ExitCode::kDiverged);
   }
-  result.loss = s.loss_sum / static_cast<float>(s.recipe.replicas);
-  ++s.done;
-  if (options.hash) {
-    for (std::size_t i = 0; i < s.layout().parameters.size(); ++i) {
+  if (part == Part::kGradients) {
+    gradients_ready = true;
+    float* const total = exchange->total();
+    gradient_spans.clear();
+    for (const FlatEntry& entry : layout().parameters) {
+      const auto count = static_cast<std::size_t>(entry.elements());
+      if (entry.trained)
+        gradient_spans.push_back({entry.name, entry.shape, {total + entry.offset, count}});
+    }
+  } else {
+    ++done;
+    for (std::size_t i = 0; options.hash && i < layout().parameters.size(); ++i) {
       std::uint64_t sum = 0;
-      for (const Worker& worker : s.workers) sum += worker.hash_sums[i];
-      result.hash = hash_append(
-          result.hash,
-          hash_tensor(sum, static_cast<std::uint64_t>(s.layout().parameters[i].elements())));
+      for (const Worker& worker : workers) sum += worker.hash_sums[i];
+      const auto count = static_cast<std::uint64_t>(layout().parameters[i].elements());
+      result.hash = hash_append(result.hash, hash_tensor(sum, count));
     }
   }
-  result.seconds = seconds_since(start);
+  result.seconds = seconds_before += seconds_since(start);
   return result;
+}
+
+StepResult Trainer::step(const StepOptions& options) {
+  PODIUM_REQUIRE(!state_->gradients_ready, ExitCode::kUsage, "step ", steps_done() + 1,
+                 ": its gradients have been computed by compute_gradients(); end it by "
+                 "apply_update()");
+  return state_->make(State::Part::kWhole, options);
+}
+
+StepResult Trainer::step(const StepOptions& options, const std::function<void(Trainer&)>& between) {
+  const StepResult gradients = compute_gradients(options);
+  if (!gradients.non_finite.empty()) return gradients;
+  between(*this);
+  return apply_update(options);
+}
+
+StepResult Trainer::compute_gradients(const StepOptions& options) {
+  return state_->make(State::Part::kGradients, options);
+}
+
+StepResult Trainer::apply_update(const StepOptions& options) {
+  state_->require_gradients("apply_update()");
+  return state_->make(State::Part::kUpdate, options);
+}
+
+std::span<const TensorSpan> Trainer::gradients() {
+  state_->require_gradients("gradients()");
+  return state_->gradient_spans;
+}
+
+std::span<const TensorSpan> Trainer::parameters() { return state_->parameter_spans; }
+
+void Trainer::State::require_gradients(const char* call) const {
+  PODIUM_REQUIRE(gradients_ready, ExitCode::kUsage, call, ": the gradients of step ", done + 1,
+                 " have not been computed; call compute_gradients() first");
 }
 
 }  // namespace podium

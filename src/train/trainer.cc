@@ -198,6 +198,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   for (std::size_t i = 0; i < places.size(); ++i)
     std::memcpy(places[i].values, found[i]->data(), float_bytes(places[i].shape.elements()));
   s.prefetcher.reset();
+  s.gradients_ready = false;
   s.done = checkpoint.step;
 }
 

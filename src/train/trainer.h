@@ -5,9 +5,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "backend/backend.h"
@@ -38,9 +39,19 @@ struct MemoryUse {
   }
 };
 
-// What a step is asked for.
+// A tensor where it lies in a trainer's memory, row-major: the trainer goes on with what is written
+// to it.
+struct TensorSpan {
+  std::string name;
+  Shape shape;
+  std::span<float> values;
+};
+
 struct StepOptions {
   bool hash = false;  // StepResult::hash is wanted
+  // False: the recipe's optimizers change nothing, because the caller has changed
+  // Trainer::parameters(). The step counts, and running statistics are updated.
+  bool update_parameters = true;
   // A step that diverges throws; false: it returns, and StepResult::non_finite says why.
   bool throw_on_divergence = true;
 };
@@ -56,8 +67,11 @@ struct StepResult {
   // nothing to help them with.
   double input_seconds = 0, waiting_seconds = 0;
   std::uint64_t hash = 0;  // of all parameters after the step; 0 where it was not asked for
-  std::string non_finite;  // not empty: the loss is not finite, nothing was updated; the first
-                           // operation that made it so
+  // The norm of all gradients before it was clipped; 0 where the recipe has no optimizer.clip_norm.
+  float gradient_norm = 0;
+  std::string non_finite;  // not empty: the loss, or the norm of the gradients where the recipe
+                           // clips it, is not finite; nothing was updated. The first operation that
+                           // made such a value
 
   // Of a step that diverged, for people: what is not finite, and where that began.
   std::string divergence() const;
@@ -134,10 +148,34 @@ class Trainer {
   const FlatLayout& layout() const;
 
   std::int64_t steps_done() const;
-  // Throws UserError(kDiverged), which names the step and the operation, where the loss is not
-  // finite: nothing was updated, and the same step again would diverge again. A trainer whose step
-  // threw anything else (no memory, a loader's error) makes no further one.
+  // Throws UserError(kDiverged), which names the step and the operation, where the loss (or, where
+  // the recipe clips it, the norm of the gradients) is not finite: nothing was updated, and the
+  // same step again would diverge again. A trainer whose step threw anything else (no memory, a
+  // loader's error) makes no further one.
   StepResult step(const StepOptions& options = {});
+  // The same, with a call of `between` after the gradients are summed and before the update: it may
+  // read and change gradients() and parameters().
+  StepResult step(const StepOptions& options, const std::function<void(Trainer&)>& between);
+
+  // A step in two halves, for a loop that looks at gradients or changes them:
+  //
+  //   trainer.compute_gradients();
+  //   for (const TensorSpan& gradient : trainer.gradients()) ...
+  //   trainer.apply_update();
+  //
+  // The caller sees whole tensors, in one order, whatever the placement: where what it does is a
+  // function of them, so is the result of the run. compute_gradients() runs every replica forward
+  // and backward and sums their gradients; called again, it computes the same anew. apply_update()
+  // makes the recipe's update from the gradients as they are then, and advances the step. Both
+  // throw as step() does; apply_update() and gradients() throw UserError(kUsage) where this step's
+  // gradients have not been computed, and step() where they have.
+  StepResult compute_gradients(const StepOptions& options = {});
+  StepResult apply_update(const StepOptions& options = {});
+  // Of the trained parameters, named as they are: of the mean loss over the global batch, without
+  // weight decay, not clipped. Valid until the step ends.
+  std::span<const TensorSpan> gradients();
+  // All parameters. To be changed between steps or between the halves of one.
+  std::span<const TensorSpan> parameters();
   // Gives up once `stop`, unless it is null, is not 0: there are no `examples` then.
   EvaluationResult evaluate(const std::atomic<int>* stop = nullptr);
   std::uint64_t parameter_hash() const;

@@ -70,6 +70,7 @@ Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> tra
   s.build_program();
   s.set_start_values(stop);
   s.make_workers(stop);
+  if (s.recipe.clip_norm != 0) s.prepare_clipping();
   s.prepare_evaluation();
 }
 
@@ -142,6 +143,11 @@ void Trainer::State::set_start_values(StopToken stop) {
     std::memcpy(parameter_data() + layout().parameters[i].offset, start.data(),
                 float_bytes(start.elements()));
   }
+  for (const FlatEntry& entry : layout().parameters)
+    parameter_spans.push_back(
+        {entry.name,
+         entry.shape,
+         {parameter_data() + entry.offset, static_cast<std::size_t>(entry.elements())}});
   for (std::size_t i = 0; i < layout().statistics.size(); ++i) {
     const FlatEntry& entry = layout().statistics[i];
     std::fill_n(statistic_data() + entry.offset - layout().parameter_floats, entry.elements(),

@@ -43,6 +43,7 @@ struct Worker {
   std::vector<FlatOutput> flat_outputs;
   std::vector<std::size_t> gradient_slots;        // of the update, by piece
   std::vector<float> scalars;                     // of the optimizers
+  const float* sums = nullptr;                    // over all replicas, of this worker's shard
   std::vector<std::uint64_t> hash_sums;           // by parameter, of this worker's shard
   double input_seconds = 0, waiting_seconds = 0;  // of this step
 
@@ -78,8 +79,20 @@ struct Trainer::State {
   std::vector<AlignedBytes> states;   // of the optimizers, flat as the parameters
   std::vector<float> losses;          // by replica
   std::vector<std::int32_t> correct;  // by replica
-  float loss_sum = 0;
-  bool finite = true;
+  bool finite = true;                 // whether the step may update
+  bool gradients_ready = false;       // compute_gradients() was called, apply_update() not yet
+  double seconds_before = 0;          // of the half of the step that was made before
+  std::vector<TensorSpan> parameter_spans, gradient_spans;
+
+  // Of recipe.clip_norm (gradient_norm.cc): the gradients in runs of at most kSquareRun elements,
+  // how many runs each trained parameter has, and the sums of their squares.
+  struct SquareRun {
+    std::int64_t offset, count;
+  };
+  std::vector<SquareRun> square_runs;
+  std::vector<std::int64_t> first_runs;  // of each parameter, and the number of all
+  std::vector<float> square_sums;        // by run
+  float gradient_norm = 0;
 
   std::vector<Worker> workers;
   std::unique_ptr<ThreadExchange> exchange;
@@ -119,10 +132,17 @@ struct Trainer::State {
   PrefetchOptions prefetch_options() const;
   void run_replica(Worker& worker, std::int64_t replica, float* buffer);
   float* run_node(Worker& worker, ReplicaRange node);
-  void run_step(std::int64_t worker, bool with_hash);
+  // A step, or a half of it: up to the sum of the gradients, and from there on.
+  enum class Part { kWhole, kGradients, kUpdate };
+  StepResult make(Part part, const StepOptions& options);
+  void run_part(std::int64_t worker, Part part, const StepOptions& options);
+  void release_buffers(Worker& worker);
+  void require_gradients(const char* call) const;
+  void prepare_clipping();
+  bool clip_gradients(std::int64_t worker);
   bool help_others(std::int64_t helper, WorkerProgram what);
   void wait_for_others(std::int64_t helper, WorkerProgram what, double patience);
-  void update_shard(Worker& worker, const float* sums);
+  void update_shard(Worker& worker, const StepOptions& options);
   std::string diagnose();
 };
 

@@ -8,6 +8,7 @@
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/layout.h"
 #include "backend/cpu/kernels/targets.h"
+#include "backend/cpu/kernels/update.h"
 #include "backend/cpu/lowering.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
@@ -207,6 +208,11 @@ class CpuBackend : public Backend {
     const auto count = static_cast<std::int64_t>(sum.size());
     for (int part = 0; part < cpu::flat_parts(count); ++part)
       cpu::add_into(count, addend.data(), sum.data(), part);
+  }
+  float sum_of_squares(std::span<const float> run) override {
+    float sum = 0;
+    cpu::squares(std::ssize(run), run.data(), &sum, 0);
+    return sum;
   }
 };
 

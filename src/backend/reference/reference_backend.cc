@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "graph/op_def.h"
+#include "ops/ops.h"
 
 namespace podium {
 namespace {
@@ -89,6 +90,7 @@ class ReferenceBackend : public Backend {
   void accumulate(std::span<float> sum, std::span<const float> addend) override {
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += addend[i];
   }
+  float sum_of_squares(std::span<const float> run) override { return podium::sum_of_squares(run); }
 };
 
 }  // namespace
