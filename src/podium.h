@@ -3,6 +3,7 @@
 // headers included here.
 #pragma once
 
+#include "data/image_set.h"
 #include "nn/models.h"
 #include "nn/network.h"
 #include "report/run_board.h"

@@ -79,6 +79,9 @@ const DatasetInfo& find_dataset(const std::string& name) {
   for (const DatasetInfo& info : list) {
     if (info.name == name) return info;
   }
+  PODIUM_REQUIRE(name != kOwnData, ExitCode::kData, "data = \"", kOwnData,
+                 "\": the examples are those of the program that trained this run, so only it can "
+                 "go on training or evaluate; `podium predict` works without them");
   std::vector<std::string> known;
   for (const DatasetInfo& info : list) known.push_back(info.name);
   throw UserError(cat("unknown dataset \"", name, "\"; did you mean \"", nearest_word(name, known),

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/stop.h"
+#include "data/image_set.h"
 
 namespace podium {
 
@@ -27,18 +28,6 @@ enum class Split : std::uint32_t { kTrain = 0, kTest = 1 };
 
 std::string to_string(Split split);  // "train", "test"
 
-// One split of a dataset: images [count, channels, height, width], row-major, and one label each.
-struct ImageSet {
-  std::int64_t count = 0, channels = 0, height = 0, width = 0;
-  std::int64_t classes = 0;  // labels are in [0, classes)
-  std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;  // empty where nothing is known of them (pictures to predict)
-  std::string source;                // the folder or procedure that it came from, for people
-
-  std::int64_t image_bytes() const { return channels * height * width; }
-};
-
-// How a dataset is loaded.
 struct DatasetOptions {
   std::string data_dir;             // --data-dir; empty: not given
   std::uint64_t seed = 0;           // of datasets that are drawn; files ignore it
@@ -94,7 +83,11 @@ bool is_archive(const DatasetInfo& info, const std::string& path);
 // Every dataset, in the order of data/dataset_list.h.
 std::span<const DatasetInfo> dataset_list();
 
-// Throws UserError(kUsage) that names the nearest known one.
+// What a recipe has as `data` where a program handed its own sets to run().
+inline constexpr const char* kOwnData = "own";
+
+// Throws UserError(kUsage) that names the nearest known one, or (kData) for kOwnData, whose
+// examples only that program has.
 const DatasetInfo& find_dataset(const std::string& name);
 
 // Throws UserError: kUsage for an unknown name, kData for files that are missing or bad.

@@ -26,6 +26,7 @@ struct ImageSet {
   std::int64_t image_bytes() const { return channels * height * width; }
 };
 
+// What the memory given to make_image_set() holds.
 struct ImageSetShape {
   std::int64_t count = 0;  // images, at most ten million
   std::int64_t channels = 1, height = 0, width = 0;

@@ -48,7 +48,7 @@ struct Recipe {
   std::int64_t epochs = 0, steps = 0;
   std::string precision = "fp32";
   float label_smoothing = 0;
-  float clip_norm = 0;  // of all gradients together ([optimizer]); 0: they are not clipped
+  float clip_norm = 0;         // of all gradients together ([optimizer]); 0: they are not clipped
   OptimizerOptions optimizer;  // of the parameters that no group has
   // A parameter belongs to the first group with a pattern that matches its name.
   std::vector<OptimizerGroup> optimizer_groups;

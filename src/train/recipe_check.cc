@@ -125,11 +125,14 @@ class Check {
 
   void examples() {
     if (!good({"data"})) return;
-    const DatasetInfo& info = find_dataset(r_.data);
+    const bool own = r_.data == kOwnData, read = !own && !find_dataset(r_.data).files.empty();
     for (const char* path : {"train_examples", "test_examples"}) {
       const std::int64_t wanted =
           std::string(path) == "train_examples" ? r_.train_examples : r_.test_examples;
-      if (good({path}) && wanted != 0 && !info.files.empty()) {
+      if (good({path}) && own && wanted == 0)
+        problems_.add(path, cat("`", path, "` is missing: with `data` = \"", kOwnData,
+                                "\" it is how many the program has"));
+      if (good({path}) && wanted != 0 && read) {
         problems_.add(path, cat("`", path, "` = ", wanted, ": the size of \"", r_.data,
                                 "\" is that of its files; only drawn datasets have any size"));
       }
@@ -209,7 +212,7 @@ class Check {
 
   // What depends on the shape of the dataset's images.
   void images() {
-    if (!good({"data"})) return;
+    if (!good({"data"}) || r_.data == kOwnData) return;  // a trainer checks those of a program
     const DatasetInfo& info = find_dataset(r_.data);
     const auto add = [&](const std::vector<OptionProblem>& found) {
       for (const OptionProblem& problem : found)

@@ -31,6 +31,7 @@ std::vector<std::string> model_names() {
 std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
+  names.emplace_back(kOwnData);
   return names;
 }
 
@@ -67,7 +68,8 @@ std::vector<RecipeKey> top_level_keys() {
        .field = FIELD(data),
        .choices = dataset_names(),
        .required = true,
-       .meaning = "the dataset"},
+       .meaning = "the dataset. `own`: the sets that a program hands to run(), which records them "
+                  "so"},
       {.table = "",
        .name = "train_examples",
        .field = FIELD(train_examples),

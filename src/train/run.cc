@@ -92,14 +92,16 @@ class Session {
     observer_.started(trainer_, trainer_.steps_done(), last_);
     // Where a run was stopped between a checkpoint and its evaluation.
     if (evaluation_is_due() && !evaluation_is_held()) evaluate();
-    while (trainer_.steps_done() < last_ && !stop_requested()) step();
+    while (trainer_.steps_done() < last_ && !stop_requested() && !result_.ended) step();
     // A run that was stopped before its first step has nothing to save.
     if (saved_ != trainer_.steps_done() && trainer_.steps_done() > 0) save();
-    if (!stop_requested()) evaluate();
+    // Where the observer ended the run, its last evaluation may be of this step.
+    const EvaluationResult& last = result_.last_evaluation;
+    if (!stop_requested() && (last.examples == 0 || last.step != trainer_.steps_done())) evaluate();
     folder_.flush();
     result_.steps = trainer_.steps_done();
     if (result_.last_evaluation.step == result_.steps) result_.evaluation = result_.last_evaluation;
-    result_.stopped = result_.steps < last_ || result_.evaluation.examples == 0;
+    result_.stopped = (result_.steps < last_ && !result_.ended) || result_.evaluation.examples == 0;
     result_.total_steps = trainer_.total_steps();
     result_.epochs =
         static_cast<double>(result_.steps) / static_cast<double>(trainer_.steps_per_epoch());
@@ -124,7 +126,9 @@ class Session {
     const std::int64_t next = trainer_.steps_done() + 1;
     const bool hashed = next == trainer_.total_steps() ||
                         (recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0);
-    const StepResult step = trainer_.step({.hash = hashed, .throw_on_divergence = false});
+    const StepOptions how{.hash = hashed, .throw_on_divergence = false};
+    const StepResult step =
+        options_.on_gradients ? trainer_.step(how, options_.on_gradients) : trainer_.step(how);
     if (!step.non_finite.empty()) diverged(step.divergence(), step.step);
     ++result_.steps_made;
     result_.train_seconds += step.seconds;
@@ -137,6 +141,7 @@ class Session {
     // First the checkpoint: an evaluation takes long, and may be made again.
     if (step.step % checkpoint_every_ == 0 && step.step < last_) save();
     if (evaluation_is_due()) evaluate();
+    result_.ended = trainer_.steps_done() < last_ && observer_.ends_run(trainer_);
   }
 
   // The last step's evaluation is the run's, after the loop.
@@ -328,6 +333,20 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken s
 
 namespace {
 
+// The recipe as it is recorded where the data are the program's own.
+Recipe with_own_data(Recipe recipe, const RunData& data) {
+  PODIUM_REQUIRE(data.train && data.held_out, ExitCode::kData, "RunOptions::data has no ",
+                 data.train ? "held-out" : "training", " set; give both, or neither");
+  require_usable(*data.train, "the training set");
+  require_usable(*data.held_out, "the held-out set");
+  PODIUM_REQUIRE(recipe.validation == 0, ExitCode::kUsage, "validation = ", recipe.validation,
+                 ": with sets of one's own, hold the examples out in the program");
+  recipe.data = kOwnData;
+  recipe.train_examples = data.train->count;
+  recipe.test_examples = data.held_out->count;
+  return recipe;
+}
+
 // A run that is ready for its next step, as far as it was prepared.
 struct PreparedRun {
   std::unique_ptr<Trainer> trainer;
@@ -336,14 +355,17 @@ struct PreparedRun {
 };
 
 // Throws Stopped where that is requested; nothing was made then.
-PreparedRun prepare(const Recipe& recipe, const Model& model, const RunOptions& options,
+PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptions& options,
                     RunObserver& observer) {
   const StopToken stop(options.stop_request);
   require_own_folder(options.out);
   PreparedRun run;
-  check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
-                              usable_memory_bytes(), stop);
-  const RunData data = load_data(recipe, options.data_dir, stop);
+  const bool own = options.data.train || options.data.held_out;
+  const Recipe recipe = own ? with_own_data(its_recipe, options.data) : its_recipe;
+  if (!own)
+    check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
+                                usable_memory_bytes(), stop);
+  const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
   run.trainer =
       std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
   Trainer& trainer = *run.trainer;

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -13,7 +14,12 @@
 
 namespace podium {
 
-// Where and how a recipe is run. No result depends on these.
+// The sets that a run trains on and is evaluated on.
+struct RunData {
+  std::shared_ptr<const ImageSet> train, held_out;
+};
+
+// Where and how a recipe is run. No result depends on these, but for the last two.
 struct RunOptions {
   std::filesystem::path out;  // the run's folder
   std::string data_dir;       // --data-dir; empty: the search order of data/dataset.h
@@ -27,6 +33,13 @@ struct RunOptions {
   // evaluation is given up, and made when the run goes on. Before the first step nothing is there
   // to save: what is under way is given up.
   const std::atomic<int>* stop_request = nullptr;
+  // Sets of the program's own in place of the recipe's dataset: both, or neither. The recipe that
+  // the run records then has data = "own" and their sizes. The run goes on with the same training
+  // examples or not at all; no command can evaluate it, and `podium predict` needs no data.
+  RunData data;
+  // Called in every step between the sum of the gradients and the update, as Trainer::step()
+  // does. It is no part of the recorded recipe: a run goes on as it began if it is given again.
+  std::function<void(Trainer&)> on_gradients;
 };
 
 // What a call of run() did.
@@ -37,6 +50,7 @@ struct RunResult {
   // False: stopped before the run was ready for its first step. Nothing was made, and nothing else
   // is known here.
   bool prepared = true;
+  bool ended = false;    // by the observer, before its last step; saved and evaluated
   float train_loss = 0;  // of the last step in this call
   // Of the parameters that parameter_hash names; 0 examples where the run was stopped before they
   // were evaluated.
@@ -77,6 +91,9 @@ class RunObserver {
   virtual void evaluated(const Trainer&, const EvaluationResult&) {}
   // Before a checkpoint becomes visible: what the observer writes goes to its files first.
   virtual void saving(std::int64_t /*step*/) {}
+  // Asked after each step, when what follows it (checkpoint, evaluation) is done: true ends the
+  // run here, for early stopping. The same call of run() later would go on from there.
+  virtual bool ends_run(const Trainer&) { return false; }
   virtual void warning(const std::string&) {}
 };
 
@@ -100,6 +117,12 @@ class Observers : public RunObserver {
   void saving(std::int64_t step) override {
     for (RunObserver* one : observers_) one->saving(step);
   }
+  // Where one of them says so. All are asked.
+  bool ends_run(const Trainer& trainer) override {
+    bool ends = false;
+    for (RunObserver* one : observers_) ends |= one->ends_run(trainer);
+    return ends;
+  }
   void warning(const std::string& text) override {
     for (RunObserver* one : observers_) one->warning(text);
   }
@@ -108,19 +131,16 @@ class Observers : public RunObserver {
   std::vector<RunObserver*> observers_;
 };
 
-// Throws UserError: kData for data and checkpoints, kMemory where the limit does not suffice (with
-// a setting that fits), kDiverged where a loss, or what a checkpoint or the end of the run would
-// hold, is not finite (the step, and the operation or the tensor; the last good checkpoint stays).
+// Throws UserError: kData for data (also where a set of options.data is not usable) and for
+// checkpoints, kMemory where the limit does not suffice (with a setting that fits), kDiverged where
+// a loss, or what a checkpoint or the end of the run would hold, is not finite (the step, and the
+// operation or the tensor; the last good checkpoint stays).
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
               RunObserver& observer);
 
-// The sets that a recipe trains on and is evaluated on: the dataset's splits, or with `validation`
-// a part of the first.
-struct RunData {
-  std::shared_ptr<const ImageSet> train, held_out;
-};
-// Throws UserError(kData) where the files of the dataset are missing or damaged, and Stopped as
-// `stop` says.
+// The sets of the recipe's dataset: its splits, or with `validation` a part of the first. Throws
+// UserError(kData) where the files of the dataset are missing or damaged, and Stopped as `stop`
+// says.
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
 
 // The trainer of a finished or unfinished run, at its last checkpoint; `overrides` of keys that

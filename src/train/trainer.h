@@ -47,6 +47,7 @@ struct TensorSpan {
   std::span<float> values;
 };
 
+// What a step is asked for.
 struct StepOptions {
   bool hash = false;  // StepResult::hash is wanted
   // False: the recipe's optimizers change nothing, because the caller has changed
@@ -129,9 +130,10 @@ struct InspectedStep {
 class Trainer {
  public:
   // `held_out` is what evaluate() counts. The sets must have the same image shape. Throws
-  // UserError: kUsage where the recipe and the placement do not fit each other (more workers than
-  // replicas) or the data (a batch that is no multiple of the replicas, or larger than the set),
-  // kMemory where memory or threads are not to be had. Throws Stopped as `stop` says.
+  // UserError: kData where a set is not usable (data/image_set.h), kUsage where the recipe and the
+  // placement do not fit each other (more workers than replicas) or the data (a batch that is no
+  // multiple of the replicas, or larger than the set), kMemory where memory or threads are not to
+  // be had. Throws Stopped as `stop` says.
   Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> train,
           std::shared_ptr<const ImageSet> held_out, Placement placement, StopToken stop = {});
   ~Trainer();

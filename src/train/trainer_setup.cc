@@ -94,6 +94,10 @@ void Trainer::State::resolve_placement() {
 void Trainer::State::take_data(std::shared_ptr<const ImageSet> train,
                                std::shared_ptr<const ImageSet> its_held_out) {
   held_out = std::move(its_held_out);
+  PODIUM_REQUIRE(train && held_out, ExitCode::kData, "the ", train ? "held-out" : "training",
+                 " set is a null pointer");
+  require_usable(*train, "the training set");
+  require_usable(*held_out, "the held-out set");
   PODIUM_REQUIRE(held_out->channels == train->channels && held_out->height == train->height &&
                      held_out->width == train->width && held_out->classes == train->classes,
                  ExitCode::kUsage, "the training set (", train->source, ") and the held-out one (",
