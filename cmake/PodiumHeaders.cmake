@@ -22,6 +22,7 @@ set(PODIUM_PUBLIC_HEADERS
   backend/backend.h
   data/augment.h
   data/dataset.h
+  data/image_set.h
   data/normalise.h
   train/checkpoint.h
   train/predictor.h
