@@ -20,8 +20,8 @@ struct ImageSet {
   std::int64_t count = 0, channels = 0, height = 0, width = 0;
   std::int64_t classes = 0;  // labels are in [0, classes)
   std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;  // empty where nothing is known of them (pictures to predict)
-  std::string source;                // the folder or procedure that it came from, for people
+  std::vector<std::uint8_t> labels;  // empty if they are not known (images to predict)
+  std::string source;                // the folder or procedure of origin, for people
 
   std::int64_t image_bytes() const { return channels * height * width; }
 };

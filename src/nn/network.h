@@ -1,5 +1,5 @@
-// Layers. A model is a function that calls them on a Network; the same function makes the training
-// and the evaluation program, and lists the parameters as it goes.
+// Layers. A model is a function that calls layers on a Network. The same function builds the
+// training program and the evaluation program, and records the parameters.
 //
 //   Value my_model(Network& net, Value x, std::int64_t classes) {
 //     x = net.relu(net.batch_norm("bn1", net.conv2d("conv1", x, {.channels = 8, .kernel = 3})));
@@ -51,7 +51,7 @@ struct Parameter {
   // Of initialisers that use them; 0: by the shape, taken as [out, in, ...].
   std::int64_t fan_in = 0, fan_out = 0;
   bool decays = false;  // weight decay acts on it
-  bool trained = true;  // false: stays as it starts, and has no gradient
+  bool trained = true;  // false: keeps its initial value and has no gradient
   float epsilon = 0;    // of kWhitening
   Value value;          // in the graph of the network
 };
@@ -84,8 +84,8 @@ struct ConvOptions {
   Initialiser initialiser = Initialiser::kGlorotUniform;
   bool padded = true;  // `same`; false: none
 };
-// A convolution without padding whose filters whiten patches of the training set, and stay; its
-// bias is trained.
+// A convolution without padding. Its filters whiten patches of the training set and are not
+// trained; its bias is trained.
 struct WhiteningOptions {
   std::int64_t kernel = 2;
   float epsilon = 5e-4f;  // added to the variances
@@ -98,16 +98,16 @@ struct DenseOptions {
 };
 // Batch normalisation of each channel.
 struct BatchNormOptions {
-  float momentum = 0.9f;  // the share of the old running value that is kept
+  float momentum = 0.9f;  // weight of the old running value
   float epsilon = 1e-5f;
-  bool scale = true;  // false: no weight, the bias alone
+  bool scale = true;  // false: no weight, only a bias
 };
 
-// Images are [N, C, H, W], rows of features [N, F]. A layer throws UserError(kUsage), which names
-// it, where its operands or options do not fit, or where the name is another layer's already.
+// Images are [N, C, H, W], rows of features [N, F]. A layer throws UserError(kUsage) that names the
+// layer if its operands or options do not fit, or if another layer already has its name.
 class Network {
  public:
-  // `step` and `replica` feed dropout and are read in training alone.
+  // `step` and `replica` are inputs of dropout and are used only in training.
   Network(Graph& graph, Mode mode, std::uint64_t seed, Value step = {}, Value replica = {})
       : graph_(graph), mode_(mode), seed_(seed), step_(step), replica_(replica) {}
 
@@ -118,21 +118,21 @@ class Network {
   // [N, C, H, W] -> [N, channels, P, Q]; padded, P = ceil(H / stride).
   Value conv2d(const std::string& name, Value x, const ConvOptions& options);
   Value dense(const std::string& name, Value x, const DenseOptions& options);  // -> [N, units]
-  // 2 * kernel^2 * C channels: plus and minus each direction.
+  // -> 2 * kernel^2 * C channels: each direction, with both signs.
   Value whitening(const std::string& name, Value x, const WhiteningOptions& options = {});
-  // Of images or rows, over all but the channels; in evaluation by the running statistics.
+  // Normalises images or rows per channel; in evaluation, with the running statistics.
   Value batch_norm(const std::string& name, Value x, const BatchNormOptions& options = {});
   Value relu(Value x);
   Value activate(Value x, const Activation& activation);
-  // Windows tile the image; rows and columns that fill none are left out.
+  // Windows tile the image; rows and columns that do not fill a window are ignored.
   Value max_pool(Value x, std::int64_t window);
   Value avg_pool(Value x, std::int64_t window);
   Value global_max_pool(Value x);  // [N, C, H, W] -> [N, C]
   Value global_avg_pool(Value x);
   Value pad_channels(Value x, std::int64_t before, std::int64_t after);  // with zeros
   Value scale(Value x, float factor);
-  // Features are dropped with probability `rate`, the others divided by 1 - rate; in evaluation
-  // nothing changes.
+  // Drops features with probability `rate` and divides the others by 1 - rate; in evaluation, it
+  // returns x unchanged.
   Value dropout(const std::string& name, Value x, float rate);
   Value flatten(Value x);  // [N, C, H, W] -> [N, C H W]
   Value add(Value a, Value b);
@@ -171,8 +171,8 @@ class Network {
 // images [N, C, H, W] -> logits [N, classes].
 using Model = std::function<Value(Network& net, Value images, std::int64_t classes)>;
 
-// The values of a parameter at the start: a pure function of (seed, position in the model's list,
-// element). Not of kWhitening, which needs the training set.
+// The initial values of a parameter: a pure function of (seed, position in the model's list,
+// element). Not for kWhitening, which needs the training set.
 Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32_t position);
 
 }  // namespace podium

@@ -226,7 +226,7 @@ TEST(ClipNorm, a_norm_that_is_not_finite_is_divergence_and_updates_nothing) {
       EXPECT_EQ(error.code(), ExitCode::kDiverged);
       EXPECT_TRUE(std::string(error.what())
                       .starts_with("step 1: the norm of the gradients is not finite; the first "
-                                   "operation that made such a value is the norm itself"))
+                                   "operation with such a result is the norm itself"))
           << error.what();
     }
     EXPECT_EQ(trainer->parameter_hash(), hash);

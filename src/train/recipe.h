@@ -1,6 +1,6 @@
-// A recipe: the mathematics of a run, whole. It is read from a TOML file in recipes/ or anywhere
-// else, changed by `key=value` overrides, checked as a whole (all errors at once, each with its
-// place and the nearest known name), and written back resolved, every key with its value.
+// A recipe: the complete mathematics of a run. It is read from a TOML file, changed by `key=value`
+// overrides and checked completely (all errors at once, each with its position and the nearest
+// known name). to_toml() writes it back resolved, every key with its value.
 // docs/recipes.md describes each key.
 #pragma once
 
@@ -33,18 +33,18 @@ inline constexpr std::size_t kMostOptimizerGroups = 64;
 
 // The keys of a recipe, with their defaults.
 struct Recipe {
-  std::string name;         // of the file, without folder and extension
+  std::string name;         // the file's name, without folder and extension
   std::string description;  // one line, for `podium recipes`
   std::string model;
   std::string data;
-  std::int64_t train_examples = 0, test_examples = 0;  // of drawn datasets; 0: the dataset's own
-  // The last `validation` training examples are held out and evaluated in place of the test set; 0:
+  std::int64_t train_examples = 0, test_examples = 0;  // generated data only; 0: the default
+  // The last `validation` training examples are held out and evaluated instead of the test set; 0:
   // none.
   std::int64_t validation = 0;
-  std::int64_t batch = 0;     // the global one
+  std::int64_t batch = 0;     // the global batch
   std::int64_t replicas = 1;  // divides the batch
   std::uint64_t seed = 0;
-  // Exactly one of them is given; 0 otherwise.
+  // Exactly one of the two is given; the other is 0.
   std::int64_t epochs = 0, steps = 0;
   std::string precision = "fp32";
   float label_smoothing = 0;
@@ -62,27 +62,27 @@ struct Recipe {
   std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times an epoch
 };
 
-// RECIPE of a command line: the path of a TOML file, or a name in the recipes folder
-// ($PODIUM_RECIPES, recipes/ beside the current folder or the program, share/podium/recipes).
-// UserError (kUsage) otherwise, naming the nearest known one.
+// Resolves RECIPE of a command line: the path of a TOML file, or a name in the recipes folder
+// ($PODIUM_RECIPES, recipes/ in the current folder or beside the program, share/podium/recipes).
+// Throws UserError(kUsage), which names the nearest known recipe, if there is none.
 std::filesystem::path find_recipe(const std::string& name_or_path);
 // The names in the recipes folder, sorted.
 std::vector<std::string> recipe_names();
 
-// Overrides are `dotted.key=value`, the value in TOML's spelling (a bare word is taken for a string
-// where the key is one). All errors are collected into one UserError, a line each.
+// Overrides are `dotted.key=value`, with the value in TOML syntax (strings may be written without
+// quotes). All errors are collected into one UserError, one line each.
 Recipe read_recipe(const std::filesystem::path& file,
                    const std::vector<std::string>& overrides = {});
-// The same from text; `source` stands in errors.
+// The same from text; errors name `source`.
 Recipe parse_recipe(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides = {});
 
-// Of the training set, without those held out; of an epoch, whose remainder is dropped; of the run.
+// Training examples without those held out; whole steps of an epoch; steps of the run.
 std::int64_t training_examples(const Recipe& recipe);
 std::int64_t steps_per_epoch(const Recipe& recipe);
 std::int64_t total_steps(const Recipe& recipe);
 
-// The resolved recipe: every key, in a fixed order; parse_recipe gives the same recipe back.
+// The resolved recipe: every key, in a fixed order. parse_recipe() of it returns the same recipe.
 std::string to_toml(const Recipe& recipe);
 
 // A resolved recipe that an earlier Podium may have written, as this one writes it: keys that there

@@ -133,8 +133,9 @@ class Check {
         problems_.add(path, cat("`", path, "` is missing: with `data` = \"", kOwnData,
                                 "\" it is how many the program has"));
       if (good({path}) && wanted != 0 && read) {
-        problems_.add(path, cat("`", path, "` = ", wanted, ": the size of \"", r_.data,
-                                "\" is that of its files; only drawn datasets have any size"));
+        problems_.add(path,
+                      cat("`", path, "` = ", wanted, ": the size of \"", r_.data,
+                          "\" is that of its files; only generated datasets have a free size"));
       }
     }
     if (!good({"train_examples", "validation"})) return;

@@ -274,12 +274,12 @@ std::string describe(const Trainer& trainer) {
   for (const FlatEntry& entry : trainer.layout().parameters) parameters += entry.elements();
   std::string text;
   text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data, ", seed ", r.seed,
-              ", ", trainer.total_steps(), " steps of ", trainer.steps_per_epoch(), " an epoch\n");
+              ", ", trainer.total_steps(), " steps, ", trainer.steps_per_epoch(), " per epoch\n");
   text += cat("data          ", trainer.training_data(), "\n");
   text += cat("evaluated on  ", trainer.evaluation_data(), "\n");
   text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
               r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
-  text += cat("gradient      of the mean loss over all ", r.batch, " examples (each weighs 1/",
+  text += cat("gradient      of the mean loss over all ", r.batch, " examples (each has weight 1/",
               r.batch, "), summed over replicas by the tree",
               r.clip_norm == 0 ? "" : cat(", scaled down where their norm exceeds ", r.clip_norm),
               "\n");
@@ -296,7 +296,7 @@ std::string describe(const Trainer& trainer) {
           ", backend ", trainer.backend().name(), " (", trainer.backend().description(), ")",
           trainer.placement().input_threads == 0
               ? ""
-              : cat(", batches made ahead by ", trainer.placement().input_threads,
+              : cat(", batches prepared in advance by ", trainer.placement().input_threads,
                     trainer.placement().input_threads == 1 ? " thread" : " threads"),
           "\n");
   text +=

@@ -1,5 +1,5 @@
-// A run: a recipe, placed, with its folder of results; from its start, or from its last checkpoint,
-// to its end or to a request to stop. Talk goes to an observer.
+// A run: one recipe with one placement and a results folder. run() trains from the start or from
+// the last checkpoint to the end or to a request to stop, and reports to an observer.
 #pragma once
 
 #include <atomic>
@@ -24,14 +24,14 @@ struct RunOptions {
   std::filesystem::path out;  // the run's folder
   std::string data_dir;       // --data-dir; empty: the search order of data/dataset.h
   Placement placement;
-  bool fresh = false;           // start anew; what lies in the folder is moved aside, not deleted
-  std::int64_t stop_steps = 0;  // stop after so many steps (0: the recipe's); no schedule changes
+  bool fresh = false;  // start over; the contents of the folder are moved aside, not deleted
+  std::int64_t stop_steps = 0;  // stop after this step (0: the recipe's last); schedule unchanged
   std::int64_t stop_epochs = 0;
-  std::int64_t memory_limit = 0;          // bytes; 0: what this process may take of the machine
+  std::int64_t memory_limit = 0;          // bytes; 0: what this process may use
   std::vector<std::string> command_line;  // for environment.json
-  // Not null: once it is not 0, the run saves at the next step boundary and returns `stopped`; an
-  // evaluation is given up, and made when the run goes on. Before the first step nothing is there
-  // to save: what is under way is given up.
+  // If not null: once its value is not 0, the run saves at the next step boundary and returns with
+  // `stopped`. An evaluation is abandoned, and made when the run is resumed. Before the first step,
+  // the work under way is abandoned; there is nothing to save.
   const std::atomic<int>* stop_request = nullptr;
   // Sets of the program's own in place of the recipe's dataset: both, or neither. The recipe that
   // the run records then has data = "own" and their sizes. The run goes on with the same training
@@ -52,25 +52,25 @@ struct RunResult {
   bool prepared = true;
   bool ended = false;    // by the observer, before its last step; saved and evaluated
   float train_loss = 0;  // of the last step in this call
-  // Of the parameters that parameter_hash names; 0 examples where the run was stopped before they
-  // were evaluated.
+  // Of the parameters with `parameter_hash`; 0 examples if the run was stopped before they were
+  // evaluated.
   EvaluationResult evaluation;
-  // The newest that this call made; its `step` says of which parameters. 0 examples: none.
+  // The newest evaluation of this call; its `step` says of which parameters. 0 examples: none.
   EvaluationResult last_evaluation;
   std::uint64_t parameter_hash = 0;
-  // Of this call: steps made, seconds in them, seconds of evaluation, and until the first step
-  // began.
+  // Of this call: the steps made, the seconds they took, the seconds of evaluation, and the seconds
+  // before the first step.
   std::int64_t steps_made = 0;
   double train_seconds = 0, eval_seconds = 0, start_seconds = 0, input_wait_percent = 0;
   std::int64_t peak_memory_bytes = 0;
 };
 
-// What a run resolved before step 1 (guarantee G6), as lines for a person; stored as resolved.txt
-// in the folder.
+// The settings that a run resolved before step 1 (guarantee G6), as text for people; stored as
+// resolved.txt in the run folder.
 std::string describe(const Trainer& trainer);
 
-// A point of the run's curves: the last step's loss and learning rate, and means over the steps
-// since the point before.
+// One point of the run's curves: the last step's loss and learning rate, and means over the steps
+// since the previous point.
 struct RunMetrics {
   std::int64_t step = 0;
   double loss = 0, accuracy = 0, learning_rate = 0;
@@ -84,12 +84,12 @@ class RunObserver {
   virtual ~RunObserver() = default;
   // The run goes from `first_step` to `last_step`.
   virtual void started(const Trainer&, std::int64_t /*first_step*/, std::int64_t /*last_step*/) {}
-  // Before stepped() of the same step.
+  // Called before stepped() of the same step.
   virtual void measured(const RunMetrics&) {}
   virtual void stepped(const Trainer&, const StepResult&) {}
-  // Before the evaluation is written down: what the observer writes goes to its files first.
+  // Called before the evaluation is recorded, so that the observer can write its files first.
   virtual void evaluated(const Trainer&, const EvaluationResult&) {}
-  // Before a checkpoint becomes visible: what the observer writes goes to its files first.
+  // Called before a checkpoint becomes visible, so that the observer can write its files first.
   virtual void saving(std::int64_t /*step*/) {}
   // Asked after each step, when what follows it (checkpoint, evaluation) is done: true ends the
   // run here, for early stopping. The same call of run() later would go on from there.
@@ -143,9 +143,9 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 // says.
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
 
-// The trainer of a finished or unfinished run, at its last checkpoint; `overrides` of keys that
-// decide no result, such as evaluation.batch. UserError (kData) where the run was evaluated on
-// other data than are found.
+// The trainer of a finished or unfinished run, at its last checkpoint. `overrides` are for keys
+// that do not affect results, such as evaluation.batch. Throws UserError(kData) if the run was
+// evaluated on other data than are found.
 struct LoadedRun {
   Recipe recipe;
   std::unique_ptr<Trainer> trainer;

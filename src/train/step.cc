@@ -177,7 +177,7 @@ std::string Trainer::State::diagnose() {
 
 std::string StepResult::divergence() const {
   return cat(std::isfinite(loss) ? "the norm of the gradients" : "the loss",
-             " is not finite; the first operation that made such a value is ", non_finite);
+             " is not finite; the first operation with such a result is ", non_finite);
 }
 
 StepResult Trainer::State::make(Part part, const StepOptions& options) {

@@ -1,6 +1,6 @@
-// The trainer: a recipe's state (parameters, optimizer state, running statistics) in memory,
-// advanced a step at a time by any number of workers. What it computes depends on the recipe alone;
-// workers, threads and backend change its speed.
+// The trainer: the state of a run (parameters, optimizer state, running statistics) in memory. Any
+// number of workers advances it one step at a time. Its results depend on the recipe alone;
+// workers, threads and backend only change the speed.
 #pragma once
 
 #include <atomic>
@@ -25,11 +25,11 @@ namespace podium {
 struct Placement {
   std::int64_t workers = 0;  // 0: the smaller of the replicas and the cores
   int threads = 1;           // of each worker
-  int input_threads = 0;     // that make batches ahead; 0: workers make what they need
+  int input_threads = 0;     // that prepare batches in advance; 0: workers prepare their own
   std::string backend;       // empty: the default
 };
 
-// Bytes, known before step 1. Activations are the arenas of all workers.
+// In bytes, known before step 1. Activations are the arenas of all workers.
 struct MemoryUse {
   std::int64_t parameters = 0, optimizer = 0, gradients = 0, training_activations = 0,
                evaluation_activations = 0, batches = 0, data = 0;
@@ -49,11 +49,11 @@ struct TensorSpan {
 
 // What a step is asked for.
 struct StepOptions {
-  bool hash = false;  // StepResult::hash is wanted
+  bool hash = false;  // compute StepResult::hash
   // False: the recipe's optimizers change nothing, because the caller has changed
   // Trainer::parameters(). The step counts, and running statistics are updated.
   bool update_parameters = true;
-  // A step that diverges throws; false: it returns, and StepResult::non_finite says why.
+  // true: a step that diverges throws. false: it returns, and StepResult::non_finite says why.
   bool throw_on_divergence = true;
 };
 
@@ -64,21 +64,21 @@ struct StepResult {
   float loss = 0;  // mean over the global batch
   std::int64_t correct = 0;
   double seconds = 0;
-  // Of `seconds`, means over workers: the batch was not there yet; waited for other workers, with
-  // nothing to help them with.
+  // Parts of `seconds`, as means over workers: waiting for the batch; waiting for other workers
+  // with no part of their work to help with.
   double input_seconds = 0, waiting_seconds = 0;
-  std::uint64_t hash = 0;  // of all parameters after the step; 0 where it was not asked for
+  std::uint64_t hash = 0;  // of all parameters after the step; 0 if not requested
   // The norm of all gradients before it was clipped; 0 where the recipe has no optimizer.clip_norm.
   float gradient_norm = 0;
   std::string non_finite;  // not empty: the loss, or the norm of the gradients where the recipe
                            // clips it, is not finite; nothing was updated. The first operation that
                            // made such a value
 
-  // Of a step that diverged, for people: what is not finite, and where that began.
+  // For a step that diverged: text that says what is not finite and where that began.
   std::string divergence() const;
 };
 
-// How often each class was taken for each class. Integers: equal for any placement.
+// How often each class was classified as each class. Integers: equal for any placement.
 class ConfusionMatrix {
  public:
   ConfusionMatrix() = default;
@@ -86,8 +86,8 @@ class ConfusionMatrix {
   explicit ConfusionMatrix(std::int64_t classes)
       : classes_(classes), counts_(static_cast<std::size_t>(classes * (classes + 1))) {}
   std::int64_t classes() const { return classes_; }
-  // Examples of class `label` that were taken for `guess`; -1: for none, since their logits are not
-  // numbers.
+  // Examples of class `label` that were classified as `guess`; -1: as no class, because their
+  // logits are not numbers.
   std::int64_t& at(std::int64_t label, std::int64_t guess) { return counts_[place(label, guess)]; }
   std::int64_t at(std::int64_t label, std::int64_t guess) const {
     return counts_[place(label, guess)];
@@ -95,7 +95,7 @@ class ConfusionMatrix {
   // How many examples the class has.
   std::int64_t examples(std::int64_t label) const;
   std::int64_t correct() const;
-  // Recall: of the examples of a class, the share that was taken for it; 0 where there are none.
+  // Recall: the share of a class's examples that were classified as it; 0 if there are none.
   double accuracy(std::int64_t label) const;
   void add(const ConfusionMatrix& other);  // of as many classes
   bool operator==(const ConfusionMatrix&) const = default;
@@ -110,7 +110,7 @@ class ConfusionMatrix {
 
 // The held-out set under the parameters of one step.
 struct EvaluationResult {
-  std::int64_t step = 0;  // steps done when it was made: whose parameters it is of
+  std::int64_t step = 0;  // steps done before the evaluation, so whose parameters it is of
   std::int64_t correct = 0, examples = 0;
   float loss = 0;  // mean
   double seconds = 0;
@@ -178,10 +178,10 @@ class Trainer {
   std::span<const TensorSpan> gradients();
   // All parameters. To be changed between steps or between the halves of one.
   std::span<const TensorSpan> parameters();
-  // Gives up once `stop`, unless it is null, is not 0: there are no `examples` then.
+  // Stops early once the value of `stop` (if not null) is not 0; the result then has 0 `examples`.
   EvaluationResult evaluate(const std::atomic<int>* stop = nullptr);
   std::uint64_t parameter_hash() const;
-  // The first parameter or running statistic that holds a value that is not finite; empty: none.
+  // The first parameter or running statistic with a value that is not finite; empty: none.
   std::string first_non_finite() const;
 
   // Hashes both sets, once, for what follows here; throws Stopped as `stop` says.
@@ -190,20 +190,20 @@ class Trainer {
   std::string training_data() const;
   std::string evaluation_data() const;
   Checkpoint checkpoint() const;
-  // UserError (kData) where other training examples led to the checkpoint than these.
+  // Throws UserError(kData) if the checkpoint was trained on other examples than these.
   void require_same_data(const Checkpoint& checkpoint) const;
   // UserError (kData) where the checkpoint's run was evaluated on other examples than these. False
   // where the checkpoint does not say: an older Podium wrote it.
   bool require_same_evaluation_data(const Checkpoint& checkpoint) const;
-  // UserError (kData) where tensors are missing or have other shapes than this recipe's.
+  // Throws UserError(kData) if tensors are missing or their shapes are not those of this recipe.
   void restore(const Checkpoint& checkpoint);
 
-  // What the next step computes, in whole: names and layouts as docs/recipes.md lists them.
-  // Advances the state.
+  // Makes the next step and returns everything that it computes, with the names and layouts that
+  // docs/recipes.md lists.
   InspectedStep inspect_step();
 
   void start_profile();
-  // Of one worker: of its replicas' program, then of its update.
+  // The profile of one worker: its replicas' program, then its update.
   std::vector<KernelProfile> profile(std::int64_t worker) const;
 
  private:
@@ -211,7 +211,7 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-// The number of workers that a placement with none gets.
+// The number of workers for a placement that states none.
 std::int64_t default_workers(std::int64_t replicas);
 
 }  // namespace podium

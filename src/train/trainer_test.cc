@@ -34,7 +34,7 @@ TEST(Step, that_diverges_ends_a_loop_by_an_error_that_names_step_and_operation) 
   EXPECT_LT(step, trainer->total_steps());
   EXPECT_TRUE(error.starts_with(cat("step ", step,
                                     ": the loss is not finite; the first operation "
-                                    "that made such a value is ")))
+                                    "with such a result is ")))
       << error;
 }
 
