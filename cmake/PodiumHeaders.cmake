@@ -9,11 +9,13 @@ set(PODIUM_PUBLIC_HEADERS
   base/error.h
   base/hash.h
   base/stop.h
+  base/version.h
   tensor/tensor.h
   graph/attributes.h
   graph/graph.h
   graph/op_def.h
   ops/op_list.h
+  ops/op_registry.h
   ops/ops.h
   autodiff/gradients.h
   nn/models.h
@@ -22,9 +24,12 @@ set(PODIUM_PUBLIC_HEADERS
   backend/backend.h
   data/augment.h
   data/dataset.h
+  data/dataset_registry.h
   data/image_set.h
   data/normalise.h
+  train/check_operation.h
   train/checkpoint.h
+  train/plugin.h
   train/predictor.h
   train/recipe.h
   train/run.h

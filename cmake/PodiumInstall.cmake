@@ -22,6 +22,16 @@ target_include_directories(podium_all INTERFACE
   $<BUILD_INTERFACE:${PODIUM_HEADER_FOLDER}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 add_dependencies(podium_all podium_headers)
 
+# What a plugin is compiled with (PodiumPlugin.cmake): the headers alone, and arithmetic as the contracts have it.
+add_library(podium_plugin_headers INTERFACE)
+add_library(Podium::headers ALIAS podium_plugin_headers)
+set_target_properties(podium_plugin_headers PROPERTIES EXPORT_NAME headers)
+target_compile_features(podium_plugin_headers INTERFACE cxx_std_20)
+target_compile_options(podium_plugin_headers INTERFACE -ffp-contract=off)
+target_include_directories(podium_plugin_headers INTERFACE
+  $<BUILD_INTERFACE:${PODIUM_HEADER_FOLDER}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+add_dependencies(podium_plugin_headers podium_headers)
+
 if(TARGET podium)
   add_dependencies(podium podium_headers)  # so that what builds the program can install
   install(TARGETS podium COMPONENT program)
@@ -37,7 +47,7 @@ if(TARGET podium)
 endif()
 
 set(config_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Podium)
-install(TARGETS podium_all ${libraries} EXPORT PodiumTargets COMPONENT development)
+install(TARGETS podium_all podium_plugin_headers ${libraries} EXPORT PodiumTargets COMPONENT development)
 install(DIRECTORY ${PODIUM_HEADER_FOLDER}/podium DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(EXPORT PodiumTargets NAMESPACE Podium:: DESTINATION ${config_dir} COMPONENT development)
 configure_package_config_file(cmake/PodiumConfig.cmake.in ${PROJECT_BINARY_DIR}/generated/PodiumConfig.cmake
@@ -45,7 +55,8 @@ configure_package_config_file(cmake/PodiumConfig.cmake.in ${PROJECT_BINARY_DIR}/
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/PodiumConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/generated/PodiumConfig.cmake
-  ${PROJECT_BINARY_DIR}/generated/PodiumConfigVersion.cmake DESTINATION ${config_dir} COMPONENT development)
+  ${PROJECT_BINARY_DIR}/generated/PodiumConfigVersion.cmake
+  ${PROJECT_SOURCE_DIR}/cmake/PodiumPlugin.cmake DESTINATION ${config_dir} COMPONENT development)
 
 if(PROJECT_IS_TOP_LEVEL AND TARGET podium)
   include(PodiumPackage)

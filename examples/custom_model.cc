@@ -1,4 +1,5 @@
-// A network of one's own, trained on drawn digits and evaluated, in one file:
+// A network of one's own, with a layer and an operation of one's own (squeeze.h), trained on drawn
+// digits and evaluated:
 //
 //   cmake -B build -S examples -DCMAKE_PREFIX_PATH=<where Podium is installed>
 //   cmake --build build && build/custom_model 3
@@ -7,28 +8,21 @@
 // same hash.
 #include <podium/base/hash.h>
 #include <podium/podium.h>
+#include <podium/train/check_operation.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-namespace {
-
-podium::Value my_model(podium::Network& net, podium::Value x, std::int64_t classes) {
-  x = net.relu(
-      net.batch_norm("bn1", net.conv2d("conv1", x, {.channels = 8, .kernel = 5, .stride = 2})));
-  x = net.relu(
-      net.batch_norm("bn2", net.conv2d("conv2", x, {.channels = 16, .kernel = 3, .stride = 2})));
-  x = net.relu(net.dense("fc1", net.flatten(x), {.units = 64, .bias = true}));
-  return net.dense("fc2", net.dropout("dropout", x, 0.2f), {.units = classes, .bias = true});
-}
-
-}  // namespace
+#include "squeeze.h"
 
 int main(int argc, char** argv) {
   try {
+    // What training takes for granted of an operation: its reference, its gradient, its shapes.
+    for (const std::string& finding : podium::check_operation(squeeze::gate_op))
+      throw podium::UserError(finding);
+
     podium::Recipe recipe;
-    recipe.name = "custom";
-    recipe.model = "custom";
+    recipe.name = recipe.model = "custom";
     recipe.data = "glyphs";
     recipe.train_examples = 12000;
     recipe.test_examples = 2000;
@@ -40,11 +34,11 @@ int main(int argc, char** argv) {
     recipe.optimizer.learning_rate = 0.003;
 
     const podium::RunData data = podium::load_data(recipe, "");
-    podium::Trainer trainer(recipe, my_model, data.train, data.held_out, {.workers = 2});
+    podium::Trainer trainer(recipe, squeeze::model, data.train, data.held_out, {.workers = 2});
     std::fputs(podium::describe(trainer).c_str(), stdout);
 
     while (trainer.steps_done() < trainer.total_steps()) {
-      const podium::StepResult step = trainer.step();
+      const podium::StepResult step = trainer.step();  // throws where training diverges
       if (step.step % trainer.steps_per_epoch() != 0) continue;
       const podium::EvaluationResult result = trainer.evaluate();
       std::printf("step %4lld  loss %.4f  test accuracy %.2f%%\n",

@@ -15,6 +15,7 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "nn/models.h"
+#include "ops/op_registry.h"
 #include "ops/ops.h"
 #include "train/run.h"
 
@@ -110,17 +111,18 @@ ExitCode bench_ops(const Arguments& arguments) {
   const auto backend = make_backend(arguments.placement.backend);
   for (const std::string& name : arguments.ops) {
     std::vector<std::string> names;
-    for (const OpDef* op : all_ops()) names.emplace_back(op->name);
+    for (const OpDef* op : known_operations()) names.emplace_back(op->name);
     PODIUM_REQUIRE(std::find(names.begin(), names.end(), name) != names.end(), ExitCode::kUsage,
                    "unknown operation \"", name, "\"; `podium bench ops` times all of them");
   }
   const Roof roof;
   Table table({"OPERATION", "SHAPES", "MICROSECONDS", "GFLOP/S", "GB/S", "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
-  for (const OpDef* op : all_ops()) {
+  for (const OpDef* op : known_operations()) {
     if (!arguments.ops.empty() &&
         std::find(arguments.ops.begin(), arguments.ops.end(), op->name) == arguments.ops.end())
       continue;
+    if (op->samples == nullptr) continue;
     for (const OpSample& sample : op->samples()) {
       const OpTime time = time_sample(*backend, *op, sample, arguments.placement.threads);
       std::vector<std::string> row = {time.op, time.shapes, fixed(1e6 * time.seconds, 1)};

@@ -48,6 +48,7 @@ void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments);
   X(devices)                   \
   X(data)                      \
   X(bench)                     \
+  X(plugin)                    \
   X(completion)                \
   X(man)
 

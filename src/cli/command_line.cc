@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <csignal>
@@ -20,6 +21,7 @@
 #include "cli/help.h"
 #include "cli/talk.h"
 #include "podium_version.h"
+#include "train/plugin.h"
 
 namespace podium {
 namespace {
@@ -137,6 +139,25 @@ bool nobody_reads(int descriptor) {
   return ::poll(&state, 1, 0) == 1 && (state.revents & POLLERR) != 0;
 }
 
+// Commands that meet no model, no data and no operation.
+constexpr std::string_view kWithoutPlugins[] = {"completion", "devices", "diff", "man", "plugin"};
+
+void add_plugin_flag(CLI::App& app, std::vector<std::string>& files) {
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (std::ranges::find(kWithoutPlugins, command->get_name()) != std::end(kWithoutPlugins))
+      continue;
+    if (!command->get_subcommands([](const CLI::App*) { return true; }).empty()) {
+      add_plugin_flag(*command, files);
+      continue;
+    }
+    command
+        ->add_option("--plugin", files,
+                     "A shared object that brings models, datasets or operations; may be repeated")
+        ->type_name("FILE")
+        ->allow_extra_args(false);
+  }
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Trains neural networks, with the same bits on any number of workers.", "podium");
   CommandLine line;
@@ -148,6 +169,8 @@ int parse_and_run(int argc, char** argv) {
 #define PODIUM_ADD_COMMAND(name) add_##name##_command(app, line);
   PODIUM_COMMAND_LIST(PODIUM_ADD_COMMAND)
 #undef PODIUM_ADD_COMMAND
+  std::vector<std::string> plugins;
+  add_plugin_flag(app, plugins);
   app.require_subcommand(1);
 
   const std::vector<std::string> words(line.words.begin() + 1, line.words.end());
@@ -168,6 +191,7 @@ int parse_and_run(int argc, char** argv) {
       if (value.empty())
         return usage_error(
             app, cat(option->get_name(), ": the value is empty; give a value, or omit the flag"));
+  for (const std::string& plugin : plugins) load_plugin(plugin);
   const ExitCode result = line.action();
   // What was asked for is done once it has been written.
   std::cout.flush();

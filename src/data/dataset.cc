@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/plain_name.h"
 #include "base/words.h"
 #include "data/dataset_list.h"
+#include "data/dataset_registry.h"
 
 namespace podium {
 namespace {
@@ -67,23 +69,70 @@ std::string DatasetInfo::class_name(std::int64_t label) const {
   return class_names.empty() ? cat(label) : class_names.at(static_cast<std::size_t>(label));
 }
 
-std::span<const DatasetInfo> dataset_list() {
-#define PODIUM_DATASET_VALUE(name) name##_dataset(),
-  static const std::vector<DatasetInfo> list = {PODIUM_DATASET_LIST(PODIUM_DATASET_VALUE)};
-#undef PODIUM_DATASET_VALUE
+namespace {
+
+// Room for all that a program will register: entries stay where they are.
+constexpr std::size_t kMostDatasets = 1024;
+
+std::vector<DatasetInfo>& datasets() {
+  static std::vector<DatasetInfo> list = [] {
+    std::vector<DatasetInfo> all;
+    all.reserve(kMostDatasets);
+#define PODIUM_ADD_DATASET(name) all.push_back(name##_dataset());
+    PODIUM_DATASET_LIST(PODIUM_ADD_DATASET)
+#undef PODIUM_ADD_DATASET
+    return all;
+  }();
   return list;
 }
 
+// What a dataset of a program's own can get wrong.
+void require_as_described(const DatasetInfo& info, Split split, const ImageSet& set) {
+  const auto shape = [](const auto& of) {
+    return cat(of.channels, " x ", of.height, " x ", of.width, " in ", of.classes, " classes");
+  };
+  PODIUM_REQUIRE(shape(set) == shape(info), ExitCode::kData, "dataset \"", info.name, "\": its ",
+                 to_string(split), " split has images of ", shape(set), "; its description says ",
+                 shape(info));
+  require_usable(set, cat("dataset \"", info.name, "\", ", to_string(split), " split"));
+}
+
+}  // namespace
+
+std::span<const DatasetInfo> dataset_list() { return datasets(); }
+
+void register_dataset(DatasetInfo info) {
+  const auto require = [&](bool condition, const std::string& text) {
+    PODIUM_REQUIRE(condition, ExitCode::kUsage, "dataset \"", info.name, "\"", text);
+  };
+  require(is_plain_name(info.name),
+          ": a name has letters, digits, '-', '_' and '.', and begins with one of the first two");
+  require(info.name != "own", ": runs call examples in memory so; give it another name");
+  require(std::ranges::find(datasets(), info.name, &DatasetInfo::name) == datasets().end(),
+          " is registered already; give it another name");
+  require(info.load != nullptr, " has no function that loads it");
+  require(info.channels >= 1 && info.height >= 1 && info.width >= 1,
+          ": channels, height and width must be at least 1");
+  require(info.classes >= 1 && info.classes <= 256, ": classes must be from 1 to 256");
+  require(info.train_examples >= 1 && info.test_examples >= 1,
+          ": train_examples and test_examples must be at least 1");
+  require(
+      info.class_names.empty() || info.class_names.size() == static_cast<std::size_t>(info.classes),
+      cat(" names ", info.class_names.size(), " of its ", info.classes, " classes"));
+  require(datasets().size() < kMostDatasets,
+          cat(" is one more than the ", kMostDatasets, " datasets that a program can have"));
+  datasets().push_back(std::move(info));
+}
+
 const DatasetInfo& find_dataset(const std::string& name) {
-  const std::span<const DatasetInfo> list = dataset_list();
-  for (const DatasetInfo& info : list) {
+  for (const DatasetInfo& info : datasets()) {
     if (info.name == name) return info;
   }
   PODIUM_REQUIRE(name != kOwnData, ExitCode::kData, "data = \"", kOwnData,
                  "\": the examples are those of the program that trained this run, so only it can "
                  "go on training or evaluate; `podium predict` works without them");
   std::vector<std::string> known;
-  for (const DatasetInfo& info : list) known.push_back(info.name);
+  for (const DatasetInfo& info : datasets()) known.push_back(info.name);
   throw UserError(cat("unknown dataset \"", name, "\"; did you mean \"", nearest_word(name, known),
                       "\"? Known: ", join_words(known)));
 }
@@ -91,8 +140,7 @@ const DatasetInfo& find_dataset(const std::string& name) {
 ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions& options) {
   const DatasetInfo& info = find_dataset(name);
   ImageSet set = info.load(info, split, options);
-  PODIUM_CHECK(set.count > 0 && set.labels.size() == static_cast<std::size_t>(set.count), name);
-  PODIUM_CHECK(set.pixels.size() == static_cast<std::size_t>(set.count * set.image_bytes()), name);
+  require_as_described(info, split, set);
   return set;
 }
 

@@ -1,12 +1,12 @@
-#include "data/dataset.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <functional>
 #include <numeric>
 #include <set>
 
 #include "data/checksum.h"
+#include "data/dataset_registry.h"
 #include "data/fetch.h"
 #include "data/test_files.h"
 
@@ -263,6 +263,94 @@ TEST(Dataset, classes_are_called_by_their_names_or_numbers) {
     const auto names = static_cast<std::int64_t>(info.class_names.size());
     EXPECT_TRUE(names == 0 || names == info.classes) << info.name;
   }
+}
+
+DatasetInfo dots() {
+  return {.name = "dots",
+          .description = "of this test",
+          .channels = 1,
+          .height = 2,
+          .width = 3,
+          .classes = 2,
+          .train_examples = 4,
+          .test_examples = 2,
+          .load = [](const DatasetInfo& info, Split split, const DatasetOptions&) {
+            ImageSet set{.count = split == Split::kTrain ? 4 : 2,
+                         .channels = 1,
+                         .height = 2,
+                         .width = 3,
+                         .classes = info.classes,
+                         .source = "drawn"};
+            for (std::int64_t i = 0; i < set.count; ++i) {
+              set.pixels.insert(set.pixels.end(), 6, static_cast<std::uint8_t>(100 * (i % 2)));
+              set.labels.push_back(static_cast<std::uint8_t>(i % 2));
+            }
+            return set;
+          }};
+}
+
+TEST(OwnDataset, is_found_and_loaded_once_it_is_registered) {
+  const DatasetInfo& first = dataset_list().front();
+  const std::size_t count = dataset_list().size();
+  register_dataset(dots());
+  EXPECT_EQ(dataset_list().size(), count + 1);
+  EXPECT_EQ(&dataset_list().front(), &first);
+  EXPECT_EQ(find_dataset("dots").description, "of this test");
+  const ImageSet set = load_dataset("dots", Split::kTest);
+  EXPECT_EQ(set.count, 2);
+  EXPECT_EQ(set.labels, (std::vector<std::uint8_t>{0, 1}));
+}
+
+TEST(OwnDataset, a_description_that_is_not_whole_or_a_name_that_is_taken_is_refused) {
+  const auto error = [](const std::function<void(DatasetInfo&)>& change) {
+    DatasetInfo info = dots();
+    info.name = "other";
+    change(info);
+    return user_error(ExitCode::kUsage, [&] { register_dataset(info); });
+  };
+  EXPECT_EQ(error([](DatasetInfo& d) { d.name = "mnist"; }),
+            "dataset \"mnist\" is registered already; give it another name");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.name = "own"; }),
+            "dataset \"own\": runs call examples in memory so; give it another name");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.name = "a/b"; }),
+            "dataset \"a/b\": a name has letters, digits, '-', '_' and '.', and begins with one of "
+            "the first two");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.load = nullptr; }),
+            "dataset \"other\" has no function that loads it");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.width = 0; }),
+            "dataset \"other\": channels, height and width must be at least 1");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.classes = 257; }),
+            "dataset \"other\": classes must be from 1 to 256");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.test_examples = 0; }),
+            "dataset \"other\": train_examples and test_examples must be at least 1");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.class_names = {"one"}; }),
+            "dataset \"other\" names 1 of its 2 classes");
+}
+
+TEST(OwnDataset, a_set_that_is_not_as_described_is_an_error_that_says_where) {
+  int number = 0;
+  static std::function<void(ImageSet&)> changes;
+  const auto error = [&](const std::function<void(ImageSet&)>& change) {
+    changes = change;
+    DatasetInfo info = dots();
+    info.name = cat("broken", ++number);
+    info.load = [](const DatasetInfo& described, Split split, const DatasetOptions& options) {
+      ImageSet set = dots().load(described, split, options);
+      changes(set);
+      return set;
+    };
+    register_dataset(info);
+    return user_error(ExitCode::kData, [&] { load_dataset(info.name, Split::kTrain); });
+  };
+  EXPECT_EQ(error([](ImageSet& set) { set.height = 3; }),
+            "dataset \"broken1\": its train split has images of 1 x 3 x 3 in 2 classes; its "
+            "description says 1 x 2 x 3 in 2 classes");
+  EXPECT_EQ(error([](ImageSet& set) { set.pixels.pop_back(); }),
+            "dataset \"broken2\", train split (drawn): 4 images of 1 x 2 x 3 need 24 bytes, and "
+            "there are 23: example 3 (counted from 0) is the first that is not whole");
+  EXPECT_EQ(error([](ImageSet& set) { set.labels[2] = 2; }),
+            "dataset \"broken3\", train split (drawn): example 2 (counted from 0) has the label 2; "
+            "labels are 0 to 1, since there are 2 classes");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // The models that a recipe can name. To add one, see docs/adding-a-model.md.
 #pragma once
 
-#include <span>
+#include <deque>
 #include <string>
 
 #include "nn/network.h"
@@ -10,12 +10,17 @@ namespace podium {
 
 // A model that a recipe can name.
 struct ModelInfo {
-  const char* name;
-  const char* description;
-  Value (*build)(Network& net, Value images, std::int64_t classes);
+  std::string name;
+  std::string description;  // one line
+  Model build;
 };
 
-std::span<const ModelInfo> all_models();
+// The library's own, then those that were registered; entries stay where they are.
+const std::deque<ModelInfo>& all_models();
+// Makes a model known by its name to recipes and to the functions that read a run. Throws UserError
+// where the name is taken or is not of letters, digits, '-', '_' and '.'. Not while other threads
+// look names up.
+void register_model(ModelInfo model);
 // UserError that names the known ones.
 const ModelInfo& find_model(const std::string& name);
 

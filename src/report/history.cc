@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "train/file_io.h"
+#include "train/plugin.h"
 #include "train/run_folder.h"
 
 namespace podium {
@@ -72,9 +73,9 @@ std::map<std::int64_t, std::string> read_hashes(const fs::path& run) {
 
 RunHistory read_history(const fs::path& run) {
   require_run(run);
-  const fs::path metrics = run / "metrics.jsonl", recipe = run / "recipe.toml";
+  const fs::path metrics = run / "metrics.jsonl";
   return {.folder = run,
-          .recipe = parse_recipe(text_of(recipe), recipe.string()),
+          .recipe = read_run_recipe(run),
           .course = parse_metrics(text_of(metrics), metrics.string()),
           .hashes = read_hashes(run)};
 }

@@ -15,6 +15,7 @@
 
 namespace podium {
 
+// How an operation is tried.
 struct OperationCheckOptions {
   // Changes the operands that were drawn: to keep them where the operation is defined, or away from
   // its corners. Empty: floats stay in [0.25, 2.25) with either sign.

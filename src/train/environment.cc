@@ -17,6 +17,7 @@
 #include "base/thread_pool.h"
 #include "podium_version.h"
 #include "train/file_io.h"
+#include "train/plugin.h"
 
 namespace podium {
 namespace {
@@ -92,6 +93,9 @@ std::string utc_date() {
 
 ordered_json json_of(const Environment& environment, std::int64_t from_step) {
   const Environment& e = environment;
+  ordered_json plugins = ordered_json::array();
+  for (const Environment::Plugin& plugin : e.plugins)
+    plugins.push_back({{"path", plugin.path}, {"sha256", plugin.sha256}});
   return {
       {"from_step", from_step},
       {"date", e.date},
@@ -110,6 +114,7 @@ ordered_json json_of(const Environment& environment, std::int64_t from_step) {
       {"memory_limit_bytes",
        e.memory_limit_bytes > 0 ? ordered_json(e.memory_limit_bytes) : ordered_json(nullptr)},
       {"workers", e.workers},
+      {"plugins", std::move(plugins)},
   };
 }
 
@@ -140,6 +145,8 @@ Environment collect_environment(std::vector<std::string> command_line, std::stri
   e.memory_bytes = machine_memory();
   e.memory_limit_bytes = memory_limit();
   e.workers = workers;
+  for (const LoadedPlugin& plugin : loaded_plugins())
+    e.plugins.push_back({plugin.path.string(), plugin.sha256});
   return e;
 }
 

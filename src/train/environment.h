@@ -22,6 +22,10 @@ struct Environment {
   std::int64_t memory_bytes = 0;
   std::int64_t memory_limit_bytes = 0;  // the container's; 0 without one
   int workers = 0;
+  struct Plugin {
+    std::string path, sha256;
+  };
+  std::vector<Plugin> plugins;  // that were loaded
 };
 
 Environment collect_environment(std::vector<std::string> command_line, std::string vector_target,

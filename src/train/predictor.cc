@@ -15,6 +15,7 @@
 #include "nn/models.h"
 #include "train/environment.h"
 #include "train/inference.h"
+#include "train/plugin.h"
 #include "train/run_folder.h"
 
 namespace podium {
@@ -151,7 +152,7 @@ struct Predictor::State {
 Predictor Predictor::load(const std::filesystem::path& run, const Model& model,
                           const Placement& placement) {
   require_run(run);
-  const Recipe recipe = read_recipe(run / "recipe.toml", {});
+  const Recipe recipe = read_run_recipe(run);
   return Predictor(recipe, last_checkpoint(run), model, placement);
 }
 

@@ -377,17 +377,16 @@ class Reader {
     for (const auto& [refused, reason] : key.refused) {
       if (word == refused) {
         refuse(key, place,
-               cat("`", key.path(), "` = \"", word, "\": ", reason, "; use \"", key.choices.front(),
+               cat("`", key.path(), "` = \"", word, "\": ", reason, "; use \"", key.words().front(),
                    "\""));
         return std::nullopt;
       }
     }
-    if (!key.choices.empty() &&
-        std::find(key.choices.begin(), key.choices.end(), word) == key.choices.end()) {
+    const std::vector<std::string> known = key.words();
+    if (!known.empty() && std::find(known.begin(), known.end(), word) == known.end()) {
       refuse(key, place,
-             cat("`", key.path(), "` = ", quoted_text(word),
-                 " is unknown; known: ", join_words(key.choices), "; the nearest is \"",
-                 nearest_word(word, key.choices), "\""));
+             cat("`", key.path(), "` = ", quoted_text(word), " is unknown; known: ",
+                 join_words(known), "; the nearest is \"", nearest_word(word, known), "\""));
       return std::nullopt;
     }
     return word;

@@ -177,7 +177,7 @@ std::string recipe_keys_markdown() {
       type.clear();
       for (const std::string& choice : key.choices)
         type += cat(type.empty() ? "`" : ", `", choice, "`");
-    } else if (key.required && !key.choices.empty()) {
+    } else if (key.required && !key.words().empty()) {
       type = "a name";
     }
     if (!key.numbers.empty()) {

@@ -42,7 +42,8 @@ struct RecipeKey {
   std::string name;
   RecipeField field;
   NumberRange range = {};
-  std::vector<std::string> choices = {};   // of a word; empty: any
+  std::vector<std::string> choices = {};          // of a word; empty: any
+  std::vector<std::string> (*names)() = nullptr;  // of a word that names what is registered
   std::vector<std::int64_t> numbers = {};  // of an integer, where it is one of a few; empty: any
   // Words that a user may well try, and why they are refused.
   std::vector<std::pair<std::string, std::string>> refused = {};
@@ -58,6 +59,8 @@ struct RecipeKey {
   std::size_t group = 0;  // the number of its group of parameters, from 1; 0: of none
 
   std::string path() const { return table.empty() ? name : table + "." + name; }
+  // The words that are allowed now; empty: any.
+  std::vector<std::string> words() const { return names != nullptr ? names() : choices; }
   bool fits_name(const std::string& table_name) const;
 };
 

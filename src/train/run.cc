@@ -12,6 +12,7 @@
 #include "train/environment.h"
 #include "train/file_io.h"
 #include "train/memory.h"
+#include "train/plugin.h"
 #include "train/run_folder.h"
 
 namespace podium {
@@ -405,6 +406,7 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
     return {.stopped = true, .prepared = false};
   }
   const Trainer& trainer = *run.trainer;
+  for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
   record_environment(run.folder->dir(),
                      collect_environment(options.command_line, trainer.backend().description(),
                                          static_cast<int>(trainer.placement().workers)),
@@ -417,7 +419,7 @@ LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_
                    const Placement& placement, const std::vector<std::string>& overrides) {
   require_run(folder);
   LoadedRun loaded;
-  loaded.recipe = read_recipe(folder / "recipe.toml", overrides);
+  loaded.recipe = read_run_recipe(folder, overrides);
   const RunData data = load_data(loaded.recipe, data_dir);
   loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
                                              data.train, data.held_out, placement);

@@ -32,6 +32,7 @@ TEST_F(Usage, every_help_opens_with_two_examples) {
                                                           {"devices"},
                                                           {"data"},
                                                           {"bench"},
+                                                          {"plugin"},
                                                           {"data", "list"},
                                                           {"data", "fetch"},
                                                           {"data", "verify"},

@@ -35,10 +35,16 @@ endforeach()
 file(COPY ${SOURCE}/examples/ DESTINATION ${SCRATCH}/examples)
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SCRATCH}/examples -B ${SCRATCH}/build -D CMAKE_PREFIX_PATH=${prefix}
   -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${CXX} "-D CMAKE_CXX_FLAGS=${FLAGS}")
-run(${CMAKE_COMMAND} --build ${SCRATCH}/build)
+run(${CMAKE_COMMAND} --build ${SCRATCH}/build --target custom_model squeeze_plugin)
 run(${SCRATCH}/build/custom_model 1)
 if(NOT output MATCHES "test accuracy [6-9][0-9]\\.[0-9]+%")
   message(FATAL_ERROR "the example did not learn:\n${output}")
+endif()
+
+# The installed command loads the plugin that was built against the installed headers.
+run(${prefix}/bin/podium plugin ${SCRATCH}/build/squeeze_plugin.so)
+if(NOT output MATCHES "channel_gate +with a gradient, checked")
+  message(FATAL_ERROR "the installed podium does not check the plugin's operation:\n${output}")
 endif()
 
 # The installed command finds the installed recipes, from any folder.
