@@ -107,7 +107,7 @@ void register_dataset(DatasetInfo info) {
   };
   require(is_plain_name(info.name),
           ": a name has letters, digits, '-', '_' and '.', and begins with one of the first two");
-  require(info.name != "own", ": runs call examples in memory so; give it another name");
+  require(info.name != kOwnData, ": runs call examples in memory so; give it another name");
   require(std::ranges::find(datasets(), info.name, &DatasetInfo::name) == datasets().end(),
           " is registered already; give it another name");
   require(info.load != nullptr, " has no function that loads it");

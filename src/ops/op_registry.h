@@ -1,5 +1,5 @@
-// Operations of a program's own, by name, for whoever lists operations (`podium bench ops`). A model
-// that uses one needs no more than its definition.
+// Operations of a program's own, by name, for whoever lists operations (`podium bench ops`).
+// A model that uses one needs no more than its definition.
 #pragma once
 
 #include <vector>

@@ -44,7 +44,8 @@ class Registry {
   void model(const std::string& name, const std::string& description, Model build);
   // register_dataset().
   void dataset(DatasetInfo info);
-  // register_operation(). `op` must live as long as the program. `check` is how `podium plugin` tries it.
+  // register_operation(). `op` must live as long as the program; `check` says how `podium plugin`
+  // tries it.
   void operation(const OpDef& op, OperationCheckOptions check = {});
 
   // An operation, and how it is to be tried.
