@@ -28,6 +28,7 @@ enum class Split : std::uint32_t { kTrain = 0, kTest = 1 };
 
 std::string to_string(Split split);  // "train", "test"
 
+// How a dataset is loaded.
 struct DatasetOptions {
   std::string data_dir;             // --data-dir; empty: not given
   std::uint64_t seed = 0;           // of generated datasets; files ignore it
