@@ -136,8 +136,11 @@ TEST(RunFolder, one_damaged_byte_costs_its_line_alone_and_the_file_as_it_was_is_
     RunFolder run(folder.path());
     train(run, 12, 12);
   }
-  const std::size_t third = 2 * hash_line(1).size();
-  for (std::size_t at = 0; at < hash_line(3).size(); ++at) {
+  const std::size_t third = 2 * hash_line(1).size(), end = hash_line(3).size();
+  int copies = 0;
+  // In the braces, the names, the marks between, the step, the hash and the newline.
+  for (const std::size_t at : {std::size_t{0}, std::size_t{3}, std::size_t{7}, std::size_t{9},
+                               std::size_t{14}, std::size_t{25}, end - 2, end - 1}) {
     std::string damaged = hash_lines(12);
     damaged[third + at] = '#';
     put_text(folder / "hashes.jsonl", damaged);
@@ -152,7 +155,7 @@ TEST(RunFolder, one_damaged_byte_costs_its_line_alone_and_the_file_as_it_was_is_
         file_text(folder / "hashes.jsonl"),
         hash_lines_without(joined ? std::set<std::int64_t>{3, 4} : std::set<std::int64_t>{3}, 12))
         << at;
-    const std::string copy = cat("hashes.jsonl.damaged-", at + 1);
+    const std::string copy = cat("hashes.jsonl.damaged-", ++copies);
     ASSERT_EQ(file_text(folder / copy), damaged);
     EXPECT_CONTAINS(told, "hashes.jsonl: line 3 cannot be read");
     EXPECT_CONTAINS(told, copy);

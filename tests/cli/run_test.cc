@@ -266,7 +266,7 @@ TEST_F(Run, signals_save_and_exit_75) {
 }
 
 TEST_F(Run, a_hangup_that_was_ignored_from_the_start_stays_ignored) {
-  const pid_t process = start(train_small("run", {"epochs=40"}), {.ignore_hangup = true});
+  const pid_t process = start(train_small("run", {"epochs=6"}), {.ignore_hangup = true});
   EXPECT_TRUE(wait_for_output(process, "run/metrics.jsonl"));
   kill(process, SIGHUP);
   EXPECT_EQ(wait_for(process).code, 0);
