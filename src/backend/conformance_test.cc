@@ -327,13 +327,14 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
       return draw_update(draw, CombineAttributes{draw.uniform(-4, 4), draw.of({1.0f, 2.03f})}, 2,
                          0);
     case OpKind::kDescend: return draw_update(draw, {}, 2, 1);
-    case OpKind::kAdamUpdate:
-      return draw_update(draw,
-                         AdamAttributes{.beta1 = draw.uniform(0, 1),
-                                        .beta2 = draw.uniform(0, 1),
-                                        .epsilon = draw.of({1e-8f, 1e-3f}),
-                                        .weight_decay = draw.of({0.0f, 5e-4f})},
-                         4, 2);
+    case OpKind::kAdamUpdate: {
+      const AdamAttributes a{.beta1 = draw.uniform(0, 1),
+                             .beta2 = draw.uniform(0, 1),
+                             .epsilon = draw.of({1e-8f, 1e-3f}),
+                             .weight_decay = draw.of({0.0f, 5e-4f}),
+                             .decoupled = draw.one_in(2)};
+      return draw_update(draw, a, 4, a.decoupled ? 3 : 2);
+    }
   }
   PODIUM_CHECK(false, "draw_sample in conformance_test.cc knows no ", op.name);
 }

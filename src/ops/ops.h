@@ -294,16 +294,21 @@ std::array<Value, 2> sgd_update(Graph& graph, Value parameter, Value gradient, V
 // Of adam_update.
 struct AdamAttributes {
   float beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-8f, weight_decay = 0;
+  // Weight decay shrinks the parameter by lr * weight_decay and is not added to the gradient
+  // (AdamW: Loshchilov, Hutter, ICLR 2019).
+  bool decoupled = false;
   template <typename Visitor>
   void visit(Visitor&& v) const {
-    v("beta1", beta1), v("beta2", beta2), v("epsilon", epsilon), v("weight_decay", weight_decay);
+    v("beta1", beta1), v("beta2", beta2), v("epsilon", epsilon), v("weight_decay", weight_decay),
+        v("decoupled", decoupled);
   }
 };
-// (parameter, gradient, m, v, step_size [], inv_sqrt_correction []) -> (parameter, m, v);
-// step_size = lr / (1 - beta1^t), inv_sqrt_correction = 1 / sqrt(1 - beta2^t).
+// (parameter, gradient, m, v, step_size [], inv_sqrt_correction []; decoupled: learning_rate [])
+// -> (parameter, m, v); step_size = lr / (1 - beta1^t), inv_sqrt_correction = 1 / sqrt(1 -
+// beta2^t). `scalars` in this order.
 std::array<Value, 3> adam_update(Graph& graph, Value parameter, Value gradient, Value m, Value v,
-                                 Value step_size, Value inv_sqrt_correction,
-                                 const AdamAttributes& attributes, std::string name = "");
+                                 std::span<const Value> scalars, const AdamAttributes& attributes,
+                                 std::string name = "");
 
 // --- pieces of Muon (ops/rescale.cc)
 

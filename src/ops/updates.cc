@@ -42,6 +42,9 @@ std::vector<OpSample> samples_sgd() {
 }
 
 std::vector<TensorType> infer_adam(const InferContext& context) {
+  const std::size_t operands = context.as<AdamAttributes>().decoupled ? 7 : 6;
+  context.require(context.inputs.size() == operands, "takes ", operands, " operands, got ",
+                  context.inputs.size());
   require_update_operands(context, 4);
   return {context.inputs[0], context.inputs[0], context.inputs[0]};
 }
@@ -49,9 +52,11 @@ void reference_adam(const Attributes& attributes, ConstTensors in, Tensors out) 
   const auto& a = attributes.as<AdamAttributes>();
   const float fresh1 = 1.0f - a.beta1, fresh2 = 1.0f - a.beta2;
   const float step_size = in[4]->f32()[0], correction = in[5]->f32()[0];
+  const float shrink = a.decoupled ? in[6]->f32()[0] * a.weight_decay : 0.0f;
   for (std::int64_t i = 0; i < in[0]->elements(); ++i) {
-    const float p = in[0]->f32()[i];
-    const float g = decayed(a.weight_decay, p, in[1]->f32()[i]);
+    const float old = in[0]->f32()[i];
+    const float g = a.decoupled ? in[1]->f32()[i] : decayed(a.weight_decay, old, in[1]->f32()[i]);
+    const float p = shrink == 0 ? old : std::fma(-shrink, old, old);
     const float m = std::fma(a.beta1, in[2]->f32()[i], fresh1 * g);
     const float v = std::fma(a.beta2, in[3]->f32()[i], (fresh2 * g) * g);
     out[0]->f32()[i] = std::fma(-step_size, m / std::fma(std::sqrt(v), correction, a.epsilon), p);
@@ -64,8 +69,11 @@ Cost cost_adam(const Attributes&, std::span<const TensorType> in, std::span<cons
 }
 std::vector<OpSample> samples_adam() {
   const TensorType flat{DType::kF32, {1000}}, scalar{DType::kF32, Shape{}};
+  const AdamAttributes decayed{.weight_decay = 0.01f};
+  const AdamAttributes decoupled{.weight_decay = 0.01f, .decoupled = true};
   return {{AdamAttributes{}, {flat, flat, flat, flat, scalar, scalar}},
-          {AdamAttributes{.weight_decay = 0.01f}, {flat, flat, flat, flat, scalar, scalar}}};
+          {decayed, {flat, flat, flat, flat, scalar, scalar}},
+          {decoupled, {flat, flat, flat, flat, scalar, scalar, scalar}}};
 }
 
 }  // namespace
@@ -86,11 +94,11 @@ std::array<Value, 2> sgd_update(Graph& graph, Value parameter, Value gradient, V
   return {out[0], out[1]};
 }
 std::array<Value, 3> adam_update(Graph& graph, Value parameter, Value gradient, Value m, Value v,
-                                 Value step_size, Value inv_sqrt_correction,
-                                 const AdamAttributes& attributes, std::string name) {
-  const auto out =
-      graph.add(adam_update_op, attributes,
-                {parameter, gradient, m, v, step_size, inv_sqrt_correction}, std::move(name));
+                                 std::span<const Value> scalars, const AdamAttributes& attributes,
+                                 std::string name) {
+  std::vector<Value> operands = {parameter, gradient, m, v};
+  operands.insert(operands.end(), scalars.begin(), scalars.end());
+  const auto out = graph.add(adam_update_op, attributes, std::move(operands), std::move(name));
   return {out[0], out[1], out[2]};
 }
 

@@ -10,10 +10,11 @@ namespace podium {
 namespace {
 
 bool is_adam(const OptimizerOptions& options) {
-  PODIUM_REQUIRE(options.name == "adam" || options.name == "sgd" || options.name == "muon",
+  PODIUM_REQUIRE(options.name == "adam" || options.name == "adamw" || options.name == "sgd" ||
+                     options.name == "muon",
                  ExitCode::kUsage, "optimizer.name = \"", options.name,
-                 "\": no such optimizer; known are sgd, adam and muon");
-  return options.name == "adam";
+                 "\": no such optimizer; known are sgd, adam, adamw and muon");
+  return options.name == "adam" || options.name == "adamw";
 }
 
 // X with all its singular values near 1: three steps of a Newton-Schulz iteration whose
@@ -76,15 +77,26 @@ double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions
     step *= static_cast<double>(at.total_steps) / last;
   }
   const double x = schedule.unit == "epoch" ? step / per_epoch : step;
-  if (schedule.name == "constant") return base;
-  if (schedule.name == "exponential")
-    return schedule.floor + base * exp_f64(-x / schedule.time_constant);
-  if (schedule.name == "linear") return base * line_through(schedule, x);
-  PODIUM_CHECK(schedule.name == "piecewise", schedule.name);
-  const auto passed = static_cast<std::size_t>(
-      std::ranges::count_if(schedule.boundaries, [&](double b) { return b <= x; }));
-  return base * schedule.factors[passed];
+  const double warmup = schedule.unit == "epoch" ? schedule.warmup * per_epoch : schedule.warmup;
+  const double rate = [&] {
+    if (schedule.name == "constant") return base;
+    if (schedule.name == "exponential")
+      return schedule.floor + base * exp_f64(-x / schedule.time_constant);
+    if (schedule.name == "linear") return base * line_through(schedule, x);
+    if (schedule.name == "cosine") {
+      const double length = static_cast<double>(at.total_steps) - warmup;
+      const double t = step <= warmup ? 0.0 : std::min(1.0, (step - warmup) / length);
+      return schedule.floor + (base - schedule.floor) * ((1 + cos_2pi(0.5 * t)) / 2);
+    }
+    PODIUM_CHECK(schedule.name == "piecewise", schedule.name);
+    const auto passed = static_cast<std::size_t>(
+        std::ranges::count_if(schedule.boundaries, [&](double b) { return b <= x; }));
+    return base * schedule.factors[passed];
+  }();
+  return step + 1 < warmup ? rate * ((step + 1) / warmup) : rate;
 }
+
+bool is_decoupled(const OptimizerOptions& options) { return options.name == "adamw"; }
 
 bool needs_matrices(const OptimizerOptions& options) { return options.name == "muon"; }
 
@@ -94,6 +106,7 @@ std::vector<std::string> optimizer_states(const OptimizerOptions& options) {
 }
 
 std::vector<std::string> optimizer_scalars(const OptimizerOptions& options) {
+  if (is_decoupled(options)) return {"step_size", "inv_sqrt_correction", "learning_rate"};
   return is_adam(options) ? std::vector<std::string>{"step_size", "inv_sqrt_correction"}
                           : std::vector<std::string>{"learning_rate"};
 }
@@ -103,7 +116,10 @@ std::vector<float> optimizer_scalar_values(const OptimizerOptions& options, doub
   if (!is_adam(options)) return {static_cast<float>(learning_rate)};
   const double left1 = 1 - power(options.beta1, step + 1),
                left2 = 1 - power(options.beta2, step + 1);
-  return {static_cast<float>(learning_rate / left1), static_cast<float>(1 / std::sqrt(left2))};
+  std::vector<float> values = {static_cast<float>(learning_rate / left1),
+                               static_cast<float>(1 / std::sqrt(left2))};
+  if (is_decoupled(options)) values.push_back(static_cast<float>(learning_rate));
+  return values;
 }
 
 std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, float weight_decay,
@@ -113,9 +129,10 @@ std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, 
     const AdamAttributes attributes{.beta1 = options.beta1,
                                     .beta2 = options.beta2,
                                     .epsilon = options.epsilon,
-                                    .weight_decay = weight_decay};
-    const auto out = adam_update(graph, parameter, gradient, states[0], states[1], scalars[0],
-                                 scalars[1], attributes, std::move(name));
+                                    .weight_decay = weight_decay,
+                                    .decoupled = is_decoupled(options)};
+    const auto out = adam_update(graph, parameter, gradient, states[0], states[1], scalars,
+                                 attributes, std::move(name));
     return {out.begin(), out.end()};
   }
   if (needs_matrices(options))

@@ -17,7 +17,8 @@ enum class Decay { kOnce, kPerReplica };
 
 // An optimizer with its hyperparameters.
 struct OptimizerOptions {
-  // sgd (momentum, nesterov); adam (beta1, beta2, epsilon): Kingma, Ba, ICLR 2015; muon (momentum,
+  // sgd (momentum, nesterov); adam (beta1, beta2, epsilon): Kingma, Ba, ICLR 2015; adamw, the same
+  // with decoupled weight decay: Loshchilov, Hutter, ICLR 2019; muon (momentum,
   // nesterov), for matrices only: K. Jordan, Muon: an optimizer for hidden layers, 2024
   std::string name = "sgd";
   double learning_rate = 0.1;
@@ -40,11 +41,15 @@ struct ScheduleOptions {
   // piecewise: learning_rate * factors[number of boundaries <= step]
   // linear: learning_rate * the line through (boundaries[i], factors[i]), constant outside
   // exponential: floor + learning_rate * exp(-step / time_constant)
+  // cosine: floor + (learning_rate - floor) * (1 + cos(pi t)) / 2, t from 0 after the warm-up to 1
+  //   at the end of the run
   std::string name = "constant";
   std::vector<double> boundaries;  // of piecewise and linear
   std::vector<double> factors;
-  std::string unit = "step";  // of boundaries and time_constant: step or epoch
+  std::string unit = "step";  // of boundaries, time_constant and warmup: step or epoch
   double time_constant = 0, floor = 0;
+  // The learning rate of each step s < warmup, in steps, is multiplied by (s + 1) / warmup.
+  double warmup = 0;
   bool operator==(const ScheduleOptions&) const = default;
 };
 
@@ -55,6 +60,9 @@ struct StepInRun {
 // The learning rate of the step, computed in double with the same bits on every machine.
 double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions& schedule,
                         const StepInRun& at);
+
+// Whether weight decay shrinks the parameters and is not added to the gradient (adamw).
+bool is_decoupled(const OptimizerOptions& options);
 
 // Whether the optimizer needs each parameter as one matrix [rows, the other axes], not as a flat
 // range that may contain several parameters or a part of one.

@@ -120,6 +120,32 @@ TEST(Sgd, the_ways_differ_by_more_than_the_tolerance) {
   EXPECT_GT(std::abs(nesterov[0] - decayed[0]), 1e-3);
 }
 
+// Loshchilov, Hutter 2019, algorithm 2, with a decay that the learning rate scales, as PyTorch's.
+Numbers adamw(double decay, int steps) {
+  constexpr double kBeta1 = 0.9f, kBeta2 = 0.999f, kEpsilon = 1e-8f;
+  Numbers p = kStart, m(kStart.size(), 0.0), v(kStart.size(), 0.0);
+  for (int step = 0; step < steps; ++step) {
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double g = gradient(i, step);
+      p[i] -= learning_rate(step) * decay * p[i];
+      m[i] = kBeta1 * m[i] + (1 - kBeta1) * g;
+      v[i] = kBeta2 * v[i] + (1 - kBeta2) * g * g;
+      const double fair_m = m[i] / (1 - std::pow(kBeta1, step + 1));
+      const double fair_v = v[i] / (1 - std::pow(kBeta2, step + 1));
+      p[i] -= learning_rate(step) * fair_m / (std::sqrt(fair_v) + kEpsilon);
+    }
+  }
+  return p;
+}
+
+TEST(AdamW, weight_decay_shrinks_the_parameters_and_leaves_the_gradient_alone) {
+  for (const int steps : {1, 2, 7}) {
+    expect_close(run({.name = "adamw"}, 0.25f, steps), adamw(0.25, steps));
+    EXPECT_EQ(run({.name = "adamw"}, 0, steps), run({.name = "adam"}, 0, steps));
+  }
+  EXPECT_GT(std::abs(adamw(0.25, 7)[0] - adam(0.9f, 0.999f, 1e-8f, 0.25, 7)[0]), 1e-3);
+}
+
 TEST(Adam, follows_the_formula_over_several_steps) {
   const OptimizerOptions options{.name = "adam"};
   for (const int steps : {1, 2, 7})
@@ -266,8 +292,9 @@ TEST(Optimizer, an_unknown_name_is_an_error_that_lists_the_known_ones) {
     optimizer_states({.name = "lion"});
     FAIL() << "nothing was thrown";
   } catch (const UserError& error) {
-    EXPECT_STREQ(error.what(),
-                 "optimizer.name = \"lion\": no such optimizer; known are sgd, adam and muon");
+    EXPECT_STREQ(
+        error.what(),
+        "optimizer.name = \"lion\": no such optimizer; known are sgd, adam, adamw and muon");
   }
   EXPECT_THROW(optimizer_scalars({.name = "lion"}), UserError);
   EXPECT_THROW(optimizer_scalar_values({.name = ""}, 1, 0), UserError);

@@ -101,8 +101,52 @@ TEST(Schedule, of_fewer_epochs_runs_its_course_in_them) {
     EXPECT_EQ(learning_rate_at(three, linear, {step, 25, 200}), 0);
 }
 
+double in_run(const ScheduleOptions& schedule, std::int64_t step, std::int64_t total) {
+  return learning_rate_at({.learning_rate = 0.5}, schedule, {step, 10, total});
+}
+
+TEST(Schedule, cosine_falls_from_the_rate_to_the_floor_over_the_run) {
+  const ScheduleOptions schedule{.name = "cosine", .floor = 0.1};
+  EXPECT_EQ(in_run(schedule, 0, 200), 0.5);
+  EXPECT_DOUBLE_EQ(in_run(schedule, 100, 200), 0.3);
+  EXPECT_EQ(in_run(schedule, 200, 200), 0.1);
+  for (const std::int64_t step : {1, 37, 150, 199})
+    EXPECT_NEAR(in_run(schedule, step, 200),
+                0.1 + 0.4 * (1 + std::cos(M_PI * static_cast<double>(step) / 200)) / 2, 1e-15);
+}
+
+TEST(Schedule, warm_up_multiplies_the_first_steps_of_any_schedule) {
+  for (const char* name : {"constant", "linear", "exponential", "piecewise"}) {
+    ScheduleOptions schedule{
+        .name = name, .boundaries = {0, 100}, .factors = {1, 0.5, 0.25}, .time_constant = 50};
+    std::vector<double> plain;
+    for (std::int64_t step = 0; step < 60; ++step) plain.push_back(in_run(schedule, step, 200));
+    schedule.warmup = 4;
+    for (std::int64_t step = 0; step < 60; ++step)
+      EXPECT_DOUBLE_EQ(
+          in_run(schedule, step, 200),
+          plain[static_cast<std::size_t>(step)] * std::min(1.0, static_cast<double>(step + 1) / 4))
+          << name << " " << step;
+    schedule.unit = "epoch", schedule.warmup = 0.4, schedule.boundaries = {0, 10};
+    schedule.time_constant = 5;
+    for (std::int64_t step = 0; step < 4; ++step)
+      EXPECT_NEAR(in_run(schedule, step, 200),
+                  plain[static_cast<std::size_t>(step)] * static_cast<double>(step + 1) / 4, 1e-15)
+          << name;
+  }
+}
+
+TEST(Schedule, cosine_begins_after_the_warm_up) {
+  const ScheduleOptions schedule{.name = "cosine", .warmup = 20};
+  EXPECT_DOUBLE_EQ(in_run(schedule, 9, 120), 0.25);
+  EXPECT_EQ(in_run(schedule, 19, 120), 0.5);
+  EXPECT_EQ(in_run(schedule, 20, 120), 0.5);
+  EXPECT_DOUBLE_EQ(in_run(schedule, 70, 120), 0.25);
+  EXPECT_EQ(in_run(schedule, 120, 120), 0);
+}
+
 TEST(Schedule, an_unknown_name_is_an_internal_error_since_recipes_are_checked_before) {
-  EXPECT_THROW(at({.name = "cosine"}, 0), InternalError);
+  EXPECT_THROW(at({.name = "sine"}, 0), InternalError);
 }
 
 }  // namespace

@@ -203,26 +203,29 @@ void lower_adam_update(Lowering& l, const Node& node, std::int32_t index) {
   const Slot p = l.plain(node.inputs[0]), g = l.plain(node.inputs[1]),
              first = l.plain(node.inputs[2]), second = l.plain(node.inputs[3]),
              rate = l.plain(node.inputs[4]), correction = l.plain(node.inputs[5]);
+  const Slot learning_rate = a.decoupled ? l.plain(node.inputs[6]) : rate;
   const Slot new_p = l.define_plain({index, 0}), new_first = l.define_plain({index, 1}),
              new_second = l.define_plain({index, 2});
   const std::int64_t count = l.shape(node.inputs[0]).elements();
   const bool shared = l.shared_outputs();
   l.emit({.parts = flat_parts(count),
-          .reads = {p, g, first, second, rate, correction},
+          .reads = {p, g, first, second, rate, correction, learning_rate},
           .writes = {new_p, new_first, new_second},
           .updates = true,
           .run = [=](const Memory& m, int part, int) {
             copy_part(count, m.f32(p), m.f32(new_p), part);
             copy_part(count, m.f32(first), m.f32(new_first), part);
             copy_part(count, m.f32(second), m.f32(new_second), part);
-            const AdamStep step{.beta1 = a.beta1,
-                                .one_minus_beta1 = 1.0f - a.beta1,
-                                .beta2 = a.beta2,
-                                .one_minus_beta2 = 1.0f - a.beta2,
-                                .rate = *m.f32(rate),
-                                .root_scale = *m.f32(correction),
-                                .epsilon = a.epsilon,
-                                .weight_decay = a.weight_decay};
+            const AdamStep step{
+                .beta1 = a.beta1,
+                .one_minus_beta1 = 1.0f - a.beta1,
+                .beta2 = a.beta2,
+                .one_minus_beta2 = 1.0f - a.beta2,
+                .rate = *m.f32(rate),
+                .root_scale = *m.f32(correction),
+                .epsilon = a.epsilon,
+                .weight_decay = a.decoupled ? 0.0f : a.weight_decay,
+                .shrink = a.decoupled ? *m.f32(learning_rate) * a.weight_decay : 0.0f};
             cpu::adam(count, step, m.f32(g), m.f32(new_p), m.f32(new_first), m.f32(new_second),
                       shared, part);
           }});

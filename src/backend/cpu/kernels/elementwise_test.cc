@@ -84,10 +84,10 @@ TEST(Elementwise, equals_one_rounding_each_for_every_length) {
   });
 }
 
-TEST(Update, adam_equals_the_contract_with_and_without_decay) {
+TEST(Update, adam_equals_the_contract_without_decay_and_with_either) {
   for_each_target([](const std::string& target) {
     for (const std::int64_t count : kCounts) {
-      for (const float decay : {0.0f, 0.01f}) {
+      for (const auto& [decay, shrink] : {std::pair{0.0f, 0.0f}, {0.01f, 0.0f}, {0.0f, 0.003f}}) {
         Random random(static_cast<unsigned>(count));
         const AdamStep s{.beta1 = 0.9f,
                          .one_minus_beta1 = 1 - 0.9f,
@@ -96,7 +96,8 @@ TEST(Update, adam_equals_the_contract_with_and_without_decay) {
                          .rate = 0.1f,
                          .root_scale = 31.6f,
                          .epsilon = 1e-8f,
-                         .weight_decay = decay};
+                         .weight_decay = decay,
+                         .shrink = shrink};
         const Floats gradient = random.numbers(count);
         const Floats p = random.numbers(count), m = random.numbers(count),
                      v = random.positive_numbers(count);
@@ -106,7 +107,8 @@ TEST(Update, adam_equals_the_contract_with_and_without_decay) {
           want_m[i] = std::fma(s.beta1, m[i], s.one_minus_beta1 * g);
           want_v[i] = std::fma(s.beta2, v[i], (s.one_minus_beta2 * g) * g);
           const float root = std::fma(std::sqrt(want_v[i]), s.root_scale, s.epsilon);
-          want_p[i] = std::fma(-s.rate, want_m[i] / root, p[i]);
+          const float kept = shrink == 0 ? p[i] : std::fma(-shrink, p[i], p[i]);
+          want_p[i] = std::fma(-s.rate, want_m[i] / root, kept);
         }
         for (const Way way : kWays) {
           Parameters new_p(p, way.whole_lines);

@@ -14,12 +14,16 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
+enum class AdamDecay { kNone, kAdded, kDecoupled };
+
 // One register of parameters; p, m and v are replaced.
-template <bool kDecay>
+template <AdamDecay kDecay>
 HWY_INLINE void adam_register(const AdamStep& s, const Native& gradient, Native& p, Native& m,
                               Native& v) {
   const NativeTag d;
-  const Native g = kDecay ? hn::MulAdd(hn::Set(d, s.weight_decay), p, gradient) : gradient;
+  const Native g =
+      kDecay == AdamDecay::kAdded ? hn::MulAdd(hn::Set(d, s.weight_decay), p, gradient) : gradient;
+  if constexpr (kDecay == AdamDecay::kDecoupled) p = hn::MulAdd(hn::Set(d, -s.shrink), p, p);
   m = hn::MulAdd(hn::Set(d, s.beta1), m, hn::Mul(hn::Set(d, s.one_minus_beta1), g));
   v = hn::MulAdd(hn::Set(d, s.beta2), v, hn::Mul(hn::Mul(hn::Set(d, s.one_minus_beta2), g), g));
   const Native root = hn::MulAdd(hn::Sqrt(v), hn::Set(d, s.root_scale), hn::Set(d, s.epsilon));
@@ -27,7 +31,7 @@ HWY_INLINE void adam_register(const AdamStep& s, const Native& gradient, Native&
 }
 
 // Whole registers; the caller sees to the rest.
-template <bool kDecay>
+template <AdamDecay kDecay>
 void adam_loop(int64_t count, const AdamStep& s, const float* HWY_RESTRICT g, float* HWY_RESTRICT p,
                float* HWY_RESTRICT m, float* HWY_RESTRICT v, bool streamed) {
   const NativeTag d;
@@ -44,7 +48,9 @@ void adam_loop(int64_t count, const AdamStep& s, const float* HWY_RESTRICT g, fl
 
 void adam_range(int64_t count, const AdamStep& s, const float* g, float* p, float* m, float* v,
                 bool streamed) {
-  const auto loop = s.weight_decay == 0 ? adam_loop<false> : adam_loop<true>;
+  const auto loop = s.weight_decay != 0 ? adam_loop<AdamDecay::kAdded>
+                    : s.shrink != 0     ? adam_loop<AdamDecay::kDecoupled>
+                                        : adam_loop<AdamDecay::kNone>;
   const int64_t whole = count / kNative * kNative;
   loop(whole, s, g, p, m, v, streamed);
   if (const size_t rest = static_cast<size_t>(count - whole) * sizeof(float); rest > 0) {

@@ -19,7 +19,8 @@ struct AdamStep {
   float rate;        // lr / (1 - beta1^t)
   float root_scale;  // 1 / sqrt(1 - beta2^t)
   float epsilon;
-  float weight_decay;  // 0: none
+  float weight_decay;  // added to the gradient; 0: none
+  float shrink = 0;    // lr * weight decay that is decoupled, where there is none of the former
 };
 void adam(std::int64_t count, const AdamStep& step, const float* gradient, float* parameter,
           float* m, float* v, bool shared, int part);
