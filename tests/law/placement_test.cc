@@ -1,10 +1,14 @@
 // G1: the hash of all parameters is equal after every step, whatever the placement.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <functional>
+#include <random>
 #include <thread>
 
 #include "backend/cpu/kernels/targets.h"
+#include "data/dataset.h"
 #include "law_util.h"
 
 namespace podium {
@@ -18,6 +22,96 @@ TEST(Placement, any_number_of_workers_gives_the_same_hashes) {
   for (const std::int64_t workers : {2, 3, 5, 8})
     EXPECT_EQ(step_hashes(*make_trainer(recipe, workers), kSteps), expected) << workers;
 }
+
+// Two workers, as many as replicas, and threads: the hashes of one worker.
+void expect_any_placement(const std::function<std::unique_ptr<Trainer>(std::int64_t, int)>& trainer,
+                          int steps) {
+  const auto expected = step_hashes(*trainer(1, 1), steps);
+  EXPECT_NE(expected.front(), expected.back());
+  for (const auto& [workers, threads] :
+       std::vector<std::pair<std::int64_t, int>>{{2, 1}, {3, 1}, {1, 3}, {2, 2}})
+    EXPECT_EQ(step_hashes(*trainer(workers, threads), steps), expected)
+        << workers << " workers of " << threads << " threads";
+}
+
+struct OptimizerCase {
+  std::string name;
+  std::vector<std::string> overrides;
+};
+void PrintTo(const OptimizerCase& one, std::ostream* out) { *out << one.name; }
+
+class PlacementOfOptimizers : public testing::TestWithParam<OptimizerCase> {};
+
+TEST_P(PlacementOfOptimizers, any_gives_the_same_hashes) {
+  const Recipe recipe = parse_recipe(to_toml(small_recipe(51, 3)), "small", GetParam().overrides);
+  expect_any_placement(
+      [&](std::int64_t workers, int threads) { return make_trainer(recipe, workers, threads); },
+      kSteps);
+}
+
+std::vector<OptimizerCase> optimizer_cases() {
+  const std::string kMatrices = R"(optimizer.group.1.parameters=["conv*.weight", "fc*.weight"])";
+  const std::string kBiases = R"(optimizer.group.2.parameters=["*.bias"])";
+  return {
+      {"sgd", {"optimizer.name=sgd", "optimizer.weight_decay=0.01"}},
+      {"sgd_with_momentum",
+       {"optimizer.name=sgd", "optimizer.momentum=0.9", "optimizer.nesterov=true",
+        "optimizer.decay=per-replica", "optimizer.weight_decay=0.01"}},
+      {"adam", {"optimizer.weight_decay=0.01"}},
+      {"adamw",
+       {"optimizer.name=adamw", "optimizer.weight_decay=0.01", "optimizer.decay_all=true",
+        "schedule.name=cosine", "schedule.warmup=3"}},
+      {"muon",
+       {kMatrices, "optimizer.group.1.name=muon", "optimizer.group.1.momentum=0.6",
+        "optimizer.group.1.nesterov=true"}},
+      {"muon_adamw_and_sgd",
+       {kMatrices, "optimizer.group.1.name=muon", kBiases, "optimizer.group.2.name=sgd",
+        "optimizer.name=adamw"}},
+  };
+}
+INSTANTIATE_TEST_SUITE_P(Each, PlacementOfOptimizers, testing::ValuesIn(optimizer_cases()),
+                         [](const auto& tested) { return tested.param.name; });
+
+// Noise in the shape of a dataset, for tests that need neither its files nor a model that learns.
+std::shared_ptr<const ImageSet> random_images(const std::string& dataset, std::int64_t count) {
+  const DatasetInfo& info = find_dataset(dataset);
+  auto set = std::make_shared<ImageSet>();
+  set->count = count;
+  set->channels = info.channels, set->height = info.height, set->width = info.width;
+  set->classes = info.classes;
+  set->source = "random images";
+  std::minstd_rand draw(7);
+  for (std::int64_t i = 0; i < count * set->image_bytes(); ++i)
+    set->pixels.push_back(static_cast<std::uint8_t>(draw() >> 8));
+  for (std::int64_t i = 0; i < count; ++i)
+    set->labels.push_back(
+        static_cast<std::uint8_t>(static_cast<std::int64_t>(draw()) % info.classes));
+  return set;
+}
+
+class PlacementOfRecipes : public testing::TestWithParam<std::string> {};
+
+// The network, the optimizers, the schedule and the augmentation of each, on few images a step.
+TEST_P(PlacementOfRecipes, any_gives_the_same_hashes_on_random_images) {
+  Recipe recipe = read_recipe(find_recipe(GetParam()));
+  recipe.batch = 9, recipe.replicas = 3;
+  const auto images = random_images(recipe.data, 45);
+  const auto held_out = random_images(recipe.data, 10);
+  expect_any_placement(
+      [&](std::int64_t workers, int threads) {
+        return std::make_unique<Trainer>(
+            recipe, find_model(recipe.model).build, images, held_out,
+            Placement{.workers = workers, .threads = threads, .backend = "cpu"});
+      },
+      2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PlacementOfRecipes, testing::ValuesIn(recipe_names()),
+                         [](const auto& tested) {
+                           std::string name = tested.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
 
 TEST(Placement, trees_that_are_no_powers_of_two_give_the_same_hashes) {
   for (const std::int64_t replicas : {1, 3, 7}) {
