@@ -17,6 +17,7 @@
 #include "nn/models.h"
 #include "report/band.h"
 #include "report/run_board.h"
+#include "train/initial.h"
 #include "train/run.h"
 #include "train/run_folder.h"
 
@@ -52,7 +53,8 @@ std::string summary(const Band& band) {
 }
 
 ExitCode make(const Arguments& arguments, const CommandLine& line) {
-  Recipe recipe = read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  Recipe recipe = with_initial_hash(
+      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides));
   const std::filesystem::path folder =
       arguments.out.empty() ? cat("runs/", recipe.name, "-band") : arguments.out;
   require_own_folder(folder);

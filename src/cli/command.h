@@ -34,6 +34,8 @@ struct RecipeArguments {
   std::vector<std::string> overrides;
 };
 void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments);
+// Which checkpoint of a run: checkpoint_of() of train/run_folder.h.
+void add_step_flag(CLI::App& command, std::string& step);
 
 #define PODIUM_COMMAND_LIST(X) \
   X(train)                     \

@@ -228,6 +228,12 @@ std::function<std::string(const std::string&)> at_least(std::int64_t least) {
   };
 }
 
+void add_step_flag(CLI::App& command, std::string& step) {
+  command.add_option(
+      "--step", step,
+      "The checkpoint of this step, or \"best\" (run.keep_best); by default the last");
+}
+
 void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments) {
   command
       .add_option("RECIPE", arguments.recipe,

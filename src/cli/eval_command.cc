@@ -16,7 +16,7 @@ namespace podium {
 namespace {
 
 struct Arguments {
-  std::string run, data_dir;
+  std::string run, data_dir, step;
   Placement placement;
   std::int64_t batch = 0;
   bool json = false, per_class = false;
@@ -67,7 +67,8 @@ std::string classes_text(const EvaluationResult& result, const DatasetInfo& data
 ExitCode evaluate(const Arguments& arguments) {
   std::vector<std::string> overrides;
   if (arguments.batch != 0) overrides.push_back(cat("evaluation.batch=", arguments.batch));
-  LoadedRun loaded = load_run(arguments.run, arguments.data_dir, arguments.placement, overrides);
+  LoadedRun loaded =
+      load_run(arguments.run, arguments.data_dir, arguments.placement, overrides, arguments.step);
   Trainer& trainer = *loaded.trainer;
   const EvaluationResult result = trainer.evaluate();
   const double speed =
@@ -113,6 +114,7 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command->add_option("--batch", arguments->batch, "Images per batch; does not affect the result")
       ->check(at_least(1), "POSITIVE");
+  add_step_flag(*command, arguments->step);
   add_placement_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);
   command->add_flag("--per-class", arguments->per_class,

@@ -10,6 +10,7 @@
 #include "nn/models.h"
 #include "optim/optimizer.h"
 #include "train/file_io.h"
+#include "train/initial.h"
 #include "train/run.h"
 #include "train/safetensors.h"
 
@@ -31,6 +32,7 @@ ExitCode inspect(const Arguments& arguments) {
   const RunData data = load_data(recipe, arguments.data_dir);
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
                   arguments.placement);
+  take_initial(trainer);
   PODIUM_REQUIRE(arguments.step <= trainer.total_steps(), ExitCode::kUsage, "--step ",
                  arguments.step, ": the recipe has ", trainer.total_steps(), " steps");
   const auto check = [](const StepResult& step, const std::string& remedy) {

@@ -21,7 +21,7 @@ namespace podium {
 namespace {
 
 struct Arguments {
-  std::string run;
+  std::string run, step;
   std::vector<std::string> images;
   Placement placement;
   std::int64_t top = 2;
@@ -124,7 +124,7 @@ class Answers {
 };
 
 ExitCode predict(const Arguments& arguments) {
-  Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
+  Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement, arguments.step);
   const Shape& image = predictor.image_shape();
   const auto classes = static_cast<std::size_t>(predictor.classes());
   Answers answers(predictor, arguments.top);
@@ -174,6 +174,7 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
   command
       ->add_option("IMAGE", arguments->images, "PNG or IDX files of the size that the model takes")
       ->required();
+  add_step_flag(*command, arguments->step);
   command
       ->add_option("--top", arguments->top,
                    "Number of classes to name per image, the most probable first")

@@ -18,6 +18,7 @@
 #include "nn/models.h"
 #include "report/run_board.h"
 #include "train/memory.h"
+#include "train/recipe_keys.h"
 #include "train/run.h"
 
 namespace podium {
@@ -26,7 +27,8 @@ namespace {
 struct Arguments {
   RecipeArguments recipe;
   RunOptions run;
-  std::string out, memory_limit;
+  std::string out, memory_limit, init;
+  std::vector<std::string> init_map, init_fresh;
   bool json = false, quiet = false;
 };
 
@@ -106,8 +108,24 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
                     options.out.string(), "\n");
 }
 
+// The flags are overrides of [init].
+void add_init(Arguments& arguments) {
+  const auto add = [&](const char* key, const std::string& value) {
+    arguments.recipe.overrides.push_back(cat(key, "=", value));
+  };
+  const auto array = [](const std::vector<std::string>& words) {
+    std::vector<std::string> quoted;
+    for (const std::string& word : words) quoted.push_back(quoted_text(word));
+    return cat("[", join_words(quoted), "]");
+  };
+  if (!arguments.init.empty()) add("init.from", quoted_text(arguments.init));
+  if (!arguments.init_map.empty()) add("init.map", array(arguments.init_map));
+  if (!arguments.init_fresh.empty()) add("init.fresh", array(arguments.init_fresh));
+}
+
 ExitCode train(Arguments& arguments, const CommandLine& line) {
   set_quiet(arguments.quiet);
+  add_init(arguments);
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   RunOptions& options = arguments.run;
@@ -158,6 +176,18 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       ->add_option("--epochs", arguments->run.stop_epochs,
                    "Stop after this epoch of the run; the schedule does not change")
       ->check(at_least(1), "POSITIVE");
+  command->add_option("--init", arguments->init,
+                      "Initial values: a run's folder, one of its checkpoints or a safetensors "
+                      "file; sets init.from");
+  command
+      ->add_option("--init-map", arguments->init_map,
+                   "\"old*=new*\" renames tensors of --init; may be given more than once")
+      ->allow_extra_args(false);
+  command
+      ->add_option("--init-fresh", arguments->init_fresh,
+                   "Pattern of parameters that are drawn as without --init, such as a new head: "
+                   "\"fc.*\"; may be given more than once")
+      ->allow_extra_args(false);
   command->add_flag("--fresh", arguments->run.fresh,
                     "Start over; the contents of the folder move to previous-1 in it");
   command->add_option("--memory-limit", arguments->memory_limit,

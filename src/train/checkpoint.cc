@@ -25,6 +25,7 @@ constexpr std::string_view kStatePart = "state.safetensors";
 constexpr std::string_view kRecordPart = "checkpoint.json";
 constexpr std::string_view kFormat = "podium-checkpoint";
 constexpr std::string_view kStepPrefix = "step-";
+constexpr std::string_view kBestFolder = "best";
 constexpr std::string_view kWritingPrefix = ".writing-";
 constexpr std::string_view kRemovingPrefix = ".removing-";
 constexpr std::string_view kDamagedPrefix = "damaged-";
@@ -218,10 +219,12 @@ void clean_checkpoints(const fs::path& run_dir) {
   for (const fs::path& leftover : leftovers) fs::remove_all(leftover, error);
 }
 
-void write_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint, int keep) {
-  PODIUM_CHECK(checkpoint.step >= 0 && keep >= 1, checkpoint.step, " ", keep);
+namespace {
+
+// Puts the checkpoint into a folder of that name.
+void put_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint,
+                    const std::string& name) {
   const fs::path parent = run_dir / kFolder;
-  const std::string name = folder_name(checkpoint.step);
   const fs::path place = parent / name;
   const fs::path written = parent / cat(kWritingPrefix, name);
   std::error_code unknown;
@@ -251,7 +254,19 @@ void write_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint, int
                     error.code());
   }
   sync_folder(parent);
+}
 
+}  // namespace
+
+void write_best_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint) {
+  put_checkpoint(run_dir, checkpoint, std::string(kBestFolder));
+}
+
+fs::path best_checkpoint(const fs::path& run_dir) { return run_dir / kFolder / kBestFolder; }
+
+void write_checkpoint(const fs::path& run_dir, const Checkpoint& checkpoint, int keep) {
+  PODIUM_CHECK(checkpoint.step >= 0 && keep >= 1, checkpoint.step, " ", keep);
+  put_checkpoint(run_dir, checkpoint, folder_name(checkpoint.step));
   std::vector<CheckpointPlace> places = list_checkpoints(run_dir);
   while (!places.empty() && places.back().step > checkpoint.step) {
     set_aside(places.back().folder);

@@ -6,6 +6,7 @@
 //                         and step
 //     checkpoint.json     format version, step, metadata, size and CRC-32 of state.safetensors, and
 //                         a CRC-32 of its own text before that line
+//   RUN/checkpoints/best/   the same, of the step with the best evaluation (run.keep_best)
 //
 // A checkpoint is written into a folder aside, synced and renamed into place, so a kill at any
 // moment, or a full disk, leaves the earlier ones as they were. Every byte stands under a checksum.
@@ -57,6 +58,12 @@ std::vector<CheckpointPlace> list_checkpoints(const std::filesystem::path& run_d
 // renamed to damaged-step-N. UserError (kData) where the disk is full or the folder unwritable; the
 // earlier checkpoints are intact then.
 void write_checkpoint(const std::filesystem::path& run_dir, const Checkpoint& checkpoint, int keep);
+
+// Writes checkpoint `checkpoint.step` as the best one; it replaces the one that was. It is kept
+// whatever write_checkpoint removes. UserError (kData) as of write_checkpoint.
+void write_best_checkpoint(const std::filesystem::path& run_dir, const Checkpoint& checkpoint);
+// The folder of the best checkpoint, whether there is one or not.
+std::filesystem::path best_checkpoint(const std::filesystem::path& run_dir);
 
 // What load_latest does with damaged checkpoints that are newer than the one that it returns.
 enum class Damaged { kLeave, kSetAside };  // set aside: renamed to damaged-step-N

@@ -97,6 +97,19 @@ TEST(Checkpoint, what_is_written_is_read) {
   EXPECT_EQ(state.metadata.at("recipe"), "model = \"mnist\"\n");
 }
 
+TEST(Checkpoint, the_best_is_kept_beside_the_last_few) {
+  const TestFolder run;
+  write_best_checkpoint(run.path(), sample(10));
+  for (const std::int64_t step : {20, 30, 40}) write_checkpoint(run.path(), sample(step), 1);
+  EXPECT_EQ(load_checkpoint(best_checkpoint(run.path())).step, 10);
+  EXPECT_EQ(steps_in(run.path()), std::vector<std::int64_t>{40});
+  EXPECT_EQ(load_latest(run.path(), nullptr)->step, 40);
+  write_best_checkpoint(run.path(), sample(50));
+  EXPECT_EQ(load_checkpoint(best_checkpoint(run.path())).step, 50);
+  EXPECT_TRUE(is_sample(load_checkpoint(best_checkpoint(run.path()))));
+  EXPECT_EQ(names_in(run / "checkpoints"), (std::vector<std::string>{"best", "step-00000040"}));
+}
+
 TEST(Checkpoint, the_last_few_are_kept) {
   const TestFolder run;
   for (std::int64_t step = 0; step <= 50; step += 10) write_checkpoint(run.path(), sample(step), 3);

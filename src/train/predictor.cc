@@ -150,10 +150,10 @@ struct Predictor::State {
 };
 
 Predictor Predictor::load(const std::filesystem::path& run, const Model& model,
-                          const Placement& placement) {
+                          const Placement& placement, const std::string& step) {
   require_run(run);
   const Recipe recipe = read_run_recipe(run);
-  return Predictor(recipe, last_checkpoint(run), model, placement);
+  return Predictor(recipe, checkpoint_of(run, step), model, placement);
 }
 
 Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const Model& model,

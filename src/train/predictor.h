@@ -25,13 +25,14 @@ namespace podium {
 // The network of a run at a checkpoint, ready to be applied to images.
 class Predictor {
  public:
-  // Loads the network of a run's last intact checkpoint. `model` builds it; empty: the model that
+  // Loads the network of a run's last intact checkpoint, or of that of a `step`: "best" or
+  // a number, kUsage if the run keeps no such one. `model` builds it; empty: the model that
   // the run's recipe names. Placement: 0 workers mean one per core; input_threads is ignored.
   // Throws UserError: kData if the folder contains no run or no checkpoint, if the checkpoint does
   // not fit the model (names the tensor), or if the network contains a value that is not finite
   // (names the tensor); kUsage for an impossible placement.
   static Predictor load(const std::filesystem::path& run, const Model& model = {},
-                        const Placement& placement = {});
+                        const Placement& placement = {}, const std::string& step = "");
   // From a checkpoint in memory, such as Trainer::checkpoint() returns. Throws as load() does.
   Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const Model& model = {},
             const Placement& placement = {});

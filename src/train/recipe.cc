@@ -242,7 +242,7 @@ class Reader {
         if (key.str() != "name")
           problems_.add_at(place_of(key.source()),
                            cat("`", path, ".", key.str(), "` has no effect with `", path,
-                               ".name` = \"same\"; leave it out"));
+                               ".name` = \"same\"; remove it"));
       return;
     }
     const std::vector<std::string> patterns = older_group(recipe_.model, path);

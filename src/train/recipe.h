@@ -31,6 +31,15 @@ struct OptimizerGroup {
 };
 inline constexpr std::size_t kMostOptimizerGroups = 64;
 
+// What parameters and running statistics start from (train/initial.h); nothing if `from` is empty.
+struct InitOptions {
+  std::string from;                // a run's folder, one of its checkpoints or a safetensors file
+  std::string hash;                // of what it holds; empty: not known yet
+  std::vector<std::string> map;    // "old*=new*": how its tensors are renamed
+  std::vector<std::string> fresh;  // patterns of names that start as the recipe draws them
+  bool operator==(const InitOptions&) const = default;
+};
+
 // The keys of a recipe, with their defaults.
 struct Recipe {
   std::string name;         // the file's name, without folder and extension
@@ -53,11 +62,13 @@ struct Recipe {
   // A parameter belongs to the first group with a pattern that matches its name.
   std::vector<OptimizerGroup> optimizer_groups;
   ScheduleOptions schedule;
+  InitOptions init;
   NormaliseOptions normalise;
   AugmentOptions augment;
   EvaluationOptions evaluation;
   std::int64_t checkpoint_every_steps = 0;  // 0: once an epoch
   std::int64_t checkpoints_kept = 3;
+  bool keep_best = false;             // the checkpoint of the best evaluation, too
   std::int64_t hash_every_steps = 1;  // 0: only at the end
   std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times an epoch
 };

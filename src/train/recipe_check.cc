@@ -55,6 +55,7 @@ class Check {
     for (std::size_t i = 0; i < r_.optimizer_groups.size(); ++i) group(i);
     schedule();
     images();
+    init();
     fits();
   }
 
@@ -156,8 +157,13 @@ class Check {
     const std::string momentum = cat(table, ".momentum"), nesterov = cat(table, ".nesterov"),
                       name = cat(table, ".name");
     if (good({momentum.c_str(), nesterov.c_str(), name.c_str()}) && own.nesterov &&
-        own.momentum == 0 && own.name != "adam")
+        own.momentum == 0 && (own.name == "sgd" || own.name == "muon"))
       problems_.add(nesterov, cat("`", nesterov, "` = true needs `", momentum, "` above 0"));
+    const std::string decay = cat(table, ".decay");
+    if (good({decay.c_str(), name.c_str()}) && own.decay != Decay::kOnce && is_decoupled(own))
+      problems_.add(decay, cat("`", decay,
+                               "` = \"per-replica\" is for weight decay that is added to "
+                               "gradients; that of adamw is not, so use \"once\""));
     const std::string epochs = cat(table, ".epochs");
     if (good({epochs.c_str(), name.c_str()}) && own.epochs != 0 && needs_matrices(own))
       problems_.add(epochs, cat("`", epochs,
@@ -184,6 +190,14 @@ class Check {
   void schedule() {
     const ScheduleOptions& s = r_.schedule;
     if (!good({"schedule.name", "schedule.boundaries", "schedule.factors"})) return;
+    if (good({"schedule.warmup", "batch", "data"}) && total_steps(r_) > 0) {
+      const double steps =
+          s.unit == "epoch" ? s.warmup * static_cast<double>(steps_per_epoch(r_)) : s.warmup;
+      if (steps > static_cast<double>(total_steps(r_)))
+        problems_.add("schedule.warmup",
+                      cat("`schedule.warmup` = ", number_text(s.warmup),
+                          " is longer than the run of ", total_steps(r_), " steps"));
+    }
     if (s.name == "exponential") {
       if (good({"schedule.time_constant"}) && s.time_constant == 0) {
         problems_.add("schedule.time_constant",
@@ -209,6 +223,33 @@ class Check {
                         " follows ", number_text(s.boundaries[i - 1])));
       break;
     }
+  }
+
+  void init() {
+    const InitOptions& its = r_.init;
+    if (!good({"init.from", "init.hash", "init.map", "init.fresh"})) return;
+    const auto useless = [&](const char* key, bool given) {
+      if (given && its.from.empty())
+        problems_.add(key, cat("`", key, "` has no meaning without `init.from`; leave it out"));
+    };
+    useless("init.hash", !its.hash.empty());
+    useless("init.map", !its.map.empty());
+    useless("init.fresh", !its.fresh.empty());
+    for (const std::string& rule : its.map) {
+      const std::size_t equals = rule.find('=');
+      const std::string from = rule.substr(0, equals);
+      const std::string to = equals == std::string::npos ? "" : rule.substr(equals + 1);
+      const auto from_stars = std::ranges::count(from, '*'), to_stars = std::ranges::count(to, '*');
+      if (equals == std::string::npos || from.empty() || from_stars > 1 || to_stars > from_stars) {
+        problems_.add("init.map",
+                      cat("`init.map`: ", quoted_text(rule),
+                          " is not a rule; write \"old*=new*\", at most one * on each "
+                          "side, and one on the right only if there is one on the left"));
+        break;
+      }
+    }
+    if (std::ranges::count(its.fresh, "") != 0)
+      problems_.add("init.fresh", "`init.fresh` needs patterns of names, such as \"fc.*\"");
   }
 
   // What depends on the shape of the dataset's images.

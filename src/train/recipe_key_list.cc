@@ -149,16 +149,16 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
     return field_at([=](Recipe & r) -> auto& { return options(r).*member; });
   };
   using Names = std::vector<std::string>;
-  const Names adam = {"adam"};
+  const Names adam = {"adam", "adamw"};
   const Names with_momentum = is_group ? Names{"sgd", "muon"} : Names{"sgd"};
-  const Names with_decay = is_group ? Names{"sgd", "adam"} : Names{};
+  const Names with_decay = is_group ? Names{"sgd", "adam", "adamw"} : Names{};
   std::vector<RecipeKey> keys = {
       {.table = table,
        .name = "name",
        .field = field(&OptimizerOptions::name),
-       .choices = is_group ? Names{"sgd", "adam", "muon"} : Names{"sgd", "adam"},
+       .choices = is_group ? Names{"sgd", "adam", "adamw", "muon"} : Names{"sgd", "adam", "adamw"},
        .meaning = cat("`sgd`: with `momentum`, plain or `nesterov`. `adam`: Kingma and Ba, with "
-                      "bias correction",
+                      "bias correction. `adamw`: Adam with decoupled weight decay",
                       is_group ? ". `muon`: for matrices and convolution weights; each weight is "
                                  "rescaled to norm sqrt(rows), then moved along its "
                                  "orthogonalised momentum"
@@ -203,7 +203,9 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
        .field = field(&OptimizerOptions::weight_decay),
        .range = at_least(0),
        .fits = with_decay,
-       .meaning = "multiplied by the parameter and added to the mean gradient"},
+       .meaning = "multiplied by the parameter and added to the mean gradient; for `adamw`, "
+                  "multiplied by the learning rate and the parameter, and subtracted from the "
+                  "parameter"},
       {.table = table,
        .name = "decay",
        .field = field(&OptimizerOptions::decay),
@@ -268,12 +270,13 @@ std::vector<RecipeKey> schedule_keys() {
       {.table = "schedule",
        .name = "name",
        .field = FIELD(schedule.name),
-       .choices = {"constant", "piecewise", "linear", "exponential"},
+       .choices = {"constant", "piecewise", "linear", "exponential", "cosine"},
        .meaning = "learning rate of step s (from 0). `constant`: learning_rate. `piecewise`: "
                   "learning_rate * factors[number of boundaries <= s]. `linear`: learning_rate * "
                   "f(s), where f interpolates the points (boundaries[i], factors[i]) linearly and "
                   "is constant outside them. `exponential`: floor + learning_rate * exp(-s / "
-                  "time_constant)"},
+                  "time_constant). `cosine`: floor + (learning_rate - floor) * (1 + cos(pi t)) / "
+                  "2, where t rises from 0 at the end of the warm-up to 1 at the end of the run"},
       {.table = "schedule",
        .name = "boundaries",
        .field = FIELD(schedule.boundaries),
@@ -292,7 +295,7 @@ std::vector<RecipeKey> schedule_keys() {
        .name = "unit",
        .field = FIELD(schedule.unit),
        .choices = {"step", "epoch"},
-       .meaning = "unit of `boundaries` and `time_constant`"},
+       .meaning = "unit of `boundaries`, `time_constant` and `warmup`"},
       {.table = "schedule",
        .name = "time_constant",
        .field = FIELD(schedule.time_constant),
@@ -304,8 +307,43 @@ std::vector<RecipeKey> schedule_keys() {
        .name = "floor",
        .field = FIELD(schedule.floor),
        .range = at_least(0),
-       .fits = exponential,
+       .fits = {"exponential", "cosine"},
        .meaning = "lower limit of the learning rate"},
+      {.table = "schedule",
+       .name = "warmup",
+       .field = FIELD(schedule.warmup),
+       .range = at_least(0),
+       .unit = "`unit`",
+       .meaning =
+           "length W of a linear warm-up, with any schedule: the learning rate of step s < W "
+           "is multiplied by (s + 1) / W; 0: none"},
+  };
+}
+
+std::vector<RecipeKey> init_keys() {
+  return {
+      {.table = "init",
+       .name = "from",
+       .field = FIELD(init.from),
+       .decides_result = false,
+       .meaning = "run folder, checkpoint folder or safetensors file whose tensors are the initial "
+                  "values of the parameters and running statistics of equal name"},
+      {.table = "init",
+       .name = "hash",
+       .field = FIELD(init.hash),
+       .fallback = "that of `from`",
+       .meaning = "hash of the names and values of these tensors; training fails if they differ"},
+      {.table = "init",
+       .name = "map",
+       .field = FIELD(init.map),
+       .meaning =
+           "rules `\"old*=new*\"` that rename the tensors of `from`; the first match applies. "
+           "Without a right side, the tensor is not used"},
+      {.table = "init",
+       .name = "fresh",
+       .field = FIELD(init.fresh),
+       .meaning = "patterns of names that get the initial values they have without `[init]`, such "
+                  "as a new head; any other name that `from` lacks is an error"},
   };
 }
 
@@ -444,6 +482,13 @@ std::vector<RecipeKey> run_keys() {
        .decides_result = false,
        .meaning = "number of checkpoints kept; older ones are deleted"},
       {.table = "run",
+       .name = "keep_best",
+       .field = FIELD(keep_best),
+       .decides_result = false,
+       .meaning =
+           "also keep the checkpoint with the best evaluation accuracy, in `checkpoints/best`; "
+           "of equal ones, the earliest"},
+      {.table = "run",
        .name = "hash_every_steps",
        .field = FIELD(hash_every_steps),
        .range = between(0, kMostSteps),
@@ -469,6 +514,7 @@ std::vector<RecipeKey> make_keys(std::size_t groups) {
   append(optimizer_keys(0));
   for (std::size_t group = 1; group <= groups; ++group) append(group_keys(group));
   append(schedule_keys());
+  append(init_keys());
   append(normalise_keys());
   append(augment_keys());
   append(evaluation_keys());

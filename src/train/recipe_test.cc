@@ -46,126 +46,6 @@ TEST(Recipe, keys_not_given_have_their_defaults) {
   EXPECT_EQ(recipe.augment, AugmentOptions{});
 }
 
-const std::string kSprint =
-    "model=\"sprint\"\ndata=\"cifar10\"\nbatch=8\nepochs=1\n";  // four lines
-
-TEST(Recipe, a_group_of_parameters_takes_what_its_own_optimizer_takes) {
-  const std::string start = kSprint + "[[optimizer.group]]\nparameters = [\"group*\"]\n";
-  EXPECT_EQ(refusal(start + "beta1 = 0.5\n"),
-            "x.toml:7: `optimizer.group.1.beta1` has no effect with `optimizer.group.1.name` = "
-            "\"sgd\"; that takes `momentum`, `nesterov`, `weight_decay`");
-  EXPECT_EQ(refusal(start + "name = \"muon\"\nweight_decay = 0.5\n"),
-            "x.toml:8: `optimizer.group.1.weight_decay` has no effect with "
-            "`optimizer.group.1.name` = \"muon\"; that takes `momentum`, `nesterov`");
-  EXPECT_EQ(refusal(start + "name = \"moon\"\n"),
-            "x.toml:7: `optimizer.group.1.name` = \"moon\" is unknown; known: sgd, adam, muon; "
-            "the nearest is \"muon\"");
-  EXPECT_EQ(refusal(start + "nesterov = true\n"),
-            "x.toml:7: `optimizer.group.1.nesterov` = true needs `optimizer.group.1.momentum` "
-            "above 0");
-  EXPECT_EQ(refusal(start + "name = \"muon\"\nepochs = 2\n")
-                .find("x.toml:8: "
-                      "`optimizer.group.1.epochs` needs another optimizer"),
-            0u);
-  EXPECT_EQ(
-      refusal(start + "[[optimizer.group]]\nlerning_rate = 1\n"),
-      "x.toml: `optimizer.group.2.parameters` is missing: patterns of parameter names: `*` "
-      "matches any characters, `?` matches one. A parameter belongs to the first group with a "
-      "pattern that matches its name\n"
-      "x.toml:8: unknown key `optimizer.group.2.lerning_rate`; the nearest known one is "
-      "`optimizer.group.2.learning_rate`");
-  EXPECT_EQ(refusal(kSprint + "[optimizer.group]\nname = \"sgd\"\n"),
-            "x.toml:5: `optimizer.group` must be an array of tables, [[optimizer.group]], got a "
-            "table");
-  EXPECT_EQ(refusal(kSprint + "[[optimizer.group]]\nparameters = \"fc\"\n"),
-            "x.toml:6: `optimizer.group.1.parameters` must be an array of strings, got the string "
-            "\"fc\"");
-  EXPECT_EQ(refusal(kSprint + "[[optimizer.group]]\nparameters = [\"fc\", 3]\n"),
-            "x.toml:6: `optimizer.group.1.parameters` must be an array of strings; element 2 is "
-            "the integer 3");
-  for (const char* none : {"[]", "[\"\"]"})
-    EXPECT_EQ(refusal(kSprint + "[[optimizer.group]]\nparameters = " + none + "\n"),
-              "x.toml:6: `optimizer.group.1.parameters` needs patterns of names, such as \"fc.*\"");
-}
-
-TEST(Recipe, a_group_of_parameters_has_what_it_does_not_say_from_the_optimizer) {
-  const std::string text = kSprint +
-                           "[[optimizer.group]]\nparameters = [\"a\"]\nlearning_rate = 3\n"
-                           "[[optimizer.group]]\nparameters = [\"b\"]\nname = \"adam\"\n"
-                           "[optimizer]\nmomentum = 0.5\nweight_decay = 0.25\ndecay_all = true\n";
-  const Recipe recipe = parse_recipe(text, "x.toml", {"optimizer.momentum=0.75"});
-  ASSERT_EQ(recipe.optimizer_groups.size(), 2u);
-  OptimizerOptions expected = recipe.optimizer;
-  expected.learning_rate = 3;
-  EXPECT_EQ(expected.momentum, 0.75f);
-  EXPECT_EQ(recipe.optimizer_groups[0].optimizer, expected);
-  // Of another optimizer its numbers would mean something else.
-  EXPECT_EQ(recipe.optimizer_groups[1].optimizer,
-            (OptimizerOptions{.name = "adam", .decay_all = true}));
-}
-
-TEST(Recipe, the_command_line_changes_groups_of_parameters_and_adds_some) {
-  const std::string text = kSprint +
-                           "[[optimizer.group]]\nparameters = [\"a\"]\n"
-                           "name = \"muon\"\nmomentum = 0.5\n";
-  const Recipe recipe = parse_recipe(
-      text, "x.toml",
-      {"optimizer.group.1.learning_rate=2", "optimizer.group.2.parameters=[\"b*\", \"c\"]",
-       "optimizer.group.2.frozen=true"});
-  ASSERT_EQ(recipe.optimizer_groups.size(), 2u);
-  EXPECT_EQ(recipe.optimizer_groups[0].optimizer.learning_rate, 2);
-  EXPECT_EQ(recipe.optimizer_groups[0].optimizer.momentum, 0.5f);
-  EXPECT_EQ(recipe.optimizer_groups[1],
-            (OptimizerGroup{.parameters = {"b*", "c"}, .frozen = true, .optimizer = {}}));
-  EXPECT_EQ(parse_recipe(text, "x.toml", {"optimizer.group.1.name=adam"}).optimizer_groups[0],
-            (OptimizerGroup{.parameters = {"a"}, .frozen = false, .optimizer = {.name = "adam"}}));
-  EXPECT_EQ(parse_recipe(text, "x.toml", {"optimizer.group.1.frozen=true"}).optimizer_groups[0],
-            (OptimizerGroup{.parameters = {"a"}, .frozen = true, .optimizer = {}}));
-  EXPECT_EQ(refusal(text, {"optimizer.group.3.frozen=true"}),
-            "`optimizer.group.3.frozen=true` on the command line: there is no group 3 of "
-            "parameters; the next one is 2");
-  EXPECT_NE(refusal(text, {"optimizer.group.0.frozen=true"}).find("unknown key"),
-            std::string::npos);
-}
-
-TEST(Recipe, a_frozen_group_of_parameters_takes_no_other_key) {
-  const std::string start = kSprint + "[[optimizer.group]]\nparameters = [\"a\"]\nfrozen = true\n";
-  EXPECT_EQ(refusal(start + "learning_rate = 0.1\n"),
-            "x.toml:8: `optimizer.group.1.learning_rate` has no meaning where "
-            "`optimizer.group.1.frozen` = true; leave it out");
-  EXPECT_NE(to_toml(parse_recipe(start, "x.toml"))
-                .find("\n[[optimizer.group]]\nparameters = [\"a\"]\nfrozen = true\n\n[schedule]"),
-            std::string::npos);
-}
-
-// Run folders and published results hold them.
-TEST(Recipe, tables_of_groups_from_before_there_were_patterns_are_still_read) {
-  const std::string older = kSprint +
-                            "[optimizer]\nmomentum = 0.5\n"
-                            "[optimizer.filters]\nname = \"muon\"\nlearning_rate = 0.24\n"
-                            "[optimizer.dense]\nname = \"same\"\n"
-                            "[optimizer.whitening]\nname = \"sgd\"\nepochs = 3\n";
-  const std::string newer = kSprint +
-                            "[optimizer]\nmomentum = 0.5\n"
-                            "[[optimizer.group]]\nparameters = [\"group*.conv*.weight\"]\n"
-                            "name = \"muon\"\nlearning_rate = 0.24\ndecay_all = true\n"
-                            "[[optimizer.group]]\nparameters = [\"whiten.bias\"]\n"
-                            "learning_rate = 0.1\nmomentum = 0\ndecay_all = true\nepochs = 3\n";
-  EXPECT_EQ(to_toml(parse_recipe(older, "x.toml")), to_toml(parse_recipe(newer, "x.toml")));
-  EXPECT_EQ(resolved_anew(older), to_toml(parse_recipe(newer, "recipe")));
-  EXPECT_EQ(resolved_anew("no recipe"), "no recipe");
-  EXPECT_EQ(refusal(kSprint + "[optimizer.filters]\nmomentum = 0.5\n"),
-            "x.toml:6: `optimizer.filters.momentum` has no effect with `optimizer.filters.name` = "
-            "\"same\"; remove it");
-  EXPECT_EQ(refusal(minimal_and("[optimizer.whitening]\nname = \"sgd\"\n")),
-            "x.toml:6: [optimizer.whitening] is no table of a recipe; choose parameters by their "
-            "names, [[optimizer.group]] parameters = [\"conv*.weight\"]");
-  EXPECT_EQ(refusal(kSprint, {"optimizer.filters.name=sgd"}),
-            "`optimizer.filters.name=sgd` on the command line: unknown key "
-            "`optimizer.filters.name`; a group of parameters is named by its number, as in "
-            "`optimizer.group.1.name`");
-}
-
 TEST(Recipe, every_key_is_read_and_written_back_the_same) {
   const std::string text =
       "name = \"all\"\n"
@@ -231,6 +111,12 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "unit = \"epoch\"\n"
       "time_constant = 0\n"
       "floor = 0\n"
+      "warmup = 0.5\n"
+      "\n[init]\n"
+      "from = \"runs/a\"\n"
+      "hash = \"00f1\"\n"
+      "map = [\"a.*=b.*\", \"c=\"]\n"
+      "fresh = [\"fc.*\"]\n"
       "\n[normalise]\n"
       "name = \"per-channel\"\n"
       "mean = [0.5]\n"
@@ -252,6 +138,7 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "\n[run]\n"
       "checkpoint_every_steps = 10\n"
       "checkpoints_kept = 2\n"
+      "keep_best = true\n"
       "hash_every_steps = 5\n"
       "log_every_steps = 3\n";
   EXPECT_EQ(to_toml(parse_recipe(text, "x.toml")), text);
@@ -529,9 +416,9 @@ TEST(Recipe, augmentation_must_fit_the_images) {
       "x.toml:8: `augment.shift` = 32: the images are 32 x 32 pixels; it must be between 0 "
       "and 31");
   EXPECT_EQ(refusal(minimal_and("[augment]\nshear = 0.1\n"), {"augment.padding=reflect"}),
-            "`augment.padding=reflect` on the command line: `augment.padding` = \"reflect\" is for "
-            "shifts by whole pixels, and cannot go with `augment.shear`; use \"zero\", or leave "
-            "that at 0");
+            "`augment.padding=reflect` on the command line: `augment.padding` = \"reflect\" works "
+            "only with shifts by whole pixels and cannot be combined with `augment.shear`; use "
+            "\"zero\", or set that to 0");
   EXPECT_EQ(refusal(minimal_and("[augment]\nflip = \"altrnating\"\n")),
             "x.toml:7: `augment.flip` = \"altrnating\" is unknown; known: none, random, "
             "alternating; the nearest is \"alternating\"");
@@ -543,15 +430,15 @@ TEST(Recipe, normalisation_must_fit_the_channels) {
   EXPECT_EQ(refusal(given), "accepted");
   EXPECT_EQ(refusal(given, {"data=cifar10"}),
             "x.toml:8: `normalise.mean` has 1 number; the images have 3 channels: give one number "
-            "for each\n"
+            "per channel\n"
             "x.toml:9: `normalise.deviation` has 1 number; the images have 3 channels: give one "
-            "number for each");
+            "number per channel");
   EXPECT_EQ(refusal(given, {"normalise.deviation=[0]"}),
             "`normalise.deviation=[0]` on the command line: `normalise.deviation` is 0; it must be "
             "above 0 and at most 1");
   EXPECT_EQ(refusal(minimal_and("[normalise]\nname = \"per-channel\"\nmean = [127]\n")),
             "x.toml: `normalise.deviation` has 0 numbers; the images have 1 channel: give one "
-            "number for each\n"
+            "number per channel\n"
             "x.toml:8: `normalise.mean` is 127; it must be at least 0 and at most 1");
   EXPECT_EQ(refusal(minimal_and("[normalise]\nname = \"per-image\"\nmean = [0.5]\n")),
             "x.toml:8: `normalise.mean` has no effect with `normalise.name` = \"per-image\"; "
@@ -591,6 +478,20 @@ TEST(Recipe, its_document_describes_every_key) {
   EXPECT_NE(text.str().find(recipe_keys_markdown()), std::string::npos)
       << "docs/recipes.md must hold these tables:\n"
       << recipe_keys_markdown();
+}
+
+TEST(Recipe, warm_up_must_fit_into_the_run) {
+  const std::string text =
+      minimal_and("[schedule]\nname = \"cosine\"\nunit = \"epoch\"\nwarmup = ");
+  EXPECT_EQ(refusal(text + "2\n"), "accepted");
+  EXPECT_EQ(
+      refusal(text + "3\n").find("x.toml:9: `schedule.warmup` = 3 is longer than the run of "), 0u);
+}
+
+TEST(Recipe, decoupled_decay_cannot_be_per_replica) {
+  EXPECT_EQ(refusal(minimal_and("[optimizer]\nname = \"adamw\"\ndecay = \"per-replica\"\n")),
+            "x.toml:8: `optimizer.decay` = \"per-replica\" is for weight decay that is added to "
+            "gradients; that of adamw is not, so use \"once\"");
 }
 
 }  // namespace

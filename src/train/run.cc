@@ -11,6 +11,7 @@
 #include "nn/models.h"
 #include "train/environment.h"
 #include "train/file_io.h"
+#include "train/initial.h"
 #include "train/memory.h"
 #include "train/plugin.h"
 #include "train/run_folder.h"
@@ -91,6 +92,11 @@ class Session {
   RunResult run(double start_seconds) {
     result_.start_seconds = start_seconds;
     observer_.started(trainer_, trainer_.steps_done(), last_);
+    // Values from elsewhere, which need not be there when the run goes on.
+    if (!recipe_.init.from.empty() && trainer_.steps_done() == 0 && saved_ != 0 &&
+        !stop_requested())
+      save();
+    if (recipe_.keep_best) find_best();
     // Where a run was stopped between a checkpoint and its evaluation.
     if (evaluation_is_due() && !evaluation_is_held()) evaluate();
     while (trainer_.steps_done() < last_ && !stop_requested() && !result_.ended) step();
@@ -173,10 +179,40 @@ class Session {
     // A run that was at its end already: a second line of this step would double it.
     if (result_.steps_made == 0 && evaluation_is_held()) return;
     observer_.evaluated(trainer_, made);
+    // First the checkpoint: an evaluation that is written down is not made again.
+    if (recipe_.keep_best && made.correct > best_correct_) save_best(made);
     folder_.append_metrics(made.step, {{"test_accuracy", made.accuracy()},
                                        {"test_loss", static_cast<double>(made.loss)},
                                        {"test_correct", made.correct},
                                        {"test_examples", made.examples}});
+  }
+
+  // The best so far, of this run before it went on.
+  void find_best() {
+    const std::filesystem::path place = best_checkpoint(folder_.dir());
+    if (std::error_code error; !std::filesystem::exists(place, error)) return;
+    try {
+      const Checkpoint best = load_checkpoint(place);
+      require_same_recipe(best, folder_.dir());
+      const auto correct = best.metadata.find(kBestCorrect);
+      if (correct != best.metadata.end()) best_correct_ = std::atoll(correct->second.c_str());
+    } catch (const UserError& error) {
+      observer_.warning(
+          cat("the best checkpoint is passed over, and the next evaluation counts as "
+              "the best so far: ",
+              error.what()));
+    }
+  }
+
+  void save_best(const EvaluationResult& made) {
+    require_finite();
+    observer_.saving(trainer_.steps_done());
+    Checkpoint checkpoint = trainer_.checkpoint();
+    window_.keep_in(checkpoint);
+    checkpoint.metadata[kBestCorrect] = std::to_string(made.correct);
+    checkpoint.metadata["test_examples"] = std::to_string(made.examples);
+    folder_.save_best(checkpoint);
+    best_correct_ = made.correct;
   }
 
   void save() {
@@ -212,7 +248,8 @@ class Session {
   RunObserver& observer_;
   const Recipe& recipe_;
   std::int64_t checkpoint_every_, evaluate_every_, log_every_, last_;
-  std::int64_t saved_ = -1;
+  std::int64_t saved_ = -1, best_correct_ = -1;
+  static constexpr const char* kBestCorrect = "test_correct";
   RunResult result_;
   double input_seconds_ = 0;
   Window window_;
@@ -249,8 +286,8 @@ std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimiz
   }
   return cat(own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
              own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, " epochs"), ", weight decay ",
-             decay, " on the mean gradient",
-             decay == 0    ? ""
+             decay, is_decoupled(own) ? ", decoupled" : " on the mean gradient",
+             decay == 0 || is_decoupled(own) ? ""
              : per_replica ? cat(" (", own.weight_decay, " in each of ", r.replicas, " replicas)")
                            : std::string(" (once)"));
 }
@@ -353,6 +390,7 @@ struct PreparedRun {
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<Session> session;
+  std::string initial;  // about what it started from, where that is [init]
 };
 
 // Throws Stopped where that is requested; nothing was made then.
@@ -373,11 +411,14 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   check_memory(trainer, model, data, options.memory_limit, usable_memory_bytes(), stop);
   trainer.identify_data(stop);
 
+  // Of a run that begins now, before it has a folder: what does not fit leaves nothing behind.
+  if (options.fresh || list_checkpoints(options.out).empty()) run.initial = take_initial(trainer);
   run.folder = std::make_unique<RunFolder>(options.out);
   RunFolder& folder = *run.folder;
   if (options.fresh) folder.start_afresh();
   folder.adopt_recipe(to_toml(recipe));
   run.session = std::make_unique<Session>(trainer, folder, options, observer);
+  bool resumed = false;
   folder.resume(
       [&](const Checkpoint& checkpoint) {
         require_same_recipe(checkpoint, folder.dir());
@@ -389,8 +430,10 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
           note_unknown_evaluation(trainer, checkpoint);
         trainer.restore(checkpoint);
         run.session->resumed_from(checkpoint);
+        resumed = true;
       },
       [&](const std::string& line) { observer.warning(line); }, stop);
+  if (!resumed && run.initial.empty()) run.initial = take_initial(trainer);
   return run;
 }
 
@@ -401,7 +444,8 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   const auto start = Clock::now();
   PreparedRun run;
   try {
-    run = prepare(recipe, model, options, observer);
+    run = prepare(with_initial_hash(recipe, options.fresh ? "" : options.out), model, options,
+                  observer);
   } catch (const Stopped&) {
     return {.stopped = true, .prepared = false};
   }
@@ -411,19 +455,22 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
                      collect_environment(options.command_line, trainer.backend().description(),
                                          static_cast<int>(trainer.placement().workers)),
                      trainer.steps_done());
-  replace_text(run.folder->dir() / "resolved.txt", describe(trainer));
+  replace_text(
+      run.folder->dir() / "resolved.txt",
+      describe(trainer) + (run.initial.empty() ? "" : cat("init          ", run.initial, "\n")));
   return run.session->run(seconds_since(start));
 }
 
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
-                   const Placement& placement, const std::vector<std::string>& overrides) {
+                   const Placement& placement, const std::vector<std::string>& overrides,
+                   const std::string& step) {
   require_run(folder);
   LoadedRun loaded;
   loaded.recipe = read_run_recipe(folder, overrides);
   const RunData data = load_data(loaded.recipe, data_dir);
   loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
                                              data.train, data.held_out, placement);
-  const Checkpoint checkpoint = last_checkpoint(folder);
+  const Checkpoint checkpoint = checkpoint_of(folder, step);
   if (!loaded.trainer->require_same_evaluation_data(checkpoint))
     note_unknown_evaluation(*loaded.trainer, checkpoint);
   loaded.trainer->restore(checkpoint);

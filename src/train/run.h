@@ -152,6 +152,7 @@ struct LoadedRun {
 };
 // Throws UserError(kData) where the folder holds no run or no whole checkpoint.
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
-                   const Placement& placement, const std::vector<std::string>& overrides = {});
+                   const Placement& placement, const std::vector<std::string>& overrides = {},
+                   const std::string& step = "");
 
 }  // namespace podium

@@ -390,6 +390,12 @@ void RunFolder::save(const Checkpoint& checkpoint, int keep) {
   write_checkpoint(dir_, checkpoint, keep);
 }
 
+void RunFolder::save_best(const Checkpoint& checkpoint) {
+  hashes_.flush(true);
+  metrics_.flush(true);
+  write_best_checkpoint(dir_, checkpoint);
+}
+
 void require_own_folder(const fs::path& dir) {
   std::error_code error;
   PODIUM_REQUIRE(!fs::exists(dir, error) || fs::is_directory(dir, error), ExitCode::kUsage,
@@ -444,6 +450,25 @@ Checkpoint last_checkpoint(const std::filesystem::path& run) {
                  " has no checkpoint yet; `podium train` with this --out makes one");
   require_same_recipe(*checkpoint, run);
   return std::move(*checkpoint);
+}
+
+Checkpoint checkpoint_of(const fs::path& run, const std::string& step) {
+  if (step.empty()) return last_checkpoint(run);
+  require_run(run);
+  std::error_code error;
+  const bool has_best = fs::exists(best_checkpoint(run), error);
+  fs::path folder = step == "best" && has_best ? best_checkpoint(run) : fs::path();
+  std::string kept = has_best ? "best" : "";
+  for (const CheckpointPlace& place : list_checkpoints(run)) {
+    if (step == std::to_string(place.step)) folder = place.folder;
+    kept += cat(kept.empty() ? "" : ", ", place.step);
+  }
+  PODIUM_REQUIRE(!folder.empty(), ExitCode::kUsage, "--step ", step, ": ", run.string(),
+                 " keeps no such checkpoint; it keeps ", kept.empty() ? "none" : kept,
+                 step == "best" ? " (run.keep_best = true keeps the best)" : "");
+  Checkpoint checkpoint = load_checkpoint(folder);
+  require_same_recipe(checkpoint, run);
+  return checkpoint;
 }
 
 std::string line_difference(std::string_view before, std::string_view after) {

@@ -98,6 +98,8 @@ class RunFolder {
   // Puts the lines on the disk, then writes the checkpoint. Lines of its step must have been
   // appended, and other files of the run (TensorBoard) flushed, before.
   void save(const Checkpoint& checkpoint, int keep);
+  // The same for the best checkpoint.
+  void save_best(const Checkpoint& checkpoint);
 
  private:
   void lock();
@@ -124,6 +126,9 @@ void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::pa
 // The newest checkpoint of a run that is whole; damaged ones that were passed over are logged.
 // UserError (kData) where the folder holds no run, or none of its own recipe.
 Checkpoint last_checkpoint(const std::filesystem::path& run);
+// The checkpoint of a step, "best" or a number; empty: last_checkpoint(). UserError (kUsage) where
+// the run keeps no such one, with those that it keeps.
+Checkpoint checkpoint_of(const std::filesystem::path& run, const std::string& step);
 
 // The lines that two texts do not share, as "- old" and "+ new", in order.
 std::string line_difference(std::string_view before, std::string_view after);

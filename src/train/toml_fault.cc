@@ -9,7 +9,7 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
       "not TOML: a non-ASCII character is allowed in a comment or in a string of one line, but "
       "not here";
   constexpr const char* kLongKey =
-      "a key of more than 16 dots; a recipe's have three at most, as in optimizer.group.1.name";
+      "a key with more than 16 dots; a recipe's have three at most, as in optimizer.group.1.name";
   const auto beyond_ascii = [&](std::size_t i) {
     return static_cast<unsigned char>(text[i]) >= 0x80;
   };
