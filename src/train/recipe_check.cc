@@ -182,8 +182,8 @@ class Check {
     for (const RecipeKey& key : recipe_keys(r_)) {
       if (key.group == index + 1 && key.name != "parameters" && key.name != "frozen" &&
           problems_.was_given(key.path()) && good({key.path().c_str()}))
-        problems_.add(key.path(), cat("`", key.path(), "` has no meaning where `", table,
-                                      ".frozen` = true; leave it out"));
+        problems_.add(key.path(), cat("`", key.path(), "` has no effect if `", table,
+                                      ".frozen` = true; remove it"));
     }
   }
 
@@ -230,7 +230,7 @@ class Check {
     if (!good({"init.from", "init.hash", "init.map", "init.fresh"})) return;
     const auto useless = [&](const char* key, bool given) {
       if (given && its.from.empty())
-        problems_.add(key, cat("`", key, "` has no meaning without `init.from`; leave it out"));
+        problems_.add(key, cat("`", key, "` has no effect without `init.from`; remove it"));
     };
     useless("init.hash", !its.hash.empty());
     useless("init.map", !its.map.empty());

@@ -112,8 +112,8 @@ TEST(RecipeGroups, the_command_line_changes_groups_of_parameters_and_adds_some) 
 TEST(RecipeGroups, a_frozen_group_of_parameters_takes_no_other_key) {
   const std::string start = kSprint + "[[optimizer.group]]\nparameters = [\"a\"]\nfrozen = true\n";
   EXPECT_EQ(refusal(start + "learning_rate = 0.1\n"),
-            "x.toml:8: `optimizer.group.1.learning_rate` has no meaning where "
-            "`optimizer.group.1.frozen` = true; leave it out");
+            "x.toml:8: `optimizer.group.1.learning_rate` has no effect if "
+            "`optimizer.group.1.frozen` = true; remove it");
   EXPECT_NE(to_toml(parse_recipe(start, "x.toml"))
                 .find("\n[[optimizer.group]]\nparameters = [\"a\"]\nfrozen = true\n\n[schedule]"),
             std::string::npos);
@@ -149,7 +149,7 @@ TEST(RecipeGroups, tables_of_groups_from_before_there_were_patterns_are_still_re
 
 TEST(RecipeInit, rules_of_initial_values_are_checked) {
   EXPECT_EQ(refusal(minimal_and("[init]\nfresh = [\"fc.*\"]\n")),
-            "x.toml:7: `init.fresh` has no meaning without `init.from`; leave it out");
+            "x.toml:7: `init.fresh` has no effect without `init.from`; remove it");
   for (const char* rule : {"a", "=b", "a*b*=c", "a=b*", "a*=b**"})
     EXPECT_NE(refusal(minimal_and(cat("[init]\nfrom = \"x\"\nmap = [\"", rule, "\"]\n")))
                   .find("is not a rule; write"),
