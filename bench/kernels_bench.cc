@@ -7,6 +7,7 @@
 //
 // --cold: before each call other memory passes through the caches, so that a kernel finds its
 // operands in the last level, as in a training step.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>

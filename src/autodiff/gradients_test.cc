@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 
 #include "backend/reference/reference_backend.h"
 #include "ops/ops.h"

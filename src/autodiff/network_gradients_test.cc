@@ -2,6 +2,7 @@
 // double and without the graph: convolution, bias, batch norm, relu, a branch, dense, loss.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "autodiff/gradients.h"

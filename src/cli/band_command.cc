@@ -27,7 +27,7 @@ namespace {
 // The largest integer of TOML.
 constexpr auto kMostSeed = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
 
-struct Arguments {
+struct BandArguments {
   RecipeArguments recipe;
   Placement placement;
   std::string out, data_dir, check, band;
@@ -52,7 +52,7 @@ std::string summary(const Band& band) {
                     percent(band.high()), "\n");
 }
 
-ExitCode make(const Arguments& arguments, const CommandLine& line) {
+ExitCode make(const BandArguments& arguments, const CommandLine& line) {
   Recipe recipe = with_initial_hash(
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides));
   const std::filesystem::path folder =
@@ -107,7 +107,7 @@ ExitCode make(const Arguments& arguments, const CommandLine& line) {
   return ExitCode::kDone;
 }
 
-ExitCode check(const Arguments& arguments) {
+ExitCode check(const BandArguments& arguments) {
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   std::string file = arguments.band;
@@ -143,7 +143,7 @@ ExitCode check(const Arguments& arguments) {
   return inside ? ExitCode::kDone : ExitCode::kDifferent;
 }
 
-ExitCode band(const Arguments& arguments, const CommandLine& line) {
+ExitCode band(const BandArguments& arguments, const CommandLine& line) {
   PODIUM_REQUIRE((arguments.seeds != 0) != !arguments.check.empty(), ExitCode::kUsage,
                  "give --seeds N to train a band, or --check RUN to check a run against it");
   return arguments.check.empty() ? make(arguments, line) : check(arguments);
@@ -152,7 +152,7 @@ ExitCode band(const Arguments& arguments, const CommandLine& line) {
 }  // namespace
 
 void add_band_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BandArguments>();
   CLI::App* command = add_command(
       app, line, "band", "Trains a recipe over seeds to make a band, or checks a run against one",
       {"podium band mnist --seeds 10                # resumes where it was stopped",

@@ -22,7 +22,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct BenchArguments {
   RecipeArguments recipe;
   Placement placement;
   std::string data_dir;
@@ -107,7 +107,7 @@ OpTime time_sample(Backend& backend, const OpDef& op, const OpSample& sample, in
   return result;
 }
 
-ExitCode bench_ops(const Arguments& arguments) {
+ExitCode bench_ops(const BenchArguments& arguments) {
   const auto backend = make_backend(arguments.placement.backend);
   for (const std::string& name : arguments.ops) {
     std::vector<std::string> names;
@@ -195,7 +195,7 @@ std::vector<KernelProfile> by_operation(const Trainer& trainer) {
   return merged;
 }
 
-ExitCode bench_recipe(const Arguments& arguments) {
+ExitCode bench_recipe(const BenchArguments& arguments) {
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   const RunData data = load_data(recipe, arguments.data_dir);
@@ -302,7 +302,7 @@ ExitCode bench_recipe(const Arguments& arguments) {
 }  // namespace
 
 void add_bench_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<BenchArguments>();
   CLI::App* bench = add_command(app, line, "bench", "Measures the speed of operations and recipes",
                                 {"podium bench ops", "podium bench recipe mnist"}, nullptr);
   CLI::App* ops = add_command(*bench, line, "ops", "Times each operation on its sample shapes",

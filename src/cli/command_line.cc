@@ -11,10 +11,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <iostream>
 #include <limits>
 #include <memory>
 #include <new>
+#include <system_error>
 
 #include "base/words.h"
 #include "cli/command.h"

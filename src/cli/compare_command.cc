@@ -7,6 +7,7 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/json_text.h"
 #include "base/words.h"
@@ -23,7 +24,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::vector<std::string> runs;
   std::string plot, measure = "test-accuracy", title;
   bool json = false, force = false;
@@ -145,7 +146,7 @@ std::string title_of(const std::vector<RunHistory>& runs, const Measure& measure
   return cat(join_words(names), ": ", axis.substr(0, axis.find(',')));
 }
 
-void write_plot(const Arguments& arguments, const std::vector<RunHistory>& runs,
+void write_plot(const CompareArguments& arguments, const std::vector<RunHistory>& runs,
                 const std::vector<const RecipeKey*>& keys) {
   const auto* measure = std::ranges::find_if(
       kMeasures, [&](const Measure& m) { return arguments.measure == m.name; });
@@ -232,7 +233,7 @@ nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
   return all;
 }
 
-ExitCode compare(const Arguments& arguments) {
+ExitCode compare(const CompareArguments& arguments) {
   if (!arguments.plot.empty()) require_writable(arguments.plot, "--plot", arguments.force);
   std::vector<RunHistory> runs;
   for (const std::string& folder : arguments.runs) {
@@ -260,7 +261,7 @@ ExitCode compare(const Arguments& arguments) {
 }  // namespace
 
 void add_compare_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   CLI::App* command =
       add_command(app, line, "compare", "Compares runs: recipes, accuracy, speed, curves",
                   {"podium compare runs/a runs/b",

@@ -341,14 +341,14 @@ fi
 )zsh";
 }
 
-struct Arguments {
+struct CompletionArguments {
   std::string shell;
 };
 
 }  // namespace
 
 void add_completion_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompletionArguments>();
   CLI::App* command = add_command(
       app, line, "completion", "Prints a script that completes podium's command line in a shell",
       {"source <(podium completion bash)              # for this shell",

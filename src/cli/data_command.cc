@@ -27,7 +27,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct DataArguments {
   std::string name, data_dir, split = "train", out;
   std::vector<std::string> overrides;
   std::int64_t first = 0, count = 0, epoch = 0;  // count 0: not given
@@ -38,7 +38,7 @@ std::string size_text(const DatasetInfo& info) {
   return cat(info.channels, " x ", info.height, " x ", info.width);
 }
 
-ExitCode list(const Arguments& arguments) {
+ExitCode list(const DataArguments& arguments) {
   Table table({"DATASET", "IMAGES", "CLASSES", "TRAIN", "TEST", "WHERE", ""});
   auto json = nlohmann::ordered_json::array();
   for (const DatasetInfo& info : dataset_list()) {
@@ -116,7 +116,7 @@ class FetchLine {
   Clock::time_point shown_ = terminal_ ? Clock::time_point{} : Clock::now();
 };
 
-ExitCode fetch(const Arguments& arguments) {
+ExitCode fetch(const DataArguments& arguments) {
   const DatasetInfo& info = find_dataset(arguments.name);
   if (info.files.empty()) say(cat(info.name, " is generated; there is nothing to fetch"));
   FetchLine line;
@@ -138,7 +138,7 @@ ExitCode fetch(const Arguments& arguments) {
   return ExitCode::kDone;
 }
 
-ExitCode verify(const Arguments& arguments) {
+ExitCode verify(const DataArguments& arguments) {
   const DatasetInfo& info = find_dataset(arguments.name);
   if (info.files.empty()) say(cat(info.name, " is generated; it has no files to verify"));
   ExitCode code = ExitCode::kDone;
@@ -179,7 +179,7 @@ void draw(const ImageSet& set, std::int64_t index) {
   }
 }
 
-ExitCode show(const Arguments& arguments) {
+ExitCode show(const DataArguments& arguments) {
   if (!arguments.out.empty()) {
     return write_data_page({.recipe = {arguments.name, arguments.overrides},
                             .out = arguments.out,
@@ -234,12 +234,12 @@ ExitCode show(const Arguments& arguments) {
 }  // namespace
 
 void add_data_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DataArguments>();
   CLI::App* data = add_command(app, line, "data", "Lists, downloads, verifies and shows datasets",
                                {"podium data list", "podium data fetch mnist"}, nullptr);
   const auto add = [&](const std::string& name, const std::string& summary,
                        const std::vector<std::string>& examples,
-                       ExitCode (*run)(const Arguments&)) {
+                       ExitCode (*run)(const DataArguments&)) {
     CLI::App* command = add_command(*data, line, name, summary, examples,
                                     [arguments, run] { return run(*arguments); });
     if (name != "list") {

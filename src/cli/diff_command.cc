@@ -23,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Arguments {
+struct DiffArguments {
   std::string a, b;
   bool json = false;
 };
@@ -121,7 +121,7 @@ std::string exponent_text(double value) {
   return text;
 }
 
-ExitCode diff(const Arguments& arguments) {
+ExitCode diff(const DiffArguments& arguments) {
   const fs::path a = arguments.a, b = arguments.b;
   for (const fs::path& run : {a, b}) require_run(run);
   const std::string recipes =
@@ -192,7 +192,7 @@ ExitCode diff(const Arguments& arguments) {
 }  // namespace
 
 void add_diff_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<DiffArguments>();
   CLI::App* command =
       add_command(app, line, "diff",
                   "Finds the first step at which two runs differ; exits with 0 if they are equal",

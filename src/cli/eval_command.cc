@@ -15,7 +15,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct EvalArguments {
   std::string run, data_dir, step;
   Placement placement;
   std::int64_t batch = 0;
@@ -64,7 +64,7 @@ std::string classes_text(const EvaluationResult& result, const DatasetInfo& data
   return table.text();
 }
 
-ExitCode evaluate(const Arguments& arguments) {
+ExitCode evaluate(const EvalArguments& arguments) {
   std::vector<std::string> overrides;
   if (arguments.batch != 0) overrides.push_back(cat("evaluation.batch=", arguments.batch));
   LoadedRun loaded =
@@ -106,7 +106,7 @@ ExitCode evaluate(const Arguments& arguments) {
 }  // namespace
 
 void add_eval_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<EvalArguments>();
   CLI::App* command =
       add_command(app, line, "eval", "Evaluates the last checkpoint of a run",
                   {"podium eval runs/mnist-seed0", "podium eval runs/a --batch 100 --json"},

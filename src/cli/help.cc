@@ -1,6 +1,7 @@
 #include "cli/help.h"
 
 #include <CLI/CLI.hpp>
+#include <sstream>
 #include <utility>
 
 #include "base/error.h"

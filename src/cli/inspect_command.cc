@@ -17,7 +17,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct InspectArguments {
   RecipeArguments recipe;
   std::int64_t step = 1;
   std::string out, data_dir;
@@ -25,7 +25,7 @@ struct Arguments {
   bool force = false;
 };
 
-ExitCode inspect(const Arguments& arguments) {
+ExitCode inspect(const InspectArguments& arguments) {
   require_writable(arguments.out, "--out", arguments.force);
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
@@ -62,7 +62,7 @@ ExitCode inspect(const Arguments& arguments) {
 }  // namespace
 
 void add_inspect_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<InspectArguments>();
   CLI::App* command =
       add_command(app, line, "inspect",
                   "Writes everything that one training step computes to a safetensors file",

@@ -2,6 +2,7 @@
 // recipe keys.
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <sstream>
 
 #include "base/words.h"
 #include "cli/command.h"

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <filesystem>
+#include <system_error>
 
 #include "base/error.h"
 #include "train/file_io.h"

@@ -1,6 +1,8 @@
 // The flags that say where a run is computed. None of them changes a result.
 #pragma once
 
+#include <string>
+
 #include "cli/command.h"
 #include "train/trainer.h"
 

@@ -20,7 +20,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct PredictArguments {
   std::string run, step;
   std::vector<std::string> images;
   Placement placement;
@@ -123,7 +123,7 @@ class Answers {
   std::int64_t answered_ = 0, refused_ = 0;
 };
 
-ExitCode predict(const Arguments& arguments) {
+ExitCode predict(const PredictArguments& arguments) {
   Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement, arguments.step);
   const Shape& image = predictor.image_shape();
   const auto classes = static_cast<std::size_t>(predictor.classes());
@@ -165,7 +165,7 @@ ExitCode predict(const Arguments& arguments) {
 }  // namespace
 
 void add_predict_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PredictArguments>();
   CLI::App* command = add_command(
       app, line, "predict", "Classifies images with the model of a run",
       {"podium predict runs/mnist-seed0 three.png", "podium predict runs/a *.png --top 3 --json"},

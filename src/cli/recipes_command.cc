@@ -12,11 +12,11 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct RecipesArguments {
   bool json = false, keys = false;
 };
 
-ExitCode list_recipes(const Arguments& arguments) {
+ExitCode list_recipes(const RecipesArguments& arguments) {
   if (arguments.keys) {
     std::cout << recipe_keys_markdown();
     return ExitCode::kDone;
@@ -52,7 +52,7 @@ ExitCode list_recipes(const Arguments& arguments) {
 }  // namespace
 
 void add_recipes_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<RecipesArguments>();
   CLI::App* command = add_command(app, line, "recipes", "Lists the recipes",
                                   {"podium recipes", "podium recipes --keys    # every key"},
                                   [arguments] { return list_recipes(*arguments); });

@@ -1,6 +1,7 @@
 // Watches a run: live progress and talk.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

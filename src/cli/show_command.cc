@@ -15,7 +15,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct ShowArguments {
   RecipeArguments recipe;
   bool graph = false;
 };
@@ -60,7 +60,7 @@ std::string layers_of(const Graph& graph) {
   return table.text();
 }
 
-ExitCode show(const Arguments& arguments) {
+ExitCode show(const ShowArguments& arguments) {
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
   const DatasetInfo& data = find_dataset(recipe.data);
@@ -108,7 +108,7 @@ ExitCode show(const Arguments& arguments) {
 }  // namespace
 
 void add_show_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ShowArguments>();
   CLI::App* command =
       add_command(app, line, "show", "Shows a recipe: model, shapes, costs, all keys",
                   {"podium show mnist", "podium show mnist replicas=1 --graph"},

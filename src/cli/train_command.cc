@@ -24,7 +24,7 @@
 namespace podium {
 namespace {
 
-struct Arguments {
+struct TrainArguments {
   RecipeArguments recipe;
   RunOptions run;
   std::string out, memory_limit, init;
@@ -109,7 +109,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
 }
 
 // The flags are overrides of [init].
-void add_init(Arguments& arguments) {
+void add_init(TrainArguments& arguments) {
   const auto add = [&](const char* key, const std::string& value) {
     arguments.recipe.overrides.push_back(cat(key, "=", value));
   };
@@ -123,7 +123,7 @@ void add_init(Arguments& arguments) {
   if (!arguments.init_fresh.empty()) add("init.fresh", array(arguments.init_fresh));
 }
 
-ExitCode train(Arguments& arguments, const CommandLine& line) {
+ExitCode train(TrainArguments& arguments, const CommandLine& line) {
   set_quiet(arguments.quiet);
   add_init(arguments);
   const Recipe recipe =
@@ -157,7 +157,7 @@ ExitCode train(Arguments& arguments, const CommandLine& line) {
 }  // namespace
 
 void add_train_command(CLI::App& app, CommandLine& line) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainArguments>();
   CLI::App* command = add_command(
       app, line, "train", "Trains a recipe, or resumes an unfinished run of it",
       {"podium train mnist",

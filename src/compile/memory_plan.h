@@ -2,6 +2,7 @@
 // lives do not overlap, or if one takes the place of the other.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 

@@ -1,5 +1,7 @@
 #include "compile/trim.h"
 
+#include <map>
+
 #include "ops/ops.h"
 
 namespace podium {

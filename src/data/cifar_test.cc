@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <initializer_list>
 
 #include "data/dataset_list.h"
 #include "data/fetch.h"

@@ -4,6 +4,7 @@
 // A graph is built by appending nodes and never changes afterwards; a pass returns a new graph.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>

@@ -3,9 +3,11 @@
 // (docs/adding-an-operation.md); check_operation() in train/check_operation.h checks them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "backend/reference/reference_backend.h"
 #include "ops/ops.h"

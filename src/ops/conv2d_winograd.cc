@@ -9,6 +9,7 @@
 //   W6 the gradient to the weights normalises images for wide layers alone
 //   W7 images that are normalised have no costly activation
 #include <algorithm>
+#include <cmath>
 
 #include "base/winograd_points.h"
 #include "ops/ops.h"

@@ -1,6 +1,8 @@
 // Convolutions, direct and by Winograd's algorithm, and matrix products against their definitions
 // in double.
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "ops/plain_test_util.h"
 

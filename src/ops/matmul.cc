@@ -1,6 +1,7 @@
 // Matrix product.
 //   C1 both operands are matrices
 //   C2 the reduced extents agree
+#include <algorithm>
 #include <cmath>
 
 #include "ops/ops.h"

@@ -1,5 +1,6 @@
 // Batch normalisation against its plain formulas in double (bounds_test.h says how).
 #include <algorithm>
+#include <cmath>
 
 #include "ops/plain_test_util.h"
 

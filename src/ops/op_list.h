@@ -2,6 +2,9 @@
 // link error. X(Kind, name): OpKind::kKind, OpDef name_op, defined in ops/.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "graph/op_def.h"
 
 #define PODIUM_OP_LIST(X)                                  \

@@ -3,6 +3,9 @@
 //
 // The value is always that of the formula as one would write it on paper; the bound follows the
 // steps of the contract (docs/numerics.md), an error carried from each to the next.
+#include <algorithm>
+#include <cmath>
+
 #include "base/functions.h"
 #include "ops/plain_test_util.h"
 

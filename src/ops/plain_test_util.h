@@ -2,6 +2,13 @@
 // operations that treat each element alone.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "ops/bounds_test.h"
 
 namespace podium {

@@ -3,6 +3,8 @@
 //
 // Rules: P1 images are [N, C, H, W]; P2 a window has at least one pixel and fits into the image; P3
 // a gradient's operands have the shapes of the pooling that it belongs to.
+#include <algorithm>
+
 #include "ops/ops.h"
 #include "ops/reference_pool.h"
 

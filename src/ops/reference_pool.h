@@ -1,6 +1,7 @@
 // The windows of max pooling in scalar code, for the reference loops of the operations that pool.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 

@@ -2,8 +2,10 @@
 // of the operations.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "base/tree.h"

@@ -2,6 +2,8 @@
 // weighted sum, a step along a direction.
 //   C1 operands have one shape
 //   C2 a rate is a scalar
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ops/ops.h"

@@ -1,5 +1,6 @@
 // Optimizer updates, element by element. C1: parameter, gradient and state have one shape; C2: step
 // values are scalars.
+#include <array>
 #include <cmath>
 
 #include "ops/ops.h"

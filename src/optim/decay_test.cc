@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "backend/reference/reference_backend.h"
 #include "ops/ops.h"

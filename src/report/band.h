@@ -2,6 +2,7 @@
 // one of these. Guarantee G5 is stated in its terms.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>

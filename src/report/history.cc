@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <variant>
 
 #include "train/file_io.h"
 #include "train/plugin.h"

@@ -2,6 +2,7 @@
 // any origin, so that every number here is a function of what it was told.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 

@@ -2,6 +2,7 @@
 // (train/run.h); join it with others by Observers. The file itself is report/tensorboard.h's.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 

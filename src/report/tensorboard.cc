@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <exception>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"

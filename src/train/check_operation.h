@@ -6,6 +6,7 @@
 // images find most mistakes. It does not say whether the operation computes what was meant.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/contract.h"
 #include "base/json_text.h"

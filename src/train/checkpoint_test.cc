@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <random>
+#include <stop_token>
 #include <thread>
 
 #include "base/contract.h"

@@ -1,6 +1,7 @@
 // A loop of one's own: gradients in hand, changed, clipped, given to another optimizer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

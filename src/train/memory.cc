@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
+#include <initializer_list>
 #include <limits>
 
 #include "data/dataset.h"

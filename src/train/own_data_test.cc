@@ -1,6 +1,8 @@
 // A program's own examples, handed to run(): checked, recorded with the run, needed to go on.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "base/hash.h"
 #include "base/scratch_test_util.h"
 #include "nn/models.h"

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <system_error>
 
 #include "base/functions.h"
 #include "base/thread_pool.h"

@@ -1,6 +1,7 @@
 #include "train/program.h"
 
 #include <algorithm>
+#include <map>
 
 #include "autodiff/gradients.h"
 #include "base/words.h"

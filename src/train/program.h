@@ -3,8 +3,12 @@
 // lie in flat memory.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "nn/network.h"

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <sstream>
+#include <system_error>
+#include <type_traits>
 
 #include "base/words.h"
 #include "data/dataset.h"

@@ -4,6 +4,7 @@
 // docs/recipes.md describes each key.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>

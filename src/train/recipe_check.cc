@@ -1,6 +1,8 @@
 // Checks of a recipe as a whole.
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "base/words.h"
 #include "data/dataset.h"

@@ -1,6 +1,7 @@
 // Where recipes are found by name.
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <system_error>
 
 #include "base/words.h"

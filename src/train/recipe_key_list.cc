@@ -14,7 +14,7 @@
 namespace podium {
 namespace {
 
-constexpr double kMostCount = 1e9;
+constexpr double kMostExamples = 1e9;
 constexpr double kMostSteps = 4294967295.0;  // a step is a 32-bit counter of the random numbers
 
 constexpr NumberRange at_least(double least) { return {.least = least}; }
@@ -86,7 +86,7 @@ std::vector<RecipeKey> top_level_keys() {
       {.table = "",
        .name = "validation",
        .field = FIELD(validation),
-       .range = between(0, kMostCount),
+       .range = between(0, kMostExamples),
        .unit = "examples",
        .meaning = "number of training examples, taken from the end, that are held out and "
                   "evaluated instead of the test set, to choose settings without the test set; 0: "
@@ -94,7 +94,7 @@ std::vector<RecipeKey> top_level_keys() {
       {.table = "",
        .name = "batch",
        .field = FIELD(batch),
-       .range = between(1, kMostCount),
+       .range = between(1, kMostExamples),
        .required = true,
        .unit = "examples",
        .meaning = "global batch B: examples per step, over all replicas"},
@@ -451,7 +451,7 @@ std::vector<RecipeKey> evaluation_keys() {
       {.table = "evaluation",
        .name = "batch",
        .field = FIELD(evaluation.batch),
-       .range = between(0, kMostCount),
+       .range = between(0, kMostExamples),
        .unit = "examples",
        .decides_result = false,
        .meaning = "affects speed and memory, never the result; 0: chosen so that evaluation needs "

@@ -3,6 +3,7 @@
 // and in the table of docs/recipes.md (`podium recipes --keys` prints it).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>

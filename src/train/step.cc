@@ -8,6 +8,7 @@
 //
 // A caller that wants the gradients in hand makes it in two halves, cut after those additions.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "base/clock.h"

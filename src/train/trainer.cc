@@ -1,7 +1,9 @@
 #include "train/trainer.h"
 
 #include <cstring>
+#include <exception>
 #include <limits>
+#include <mutex>
 #include <span>
 
 #include "base/contract.h"

@@ -2,6 +2,7 @@
 // need no real training.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "base/philox.h"

@@ -7,13 +7,13 @@
 namespace podium {
 namespace {
 
-constexpr std::int64_t kImages = 5000, kBatch = 100;
+constexpr std::int64_t kWhitenedImages = 5000, kBatch = 100;
 
 // The sum over all patches of the products of their values i and j <= i.
 std::vector<double> patch_products(const Shape& weight, const Loader& loader, StopToken stop) {
   const ImageSet& set = loader.set();
   const std::int64_t kernel_h = weight[2], kernel_w = weight[3], values = weight.elements_from(1);
-  const std::int64_t images = std::min(kImages, set.count), plane = set.height * set.width;
+  const std::int64_t images = std::min(kWhitenedImages, set.count), plane = set.height * set.width;
   std::vector<std::int64_t> offsets;  // of a patch's values from its corner
   for (std::int64_t c = 0; c < set.channels; ++c)
     for (std::int64_t r = 0; r < kernel_h; ++r)

@@ -2,6 +2,9 @@
 // patches of the training set (K. Jordan, airbench, 2024).
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "data/loader.h"
 #include "nn/network.h"
 

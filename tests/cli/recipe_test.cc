@@ -1,4 +1,6 @@
 // Recipes that are refused: exit 2, said at once and whole, and nothing is left behind.
+#include <filesystem>
+
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {

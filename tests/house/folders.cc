@@ -1,6 +1,7 @@
 #include "tests/house/folders.h"
 
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
 #include <map>
 #include <optional>

@@ -2,6 +2,7 @@
 // resume point made them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 

@@ -1,6 +1,7 @@
 // Inputs for the programs of a run, for tests that run them by themselves.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/philox.h"

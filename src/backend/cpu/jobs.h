@@ -3,6 +3,7 @@
 // convolution need nothing of each other, nor does the packing of filters of what comes before it.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "backend/cpu/lowering.h"

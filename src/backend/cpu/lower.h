@@ -1,6 +1,8 @@
 // One function an operation; a missing one is a link error.
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cpu/lowering.h"
 #include "ops/ops.h"
 

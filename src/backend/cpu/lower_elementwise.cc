@@ -1,5 +1,6 @@
 // Element-wise operations keep the layout of their first operand; shapes and constants compute
 // nothing.
+#include <algorithm>
 #include <cstring>
 
 #include "backend/cpu/kernels/channel.h"

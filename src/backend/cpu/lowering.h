@@ -7,6 +7,8 @@
 // use.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <set>

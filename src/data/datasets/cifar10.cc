@@ -66,7 +66,7 @@ ImageSet read_split(const DatasetInfo& info, Split split, const std::vector<std:
   return set;
 }
 
-ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& options) {
+ImageSet load_cifar10(const DatasetInfo& info, Split split, const DatasetOptions& options) {
   return read_split(info, split, require_files(info, split, options), fetch_remedy(info, options),
                     options.stop);
 }
@@ -102,7 +102,7 @@ DatasetInfo cifar10_dataset() {
   info.archive = {"cifar-10-binary.tar.gz", "cifar-10-batches-bin",
                   "c32a1d4ab5d03f1284b67883e8d87530"};
   info.addresses = {"https://www.cs.toronto.edu/~kriz"};
-  info.load = load;
+  info.load = load_cifar10;
   info.digest = digest;
   info.check_file = check_file;
   info.digests = {0xe5ff232bf34b19e4, 0xcbedc5f1f3a8dd44};

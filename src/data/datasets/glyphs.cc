@@ -138,9 +138,9 @@ const std::array<std::vector<Style>, 10>& digit_styles() {
 }
 
 // The random numbers of one example, in the order in which they are asked for.
-class Draws {
+class GlyphDraws {
  public:
-  Draws(std::uint64_t seed, Split split, std::int64_t example)
+  GlyphDraws(std::uint64_t seed, Split split, std::int64_t example)
       : stream_(seed, RandomPurpose::kGlyphs),
         example_(static_cast<std::uint32_t>(example)),
         split_(static_cast<std::uint32_t>(split)) {}
@@ -230,7 +230,7 @@ struct Desk {
 };
 
 // Draws one example; returns its label.
-std::uint8_t draw(Draws draws, Desk& desk, std::uint8_t* pixels) {
+std::uint8_t draw(GlyphDraws draws, Desk& desk, std::uint8_t* pixels) {
   const auto label = static_cast<std::uint8_t>(draws.below(10));
   const std::vector<Style>& styles = digit_styles()[label];
   const Style& style = styles[draws.below(styles.size())];
@@ -304,7 +304,7 @@ std::uint8_t draw(Draws draws, Desk& desk, std::uint8_t* pixels) {
   return label;
 }
 
-ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& options) {
+ImageSet load_glyphs(const DatasetInfo& info, Split split, const DatasetOptions& options) {
   const bool train = split == Split::kTrain;
   const std::int64_t wanted = train ? options.train_examples : options.test_examples;
   PODIUM_REQUIRE(wanted >= 0 && wanted <= 10'000'000, ExitCode::kData, "glyphs: ", to_string(split),
@@ -324,7 +324,7 @@ ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& option
     Desk desk;
     for (std::int64_t i = first; i < end && !options.stop.requested(); ++i) {
       set.labels[static_cast<std::size_t>(i)] =
-          draw(Draws(options.seed, split, i), desk, set.pixels.data() + i * set.image_bytes());
+          draw(GlyphDraws(options.seed, split, i), desk, set.pixels.data() + i * set.image_bytes());
     }
   };
   const std::int64_t shares = std::clamp<std::int64_t>(set.count / 1000, 1, usable_cores());
@@ -354,7 +354,7 @@ DatasetInfo glyphs_dataset() {
   info.classes = 10;
   info.train_examples = 60000;
   info.test_examples = 10000;
-  info.load = load;
+  info.load = load_glyphs;
   return info;
 }
 

@@ -10,7 +10,7 @@
 namespace podium {
 namespace {
 
-ImageSet load(const DatasetInfo& info, Split split, const DatasetOptions& options) {
+ImageSet load_mnist(const DatasetInfo& info, Split split, const DatasetOptions& options) {
   const std::vector<std::string> paths = require_files(info, split, options);
   const std::string remedy = fetch_remedy(info, options);
   const std::int64_t examples = split == Split::kTrain ? info.train_examples : info.test_examples;
@@ -68,7 +68,7 @@ DatasetInfo mnist_dataset() {
   };
   info.addresses = {"https://ossci-datasets.s3.amazonaws.com/mnist",
                     "https://storage.googleapis.com/cvdf-datasets/mnist"};
-  info.load = load;
+  info.load = load_mnist;
   return info;
 }
 

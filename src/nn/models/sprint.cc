@@ -6,7 +6,7 @@ namespace podium {
 namespace {
 
 constexpr Activation kGelu{ActivationKind::kGelu};
-constexpr BatchNormOptions kNorm{.momentum = 0.6f, .epsilon = 1e-12f, .scale = false};
+constexpr BatchNormOptions kSprintNorm{.momentum = 0.6f, .epsilon = 1e-12f, .scale = false};
 
 Value conv(Network& net, const std::string& name, Value x, std::int64_t channels) {
   return net.conv2d(name, x, {.channels = channels, .initialiser = Initialiser::kIdentity});
@@ -14,9 +14,9 @@ Value conv(Network& net, const std::string& name, Value x, std::int64_t channels
 
 Value group(Network& net, const std::string& name, Value x, std::int64_t channels) {
   x = net.max_pool(conv(net, name + ".conv1", x, channels), 2);
-  x = net.activate(net.batch_norm(name + ".bn1", x, kNorm), kGelu);
+  x = net.activate(net.batch_norm(name + ".bn1", x, kSprintNorm), kGelu);
   x = conv(net, name + ".conv2", x, channels);
-  return net.activate(net.batch_norm(name + ".bn2", x, kNorm), kGelu);
+  return net.activate(net.batch_norm(name + ".bn2", x, kSprintNorm), kGelu);
 }
 
 }  // namespace

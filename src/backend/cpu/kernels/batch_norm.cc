@@ -1,5 +1,6 @@
 #include "backend/cpu/kernels/batch_norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "backend/cpu/kernels/channel_parts.h"

@@ -1,5 +1,8 @@
 #include "backend/cpu/kernels/batch_norm.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "backend/cpu/kernels/channel.h"
 #include "backend/cpu/kernels/kernel_test_util.h"
 

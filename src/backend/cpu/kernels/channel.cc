@@ -1,5 +1,7 @@
 #include "backend/cpu/kernels/channel.h"
 
+#include <algorithm>
+
 #include "backend/cpu/kernels/channel_parts.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -2,6 +2,8 @@
 // beside one another (`pad_channels`, `slice_channels`).
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cpu/kernels/layout.h"
 
 namespace podium::cpu {

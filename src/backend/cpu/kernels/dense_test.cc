@@ -1,5 +1,8 @@
 #include "backend/cpu/kernels/dense.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "backend/cpu/kernels/kernel_test_util.h"
 #include "backend/cpu/kernels/matmul.h"
 #include "backend/cpu/kernels/pack.h"

@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/dropout.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/philox.h"
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/loss.h"
 
 #include <algorithm>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/loss.cc"

@@ -1,5 +1,8 @@
 #include "backend/cpu/kernels/loss.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "backend/cpu/kernels/dropout.h"
 #include "backend/cpu/kernels/kernel_test_util.h"
 #include "backend/cpu/kernels/pack.h"

@@ -7,6 +7,8 @@
 #define PODIUM_BACKEND_CPU_KERNELS_MAX_INL_H_
 #endif
 
+#include <cstdint>
+
 #include "backend/cpu/kernels/pool.h"
 #include "backend/cpu/kernels/v16-inl.h"
 

@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/pack.h"
 
 #include <algorithm>
+#include <cstring>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/pack.cc"

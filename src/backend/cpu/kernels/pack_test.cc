@@ -1,5 +1,7 @@
 #include "backend/cpu/kernels/pack.h"
 
+#include <cmath>
+
 #include "backend/cpu/kernels/kernel_test_util.h"
 
 namespace podium::cpu {

@@ -2,6 +2,8 @@
 // `avg_pool_grad`), the batch in the lanes. A part is a run of planes [block][channel].
 #pragma once
 
+#include <cstdint>
+
 #include "backend/cpu/kernels/layout.h"
 
 namespace podium::cpu {

@@ -1,5 +1,7 @@
 #include "backend/cpu/kernels/pool.h"
 
+#include <initializer_list>
+
 #include "backend/cpu/kernels/kernel_test_util.h"
 
 namespace podium::cpu {

@@ -13,6 +13,7 @@
 #endif
 
 #include <algorithm>
+#include <cstdint>
 
 #include "backend/cpu/kernels/transpose-inl.h"
 

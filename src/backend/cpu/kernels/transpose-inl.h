@@ -6,6 +6,8 @@
 #define PODIUM_BACKEND_CPU_KERNELS_TRANSPOSE_INL_H_
 #endif
 
+#include <cstdint>
+
 #include "backend/cpu/kernels/v16-inl.h"
 
 HWY_BEFORE_NAMESPACE();

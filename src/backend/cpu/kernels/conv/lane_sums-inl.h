@@ -6,6 +6,8 @@
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_LANE_SUMS_INL_H_
 #endif
 
+#include <cstdint>
+
 #include "backend/cpu/kernels/conv/unroll.h"
 #include "backend/cpu/kernels/v16-inl.h"
 

@@ -7,6 +7,7 @@
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_INL_H_
 #endif
 
+#include <cstdint>
 #include <type_traits>
 
 #include "backend/cpu/kernels/conv/unroll.h"

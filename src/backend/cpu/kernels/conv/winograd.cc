@@ -13,6 +13,7 @@
 
 #ifndef PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_CC_
+#include <algorithm>
 #include <array>
 #include <utility>
 

@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cstdint>
 
 #include "backend/cpu/kernels/conv/transpose-inl.h"
 #include "backend/cpu/kernels/conv/winograd-inl.h"

@@ -6,6 +6,8 @@
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_JOIN_INL_H_
 #endif
 
+#include <cstdint>
+
 #include "backend/cpu/kernels/conv/winograd-inl.h"
 #include "base/tree.h"
 

@@ -6,6 +6,9 @@
 #define PODIUM_BACKEND_CPU_KERNELS_CONV_WINOGRAD_NORM_INL_H_
 #endif
 
+#include <cstdint>
+#include <type_traits>
+
 #include "backend/cpu/kernels/conv/winograd-inl.h"
 #include "backend/cpu/kernels/functions-inl.h"
 

@@ -8,6 +8,8 @@
 #endif
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "backend/cpu/kernels/conv/winograd-inl.h"

@@ -8,6 +8,7 @@
 #endif
 
 #include <algorithm>
+#include <cstdint>
 
 #include "backend/cpu/kernels/conv/winograd-inl.h"
 
