@@ -1,21 +1,111 @@
-# What the house stands on, each with the part that needs it. Debian's package is named beside it; the list that
-# scripts/install-dependencies.sh installs is the same.
-find_package(PkgConfig REQUIRED)                                     # pkg-config
-pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)               # libhwy-dev: backend/cpu
+# What Podium is built with: finds it, and compares its version with the oldest and the newest one that Podium is known to work
+# with. An older one ends the configuration and the message names the remedy. A newer one is used, and a line says so.
+# docs/building.md has the same table (scripts/lint.sh compares them) and says where each version was tried.
+
+set(PODIUM_VERSIONS
+# name           | oldest | newest | Debian package
+  "CMake         | 3.22   | 4.4    | cmake"
+  "GNU           | 12     | 16     | g++"
+  "Clang         | 14     | 22     | clang"
+  "Highway       | 1.0.3  | 1.3    | libhwy-dev"
+  "zlib          | 1.2.13 | 1.3    | zlib1g-dev"
+  "curl          | 7.88   | 8.22   | libcurl4-openssl-dev"
+  "OpenSSL       | 3.0    | 3.6    | libssl-dev"
+  "libarchive    | 3.6    | 3.8    | libarchive-dev"
+  "libpng        | 1.6.39 | 1.6    | libpng-dev"
+  "nlohmann-json | 3.11   | 3.11   | nlohmann-json3-dev"
+  "toml++        | 3.3    | 3.4    | libtomlplusplus-dev"
+  "protobuf      | 3.21   | 3.21   | libprotobuf-dev"
+  "fmt           | 9.1    | 11.1   | libfmt-dev"
+  "spdlog        | 1.10   | 1.15   | libspdlog-dev"
+  "CLI11         | 2.1    | 2.6    | libcli11-dev"
+  "GoogleTest    | 1.12   | 1.17   | libgtest-dev")
+option(PODIUM_ANY_VERSION "Build with dependencies older than Podium is known to work with" OFF)
+
+# podium_check_version(NAME FOUND): FOUND is the version of NAME, a row of the table.
+function(podium_check_version name found)
+  foreach(row ${PODIUM_VERSIONS})
+    string(REGEX REPLACE " *\\| *" ";" row "${row}")
+    list(GET row 0 row_name)
+    if(NOT row_name STREQUAL name)
+      continue()
+    endif()
+    list(GET row 1 oldest)
+    list(GET row 2 newest)
+    list(GET row 3 package)
+    if(NOT found)
+      message(STATUS "${name}: its version is unknown; Podium is known to build with ${oldest} to ${newest}")
+    elseif(found VERSION_LESS oldest)
+      set(remedy "Install a newer one: on a newer Debian or Ubuntu it is the package ${package}")
+      if(name STREQUAL "GNU" OR name STREQUAL "Clang")
+        set(remedy "Install a newer compiler, such as g++-12 or clang-16, and name it: -DCMAKE_CXX_COMPILER=g++-12, in a new build folder")
+      elseif(NOT name STREQUAL "CMake")
+        string(APPEND remedy ", or build it from its source and name its prefix: -DCMAKE_PREFIX_PATH=DIR")
+      endif()
+      set(kind FATAL_ERROR)
+      if(PODIUM_ANY_VERSION)
+        set(kind WARNING)
+      endif()
+      message(${kind} "${name} ${found} is too old: Podium is known to work with ${oldest} or newer. ${remedy}. "
+        "To try this one, which may fail: -DPODIUM_ANY_VERSION=ON. docs/building.md lists what works.")
+    else()
+      # 1.3.2 is not newer than 1.3.
+      string(REGEX MATCHALL "[^.]+" parts "${newest}")
+      list(LENGTH parts length)
+      string(REGEX MATCHALL "[0-9]+" found_parts "${found}")
+      list(SUBLIST found_parts 0 ${length} found_parts)
+      string(REPLACE ";" "." shortened "${found_parts}")
+      if(shortened VERSION_GREATER newest)
+        message(STATUS "${name} ${found} is newer than ${newest}, the newest that Podium was tried with")
+      endif()
+    endif()
+    return()
+  endforeach()
+  message(FATAL_ERROR "PODIUM_VERSIONS has no row ${name}")
+endfunction()
+
+podium_check_version(CMake ${CMAKE_VERSION})
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  podium_check_version(${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION})
+else()
+  message(STATUS "${CMAKE_CXX_COMPILER_ID}: Podium was tried with gcc and clang alone")
+endif()
+find_package(PkgConfig REQUIRED)  # package pkg-config
+pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
+podium_check_version(Highway "${HWY_VERSION}")
 if(NOT PODIUM_CORE_ONLY)
-  find_package(ZLIB REQUIRED)                                        # zlib1g-dev: data (gzip)
-  find_package(CURL REQUIRED)                                        # libcurl4-openssl-dev: data (download)
-  find_package(OpenSSL REQUIRED COMPONENTS Crypto)                   # libssl-dev: data (SHA-256)
-  find_package(nlohmann_json 3.9 REQUIRED)                           # nlohmann-json3-dev: train, report
-  find_package(Protobuf REQUIRED)                                    # libprotobuf-dev, protobuf-compiler: report
-  find_package(fmt REQUIRED)                                         # libfmt-dev: report, cli
-  find_package(spdlog REQUIRED)                                      # libspdlog-dev: cli
-  find_package(CLI11 REQUIRED)                                       # libcli11-dev: cli
-  find_package(LibArchive REQUIRED)                                  # libarchive-dev: data (archives)
-  find_package(PNG REQUIRED)                                         # libpng-dev: data (pictures for predict)
-  find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)             # libtomlplusplus-dev: train (recipes)
+  find_package(ZLIB REQUIRED)
+  podium_check_version(zlib "${ZLIB_VERSION_STRING}")
+  find_package(CURL REQUIRED)
+  podium_check_version(curl "${CURL_VERSION_STRING}")
+  find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+  podium_check_version(OpenSSL "${OPENSSL_VERSION}")
+  find_package(LibArchive REQUIRED)
+  podium_check_version(libarchive "${LibArchive_VERSION}")
+  find_package(PNG REQUIRED)
+  podium_check_version(libpng "${PNG_VERSION_STRING}")
+  find_package(nlohmann_json REQUIRED)
+  podium_check_version(nlohmann-json "${nlohmann_json_VERSION}")
+  find_path(TOMLPLUSPLUS_INCLUDE toml++/toml.h REQUIRED)
+  set(tomlplusplus_version 2)  # which has neither file
+  foreach(header impl/version.hpp impl/version.h)
+    if(EXISTS ${TOMLPLUSPLUS_INCLUDE}/toml++/${header})
+      file(READ ${TOMLPLUSPLUS_INCLUDE}/toml++/${header} text)
+      string(REGEX REPLACE ".*TOML_LIB_MAJOR +([0-9]+).*TOML_LIB_MINOR +([0-9]+).*" "\\1.\\2" tomlplusplus_version "${text}")
+    endif()
+  endforeach()
+  podium_check_version(toml++ "${tomlplusplus_version}")
+  find_package(Protobuf REQUIRED)
+  podium_check_version(protobuf "${Protobuf_VERSION}")
+  find_package(fmt REQUIRED)
+  podium_check_version(fmt "${fmt_VERSION}")
+  find_package(spdlog REQUIRED)
+  podium_check_version(spdlog "${spdlog_VERSION}")
+  find_package(CLI11 REQUIRED)
+  podium_check_version(CLI11 "${CLI11_VERSION}")
 endif()
 if(PODIUM_TESTS)
-  find_package(GTest REQUIRED)                                       # libgtest-dev
+  find_package(GTest REQUIRED)
+  podium_check_version(GoogleTest "${GTest_VERSION}")
   include(GoogleTest)
 endif()

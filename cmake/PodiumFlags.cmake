@@ -2,7 +2,18 @@
 # no fast-math. The baseline on x86-64 is AVX2 with FMA; kernels for wider vectors are chosen at run time.
 add_library(podium_flags INTERFACE)
 target_compile_options(podium_flags INTERFACE
-  -Wall -Wextra -Wshadow -Wno-missing-field-initializers -Werror -ffp-contract=off -fno-math-errno)
+  -Wall -Wextra -Wshadow -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno)
+# Our own checks set it. Another compiler may warn of what these do not, and its user must still get a build.
+if(PODIUM_WERROR)
+  target_compile_options(podium_flags INTERFACE -Werror)
+endif()
+if(PODIUM_UNITY)
+  # What one file declares, the next one sees: a name without linkage may hide another one, and is no longer of "the main file".
+  target_compile_options(podium_flags INTERFACE -Wno-shadow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(podium_flags INTERFACE -Wno-subobject-linkage)
+  endif()
+endif()
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   target_compile_options(podium_flags INTERFACE -march=x86-64-v3)
 endif()

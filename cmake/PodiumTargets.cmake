@@ -9,12 +9,15 @@
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone. TESTS_COMPUTE
 # (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too.
 #
+# With PODIUM_UNITY the sources of a library are compiled as one file, save those with options of their own. ALIKE_NAMES says
+# that its files give the same names to different things, as the rules of operations do; it is then left as it is.
+#
 # LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), `law`, `unit` (where none is
 # given), or `long` (run by hand: scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
 # from the files in CORPUS, with inputs of up to MOST_BYTES (by default 4096, or the largest file there); it is no test of ctest.
 
 function(podium_library)
-  cmake_parse_arguments(A "TESTS_COMPUTE" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(A "TESTS_COMPUTE;ALIKE_NAMES" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
   set(target podium_${A_NAME})
   add_library(${target} STATIC ${A_SOURCES})
   add_library(Podium::${A_NAME} ALIAS ${target})
@@ -28,6 +31,9 @@ function(podium_library)
     target_link_libraries(${target} PUBLIC podium_${dep})
   endforeach()
   target_link_libraries(${target} PRIVATE ${A_LINKS})
+  if(PODIUM_UNITY AND NOT A_ALIKE_NAMES)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  endif()
   set_property(GLOBAL APPEND PROPERTY PODIUM_LIBRARIES ${target})
   if(A_TESTS AND PODIUM_TESTS)
     set(compute)

@@ -4,10 +4,11 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-dependencies.sh" build
-# Without tests, unless the folder already has them: then a later build.sh does not throw them away.
-tests=()
-[[ -f $root/build/CMakeCache.txt ]] || tests=(-DPODIUM_TESTS=OFF)
+# A folder that exists keeps its settings. A new one gets what builds the program soonest: no tests, and each folder of src/
+# compiled as one file.
+settings=()
+[[ -f $root/build/CMakeCache.txt ]] || settings=(-DPODIUM_TESTS=OFF -DPODIUM_UNITY=ON)
 say "building build/podium"
-configure build -DCMAKE_BUILD_TYPE=Release "${tests[@]}" "$@"
+configure build -DCMAKE_BUILD_TYPE=Release "${settings[@]}" "$@"
 build build podium
 [[ -x $root/build/podium ]] || fail "the build ended without build/podium"

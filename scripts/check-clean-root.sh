@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Proves that the scripts need nothing but what they install: makes a minimal Debian 12 in a folder, copies the tree
+# Proves that the scripts need nothing but what they install: makes a minimal Debian (12 unless --suite says another) in a folder, copies the tree
 # into it, and runs a script there. Needs root, debootstrap and a package mirror; about 25 minutes on two cores.
 #
 #   scripts/check-clean-root.sh                                # scripts/test.sh
 #   scripts/check-clean-root.sh scripts/quickstart.sh          # another command
+#   scripts/check-clean-root.sh --suite trixie ...             # Debian 13; forky, and what else the mirror has
 #   scripts/check-clean-root.sh --root /srv/clean --keep ...   # where, and keep it (default: a temporary folder)
 #
 # What is copied is the last commit. The machine's package sources are used.
@@ -34,7 +35,11 @@ if [[ ! -e $clean/etc/debian_version ]]; then
   # The first mirror that apt uses here, in either form of its sources.
   mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' \
     /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1 || true)
-  debootstrap --variant=minbase "$suite" "$clean" ${mirror:+"$mirror"} >"$clean.log" 2>&1 ||
+  # An older debootstrap has no script for a newer release; all of Debian's are the same.
+  script=
+  [[ -e /usr/share/debootstrap/scripts/$suite ]] || script=sid
+  [[ -z $script || -n $mirror ]] || fail "debootstrap does not know $suite, and apt uses no mirror here that could have it"
+  debootstrap --variant=minbase "$suite" "$clean" ${mirror:+"$mirror"} ${script:+"$script"} >"$clean.log" 2>&1 ||
     { tail -n 20 "$clean.log" >&2 && fail "debootstrap failed"; }
   # How packages are reached from this machine: proxies, certificates, names.
   grep -lE '^ *Acquire' /etc/apt/apt.conf.d/* 2>/dev/null | xargs -r cp -t "$clean/etc/apt/apt.conf.d"

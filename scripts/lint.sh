@@ -69,6 +69,16 @@ search '(pypi\.org|pythonhosted\.org|deb\.debian\.org|snapshot\.debian\.org|arch
 search '#include *[<"](format|regex)[>"]' 'not in this house: format is missing in gcc 12, regex is slow to compile'
 search '[[:blank:]]+$' 'blanks at the end of a line'
 
+# The rows of PODIUM_VERSIONS, without blanks, and those of the document.
+rows=$(sed -nE 's/^ *"([^"|]+(\|[^"|]+){3})"\)?$/|\1|/p' cmake/PodiumDependencies.cmake | tr -d ' ')
+[[ -n $rows ]] || finding "cmake/PodiumDependencies.cmake: no row of PODIUM_VERSIONS was found"
+hits=$(grep -vxFf <(tr -d ' ' <docs/building.md) <<<"$rows" || true)
+[[ -z $hits ]] || finding "$hits"$'\n'"^ a row of PODIUM_VERSIONS that docs/building.md lacks"
+
+mapfile -t including < <(printf '%s\n' "${code[@]}" | grep -E '\.(h|cc)$')
+hits=$(awk -f scripts/includes.awk "${including[@]}")
+[[ -z $hits ]] || finding "$hits"$'\n'"^ a standard header that is left to chance"
+
 if command -v shellcheck >/dev/null; then
   say "shellcheck of ${#shell[@]} scripts"
   shellcheck --external-sources --source-path=SCRIPTDIR --severity=style "${shell[@]}" || finding "shellcheck: see above"
@@ -78,8 +88,8 @@ if [[ $quick == no ]]; then
   scripts/install-dependencies.sh build test fuzz tidy docker
   say "hadolint"
   "$hadolint" Dockerfile || finding "hadolint: see above"
-  configure build-lint -DCMAKE_CXX_COMPILER=clang++-14 -DPODIUM_TESTS=ON -DPODIUM_FUZZ=ON -DPODIUM_BENCH=ON \
-    -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON
+  configure build-lint -DCMAKE_CXX_COMPILER="$(clang_program)" -DPODIUM_TESTS=ON -DPODIUM_FUZZ=ON -DPODIUM_BENCH=ON \
+    -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON -DPODIUM_WERROR=ON
   # Headers that the build generates.
   ninja -C build-lint podium_version_header podium_event_code >build-lint/generated.log || finding "$(cat build-lint/generated.log)"
   say "clang-tidy"

@@ -23,7 +23,7 @@ case $kind in
     "$root/scripts/install-dependencies.sh" build test
     folder=build-tsan
     configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
-      -DPODIUM_SANITIZE=thread
+      -DPODIUM_WERROR=ON -DPODIUM_SANITIZE=thread
     targets=(base_test parallel_test data_test backend_test law_test)
     # Left out: what takes long and has one thread.
     tests=(-L '^(quick|law)$'

@@ -1,6 +1,7 @@
 // The models that a recipe can name. To add one, see docs/adding-a-model.md.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <string>
 

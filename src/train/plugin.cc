@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstring>
 #include <deque>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <system_error>
 
 #include "base/words.h"
 #include "data/checksum.h"

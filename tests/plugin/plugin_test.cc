@@ -1,6 +1,7 @@
 // `--plugin FILE.so`: a model, a dataset and an operation that the program was built without, in
 // every command that meets them; and plugins that must be refused.
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "data/image_file.h"

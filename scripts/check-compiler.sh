@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Builds Podium with a compiler other than the machine's own, each folder of src/ as one file (PODIUM_UNITY), which is checked so
+# as well. Code outside the kernels is not optimised.
+#
+#   scripts/check-compiler.sh clang-22             # the program and the benchmarks: what every change gets
+#   scripts/check-compiler.sh clang-22 --tests     # and the tests
+#   scripts/check-compiler.sh clang-22 --golden    # the program, and the first steps of every recipe must have the golden hashes
+#
+# The compiler is named by its Debian package, which is installed. Warnings are errors where PODIUM_WERROR=ON is set.
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+usage="usage: scripts/check-compiler.sh g++-N|clang-N [--tests|--golden]"
+compiler=${1:-}
+[[ $compiler =~ ^(g\+\+|clang)-[0-9]+$ && $# -le 2 ]] || fail "$usage"
+settings=(-DPODIUM_BENCH=ON -DPODIUM_TESTS=OFF)
+targets=()
+case ${2:-} in
+  "") ;;
+  --tests) settings=(-DPODIUM_BENCH=ON -DPODIUM_TESTS=ON) ;;
+  --golden)
+    settings=(-DPODIUM_TESTS=ON)
+    targets=(podium law_test)
+    ;;
+  *) fail "$usage" ;;
+esac
+"$root/scripts/install-dependencies.sh" build test "$compiler"
+folder=build-$compiler
+say "building with $compiler"
+configure "$folder" -DCMAKE_CXX_COMPILER="${compiler/clang-/clang++-}" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
+  -DPODIUM_UNITY=ON "${settings[@]}"
+build "$folder" "${targets[@]}" | tee "$root/$folder/build.log"
+say "warnings: $(grep -c ' warning: ' "$root/$folder/build.log" || true)"
+if [[ ${2:-} == --golden ]]; then
+  cd "$root"
+  "$folder/tests/law/law_test" --gtest_filter='FirstSteps*'
+fi
