@@ -1,5 +1,7 @@
 // Plugins that must be refused, one for each value of KIND. Those whose registration runs are made
 // with the headers, the others by hand.
+#include <stdexcept>
+
 #if KIND == 1  // another version
 #include <podium/train/plugin.h>
 extern "C" const podium::PluginBuild* podium_plugin_build() {
