@@ -5,6 +5,7 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/hash.h"
 #include "base/json_text.h"

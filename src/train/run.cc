@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <system_error>
 
 #include "base/clock.h"
 #include "base/hash.h"

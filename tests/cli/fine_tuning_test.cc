@@ -1,5 +1,7 @@
 // Runs that start from another's values, and the checkpoints that such work asks for.
 #include <algorithm>
+#include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
