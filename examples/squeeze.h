@@ -6,6 +6,8 @@
 #include <podium/ops/ops.h>
 #include <podium/podium.h>
 
+#include <string>
+
 namespace squeeze {
 
 using podium::ConstTensors;
