@@ -6,6 +6,7 @@
 #include <podium/ops/ops.h>
 #include <podium/podium.h>
 
+#include <cstddef>
 #include <string>
 
 namespace squeeze {
