@@ -7,7 +7,9 @@
 #include <podium/podium.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace squeeze {
 
