@@ -31,6 +31,7 @@ std::string value_kind(const std::string& command, const OptionText& option) {
       {"RECIPE", "recipes"},     {"DATASET", "datasets"}, {"OVERRIDE", "keys"},
       {"RUN", "folders"},        {"RUN_A", "folders"},    {"RUN_B", "folders"},
       {"--data-dir", "folders"}, {"--title", "nothing"},  {"--memory-limit", "nothing"},
+      {"--plugin", "files"},     {"FILE", "files"},
   };
   if (const auto kind = kinds.find(name); kind != kinds.end()) return kind->second;
   return option.value == "TEXT" ? "files" : "nothing";
@@ -39,7 +40,7 @@ std::string value_kind(const std::string& command, const OptionText& option) {
 // The words that a recipe key can have; none where it may be anything.
 std::vector<std::string> key_values(const RecipeKey& key) {
   if (std::holds_alternative<FieldOf<bool>>(key.field)) return {"true", "false"};
-  std::vector<std::string> values = key.choices;
+  std::vector<std::string> values = key.words();
   for (const std::int64_t number : key.numbers) values.push_back(std::to_string(number));
   return values;
 }

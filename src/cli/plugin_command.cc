@@ -39,9 +39,10 @@ ExitCode show_plugin(const std::string& file) {
 
 void add_plugin_command(CLI::App& app, CommandLine& line) {
   auto file = std::make_shared<std::string>();
-  CLI::App* command =
-      add_command(app, line, "plugin", "Shows what a plugin registers, and checks its operations",
-                  {"podium plugin build/my_plugin.so"}, [file] { return show_plugin(*file); });
+  CLI::App* command = add_command(
+      app, line, "plugin", "Shows what a plugin registers, and checks its operations",
+      {"podium plugin build/my_plugin.so", "podium train my.toml --plugin build/my_plugin.so"},
+      [file] { return show_plugin(*file); });
   command->add_option("FILE", *file, "The plugin's shared object")->required();
 }
 

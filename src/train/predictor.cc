@@ -153,7 +153,7 @@ struct Predictor::State {
 Predictor Predictor::load(const std::filesystem::path& run, const Model& model,
                           const Placement& placement, const std::string& step) {
   require_run(run);
-  const Recipe recipe = read_run_recipe(run);
+  const Recipe recipe = read_run_recipe(run, {}, model != nullptr);
   return Predictor(recipe, checkpoint_of(run, step), model, placement);
 }
 

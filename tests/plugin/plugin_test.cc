@@ -5,7 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "data/image_file.h"
+#include "nn/models.h"
 #include "tests/cli/run_podium.h"
+#include "train/predictor.h"
+#include "train/run.h"
 
 namespace podium::test {
 namespace {
@@ -146,6 +149,36 @@ TEST_F(Plugin, an_unknown_name_lists_those_that_it_registered) {
   const Outcome outcome = with_plugin({"show", "glyphs", "model=sqeeze"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_TRUE(has(outcome.err, "the nearest is \"squeeze\"")) << outcome.err;
+}
+
+// A program that hands its model to run() need not register it.
+TEST(OwnModel, of_a_run_is_given_to_the_predictor_where_its_name_is_not_registered) {
+  const TestFolder scratch;
+  Recipe recipe = parse_recipe(
+      "model = \"mnist\"\ndata = \"glyphs\"\ntrain_examples = 64\ntest_examples = 40\n"
+      "batch = 32\nreplicas = 2\nepochs = 1\n",
+      "text");
+  recipe.model = "nameless";
+  ::podium::RunOptions options;
+  options.out = scratch.path() / "run";
+  RunObserver nobody;
+  const RunResult result = run(recipe, mnist_model, options, nobody);
+  const auto set = load_data(recipe, "").held_out;
+  Predictor predictor = Predictor::load(options.out, mnist_model);
+  EXPECT_EQ(predictor.recipe().model, "nameless");
+  const Tensor logits = predictor.logits(*set);
+  std::int64_t correct = 0;
+  for (std::size_t i = 0; i < set->labels.size(); ++i)
+    correct += ranking(logits.f32().subspan(10 * i, 10))[0] == set->labels[i] ? 1 : 0;
+  EXPECT_EQ(correct, result.evaluation.correct);
+  try {
+    Predictor::load(options.out);
+    FAIL() << "nothing was thrown";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("`model` = \"nameless\" is unknown"),
+              std::string::npos)
+        << error.what();
+  }
 }
 
 }  // namespace
