@@ -8,7 +8,6 @@
 // same hash.
 #include <podium/base/hash.h>
 #include <podium/podium.h>
-#include <podium/train/check_operation.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,10 +1,9 @@
-// Fine-tuning: the parameters of a run, frozen, under a new head for other classes.
+// Fine-tuning: the network of a run, frozen, under a new head for other classes.
 //
 //   podium train glyphs epochs=1 --out runs/glyphs
-//   fine_tune runs/glyphs
+//   fine_tune runs/glyphs runs/odd-or-even
 #include <podium/podium.h>
 
-#include <algorithm>
 #include <cstdio>
 
 namespace {
@@ -21,15 +20,11 @@ std::shared_ptr<const podium::ImageSet> odd_or_even(podium::Split split, std::in
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
-    std::fputs("usage: fine_tune RUN\n", stderr);
+  if (argc < 3) {
+    std::fputs("usage: fine_tune RUN NEW_RUN\n", stderr);
     return 2;
   }
   try {
-    const auto trained = podium::load_latest(
-        argv[1], [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); });
-    if (!trained) throw podium::UserError(podium::cat(argv[1], " has no checkpoint"));
-
     podium::Recipe recipe;
     recipe.name = "odd-or-even";
     recipe.model = "mnist";
@@ -39,27 +34,17 @@ int main(int argc, char** argv) {
     recipe.optimizer.name = "adam";
     recipe.optimizer.learning_rate = 0.01;
     recipe.optimizer_groups = {{.parameters = {"conv*", "bn*", "fc1.*"}, .frozen = true}};
+    recipe.init.from = argv[1];
+    recipe.init.fresh = {"fc2.*"};  // the head; all else is of the run, by equal name
 
-    podium::Trainer trainer(recipe, podium::mnist_model, odd_or_even(podium::Split::kTrain, 2000),
-                            odd_or_even(podium::Split::kTest, 1000), {.workers = 2});
-    // A checkpoint of the new run, in which all but the head and the optimizer's state is the old
-    // run's.
-    podium::Checkpoint start = trainer.checkpoint();
-    int taken = 0;
-    for (podium::NamedTensor& tensor : start.tensors) {
-      const podium::Tensor* old = trained->find(tensor.name);
-      if (tensor.name.starts_with("fc2.") || tensor.name.starts_with(podium::kOptimizerPrefix) ||
-          old == nullptr)
-        continue;
-      tensor.tensor = *old;
-      ++taken;
-    }
-    start.metadata.erase("parameter_hash");  // of the parameters that were there
-    trainer.restore(start);
-    std::printf("%d tensors taken; accuracy before %.2f%%\n", taken,
-                100 * trainer.evaluate().accuracy());
-    while (trainer.steps_done() < trainer.total_steps()) trainer.step();
-    std::printf("accuracy after %.2f%%\n", 100 * trainer.evaluate().accuracy());
+    podium::RunOptions options;
+    options.out = argv[2];
+    options.data = {odd_or_even(podium::Split::kTrain, 2000),
+                    odd_or_even(podium::Split::kTest, 1000)};
+    podium::RunObserver nobody;
+    const podium::RunResult result = podium::run(recipe, podium::mnist_model, options, nobody);
+    std::printf("accuracy %.2f%% after %lld steps of the head alone\n",
+                100 * result.evaluation.accuracy(), static_cast<long long>(result.steps));
     return 0;
   } catch (const podium::UserError& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -3,7 +3,6 @@
 //   podium train glyphs epochs=1 --out runs/glyphs
 //   predict runs/glyphs
 #include <podium/podium.h>
-#include <podium/train/predictor.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <podium/base/functions.h>
-#include <podium/ops/ops.h>
 #include <podium/podium.h>
 
 #include <cstddef>
