@@ -253,9 +253,9 @@ class DataPage : public CommandLine {
 TEST_F(DataPage, is_a_png_of_the_size_of_its_rows_and_columns) {
   const Outcome outcome = podium(show("page.png"));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "page.png: 2 examples as glyphs trains on them, 869 x 203 pixels\n");
+  EXPECT_EQ(outcome.out, "page.png: 2 examples as glyphs trains on them, 869 x 205 pixels\n");
   // Margins of 8, "example 1", and nine columns of 84 + 4; a line of captions and two such rows.
-  EXPECT_EQ(size_of("page.png"), std::pair(8 + 53 + 8 + 9 * 88 + 8, 8 + 7 + 8 + 2 * 88 - 4 + 8));
+  EXPECT_EQ(size_of("page.png"), std::pair(8 + 53 + 8 + 9 * 88 + 8, 8 + 9 + 8 + 2 * 88 - 4 + 8));
 }
 
 TEST_F(DataPage, is_a_function_of_recipe_and_epoch) {
@@ -285,7 +285,7 @@ TEST_F(DataPage, shows_the_test_set_and_says_what_it_wrote_in_json) {
       podium(show("page.png", {"--split", "test", "--first", "9999", "--json"}));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("\"examples\": 1"), std::string::npos) << outcome.out;
-  EXPECT_EQ(size_of("page.png").second, 8 + 7 + 8 + 88 - 4 + 8);
+  EXPECT_EQ(size_of("page.png").second, 8 + 9 + 8 + 88 - 4 + 8);
 }
 
 TEST_F(DataPage, refuses_what_cannot_be_shown_or_written) {
