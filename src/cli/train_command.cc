@@ -41,7 +41,7 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
   const EvaluationResult& last = result.last_evaluation;
   const auto made = static_cast<double>(result.steps_made);
   // JSON has no NaN: what was not computed is null.
-  const auto known = [](bool is, auto value) {
+  const auto known = [](bool is, const auto& value) {
     return is ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
   const bool prepared = result.prepared;

@@ -43,8 +43,6 @@ void settle_initialiser(Parameter& p) {
       require(p.fan_out > 0, "fan_out, which only a shape [out, in, ...] gives by itself");
       break;
     case Initialiser::kIdentity:
-      require(p.shape.rank() == 4, "filters [out, in, height, width]");
-      break;
     case Initialiser::kWhitening:
       require(p.shape.rank() == 4, "filters [out, in, height, width]");
       break;

@@ -1,14 +1,12 @@
 #include "report/run_board.h"
 
 #include <string>
-#include <utility>
 
 #include "report/tensorboard.h"
 
 namespace podium {
 
-RunBoard::RunBoard(std::filesystem::path run_folder)
-    : folder_(std::move(run_folder) / "tensorboard") {}
+RunBoard::RunBoard(const std::filesystem::path& run_folder) : folder_(run_folder / "tensorboard") {}
 
 RunBoard::~RunBoard() = default;
 

@@ -18,7 +18,7 @@ class TensorBoardWriter;
 class RunBoard : public RunObserver {
  public:
   // RunOptions::out of the run. The folder in it is made when the run starts.
-  explicit RunBoard(std::filesystem::path run_folder);
+  explicit RunBoard(const std::filesystem::path& run_folder);
   ~RunBoard() override;
 
   void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override;

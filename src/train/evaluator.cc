@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <utility>
 
 #include "base/clock.h"
 #include "ops/reference_sums.h"
@@ -73,7 +74,7 @@ void Trainer::State::prepare_evaluation() {
       build_loss_program(evaluation_batch, held_out->classes, recipe.label_smoothing);
   for (Worker& worker : workers) {
     worker.evaluation = std::make_unique<Inference>(
-        first ? std::move(first) : BoundExecutable(*backend, graph, options), graph,
+        first ? std::exchange(first, {}) : BoundExecutable(*backend, graph, options), graph,
         recipe.evaluation.views, tensors);
     worker.evaluation_labels = AlignedBytes(float_bytes(evaluation_batch));
     worker.evaluation_losses = AlignedBytes(float_bytes(evaluation_batch));

@@ -9,6 +9,7 @@
 #include <map>
 #include <numeric>
 #include <system_error>
+#include <utility>
 
 #include "base/functions.h"
 #include "base/thread_pool.h"
@@ -115,7 +116,7 @@ struct Predictor::State {
       }
       for (std::int64_t w = 0; w < placement.workers; ++w)
         own.push_back(std::make_unique<Inference>(
-            program ? std::move(program) : BoundExecutable(*backend, graph, options), graph,
+            program ? std::exchange(program, {}) : BoundExecutable(*backend, graph, options), graph,
             recipe.evaluation.views, views));
       return own;
     }
