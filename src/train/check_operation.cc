@@ -158,8 +158,8 @@ std::vector<Tensor> reference_over(int filler, const OpDef& op, const OpSample& 
 std::string reference_finding(const OpDef& op, const OpSample& sample,
                               const std::vector<Tensor>& operands) {
   // A reference that casts const away is what this looks for, so the copy has a use.
-  const std::vector<Tensor> before =
-      operands;  // NOLINT(performance-unnecessary-copy-initialization)
+  // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
+  const std::vector<Tensor> before = operands;
   const std::vector<Tensor> first = reference_over(0, op, sample, operands),
                             second = reference_over(0x41, op, sample, operands);
   for (std::size_t o = 0; o < first.size(); ++o) {
