@@ -75,7 +75,8 @@ struct GradientContext {
   std::span<const Value> output_gradients;
   std::span<const bool> wanted;  // inputs whose gradient is needed
 
-  // The node, its operand `i` and its output `i`.
+  // The node, its operand `i` and its output `i`. Appending a node moves the others: copy what is
+  // needed of self() before.
   const Node& self() const { return graph.node(node); }
   Value input(std::size_t i) const { return self().inputs[i]; }
   Value output(std::int32_t i) const { return {node.node, i}; }

@@ -87,7 +87,7 @@ const OpDef gate_op = {.name = "gate",
                        .samples = gate_samples};
 
 std::vector<Value> gradient_gate(const GradientContext& c) {
-  const Attributes& a = c.self().attributes;
+  const Attributes a = c.self().attributes;  // a copy: add1 moves the nodes
   const Value dy = c.output_gradients[0];
   return {c.graph.add1(gate_op, a, {dy, c.input(1)}),
           c.graph.add1(gate_grad_op, a, {dy, c.input(0), c.input(1)})};
