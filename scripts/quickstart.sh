@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh machine to a trained network: installs what is missing, builds, trains, evaluates.
-# From a bare Debian 12 that took 16 minutes on two cores busy with other work (9 minutes of processor time), most of it the
+# On a bare Debian 12, this took 4.4 minutes on two cores busy with other work (4.6 minutes of processor time), most of it the
 # build. Arguments go to `podium train`: scripts/quickstart.sh seed=3
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
