@@ -7,20 +7,11 @@
 #include <initializer_list>
 
 #include "backend/reference/reference_backend.h"
+#include "base/scratch_test_util.h"
 #include "ops/ops.h"
 
 namespace podium {
 namespace {
-
-template <typename F>
-std::string user_error(const F& f) {
-  try {
-    f();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 // A network over one input called "x".
 struct Net {
@@ -219,18 +210,19 @@ TEST(Network, flatten_and_add_keep_what_they_should) {
 TEST(Network, two_layers_of_one_name_are_refused) {
   Net n({4, 6});
   n.net.dense("fc", n.x, {.units = 6});
-  EXPECT_EQ(user_error([&] { n.net.dense("fc", n.x, {.units = 6}); }),
+  EXPECT_EQ(user_error(ExitCode::kUsage, [&] { n.net.dense("fc", n.x, {.units = 6}); }),
             "[\"fc.weight\"] the model has two parameters of this name; give each layer a name of "
             "its own");
 }
 
 TEST(Network, layers_refuse_shapes_that_they_cannot_take_and_say_their_name) {
   Net images({4, 2, 6, 6}), features({4, 6}), list({4});
-  EXPECT_EQ(user_error([&] { features.net.conv2d("c", features.x, {.channels = 1}); }),
-            "[conv2d \"c\"] needs images [N, C, H, W], got [4, 6]");
-  EXPECT_EQ(user_error([&] { images.net.dense("d", images.x, {.units = 1}); }),
+  EXPECT_EQ(
+      user_error(ExitCode::kUsage, [&] { features.net.conv2d("c", features.x, {.channels = 1}); }),
+      "[conv2d \"c\"] needs images [N, C, H, W], got [4, 6]");
+  EXPECT_EQ(user_error(ExitCode::kUsage, [&] { images.net.dense("d", images.x, {.units = 1}); }),
             "[dense \"d\"] needs [N, F], got [4, 2, 6, 6]; flatten it first");
-  EXPECT_EQ(user_error([&] { list.net.batch_norm("b", list.x); }),
+  EXPECT_EQ(user_error(ExitCode::kUsage, [&] { list.net.batch_norm("b", list.x); }),
             "[batch_norm \"b\"] needs [N, C, H, W] or [N, C], got [4]");
 }
 
@@ -246,7 +238,7 @@ TEST(Network, layers_refuse_sizes_below_one) {
 
 TEST(Network, batch_norm_of_one_value_a_channel_is_refused_with_a_remedy) {
   Net n({1, 3});
-  const std::string text = user_error([&] { n.net.batch_norm("bn4", n.x); });
+  const std::string text = user_error(ExitCode::kUsage, [&] { n.net.batch_norm("bn4", n.x); });
   EXPECT_NE(text.find("[batch_norm \"bn4\"]"), std::string::npos) << text;
   EXPECT_NE(text.find("give each replica more images"), std::string::npos) << text;
 }
@@ -304,7 +296,7 @@ TEST(Dropout, multiplies_in_training_and_is_nothing_in_evaluation_or_at_rate_0) 
 
 TEST(Dropout, a_rate_outside_0_to_1_is_refused) {
   Net n({4, 6});
-  EXPECT_EQ(user_error([&] { n.net.dropout("d", n.x, 1.0f); }),
+  EXPECT_EQ(user_error(ExitCode::kUsage, [&] { n.net.dropout("d", n.x, 1.0f); }),
             "[dropout_mask \"d\"] the rate 1 is outside [0, 1)");
   EXPECT_THROW(n.net.dropout("e", n.x, -0.5f), UserError);
 }
@@ -343,7 +335,7 @@ TEST(OwnParameter, has_the_fans_of_its_shape_unless_they_are_given) {
 TEST(OwnParameter, an_initialiser_that_cannot_draw_the_shape_is_an_error_that_names_both) {
   Net n({8, 12});
   const auto error = [&](Shape shape, Initialiser initialiser) {
-    return user_error([&] {
+    return user_error(ExitCode::kUsage, [&] {
       n.net.parameter({.name = "p", .shape = std::move(shape), .initialiser = initialiser});
     });
   };
@@ -365,7 +357,7 @@ TEST(OwnParameter, a_name_that_is_taken_or_empty_is_an_error) {
   Net n({8, 12});
   n.net.batch_norm("bn", n.x);
   const auto error = [&](const std::string& name) {
-    return user_error([&] { n.net.parameter({.name = name, .shape = {1}}); });
+    return user_error(ExitCode::kUsage, [&] { n.net.parameter({.name = name, .shape = {1}}); });
   };
   EXPECT_EQ(error("bn.weight"),
             "[\"bn.weight\"] the model has two parameters of this name; give each layer a name of "
@@ -395,12 +387,12 @@ TEST(OwnStatistic, has_a_next_value_in_training_and_none_in_evaluation) {
 TEST(OwnStatistic, an_update_that_does_not_fit_is_an_error) {
   Net n({8, 12});
   const Value seen = n.net.statistic("seen", {3});
-  EXPECT_EQ(user_error([&] { n.net.update(seen, n.x); }),
+  EXPECT_EQ(user_error(ExitCode::kUsage, [&] { n.net.update(seen, n.x); }),
             "[\"seen\"] its next value is f32[8, 12], but it is f32[3]");
-  EXPECT_EQ(user_error([&] { n.net.update(n.x, n.x); }),
+  EXPECT_EQ(user_error(ExitCode::kUsage, [&] { n.net.update(n.x, n.x); }),
             "update() of a value that statistic() did not return");
   n.net.update(seen, seen);
-  EXPECT_EQ(user_error([&] { n.net.update(seen, seen); }),
+  EXPECT_EQ(user_error(ExitCode::kUsage, [&] { n.net.update(seen, seen); }),
             "[\"seen\"] update() gave it a next value before");
 }
 

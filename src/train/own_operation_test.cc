@@ -5,6 +5,7 @@
 #include <atomic>
 
 #include "backend/backend.h"
+#include "base/scratch_test_util.h"
 #include "nn/network.h"
 #include "ops/ops.h"
 #include "train/check_operation.h"
@@ -12,17 +13,6 @@
 
 namespace podium {
 namespace {
-
-template <typename F>
-std::string user_error(const F& f) {
-  try {
-    f();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "nothing was thrown";
-}
 
 TensorType f32(Shape shape) { return {DType::kF32, std::move(shape)}; }
 
@@ -313,7 +303,7 @@ TEST(OwnOperationCheck, finds_samples_that_break_the_shape_rule) {
 std::string model_error(const Model& model) {
   const auto set = glyphs(Split::kTest);
   Recipe recipe = small_recipe();
-  return user_error([&] { Trainer(recipe, model, set, set, {.workers = 1}); });
+  return user_error(ExitCode::kUsage, [&] { Trainer(recipe, model, set, set, {.workers = 1}); });
 }
 
 TEST(OwnModel, a_trained_parameter_that_nothing_reads_is_an_error_that_names_it) {
@@ -351,7 +341,7 @@ TEST(OwnModel, a_reference_that_throws_ends_the_step_with_its_words) {
                       return net.graph().add1(op, GateAttributes{}, {y, y});
                     },
                     set, set, {.workers = workers});
-    EXPECT_EQ(user_error([&] { trainer.step(); }), "the gate is shut");
+    EXPECT_EQ(user_error(ExitCode::kUsage, [&] { trainer.step(); }), "the gate is shut");
   }
 }
 

@@ -36,16 +36,6 @@ struct Trained {
   Trainer trainer;
 };
 
-std::string refusal(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), ExitCode::kData);
-    return error.what();
-  }
-  return "accepted";
-}
-
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() &&
          std::memcmp(a.f32().data(), b.f32().data(), a.f32().size_bytes()) == 0;
@@ -112,13 +102,17 @@ TEST(Predictor, needs_no_labels_and_refuses_images_of_another_shape) {
   set.labels.clear();
   EXPECT_EQ(predictor.logits(set).shape(), (Shape{4, 10}));
   set.height = 14, set.width = 56;
-  EXPECT_NE(refusal([&] { predictor.logits(set); }).find("takes [1, 28, 28]"), std::string::npos);
+  EXPECT_NE(user_error(ExitCode::kData, [&] { predictor.logits(set); }).find("takes [1, 28, 28]"),
+            std::string::npos);
   set.count = 5, set.height = set.width = 28;
-  EXPECT_NE(refusal([&] { predictor.logits(set); }).find("are not 3136 bytes"), std::string::npos);
+  EXPECT_NE(user_error(ExitCode::kData, [&] { predictor.logits(set); }).find("are not 3136 bytes"),
+            std::string::npos);
   const Tensor wrong(DType::kF32, Shape{2, 3, 28, 28});
-  EXPECT_NE(refusal([&] { predictor.logits(wrong); }).find("takes [1, 28, 28]"), std::string::npos);
+  EXPECT_NE(user_error(ExitCode::kData, [&] { predictor.logits(wrong); }).find("takes [1, 28, 28]"),
+            std::string::npos);
   const Tensor flat(DType::kF32, Shape{2, 784});
-  EXPECT_NE(refusal([&] { predictor.logits(flat); }).find("[images, channels, height, width]"),
+  EXPECT_NE(user_error(ExitCode::kData, [&] { predictor.logits(flat); })
+                .find("[images, channels, height, width]"),
             std::string::npos);
 }
 
@@ -130,7 +124,8 @@ TEST(Predictor, refuses_a_network_that_holds_nan_or_infinity_and_names_the_tenso
       Checkpoint checkpoint = trained.trainer.checkpoint();
       NamedTensor& tensor = index == 0 ? checkpoint.tensors.front() : checkpoint.tensors[3];
       tensor.tensor.f32().back() = bad;
-      const std::string text = refusal([&] { Predictor(trained.recipe, checkpoint); });
+      const std::string text =
+          user_error(ExitCode::kData, [&] { Predictor(trained.recipe, checkpoint); });
       EXPECT_NE(text.find("\"" + tensor.name + "\" contains a value that is not finite"),
                 std::string::npos)
           << text;
@@ -143,18 +138,21 @@ TEST(Predictor, refuses_a_checkpoint_that_does_not_fit_the_model_and_names_the_t
   const auto with_other_units = [](Network& net, Value x, std::int64_t classes) {
     return net.dense("fc9", net.flatten(x), {.units = classes});
   };
-  EXPECT_NE(refusal([&] {
-              Predictor(trained.recipe, trained.trainer.checkpoint(), with_other_units);
-            }).find("needs \"fc9.weight\" as [10, 784]"),
-            std::string::npos);
+  EXPECT_NE(
+      user_error(ExitCode::kData,
+                 [&] { Predictor(trained.recipe, trained.trainer.checkpoint(), with_other_units); })
+          .find("needs \"fc9.weight\" as [10, 784]"),
+      std::string::npos);
   Checkpoint more = trained.trainer.checkpoint();
   more.tensors.push_back({"head.weight", Tensor(DType::kF32, Shape{2})});
-  EXPECT_NE(refusal([&] { Predictor(trained.recipe, more); }).find("has no \"head.weight\""),
+  EXPECT_NE(user_error(ExitCode::kData, [&] { Predictor(trained.recipe, more); })
+                .find("has no \"head.weight\""),
             std::string::npos);
   Checkpoint bent = trained.trainer.checkpoint();
   bent.metadata[kInputKey] = "1 28 ten";
-  EXPECT_NE(refusal([&] { Predictor(trained.recipe, bent); }).find("\"1 28 ten\""),
-            std::string::npos);
+  EXPECT_NE(
+      user_error(ExitCode::kData, [&] { Predictor(trained.recipe, bent); }).find("\"1 28 ten\""),
+      std::string::npos);
 }
 
 TEST(Predictor, loads_a_run_by_its_folder_with_the_recipes_model_or_one_that_is_given) {
@@ -163,7 +161,8 @@ TEST(Predictor, loads_a_run_by_its_folder_with_the_recipes_model_or_one_that_is_
   {
     RunFolder run(folder / "run");
     run.adopt_recipe(to_toml(trained.recipe));
-    EXPECT_NE(refusal([&] { Predictor::load(folder / "run"); }).find("has no checkpoint yet"),
+    EXPECT_NE(user_error(ExitCode::kData, [&] { Predictor::load(folder / "run"); })
+                  .find("has no checkpoint yet"),
               std::string::npos);
     run.save(trained.trainer.checkpoint(), 1);
   }
@@ -173,7 +172,8 @@ TEST(Predictor, loads_a_run_by_its_folder_with_the_recipes_model_or_one_that_is_
   EXPECT_EQ(given.placement().workers, 1);
   EXPECT_TRUE(
       same_bits(named.logits(*trained.data.held_out), given.logits(*trained.data.held_out)));
-  EXPECT_NE(refusal([&] { Predictor::load(folder / "none"); }).find("none"), std::string::npos);
+  EXPECT_NE(user_error(ExitCode::kData, [&] { Predictor::load(folder / "none"); }).find("none"),
+            std::string::npos);
 }
 
 // A network whose recipe's data no build knows: its checkpoint says what it takes.

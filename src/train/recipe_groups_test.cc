@@ -3,28 +3,10 @@
 
 #include "base/error.h"
 #include "train/recipe_keys.h"
+#include "train/recipe_test_util.h"
 
 namespace podium {
 namespace {
-
-constexpr const char* kMinimal =
-    "model = \"mnist\"\n"
-    "data = \"glyphs\"\n"
-    "batch = 256\n"
-    "replicas = 8\n"
-    "epochs = 2\n";
-
-std::string refusal(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    parse_recipe(text, "x.toml", overrides);
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), ExitCode::kUsage);
-    return error.what();
-  }
-  return "accepted";
-}
-
-std::string minimal_and(const std::string& more) { return kMinimal + more; }
 
 const std::string kSprint =
     "model=\"sprint\"\ndata=\"cifar10\"\nbatch=8\nepochs=1\n";  // four lines

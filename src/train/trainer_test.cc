@@ -2,20 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "base/scratch_test_util.h"
 #include "train/trainer_test_util.h"
 
 namespace podium {
 namespace {
-
-std::string error_of(const std::function<void()>& work, ExitCode code) {
-  try {
-    work();
-  } catch (const UserError& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    return error.what();
-  }
-  return "accepted";
-}
 
 Recipe diverging_recipe() {
   Recipe recipe = tiny_recipe();
@@ -25,11 +16,9 @@ Recipe diverging_recipe() {
 
 TEST(Step, that_diverges_ends_a_loop_by_an_error_that_names_step_and_operation) {
   const auto trainer = tiny_trainer(diverging_recipe());
-  const std::string error = error_of(
-      [&] {
-        while (trainer->steps_done() < trainer->total_steps()) trainer->step();
-      },
-      ExitCode::kDiverged);
+  const std::string error = user_error(ExitCode::kDiverged, [&] {
+    while (trainer->steps_done() < trainer->total_steps()) trainer->step();
+  });
   const std::int64_t step = trainer->steps_done() + 1;
   EXPECT_LT(step, trainer->total_steps());
   EXPECT_TRUE(error.starts_with(cat("step ", step,
@@ -60,7 +49,7 @@ TEST(Checkpoint, names_the_evaluation_set_and_another_is_refused_with_both_hashe
                 std::make_shared<const ImageSet>(tiny_set(30, 2)), {.workers = 1});
   EXPECT_NO_THROW(other.require_same_data(checkpoint)) << "it trains on the same examples";
   const std::string error =
-      error_of([&] { other.require_same_evaluation_data(checkpoint); }, ExitCode::kData);
+      user_error(ExitCode::kData, [&] { other.require_same_evaluation_data(checkpoint); });
   const std::string before = hash_in(checkpoint, "evaluation_data"),
                     now = hash_in(other.checkpoint(), "evaluation_data");
   EXPECT_NE(before, now);
