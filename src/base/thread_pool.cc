@@ -31,6 +31,8 @@ int usable_cores() {
   return std::max(known ? CPU_COUNT(&set) : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)), 1);
 }
 
+int most_threads() { return std::max(64, 4 * usable_cores()); }
+
 void start_threads(std::vector<std::thread>& threads, std::int64_t count,
                    const std::function<void(std::int64_t)>& serve,
                    const std::function<void()>& stop) {

@@ -31,6 +31,9 @@ void start_threads(std::vector<std::thread>& threads, std::int64_t count,
 
 // The cores that this process may use, at least 1.
 int usable_cores();
+// The most threads of one kind that a person may ask for: far more than cores would only wait for
+// each other, and each has memory of its own.
+int most_threads();
 
 class ThreadPool {
  public:

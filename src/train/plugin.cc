@@ -101,24 +101,6 @@ bool is_loaded(const Recorded& recorded) {
   });
 }
 
-// A resolved recipe has each key on a line of its own, so that the name can stand aside while the
-// rest is read and checked.
-Recipe read_with_any_model(const fs::path& file, const std::vector<std::string>& overrides) {
-  const std::string text = read_text(file).value_or(""), key = "\nmodel = \"";
-  const std::size_t begin = text.find(key);
-  const std::size_t end = begin == std::string::npos ? begin : text.find('"', begin + key.size());
-  if (end == std::string::npos) return read_recipe(file, overrides);
-  const std::string name = text.substr(begin + key.size(), end - begin - key.size());
-  const bool is_known =
-      std::ranges::find(all_models(), name, &ModelInfo::name) != all_models().end();
-  if (is_known) return read_recipe(file, overrides);
-  Recipe recipe =
-      parse_recipe(text.substr(0, begin) + key + all_models().front().name + text.substr(end),
-                   file.string(), overrides);
-  recipe.model = name;
-  return recipe;
-}
-
 }  // namespace
 
 void Registry::model(const std::string& name, const std::string& description, Model build) {
@@ -174,10 +156,10 @@ const LoadedPlugin& load_plugin(const fs::path& file) {
 const std::deque<LoadedPlugin>& loaded_plugins() { return plugins(); }
 
 Recipe read_run_recipe(const fs::path& run, const std::vector<std::string>& overrides,
-                       bool any_model) {
+                       ModelNames models) {
   const fs::path file = run / "recipe.toml";
   try {
-    return any_model ? read_with_any_model(file, overrides) : read_recipe(file, overrides);
+    return read_recipe(file, overrides, models);
   } catch (const UserError& error) {
     std::string missing;
     for (const Recorded& plugin : recorded_plugins(run))

@@ -80,10 +80,10 @@ const std::deque<LoadedPlugin>& loaded_plugins();
 
 // recipe.toml of a run's folder, as read_recipe() reads it; where that fails and the run was made
 // with plugins that are not loaded, the error names them. They are not loaded by themselves: to
-// look at a folder must not run code that the folder names. `any_model`: the caller has the model
-// itself, whose name need not be registered.
+// look at a folder must not run code that the folder names.
 Recipe read_run_recipe(const std::filesystem::path& run,
-                       const std::vector<std::string>& overrides = {}, bool any_model = false);
+                       const std::vector<std::string>& overrides = {},
+                       ModelNames models = ModelNames::kRegistered);
 
 // One line for each loaded plugin that is another file than the one of this name that the run's
 // last start was made with: what it computes may differ.

@@ -65,8 +65,7 @@ Input input_of(const Recipe& recipe, const Checkpoint& checkpoint) {
 std::int64_t resolved_workers(std::int64_t workers) {
   const std::int64_t cores = usable_cores();
   if (workers == 0) return cores;
-  // Far more than cores would only wait for each other, and each has memory of its own.
-  const std::int64_t most = std::max<std::int64_t>(64, 4 * cores);
+  const int most = most_threads();
   PODIUM_REQUIRE(workers >= 1 && workers <= most, ExitCode::kUsage, "--workers ", workers,
                  ": 1 to ", most, " predict on this machine, where podium may use ", cores,
                  " cores");
@@ -154,7 +153,8 @@ struct Predictor::State {
 Predictor Predictor::load(const std::filesystem::path& run, const Model& model,
                           const Placement& placement, const std::string& step) {
   require_run(run);
-  const Recipe recipe = read_run_recipe(run, {}, model != nullptr);
+  const Recipe recipe =
+      read_run_recipe(run, {}, model ? ModelNames::kAny : ModelNames::kRegistered);
   return Predictor(recipe, checkpoint_of(run, step), model, placement);
 }
 

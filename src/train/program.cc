@@ -1,7 +1,6 @@
 #include "train/program.h"
 
 #include <algorithm>
-#include <map>
 
 #include "autodiff/gradients.h"
 #include "base/words.h"
@@ -20,34 +19,6 @@ Shape batch_shape(const ReplicaInputs& inputs) {
   std::vector<std::int64_t> extents = {inputs.images};
   extents.insert(extents.end(), inputs.image.extents().begin(), inputs.image.extents().end());
   return Shape(std::move(extents));
-}
-
-// The programs take parameters and statistics in the order of the model's list, after the inputs
-// given.
-Graph with_inputs_in_order(const Graph& graph, const std::vector<std::string>& first,
-                           const Network& net) {
-  std::vector<std::string> order = first;
-  for (const Parameter& parameter : net.parameters()) order.push_back(parameter.name);
-  for (const Statistic& statistic : net.statistics()) order.push_back(statistic.name);
-  Graph result;
-  std::map<Value, Value> moved;
-  for (const std::string& name : order) {
-    const Value value = graph.input(name);
-    moved[value] = result.input(name, graph.type(value), graph.node(value).role);
-  }
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    if (node.op == nullptr) continue;
-    std::vector<Value> inputs;
-    for (const Value value : node.inputs) inputs.push_back(moved.at(value));
-    const std::vector<Value> outputs =
-        result.add(*node.op, node.attributes, std::move(inputs), node.name);
-    for (std::size_t o = 0; o < outputs.size(); ++o)
-      moved[{static_cast<std::int32_t>(i), static_cast<std::int32_t>(o)}] = outputs[o];
-  }
-  for (const NamedValue& output : graph.outputs())
-    result.output(output.name, moved.at(output.value));
-  return result;
 }
 
 // What a model of one's own can get wrong, said before a pass stumbles over it.
@@ -145,8 +116,7 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   program.parameters = net.parameters();
   for (const Statistic& statistic : net.statistics())
     program.statistic_starts.push_back(statistic.initial);
-  program.graph =
-      choose_algorithms(with_inputs_in_order(graph, {"images", "labels", "step", "replica"}, net));
+  program.graph = choose_algorithms(graph);
   return program;
 }
 
@@ -155,7 +125,7 @@ Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs) 
   const Value images = graph.input("images", {DType::kF32, batch_shape(inputs)}, InputRole::kBatch);
   Network net(graph, Mode::kEvaluate, 0);
   graph.output("logits", checked_logits(net, model, images, inputs));
-  return choose_algorithms(with_inputs_in_order(without_unread_pixels(graph), {"images"}, net));
+  return choose_algorithms(without_unread_pixels(graph));
 }
 
 Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing) {

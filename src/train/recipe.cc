@@ -49,7 +49,8 @@ std::string node_text(const toml::node& node) {
 
 class Reader {
  public:
-  explicit Reader(std::string source) : source_(std::move(source)), problems_(source_) {}
+  Reader(std::string source, ModelNames models)
+      : source_(std::move(source)), models_(models), problems_(source_) {}
 
   void read_text(const std::string& text) {
     if (const auto fault = fault_before_parsing(text)) {
@@ -385,7 +386,8 @@ class Reader {
         return std::nullopt;
       }
     }
-    const std::vector<std::string> known = key.words();
+    const bool any = models_ == ModelNames::kAny && key.path() == "model";
+    const std::vector<std::string> known = any ? std::vector<std::string>() : key.words();
     if (!known.empty() && std::find(known.begin(), known.end(), word) == known.end()) {
       refuse(key, place,
              cat("`", key.path(), "` = ", quoted_text(word), " is unknown; known: ",
@@ -488,6 +490,7 @@ class Reader {
   }
 
   std::string source_;
+  const ModelNames models_;
   RecipeProblems problems_;
   Recipe recipe_;
   std::set<std::string> overridden_;
@@ -502,21 +505,22 @@ class Reader {
 }  // namespace
 
 Recipe parse_recipe(const std::string& text, const std::string& source,
-                    const std::vector<std::string>& overrides) {
-  Reader reader(source);
+                    const std::vector<std::string>& overrides, ModelNames models) {
+  Reader reader(source, models);
   reader.read_text(text);
   for (const std::string& override_text : overrides) reader.override_with(override_text);
   return reader.finish(std::filesystem::path(source).stem().string());
 }
 
-Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides) {
+Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
+                   ModelNames models) {
   std::error_code ignored;
   PODIUM_REQUIRE(!std::filesystem::is_directory(file, ignored), ExitCode::kUsage, file.string(),
                  ": is a folder, not the file of a recipe");
   const auto text = read_text(file, kMostRecipeBytes);
   PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
                  ": no such recipe; `podium recipes` lists all recipes");
-  return parse_recipe(*text, file.string(), overrides);
+  return parse_recipe(*text, file.string(), overrides, models);
 }
 
 std::int64_t training_examples(const Recipe& recipe) {

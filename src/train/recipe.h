@@ -81,13 +81,19 @@ std::filesystem::path find_recipe(const std::string& name_or_path);
 // The names in the recipes folder, sorted.
 std::vector<std::string> recipe_names();
 
+// Which models a recipe may name: those that are registered, or any, for a caller who has the model
+// itself.
+enum class ModelNames { kRegistered, kAny };
+
 // Overrides are `dotted.key=value`, with the value in TOML syntax (strings may be written without
 // quotes). All errors are collected into one UserError, one line each.
 Recipe read_recipe(const std::filesystem::path& file,
-                   const std::vector<std::string>& overrides = {});
+                   const std::vector<std::string>& overrides = {},
+                   ModelNames models = ModelNames::kRegistered);
 // The same from text; errors name `source`.
 Recipe parse_recipe(const std::string& text, const std::string& source,
-                    const std::vector<std::string>& overrides = {});
+                    const std::vector<std::string>& overrides = {},
+                    ModelNames models = ModelNames::kRegistered);
 
 // Training examples without those held out; whole steps of an epoch; steps of the run.
 std::int64_t training_examples(const Recipe& recipe);

@@ -377,8 +377,6 @@ namespace {
 Recipe with_own_data(Recipe recipe, const RunData& data) {
   PODIUM_REQUIRE(data.train && data.held_out, ExitCode::kData, "RunOptions::data has no ",
                  data.train ? "held-out" : "training", " set; give both, or neither");
-  require_usable(*data.train, "the training set");
-  require_usable(*data.held_out, "the held-out set");
   PODIUM_REQUIRE(recipe.validation == 0, ExitCode::kUsage, "validation = ", recipe.validation,
                  ": with sets of one's own, hold the examples out in the program");
   recipe.data = kOwnData;

@@ -145,8 +145,7 @@ void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& 
   }
 
   // Every worker sees the same losses, so all refuse the update or none does.
-  bool updates = true;
-  for (const float loss : losses) updates = updates && std::isfinite(loss);
+  bool updates = losses_are_finite();
   if (updates && part != Part::kUpdate)
     worker.sums = exchange->sum(worker.shard_begin, worker.shard_end);
   if (updates && part == Part::kGradients) return;  // the sums stay where they are
@@ -163,10 +162,14 @@ void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& 
   if (prefetcher && updates) prefetcher->release(done);
 }
 
+bool Trainer::State::losses_are_finite() const {
+  return std::ranges::all_of(losses, [](float loss) { return std::isfinite(loss); });
+}
+
 // After a step that was refused: the operation that made a value that is not finite, in the first
 // replica, in order, whose loss is not; where all losses are, in the first that has such a value.
 std::string Trainer::State::diagnose() {
-  const bool losses_are = std::ranges::all_of(losses, [](float x) { return std::isfinite(x); });
+  const bool losses_are = losses_are_finite();
   for (std::size_t replica = 0; replica < losses.size(); ++replica) {
     if (std::isfinite(losses[replica]) && !losses_are) continue;
     Worker& worker = workers[0];
@@ -203,7 +206,7 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
     result.input_seconds += worker.input_seconds / static_cast<double>(workers.size());
     result.waiting_seconds += worker.waiting_seconds / static_cast<double>(workers.size());
   }
-  const bool losses_are = std::ranges::all_of(losses, [](float x) { return std::isfinite(x); });
+  const bool losses_are = losses_are_finite();
   result.loss = losses_are
                     ? exchange->total()[layout().loss_offset] / static_cast<float>(recipe.replicas)
                     : NAN;

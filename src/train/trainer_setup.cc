@@ -11,8 +11,7 @@ namespace podium {
 namespace {
 
 void require_threads(const char* flag, int threads, int least) {
-  // Far more than cores would only wait for each other, and each has scratch memory of its own.
-  const int most = std::max(64, 4 * usable_cores());
+  const int most = most_threads();
   PODIUM_REQUIRE(threads >= least && threads <= most, ExitCode::kUsage, flag, " ", threads, ": ",
                  least, " to ", most, " on this machine, where podium may use ", usable_cores(),
                  " cores");

@@ -153,6 +153,7 @@ struct Trainer::State {
   bool help_others(std::int64_t helper, WorkerProgram what);
   void wait_for_others(std::int64_t helper, WorkerProgram what, double patience);
   void update_shard(Worker& worker, const StepOptions& options);
+  bool losses_are_finite() const;  // of all replicas
   std::string diagnose();
 };
 
