@@ -14,7 +14,6 @@
 #include <exception>
 #include <iostream>
 #include <limits>
-#include <memory>
 #include <new>
 #include <system_error>
 

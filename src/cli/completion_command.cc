@@ -2,7 +2,6 @@
 // keys. They are made from the help texts and from the table of recipe keys. For the names of
 // recipes and datasets they ask the program.
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <iostream>
 #include <map>
 #include <variant>

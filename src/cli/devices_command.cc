@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <string_view>
 
 #include "backend/backend.h"
 #include "backend/cpu/kernels/targets.h"

@@ -1,6 +1,5 @@
 #include "cli/run_watch.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "cli/talk.h"

@@ -1,7 +1,6 @@
 // podium show: a recipe's model, what it costs, and the resolved recipe.
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <map>
 
 #include "base/words.h"
 #include "cli/command.h"

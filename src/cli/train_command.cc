@@ -1,10 +1,8 @@
 // podium train: a recipe, from its start or its last checkpoint to its end.
 #include <CLI/CLI.hpp>
-#include <chrono>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "base/hash.h"
 #include "base/json_text.h"

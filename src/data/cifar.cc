@@ -1,6 +1,5 @@
 #include "data/cifar.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "base/error.h"

@@ -15,7 +15,6 @@
 #include <deque>
 #include <exception>
 #include <filesystem>
-#include <memory>
 #include <mutex>
 #include <sstream>
 #include <system_error>

@@ -2,7 +2,6 @@
 // evaluation batch nor the worker (train/inference.h). The mean of the losses is summed over the
 // whole set in one stated order (docs/numerics.md, image sum).
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <utility>

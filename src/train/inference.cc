@@ -1,6 +1,5 @@
 #include "train/inference.h"
 
-#include <algorithm>
 #include <bit>
 #include <map>
 

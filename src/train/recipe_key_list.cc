@@ -1,6 +1,5 @@
 // The keys of a recipe, one by one: a function for each table.
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>

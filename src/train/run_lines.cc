@@ -1,6 +1,5 @@
 #include "train/run_lines.h"
 
-#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 

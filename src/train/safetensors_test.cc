@@ -1,7 +1,6 @@
 #include "train/safetensors.h"
 
 #include <cstring>
-#include <fstream>
 #include <numeric>
 #include <random>
 #include <vector>

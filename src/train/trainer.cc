@@ -1,9 +1,7 @@
 #include "train/trainer.h"
 
 #include <cstring>
-#include <exception>
 #include <limits>
-#include <mutex>
 #include <span>
 
 #include "base/contract.h"

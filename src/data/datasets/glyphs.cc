@@ -10,7 +10,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <span>
 #include <system_error>
 #include <thread>
 

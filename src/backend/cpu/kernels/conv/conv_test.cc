@@ -5,12 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <random>
-#include <sstream>
 #include <string>
 #include <vector>
 
