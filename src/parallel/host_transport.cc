@@ -1,0 +1,71 @@
+#include "parallel/host_transport.h"
+
+namespace podium {
+
+HostTransport::Channel& HostTransport::channel(int number) {
+  PODIUM_CHECK(number >= 0 && number < kChannels, number);
+  const std::scoped_lock lock(mutex_);
+  std::unique_ptr<Channel>& found = channels_[static_cast<std::size_t>(number)];
+  if (found == nullptr) found = std::make_unique<Channel>();
+  return *found;
+}
+
+HostMessage HostTransport::host_message(Channel& channel, const Message& message) {
+  PODIUM_CHECK(message.rank >= 0 && message.rank < ranks() && message.rank != rank(),
+               "a message for or from rank ", message.rank);
+  const View& view = message.view;
+  if (std::byte* host = view.host(); host != nullptr) return {message.rank, host, view.bytes};
+  PODIUM_CHECK(device() != nullptr, "a view that the host cannot read needs use()");
+  if (channel.memory_used == channel.memory.size())
+    channel.memory.push_back(std::make_unique<std::vector<std::byte>>());
+  std::vector<std::byte>& memory = *channel.memory[channel.memory_used++];
+  if (std::ssize(memory) < view.bytes) memory.resize(static_cast<std::size_t>(view.bytes));
+  return {message.rank, memory.data(), view.bytes};
+}
+
+void HostTransport::start(int number, std::span<const Message> out, std::span<const Message> in) {
+  Channel& my = channel(number);
+  PODIUM_CHECK(!my.under_way, "channel ", number, " is in use");
+  my.under_way = true;
+  my.out.clear();
+  my.in.clear();
+  my.staged_in.clear();
+  my.memory_used = 0;
+  bool in_place = false;
+  for (const Message& message : out) {
+    if (message.view.bytes == 0) continue;
+    my.out.push_back(host_message(my, message));
+    if (message.view.host() == nullptr) {
+      device()->download(my.out.back().memory, message.view);
+    } else {
+      in_place = true;
+    }
+  }
+  for (const Message& message : in) {
+    if (message.view.bytes == 0) continue;
+    my.in.push_back(host_message(my, message));
+    if (message.view.host() == nullptr) {
+      my.staged_in.push_back({message.view, my.in.back().memory});
+    } else {
+      in_place = true;
+    }
+  }
+  // What the device was asked to write, or to read, must be done before this does the same.
+  if (in_place && device() != nullptr) device()->synchronise();
+  begin(number, my.out, my.in);
+}
+
+void HostTransport::wait(int number) {
+  Channel& my = channel(number);
+  PODIUM_CHECK(my.under_way, "channel ", number, " awaits nothing");
+  finish(number);
+  for (const Staging& staged : my.staged_in) device()->upload(staged.view, staged.memory);
+  my.under_way = false;
+}
+
+bool HostTransport::arrived(int number) {
+  PODIUM_CHECK(channel(number).under_way, "channel ", number, " awaits nothing");
+  return finished(number);
+}
+
+}  // namespace podium
