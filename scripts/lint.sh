@@ -70,8 +70,8 @@ search '#include *[<"](format|regex)[>"]' 'not in this house: format is missing 
 search '[[:blank:]]+$' 'blanks at the end of a line'
 
 # The rows of PODIUM_VERSIONS, without blanks, and those of the document.
-rows=$(sed -nE 's/^ *"([^"|]+(\|[^"|]+){3})"\)?$/|\1|/p' cmake/PodiumDependencies.cmake | tr -d ' ')
-[[ -n $rows ]] || finding "cmake/PodiumDependencies.cmake: no row of PODIUM_VERSIONS was found"
+rows=$(sed -nE 's/^ *"([^"|]+(\|[^"|]+){3})"\)?$/|\1|/p' cmake/PodiumVersions.cmake | tr -d ' ')
+[[ -n $rows ]] || finding "cmake/PodiumVersions.cmake: no row of PODIUM_VERSIONS was found"
 hits=$(grep -vxFf <(tr -d ' ' <docs/building.md) <<<"$rows" || true)
 [[ -z $hits ]] || finding "$hits"$'\n'"^ a row of PODIUM_VERSIONS that docs/building.md lacks"
 
