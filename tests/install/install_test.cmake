@@ -31,11 +31,11 @@ foreach(header ${headers})
   run(${CXX} -std=c++20 -fsyntax-only -I ${prefix}/include ${SCRATCH}/alone.cc)
 endforeach()
 
-# The example is copied, so that nothing of the tree can be found by a relative path.
+# The examples are copied, so that nothing of the tree can be found by a relative path.
 file(COPY ${SOURCE}/examples/ DESTINATION ${SCRATCH}/examples)
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SCRATCH}/examples -B ${SCRATCH}/build -D CMAKE_PREFIX_PATH=${prefix}
   -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${CXX} "-D CMAKE_CXX_FLAGS=${FLAGS}")
-run(${CMAKE_COMMAND} --build ${SCRATCH}/build --target custom_model squeeze_plugin)
+run(${CMAKE_COMMAND} --build ${SCRATCH}/build)  # every example and the plugin
 run(${SCRATCH}/build/custom_model 1)
 if(NOT output MATCHES "test accuracy [6-9][0-9]\\.[0-9]+%")
   message(FATAL_ERROR "the example did not learn:\n${output}")
