@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/philox.h"
+#include "base/reflect.h"
 #include "base/words.h"
-#include "data/reflect.h"
 #include "data/trigonometry.h"
 
 namespace podium {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/reflect.h"
 
 namespace podium {
 
@@ -24,14 +23,11 @@ void make_view(std::int64_t views, int i, std::int64_t channels, std::int64_t he
                std::int64_t width, const float* in, float* out) {
   PODIUM_CHECK(i >= 0 && i < view_count(views), views, " ", i);
   PODIUM_CHECK(views != 6 || (height > 1 && width > 1), height, " ", width);
-  const bool mirror = i % 2 != 0;
-  // Where the pixel at (0, 0) comes from.
-  const std::int64_t from = i < 2 ? 0 : i < 4 ? -1 : 1;
+  const ViewPixels pixels(i);
   for (std::int64_t c = 0; c < channels; ++c) {
     for (std::int64_t y = 0; y < height; ++y) {
-      const float* const row = in + (c * height + reflected(y + from, height)) * width;
-      for (std::int64_t x = 0; x < width; ++x)
-        *out++ = row[reflected((mirror ? width - 1 - x : x) + from, width)];
+      const float* const row = in + (c * height + pixels.row(y, height)) * width;
+      for (std::int64_t x = 0; x < width; ++x) *out++ = row[pixels.column(x, width)];
     }
   }
 }
