@@ -31,6 +31,18 @@ Tensor places_of(Tensor tensor) {
   return tensor;
 }
 
+// Whether an operand's values are above 0 where its operation is used.
+bool is_positive(const OpDef& op, std::size_t operand) {
+  switch (op.kind) {
+    case OpKind::kAdamUpdate:
+    case OpKind::kBatchNormInference:
+    case OpKind::kBatchNormRunning: return operand >= 3;  // variances and second moments
+    case OpKind::kGlobalNorm:
+    case OpKind::kClipFactor: return true;
+    default: return false;
+  }
+}
+
 OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t stream) {
   OperationCase c;
   std::vector<Value> values;
@@ -41,11 +53,8 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t s
                        type.shape[0] == sample.inputs[0].shape[0] && i != 1;
     values.push_back(
         c.graph.input(cat("input", i), type, batch ? InputRole::kBatch : InputRole::kParameter));
-    const bool second_moment = op.kind == OpKind::kAdamUpdate ||
-                               op.kind == OpKind::kBatchNormInference ||
-                               op.kind == OpKind::kBatchNormRunning;
     c.inputs.push_back(random_operand(type, stream * 16 + static_cast<std::uint32_t>(i), classes,
-                                      second_moment && i >= 3));
+                                      is_positive(op, i)));
     if (holds_places(op, i)) c.inputs.back() = places_of(std::move(c.inputs.back()));
   }
   const std::vector<Value> outputs = c.graph.add(op, sample.attributes, values, "sample");
@@ -336,6 +345,32 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
                              .decoupled = draw.one_in(2)};
       return draw_update(draw, a, 4, a.decoupled ? 3 : 2);
     }
+    case OpKind::kDivide:
+      return draw_element_wise(
+          draw, DivideAttributes{static_cast<float>(draw.in(1, 20)) * draw.of({1.0f, -0.3f})}, 1);
+    case OpKind::kMultiplyBy: {
+      OpSample sample = draw_element_wise(draw, {}, 1);
+      sample.inputs.push_back(f32(Shape{}));
+      return sample;
+    }
+    case OpKind::kSquareSums: return draw_update(draw, {}, 1, 0);
+    case OpKind::kGlobalNorm: {
+      GlobalNormAttributes a{{0}};
+      for (std::int64_t i = draw.in(1, 20); i > 0; --i)
+        a.first_runs.push_back(a.first_runs.back() + (draw.one_in(2) ? 1 : draw.in(1, 40)));
+      return {a, {f32(Shape{a.first_runs.back()})}};
+    }
+    case OpKind::kClipFactor: return {ClipFactorAttributes{draw.uniform(0.1f, 2)}, {f32(Shape{})}};
+    case OpKind::kHashSum: {
+      const HashSumAttributes a{2 * ((std::uint64_t{draw.word()} << 16) + draw.word())};
+      return {a, {f32(Shape{draw.one_in(3) ? draw.in(1, 40) : draw.in(1, 200000)})}};
+    }
+    case OpKind::kArgmax: return {{}, {f32(Shape{draw.images(), draw.in(1, 70)})}};
+    case OpKind::kView: {
+      const std::int64_t views = draw.of({1, 2, 6, 6}), least = views == 6 ? 2 : 1;
+      const Shape x{draw.images(), draw.in(1, 4), draw.in(least, 20), draw.in(least, 20)};
+      return {ViewAttributes{views, draw.in(0, views - 1)}, {f32(x)}};
+    }
   }
   PODIUM_CHECK(false, "draw_sample in conformance_test.cc knows no ", op.name);
 }
@@ -364,12 +399,9 @@ OperationCase draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Val
   OperationCase c;
   std::vector<Value> values;
   const std::int64_t classes = classes_of(sample);
-  const bool second_moment = op.kind == OpKind::kAdamUpdate ||
-                             op.kind == OpKind::kBatchNormInference ||
-                             op.kind == OpKind::kBatchNormRunning;
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
     const TensorType& type = sample.inputs[i];
-    const bool positive = second_moment && i >= 3;
+    const bool positive = is_positive(op, i);
     Value value = c.graph.input(cat("input", i), type, InputRole::kBatch);
     c.inputs.push_back(random_operand(type, draw.word() & 0xffffff, classes, positive));
     if (holds_places(op, i)) {

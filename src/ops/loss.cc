@@ -1,4 +1,4 @@
-// Softmax cross-entropy with label smoothing, the mean of losses, the count of right answers.
+// Softmax cross-entropy with label smoothing, the mean of losses, guesses, and how many are right.
 //   C1 logits are [N, K]
 //   C2 labels are i32 [N], each in [0, K) (the loader checks: data/loader.h)
 //   C3 0 <= label smoothing < 1
@@ -139,7 +139,36 @@ std::vector<OpSample> samples_mean() {
   return {{{}, {{DType::kF32, {32}}}}, {{}, {{DType::kF32, {37}}}}};
 }
 
-// --- right answers ---
+// --- guesses, and right answers ---
+
+// The first largest value; -1 where a value is NaN.
+std::int32_t first_largest(std::span<const float> values) {
+  std::size_t best = 0;
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    if (std::isnan(values[k])) return -1;
+    if (values[k] > values[best]) best = k;
+  }
+  return static_cast<std::int32_t>(best);
+}
+
+std::vector<TensorType> infer_argmax(const InferContext& context) {
+  const TensorType& x = context.inputs[0];
+  context.require(x.dtype == DType::kF32 && x.shape.rank() == 2, "needs f32 [N, K], got ",
+                  to_string(x));
+  return {{DType::kI32, Shape{x.shape[0]}}};
+}
+
+void reference_argmax(const Attributes&, ConstTensors inputs, Tensors outputs) {
+  for (std::int64_t n = 0; n < inputs[0]->shape()[0]; ++n)
+    outputs[0]->i32()[n] = first_largest(row(*inputs[0], n));
+}
+
+std::vector<OpSample> samples_argmax() {
+  return {{{}, {{DType::kF32, {33, 10}}}},
+          {{}, {{DType::kF32, {17, 3}}}},
+          {{}, {{DType::kF32, {2, 40}}}},
+          {{}, {{DType::kF32, {1, 1}}}}};
+}
 
 std::vector<TensorType> infer_correct(const InferContext& context) {
   check(context);
@@ -148,16 +177,8 @@ std::vector<TensorType> infer_correct(const InferContext& context) {
 
 void reference_correct(const Attributes&, ConstTensors inputs, Tensors outputs) {
   std::int32_t count = 0;
-  for (std::int64_t n = 0; n < inputs[0]->shape()[0]; ++n) {
-    const auto logits = row(*inputs[0], n);
-    std::size_t best = 0;
-    bool finite = logits[0] == logits[0];
-    for (std::size_t k = 1; k < logits.size(); ++k) {
-      finite = finite && logits[k] == logits[k];
-      if (logits[k] > logits[best]) best = k;
-    }
-    count += finite && static_cast<std::int32_t>(best) == inputs[1]->i32()[n] ? 1 : 0;
-  }
+  for (std::int64_t n = 0; n < inputs[0]->shape()[0]; ++n)
+    count += first_largest(row(*inputs[0], n)) == inputs[1]->i32()[n] ? 1 : 0;
   outputs[0]->i32()[0] = count;
 }
 
@@ -178,6 +199,9 @@ Value batch_mean(Graph& graph, Value x, std::string name) {
 Value correct(Graph& graph, Value logits, Value labels, std::string name) {
   return graph.add1(correct_op, {}, {logits, labels}, std::move(name));
 }
+Value argmax(Graph& graph, Value x, std::string name) {
+  return graph.add1(argmax_op, {}, {x}, std::move(name));
+}
 
 const OpDef softmax_cross_entropy_op = {OpKind::kSoftmaxCrossEntropy,
                                         "softmax_cross_entropy",
@@ -197,5 +221,7 @@ const OpDef batch_mean_op = {OpKind::kBatchMean, "batch_mean", infer_mean,  null
                              reference_mean,     cost_mean,    samples_mean};
 const OpDef correct_op = {OpKind::kCorrect,  "correct",    infer_correct, nullptr,
                           reference_correct, cost_correct, samples};
+const OpDef argmax_op = {OpKind::kArgmax,  "argmax",     infer_argmax,  nullptr,
+                         reference_argmax, cost_correct, samples_argmax};
 
 }  // namespace podium

@@ -44,7 +44,15 @@
   X(Rescale, rescale)                                      \
   X(Combine, combine)                                      \
   X(Descend, descend)                                      \
-  X(AdamUpdate, adam_update)
+  X(AdamUpdate, adam_update)                               \
+  X(Divide, divide)                                        \
+  X(MultiplyBy, multiply_by)                               \
+  X(SquareSums, square_sums)                               \
+  X(GlobalNorm, global_norm)                               \
+  X(ClipFactor, clip_factor)                               \
+  X(HashSum, hash_sum)                                     \
+  X(Argmax, argmax)                                        \
+  X(View, view)
 
 namespace podium {
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/activation.h"
 #include "graph/graph.h"
@@ -207,6 +208,9 @@ Value softmax_cross_entropy(Graph& graph, Value logits, Value labels, float labe
 Value batch_mean(Graph& graph, Value x, std::string name = "");
 // How many logits have their largest value at the label: i32 scalar.
 Value correct(Graph& graph, Value logits, Value labels, std::string name = "");
+// [N, K] -> i32 [N]: where the largest value of each row stands, the first of equals; -1 where a
+// value of the row is NaN.
+Value argmax(Graph& graph, Value x, std::string name = "");
 
 // --- element-wise and shapes (ops/elementwise.cc, ops/shape_ops.cc)
 
@@ -272,6 +276,32 @@ struct ScaleAttributes {
 };
 // x * factor.
 Value scale(Graph& graph, Value x, float factor, std::string name = "");
+// x * factor, where the factor is a scalar input.
+Value multiply_by(Graph& graph, Value x, Value factor, std::string name = "");
+// Of divide.
+struct DivideAttributes {
+  float divisor = 1;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("divisor", divisor);
+  }
+};
+// x / divisor: a mean, from the sum over `divisor` replicas.
+Value divide(Graph& graph, Value x, float divisor, std::string name = "");
+
+// Of view.
+struct ViewAttributes {
+  std::int64_t views = 1;  // one of kViewCounts (base/view.h)
+  std::int64_t index = 0;  // of the view, below that number
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("views", views), v("index", index);
+  }
+};
+// View `index` of each image [N, C, H, W] (ops/view.cc). Evaluation averages the network's outputs
+// for the views by fill, scale and add.
+Value view(Graph& graph, Value images, std::int64_t views, std::int64_t index,
+           std::string name = "");
 
 // --- updates (ops/updates.cc). Flat ranges of parameters; values that change from step to step are
 // scalar inputs.
@@ -341,5 +371,49 @@ struct CombineAttributes {
 Value combine(Graph& graph, float a, Value x, float b, Value y, std::string name = "");
 // parameter - rate * direction; the rate is a scalar.
 Value descend(Graph& graph, Value parameter, Value direction, Value rate, std::string name = "");
+
+// --- the norm of all gradients, and the factor that limits it (ops/gradient_norm.cc)
+
+// [n] -> [ceil(n / kSquareRun)]: the sum of squares of each run of kSquareRun elements, as in
+// sum_of_squares().
+Value square_sums(Graph& graph, Value x, std::string name = "");
+// Of global_norm.
+struct GlobalNormAttributes {
+  // The number of the first run of each parameter, from 0; at the end the number of all runs.
+  std::vector<std::int64_t> first_runs;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("first_runs", first_runs);
+  }
+};
+// The square_sums of all parameters, one after the other, [runs] -> scalar: the root of their sum.
+Value global_norm(Graph& graph, Value sums, std::vector<std::int64_t> first_runs,
+                  std::string name = "");
+float global_norm(std::span<const float> sums, std::span<const std::int64_t> first_runs);
+// Of clip_factor.
+struct ClipFactorAttributes {
+  float limit = 1;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("limit", limit);
+  }
+};
+// Scalar -> scalar: what brings a norm down to the limit; 1 where it is not above it, NaN for NaN.
+Value clip_factor(Graph& graph, Value norm, float limit, std::string name = "");
+float clip_factor(float norm, float limit);
+
+// --- the hash that runs are compared by (ops/hash_sum.cc)
+
+// Of hash_sum.
+struct HashSumAttributes {
+  std::uint64_t first = 0;  // where x begins in the tensor that is hashed; even
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("first", first);
+  }
+};
+// [n] -> u32 [2], the low and the high word of base/hash.h's hash_sum(). Where n is odd, x must be
+// the end of the tensor.
+Value hash_sum(Graph& graph, Value x, std::uint64_t first, std::string name = "");
 
 }  // namespace podium

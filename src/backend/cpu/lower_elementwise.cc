@@ -19,11 +19,11 @@ struct Flat {
   Slot a, b, y;
   std::int64_t count;
 
-  Flat(Lowering& l, const Node& node, std::int32_t index) {
+  Flat(Lowering& l, const Node& node, std::int32_t index, std::size_t operands) {
     const bool batch = l.in_lanes(node.inputs[0]);
     const auto slot = [&](Value value) { return batch ? l.lanes(value) : l.plain(value); };
     a = slot(node.inputs[0]);
-    b = node.inputs.size() > 1 ? slot(node.inputs[1]) : a;
+    b = operands > 1 ? slot(node.inputs[1]) : a;
     y = batch ? l.define_lanes({index, 0}) : l.define_plain({index, 0});
     const Shape& shape = l.shape({index, 0});
     count = batch ? padded(shape[0]) * shape.elements_from(1) : shape.elements();
@@ -33,7 +33,7 @@ struct Flat {
 // kernel(count, a, b, y, part); b is a where there is one operand.
 template <typename Kernel>
 void lower_flat(Lowering& l, const Node& node, std::int32_t index, const Kernel& kernel) {
-  const Flat f(l, node, index);
+  const Flat f(l, node, index, node.inputs.size());
   l.emit({.parts = flat_parts(f.count),
           .reads = {f.a, f.b},
           .writes = {f.y},
@@ -67,6 +67,23 @@ void lower_scale(Lowering& l, const Node& node, std::int32_t index) {
              [=](std::int64_t count, const float* x, const float*, float* y, int part) {
                cpu::scale(count, x, factor, y, part);
              });
+}
+void lower_divide(Lowering& l, const Node& node, std::int32_t index) {
+  const float divisor = node.attributes.as<DivideAttributes>().divisor;
+  lower_flat(l, node, index,
+             [=](std::int64_t count, const float* x, const float*, float* y, int part) {
+               cpu::divide(count, x, divisor, y, part);
+             });
+}
+void lower_multiply_by(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot factor = l.plain(node.inputs[1]);
+  const Flat f(l, node, index, 1);
+  l.emit({.parts = flat_parts(f.count),
+          .reads = {f.a, factor},
+          .writes = {f.y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::scale(f.count, m.f32(f.a), *m.f32(factor), m.f32(f.y), part);
+          }});
 }
 void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
   const auto a = node.attributes.as<CombineAttributes>();

@@ -1,4 +1,4 @@
-// The loss and what is counted beside it.
+// The loss, guesses, and what is counted beside them.
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/loss.h"
 #include "backend/cpu/lower.h"
@@ -69,6 +69,18 @@ void lower_correct(Lowering& l, const Node& node, std::int32_t index) {
   const std::int64_t images = logits[0], classes = logits[1];
   l.emit({.reads = {z, labels}, .writes = {count}, .run = [=](const Memory& m, int, int) {
             cpu::correct(images, classes, m.f32(z), m.i32(labels), m.i32(count));
+          }});
+}
+
+void lower_argmax(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot z = l.lanes(node.inputs[0]), guesses = l.define_plain({index, 0});
+  const Shape& logits = l.shape(node.inputs[0]);
+  const std::int64_t images = logits[0], classes = logits[1];
+  l.emit({.parts = argmax_parts(images, classes),
+          .reads = {z},
+          .writes = {guesses},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::argmax(images, classes, m.f32(z), m.i32(guesses), part);
           }});
 }
 

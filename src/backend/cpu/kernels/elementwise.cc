@@ -45,6 +45,7 @@ PODIUM_FUNCTOR(Add, add, add16(a, b))
 PODIUM_FUNCTOR(Sub, sub, sub16(a, b))
 PODIUM_FUNCTOR(Mul, mul, mul16(a, b))
 PODIUM_FUNCTOR(Scale, scale, mul16(a, constant))
+PODIUM_FUNCTOR(Divide, divide, div16(a, constant))
 
 #undef PODIUM_FUNCTOR
 
@@ -82,6 +83,7 @@ HWY_EXPORT(flat_add);
 HWY_EXPORT(flat_sub);
 HWY_EXPORT(flat_mul);
 HWY_EXPORT(flat_scale);
+HWY_EXPORT(flat_divide);
 
 namespace {
 
@@ -127,6 +129,9 @@ void mul(std::int64_t count, const float* a, const float* b, float* y, int part)
 }
 void scale(std::int64_t count, const float* x, float factor, float* y, int part) {
   run(PODIUM_DISPATCH(flat_scale), count, x, x, factor, y, part);
+}
+void divide(std::int64_t count, const float* x, float divisor, float* y, int part) {
+  run(PODIUM_DISPATCH(flat_divide), count, x, x, divisor, y, part);
 }
 void fill(std::int64_t count, float value, float* y, int part) {
   const std::int64_t begin = part * kFlatPart;

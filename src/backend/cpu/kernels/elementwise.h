@@ -21,6 +21,7 @@ void add(std::int64_t count, const float* a, const float* b, float* y, int part)
 void sub(std::int64_t count, const float* a, const float* b, float* y, int part);
 void mul(std::int64_t count, const float* a, const float* b, float* y, int part);
 void scale(std::int64_t count, const float* x, float factor, float* y, int part);
+void divide(std::int64_t count, const float* x, float divisor, float* y, int part);
 // a x + b y, as fma(a, x, b * y); `shared` as in update.h.
 void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,
              bool shared, int part);

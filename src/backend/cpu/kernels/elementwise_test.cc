@@ -78,6 +78,8 @@ TEST(Elementwise, equals_one_rounding_each_for_every_length) {
             std::multiplies<float>());
       check([&](float* y, int p) { scale(count, a.data(), 0.3f, y, p); },
             [](float x, float) { return x * 0.3f; });
+      check([&](float* y, int p) { divide(count, a.data(), 3, y, p); },
+            [](float x, float) { return x / 3; });
       check([&](float* y, int p) { fill(count, 2.5f, y, p); }, [](float, float) { return 2.5f; });
 
       Floats sum = a;

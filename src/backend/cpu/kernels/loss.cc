@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/loss.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -128,6 +129,27 @@ std::int32_t count_correct(int64_t images, int64_t classes, const float* z,
   return static_cast<std::int32_t>(count);
 }
 
+// The argmax of sixteen images, in lanes, to the first `count` of guesses.
+void argmax_of_block(int64_t classes, const float* z, int64_t count, std::int32_t* guesses) {
+  const NativeTag d;
+  const IntTag di;
+  std::int32_t found[kLanes];
+  for (int lane = 0; lane < kLanes; lane += kNative) {
+    Native most = hn::LoadU(d, z + lane);
+    auto at = hn::Zero(di);
+    auto nan = hn::IsNaN(most);
+    for (int64_t k = 1; k < classes; ++k) {
+      const Native other = hn::LoadU(d, z + k * kLanes + lane);
+      const auto more = hn::Gt(other, most);
+      most = hn::IfThenElse(more, other, most);
+      at = hn::IfThenElse(hn::RebindMask(di, more), hn::Set(di, static_cast<std::int32_t>(k)), at);
+      nan = hn::Or(nan, hn::IsNaN(other));
+    }
+    hn::StoreU(hn::IfThenElse(hn::RebindMask(di, nan), hn::Set(di, -1), at), di, found + lane);
+  }
+  std::memcpy(guesses, found, static_cast<size_t>(count) * sizeof(std::int32_t));
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
 HWY_AFTER_NAMESPACE();
@@ -138,6 +160,7 @@ namespace podium::cpu {
 HWY_EXPORT(loss_of_block);
 HWY_EXPORT(image_sum);
 HWY_EXPORT(count_correct);
+HWY_EXPORT(argmax_of_block);
 
 int softmax_cross_entropy_parts(const SoftmaxShape& shape) {
   return parts_of(blocks_of(shape.images), shape.classes * kLanes, 4096);
@@ -167,6 +190,19 @@ void batch_mean(std::int64_t images, const float* x, float* mean) {
 void correct(std::int64_t images, std::int64_t classes, const float* z, const std::int32_t* labels,
              std::int32_t* count) {
   *count = PODIUM_DISPATCH(count_correct)(images, classes, z, labels);
+}
+
+int argmax_parts(std::int64_t images, std::int64_t classes) {
+  return parts_of(blocks_of(images), classes * kLanes, 16384);
+}
+void argmax(std::int64_t images, std::int64_t classes, const float* z, std::int32_t* guesses,
+            int part) {
+  const Range blocks = share_of(blocks_of(images), argmax_parts(images, classes), part);
+  for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+    PODIUM_DISPATCH(argmax_of_block)
+    (classes, z + b * classes * kLanes, std::min<std::int64_t>(kLanes, images - b * kLanes),
+     guesses + b * kLanes);
+  }
 }
 
 }  // namespace podium::cpu

@@ -1,6 +1,6 @@
 // Softmax cross-entropy, its gradient, and what is counted (contracts `softmax_cross_entropy`,
-// `softmax_cross_entropy_grad`, `mean`, `correct`). Logits z and dz [N, K] in lanes; labels as
-// pack_labels leaves them; losses [N].
+// `softmax_cross_entropy_grad`, `mean`, `correct`, `argmax`). Logits z and dz [N, K] in lanes;
+// labels as pack_labels leaves them; losses [N].
 #pragma once
 
 #include <cstdint>
@@ -30,5 +30,10 @@ void batch_mean(std::int64_t images, const float* x, float* mean);
 // *count = the images whose label is the argmax of their logits.
 void correct(std::int64_t images, std::int64_t classes, const float* z, const std::int32_t* labels,
              std::int32_t* count);
+
+int argmax_parts(std::int64_t images, std::int64_t classes);
+// guesses[n], plain, = the first largest of the logits of image n; -1 where one is NaN.
+void argmax(std::int64_t images, std::int64_t classes, const float* z, std::int32_t* guesses,
+            int part);
 
 }  // namespace podium::cpu

@@ -180,5 +180,33 @@ TEST(Dropout, a_rate_of_zero_keeps_everything) {
   for (const float x : mask) EXPECT_EQ(x, 1);
 }
 
+TEST(Loss, argmax_is_the_first_of_equals_and_minus_one_for_a_nan) {
+  for_each_target([](const std::string& target) {
+    for (const std::int64_t images : kImageCounts) {
+      for (const std::int64_t classes : {1, 2, 10, 100}) {
+        Random random(static_cast<unsigned>(images * classes));
+        Floats z = random.numbers(images * classes);
+        for (float& x : z) x = std::round(x);  // many are equal
+        if (images > 2) z[2 * classes + classes / 2] = kNan;
+        Labels want;
+        for (std::int64_t n = 0; n < images; ++n) {
+          const auto row = z.begin() + n * classes;
+          want.push_back(
+              std::any_of(row, row + classes, [](float x) { return std::isnan(x); })
+                  ? -1
+                  : static_cast<std::int32_t>(std::max_element(row, row + classes) - row));
+        }
+        const Floats lanes = to_lanes(z, images);
+        Labels got(static_cast<std::size_t>(images) + 1, 77);
+        run_parts(argmax_parts(images, classes),
+                  [&](int part) { argmax(images, classes, lanes.data(), got.data(), part); });
+        EXPECT_EQ(got.back(), 77) << "wrote behind its output";
+        got.pop_back();
+        EXPECT_EQ(got, want) << target << " N " << images << " K " << classes;
+      }
+    }
+  });
+}
+
 }  // namespace
 }  // namespace podium::cpu
