@@ -21,7 +21,7 @@ set(PODIUM_PUBLIC_HEADERS
   nn/models.h
   nn/network.h
   optim/optimizer.h
-  backend/backend.h
+  backend/device.h
   data/augment.h
   data/dataset.h
   data/dataset_registry.h

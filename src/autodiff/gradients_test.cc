@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "backend/reference/reference_backend.h"
+#include "backend/reference/reference_device.h"
 #include "ops/ops.h"
 #include "train/check_operation.h"
 

@@ -1,7 +1,7 @@
 // An executable together with the memory that it runs on, bound by the names of the graph's inputs
 // and outputs: once, however the graph orders them.
 //
-//   BoundExecutable program(backend, graph, {});
+//   BoundExecutable program(device, graph, {});
 //   program.bind_input("images", images);
 //   program.bind_output("logits", logits);
 //   program.run();
@@ -16,26 +16,27 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 
 namespace podium {
 
 class BoundExecutable {
  public:
   BoundExecutable() = default;  // of nothing: only to be assigned to
-  BoundExecutable(Backend& backend, const Graph& graph, const CompileOptions& options);
+  BoundExecutable(Device& device, const Graph& graph, const CompileOptions& options);
 
   // InternalError where the graph has no input or output of that name.
   std::size_t input_slot(const std::string& name) const;
   std::size_t output_slot(const std::string& name) const;
-  void set_input(std::size_t slot, const void* memory) { inputs_[slot] = memory; }
-  void set_output(std::size_t slot, void* memory) { outputs_[slot] = memory; }
-  void bind_input(const std::string& name, const void* memory) {
-    set_input(input_slot(name), memory);
-  }
-  void bind_output(const std::string& name, void* memory) { set_output(output_slot(name), memory); }
+  void set_input(std::size_t slot, View memory) { inputs_[slot] = memory; }
+  void set_output(std::size_t slot, View memory) { outputs_[slot] = memory; }
+  // Also InternalError where the view is not as long as the tensor.
+  void bind_input(const std::string& name, View memory);
+  // A donated output takes its input's view, and is not bound by itself.
+  void bind_output(const std::string& name, View memory);
 
-  // The first run throws InternalError where an input or output has no memory yet.
+  // Enqueued. The first run throws InternalError where an input or output has no memory yet, or
+  // memory of a wrong length, or where an output overlaps what it does not replace.
   void run() {
     if (!checked_) require_memory();
     executable_->run(inputs_, outputs_);
@@ -50,9 +51,7 @@ class BoundExecutable {
  private:
   void require_memory();
   std::unique_ptr<Executable> executable_;
-  std::vector<std::string> input_names_, output_names_;
-  std::vector<const void*> inputs_;
-  std::vector<void*> outputs_;
+  std::vector<View> inputs_, outputs_;
   bool checked_ = false;
 };
 

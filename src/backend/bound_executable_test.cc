@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "ops/ops.h"
 
 namespace podium {
@@ -20,47 +26,151 @@ Graph difference(bool b_first) {
   return graph;
 }
 
+// Memory of a device that holds these values.
+std::unique_ptr<Buffer> holding(Device& device, const std::vector<float>& values) {
+  auto buffer = device.allocate(std::ssize(values) * 4);
+  device.upload(*buffer, values.data());
+  return buffer;
+}
+
+std::vector<float> read(Device& device, Buffer& buffer) {
+  std::vector<float> values(static_cast<std::size_t>(buffer.bytes() / 4));
+  device.download(values.data(), buffer);
+  return values;
+}
+
+testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "\"" << text << "\" has no \"" << part << "\"";
+}
+
+// Calls `work`, which must throw, and returns the message.
+std::string internal_error(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const InternalError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
 TEST(BoundExecutable, finds_memory_by_name_whatever_the_order_of_the_graph) {
-  const std::vector<float> a = {5, 7, 9}, b = {1, 2, 3};
   for (const std::string& name : backend_names()) {
     for (const bool b_first : {false, true}) {
-      const auto backend = make_backend(name);
-      BoundExecutable program(*backend, difference(b_first), {});
-      std::vector<float> result(3), twice(3);
-      program.bind_output("difference", result.data());
-      program.bind_input("b", b.data());
-      program.bind_output("twice", twice.data());
-      program.bind_input("a", a.data());
+      const auto device = make_device(name);
+      const auto a = holding(*device, {5, 7, 9}), b = holding(*device, {1, 2, 3}),
+                 result = holding(*device, {0, 0, 0}), twice = holding(*device, {0, 0, 0});
+      BoundExecutable program(*device, difference(b_first), {});
+      program.bind_output("difference", *result);
+      program.bind_input("b", *b);
+      program.bind_output("twice", *twice);
+      program.bind_input("a", *a);
       program.run();
-      EXPECT_EQ(result, (std::vector<float>{4, 5, 6})) << name;
-      EXPECT_EQ(twice, (std::vector<float>{10, 14, 18})) << name;
-      program.set_input(program.input_slot("a"), b.data());
+      EXPECT_EQ(read(*device, *result), (std::vector<float>{4, 5, 6})) << name;
+      EXPECT_EQ(read(*device, *twice), (std::vector<float>{10, 14, 18})) << name;
+      program.set_input(program.input_slot("a"), *b);
       program.run();
-      EXPECT_EQ(result, (std::vector<float>{0, 0, 0})) << name;
+      EXPECT_EQ(read(*device, *result), (std::vector<float>{0, 0, 0})) << name;
     }
   }
 }
 
 TEST(BoundExecutable, refuses_an_unknown_name_and_names_what_has_no_memory) {
-  const auto backend = make_backend("reference");
-  BoundExecutable program(*backend, difference(false), {});
-  std::vector<float> values(3), twice(3);
-  try {
-    program.bind_input("c", values.data());
-    FAIL() << "accepted";
-  } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("no input \"c\"; it has a, b"), std::string::npos)
-        << error.what();
+  const auto device = make_device("reference");
+  BoundExecutable program(*device, difference(false), {});
+  const auto values = device->allocate(12), result = device->allocate(12),
+             twice = device->allocate(12);
+  EXPECT_TRUE(contains(internal_error([&] { program.bind_input("c", *values); }),
+                       "no input \"c\"; it has a, b"));
+  program.bind_input("a", *values);
+  program.bind_output("difference", *result);
+  program.bind_output("twice", *twice);
+  EXPECT_TRUE(contains(internal_error([&] { program.run(); }), "input \"b\" is not bound"));
+}
+
+TEST(BoundExecutable, refuses_memory_of_another_length) {
+  const auto device = make_device("cpu");
+  BoundExecutable program(*device, difference(false), {});
+  const auto values = device->allocate(64);
+  EXPECT_TRUE(contains(internal_error([&] { program.bind_input("a", *values); }),
+                       "input \"a\" is f32[3], and is bound to 64 bytes"));
+  EXPECT_TRUE(contains(internal_error([&] {
+                         program.bind_output("twice", {*values, 60, 12});
+                       }),
+                       "output \"twice\" ends beyond its buffer"));
+}
+
+TEST(BoundExecutable, refuses_an_output_that_overlaps_an_input_or_another_output) {
+  const auto device = make_device("cpu");
+  const auto a = device->allocate(12), b = device->allocate(12), both = device->allocate(20);
+  for (const bool over_an_input : {false, true}) {
+    BoundExecutable program(*device, difference(false), {});
+    program.bind_input("a", *a);
+    program.bind_input("b", over_an_input ? View(*both, 0, 12) : View(*b));
+    program.bind_output("twice", over_an_input ? View(*a) : View(*both, 0, 12));
+    program.bind_output("difference", {*both, 8, 12});
+    EXPECT_TRUE(contains(internal_error([&] { program.run(); }), "overlaps"));
   }
-  program.bind_input("a", values.data());
-  program.bind_output("difference", values.data());
-  program.bind_output("twice", twice.data());
+}
+
+TEST(BoundExecutable, a_donated_output_takes_the_memory_of_its_input) {
+  for (const std::string& name : backend_names()) {
+    const auto device = make_device(name);
+    const auto a = holding(*device, {5, 7, 9}), b = holding(*device, {1, 2, 3}),
+               twice = holding(*device, {0, 0, 0});
+    BoundExecutable program(*device, difference(true), {.donations = {{"difference", "a"}}});
+    program.bind_input("a", *a);
+    program.bind_input("b", *b);
+    program.bind_output("twice", *twice);
+    for (int i = 0; i < 2; ++i) program.run();
+    EXPECT_EQ(read(*device, *a), (std::vector<float>{3, 3, 3})) << name;
+    EXPECT_EQ(read(*device, *twice), (std::vector<float>{8, 10, 12})) << name;
+    const auto other = device->allocate(12);
+    BoundExecutable elsewhere(*device, difference(true), {.donations = {{"difference", "a"}}});
+    elsewhere.bind_input("a", *a);
+    elsewhere.bind_input("b", *b);
+    elsewhere.bind_output("twice", *twice);
+    elsewhere.bind_output("difference", *other);
+    EXPECT_TRUE(contains(internal_error([&] { elsewhere.run(); }),
+                         "must have the memory of its input \"a\""));
+  }
+}
+
+TEST(BoundExecutable, refuses_donations_that_cannot_be) {
+  const auto device = make_device("cpu");
+  const auto compile = [&](std::vector<Donation> donations) {
+    return internal_error(
+        [&] { BoundExecutable(*device, difference(false), {.donations = std::move(donations)}); });
+  };
+  EXPECT_TRUE(contains(compile({{"difference", "c"}}), "which the graph has not"));
+  EXPECT_TRUE(contains(compile({{"difference", "a"}, {"twice", "a"}}), "donated twice"));
+  // The second output still needs a after the first has taken its memory.
+  EXPECT_TRUE(contains(compile({{"twice", "a"}}), "has given its memory to \"twice\""));
+}
+
+TEST(Device, that_nobody_knows_is_named_with_those_there_are) {
   try {
-    program.run();
-    FAIL() << "it ran";
-  } catch (const InternalError& error) {
-    EXPECT_NE(std::string(error.what()).find("input \"b\" is not bound"), std::string::npos)
-        << error.what();
+    make_device("gpu");
+    FAIL() << "made";
+  } catch (const UserError& error) {
+    EXPECT_TRUE(contains(std::string(error.what()),
+                         "--backend gpu: no such backend; this build has cpu, reference"));
+  }
+}
+
+// What a plan says is what compiling gives, and needs no memory for it.
+TEST(Device, plans_what_it_compiles) {
+  for (const std::string& name : backend_names()) {
+    const auto device = make_device(name, {.workers = 2, .threads = 2});
+    const CompileOptions options{.worker = 1, .awaited = true};
+    const Plan plan = device->plan(difference(false), options);
+    const auto program = device->compile(difference(false), options);
+    EXPECT_EQ(plan.arena_bytes, program->plan().arena_bytes) << name;
+    ASSERT_EQ(plan.kernels.size(), 2U) << name;
+    EXPECT_EQ(plan.kernels[0].name, "combine twice") << name;
+    EXPECT_EQ(plan.kernels[0].flops, program->plan().kernels[0].flops) << name;
+    EXPECT_EQ(plan.inputs[1].name, "b") << name;
+    EXPECT_EQ(plan.outputs[1].name, "difference") << name;
   }
 }
 

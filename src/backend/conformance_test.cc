@@ -11,10 +11,11 @@
 #include <limits>
 #include <memory>
 
-#include "backend/backend.h"
 #include "backend/cpu/kernels/targets.h"
+#include "backend/detached/detached_device.h"
+#include "backend/device.h"
 #include "backend/operation_case.h"
-#include "backend/reference/reference_backend.h"
+#include "backend/reference/reference_device.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 
@@ -63,32 +64,38 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t s
   return c;
 }
 
-// The backends of this build but the reference.
-std::vector<std::unique_ptr<Backend>> tested_backends() {
-  std::vector<std::unique_ptr<Backend>> list;
+// The devices of this build but the reference, whose workers have one core and three.
+std::vector<std::unique_ptr<Device>> tested_devices() {
+  register_detached_backend({.microseconds = 0});
+  std::vector<std::unique_ptr<Device>> list;
   for (const std::string& name : backend_names())
-    if (name != "reference") list.push_back(make_backend(name));
+    if (name != "reference")
+      for (const int threads : {1, 3}) list.push_back(make_device(name, {.threads = threads}));
   return list;
 }
 
-void expect_reference_bits(std::span<const std::unique_ptr<Backend>> backends,
-                           const OperationCase& c, const std::string& what) {
+// What a device computes otherwise than the reference, beyond what its traits allow; empty:
+// nothing.
+std::string difference_from_reference(Device& device, const OperationCase& c) {
   const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
-  for (const auto& backend : backends) {
-    const std::vector<std::string> targets =
-        backend->name() == "cpu" ? cpu::vector_targets() : std::vector<std::string>{""};
-    for (const std::string& target : targets) {
-      if (!target.empty()) cpu::set_vector_target(target);
-      for (const int threads : {1, 3}) {
-        const std::vector<Tensor> actual = run_case(*backend, c, {.threads = threads});
-        for (std::size_t o = 0; o < actual.size(); ++o) {
-          ASSERT_EQ(first_difference(actual[o], expected[o]), "")
-              << what << " output " << o << " on " << backend->name() << " " << target << ", "
-              << threads << " threads";
-        }
-      }
+  const std::vector<std::string> targets =
+      device.name() == "cpu" ? cpu::vector_targets() : std::vector<std::string>{""};
+  for (const std::string& target : targets) {
+    if (!target.empty()) cpu::set_vector_target(target);
+    const std::vector<Tensor> actual = run_case(device, c, {});
+    for (std::size_t o = 0; o < actual.size(); ++o) {
+      const std::string found = first_beyond(device.traits(), actual[o], expected[o]);
+      if (!found.empty())
+        return cat("output ", o, " on ", device.name(), " ", target, ", ", device.options().threads,
+                   " threads: ", found);
     }
   }
+  return "";
+}
+
+void expect_reference(std::span<const std::unique_ptr<Device>> devices, const OperationCase& c,
+                      const std::string& what) {
+  for (const auto& device : devices) ASSERT_EQ(difference_from_reference(*device, c), "") << what;
 }
 
 // --- random cases
@@ -437,19 +444,19 @@ class Conformance : public testing::TestWithParam<const OpDef*> {
 
 TEST_P(Conformance, backends_return_the_bits_of_the_reference) {
   const OpDef& op = *GetParam();
-  const auto backends = tested_backends();
+  const auto backends = tested_devices();
   const std::vector<OpSample> samples = op.samples();
   ASSERT_FALSE(samples.empty());
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    ASSERT_NO_FATAL_FAILURE(expect_reference_bits(
-        backends, make_case(op, samples[i], static_cast<std::uint32_t>(i)),
-        cat(op.name, " sample ", i, " {", samples[i].attributes.text(), "}")));
+    ASSERT_NO_FATAL_FAILURE(
+        expect_reference(backends, make_case(op, samples[i], static_cast<std::uint32_t>(i)),
+                         cat(op.name, " sample ", i, " {", samples[i].attributes.text(), "}")));
   }
 }
 
 TEST_P(Conformance, backends_return_the_bits_of_the_reference_for_random_shapes_and_values) {
   const OpDef& op = *GetParam();
-  const auto backends = tested_backends();
+  const auto backends = tested_devices();
   const int cases = number_from("PODIUM_CASES", 64);
   const auto seed = static_cast<std::uint64_t>(number_from("PODIUM_CASE_SEED", 1));
   for (int i = 0; i < cases; ++i) {
@@ -460,10 +467,41 @@ TEST_P(Conformance, backends_return_the_bits_of_the_reference_for_random_shapes_
     std::string shapes;
     for (const TensorType& type : sample.inputs) shapes += to_string(type) + " ";
     ASSERT_NO_FATAL_FAILURE(
-        expect_reference_bits(backends, draw_case(op, sample, draw, values),
-                              cat(op.name, " case ", i, " {", sample.attributes.text(), "} of ",
-                                  shapes, "values ", static_cast<int>(values))));
+        expect_reference(backends, draw_case(op, sample, draw, values),
+                         cat(op.name, " case ", i, " {", sample.attributes.text(), "} of ", shapes,
+                             "values ", static_cast<int>(values))));
   }
+}
+
+// Whether any sample of the operation tells the device from the reference.
+bool tells_apart(const OpDef& op, Device& device) {
+  const std::vector<OpSample> samples = op.samples();
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const OperationCase c = make_case(op, samples[i], static_cast<std::uint32_t>(i));
+    if (!difference_from_reference(device, c).empty()) return true;
+  }
+  return false;
+}
+
+// The controls: what these tests are for, they find.
+TEST_P(Conformance, finds_one_bit_that_a_device_changed) {
+  const auto device = make_detached_device({}, {.fault = Fault::kBit, .period = 1});
+  EXPECT_TRUE(tells_apart(*GetParam(), *device));
+}
+
+TEST(ConformanceControl, finds_a_sum_in_another_order) {
+  const auto device = make_detached_device({}, {.fault = Fault::kOrder, .period = 1});
+  EXPECT_TRUE(tells_apart(matmul_op, *device));
+}
+
+TEST(ConformanceControl, allows_a_device_that_is_no_exact_one_its_tolerance_and_no_more) {
+  const auto reorders = [](float tolerance) {
+    return make_detached_device({}, {.fault = Fault::kOrder,
+                                     .period = 1,
+                                     .traits = {.exact_fp32 = false, .tolerance = tolerance}});
+  };
+  EXPECT_FALSE(tells_apart(matmul_op, *reorders(1e-5f)));
+  EXPECT_TRUE(tells_apart(matmul_op, *reorders(0)));
 }
 
 INSTANTIATE_TEST_SUITE_P(AllOps, Conformance, testing::ValuesIn(all_ops().begin(), all_ops().end()),

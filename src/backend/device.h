@@ -67,9 +67,11 @@ struct View {
 
 // What a device promises.
 struct Traits {
-  // FP32 operations return the bits of their contracts (docs/numerics.md). False: they agree to a
-  // stated tolerance, and the device is a kind of its own.
+  // FP32 operations return the bits of their contracts (docs/numerics.md). False: the device is a
+  // kind of its own, and `tolerance` is how far an element of a result may be from the contract's,
+  // as a share of the largest magnitude in the result.
   bool exact_fp32 = true;
+  float tolerance = 0;
 };
 
 // An output that takes the memory of an input: both are bound to the same view. The input's value
@@ -83,7 +85,9 @@ struct Donation {
 struct CompileOptions {
   int worker = 0;    // of the device's workers, the one that runs it
   bool fuse = true;  // off: one kernel per operation, same bits
-  std::vector<Donation> donations;
+  // Other workers wait for its runs, and are idle() meanwhile.
+  bool awaited = false;
+  std::vector<Donation> donations = {};
 };
 
 // The work of one kernel of a program in one run.

@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "backend/backend.h"
+#include "backend/operation_case.h"
 #include "compile/choose.h"
 #include "ops/ops.h"
 
@@ -30,17 +30,15 @@ TEST(FindNonFinite, names_the_first_operation_whatever_lay_in_memory) {
       Tensor& tensor = inputs.emplace_back(graph.type(input.value));
       std::ranges::fill(tensor.f32(), input.name == "w c3" ? 1e38f : 0.5f);
     }
-    Tensor result(graph.type(graph.outputs()[0].value));
-    const std::vector<const void*> in = {inputs[0].data(), inputs[1].data(), inputs[2].data(),
-                                         inputs[3].data(), inputs[4].data()};
-    const std::vector<void*> out = {result.data()};
+    Tensor nothing(inputs[0].type());
+    std::ranges::fill(nothing.f32(), std::numeric_limits<float>::quiet_NaN());
     for (const std::string& name : backend_names()) {
-      const auto executable = make_backend(name)->compile(graph, {});
-      const float x = inputs[0].f32()[0];
-      std::ranges::fill(inputs[0].f32(), std::numeric_limits<float>::quiet_NaN());
-      executable->run(in, out);  // leaves NaN everywhere
-      std::ranges::fill(inputs[0].f32(), x);
-      EXPECT_EQ(executable->find_non_finite(in, out).value_or("nothing"),
+      const auto device = make_device(name);
+      LoadedProgram program(*device, graph, inputs);
+      program.upload(0, nothing);
+      program.run();  // leaves NaN everywhere
+      program.upload(0, inputs[0]);
+      EXPECT_EQ(program.program().find_non_finite().value_or("nothing"),
                 cat(winograd ? "conv2d_winograd" : "conv2d", " c3"))
           << name;
     }

@@ -1,36 +1,61 @@
-// One line a backend.
-#include "backend/backend.h"
-#include "backend/cpu/cpu_backend.h"
-#include "backend/reference/reference_backend.h"
+// One line for each backend of this build.
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "backend/cpu/cpu_device.h"
+#include "backend/device.h"
+#include "backend/reference/reference_device.h"
+#include "base/words.h"
 
 namespace podium {
 namespace {
 
 struct Entry {
-  const char* name;
-  std::unique_ptr<Backend> (*make)();
+  std::string name;
+  std::unique_ptr<Device> (*make)(const DeviceOptions& options);
 };
 
-constexpr Entry kBackends[] = {
-    {"cpu", make_cpu_backend},
-    {"reference", make_reference_backend},
-};
+std::mutex& mutex() {
+  static std::mutex guard;
+  return guard;
+}
+
+std::vector<Entry>& entries() {
+  static std::vector<Entry> list = {
+      {"cpu", make_cpu_device},
+      {"reference", make_reference_device},
+  };
+  return list;
+}
 
 }  // namespace
 
 std::vector<std::string> backend_names() {
+  const std::scoped_lock lock(mutex());
   std::vector<std::string> names;
-  for (const Entry& entry : kBackends) names.emplace_back(entry.name);
+  for (const Entry& entry : entries()) names.push_back(entry.name);
   return names;
 }
 
-std::unique_ptr<Backend> make_backend(const std::string& name) {
-  std::string known;
-  for (const Entry& entry : kBackends) {
-    if (name.empty() || name == entry.name) return entry.make();
-    known += cat(known.empty() ? "" : ", ", entry.name);
+std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions& options) {
+  auto* make = entries().front().make;
+  if (!name.empty()) {
+    const std::scoped_lock lock(mutex());
+    const auto found = std::ranges::find(entries(), name, &Entry::name);
+    make = found == entries().end() ? nullptr : found->make;
   }
-  throw UserError(cat("--backend ", name, ": no such backend; this build has ", known));
+  if (make == nullptr)
+    throw UserError(
+        cat("--backend ", name, ": no such backend; this build has ", join_words(backend_names())));
+  return make(options);
+}
+
+void register_backend(const std::string& name,
+                      std::unique_ptr<Device> (*make)(const DeviceOptions& options)) {
+  const std::scoped_lock lock(mutex());
+  std::erase_if(entries(), [&](const Entry& entry) { return entry.name == name; });
+  entries().push_back({name, make});
 }
 
 }  // namespace podium

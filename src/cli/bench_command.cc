@@ -7,6 +7,7 @@
 #include <set>
 
 #include "backend/cpu/kernels/roof.h"
+#include "backend/operation_case.h"
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/words.h"
@@ -63,7 +64,7 @@ struct OpTime {
   double seconds = 0;  // the least of several calls
 };
 
-OpTime time_sample(Backend& backend, const OpDef& op, const OpSample& sample, int threads) {
+OpTime time_sample(Device& device, const OpDef& op, const OpSample& sample) {
   Graph graph;
   std::vector<Value> values;
   std::vector<Tensor> tensors;
@@ -83,32 +84,24 @@ OpTime time_sample(Backend& backend, const OpDef& op, const OpSample& sample, in
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     graph.output(cat("output", i), outputs[i]);
     types.push_back(graph.type(outputs[i]));
-    tensors.emplace_back(types.back());
   }
   result.cost = cost_of(op, sample.attributes, sample.inputs, types);
-  const auto executable = backend.compile(graph, {.threads = threads});
-  std::vector<const void*> in;
-  std::vector<void*> out;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (i < values.size()) {
-      in.push_back(tensors[i].data());
-    } else {
-      out.push_back(tensors[i].data());
-    }
-  }
+  LoadedProgram program(device, graph, tensors);
   // For 20 ms, and three times at least.
   result.seconds = std::numeric_limits<double>::infinity();
   const auto start = Clock::now();
   for (int call = 0; call < 3 || seconds_since(start) < 0.02; ++call) {
     const auto begin = Clock::now();
-    executable->run(in, out);
+    program.run();
+    device.synchronise();
     result.seconds = std::min(result.seconds, seconds_since(begin));
   }
   return result;
 }
 
 ExitCode bench_ops(const BenchArguments& arguments) {
-  const auto backend = make_backend(arguments.placement.backend);
+  const auto device =
+      make_device(arguments.placement.backend, {.threads = arguments.placement.threads});
   for (const std::string& name : arguments.ops) {
     std::vector<std::string> names;
     for (const OpDef* op : known_operations()) names.emplace_back(op->name);
@@ -124,7 +117,7 @@ ExitCode bench_ops(const BenchArguments& arguments) {
       continue;
     if (op->samples == nullptr) continue;
     for (const OpSample& sample : op->samples()) {
-      const OpTime time = time_sample(*backend, *op, sample, arguments.placement.threads);
+      const OpTime time = time_sample(*device, *op, sample);
       std::vector<std::string> row = {time.op, time.shapes, fixed(1e6 * time.seconds, 1)};
       add_rates(row, time.cost, time.seconds, roof.seconds(time.cost));
       table.add(std::move(row));
@@ -140,7 +133,7 @@ ExitCode bench_ops(const BenchArguments& arguments) {
   if (arguments.json) {
     std::cout << json_text(json) << "\n";
   } else {
-    std::cout << "backend " << backend->name() << ", " << backend->description() << "; "
+    std::cout << "backend " << device->name() << ", " << device->description() << "; "
               << roof.text() << "\n"
               << table.text();
   }
@@ -259,7 +252,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
                                           {"workers", trainer.placement().workers},
                                           {"threads", trainer.placement().threads},
                                           {"input_threads", trainer.placement().input_threads},
-                                          {"backend", trainer.backend().name()},
+                                          {"backend", trainer.device().name()},
                                           {"steps", count},
                                           {"images_per_second", images},
                                           {"steps_per_second", steps / plain.seconds},
@@ -281,8 +274,8 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   std::cout << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images))
             << " images/s, " << fixed(steps / plain.seconds, 1) << " steps/s with "
             << trainer.placement().workers << " workers of " << trainer.placement().threads
-            << " threads each, backend " << trainer.backend().name() << ", "
-            << trainer.backend().description() << "\nstep time "
+            << " threads each, backend " << trainer.device().name() << ", "
+            << trainer.device().description() << "\nstep time "
             << fixed(1e3 * plain.quantile(0.5), 1) << " ms (median), "
             << fixed(1e3 * plain.quantile(0.1), 1) << " (10th percentile), "
             << fixed(1e3 * plain.quantile(0.9), 1) << " (90th percentile)\nwaiting for input "

@@ -6,7 +6,7 @@
 #include <map>
 #include <variant>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/help.h"

@@ -6,8 +6,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "backend/backend.h"
 #include "backend/cpu/kernels/targets.h"
+#include "backend/device.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"

@@ -2,7 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 #include "base/words.h"
 
 namespace podium {

@@ -13,7 +13,7 @@ RunWatch::~RunWatch() { set_talk_route(nullptr); }
 
 void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) {
   workers_ = trainer.placement().workers;
-  backend_ = trainer.backend().name();
+  backend_ = trainer.device().name();
   last_step_ = last_step;
 
   std::string resolved = describe(trainer);

@@ -94,7 +94,7 @@ ExitCode show(const ShowArguments& arguments) {
   Table parameters({"NAME", "SHAPE", "VALUES", "OPTIMIZER", "WEIGHT DECAY"});
   for (const FlatEntry& entry : training.layout.parameters) {
     const bool decays = entry.trained && optimizers.weight_decay(entry) != 0;
-    parameters.add({entry.name, to_string(entry.shape), with_commas(entry.elements()),
+    parameters.add({entry.name, to_string(entry.shape()), with_commas(entry.elements()),
                     entry.trained                    ? optimizers.of(entry).name
                     : optimizers.freezes(entry.name) ? "frozen"
                                                      : "not trained",

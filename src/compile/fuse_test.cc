@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "autodiff/gradients.h"
-#include "backend/reference/reference_backend.h"
+#include "backend/reference/reference_device.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 
-#include "backend/reference/reference_backend.h"
+#include "backend/reference/reference_device.h"
 #include "base/scratch_test_util.h"
 #include "ops/ops.h"
 

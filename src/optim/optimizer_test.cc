@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-#include "backend/reference/reference_backend.h"
+#include "backend/reference/reference_device.h"
 #include "ops/ops.h"
 
 namespace podium {

@@ -35,11 +35,6 @@ void Barrier::leave_if_abandoned() const {
     throw InternalError(__FILE__, __LINE__, "another worker ended before the barrier");
 }
 
-int guest_number(std::int64_t workers, std::int64_t worker, std::int64_t helper) {
-  const std::int64_t distance = (helper - worker + workers) % workers;
-  return distance >= 1 && distance <= kMostGuests ? static_cast<int>(distance) - 1 : -1;
-}
-
 void Barrier::wait(const std::function<bool()>& pastime) {
   leave_if_abandoned();
   const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
@@ -62,8 +57,8 @@ void Barrier::wait(const std::function<bool()>& pastime) {
   }
 }
 
-ThreadExchange::ThreadExchange(Backend& backend, std::int64_t replicas, std::int64_t workers)
-    : backend_(backend), replicas_(replicas), barrier_(static_cast<int>(workers)) {
+ThreadExchange::ThreadExchange(Device& device, std::int64_t replicas, std::int64_t workers)
+    : device_(device), replicas_(replicas), barrier_(static_cast<int>(workers)) {
   for (std::int64_t worker = 0; worker < workers; ++worker) {
     for (const ReplicaRange node :
          largest_nodes(replicas, replicas_of_worker(replicas, workers, worker)))
@@ -72,29 +67,28 @@ ThreadExchange::ThreadExchange(Backend& backend, std::int64_t replicas, std::int
   buffers_.assign(nodes_.size(), nullptr);
 }
 
-void ThreadExchange::publish(ReplicaRange node, float* buffer) {
+void ThreadExchange::publish(ReplicaRange node, Buffer& buffer) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i] == node) {
-      buffers_[i] = buffer;
+      buffers_[i] = &buffer;
       return;
     }
   }
   throw InternalError(__FILE__, __LINE__, "no worker holds this node");
 }
 
-const float* ThreadExchange::sum(std::int64_t begin, std::int64_t end) {
-  return sum_node({0, replicas_}, begin, end) + begin;
+void ThreadExchange::sum(std::int64_t begin, std::int64_t end) {
+  if (begin < end) sum_node({0, replicas_}, begin, end);
 }
 
-float* ThreadExchange::sum_node(ReplicaRange node, std::int64_t begin, std::int64_t end) {
+Buffer* ThreadExchange::sum_node(ReplicaRange node, std::int64_t begin, std::int64_t end) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     if (nodes_[i] == node) return buffers_[i];
   }
   const std::int64_t middle = tree_middle(node.begin, node.end);
-  float* left = sum_node({node.begin, middle}, begin, end);
-  const float* right = sum_node({middle, node.end}, begin, end);
-  const auto count = static_cast<std::size_t>(end - begin);
-  backend_.accumulate({left + begin, count}, {right + begin, count});
+  Buffer* const left = sum_node({node.begin, middle}, begin, end);
+  Buffer* const right = sum_node({middle, node.end}, begin, end);
+  device_.accumulate({*left, begin, end - begin}, {*right, begin, end - begin});
   return left;
 }
 

@@ -9,11 +9,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <span>
 #include <thread>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 
 namespace podium {
 
@@ -28,11 +27,6 @@ ReplicaRange replicas_of_worker(std::int64_t replicas, std::int64_t workers, std
 
 // The largest nodes of the tree over [0, replicas) that lie within `range`, from left to right.
 std::vector<ReplicaRange> largest_nodes(std::int64_t replicas, ReplicaRange range);
-
-// A worker may be helped by the next kMostGuests of `workers` workers, round the circle. By which
-// number `helper` is a guest of `worker`; -1 where it is none.
-inline constexpr std::int64_t kMostGuests = 3;
-int guest_number(std::int64_t workers, std::int64_t worker, std::int64_t helper);
 
 // Where a group of workers meets. Waiting workers spin for a moment, then yield.
 class Barrier {
@@ -52,29 +46,30 @@ class Barrier {
   std::atomic<bool> abandoned_{false};
 };
 
-// The exchange between threads of one process: a worker reads the others' buffers where they lie.
+// The exchange between workers of one device: each adds in the others' buffers, where they lie.
 class ThreadExchange {
  public:
-  ThreadExchange(Backend& backend, std::int64_t replicas, std::int64_t workers);
+  ThreadExchange(Device& device, std::int64_t replicas, std::int64_t workers);
 
   // Announces the buffer that holds the sum over a node of largest_nodes, before the barrier.
-  void publish(ReplicaRange node, float* buffer);
-  // After the barrier: the sum over all replicas of floats [begin, end). It adds in place, into
-  // buffers that were published; each worker asks for its own shard, disjoint from the others'.
-  const float* sum(std::int64_t begin, std::int64_t end);
-  // Where sum() adds: once every worker has asked for its shard, the sum over all replicas of all
-  // floats, until the next node is published.
-  float* total() { return buffers_[0]; }
+  void publish(ReplicaRange node, Buffer& buffer);
+  // After the barrier: the sum over all replicas of bytes [begin, end) of FP32 values. It adds in
+  // place, into buffers that were published; each worker asks for its own shard, disjoint from the
+  // others'.
+  void sum(std::int64_t begin, std::int64_t end);
+  // Where sum() adds: once every worker has asked for its shard, the sum over all replicas of
+  // everything, until the next node is published.
+  View total() const { return *buffers_[0]; }
   Barrier& barrier() { return barrier_; }
 
  private:
-  float* sum_node(ReplicaRange node, std::int64_t begin, std::int64_t end);
+  Buffer* sum_node(ReplicaRange node, std::int64_t begin, std::int64_t end);
 
-  Backend& backend_;
+  Device& device_;
   std::int64_t replicas_;
   Barrier barrier_;
   std::vector<ReplicaRange> nodes_;  // of all workers
-  std::vector<float*> buffers_;
+  std::vector<Buffer*> buffers_;
 };
 
 }  // namespace podium

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "base/philox.h"
 #include "base/tree.h"
@@ -46,22 +49,6 @@ TEST(ReplicasOfWorker, are_none_where_there_are_more_workers_than_replicas) {
   std::int64_t sum = 0;
   for (std::int64_t w = 0; w < 5; ++w) sum += replicas_of_worker(2, 5, w).size();
   EXPECT_EQ(sum, 2);
-}
-
-TEST(GuestNumber, is_a_worker_s_own_and_nobody_is_his_own_guest) {
-  for (std::int64_t workers = 1; workers <= 9; ++workers) {
-    for (std::int64_t worker = 0; worker < workers; ++worker) {
-      std::vector<int> numbers;
-      for (std::int64_t helper = 0; helper < workers; ++helper) {
-        const int number = guest_number(workers, worker, helper);
-        if (number >= 0) numbers.push_back(number);
-        EXPECT_FALSE(helper == worker && number != -1);
-      }
-      std::ranges::sort(numbers);
-      ASSERT_EQ(std::ssize(numbers), std::min(workers - 1, kMostGuests));
-      for (std::size_t i = 0; i < numbers.size(); ++i) EXPECT_EQ(numbers[i], static_cast<int>(i));
-    }
-  }
 }
 
 TEST(LargestNodes, of_all_replicas_are_the_root) {
@@ -155,30 +142,37 @@ std::vector<float> tree_result(std::int64_t replicas, std::uint32_t step) {
   return sums;
 }
 
+constexpr std::int64_t kBytes = kFloats * 4;
+
 // Runs `steps` exchanges on as many threads as there are workers, in the order of train/step;
-// cuts[w] to cuts[w + 1] is the shard of worker w. The sums of the last step.
-std::vector<float> exchange_result(const std::string& backend_name, std::int64_t replicas,
+// cuts[w] to cuts[w + 1], in floats, is the shard of worker w. The sums of the last step.
+std::vector<float> exchange_result(const std::string& backend, std::int64_t replicas,
                                    const std::vector<std::int64_t>& cuts, std::uint32_t steps) {
   const auto workers = static_cast<std::int64_t>(cuts.size()) - 1;
-  const auto backend = make_backend(backend_name);
-  ThreadExchange exchange(*backend, replicas, workers);
+  const auto device = make_device(backend, {.workers = static_cast<int>(workers)});
+  ThreadExchange exchange(*device, replicas, workers);
   std::vector<float> result(kFloats);
   on_workers(workers, [&](std::int64_t worker) {
     const Ranges nodes = largest_nodes(replicas, replicas_of_worker(replicas, workers, worker));
-    std::vector<std::vector<float>> buffers(nodes.size(), std::vector<float>(kFloats));
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    for (std::size_t n = 0; n < nodes.size(); ++n) buffers.push_back(device->allocate(kBytes));
+    std::vector<float> values(kFloats);
     for (std::uint32_t step = 0; step < steps; ++step) {
       for (std::size_t n = 0; n < nodes.size(); ++n) {
         for (std::int64_t i = 0; i < kFloats; ++i) {
-          buffers[n][static_cast<std::size_t>(i)] = tree_sum(
+          values[static_cast<std::size_t>(i)] = tree_sum(
               nodes[n].begin, nodes[n].end, [&](std::int64_t r) { return value_of(r, i, step); });
         }
-        exchange.publish(nodes[n], buffers[n].data());
+        device->upload(*buffers[n], values.data());
+        exchange.publish(nodes[n], *buffers[n]);
       }
       exchange.barrier().wait();
       const std::int64_t begin = cuts[static_cast<std::size_t>(worker)],
                          end = cuts[static_cast<std::size_t>(worker) + 1];
-      const float* sums = exchange.sum(begin, end);
-      std::copy(sums, sums + (end - begin), result.begin() + begin);
+      exchange.sum(begin * 4, end * 4);
+      if (begin < end)
+        device->download(result.data() + begin,
+                         exchange.total().part(begin * 4, (end - begin) * 4));
       exchange.barrier().wait();
     }
   });
@@ -249,36 +243,51 @@ TEST(ThreadExchange, gives_the_same_sums_again_and_again_under_load) {
   load.join();
 }
 
+// Memory of a device that holds one value throughout.
+std::unique_ptr<Buffer> filled(Device& device, std::int64_t floats, float value) {
+  auto buffer = device.allocate(floats * 4);
+  device.upload(*buffer, std::vector<float>(static_cast<std::size_t>(floats), value).data());
+  return buffer;
+}
+
+std::vector<float> read(Device& device, Buffer& buffer) {
+  std::vector<float> values(static_cast<std::size_t>(buffer.bytes() / 4));
+  device.download(values.data(), buffer);
+  return values;
+}
+
 TEST(ThreadExchange, touches_no_float_outside_the_shard) {
-  const auto backend = make_backend("cpu");
-  ThreadExchange exchange(*backend, 2, 2);
-  std::vector<float> left(32, 1.0f), right(32, 2.0f);
-  exchange.publish({0, 1}, left.data());
-  exchange.publish({1, 2}, right.data());
-  const float* sums = exchange.sum(5, 12);
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(sums[i], 3.0f);
+  const auto device = make_device("cpu");
+  ThreadExchange exchange(*device, 2, 2);
+  const auto left = filled(*device, 32, 1), right = filled(*device, 32, 2);
+  exchange.publish({0, 1}, *left);
+  exchange.publish({1, 2}, *right);
+  exchange.sum(5 * 4, 12 * 4);
+  EXPECT_EQ(exchange.total(), View(*left));
+  const std::vector<float> sums = read(*device, *left);
   for (int i = 0; i < 32; ++i)
-    EXPECT_EQ(left[static_cast<std::size_t>(i)], i >= 5 && i < 12 ? 3 : 1);
-  EXPECT_EQ(right, std::vector<float>(32, 2.0f));
+    EXPECT_EQ(sums[static_cast<std::size_t>(i)], i >= 5 && i < 12 ? 3 : 1);
+  EXPECT_EQ(read(*device, *right), std::vector<float>(32, 2.0f));
 }
 
 TEST(ThreadExchange, one_worker_gets_its_own_sum_back) {
-  const auto backend = make_backend("cpu");
-  ThreadExchange exchange(*backend, 8, 1);
-  std::vector<float> all(16, 4.0f);
-  exchange.publish({0, 8}, all.data());
+  const auto device = make_device("cpu");
+  ThreadExchange exchange(*device, 8, 1);
+  const auto all = filled(*device, 16, 4);
+  exchange.publish({0, 8}, *all);
   exchange.barrier().wait();
-  EXPECT_EQ(exchange.sum(3, 16), all.data() + 3);
-  EXPECT_EQ(all, std::vector<float>(16, 4.0f));
+  exchange.sum(3 * 4, 16 * 4);
+  EXPECT_EQ(exchange.total(), View(*all));
+  EXPECT_EQ(read(*device, *all), std::vector<float>(16, 4.0f));
 }
 
 TEST(ThreadExchange, a_node_that_no_worker_holds_is_an_internal_error) {
-  const auto backend = make_backend("cpu");
-  ThreadExchange exchange(*backend, 8, 2);
-  float x = 0;
-  EXPECT_THROW(exchange.publish({0, 8}, &x), InternalError);
-  EXPECT_THROW(exchange.publish({0, 2}, &x), InternalError);
-  EXPECT_NO_THROW(exchange.publish({0, 4}, &x));
+  const auto device = make_device("cpu");
+  ThreadExchange exchange(*device, 8, 2);
+  const auto x = filled(*device, 1, 0);
+  EXPECT_THROW(exchange.publish({0, 8}, *x), InternalError);
+  EXPECT_THROW(exchange.publish({0, 2}, *x), InternalError);
+  EXPECT_NO_THROW(exchange.publish({0, 4}, *x));
 }
 
 TEST(Barrier, that_a_member_abandons_lets_the_others_go) {

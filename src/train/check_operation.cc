@@ -7,7 +7,7 @@
 
 #include "autodiff/gradients.h"
 #include "backend/operation_case.h"
-#include "backend/reference/reference_backend.h"
+#include "backend/reference/reference_device.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 
@@ -212,7 +212,7 @@ std::string backend_finding(const OpDef& op, const OpSample& sample,
     for (const std::string& name : backend_names()) {
       for (const int threads : {1, 3}) {
         const std::vector<Tensor> actual =
-            run_case(*make_backend(name), made, {.threads = threads});
+            run_case(*make_device(name, {.threads = threads}), made, {});
         for (std::size_t o = 0; o < actual.size(); ++o) {
           const std::string found = first_difference(actual[o], expected[o]);
           if (!found.empty())

@@ -3,28 +3,12 @@
 // whole set in one stated order (docs/numerics.md, image sum).
 #include <algorithm>
 #include <atomic>
-#include <cstring>
-#include <utility>
 
 #include "base/clock.h"
 #include "ops/reference_sums.h"
 #include "train/trainer_state.h"
 
 namespace podium {
-namespace {
-
-// The first largest value; -1 where a value is not a number.
-std::int64_t argmax(const float* logits, std::int64_t classes) {
-  std::int64_t best = 0;
-  for (std::int64_t k = 0; k < classes; ++k) {
-    if (logits[k] != logits[k]) return -1;
-    if (logits[k] > logits[best]) best = k;
-  }
-  return best;
-}
-
-}  // namespace
-
 std::int64_t ConfusionMatrix::examples(std::int64_t label) const {
   std::int64_t sum = 0;
   for (std::int64_t guess = -1; guess < classes_; ++guess) sum += at(label, guess);
@@ -48,22 +32,20 @@ void ConfusionMatrix::add(const ConfusionMatrix& other) {
 }
 
 void Trainer::State::prepare_evaluation() {
-  const CompileOptions options{.threads = placement.threads};
-  const std::int64_t limit = workers[0].program.executable().arena_bytes();
+  constexpr std::int64_t kWord = sizeof(float);
+  const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
   // 256, halved until evaluation needs no more memory than training; never more than there are.
   evaluation_batch = std::min(
       recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, held_out->count);
   Graph graph;
-  BoundExecutable first;
   while (true) {
     graph = build_evaluation_program(model, inputs_of(evaluation_batch));
-    first = BoundExecutable(*backend, graph, options);
     if (recipe.evaluation.batch != 0 || evaluation_batch == 1 ||
-        first.executable().arena_bytes() <= limit)
+        device->plan(graph, {}).arena_bytes <= limit)
       break;
     evaluation_batch /= 2;
   }
-  const std::vector<TensorView> tensors = value_views();
+  const std::vector<DeviceTensor> tensors = values();
   const std::string problem = binding_problem(graph, tensors);
   PODIUM_REQUIRE(problem.empty(), ExitCode::kUsage, "model ", recipe.model,
                  ": its parameters and running statistics in evaluation are not those that it has "
@@ -72,15 +54,17 @@ void Trainer::State::prepare_evaluation() {
   const Graph loss =
       build_loss_program(evaluation_batch, held_out->classes, recipe.label_smoothing);
   for (Worker& worker : workers) {
-    worker.evaluation = std::make_unique<Inference>(
-        first ? std::exchange(first, {}) : BoundExecutable(*backend, graph, options), graph,
-        recipe.evaluation.views, tensors);
-    worker.evaluation_labels = AlignedBytes(float_bytes(evaluation_batch));
-    worker.evaluation_losses = AlignedBytes(float_bytes(evaluation_batch));
-    worker.evaluation_loss = BoundExecutable(*backend, loss, options);
-    worker.evaluation_loss.bind_input("logits", worker.evaluation->logits());
-    worker.evaluation_loss.bind_input("labels", worker.evaluation_labels.data());
-    worker.evaluation_loss.bind_output("losses", worker.evaluation_losses.data());
+    const CompileOptions options{.worker = worker.number};
+    worker.evaluation = std::make_unique<Inference>(*device, worker.number,
+                                                    BoundExecutable(*device, graph, options), graph,
+                                                    recipe.evaluation.views, tensors);
+    for (Staging* memory : {&worker.evaluation_labels, &worker.evaluation_losses, &worker.guesses})
+      *memory = Staging(*device, evaluation_batch * kWord);
+    worker.evaluation_loss = BoundExecutable(*device, loss, options);
+    worker.evaluation_loss.bind_input("logits", worker.evaluation->logits_view());
+    worker.evaluation_loss.bind_input("labels", worker.evaluation_labels.view());
+    worker.evaluation_loss.bind_output("losses", worker.evaluation_losses.view());
+    worker.evaluation_loss.bind_output("guesses", worker.guesses.view());
   }
 }
 
@@ -91,10 +75,11 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   std::vector<float> losses(static_cast<std::size_t>(count));
   std::vector<ConfusionMatrix> counts(s.workers.size(), ConfusionMatrix(classes));
   std::atomic<std::int64_t> next{0};  // batch, for whichever worker is free
+  s.parameter_mirror.push();
   s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     Inference& evaluation = *worker.evaluation;
-    auto* labels = reinterpret_cast<std::int32_t*>(worker.evaluation_labels.data());
+    auto* labels = worker.evaluation_labels.host<std::int32_t>();
     while (stop == nullptr || stop->load() == 0) {
       const std::int64_t first = s.evaluation_batch * next++;
       if (first >= count) break;
@@ -102,13 +87,15 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
       s.held_out_loader->in_order(first, n, evaluation.images(), labels);
       std::fill(labels + n, labels + s.evaluation_batch,
                 0);  // what fills up the last batch is not counted
-      evaluation.run(n);
+      evaluation.run();
+      worker.evaluation_labels.send();
       worker.evaluation_loss.run();
-      std::memcpy(losses.data() + first, worker.evaluation_losses.data(), float_bytes(n));
-      for (std::int64_t i = 0; i < n; ++i) {
-        const std::int64_t guess = argmax(evaluation.logits() + i * classes, classes);
-        ++counts[static_cast<std::size_t>(index)].at(labels[i], guess);
-      }
+      worker.evaluation_losses.receive();
+      std::copy_n(worker.evaluation_losses.host<float>(), n, losses.begin() + first);
+      worker.guesses.receive();
+      for (std::int64_t i = 0; i < n; ++i)
+        ++counts[static_cast<std::size_t>(index)].at(labels[i],
+                                                     worker.guesses.host<std::int32_t>()[i]);
     }
   });
   EvaluationResult result{.step = s.done};

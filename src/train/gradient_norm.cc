@@ -4,50 +4,61 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/tree.h"
-#include "ops/ops.h"
 #include "train/trainer_state.h"
 
 namespace podium {
 
 void Trainer::State::prepare_clipping() {
-  for (const FlatEntry& entry : layout().parameters) {
-    if (!entry.trained) continue;
-    first_runs.push_back(std::ssize(square_runs));
-    for (std::int64_t begin = 0; begin < entry.elements(); begin += kSquareRun)
-      square_runs.push_back({entry.offset + begin, std::min(kSquareRun, entry.elements() - begin)});
+  constexpr std::int64_t kWord = sizeof(float);
+  runs = square_runs(layout());
+  squares = device->allocate(std::max<std::int64_t>(runs.count(), 1) * kWord);
+  for (Worker& worker : workers) {
+    const CompileOptions options{.worker = worker.number};
+    const std::int64_t count = placement.workers;
+    const std::vector<SquarePiece> pieces = square_pieces(
+        runs, runs.count() * worker.number / count, runs.count() * (worker.number + 1) / count);
+    if (!pieces.empty())
+      worker.squares = BoundExecutable(*device, build_square_program(pieces), options);
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      worker.square_gradients.push_back(
+          {worker.squares.input_slot(cat("gradient/", i)), pieces[i].range});
+      worker.squares.bind_output(cat("squares/", i),
+                                 {*squares, pieces[i].first_run * kWord, pieces[i].runs * kWord});
+    }
+    worker.norm_values = Staging(*device, 2 * kWord);
+    worker.norm = BoundExecutable(*device, build_norm_program(runs, recipe.clip_norm), options);
+    worker.norm.bind_input("squares", *squares);
+    worker.norm.bind_output("norm", worker.norm_values.view().part(0, kWord));
+    worker.norm.bind_output("factor", worker.norm_values.view().part(kWord, kWord));
+    const std::int64_t bytes =
+        std::min(worker.shard_end, layout().parameter_bytes) - worker.shard_begin;
+    if (bytes <= 0) continue;
+    worker.scale = BoundExecutable(*device, build_scale_program(bytes),
+                                   {.worker = worker.number, .donations = {{"scaled", "values"}}});
+    worker.scale.bind_input("factor", worker.norm_values.view().part(kWord, kWord));
   }
-  first_runs.push_back(std::ssize(square_runs));
-  square_sums.resize(square_runs.size());
 }
 
 // On every worker at once, after each has summed its shard: scales the gradients of this worker's
 // shard. False: the norm is not finite, which all workers find.
-bool Trainer::State::clip_gradients(std::int64_t index) {
-  float* const total = exchange->total();
+bool Trainer::State::clip_gradients(Worker& worker) {
   exchange->barrier().wait();  // all shards are summed
-  const std::int64_t runs = std::ssize(square_runs), count = placement.workers;
-  for (std::int64_t i = runs * index / count; i < runs * (index + 1) / count; ++i) {
-    const SquareRun& run = square_runs[static_cast<std::size_t>(i)];
-    square_sums[static_cast<std::size_t>(i)] =
-        backend->sum_of_squares({total + run.offset, static_cast<std::size_t>(run.count)});
+  if (worker.squares) {
+    bind_sums(worker.squares, worker.square_gradients);
+    worker.squares.run();
   }
   exchange->barrier().wait();
-  const auto of_run = [&](std::int64_t i) { return square_sums[static_cast<std::size_t>(i)]; };
-  const auto of_parameter = [&](std::int64_t i) {
-    const auto p = static_cast<std::size_t>(i);
-    return tree_sum(first_runs[p], first_runs[p + 1], of_run);
-  };
-  const std::int64_t parameters_trained = std::ssize(first_runs) - 1;
-  const float norm =
-      parameters_trained == 0 ? 0.0f : std::sqrt(tree_sum(0, parameters_trained, of_parameter));
-  if (index == 0) gradient_norm = norm;
+  worker.norm.run();
+  worker.norm_values.receive();
+  const float norm = worker.norm_values.host<float>()[0],
+              factor = worker.norm_values.host<float>()[1];
+  if (worker.number == 0) gradient_norm = norm;
   if (!std::isfinite(norm)) return false;
-  if (norm <= recipe.clip_norm) return true;
-  const float factor = recipe.clip_norm / norm;
-  const Worker& worker = workers[static_cast<std::size_t>(index)];
-  const std::int64_t end = std::min(worker.shard_end, layout().parameter_floats);
-  for (std::int64_t i = worker.shard_begin; i < end; ++i) total[i] *= factor;
+  if (factor == 1.0f || !worker.scale) return true;
+  const std::int64_t end = std::min(worker.shard_end, layout().parameter_bytes);
+  worker.scale.bind_input("values",
+                          exchange->total().part(worker.shard_begin, end - worker.shard_begin));
+  worker.scale.run();
   return true;
 }
 

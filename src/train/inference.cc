@@ -5,17 +5,31 @@
 
 #include "base/error.h"
 #include "data/views.h"
+#include "ops/ops.h"
 
 namespace podium {
 namespace {
 
 constexpr const char *kImages = "images", *kLogits = "logits";
 
-std::size_t float_bytes(const Shape& shape) {
-  return static_cast<std::size_t>(shape.elements()) * sizeof(float);
+// Input images, output view.
+Graph build_view_program(const TensorType& images, std::int64_t views, int index) {
+  Graph graph;
+  const Value all = graph.input(kImages, images, InputRole::kBatch);
+  graph.output("view", view(graph, all, views, index, "view"));
+  return graph;
 }
 
-float* floats(const AlignedBytes& memory) { return reinterpret_cast<float*>(memory.data()); }
+// Inputs logits, those of a view, and mean, so far; of the first view, logits alone. Output sum:
+// mean + weight * logits.
+Graph build_view_sum_program(const TensorType& logits, float weight, bool first) {
+  Graph graph;
+  const Value own = graph.input(kLogits, logits, InputRole::kParameter);
+  const Value mean =
+      first ? fill(graph, logits.shape, 0.0f) : graph.input("mean", logits, InputRole::kParameter);
+  graph.output("sum", add(graph, mean, scale(graph, own, weight, "views"), "views"));
+  return graph;
+}
 
 }  // namespace
 
@@ -29,62 +43,78 @@ std::string first_non_finite(std::span<const TensorView> tensors) {
   return "";
 }
 
-std::string binding_problem(const Graph& evaluation, std::span<const TensorView> tensors) {
-  std::map<std::string, const TensorView*> given;
-  for (const TensorView& tensor : tensors) given.emplace(tensor.name, &tensor);
+std::string binding_problem(const Graph& evaluation, std::span<const DeviceTensor> tensors) {
+  std::map<std::string, const DeviceTensor*> given;
+  for (const DeviceTensor& tensor : tensors) given.emplace(tensor.name, &tensor);
   for (const NamedValue& input : evaluation.inputs()) {
     if (input.name == kImages) continue;
     const Shape& shape = evaluation.shape(input.value);
     const auto found = given.find(input.name);
     if (found == given.end()) return cat("needs \"", input.name, "\" as ", to_string(shape));
-    if (found->second->shape != shape)
+    if (found->second->type.shape != shape)
       return cat("needs \"", input.name, "\" as ", to_string(shape), ", not ",
-                 to_string(found->second->shape));
+                 to_string(found->second->type.shape));
     given.erase(found);
   }
   return given.empty() ? "" : cat("has no \"", given.begin()->first, "\"");
 }
 
-Inference::Inference(BoundExecutable program, const Graph& evaluation, std::int64_t views,
-                     std::span<const TensorView> tensors)
-    : program_(std::move(program)),
-      images_shape_(evaluation.shape(evaluation.input(kImages))),
-      views_(views) {
-  const Shape& logits = evaluation.shape(evaluation.output(kLogits));
-  classes_ = logits[1];
-  images_ = AlignedBytes(float_bytes(images_shape_));
-  logits_ = AlignedBytes(float_bytes(logits));
-  if (views_ > 1) {
-    view_image_ = AlignedBytes(images_.size());
-    view_logits_ = AlignedBytes(logits_.size());
-  }
-  program_.bind_input(kImages, (views_ > 1 ? view_image_ : images_).data());
-  program_.bind_output(kLogits, (views_ > 1 ? view_logits_ : logits_).data());
-  for (const TensorView& tensor : tensors) program_.bind_input(tensor.name, tensor.values);
-}
-
-void Inference::run(std::int64_t n) {
-  if (views_ == 1) {
-    program_.run();
+Inference::Inference(Device& device, int worker, BoundExecutable program, const Graph& evaluation,
+                     std::int64_t views, std::span<const DeviceTensor> tensors)
+    : program_(std::move(program)), images_shape_(evaluation.shape(evaluation.input(kImages))) {
+  const TensorType images = evaluation.type(evaluation.input(kImages)),
+                   logits = evaluation.type(evaluation.output(kLogits));
+  images_ = Staging(device, images.bytes());
+  logits_ = Staging(device, logits.bytes());
+  for (const DeviceTensor& tensor : tensors) program_.bind_input(tensor.name, tensor.memory);
+  if (views == 1) {
+    program_.bind_input(kImages, images_.view());
+    program_.bind_output(kLogits, logits_.view());
     return;
   }
-  const std::int64_t size = images_shape_.elements_from(1);
-  float* const mean = floats(logits_);
-  for (int view = 0; view < view_count(views_); ++view) {
-    for (std::int64_t i = 0; i < n; ++i)
-      make_view(views_, view, images_shape_[1], images_shape_[2], images_shape_[3],
-                images() + i * size, floats(view_image_) + i * size);
-    program_.run();
-    // The weights are powers of two: each product is exact, and one addition a view is rounded.
-    const float weight = view_weight(views_, view);
-    for (std::int64_t i = 0; i < n * classes_; ++i)
-      mean[i] = (view == 0 ? 0.0f : mean[i]) + weight * floats(view_logits_)[i];
+  view_images_ = device.allocate(images.bytes());
+  view_logits_ = device.allocate(logits.bytes());
+  program_.bind_input(kImages, *view_images_);
+  program_.bind_output(kLogits, *view_logits_);
+  for (int i = 0; i < view_count(views); ++i) {
+    BoundExecutable& maker = makers_.emplace_back(device, build_view_program(images, views, i),
+                                                  CompileOptions{.worker = worker});
+    maker.bind_input(kImages, images_.view());
+    maker.bind_output("view", *view_images_);
+    CompileOptions options{.worker = worker};
+    if (i > 0) options.donations = {{"sum", "mean"}};
+    BoundExecutable& adder = adders_.emplace_back(
+        device, build_view_sum_program(logits, view_weight(views, i), i == 0), options);
+    adder.bind_input(kLogits, *view_logits_);
+    if (i > 0) {
+      adder.bind_input("mean", logits_.view());
+    } else {
+      adder.bind_output("sum", logits_.view());
+    }
   }
+}
+
+void Inference::run() {
+  images_.send();
+  if (makers_.empty()) program_.run();
+  for (std::size_t view = 0; view < makers_.size(); ++view) {
+    makers_[view].run();
+    program_.run();
+    adders_[view].run();
+  }
+}
+
+std::int64_t Inference::arena_bytes() const {
+  std::int64_t bytes = program_.executable().plan().arena_bytes;
+  for (const auto* programs : {&makers_, &adders_})
+    for (const BoundExecutable& program : *programs)
+      bytes += program.executable().plan().arena_bytes;
+  return bytes;
 }
 
 std::int64_t Inference::batch_bytes() const {
-  return static_cast<std::int64_t>(images_.size() + logits_.size() + view_image_.size() +
-                                   view_logits_.size());
+  return images_.bytes() + logits_.bytes() +
+         (view_images_ ? view_images_->bytes() + view_logits_->bytes() : 0);
 }
 
 }  // namespace podium

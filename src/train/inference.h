@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/bound_executable.h"
+#include "backend/staging.h"
 #include "tensor/tensor.h"
 
 namespace podium {
@@ -21,38 +23,52 @@ struct TensorView {
   std::int64_t elements() const { return shape.elements(); }
 };
 
+// A tensor in memory of a device.
+struct DeviceTensor {
+  std::string name;
+  TensorType type;
+  View memory;
+};
+
 // The first tensor that holds a value that is not finite; empty: none does.
 std::string first_non_finite(std::span<const TensorView> tensors);
 
 // What of the parameters and running statistics of an evaluation program (train/program.h) does not
 // agree with `tensors`, for people: `needs "fc.weight" as f32[10, 64], ...`. Empty: nothing; the
-// order does not matter.
-std::string binding_problem(const Graph& evaluation, std::span<const TensorView> tensors);
+// order does not matter. Looks at names and shapes alone.
+std::string binding_problem(const Graph& evaluation, std::span<const DeviceTensor> tensors);
 
 class Inference {
  public:
-  // `program` is of `evaluation`. The tensors stay where they are for the life of this
-  // object, and binding_problem() finds nothing wrong with them.
-  Inference(BoundExecutable program, const Graph& evaluation, std::int64_t views,
-            std::span<const TensorView> tensors);
+  // `program` is of `evaluation`, for `worker` of the device. The tensors stay where they are for
+  // the life of this object, and binding_problem() finds nothing wrong with them.
+  Inference(Device& device, int worker, BoundExecutable program, const Graph& evaluation,
+            std::int64_t views, std::span<const DeviceTensor> tensors);
 
   std::int64_t batch() const { return images_shape_[0]; }
   // [batch, C, H, W], for the caller to fill.
-  float* images() { return reinterpret_cast<float*>(images_.data()); }
-  // Computes logits of the first n images.
-  void run(std::int64_t n);
-  // [batch, classes]; rows from n on mean nothing.
-  const float* logits() const { return reinterpret_cast<const float*>(logits_.data()); }
+  float* images() { return images_.host<float>(); }
+  // Computes the logits of the images, enqueued.
+  void run();
+  // [batch, classes], for a program that goes on with them.
+  View logits_view() const { return logits_.view(); }
+  // The same for the host; waits. Rows of images that nobody wrote mean nothing.
+  const float* logits() const {
+    logits_.receive();
+    return logits_.host<float>();
+  }
 
-  std::int64_t arena_bytes() const { return program_.executable().arena_bytes(); }
+  std::int64_t arena_bytes() const;
   std::int64_t batch_bytes() const;  // of images, views and logits
 
  private:
   BoundExecutable program_;
   Shape images_shape_;
-  std::int64_t classes_, views_;
-  AlignedBytes images_, logits_, view_image_,
-      view_logits_;  // the latter two: of more than one view
+  Staging images_, logits_;
+  // Of more than one view: one view of the images, its logits, and the programs that make the one
+  // and add the other, by view.
+  std::unique_ptr<Buffer> view_images_, view_logits_;
+  std::vector<BoundExecutable> makers_, adders_;
 };
 
 }  // namespace podium

@@ -13,7 +13,8 @@ InspectedStep Trainer::inspect_step() {
   const ReplicaProgram program =
       build_replica_program(s.model, s.inputs_of(s.replica_images), s.recipe.seed, s.recipe.batch,
                             s.recipe.label_smoothing, true, s.optimizers);
-  BoundExecutable executable(*s.backend, program.graph, {.threads = s.placement.threads});
+  BoundExecutable executable(*s.device, program.graph, {});
+  s.parameter_mirror.push();
   s.bind_values(executable);
 
   std::vector<NamedTensor> list;
@@ -36,19 +37,34 @@ InspectedStep Trainer::inspect_step() {
 
   // One tensor a program output and replica; the batch's outputs are joined along their first axis.
   std::vector<std::vector<Tensor>> outputs(static_cast<std::size_t>(replicas));
+  constexpr std::int64_t kWord = sizeof(float);
+  std::vector<std::unique_ptr<Buffer>> memory;
+  const auto bind = [&](const std::string& name, std::int64_t bytes) {
+    memory.push_back(s.device->allocate(bytes));
+    executable.bind_input(name, *memory.back());
+    return View(*memory.back());
+  };
+  const View part_images = bind("images", part * set.image_bytes() * kWord);
+  const View part_labels = bind("labels", part * kWord);
+  const View at_step = bind("step", kWord), at_replica = bind("replica", kWord);
+  std::vector<View> results_of;
+  for (const NamedValue& output : program.graph.outputs()) {
+    memory.push_back(s.device->allocate(program.graph.type(output.value).bytes()));
+    executable.bind_output(output.name, *memory.back());
+    results_of.push_back(*memory.back());
+  }
   for (std::int64_t r = 0; r < replicas; ++r) {
     const auto step = static_cast<std::uint32_t>(s.done), replica = static_cast<std::uint32_t>(r);
-    executable.bind_input("images", images.f32().data() + r * part * set.image_bytes());
-    executable.bind_input("labels", labels.i32().data() + r * part);
-    executable.bind_input("step", &step);
-    executable.bind_input("replica", &replica);
-    std::vector<Tensor>& results = outputs[static_cast<std::size_t>(r)];
-    results.reserve(program.graph.outputs().size());
-    for (const NamedValue& output : program.graph.outputs()) {
-      Tensor& result = results.emplace_back(program.graph.type(output.value));
-      executable.bind_output(output.name, result.data());
-    }
+    s.device->upload(part_images, images.f32().data() + r * part * set.image_bytes());
+    s.device->upload(part_labels, labels.i32().data() + r * part);
+    s.device->upload(at_step, &step);
+    s.device->upload(at_replica, &replica);
     executable.run();
+    std::vector<Tensor>& results = outputs[static_cast<std::size_t>(r)];
+    for (std::size_t o = 0; o < results_of.size(); ++o) {
+      Tensor& result = results.emplace_back(program.graph.type(program.graph.outputs()[o].value));
+      s.device->download(result.data(), results_of[o]);
+    }
   }
 
   std::vector<NamedTensor> results;

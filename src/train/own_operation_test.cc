@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "backend/backend.h"
+#include "backend/operation_case.h"
 #include "base/scratch_test_util.h"
 #include "nn/network.h"
 #include "ops/ops.h"
@@ -195,13 +195,13 @@ TEST(OwnOperation, is_one_kernel_with_its_own_name_and_a_cost_of_its_bytes) {
   const Value x = graph.input("x", f32({32, 3, 4, 4}), InputRole::kBatch);
   const Value s = graph.input("s", f32({32, 3}), InputRole::kBatch);
   graph.output("y", graph.add1(gate_op, GateAttributes{}, {x, s}, "g"));
-  const auto program = make_backend("cpu")->compile(graph, {});
-  Tensor in(f32({32, 3, 4, 4})), scale(f32({32, 3})), out(f32({32, 3, 4, 4}));
-  const void* inputs[] = {in.data(), scale.data()};
-  void* outputs[] = {out.data()};
-  program->start_profile();
-  program->run(inputs, outputs);
-  const std::vector<KernelProfile> kernels = program->profile();
+  const auto device = make_device("cpu");
+  const std::vector<Tensor> inputs = {Tensor(f32({32, 3, 4, 4})), Tensor(f32({32, 3}))};
+  LoadedProgram loaded(*device, graph, inputs);
+  const Executable& program = loaded.program().executable();
+  loaded.program().executable().start_profile();
+  loaded.run();
+  const std::vector<KernelProfile> kernels = program.profile();
   ASSERT_EQ(kernels.size(), 1U);
   EXPECT_EQ(kernels[0].name, "gate g");
   EXPECT_EQ(kernels[0].bytes, 4.0 * 32 * (3 * 16 * 2 + 3));

@@ -80,9 +80,9 @@ struct Predictor::State {
   Model model;
   Placement placement;
   Input input;
-  std::vector<NamedTensor> tensors;
-  std::vector<TensorView> views;  // of them
-  std::unique_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
+  std::vector<std::unique_ptr<Buffer>> buffers;
+  std::vector<DeviceTensor> tensors;
   std::unique_ptr<ThreadPool> threads;
   std::int64_t most_at_once = kMostAtOnce;
   std::map<std::int64_t, std::vector<std::unique_ptr<Inference>>>
@@ -105,18 +105,16 @@ struct Predictor::State {
       std::vector<std::unique_ptr<Inference>>& own = streams[batch];
       if (!own.empty()) return own;
       const Graph graph = program_of(batch);
-      const CompileOptions options{.threads = placement.threads};
-      BoundExecutable program(*backend, graph, options);
       if (batch > 1 &&
-          program.executable().arena_bytes() > usable_memory_bytes() / 2 / placement.workers) {
+          device->plan(graph, {}).arena_bytes > usable_memory_bytes() / 2 / placement.workers) {
         streams.erase(batch);
         most_at_once = batch / 2;
         continue;
       }
-      for (std::int64_t w = 0; w < placement.workers; ++w)
-        own.push_back(std::make_unique<Inference>(
-            program ? std::exchange(program, {}) : BoundExecutable(*backend, graph, options), graph,
-            recipe.evaluation.views, views));
+      for (int w = 0; w < static_cast<int>(placement.workers); ++w)
+        own.push_back(std::make_unique<Inference>(*device, w,
+                                                  BoundExecutable(*device, graph, {.worker = w}),
+                                                  graph, recipe.evaluation.views, tensors));
       return own;
     }
   }
@@ -136,7 +134,7 @@ struct Predictor::State {
         if (first >= count) break;
         const std::int64_t n = std::min(batch, count - first);
         fill(first, n, stream.images());
-        stream.run(n);
+        stream.run();
         std::memcpy(result.f32().data() + first * input.classes, stream.logits(),
                     static_cast<std::size_t>(n * input.classes) * sizeof(float));
       }
@@ -169,24 +167,29 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   s.placement.workers = resolved_workers(placement.workers);
   s.placement.input_threads = 0;
   s.input = input_of(recipe, checkpoint);
-  for (const NamedTensor& tensor : checkpoint.tensors)
-    if (!tensor.name.starts_with(kOptimizerPrefix)) s.tensors.push_back(tensor);
-  for (const NamedTensor& tensor : s.tensors) {
-    PODIUM_REQUIRE(tensor.tensor.dtype() == DType::kF32, ExitCode::kData, "the checkpoint of step ",
-                   s.step, " has \"", tensor.name, "\" as ", to_string(tensor.tensor.type()),
+  s.device = make_device(s.placement.backend, {.workers = static_cast<int>(s.placement.workers),
+                                               .threads = s.placement.threads});
+  std::vector<TensorView> views;
+  for (const NamedTensor& named : checkpoint.tensors) {
+    if (named.name.starts_with(kOptimizerPrefix)) continue;
+    const Tensor& tensor = named.tensor;
+    PODIUM_REQUIRE(tensor.dtype() == DType::kF32, ExitCode::kData, "the checkpoint of step ",
+                   s.step, " has \"", named.name, "\" as ", to_string(tensor.type()),
                    ", and parameters are f32; it was not written by podium train");
-    s.views.push_back({tensor.name, tensor.tensor.shape(), tensor.tensor.f32().data()});
+    Buffer& buffer = *s.buffers.emplace_back(s.device->allocate(tensor.type().bytes()));
+    s.device->upload(buffer, tensor.data());
+    s.tensors.push_back({named.name, tensor.type(), buffer});
+    views.push_back({named.name, tensor.shape(), tensor.f32().data()});
   }
   const Graph one = s.program_of(1);
-  const std::string problem = binding_problem(one, s.views);
+  const std::string problem = binding_problem(one, s.tensors);
   PODIUM_REQUIRE(problem.empty(), ExitCode::kData, "the checkpoint of step ", s.step,
                  " does not fit the model ", recipe.model, ", which ", problem,
                  "; give the model that it was trained with");
-  const std::string bad = first_non_finite(s.views);
+  const std::string bad = first_non_finite(views);
   PODIUM_REQUIRE(bad.empty(), ExitCode::kData, "the checkpoint of step ", s.step, ": \"", bad,
                  "\" contains a value that is not finite, so the network cannot predict; use an "
                  "earlier checkpoint, or train again with a smaller learning rate");
-  s.backend = make_backend(s.placement.backend);
   s.threads = std::make_unique<ThreadPool>(static_cast<int>(s.placement.workers));
   if (recipe.evaluation.batch != 0) s.most_at_once = recipe.evaluation.batch;
 }

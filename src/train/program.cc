@@ -11,8 +11,12 @@
 namespace podium {
 namespace {
 
-std::int64_t aligned(std::int64_t floats) {
-  return (floats + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
+std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
+}
+
+std::int64_t floats_in(std::int64_t bytes) {
+  return bytes / static_cast<std::int64_t>(size_of(DType::kF32));
 }
 
 Shape batch_shape(const ReplicaInputs& inputs) {
@@ -53,17 +57,19 @@ FlatLayout make_layout(const Network& net, const Optimizers& optimizers) {
   std::int64_t offset = 0;
   for (const Parameter& p : net.parameters()) {
     const std::size_t optimizer = p.trained ? optimizers.index_of(p.name) : 0;
-    layout.parameters.push_back({p.name, p.shape, offset, p.decays, optimizer, p.trained});
-    offset += aligned(p.shape.elements());
+    const TensorType type{DType::kF32, p.shape};
+    layout.parameters.push_back({p.name, type, offset, p.decays, optimizer, p.trained});
+    offset += aligned(type.bytes());
   }
-  layout.parameter_floats = offset;
+  layout.parameter_bytes = offset;
   for (const Statistic& s : net.statistics()) {
+    const TensorType type{DType::kF32, s.shape};
     layout.statistics.push_back(
-        {.name = s.name, .shape = s.shape, .offset = offset, .trained = bool(s.new_value)});
-    offset += aligned(s.shape.elements());
+        {.name = s.name, .type = type, .offset = offset, .trained = bool(s.new_value)});
+    offset += aligned(type.bytes());
   }
   layout.loss_offset = offset;
-  layout.floats = offset + kFlatAlign;
+  layout.bytes = offset + kFlatAlign;
   return layout;
 }
 
@@ -134,6 +140,7 @@ Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_
       graph.input("logits", {DType::kF32, Shape{images, classes}}, InputRole::kBatch);
   const Value labels = graph.input("labels", {DType::kI32, Shape{images}}, InputRole::kBatch);
   graph.output("losses", softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss"));
+  graph.output("guesses", argmax(graph, logits, "guess"));
   return graph;
 }
 
@@ -194,12 +201,12 @@ void Optimizers::require_parameters(const FlatLayout& layout, const std::string&
         matched = true, own = own || is_own;
         acts = acts || (is_own && (entry.trained || groups[i].frozen));
         PODIUM_REQUIRE(!is_own || groups[i].frozen || !needs_matrices(groups[i].optimizer) ||
-                           entry.shape.rank() >= 2,
+                           entry.shape().rank() >= 2,
                        ExitCode::kUsage, "group ", i + 1,
                        " of parameters: ", groups[i].optimizer.name,
                        " is for matrices and the weights of convolutions, "
                        "and \"",
-                       pattern, "\" matches ", entry.name, " ", to_string(entry.shape),
+                       pattern, "\" matches ", entry.name, " ", to_string(entry.shape()),
                        "; give that to an earlier group");
       }
       const std::string what = cat("group ", i + 1, " of parameters: \"", pattern, "\" matches ");
@@ -253,16 +260,16 @@ UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& o
   std::vector<Shape> shapes;  // of the pieces
   for (std::size_t i = 0; i < layout.parameters.size(); ++i) {
     const FlatEntry& entry = layout.parameters[i];
-    const std::int64_t next = i + 1 < layout.parameters.size() ? layout.parameters[i + 1].offset
-                                                               : layout.parameter_floats;
+    const std::int64_t next =
+        i + 1 < layout.parameters.size() ? layout.parameters[i + 1].offset : layout.parameter_bytes;
     const std::int64_t from = std::max(entry.offset, begin), to = std::min(next, end);
     if (from >= to || !entry.trained) continue;
     const std::size_t index = entry.optimizer;
     const OptimizerOptions& options = optimizers.options[index];
     if (needs_matrices(options)) {
       PODIUM_CHECK(from == entry.offset && to == next, entry.name, " is cut");
-      const std::int64_t rows = entry.shape[0];
-      program.pieces.push_back({from, from + entry.elements(), 0.0f, index});
+      const std::int64_t rows = entry.shape()[0];
+      program.pieces.push_back({from, from + entry.bytes(), 0.0f, index});
       shapes.push_back(Shape{rows, entry.elements() / rows});
       continue;
     }
@@ -273,10 +280,10 @@ UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& o
     if (!program.pieces.empty() && program.pieces.back().weight_decay == decay &&
         program.pieces.back().optimizer == index && program.pieces.back().end == from) {
       program.pieces.back().end = to;
-      shapes.back() = Shape{to - program.pieces.back().begin};
+      shapes.back() = Shape{floats_in(to - program.pieces.back().begin)};
     } else {
       program.pieces.push_back({from, to, decay, index});
-      shapes.push_back(Shape{to - from});
+      shapes.push_back(Shape{floats_in(to - from)});
     }
   }
   Graph& graph = program.graph;

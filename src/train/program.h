@@ -17,26 +17,29 @@
 
 namespace podium {
 
-// A tensor within a flat buffer of floats; offsets are multiples of kFlatAlign, the gaps between
+// A tensor within flat memory. Offsets are bytes, multiples of kFlatAlign; the gaps between tensors
 // stay zero.
-inline constexpr std::int64_t kFlatAlign = 16;
+inline constexpr std::int64_t kFlatAlign = 64;
 struct FlatEntry {
   std::string name;
-  Shape shape;
+  TensorType type;
   std::int64_t offset = 0;
   bool decays = false;
   std::size_t optimizer = 0;  // in Optimizers::options; of no meaning where it is not trained
   bool trained = true;        // of a statistic: a step changes it
-  std::int64_t elements() const { return shape.elements(); }
+  const Shape& shape() const { return type.shape; }
+  std::int64_t elements() const { return type.shape.elements(); }
+  std::int64_t bytes() const { return type.bytes(); }
 };
 
-// [parameters | statistics | loss]: what a replica's program writes and the tree sums. Parameters
-// and their gradients have the same offsets; statistics follow from `parameter_floats` on.
+// [parameters | statistics | loss], in bytes: what a replica's program writes and the tree sums.
+// Parameters and their gradients have the same offsets; statistics follow from `parameter_bytes`
+// on.
 struct FlatLayout {
   std::vector<FlatEntry> parameters, statistics;
-  std::int64_t parameter_floats = 0;
+  std::int64_t parameter_bytes = 0;
   std::int64_t loss_offset = 0;
-  std::int64_t floats = 0;
+  std::int64_t bytes = 0;
 };
 
 // The optimizers of a run, and which of them a parameter has.
@@ -87,10 +90,11 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
 
 // Inputs: images, parameters, statistics. Output: logits.
 Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs);
-// Inputs: logits, labels. Output: losses (of each example).
+// Inputs: logits, labels. Outputs of each example: losses; guesses, the class with the largest
+// logit, -1 where one is not a number.
 Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing);
 
-// A run of floats of the parameters that has one optimizer and one weight decay; of an optimizer
+// A run of bytes of the parameters that has one optimizer and one weight decay; of an optimizer
 // that needs matrices, one parameter.
 struct UpdatePiece {
   std::int64_t begin = 0, end = 0;

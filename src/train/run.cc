@@ -333,7 +333,7 @@ std::string describe(const Trainer& trainer) {
       cat("placement     ", trainer.placement().workers,
           trainer.placement().workers == 1 ? " worker" : " workers", " of ",
           trainer.placement().threads, trainer.placement().threads == 1 ? " thread" : " threads",
-          ", backend ", trainer.backend().name(), " (", trainer.backend().description(), ")",
+          ", backend ", trainer.device().name(), " (", trainer.device().description(), ")",
           trainer.placement().input_threads == 0
               ? ""
               : cat(", batches prepared in advance by ", trainer.placement().input_threads,
@@ -452,7 +452,7 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   const Trainer& trainer = *run.trainer;
   for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
   record_environment(run.folder->dir(),
-                     collect_environment(options.command_line, trainer.backend().description(),
+                     collect_environment(options.command_line, trainer.device().description(),
                                          static_cast<int>(trainer.placement().workers)),
                      trainer.steps_done());
   replace_text(

@@ -26,97 +26,111 @@ constexpr double kPatience = 0.002;
 
 }  // namespace
 
-void Trainer::State::run_replica(Worker& worker, std::int64_t replica, float* buffer) {
-  const auto start = Clock::now();
+// What a replica's program reads: its examples, and which step and replica it is.
+void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
   if (prefetcher) {
     const Prefetcher::Batch& batch = prefetcher->wait(done);
-    const std::int64_t first = replica * replica_images;
-    worker.program.set_input(worker.images_slot,
-                             batch.images.f32().data() + first * loader->set().image_bytes());
-    worker.program.set_input(worker.labels_slot, batch.labels.i32().data() + first);
+    const std::int64_t first = replica * replica_images, image = loader->set().image_bytes();
+    const float* const images = batch.images.f32().data() + first * image;
+    const std::int32_t* const labels = batch.labels.i32().data() + first;
+    auto known = std::ranges::find(worker.adopted, &batch, &Worker::AdoptedBatch::batch);
+    if (known == worker.adopted.end()) {
+      const auto adopt = [&](const Tensor& tensor) {
+        return device->adopt(const_cast<void*>(tensor.data()), tensor.type().bytes());
+      };
+      worker.adopted.push_back({&batch, adopt(batch.images), adopt(batch.labels)});
+      known = worker.adopted.end() - 1;
+    }
+    if (known->images) {
+      const std::int64_t image_bytes = worker.images.bytes(), label_bytes = worker.labels.bytes();
+      worker.program.set_input(worker.images_slot,
+                               {*known->images, replica * image_bytes, image_bytes});
+      worker.program.set_input(worker.labels_slot,
+                               {*known->labels, replica * label_bytes, label_bytes});
+    } else {
+      device->upload(worker.images.view(), images);
+      device->upload(worker.labels.view(), labels);
+    }
   } else {
-    loader->examples(done, replica * replica_images, replica_images,
-                     reinterpret_cast<float*>(worker.images.data()),
-                     reinterpret_cast<std::int32_t*>(worker.labels.data()));
+    loader->examples(done, replica * replica_images, replica_images, worker.images.host<float>(),
+                     worker.labels.host<std::int32_t>());
+    worker.images.send();
+    worker.labels.send();
   }
+  worker.place.host<std::uint32_t>()[0] = static_cast<std::uint32_t>(done);
+  worker.place.host<std::uint32_t>()[1] = static_cast<std::uint32_t>(replica);
+  worker.place.send();
+}
+
+void Trainer::State::run_replica(Worker& worker, std::int64_t replica, Buffer& buffer) {
+  const auto start = Clock::now();
+  bind_batch(worker, replica);
   worker.input_seconds += seconds_since(start);
-  worker.step = static_cast<std::uint32_t>(done);
-  worker.replica = static_cast<std::uint32_t>(replica);
   for (const Worker::FlatOutput& output : worker.flat_outputs)
-    worker.program.set_output(output.slot, buffer + output.offset);
+    worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
+  const View results = worker.results.view();
+  const std::int64_t own = replica - worker.replicas.begin, word = sizeof(float);
+  worker.program.set_output(worker.correct_slot,
+                            results.part((worker.replicas.size() + own) * word, word));
   worker.program.run();
-  losses[static_cast<std::size_t>(replica)] = buffer[layout().loss_offset];
-  correct[static_cast<std::size_t>(replica)] = worker.correct;
+  device->copy(results.part(own * word, word), {buffer, layout().loss_offset, word});
 }
 
 // The sum over a node of the tree that lies within this worker's replicas.
-float* Trainer::State::run_node(Worker& worker, ReplicaRange node) {
+Buffer& Trainer::State::run_node(Worker& worker, ReplicaRange node) {
   if (node.size() == 1) {
-    float* buffer = worker.free_buffers.back();
+    Buffer& buffer = *worker.free_buffers.back();
     worker.free_buffers.pop_back();
     run_replica(worker, node.begin, buffer);
     return buffer;
   }
   const std::int64_t middle = tree_middle(node.begin, node.end);
-  float* left = run_node(worker, {node.begin, middle});
-  float* right = run_node(worker, {middle, node.end});
-  const auto count = static_cast<std::size_t>(layout().floats);
-  backend->accumulate({left, count}, {right, count});
-  worker.free_buffers.push_back(right);
+  Buffer& left = run_node(worker, {node.begin, middle});
+  Buffer& right = run_node(worker, {middle, node.end});
+  device->accumulate(left, right);
+  worker.free_buffers.push_back(&right);
   return left;
 }
 
+// What the host looks at of its replicas' step; waits for the device.
+void Trainer::State::read_results(Worker& worker) {
+  worker.results.receive();
+  const auto count = static_cast<std::size_t>(worker.replicas.size()),
+             first = static_cast<std::size_t>(worker.replicas.begin);
+  for (std::size_t i = 0; i < count; ++i) {
+    losses[first + i] = worker.results.host<float>()[i];
+    correct[first + i] = worker.results.host<std::int32_t>()[count + i];
+  }
+}
+
+// Inputs that lie in the sum over all replicas.
+void Trainer::State::bind_sums(BoundExecutable& program,
+                               const std::vector<Worker::FlatInput>& inputs) const {
+  const View total = exchange->total();
+  for (const Worker::FlatInput& input : inputs)
+    program.set_input(input.slot, total.part(input.range.begin, input.range.bytes()));
+}
+
 void Trainer::State::update_shard(Worker& worker, const StepOptions& options) {
-  const float* const sums = worker.sums;
   if (options.update_parameters) {
-    for (std::size_t i = 0; i < worker.pieces.size(); ++i)
-      worker.update.set_input(worker.gradient_slots[i],
-                              sums + (worker.pieces[i].begin - worker.shard_begin));
+    bind_sums(worker.update, worker.update_gradients);
     worker.update.run();
   }
-  // Running statistics: the mean over replicas.
-  const auto replicas = static_cast<float>(recipe.replicas);
-  for (const FlatEntry& entry : layout().statistics) {
-    if (!entry.trained) continue;
-    const std::int64_t first = std::max(worker.shard_begin, entry.offset);
-    const std::int64_t last = std::min(worker.shard_end, entry.offset + entry.elements());
-    for (std::int64_t i = first; i < last; ++i)
-      statistic_data()[i - layout().parameter_floats] = sums[i - worker.shard_begin] / replicas;
+  if (worker.means) {
+    bind_sums(worker.means, worker.mean_sums);
+    worker.means.run();
   }
-  if (!options.hash) return;
-  for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
-    const FlatEntry& entry = layout().parameters[i];
-    const std::int64_t from = std::max(entry.offset, worker.shard_begin),
-                       to = std::min(entry.offset + entry.elements(), worker.shard_end);
-    worker.hash_sums[i] =
-        from >= to ? 0
-                   : hash_sum({parameter_data() + from, static_cast<std::size_t>(to - from)},
-                              static_cast<std::uint64_t>(from - entry.offset));
-  }
+  if (options.hash && worker.hashes) worker.hashes.run();
 }
 
-// Does a piece of another worker's kernel; false where there was none to be had.
-bool Trainer::State::help_others(std::int64_t helper, WorkerProgram what) {
-  const auto count = static_cast<std::int64_t>(workers.size());
-  const Executable& own = (workers[static_cast<std::size_t>(helper)].*what).executable();
-  for (std::int64_t i = 1; i < count; ++i) {
-    const std::int64_t other = (helper + i) % count;
-    const int guest = guest_number(count, other, helper);
-    if (guest < 0) continue;
-    if ((workers[static_cast<std::size_t>(other)].*what).executable().help(guest, own)) return true;
-  }
-  return false;
-}
-
-// At the barrier, while the others run `what`; helps after `patience` seconds.
-void Trainer::State::wait_for_others(std::int64_t helper, WorkerProgram what, double patience) {
-  Worker& worker = workers[static_cast<std::size_t>(helper)];
+// At the barrier, while others are busy; helps them after `patience` seconds.
+void Trainer::State::wait_for_others(Worker& worker, double patience) {
   const auto arrived = Clock::now();
   double helped = 0;
   exchange->barrier().wait([&] {
     const auto start = Clock::now();
     if (std::chrono::duration<double>(start - arrived).count() < patience) return false;
-    if (!help_others(helper, what)) return false;
+    if (!device->idle(worker.number)) return false;
     helped += seconds_since(start);
     return true;
   });
@@ -124,7 +138,7 @@ void Trainer::State::wait_for_others(std::int64_t helper, WorkerProgram what, do
 }
 
 void Trainer::State::release_buffers(Worker& worker) {
-  for (float* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
+  for (Buffer* buffer : worker.held_buffers) worker.free_buffers.push_back(buffer);
   worker.held_buffers.clear();
 }
 
@@ -134,32 +148,37 @@ void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& 
     worker.input_seconds = worker.waiting_seconds = 0;
     release_buffers(worker);  // of gradients that nobody has made an update from
     for (const ReplicaRange node : largest_nodes(recipe.replicas, worker.replicas)) {
-      float* sum = run_node(worker, node);
-      worker.held_buffers.push_back(sum);
+      Buffer& sum = run_node(worker, node);
+      worker.held_buffers.push_back(&sum);
       exchange->publish(node, sum);
     }
+    read_results(worker);
     const bool has_less = std::ranges::any_of(workers, [&](const Worker& other) {
       return other.replicas.size() > worker.replicas.size();
     });
-    wait_for_others(index, &Worker::program, has_less ? 0 : kPatience);
+    wait_for_others(worker, has_less ? 0 : kPatience);
   }
 
   // Every worker sees the same losses, so all refuse the update or none does.
   bool updates = losses_are_finite();
-  if (updates && part != Part::kUpdate)
-    worker.sums = exchange->sum(worker.shard_begin, worker.shard_end);
+  if (updates && part != Part::kUpdate) exchange->sum(worker.shard_begin, worker.shard_end);
   if (updates && part == Part::kGradients) return;  // the sums stay where they are
   if (updates && options.update_parameters && recipe.clip_norm != 0)
-    updates = clip_gradients(index);
+    updates = clip_gradients(worker);
   if (updates) {
     update_shard(worker, options);
   } else if (index == 0) {
     finite = false;
   }
-  wait_for_others(index, &Worker::update, 0);
+  wait_for_others(worker, 0);
   release_buffers(worker);
   // A refused step's batch is still needed, to find out why.
   if (prefetcher && updates) prefetcher->release(done);
+}
+
+Worker& Trainer::State::owner(std::int64_t replica) {
+  return *std::ranges::find_if(workers,
+                               [&](const Worker& worker) { return replica < worker.replicas.end; });
 }
 
 bool Trainer::State::losses_are_finite() const {
@@ -172,8 +191,8 @@ std::string Trainer::State::diagnose() {
   const bool losses_are = losses_are_finite();
   for (std::size_t replica = 0; replica < losses.size(); ++replica) {
     if (std::isfinite(losses[replica]) && !losses_are) continue;
-    Worker& worker = workers[0];
-    run_replica(worker, static_cast<std::int64_t>(replica), worker.free_buffers.back());
+    Worker& worker = owner(static_cast<std::int64_t>(replica));
+    run_replica(worker, static_cast<std::int64_t>(replica), *worker.free_buffers.back());
     if (const auto found = worker.program.find_non_finite()) return *found;
   }
   return losses_are ? "the norm itself" : "the loss";
@@ -184,13 +203,49 @@ std::string StepResult::divergence() const {
              " is not finite; the first operation with such a result is ", non_finite);
 }
 
+// The tensors of the parameters, or those alone that are trained, from where flat memory begins.
+std::vector<TensorSpan> Trainer::State::spans_of(float* flat, bool trained_only) const {
+  std::vector<TensorSpan> spans;
+  for (const FlatEntry& entry : layout().parameters) {
+    if (trained_only && !entry.trained) continue;
+    float* const first = flat + entry.offset / static_cast<std::int64_t>(sizeof(float));
+    spans.push_back(
+        {entry.name, entry.shape(), {first, static_cast<std::size_t>(entry.elements())}});
+  }
+  return spans;
+}
+
+// Of all parameters, after each worker has hashed its shard.
+std::uint64_t Trainer::State::hash_of_shares() {
+  std::ranges::fill(hash_sums, 0);
+  for (const Worker& worker : workers) {
+    if (!worker.hashes) continue;
+    worker.hash_words.receive();
+    for (std::size_t i = 0; i < worker.hashed.size(); ++i) {
+      const std::uint32_t* const words = worker.hash_words.host<std::uint32_t>() + 2 * i;
+      hash_sums[worker.hashed[i]] += std::uint64_t{words[1]} << 32 | words[0];
+    }
+  }
+  std::uint64_t hash = 0;
+  for (std::size_t i = 0; i < hash_sums.size(); ++i) {
+    const auto count = static_cast<std::uint64_t>(layout().parameters[i].elements());
+    hash = hash_append(hash, hash_tensor(hash_sums[i], count));
+  }
+  return hash;
+}
+
 StepResult Trainer::State::make(Part part, const StepOptions& options) {
   const auto start = Clock::now();
   StepResult result;
   const StepInRun at{done, loader->steps_per_epoch(), total_steps};
   result.learning_rate = learning_rate_at(recipe.optimizer, recipe.schedule, at);
   const std::vector<float> scalars = optimizers.scalar_values(recipe.schedule, at);
-  for (Worker& worker : workers) std::ranges::copy(scalars, worker.scalars.begin());
+  for (Worker& worker : workers) {
+    std::ranges::copy(scalars, worker.scalars.host<float>());
+    worker.scalars.send();
+  }
+  parameter_mirror.push();
+  if (part == Part::kUpdate) gradient_mirror.push();
   if (placement.input_threads > 0 && !prefetcher)
     prefetcher = std::make_unique<Prefetcher>(loader, prefetch_options());
   if (part != Part::kUpdate) seconds_before = 0;
@@ -207,9 +262,13 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
     result.waiting_seconds += worker.waiting_seconds / static_cast<double>(workers.size());
   }
   const bool losses_are = losses_are_finite();
-  result.loss = losses_are
-                    ? exchange->total()[layout().loss_offset] / static_cast<float>(recipe.replicas)
-                    : NAN;
+  result.loss = NAN;
+  if (losses_are) {
+    mean_loss.bind_input("sum/0", exchange->total().part(layout().loss_offset, sizeof(float)));
+    mean_loss.run();
+    mean_loss_value.receive();
+    result.loss = *mean_loss_value.host<float>();
+  }
   result.gradient_norm = gradient_norm;
   if (!losses_are || !finite) {
     result.non_finite = diagnose();
@@ -220,21 +279,12 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   }
   if (part == Part::kGradients) {
     gradients_ready = true;
-    float* const total = exchange->total();
-    gradient_spans.clear();
-    for (const FlatEntry& entry : layout().parameters) {
-      const auto count = static_cast<std::size_t>(entry.elements());
-      if (entry.trained)
-        gradient_spans.push_back({entry.name, entry.shape, {total + entry.offset, count}});
-    }
+    float* const total = gradient_mirror.open(*device, exchange->total());
+    gradient_spans = spans_of(total, true);
   } else {
     ++done;
-    for (std::size_t i = 0; options.hash && i < layout().parameters.size(); ++i) {
-      std::uint64_t sum = 0;
-      for (const Worker& worker : workers) sum += worker.hash_sums[i];
-      const auto count = static_cast<std::uint64_t>(layout().parameters[i].elements());
-      result.hash = hash_append(result.hash, hash_tensor(sum, count));
-    }
+    parameter_mirror.pull();
+    if (options.hash) result.hash = hash_of_shares();
   }
   result.seconds = seconds_before += seconds_since(start);
   return result;
@@ -268,7 +318,12 @@ std::span<const TensorSpan> Trainer::gradients() {
   return state_->gradient_spans;
 }
 
-std::span<const TensorSpan> Trainer::parameters() { return state_->parameter_spans; }
+std::span<const TensorSpan> Trainer::parameters() {
+  State& s = *state_;
+  if (!s.parameter_mirror.is_open())
+    s.parameter_spans = s.spans_of(s.parameter_mirror.open(*s.device, *s.parameters), false);
+  return s.parameter_spans;
+}
 
 void Trainer::State::require_gradients(const char* call) const {
   PODIUM_REQUIRE(gradients_ready, ExitCode::kUsage, call, ": the gradients of step ", done + 1,

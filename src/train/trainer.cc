@@ -1,6 +1,5 @@
 #include "train/trainer.h"
 
-#include <cstring>
 #include <limits>
 #include <span>
 
@@ -24,7 +23,7 @@ std::string shapes_differ(const std::string& name, const Shape& expected, const 
 
 const Recipe& Trainer::recipe() const { return state_->recipe; }
 const Placement& Trainer::placement() const { return state_->placement; }
-Backend& Trainer::backend() const { return *state_->backend; }
+Device& Trainer::device() const { return *state_->device; }
 std::int64_t Trainer::evaluation_batch() const { return state_->evaluation_batch; }
 std::int64_t Trainer::steps_per_epoch() const { return state_->loader->steps_per_epoch(); }
 std::int64_t Trainer::total_steps() const { return state_->total_steps; }
@@ -33,24 +32,27 @@ std::int64_t Trainer::steps_done() const { return state_->done; }
 
 MemoryUse Trainer::memory_use() const {
   const State& s = *state_;
-  const auto bytes = [](const AlignedBytes& memory) {
-    return static_cast<std::int64_t>(memory.size());
+  const auto arena = [](const BoundExecutable& program) {
+    return program ? program.executable().plan().arena_bytes : 0;
   };
   MemoryUse use;
-  use.parameters = bytes(s.parameters) + bytes(s.statistics);
-  for (const AlignedBytes& state : s.states) use.optimizer += bytes(state);
+  use.parameters = s.parameters->bytes() + s.statistics->bytes();
+  for (const auto& state : s.states) use.optimizer += state->bytes();
   for (const Worker& worker : s.workers) {
-    for (const AlignedBytes& buffer : worker.buffers) use.gradients += bytes(buffer);
-    use.optimizer += worker.update.executable().arena_bytes();
-    use.training_activations += worker.program.executable().arena_bytes();
-    use.evaluation_activations +=
-        worker.evaluation->arena_bytes() + worker.evaluation_loss.executable().arena_bytes();
-    use.batches += bytes(worker.images) + bytes(worker.labels) + worker.evaluation->batch_bytes() +
-                   bytes(worker.evaluation_labels) + bytes(worker.evaluation_losses);
+    for (const auto& buffer : worker.buffers) use.gradients += buffer->bytes();
+    for (const BoundExecutable* program : {&worker.update, &worker.means, &worker.hashes,
+                                           &worker.squares, &worker.norm, &worker.scale})
+      use.optimizer += arena(*program);
+    use.training_activations += arena(worker.program);
+    use.evaluation_activations += worker.evaluation->arena_bytes() + arena(worker.evaluation_loss);
+    if (s.placement.input_threads == 0)
+      use.batches += worker.images.bytes() + worker.labels.bytes();
+    use.batches += worker.evaluation->batch_bytes() + worker.evaluation_labels.bytes() +
+                   worker.evaluation_losses.bytes();
   }
   if (s.placement.input_threads > 0)
     use.batches += s.prefetch_options().depth * s.recipe.batch *
-                   static_cast<std::int64_t>(float_bytes(s.loader->set().image_bytes() + 1));
+                   static_cast<std::int64_t>(sizeof(float)) * (s.loader->set().image_bytes() + 1);
   for (const ImageSet* set : {&s.loader->set(), s.held_out.get()})
     use.data += static_cast<std::int64_t>(set->pixels.size() + set->labels.size());
   return use;
@@ -58,44 +60,47 @@ MemoryUse Trainer::memory_use() const {
 
 std::uint64_t Trainer::parameter_hash() const {
   State& s = *state_;
+  s.parameter_mirror.push();
+  const HostCopy values(*s.device, *s.parameters);
   std::uint64_t hash = 0;
   for (const FlatEntry& entry : s.layout().parameters) {
     const auto count = static_cast<std::size_t>(entry.elements());
-    hash =
-        hash_append(hash, hash_tensor(hash_sum({s.parameter_data() + entry.offset, count}), count));
+    hash = hash_append(hash, hash_tensor(hash_sum({values.at<float>(entry.offset), count}), count));
   }
   return hash;
 }
 
 std::string Trainer::first_non_finite() const {
-  return podium::first_non_finite(state_->value_views());
+  const State& s = *state_;
+  s.parameter_mirror.push();
+  for (const DeviceTensor& value : s.values()) {
+    const HostCopy values(*s.device, value.memory);
+    const TensorView view{value.name, value.type.shape, values.at<float>()};
+    if (!podium::first_non_finite({&view, 1}).empty()) return value.name;
+  }
+  return "";
 }
 
 // --- checkpoints
 
-std::vector<Trainer::State::Place> Trainer::State::values() {
-  std::vector<Place> list;
+std::vector<DeviceTensor> Trainer::State::values() const {
+  std::vector<DeviceTensor> list;
   for (const FlatEntry& e : layout().parameters)
-    list.push_back({e.name, e.shape, parameter_data() + e.offset});
+    list.push_back({e.name, e.type, {*parameters, e.offset, e.bytes()}});
   for (const FlatEntry& e : layout().statistics)
-    list.push_back({e.name, e.shape, statistic_data() + e.offset - layout().parameter_floats});
+    list.push_back({e.name, e.type, {*statistics, e.offset - layout().parameter_bytes, e.bytes()}});
   return list;
 }
 
-std::vector<TensorView> Trainer::State::value_views() {
-  std::vector<TensorView> views;
-  for (Place& place : values()) views.push_back({place.name, place.shape, place.values});
-  return views;
-}
-
-std::vector<Trainer::State::Place> Trainer::State::places() {
-  std::vector<Place> list = values();
+std::vector<DeviceTensor> Trainer::State::places() const {
+  std::vector<DeviceTensor> list = values();
   for (std::size_t i = 0; i < states.size(); ++i) {
     for (const FlatEntry& e : layout().parameters) {
       const std::vector<std::string> names = optimizer_states(optimizers.of(e));
       if (e.trained && i < names.size())
-        list.push_back(
-            {cat(kOptimizerPrefix, e.name, "/", names[i]), e.shape, state_data(i) + e.offset});
+        list.push_back({cat(kOptimizerPrefix, e.name, "/", names[i]),
+                        e.type,
+                        {*states[i], e.offset, e.bytes()}});
     }
   }
   return list;
@@ -164,9 +169,10 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata[kEvaluationDataKey] = s.evaluation_identity.of(set);
   checkpoint.metadata[kInputKey] =
       cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
-  for (const State::Place& place : s.places()) {
-    Tensor tensor(DType::kF32, place.shape);
-    std::memcpy(tensor.data(), place.values, float_bytes(place.shape.elements()));
+  s.parameter_mirror.push();
+  for (const DeviceTensor& place : s.places()) {
+    Tensor tensor(place.type);
+    s.device->download(tensor.data(), place.memory);
     checkpoint.tensors.push_back({place.name, std::move(tensor)});
   }
   return checkpoint;
@@ -174,14 +180,14 @@ Checkpoint Trainer::checkpoint() const {
 
 void Trainer::restore(const Checkpoint& checkpoint) {
   State& s = *state_;
-  const std::vector<State::Place> places = s.places();
+  const std::vector<DeviceTensor> places = s.places();
   // All is looked up before anything is overwritten.
   std::vector<const Tensor*> found;
-  for (const State::Place& place : places) {
+  for (const DeviceTensor& place : places) {
     const Tensor* tensor = checkpoint.find(place.name);
-    PODIUM_REQUIRE(tensor != nullptr && tensor->type() == TensorType({DType::kF32, place.shape}),
-                   ExitCode::kData, "the checkpoint of step ", checkpoint.step, " ",
-                   shapes_differ(place.name, place.shape, tensor),
+    PODIUM_REQUIRE(tensor != nullptr && tensor->type() == place.type, ExitCode::kData,
+                   "the checkpoint of step ", checkpoint.step, " ",
+                   shapes_differ(place.name, place.type.shape, tensor),
                    "; it is of another recipe: use another --out folder, or --fresh");
     found.push_back(tensor);
   }
@@ -196,8 +202,10 @@ void Trainer::restore(const Checkpoint& checkpoint) {
       ": they were changed after it was written; restore it from a copy, or start over with "
       "--fresh");
   for (std::size_t i = 0; i < places.size(); ++i)
-    std::memcpy(places[i].values, found[i]->data(), float_bytes(places[i].shape.elements()));
+    s.device->upload(places[i].memory, found[i]->data());
+  s.parameter_mirror.pull();
   s.prefetcher.reset();
+  for (Worker& worker : s.workers) worker.adopted.clear();  // of the batches that are gone
   s.gradients_ready = false;
   s.done = checkpoint.step;
 }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 #include "data/loader.h"
 #include "nn/network.h"
 #include "parallel/exchange.h"
@@ -143,7 +143,7 @@ class Trainer {
 
   const Recipe& recipe() const;
   const Placement& placement() const;  // resolved
-  Backend& backend() const;
+  Device& device() const;
   MemoryUse memory_use() const;
   std::int64_t evaluation_batch() const;
   std::int64_t steps_per_epoch() const;

@@ -23,13 +23,13 @@ void require_threads(const char* flag, int threads, int least) {
 void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout,
                 const Optimizers& optimizers) {
   const auto count = static_cast<std::int64_t>(workers.size());
-  const std::int64_t units = layout.floats / kFlatAlign;
+  const std::int64_t units = layout.bytes / kFlatAlign;
   std::int64_t begin = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t end = units * (i + 1) / count * kFlatAlign;
     for (const FlatEntry& entry : layout.parameters) {
       const std::int64_t last =
-          (entry.offset + entry.elements() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
+          (entry.offset + entry.bytes() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
       if (entry.offset < end && end < last && needs_matrices(optimizers.of(entry)))
         end = end - entry.offset < last - end ? entry.offset : last;
     }
@@ -87,7 +87,8 @@ void Trainer::State::resolve_placement() {
   PODIUM_REQUIRE(recipe.batch % recipe.replicas == 0, ExitCode::kUsage, "batch = ", recipe.batch,
                  " is not divisible by replicas = ", recipe.replicas);
   replica_images = recipe.batch / recipe.replicas;
-  backend = make_backend(placement.backend);
+  device = make_device(placement.backend, {.workers = static_cast<int>(placement.workers),
+                                           .threads = placement.threads});
 }
 
 void Trainer::State::take_data(std::shared_ptr<const ImageSet> train,
@@ -133,111 +134,146 @@ void Trainer::State::build_program() {
 }
 
 void Trainer::State::set_start_values(StopToken stop) {
-  parameters = AlignedBytes(float_bytes(layout().parameter_floats));
-  statistics =
-      AlignedBytes(float_bytes(layout().loss_offset - layout().parameter_floats + kFlatAlign));
+  parameters = device->allocate(layout().parameter_bytes);
+  statistics = device->allocate(layout().loss_offset - layout().parameter_bytes + kFlatAlign);
   for (std::size_t i = 0; i < optimizers.states(); ++i)
-    states.emplace_back(float_bytes(layout().parameter_floats));
+    states.push_back(device->allocate(layout().parameter_bytes));
   for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];
     const Tensor start = parameter.initialiser == Initialiser::kWhitening
                              ? whitening_filters(parameter, *loader, stop)
                              : initial_value(parameter, recipe.seed, static_cast<std::uint32_t>(i));
-    std::memcpy(parameter_data() + layout().parameters[i].offset, start.data(),
-                float_bytes(start.elements()));
+    const FlatEntry& entry = layout().parameters[i];
+    device->upload({*parameters, entry.offset, entry.bytes()}, start.data());
   }
-  for (const FlatEntry& entry : layout().parameters)
-    parameter_spans.push_back(
-        {entry.name,
-         entry.shape,
-         {parameter_data() + entry.offset, static_cast<std::size_t>(entry.elements())}});
   for (std::size_t i = 0; i < layout().statistics.size(); ++i) {
     const FlatEntry& entry = layout().statistics[i];
-    std::fill_n(statistic_data() + entry.offset - layout().parameter_floats, entry.elements(),
-                program.statistic_starts[i]);
+    Tensor start(entry.type);
+    std::ranges::fill(start.f32(), program.statistic_starts[i]);
+    device->upload({*statistics, entry.offset - layout().parameter_bytes, entry.bytes()},
+                   start.data());
   }
 }
 
 void Trainer::State::make_workers(StopToken stop) {
   losses.resize(static_cast<std::size_t>(recipe.replicas));
   correct.resize(static_cast<std::size_t>(recipe.replicas));
+  hash_sums.resize(layout().parameters.size());
   workers.resize(static_cast<std::size_t>(placement.workers));
   cut_shards(workers, layout(), optimizers);
   for (std::size_t w = 0; w < workers.size(); ++w) {
     stop.check();
     Worker& worker = workers[w];
+    worker.number = static_cast<int>(w);
     worker.replicas =
         replicas_of_worker(recipe.replicas, placement.workers, static_cast<std::int64_t>(w));
     for (std::int64_t i = buffers_needed(recipe.replicas, worker.replicas); i > 0; --i) {
-      worker.buffers.emplace_back(float_bytes(layout().floats));
-      worker.free_buffers.push_back(reinterpret_cast<float*>(worker.buffers.back().data()));
+      worker.buffers.push_back(device->allocate(layout().bytes));
+      worker.free_buffers.push_back(worker.buffers.back().get());
     }
-    worker.hash_sums.resize(layout().parameters.size());
     prepare_program(worker);
     prepare_update(worker);
+    prepare_means(worker);
+    prepare_hashes(worker);
   }
-  exchange = std::make_unique<ThreadExchange>(*backend, recipe.replicas, placement.workers);
+  mean_loss =
+      BoundExecutable(*device, build_mean_program({{0, sizeof(float)}}, recipe.replicas), {});
+  mean_loss_value = Staging(*device, sizeof(float));
+  mean_loss.bind_output("mean/0", mean_loss_value.view());
+  exchange = std::make_unique<ThreadExchange>(*device, recipe.replicas, placement.workers);
   threads = std::make_unique<ThreadPool>(static_cast<int>(placement.workers));
 }
 
-CompileOptions Trainer::State::compile_options() const {
-  return {.threads = placement.threads,
-          .guests = static_cast<int>(std::min(placement.workers - 1, kMostGuests))};
-}
-
 void Trainer::State::bind_values(BoundExecutable& executable) {
-  for (const TensorView& value : value_views()) executable.bind_input(value.name, value.values);
+  for (const DeviceTensor& value : values()) executable.bind_input(value.name, value.memory);
 }
 
 void Trainer::State::prepare_program(Worker& worker) {
-  worker.program = BoundExecutable(*backend, program.graph, compile_options());
-  if (placement.input_threads == 0) {
-    worker.images = AlignedBytes(float_bytes(replica_images * loader->set().image_bytes()));
-    worker.labels = AlignedBytes(float_bytes(replica_images));
-  }
-  // Of batches made ahead, a replica's part is bound when it runs.
+  constexpr std::int64_t kWord = sizeof(float);
+  worker.program =
+      BoundExecutable(*device, program.graph, {.worker = worker.number, .awaited = true});
+  worker.images = Staging(*device, replica_images * loader->set().image_bytes() * kWord);
+  worker.labels = Staging(*device, replica_images * kWord);
+  worker.place = Staging(*device, 2 * kWord);
+  worker.results = Staging(*device, 2 * worker.replicas.size() * kWord);
+  // Of batches made ahead, a replica's part may be bound when it runs.
   worker.images_slot = worker.program.input_slot("images");
   worker.labels_slot = worker.program.input_slot("labels");
-  worker.program.set_input(worker.images_slot, worker.images.data());
-  worker.program.set_input(worker.labels_slot, worker.labels.data());
-  worker.program.bind_input("step", &worker.step);
-  worker.program.bind_input("replica", &worker.replica);
+  worker.program.bind_input("images", worker.images.view());
+  worker.program.bind_input("labels", worker.labels.view());
+  worker.program.bind_input("step", worker.place.view().part(0, kWord));
+  worker.program.bind_input("replica", worker.place.view().part(kWord, kWord));
   bind_values(worker.program);
-  worker.program.bind_output("correct", &worker.correct);
+  worker.correct_slot = worker.program.output_slot("correct");
   // The rest goes to the buffer of a node of the tree, in another one for each replica.
-  const auto flat = [&](const std::string& name, std::int64_t offset) {
-    worker.flat_outputs.push_back({worker.program.output_slot(name), offset});
+  const auto flat = [&](const std::string& name, std::int64_t offset, std::int64_t bytes) {
+    worker.flat_outputs.push_back({worker.program.output_slot(name), offset, bytes});
   };
   for (const FlatEntry& entry : layout().parameters)
-    if (entry.trained) flat("gradient/" + entry.name, entry.offset);
+    if (entry.trained) flat("gradient/" + entry.name, entry.offset, entry.bytes());
   for (const FlatEntry& entry : layout().statistics)
-    if (entry.trained) flat("new/" + entry.name, entry.offset);
-  flat("loss", layout().loss_offset);
+    if (entry.trained) flat("new/" + entry.name, entry.offset, entry.bytes());
+  flat("loss", layout().loss_offset, kWord);
 }
 
 void Trainer::State::prepare_update(Worker& worker) {
-  UpdateProgram update = build_update_program(layout(), optimizers, recipe.replicas,
-                                              worker.shard_begin, worker.shard_end);
-  CompileOptions options = compile_options();
-  options.shared_outputs = placement.workers > 1 || placement.threads > 1;
-  worker.update = BoundExecutable(*backend, update.graph, options);
-  worker.pieces = std::move(update.pieces);
+  const UpdateProgram update = build_update_program(layout(), optimizers, recipe.replicas,
+                                                    worker.shard_begin, worker.shard_end);
+  CompileOptions options{.worker = worker.number, .awaited = true};
+  for (std::size_t i = 0; i < update.pieces.size(); ++i) {
+    const auto& own = optimizers.options[update.pieces[i].optimizer];
+    options.donations.push_back({cat("new/", i, "/", 0), cat("parameter/", i)});
+    for (std::size_t k = 0; k < optimizer_states(own).size(); ++k)
+      options.donations.push_back(
+          {cat("new/", i, "/", k + 1), cat(optimizer_states(own)[k], "/", i)});
+  }
+  worker.update = BoundExecutable(*device, update.graph, options);
   const std::vector<std::string> scalars = optimizers.scalars();
-  worker.scalars.resize(scalars.size());
+  constexpr std::int64_t kWord = sizeof(float);
+  worker.scalars = Staging(*device, std::ssize(scalars) * kWord);
   for (std::size_t i = 0; i < scalars.size(); ++i)
-    worker.update.bind_input(scalars[i], &worker.scalars[i]);
-  for (std::size_t i = 0; i < worker.pieces.size(); ++i) {
-    const UpdatePiece& piece = worker.pieces[i];
-    float* values = parameter_data() + piece.begin;
-    worker.update.bind_input(cat("parameter/", i), values);
-    worker.update.bind_output(cat("new/", i, "/", 0), values);
-    // Known after the exchange.
-    worker.gradient_slots.push_back(worker.update.input_slot(cat("gradient/", i)));
+    worker.update.bind_input(
+        scalars[i], worker.scalars.view().part(static_cast<std::int64_t>(i) * kWord, kWord));
+  for (std::size_t i = 0; i < update.pieces.size(); ++i) {
+    const UpdatePiece& piece = update.pieces[i];
+    const std::int64_t bytes = piece.end - piece.begin;
+    worker.update.bind_input(cat("parameter/", i), {*parameters, piece.begin, bytes});
     const std::vector<std::string> own = optimizer_states(optimizers.options[piece.optimizer]);
-    for (std::size_t k = 0; k < own.size(); ++k) {
-      worker.update.bind_input(cat(own[k], "/", i), state_data(k) + piece.begin);
-      worker.update.bind_output(cat("new/", i, "/", k + 1), state_data(k) + piece.begin);
-    }
+    for (std::size_t k = 0; k < own.size(); ++k)
+      worker.update.bind_input(cat(own[k], "/", i), {*states[k], piece.begin, bytes});
+    worker.update_gradients.push_back(
+        {worker.update.input_slot(cat("gradient/", i)), {piece.begin, piece.end}});
+  }
+}
+
+// Running statistics: the mean over replicas.
+void Trainer::State::prepare_means(Worker& worker) {
+  const std::vector<FlatRange> ranges =
+      changed_statistics(layout(), worker.shard_begin, worker.shard_end);
+  if (ranges.empty()) return;
+  worker.means = BoundExecutable(*device, build_mean_program(ranges, recipe.replicas),
+                                 {.worker = worker.number});
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    worker.mean_sums.push_back({worker.means.input_slot(cat("sum/", i)), ranges[i]});
+    worker.means.bind_output(
+        cat("mean/", i),
+        {*statistics, ranges[i].begin - layout().parameter_bytes, ranges[i].bytes()});
+  }
+}
+
+void Trainer::State::prepare_hashes(Worker& worker) {
+  constexpr std::int64_t kWords = 2 * sizeof(std::uint32_t);
+  const std::vector<HashShare> shares = hash_shares(layout(), worker.shard_begin, worker.shard_end);
+  if (shares.empty()) return;
+  worker.hashes =
+      BoundExecutable(*device, build_hash_program(layout(), shares), {.worker = worker.number});
+  worker.hash_words = Staging(*device, std::ssize(shares) * kWords);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const FlatRange range = shares[i].range;
+    worker.hashed.push_back(shares[i].parameter);
+    worker.hashes.bind_input(cat("values/", i), {*parameters, range.begin, range.bytes()});
+    worker.hashes.bind_output(cat("hash/", i), worker.hash_words.view().part(
+                                                   static_cast<std::int64_t>(i) * kWords, kWords));
   }
 }
 

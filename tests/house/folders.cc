@@ -24,7 +24,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"optim", {"ops"}},
       {"compile", {"ops"}},
       {"backend", {"compile"}},
-      {"parallel", {"tensor", "backend/backend.h", "backend/device.h"}},
+      {"parallel", {"tensor", "backend/device.h"}},
       {"data", {"tensor"}},
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},

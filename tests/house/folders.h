@@ -1,7 +1,7 @@
 // The folder rule: which folder of src/ may include which, checked on the #include lines alone.
 //
 //   - A folder includes itself, the folders that its row names and those that these may include.
-//   - A row that names a file (backend/backend.h) allows that file and nothing else of its folder.
+//   - A row that names a file (backend/device.h) allows that file and nothing else of its folder.
 //   - Backends do not know one another; any of them may use the reference.
 //   - The core (base to parallel) includes no third-party header but Highway's,
 //     and that in backend/ alone.

@@ -42,7 +42,7 @@ TEST(House, a_neighbour_that_the_row_does_not_name_is_reported) {
 }
 
 TEST(House, a_row_that_names_one_file_allows_that_file_alone) {
-  EXPECT_EQ(check("parallel/exchange.cc", "#include \"backend/backend.h\"\n"), Lines{});
+  EXPECT_EQ(check("parallel/exchange.cc", "#include \"backend/device.h\"\n"), Lines{});
   EXPECT_EQ(check("parallel/exchange.cc", "#include \"backend/cpu/arena.h\"\n"),
             Lines{"parallel/exchange.cc:1: parallel/ may not include backend/cpu/arena.h"});
 }

@@ -1,7 +1,7 @@
 // The seam's promise: an executable allocates nothing when it runs.
 #include <gtest/gtest.h>
 
-#include "backend/backend.h"
+#include "backend/operation_case.h"
 #include "count_allocations.h"
 #include "law_util.h"
 #include "nn/models.h"
@@ -13,14 +13,13 @@ namespace podium {
 namespace {
 
 // Of the second run and the third. The first may come upon something that is made once.
-std::int64_t allocations_of_a_run(const Graph& graph, const CompileOptions& options) {
-  const std::vector<Tensor> inputs = values_for(graph);
-  BoundProgram bound(graph, inputs);
-  const auto executable = make_backend("cpu")->compile(graph, options);
-  executable->run(bound.in, bound.out);
+std::int64_t allocations_of_a_run(const Graph& graph, int threads, const CompileOptions& options) {
+  const auto device = make_device("cpu", {.threads = threads});
+  LoadedProgram program(*device, graph, values_for(graph), options);
+  program.run();
   const std::int64_t before = allocations();
-  executable->run(bound.in, bound.out);
-  executable->run(bound.in, bound.out);
+  program.run();
+  program.run();
   return allocations() - before;
 }
 
@@ -42,18 +41,18 @@ TEST(Allocations, there_are_none_when_a_program_runs) {
     const ReplicaProgram step = build_replica_program(
         model, inputs, 3, 17 * recipe.replicas, recipe.label_smoothing, false, Optimizers(recipe));
     const Graph evaluation = build_evaluation_program(model, inputs);
-    const Graph update = build_update_program(step.layout, Optimizers(recipe), recipe.replicas, 0,
-                                              step.layout.floats)
-                             .graph;
+    const Graph update =
+        build_update_program(step.layout, Optimizers(recipe), recipe.replicas, 0, step.layout.bytes)
+            .graph;
     for (const int threads : {1, 3}) {
       for (const bool fuse : {true, false}) {
-        const CompileOptions options{.threads = threads, .fuse = fuse};
+        const CompileOptions options{.fuse = fuse};
         const auto where = [&](const char* program) {
           return cat(name, ", ", program, ", threads ", threads, ", fuse ", fuse);
         };
-        EXPECT_EQ(allocations_of_a_run(step.graph, options), 0) << where("step");
-        EXPECT_EQ(allocations_of_a_run(evaluation, options), 0) << where("evaluation");
-        EXPECT_EQ(allocations_of_a_run(update, options), 0) << where("update");
+        EXPECT_EQ(allocations_of_a_run(step.graph, threads, options), 0) << where("step");
+        EXPECT_EQ(allocations_of_a_run(evaluation, threads, options), 0) << where("evaluation");
+        EXPECT_EQ(allocations_of_a_run(update, threads, options), 0) << where("update");
       }
     }
   }

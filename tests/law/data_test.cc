@@ -32,9 +32,9 @@ const RunData& augmented_data() {
 
 std::unique_ptr<Trainer> augmented_trainer(std::int64_t workers, int threads = 1,
                                            const Recipe& recipe = augmented_recipe()) {
-  return std::make_unique<Trainer>(recipe, find_model("mnist").build, augmented_data().train,
-                                   augmented_data().held_out,
-                                   Placement{.workers = workers, .threads = threads});
+  return std::make_unique<Trainer>(
+      recipe, find_model("mnist").build, augmented_data().train, augmented_data().held_out,
+      Placement{.workers = workers, .threads = threads, .backend = law_backend()});
 }
 
 constexpr int kSteps = 9;  // into the second epoch
@@ -51,9 +51,10 @@ TEST(Data, augmented_steps_are_the_same_for_any_workers_and_threads) {
 TEST(Data, threads_that_make_batches_ahead_change_no_step) {
   const auto expected = step_hashes(*augmented_trainer(1), kSteps);
   for (const auto& [workers, input_threads] : {std::pair<std::int64_t, int>{1, 1}, {3, 2}}) {
-    Trainer trainer(augmented_recipe(), find_model("mnist").build, augmented_data().train,
-                    augmented_data().held_out,
-                    Placement{.workers = workers, .input_threads = input_threads});
+    Trainer trainer(
+        augmented_recipe(), find_model("mnist").build, augmented_data().train,
+        augmented_data().held_out,
+        Placement{.workers = workers, .input_threads = input_threads, .backend = law_backend()});
     const Checkpoint start = trainer.checkpoint();
     EXPECT_EQ(step_hashes(trainer, kSteps), expected);
     trainer.restore(start);  // whatever was made ahead
@@ -70,9 +71,9 @@ TEST(Data, a_refused_step_says_why_where_threads_make_batches_ahead) {
   recipe.schedule = {};
   std::vector<std::string> reasons;
   for (const int input_threads : {0, 2}) {
-    Trainer trainer(recipe, find_model("mnist").build, augmented_data().train,
-                    augmented_data().held_out,
-                    Placement{.workers = 2, .input_threads = input_threads});
+    Trainer trainer(
+        recipe, find_model("mnist").build, augmented_data().train, augmented_data().held_out,
+        Placement{.workers = 2, .input_threads = input_threads, .backend = law_backend()});
     StepResult step;
     for (int i = 0; i < 20 && step.non_finite.empty(); ++i)
       step = trainer.step({.throw_on_divergence = false});
@@ -173,7 +174,7 @@ TEST(Data, a_checkpoint_of_other_examples_is_refused) {
                    swapped->pixels.begin() + image);
   std::swap(swapped->labels[0], swapped->labels[1]);
   const Trainer other(augmented_recipe(), find_model("mnist").build, swapped,
-                      augmented_data().held_out, Placement{.workers = 1});
+                      augmented_data().held_out, Placement{.workers = 1, .backend = law_backend()});
   try {
     other.require_same_data(checkpoint);
     FAIL() << "accepted";
@@ -188,7 +189,7 @@ TEST(Data, sets_that_do_not_fit_each_other_are_refused) {
   auto other = std::make_shared<ImageSet>(*augmented_data().held_out);
   other->classes = 11;
   EXPECT_THROW(Trainer(augmented_recipe(), find_model("mnist").build, augmented_data().train, other,
-                       Placement{.workers = 1}),
+                       Placement{.workers = 1, .backend = law_backend()}),
                UserError);
 }
 
@@ -202,7 +203,7 @@ TEST(Data, what_is_inspected_is_what_the_workers_computed) {
   recipe.optimizer.momentum = 0;
   recipe.schedule = {};
   Trainer trainer(recipe, find_model("mnist").build, augmented_data().train,
-                  augmented_data().held_out, Placement{.workers = 3});
+                  augmented_data().held_out, Placement{.workers = 3, .backend = law_backend()});
   step_hashes(trainer, 4);
   const std::vector<NamedTensor> seen = trainer.inspect_step().tensors;
   int compared = 0;

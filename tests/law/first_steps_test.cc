@@ -6,7 +6,8 @@
 #include <cstring>
 
 #include "backend/cpu/kernels/targets.h"
-#include "backend/reference/reference_backend.h"
+#include "backend/operation_case.h"
+#include "backend/reference/reference_device.h"
 #include "compile/fuse.h"
 #include "data/dataset.h"
 #include "law_util.h"
@@ -51,10 +52,10 @@ TEST(FirstSteps, of_the_mnist_recipe_on_drawn_digits_are_those_of_the_reference)
 // --- fusion
 
 std::vector<Tensor> run_on_cpu(const Graph& graph, const std::vector<Tensor>& inputs, bool fused) {
-  const auto executable = make_backend("cpu")->compile(graph, {.threads = 2, .fuse = fused});
-  BoundProgram bound(graph, inputs);
-  executable->run(bound.in, bound.out);
-  return std::move(bound.results);
+  const auto device = make_device("cpu", {.threads = 2});
+  LoadedProgram program(*device, graph, inputs, {.fuse = fused});
+  program.run();
+  return program.results();
 }
 
 void expect_equal(const Graph& graph, const std::vector<Tensor>& actual,
@@ -138,7 +139,7 @@ TEST(Fusion, changes_no_bit_of_the_updates) {
     OptimizerOptions options;
     options.name = optimizer;
     options.weight_decay = 0.01;
-    expect_fusion_changes_nothing(build_update_program(layout, options, 8, 0, layout.floats).graph);
+    expect_fusion_changes_nothing(build_update_program(layout, options, 8, 0, layout.bytes).graph);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/targets.h"
 #include "base/hash.h"
 #include "data/dataset.h"
+#include "law_util.h"
 #include "nn/models.h"
 #include "train/run.h"
 
@@ -109,7 +110,7 @@ bool has_data(const Recipe& recipe) {
 
 std::vector<std::string> hashes_of(const Recipe& recipe, const RunData& data, int steps) {
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
-                  Placement{.workers = default_workers(recipe.replicas), .backend = "cpu"});
+                  Placement{.workers = default_workers(recipe.replicas), .backend = law_backend()});
   std::vector<std::string> hashes;
   for (int i = 0; i < steps; ++i) hashes.push_back(hash_text(trainer.step({.hash = true}).hash));
   return hashes;

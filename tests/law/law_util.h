@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "backend/detached/detached_device.h"
 #include "nn/models.h"
 #include "train/run.h"
 
@@ -39,8 +41,20 @@ inline const RunData& small_data() {
   return data;
 }
 
+// The backend that the law is tested on: "cpu", or what $PODIUM_LAW_BACKEND names. ctest runs these
+// tests a second time on "detached", whose memory the host cannot read.
+inline const std::string& law_backend() {
+  static const std::string name = [] {
+    register_detached_backend();
+    const char* const stated = std::getenv("PODIUM_LAW_BACKEND");
+    return std::string(stated == nullptr ? "cpu" : stated);
+  }();
+  return name;
+}
+
 inline std::unique_ptr<Trainer> make_trainer(const Recipe& recipe, std::int64_t workers,
-                                             int threads = 1, const std::string& backend = "cpu") {
+                                             int threads = 1,
+                                             const std::string& backend = law_backend()) {
   const RunData& data = small_data();
   return std::make_unique<Trainer>(
       recipe, find_model(recipe.model).build, data.train, data.held_out,

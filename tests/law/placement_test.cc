@@ -101,7 +101,7 @@ TEST_P(PlacementOfRecipes, any_gives_the_same_hashes_on_random_images) {
       [&](std::int64_t workers, int threads) {
         return std::make_unique<Trainer>(
             recipe, find_model(recipe.model).build, images, held_out,
-            Placement{.workers = workers, .threads = threads, .backend = "cpu"});
+            Placement{.workers = workers, .threads = threads, .backend = law_backend()});
       },
       2);
 }

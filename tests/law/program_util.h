@@ -33,16 +33,4 @@ inline std::vector<Tensor> values_for(const Graph& graph) {
   return values;
 }
 
-// Memory for a program's outputs, and how run() is given both.
-struct BoundProgram {
-  BoundProgram(const Graph& graph, const std::vector<Tensor>& inputs) {
-    for (const Tensor& tensor : inputs) in.push_back(tensor.data());
-    for (const NamedValue& output : graph.outputs()) results.emplace_back(graph.type(output.value));
-    for (Tensor& tensor : results) out.push_back(tensor.data());
-  }
-  std::vector<Tensor> results;
-  std::vector<const void*> in;
-  std::vector<void*> out;
-};
-
 }  // namespace podium

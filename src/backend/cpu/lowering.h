@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 #include "compile/memory_plan.h"
 #include "graph/op_def.h"
 
@@ -61,7 +61,8 @@ struct Step {
   // Operands whose memory the kernel allows the first of `writes` to be; the first of them that is
   // not read later gives it up.
   std::vector<Slot> in_place = {};
-  // Whether what it writes may be the memory of program inputs: of an update (backend/backend.h).
+  // Whether what it writes may be the memory of program inputs: of a donated output, or what an
+  // optimizer's update makes.
   bool updates = false;
   std::function<void(const Memory&, int part, int thread)> run;
   Cost cost = {};
@@ -85,8 +86,10 @@ struct Program {
 
 class Lowering {
  public:
-  Lowering(const Graph& graph, const CompileOptions& options)
-      : graph_(graph), shared_outputs_(options.shared_outputs) {}
+  // `shared_outputs`: other cores read the outputs of updates next, so these are written in another
+  // way, with the same bits.
+  Lowering(const Graph& graph, bool shared_outputs)
+      : graph_(graph), shared_outputs_(shared_outputs) {}
   Program run();
 
   // --- for the functions of operations ---

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/device.h"
 
 namespace podium {
 
-std::unique_ptr<Backend> make_reference_backend();
+std::unique_ptr<Device> make_reference_device(const DeviceOptions& options);
 
 // Runs a graph once on host tensors, in the order of its inputs; returns its outputs.
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs);
