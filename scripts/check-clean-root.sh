@@ -6,19 +6,22 @@
 #   scripts/check-clean-root.sh scripts/quickstart.sh          # another command
 #   scripts/check-clean-root.sh --suite trixie ...             # Debian 13; forky, and what else the mirror has
 #   scripts/check-clean-root.sh --root /srv/clean --keep ...   # where, and keep it (default: a temporary folder)
+#   scripts/check-clean-root.sh --data ../shared/data ...      # with these data, for the tests that need them
 #
 # What is copied is the last commit. The machine's package sources are used.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suite=bookworm
 clean=
+data=
 keep=no
 while [[ ${1:-} == --* ]]; do
   case $1 in
     --root) clean=${2:?--root takes a folder} && shift ;;
     --suite) suite=${2:?--suite takes a name} && shift ;;
+    --data) data=$(realpath "${2:?--data takes a folder}") && shift ;;
     --keep) keep=yes ;;
-    *) fail "unknown option $1; options are --root DIR, --suite NAME and --keep" ;;
+    *) fail "unknown option $1; options are --root DIR, --suite NAME, --data DIR and --keep" ;;
   esac
   shift
 done
@@ -52,8 +55,13 @@ say "in the clean root: $*"
 start=$SECONDS
 # shellcheck disable=SC2016  # the inner shells expand these
 unshare --mount --propagation private bash -c '
-  clean=$1 && shift
+  clean=$1 data=$2 && shift 2
+  # Where Podium looks for data: ../shared/data.
+  if [[ -n $data ]]; then
+    mkdir -p "$clean/shared/data" && mount --bind "$data" "$clean/shared/data" &&
+      mount -o remount,bind,ro "$clean/shared/data" || exit
+  fi
   mount -t proc proc "$clean/proc" && mkdir -p "$clean/dev/shm" && mount -t tmpfs tmpfs "$clean/dev/shm"
   exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
-    chroot "$clean" /bin/bash -c "cd /podium && exec \"\$@\"" bash "$@"' bash "$clean" "$@"
+    chroot "$clean" /bin/bash -c "cd /podium && exec \"\$@\"" bash "$@"' bash "$clean" "$data" "$@"
 say "passed in $((SECONDS - start)) s, with $(chroot "$clean" dpkg-query -f '.\n' -W | wc -l) packages"

@@ -5,6 +5,7 @@
 #   scripts/check-compiler.sh clang-22             # the program and the benchmarks: what every change gets
 #   scripts/check-compiler.sh clang-22 --tests     # and the tests
 #   scripts/check-compiler.sh clang-22 --golden    # the program, and the first steps of every recipe must have the golden hashes
+#                                                  # (those of recipes whose data are not on this machine are left out)
 #
 # The compiler is named by its Debian package, which is installed. Warnings are errors where PODIUM_WERROR=ON is set.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -32,5 +33,5 @@ build "$folder" "${targets[@]}" | tee "$root/$folder/build.log"
 say "warnings: $(grep -c ' warning: ' "$root/$folder/build.log" || true)"
 if [[ ${2:-} == --golden ]]; then
   cd "$root"
-  "$folder/tests/law/law_test" --gtest_filter='FirstSteps*'
+  "$folder/tests/law/law_test" --gtest_filter='FirstSteps*:*GoldenHashes*'
 fi

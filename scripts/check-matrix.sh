@@ -5,15 +5,21 @@
 #   scripts/check-matrix.sh                               # all of them
 #   scripts/check-matrix.sh trixie/g++-14 forky/clang-22  # these
 #   scripts/check-matrix.sh --root /srv/matrix ...        # keep the systems there and use them again
+#   scripts/check-matrix.sh --data ../shared/data ...     # the data of the recipes, without which only some have hashes to compare
 #
 # What is built is the last commit. docs/building.md holds the last results.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 folder=
-if [[ ${1:-} == --root ]]; then
-  folder=${2:?--root takes a folder}
+data=()
+while [[ ${1:-} == --* ]]; do
+  case $1 in
+    --root) folder=${2:?--root takes a folder} ;;
+    --data) data=(--data "${2:?--data takes a folder}") ;;
+    *) fail "unknown option $1; options are --root DIR and --data DIR" ;;
+  esac
   shift 2
-fi
+done
 cells=("$@")
 [[ ${#cells[@]} -gt 0 ]] || cells=(
   bookworm/{g++-12,clang-14,clang-16,clang-19,clang-22}
@@ -34,7 +40,7 @@ table="| release | compiler | result | warnings | seconds |"$'\n'"| --- | --- | 
 for cell in "${cells[@]}"; do
   suite=${cell%/*} compiler=${cell#*/} log=$folder/${cell/\//-}.log start=$SECONDS result="golden hashes"
   say "$cell"
-  if ! "$root/scripts/check-clean-root.sh" --suite "$suite" --root "$folder/$suite" --keep \
+  if ! "$root/scripts/check-clean-root.sh" --suite "$suite" --root "$folder/$suite" --keep "${data[@]}" \
     scripts/check-compiler.sh "$compiler" --golden >"$log" 2>&1; then
     failed=1 result="failed"
     grep -m 3 -E 'error|FAILED' "$log" >&2 || tail -n 3 "$log" >&2
