@@ -61,7 +61,8 @@ unshare --mount --propagation private bash -c '
     mkdir -p "$clean/shared/data" && mount --bind "$data" "$clean/shared/data" &&
       mount -o remount,bind,ro "$clean/shared/data" || exit
   fi
-  mount -t proc proc "$clean/proc" && mkdir -p "$clean/dev/shm" && mount -t tmpfs tmpfs "$clean/dev/shm"
+  mkdir -p "$clean/dev/shm" "$clean/dev/pts" && mount -t proc proc "$clean/proc" &&
+    mount -t tmpfs tmpfs "$clean/dev/shm" && mount -t devpts -o ptmxmode=666 devpts "$clean/dev/pts" || exit
   exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     chroot "$clean" /bin/bash -c "cd /podium && exec \"\$@\"" bash "$@"' bash "$clean" "$data" "$@"
 say "passed in $((SECONDS - start)) s, with $(chroot "$clean" dpkg-query -f '.\n' -W | wc -l) packages"
