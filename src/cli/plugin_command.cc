@@ -1,6 +1,7 @@
 // podium plugin: what a plugin registers, and whether its operations do what training takes for
 // granted.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 
 #include "cli/command.h"
@@ -13,7 +14,7 @@
 namespace podium {
 namespace {
 
-ExitCode show_plugin(const std::string& file) {
+ExitCode show_plugin(const std::filesystem::path& file) {
   const LoadedPlugin& plugin = load_plugin(file);
   const Registry& registered = plugin.registered;
   Table table({"KIND", "NAME", "WHAT IT IS"});

@@ -155,10 +155,10 @@ std::int64_t values_of(const Network& net) {
   return values;
 }
 
-const Parameter& named(const Network& net, const std::string& name) {
+const Parameter& named(const Network& net, std::string_view name) {
   for (const Parameter& parameter : net.parameters())
     if (parameter.name == name) return parameter;
-  throw InternalError(__FILE__, __LINE__, "no parameter " + name);
+  throw InternalError(__FILE__, __LINE__, cat("no parameter ", name));
 }
 
 struct Cifar {

@@ -152,10 +152,10 @@ Course train(const Placement& placement) {
   return course;
 }
 
-const Tensor& named(const Checkpoint& checkpoint, const std::string& name) {
+const Tensor& named(const Checkpoint& checkpoint, std::string_view name) {
   for (const NamedTensor& tensor : checkpoint.tensors)
     if (tensor.name == name) return tensor.tensor;
-  throw UserError("no tensor " + name);
+  throw UserError(cat("no tensor ", name));
 }
 
 TEST(OwnLayer, trains_to_the_same_bits_under_every_placement_and_backend) {
