@@ -5,26 +5,10 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace podium {
 namespace {
-
-class HelpFormatter : public CLI::Formatter {
- public:
-  explicit HelpFormatter(std::vector<std::string> examples) : examples_(std::move(examples)) {
-    column_width(28);
-  }
-  std::string make_help(const CLI::App* app, std::string name,
-                        CLI::AppFormatMode mode) const override {
-    std::string text = "Examples:\n";
-    for (const std::string& example : examples_) text += "  " + example + "\n";
-    return text + "\n" + CLI::Formatter::make_help(app, std::move(name), mode);
-  }
-  const std::vector<std::string>& examples() const { return examples_; }
-
- private:
-  std::vector<std::string> examples_;
-};
 
 // "TEXT:{train,test}" gives {"train", "test"}.
 std::vector<std::string> choices_of(const std::string& type) {
@@ -52,6 +36,67 @@ OptionText option_text(const CLI::Option& option) {
   text.many = option.get_items_expected_max() > 1;
   return text;
 }
+
+constexpr std::size_t kColumn = 28;  // where descriptions begin
+
+// The left column, then the description, on a line of its own after a left column that is too wide.
+std::string help_line(std::string left, const std::string& description) {
+  left = "  " + left;
+  if (left.size() >= kColumn)
+    left += "\n" + std::string(kColumn, ' ');
+  else
+    left.resize(kColumn, ' ');
+  return left + description + "\n";
+}
+
+// "--split TEXT:{train,test}=train", or "RUN TEXT REQUIRED" of a positional argument.
+std::string help_entry(const CLI::Option& option) {
+  const OptionText text = option_text(option);
+  std::string left = join_words(text.names, ",");
+  if (option.get_items_expected_max() > 0) {
+    left += " " + option.get_type_name();
+    if (!option.get_default_str().empty()) left += "=" + option.get_default_str();
+    if (text.many) left += " ...";
+  }
+  if (text.required) left += " REQUIRED";
+  return help_line(left, text.description);
+}
+
+// Writes the whole help, since releases of CLI11 differ in theirs.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  explicit HelpFormatter(std::vector<std::string> examples) : examples_(std::move(examples)) {}
+  std::string make_help(const CLI::App* app, std::string /*name*/,
+                        CLI::AppFormatMode /*mode*/) const override {
+    std::string usage, positionals, options, commands;
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->nonpositional()) {
+        options += help_entry(*option);
+        continue;
+      }
+      positionals += help_entry(*option);
+      const std::string name =
+          option->get_name(true) + (option->get_items_expected_max() > 1 ? "..." : "");
+      usage += option->get_required() ? " " + name : " [" + name + "]";
+    }
+    for (const CLI::App* below : app->get_subcommands([](const CLI::App*) { return true; }))
+      commands += help_line(below->get_name(), below->get_description());
+
+    std::string text = "Examples:\n";
+    for (const std::string& example : examples_) text += "  " + example + "\n";
+    text += "\n" + app->get_description() + "\nUsage: " + full_name(*app) + " [OPTIONS]" + usage;
+    text += commands.empty() ? "\n" : " SUBCOMMAND\n";
+    if (!positionals.empty()) text += "\nPositionals:\n" + positionals;
+    text += "\nOptions:\n" + options;
+    if (!commands.empty()) text += "\nSubcommands:\n" + commands;
+    if (!app->get_footer().empty()) text += "\n" + app->get_footer() + "\n";
+    return text;
+  }
+  const std::vector<std::string>& examples() const { return examples_; }
+
+ private:
+  std::vector<std::string> examples_;
+};
 
 }  // namespace
 
