@@ -97,6 +97,8 @@ void Transport::agree_on(const std::string& what, const std::string& text) {
   const std::vector<std::string> texts = gather(text);
   const auto other =
       std::ranges::find_if(texts, [&](const std::string& one) { return one != texts[0]; });
+  // All ranks throw: none may look to a slower one as if it had failed.
+  if (other != texts.end()) leave();
   PODIUM_REQUIRE(other == texts.end(), ExitCode::kUsage,
                  name(static_cast<int>(other - texts.begin())), " has another ", what, " than ",
                  name(0), ": ", first_difference(*other, texts[0]),

@@ -96,7 +96,8 @@ class Transport {
   void barrier() { agree(0); }
   // The texts of all ranks.
   std::vector<std::string> gather(const std::string& mine);
-  // Throws UserError, on all ranks alike, where not all have the same text; `what` is "recipe".
+  // Leaves and throws UserError, on all ranks alike, where not all have the same text; `what` is
+  // "recipe".
   void agree_on(const std::string& what, const std::string& text);
 
   // Where this rank is, for messages. `doing` must live for ever: a literal.
