@@ -7,7 +7,8 @@
 #
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone. TESTS_COMPUTE
-# (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too.
+# (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too. FOR_TESTS: a library that only
+# tests link; it is neither installed nor part of programs that load plugins.
 #
 # With PODIUM_UNITY the sources of a library are compiled as one file, save those with options of their own. ALIKE_NAMES says
 # that its files give the same names to different things, as the rules of operations do; it is then left as it is.
@@ -17,7 +18,7 @@
 # from the files in CORPUS, with inputs of up to MOST_BYTES (by default 4096, or the largest file there); it is no test of ctest.
 
 function(podium_library)
-  cmake_parse_arguments(A "TESTS_COMPUTE;ALIKE_NAMES" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(A "TESTS_COMPUTE;ALIKE_NAMES;FOR_TESTS" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
   set(target podium_${A_NAME})
   add_library(${target} STATIC ${A_SOURCES})
   add_library(Podium::${A_NAME} ALIAS ${target})
@@ -34,7 +35,9 @@ function(podium_library)
   if(PODIUM_UNITY AND NOT A_ALIKE_NAMES)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
   endif()
-  set_property(GLOBAL APPEND PROPERTY PODIUM_LIBRARIES ${target})
+  if(NOT A_FOR_TESTS)
+    set_property(GLOBAL APPEND PROPERTY PODIUM_LIBRARIES ${target})
+  endif()
   if(A_TESTS AND PODIUM_TESTS)
     set(compute)
     if(A_TESTS_COMPUTE)
