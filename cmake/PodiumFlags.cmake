@@ -3,6 +3,10 @@
 add_library(podium_flags INTERFACE)
 target_compile_options(podium_flags INTERFACE
   -Wall -Wextra -Wshadow -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # libstdc++ 12 itself uses what it deprecates, and clang 22 says so of whoever calls std::stable_sort.
+  target_compile_options(podium_flags INTERFACE -Wno-deprecated-declarations)
+endif()
 # Our own checks set it. Another compiler may warn of what these do not, and its user must still get a build.
 if(PODIUM_WERROR)
   target_compile_options(podium_flags INTERFACE -Werror)

@@ -9,18 +9,18 @@ set(PODIUM_VERSIONS
   "GNU           | 12     | 16     | g++"
   "Clang         | 14     | 14     | clang"
   "Highway       | 1.0.3  | 1.3    | libhwy-dev"
-  "zlib          | 1.2.13 | 1.3    | zlib1g-dev"
-  "curl          | 7.88   | 8.22   | libcurl4-openssl-dev"
+  "zlib          | 1.2.11 | 1.3    | zlib1g-dev"
+  "curl          | 7.74   | 8.22   | libcurl4-openssl-dev"
   "OpenSSL       | 3.0    | 3.6    | libssl-dev"
-  "libarchive    | 3.6    | 3.8    | libarchive-dev"
-  "libpng        | 1.6.39 | 1.6    | libpng-dev"
-  "nlohmann-json | 3.11   | 3.11   | nlohmann-json3-dev"
-  "toml++        | 3.3    | 3.4    | libtomlplusplus-dev"
-  "protobuf      | 3.21   | 3.21   | libprotobuf-dev"
-  "fmt           | 9.1    | 11.1   | libfmt-dev"
-  "spdlog        | 1.10   | 1.15   | libspdlog-dev"
+  "libarchive    | 3.4    | 3.8    | libarchive-dev"
+  "libpng        | 1.6.37 | 1.6    | libpng-dev"
+  "nlohmann-json | 3.9    | 3.11   | nlohmann-json3-dev"
+  "toml++        | 3.0    | 3.4    | libtomlplusplus-dev"
+  "protobuf      | 3.12   | 3.21   | libprotobuf-dev"
+  "fmt           | 7.1    | 11.1   | libfmt-dev"
+  "spdlog        | 1.8    | 1.15   | libspdlog-dev"
   "CLI11         | 2.1    | 2.6    | libcli11-dev"
-  "GoogleTest    | 1.12   | 1.17   | libgtest-dev")
+  "GoogleTest    | 1.10   | 1.17   | libgtest-dev")
 option(PODIUM_ANY_VERSION "Build with dependencies older than Podium is known to work with" OFF)
 
 # podium_check_version(NAME FOUND): FOUND is the version of NAME, a row of the table.

@@ -17,11 +17,33 @@ hadolint_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/hadolint-$hadolint_versio
 # shellcheck disable=SC2034 # read by the scripts that source this
 hadolint=${PODIUM_HADOLINT:-$hadolint_folder/bin/hadolint}
 
+# Where install-dependencies.sh builds Highway, on a system whose own is too old.
+# shellcheck disable=SC2034 # read by the scripts that source this
+highway_version=1.2.0
+highway_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/highway-$highway_version
+
 say() { printf '\n== %s\n' "$*" >&2; }
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2
   exit 1
 }
+
+# oldest NAME: of a row of the table of versions. too_old NAME VERSION: whether VERSION is older, or there is none.
+oldest() { sed -nE "s/^ *\"$1 *\| *([0-9.]+) .*/\1/p" "$root/cmake/PodiumVersions.cmake"; }
+too_old() { [[ $(printf '%s\n' "$2" "$(oldest "$1")" | sort -V | head -n 1) != "$(oldest "$1")" ]]; }
+
+# Whether the compiler that CMake would choose is a gcc that is too old: Ubuntu 22.04 has gcc 11. newer_compiler then names
+# another one that is installed.
+compiler_too_old() {
+  [[ -z ${CXX:-} ]] && command -v c++ >/dev/null && ! c++ --version | grep -q clang && too_old GNU "$(c++ -dumpfullversion)"
+}
+newer_compiler() {
+  local version
+  for version in {12..16}; do
+    if command -v "g++-$version" >/dev/null && ! too_old GNU "$version"; then echo "g++-$version" && return; fi
+  done
+}
+highway_too_old() { too_old Highway "$(pkg-config --modversion libhwy 2>/dev/null)"; }
 
 # configure FOLDER [cmake arguments]: quiet unless it fails. PODIUM_WERROR=ON in the environment, which .ci/run sets, makes
 # warnings errors.
@@ -30,6 +52,14 @@ configure() {
   shift
   mkdir -p "$folder"
   log=$folder/configure.log
+  if [[ ! -f $folder/CMakeCache.txt && $* != *-DCMAKE_CXX_COMPILER=* ]] && compiler_too_old; then
+    local compiler
+    compiler=$(newer_compiler)
+    set -- ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} "$@"
+  fi
+  if [[ -d $highway_folder && $* != *-DCMAKE_PREFIX_PATH=* ]] && highway_too_old; then
+    set -- -DCMAKE_PREFIX_PATH="$highway_folder" "$@"
+  fi
   if ! cmake -G Ninja -S "$root" -B "$folder" ${PODIUM_WERROR:+-DPODIUM_WERROR="$PODIUM_WERROR"} "$@" >"$log" 2>&1; then
     cat "$log" >&2
     fail "configuring ${folder#"$root"/} failed; if a package was missing, scripts/install-dependencies.sh installs it"

