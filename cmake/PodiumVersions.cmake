@@ -7,7 +7,7 @@ set(PODIUM_VERSIONS
 # name           | oldest | newest | Debian package
   "CMake         | 3.22   | 4.4    | cmake"
   "GNU           | 12     | 16     | g++"
-  "Clang         | 14     | 14     | clang"
+  "Clang         | 14     | 22     | clang"
   "Highway       | 1.0.3  | 1.3    | libhwy-dev"
   "zlib          | 1.2.11 | 1.3    | zlib1g-dev"
   "curl          | 7.74   | 8.22   | libcurl4-openssl-dev"
