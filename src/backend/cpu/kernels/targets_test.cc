@@ -42,7 +42,7 @@ TEST(Targets, an_unknown_one_is_refused_with_the_list) {
 
 // In a process of its own: the environment is read once.
 TEST(TargetsDeathTest, the_environment_names_the_target) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  testing::GTEST_FLAG(death_test_style) = "threadsafe";
   const std::string last = vector_targets().back();
   EXPECT_EXIT(
       {
