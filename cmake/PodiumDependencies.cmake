@@ -10,6 +10,11 @@ endif()
 find_package(PkgConfig REQUIRED)  # package pkg-config
 pkg_check_modules(HWY REQUIRED IMPORTED_TARGET libhwy)
 podium_check_version(Highway "${HWY_VERSION}")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 22
+    AND HWY_VERSION VERSION_GREATER_EQUAL 1.3 AND HWY_VERSION VERSION_LESS 1.4)
+  message(STATUS "Highway ${HWY_VERSION} asks for evex512, which clang 22 no longer has: without AVX-512, which is slower")
+  add_compile_definitions(PODIUM_WITHOUT_AVX512)
+endif()
 if(NOT PODIUM_CORE_ONLY)
   find_package(ZLIB REQUIRED)
   podium_check_version(zlib "${ZLIB_VERSION_STRING}")

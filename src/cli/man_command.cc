@@ -63,9 +63,9 @@ std::string bold(const std::string& text) { return "\\fB" + escaped(text) + "\\f
 std::string italic(const std::string& text) { return "\\fI" + escaped(text) + "\\fR"; }
 
 // An argument of a macro.
-std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+std::string in_quotes(const std::string& text) { return "\"" + text + "\""; }
 
-std::string section(const std::string& title) { return ".SH " + quoted(title) + "\n"; }
+std::string section(const std::string& title) { return ".SH " + in_quotes(title) + "\n"; }
 
 std::string entry(const std::string& tag, const std::string& text) {
   return ".TP\n" + tag + "\n" + paragraph(text);
@@ -100,7 +100,7 @@ std::string command_section(const CommandText& command) {
     const std::string name = option.names[0] + (option.many ? "..." : "");
     usage += option.required ? " " + name : " [" + name + "]";
   }
-  std::string text = ".SS " + quoted(escaped(usage)) + "\n" + paragraph(command.summary + ".");
+  std::string text = ".SS " + in_quotes(escaped(usage)) + "\n" + paragraph(command.summary + ".");
   for (const OptionText& option : command.positionals) text += option_entry(option, true);
   for (const OptionText& option : command.options) {
     if (option.names.back() != "--help") text += option_entry(option, false);
@@ -131,7 +131,7 @@ std::string recipe_key_section() {
 
 std::string manual_page(const CommandText& podium) {
   std::string text = ".\\\" Printed by `podium man`.\n";
-  text += cat(".TH PODIUM 1 ", quoted(PODIUM_DATE), " ", quoted("podium " PODIUM_VERSION), "\n");
+  text += cat(".TH PODIUM 1 ", in_quotes(PODIUM_DATE), " ", in_quotes("podium " PODIUM_VERSION), "\n");
   text += ".nh\n.ad l\n";  // names of keys are copied from the page: no hyphens within them
   text += section("NAME") +
           "podium \\- train neural networks, with equal bits on any number of workers\n";

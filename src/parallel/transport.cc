@@ -7,7 +7,7 @@ namespace podium {
 namespace {
 
 // Long lines are cut in messages.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   constexpr std::size_t kMost = 120;
   return '"' + (text.size() > kMost ? text.substr(0, kMost) + "..." : text) + '"';
 }
@@ -32,8 +32,8 @@ std::string first_difference(const std::string& is, const std::string& should_be
     if (!has_a && !has_b) return "white space at the end";
     if (has_a && has_b && a == b) continue;
     const bool several = is.find('\n') != std::string::npos;
-    return cat(several ? cat("line ", number, ": ") : "", has_a ? quoted(a) : "nothing", ", not ",
-               has_b ? quoted(b) : "nothing");
+    return cat(several ? cat("line ", number, ": ") : "", has_a ? in_quotes(a) : "nothing", ", not ",
+               has_b ? in_quotes(b) : "nothing");
   }
 }
 

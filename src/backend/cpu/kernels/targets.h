@@ -14,7 +14,11 @@
 // other machines the baseline (NEON) is all there is: Highway is told not to look for more, which
 // would set function attributes that the compiler's own constructors lack.
 #if defined(__x86_64__) || defined(_M_X64)
+#ifdef PODIUM_WITHOUT_AVX512  // cmake/PodiumDependencies.cmake says when
+#define HWY_DISABLED_TARGETS (~HWY_AVX2)
+#else
 #define HWY_DISABLED_TARGETS (~(HWY_AVX2 | HWY_AVX3))
+#endif
 #define HWY_DISABLE_PCLMUL_AES 1
 #else
 #define TOOLCHAIN_MISS_SYS_AUXV_H 1
