@@ -131,7 +131,8 @@ std::string recipe_key_section() {
 
 std::string manual_page(const CommandText& podium) {
   std::string text = ".\\\" Printed by `podium man`.\n";
-  text += cat(".TH PODIUM 1 ", in_quotes(PODIUM_DATE), " ", in_quotes("podium " PODIUM_VERSION), "\n");
+  text +=
+      cat(".TH PODIUM 1 ", in_quotes(PODIUM_DATE), " ", in_quotes("podium " PODIUM_VERSION), "\n");
   text += ".nh\n.ad l\n";  // names of keys are copied from the page: no hyphens within them
   text += section("NAME") +
           "podium \\- train neural networks, with equal bits on any number of workers\n";

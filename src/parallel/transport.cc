@@ -32,8 +32,8 @@ std::string first_difference(const std::string& is, const std::string& should_be
     if (!has_a && !has_b) return "white space at the end";
     if (has_a && has_b && a == b) continue;
     const bool several = is.find('\n') != std::string::npos;
-    return cat(several ? cat("line ", number, ": ") : "", has_a ? in_quotes(a) : "nothing", ", not ",
-               has_b ? in_quotes(b) : "nothing");
+    return cat(several ? cat("line ", number, ": ") : "", has_a ? in_quotes(a) : "nothing",
+               ", not ", has_b ? in_quotes(b) : "nothing");
   }
 }
 

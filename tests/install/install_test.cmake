@@ -1,4 +1,4 @@
-# Run by ctest with BUILD, SOURCE, SCRATCH, GENERATOR, CXX and FLAGS.
+# Run by ctest with BUILD, SOURCE, SCRATCH, GENERATOR, CXX, FLAGS and PREFIXES.
 function(run)
   execute_process(COMMAND ${ARGV} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
   if(NOT result EQUAL 0)
@@ -33,6 +33,7 @@ endforeach()
 
 # The examples are copied, so that nothing of the tree can be found by a relative path.
 file(COPY ${SOURCE}/examples/ DESTINATION ${SCRATCH}/examples)
+set(ENV{CMAKE_PREFIX_PATH} "${PREFIXES}")
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${SCRATCH}/examples -B ${SCRATCH}/build -D CMAKE_PREFIX_PATH=${prefix}
   -D CMAKE_BUILD_TYPE=Release -D CMAKE_CXX_COMPILER=${CXX} "-D CMAKE_CXX_FLAGS=${FLAGS}")
 run(${CMAKE_COMMAND} --build ${SCRATCH}/build)  # every example and the plugin
