@@ -25,10 +25,13 @@ case ${2:-} in
   *) fail "$usage" ;;
 esac
 "$root/scripts/install-dependencies.sh" build test "$compiler"
+# An older g++ has a libstdc++.so of its own, which lacks symbols that the system's libraries need.
+libraries=()
+[[ $compiler == clang-* ]] || libraries=(-DCMAKE_CXX_STANDARD_LIBRARIES=-l:libstdc++.so.6)
 folder=build-$compiler
 say "building with $compiler"
 configure "$folder" -DCMAKE_CXX_COMPILER="${compiler/clang-/clang++-}" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 \
-  -DPODIUM_UNITY=ON "${settings[@]}"
+  -DPODIUM_UNITY=ON "${libraries[@]}" "${settings[@]}"
 build "$folder" "${targets[@]}" | tee "$root/$folder/build.log"
 say "warnings: $(grep -c ' warning: ' "$root/$folder/build.log" || true)"
 if [[ ${2:-} == --golden ]]; then
