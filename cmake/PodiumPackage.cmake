@@ -37,6 +37,9 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "podium (= ${PROJECT_VERSION}), pkgconf | pkg-config, libhwy-dev, zlib1g-dev, \
 libcurl4-openssl-dev | libcurl4-gnutls-dev, libssl-dev, nlohmann-json3-dev, libprotobuf-dev, protobuf-compiler, \
 libfmt-dev, libpng-dev, libarchive-dev")
+if(PODIUM_HAS_MPI)
+  string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libopenmpi-dev")
+endif()
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "Headers and static libraries of Podium, for C++ programs that define,
 train and evaluate networks. CMake finds them by find_package(Podium).")
 include(CPack)

@@ -9,6 +9,7 @@
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone. TESTS_COMPUTE
 # (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too. FOR_TESTS: a library that only
 # tests link; it is neither installed nor part of programs that load plugins.
+# Nothing else runs beside the cases of a test that is ALONE.
 #
 # With PODIUM_UNITY the sources of a library are compiled as one file, save those with options of their own. ALIKE_NAMES says
 # that its files give the same names to different things, as the rules of operations do; it is then left as it is.
@@ -61,7 +62,7 @@ function(podium_program)
 endfunction()
 
 function(podium_test)
-  cmake_parse_arguments(A "COMPUTES" "NAME;TIMEOUT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(A "COMPUTES;ALONE" "NAME;TIMEOUT" "SOURCES;DEPS;LINKS;LABELS" ${ARGN})
   if(NOT PODIUM_TESTS)
     return()
   endif()
@@ -82,8 +83,12 @@ function(podium_test)
     endif()
     add_dependencies(quick_tests ${A_NAME})
   endif()
+  set(alone)
+  if(A_ALONE)
+    set(alone RUN_SERIAL ON)
+  endif()
   gtest_discover_tests(${A_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}")
+    PROPERTIES TIMEOUT ${A_TIMEOUT} LABELS "${A_LABELS}" ${alone})
 endfunction()
 
 function(podium_fuzz)

@@ -2,7 +2,7 @@
 # Installs the packages that Podium is built with, where they are missing: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test package docs docker lint tidy fuzz neon
+#   scripts/install-dependencies.sh build test      # groups: build test mpi package docs docker lint tidy fuzz neon
 #   scripts/install-dependencies.sh clang-22        # a compiler of this name: g++-N, clang-N
 #   scripts/install-dependencies.sh --list build    # name the packages, install nothing
 #
@@ -21,6 +21,7 @@ packages_of() {
       libcli11-dev libpng-dev libtomlplusplus-dev libarchive-dev ;;
     # GoogleTest 1.11 (Ubuntu 22.04) is not found without libgmock-dev.
     test) echo ccache git libgtest-dev libgmock-dev python3 zsh mandoc ;;
+    mpi) echo libopenmpi-dev openmpi-bin ;;  # for runs of several processes and hosts
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
     docker) echo python3-pip ;;
@@ -34,7 +35,7 @@ packages_of() {
     fi ;;
     g++-[0-9]* | clang-[0-9]*) echo "$1" ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, package, docs, docker, lint, tidy, fuzz, neon, or" \
+    *) fail "unknown group '$1'; groups are build, test, mpi, package, docs, docker, lint, tidy, fuzz, neon, or" \
       "a compiler, such as clang-22" ;;
   esac
 }

@@ -8,7 +8,7 @@ if [[ ${1:-} == --long ]]; then
   choice=(-L '^long$')
   shift
 fi
-"$root/scripts/install-dependencies.sh" build test
+"$root/scripts/install-dependencies.sh" build test mpi
 say "building the tests and benchmarks"
 configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_BENCH=ON
 build build

@@ -35,6 +35,9 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
 
 constexpr std::string_view kLastOfCore = "parallel";
 
+// The one file that knows MPI.
+constexpr std::string_view kMpi = "parallel/mpi_transport.cc";
+
 constexpr std::string_view kSlowHeaders[] = {"nlohmann/", "toml++/", "spdlog/", "google/protobuf/",
                                              "CLI/",      "curl/",   "fmt/"};
 
@@ -104,8 +107,8 @@ std::optional<Include> parse_include(std::string_view line) {
 // The standard library's headers have no suffix; the system's are named here.
 bool is_standard_or_system(const std::string& name) {
   if (name.find('.') == std::string::npos && name.find('/') == std::string::npos) return true;
-  static const std::set<std::string> system = {"fcntl.h",  "unistd.h", "pthread.h",  "sched.h",
-                                               "signal.h", "cpuid.h",  "immintrin.h"};
+  static const std::set<std::string> system = {"fcntl.h",  "unistd.h", "pthread.h",   "sched.h",
+                                               "signal.h", "cpuid.h",  "immintrin.h", "poll.h"};
   return name.starts_with("sys/") || name.starts_with("linux/") || system.contains(name);
 }
 
@@ -161,6 +164,9 @@ class Checker {
     }
     if (include.name.starts_with("hwy/")) {
       return folder == "backend" ? "" : "Highway belongs in backend/, not " + include.name;
+    }
+    if (include.name == "mpi.h") {
+      return path == kMpi ? "" : "MPI belongs in " + std::string(kMpi) + ", not mpi.h";
     }
     if (core_.contains(folder) && !is_standard_or_system(include.name)) {
       return "the core may include no third-party header but Highway's, not " + include.name;

@@ -4,7 +4,7 @@
 //   - A row that names a file (backend/device.h) allows that file and nothing else of its folder.
 //   - Backends do not know one another; any of them may use the reference.
 //   - The core (base to parallel) includes no third-party header but Highway's,
-//     and that in backend/ alone.
+//     and that in backend/ alone; MPI's is for one file.
 //   - Headers that are slow to compile (JSON, TOML, protobuf, ...) stay inside .cc files.
 //
 // Tests, fuzz targets and benchmarks (x_test.cc, x_fuzz.cc, x_bench.cc) may include anything.

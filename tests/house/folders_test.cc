@@ -65,6 +65,14 @@ TEST(House, the_core_takes_no_library_but_highway) {
                   "fmt/format.h"});
 }
 
+TEST(House, mpi_is_known_to_one_file) {
+  EXPECT_EQ(check("parallel/mpi_transport.cc", "#include <mpi.h>\n"), Lines{});
+  EXPECT_EQ(check("parallel/ranks.cc", "#include <mpi.h>\n"),
+            Lines{"parallel/ranks.cc:1: MPI belongs in parallel/mpi_transport.cc, not mpi.h"});
+  EXPECT_EQ(check("cli/main.cc", "#include <mpi.h>\n"),
+            Lines{"cli/main.cc:1: MPI belongs in parallel/mpi_transport.cc, not mpi.h"});
+}
+
 TEST(House, slow_headers_stay_in_cc_files) {
   EXPECT_EQ(check("train/recipe.cc", "#include <toml++/toml.h>\n"), Lines{});
   EXPECT_EQ(check("train/recipe.h", "#include <toml++/toml.h>\n"),

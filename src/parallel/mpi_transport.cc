@@ -1,0 +1,491 @@
+#include "parallel/mpi_transport.h"
+
+#include <mpi.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <thread>
+
+#include "base/clock.h"
+#include "parallel/host_transport.h"
+#include "parallel/rank_guard.h"
+#include "parallel/rank_watch.h"
+
+namespace podium {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+// Long messages travel in pieces: whoever receives one sees that the other is alive.
+constexpr std::int64_t kPiece = std::int64_t{16} << 20;
+// Beside the channels, which are tags of their own.
+constexpr int kLifeTag = Transport::kChannels, kNoticeTag = kLifeTag + 1;
+
+// How the communication thread waits. While a worker is blocked in wait(), its core is free: the
+// thread looks again and again for a while. Otherwise it sleeps between looks, since all cores
+// compute.
+constexpr double kEagerSeconds = 0.005;
+constexpr auto kShortSleep = std::chrono::microseconds(50);
+constexpr auto kSleep = std::chrono::microseconds(200);
+constexpr double kLongSleepSeconds = 0.05;  // nothing is under way
+
+// The others know the step of a rank that falls silent, unless it was as young as this.
+constexpr double kNewStepSeconds = 0.1;
+
+constexpr double kNoticeSeconds = 0.1;  // for others to say that they end the run
+constexpr double kAbortSeconds = 2;     // for MPI_Abort, which may hang
+
+class MpiTransport final : public HostTransport {
+ public:
+  MpiTransport(const Launcher& launcher, double timeout)
+      : timeout_(timeout), guard_(timeout), watch_(0, 1, timeout) {
+    started_.reserve(kChannels);
+    posting_.reserve(kChannels);
+    thread_ = std::thread([this, launcher] { run(launcher); });
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait_for(lock, Seconds(timeout), [&] { return is_ready_ || !refusal_.empty(); }))
+      end_process(cat("this rank has awaited the others for ", timeout,
+                      " s (--rank-timeout) at the start; not all ranks have come"),
+                  static_cast<int>(kRankLost));
+    if (refusal_.empty()) return;
+    lock.unlock();
+    thread_.join();
+    throw UserError(refusal_);
+  }
+
+  ~MpiTransport() override {
+    if (!has_left_) abort("it ended before the others", ExitCode::kInternal);
+  }
+
+  void at(std::int64_t step, const char* doing) override { guard_.at(step, doing); }
+
+  [[noreturn]] void abort(const std::string& why, ExitCode code) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      if (!abort_wanted_) {
+        abort_text_ = why;
+        abort_code_ = static_cast<int>(code);
+        abort_wanted_ = true;
+      }
+    }
+    work_.notify_one();
+    for (;;) pause();  // the communication thread ends the process
+  }
+
+  void leave() override {
+    barrier();
+    {
+      const std::scoped_lock lock(mutex_);
+      leaving_ = true;
+    }
+    work_.notify_one();
+    thread_.join();
+    has_left_ = true;
+  }
+
+ protected:
+  void begin(int channel, std::span<const HostMessage> out,
+             std::span<const HostMessage> in) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      Operation& operation = operations_[static_cast<std::size_t>(channel)];
+      operation.out = out;
+      operation.in = in;
+      operation.pieces = 0;
+      for (const HostMessage& message : out) operation.pieces += pieces_of(message.bytes);
+      for (const HostMessage& message : in) operation.pieces += pieces_of(message.bytes);
+      if (operation.pieces == 0) return;
+      started_.push_back(channel);
+    }
+    work_.notify_one();
+  }
+
+  void finish(int channel) override {
+    Operation& operation = operations_[static_cast<std::size_t>(channel)];
+    std::unique_lock lock(mutex_);
+    if (operation.pieces == 0) return;
+    operation.awaited_for = 0;
+    operation.is_awaited = true;
+    ++awaited_;
+    work_.notify_one();
+    changed_.wait(lock, [&] { return operation.pieces == 0; });  // or the process ends
+    --awaited_;
+    operation.is_awaited = false;
+  }
+
+  bool finished(int channel) override {
+    const std::scoped_lock lock(mutex_);
+    return operations_[static_cast<std::size_t>(channel)].pieces == 0;
+  }
+
+ private:
+  struct Operation {  // of a channel; under mutex_
+    std::span<const HostMessage> out, in;
+    std::int64_t pieces = 0;  // still under way
+    bool is_awaited = false;
+    double awaited_for = 0;  // without anything coming
+  };
+  struct Piece {
+    int channel, rank;
+    bool is_in;
+  };
+  struct Life {  // to or from one rank
+    int rank = 0;
+    MPI_Request request = MPI_REQUEST_NULL;
+    SignOfLife sign;
+  };
+
+  static std::int64_t pieces_of(std::int64_t bytes) { return (bytes + kPiece - 1) / kPiece; }
+
+  // --- all of what follows runs on the communication thread, the only one that calls MPI ---
+
+  void run(const Launcher& launcher) {
+    if (!start(launcher)) return;
+    auto last = Clock::now(), moved = last, launcher_seen = last;
+    for (;;) {
+      const auto now = Clock::now();
+      const double passed = std::chrono::duration<double>(now - last).count();
+      last = now;
+      guard_.beat();
+      post_started();
+      if (progress()) moved = Clock::now();
+      give_signs(now);
+      hear_signs();
+      watch_.pass(passed);
+      look_for_lost(std::min(passed, RankWatch::kMostStep));
+      if (seconds_since(launcher_seen) > 0.5) {
+        launcher_seen = now;
+        if (getppid() != parent_)
+          end_run(cat(guard_.place(), ": its launcher has ended"), static_cast<int>(kRankLost));
+      }
+      if (is_over()) break;
+      rest(seconds_since(moved));
+    }
+    MPI_Cancel(&notice_request_);
+    MPI_Wait(&notice_request_, MPI_STATUS_IGNORE);
+    guard_.expect_end();
+    MPI_Finalize();
+  }
+
+  bool start(const Launcher& launcher) {
+    int provided = 0, rank = 0, ranks = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    world_ = MPI_COMM_WORLD;
+    MPI_Comm_rank(world_, &rank);
+    MPI_Comm_size(world_, &ranks);
+    try {
+      check_world(launcher, ranks, mpi_library_version());
+    } catch (const UserError& error) {
+      MPI_Finalize();
+      const std::scoped_lock lock(mutex_);
+      refusal_ = error.what();
+      changed_.notify_all();
+      return false;
+    }
+    constexpr std::size_t kHost = 64;
+    std::array<char, kHost> host = {};
+    gethostname(host.data(), kHost - 1);
+    std::vector<char> all(kHost * static_cast<std::size_t>(ranks));
+    MPI_Allgather(host.data(), kHost, MPI_CHAR, all.data(), kHost, MPI_CHAR, world_);
+    std::vector<std::string> hosts;
+    for (int r = 0; r < ranks; ++r)
+      hosts.emplace_back(all.data() + kHost * static_cast<std::size_t>(r));
+
+    parent_ = getppid();
+    watch_ = RankWatch(rank, ranks, timeout_);
+    lives_out_.resize(watch_.watchers().size());
+    for (std::size_t i = 0; i < lives_out_.size(); ++i) lives_out_[i].rank = watch_.watchers()[i];
+    lives_in_.resize(watch_.watched().size());
+    for (std::size_t i = 0; i < lives_in_.size(); ++i) {
+      lives_in_[i].rank = watch_.watched()[i];
+      await_sign(lives_in_[i]);
+    }
+    MPI_Irecv(&notice_, 1, MPI_INT, MPI_ANY_SOURCE, kNoticeTag, world_, &notice_request_);
+    const std::scoped_lock lock(mutex_);
+    set_ranks(rank, hosts);
+    guard_.watch(name(rank));
+    is_ready_ = true;
+    changed_.notify_all();
+    return true;
+  }
+
+  void post_started() {
+    {
+      const std::scoped_lock lock(mutex_);
+      posting_.swap(started_);
+    }
+    for (const int channel : posting_) {
+      const Operation& operation = operations_[static_cast<std::size_t>(channel)];
+      for (const HostMessage& message : operation.in) post(channel, message, true);
+      for (const HostMessage& message : operation.out) post(channel, message, false);
+    }
+    posting_.clear();
+  }
+
+  void post(int channel, const HostMessage& message, bool is_in) {
+    for (std::int64_t at = 0; at < message.bytes; at += kPiece) {
+      const int count = static_cast<int>(std::min(kPiece, message.bytes - at));
+      MPI_Request request = MPI_REQUEST_NULL;
+      if (is_in) {
+        MPI_Irecv(message.memory + at, count, MPI_BYTE, message.rank, channel, world_, &request);
+      } else {
+        MPI_Isend(message.memory + at, count, MPI_BYTE, message.rank, channel, world_, &request);
+      }
+      requests_.push_back(request);
+      pieces_.push_back({channel, message.rank, is_in});
+    }
+  }
+
+  // Whether anything has come or gone.
+  bool progress() {
+    if (requests_.empty()) return false;
+    int done = 0;
+    indices_.resize(requests_.size());
+    MPI_Testsome(static_cast<int>(requests_.size()), requests_.data(), &done, indices_.data(),
+                 MPI_STATUSES_IGNORE);
+    if (done <= 0) return false;
+    bool is_complete = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      for (int i = 0; i < done; ++i) {
+        const Piece& piece =
+            pieces_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
+        Operation& operation = operations_[static_cast<std::size_t>(piece.channel)];
+        operation.awaited_for = 0;
+        if (--operation.pieces == 0) is_complete = true;
+        if (piece.is_in) watch_.hear(piece.rank);
+      }
+    }
+    if (is_complete) changed_.notify_all();
+    // Those that are left keep their order.
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i] == MPI_REQUEST_NULL) continue;
+      requests_[kept] = requests_[i];
+      pieces_[kept++] = pieces_[i];
+    }
+    requests_.resize(kept);
+    pieces_.resize(kept);
+    return true;
+  }
+
+  // --- signs of life ---
+
+  void give_signs(Clock::time_point now) {
+    const bool is_last = leaving(), is_new = guard_.step() != step_given_;
+    const double interval = is_new ? kNewStepSeconds : std::min(1.0, timeout_ / 8);
+    if (!is_last && std::chrono::duration<double>(now - signs_given_).count() < interval) return;
+    signs_given_ = now;
+    step_given_ = guard_.step();
+    for (Life& life : lives_out_) {
+      int is_sent = 1;
+      if (life.request != MPI_REQUEST_NULL) MPI_Test(&life.request, &is_sent, MPI_STATUS_IGNORE);
+      if (is_sent == 0 || life.sign.is_last != 0) continue;
+      life.sign.step = guard_.step();
+      std::strncpy(life.sign.doing.data(), guard_.doing(), life.sign.doing.size() - 1);
+      life.sign.is_last = is_last ? 1 : 0;
+      MPI_Isend(&life.sign, sizeof life.sign, MPI_BYTE, life.rank, kLifeTag, world_, &life.request);
+    }
+  }
+
+  void await_sign(Life& life) {
+    MPI_Irecv(&life.sign, sizeof life.sign, MPI_BYTE, life.rank, kLifeTag, world_, &life.request);
+  }
+
+  void hear_signs() {
+    for (Life& life : lives_in_) {
+      if (life.request == MPI_REQUEST_NULL) continue;
+      int has_come = 0;
+      MPI_Test(&life.request, &has_come, MPI_STATUS_IGNORE);
+      if (has_come == 0) continue;
+      watch_.hear(life.rank, life.sign);
+      if (life.sign.is_last == 0) await_sign(life);
+    }
+    if (hears_notice()) end_quietly();
+  }
+
+  bool hears_notice() {
+    int has_come = 0;
+    MPI_Test(&notice_request_, &has_come, MPI_STATUS_IGNORE);
+    return has_come != 0;
+  }
+
+  bool leaving() {
+    const std::scoped_lock lock(mutex_);
+    return leaving_;
+  }
+
+  bool is_over() {
+    if (!leaving() || !watch_.all_are_done()) return false;
+    return std::ranges::all_of(lives_out_, [](const Life& life) {
+      return life.sign.is_last != 0 && life.request == MPI_REQUEST_NULL;
+    });
+  }
+
+  // --- failure ---
+
+  void look_for_lost(double passed) {
+    int late = -1;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (abort_wanted_) {
+        end_run(abort_text_.empty() ? "" : cat(guard_.place(), ": ", abort_text_), abort_code_);
+      }
+      if (awaited_ > 0) {
+        for (std::size_t channel = 0; channel < operations_.size(); ++channel) {
+          Operation& operation = operations_[channel];
+          if (!operation.is_awaited || operation.pieces == 0) continue;
+          operation.awaited_for += passed;
+          if (operation.awaited_for > timeout_) late = late_rank(static_cast<int>(channel));
+        }
+      }
+    }
+    int silent = watch_.silent();
+    // It was awaited before it fell silent, or the two came together.
+    if (silent < 0 && late >= 0 && watch_.silence(late) > timeout_ / 2) silent = late;
+    if (silent >= 0) {
+      end_run(cat(place_of(silent), ": not heard of for ", timeout_, " s (--rank-timeout) by ",
+                  guard_.place(), ": it is stopped, cut off or has ended"),
+              static_cast<int>(kRankLost));
+    }
+    if (late >= 0)
+      end_run(late_text(place_of(late), guard_.place(), timeout_), static_cast<int>(kRankLost));
+  }
+
+  // Whose message has not come, or who has not taken this rank's.
+  int late_rank(int channel) const {
+    int late = -1;
+    for (const Piece& piece : pieces_) {
+      if (piece.channel != channel) continue;
+      if (piece.is_in) return piece.rank;
+      late = piece.rank;
+    }
+    return late;
+  }
+
+  std::string place_of(int rank) const {
+    const SignOfLife& sign = watch_.last_sign(rank);
+    return place(name(rank), sign.step, sign.doing.data());
+  }
+
+  // Says why, unless a lower rank does so at this moment, and ends all ranks.
+  [[noreturn]] void end_run(const std::string& why, int code) {
+    guard_.expect_end();
+    const int me = rank();
+    std::vector<MPI_Request> requests(static_cast<std::size_t>(ranks()), MPI_REQUEST_NULL);
+    for (int r = 0; r < ranks(); ++r) {
+      if (r != me)
+        MPI_Isend(&me, 1, MPI_INT, r, kNoticeTag, world_, &requests[static_cast<std::size_t>(r)]);
+    }
+    const auto start = Clock::now();
+    while (seconds_since(start) < kNoticeSeconds) {
+      if (notice_request_ != MPI_REQUEST_NULL && hears_notice() && notice_ < me) end_quietly();
+      int done = 0;
+      MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &done,
+                   (indices_.resize(requests.size()), indices_.data()), MPI_STATUSES_IGNORE);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    end_process(why, code);
+  }
+
+  // Another rank has said why, and is about to end all.
+  [[noreturn]] void end_quietly() {
+    guard_.expect_end();
+    std::this_thread::sleep_for(Seconds(kAbortSeconds));
+    _exit(static_cast<int>(kRankLost));
+  }
+
+  [[noreturn]] void end_process(const std::string& why, int code) {
+    guard_.expect_end();
+    if (!why.empty()) {
+      const std::string line = cat("podium: ", why, "; the run ends\n");
+      static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
+    }
+    std::thread([code] {
+      std::this_thread::sleep_for(Seconds(kAbortSeconds));
+      _exit(code);
+    }).detach();
+    if (std::this_thread::get_id() == thread_.get_id()) MPI_Abort(MPI_COMM_WORLD, code);
+    _exit(code);
+  }
+
+  void rest(double still_for) {
+    std::unique_lock lock(mutex_);
+    if (!started_.empty()) return;
+    if (requests_.empty()) {
+      const double longest = leaving_ ? 0.0005 : std::min(kLongSleepSeconds, timeout_ / 16);
+      work_.wait_for(lock, Seconds(longest));
+      return;
+    }
+    const bool is_awaited = awaited_ > 0;
+    lock.unlock();
+    if (!is_awaited) {
+      std::this_thread::sleep_for(kSleep);
+    } else if (still_for < kEagerSeconds) {
+      sched_yield();
+    } else {
+      std::this_thread::sleep_for(kShortSleep);
+    }
+  }
+
+  const double timeout_;
+  RankGuard guard_;
+  std::thread thread_;
+
+  std::mutex mutex_;
+  std::condition_variable work_;     // for the communication thread
+  std::condition_variable changed_;  // for those who wait
+  // Under mutex_:
+  std::array<Operation, kChannels> operations_;
+  std::vector<int> started_;  // channels
+  int awaited_ = 0;           // channels that somebody waits for
+  bool is_ready_ = false, leaving_ = false, abort_wanted_ = false;
+  std::string refusal_, abort_text_;
+  int abort_code_ = 0;
+
+  // The communication thread's own:
+  MPI_Comm world_ = MPI_COMM_NULL;
+  pid_t parent_ = 0;
+  RankWatch watch_;
+  std::vector<int> posting_;
+  std::vector<MPI_Request> requests_;  // of pieces_, which are under way
+  std::vector<Piece> pieces_;
+  std::vector<int> indices_;
+  std::vector<Life> lives_out_, lives_in_;
+  Clock::time_point signs_given_;
+  std::int64_t step_given_ = 0;
+  MPI_Request notice_request_ = MPI_REQUEST_NULL;
+  int notice_ = 0;
+
+  bool has_left_ = false;  // the caller's
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> mpi_transport(const Launcher& launcher, double timeout) {
+  return std::make_unique<MpiTransport>(launcher, timeout);
+}
+
+std::string mpi_library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = {};
+  int length = 0;
+  MPI_Get_library_version(text.data(), &length);
+  const std::string all(text.data());
+  // "Open MPI v4.1.4, package: ..."; "MPICH Version:      5.0.2\nMPICH Release ..."
+  std::string line = all.substr(0, all.find_first_of(",\n"));
+  if (const auto colon = line.find("Version:"); colon != std::string::npos) {
+    const auto number = line.find_first_not_of(" \t", colon + 8);
+    line = line.substr(0, colon) + line.substr(std::min(number, line.size()));
+  }
+  return line;
+}
+
+}  // namespace podium

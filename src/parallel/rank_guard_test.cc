@@ -1,0 +1,143 @@
+#include "parallel/rank_guard.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <functional>
+
+#include "base/clock.h"
+
+namespace podium {
+namespace {
+
+struct Fate {
+  int status = 0;  // of waitpid
+  std::string said;
+  double seconds = 0;
+};
+
+// Runs `rank` in a process with a guard, in a process group of its own, until both have ended.
+Fate fate_of(const std::function<void(RankGuard&)>& rank, double timeout = 60,
+             const std::function<void(pid_t)>& meanwhile = {}) {
+  int ends[2];
+  EXPECT_EQ(pipe(ends), 0);
+  const auto start = Clock::now();
+  const pid_t process = fork();
+  if (process == 0) {
+    setpgid(0, 0);
+    close(ends[0]);
+    dup2(ends[1], STDERR_FILENO);
+    close(ends[1]);
+    // No core file, and no words of a sanitizer.
+    for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) ::signal(signal, SIG_DFL);
+    RankGuard guard(timeout);
+    guard.watch("rank 2 on host b");
+    guard.at(12, "gradients");
+    rank(guard);
+    guard.expect_end();
+    _exit(0);
+  }
+  close(ends[1]);
+  if (meanwhile) meanwhile(process);
+  Fate fate;
+  char byte = 0;
+  // Until nobody has the other end: the guard, too, has ended.
+  while (read(ends[0], &byte, 1) == 1) fate.said += byte;
+  close(ends[0]);
+  waitpid(process, &fate.status, 0);
+  fate.seconds = seconds_since(start);
+  return fate;
+}
+
+constexpr char kWho[] = "podium: rank 2 on host b, step 12 (gradients): ";
+
+TEST(RankGuard, says_what_signal_ended_the_rank_and_where_it_was) {
+  const Fate fate = fate_of([](RankGuard&) { raise(SIGSEGV); });
+  EXPECT_TRUE(WIFSIGNALED(fate.status) && WTERMSIG(fate.status) == SIGSEGV);
+  EXPECT_EQ(fate.said,
+            std::string(kWho) + "a segmentation fault (SIGSEGV) ended it; the run ends\n");
+  EXPECT_EQ(fate_of([](RankGuard&) { abort(); }).said,
+            std::string(kWho) + "it aborted (SIGABRT); the run ends\n");
+}
+
+TEST(RankGuard, says_that_the_rank_exited_with_which_code) {
+  const Fate fate = fate_of([](RankGuard&) { exit(3); });
+  EXPECT_EQ(WEXITSTATUS(fate.status), 3);
+  EXPECT_EQ(fate.said,
+            std::string(kWho) + "it ended with exit code 3, before the others; the run ends\n");
+}
+
+TEST(RankGuard, says_that_the_rank_was_killed_and_ends) {
+  const Fate fate = fate_of([](RankGuard&) { raise(SIGKILL); });
+  EXPECT_EQ(fate.said, std::string(kWho) +
+                           "it was killed from outside (SIGKILL: by a person, or by the kernel "
+                           "for want of memory); the run ends\n");
+  EXPECT_LT(fate.seconds, 2);
+}
+
+TEST(RankGuard, is_silent_about_an_end_that_is_expected) {
+  EXPECT_EQ(fate_of([](RankGuard&) {}).said, "");
+  EXPECT_EQ(fate_of([](RankGuard& guard) {
+              guard.expect_end();
+              raise(SIGKILL);
+            }).said,
+            "");
+}
+
+TEST(RankGuard, is_silent_where_a_launcher_ended_the_whole_process_group) {
+  for (const int signal : {SIGCONT, SIGTERM}) {
+    const Fate fate = fate_of([](RankGuard&) { pause(); }, 60,
+                              [&](pid_t process) {
+                                usleep(200'000);
+                                kill(-process, signal);
+                                usleep(50'000);
+                                kill(process, SIGKILL);
+                              });
+    EXPECT_EQ(fate.said, "") << signal;
+  }
+}
+
+TEST(RankGuard, ends_a_rank_that_is_stopped_and_whose_communication_stands_still) {
+  const double timeout = 1;
+  const Fate fate = fate_of(
+      [](RankGuard& guard) {
+        guard.beat();
+        raise(SIGSTOP);
+      },
+      timeout);
+  EXPECT_TRUE(WIFSIGNALED(fate.status) && WTERMSIG(fate.status) == SIGKILL);
+  EXPECT_EQ(fate.said, std::string(kWho) +
+                           "its communication has stood still for 4 s: stopped, or hung; it is "
+                           "killed; the run ends\n");
+  EXPECT_GT(fate.seconds, timeout + RankGuard::kGrace);
+  EXPECT_LT(fate.seconds, timeout + 5);
+}
+
+TEST(RankGuard, leaves_a_rank_alone_that_gives_signs_of_life) {
+  const Fate fate = fate_of(
+      [](RankGuard& guard) {
+        for (int i = 0; i < 50; ++i) {
+          guard.beat();
+          usleep(100'000);
+        }
+      },
+      0.5);
+  EXPECT_EQ(fate.status, 0);
+  EXPECT_EQ(fate.said, "");
+}
+
+TEST(RankGuard, a_child_of_the_rank_that_exits_is_no_exit_of_the_rank) {
+  const Fate fate = fate_of([](RankGuard&) {
+    const pid_t child = fork();
+    if (child == 0) exit(5);
+    waitpid(child, nullptr, 0);
+    raise(SIGKILL);
+  });
+  EXPECT_NE(fate.said.find("killed from outside"), std::string::npos) << fate.said;
+}
+
+}  // namespace
+}  // namespace podium

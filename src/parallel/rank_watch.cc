@@ -1,0 +1,44 @@
+#include "parallel/rank_watch.h"
+
+#include <algorithm>
+
+namespace podium {
+
+RankWatch::RankWatch(int rank, int ranks, double timeout)
+    : timeout_(timeout), others_(static_cast<std::size_t>(ranks)) {
+  for (int distance = 1; distance <= std::min(kWatchers, ranks - 1); ++distance) {
+    watchers_.push_back((rank + distance) % ranks);
+    watched_.push_back((rank - distance + ranks) % ranks);
+    others_[static_cast<std::size_t>(watched_.back())].is_watched = true;
+  }
+}
+
+void RankWatch::pass(double seconds) {
+  for (const int rank : watched_)
+    others_[static_cast<std::size_t>(rank)].silence += std::min(seconds, kMostStep);
+}
+
+void RankWatch::hear(int rank, const SignOfLife& sign) {
+  others_[static_cast<std::size_t>(rank)].sign = sign;
+  hear(rank);
+}
+
+void RankWatch::hear(int rank) { others_[static_cast<std::size_t>(rank)].silence = 0; }
+
+int RankWatch::silent() const {
+  for (const int rank : watched_) {
+    const Other& other = others_[static_cast<std::size_t>(rank)];
+    if (other.silence > timeout_ && other.sign.is_last == 0) return rank;
+  }
+  return -1;
+}
+
+const SignOfLife& RankWatch::last_sign(int rank) const {
+  return others_[static_cast<std::size_t>(rank)].sign;
+}
+
+bool RankWatch::all_are_done() const {
+  return std::ranges::all_of(watched_, [&](int rank) { return last_sign(rank).is_last != 0; });
+}
+
+}  // namespace podium
