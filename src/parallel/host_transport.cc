@@ -51,7 +51,8 @@ void HostTransport::start(int number, std::span<const Message> out, std::span<co
     }
   }
   // What the device was asked to write, or to read, must be done before this does the same.
-  if (in_place && device() != nullptr) device()->synchronise();
+  // What agree() and gather() send is no device's, and leave() may come after the device has gone.
+  if (in_place && device() != nullptr && number != kControl) device()->synchronise();
   begin(number, my.out, my.in);
 }
 

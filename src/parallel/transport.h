@@ -68,7 +68,8 @@ class Transport {
   // "rank 3 on host b"
   const std::string& name(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
 
-  // The device that views which the host cannot read belong to. It must outlive the transport.
+  // The device that views which the host cannot read belong to. It must outlive all but
+  // agree(), gather() and what uses them.
   void use(Device& device) { device_ = &device; }
 
   // Begins to send `out` and to receive `in`; neither list names this rank. The k-th message from a

@@ -151,6 +151,14 @@ TEST_P(MpirunOf, every_byte_arrives_and_all_ranks_leave_together) {
   EXPECT_EQ(count(outcome.out, " of " + std::to_string(ranks) + ": "), ranks) << outcome.out;
 }
 
+TEST_P(MpirunOf, the_sums_over_replicas_have_the_bits_of_the_tree) {
+  for (const char* replicas : {"1", "7", "8"}) {
+    const Outcome outcome = run(GetParam(), {"exchange", replicas});
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_EQ(count(outcome.out, ": all is well\n"), GetParam()) << outcome.out;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ranks, MpirunOf, testing::Values(1, 2, 3, 4));
 
 TEST_F(Mpirun, is_not_needed_by_a_run_of_one_rank) {
