@@ -3,6 +3,7 @@
 FROM debian:12-slim AS build
 WORKDIR /podium
 COPY scripts/ scripts/
+COPY cmake/PodiumVersions.cmake cmake/
 RUN scripts/install-dependencies.sh build package && rm -rf /var/lib/apt/lists/*
 COPY . .
 RUN scripts/package.sh
