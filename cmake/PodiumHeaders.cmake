@@ -46,6 +46,7 @@ set(PODIUM_CARRIED_HEADERS
   data/option_problem.h
   ops/reference_sums.h
   parallel/exchange.h
+  parallel/transport.h
   train/file_io.h
   train/program.h)
 

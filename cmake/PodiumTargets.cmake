@@ -7,9 +7,9 @@
 #
 # A library is called podium_NAME; DEPS are names of the house's own libraries, LINKS any other target. TESTS are built
 # into one program, NAME_test, whose cases ctest lists one by one; TEST_DEPS are libraries for those alone. TESTS_COMPUTE
-# (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too. FOR_TESTS: a library that only
-# tests link; it is neither installed nor part of programs that load plugins.
-# Nothing else runs beside the cases of a test that is ALONE.
+# (COMPUTES of a test) says that they run for long enough to be optimised under sanitizers, too. Nothing else runs beside
+# the cases of a test that is ALONE. FOR_TESTS: a library that only tests link; it is neither installed nor part of programs
+# that load plugins.
 #
 # With PODIUM_UNITY the sources of a library are compiled as one file, save those with options of their own. ALIKE_NAMES says
 # that its files give the same names to different things, as the rules of operations do; it is then left as it is.

@@ -21,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "cli/talk.h"
+#include "parallel/launcher.h"
 #include "podium_version.h"
 #include "train/plugin.h"
 
@@ -204,6 +205,14 @@ int parse_and_run(int argc, char** argv) {
 
 }  // namespace
 
+// Under mpirun each of N processes would do the same work, and write the same files.
+static void require_one_process(const std::string& command) {
+  const Launcher launcher = find_launcher();
+  PODIUM_REQUIRE(launcher.ranks <= 1, ExitCode::kUsage, "podium ", command,
+                 " is one process, and the launcher starts ", launcher.ranks, " (",
+                 launcher.variable, "); only podium train runs as several ranks");
+}
+
 CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& name,
                       const std::string& summary, const std::vector<std::string>& examples,
                       std::function<ExitCode()> run) {
@@ -211,7 +220,10 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
   command->formatter(make_help_formatter(examples));
   command->set_help_flag("-h,--help", "Show this help and exit");
   if (run) {
-    command->final_callback([&line, run = std::move(run)] { line.action = run; });
+    command->final_callback([&line, name, run = std::move(run)] {
+      if (name != "train") require_one_process(name);
+      line.action = run;
+    });
   } else {
     command->require_subcommand(1);
   }

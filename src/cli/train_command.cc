@@ -1,7 +1,9 @@
 // podium train: a recipe, from its start or its last checkpoint to its end.
 #include <CLI/CLI.hpp>
 #include <cmath>
+#include <exception>
 #include <iostream>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/hash.h"
@@ -14,6 +16,7 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "nn/models.h"
+#include "parallel/ranks.h"
 #include "report/run_board.h"
 #include "train/memory.h"
 #include "train/recipe_keys.h"
@@ -28,6 +31,7 @@ struct TrainArguments {
   std::string out, memory_limit, init;
   std::vector<std::string> init_map, init_fresh;
   bool json = false, quiet = false;
+  double rank_timeout = 60;
 };
 
 // Per second of `seconds`, 0 where there were none.
@@ -121,8 +125,12 @@ void add_init(TrainArguments& arguments) {
   if (!arguments.init_fresh.empty()) add("init.fresh", array(arguments.init_fresh));
 }
 
-ExitCode train(TrainArguments& arguments, const CommandLine& line) {
-  set_quiet(arguments.quiet);
+// Nothing to see: rank 0 shows the run.
+class Silence : public RunObserver {};
+
+ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Transport& ranks) {
+  const bool leads = ranks.rank() == 0;
+  set_quiet(arguments.quiet || !leads);
   add_init(arguments);
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
@@ -133,6 +141,13 @@ ExitCode train(TrainArguments& arguments, const CommandLine& line) {
   options.command_line = line.words;
   options.stop_request = stop_request();
   say(cat("run folder    ", options.out.string()));
+
+  if (ranks.ranks() > 1) options.placement.ranks = &ranks;
+  if (!leads) {
+    Silence silence;
+    const bool stopped = run(recipe, find_model(recipe.model).build, options, silence).stopped;
+    return stopped ? ExitCode::kStopped : ExitCode::kDone;
+  }
 
   RunBoard board(options.out);
   RunWatch watch(recipe, options, arguments.quiet);
@@ -150,6 +165,25 @@ ExitCode train(TrainArguments& arguments, const CommandLine& line) {
           saved ? cat("after step ", result.steps, " and saved; the same command resumes the run")
                 : std::string("before the first step; nothing was made")));
   return ExitCode::kStopped;
+}
+
+// Under mpirun or srun, as one of its ranks: a rank that cannot go on ends them all.
+ExitCode train(TrainArguments& arguments, const CommandLine& line) {
+  const std::unique_ptr<Transport> ranks = join_ranks({.timeout = arguments.rank_timeout});
+  if (ranks->ranks() == 1) return train_as_rank(arguments, line, *ranks);
+  try {
+    const ExitCode code = train_as_rank(arguments, line, *ranks);
+    ranks->leave();
+    return code;
+  } catch (const UserError& error) {
+    if (!ranks->has_left()) ranks->abort(error.what(), error.code());
+    // All ranks have found the same, and one says so.
+    if (ranks->rank() == 0) throw;
+    return error.code();
+  } catch (const std::exception& error) {
+    ranks->abort(error.what(), ExitCode::kInternal);
+  }
+  return ExitCode::kInternal;  // abort() does not return
 }
 
 }  // namespace
@@ -191,6 +225,11 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--memory-limit", arguments->memory_limit,
                       "Largest amount of memory, such as 2GiB; a run that needs more is refused "
                       "before step 1, with a setting that fits");
+  command
+      ->add_option("--rank-timeout", arguments->rank_timeout,
+                   "Under mpirun or srun: seconds for which a rank may be silent or awaited before "
+                   "the run ends with its name; default: 60")
+      ->check(CLI::Range(1.0, 86400.0));
   command->add_flag("--json", arguments->json, "Write one JSON object to stdout at the end");
   command->add_flag("--quiet", arguments->quiet,
                     "Show no progress and no messages except warnings");

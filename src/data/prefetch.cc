@@ -12,12 +12,15 @@ Prefetcher::Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions opt
   PODIUM_CHECK(options.threads >= 1 && options.depth >= 1 && options.readers >= 1);
   PODIUM_CHECK(options.first_step >= 0 && options.first_step <= options.end_step);
   const ImageSet& set = loader_->set();
-  const std::int64_t batch = loader_->options().batch;
+  if (options_.examples == 0) options_.examples = loader_->options().batch - options_.first_example;
+  const std::int64_t examples = options_.examples;
+  PODIUM_CHECK(options_.first_example >= 0 && examples >= 1 &&
+               options_.first_example + examples <= loader_->options().batch);
   slots_.resize(static_cast<std::size_t>(options.depth));
   for (Slot& slot : slots_) {
     slot.releases = options.readers;  // free
-    slot.batch.images = Tensor(DType::kF32, Shape{batch, set.channels, set.height, set.width});
-    slot.batch.labels = Tensor(DType::kI32, Shape{batch});
+    slot.batch.images = Tensor(DType::kF32, Shape{examples, set.channels, set.height, set.width});
+    slot.batch.labels = Tensor(DType::kI32, Shape{examples});
   }
   for (int i = 0; i < options.threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -46,8 +49,8 @@ void Prefetcher::work(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr error;
     try {
-      loader_->examples(step, 0, loader_->options().batch, slot.batch.images.f32().data(),
-                        slot.batch.labels.i32().data());
+      loader_->examples(step, options_.first_example, options_.examples,
+                        slot.batch.images.f32().data(), slot.batch.labels.i32().data());
     } catch (...) {
       error = std::current_exception();
     }

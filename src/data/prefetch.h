@@ -24,15 +24,17 @@ struct PrefetchOptions {
   std::int64_t first_step = 0;  // the first batch to make,
   std::int64_t end_step = 0;    // and the one after the last
   int threads = 1;
-  int depth = 2;    // batches in the ring: made, being made, or in use; at least 1
+  int depth = 2;  // batches in the ring: made, being made, or in use; at least 1
+  // The examples of each batch that are made; 0: all of them.
+  std::int64_t first_example = 0, examples = 0;
   int readers = 1;  // how many times each batch is waited for and released: the workers
 };
 
 class Prefetcher {
  public:
   struct Batch {
-    Tensor images;  // f32 [batch, C, H, W]
-    Tensor labels;  // i32 [batch]
+    Tensor images;  // f32 [examples, C, H, W]
+    Tensor labels;  // i32 [examples]
   };
 
   Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions options);

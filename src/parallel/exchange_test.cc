@@ -6,11 +6,13 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "base/philox.h"
 #include "base/tree.h"
+#include "parallel/local_transport.h"
 
 namespace podium {
 namespace {
@@ -144,39 +146,63 @@ std::vector<float> tree_result(std::int64_t replicas, std::uint32_t step) {
 
 constexpr std::int64_t kBytes = kFloats * 4;
 
-// Runs `steps` exchanges on as many threads as there are workers, in the order of train/step;
-// cuts[w] to cuts[w + 1], in floats, is the shard of worker w. The sums of the last step.
+// Runs `steps` exchanges, in the order of train/step, on ranks that are threads, which have
+// `workers` workers each; cuts[w] to cuts[w + 1], in floats, is the shard of worker w of all. What
+// each rank has of the sums of the last step, after each has told the others.
+std::vector<std::vector<float>> exchange_results(const std::string& backend, std::int64_t replicas,
+                                                 const std::vector<int>& workers,
+                                                 const std::vector<std::int64_t>& cuts,
+                                                 std::uint32_t steps) {
+  Shards shards{workers, cuts};
+  for (std::int64_t& cut : shards.cuts) cut *= 4;
+  const auto count = static_cast<int>(workers.size());
+  const std::int64_t all = shards.all_workers();
+  LocalRanks ranks(count);
+  std::vector<std::vector<float>> results(workers.size(), std::vector<float>(kFloats));
+  on_workers(count, [&](std::int64_t rank) {
+    LocalTransport transport(ranks, static_cast<int>(rank));
+    const int own = workers[static_cast<std::size_t>(rank)];
+    const auto device = make_device(backend, {.workers = own});
+    transport.use(*device);
+    Exchange exchange(*device, count == 1 ? nullptr : &transport, replicas, shards);
+    const auto shared = device->allocate(kBytes);
+    exchange.share_flat(*shared, 0);
+    const std::int64_t first_worker = shards.first_worker(static_cast<int>(rank));
+    on_workers(own, [&](std::int64_t worker) {
+      const auto number = static_cast<std::size_t>(first_worker + worker);
+      const Ranges nodes =
+          largest_nodes(replicas, replicas_of_worker(replicas, all, first_worker + worker));
+      std::vector<std::unique_ptr<Buffer>> buffers;
+      for (std::size_t n = 0; n < nodes.size(); ++n) buffers.push_back(device->allocate(kBytes));
+      std::vector<float> values(kFloats);
+      for (std::uint32_t step = 0; step < steps; ++step) {
+        for (std::size_t n = 0; n < nodes.size(); ++n) {
+          for (std::int64_t i = 0; i < kFloats; ++i) {
+            values[static_cast<std::size_t>(i)] = tree_sum(
+                nodes[n].begin, nodes[n].end, [&](std::int64_t r) { return value_of(r, i, step); });
+          }
+          device->upload(*buffers[n], values.data());
+          exchange.publish(nodes[n], *buffers[n]);
+        }
+        exchange.barrier().wait();
+        exchange.sum(static_cast<int>(worker));
+        const std::int64_t begin = shards.cuts[number], end = shards.cuts[number + 1];
+        if (begin < end) device->copy({*shared, begin, end - begin}, exchange.sums(begin, end));
+        exchange.barrier().wait();
+        if (worker == 0) exchange.share();
+        exchange.barrier().wait();
+      }
+    });
+    device->download(results[static_cast<std::size_t>(rank)].data(), *shared);
+    transport.leave();
+  });
+  return results;
+}
+
+// The same in one process.
 std::vector<float> exchange_result(const std::string& backend, std::int64_t replicas,
                                    const std::vector<std::int64_t>& cuts, std::uint32_t steps) {
-  const auto workers = static_cast<std::int64_t>(cuts.size()) - 1;
-  const auto device = make_device(backend, {.workers = static_cast<int>(workers)});
-  ThreadExchange exchange(*device, replicas, workers);
-  std::vector<float> result(kFloats);
-  on_workers(workers, [&](std::int64_t worker) {
-    const Ranges nodes = largest_nodes(replicas, replicas_of_worker(replicas, workers, worker));
-    std::vector<std::unique_ptr<Buffer>> buffers;
-    for (std::size_t n = 0; n < nodes.size(); ++n) buffers.push_back(device->allocate(kBytes));
-    std::vector<float> values(kFloats);
-    for (std::uint32_t step = 0; step < steps; ++step) {
-      for (std::size_t n = 0; n < nodes.size(); ++n) {
-        for (std::int64_t i = 0; i < kFloats; ++i) {
-          values[static_cast<std::size_t>(i)] = tree_sum(
-              nodes[n].begin, nodes[n].end, [&](std::int64_t r) { return value_of(r, i, step); });
-        }
-        device->upload(*buffers[n], values.data());
-        exchange.publish(nodes[n], *buffers[n]);
-      }
-      exchange.barrier().wait();
-      const std::int64_t begin = cuts[static_cast<std::size_t>(worker)],
-                         end = cuts[static_cast<std::size_t>(worker) + 1];
-      exchange.sum(begin * 4, end * 4);
-      if (begin < end)
-        device->download(result.data() + begin,
-                         exchange.total().part(begin * 4, (end - begin) * 4));
-      exchange.barrier().wait();
-    }
-  });
-  return result;
+  return exchange_results(backend, replicas, {static_cast<int>(cuts.size()) - 1}, cuts, steps)[0];
 }
 
 std::vector<std::int64_t> even_cuts(std::int64_t workers) {
@@ -189,7 +215,7 @@ bool equal_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST(ThreadExchange, the_numbers_of_these_tests_tell_orders_apart) {
+TEST(Exchange, the_numbers_of_these_tests_tell_orders_apart) {
   for (std::int64_t replicas = 4; replicas <= 9; ++replicas) {
     const std::vector<float> tree = tree_result(replicas, 0);
     std::vector<float> in_line(kFloats, 0.0f);
@@ -221,7 +247,7 @@ TEST_P(ExchangeOf, sums_in_tree_order_on_the_reference_backend) {
 
 INSTANTIATE_TEST_SUITE_P(Replicas, ExchangeOf, testing::Range<std::int64_t>(1, 10));
 
-TEST(ThreadExchange, any_cut_into_shards_gives_the_same_sums) {
+TEST(Exchange, any_cut_into_shards_gives_the_same_sums) {
   const std::vector<float> expected = tree_result(7, 0);
   const std::vector<std::vector<std::int64_t>> all_cuts = {{0, 1, 2, kFloats},
                                                            {0, 0, 0, kFloats},
@@ -231,7 +257,7 @@ TEST(ThreadExchange, any_cut_into_shards_gives_the_same_sums) {
     EXPECT_TRUE(equal_bits(exchange_result("cpu", 7, cuts, 1), expected)) << cuts[1];
 }
 
-TEST(ThreadExchange, gives_the_same_sums_again_and_again_under_load) {
+TEST(Exchange, gives_the_same_sums_again_and_again_under_load) {
   const std::vector<float> expected = tree_result(8, 0);
   std::atomic<bool> done{false};
   std::thread load([&] {
@@ -241,6 +267,32 @@ TEST(ThreadExchange, gives_the_same_sums_again_and_again_under_load) {
     EXPECT_TRUE(equal_bits(exchange_result("cpu", 8, even_cuts(3), 1), expected)) << i;
   done = true;
   load.join();
+}
+
+// Ranks with as many workers each; uneven numbers, more than one node a rank, shards of nothing.
+TEST_P(ExchangeOf, sums_in_tree_order_for_every_spread_over_ranks) {
+  const std::int64_t replicas = GetParam();
+  const std::vector<float> expected = tree_result(replicas, 1);
+  const std::vector<std::vector<int>> spreads = {{1, 1},    {2, 1}, {1, 2}, {1, 1, 1},
+                                                 {3, 1, 2}, {2, 2}, {4, 1}, {1, 1, 1, 1, 1}};
+  for (const std::vector<int>& workers : spreads) {
+    const int all = std::accumulate(workers.begin(), workers.end(), 0);
+    if (all > replicas) continue;
+    for (const auto& result : exchange_results("cpu", replicas, workers, even_cuts(all), 2))
+      EXPECT_TRUE(equal_bits(result, expected)) << testing::PrintToString(workers);
+  }
+}
+
+TEST(Exchange, any_cut_into_shards_gives_all_ranks_the_same_sums) {
+  const std::vector<float> expected = tree_result(7, 0);
+  const std::vector<std::vector<std::int64_t>> all_cuts = {{0, 16, 32, kFloats},
+                                                           {0, 0, 0, kFloats},
+                                                           {0, kFloats, kFloats, kFloats},
+                                                           {0, 0, kFloats, kFloats}};
+  for (const auto& cuts : all_cuts)
+    for (const std::vector<int>& workers : {std::vector<int>{1, 1, 1}, {2, 1}, {1, 2}})
+      for (const auto& result : exchange_results("cpu", 7, workers, cuts, 1))
+        EXPECT_TRUE(equal_bits(result, expected)) << cuts[1] << testing::PrintToString(workers);
 }
 
 // Memory of a device that holds one value throughout.
@@ -256,34 +308,34 @@ std::vector<float> read(Device& device, Buffer& buffer) {
   return values;
 }
 
-TEST(ThreadExchange, touches_no_float_outside_the_shard) {
+TEST(Exchange, touches_no_float_outside_the_shard) {
   const auto device = make_device("cpu");
-  ThreadExchange exchange(*device, 2, 2);
+  Exchange exchange(*device, nullptr, 2, {{2}, {5 * 4, 12 * 4, 12 * 4}});
   const auto left = filled(*device, 32, 1), right = filled(*device, 32, 2);
   exchange.publish({0, 1}, *left);
   exchange.publish({1, 2}, *right);
-  exchange.sum(5 * 4, 12 * 4);
-  EXPECT_EQ(exchange.total(), View(*left));
+  exchange.sum(0);
+  EXPECT_EQ(exchange.sums(0, 32 * 4), View(*left));
   const std::vector<float> sums = read(*device, *left);
   for (int i = 0; i < 32; ++i)
     EXPECT_EQ(sums[static_cast<std::size_t>(i)], i >= 5 && i < 12 ? 3 : 1);
   EXPECT_EQ(read(*device, *right), std::vector<float>(32, 2.0f));
 }
 
-TEST(ThreadExchange, one_worker_gets_its_own_sum_back) {
+TEST(Exchange, one_worker_gets_its_own_sum_back) {
   const auto device = make_device("cpu");
-  ThreadExchange exchange(*device, 8, 1);
+  Exchange exchange(*device, nullptr, 8, {{1}, {0, 16 * 4}});
   const auto all = filled(*device, 16, 4);
   exchange.publish({0, 8}, *all);
   exchange.barrier().wait();
-  exchange.sum(3 * 4, 16 * 4);
-  EXPECT_EQ(exchange.total(), View(*all));
+  exchange.sum(0);
+  EXPECT_EQ(exchange.sums(0, 16 * 4), View(*all));
   EXPECT_EQ(read(*device, *all), std::vector<float>(16, 4.0f));
 }
 
-TEST(ThreadExchange, a_node_that_no_worker_holds_is_an_internal_error) {
+TEST(Exchange, a_node_that_no_worker_holds_is_an_internal_error) {
   const auto device = make_device("cpu");
-  ThreadExchange exchange(*device, 8, 2);
+  Exchange exchange(*device, nullptr, 8, {{2}, {0, 2, 4}});
   const auto x = filled(*device, 1, 0);
   EXPECT_THROW(exchange.publish({0, 8}, *x), InternalError);
   EXPECT_THROW(exchange.publish({0, 2}, *x), InternalError);

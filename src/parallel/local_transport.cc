@@ -22,7 +22,9 @@ LocalTransport::LocalTransport(LocalRanks& shared, int rank) : shared_(shared) {
 
 LocalTransport::~LocalTransport() {
   const std::scoped_lock lock(shared_.mutex_);
-  if (!shared_.rank(rank()).has_left) fail(cat(place_of(rank()), " ended before the others"));
+  if (shared_.rank(rank()).has_left) return;
+  shared_.rank(rank()).end = cat(place_of(rank()), " ended before the others");
+  shared_.changed_.notify_all();
 }
 
 void LocalTransport::at(std::int64_t step, const char* doing) {
@@ -38,9 +40,18 @@ void LocalTransport::abort(const std::string& why, ExitCode /*code*/) {
 }
 
 void LocalTransport::leave() {
+  {
+    const std::scoped_lock lock(shared_.mutex_);
+    if (shared_.rank(rank()).has_left) return;
+  }
   barrier();
   const std::scoped_lock lock(shared_.mutex_);
   shared_.rank(rank()).has_left = true;
+}
+
+bool LocalTransport::has_left() const {
+  const std::scoped_lock lock(shared_.mutex_);
+  return shared_.rank(rank()).has_left;
 }
 
 // Whoever comes second copies.
@@ -55,9 +66,11 @@ void LocalTransport::begin(int channel, std::span<const HostMessage> out,
     if (at == posts.end()) return false;
     found = *at;
     posts.erase(at);
-    PODIUM_CHECK(found.bytes == bytes, "channel ", channel, " of ", name(rank()), ": ", bytes,
-                 " bytes, and its other end has ", found.bytes);
-    return true;
+    if (found.bytes == bytes) return true;
+    const std::string why = cat("channel ", channel, " of ", name(rank()), ": ", bytes,
+                                " bytes, and its other end has ", found.bytes);
+    fail(why);
+    throw InternalError(__FILE__, __LINE__, why);
   };
   const auto count = [&](int of, int change) {
     int& awaited = shared_.rank(of).awaited[static_cast<std::size_t>(channel)];
@@ -90,11 +103,14 @@ void LocalTransport::begin(int channel, std::span<const HostMessage> out,
 void LocalTransport::finish(int channel) {
   std::unique_lock lock(shared_.mutex_);
   const int& awaited = shared_.rank(rank()).awaited[static_cast<std::size_t>(channel)];
-  shared_.changed_.wait_for(lock, std::chrono::duration<double>(shared_.timeout_),
-                            [&] { return awaited == 0 || !shared_.failure_.empty(); });
-  throw_if_failed();
+  shared_.changed_.wait_for(lock, std::chrono::duration<double>(shared_.timeout_), [&] {
+    return awaited == 0 || !shared_.failure_.empty() || !end_of_awaited(channel).empty();
+  });
+  // What has come counts, whatever became of its sender since.
   if (awaited == 0) return;
-  fail(lateness(channel));
+  throw_if_failed();
+  const std::string end = end_of_awaited(channel);
+  fail(end.empty() ? lateness(channel) : end);
   throw_if_failed();
 }
 
@@ -109,16 +125,25 @@ std::string LocalTransport::place_of(int number) {
   return place(name(number), rank.step, rank.doing);
 }
 
-// Who has not come.
-std::string LocalTransport::lateness(int channel) {
+bool LocalTransport::awaits(int other, int channel) {
   const auto has = [&](const std::vector<LocalRanks::Post>& posts) {
     return std::ranges::any_of(posts, [&](const auto& post) { return post.channel == channel; });
   };
-  for (int other = 0; other < ranks(); ++other) {
-    if (has(shared_.receipts(other, rank())) || has(shared_.sends(rank(), other))) {
+  return has(shared_.receipts(other, rank())) || has(shared_.sends(rank(), other));
+}
+
+// How a rank ended that will not come any more; empty: all may.
+std::string LocalTransport::end_of_awaited(int channel) {
+  for (int other = 0; other < ranks(); ++other)
+    if (!shared_.rank(other).end.empty() && awaits(other, channel)) return shared_.rank(other).end;
+  return "";
+}
+
+// Who has not come.
+std::string LocalTransport::lateness(int channel) {
+  for (int other = 0; other < ranks(); ++other)
+    if (awaits(other, channel))
       return late_text(place_of(other), place_of(rank()), shared_.timeout_);
-    }
-  }
   return cat(place_of(rank()), " waits for nobody");
 }
 

@@ -36,6 +36,7 @@ class LocalRanks {
     const char* doing = "";
     std::vector<int> awaited;  // by channel: messages out and in
     bool has_left = false;
+    std::string end;  // where it ended without that
   };
   std::vector<Post>& sends(int from, int to) { return sends_[index(from, to)]; }
   std::vector<Post>& receipts(int from, int to) { return receipts_[index(from, to)]; }
@@ -62,6 +63,7 @@ class LocalTransport : public HostTransport {
   void at(std::int64_t step, const char* doing) override;
   [[noreturn]] void abort(const std::string& why, ExitCode code) override;
   void leave() override;
+  bool has_left() const override;
 
  protected:
   void begin(int channel, std::span<const HostMessage> out,
@@ -72,6 +74,8 @@ class LocalTransport : public HostTransport {
  private:
   // All under the mutex.
   std::string place_of(int rank);
+  bool awaits(int other, int channel);
+  std::string end_of_awaited(int channel);
   std::string lateness(int channel);
   void fail(const std::string& why);
   void throw_if_failed();

@@ -80,7 +80,9 @@ class MpiTransport final : public HostTransport {
     for (;;) pause();  // the communication thread ends the process
   }
 
+  bool has_left() const override { return has_left_; }
   void leave() override {
+    if (has_left_) return;
     barrier();
     {
       const std::scoped_lock lock(mutex_);

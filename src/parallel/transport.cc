@@ -39,6 +39,7 @@ std::string first_difference(const std::string& is, const std::string& should_be
 
 void Transport::set_ranks(int rank, const std::vector<std::string>& hosts) {
   rank_ = rank;
+  hosts_ = hosts;
   names_.clear();
   for (std::size_t r = 0; r < hosts.size(); ++r)
     names_.push_back(cat("rank ", r, " on host ", hosts[r]));

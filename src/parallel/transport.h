@@ -68,9 +68,11 @@ class Transport {
   // "rank 3 on host b"
   const std::string& name(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
 
-  // The device that views which the host cannot read belong to. It must outlive all but
-  // agree(), gather() and what uses them.
+  const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
+
+  // The device that the views of a device belong to, until release().
   void use(Device& device) { device_ = &device; }
+  void release() { device_ = nullptr; }
 
   // Begins to send `out` and to receive `in`; neither list names this rank. The k-th message from a
   // to b on a channel, empty ones not counted, is the k-th that b awaits from a on it, and is as
@@ -106,9 +108,10 @@ class Transport {
   // Ends the run of all ranks. `why` is printed with this rank's name and step; where it is empty,
   // the caller has said so already.
   [[noreturn]] virtual void abort(const std::string& why, ExitCode code) = 0;
-  // The last call, by all ranks: returns once all have come. A rank that ends without it has
-  // failed.
+  // The last call, by all ranks: returns once all have come; again, it does nothing. A rank that
+  // ends without it has failed.
   virtual void leave() = 0;
+  virtual bool has_left() const = 0;
 
  protected:
   Transport() = default;
@@ -118,7 +121,7 @@ class Transport {
 
  private:
   int rank_ = 0;
-  std::vector<std::string> names_;
+  std::vector<std::string> names_, hosts_;
   Device* device_ = nullptr;
   std::vector<std::uint64_t> flags_;  // of all ranks
   std::deque<HostMemory> flag_memory_;

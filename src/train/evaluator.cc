@@ -3,6 +3,8 @@
 // whole set in one stated order (docs/numerics.md, image sum).
 #include <algorithm>
 #include <atomic>
+#include <deque>
+#include <span>
 
 #include "base/clock.h"
 #include "ops/reference_sums.h"
@@ -74,15 +76,20 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
   std::vector<float> losses(static_cast<std::size_t>(count));
   std::vector<ConfusionMatrix> counts(s.workers.size(), ConfusionMatrix(classes));
-  std::atomic<std::int64_t> next{0};  // batch, for whichever worker is free
+  // Of all batches, this rank's; each for whichever worker is free.
+  const std::int64_t batches = (count + s.evaluation_batch - 1) / s.evaluation_batch;
+  const auto first_batch = [&](int rank) { return batches * rank / s.ranks(); };
+  const std::int64_t end = first_batch(s.exchange->rank() + 1);
+  std::atomic<std::int64_t> next{first_batch(s.exchange->rank())};
   s.parameter_mirror.push();
   s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     Inference& evaluation = *worker.evaluation;
     auto* labels = worker.evaluation_labels.host<std::int32_t>();
     while (stop == nullptr || stop->load() == 0) {
-      const std::int64_t first = s.evaluation_batch * next++;
-      if (first >= count) break;
+      const std::int64_t batch = next++;
+      if (batch >= end) break;
+      const std::int64_t first = batch * s.evaluation_batch;
       const std::int64_t n = std::min(s.evaluation_batch, count - first);
       s.held_out_loader->in_order(first, n, evaluation.images(), labels);
       std::fill(labels + n, labels + s.evaluation_batch,
@@ -99,10 +106,33 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
     }
   });
   EvaluationResult result{.step = s.done};
-  if (s.evaluation_batch * next < count) return result;
+  // Where a rank was stopped, the others' work is for nothing.
+  bool stopped = next < end;
+  if (s.ranks() > 1) stopped = s.placement.ranks->agree(stopped ? 1 : 0) != 0;
+  if (stopped) return result;
   result.examples = count;
   result.confusion = ConfusionMatrix(classes);
   for (const ConfusionMatrix& own : counts) result.confusion.add(own);
+  if (s.ranks() > 1) {
+    std::vector<ConfusionMatrix> of_ranks(static_cast<std::size_t>(s.ranks()),
+                                          ConfusionMatrix(classes));
+    of_ranks[static_cast<std::size_t>(s.exchange->rank())] = result.confusion;
+    std::deque<HostMemory> memory;
+    std::vector<View> all_counts, all_losses;
+    for (int rank = 0; rank < s.ranks(); ++rank) {
+      const auto own = std::as_writable_bytes(of_ranks[static_cast<std::size_t>(rank)].counts());
+      const std::int64_t from = first_batch(rank) * s.evaluation_batch,
+                         to = std::min(first_batch(rank + 1) * s.evaluation_batch, count);
+      all_counts.push_back(memory.emplace_back(own.data(), std::ssize(own)));
+      all_losses.push_back(memory.emplace_back(
+          losses.data() + from,
+          std::max<std::int64_t>(to - from, 0) * static_cast<std::int64_t>(sizeof(float))));
+    }
+    s.exchange->all_gather(all_counts);
+    s.exchange->all_gather(all_losses);
+    result.confusion = ConfusionMatrix(classes);
+    for (const ConfusionMatrix& own : of_ranks) result.confusion.add(own);
+  }
   result.correct = result.confusion.correct();
   result.loss =
       lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /

@@ -12,11 +12,18 @@ void Trainer::State::prepare_clipping() {
   constexpr std::int64_t kWord = sizeof(float);
   runs = square_runs(layout());
   squares = device->allocate(std::max<std::int64_t>(runs.count(), 1) * kWord);
+  // A run is of the shard that it begins in, and ends there: cut_shards() sees to that.
+  const auto first_from = [&](std::int64_t byte) {
+    return std::ranges::lower_bound(runs.ranges, byte, {}, &FlatRange::begin) - runs.ranges.begin();
+  };
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const std::int64_t first = first_from(shards.begin(rank)), end = first_from(shards.end(rank));
+    square_parts.emplace_back(*squares, first * kWord, (end - first) * kWord);
+  }
   for (Worker& worker : workers) {
     const CompileOptions options{.worker = worker.number};
-    const std::int64_t count = placement.workers;
-    const std::vector<SquarePiece> pieces = square_pieces(
-        runs, runs.count() * worker.number / count, runs.count() * (worker.number + 1) / count);
+    const std::vector<SquarePiece> pieces =
+        square_pieces(runs, first_from(worker.shard_begin), first_from(worker.shard_end));
     if (!pieces.empty())
       worker.squares = BoundExecutable(*device, build_square_program(pieces), options);
     for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -42,12 +49,15 @@ void Trainer::State::prepare_clipping() {
 // On every worker at once, after each has summed its shard: scales the gradients of this worker's
 // shard. False: the norm is not finite, which all workers find.
 bool Trainer::State::clip_gradients(Worker& worker) {
-  exchange->barrier().wait();  // all shards are summed
   if (worker.squares) {
     bind_sums(worker.squares, worker.square_gradients);
     worker.squares.run();
   }
   exchange->barrier().wait();
+  if (ranks() > 1) {
+    if (worker.number == 0) exchange->all_gather(square_parts);
+    exchange->barrier().wait();
+  }
   worker.norm.run();
   worker.norm_values.receive();
   const float norm = worker.norm_values.host<float>()[0],
@@ -56,8 +66,7 @@ bool Trainer::State::clip_gradients(Worker& worker) {
   if (!std::isfinite(norm)) return false;
   if (factor == 1.0f || !worker.scale) return true;
   const std::int64_t end = std::min(worker.shard_end, layout().parameter_bytes);
-  worker.scale.bind_input("values",
-                          exchange->total().part(worker.shard_begin, end - worker.shard_begin));
+  worker.scale.bind_input("values", exchange->sums(worker.shard_begin, end));
   worker.scale.run();
   return true;
 }

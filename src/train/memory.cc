@@ -87,6 +87,12 @@ void check(const Trainer& trainer, const Model& model, const RunData& data, std:
                  of_machine ? ", and this process may take " : "; the limit is ",
                  format_bytes(limit),
                  "; raise the limit, or take fewer examples or a larger machine");
+  // Trying others would take all ranks.
+  if (trainer.placement().ranks != nullptr && trainer.placement().ranks->ranks() > 1)
+    throw UserError(cat("this rank needs ", format_bytes(total),
+                        of_machine ? ", and this process may take " : ", the limit is ",
+                        format_bytes(limit), "; give it fewer --workers, or start more ranks"),
+                    ExitCode::kMemory);
   throw UserError(
       cat("this run needs ", format_bytes(total),
           of_machine ? ", and this process may take " : ", the limit is ", format_bytes(limit),

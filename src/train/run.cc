@@ -17,6 +17,7 @@
 #include "train/memory.h"
 #include "train/plugin.h"
 #include "train/run_folder.h"
+#include "train/run_ranks.h"
 
 namespace podium {
 namespace {
@@ -73,9 +74,11 @@ void note_unknown_evaluation(const Trainer& trainer, const Checkpoint& checkpoin
 // One call of run(): the loop and its bookkeeping.
 class Session {
  public:
-  Session(Trainer& trainer, RunFolder& folder, const RunOptions& options, RunObserver& observer)
+  // `folder` is null on ranks that do not lead.
+  Session(Trainer& trainer, RunFolder* folder, const RunOptions& options, RunObserver& observer)
       : trainer_(trainer),
         folder_(folder),
+        ranks_(options.placement),
         options_(options),
         observer_(observer),
         recipe_(trainer.recipe()) {
@@ -93,21 +96,26 @@ class Session {
 
   RunResult run(double start_seconds) {
     result_.start_seconds = start_seconds;
+    look_for_stop();
     observer_.started(trainer_, trainer_.steps_done(), last_);
     // Values from elsewhere, which need not be there when the run goes on.
-    if (!recipe_.init.from.empty() && trainer_.steps_done() == 0 && saved_ != 0 &&
-        !stop_requested())
+    if (!recipe_.init.from.empty() && trainer_.steps_done() == 0 && saved_ != 0 && !stopping_)
       save();
-    if (recipe_.keep_best) find_best();
+    if (recipe_.keep_best) {
+      if (folder_ != nullptr) find_best();
+      best_correct_ =
+          static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(best_correct_ + 1))) -
+          1;
+    }
     // Where a run was stopped between a checkpoint and its evaluation.
     if (evaluation_is_due() && !evaluation_is_held()) evaluate();
-    while (trainer_.steps_done() < last_ && !stop_requested() && !result_.ended) step();
+    while (trainer_.steps_done() < last_ && !stopping_ && !result_.ended) step();
     // A run that was stopped before its first step has nothing to save.
     if (saved_ != trainer_.steps_done() && trainer_.steps_done() > 0) save();
     // Where the observer ended the run, its last evaluation may be of this step.
     const EvaluationResult& last = result_.last_evaluation;
-    if (!stop_requested() && (last.examples == 0 || last.step != trainer_.steps_done())) evaluate();
-    folder_.flush();
+    if (!stopping_ && (last.examples == 0 || last.step != trainer_.steps_done())) evaluate();
+    if (folder_ != nullptr) folder_->flush();
     result_.steps = trainer_.steps_done();
     if (result_.last_evaluation.step == result_.steps) result_.evaluation = result_.last_evaluation;
     result_.stopped = (result_.steps < last_ && !result_.ended) || result_.evaluation.examples == 0;
@@ -125,10 +133,22 @@ class Session {
     saved_ = checkpoint.step;
     window_.take_from(checkpoint);
   }
+  // With ranks: what resumed_from() took on rank 0.
+  void take_from_first_rank() {
+    saved_ = static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(saved_ + 1))) - 1;
+    window_.steps =
+        static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(window_.steps)));
+    window_.correct =
+        static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(window_.correct)));
+  }
 
  private:
-  bool stop_requested() const {
-    return options_.stop_request != nullptr && options_.stop_request->load() != 0;
+  // All ranks stop, or end, after the same step.
+  void look_for_stop() {
+    const bool requested = options_.stop_request != nullptr && options_.stop_request->load() != 0;
+    const std::uint64_t flags = ranks_.agree((requested ? 1U : 0U) | (result_.ended ? 2U : 0U));
+    stopping_ = (flags & 1) != 0;
+    result_.ended = (flags & 2) != 0;
   }
 
   void step() {
@@ -136,6 +156,7 @@ class Session {
     const bool hashed = next == trainer_.total_steps() ||
                         (recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0);
     const StepOptions how{.hash = hashed, .throw_on_divergence = false};
+    ranks_.at(next, "training");
     const StepResult step =
         options_.on_gradients ? trainer_.step(how, options_.on_gradients) : trainer_.step(how);
     if (!step.non_finite.empty()) diverged(step.divergence(), step.step);
@@ -143,7 +164,7 @@ class Session {
     result_.train_seconds += step.seconds;
     result_.train_loss = step.loss;
     input_seconds_ += step.input_seconds;
-    if (hashed) folder_.append_hash(step.step, step.hash);
+    if (hashed && folder_ != nullptr) folder_->append_hash(step.step, step.hash);
     window_.add(step);
     if (step.step % log_every_ == 0) measure(step);
     observer_.stepped(trainer_, step);
@@ -151,6 +172,7 @@ class Session {
     if (step.step % checkpoint_every_ == 0 && step.step < last_) save();
     if (evaluation_is_due()) evaluate();
     result_.ended = trainer_.steps_done() < last_ && observer_.ends_run(trainer_);
+    look_for_stop();
   }
 
   // The last step's evaluation is the run's, after the loop.
@@ -158,23 +180,34 @@ class Session {
     const std::int64_t step = trainer_.steps_done();
     return evaluate_every_ != 0 && step > 0 && step % evaluate_every_ == 0 && step < last_;
   }
-  bool evaluation_is_held() { return folder_.has_evaluation(trainer_.steps_done()); }
+  bool evaluation_is_held() {
+    const bool held = folder_ != nullptr && folder_->has_evaluation(trainer_.steps_done());
+    return ranks_.decide(held ? 1U : 0U) != 0;
+  }
 
   void measure(const StepResult& step) {
     const RunMetrics metrics = window_.metrics(step, recipe_.batch);
     window_ = {};
-    folder_.append_metrics(metrics.step, {{"loss", metrics.loss},
-                                          {"accuracy", metrics.accuracy},
-                                          {"learning_rate", metrics.learning_rate},
-                                          {"steps_per_second", metrics.steps_per_second},
-                                          {"images_per_second", metrics.images_per_second},
-                                          {"input_wait_percent", metrics.input_wait_percent}});
+    if (folder_ != nullptr) append(metrics);
     observer_.measured(metrics);
   }
 
+  void append(const RunMetrics& metrics) {
+    folder_->append_metrics(metrics.step, {{"loss", metrics.loss},
+                                           {"accuracy", metrics.accuracy},
+                                           {"learning_rate", metrics.learning_rate},
+                                           {"steps_per_second", metrics.steps_per_second},
+                                           {"images_per_second", metrics.images_per_second},
+                                           {"input_wait_percent", metrics.input_wait_percent}});
+  }
+
   void evaluate() {
+    ranks_.at(trainer_.steps_done(), "evaluation");
     const EvaluationResult made = trainer_.evaluate(options_.stop_request);
-    if (made.examples == 0) return;  // stopped; made when the run goes on
+    if (made.examples == 0) {  // made when the run goes on
+      stopping_ = true;
+      return;
+    }
     result_.last_evaluation = made;
     result_.eval_seconds += made.seconds;
     if (!std::isfinite(made.loss)) diverged("the loss of the evaluation is not finite", made.step);
@@ -183,19 +216,20 @@ class Session {
     observer_.evaluated(trainer_, made);
     // First the checkpoint: an evaluation that is written down is not made again.
     if (recipe_.keep_best && made.correct > best_correct_) save_best(made);
-    folder_.append_metrics(made.step, {{"test_accuracy", made.accuracy()},
-                                       {"test_loss", static_cast<double>(made.loss)},
-                                       {"test_correct", made.correct},
-                                       {"test_examples", made.examples}});
+    if (folder_ == nullptr) return;
+    folder_->append_metrics(made.step, {{"test_accuracy", made.accuracy()},
+                                        {"test_loss", static_cast<double>(made.loss)},
+                                        {"test_correct", made.correct},
+                                        {"test_examples", made.examples}});
   }
 
   // The best so far, of this run before it went on.
   void find_best() {
-    const std::filesystem::path place = best_checkpoint(folder_.dir());
+    const std::filesystem::path place = best_checkpoint(folder_->dir());
     if (std::error_code error; !std::filesystem::exists(place, error)) return;
     try {
       const Checkpoint best = load_checkpoint(place);
-      require_same_recipe(best, folder_.dir());
+      require_same_recipe(best, folder_->dir());
       const auto correct = best.metadata.find(kBestCorrect);
       if (correct != best.metadata.end()) best_correct_ = std::atoll(correct->second.c_str());
     } catch (const UserError& error) {
@@ -208,21 +242,23 @@ class Session {
 
   void save_best(const EvaluationResult& made) {
     require_finite();
+    ranks_.at(trainer_.steps_done(), "saving");
     observer_.saving(trainer_.steps_done());
     Checkpoint checkpoint = trainer_.checkpoint();
     window_.keep_in(checkpoint);
     checkpoint.metadata[kBestCorrect] = std::to_string(made.correct);
     checkpoint.metadata["test_examples"] = std::to_string(made.examples);
-    folder_.save_best(checkpoint);
+    if (folder_ != nullptr) folder_->save_best(checkpoint);
     best_correct_ = made.correct;
   }
 
   void save() {
     require_finite();
+    ranks_.at(trainer_.steps_done(), "saving");
     observer_.saving(trainer_.steps_done());
     Checkpoint checkpoint = trainer_.checkpoint();
     window_.keep_in(checkpoint);
-    folder_.save(checkpoint, static_cast<int>(recipe_.checkpoints_kept));
+    if (folder_ != nullptr) folder_->save(checkpoint, static_cast<int>(recipe_.checkpoints_kept));
     saved_ = trainer_.steps_done();
   }
 
@@ -234,8 +270,8 @@ class Session {
   }
 
   [[noreturn]] void diverged(const std::string& what, std::int64_t step) {
-    folder_.flush();
-    const std::string folder = folder_.dir().string();
+    if (folder_ != nullptr) folder_->flush();
+    const std::string folder = options_.out.string();
     throw UserError(cat("step ", step, ": ", what, ". ",
                         saved_ < 0 ? cat("No checkpoint had been saved in ", folder)
                                    : cat("The checkpoint of step ", saved_, " in ", folder,
@@ -245,7 +281,8 @@ class Session {
   }
 
   Trainer& trainer_;
-  RunFolder& folder_;
+  RunFolder* folder_;
+  const RunRanks ranks_;
   const RunOptions& options_;
   RunObserver& observer_;
   const Recipe& recipe_;
@@ -254,6 +291,7 @@ class Session {
   static constexpr const char* kBestCorrect = "test_correct";
   RunResult result_;
   double input_seconds_ = 0;
+  bool stopping_ = false;
   Window window_;
 };
 
@@ -329,11 +367,13 @@ std::string describe(const Trainer& trainer) {
   if (const std::string frozen = describe_frozen(trainer, optimizers); !frozen.empty())
     text += cat("frozen        ", frozen, "\n");
   text += cat("precision     ", r.precision, "\n");
+  const int ranks = RunRanks(trainer.placement()).count();
   text +=
-      cat("placement     ", trainer.placement().workers,
-          trainer.placement().workers == 1 ? " worker" : " workers", " of ",
-          trainer.placement().threads, trainer.placement().threads == 1 ? " thread" : " threads",
-          ", backend ", trainer.device().name(), " (", trainer.device().description(), ")",
+      cat("placement     ", ranks == 1 ? "" : cat(ranks, " ranks, rank 0 of "),
+          trainer.placement().workers, trainer.placement().workers == 1 ? " worker" : " workers",
+          " of ", trainer.placement().threads,
+          trainer.placement().threads == 1 ? " thread" : " threads", ", backend ",
+          trainer.device().name(), " (", trainer.device().description(), ")",
           trainer.placement().input_threads == 0
               ? ""
               : cat(", batches prepared in advance by ", trainer.placement().input_threads,
@@ -397,11 +437,17 @@ struct PreparedRun {
 PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptions& options,
                     RunObserver& observer) {
   const StopToken stop(options.stop_request);
-  require_own_folder(options.out);
+  const RunRanks ranks(options.placement);
   PreparedRun run;
   const bool own = options.data.train || options.data.held_out;
-  const Recipe recipe = own ? with_own_data(its_recipe, options.data) : its_recipe;
-  if (!own)
+  Recipe recipe = own ? with_own_data(its_recipe, options.data) : its_recipe;
+  ranks.require_same_program(recipe);
+  if (ranks.leads()) {
+    require_own_folder(options.out);
+    recipe = with_initial_hash(recipe, options.fresh ? "" : options.out);
+  }
+  recipe.init.hash = ranks.decide(recipe.init.hash);
+  if (!own && !ranks.several())
     check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
                                 usable_memory_bytes(), stop);
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
@@ -410,30 +456,39 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   Trainer& trainer = *run.trainer;
   check_memory(trainer, model, data, options.memory_limit, usable_memory_bytes(), stop);
   trainer.identify_data(stop);
+  ranks.require_same_data(trainer);
 
-  // Of a run that begins now, before it has a folder: what does not fit leaves nothing behind.
-  if (options.fresh || list_checkpoints(options.out).empty()) run.initial = take_initial(trainer);
-  run.folder = std::make_unique<RunFolder>(options.out);
-  RunFolder& folder = *run.folder;
-  if (options.fresh) folder.start_afresh();
-  folder.adopt_recipe(to_toml(recipe));
-  run.session = std::make_unique<Session>(trainer, folder, options, observer);
-  bool resumed = false;
-  folder.resume(
-      [&](const Checkpoint& checkpoint) {
-        require_same_recipe(checkpoint, folder.dir());
-        if (checkpoint.step < trainer.total_steps()) {
-          require_same_contract(checkpoint);
-          trainer.require_same_data(checkpoint);
-        }
-        if (!trainer.require_same_evaluation_data(checkpoint))
-          note_unknown_evaluation(trainer, checkpoint);
-        trainer.restore(checkpoint);
-        run.session->resumed_from(checkpoint);
-        resumed = true;
-      },
-      [&](const std::string& line) { observer.warning(line); }, stop);
-  if (!resumed && run.initial.empty()) run.initial = take_initial(trainer);
+  if (ranks.leads()) {
+    // Of a run that begins now, before it has a folder: what does not fit leaves nothing behind.
+    if (options.fresh || list_checkpoints(options.out).empty()) run.initial = take_initial(trainer);
+    run.folder = std::make_unique<RunFolder>(options.out);
+    if (options.fresh) run.folder->start_afresh();
+    run.folder->adopt_recipe(to_toml(recipe));
+  }
+  run.session = std::make_unique<Session>(trainer, run.folder.get(), options, observer);
+  if (ranks.leads()) {
+    RunFolder& folder = *run.folder;
+    bool resumed = false;
+    folder.resume(
+        [&](const Checkpoint& checkpoint) {
+          require_same_recipe(checkpoint, folder.dir());
+          if (checkpoint.step < trainer.total_steps()) {
+            require_same_contract(checkpoint);
+            trainer.require_same_data(checkpoint);
+          }
+          if (!trainer.require_same_evaluation_data(checkpoint))
+            note_unknown_evaluation(trainer, checkpoint);
+          trainer.restore(checkpoint);
+          run.session->resumed_from(checkpoint);
+          resumed = true;
+        },
+        [&](const std::string& line) { observer.warning(line); }, stop);
+    if (!resumed && run.initial.empty()) run.initial = take_initial(trainer);
+  }
+  if (ranks.several()) {
+    trainer.take_state_of_first_rank();
+    run.session->take_from_first_rank();
+  }
   return run;
 }
 
@@ -444,20 +499,25 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   const auto start = Clock::now();
   PreparedRun run;
   try {
-    run = prepare(with_initial_hash(recipe, options.fresh ? "" : options.out), model, options,
-                  observer);
+    run = prepare(recipe, model, options, observer);
   } catch (const Stopped&) {
+    // Ranks hear of signals at different moments, and wait for each other in between.
+    if (RunRanks(options.placement).several())
+      options.placement.ranks->abort("stopped on request before the first step",
+                                     ExitCode::kStopped);
     return {.stopped = true, .prepared = false};
   }
   const Trainer& trainer = *run.trainer;
-  for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
-  record_environment(run.folder->dir(),
-                     collect_environment(options.command_line, trainer.device().description(),
-                                         static_cast<int>(trainer.placement().workers)),
-                     trainer.steps_done());
-  replace_text(
-      run.folder->dir() / "resolved.txt",
-      describe(trainer) + (run.initial.empty() ? "" : cat("init          ", run.initial, "\n")));
+  if (run.folder) {
+    for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
+    record_environment(run.folder->dir(),
+                       collect_environment(options.command_line, trainer.device().description(),
+                                           static_cast<int>(trainer.placement().workers)),
+                       trainer.steps_done());
+    replace_text(
+        run.folder->dir() / "resolved.txt",
+        describe(trainer) + (run.initial.empty() ? "" : cat("init          ", run.initial, "\n")));
+  }
   return run.session->run(seconds_since(start));
 }
 

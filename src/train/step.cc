@@ -8,6 +8,7 @@
 //
 // A caller that wants the gradients in hand makes it in two halves, cut after those additions.
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 
@@ -24,13 +25,16 @@ namespace {
 // cache, that costs about as much as this, and most waits are shorter (docs/kernels.md).
 constexpr double kPatience = 0.002;
 
+constexpr std::int64_t kWord = sizeof(float);
+
 }  // namespace
 
 // What a replica's program reads: its examples, and which step and replica it is.
 void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
   if (prefetcher) {
     const Prefetcher::Batch& batch = prefetcher->wait(done);
-    const std::int64_t first = replica * replica_images, image = loader->set().image_bytes();
+    const std::int64_t first = (replica - replicas.begin) * replica_images,
+                       image = loader->set().image_bytes();
     const float* const images = batch.images.f32().data() + first * image;
     const std::int32_t* const labels = batch.labels.i32().data() + first;
     auto known = std::ranges::find(worker.adopted, &batch, &Worker::AdoptedBatch::batch);
@@ -43,10 +47,11 @@ void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
     }
     if (known->images) {
       const std::int64_t image_bytes = worker.images.bytes(), label_bytes = worker.labels.bytes();
+      const std::int64_t own = replica - replicas.begin;
       worker.program.set_input(worker.images_slot,
-                               {*known->images, replica * image_bytes, image_bytes});
+                               {*known->images, own * image_bytes, image_bytes});
       worker.program.set_input(worker.labels_slot,
-                               {*known->labels, replica * label_bytes, label_bytes});
+                               {*known->labels, own * label_bytes, label_bytes});
     } else {
       device->upload(worker.images.view(), images);
       device->upload(worker.labels.view(), labels);
@@ -69,11 +74,11 @@ void Trainer::State::run_replica(Worker& worker, std::int64_t replica, Buffer& b
   for (const Worker::FlatOutput& output : worker.flat_outputs)
     worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
   const View results = worker.results.view();
-  const std::int64_t own = replica - worker.replicas.begin, word = sizeof(float);
+  const std::int64_t own = replica - worker.replicas.begin;
   worker.program.set_output(worker.correct_slot,
-                            results.part((worker.replicas.size() + own) * word, word));
+                            results.part((worker.replicas.size() + own) * kWord, kWord));
   worker.program.run();
-  device->copy(results.part(own * word, word), {buffer, layout().loss_offset, word});
+  device->copy(results.part(own * kWord, kWord), {buffer, layout().loss_offset, kWord});
 }
 
 // The sum over a node of the tree that lies within this worker's replicas.
@@ -104,11 +109,10 @@ void Trainer::State::read_results(Worker& worker) {
 }
 
 // Inputs that lie in the sum over all replicas.
-void Trainer::State::bind_sums(BoundExecutable& program,
+void Trainer::State::bind_sums(BoundExecutable& bound,
                                const std::vector<Worker::FlatInput>& inputs) const {
-  const View total = exchange->total();
   for (const Worker::FlatInput& input : inputs)
-    program.set_input(input.slot, total.part(input.range.begin, input.range.bytes()));
+    bound.set_input(input.slot, exchange->sums(input.range.begin, input.range.end));
 }
 
 void Trainer::State::update_shard(Worker& worker, const StepOptions& options) {
@@ -159,9 +163,10 @@ void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& 
     wait_for_others(worker, has_less ? 0 : kPatience);
   }
 
+  // With the sums come the losses of other ranks.
+  if (part != Part::kUpdate) exchange->sum(worker.number);
   // Every worker sees the same losses, so all refuse the update or none does.
   bool updates = losses_are_finite();
-  if (updates && part != Part::kUpdate) exchange->sum(worker.shard_begin, worker.shard_end);
   if (updates && part == Part::kGradients) return;  // the sums stay where they are
   if (updates && options.update_parameters && recipe.clip_norm != 0)
     updates = clip_gradients(worker);
@@ -188,14 +193,27 @@ bool Trainer::State::losses_are_finite() const {
 // After a step that was refused: the operation that made a value that is not finite, in the first
 // replica, in order, whose loss is not; where all losses are, in the first that has such a value.
 std::string Trainer::State::diagnose() {
+  std::string found = first_bad_operation();
+  if (ranks() > 1) {
+    for (const std::string& other : placement.ranks->gather(found)) {
+      found = other;
+      if (!found.empty()) break;
+    }
+  }
+  if (!found.empty()) return found;
+  return losses_are_finite() ? "the norm itself" : "the loss";
+}
+
+// Of this rank's replicas; empty: they have none.
+std::string Trainer::State::first_bad_operation() {
   const bool losses_are = losses_are_finite();
-  for (std::size_t replica = 0; replica < losses.size(); ++replica) {
-    if (std::isfinite(losses[replica]) && !losses_are) continue;
-    Worker& worker = owner(static_cast<std::int64_t>(replica));
-    run_replica(worker, static_cast<std::int64_t>(replica), *worker.free_buffers.back());
+  for (std::int64_t replica = replicas.begin; replica < replicas.end; ++replica) {
+    if (std::isfinite(losses[static_cast<std::size_t>(replica)]) && !losses_are) continue;
+    Worker& worker = owner(replica);
+    run_replica(worker, replica, *worker.free_buffers.back());
     if (const auto found = worker.program.find_non_finite()) return *found;
   }
-  return losses_are ? "the norm itself" : "the loss";
+  return "";
 }
 
 std::string StepResult::divergence() const {
@@ -215,23 +233,43 @@ std::vector<TensorSpan> Trainer::State::spans_of(float* flat, bool trained_only)
   return spans;
 }
 
-// Of all parameters, after each worker has hashed its shard.
-std::uint64_t Trainer::State::hash_of_shares() {
-  std::ranges::fill(hash_sums, 0);
+// Adds what the workers of this rank computed of the hashes of their shards.
+void Trainer::State::add_hashes(std::uint64_t* sums) const {
   for (const Worker& worker : workers) {
     if (!worker.hashes) continue;
     worker.hash_words.receive();
     for (std::size_t i = 0; i < worker.hashed.size(); ++i) {
       const std::uint32_t* const words = worker.hash_words.host<std::uint32_t>() + 2 * i;
-      hash_sums[worker.hashed[i]] += std::uint64_t{words[1]} << 32 | words[0];
+      sums[worker.hashed[i]] += std::uint64_t{words[1]} << 32 | words[0];
     }
   }
-  std::uint64_t hash = 0;
-  for (std::size_t i = 0; i < hash_sums.size(); ++i) {
-    const auto count = static_cast<std::uint64_t>(layout().parameters[i].elements());
-    hash = hash_append(hash, hash_tensor(hash_sums[i], count));
+}
+
+// The mean loss, where the sum over all replicas is in this rank.
+float Trainer::State::total_loss() {
+  mean_loss.bind_input("sum/0", exchange->sums(layout().loss_offset, layout().loss_offset + kWord));
+  mean_loss.run();
+  mean_loss_value.receive();
+  return *mean_loss_value.host<float>();
+}
+
+// After an update: all ranks get what the others updated, the loss, and the hash of all parameters.
+void Trainer::State::share_updates(const StepOptions& options, StepResult& result) {
+  const std::size_t count = layout().parameters.size();
+  std::uint64_t* const mine = tail(exchange->rank());
+  std::fill_n(mine, count + 1, 0);
+  if (options.hash) add_hashes(mine);
+  int holder = 0;  // of the sum of all losses
+  while (shards.end(holder) <= layout().loss_offset) ++holder;
+  if (holder == exchange->rank()) mine[count] = std::bit_cast<std::uint32_t>(total_loss());
+  exchange->share();
+  result.loss = std::bit_cast<float>(static_cast<std::uint32_t>(tail(holder)[count]));
+  for (std::size_t i = 0; options.hash && i < count; ++i) {
+    std::uint64_t sum = 0;
+    for (int rank = 0; rank < ranks(); ++rank) sum += tail(rank)[i];
+    const auto elements = static_cast<std::uint64_t>(layout().parameters[i].elements());
+    result.hash = hash_append(result.hash, hash_tensor(sum, elements));
   }
-  return hash;
 }
 
 StepResult Trainer::State::make(Part part, const StepOptions& options) {
@@ -263,14 +301,12 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   }
   const bool losses_are = losses_are_finite();
   result.loss = NAN;
-  if (losses_are) {
-    mean_loss.bind_input("sum/0", exchange->total().part(layout().loss_offset, sizeof(float)));
-    mean_loss.run();
-    mean_loss_value.receive();
-    result.loss = *mean_loss_value.host<float>();
-  }
   result.gradient_norm = gradient_norm;
   if (!losses_are || !finite) {
+    if (losses_are) {
+      exchange->gather_sums();
+      result.loss = total_loss();
+    }
     result.non_finite = diagnose();
     if (!options.throw_on_divergence) return result;
     throw UserError(cat("step ", result.step, ": ", result.divergence(),
@@ -279,12 +315,14 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   }
   if (part == Part::kGradients) {
     gradients_ready = true;
-    float* const total = gradient_mirror.open(*device, exchange->total());
+    exchange->gather_sums();
+    result.loss = total_loss();
+    float* const total = gradient_mirror.open(*device, exchange->sums(0, layout().bytes));
     gradient_spans = spans_of(total, true);
   } else {
     ++done;
+    share_updates(options, result);
     parameter_mirror.pull();
-    if (options.hash) result.hash = hash_of_shares();
   }
   result.seconds = seconds_before += seconds_since(start);
   return result;

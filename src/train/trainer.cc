@@ -51,7 +51,7 @@ MemoryUse Trainer::memory_use() const {
                    worker.evaluation_losses.bytes();
   }
   if (s.placement.input_threads > 0)
-    use.batches += s.prefetch_options().depth * s.recipe.batch *
+    use.batches += s.prefetch_options().depth * s.prefetch_options().examples *
                    static_cast<std::int64_t>(sizeof(float)) * (s.loader->set().image_bytes() + 1);
   for (const ImageSet* set : {&s.loader->set(), s.held_out.get()})
     use.data += static_cast<std::int64_t>(set->pixels.size() + set->labels.size());
@@ -112,6 +112,8 @@ PrefetchOptions Trainer::State::prefetch_options() const {
           .end_step = std::numeric_limits<std::int64_t>::max(),
           .threads = placement.input_threads,
           .depth = placement.input_threads + 1,
+          .first_example = replicas.begin * replica_images,
+          .examples = replicas.size() * replica_images,
           .readers = static_cast<int>(placement.workers)};
 }
 
@@ -123,6 +125,14 @@ const std::string& Trainer::State::Identity::of(const ImageSet& set, StopToken s
 void Trainer::identify_data(StopToken stop) const {
   state_->training_identity.of(state_->loader->set(), stop);
   state_->evaluation_identity.of(*state_->held_out, stop);
+}
+
+std::string Trainer::training_identity() const {
+  return state_->training_identity.of(state_->loader->set());
+}
+
+std::string Trainer::evaluation_identity() const {
+  return state_->evaluation_identity.of(*state_->held_out);
 }
 
 std::string Trainer::training_data() const {
@@ -170,6 +180,9 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata[kInputKey] =
       cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
   s.parameter_mirror.push();
+  // A rank has the optimizer's state of its shard alone, after the first step.
+  if (s.done > 0)
+    for (const auto& state : s.states) s.exchange->gather_flat(*state, 0);
   for (const DeviceTensor& place : s.places()) {
     Tensor tensor(place.type);
     s.device->download(tensor.data(), place.memory);
@@ -208,6 +221,21 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   for (Worker& worker : s.workers) worker.adopted.clear();  // of the batches that are gone
   s.gradients_ready = false;
   s.done = checkpoint.step;
+}
+
+void Trainer::take_state_of_first_rank() {
+  State& s = *state_;
+  if (s.ranks() == 1) return;
+  constexpr int kChannel = 3;
+  HostMemory done(&s.done, sizeof s.done);
+  std::vector<View> all = {done, *s.parameters, *s.statistics};
+  for (const auto& state : s.states) all.emplace_back(*state);
+  s.device->synchronise();
+  for (const View& view : all) s.placement.ranks->broadcast(kChannel, 0, view);
+  s.prefetcher.reset();
+  for (Worker& worker : s.workers) worker.adopted.clear();
+  s.gradients_ready = false;
+  s.parameter_mirror.pull();
 }
 
 void Trainer::start_profile() {

@@ -24,10 +24,14 @@ namespace podium {
 
 // Where a recipe is computed. No result depends on it.
 struct Placement {
-  std::int64_t workers = 0;  // 0: the smaller of the replicas and the cores
-  int threads = 1;           // of each worker
-  int input_threads = 0;     // that prepare batches in advance; 0: workers prepare their own
-  std::string backend;       // empty: the default
+  std::int64_t workers =
+      0;                  // 0: the smaller of the replicas and the cores. With ranks: of this one
+  int threads = 1;        // of each worker
+  int input_threads = 0;  // that prepare batches in advance; 0: workers prepare their own
+  std::string backend;    // empty: the default
+  // To the other processes of the run, which all make the same calls of the trainer in the same
+  // order; null: there are none. It must outlive the trainer.
+  Transport* ranks = nullptr;
 };
 
 // In bytes, known before step 1. Activations are the arenas of all workers.
@@ -99,6 +103,7 @@ class ConfusionMatrix {
   // Recall: the share of a class's examples that were classified as it; 0 if there are none.
   double accuracy(std::int64_t label) const;
   void add(const ConfusionMatrix& other);  // of as many classes
+  std::span<std::int64_t> counts() { return counts_; }
   bool operator==(const ConfusionMatrix&) const = default;
 
  private:
@@ -187,9 +192,13 @@ class Trainer {
 
   // Hashes both sets, once, for what follows here; throws Stopped as `stop` says.
   void identify_data(StopToken stop = {}) const;
-  // The examples, for people: how many, their hash and where they came from.
+  // The examples, for people: how many, and their hash.
+  std::string training_identity() const;
+  std::string evaluation_identity() const;
+  // The same, and where they came from.
   std::string training_data() const;
   std::string evaluation_data() const;
+  // With ranks: on all of them, which get the same.
   Checkpoint checkpoint() const;
   // Throws UserError(kData) if the checkpoint was trained on other examples than these.
   void require_same_data(const Checkpoint& checkpoint) const;
@@ -198,6 +207,9 @@ class Trainer {
   bool require_same_evaluation_data(const Checkpoint& checkpoint) const;
   // Throws UserError(kData) if tensors are missing or their shapes are not those of this recipe.
   void restore(const Checkpoint& checkpoint);
+
+  // With ranks, on all of them: the state of rank 0, and how many steps it has done.
+  void take_state_of_first_rank();
 
   // Makes the next step and returns everything that it computes, with the names and layouts that
   // docs/recipes.md lists.

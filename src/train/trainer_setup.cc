@@ -1,9 +1,12 @@
 // How a trainer is made: the placement, the data, the programs, the values that it starts from, the
 // workers with their memory. Each step needs those before it, and each checks what it takes.
 #include <algorithm>
-#include <cstring>
+#include <numeric>
+#include <span>
+#include <string>
 
 #include "base/tree.h"
+#include "ops/ops.h"
 #include "train/trainer_state.h"
 #include "train/whitening.h"
 
@@ -17,27 +20,31 @@ void require_threads(const char* flag, int threads, int least) {
                  " cores");
 }
 
-// Whole tensors and runs of them, in shards that differ by one alignment at most, but that an
-// optimizer of matrices wants them whole. A shard's bounds are even, as the hash needs, and no
-// result depends on them.
-void cut_shards(std::vector<Worker>& workers, const FlatLayout& layout,
-                const Optimizers& optimizers) {
-  const auto count = static_cast<std::int64_t>(workers.size());
+// Where flat memory is cut into the shards of `count` workers: whole tensors and runs of them, in
+// shards that differ by one alignment at most, but that an optimizer of matrices wants them whole,
+// and the norm of the gradients runs of kSquareRun elements. A shard's bounds are even, as the hash
+// needs, and no result depends on them.
+std::vector<std::int64_t> cut_shards(std::int64_t count, const FlatLayout& layout,
+                                     const Optimizers& optimizers, bool clips) {
+  constexpr std::int64_t kRunBytes = kSquareRun * sizeof(float);
   const std::int64_t units = layout.bytes / kFlatAlign;
-  std::int64_t begin = 0;
+  std::vector<std::int64_t> cuts = {0};
   for (std::int64_t i = 0; i < count; ++i) {
     std::int64_t end = units * (i + 1) / count * kFlatAlign;
     for (const FlatEntry& entry : layout.parameters) {
       const std::int64_t last =
           (entry.offset + entry.bytes() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
-      if (entry.offset < end && end < last && needs_matrices(optimizers.of(entry)))
+      if (end <= entry.offset || end >= last) continue;
+      if (needs_matrices(optimizers.of(entry))) {
         end = end - entry.offset < last - end ? entry.offset : last;
+      } else if (clips) {
+        end = entry.offset + (end - entry.offset) / kRunBytes * kRunBytes;
+      }
+      break;
     }
-    end = std::max(begin, end);
-    workers[static_cast<std::size_t>(i)].shard_begin = begin;
-    workers[static_cast<std::size_t>(i)].shard_end = end;
-    begin = end;
+    cuts.push_back(std::max(cuts.back(), end));
   }
+  return cuts;
 }
 
 // How many sums of nodes a worker holds at once at most.
@@ -73,10 +80,27 @@ Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> tra
   s.prepare_evaluation();
 }
 
-Trainer::~Trainer() = default;
+Trainer::~Trainer() {
+  if (state_->placement.ranks != nullptr) state_->placement.ranks->release();
+}
+
+// The workers of this rank, where the placement states none: its share of the host's cores.
+std::int64_t Trainer::State::default_workers_of_rank() const {
+  if (placement.ranks == nullptr) return default_workers(recipe.replicas);
+  const Transport& all = *placement.ranks;
+  int neighbours = 0;  // on this host, itself included
+  for (int rank = 0; rank < all.ranks(); ++rank)
+    neighbours += all.host(rank) == all.host(all.rank());
+  const std::int64_t share = replicas_of_worker(recipe.replicas, all.ranks(), all.rank()).size();
+  return std::clamp<std::int64_t>(usable_cores() / neighbours, 1, std::max<std::int64_t>(share, 1));
+}
 
 void Trainer::State::resolve_placement() {
-  if (placement.workers == 0) placement.workers = default_workers(recipe.replicas);
+  const int count = placement.ranks == nullptr ? 1 : placement.ranks->ranks();
+  PODIUM_REQUIRE(count <= recipe.replicas, ExitCode::kUsage, "a run of ", recipe.replicas,
+                 " replicas has at most as many ranks, not ", count,
+                 " (a rank runs whole replicas); start fewer, or give the recipe more replicas");
+  if (placement.workers == 0) placement.workers = default_workers_of_rank();
   PODIUM_REQUIRE(
       placement.workers >= 1 && placement.workers <= recipe.replicas, ExitCode::kUsage,
       "--workers ", placement.workers, ": a run of ", recipe.replicas, " replicas has 1 to ",
@@ -87,8 +111,24 @@ void Trainer::State::resolve_placement() {
   PODIUM_REQUIRE(recipe.batch % recipe.replicas == 0, ExitCode::kUsage, "batch = ", recipe.batch,
                  " is not divisible by replicas = ", recipe.replicas);
   replica_images = recipe.batch / recipe.replicas;
+  shards.workers = {static_cast<int>(placement.workers)};
+  if (count > 1) {
+    shards.workers.clear();
+    for (const std::string& own : placement.ranks->gather(std::to_string(placement.workers)))
+      shards.workers.push_back(std::stoi(own));
+  }
+  const std::int64_t all = std::accumulate(shards.workers.begin(), shards.workers.end(), 0);
+  PODIUM_REQUIRE(all <= recipe.replicas, ExitCode::kUsage, "--workers ", placement.workers, " on ",
+                 count, " ranks: a run of ", recipe.replicas, " replicas has at most ",
+                 recipe.replicas, " workers in all, not ", all,
+                 "; give each rank fewer, or leave --workers out");
+  const int rank = count == 1 ? 0 : placement.ranks->rank();
+  first_worker = shards.first_worker(rank);
+  replicas = {replicas_of_worker(recipe.replicas, all, first_worker).begin,
+              replicas_of_worker(recipe.replicas, all, first_worker + placement.workers - 1).end};
   device = make_device(placement.backend, {.workers = static_cast<int>(placement.workers),
                                            .threads = placement.threads});
+  if (placement.ranks != nullptr) placement.ranks->use(*device);
 }
 
 void Trainer::State::take_data(std::shared_ptr<const ImageSet> train,
@@ -158,15 +198,17 @@ void Trainer::State::set_start_values(StopToken stop) {
 void Trainer::State::make_workers(StopToken stop) {
   losses.resize(static_cast<std::size_t>(recipe.replicas));
   correct.resize(static_cast<std::size_t>(recipe.replicas));
-  hash_sums.resize(layout().parameters.size());
   workers.resize(static_cast<std::size_t>(placement.workers));
-  cut_shards(workers, layout(), optimizers);
+  const std::int64_t all = std::accumulate(shards.workers.begin(), shards.workers.end(), 0);
+  shards.cuts = cut_shards(all, layout(), optimizers, recipe.clip_norm != 0);
   for (std::size_t w = 0; w < workers.size(); ++w) {
     stop.check();
     Worker& worker = workers[w];
     worker.number = static_cast<int>(w);
-    worker.replicas =
-        replicas_of_worker(recipe.replicas, placement.workers, static_cast<std::int64_t>(w));
+    const std::int64_t number = first_worker + static_cast<std::int64_t>(w);
+    worker.replicas = replicas_of_worker(recipe.replicas, all, number);
+    worker.shard_begin = shards.cuts[static_cast<std::size_t>(number)];
+    worker.shard_end = shards.cuts[static_cast<std::size_t>(number) + 1];
     for (std::int64_t i = buffers_needed(recipe.replicas, worker.replicas); i > 0; --i) {
       worker.buffers.push_back(device->allocate(layout().bytes));
       worker.free_buffers.push_back(worker.buffers.back().get());
@@ -180,8 +222,29 @@ void Trainer::State::make_workers(StopToken stop) {
       BoundExecutable(*device, build_mean_program({{0, sizeof(float)}}, recipe.replicas), {});
   mean_loss_value = Staging(*device, sizeof(float));
   mean_loss.bind_output("mean/0", mean_loss_value.view());
-  exchange = std::make_unique<ThreadExchange>(*device, recipe.replicas, placement.workers);
+  prepare_exchange();
   threads = std::make_unique<ThreadPool>(static_cast<int>(placement.workers));
+}
+
+void Trainer::State::prepare_exchange() {
+  exchange = std::make_unique<Exchange>(*device, placement.ranks, recipe.replicas, shards);
+  tails.resize(static_cast<std::size_t>(ranks()) * (layout().parameters.size() + 1));
+  if (ranks() == 1) return;
+  std::vector<std::span<std::byte>> of_losses, of_correct, of_tails;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const ReplicaRange own = exchange->replicas_of(rank);
+    const auto begin = static_cast<std::size_t>(own.begin),
+               count = static_cast<std::size_t>(own.size());
+    of_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(begin, count)));
+    of_correct.push_back(std::as_writable_bytes(std::span(correct).subspan(begin, count)));
+    of_tails.push_back(
+        std::as_writable_bytes(std::span(tail(rank), layout().parameters.size() + 1)));
+  }
+  exchange->gather_with_sums(of_losses);
+  exchange->gather_with_sums(of_correct);
+  exchange->gather_with_updates(of_tails);
+  exchange->share_flat(*parameters, 0);
+  exchange->share_flat(*statistics, layout().parameter_bytes);
 }
 
 void Trainer::State::bind_values(BoundExecutable& executable) {

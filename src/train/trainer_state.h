@@ -111,6 +111,10 @@ struct Trainer::State {
   std::shared_ptr<const ImageSet> held_out;
   std::unique_ptr<Loader> held_out_loader;
   ReplicaProgram program;
+  // All workers of all ranks, and the first of this one's among them; what each of all has.
+  std::int64_t first_worker = 0;
+  Shards shards;
+  ReplicaRange replicas;  // of this rank
   std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
   // What tells a set from another. Read from memory once: checkpoints ask for it, and trainers that
   // nobody runs do not.
@@ -125,7 +129,6 @@ struct Trainer::State {
   std::vector<std::unique_ptr<Buffer>> states;  // of the optimizers, flat as the parameters
   std::vector<float> losses;                    // by replica
   std::vector<std::int32_t> correct;            // by replica
-  std::vector<std::uint64_t> hash_sums;         // by parameter
   bool finite = true;                           // whether the step may update
   bool gradients_ready = false;  // compute_gradients() was called, apply_update() not yet
   double seconds_before = 0;     // of the half of the step that was made before
@@ -135,12 +138,16 @@ struct Trainer::State {
   // Of recipe.clip_norm (gradient_norm.cc).
   SquareRuns runs;
   std::unique_ptr<Buffer> squares;  // by run
+  std::vector<View> square_parts;   // of it, by rank
   float gradient_norm = 0;
 
   BoundExecutable mean_loss;
   Staging mean_loss_value;
   std::vector<Worker> workers;
-  std::unique_ptr<ThreadExchange> exchange;
+  std::unique_ptr<Exchange> exchange;
+  // With several ranks, what each of them tells the others in a step: sums of hashes by parameter
+  // and the mean loss, of which one rank knows it. [rank][parameters + 1]
+  std::vector<std::uint64_t> tails;
   std::unique_ptr<ThreadPool> threads;  // one for each worker
 
   const FlatLayout& layout() const { return program.layout; }
@@ -150,11 +157,13 @@ struct Trainer::State {
   std::vector<DeviceTensor> values() const;  // the parameters and running statistics alone
 
   // The steps of making a trainer, in this order (trainer_setup.cc).
+  std::int64_t default_workers_of_rank() const;
   void resolve_placement();
   void take_data(std::shared_ptr<const ImageSet> train, std::shared_ptr<const ImageSet> held_out);
   void build_program();
   void set_start_values(StopToken stop);
   void make_workers(StopToken stop);
+  void prepare_exchange();
   void prepare_program(Worker& worker);
   void prepare_update(Worker& worker);
   void prepare_means(Worker& worker);
@@ -183,8 +192,18 @@ struct Trainer::State {
   void wait_for_others(Worker& worker, double patience);
   void update_shard(Worker& worker, const StepOptions& options);
   bool losses_are_finite() const;  // of all replicas
+  bool is_mine(std::int64_t replica) const {
+    return replica >= replicas.begin && replica < replicas.end;
+  }
+  int ranks() const { return static_cast<int>(shards.workers.size()); }
+  std::uint64_t* tail(int rank) {
+    return tails.data() + static_cast<std::size_t>(rank) * (layout().parameters.size() + 1);
+  }
+  void share_updates(const StepOptions& options, StepResult& result);
+  float total_loss();
   std::vector<TensorSpan> spans_of(float* flat, bool trained_only) const;
-  std::uint64_t hash_of_shares();
+  void add_hashes(std::uint64_t* sums) const;
+  std::string first_bad_operation();
   std::string diagnose();
 };
 

@@ -2,7 +2,6 @@
 // until one of the ranks fails in the way that the command line names.
 //
 //   rank_program TIMEOUT transport
-//   rank_program TIMEOUT exchange REPLICAS
 //   rank_program TIMEOUT fail HOW RANK      # at step 5
 #include <signal.h>
 #include <unistd.h>
@@ -11,14 +10,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/philox.h"
-#include "base/tree.h"
-#include "parallel/rank_exchange.h"
 #include "parallel/ranks.h"
 
 namespace podium {
@@ -89,69 +84,6 @@ void check_small_things(Transport& transport) {
   transport.agree_on("recipe", "seed = 1");
 }
 
-// The sums over replicas of numbers whose every order of addition rounds in its own way; ranks have
-// one worker or two. Steps follow each other at once.
-void check_exchange(Transport& transport, std::int64_t replicas) {
-  constexpr std::int64_t kFloats = 100'003, kBytes = 4 * kFloats;
-  constexpr std::uint32_t kSteps = 20;
-  const auto value = [](std::int64_t replica, std::int64_t i, std::uint32_t step) {
-    const PhiloxStream words(8, RandomPurpose::kInitialise, static_cast<std::uint32_t>(replica));
-    const PhiloxBlock word = words.block(static_cast<std::uint32_t>(i % 997), step);
-    return (2 * uniform01(word[1]) - 1) * static_cast<float>(1u << uniform_below(word[0], 12));
-  };
-  const std::int64_t mine = 1 + transport.rank() % 2;
-  const RankWorkers workers(transport, mine);
-  std::vector<std::int64_t> cuts;
-  for (std::int64_t w = 0; w <= workers.workers(); ++w)
-    cuts.push_back(4 * (kFloats * w / workers.workers()));
-  const auto device = make_device("cpu", {.workers = static_cast<int>(mine)});
-  transport.use(*device);
-  Exchange exchange(*device, transport, 0, replicas, workers, cuts);
-  const auto parameters = device->allocate(kBytes);
-  const Sharded sharded{*parameters, cuts};
-  ShardGather gather(transport, 1, workers, {&sharded, 1});
-  const auto work = [&](std::int64_t worker) {
-    const std::int64_t number = workers.first(transport.rank()) + worker;
-    const auto nodes =
-        largest_nodes(replicas, replicas_of_worker(replicas, workers.workers(), number));
-    std::vector<std::unique_ptr<Buffer>> buffers;
-    for (std::size_t n = 0; n < nodes.size(); ++n) buffers.push_back(device->allocate(kBytes));
-    for (std::uint32_t step = 0; step < kSteps; ++step) {
-      for (std::size_t n = 0; n < nodes.size(); ++n) {
-        std::vector<float> sums(kFloats);
-        for (std::int64_t i = 0; i < kFloats; ++i)
-          sums[static_cast<std::size_t>(i)] = tree_sum(
-              nodes[n].begin, nodes[n].end, [&](std::int64_t r) { return value(r, i, step); });
-        device->upload(*buffers[n], sums.data());
-        exchange.publish(nodes[n], *buffers[n]);
-      }
-      exchange.barrier().wait();
-      exchange.sum(worker);
-      const std::int64_t begin = cuts[static_cast<std::size_t>(number)],
-                         end = cuts[static_cast<std::size_t>(number) + 1];
-      device->copy(View(*parameters).part(begin, end - begin),
-                   exchange.total().part(begin, end - begin));
-      exchange.barrier().wait();
-      if (worker == 0) {
-        gather.exchange();
-        std::vector<float> sums(kFloats);
-        device->download(sums.data(), *parameters);
-        for (std::int64_t i = 0; i < kFloats; ++i) {
-          const float expected = tree_sum(std::int64_t{0}, replicas,
-                                          [&](std::int64_t r) { return value(r, i, step); });
-          PODIUM_CHECK(std::memcmp(&sums[static_cast<std::size_t>(i)], &expected, 4) == 0, "step ",
-                       step, ", float ", i);
-        }
-      }
-      exchange.barrier().wait();
-    }
-  };
-  std::thread second;
-  if (mine == 2) second = std::thread(work, 1);
-  work(0);
-  if (mine == 2) second.join();
-}
-
 [[noreturn]] void sleep_for_ever() {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
@@ -195,7 +127,10 @@ void make_steps(const std::string& how, int who, double timeout) {
       if (how == "run") std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   } catch (const UserError& error) {
-    if (how == "differ") throw;  // by all ranks alike, which have left
+    if (how == "differ") {  // found by all ranks alike, which have left; one says so
+      if (me == 0) throw;
+      std::exit(static_cast<int>(error.code()));
+    }
     std::fprintf(stderr, "error: %s\n", error.what());
     transport->abort("", error.code());
   }
@@ -204,14 +139,10 @@ void make_steps(const std::string& how, int who, double timeout) {
 
 int run(const std::vector<std::string>& words) {
   const double timeout = std::atof(words[0].c_str());
-  if (words[1] == "transport" || words[1] == "exchange") {
+  if (words[1] == "transport") {
     const auto transport = join_ranks({.timeout = timeout});
-    if (words[1] == "transport") {
-      check_all_to_all(*transport);
-      check_small_things(*transport);
-    } else {
-      check_exchange(*transport, std::atoi(words[2].c_str()));
-    }
+    check_all_to_all(*transport);
+    check_small_things(*transport);
     transport->leave();
     std::printf("%s of %d: %s: all is well\n", transport->name(transport->rank()).c_str(),
                 transport->ranks(), mpi_library().c_str());

@@ -1,0 +1,21 @@
+#include "train/run_ranks.h"
+
+#include "base/contract.h"
+#include "base/version.h"
+
+namespace podium {
+
+void RunRanks::require_same_program(const Recipe& recipe) const {
+  if (!several()) return;
+  transport_->agree_on("version of Podium", kVersion);
+  transport_->agree_on("numerical contract", std::to_string(kNumericalContract));
+  transport_->agree_on("recipe", to_toml(recipe));
+}
+
+void RunRanks::require_same_data(const Trainer& trainer) const {
+  if (!several()) return;
+  transport_->agree_on("training set", trainer.training_identity());
+  transport_->agree_on("evaluation set", trainer.evaluation_identity());
+}
+
+}  // namespace podium

@@ -1,0 +1,44 @@
+// What the ranks of a run agree on beside its steps. Rank 0 has the run's folder, and decides what
+// depends on it; a run of one process decides alone.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "train/recipe.h"
+#include "train/trainer.h"
+
+namespace podium {
+
+class RunRanks {
+ public:
+  explicit RunRanks(const Placement& placement) : transport_(placement.ranks) {}
+
+  bool several() const { return transport_ != nullptr && transport_->ranks() > 1; }
+  bool leads() const { return transport_ == nullptr || transport_->rank() == 0; }
+  int count() const { return transport_ == nullptr ? 1 : transport_->ranks(); }
+
+  // The bitwise or over all ranks; all call it at the same place.
+  std::uint64_t agree(std::uint64_t flags) const {
+    return several() ? transport_->agree(flags) : flags;
+  }
+  // What rank 0 says.
+  std::uint64_t decide(std::uint64_t value) const { return agree(leads() ? value : 0); }
+  std::string decide(const std::string& text) const {
+    return several() ? transport_->gather(leads() ? text : "")[0] : text;
+  }
+  // UserError, on all ranks alike, that names rank, host and difference, where not all have the
+  // same recipe, the same Podium and the same numerical contract.
+  void require_same_program(const Recipe& recipe) const;
+  // The same for the examples.
+  void require_same_data(const Trainer& trainer) const;
+  // For messages about a rank that is lost.
+  void at(std::int64_t step, const char* doing) const {
+    if (several()) transport_->at(step, doing);
+  }
+
+ private:
+  Transport* transport_;
+};
+
+}  // namespace podium

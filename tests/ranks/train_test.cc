@@ -1,0 +1,166 @@
+// podium train under mpirun: the bits of one process however many ranks there are, a folder that
+// one of them writes, and failures that end the run in bounded time and lose no checkpoint.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/ranks/mpirun_test_util.h"
+
+namespace podium::test {
+namespace {
+
+class TrainUnderMpirun : public MpirunTest {
+ protected:
+  // A short run on drawn digits, 8 replicas.
+  std::vector<std::string> train(const std::string& out, std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {PODIUM_PROGRAM,
+                                      "train",
+                                      "glyphs",
+                                      "train_examples=960",
+                                      "test_examples=100",
+                                      "batch=64",
+                                      "replicas=8",
+                                      "epochs=4",
+                                      "run.hash_every_steps=1",
+                                      "--out",
+                                      (folder_ / out).string(),
+                                      "--rank-timeout",
+                                      "4"};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // A longer one, to be disturbed.
+  std::vector<std::string> train_long(const std::string& out) {
+    return train(out,
+                 {"epochs=4000", "run.checkpoint_every_steps=20", "evaluation.every_epochs=0"});
+  }
+  std::string text(const std::string& file) { return file_text(folder_ / file); }
+
+  // The process that is rank `rank` of the last run.
+  pid_t process_of(int rank) {
+    for (const pid_t process : marked()) {
+      std::ifstream name("/proc/" + std::to_string(process) + "/comm");
+      std::string comm;
+      std::getline(name, comm);
+      if (comm != "podium") continue;  // mpirun, or a rank's guard
+      std::ifstream file("/proc/" + std::to_string(process) + "/environ", std::ios::binary);
+      std::string variable;
+      while (std::getline(file, variable, '\0'))
+        for (const char* known : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="})
+          if (variable == known + std::to_string(rank)) return process;
+    }
+    return -1;
+  }
+  bool wait_for_checkpoint(const std::string& out) {
+    for (int i = 0; i < 1000; ++i) {
+      if (std::filesystem::exists(folder_ / (out + "/checkpoints/step-00000040"))) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+};
+
+TEST_F(TrainUnderMpirun, any_number_of_ranks_gives_the_run_of_one_process) {
+  ASSERT_EQ(run_program(0, train("alone", {"--workers", "1"})).code, 0);
+  const auto evaluations = [&](const std::string& run) {
+    std::string kept, line;
+    std::ifstream file(folder_ / (run + "/metrics.jsonl"));
+    while (std::getline(file, line))
+      if (line.find("test_correct") != std::string::npos) kept += line + "\n";
+    return kept;
+  };
+  EXPECT_NE(text("alone/hashes.jsonl"), "");
+  for (const auto& [ranks, workers] :
+       std::vector<std::pair<int, int>>{{2, 1}, {3, 1}, {2, 2}, {8, 1}}) {
+    const std::string out = "ranks" + std::to_string(ranks) + "x" + std::to_string(workers);
+    const Outcome outcome =
+        run_program(ranks, train(out, {"--workers", std::to_string(workers), "--json"}));
+    EXPECT_EQ(outcome.code, 0) << outcome.out;
+    EXPECT_EQ(count(outcome.out, "\"parameter_hash\""), 1) << "one rank reports:\n" << outcome.out;
+    EXPECT_EQ(text(out + "/hashes.jsonl"), text("alone/hashes.jsonl")) << out;
+    EXPECT_EQ(evaluations(out), evaluations("alone")) << out;
+    EXPECT_EQ(outcome.left, 0);
+  }
+}
+
+TEST_F(TrainUnderMpirun, a_run_goes_on_with_another_number_of_ranks) {
+  ASSERT_EQ(run_program(0, train("alone")).code, 0);
+  for (const auto& [ranks, steps] :
+       std::vector<std::pair<int, std::string>>{{3, "20"}, {0, "35"}, {2, "50"}, {5, "60"}})
+    EXPECT_EQ(run_program(ranks, train("moved", {"--steps", steps})).code, 0) << ranks;
+  EXPECT_EQ(text("moved/hashes.jsonl"), text("alone/hashes.jsonl"));
+}
+
+TEST_F(TrainUnderMpirun, a_rank_that_is_killed_or_stopped_ends_the_run_and_leaves_the_checkpoint) {
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    for (const int rank : {0, 2}) {
+      const std::string out = "run" + std::to_string(signal) + "-" + std::to_string(rank);
+      const pid_t launcher = start_program(3, train_long(out));
+      ASSERT_TRUE(wait_for_checkpoint(out));
+      const pid_t process = process_of(rank);
+      ASSERT_GT(process, 0);
+      const auto struck = Clock::now();
+      kill(process, signal);
+      const Outcome outcome = wait_for(launcher);
+      EXPECT_NE(outcome.code, 0);
+      EXPECT_LT(seconds_since(struck), kTimeout + kMore) << outcome.out;
+      EXPECT_EQ(count(outcome.out, "podium: rank " + std::to_string(rank) + " on host "), 1)
+          << outcome.out;
+      EXPECT_EQ(outcome.left, 0);
+      // The same command goes on, here with another number of ranks, for some steps more.
+      std::vector<std::string> again = train_long(out);
+      again.insert(again.end(), {"--steps", "100000", "--json"});
+      const pid_t next = start_program(2, again);
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+      kill(process_of(0), SIGTERM);
+      const Outcome resumed = wait_for(next);
+      EXPECT_EQ(resumed.code, 75) << resumed.out;
+      EXPECT_EQ(count(resumed.out, "the same command resumes the run"), 1) << resumed.out;
+    }
+  }
+}
+
+TEST_F(TrainUnderMpirun, ranks_with_another_recipe_are_refused_before_the_first_step) {
+  // The seed is the rank's number.
+  const std::vector<std::string> words = train("differ");
+  std::string command = "exec";
+  for (const std::string& word : words) command += " " + word;
+  const Outcome outcome =
+      run_program(2, {"/bin/sh", "-c", command + " seed=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "has another recipe than rank 0 on host"), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "seed = 1"), 1) << outcome.out;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "differ"));
+}
+
+TEST_F(TrainUnderMpirun, more_ranks_than_replicas_are_refused) {
+  const Outcome outcome = run_program(3, train("many", {"replicas=2"}));
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "a run of 2 replicas has at most as many ranks, not 3"), 1)
+      << outcome.out;
+}
+
+TEST_F(TrainUnderMpirun, other_commands_are_refused) {
+  const Outcome outcome = run_program(2, {PODIUM_PROGRAM, "recipes"});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_GE(count(outcome.out, "podium recipes is one process, and the launcher starts 2 ("), 1)
+      << outcome.out;
+}
+
+TEST_F(TrainUnderMpirun, a_folder_that_cannot_be_written_ends_all_with_the_reason) {
+  std::ofstream(folder_ / "file") << "no folder";
+  const Outcome outcome = run_program(2, train("file"));
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "podium: rank 0 on host "), 1) << outcome.out;
+  EXPECT_EQ(outcome.left, 0);
+}
+
+}  // namespace
+}  // namespace podium::test
