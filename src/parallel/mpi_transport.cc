@@ -150,7 +150,7 @@ class MpiTransport final : public HostTransport {
   // --- all of what follows runs on the communication thread, the only one that calls MPI ---
 
   void run(const Launcher& launcher) {
-    if (!start(launcher)) return;
+    if (!start_mpi(launcher)) return;
     auto last = Clock::now(), moved = last, launcher_seen = last;
     for (;;) {
       const auto now = Clock::now();
@@ -177,7 +177,7 @@ class MpiTransport final : public HostTransport {
     MPI_Finalize();
   }
 
-  bool start(const Launcher& launcher) {
+  bool start_mpi(const Launcher& launcher) {
     int provided = 0, rank = 0, ranks = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     world_ = MPI_COMM_WORLD;
