@@ -158,7 +158,8 @@ void Exchange::publish(ReplicaRange node, Buffer& buffer) {
 
 void Exchange::sum(int worker) {
   if (ranks() > 1) join_ranks(worker);
-  const auto number = static_cast<std::size_t>(shards_.first_worker(rank()) + worker);
+  const auto number =
+      static_cast<std::size_t>(shards_.first_worker(rank())) + static_cast<std::size_t>(worker);
   const std::int64_t begin = shards_.cuts[number], end = shards_.cuts[number + 1];
   if (begin < end) sum_tree({0, replicas_}, ranks() > 1 ? nodes_ : worker_nodes_, begin, end);
 }
