@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/functions.h"
 #include "base/philox.h"
 #include "base/reflect.h"
 #include "base/words.h"
-#include "data/trigonometry.h"
 
 namespace podium {
 namespace {
@@ -223,14 +223,15 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
   scratch.index.resize(pixels);
 
   const PhiloxBlock words = Draws(key, kAffine).block(0);
-  const SineCosine turn = sine_cosine(symmetric(words[0], options_.rotate_degrees));
+  const double turns = static_cast<double>(symmetric(words[0], options_.rotate_degrees)) / 360;
+  const double sine = sin_2pi(turns), cosine = cos_2pi(turns);
   const double size = 1.0 + symmetric(words[1], options_.scale);
   const double slant = symmetric(words[2], options_.shear);
   // [[cosine, sine], [-sine, cosine]] * [[1, slant], [0, 1]] / size, for (x, y).
-  const auto xx = static_cast<float>(turn.cosine / size);
-  const auto xy = static_cast<float>((turn.cosine * slant + turn.sine) / size);
-  const auto yx = static_cast<float>(-turn.sine / size);
-  const auto yy = static_cast<float>((turn.cosine - turn.sine * slant) / size);
+  const auto xx = static_cast<float>(cosine / size);
+  const auto xy = static_cast<float>((cosine * slant + sine) / size);
+  const auto yx = static_cast<float>(-sine / size);
+  const auto yy = static_cast<float>((cosine - sine * slant) / size);
   if (options_.elastic != 0) draw_lattice(key, scratch);
 
   const float centre_x = static_cast<float>(width_ - 1) * 0.5f;

@@ -10,7 +10,6 @@
 
 #include "base/hash.h"
 #include "data/test_files.h"
-#include "data/trigonometry.h"
 
 namespace podium {
 namespace {
@@ -414,15 +413,6 @@ TEST(Augment, unknown_words_and_a_reflection_of_what_is_warped_are_refused) {
   options.padding = "reflect";  // with nothing to pad
   EXPECT_EQ(augment(options, {1, 2, 3}, slope()), slope());
   EXPECT_FALSE(options.any());
-}
-
-TEST(Trigonometry, agrees_with_libm) {
-  for (int i = -72000; i <= 72000; i += 7) {
-    const double degrees = 0.01 * i;
-    const SineCosine s = sine_cosine(degrees);
-    EXPECT_NEAR(s.sine, std::sin(degrees * 0.017453292519943295), 1e-9);
-    EXPECT_NEAR(s.cosine, std::cos(degrees * 0.017453292519943295), 1e-9);
-  }
 }
 
 }  // namespace

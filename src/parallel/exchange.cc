@@ -153,7 +153,6 @@ void Exchange::publish(ReplicaRange node, Buffer& buffer) {
   if (found == worker_nodes_.end())
     throw InternalError(__FILE__, __LINE__, "no worker holds this node");
   found->place = {&buffer, 0};
-  all_sums_ = false;
 }
 
 void Exchange::sum(int worker) {
@@ -177,6 +176,7 @@ void Exchange::join_ranks(int worker) {
     if (begin < end) sum_tree(nodes_[node].replicas, worker_nodes_, begin, end);
   barrier_.wait();
   if (worker == 0) {
+    all_sums_ = false;
     std::size_t message = 0;
     for (const auto& [node, holder] : own_nodes_) {
       nodes_[node].place = worker_nodes_[holder].place;

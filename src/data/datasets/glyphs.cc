@@ -14,10 +14,10 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/functions.h"
 #include "base/philox.h"
 #include "base/thread_pool.h"
 #include "data/dataset_list.h"
-#include "data/trigonometry.h"
 
 namespace podium {
 namespace {
@@ -238,9 +238,9 @@ std::uint8_t draw(GlyphDraws draws, Desk& desk, std::uint8_t* pixels) {
   const float wide = draws.between(0.115f, 0.20f);
   const float tall = draws.between(0.155f, 0.235f);
   const float slant = draws.between(-0.35f, 0.35f);
-  const SineCosine turn = sine_cosine(draws.between(-18.0f, 18.0f));
-  const auto sine = static_cast<float>(turn.sine);
-  const auto cosine = static_cast<float>(turn.cosine);
+  const double turns = static_cast<double>(draws.between(-18.0f, 18.0f)) / 360;
+  const auto sine = static_cast<float>(sin_2pi(turns));
+  const auto cosine = static_cast<float>(cos_2pi(turns));
   const float right = draws.between(-3.5f, 3.5f);
   const float down = draws.between(-3.0f, 3.0f);
   const float radius = draws.between(0.55f, 1.55f);
