@@ -41,7 +41,9 @@ class Buffer {
   std::byte* host() const { return host_; }
 
  protected:
+  // `host` as of host().
   Buffer(std::int64_t bytes, std::byte* host) : bytes_(bytes), host_(host) {}
+  // For devices that have moved the memory.
   void move_to(std::byte* host) { host_ = host; }
 
  private:
@@ -56,8 +58,10 @@ struct View {
 
   View() = default;
   View(Buffer& of) : buffer(&of), bytes(of.bytes()) {}  // NOLINT: a buffer is the view of all of it
+  // `count` bytes from byte `from` on.
   View(Buffer& of, std::int64_t from, std::int64_t count)
       : buffer(&of), offset(from), bytes(count) {}
+  // Of this view, `count` bytes from its byte `from` on.
   View part(std::int64_t from, std::int64_t count) const { return {*buffer, offset + from, count}; }
   // Null where the host cannot read the memory.
   std::byte* host() const { return buffer->host() == nullptr ? nullptr : buffer->host() + offset; }
@@ -96,6 +100,7 @@ struct KernelCost {
   double flops = 0, bytes = 0;
 };
 
+// An input or an output of a program.
 struct NamedType {
   std::string name;
   TensorType type;
@@ -122,6 +127,7 @@ class Executable {
  public:
   virtual ~Executable() = default;
 
+  // Inputs and outputs in the order of run(), and what the program needs.
   virtual const Plan& plan() const = 0;
 
   // Enqueued. Views hold row-major tensors, as long as their types say, in the order of the plan. A
@@ -144,8 +150,10 @@ struct DeviceOptions {
   int threads = 1;  // cores for each of them, where the device is made of the host's cores
 };
 
+// One device of a process, shared by its workers.
 class Device {
  public:
+  // The options are kept as they are.
   explicit Device(const DeviceOptions& options) : options_(options) {}
   virtual ~Device() = default;
   Device(const Device&) = delete;
