@@ -2,45 +2,56 @@
 # Runs podium across hosts that are network namespaces of this machine, joined by a bridge: the hashes must be those of one process,
 # and a host that is lost must end the run in time, with its name. Needs root, Open MPI, ip (iproute2), and tc for slow links.
 #
-#   scripts/test-hosts.sh             # 2, 3 and 4 hosts, all cases
-#   scripts/test-hosts.sh --quick     # one run on 2 hosts, and one on 3 of which one is lost
-#   scripts/test-hosts.sh PROGRAM     # another podium than build/podium
+#   scripts/test-hosts.sh                # 2, 3 and 4 hosts, all cases
+#   scripts/test-hosts.sh --hosts "2 4"  # these numbers of hosts; the cases with slow links or a lost host take 3
+#   scripts/test-hosts.sh --quick        # one run on 2 hosts, and one on 3 of which one is lost
+#   scripts/test-hosts.sh --build DIR    # another build folder than build
 #
-# Exit code 77 where namespaces are not to be had.
+# One line a case; exit code 1 if any failed, 77 where namespaces are not to be had. The recipes mnist and cifar10-sprint run where
+# podium finds their data (PODIUM_DATA, docs/adding-a-dataset.md), else they are skipped by name.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
+arguments=("$@")
 quick=no
-if [[ ${1:-} == --quick ]]; then
-  quick=yes
-  shift
-fi
-podium=${1:-$root/build/podium}
-[[ -x $podium ]] || fail "needs build/podium: scripts/build.sh"
+counts="2 3 4"
+build=$root/build
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --quick) quick=yes && shift ;;
+    --hosts) counts=${2:?"--hosts needs numbers, such as \"2 3\""} && shift 2 ;;
+    --build) build=$(realpath "${2:?--build needs a folder}") && shift 2 ;;
+    *) fail "unknown argument $1" ;;
+  esac
+done
+[[ $counts =~ ^[2-8](\ [2-8])*$ ]] || fail "--hosts takes numbers from 2 to 8, such as \"2 3\""
+podium=$build/podium
+[[ -x $podium ]] || fail "needs $podium: scripts/build.sh"
 skip() { echo "skipped: $*" && exit 77; }
-[[ $(id -u) -eq 0 ]] || skip "network namespaces need root"
-command -v ip >/dev/null || skip "no ip: install iproute2"
-command -v mpirun >/dev/null || skip "no mpirun: scripts/install-dependencies.sh mpi"
-ip netns add podium-try 2>/dev/null || skip "this system allows no network namespaces"
-ip netns del podium-try
+
+# All of it happens in namespaces of its own, so that two runs at once do not meet, no packet can leave the machine, and nothing
+# stays behind even when this script is killed.
+private=(unshare --net --mount --pid --fork --kill-child --mount-proc)
+if [[ ${PODIUM_HOSTS_PRIVATE:-} != yes ]]; then
+  [[ $(id -u) -eq 0 ]] || skip "network namespaces need root"
+  command -v ip >/dev/null || skip "no ip: install iproute2"
+  command -v mpirun >/dev/null || skip "no mpirun: scripts/install-dependencies.sh mpi"
+  mpirun --version | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
+  mkdir -p /run/netns
+  "${private[@]}" bash -c 'mount -t tmpfs none /run/netns && ip netns add try && ip link add try0 type bridge' 2>/dev/null ||
+    skip "this system allows no network namespaces"
+  PODIUM_HOSTS_PRIVATE=yes exec "${private[@]}" "${BASH_SOURCE[0]}" "${arguments[@]}"
+fi
+mount -t tmpfs none /run/netns
+ip link set lo up
 
 work=$(mktemp -d)
+trap 'rm -rf --one-file-system "$work"' EXIT
+trap 'exit 130' INT TERM
 timeout=8
-hosts=4
-bridge="podium-br"
-remove_hosts() {
-  set +e
-  for i in $(seq "$hosts"); do
-    ip netns pids "podium-h$i" 2>/dev/null | xargs -r kill -KILL 2>/dev/null
-    ip netns del "podium-h$i" 2>/dev/null
-    ip link del "podium-v$i" 2>/dev/null
-  done
-  ip link del $bridge 2>/dev/null
-  set -e
-}
-remove_hosts # of a run that was killed
-trap 'remove_hosts; rm -rf --one-file-system "$work"' EXIT
+hosts=$(tr ' ' '\n' <<<"3 $counts" | sort -n | tail -n 1)
 
-# A bridge that this machine has an address on, and hosts 10.99.7.11, .12, ... behind it.
+# A bridge that mpirun has an address on, and hosts 10.99.7.11, .12, ... behind it.
+bridge="podium-br"
 ip link add $bridge type bridge
 ip addr add 10.99.7.1/24 dev $bridge
 ip link set $bridge up
@@ -71,15 +82,15 @@ run_on() {
   shift 3
   for i in $(seq "$count"); do list+="${list:+,}podium-h$i:$each"; done
   mpirun --mca plm_rsh_agent "$work/agent" --mca btl_tcp_if_include 10.99.7.0/24 --mca oob_tcp_if_include 10.99.7.0/24 \
-    --mca oob_tcp_keepalive_time 3 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 \
+    --mca oob_tcp_keepalive_time 3 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 --mca orte_tmpdir_base "$work" \
     --mca btl tcp,self --mca hwloc_base_binding_policy none --oversubscribe --host "$list" -n $((count * each)) \
     "$podium" train "$@" --out "$out" --workers 1 --rank-timeout $timeout --quiet
 }
 
 failed=0
 report() { # NAME RESULT DETAIL
-  printf '%-44s %-6s %s\n' "$1" "$2" "$3"
-  [[ $2 == ok ]] || failed=1
+  printf '%-44s %-7s %s\n' "$1" "$2" "$3"
+  [[ $2 != FAILED ]] || failed=1
 }
 
 recipe=(glyphs train_examples=1920 test_examples=200 batch=128 replicas=8 epochs=4 run.hash_every_steps=1)
@@ -98,20 +109,21 @@ same_hashes() {
   fi
 }
 
-# on_ranks_of_host3 COMMAND...: with each of its process numbers. From the commands of lost().
+# kill_ranks_of_host3 SIGNAL: all of them by one command. From the commands of lost().
 # shellcheck disable=SC2317
-on_ranks_of_host3() {
-  local process
+kill_ranks_of_host3() {
+  local process ranks=()
   for process in $(ip netns pids podium-h3); do
-    [[ $(cat "/proc/$process/comm" 2>/dev/null) != podium ]] || "$@" "$process"
+    [[ $(cat "/proc/$process/comm" 2>/dev/null) != podium ]] || ranks+=("$process")
   done
+  kill "-$1" "${ranks[@]}"
 }
 
-# lost NAME COMMAND PATTERN: during a long run on 3 hosts, COMMAND loses host 3.
+# lost NAME COMMAND PATTERN: during a long run of two ranks on each of 3 hosts, COMMAND loses host 3.
 lost() {
   local name=$1 out struck code=0
   out=$work/$(tr -c 'a-z0-9\n' - <<<"$name")
-  run_on 3 1 "$out" "${recipe[@]}" epochs=100000 evaluation.every_epochs=0 run.checkpoint_every_steps=50 >"$work/log" 2>&1 &
+  run_on 3 2 "$out" "${recipe[@]}" epochs=100000 evaluation.every_epochs=0 run.checkpoint_every_steps=50 >"$work/log" 2>&1 &
   local launcher=$!
   for _ in $(seq 300); do
     [[ ! -d $out/checkpoints/step-00000100 ]] || break
@@ -137,15 +149,31 @@ lost() {
 
 if [[ $quick == yes ]]; then
   same_hashes "2 hosts" 2 1
-  lost "a host whose ranks are killed" "on_ranks_of_host3 kill -KILL" 'rank 2 on host podium-h3, step [0-9]+.*killed'
+  lost "a host whose ranks are killed" "kill_ranks_of_host3 KILL" 'rank [45] on host podium-h3, step [0-9]+.*killed'
   exit $failed
 fi
-for count in 2 3 4; do same_hashes "$count hosts of one rank" "$count" 1; done
+for count in $counts; do same_hashes "$count hosts of one rank" "$count" 1; done
 same_hashes "2 hosts of two ranks" 2 2
-lost "a host whose ranks are killed" "on_ranks_of_host3 kill -KILL" 'rank 2 on host podium-h3, step [0-9]+.*killed'
+
+# across NAME ARGUMENTS: a recipe with data of its own, on each number of hosts.
+across() {
+  local name=$1 code=0
+  shift
+  "$podium" train "$@" --out "$work/alone-$name" --workers 1 --quiet >"$work/log" 2>&1 || code=$?
+  if [[ $code -eq 3 ]]; then
+    report "$name" skipped "$(grep -m 1 '^podium:' "$work/log")"
+  elif [[ $code -ne 0 ]]; then
+    report "$name" FAILED "one process: exit code $code, $(tail -n 1 "$work/log")"
+  else
+    for count in $counts; do same_hashes "$name on $count hosts" "$count" 1 "$work/alone-$name" "$@"; done
+  fi
+}
+across mnist mnist run.hash_every_steps=1 --steps 300
+across cifar10-sprint cifar10-sprint evaluation.views=1 run.hash_every_steps=1 --steps 4
+lost "a host whose ranks are killed" "kill_ranks_of_host3 KILL" 'rank [45] on host podium-h3, step [0-9]+.*killed'
 lost "a host that loses all processes" "ip netns pids podium-h3 | xargs -r kill -KILL" 'podium-h3'
 lost "a host whose link is down" "ip link set podium-v3 down" 'podium-h3'
-lost "a host whose ranks are stopped" "on_ranks_of_host3 kill -STOP" 'rank 2 on host podium-h3, step [0-9]+'
+lost "a host whose ranks are stopped" "kill_ranks_of_host3 STOP" 'rank [45] on host podium-h3, step [0-9]+'
 if command -v tc >/dev/null; then
   for rate in 1gbit 100mbit; do
     for i in $(seq "$hosts"); do tc qdisc replace dev "podium-v$i" root tbf rate $rate burst 128kb latency 50ms; done
@@ -159,11 +187,14 @@ if command -v nft >/dev/null; then
 table inet loss {
   chain input {
     type filter hook input priority 0;
-    iifname "eth0" numgen random mod 100 == 0 drop
+    iifname "eth0" numgen random mod 100 == 0 counter drop
   }
 }
 NFT
   done
   same_hashes "3 hosts that lose 1% of the packets" 3 1
+  dropped=$(for i in 1 2 3; do ip netns exec "podium-h$i" nft list table inet loss; done |
+    sed -nE 's/.*counter packets ([0-9]+) .*/\1/p' | paste -sd+)
+  if ((dropped > 0)); then report "packets that were dropped" ok "$((dropped))"; else report "packets that were dropped" FAILED none; fi
 fi
 exit $failed
