@@ -46,7 +46,7 @@ constexpr double kAbortSeconds = 2;     // for MPI_Abort, which may hang
 class MpiTransport final : public HostTransport {
  public:
   MpiTransport(const Launcher& launcher, double timeout)
-      : timeout_(timeout), guard_(timeout), watch_(0, 1, timeout) {
+      : timeout_(timeout), guard_(timeout, launcher.variable == "PMI_SIZE"), watch_(0, 1, timeout) {
     started_.reserve(kChannels);
     posting_.reserve(kChannels);
     thread_ = std::thread([this, launcher] { run(launcher); });

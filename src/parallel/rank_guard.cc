@@ -5,14 +5,18 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -29,12 +33,14 @@ struct RankGuard::Page {
   std::atomic<std::int64_t> step{0};
   std::atomic<const char*> doing{""};
   std::atomic<std::uint64_t> pulse{0};
-  std::atomic<bool> explained{false};
-  std::atomic<int> signal{0};      // that ends the rank
-  std::atomic<int> exit_code{-1};  // of exit()
+  std::atomic<bool> explained{false}, spoken{false};
+  std::atomic<bool> is_marked{false};  // the guard has been told that its rank has spoken
   double timeout = 0;
-  pid_t rank = 0;
+  bool kills_at_once = false;
+  pid_t rank = 0, launcher = 0;
   std::array<char, 200> name = {};
+
+  void say(const char* what);
 };
 
 namespace {
@@ -55,12 +61,12 @@ const char* cause(int signal) {
 
 // --- in the rank ---
 
-std::atomic<int>* noted_signal = nullptr;
+void (*say_of_rank)(const char* what) = nullptr;
 std::array<struct sigaction, kDeadly.size()> former;
 
 extern "C" void note_deadly(int signal) {
-  if (noted_signal != nullptr) noted_signal->store(signal);
-  // The former handler, or the default, does the rest as soon as this returns or signals again.
+  if (say_of_rank != nullptr) say_of_rank(cause(signal));
+  // The former handler, or the default, does the rest.
   for (std::size_t i = 0; i < kDeadly.size(); ++i) {
     if (kDeadly[i] == signal) sigaction(signal, &former[i], nullptr);
   }
@@ -71,6 +77,19 @@ extern "C" void note_deadly(int signal) {
 
 volatile sig_atomic_t told = 0;
 extern "C" void note_told(int) { told = 1; }
+
+// Of the guards of one launcher on this host, who asks first. A name holds for as long as the
+// process that has it.
+bool is_first(pid_t launcher) {
+  const int mark = socket(AF_UNIX, SOCK_DGRAM, 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  const int length = std::snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                                   "podium-guard-%d", static_cast<int>(launcher));
+  return mark < 0 || bind(mark, reinterpret_cast<const sockaddr*>(&address),
+                          static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1) +
+                              static_cast<socklen_t>(length)) == 0;
+}
 
 void say_line(const char* text, int length) {
   while (length > 0) {
@@ -84,6 +103,22 @@ void say_line(const char* text, int length) {
 
 }  // namespace
 
+// Called in signal handlers: nothing here allocates.
+void RankGuard::Page::say(const char* what) {
+  if (explained.exchange(true)) return;
+  spoken.store(true);
+  std::array<char, 512> line;
+  std::array<char, 32> number = {};
+  const std::int64_t at = step.load();
+  const char* const now = doing.load();
+  std::snprintf(number.data(), number.size(), ", step %lld", static_cast<long long>(at));
+  const int length =
+      std::snprintf(line.data(), line.size(), "podium: %s%s%s%s%s: %s; the run ends\n", name.data(),
+                    at > 0 ? number.data() : ", before step 1", *now == '\0' ? "" : " (", now,
+                    *now == '\0' ? "" : ")", what);
+  say_line(line.data(), std::min(length, static_cast<int>(line.size()) - 1));
+}
+
 void RankGuard::guard(Page& page, int parent_pipe) {
   struct sigaction note = {}, ignore = {};
   note.sa_handler = note_told;
@@ -94,25 +129,12 @@ void RankGuard::guard(Page& page, int parent_pipe) {
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
+  if (page.kills_at_once) setpgid(0, 0);
   prctl(PR_SET_NAME, "podium-guard");
   // It must not hold open what belongs to the rank.
   dup2(parent_pipe, STDIN_FILENO);
   close(STDOUT_FILENO);
   syscall(SYS_close_range, 3U, ~0U, 0U);
-
-  const auto say = [&](const char* what) {
-    std::array<char, 512> line;
-    const std::int64_t step = page.step.load();
-    const char* const doing = page.doing.load();
-    std::array<char, 32> number = {};
-    if (step > 0)
-      std::snprintf(number.data(), number.size(), ", step %lld", static_cast<long long>(step));
-    const int length =
-        std::snprintf(line.data(), line.size(), "podium: %s%s%s%s%s: %s; the run ends\n",
-                      page.name.data(), step > 0 ? number.data() : ", before step 1",
-                      *doing == '\0' ? "" : " (", doing, *doing == '\0' ? "" : ")", what);
-    say_line(line.data(), std::min(length, static_cast<int>(line.size()) - 1));
-  };
 
   double told_ago = kToldSeconds, still = 0;
   std::uint64_t pulse = 0;
@@ -128,6 +150,15 @@ void RankGuard::guard(Page& page, int parent_pipe) {
       told = 0;
       told_ago = 0;
     }
+    if (changed > 0 && (end.revents & POLLIN) != 0) {
+      // The rank is about to end, and has said why: nobody else of this launcher need speak.
+      char byte = 0;
+      if (read(STDIN_FILENO, &byte, 1) == 1) {
+        if (page.kills_at_once) is_first(page.launcher);
+        page.is_marked.store(true);
+        continue;
+      }
+    }
     if (changed > 0) break;
     const std::uint64_t now = page.pulse.load();
     still = now == pulse ? still + passed : 0;
@@ -137,32 +168,31 @@ void RankGuard::guard(Page& page, int parent_pipe) {
       std::snprintf(text.data(), text.size(),
                     "its communication has stood still for %.0f s: stopped, or hung; it is killed",
                     page.timeout + kGrace);
-      if (!page.explained.load()) say(text.data());
-      page.explained.store(true);
+      page.say(text.data());
       kill(page.rank, SIGKILL);
       still = 0;
     }
   }
-  if (page.explained.load() || told_ago < kToldSeconds) _exit(0);
-  std::array<char, 100> text;
-  if (const int signal = page.signal.load(); signal != 0) {
-    say(cause(signal));
-  } else if (const int code = page.exit_code.load(); code >= 0) {
-    std::snprintf(text.data(), text.size(), "it ended with exit code %d, before the others", code);
-    say(text.data());
-  } else {
-    say("it was killed from outside (SIGKILL: by a person, or by the kernel for want of memory)");
-  }
+  const bool speaks = !page.explained.load() && told_ago >= kToldSeconds;
+  if (speaks && page.kills_at_once && !is_first(page.launcher)) _exit(0);
+  if (speaks)
+    page.say(
+        "it was killed from outside (SIGKILL: by a person, or by the kernel for want of memory)");
+  // Keeps the name while the others are killed, for which the launcher may await the end of output.
+  close(STDERR_FILENO);
+  if (page.kills_at_once && page.spoken.load()) sleep(1);
   _exit(0);
 }
 
-RankGuard::RankGuard(double timeout) {
+RankGuard::RankGuard(double timeout, bool kills_at_once) {
   void* const memory =
       mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
   page_ = new (memory) Page;
   page_->timeout = timeout;
+  page_->kills_at_once = kills_at_once;
   page_->rank = getpid();
+  page_->launcher = getppid();
   std::snprintf(page_->name.data(), page_->name.size(), "process %d", static_cast<int>(getpid()));
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) == 0) {
@@ -179,7 +209,7 @@ RankGuard::RankGuard(double timeout) {
 
 RankGuard::~RankGuard() {
   expect_end();
-  noted_signal = nullptr;
+  say_of_rank = nullptr;
   if (pipe_ >= 0) close(pipe_);
   if (process_ > 0) {
     while (waitpid(process_, nullptr, 0) < 0 && errno == EINTR) {
@@ -190,7 +220,17 @@ RankGuard::~RankGuard() {
 
 void RankGuard::watch(const std::string& name) {
   std::snprintf(page_->name.data(), page_->name.size(), "%s", name.c_str());
-  noted_signal = &page_->signal;
+  static Page* page = nullptr;
+  static int pipe = -1;
+  page = page_;
+  pipe = pipe_;
+  say_of_rank = [](const char* what) {
+    page->say(what);
+    if (!page->kills_at_once || !page->spoken.load() || write(pipe, "", 1) != 1) return;
+    // The launcher must not be faster than the guard.
+    const timespec moment = {0, 1'000'000};
+    for (int i = 0; i < 200 && !page->is_marked.load(); ++i) nanosleep(&moment, nullptr);
+  };
   struct sigaction action = {};
   action.sa_handler = note_deadly;
   action.sa_flags = SA_NODEFER | SA_ONSTACK;
@@ -198,8 +238,12 @@ void RankGuard::watch(const std::string& name) {
   // A child of the rank may call exit(), too.
   on_exit(
       [](int status, void* argument) {
-        auto* const page = static_cast<Page*>(argument);
-        if (getpid() == page->rank) page->exit_code.store(status & 0xff);
+        auto* const exiting = static_cast<Page*>(argument);
+        if (getpid() != exiting->rank || exiting->explained.load()) return;
+        std::array<char, 100> text;
+        std::snprintf(text.data(), text.size(), "it ended with exit code %d, before the others",
+                      status & 0xff);
+        if (say_of_rank != nullptr) say_of_rank(text.data());
       },
       page_);
 }

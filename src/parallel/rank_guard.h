@@ -1,10 +1,11 @@
-// A small process beside a rank, its child, which says what became of the rank: that a signal ended
-// it, that it exited early or that it was killed, with its name and step. It also ends a rank whose
-// communication no longer moves, as when it is stopped and nobody else can reach it. The guard
-// itself ends as soon as the rank has.
+// Says what became of a rank, with its name and step: the rank itself that a signal ends it or that
+// it exits early, and a small process beside it, its child, that it was killed. That process also
+// ends a rank whose communication no longer moves, as when it is stopped and nobody else can reach
+// it. It ends when the rank has.
 //
-// Launchers that end a run because one rank failed send SIGCONT or SIGTERM to the others' process
-// groups first; the guards hear that too, and do not blame their ranks for being ended.
+// Where one rank fails, the launcher ends the others, and nobody is to blame these. Most launchers
+// send SIGCONT or SIGTERM to their process groups first, which the guards hear, too. MPICH's kills
+// the groups at once: there the guards have groups of their own, and the first on a host speaks.
 #pragma once
 
 #include <sys/types.h>
@@ -18,7 +19,8 @@ class RankGuard {
  public:
   // Forks, so call it before the process has threads. Without a guard, where there can be none,
   // everything else works. `timeout` in seconds: see beat().
-  explicit RankGuard(double timeout);
+  // `kills_at_once`: the launcher does.
+  explicit RankGuard(double timeout, bool kills_at_once = false);
   ~RankGuard();
   RankGuard(const RankGuard&) = delete;
   RankGuard& operator=(const RankGuard&) = delete;

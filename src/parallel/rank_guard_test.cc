@@ -21,7 +21,7 @@ struct Fate {
 
 // Runs `rank` in a process with a guard, in a process group of its own, until both have ended.
 Fate fate_of(const std::function<void(RankGuard&)>& rank, double timeout = 60,
-             const std::function<void(pid_t)>& meanwhile = {}) {
+             const std::function<void(pid_t)>& meanwhile = {}, bool kills_at_once = false) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const auto start = Clock::now();
@@ -33,7 +33,7 @@ Fate fate_of(const std::function<void(RankGuard&)>& rank, double timeout = 60,
     close(ends[1]);
     // No core file, and no words of a sanitizer.
     for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) ::signal(signal, SIG_DFL);
-    RankGuard guard(timeout);
+    RankGuard guard(timeout, kills_at_once);
     guard.watch("rank 2 on host b");
     guard.at(12, "gradients");
     rank(guard);
@@ -98,6 +98,18 @@ TEST(RankGuard, is_silent_where_a_launcher_ended_the_whole_process_group) {
                               });
     EXPECT_EQ(fate.said, "") << signal;
   }
+}
+
+TEST(RankGuard, outlives_a_launcher_s_kill_of_the_whole_process_group_and_speaks) {
+  const Fate fate = fate_of([](RankGuard&) { pause(); }, 60,
+                            [](pid_t process) {
+                              usleep(200'000);
+                              kill(-process, SIGKILL);
+                            },
+                            true);
+  EXPECT_EQ(fate.said, std::string(kWho) +
+                           "it was killed from outside (SIGKILL: by a person, or by the kernel "
+                           "for want of memory); the run ends\n");
 }
 
 TEST(RankGuard, ends_a_rank_that_is_stopped_and_whose_communication_stands_still) {

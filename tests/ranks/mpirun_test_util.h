@@ -86,7 +86,7 @@ class MpirunTest : public ::testing::Test {
     outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     outcome.seconds = seconds_since(started_);
     // The launcher may be faster than those whom it has killed.
-    for (int i = 0; i < 10 && !marked().empty(); ++i)
+    for (int i = 0; i < 40 && !marked().empty(); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     outcome.left = static_cast<int>(marked().size());
     for (const pid_t left : marked()) kill(left, SIGKILL);
