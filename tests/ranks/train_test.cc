@@ -117,8 +117,10 @@ TEST_F(TrainUnderMpirun, a_rank_that_is_killed_or_stopped_ends_the_run_and_leave
       // The same command goes on, here with another number of ranks, for some steps more.
       std::vector<std::string> again = train_long(out);
       again.insert(again.end(), {"--steps", "100000", "--json"});
+      const std::size_t before = text(out + "/hashes.jsonl").size();
       const pid_t next = start_program(2, again);
-      std::this_thread::sleep_for(std::chrono::seconds(1));
+      for (int i = 0; i < 500 && text(out + "/hashes.jsonl").size() <= before; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
       kill(process_of(0), SIGTERM);
       const Outcome resumed = wait_for(next);
       EXPECT_EQ(resumed.code, 75) << resumed.out;
