@@ -45,7 +45,11 @@ struct Use {
 BoundExecutable::BoundExecutable(Device& device, const Graph& graph, const CompileOptions& options)
     : executable_(device.compile(graph, options)),
       inputs_(executable_->plan().inputs.size()),
-      outputs_(executable_->plan().outputs.size()) {}
+      outputs_(executable_->plan().outputs.size()),
+      donated_to_(inputs_.size(), -1) {
+  for (const auto& [output, input] : executable_->plan().donated)
+    donated_to_[static_cast<std::size_t>(input)] = output;
+}
 
 std::size_t BoundExecutable::input_slot(const std::string& name) const {
   return slot_of(executable_->plan().inputs, name, "input");
@@ -59,9 +63,6 @@ void BoundExecutable::bind_input(const std::string& name, View memory) {
   const std::size_t slot = input_slot(name);
   require_bound("input", executable_->plan().inputs[slot], memory);
   set_input(slot, memory);
-  for (const auto& [output, input] : executable_->plan().donated)
-    if (static_cast<std::size_t>(input) == slot)
-      set_output(static_cast<std::size_t>(output), memory);
 }
 
 void BoundExecutable::bind_output(const std::string& name, View memory) {

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,11 +29,15 @@ class BoundExecutable {
   // InternalError where the graph has no input or output of that name.
   std::size_t input_slot(const std::string& name) const;
   std::size_t output_slot(const std::string& name) const;
-  void set_input(std::size_t slot, View memory) { inputs_[slot] = memory; }
+  // A donated output takes the view of its input.
+  void set_input(std::size_t slot, View memory) {
+    inputs_[slot] = memory;
+    if (donated_to_[slot] >= 0) outputs_[static_cast<std::size_t>(donated_to_[slot])] = memory;
+  }
   void set_output(std::size_t slot, View memory) { outputs_[slot] = memory; }
   // Also InternalError where the view is not as long as the tensor.
   void bind_input(const std::string& name, View memory);
-  // A donated output takes its input's view, and is not bound by itself.
+  // Not of a donated output.
   void bind_output(const std::string& name, View memory);
 
   // Enqueued. The first run throws InternalError where an input or output has no memory yet, or
@@ -40,6 +45,11 @@ class BoundExecutable {
   void run() {
     if (!checked_) require_memory();
     executable_->run(inputs_, outputs_);
+  }
+  // Calls `reached` with the number of each milestone (CompileOptions::milestones).
+  void run_to_milestones(const std::function<void(std::size_t)>& reached) {
+    if (!checked_) require_memory();
+    executable_->run_to_milestones(inputs_, outputs_, reached);
   }
   std::optional<std::string> find_non_finite() {
     return executable_->find_non_finite(inputs_, outputs_);
@@ -52,6 +62,7 @@ class BoundExecutable {
   void require_memory();
   std::unique_ptr<Executable> executable_;
   std::vector<View> inputs_, outputs_;
+  std::vector<int> donated_to_;  // the output that has an input's memory; -1: none
   bool checked_ = false;
 };
 

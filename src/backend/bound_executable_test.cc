@@ -148,6 +148,42 @@ TEST(BoundExecutable, refuses_donations_that_cannot_be) {
   EXPECT_TRUE(contains(compile({{"twice", "a"}}), "has given its memory to \"twice\""));
 }
 
+TEST(BoundExecutable, announces_milestones_in_order_with_their_outputs) {
+  for (const std::string& name : backend_names()) {
+    const auto device = make_device(name);
+    CompileOptions options;
+    options.milestones = {{"twice"}, {"difference"}, {}};
+    BoundExecutable program(*device, difference(false), options);
+    const auto a = holding(*device, {1, 2, 3}), b = holding(*device, {5, 5, 5});
+    const auto twice = device->allocate(12), result = device->allocate(12);
+    program.bind_input("a", *a);
+    program.bind_input("b", *b);
+    program.bind_output("twice", *twice);
+    program.bind_output("difference", *result);
+    std::vector<std::size_t> reached;
+    std::vector<float> first, last;
+    program.run_to_milestones([&](std::size_t milestone) {
+      reached.push_back(milestone);
+      (milestone == 0 ? first : last) = read(*device, milestone == 0 ? *twice : *result);
+      // The CPU says so as early as it can.
+      if (name == "cpu" && milestone == 0) {
+        EXPECT_EQ(read(*device, *result), (std::vector<float>{0, 0, 0}));
+      }
+    });
+    EXPECT_EQ(reached, (std::vector<std::size_t>{0, 1, 2})) << name;
+    EXPECT_EQ(first, (std::vector<float>{2, 4, 6})) << name;
+    EXPECT_EQ(last, (std::vector<float>{-4, -3, -2})) << name;
+  }
+}
+
+TEST(BoundExecutable, refuses_a_milestone_of_an_output_that_is_not_there) {
+  const auto device = make_device("cpu");
+  CompileOptions options;
+  options.milestones = {{"sum"}};
+  const std::string error = internal_error([&] { device->compile(difference(false), options); });
+  EXPECT_TRUE(contains(error, "a milestone names \"sum\", which the graph has not"));
+}
+
 TEST(Device, that_nobody_knows_is_named_with_those_there_are) {
   try {
     make_device("gpu");

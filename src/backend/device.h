@@ -19,6 +19,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -92,6 +93,8 @@ struct CompileOptions {
   // Other workers wait for its runs, and are idle() meanwhile.
   bool awaited = false;
   std::vector<Donation> donations = {};
+  // Sets of outputs, by name, that a run announces one after the other as they are ready.
+  std::vector<std::vector<std::string>> milestones = {};
 };
 
 // The work of one kernel of a program in one run.
@@ -110,6 +113,7 @@ struct NamedType {
 struct Plan {
   std::vector<NamedType> inputs, outputs;
   std::vector<std::pair<int, int>> donated;  // numbers of an output and of its input
+  std::vector<std::vector<int>> milestones;  // numbers of outputs
   std::vector<KernelCost> kernels;           // in the order in which they run
   std::int64_t arena_bytes = 0;              // for values between operations
 };
@@ -134,6 +138,14 @@ class Executable {
   // donated output has its input's view; otherwise no output overlaps anything. Must not be called
   // from two threads at once. Allocates nothing, and checks nothing per element.
   virtual void run(std::span<const View> inputs, std::span<const View> outputs) = 0;
+  // The same, and calls `reached` on this thread for milestone 0, 1, ...: what is then asked of the
+  // device, by this thread or another that it tells, finds the outputs of that milestone and those
+  // before. A device that cannot say so earlier calls it when all is enqueued.
+  virtual void run_to_milestones(std::span<const View> inputs, std::span<const View> outputs,
+                                 const std::function<void(std::size_t)>& reached) {
+    run(inputs, outputs);
+    for (std::size_t i = 0; i < plan().milestones.size(); ++i) reached(i);
+  }
 
   // Runs like run(), waits, and checks every result. Returns the name of the first operation with a
   // result that is not finite, or nullopt.

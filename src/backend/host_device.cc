@@ -23,9 +23,9 @@ std::vector<NamedType> types_of(const Graph& graph, std::span<const NamedValue> 
   return types;
 }
 
-int number_of(const std::vector<NamedType>& types, const std::string& name) {
+int number_of(const std::vector<NamedType>& types, const std::string& name, const char* where) {
   const auto found = std::ranges::find(types, name, &NamedType::name);
-  PODIUM_CHECK(found != types.end(), "a donation names \"", name, "\", which the graph has not");
+  PODIUM_CHECK(found != types.end(), where, " names \"", name, "\", which the graph has not");
   return static_cast<int>(found - types.begin());
 }
 
@@ -52,13 +52,13 @@ void HostDevice::copy(View to, View from) {
   std::memcpy(to.host(), from.host(), static_cast<std::size_t>(to.bytes));
 }
 
-Plan interface_of(const Graph& graph, const std::vector<Donation>& donations) {
+Plan interface_of(const Graph& graph, const CompileOptions& options) {
   Plan plan;
   plan.inputs = types_of(graph, graph.inputs());
   plan.outputs = types_of(graph, graph.outputs());
-  for (const Donation& donation : donations) {
-    const int output = number_of(plan.outputs, donation.output),
-              input = number_of(plan.inputs, donation.input);
+  for (const Donation& donation : options.donations) {
+    const int output = number_of(plan.outputs, donation.output, "a donation"),
+              input = number_of(plan.inputs, donation.input, "a donation");
     for (const auto& [other_output, other_input] : plan.donated)
       PODIUM_CHECK(other_output != output && other_input != input, donation.input, " to ",
                    donation.output, ": one of them is donated twice");
@@ -66,6 +66,11 @@ Plan interface_of(const Graph& graph, const std::vector<Donation>& donations) {
                      plan.inputs[static_cast<std::size_t>(input)].type,
                  donation.input, " and ", donation.output, " differ in type");
     plan.donated.emplace_back(output, input);
+  }
+  for (const std::vector<std::string>& names : options.milestones) {
+    plan.milestones.emplace_back();
+    for (const std::string& name : names)
+      plan.milestones.back().push_back(number_of(plan.outputs, name, "a milestone"));
   }
   return plan;
 }

@@ -21,8 +21,9 @@ class HostDevice : public Device {
   void synchronise() override {}
 };
 
-// The inputs, outputs and donations of a graph's plan; the rest is the device's. Throws
-// InternalError where a donation names none of the graph's, or one twice, or joins unlike types.
-Plan interface_of(const Graph& graph, const std::vector<Donation>& donations);
+// The inputs, outputs, donations and milestones of a graph's plan; the rest is the device's. Throws
+// InternalError where a donation or a milestone names none of the graph's, or a donation one twice,
+// or joins unlike types.
+Plan interface_of(const Graph& graph, const CompileOptions& options);
 
 }  // namespace podium

@@ -10,8 +10,16 @@ namespace {
 
 constexpr int kSpins = 20000;
 
-// Channels of the transport.
-constexpr int kSums = 0, kUpdates = 1, kOther = 2;
+// Channels of the transport: one for each bucket, and one for all else.
+constexpr int kSums = 0, kUpdates = Exchange::kMostBuckets, kOther = 2 * Exchange::kMostBuckets;
+static_assert(kOther < Transport::kControl);
+
+// The part of [0, bytes) that is [begin, end) moved by -first.
+View part_of(View flat, std::int64_t first, std::int64_t begin, std::int64_t end) {
+  const std::int64_t from = std::clamp<std::int64_t>(begin - first, 0, flat.bytes),
+                     to = std::clamp<std::int64_t>(end - first, 0, flat.bytes);
+  return flat.part(from, to - from);
+}
 
 void collect(ReplicaRange node, ReplicaRange range, std::vector<ReplicaRange>& nodes) {
   if (node.end <= range.begin || range.end <= node.begin) return;
@@ -41,17 +49,11 @@ void Barrier::leave_if_abandoned() const {
     throw InternalError(__FILE__, __LINE__, "another worker ended before the barrier");
 }
 
-void Barrier::wait(const std::function<bool()>& pastime) {
-  leave_if_abandoned();
-  const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
-  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
-    arrived_.store(0, std::memory_order_relaxed);
-    phase_.store(phase + 1, std::memory_order_release);
-    return;
-  }
-  for (int spins = 0; phase_.load(std::memory_order_acquire) == phase; ++spins) {
+template <typename Done, typename Pastime>
+void Barrier::wait_until(const Done& done, const Pastime& pastime) const {
+  for (int spins = 0; !done(); ++spins) {
     leave_if_abandoned();
-    if (pastime && pastime()) {
+    if (pastime()) {
       spins = 0;
     } else if (spins < kSpins) {
 #if defined(__x86_64__)
@@ -63,62 +65,90 @@ void Barrier::wait(const std::function<bool()>& pastime) {
   }
 }
 
+void Barrier::wait(const std::function<bool()>& pastime) {
+  leave_if_abandoned();
+  const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
+    arrived_.store(0, std::memory_order_relaxed);
+    phase_.store(phase + 1, std::memory_order_release);
+    return;
+  }
+  wait_until([&] { return phase_.load(std::memory_order_acquire) != phase; },
+             [&] { return pastime && pastime(); });
+}
+
+void Barrier::wait_for(const std::atomic<int>& count, int goal) {
+  wait_until([&] { return count.load(std::memory_order_acquire) == goal; }, [] { return false; });
+}
+
 int Shards::first_worker(int rank) const {
   return std::accumulate(workers.begin(), workers.begin() + rank, 0);
 }
-std::int64_t Shards::begin(int rank) const {
-  return cuts[static_cast<std::size_t>(first_worker(rank))];
+
+ReplicaRange Shards::replicas_of(int rank, std::int64_t replicas) const {
+  const int all = all_workers();
+  return {replicas_of_worker(replicas, all, first_worker(rank)).begin,
+          replicas_of_worker(replicas, all, first_worker(rank + 1) - 1).end};
 }
-std::int64_t Shards::end(int rank) const {
-  return cuts[static_cast<std::size_t>(first_worker(rank + 1))];
+
+std::int64_t Shards::begin(int bucket, int rank) const {
+  return cuts[static_cast<std::size_t>(bucket)][static_cast<std::size_t>(first_worker(rank))];
 }
+
+std::int64_t Shards::end(int bucket, int rank) const { return begin(bucket, rank + 1); }
 
 Exchange::Exchange(Device& device, Transport* transport, std::int64_t replicas, Shards shards)
     : device_(device),
       transport_(transport),
       replicas_(replicas),
       shards_(std::move(shards)),
-      barrier_(shards_.workers[static_cast<std::size_t>(rank())]) {
-  const int mine = shards_.first_worker(rank()), next = shards_.first_worker(rank() + 1);
-  for (int worker = mine; worker < next; ++worker)
+      barrier_(own_workers()),
+      workers_(static_cast<std::size_t>(own_workers())) {
+  PODIUM_CHECK(buckets() >= 1 && buckets() <= kMostBuckets, buckets(), " buckets");
+  const int mine = shards_.first_worker(rank());
+  for (int worker = mine; worker < mine + own_workers(); ++worker)
     for (const ReplicaRange node :
          largest_nodes(replicas, replicas_of_worker(replicas, shards_.all_workers(), worker)))
       worker_nodes_.push_back({node, {}});
-  const std::int64_t begin = shards_.begin(rank()), end = shards_.end(rank());
+
+  std::int64_t shard_bytes = 0;
+  for (int b = 0; b < buckets(); ++b) {
+    buckets_.push_back(std::make_unique<Bucket>());
+    bucket(b).begin = shards_.begin(b, 0);
+    bucket(b).end = shards_.end(b, ranks() - 1);
+    shard_bytes += shards_.end(b, rank()) - shards_.begin(b, rank());
+  }
+  std::size_t number = 0;
   for (int r = 0; r < ranks(); ++r) {
-    for (const ReplicaRange node : largest_nodes(replicas, replicas_of(r))) {
+    for (const ReplicaRange node : largest_nodes(replicas, shards_.replicas_of(r, replicas))) {
       if (r == rank()) {
         const auto holder = std::ranges::find(
             worker_nodes_, node.begin, [](const Node& other) { return other.replicas.begin; });
-        own_nodes_.emplace_back(nodes_.size(),
-                                static_cast<std::size_t>(holder - worker_nodes_.begin()));
-        nodes_.push_back({node, {}});
-        // Where it lies is known in each step anew.
-        for (int to = 0; to < ranks(); ++to)
-          if (to != r) sums_round_.out.push_back({to, {}});
+        own_nodes_.emplace_back(number, static_cast<std::size_t>(holder - worker_nodes_.begin()));
       } else {
-        staging_.push_back(device.allocate(end - begin));
-        nodes_.push_back({node, {staging_.back().get(), begin}});
-        sums_round_.in.push_back({r, *staging_.back()});
+        staging_.push_back(device.allocate(shard_bytes));
       }
+      std::int64_t used = 0;  // of staging memory
+      for (int b = 0; b < buckets(); ++b) {
+        Bucket& own = bucket(b);
+        if (r == rank()) {
+          own.nodes.push_back({node, {}});
+          // Where it lies is known in each step anew.
+          for (int to = 0; to < ranks(); ++to)
+            if (to != r) own.sums.out.push_back({to, {}});
+        } else {
+          const std::int64_t begin = shards_.begin(b, rank()), end = shards_.end(b, rank());
+          own.nodes.push_back({node, {staging_.back().get(), begin - used}});
+          own.sums.in.push_back({r, own.nodes.back().place.view(begin, end)});
+          used += end - begin;
+        }
+      }
+      ++number;
     }
   }
 }
 
-ReplicaRange Exchange::replicas_of(int rank) const {
-  const std::int64_t all = shards_.all_workers();
-  return {replicas_of_worker(replicas_, all, shards_.first_worker(rank)).begin,
-          replicas_of_worker(replicas_, all, shards_.first_worker(rank + 1) - 1).end};
-}
-
-std::vector<View> Exchange::views_of(std::span<const std::span<std::byte>> all) {
-  std::vector<View> views;
-  for (const std::span<std::byte> own : all)
-    views.push_back(host_memory_.emplace_back(own.data(), std::ssize(own)));
-  return views;
-}
-
-void Exchange::gather(Round& round, std::span<const View> all) {
+void Exchange::add(Round& round, std::span<const View> all) const {
   for (int r = 0; r < ranks(); ++r) {
     if (r == rank()) continue;
     round.out.push_back({r, all[static_cast<std::size_t>(rank())]});
@@ -126,26 +156,35 @@ void Exchange::gather(Round& round, std::span<const View> all) {
   }
 }
 
+void Exchange::add(Round& round, std::span<const std::span<std::byte>> all) {
+  std::vector<View> views;
+  for (const std::span<std::byte> own : all)
+    views.emplace_back(host_memory_.emplace_back(own.data(), std::ssize(own)));
+  add(round, views);
+}
+
 void Exchange::gather_with_sums(std::span<const std::span<std::byte>> all) {
-  gather(sums_round_, views_of(all));
+  add(bucket(0).sums, all);
 }
 
-void Exchange::gather_with_updates(std::span<const std::span<std::byte>> all) {
-  gather(share_round_, views_of(all));
-}
-
-std::vector<View> Exchange::parts_of(View flat, std::int64_t first) const {
+std::vector<View> Exchange::parts_of(View flat, std::int64_t first, int b) const {
   std::vector<View> all;
-  for (int r = 0; r < ranks(); ++r) {
-    const std::int64_t begin = std::clamp<std::int64_t>(shards_.begin(r) - first, 0, flat.bytes),
-                       end = std::clamp<std::int64_t>(shards_.end(r) - first, 0, flat.bytes);
-    all.push_back(flat.part(begin, end - begin));
-  }
+  for (int r = 0; r < ranks(); ++r)
+    all.push_back(part_of(flat, first, shards_.begin(b, r), shards_.end(b, r)));
   return all;
 }
 
 void Exchange::share_flat(View flat, std::int64_t first) {
-  gather(share_round_, parts_of(flat, first));
+  for (int b = 0; b < buckets(); ++b) add(bucket(b).updates, parts_of(flat, first, b));
+}
+
+void Exchange::begin_step() {
+  all_sums_ = false;
+  for (const auto& own : buckets_) {
+    own->arrived = own->joined = own->updated = own->sent = 0;
+    own->received = false;
+  }
+  for (WorkerState& worker : workers_) worker.next_to_join = 0;
 }
 
 void Exchange::publish(ReplicaRange node, Buffer& buffer) {
@@ -155,41 +194,59 @@ void Exchange::publish(ReplicaRange node, Buffer& buffer) {
   found->place = {&buffer, 0};
 }
 
-void Exchange::sum(int worker) {
-  if (ranks() > 1) join_ranks(worker);
-  const auto number =
-      static_cast<std::size_t>(shards_.first_worker(rank())) + static_cast<std::size_t>(worker);
-  const std::int64_t begin = shards_.cuts[number], end = shards_.cuts[number + 1];
-  if (begin < end) sum_tree({0, replicas_}, ranks() > 1 ? nodes_ : worker_nodes_, begin, end);
+void Exchange::complete(int worker, int number) {
+  if (ranks() == 1) return;
+  bucket(number).arrived.fetch_add(1, std::memory_order_acq_rel);
+  join(worker);
 }
 
-// Until this rank's shard of the nodes of all other ranks lies in staging memory.
-void Exchange::join_ranks(int worker) {
-  const int count = shards_.workers[static_cast<std::size_t>(rank())];
-  // Each worker joins its share of all that there is.
-  constexpr std::int64_t kAlign = 64;
-  const std::int64_t units = shards_.cuts.back() / kAlign;
-  const std::int64_t begin = units * worker / count * kAlign,
-                     end = worker + 1 == count ? shards_.cuts.back()
-                                               : units * (worker + 1) / count * kAlign;
-  for (const auto& [node, holder] : own_nodes_)
-    if (begin < end) sum_tree(nodes_[node].replicas, worker_nodes_, begin, end);
-  barrier_.wait();
-  if (worker == 0) {
-    all_sums_ = false;
-    std::size_t message = 0;
-    for (const auto& [node, holder] : own_nodes_) {
-      nodes_[node].place = worker_nodes_[holder].place;
-      for (int to = 0; to < ranks(); ++to) {
-        if (to == rank()) continue;
-        sums_round_.out[message++].view =
-            nodes_[node].place.view(shards_.begin(to), shards_.end(to));
-      }
-    }
-    device_.synchronise();
-    transport_->exchange(kSums, sums_round_.out, sums_round_.in);
+// Joins this worker's part of all buckets that are complete. Whoever is the last to do so sends the
+// bucket.
+void Exchange::join(int worker) {
+  int& next = workers_[static_cast<std::size_t>(worker)].next_to_join;
+  for (; next < buckets(); ++next) {
+    Bucket& own = bucket(next);
+    if (own.arrived.load(std::memory_order_acquire) != own_workers()) return;
+    constexpr std::int64_t kAlign = 64;
+    const std::int64_t units = (own.end - own.begin) / kAlign;
+    const auto cut = [&](int w) {
+      return w == own_workers() ? own.end : own.begin + units * w / own_workers() * kAlign;
+    };
+    for (const auto& [node, holder] : own_nodes_)
+      if (cut(worker) < cut(worker + 1))
+        sum_tree(own.nodes[node].replicas, worker_nodes_, cut(worker), cut(worker + 1));
+    if (own.joined.fetch_add(1, std::memory_order_acq_rel) + 1 == own_workers())
+      send_sums(own, next);
   }
-  barrier_.wait();
+}
+
+void Exchange::send_sums(Bucket& own, int number) {
+  std::size_t message = 0;
+  for (const auto& [node, holder] : own_nodes_) {
+    own.nodes[node].place = worker_nodes_[holder].place;
+    for (int to = 0; to < ranks(); ++to) {
+      if (to == rank()) continue;
+      own.sums.out[message++].view =
+          own.nodes[node].place.view(shards_.begin(number, to), shards_.end(number, to));
+    }
+  }
+  transport_->start(kSums + number, own.sums.out, own.sums.in);
+  own.sent.store(1, std::memory_order_release);
+}
+
+void Exchange::sum(int worker, int number) {
+  Bucket& own = bucket(number);
+  if (ranks() > 1) {
+    join(worker);
+    barrier_.wait_for(own.sent, 1);
+    const std::scoped_lock lock(mutex_);
+    if (!own.received) transport_->wait(kSums + number);
+    own.received = true;
+  }
+  const auto all = static_cast<std::size_t>(shards_.first_worker(rank()) + worker);
+  const std::vector<std::int64_t>& cuts = shards_.cuts[static_cast<std::size_t>(number)];
+  if (cuts[all] < cuts[all + 1])
+    sum_tree({0, replicas_}, ranks() > 1 ? own.nodes : worker_nodes_, cuts[all], cuts[all + 1]);
 }
 
 Exchange::Place Exchange::sum_tree(ReplicaRange node, const std::vector<Node>& leaves,
@@ -205,33 +262,65 @@ Exchange::Place Exchange::sum_tree(ReplicaRange node, const std::vector<Node>& l
 
 View Exchange::sums(std::int64_t begin, std::int64_t end) const {
   if (all_sums_) return {*gathered_, begin, end - begin};
-  return (ranks() > 1 ? nodes_ : worker_nodes_).front().place.view(begin, end);
+  if (ranks() == 1) return worker_nodes_.front().place.view(begin, end);
+  const auto own = std::ranges::find_if(
+      buckets_, [&](const auto& other) { return other->begin <= begin && begin < other->end; });
+  return (*own)->nodes.front().place.view(begin, end);
+}
+
+void Exchange::updated(int number) {
+  if (ranks() == 1) return;
+  Bucket& own = bucket(number);
+  if (own.updated.fetch_add(1, std::memory_order_acq_rel) + 1 < own_workers()) return;
+  transport_->start(kUpdates + number, own.updates.out, own.updates.in);
+  const std::scoped_lock lock(mutex_);
+  own.sharing = true;
+}
+
+void Exchange::finish_updates() {
+  if (ranks() == 1) return;
+  const std::scoped_lock lock(mutex_);
+  for (int b = 0; b < buckets(); ++b) {
+    if (bucket(b).sharing) transport_->wait(kUpdates + b);
+    bucket(b).sharing = false;
+  }
 }
 
 void Exchange::gather_sums() {
   if (ranks() == 1 || all_sums_) return;
-  if (!gathered_) gathered_ = device_.allocate(shards_.cuts.back());
-  std::vector<View> all;
-  for (int r = 0; r < ranks(); ++r)
-    all.emplace_back(*gathered_, shards_.begin(r), shards_.end(r) - shards_.begin(r));
-  const View mine = all[static_cast<std::size_t>(rank())];
-  if (mine.bytes > 0) device_.copy(mine, sums(shards_.begin(rank()), shards_.end(rank())));
-  all_gather(all);
+  if (!gathered_) gathered_ = device_.allocate(shards_.bytes());
+  for (int b = 0; b < buckets(); ++b) {
+    const std::int64_t begin = shards_.begin(b, rank()), end = shards_.end(b, rank());
+    if (begin < end) device_.copy({*gathered_, begin, end - begin}, sums(begin, end));
+  }
+  gather_flat(*gathered_, 0);
   all_sums_ = true;
 }
 
-void Exchange::all_gather(std::span<const View> all) {
-  if (ranks() == 1) return;
-  device_.synchronise();
-  transport_->all_gather(kOther, all);
+void Exchange::exchange(const Round& round) {
+  if (ranks() > 1) transport_->exchange(kOther, round.out, round.in);
 }
 
-void Exchange::gather_flat(View flat, std::int64_t first) { all_gather(parts_of(flat, first)); }
+void Exchange::all_gather(std::span<const View> all) {
+  if (ranks() > 1) transport_->all_gather(kOther, all);
+}
 
-void Exchange::share() {
-  if (ranks() == 1) return;
-  device_.synchronise();
-  transport_->exchange(kUpdates, share_round_.out, share_round_.in);
+void Exchange::all_gather(std::span<const std::span<std::byte>> all) {
+  std::deque<HostMemory> memory;
+  std::vector<View> views;
+  for (const std::span<std::byte> own : all)
+    views.emplace_back(memory.emplace_back(own.data(), std::ssize(own)));
+  all_gather(views);
+}
+
+void Exchange::gather_flat(View flat, std::int64_t first) {
+  Round round;
+  for (int b = 0; b < buckets(); ++b) add(round, parts_of(flat, first, b));
+  exchange(round);
+}
+
+void Exchange::broadcast(View view) {
+  if (ranks() > 1) transport_->broadcast(kOther, 0, view);
 }
 
 }  // namespace podium

@@ -146,15 +146,18 @@ std::vector<float> tree_result(std::int64_t replicas, std::uint32_t step) {
 
 constexpr std::int64_t kBytes = kFloats * 4;
 
+// Of each bucket, in floats; Shards::cuts.
+using Cuts = std::vector<std::vector<std::int64_t>>;
+
 // Runs `steps` exchanges, in the order of train/step, on ranks that are threads, which have
-// `workers` workers each; cuts[w] to cuts[w + 1], in floats, is the shard of worker w of all. What
-// each rank has of the sums of the last step, after each has told the others.
+// `workers` workers each. What each rank has of the sums of the last step, after each has told the
+// others.
 std::vector<std::vector<float>> exchange_results(const std::string& backend, std::int64_t replicas,
-                                                 const std::vector<int>& workers,
-                                                 const std::vector<std::int64_t>& cuts,
+                                                 const std::vector<int>& workers, const Cuts& cuts,
                                                  std::uint32_t steps) {
   Shards shards{workers, cuts};
-  for (std::int64_t& cut : shards.cuts) cut *= 4;
+  for (auto& bucket : shards.cuts)
+    for (std::int64_t& cut : bucket) cut *= 4;
   const auto count = static_cast<int>(workers.size());
   const std::int64_t all = shards.all_workers();
   LocalRanks ranks(count);
@@ -182,14 +185,22 @@ std::vector<std::vector<float>> exchange_results(const std::string& backend, std
                 nodes[n].begin, nodes[n].end, [&](std::int64_t r) { return value_of(r, i, step); });
           }
           device->upload(*buffers[n], values.data());
-          exchange.publish(nodes[n], *buffers[n]);
+        }
+        if (worker == 0) exchange.begin_step();
+        exchange.barrier().wait();
+        for (std::size_t n = 0; n < nodes.size(); ++n) exchange.publish(nodes[n], *buffers[n]);
+        for (int bucket = 0; bucket < exchange.buckets(); ++bucket)
+          exchange.complete(static_cast<int>(worker), bucket);
+        exchange.barrier().wait();
+        for (int bucket = 0; bucket < exchange.buckets(); ++bucket) {
+          exchange.sum(static_cast<int>(worker), bucket);
+          const auto& parts = shards.cuts[static_cast<std::size_t>(bucket)];
+          const std::int64_t begin = parts[number], end = parts[number + 1];
+          if (begin < end) device->copy({*shared, begin, end - begin}, exchange.sums(begin, end));
+          exchange.updated(bucket);
         }
         exchange.barrier().wait();
-        exchange.sum(static_cast<int>(worker));
-        const std::int64_t begin = shards.cuts[number], end = shards.cuts[number + 1];
-        if (begin < end) device->copy({*shared, begin, end - begin}, exchange.sums(begin, end));
-        exchange.barrier().wait();
-        if (worker == 0) exchange.share();
+        exchange.finish_updates();
         exchange.barrier().wait();
       }
     });
@@ -202,7 +213,7 @@ std::vector<std::vector<float>> exchange_results(const std::string& backend, std
 // The same in one process.
 std::vector<float> exchange_result(const std::string& backend, std::int64_t replicas,
                                    const std::vector<std::int64_t>& cuts, std::uint32_t steps) {
-  return exchange_results(backend, replicas, {static_cast<int>(cuts.size()) - 1}, cuts, steps)[0];
+  return exchange_results(backend, replicas, {static_cast<int>(cuts.size()) - 1}, {cuts}, steps)[0];
 }
 
 std::vector<std::int64_t> even_cuts(std::int64_t workers) {
@@ -278,7 +289,7 @@ TEST_P(ExchangeOf, sums_in_tree_order_for_every_spread_over_ranks) {
   for (const std::vector<int>& workers : spreads) {
     const int all = std::accumulate(workers.begin(), workers.end(), 0);
     if (all > replicas) continue;
-    for (const auto& result : exchange_results("cpu", replicas, workers, even_cuts(all), 2))
+    for (const auto& result : exchange_results("cpu", replicas, workers, {even_cuts(all)}, 2))
       EXPECT_TRUE(equal_bits(result, expected)) << testing::PrintToString(workers);
   }
 }
@@ -291,8 +302,23 @@ TEST(Exchange, any_cut_into_shards_gives_all_ranks_the_same_sums) {
                                                            {0, 0, kFloats, kFloats}};
   for (const auto& cuts : all_cuts)
     for (const std::vector<int>& workers : {std::vector<int>{1, 1, 1}, {2, 1}, {1, 2}})
-      for (const auto& result : exchange_results("cpu", 7, workers, cuts, 1))
+      for (const auto& result : exchange_results("cpu", 7, workers, {cuts}, 1))
         EXPECT_TRUE(equal_bits(result, expected)) << cuts[1] << testing::PrintToString(workers);
+}
+
+// Buckets from the end of flat memory on, each with shards of its own, some of nothing.
+TEST_P(ExchangeOf, sums_in_tree_order_in_any_buckets) {
+  const std::int64_t replicas = GetParam();
+  if (replicas < 3) return;
+  const std::vector<float> expected = tree_result(replicas, 2);
+  const std::vector<Cuts> all_cuts = {
+      {{128, 150, 170, kFloats}, {64, 64, 128, 128}, {0, 32, 48, 64}},
+      {{64, 64, 64, kFloats}, {0, 64, 64, 64}},
+      {{192, 192, 200, kFloats}, {160, 192, 192, 192}, {16, 64, 96, 160}, {0, 0, 16, 16}}};
+  for (const Cuts& cuts : all_cuts)
+    for (const std::vector<int>& workers : {std::vector<int>{1, 1, 1}, {2, 1}, {1, 2}, {3}})
+      for (const auto& result : exchange_results("cpu", replicas, workers, cuts, 3))
+        EXPECT_TRUE(equal_bits(result, expected)) << testing::PrintToString(workers);
 }
 
 // Memory of a device that holds one value throughout.
@@ -310,11 +336,11 @@ std::vector<float> read(Device& device, Buffer& buffer) {
 
 TEST(Exchange, touches_no_float_outside_the_shard) {
   const auto device = make_device("cpu");
-  Exchange exchange(*device, nullptr, 2, {{2}, {5 * 4, 12 * 4, 12 * 4}});
+  Exchange exchange(*device, nullptr, 2, {{2}, {{5 * 4, 12 * 4, 12 * 4}}});
   const auto left = filled(*device, 32, 1), right = filled(*device, 32, 2);
   exchange.publish({0, 1}, *left);
   exchange.publish({1, 2}, *right);
-  exchange.sum(0);
+  exchange.sum(0, 0);
   EXPECT_EQ(exchange.sums(0, 32 * 4), View(*left));
   const std::vector<float> sums = read(*device, *left);
   for (int i = 0; i < 32; ++i)
@@ -324,18 +350,18 @@ TEST(Exchange, touches_no_float_outside_the_shard) {
 
 TEST(Exchange, one_worker_gets_its_own_sum_back) {
   const auto device = make_device("cpu");
-  Exchange exchange(*device, nullptr, 8, {{1}, {0, 16 * 4}});
+  Exchange exchange(*device, nullptr, 8, {{1}, {{0, 16 * 4}}});
   const auto all = filled(*device, 16, 4);
   exchange.publish({0, 8}, *all);
   exchange.barrier().wait();
-  exchange.sum(0);
+  exchange.sum(0, 0);
   EXPECT_EQ(exchange.sums(0, 16 * 4), View(*all));
   EXPECT_EQ(read(*device, *all), std::vector<float>(16, 4.0f));
 }
 
 TEST(Exchange, a_node_that_no_worker_holds_is_an_internal_error) {
   const auto device = make_device("cpu");
-  Exchange exchange(*device, nullptr, 8, {{2}, {0, 2, 4}});
+  Exchange exchange(*device, nullptr, 8, {{2}, {{0, 2, 4}}});
   const auto x = filled(*device, 1, 0);
   EXPECT_THROW(exchange.publish({0, 8}, *x), InternalError);
   EXPECT_THROW(exchange.publish({0, 2}, *x), InternalError);

@@ -3,7 +3,6 @@
 // whole set in one stated order (docs/numerics.md, image sum).
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <span>
 
 #include "base/clock.h"
@@ -34,7 +33,6 @@ void ConfusionMatrix::add(const ConfusionMatrix& other) {
 }
 
 void Trainer::State::prepare_evaluation() {
-  constexpr std::int64_t kWord = sizeof(float);
   const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
   // 256, halved until evaluation needs no more memory than training; never more than there are.
   evaluation_batch = std::min(
@@ -79,9 +77,9 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   // Of all batches, this rank's; each for whichever worker is free.
   const std::int64_t batches = (count + s.evaluation_batch - 1) / s.evaluation_batch;
   const auto first_batch = [&](int rank) { return batches * rank / s.ranks(); };
-  const std::int64_t end = first_batch(s.exchange->rank() + 1);
-  std::atomic<std::int64_t> next{first_batch(s.exchange->rank())};
-  s.parameter_mirror.push();
+  const std::int64_t end = first_batch(s.rank() + 1);
+  std::atomic<std::int64_t> next{first_batch(s.rank())};
+  s.settle();
   s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     Inference& evaluation = *worker.evaluation;
@@ -116,17 +114,15 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   if (s.ranks() > 1) {
     std::vector<ConfusionMatrix> of_ranks(static_cast<std::size_t>(s.ranks()),
                                           ConfusionMatrix(classes));
-    of_ranks[static_cast<std::size_t>(s.exchange->rank())] = result.confusion;
-    std::deque<HostMemory> memory;
-    std::vector<View> all_counts, all_losses;
+    of_ranks[static_cast<std::size_t>(s.rank())] = result.confusion;
+    std::vector<std::span<std::byte>> all_counts, all_losses;
     for (int rank = 0; rank < s.ranks(); ++rank) {
-      const auto own = std::as_writable_bytes(of_ranks[static_cast<std::size_t>(rank)].counts());
-      const std::int64_t from = first_batch(rank) * s.evaluation_batch,
+      const std::int64_t from = std::min(first_batch(rank) * s.evaluation_batch, count),
                          to = std::min(first_batch(rank + 1) * s.evaluation_batch, count);
-      all_counts.push_back(memory.emplace_back(own.data(), std::ssize(own)));
-      all_losses.push_back(memory.emplace_back(
-          losses.data() + from,
-          std::max<std::int64_t>(to - from, 0) * static_cast<std::int64_t>(sizeof(float))));
+      all_counts.push_back(
+          std::as_writable_bytes(of_ranks[static_cast<std::size_t>(rank)].counts()));
+      all_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(
+          static_cast<std::size_t>(from), static_cast<std::size_t>(to - from))));
     }
     s.exchange->all_gather(all_counts);
     s.exchange->all_gather(all_losses);

@@ -14,7 +14,7 @@ InspectedStep Trainer::inspect_step() {
       build_replica_program(s.model, s.inputs_of(s.replica_images), s.recipe.seed, s.recipe.batch,
                             s.recipe.label_smoothing, true, s.optimizers);
   BoundExecutable executable(*s.device, program.graph, {});
-  s.parameter_mirror.push();
+  s.settle();
   s.bind_values(executable);
 
   std::vector<NamedTensor> list;
@@ -37,7 +37,6 @@ InspectedStep Trainer::inspect_step() {
 
   // One tensor a program output and replica; the batch's outputs are joined along their first axis.
   std::vector<std::vector<Tensor>> outputs(static_cast<std::size_t>(replicas));
-  constexpr std::int64_t kWord = sizeof(float);
   std::vector<std::unique_ptr<Buffer>> memory;
   const auto bind = [&](const std::string& name, std::int64_t bytes) {
     memory.push_back(s.device->allocate(bytes));

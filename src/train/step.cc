@@ -1,9 +1,10 @@
 // One step, on every worker at once:
 //
 //   for each replica of mine   batch (a function of seed and step) -> program -> gradients,
-//                              statistics, loss; added up the tree as far as my replicas reach
+//                              statistics, loss; added up the tree as far as my replicas reach;
+//                              of the last one bucket by bucket, as they go to other ranks
 //   barrier                    all sums lie published; who waits long helps the others
-//   my shard                   the remaining additions of the tree, the optimizer's update, hash
+//   my shards                  the remaining additions of the tree, the optimizer's update, hash
 //   barrier                    everybody sees the new parameters; who waits helps
 //
 // A caller that wants the gradients in hand makes it in two halves, cut after those additions.
@@ -24,8 +25,6 @@ namespace {
 // memory that lies in their caches, and their next step fetches it back: where two cores share no
 // cache, that costs about as much as this, and most waits are shorter (docs/kernels.md).
 constexpr double kPatience = 0.002;
-
-constexpr std::int64_t kWord = sizeof(float);
 
 }  // namespace
 
@@ -67,34 +66,77 @@ void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
   worker.place.send();
 }
 
-void Trainer::State::run_replica(Worker& worker, std::int64_t replica, Buffer& buffer) {
+// Its program writes to the buffer of a node of the tree, in another one for each replica.
+void Trainer::State::bind_replica(Worker& worker, std::int64_t replica, Buffer& buffer) {
   const auto start = Clock::now();
   bind_batch(worker, replica);
   worker.input_seconds += seconds_since(start);
   for (const Worker::FlatOutput& output : worker.flat_outputs)
     worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
-  const View results = worker.results.view();
   const std::int64_t own = replica - worker.replicas.begin;
-  worker.program.set_output(worker.correct_slot,
-                            results.part((worker.replicas.size() + own) * kWord, kWord));
-  worker.program.run();
-  device->copy(results.part(own * kWord, kWord), {buffer, layout().loss_offset, kWord});
+  worker.program.set_output(
+      worker.correct_slot,
+      worker.results.view().part((worker.replicas.size() + own) * kWord, kWord));
+  exchange->finish_updates();
 }
 
-// The sum over a node of the tree that lies within this worker's replicas.
+void Trainer::State::run_replica(Worker& worker, std::int64_t replica, Buffer& buffer) {
+  bind_replica(worker, replica, buffer);
+  worker.program.run();
+  keep_loss(worker, replica, buffer);
+}
+
+void Trainer::State::keep_loss(Worker& worker, std::int64_t replica, Buffer& buffer) {
+  const std::int64_t own = replica - worker.replicas.begin;
+  device->copy(worker.results.view().part(own * kWord, kWord),
+               {buffer, layout().loss_offset, kWord});
+}
+
+// The sum over a node of the tree that lies within this worker's replicas. Its last replica is
+// added bucket by bucket, each as soon as it is made.
 Buffer& Trainer::State::run_node(Worker& worker, ReplicaRange node) {
+  const bool is_last = node.end == worker.replicas.end;
   if (node.size() == 1) {
     Buffer& buffer = *worker.free_buffers.back();
     worker.free_buffers.pop_back();
-    run_replica(worker, node.begin, buffer);
+    if (is_last) {
+      run_last_replica(worker, buffer);
+    } else {
+      run_replica(worker, node.begin, buffer);
+    }
     return buffer;
   }
   const std::int64_t middle = tree_middle(node.begin, node.end);
   Buffer& left = run_node(worker, {node.begin, middle});
+  if (is_last) worker.left_sums.push_back(&left);
   Buffer& right = run_node(worker, {middle, node.end});
-  device->accumulate(left, right);
+  if (!is_last) device->accumulate(left, right);
   worker.free_buffers.push_back(&right);
   return left;
+}
+
+void Trainer::State::run_last_replica(Worker& worker, Buffer& buffer) {
+  Buffer& sum = worker.left_sums.empty() ? buffer : *worker.left_sums.front();
+  worker.held_buffers.push_back(&sum);
+  exchange->publish(worker.nodes.back(), sum);
+  worker.last_buffer = &buffer;
+  bind_replica(worker, worker.replicas.end - 1, buffer);
+  worker.program.run_to_milestones(worker.reached);
+}
+
+// The last replica has made this bucket, as all before it have.
+void Trainer::State::complete_bucket(Worker& worker, int bucket) {
+  // The first one has the losses, too, which go to other ranks with it.
+  if (bucket == 0) {
+    keep_loss(worker, worker.replicas.end - 1, *worker.last_buffer);
+    read_results(worker);
+  }
+  const std::vector<std::int64_t>& cuts = shards.cuts[static_cast<std::size_t>(bucket)];
+  const std::int64_t begin = cuts.front(), bytes = cuts.back() - begin;
+  Buffer* right = worker.last_buffer;
+  for (auto left = worker.left_sums.rbegin(); left != worker.left_sums.rend(); right = *left++)
+    device->accumulate({**left, begin, bytes}, {*right, begin, bytes});
+  exchange->complete(worker.number, bucket);
 }
 
 // What the host looks at of its replicas' step; waits for the device.
@@ -110,21 +152,23 @@ void Trainer::State::read_results(Worker& worker) {
 
 // Inputs that lie in the sum over all replicas.
 void Trainer::State::bind_sums(BoundExecutable& bound,
-                               const std::vector<Worker::FlatInput>& inputs) const {
-  for (const Worker::FlatInput& input : inputs)
+                               const std::vector<Shard::FlatInput>& inputs) const {
+  for (const Shard::FlatInput& input : inputs)
     bound.set_input(input.slot, exchange->sums(input.range.begin, input.range.end));
 }
 
-void Trainer::State::update_shard(Worker& worker, const StepOptions& options) {
-  if (options.update_parameters) {
-    bind_sums(worker.update, worker.update_gradients);
-    worker.update.run();
+void Trainer::State::update_shard(Worker& worker, int bucket, const StepOptions& options) {
+  Shard& shard = worker.shards[static_cast<std::size_t>(bucket)];
+  if (options.update_parameters && shard.update) {
+    bind_sums(shard.update, shard.update_gradients);
+    shard.update.run();
   }
-  if (worker.means) {
-    bind_sums(worker.means, worker.mean_sums);
-    worker.means.run();
+  if (shard.means) {
+    bind_sums(shard.means, shard.mean_sums);
+    shard.means.run();
   }
-  if (options.hash && worker.hashes) worker.hashes.run();
+  exchange->updated(bucket);
+  if (options.hash && shard.hashes) shard.hashes.run();
 }
 
 // At the barrier, while others are busy; helps them after `patience` seconds.
@@ -151,34 +195,47 @@ void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& 
   if (part != Part::kUpdate) {
     worker.input_seconds = worker.waiting_seconds = 0;
     release_buffers(worker);  // of gradients that nobody has made an update from
-    for (const ReplicaRange node : largest_nodes(recipe.replicas, worker.replicas)) {
+    worker.left_sums.clear();
+    for (const ReplicaRange node : worker.nodes) {
       Buffer& sum = run_node(worker, node);
+      if (node == worker.nodes.back()) break;  // published before its last replica ran
       worker.held_buffers.push_back(&sum);
       exchange->publish(node, sum);
     }
-    read_results(worker);
     const bool has_less = std::ranges::any_of(workers, [&](const Worker& other) {
       return other.replicas.size() > worker.replicas.size();
     });
     wait_for_others(worker, has_less ? 0 : kPatience);
   }
-
-  // With the sums come the losses of other ranks.
-  if (part != Part::kUpdate) exchange->sum(worker.number);
-  // Every worker sees the same losses, so all refuse the update or none does.
-  bool updates = losses_are_finite();
+  const bool updates = sum_and_update(worker, part, options);
   if (updates && part == Part::kGradients) return;  // the sums stay where they are
-  if (updates && options.update_parameters && recipe.clip_norm != 0)
-    updates = clip_gradients(worker);
-  if (updates) {
-    update_shard(worker, options);
-  } else if (index == 0) {
-    finite = false;
-  }
+  if (!updates && index == 0) finite = false;
   wait_for_others(worker, 0);
   release_buffers(worker);
   // A refused step's batch is still needed, to find out why.
   if (prefetcher && updates) prefetcher->release(done);
+}
+
+// This worker's shards, each as soon as its sums have come. False: the step is refused, by all
+// workers alike.
+bool Trainer::State::sum_and_update(Worker& worker, Part part, const StepOptions& options) {
+  const bool clips = options.update_parameters && recipe.clip_norm != 0;
+  bool updates = part == Part::kUpdate;
+  for (int bucket = 0; bucket < exchange->buckets(); ++bucket) {
+    if (part != Part::kUpdate) {
+      const auto start = Clock::now();
+      exchange->sum(worker.number, bucket);
+      if (ranks() > 1) worker.waiting_seconds += seconds_since(start);
+      // With the first bucket come the losses of other ranks, so all see the same ones.
+      if (bucket == 0) updates = losses_are_finite();
+    }
+    if (updates && part != Part::kGradients && !clips) update_shard(worker, bucket, options);
+  }
+  if (!updates || part == Part::kGradients || !clips) return updates;
+  if (!clip_gradients(worker)) return false;
+  for (int bucket = 0; bucket < exchange->buckets(); ++bucket)
+    update_shard(worker, bucket, options);
+  return true;
 }
 
 Worker& Trainer::State::owner(std::int64_t replica) {
@@ -236,33 +293,35 @@ std::vector<TensorSpan> Trainer::State::spans_of(float* flat, bool trained_only)
 // Adds what the workers of this rank computed of the hashes of their shards.
 void Trainer::State::add_hashes(std::uint64_t* sums) const {
   for (const Worker& worker : workers) {
-    if (!worker.hashes) continue;
-    worker.hash_words.receive();
-    for (std::size_t i = 0; i < worker.hashed.size(); ++i) {
-      const std::uint32_t* const words = worker.hash_words.host<std::uint32_t>() + 2 * i;
-      sums[worker.hashed[i]] += std::uint64_t{words[1]} << 32 | words[0];
+    for (const Shard& shard : worker.shards) {
+      if (!shard.hashes) continue;
+      shard.hash_words.receive();
+      for (std::size_t i = 0; i < shard.hashed.size(); ++i) {
+        const std::uint32_t* const words = shard.hash_words.host<std::uint32_t>() + 2 * i;
+        sums[shard.hashed[i]] += std::uint64_t{words[1]} << 32 | words[0];
+      }
     }
   }
 }
 
 // The mean loss, where the sum over all replicas is in this rank.
 float Trainer::State::total_loss() {
-  mean_loss.bind_input("sum/0", exchange->sums(layout().loss_offset, layout().loss_offset + kWord));
+  bind_sums(mean_loss, mean_loss_sum);
   mean_loss.run();
   mean_loss_value.receive();
   return *mean_loss_value.host<float>();
 }
 
-// After an update: all ranks get what the others updated, the loss, and the hash of all parameters.
-void Trainer::State::share_updates(const StepOptions& options, StepResult& result) {
+// After an update: all ranks get the loss and the hash of all parameters.
+void Trainer::State::share_results(const StepOptions& options, StepResult& result) {
   const std::size_t count = layout().parameters.size();
   std::uint64_t* const mine = tail(exchange->rank());
   std::fill_n(mine, count + 1, 0);
   if (options.hash) add_hashes(mine);
   int holder = 0;  // of the sum of all losses
-  while (shards.end(holder) <= layout().loss_offset) ++holder;
+  while (shards.end(0, holder) <= layout().loss_offset) ++holder;
   if (holder == exchange->rank()) mine[count] = std::bit_cast<std::uint32_t>(total_loss());
-  exchange->share();
+  exchange->exchange(tail_round);
   result.loss = std::bit_cast<float>(static_cast<std::uint32_t>(tail(holder)[count]));
   for (std::size_t i = 0; options.hash && i < count; ++i) {
     std::uint64_t sum = 0;
@@ -283,7 +342,11 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
     worker.scalars.send();
   }
   parameter_mirror.push();
-  if (part == Part::kUpdate) gradient_mirror.push();
+  if (part == Part::kUpdate) {
+    gradient_mirror.push();
+  } else {
+    exchange->begin_step();
+  }
   if (placement.input_threads > 0 && !prefetcher)
     prefetcher = std::make_unique<Prefetcher>(loader, prefetch_options());
   if (part != Part::kUpdate) seconds_before = 0;
@@ -321,8 +384,11 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
     gradient_spans = spans_of(total, true);
   } else {
     ++done;
-    share_updates(options, result);
-    parameter_mirror.pull();
+    share_results(options, result);
+    if (parameter_mirror.is_open()) {
+      exchange->finish_updates();
+      parameter_mirror.pull();
+    }
   }
   result.seconds = seconds_before += seconds_since(start);
   return result;
@@ -358,6 +424,7 @@ std::span<const TensorSpan> Trainer::gradients() {
 
 std::span<const TensorSpan> Trainer::parameters() {
   State& s = *state_;
+  s.settle();
   if (!s.parameter_mirror.is_open())
     s.parameter_spans = s.spans_of(s.parameter_mirror.open(*s.device, *s.parameters), false);
   return s.parameter_spans;

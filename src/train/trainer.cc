@@ -40,9 +40,11 @@ MemoryUse Trainer::memory_use() const {
   for (const auto& state : s.states) use.optimizer += state->bytes();
   for (const Worker& worker : s.workers) {
     for (const auto& buffer : worker.buffers) use.gradients += buffer->bytes();
-    for (const BoundExecutable* program : {&worker.update, &worker.means, &worker.hashes,
-                                           &worker.squares, &worker.norm, &worker.scale})
-      use.optimizer += arena(*program);
+    use.optimizer += arena(worker.norm);
+    for (const Shard& shard : worker.shards)
+      for (const BoundExecutable* program :
+           {&shard.update, &shard.means, &shard.hashes, &shard.squares, &shard.scale})
+        use.optimizer += arena(*program);
     use.training_activations += arena(worker.program);
     use.evaluation_activations += worker.evaluation->arena_bytes() + arena(worker.evaluation_loss);
     if (s.placement.input_threads == 0)
@@ -60,7 +62,7 @@ MemoryUse Trainer::memory_use() const {
 
 std::uint64_t Trainer::parameter_hash() const {
   State& s = *state_;
-  s.parameter_mirror.push();
+  s.settle();
   const HostCopy values(*s.device, *s.parameters);
   std::uint64_t hash = 0;
   for (const FlatEntry& entry : s.layout().parameters) {
@@ -71,8 +73,8 @@ std::uint64_t Trainer::parameter_hash() const {
 }
 
 std::string Trainer::first_non_finite() const {
-  const State& s = *state_;
-  s.parameter_mirror.push();
+  State& s = *state_;
+  s.settle();
   for (const DeviceTensor& value : s.values()) {
     const HostCopy values(*s.device, value.memory);
     const TensorView view{value.name, value.type.shape, values.at<float>()};
@@ -82,6 +84,11 @@ std::string Trainer::first_non_finite() const {
 }
 
 // --- checkpoints
+
+void Trainer::State::settle() {
+  exchange->finish_updates();
+  parameter_mirror.push();
+}
 
 std::vector<DeviceTensor> Trainer::State::values() const {
   std::vector<DeviceTensor> list;
@@ -179,7 +186,7 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata[kEvaluationDataKey] = s.evaluation_identity.of(set);
   checkpoint.metadata[kInputKey] =
       cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
-  s.parameter_mirror.push();
+  s.settle();
   // A rank has the optimizer's state of its shard alone, after the first step.
   if (s.done > 0)
     for (const auto& state : s.states) s.exchange->gather_flat(*state, 0);
@@ -214,6 +221,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
       hash_text(hash), ", and it states ", stated->second,
       ": they were changed after it was written; restore it from a copy, or start over with "
       "--fresh");
+  s.settle();
   for (std::size_t i = 0; i < places.size(); ++i)
     s.device->upload(places[i].memory, found[i]->data());
   s.parameter_mirror.pull();
@@ -226,12 +234,11 @@ void Trainer::restore(const Checkpoint& checkpoint) {
 void Trainer::take_state_of_first_rank() {
   State& s = *state_;
   if (s.ranks() == 1) return;
-  constexpr int kChannel = 3;
+  s.settle();
   HostMemory done(&s.done, sizeof s.done);
   std::vector<View> all = {done, *s.parameters, *s.statistics};
   for (const auto& state : s.states) all.emplace_back(*state);
-  s.device->synchronise();
-  for (const View& view : all) s.placement.ranks->broadcast(kChannel, 0, view);
+  for (const View& view : all) s.exchange->broadcast(view);
   s.prefetcher.reset();
   for (Worker& worker : s.workers) worker.adopted.clear();
   s.gradients_ready = false;
@@ -241,14 +248,18 @@ void Trainer::take_state_of_first_rank() {
 void Trainer::start_profile() {
   for (Worker& worker : state_->workers) {
     worker.program.executable().start_profile();
-    worker.update.executable().start_profile();
+    for (Shard& shard : worker.shards)
+      if (shard.update) shard.update.executable().start_profile();
   }
 }
 
 std::vector<KernelProfile> Trainer::profile(std::int64_t worker) const {
   const Worker& w = state_->workers[static_cast<std::size_t>(worker)];
   std::vector<KernelProfile> rows = w.program.executable().profile();
-  for (KernelProfile& row : w.update.executable().profile()) rows.push_back(std::move(row));
+  for (const Shard& shard : w.shards) {
+    if (!shard.update) continue;
+    for (KernelProfile& row : shard.update.executable().profile()) rows.push_back(std::move(row));
+  }
   return rows;
 }
 

@@ -29,6 +29,9 @@ struct Placement {
   int threads = 1;        // of each worker
   int input_threads = 0;  // that prepare batches in advance; 0: workers prepare their own
   std::string backend;    // empty: the default
+  // Of gradients that ranks send each other at once, at least; 0: by the size of the model. All
+  // ranks have the same.
+  std::int64_t bucket_bytes = 0;
   // To the other processes of the run, which all make the same calls of the trainer in the same
   // order; null: there are none. It must outlive the trainer.
   Transport* ranks = nullptr;

@@ -1,9 +1,10 @@
 // How a trainer is made: the placement, the data, the programs, the values that it starts from, the
 // workers with their memory. Each step needs those before it, and each checks what it takes.
 #include <algorithm>
-#include <numeric>
+#include <exception>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "base/tree.h"
 #include "ops/ops.h"
@@ -20,31 +21,94 @@ void require_threads(const char* flag, int threads, int least) {
                  " cores");
 }
 
-// Where flat memory is cut into the shards of `count` workers: whole tensors and runs of them, in
-// shards that differ by one alignment at most, but that an optimizer of matrices wants them whole,
-// and the norm of the gradients runs of kSquareRun elements. A shard's bounds are even, as the hash
-// needs, and no result depends on them.
-std::vector<std::int64_t> cut_shards(std::int64_t count, const FlatLayout& layout,
-                                     const Optimizers& optimizers, bool clips) {
-  constexpr std::int64_t kRunBytes = kSquareRun * sizeof(float);
-  const std::int64_t units = layout.bytes / kFlatAlign;
-  std::vector<std::int64_t> cuts = {0};
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::int64_t end = units * (i + 1) / count * kFlatAlign;
-    for (const FlatEntry& entry : layout.parameters) {
-      const std::int64_t last =
-          (entry.offset + entry.bytes() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
-      if (end <= entry.offset || end >= last) continue;
-      if (needs_matrices(optimizers.of(entry))) {
-        end = end - entry.offset < last - end ? entry.offset : last;
-      } else if (clips) {
-        end = entry.offset + (end - entry.offset) / kRunBytes * kRunBytes;
-      }
-      break;
-    }
-    cuts.push_back(std::max(cuts.back(), end));
+// Buckets of the exchange between ranks, the end of flat memory first: gradients are made in the
+// order opposite to that of the parameters. A bucket holds whole parameters. With one rank nothing
+// travels, and there is one.
+std::vector<FlatRange> cut_buckets(const FlatLayout& layout, std::int64_t ranks,
+                                   std::int64_t bucket_bytes) {
+  if (ranks == 1) return {{0, layout.bytes}};
+  // Small enough that most of the exchange lies within the backward pass, large enough that a
+  // message costs more than its latency.
+  if (bucket_bytes == 0)
+    bucket_bytes = std::clamp<std::int64_t>(layout.bytes / 8, 256 << 10, 4 << 20);
+  bucket_bytes = std::max(bucket_bytes, 2 * layout.bytes / Exchange::kMostBuckets);
+  std::vector<FlatRange> buckets;
+  std::int64_t end = layout.bytes;
+  for (std::size_t i = layout.parameters.size(); i-- > 0;) {
+    const std::int64_t begin = layout.parameters[i].offset;
+    if (end - begin < bucket_bytes && begin > 0) continue;
+    buckets.push_back({begin, end});
+    end = begin;
   }
-  return cuts;
+  return buckets;
+}
+
+// Where each bucket is cut into the shards of `count` workers: whole tensors and runs of them, but
+// that an optimizer of matrices wants them whole, and the norm of the gradients runs of kSquareRun
+// elements. What a worker gets too much of a bucket, it gets less of the next one. A shard's bounds
+// are even, as the hash needs, and no result depends on them.
+std::vector<std::vector<std::int64_t>> cut_shards(std::int64_t count,
+                                                  const std::vector<FlatRange>& buckets,
+                                                  const FlatLayout& layout,
+                                                  const Optimizers& optimizers, bool clips) {
+  constexpr std::int64_t kRunBytes = kSquareRun * sizeof(float);
+  std::vector<std::vector<std::int64_t>> all;
+  std::vector<std::int64_t> held(static_cast<std::size_t>(count));  // by each worker, so far
+  std::int64_t bytes = 0;                                           // of all buckets so far
+  for (const FlatRange bucket : buckets) {
+    bytes += bucket.bytes();
+    std::vector<std::int64_t> cuts = {bucket.begin};
+    std::int64_t held_before = 0;  // by this worker and those before it
+    for (std::int64_t i = 0; i < count; ++i) {
+      held_before += held[static_cast<std::size_t>(i)];
+      const std::int64_t share = bytes / kFlatAlign * (i + 1) / count * kFlatAlign - held_before;
+      std::int64_t end =
+          i + 1 == count ? bucket.end : std::clamp(bucket.begin + share, cuts.back(), bucket.end);
+      for (const FlatEntry& entry : layout.parameters) {
+        const std::int64_t last =
+            (entry.offset + entry.bytes() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
+        if (end <= entry.offset || end >= last) continue;
+        if (needs_matrices(optimizers.of(entry))) {
+          end = end - entry.offset < last - end ? entry.offset : last;
+        } else if (clips) {
+          end = entry.offset + (end - entry.offset) / kRunBytes * kRunBytes;
+        }
+        break;
+      }
+      cuts.push_back(std::max(cuts.back(), end));
+    }
+    for (std::size_t i = 0; i < held.size(); ++i) held[i] += cuts[i + 1] - cuts[i];
+    all.push_back(std::move(cuts));
+  }
+  return all;
+}
+
+// The outputs of a replica's program that lie in flat memory.
+std::vector<std::pair<std::string, FlatRange>> flat_outputs_of(const FlatLayout& layout) {
+  std::vector<std::pair<std::string, FlatRange>> outputs;
+  const auto add = [&](const std::string& kind, const FlatEntry& entry) {
+    if (entry.trained)
+      outputs.emplace_back(kind + entry.name,
+                           FlatRange{entry.offset, entry.offset + entry.bytes()});
+  };
+  for (const FlatEntry& entry : layout.parameters) add("gradient/", entry);
+  for (const FlatEntry& entry : layout.statistics) add("new/", entry);
+  outputs.emplace_back("loss", FlatRange{layout.loss_offset, layout.loss_offset + kWord});
+  return outputs;
+}
+
+// A milestone for each bucket: what lies in it. With the first one other ranks get the counts, too.
+std::vector<std::vector<std::string>> milestones_of(const FlatLayout& layout,
+                                                    const Shards& shards) {
+  std::vector<std::vector<std::string>> milestones;
+  for (const std::vector<std::int64_t>& cuts : shards.cuts) {
+    milestones.emplace_back();
+    for (const auto& [name, range] : flat_outputs_of(layout))
+      if (cuts.front() <= range.begin && range.begin < cuts.back())
+        milestones.back().push_back(name);
+  }
+  milestones.front().emplace_back("correct");
+  return milestones;
 }
 
 // How many sums of nodes a worker holds at once at most.
@@ -81,6 +145,11 @@ Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> tra
 }
 
 Trainer::~Trainer() {
+  try {
+    if (state_->exchange) state_->exchange->finish_updates();
+  } catch (const std::exception&) {
+    // A rank is lost. Whoever destroys the trainer has heard of that, or does so next.
+  }
   if (state_->placement.ranks != nullptr) state_->placement.ranks->release();
 }
 
@@ -117,15 +186,12 @@ void Trainer::State::resolve_placement() {
     for (const std::string& own : placement.ranks->gather(std::to_string(placement.workers)))
       shards.workers.push_back(std::stoi(own));
   }
-  const std::int64_t all = std::accumulate(shards.workers.begin(), shards.workers.end(), 0);
+  const int all = shards.all_workers();
   PODIUM_REQUIRE(all <= recipe.replicas, ExitCode::kUsage, "--workers ", placement.workers, " on ",
                  count, " ranks: a run of ", recipe.replicas, " replicas has at most ",
                  recipe.replicas, " workers in all, not ", all,
                  "; give each rank fewer, or leave --workers out");
-  const int rank = count == 1 ? 0 : placement.ranks->rank();
-  first_worker = shards.first_worker(rank);
-  replicas = {replicas_of_worker(recipe.replicas, all, first_worker).begin,
-              replicas_of_worker(recipe.replicas, all, first_worker + placement.workers - 1).end};
+  replicas = shards.replicas_of(rank(), recipe.replicas);
   device = make_device(placement.backend, {.workers = static_cast<int>(placement.workers),
                                            .threads = placement.threads});
   if (placement.ranks != nullptr) placement.ranks->use(*device);
@@ -199,28 +265,35 @@ void Trainer::State::make_workers(StopToken stop) {
   losses.resize(static_cast<std::size_t>(recipe.replicas));
   correct.resize(static_cast<std::size_t>(recipe.replicas));
   workers.resize(static_cast<std::size_t>(placement.workers));
-  const std::int64_t all = std::accumulate(shards.workers.begin(), shards.workers.end(), 0);
-  shards.cuts = cut_shards(all, layout(), optimizers, recipe.clip_norm != 0);
+  const int all = shards.all_workers();
+  shards.cuts = cut_shards(all, cut_buckets(layout(), ranks(), placement.bucket_bytes), layout(),
+                           optimizers, recipe.clip_norm != 0);
   for (std::size_t w = 0; w < workers.size(); ++w) {
     stop.check();
     Worker& worker = workers[w];
     worker.number = static_cast<int>(w);
-    const std::int64_t number = first_worker + static_cast<std::int64_t>(w);
-    worker.replicas = replicas_of_worker(recipe.replicas, all, number);
-    worker.shard_begin = shards.cuts[static_cast<std::size_t>(number)];
-    worker.shard_end = shards.cuts[static_cast<std::size_t>(number) + 1];
+    const std::size_t number = static_cast<std::size_t>(shards.first_worker(rank())) + w;
+    worker.replicas = replicas_of_worker(recipe.replicas, all, static_cast<std::int64_t>(number));
+    worker.nodes = largest_nodes(recipe.replicas, worker.replicas);
     for (std::int64_t i = buffers_needed(recipe.replicas, worker.replicas); i > 0; --i) {
       worker.buffers.push_back(device->allocate(layout().bytes));
       worker.free_buffers.push_back(worker.buffers.back().get());
     }
+    worker.scalars = Staging(*device, std::ssize(optimizers.scalars()) * kWord);
     prepare_program(worker);
-    prepare_update(worker);
-    prepare_means(worker);
-    prepare_hashes(worker);
+    for (const std::vector<std::int64_t>& cuts : shards.cuts) {
+      Shard& shard = worker.shards.emplace_back();
+      shard.range = {cuts[number], cuts[number + 1]};
+      prepare_update(worker, shard);
+      prepare_means(worker, shard);
+      prepare_hashes(worker, shard);
+    }
   }
   mean_loss =
       BoundExecutable(*device, build_mean_program({{0, sizeof(float)}}, recipe.replicas), {});
-  mean_loss_value = Staging(*device, sizeof(float));
+  mean_loss_sum = {
+      {mean_loss.input_slot("sum/0"), {layout().loss_offset, layout().loss_offset + kWord}}};
+  mean_loss_value = Staging(*device, kWord);
   mean_loss.bind_output("mean/0", mean_loss_value.view());
   prepare_exchange();
   threads = std::make_unique<ThreadPool>(static_cast<int>(placement.workers));
@@ -232,7 +305,7 @@ void Trainer::State::prepare_exchange() {
   if (ranks() == 1) return;
   std::vector<std::span<std::byte>> of_losses, of_correct, of_tails;
   for (int rank = 0; rank < ranks(); ++rank) {
-    const ReplicaRange own = exchange->replicas_of(rank);
+    const ReplicaRange own = shards.replicas_of(rank, recipe.replicas);
     const auto begin = static_cast<std::size_t>(own.begin),
                count = static_cast<std::size_t>(own.size());
     of_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(begin, count)));
@@ -242,7 +315,7 @@ void Trainer::State::prepare_exchange() {
   }
   exchange->gather_with_sums(of_losses);
   exchange->gather_with_sums(of_correct);
-  exchange->gather_with_updates(of_tails);
+  exchange->add(tail_round, of_tails);
   exchange->share_flat(*parameters, 0);
   exchange->share_flat(*statistics, layout().parameter_bytes);
 }
@@ -252,9 +325,12 @@ void Trainer::State::bind_values(BoundExecutable& executable) {
 }
 
 void Trainer::State::prepare_program(Worker& worker) {
-  constexpr std::int64_t kWord = sizeof(float);
-  worker.program =
-      BoundExecutable(*device, program.graph, {.worker = worker.number, .awaited = true});
+  worker.program = BoundExecutable(
+      *device, program.graph,
+      {.worker = worker.number, .awaited = true, .milestones = milestones_of(layout(), shards)});
+  worker.reached = [this, &worker](std::size_t bucket) {
+    complete_bucket(worker, static_cast<int>(bucket));
+  };
   worker.images = Staging(*device, replica_images * loader->set().image_bytes() * kWord);
   worker.labels = Staging(*device, replica_images * kWord);
   worker.place = Staging(*device, 2 * kWord);
@@ -268,20 +344,14 @@ void Trainer::State::prepare_program(Worker& worker) {
   worker.program.bind_input("replica", worker.place.view().part(kWord, kWord));
   bind_values(worker.program);
   worker.correct_slot = worker.program.output_slot("correct");
-  // The rest goes to the buffer of a node of the tree, in another one for each replica.
-  const auto flat = [&](const std::string& name, std::int64_t offset, std::int64_t bytes) {
-    worker.flat_outputs.push_back({worker.program.output_slot(name), offset, bytes});
-  };
-  for (const FlatEntry& entry : layout().parameters)
-    if (entry.trained) flat("gradient/" + entry.name, entry.offset, entry.bytes());
-  for (const FlatEntry& entry : layout().statistics)
-    if (entry.trained) flat("new/" + entry.name, entry.offset, entry.bytes());
-  flat("loss", layout().loss_offset, kWord);
+  for (const auto& [name, range] : flat_outputs_of(layout()))
+    worker.flat_outputs.push_back({worker.program.output_slot(name), range.begin, range.bytes()});
 }
 
-void Trainer::State::prepare_update(Worker& worker) {
+void Trainer::State::prepare_update(Worker& worker, Shard& shard) {
   const UpdateProgram update = build_update_program(layout(), optimizers, recipe.replicas,
-                                                    worker.shard_begin, worker.shard_end);
+                                                    shard.range.begin, shard.range.end);
+  if (update.pieces.empty()) return;
   CompileOptions options{.worker = worker.number, .awaited = true};
   for (std::size_t i = 0; i < update.pieces.size(); ++i) {
     const auto& own = optimizers.options[update.pieces[i].optimizer];
@@ -290,53 +360,51 @@ void Trainer::State::prepare_update(Worker& worker) {
       options.donations.push_back(
           {cat("new/", i, "/", k + 1), cat(optimizer_states(own)[k], "/", i)});
   }
-  worker.update = BoundExecutable(*device, update.graph, options);
+  shard.update = BoundExecutable(*device, update.graph, options);
   const std::vector<std::string> scalars = optimizers.scalars();
-  constexpr std::int64_t kWord = sizeof(float);
-  worker.scalars = Staging(*device, std::ssize(scalars) * kWord);
   for (std::size_t i = 0; i < scalars.size(); ++i)
-    worker.update.bind_input(
+    shard.update.bind_input(
         scalars[i], worker.scalars.view().part(static_cast<std::int64_t>(i) * kWord, kWord));
   for (std::size_t i = 0; i < update.pieces.size(); ++i) {
     const UpdatePiece& piece = update.pieces[i];
     const std::int64_t bytes = piece.end - piece.begin;
-    worker.update.bind_input(cat("parameter/", i), {*parameters, piece.begin, bytes});
+    shard.update.bind_input(cat("parameter/", i), {*parameters, piece.begin, bytes});
     const std::vector<std::string> own = optimizer_states(optimizers.options[piece.optimizer]);
     for (std::size_t k = 0; k < own.size(); ++k)
-      worker.update.bind_input(cat(own[k], "/", i), {*states[k], piece.begin, bytes});
-    worker.update_gradients.push_back(
-        {worker.update.input_slot(cat("gradient/", i)), {piece.begin, piece.end}});
+      shard.update.bind_input(cat(own[k], "/", i), {*states[k], piece.begin, bytes});
+    shard.update_gradients.push_back(
+        {shard.update.input_slot(cat("gradient/", i)), {piece.begin, piece.end}});
   }
 }
 
 // Running statistics: the mean over replicas.
-void Trainer::State::prepare_means(Worker& worker) {
+void Trainer::State::prepare_means(Worker& worker, Shard& shard) {
   const std::vector<FlatRange> ranges =
-      changed_statistics(layout(), worker.shard_begin, worker.shard_end);
+      changed_statistics(layout(), shard.range.begin, shard.range.end);
   if (ranges.empty()) return;
-  worker.means = BoundExecutable(*device, build_mean_program(ranges, recipe.replicas),
-                                 {.worker = worker.number});
+  shard.means = BoundExecutable(*device, build_mean_program(ranges, recipe.replicas),
+                                {.worker = worker.number});
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    worker.mean_sums.push_back({worker.means.input_slot(cat("sum/", i)), ranges[i]});
-    worker.means.bind_output(
+    shard.mean_sums.push_back({shard.means.input_slot(cat("sum/", i)), ranges[i]});
+    shard.means.bind_output(
         cat("mean/", i),
         {*statistics, ranges[i].begin - layout().parameter_bytes, ranges[i].bytes()});
   }
 }
 
-void Trainer::State::prepare_hashes(Worker& worker) {
+void Trainer::State::prepare_hashes(Worker& worker, Shard& shard) {
   constexpr std::int64_t kWords = 2 * sizeof(std::uint32_t);
-  const std::vector<HashShare> shares = hash_shares(layout(), worker.shard_begin, worker.shard_end);
+  const std::vector<HashShare> shares = hash_shares(layout(), shard.range.begin, shard.range.end);
   if (shares.empty()) return;
-  worker.hashes =
+  shard.hashes =
       BoundExecutable(*device, build_hash_program(layout(), shares), {.worker = worker.number});
-  worker.hash_words = Staging(*device, std::ssize(shares) * kWords);
+  shard.hash_words = Staging(*device, std::ssize(shares) * kWords);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const FlatRange range = shares[i].range;
-    worker.hashed.push_back(shares[i].parameter);
-    worker.hashes.bind_input(cat("values/", i), {*parameters, range.begin, range.bytes()});
-    worker.hashes.bind_output(cat("hash/", i), worker.hash_words.view().part(
-                                                   static_cast<std::int64_t>(i) * kWords, kWords));
+    shard.hashed.push_back(shares[i].parameter);
+    shard.hashes.bind_input(cat("values/", i), {*parameters, range.begin, range.bytes()});
+    shard.hashes.bind_output(cat("hash/", i), shard.hash_words.view().part(
+                                                  static_cast<std::int64_t>(i) * kWords, kWords));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -19,21 +20,41 @@
 
 namespace podium {
 
+constexpr std::int64_t kWord = sizeof(float);
+
+// What a worker updates of one bucket of the exchange, and the programs that do so
+// (train/step_programs.h).
+struct Shard {
+  FlatRange range;  // of [parameters | statistics | loss]
+  BoundExecutable update, means, hashes, squares, scale;
+  // Inputs that lie in the sum over all replicas, wherever that is in this step.
+  struct FlatInput {
+    std::size_t slot;
+    FlatRange range;
+  };
+  std::vector<FlatInput> update_gradients, mean_sums, square_gradients, scale_values;
+  std::vector<std::size_t> hashed;  // parameters that it has a share of
+  Staging hash_words;               // u32[2] of each of these
+};
+
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   int number = 0;
   ReplicaRange replicas;
-  std::int64_t shard_begin = 0,
-               shard_end = 0;  // of the flat bytes [parameters | statistics | loss]
-  BoundExecutable program, update, evaluation_loss;
-  BoundExecutable means, hashes, squares, norm, scale;  // train/step_programs.h
+  std::vector<ReplicaRange> nodes;  // the largest of the tree within these
+  std::vector<Shard> shards;        // of each bucket
+  BoundExecutable program, norm, evaluation_loss;
   std::unique_ptr<Inference> evaluation;
 
   Staging images, labels;                        // of one replica
   std::vector<std::unique_ptr<Buffer>> buffers;  // flat: gradients and statistics of nodes
   std::vector<Buffer*> free_buffers;
   std::vector<Buffer*> held_buffers;  // published in this step
-  Staging place;                      // u32 step, u32 replica: scalars that the program reads
+  // While the last replica runs: the sums left of it that it is to be added to, the root's first.
+  std::vector<Buffer*> left_sums;
+  Buffer* last_buffer = nullptr;
+  std::function<void(std::size_t)> reached;  // a milestone of the last replica's run: a bucket
+  Staging place;  // u32 step, u32 replica: scalars that the program reads
   // Of each replica: f32 losses, then i32 counts of correct answers.
   Staging results;
   // What is bound anew for each replica: its examples, and what its program writes.
@@ -50,15 +71,7 @@ struct Worker {
   };
   std::vector<AdoptedBatch> adopted;
 
-  // Inputs that lie in the sum over all replicas, wherever that is in this step.
-  struct FlatInput {
-    std::size_t slot;
-    FlatRange range;
-  };
-  std::vector<FlatInput> update_gradients, mean_sums, square_gradients;
   Staging scalars;                                // of the optimizers
-  std::vector<std::size_t> hashed;                // parameters that its shard has a share of
-  Staging hash_words;                             // u32[2] of each of these
   Staging norm_values;                            // f32 norm, f32 factor
   double input_seconds = 0, waiting_seconds = 0;  // of this step
 
@@ -111,8 +124,6 @@ struct Trainer::State {
   std::shared_ptr<const ImageSet> held_out;
   std::unique_ptr<Loader> held_out_loader;
   ReplicaProgram program;
-  // All workers of all ranks, and the first of this one's among them; what each of all has.
-  std::int64_t first_worker = 0;
   Shards shards;
   ReplicaRange replicas;  // of this rank
   std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
@@ -138,16 +149,18 @@ struct Trainer::State {
   // Of recipe.clip_norm (gradient_norm.cc).
   SquareRuns runs;
   std::unique_ptr<Buffer> squares;  // by run
-  std::vector<View> square_parts;   // of it, by rank
+  Exchange::Round square_round;     // each rank's part of it
   float gradient_norm = 0;
 
   BoundExecutable mean_loss;
+  std::vector<Shard::FlatInput> mean_loss_sum;
   Staging mean_loss_value;
   std::vector<Worker> workers;
   std::unique_ptr<Exchange> exchange;
   // With several ranks, what each of them tells the others in a step: sums of hashes by parameter
   // and the mean loss, of which one rank knows it. [rank][parameters + 1]
   std::vector<std::uint64_t> tails;
+  Exchange::Round tail_round;
   std::unique_ptr<ThreadPool> threads;  // one for each worker
 
   const FlatLayout& layout() const { return program.layout; }
@@ -165,9 +178,9 @@ struct Trainer::State {
   void make_workers(StopToken stop);
   void prepare_exchange();
   void prepare_program(Worker& worker);
-  void prepare_update(Worker& worker);
-  void prepare_means(Worker& worker);
-  void prepare_hashes(Worker& worker);
+  void prepare_update(Worker& worker, Shard& shard);
+  void prepare_means(Worker& worker, Shard& shard);
+  void prepare_hashes(Worker& worker, Shard& shard);
   void prepare_evaluation();
 
   ReplicaInputs inputs_of(std::int64_t images) const;
@@ -176,7 +189,11 @@ struct Trainer::State {
 
   PrefetchOptions prefetch_options() const;
   void bind_batch(Worker& worker, std::int64_t replica);
+  void bind_replica(Worker& worker, std::int64_t replica, Buffer& buffer);
   void run_replica(Worker& worker, std::int64_t replica, Buffer& buffer);
+  void run_last_replica(Worker& worker, Buffer& buffer);
+  void keep_loss(Worker& worker, std::int64_t replica, Buffer& buffer);
+  void complete_bucket(Worker& worker, int bucket);
   Buffer& run_node(Worker& worker, ReplicaRange node);
   void read_results(Worker& worker);
   Worker& owner(std::int64_t replica);
@@ -185,21 +202,23 @@ struct Trainer::State {
   StepResult make(Part part, const StepOptions& options);
   void run_part(std::int64_t worker, Part part, const StepOptions& options);
   void release_buffers(Worker& worker);
-  void bind_sums(BoundExecutable& program, const std::vector<Worker::FlatInput>& inputs) const;
+  void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;
   void require_gradients(const char* call) const;
   void prepare_clipping();
   bool clip_gradients(Worker& worker);
   void wait_for_others(Worker& worker, double patience);
-  void update_shard(Worker& worker, const StepOptions& options);
+  bool sum_and_update(Worker& worker, Part part, const StepOptions& options);
+  void update_shard(Worker& worker, int bucket, const StepOptions& options);
   bool losses_are_finite() const;  // of all replicas
-  bool is_mine(std::int64_t replica) const {
-    return replica >= replicas.begin && replica < replicas.end;
-  }
-  int ranks() const { return static_cast<int>(shards.workers.size()); }
+  int rank() const { return placement.ranks == nullptr ? 0 : placement.ranks->rank(); }
+  int ranks() const { return shards.ranks(); }
+  // Before parameters, statistics or optimizer states are read or written by anything but a step:
+  // what other ranks have updated is here, and what the caller has changed is on the device.
+  void settle();
   std::uint64_t* tail(int rank) {
     return tails.data() + static_cast<std::size_t>(rank) * (layout().parameters.size() + 1);
   }
-  void share_updates(const StepOptions& options, StepResult& result);
+  void share_results(const StepOptions& options, StepResult& result);
   float total_loss();
   std::vector<TensorSpan> spans_of(float* flat, bool trained_only) const;
   void add_hashes(std::uint64_t* sums) const;

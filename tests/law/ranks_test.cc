@@ -14,10 +14,13 @@ namespace podium {
 namespace {
 
 constexpr int kSteps = 5;
+// Small enough for several buckets of these models.
+constexpr std::int64_t kBucketBytes = 2048;
 
 // Calls work(trainer, rank) on each rank, on a thread of its own. workers[r] is rank r's.
 void on_ranks(const Recipe& recipe, const std::vector<int>& workers,
-              const std::function<void(Trainer&, int)>& work, int input_threads = 0) {
+              const std::function<void(Trainer&, int)>& work, int input_threads = 0,
+              std::int64_t bucket_bytes = kBucketBytes) {
   const auto count = static_cast<int>(workers.size());
   LocalRanks ranks(count);
   std::vector<std::exception_ptr> errors(workers.size());
@@ -31,6 +34,7 @@ void on_ranks(const Recipe& recipe, const std::vector<int>& workers,
                         Placement{.workers = workers[static_cast<std::size_t>(rank)],
                                   .input_threads = input_threads,
                                   .backend = law_backend(),
+                                  .bucket_bytes = bucket_bytes,
                                   .ranks = &transport});
         work(trainer, rank);
         transport.leave();
@@ -47,14 +51,15 @@ void on_ranks(const Recipe& recipe, const std::vector<int>& workers,
 // Of every rank.
 std::vector<std::vector<std::uint64_t>> hashes_of_ranks(const Recipe& recipe,
                                                         const std::vector<int>& workers,
-                                                        int input_threads = 0) {
+                                                        int input_threads = 0,
+                                                        std::int64_t bucket_bytes = kBucketBytes) {
   std::vector<std::vector<std::uint64_t>> hashes(workers.size());
   on_ranks(
       recipe, workers,
       [&](Trainer& trainer, int rank) {
         hashes[static_cast<std::size_t>(rank)] = step_hashes(trainer, kSteps);
       },
-      input_threads);
+      input_threads, bucket_bytes);
   return hashes;
 }
 
@@ -78,6 +83,38 @@ TEST(Ranks, that_make_batches_ahead_give_the_same_hashes) {
   const Recipe recipe = small_recipe(56, 7);
   const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
   for (const auto& hashes : hashes_of_ranks(recipe, {2, 1}, 2)) EXPECT_EQ(hashes, expected);
+}
+
+TEST(Ranks, any_buckets_give_the_same_hashes) {
+  const Recipe recipe = small_recipe(40, 5);
+  const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+  for (const std::int64_t bucket_bytes : {0, 1, 10000, 1 << 20})
+    for (const auto& hashes : hashes_of_ranks(recipe, {1, 2, 1}, 0, bucket_bytes))
+      EXPECT_EQ(hashes, expected) << bucket_bytes;
+}
+
+// Another rank's new parameters may come while the caller looks.
+TEST(Ranks, show_the_parameters_of_the_last_step_at_once) {
+  const Recipe recipe = small_recipe(32, 4);
+  const auto alone = make_trainer(recipe, 1);
+  std::vector<std::vector<float>> expected;
+  const auto values_of = [](Trainer& trainer) {
+    std::vector<float> values;
+    for (const TensorSpan& tensor : trainer.parameters())
+      values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+    return values;
+  };
+  for (int i = 0; i < kSteps; ++i) {
+    alone->step();
+    expected.push_back(values_of(*alone));
+  }
+  on_ranks(recipe, {1, 1, 1}, [&](Trainer& trainer, int) {
+    for (int i = 0; i < kSteps; ++i) {
+      trainer.step();
+      EXPECT_EQ(values_of(trainer), expected[static_cast<std::size_t>(i)]) << i;
+      EXPECT_EQ(trainer.parameter_hash(), trainer.parameter_hash());
+    }
+  });
 }
 
 class RanksOfOptimizers : public testing::TestWithParam<std::string> {};

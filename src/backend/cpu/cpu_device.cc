@@ -52,8 +52,34 @@ struct Layout {
   MemoryPlan memory;
   std::int64_t scratch_bytes = 0;  // of all threads
   int guests = 0;
+  std::vector<std::size_t> milestones;  // the jobs that must have run for each, in rising order
   Plan plan;
 };
+
+// After how many jobs all outputs of a milestone, and of those before it, are ready.
+std::vector<std::size_t> milestones_of(const Layout& layout) {
+  const auto writes_any = [&](const Step& step, const std::vector<int>& outputs) {
+    return std::ranges::any_of(step.writes, [&](cpu::Slot slot) {
+      const SlotInfo& info = layout.program.slots[static_cast<std::size_t>(slot)];
+      return info.kind == SlotInfo::Kind::kOutput &&
+             std::ranges::find(outputs, info.external) != outputs.end();
+    });
+  };
+  std::vector<std::size_t> counts;
+  std::size_t count = 0;
+  for (const std::vector<int>& outputs : layout.plan.milestones) {
+    for (std::size_t job = layout.jobs.size(); job > count; --job) {
+      const Job& last = layout.jobs[job - 1];
+      const auto steps = std::span(layout.program.steps).subspan(last.begin, last.end - last.begin);
+      if (std::ranges::any_of(steps, [&](const Step& s) { return writes_any(s, outputs); })) {
+        count = job;
+        break;
+      }
+    }
+    counts.push_back(count);
+  }
+  return counts;
+}
 
 // A donated output is written where its input lay, so nothing may read that afterwards; and its
 // step stands beside none that might.
@@ -81,7 +107,7 @@ Layout lay_out(const Graph& graph, const CompileOptions& options, const DeviceOp
   const Graph prepared = options.fuse ? fuse(graph) : without_dead_nodes(graph);
   prepared.verify();
   Layout layout;
-  layout.plan = interface_of(prepared, options.donations);
+  layout.plan = interface_of(prepared, options);
   const bool shared = !options.donations.empty() && (device.workers > 1 || device.threads > 1);
   layout.program = cpu::Lowering(prepared, shared).run();
   mark_donations(layout.program, layout.plan);
@@ -92,6 +118,7 @@ Layout lay_out(const Graph& graph, const CompileOptions& options, const DeviceOp
     if (layout.program.slots[slot].kind == SlotInfo::Kind::kArena)
       layout.slots.push_back(static_cast<cpu::Slot>(slot));
   layout.memory = plan_memory(cpu::lifetimes_of(layout.program, layout.jobs, layout.slots));
+  layout.milestones = milestones_of(layout);
   layout.scratch_bytes =
       static_cast<std::int64_t>(sizeof(float)) * layout.program.scratch_floats * threads;
   for (const Step& step : layout.program.steps)
@@ -108,6 +135,7 @@ class CpuExecutable : public Executable {
         pool_(threads),
         program_(std::move(layout.program)),
         jobs_(std::move(layout.jobs)),
+        milestones_(std::move(layout.milestones)),
         plan_(std::move(layout.plan)),
         memory_(program_.slots.size()),
         arena_(static_cast<std::size_t>(plan_.arena_bytes)),
@@ -133,17 +161,23 @@ class CpuExecutable : public Executable {
 
   void run(std::span<const View> inputs, std::span<const View> outputs) override {
     bind(inputs, outputs);
-    if (worker_ != nullptr) worker_->running.store(this, std::memory_order_release);
-    if (profiling_) {
-      run_profiled();
-    } else {
-      for (const Job& job : jobs_) {
-        run_job(job, [&](std::size_t i, int part, int thread) {
-          program_.steps[i].run(memory_, part, thread);
-        });
-      }
+    announce();
+    run_jobs(0, jobs_.size());
+    retire();
+  }
+
+  void run_to_milestones(std::span<const View> inputs, std::span<const View> outputs,
+                         const std::function<void(std::size_t)>& reached) override {
+    bind(inputs, outputs);
+    announce();
+    std::size_t done = 0;
+    for (std::size_t i = 0; i < milestones_.size(); ++i) {
+      run_jobs(done, milestones_[i]);
+      done = milestones_[i];
+      reached(i);
     }
-    if (worker_ != nullptr) worker_->running.store(nullptr, std::memory_order_relaxed);
+    run_jobs(done, jobs_.size());
+    retire();
   }
 
   // Called by the thread of another worker, the guest of this number: does one part of what run()
@@ -218,15 +252,29 @@ class CpuExecutable : public Executable {
     pool_.run(job.parts, std::cref(run_part));  // a function that holds more would allocate
   }
 
-  void run_profiled() {
-    for (const Job& job : jobs_) {
-      run_job(job, [&](std::size_t i, int part, int thread) {
-        const auto start = Clock::now();
-        program_.steps[i].run(memory_, part, thread);
-        seconds_[static_cast<std::size_t>(thread)][i] += seconds_since(start);
-      });
+  // Others may help with the jobs from here on, and until retire().
+  void announce() {
+    if (worker_ != nullptr) worker_->running.store(this, std::memory_order_release);
+  }
+  void retire() {
+    if (worker_ != nullptr) worker_->running.store(nullptr, std::memory_order_relaxed);
+    if (profiling_) ++runs_;
+  }
+
+  void run_jobs(std::size_t begin, std::size_t end) {
+    for (std::size_t job = begin; job < end; ++job) {
+      if (profiling_) {
+        run_job(jobs_[job], [&](std::size_t i, int part, int thread) {
+          const auto start = Clock::now();
+          program_.steps[i].run(memory_, part, thread);
+          seconds_[static_cast<std::size_t>(thread)][i] += seconds_since(start);
+        });
+      } else {
+        run_job(jobs_[job], [&](std::size_t i, int part, int thread) {
+          program_.steps[i].run(memory_, part, thread);
+        });
+      }
     }
-    ++runs_;
   }
 
   // Whether the next step is another of the same operation that writes the slot: until it has, the
@@ -260,6 +308,7 @@ class CpuExecutable : public Executable {
   ThreadPool pool_;
   Program program_;
   std::vector<Job> jobs_;
+  const std::vector<std::size_t> milestones_;
   Plan plan_;
   Memory memory_;
   AlignedBytes arena_;

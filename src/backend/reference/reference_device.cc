@@ -13,7 +13,7 @@ namespace {
 
 // Every value of a graph has memory of its own.
 Plan plan_of(const Graph& graph, const CompileOptions& options) {
-  Plan plan = interface_of(graph, options.donations);
+  Plan plan = interface_of(graph, options);
   for (const Node& node : graph.nodes()) {
     for (const TensorType& type : node.outputs) plan.arena_bytes += type.bytes();
     if (node.op == nullptr) continue;
