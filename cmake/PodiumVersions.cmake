@@ -21,6 +21,7 @@ set(PODIUM_VERSIONS
   "spdlog        | 1.8    | 1.15   | libspdlog-dev"
   "CLI11         | 2.1    | 2.6    | libcli11-dev"
   "MPI           | 3.1    | 5.0    | libopenmpi-dev"
+  "PJRT          | 0.81   | 0.81   | -"
   "GoogleTest    | 1.10   | 1.17   | libgtest-dev")
 option(PODIUM_ANY_VERSION "Build with dependencies older than Podium is known to work with" OFF)
 

@@ -22,6 +22,13 @@ hadolint=${PODIUM_HADOLINT:-$hadolint_folder/bin/hadolint}
 highway_version=1.2.0
 highway_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/highway-$highway_version
 
+# The header of PJRT's C API, and XLA's CPU plugin, on which the backend pjrt is tested. cmake/PodiumDependencies.cmake looks
+# into these folders.
+# shellcheck disable=SC2034 # read by the scripts that source this
+pjrt_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/pjrt-1
+# shellcheck disable=SC2034
+libtpu_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/libtpu-0.0.52
+
 say() { printf '\n== %s\n' "$*" >&2; }
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

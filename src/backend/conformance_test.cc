@@ -1,7 +1,7 @@
 // Every other backend against the reference interpreter, bit for bit, on every vector target of the
 // CPU and with several threads: each operation over its samples, and over shapes, attributes and
 // values drawn at random (seeded; PODIUM_CASES in the environment asks for more of them,
-// PODIUM_CASE_SEED for others).
+// PODIUM_CASE_SEED for others). With PODIUM_PJRT_CPU_PLUGIN defined, of pjrt alone, on that plugin.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,12 +15,18 @@
 #include "backend/detached/detached_device.h"
 #include "backend/device.h"
 #include "backend/operation_case.h"
+#include "backend/pjrt/cpu_plugin_test_util.h"
 #include "backend/reference/reference_device.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 
 namespace podium {
 namespace {
+
+bool is_winograd(const OpDef& op) {
+  return op.kind == OpKind::kConv2dWinograd || op.kind == OpKind::kConv2dWinogradGradInput ||
+         op.kind == OpKind::kConv2dWinogradGradWeight;
+}
 
 // Whether an operand says where maxima stand (max_pool's second result): numbers of 2x2 pixels.
 bool holds_places(const OpDef& op, std::size_t operand) {
@@ -64,6 +70,13 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t s
   return c;
 }
 
+#ifdef PODIUM_PJRT_CPU_PLUGIN
+std::vector<std::unique_ptr<Device>> tested_devices() {
+  std::vector<std::unique_ptr<Device>> list;
+  list.push_back(make_device("pjrt"));
+  return list;
+}
+#else
 // The devices of this build but the reference, whose workers have one core and three.
 std::vector<std::unique_ptr<Device>> tested_devices() {
   register_detached_backend({.microseconds = 0});
@@ -73,6 +86,7 @@ std::vector<std::unique_ptr<Device>> tested_devices() {
       for (const int threads : {1, 3}) list.push_back(make_device(name, {.threads = threads}));
   return list;
 }
+#endif
 
 // What a device computes otherwise than the reference, beyond what its traits allow; empty:
 // nothing.
@@ -80,11 +94,15 @@ std::string difference_from_reference(Device& device, const OperationCase& c) {
   const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
   const std::vector<std::string> targets =
       device.name() == "cpu" ? cpu::vector_targets() : std::vector<std::string>{""};
+  Traits allowed = device.traits();
+  for (const Node& node : c.graph.nodes())
+    if (node.op != nullptr && is_winograd(*node.op))
+      allowed.tolerance = std::max(allowed.tolerance, allowed.winograd_tolerance);
   for (const std::string& target : targets) {
     if (!target.empty()) cpu::set_vector_target(target);
     const std::vector<Tensor> actual = run_case(device, c, {});
     for (std::size_t o = 0; o < actual.size(); ++o) {
-      const std::string found = first_beyond(device.traits(), actual[o], expected[o]);
+      const std::string found = first_beyond(allowed, actual[o], expected[o]);
       if (!found.empty())
         return cat("output ", o, " on ", device.name(), " ", target, ", ", device.options().threads,
                    " threads: ", found);
@@ -433,12 +451,23 @@ OperationCase draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Val
   return c;
 }
 
+#ifdef PODIUM_PJRT_CPU_PLUGIN
+constexpr int kCases = 2;  // each is compiled
+#else
+constexpr int kCases = 64;
+#endif
+
 int number_from(const char* variable, int otherwise) {
   const char* text = std::getenv(variable);
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
 class Conformance : public testing::TestWithParam<const OpDef*> {
+#ifdef PODIUM_PJRT_CPU_PLUGIN
+  void SetUp() override {
+    if (!pjrt::use_cpu_plugin()) GTEST_SKIP() << pjrt::kNoCpuPlugin;
+  }
+#endif
   void TearDown() override { cpu::set_vector_target(cpu::vector_targets().front()); }
 };
 
@@ -457,7 +486,7 @@ TEST_P(Conformance, backends_return_the_bits_of_the_reference) {
 TEST_P(Conformance, backends_return_the_bits_of_the_reference_for_random_shapes_and_values) {
   const OpDef& op = *GetParam();
   const auto backends = tested_devices();
-  const int cases = number_from("PODIUM_CASES", 64);
+  const int cases = number_from("PODIUM_CASES", kCases);
   const auto seed = static_cast<std::uint64_t>(number_from("PODIUM_CASE_SEED", 1));
   for (int i = 0; i < cases; ++i) {
     Draw draw((seed << 32) + static_cast<std::uint64_t>(i) * 256 +
@@ -474,7 +503,7 @@ TEST_P(Conformance, backends_return_the_bits_of_the_reference_for_random_shapes_
 }
 
 // Whether any sample of the operation tells the device from the reference.
-bool tells_apart(const OpDef& op, Device& device) {
+[[maybe_unused]] bool tells_apart(const OpDef& op, Device& device) {
   const std::vector<OpSample> samples = op.samples();
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const OperationCase c = make_case(op, samples[i], static_cast<std::uint32_t>(i));
@@ -483,6 +512,10 @@ bool tells_apart(const OpDef& op, Device& device) {
   return false;
 }
 
+#ifdef PODIUM_PJRT_CPU_PLUGIN
+INSTANTIATE_TEST_SUITE_P(Pjrt, Conformance, testing::ValuesIn(all_ops().begin(), all_ops().end()),
+                         [](const auto& tested) { return std::string(tested.param->name); });
+#else
 // The controls: what these tests are for, they find.
 TEST_P(Conformance, finds_one_bit_that_a_device_changed) {
   const auto device = make_detached_device({}, {.fault = Fault::kBit, .period = 1});
@@ -506,6 +539,7 @@ TEST(ConformanceControl, allows_a_device_that_is_no_exact_one_its_tolerance_and_
 
 INSTANTIATE_TEST_SUITE_P(AllOps, Conformance, testing::ValuesIn(all_ops().begin(), all_ops().end()),
                          [](const auto& tested) { return std::string(tested.param->name); });
+#endif
 
 }  // namespace
 }  // namespace podium

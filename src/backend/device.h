@@ -77,6 +77,9 @@ struct Traits {
   // as a share of the largest magnitude in the result.
   bool exact_fp32 = true;
   float tolerance = 0;
+  // The same for Winograd convolutions where the device computes plain ones, which lack the
+  // roundings that the contract of those has.
+  float winograd_tolerance = 0;
 };
 
 // An output that takes the memory of an input: both are bound to the same view. The input's value

@@ -1,10 +1,14 @@
 // One line for each backend of this build.
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include "backend/cpu/cpu_device.h"
 #include "backend/device.h"
+#ifdef PODIUM_HAS_PJRT
+#include "backend/pjrt/pjrt_device.h"
+#endif
 #include "backend/reference/reference_device.h"
 #include "base/words.h"
 
@@ -25,8 +29,17 @@ std::vector<Entry>& entries() {
   static std::vector<Entry> list = {
       {"cpu", make_cpu_device},
       {"reference", make_reference_device},
+#ifdef PODIUM_HAS_PJRT
+      {"pjrt", make_pjrt_device},
+#endif
   };
   return list;
+}
+
+// Without a plugin, pjrt is no device of this machine.
+bool is_here(const Entry& entry) {
+  const char* const plugin = std::getenv("PODIUM_PJRT_PLUGIN");
+  return entry.name != "pjrt" || (plugin != nullptr && *plugin != '\0');
 }
 
 }  // namespace
@@ -34,7 +47,8 @@ std::vector<Entry>& entries() {
 std::vector<std::string> backend_names() {
   const std::scoped_lock lock(mutex());
   std::vector<std::string> names;
-  for (const Entry& entry : entries()) names.push_back(entry.name);
+  for (const Entry& entry : entries())
+    if (is_here(entry)) names.push_back(entry.name);
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "compile/stablehlo/stablehlo.h"
 #include "data/dataset.h"
 #include "nn/models.h"
 #include "ops/ops.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct ShowArguments {
   RecipeArguments recipe;
-  bool graph = false;
+  bool graph = false, stablehlo = false;
 };
 
 Cost cost_of(const Graph& graph, const Node& node) {
@@ -75,6 +76,10 @@ ExitCode show(const ShowArguments& arguments) {
     std::cout << to_string(training.graph);
     return ExitCode::kDone;
   }
+  if (arguments.stablehlo) {
+    std::cout << stablehlo::module_text(training.graph, recipe.name);
+    return ExitCode::kDone;
+  }
   inputs.images = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);
 
@@ -115,6 +120,8 @@ void add_show_command(CLI::App& app, CommandLine& line) {
   add_recipe_arguments(*command, arguments->recipe);
   command->add_flag("--graph", arguments->graph,
                     "Print the program of one replica's step, one operation per line");
+  command->add_flag("--stablehlo", arguments->stablehlo,
+                    "Print that program as StableHLO, which XLA compiles");
 }
 
 }  // namespace podium

@@ -1,0 +1,389 @@
+#include "backend/pjrt/plugin.h"
+
+#include <dlfcn.h>
+#include <pjrt_c_api.h>
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "backend/pjrt/compile_options.pb.h"
+
+namespace podium::pjrt {
+namespace {
+
+template <typename Args>
+Args arguments(std::size_t struct_size) {
+  Args args;
+  std::memset(&args, 0, sizeof args);
+  args.struct_size = struct_size;
+  return args;
+}
+#define PODIUM_PJRT_ARGS(name, type) type name = arguments<type>(type##_STRUCT_SIZE)
+
+std::string message_of(const PJRT_Api* api, const PJRT_Error* error) {
+  PODIUM_PJRT_ARGS(args, PJRT_Error_Message_Args);
+  args.error = error;
+  api->PJRT_Error_Message(&args);
+  return {args.message, args.message_size};
+}
+PJRT_Error_Code code_of(const PJRT_Api* api, const PJRT_Error* error) {
+  PODIUM_PJRT_ARGS(args, PJRT_Error_GetCode_Args);
+  args.error = error;
+  PJRT_Error* const failed = api->PJRT_Error_GetCode(&args);
+  return failed == nullptr ? args.code : PJRT_Error_Code_UNKNOWN;
+}
+void destroy(const PJRT_Api* api, PJRT_Error* error) {
+  if (error == nullptr) return;
+  PODIUM_PJRT_ARGS(args, PJRT_Error_Destroy_Args);
+  args.error = error;
+  api->PJRT_Error_Destroy(&args);
+}
+
+// The functions that Podium calls. A plugin of an older API ends before some, and may leave out
+// others.
+struct Entry {
+  const char* name;
+  std::size_t offset;
+};
+#define PODIUM_PJRT_ENTRY(name) \
+  Entry { #name, offsetof(PJRT_Api, name) }
+constexpr std::array kNeeded = {
+    PODIUM_PJRT_ENTRY(PJRT_Error_Destroy),
+    PODIUM_PJRT_ENTRY(PJRT_Error_Message),
+    PODIUM_PJRT_ENTRY(PJRT_Error_GetCode),
+    PODIUM_PJRT_ENTRY(PJRT_Plugin_Initialize),
+    PODIUM_PJRT_ENTRY(PJRT_Event_Destroy),
+    PODIUM_PJRT_ENTRY(PJRT_Event_Await),
+    PODIUM_PJRT_ENTRY(PJRT_Client_Create),
+    PODIUM_PJRT_ENTRY(PJRT_Client_Destroy),
+    PODIUM_PJRT_ENTRY(PJRT_Client_PlatformName),
+    PODIUM_PJRT_ENTRY(PJRT_Client_PlatformVersion),
+    PODIUM_PJRT_ENTRY(PJRT_Client_AddressableDevices),
+    PODIUM_PJRT_ENTRY(PJRT_Client_Compile),
+    PODIUM_PJRT_ENTRY(PJRT_Client_BufferFromHostBuffer),
+    PODIUM_PJRT_ENTRY(PJRT_Device_GetDescription),
+    PODIUM_PJRT_ENTRY(PJRT_DeviceDescription_Kind),
+    PODIUM_PJRT_ENTRY(PJRT_LoadedExecutable_Destroy),
+    PODIUM_PJRT_ENTRY(PJRT_LoadedExecutable_Execute),
+    PODIUM_PJRT_ENTRY(PJRT_Buffer_Destroy),
+    PODIUM_PJRT_ENTRY(PJRT_Buffer_CopyToDevice),
+    PODIUM_PJRT_ENTRY(PJRT_Buffer_ToHostBuffer),
+};
+
+bool has(const PJRT_Api* api, std::size_t offset) {
+  if (offset + sizeof(void*) > api->struct_size) return false;
+  void* function = nullptr;
+  std::memcpy(&function, reinterpret_cast<const std::byte*>(api) + offset, sizeof function);
+  return function != nullptr;
+}
+#define PODIUM_PJRT_HAS(api, name) has(api, offsetof(PJRT_Api, name))
+
+constexpr const char* kRemedy =
+    "name another plugin in PODIUM_PJRT_PLUGIN, or train with --backend cpu";
+
+const PJRT_Api* open_library(const std::string& path) {
+  PODIUM_REQUIRE(std::filesystem::is_regular_file(path), ExitCode::kUsage,
+                 "PODIUM_PJRT_PLUGIN=", path, ": there is no such file; ", kRemedy);
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* const why = dlerror();
+    throw UserError(cat("PODIUM_PJRT_PLUGIN=", path, ": is no library of this machine (",
+                        why == nullptr ? "unknown" : why, "); ", kRemedy));
+  }
+  using GetApi = const PJRT_Api* (*)();
+  const auto get = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"));
+  PODIUM_REQUIRE(get != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
+                 ": is a library, but no PJRT plugin, for it has no GetPjrtApi; ", kRemedy);
+  const PJRT_Api* const api = get();
+  PODIUM_REQUIRE(api != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path, ": gives no API; ",
+                 kRemedy);
+  return api;
+}
+
+void require_api(const std::string& path, const PJRT_Api* api) {
+  const std::size_t shortest = offsetof(PJRT_Api, PJRT_Error_Destroy);
+  PODIUM_REQUIRE(
+      api->struct_size >= shortest && api->pjrt_api_version.major_version == PJRT_API_MAJOR,
+      ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path, ": speaks version ",
+      api->pjrt_api_version.major_version, ".", api->pjrt_api_version.minor_version,
+      " of the PJRT API, and Podium ", PJRT_API_MAJOR, ".", PJRT_API_MINOR,
+      ", which needs the same first number; ", kRemedy);
+  for (const Entry& entry : kNeeded)
+    PODIUM_REQUIRE(has(api, entry.offset), ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
+                   ": version ", api->pjrt_api_version.major_version, ".",
+                   api->pjrt_api_version.minor_version, " of the PJRT API lacks ", entry.name,
+                   ", which Podium calls; ", kRemedy);
+}
+
+// One option of a client, with the text that it points into.
+struct ClientOption {
+  std::string name, text;
+  PJRT_NamedValue value;
+};
+
+ClientOption parse_option(const std::string& item) {
+  const std::size_t equals = item.find('=');
+  PODIUM_REQUIRE(equals != std::string::npos && equals > 0, ExitCode::kUsage,
+                 "PODIUM_PJRT_OPTIONS: \"", item,
+                 "\" is no option; write NAME=VALUE,NAME=VALUE, such as cpu_device_count=4");
+  ClientOption option{item.substr(0, equals), item.substr(equals + 1), {}};
+  const char *const begin = option.text.data(), *const end = begin + option.text.size();
+  PJRT_NamedValue& value = option.value;
+  std::memset(&value, 0, sizeof value);
+  value.struct_size = PJRT_NamedValue_STRUCT_SIZE;
+  value.value_size = 1;
+  std::int64_t number = 0;
+  if (const auto [last, error] = std::from_chars(begin, end, number);
+      error == std::errc() && last == end) {
+    value.type = PJRT_NamedValue_kInt64;
+    value.int64_value = number;
+  } else if (option.text == "true" || option.text == "false") {
+    value.type = PJRT_NamedValue_kBool;
+    value.bool_value = option.text == "true";
+  } else {
+    value.type = PJRT_NamedValue_kString;
+    value.value_size = option.text.size();
+  }
+  return option;
+}
+
+std::vector<ClientOption> parse_options(const std::string& text) {
+  std::vector<ClientOption> options;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    options.push_back(parse_option(text.substr(at, end - at)));
+    at = end + 1;
+  }
+  return options;
+}
+
+std::string compile_options() {
+  CompileOptions options;
+  ExecutableBuildOptions& build = *options.mutable_executable_build_options();
+  build.set_device_ordinal(-1);  // none in particular
+  build.set_num_replicas(1);
+  build.set_num_partitions(1);
+  options.set_compile_portable_executable(true);
+  return options.SerializeAsString();
+}
+
+}  // namespace
+
+Array::~Array() {
+  PODIUM_PJRT_ARGS(args, PJRT_Buffer_Destroy_Args);
+  args.buffer = buffer_;
+  destroy(api_, api_->PJRT_Buffer_Destroy(&args));
+}
+
+Program::~Program() {
+  PODIUM_PJRT_ARGS(args, PJRT_LoadedExecutable_Destroy_Args);
+  args.executable = executable_;
+  destroy(api_, api_->PJRT_LoadedExecutable_Destroy(&args));
+}
+
+ProgramMemory Program::memory() const {
+  if (!PODIUM_PJRT_HAS(api_, PJRT_LoadedExecutable_GetExecutable) ||
+      !PODIUM_PJRT_HAS(api_, PJRT_Executable_GetCompiledMemoryStats))
+    return {};
+  PODIUM_PJRT_ARGS(get, PJRT_LoadedExecutable_GetExecutable_Args);
+  get.loaded_executable = executable_;
+  if (PJRT_Error* const error = api_->PJRT_LoadedExecutable_GetExecutable(&get)) {
+    destroy(api_, error);
+    return {};
+  }
+  PODIUM_PJRT_ARGS(args, PJRT_Executable_GetCompiledMemoryStats_Args);
+  args.executable = get.executable;
+  ProgramMemory memory;
+  if (PJRT_Error* const error = api_->PJRT_Executable_GetCompiledMemoryStats(&args)) {
+    destroy(api_, error);
+  } else {
+    memory = {args.argument_size_in_bytes, args.output_size_in_bytes, args.alias_size_in_bytes,
+              args.temp_size_in_bytes};
+  }
+  PODIUM_PJRT_ARGS(end, PJRT_Executable_Destroy_Args);
+  end.executable = get.executable;
+  destroy(api_, api_->PJRT_Executable_Destroy(&end));
+  return memory;
+}
+
+Plugin::Plugin(const std::string& path, const std::string& options) : path_(path) {
+  api_ = open_library(path);
+  require_api(path, api_);
+  PODIUM_PJRT_ARGS(start, PJRT_Plugin_Initialize_Args);
+  require(api_->PJRT_Plugin_Initialize(&start), "could not be initialised");
+  create_client(options);
+}
+
+void Plugin::create_client(const std::string& text) {
+  std::vector<ClientOption> options = parse_options(text);
+  std::vector<PJRT_NamedValue> values;
+  for (ClientOption& option : options) {
+    option.value.name = option.name.data();
+    option.value.name_size = option.name.size();
+    if (option.value.type == PJRT_NamedValue_kString)
+      option.value.string_value = option.text.data();
+    values.push_back(option.value);
+  }
+  PODIUM_PJRT_ARGS(create, PJRT_Client_Create_Args);
+  create.create_options = values.data();
+  create.num_options = values.size();
+  require(api_->PJRT_Client_Create(&create),
+          "opened no client; a TPU or GPU may be missing, or in use by another process");
+  client_ = create.client;
+  PODIUM_PJRT_ARGS(list, PJRT_Client_AddressableDevices_Args);
+  list.client = client_;
+  require(api_->PJRT_Client_AddressableDevices(&list), "does not list its devices");
+  devices_.assign(list.addressable_devices,
+                  list.addressable_devices + list.num_addressable_devices);
+  PODIUM_REQUIRE(!devices_.empty(), ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path_,
+                 ": the plugin works, but this machine has no device for it; ", kRemedy);
+}
+
+std::unique_ptr<Plugin> Plugin::from_environment() {
+  const char* const path = std::getenv("PODIUM_PJRT_PLUGIN");
+  PODIUM_REQUIRE(path != nullptr && *path != '\0', ExitCode::kUsage,
+                 "--backend pjrt: name the plugin of your device in PODIUM_PJRT_PLUGIN, such as "
+                 "PODIUM_PJRT_PLUGIN=/usr/lib/libtpu.so (docs/tpu.md)");
+  const char* const options = std::getenv("PODIUM_PJRT_OPTIONS");
+  return std::make_unique<Plugin>(path, options == nullptr ? "" : options);
+}
+
+Plugin::~Plugin() {
+  if (client_ == nullptr) return;
+  PODIUM_PJRT_ARGS(args, PJRT_Client_Destroy_Args);
+  args.client = client_;
+  destroy(api_, api_->PJRT_Client_Destroy(&args));
+}
+
+void Plugin::require(PJRT_Error* error, const std::string& what) const {
+  if (error == nullptr) return;
+  const std::string words = message_of(api_, error);
+  const PJRT_Error_Code code = code_of(api_, error);
+  destroy(api_, error);
+  throw UserError(
+      cat("the PJRT plugin ", path_, " ", what, ". Its own words: ", words),
+      code == PJRT_Error_Code_RESOURCE_EXHAUSTED ? ExitCode::kMemory : ExitCode::kUsage);
+}
+
+void Plugin::await(PJRT_Event* event, const std::string& what) const {
+  if (event == nullptr) return;
+  PODIUM_PJRT_ARGS(wait, PJRT_Event_Await_Args);
+  wait.event = event;
+  PJRT_Error* const error = api_->PJRT_Event_Await(&wait);
+  PODIUM_PJRT_ARGS(end, PJRT_Event_Destroy_Args);
+  end.event = event;
+  destroy(api_, api_->PJRT_Event_Destroy(&end));
+  require(error, what);
+}
+
+PluginFacts Plugin::facts() const {
+  PluginFacts facts;
+  facts.path = path_;
+  facts.api_major = api_->pjrt_api_version.major_version;
+  facts.api_minor = api_->pjrt_api_version.minor_version;
+  PODIUM_PJRT_ARGS(name, PJRT_Client_PlatformName_Args);
+  name.client = client_;
+  require(api_->PJRT_Client_PlatformName(&name), "does not name its platform");
+  facts.platform.assign(name.platform_name, name.platform_name_size);
+  PODIUM_PJRT_ARGS(version, PJRT_Client_PlatformVersion_Args);
+  version.client = client_;
+  require(api_->PJRT_Client_PlatformVersion(&version), "does not name its version");
+  facts.version.assign(version.platform_version, version.platform_version_size);
+  for (PJRT_Device* const device : devices_) {
+    DeviceFacts& found = facts.devices.emplace_back();
+    PODIUM_PJRT_ARGS(get, PJRT_Device_GetDescription_Args);
+    get.device = device;
+    require(api_->PJRT_Device_GetDescription(&get), "does not describe its devices");
+    PODIUM_PJRT_ARGS(kind, PJRT_DeviceDescription_Kind_Args);
+    kind.device_description = get.device_description;
+    require(api_->PJRT_DeviceDescription_Kind(&kind), "does not name the kind of its devices");
+    found.kind.assign(kind.device_kind, kind.device_kind_size);
+    if (!PODIUM_PJRT_HAS(api_, PJRT_Device_MemoryStats)) continue;
+    PODIUM_PJRT_ARGS(stats, PJRT_Device_MemoryStats_Args);
+    stats.device = device;
+    PJRT_Error* const error = api_->PJRT_Device_MemoryStats(&stats);
+    if (error == nullptr && stats.bytes_limit_is_set) found.memory_bytes = stats.bytes_limit;
+    destroy(api_, error);  // many plugins do not say
+  }
+  return facts;
+}
+
+std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::string& what) {
+  PODIUM_PJRT_ARGS(program, PJRT_Program);
+  std::string code = module;
+  program.code = code.data();
+  program.code_size = code.size();
+  program.format = "mlir";
+  program.format_size = 4;
+  const std::string options = compile_options();
+  PODIUM_PJRT_ARGS(args, PJRT_Client_Compile_Args);
+  args.client = client_;
+  args.program = &program;
+  args.compile_options = options.data();
+  args.compile_options_size = options.size();
+  require(api_->PJRT_Client_Compile(&args), cat("cannot compile ", what));
+  return std::make_shared<Program>(api_, args.executable);
+}
+
+std::vector<SharedArray> Plugin::run(const Program& program, int device,
+                                     const std::vector<SharedArray>& inputs, std::size_t results,
+                                     const std::string& what) {
+  std::vector<PJRT_Buffer*> list;
+  for (const SharedArray& input : inputs) list.push_back(input->buffer());
+  std::vector<PJRT_Buffer*> made(results, nullptr);
+  PJRT_Buffer* const* const lists[] = {list.data()};
+  PJRT_Buffer** const made_lists[] = {made.data()};
+  PODIUM_PJRT_ARGS(options, PJRT_ExecuteOptions);
+  PODIUM_PJRT_ARGS(args, PJRT_LoadedExecutable_Execute_Args);
+  args.executable = program.executable();
+  args.options = &options;
+  args.argument_lists = lists;
+  args.num_devices = 1;
+  args.num_args = list.size();
+  args.output_lists = made_lists;
+  args.execute_device = devices_[static_cast<std::size_t>(device)];
+  require(api_->PJRT_LoadedExecutable_Execute(&args), cat("failed to run ", what));
+  std::vector<SharedArray> arrays;
+  for (PJRT_Buffer* const buffer : made) arrays.push_back(std::make_shared<Array>(api_, buffer));
+  return arrays;
+}
+
+SharedArray Plugin::upload(int device, const void* words, std::int64_t count, DType dtype) {
+  PODIUM_PJRT_ARGS(args, PJRT_Client_BufferFromHostBuffer_Args);
+  args.client = client_;
+  args.data = words;
+  args.type = dtype == DType::kF32   ? PJRT_Buffer_Type_F32
+              : dtype == DType::kI32 ? PJRT_Buffer_Type_S32
+                                     : PJRT_Buffer_Type_U32;
+  args.dims = &count;
+  args.num_dims = 1;
+  args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+  args.device = devices_[static_cast<std::size_t>(device)];
+  require(api_->PJRT_Client_BufferFromHostBuffer(&args), "took no data");
+  auto array = std::make_shared<Array>(api_, args.buffer);
+  await(args.done_with_host_buffer, "took no data");
+  return array;
+}
+
+void Plugin::download(const Array& array, void* to, std::int64_t bytes) {
+  PODIUM_PJRT_ARGS(args, PJRT_Buffer_ToHostBuffer_Args);
+  args.src = array.buffer();
+  args.dst = to;
+  args.dst_size = static_cast<std::size_t>(bytes);
+  require(api_->PJRT_Buffer_ToHostBuffer(&args), "gave no data");
+  await(args.event, "failed in the middle of a step");
+}
+
+SharedArray Plugin::copy_to(const Array& array, int device) {
+  PODIUM_PJRT_ARGS(args, PJRT_Buffer_CopyToDevice_Args);
+  args.buffer = array.buffer();
+  args.dst_device = devices_[static_cast<std::size_t>(device)];
+  require(api_->PJRT_Buffer_CopyToDevice(&args), "could not copy from one device to another");
+  return std::make_shared<Array>(api_, args.dst_buffer);
+}
+
+}  // namespace podium::pjrt

@@ -1,0 +1,116 @@
+// A PJRT plugin: a library that is opened at run time and brings a compiler and its devices
+// (openxla.org/xla/pjrt). Only its C API is used. What follows from an error of the plugin is one
+// UserError with the plugin's own words.
+//
+//   PODIUM_PJRT_PLUGIN   the library
+//   PODIUM_PJRT_OPTIONS  options of the plugin, NAME=VALUE,NAME=VALUE: cpu_device_count=4
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "tensor/tensor.h"
+
+struct PJRT_Api;
+struct PJRT_Buffer;
+struct PJRT_Client;
+struct PJRT_Device;
+struct PJRT_Error;
+struct PJRT_Event;
+struct PJRT_LoadedExecutable;
+
+namespace podium::pjrt {
+
+// Of a device of a plugin.
+struct DeviceFacts {
+  std::string kind;               // "TPU v5 lite", "cpu"
+  std::int64_t memory_bytes = 0;  // 0: the plugin does not say
+};
+
+struct PluginFacts {
+  std::string path, platform, version;  // "cpu"
+  int api_major = 0, api_minor = 0;
+  std::vector<DeviceFacts> devices;
+};
+
+// A vector of 32-bit words in the memory of one device.
+class Array {
+ public:
+  Array(const PJRT_Api* api, PJRT_Buffer* buffer) : api_(api), buffer_(buffer) {}
+  ~Array();
+  Array(const Array&) = delete;
+  Array& operator=(const Array&) = delete;
+  PJRT_Buffer* buffer() const { return buffer_; }
+
+ private:
+  const PJRT_Api* api_;
+  PJRT_Buffer* buffer_;
+};
+using SharedArray = std::shared_ptr<Array>;
+
+// In bytes, of a compiled program. 0 where the plugin does not say.
+struct ProgramMemory {
+  std::int64_t arguments = 0, results = 0, aliased = 0, temporary = 0;
+};
+
+// A compiled program, which runs on any device of the client.
+class Program {
+ public:
+  Program(const PJRT_Api* api, PJRT_LoadedExecutable* executable)
+      : api_(api), executable_(executable) {}
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  PJRT_LoadedExecutable* executable() const { return executable_; }
+  ProgramMemory memory() const;
+
+ private:
+  const PJRT_Api* api_;
+  PJRT_LoadedExecutable* executable_;
+};
+
+// An opened plugin, its client and its devices. Every call may come from any thread.
+class Plugin {
+ public:
+  // Opens the library, or throws UserError, which says what is wrong with it and what to do.
+  // `options`: as PODIUM_PJRT_OPTIONS has them.
+  Plugin(const std::string& path, const std::string& options);
+  // Of the environment. Throws UserError where PODIUM_PJRT_PLUGIN is not set.
+  static std::unique_ptr<Plugin> from_environment();
+  ~Plugin();
+  Plugin(const Plugin&) = delete;
+  Plugin& operator=(const Plugin&) = delete;
+
+  PluginFacts facts() const;
+  int devices() const { return static_cast<int>(devices_.size()); }
+
+  // Compiles a module of StableHLO for one device. `what` names it in errors.
+  std::shared_ptr<Program> compile(const std::string& module, const std::string& what);
+  // Enqueued; `arguments` and the results lie on the device. An argument that the module donates is
+  // used up.
+  std::vector<SharedArray> run(const Program& program, int device,
+                               const std::vector<SharedArray>& arguments, std::size_t results,
+                               const std::string& what);
+  // Returns when `words` may be changed.
+  SharedArray upload(int device, const void* words, std::int64_t count, DType dtype);
+  // Waits.
+  void download(const Array& array, void* to, std::int64_t bytes);
+  SharedArray copy_to(const Array& array, int device);
+
+ private:
+  void create_client(const std::string& options);
+  // Throws UserError for an error, which it destroys.
+  void require(PJRT_Error* error, const std::string& what) const;
+  void await(PJRT_Event* event, const std::string& what) const;
+
+  std::string path_;
+  const PJRT_Api* api_ = nullptr;
+  PJRT_Client* client_ = nullptr;
+  std::vector<PJRT_Device*> devices_;
+};
+
+}  // namespace podium::pjrt

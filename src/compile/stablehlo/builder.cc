@@ -1,0 +1,248 @@
+#include "compile/stablehlo/builder.h"
+
+#include <bit>
+#include <iomanip>
+#include <sstream>
+#include <utility>
+
+namespace podium::stablehlo {
+namespace {
+
+std::string list(std::span<const std::int64_t> numbers) {
+  std::ostringstream out;
+  for (std::size_t i = 0; i < numbers.size(); ++i) out << (i == 0 ? "" : ", ") << numbers[i];
+  return cat("[", out.str(), "]");
+}
+std::string pair(const std::int64_t (&two)[2]) { return list(two); }
+
+std::string hex(std::uint32_t bits) {
+  std::ostringstream out;
+  out << "0x" << std::hex << std::uppercase << std::setw(8) << std::setfill('0') << bits;
+  return out.str();
+}
+
+}  // namespace
+
+std::string element_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return "f32";
+    case DType::kI32: return "i32";
+    case DType::kU32: return "ui32";
+  }
+  PODIUM_CHECK(false, "no such type");
+}
+
+std::string type_text(const std::string& element, const Shape& shape) {
+  std::string text = "tensor<";
+  for (const std::int64_t extent : shape.extents()) text += cat(extent, "x");
+  return text + element + ">";
+}
+
+std::string HloValue::type() const { return type_text(element, shape); }
+
+HloValue Builder::make(const std::string& element, const Shape& shape,
+                       const std::string& operation) {
+  HloValue value{cat("%", next_++), element, shape};
+  text_ += cat("    ", value.name, " = ", operation, "\n");
+  return value;
+}
+
+HloValue Builder::argument(std::size_t number, const TensorType& type) const {
+  return {cat("%arg", number), element_of(type.dtype), type.shape};
+}
+
+HloValue Builder::constant(float value, const Shape& shape) {
+  return make("f32", shape,
+              cat("stablehlo.constant dense<", hex(std::bit_cast<std::uint32_t>(value)),
+                  "> : ", type_text("f32", shape)));
+}
+
+HloValue Builder::integer(const std::string& element, std::uint64_t value, const Shape& shape) {
+  const std::string number = element == "i1" ? (value != 0 ? "true" : "false") : cat(value);
+  return make(element, shape,
+              cat("stablehlo.constant dense<", number, "> : ", type_text(element, shape)));
+}
+
+HloValue Builder::unary(const std::string& name, const HloValue& x) {
+  return make(x.element, x.shape, cat("stablehlo.", name, " ", x.name, " : ", x.type()));
+}
+
+HloValue Builder::binary(const std::string& name, const HloValue& a, const HloValue& b) {
+  PODIUM_CHECK(a.type() == b.type(), name, " of ", a.type(), " and ", b.type());
+  return make(a.element, a.shape,
+              cat("stablehlo.", name, " ", a.name, ", ", b.name, " : ", a.type()));
+}
+
+HloValue Builder::compare(const std::string& direction, const HloValue& a, const HloValue& b) {
+  PODIUM_CHECK(a.type() == b.type(), direction, " of ", a.type(), " and ", b.type());
+  const char* const kind = a.element == "f32"         ? "FLOAT"
+                           : a.element.front() == 'u' ? "UNSIGNED"
+                                                      : "SIGNED";
+  return make("i1", a.shape,
+              cat("stablehlo.compare ", direction, ", ", a.name, ", ", b.name, ", ", kind, " : (",
+                  a.type(), ", ", a.type(), ") -> ", type_text("i1", a.shape)));
+}
+
+HloValue Builder::select(const HloValue& condition, const HloValue& yes, const HloValue& no) {
+  PODIUM_CHECK(yes.type() == no.type() && condition.shape == yes.shape, "select of ",
+               condition.type(), ", ", yes.type(), " and ", no.type());
+  return make(yes.element, yes.shape,
+              cat("stablehlo.select ", condition.name, ", ", yes.name, ", ", no.name, " : ",
+                  condition.type(), ", ", yes.type()));
+}
+
+HloValue Builder::convert(const HloValue& x, const std::string& element) {
+  return make(
+      element, x.shape,
+      cat("stablehlo.convert ", x.name, " : (", x.type(), ") -> ", type_text(element, x.shape)));
+}
+
+HloValue Builder::bitcast(const HloValue& x, const std::string& element) {
+  if (x.element == element) return x;
+  return make(element, x.shape,
+              cat("stablehlo.bitcast_convert ", x.name, " : (", x.type(), ") -> ",
+                  type_text(element, x.shape)));
+}
+
+HloValue Builder::reshape(const HloValue& x, const Shape& shape) {
+  if (x.shape == shape) return x;
+  return make(
+      x.element, shape,
+      cat("stablehlo.reshape ", x.name, " : (", x.type(), ") -> ", type_text(x.element, shape)));
+}
+
+HloValue Builder::broadcast(const HloValue& x, const Shape& shape,
+                            std::span<const std::int64_t> axes) {
+  return make(x.element, shape,
+              cat("stablehlo.broadcast_in_dim ", x.name, ", dims = ", list(axes), " : (", x.type(),
+                  ") -> ", type_text(x.element, shape)));
+}
+
+HloValue Builder::of_channels(const HloValue& x, const Shape& planes) {
+  const std::int64_t axis[] = {1};
+  return broadcast(x, planes, axis);
+}
+
+HloValue Builder::transpose(const HloValue& x, std::span<const std::int64_t> axes) {
+  std::vector<std::int64_t> extents;
+  for (const std::int64_t axis : axes) extents.push_back(x.shape[axis]);
+  const Shape shape(std::move(extents));
+  return make(x.element, shape,
+              cat("stablehlo.transpose ", x.name, ", dims = ", list(axes), " : (", x.type(),
+                  ") -> ", type_text(x.element, shape)));
+}
+
+HloValue Builder::reverse(const HloValue& x, std::span<const std::int64_t> axes) {
+  return make(x.element, x.shape,
+              cat("stablehlo.reverse ", x.name, ", dims = ", list(axes), " : ", x.type()));
+}
+
+HloValue Builder::slice(const HloValue& x, std::int64_t axis, std::int64_t first,
+                        std::int64_t count, std::int64_t stride) {
+  if (first == 0 && count == x.shape[axis] && stride == 1) return x;
+  std::string ranges;
+  Shape shape = x.shape;
+  for (std::int64_t i = 0; i < x.shape.rank(); ++i) {
+    const std::int64_t begin = i == axis ? first : 0,
+                       end = i == axis ? first + (count - 1) * stride + 1 : x.shape[i];
+    ranges += cat(i == 0 ? "" : ", ", begin, ":", end);
+    if (i == axis && stride != 1) ranges += cat(":", stride);
+  }
+  shape[axis] = count;
+  return make(x.element, shape,
+              cat("stablehlo.slice ", x.name, " [", ranges, "] : (", x.type(), ") -> ",
+                  type_text(x.element, shape)));
+}
+
+HloValue Builder::pad(const HloValue& x, std::span<const std::int64_t> low,
+                      std::span<const std::int64_t> high) {
+  Shape shape = x.shape;
+  for (std::int64_t i = 0; i < shape.rank(); ++i)
+    shape[i] += low[static_cast<std::size_t>(i)] + high[static_cast<std::size_t>(i)];
+  if (shape == x.shape) return x;
+  const HloValue zero = x.element == "f32" ? constant(0) : integer(x.element, 0);
+  const std::vector<std::int64_t> none(low.size(), 0);
+  return make(x.element, shape,
+              cat("stablehlo.pad ", x.name, ", ", zero.name, ", low = ", list(low),
+                  ", high = ", list(high), ", interior = ", list(none), " : (", x.type(), ", ",
+                  zero.type(), ") -> ", type_text(x.element, shape)));
+}
+
+HloValue Builder::concatenate(std::span<const HloValue> values, std::int64_t axis) {
+  if (values.size() == 1) return values[0];
+  std::string names, types;
+  Shape shape = values[0].shape;
+  shape[axis] = 0;
+  for (const HloValue& value : values) {
+    names += (names.empty() ? "" : ", ") + value.name;
+    types += (types.empty() ? "" : ", ") + value.type();
+    shape[axis] += value.shape[axis];
+  }
+  return make(values[0].element, shape,
+              cat("stablehlo.concatenate ", names, ", dim = ", axis, " : (", types, ") -> ",
+                  type_text(values[0].element, shape)));
+}
+
+HloValue Builder::iota(const std::string& element, const Shape& shape, std::int64_t axis) {
+  return make(element, shape, cat("stablehlo.iota dim = ", axis, " : ", type_text(element, shape)));
+}
+
+HloValue Builder::dynamic_slice(const HloValue& x, const HloValue& first, std::int64_t count) {
+  const Shape shape{count};
+  return make(x.element, shape,
+              cat("stablehlo.dynamic_slice ", x.name, ", ", first.name, ", sizes = [", count,
+                  "] : (", x.type(), ", ", first.type(), ") -> ", type_text(x.element, shape)));
+}
+
+HloValue Builder::dynamic_update_slice(const HloValue& x, const HloValue& part,
+                                       const HloValue& first) {
+  return make(x.element, x.shape,
+              cat("stablehlo.dynamic_update_slice ", x.name, ", ", part.name, ", ", first.name,
+                  " : (", x.type(), ", ", part.type(), ", ", first.type(), ") -> ", x.type()));
+}
+
+HloValue Builder::reduce(const HloValue& x, const std::string& name, const HloValue& start,
+                         std::span<const std::int64_t> axes) {
+  std::vector<std::int64_t> extents;
+  for (std::int64_t i = 0; i < x.shape.rank(); ++i) {
+    bool is_summed = false;
+    for (const std::int64_t axis : axes) is_summed = is_summed || axis == i;
+    if (!is_summed) extents.push_back(x.shape[i]);
+  }
+  const Shape shape(std::move(extents));
+  return make(x.element, shape,
+              cat("stablehlo.reduce(", x.name, " init: ", start.name, ") applies stablehlo.", name,
+                  " across dimensions = ", list(axes), " : (", x.type(), ", ", start.type(),
+                  ") -> ", type_text(x.element, shape)));
+}
+
+HloValue Builder::channel_sum(const HloValue& planes) {
+  std::vector<std::int64_t> axes = {0};
+  for (std::int64_t i = 2; i < planes.shape.rank(); ++i) axes.push_back(i);
+  return sum(planes, axes);
+}
+
+HloValue Builder::product(const HloValue& a, const HloValue& b, std::int64_t axis_a,
+                          std::int64_t axis_b) {
+  const Shape shape{a.shape[1 - axis_a], b.shape[1 - axis_b]};
+  return make(a.element, shape,
+              cat("stablehlo.dot_general ", a.name, ", ", b.name, ", contracting_dims = [", axis_a,
+                  "] x [", axis_b, "], precision = [", precision_, ", ", precision_, "] : (",
+                  a.type(), ", ", b.type(), ") -> ", type_text(a.element, shape)));
+}
+
+HloValue Builder::convolution(const HloValue& x, const HloValue& w, const std::string& dimensions,
+                              const HloWindow& window, const Shape& result) {
+  const std::string precision = cat("#stablehlo<precision ", precision_, ">");
+  return make(x.element, result,
+              cat("stablehlo.convolution(", x.name, ", ", w.name, ") dim_numbers = ", dimensions,
+                  ", window = {stride = ", pair(window.stride), ", pad = [[", window.low[0], ", ",
+                  window.high[0], "], [", window.low[1], ", ", window.high[1], "]], lhs_dilate = ",
+                  pair(window.lhs_dilation), ", rhs_dilate = ", pair(window.rhs_dilation),
+                  "} {batch_group_count = 1 : i64, feature_group_count = 1 : i64, "
+                  "precision_config = [",
+                  precision, ", ", precision, "]} : (", x.type(), ", ", w.type(), ") -> ",
+                  type_text(x.element, result)));
+}
+
+}  // namespace podium::stablehlo

@@ -1,0 +1,119 @@
+// Writes StableHLO, operation by operation, as the text that XLA's parser takes. Knows nothing of
+// Podium's operations; the emitters beside it do.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+namespace podium::stablehlo {
+
+// "f32", "i32", "ui32".
+std::string element_of(DType dtype);
+
+// A value of the program: its name in the text and its type.
+struct HloValue {
+  std::string name;     // "%7"
+  std::string element;  // "f32", "i32", "ui32", "ui64", "i1"
+  Shape shape;
+  std::string type() const;  // "tensor<2x3xf32>"
+};
+std::string type_text(const std::string& element, const Shape& shape);
+
+// A window of a convolution, as StableHLO has it. Pads may be negative.
+struct HloWindow {
+  std::int64_t stride[2] = {1, 1};
+  std::int64_t low[2] = {0, 0}, high[2] = {0, 0};
+  std::int64_t lhs_dilation[2] = {1, 1}, rhs_dilation[2] = {1, 1};
+};
+
+// Appends operations to the body of a function. Element by element operations take operands of one
+// type; a float or an integer stands for a tensor of it.
+class Builder {
+ public:
+  // `precision`: of products, as StableHLO names it: "HIGHEST" or "DEFAULT".
+  explicit Builder(std::string precision) : precision_(std::move(precision)) {}
+
+  // What was appended, one line an operation.
+  const std::string& text() const { return text_; }
+
+  // An argument of the function.
+  HloValue argument(std::size_t number, const TensorType& type) const;
+
+  HloValue constant(float value, const Shape& shape = {});
+  HloValue integer(const std::string& element, std::uint64_t value, const Shape& shape = {});
+
+  // `name` is the operation's: "exponential", "add", ...
+  HloValue unary(const std::string& name, const HloValue& x);
+  HloValue binary(const std::string& name, const HloValue& a, const HloValue& b);
+  HloValue add(const HloValue& a, const HloValue& b) { return binary("add", a, b); }
+  HloValue sub(const HloValue& a, const HloValue& b) { return binary("subtract", a, b); }
+  HloValue mul(const HloValue& a, const HloValue& b) { return binary("multiply", a, b); }
+  HloValue div(const HloValue& a, const HloValue& b) { return binary("divide", a, b); }
+  HloValue add(const HloValue& a, float b) { return add(a, constant(b, a.shape)); }
+  HloValue mul(const HloValue& a, float b) { return mul(a, constant(b, a.shape)); }
+  HloValue div(const HloValue& a, float b) { return div(a, constant(b, a.shape)); }
+  // a b + c, which XLA may round once or twice.
+  HloValue multiply_add(const HloValue& a, const HloValue& b, const HloValue& c) {
+    return add(mul(a, b), c);
+  }
+  // `direction` is EQ, NE, GT, GE, LT or LE.
+  HloValue compare(const std::string& direction, const HloValue& a, const HloValue& b);
+  HloValue compare(const std::string& direction, const HloValue& a, float b) {
+    return compare(direction, a, constant(b, a.shape));
+  }
+  HloValue select(const HloValue& condition, const HloValue& yes, const HloValue& no);
+
+  HloValue convert(const HloValue& x, const std::string& element);
+  HloValue bitcast(const HloValue& x, const std::string& element);
+  // Itself where it has that shape.
+  HloValue reshape(const HloValue& x, const Shape& shape);
+  // Axis i of x becomes axis axes[i] of the result.
+  HloValue broadcast(const HloValue& x, const Shape& shape, std::span<const std::int64_t> axes);
+  HloValue broadcast(const HloValue& scalar, const Shape& shape) {
+    return broadcast(scalar, shape, {});
+  }
+  // A value [C] of each channel, for planes [N, C, ...].
+  HloValue of_channels(const HloValue& x, const Shape& planes);
+  HloValue transpose(const HloValue& x, std::span<const std::int64_t> axes);
+  HloValue reverse(const HloValue& x, std::span<const std::int64_t> axes);
+  // [first, first + count) of one axis, each `stride`-th.
+  HloValue slice(const HloValue& x, std::int64_t axis, std::int64_t first, std::int64_t count,
+                 std::int64_t stride = 1);
+  // Zeros around it.
+  HloValue pad(const HloValue& x, std::span<const std::int64_t> low,
+               std::span<const std::int64_t> high);
+  HloValue concatenate(std::span<const HloValue> values, std::int64_t axis);
+  HloValue iota(const std::string& element, const Shape& shape, std::int64_t axis);
+  // A vector: `count` elements from an i32 scalar on; the vector with others there.
+  HloValue dynamic_slice(const HloValue& x, const HloValue& first, std::int64_t count);
+  HloValue dynamic_update_slice(const HloValue& x, const HloValue& part, const HloValue& first);
+
+  // Over `axes`, in an order that is XLA's; `name` is "add", "maximum", "and", ...
+  HloValue reduce(const HloValue& x, const std::string& name, const HloValue& start,
+                  std::span<const std::int64_t> axes);
+  HloValue sum(const HloValue& x, std::span<const std::int64_t> axes) {
+    return reduce(x, "add", x.element == "f32" ? constant(0) : integer(x.element, 0), axes);
+  }
+  // The sum of each channel [C] of planes [N, C, ...].
+  HloValue channel_sum(const HloValue& planes);
+
+  // Of matrices, over these axes of them.
+  HloValue product(const HloValue& a, const HloValue& b, std::int64_t axis_a, std::int64_t axis_b);
+  // `dimensions` as StableHLO writes them: "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]".
+  HloValue convolution(const HloValue& x, const HloValue& w, const std::string& dimensions,
+                       const HloWindow& window, const Shape& result);
+
+  // A call of another function of the module, which has one result.
+  HloValue make(const std::string& element, const Shape& shape, const std::string& operation);
+
+ private:
+  std::string precision_;
+  std::string text_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace podium::stablehlo

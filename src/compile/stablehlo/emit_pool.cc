@@ -1,0 +1,113 @@
+// Pooling and views.
+#include <array>
+
+#include "base/view.h"
+#include "compile/stablehlo/emitters.h"
+
+namespace podium::stablehlo {
+namespace {
+
+// [N, C, P, window_h, Q, window_w], whole windows alone.
+HloValue windows_of(Builder& b, const HloValue& x, const PoolAttributes& a) {
+  const Shape y = pooled(x.shape, a);
+  const HloValue whole = b.slice(b.slice(x, 2, 0, y[2] * a.window_h), 3, 0, y[3] * a.window_w);
+  return b.reshape(whole, Shape{y[0], y[1], y[2], a.window_h, y[3], a.window_w});
+}
+
+// Images of `shape` from their whole windows; what belongs to none is 0.
+HloValue images_of(Builder& b, const HloValue& windows, const Shape& shape) {
+  const Shape& w = windows.shape;
+  const HloValue whole = b.reshape(windows, Shape{w[0], w[1], w[2] * w[3], w[4] * w[5]});
+  const std::int64_t low[] = {0, 0, 0, 0};
+  const std::int64_t high[] = {0, 0, shape[2] - whole.shape[2], shape[3] - whole.shape[3]};
+  return b.pad(whole, low, high);
+}
+
+// A value of each window, for each of its pixels.
+HloValue of_windows(Builder& b, const HloValue& x, const PoolAttributes& a) {
+  const Shape& s = x.shape;
+  const std::int64_t axes[] = {0, 1, 2, 4};
+  return b.broadcast(x, Shape{s[0], s[1], s[2], a.window_h, s[3], a.window_w}, axes);
+}
+
+// Pixel (r, s) of each window.
+HloValue pixel_of(Builder& b, const HloValue& windows, std::int64_t r, std::int64_t s) {
+  const Shape& w = windows.shape;
+  return b.reshape(b.slice(b.slice(windows, 3, r, 1), 5, s, 1), Shape{w[0], w[1], w[2], w[4]});
+}
+
+}  // namespace
+
+Largest largest_of_windows(Builder& b, const HloValue& x, const PoolAttributes& a) {
+  const HloValue windows = windows_of(b, x, a);
+  Largest best;
+  for (std::int64_t r = 0; r < a.window_h; ++r) {
+    for (std::int64_t s = 0; s < a.window_w; ++s) {
+      const HloValue pixel = pixel_of(b, windows, r, s);
+      const HloValue place = b.constant(static_cast<float>(r * a.window_w + s), pixel.shape);
+      if (r == 0 && s == 0) {
+        best = {pixel, place};
+        continue;
+      }
+      const HloValue takes =
+          b.binary("or", b.compare("GT", pixel, best.value), b.compare("NE", pixel, pixel));
+      best = {b.select(takes, pixel, best.value), b.select(takes, place, best.place)};
+    }
+  }
+  return best;
+}
+
+HloValue led_to_places(Builder& b, const HloValue& dy, const HloValue& place, const Shape& shape,
+                       const PoolAttributes& a) {
+  const HloValue spread = of_windows(b, dy, a);
+  const Shape& w = spread.shape;
+  const HloValue row = b.mul(b.iota("f32", w, 3), static_cast<float>(a.window_w));
+  const HloValue own = b.add(row, b.iota("f32", w, 5));
+  const HloValue here = b.compare("EQ", of_windows(b, place, a), own);
+  return images_of(b, b.select(here, spread, b.constant(0, w)), shape);
+}
+
+std::vector<HloValue> emit_max_pool(const EmitContext& c) {
+  const auto& a = c.as<PoolAttributes>();
+  const Largest largest = largest_of_windows(c.b, c.in[0], a);
+  if (!a.places) return {largest.value};
+  return {largest.value, largest.place};
+}
+std::vector<HloValue> emit_max_pool_grad(const EmitContext& c) {
+  const auto& a = c.as<PoolAttributes>();
+  const Largest largest = largest_of_windows(c.b, c.in[1], a);
+  return {led_to_places(c.b, c.in[0], largest.place, c.in[1].shape, a)};
+}
+
+std::vector<HloValue> emit_avg_pool(const EmitContext& c) {
+  const auto& a = c.as<PoolAttributes>();
+  const std::int64_t axes[] = {3, 5};
+  return {c.b.mul(c.b.sum(windows_of(c.b, c.in[0], a), axes), pool_share(a))};
+}
+std::vector<HloValue> emit_avg_pool_grad(const EmitContext& c) {
+  const auto& a = c.as<PoolAttributes>();
+  const HloValue shares = c.b.mul(c.in[0], pool_share(a));
+  return {images_of(c.b, of_windows(c.b, shares, a), c.out())};
+}
+
+// Shifted views are mirrored at the centres of the edge pixels.
+std::vector<HloValue> emit_view(const EmitContext& c) {
+  Builder& b = c.b;
+  const ViewPixels pixels(c.as<ViewAttributes>().index);
+  HloValue x = c.in[0];
+  const std::int64_t columns[] = {3};
+  for (const std::int64_t axis : {std::int64_t{2}, std::int64_t{3}}) {
+    const std::int64_t n = x.shape[axis];
+    if (pixels.from() < 0) {
+      const HloValue parts[] = {b.slice(x, axis, 1, 1), b.slice(x, axis, 0, n - 1)};
+      x = b.concatenate(parts, axis);
+    } else if (pixels.from() > 0) {
+      const HloValue parts[] = {b.slice(x, axis, 1, n - 1), b.slice(x, axis, n - 2, 1)};
+      x = b.concatenate(parts, axis);
+    }
+  }
+  if (pixels.mirrors()) x = b.reverse(x, columns);
+  return {x};
+}
+
+}  // namespace podium::stablehlo
