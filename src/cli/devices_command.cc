@@ -8,6 +8,9 @@
 
 #include "backend/cpu/kernels/targets.h"
 #include "backend/device.h"
+#ifdef PODIUM_HAS_PJRT
+#include "backend/pjrt/plugin.h"
+#endif
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
@@ -32,7 +35,41 @@ std::vector<Cache> caches() {
           {"L3", "l3", size(_SC_LEVEL3_CACHE_SIZE)}};
 }
 
+#ifdef PODIUM_HAS_PJRT
+// Null where the environment names no plugin.
+nlohmann::ordered_json pjrt_json() {
+  const std::vector<std::string> names = backend_names();
+  if (std::ranges::find(names, "pjrt") == names.end()) return nullptr;
+  const pjrt::PluginFacts facts = pjrt::Plugin::from_environment()->facts();
+  nlohmann::ordered_json json = {{"plugin", facts.path},
+                                 {"api", cat(facts.api_major, ".", facts.api_minor)},
+                                 {"platform", facts.platform},
+                                 {"version", facts.version},
+                                 {"devices", nlohmann::ordered_json::array()}};
+  for (const pjrt::DeviceFacts& device : facts.devices)
+    json["devices"].push_back({{"kind", device.kind}, {"memory_bytes", device.memory_bytes}});
+  return json;
+}
+
+std::string pjrt_text(const nlohmann::ordered_json& json) {
+  std::string text = cat("pjrt            ", json["plugin"].get<std::string>(), ", PJRT API ",
+                         json["api"].get<std::string>(), "\n                platform ",
+                         json["platform"].get<std::string>(), "\n");
+  int number = 0;
+  for (const auto& device : json["devices"]) {
+    const auto bytes = device["memory_bytes"].get<std::int64_t>();
+    text += cat("                device ", number++, ": ", device["kind"].get<std::string>(), ", ",
+                bytes == 0 ? "memory not told" : format_bytes(bytes), "\n");
+  }
+  return text;
+}
+#else
+nlohmann::ordered_json pjrt_json() { return nullptr; }
+std::string pjrt_text(const nlohmann::ordered_json&) { return ""; }
+#endif
+
 ExitCode show_devices(bool as_json) {
+  const nlohmann::ordered_json pjrt = pjrt_json();
   const Environment e = collect_environment({}, cpu::vector_target(), 0);
   if (as_json) {
     nlohmann::ordered_json json = {{"cpu", e.cpu},
@@ -43,6 +80,7 @@ ExitCode show_devices(bool as_json) {
                                    {"backends", backend_names()},
                                    {"memory_bytes", e.memory_bytes},
                                    {"memory_limit_bytes", e.memory_limit_bytes}};
+    if (!pjrt.is_null()) json["pjrt"] = pjrt;
     for (const Cache& cache : caches()) json["cache_bytes"][cache.key] = cache.bytes;
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
@@ -54,7 +92,7 @@ ExitCode show_devices(bool as_json) {
             << " (in use: " << e.vector_target
             << "; $PODIUM_VECTOR_TARGET selects another, with the same bits)\n"
             << "backends        " << join_words(backend_names()) << " (--backend)\n"
-            << "caches          ";
+            << (pjrt.is_null() ? "" : pjrt_text(pjrt)) << "caches          ";
   const char* separator = "";
   for (const Cache& cache : caches()) {
     if (cache.bytes == 0) continue;

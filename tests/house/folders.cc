@@ -107,8 +107,9 @@ std::optional<Include> parse_include(std::string_view line) {
 // The standard library's headers have no suffix; the system's are named here.
 bool is_standard_or_system(const std::string& name) {
   if (name.find('.') == std::string::npos && name.find('/') == std::string::npos) return true;
-  static const std::set<std::string> system = {"fcntl.h",  "unistd.h", "pthread.h",   "sched.h",
-                                               "signal.h", "cpuid.h",  "immintrin.h", "poll.h"};
+  static const std::set<std::string> system = {"fcntl.h",     "unistd.h", "pthread.h",
+                                               "sched.h",     "signal.h", "cpuid.h",
+                                               "immintrin.h", "poll.h",   "dlfcn.h"};
   return name.starts_with("sys/") || name.starts_with("linux/") || system.contains(name);
 }
 
@@ -167,6 +168,9 @@ class Checker {
     }
     if (include.name == "mpi.h") {
       return path == kMpi ? "" : "MPI belongs in " + std::string(kMpi) + ", not mpi.h";
+    }
+    if (include.name == "pjrt_c_api.h") {
+      return backend_of(path) == "pjrt" ? "" : "PJRT belongs in backend/pjrt/, not pjrt_c_api.h";
     }
     if (core_.contains(folder) && !is_standard_or_system(include.name)) {
       return "the core may include no third-party header but Highway's, not " + include.name;

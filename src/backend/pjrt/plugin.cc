@@ -82,6 +82,10 @@ bool has(const PJRT_Api* api, std::size_t offset) {
 }
 #define PODIUM_PJRT_HAS(api, name) has(api, offsetof(PJRT_Api, name))
 
+// Of a step that fails.
+constexpr const char* kGoesOn =
+    "; the same command goes on from its last checkpoint, which is whole";
+
 constexpr const char* kRemedy =
     "name another plugin in PODIUM_PJRT_PLUGIN, or train with --backend cpu";
 
@@ -161,13 +165,17 @@ std::vector<ClientOption> parse_options(const std::string& text) {
   return options;
 }
 
-std::string compile_options() {
+// On XLA's CPU, how a product is divided among threads decides the order of its sums, and the plugin
+// has more threads for more devices: one thread for each device, then.
+std::string compile_options(bool is_cpu) {
   CompileOptions options;
   ExecutableBuildOptions& build = *options.mutable_executable_build_options();
   build.set_device_ordinal(-1);  // none in particular
   build.set_num_replicas(1);
   build.set_num_partitions(1);
   options.set_compile_portable_executable(true);
+  if (is_cpu)
+    (*options.mutable_env_option_overrides())["xla_cpu_multi_thread_eigen"].set_bool_field(false);
   return options.SerializeAsString();
 }
 
@@ -241,6 +249,7 @@ void Plugin::create_client(const std::string& text) {
                   list.addressable_devices + list.num_addressable_devices);
   PODIUM_REQUIRE(!devices_.empty(), ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path_,
                  ": the plugin works, but this machine has no device for it; ", kRemedy);
+  is_cpu_ = facts().platform == "cpu";
 }
 
 std::unique_ptr<Plugin> Plugin::from_environment() {
@@ -319,7 +328,7 @@ std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::s
   program.code_size = code.size();
   program.format = "mlir";
   program.format_size = 4;
-  const std::string options = compile_options();
+  const std::string options = compile_options(is_cpu_);
   PODIUM_PJRT_ARGS(args, PJRT_Client_Compile_Args);
   args.client = client_;
   args.program = &program;
@@ -346,7 +355,7 @@ std::vector<SharedArray> Plugin::run(const Program& program, int device,
   args.num_args = list.size();
   args.output_lists = made_lists;
   args.execute_device = devices_[static_cast<std::size_t>(device)];
-  require(api_->PJRT_LoadedExecutable_Execute(&args), cat("failed to run ", what));
+  require(api_->PJRT_LoadedExecutable_Execute(&args), cat("failed to run ", what, kGoesOn));
   std::vector<SharedArray> arrays;
   for (PJRT_Buffer* const buffer : made) arrays.push_back(std::make_shared<Array>(api_, buffer));
   return arrays;
@@ -375,7 +384,7 @@ void Plugin::download(const Array& array, void* to, std::int64_t bytes) {
   args.dst = to;
   args.dst_size = static_cast<std::size_t>(bytes);
   require(api_->PJRT_Buffer_ToHostBuffer(&args), "gave no data");
-  await(args.event, "failed in the middle of a step");
+  await(args.event, cat("failed in the middle of a step", kGoesOn));
 }
 
 SharedArray Plugin::copy_to(const Array& array, int device) {

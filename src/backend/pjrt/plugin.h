@@ -108,6 +108,7 @@ class Plugin {
   void await(PJRT_Event* event, const std::string& what) const;
 
   std::string path_;
+  bool is_cpu_ = false;
   const PJRT_Api* api_ = nullptr;
   PJRT_Client* client_ = nullptr;
   std::vector<PJRT_Device*> devices_;

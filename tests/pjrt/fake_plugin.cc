@@ -1,0 +1,98 @@
+// Libraries that are no PJRT plugins, or bad ones; KIND says which. Those of kind 6 and 7 hand all
+// calls on to the plugin in FAKE_PJRT_REAL, up to the execution whose number is in FAKE_PJRT_FAILS.
+#include <dlfcn.h>
+#include <pjrt_c_api.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+namespace {
+
+constexpr int kNoApi = 1, kOtherVersion = 2, kTooOld = 3, kNoDevices = 4, kBusy = 5, kFails = 6,
+              kCrashes = 7;
+
+// The one error that these plugins make.
+char own_error = 0;
+PJRT_Error* const kOwnError = reinterpret_cast<PJRT_Error*>(&own_error);
+const char* own_words = "";
+
+PJRT_Api api;
+const PJRT_Api* real = nullptr;
+std::atomic<int> executions{0};
+
+void message(PJRT_Error_Message_Args* args) {
+  if (args->error != kOwnError) return real->PJRT_Error_Message(args);
+  args->message = own_words;
+  args->message_size = std::strlen(own_words);
+}
+void destroy(PJRT_Error_Destroy_Args* args) {
+  if (args->error != kOwnError) real->PJRT_Error_Destroy(args);
+}
+PJRT_Error* code(PJRT_Error_GetCode_Args* args) {
+  if (args->error != kOwnError) return real->PJRT_Error_GetCode(args);
+  args->code = PJRT_Error_Code_UNAVAILABLE;
+  return nullptr;
+}
+
+PJRT_Error* initialize(PJRT_Plugin_Initialize_Args*) { return nullptr; }
+PJRT_Error* create(PJRT_Client_Create_Args* args) {
+  if (KIND == kBusy) {
+    own_words = "the device is in use by process 7";
+    return kOwnError;
+  }
+  args->client = reinterpret_cast<PJRT_Client*>(&api);
+  return nullptr;
+}
+PJRT_Error* destroy_client(PJRT_Client_Destroy_Args*) { return nullptr; }
+PJRT_Error* no_devices(PJRT_Client_AddressableDevices_Args* args) {
+  args->num_addressable_devices = 0;
+  return nullptr;
+}
+
+PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
+  if (++executions < std::atoi(std::getenv("FAKE_PJRT_FAILS")))
+    return real->PJRT_LoadedExecutable_Execute(args);
+  if (KIND == kCrashes) std::abort();
+  own_words = "the interconnect is down";
+  return kOwnError;
+}
+
+// Every function that Podium calls is there, although most are never called.
+void fill_in() {
+  std::memset(&api, 0, sizeof api);
+  auto* const functions = reinterpret_cast<void**>(&api.PJRT_Error_Destroy);
+  const std::size_t count = (sizeof api - offsetof(PJRT_Api, PJRT_Error_Destroy)) / sizeof(void*);
+  for (std::size_t i = 0; i < count; ++i) functions[i] = reinterpret_cast<void*>(&std::abort);
+  api.struct_size = sizeof api;
+  api.pjrt_api_version = {PJRT_Api_Version_STRUCT_SIZE, nullptr, PJRT_API_MAJOR, PJRT_API_MINOR};
+}
+
+}  // namespace
+
+#if KIND != 1
+extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() {
+  if (KIND == kFails || KIND == kCrashes) {
+    void* const library = dlopen(std::getenv("FAKE_PJRT_REAL"), RTLD_NOW | RTLD_LOCAL);
+    using GetApi = const PJRT_Api* (*)();
+    real = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"))();
+    // Of a newer plugin, what this header knows.
+    std::memcpy(&api, real, std::min(sizeof api, real->struct_size));
+    api.struct_size = std::min(sizeof api, real->struct_size);
+    api.PJRT_LoadedExecutable_Execute = execute;
+  } else {
+    fill_in();
+    api.PJRT_Plugin_Initialize = initialize;
+    api.PJRT_Client_Create = create;
+    api.PJRT_Client_Destroy = destroy_client;
+    api.PJRT_Client_AddressableDevices = no_devices;
+  }
+  api.PJRT_Error_Message = message;
+  api.PJRT_Error_Destroy = destroy;
+  api.PJRT_Error_GetCode = code;
+  if (KIND == kOtherVersion) api.pjrt_api_version.major_version = PJRT_API_MAJOR + 1;
+  if (KIND == kTooOld) api.struct_size = offsetof(PJRT_Api, PJRT_LoadedExecutable_Execute);
+  return &api;
+}
+#endif

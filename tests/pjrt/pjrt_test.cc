@@ -1,0 +1,100 @@
+// The command with plugins of PJRT: XLA's own for the CPU, and those that must be refused.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "backend/pjrt/cpu_plugin_test_util.h"
+#include "tests/cli/run_podium.h"
+
+namespace podium::test {
+namespace {
+
+class PjrtCommand : public CommandLine {
+ protected:
+  static std::string fake(int kind) {
+    return std::string(FAKE_PLUGINS) + "/libfake_plugin_" + std::to_string(kind) + ".so";
+  }
+  Outcome train(const std::string& plugin, std::map<std::string, std::string> environment = {},
+                const std::vector<std::string>& more = {}) const {
+    environment["PODIUM_PJRT_PLUGIN"] = plugin;
+    std::vector<std::string> words = {"--backend", "pjrt"};
+    words.insert(words.end(), more.begin(), more.end());
+    return podium(train_small("run", words), {.environment = environment});
+  }
+  // It was refused before there was a run.
+  void expect_refused(const Outcome& outcome, const std::vector<std::string>& parts) const {
+    expect_refusal(outcome, 2, parts);
+    EXPECT_FALSE(std::filesystem::exists(path("run")));
+  }
+};
+
+TEST_F(PjrtCommand, without_a_plugin_is_told_to_name_one) {
+  expect_refused(podium(train_small("run", {"--backend", "pjrt"})),
+                 {"PODIUM_PJRT_PLUGIN", "docs/tpu.md"});
+}
+
+TEST_F(PjrtCommand, a_file_that_is_no_plugin_is_refused) {
+  expect_refused(train("nowhere.so"), {"nowhere.so", "no such file", "--backend cpu"});
+  write("text.so", "no library");
+  expect_refused(train("./text.so"), {"text.so", "is no library of this machine"});
+  expect_refused(train(fake(1)), {"has no GetPjrtApi"});
+}
+
+TEST_F(PjrtCommand, a_plugin_of_another_api_is_refused) {
+  expect_refused(train(fake(2)), {"speaks version 1.", "needs the same first number"});
+  expect_refused(train(fake(3)), {"lacks PJRT_LoadedExecutable_Execute"});
+}
+
+TEST_F(PjrtCommand, a_plugin_without_devices_or_in_use_is_refused) {
+  expect_refused(train(fake(4)), {"has no device for it"});
+  expect_refused(train(fake(5)), {"opened no client", "the device is in use by process 7"});
+}
+
+class PjrtCpu : public PjrtCommand {
+ protected:
+  void SetUp() override {
+    if (!pjrt::use_cpu_plugin()) GTEST_SKIP() << pjrt::kNoCpuPlugin;
+    unsetenv("PODIUM_PJRT_PLUGIN");
+  }
+  std::string hashes(const std::string& run) const { return read(run + "/hashes.jsonl"); }
+};
+
+TEST_F(PjrtCpu, is_listed_with_its_devices) {
+  const auto json =
+      nlohmann::json::parse(podium({"devices", "--json"},
+                                   {.environment = {{"PODIUM_PJRT_PLUGIN", PODIUM_PJRT_CPU_PLUGIN},
+                                                    {"PODIUM_PJRT_OPTIONS", "cpu_device_count=3"}}})
+                                .out);
+  EXPECT_EQ(json["pjrt"]["platform"], "cpu");
+  EXPECT_EQ(json["pjrt"]["devices"].size(), 3U);
+}
+
+TEST_F(PjrtCpu, options_that_are_none_are_refused) {
+  expect_refused(train(PODIUM_PJRT_CPU_PLUGIN, {{"PODIUM_PJRT_OPTIONS", "many"}}),
+                 {"PODIUM_PJRT_OPTIONS", "\"many\" is no option"});
+}
+
+// Its message has the plugin's words; the run goes on from its checkpoint, and ends as one that was
+// never disturbed.
+TEST_F(PjrtCpu, a_plugin_that_fails_or_crashes_in_a_step_leaves_a_run_that_goes_on) {
+  ASSERT_EQ(train(PODIUM_PJRT_CPU_PLUGIN).code, 0);
+  const std::string expected = hashes("run");
+  std::filesystem::rename(path("run"), path("whole"));
+  const auto failing_at = [](const char* execution) {
+    return std::map<std::string, std::string>{{"FAKE_PJRT_REAL", PODIUM_PJRT_CPU_PLUGIN},
+                                              {"FAKE_PJRT_FAILS", execution}};
+  };
+  const Outcome failed = train(fake(6), failing_at("200"));
+  EXPECT_EQ(failed.code, 2);
+  EXPECT_NE(failed.err.find("Its own words: the interconnect is down"), std::string::npos)
+      << failed.err;
+  EXPECT_NE(failed.err.find("goes on from its last checkpoint"), std::string::npos) << failed.err;
+  EXPECT_EQ(train(fake(7), failing_at("50")).code, 128 + SIGABRT);
+  ASSERT_EQ(train(PODIUM_PJRT_CPU_PLUGIN).code, 0);
+  EXPECT_EQ(hashes("run"), expected);
+}
+
+}  // namespace
+}  // namespace podium::test
