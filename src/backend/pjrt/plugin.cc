@@ -165,17 +165,13 @@ std::vector<ClientOption> parse_options(const std::string& text) {
   return options;
 }
 
-// On XLA's CPU, how a product is divided among threads decides the order of its sums, and the plugin
-// has more threads for more devices: one thread for each device, then.
-std::string compile_options(bool is_cpu) {
+std::string compile_options() {
   CompileOptions options;
   ExecutableBuildOptions& build = *options.mutable_executable_build_options();
   build.set_device_ordinal(-1);  // none in particular
   build.set_num_replicas(1);
   build.set_num_partitions(1);
   options.set_compile_portable_executable(true);
-  if (is_cpu)
-    (*options.mutable_env_option_overrides())["xla_cpu_multi_thread_eigen"].set_bool_field(false);
   return options.SerializeAsString();
 }
 
@@ -219,6 +215,10 @@ ProgramMemory Program::memory() const {
 }
 
 Plugin::Plugin(const std::string& path, const std::string& options) : path_(path) {
+  // How XLA's CPU divides a product among its threads decides the order of its sums. It has as many
+  // as the machine has cores or the client has devices, whichever is more, or as NPROC says: one
+  // number for all, so that neither decides a result.
+  setenv("NPROC", "8", 0);
   api_ = open_library(path);
   require_api(path, api_);
   PODIUM_PJRT_ARGS(start, PJRT_Plugin_Initialize_Args);
@@ -249,7 +249,6 @@ void Plugin::create_client(const std::string& text) {
                   list.addressable_devices + list.num_addressable_devices);
   PODIUM_REQUIRE(!devices_.empty(), ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path_,
                  ": the plugin works, but this machine has no device for it; ", kRemedy);
-  is_cpu_ = facts().platform == "cpu";
 }
 
 std::unique_ptr<Plugin> Plugin::from_environment() {
@@ -328,7 +327,7 @@ std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::s
   program.code_size = code.size();
   program.format = "mlir";
   program.format_size = 4;
-  const std::string options = compile_options(is_cpu_);
+  const std::string options = compile_options();
   PODIUM_PJRT_ARGS(args, PJRT_Client_Compile_Args);
   args.client = client_;
   args.program = &program;

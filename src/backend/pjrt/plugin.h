@@ -4,6 +4,7 @@
 //
 //   PODIUM_PJRT_PLUGIN   the library
 //   PODIUM_PJRT_OPTIONS  options of the plugin, NAME=VALUE,NAME=VALUE: cpu_device_count=4
+//   NPROC                threads of XLA's CPU, 8 where it is not set; they decide the order of sums
 #pragma once
 
 #include <cstdint>
@@ -108,7 +109,6 @@ class Plugin {
   void await(PJRT_Event* event, const std::string& what) const;
 
   std::string path_;
-  bool is_cpu_ = false;
   const PJRT_Api* api_ = nullptr;
   PJRT_Client* client_ = nullptr;
   std::vector<PJRT_Device*> devices_;
