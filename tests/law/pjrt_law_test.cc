@@ -1,6 +1,6 @@
-// The law on devices of a PJRT plugin, which are a kind of their own: the same hashes for any number
-// of its devices, for a run that goes on on another number, and gradients that are those of the CPU
-// up to roundings.
+// The law on devices of a PJRT plugin, which are a kind of their own: the same hashes for any
+// number of its devices, and for a run that goes on on another number; gradients that are those of
+// the CPU up to roundings.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <pjrt_c_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>

@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "backend/pjrt/cpu_plugin_test_util.h"

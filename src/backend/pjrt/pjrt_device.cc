@@ -1,6 +1,8 @@
 #include "backend/pjrt/pjrt_device.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "backend/host_device.h"

@@ -3,12 +3,14 @@
 #include <dlfcn.h>
 #include <pjrt_c_api.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "backend/pjrt/compile_options.pb.h"
 

@@ -7,6 +7,7 @@
 //   NPROC                threads of XLA's CPU, 8 where it is not set; they decide the order of sums
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

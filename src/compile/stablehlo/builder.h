@@ -2,9 +2,11 @@
 // Podium's operations; the emitters beside it do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/tensor.h"

@@ -1,4 +1,5 @@
 // The loss, guesses, and dropout.
+#include <array>
 #include <limits>
 
 #include "base/philox.h"

@@ -1,4 +1,6 @@
 // Updates, the norm of all gradients, hashes.
+#include <algorithm>
+
 #include "compile/stablehlo/emitters.h"
 
 namespace podium::stablehlo {

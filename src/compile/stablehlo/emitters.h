@@ -2,6 +2,7 @@
 // error. Fused operations become what they fuse, Winograd convolutions plain ones.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
