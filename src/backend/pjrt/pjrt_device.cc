@@ -26,7 +26,7 @@ constexpr Traits kTraits = {.exact_fp32 = false, .tolerance = 1e-5f, .winograd_t
 constexpr std::int64_t kMovable = 16;
 
 Plan plan_of(const Graph& graph, const CompileOptions& options) {
-  Plan plan = interface_of(graph, options.donations);
+  Plan plan = interface_of(graph, options);
   std::vector<Lifetime> lives;
   std::vector<std::vector<std::size_t>> life_of(graph.nodes().size());
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
