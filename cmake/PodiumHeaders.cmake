@@ -48,6 +48,7 @@ set(PODIUM_CARRIED_HEADERS
   parallel/exchange.h
   parallel/transport.h
   train/file_io.h
+  train/price.h
   train/program.h)
 
 # The copies in the build folder: what a program sees that links Podium::podium inside this tree, and what is installed.

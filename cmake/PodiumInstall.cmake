@@ -2,6 +2,7 @@
 #   program
 #     bin/podium                      the command
 #     share/podium/recipes/           the recipes, which the command finds relative to itself
+#     share/podium/prices/, devices/  the prices and devices, in the same way
 #     share/man/man1/podium.1, share/bash-completion/, share/zsh/    written by the command itself
 #     share/doc/podium/               the licence
 #   development
@@ -37,6 +38,10 @@ if(TARGET podium)
   install(TARGETS podium COMPONENT program)
   install(DIRECTORY recipes/ DESTINATION ${CMAKE_INSTALL_DATADIR}/podium/recipes COMPONENT program
     FILES_MATCHING PATTERN "*.toml")
+  foreach(folder prices devices)
+    install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/podium/${folder} COMPONENT program
+      FILES_MATCHING PATTERN "*.toml")
+  endforeach()
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/podium COMPONENT program)
   # The program of another kind of machine cannot be asked.
   if(NOT CMAKE_CROSSCOMPILING)

@@ -42,11 +42,14 @@ void add_step_flag(CLI::App& command, std::string& step);
   X(eval)                      \
   X(predict)                   \
   X(show)                      \
+  X(plan)                      \
   X(inspect)                   \
   X(diff)                      \
   X(compare)                   \
+  X(report)                    \
   X(band)                      \
   X(recipes)                   \
+  X(prices)                    \
   X(devices)                   \
   X(data)                      \
   X(bench)                     \

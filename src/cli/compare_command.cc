@@ -1,5 +1,7 @@
-// podium compare: runs side by side: in which keys their recipes differ, how accurate they are, how
-// fast they were; and their curves in one plot.
+// podium compare: runs side by side: what differs beside their placement, how accurate they are,
+// how fast they were, what they cost; as a table, as JSON, as a page, and their curves in one plot.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -13,11 +15,15 @@
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/output_file.h"
+#include "cli/placement_flags.h"
+#include "cli/placement_runs.h"
 #include "cli/table.h"
 #include "cli/talk.h"
+#include "report/comparison_page.h"
 #include "report/history.h"
 #include "report/plot.h"
 #include "train/file_io.h"
+#include "train/memory.h"
 #include "train/recipe_keys.h"
 #include "train/run_folder.h"
 
@@ -26,7 +32,11 @@ namespace {
 
 struct CompareArguments {
   std::vector<std::string> runs;
-  std::string plot, measure = "test-accuracy", title;
+  std::string plot, measure = "test-accuracy", title, html;
+  std::string placements, out, launcher = "mpirun", data_dir;
+  std::int64_t steps = 0, warm_up = -1;
+  std::vector<double> targets;
+  std::string price, method = "own";
   bool json = false, force = false;
 };
 
@@ -48,15 +58,17 @@ constexpr Measure kMeasures[] = {
      [](const TrainingPoint& p) { return p.images_per_second; }, nullptr},
 };
 
-std::vector<const RecipeKey*> differing_keys(const std::vector<RunHistory>& runs) {
+std::vector<const RecipeKey*> differing_keys(const std::vector<ComparedRun>& runs) {
   std::vector<const RecipeKey*> keys;
   std::size_t groups = 0;
-  for (const RunHistory& run : runs) groups = std::max(groups, run.recipe.optimizer_groups.size());
+  for (const ComparedRun& run : runs)
+    groups = std::max(groups, run.history.recipe.optimizer_groups.size());
   for (const RecipeKey& key : recipe_keys(groups)) {
     if (!key.decides_result) continue;
-    const std::string first = value_text(key, runs.front().recipe);
-    if (std::ranges::any_of(
-            runs, [&](const RunHistory& run) { return value_text(key, run.recipe) != first; }))
+    const std::string first = value_text(key, runs.front().history.recipe);
+    if (std::ranges::any_of(runs, [&](const ComparedRun& run) {
+          return value_text(key, run.history.recipe) != first;
+        }))
       keys.push_back(&key);
   }
   return keys;
@@ -84,18 +96,6 @@ std::string upper(std::string text) {
 
 double epoch_of(const RunHistory& run, std::int64_t step) {
   return static_cast<double>(step) / static_cast<double>(steps_per_epoch(run.recipe));
-}
-
-// Of what the steps recorded: NaN where there are none.
-double median_speed(const RunHistory& run) {
-  std::vector<double> speeds;
-  for (const TrainingPoint& point : run.course.training) {
-    if (std::isfinite(point.images_per_second)) speeds.push_back(point.images_per_second);
-  }
-  if (speeds.empty()) return std::nan("");
-  const auto middle = speeds.begin() + static_cast<std::ptrdiff_t>(speeds.size() / 2);
-  std::ranges::nth_element(speeds, middle);
-  return *middle;
 }
 
 // Step 0 and NaN before the first.
@@ -138,15 +138,17 @@ PlotLine curve_of(const RunHistory& run, const Measure& measure, const std::stri
 }
 
 // "mnist, glyphs: test accuracy".
-std::string title_of(const std::vector<RunHistory>& runs, const Measure& measure) {
+std::string title_of(const std::vector<ComparedRun>& runs, const Measure& measure) {
   std::vector<std::string> names;
-  for (const RunHistory& run : runs)
-    if (std::ranges::find(names, run.recipe.name) == names.end()) names.push_back(run.recipe.name);
+  for (const ComparedRun& run : runs) {
+    const std::string& name = run.history.recipe.name;
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
   const std::string_view axis = measure.title;
   return cat(join_words(names), ": ", axis.substr(0, axis.find(',')));
 }
 
-void write_plot(const CompareArguments& arguments, const std::vector<RunHistory>& runs,
+void write_plot(const CompareArguments& arguments, const std::vector<ComparedRun>& runs,
                 const std::vector<const RecipeKey*>& keys) {
   const auto* measure = std::ranges::find_if(
       kMeasures, [&](const Measure& m) { return arguments.measure == m.name; });
@@ -154,12 +156,46 @@ void write_plot(const CompareArguments& arguments, const std::vector<RunHistory>
             .x_title = "epoch",
             .y_title = measure->title,
             .lines = {}};
-  for (const RunHistory& run : runs)
-    plot.lines.push_back(curve_of(run, *measure, label_of(run, keys)));
+  for (const ComparedRun& run : runs)
+    plot.lines.push_back(curve_of(run.history, *measure, label_of(run.history, keys)));
   replace_text(arguments.plot, svg_of(plot));
 }
 
-void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKey*>& keys) {
+// Red where a person reads it.
+std::string alarming(const std::string& text) {
+  return isatty(STDOUT_FILENO) == 1 ? "\x1b[31;1m" + text + "\x1b[0m" : text;
+}
+
+void print_differences(const Comparison& all) {
+  for (const std::string& finding : all.findings)
+    std::cout << alarming("FINDING: " + printable(finding)) << "\n";
+  if (all.different_trainings)
+    std::cout << alarming("different trainings: the mathematics of these runs differs") << "\n";
+  for (const Difference& difference : all.differences) {
+    std::cout << "differs: " << difference.what << ": ";
+    // Each value once, with the number of runs that have it.
+    std::vector<std::pair<std::string, int>> values;
+    for (const std::string& value : difference.values) {
+      const auto known = std::ranges::find(values, value, &std::pair<std::string, int>::first);
+      if (known == values.end())
+        values.emplace_back(value, 1);
+      else
+        ++known->second;
+    }
+    const char* between = "";
+    for (std::size_t i = 0; i < values.size() && i < 8; ++i) {
+      std::cout << between << printable(values[i].first)
+                << (values[i].second == 1 ? "" : cat(" (", values[i].second, " runs)"));
+      between = " | ";
+    }
+    if (values.size() > 8) std::cout << " | and " << values.size() - 8 << " more";
+    std::cout << "\n";
+  }
+  if (!all.findings.empty() || !all.differences.empty()) std::cout << "\n";
+}
+
+void print_results(const std::vector<ComparedRun>& runs,
+                   const std::vector<const RecipeKey*>& keys) {
   const bool many = keys.size() > kMostKeys;
   std::vector<const RecipeKey*> shown;
   if (!many) shown = keys;
@@ -170,7 +206,8 @@ void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKe
        {"STEP", "EPOCH", "TEST ACCURACY", "BEST", "TEST LOSS", "IMAGES/S, MEDIAN", "PARAMETERS"})
     head.emplace_back(title);
   Table table(head);
-  for (const RunHistory& run : runs) {
+  for (const ComparedRun& compared : runs) {
+    const RunHistory& run = compared.history;
     const std::int64_t step = run.last_step(), total = total_steps(run.recipe);
     const TestPoint last = last_test(run);
     std::vector<std::string> row{run.folder.string()};
@@ -185,7 +222,7 @@ void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKe
     row.push_back(at_step(run, percent(last.accuracy), last.step));
     row.push_back(at_step(run, percent(best.accuracy), best.step));
     row.push_back(at_step(run, fixed(last.loss, 4), last.step));
-    row.push_back(fixed(median_speed(run), 0));
+    row.push_back(fixed(compared.images_per_second.median, 0));
     row.push_back(run.hashes.empty()
                       ? "-"
                       : at_step(run, run.hashes.rbegin()->second, run.hashes.rbegin()->first));
@@ -195,10 +232,82 @@ void print(const std::vector<RunHistory>& runs, const std::vector<const RecipeKe
   if (many) std::cout << "their recipes differ in " << keys.size() << " keys; --json names them\n";
 }
 
-nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
+std::string seconds_text(double seconds) {
+  return std::isfinite(seconds) ? fixed(seconds, seconds < 100 ? 2 : 0) : "-";
+}
+
+void print_speeds(const Comparison& all) {
+  std::vector<std::string> head = {"RUN",        "PLACEMENT", "STEPS/S",
+                                   "10% TO 90%", "POINTS",    "TIME, S"};
+  for (const double target : all.targets)
+    head.push_back(cat("TO ", number_text(100 * target), "%, S"));
+  bool priced = false, energy = false;
+  for (const ComparedRun& run : all.runs) {
+    priced = priced || run.price;
+    energy = energy || run.joules;
+  }
+  if (priced) {
+    head.emplace_back("COST, USD");
+    for (const double target : all.targets)
+      head.push_back(cat("TO ", number_text(100 * target), "%, USD"));
+    head.emplace_back("PRICE OF");
+  }
+  head.insert(head.end(), {"INPUT WAIT, %", "MEMORY"});
+  if (energy) head.emplace_back("ENERGY, J");
+  head.emplace_back("");
+  Table table(head);
+  const auto usd = [](double value) {
+    const std::string text = usd_text(value);
+    return text.substr(0, text.find(' '));
+  };
+  for (const ComparedRun& run : all.runs) {
+    const Spread& speed = run.steps_per_second;
+    const auto digits = [](double v) { return v >= 100 ? 0 : v >= 10 ? 1 : 2; };
+    std::vector<std::string> row = {
+        run.history.folder.string(),
+        run.placement,
+        fixed(speed.median, digits(speed.median)),
+        speed.n == 0 ? "-"
+                     : cat(fixed(speed.low, digits(speed.low)), " to ",
+                           fixed(speed.high, digits(speed.high))),
+        cat(speed.n),
+        cat(seconds_text(run.seconds), run.whole_time || all.pods ? "" : " (steps alone)")};
+    for (const double seconds : run.seconds_to) row.push_back(seconds_text(seconds));
+    if (priced) {
+      row.push_back(usd(run.usd));
+      for (const double cost : run.usd_to) row.push_back(usd(cost));
+      row.push_back(run.price ? run.price->text() : "-");
+    }
+    row.push_back(fixed(run.input_wait_percent, 1));
+    row.push_back(run.peak_memory_bytes == 0 ? "-" : format_bytes(run.peak_memory_bytes));
+    if (energy) row.push_back(run.joules ? fixed(*run.joules, 0) : "-");
+    row.push_back(!run.counted ? "not counted" : run.finished ? "" : "unfinished");
+    table.add(row);
+  }
+  std::cout << "\n" << table.text() << "\n";
+}
+
+void print(const Comparison& all, const std::vector<const RecipeKey*>& keys) {
+  print_differences(all);
+  print_results(all.runs, keys);
+  print_speeds(all);
+  for (const std::string& sentence : all.sentences) std::cout << printable(sentence) << "\n";
+  std::cout << "(" << all.method << ")\n";
+  for (const std::string& note : all.notes) std::cout << "note: " << printable(note) << "\n";
+}
+
+nlohmann::ordered_json to_json(const Spread& spread) {
+  return {{"n", spread.n},
+          {"median", spread.median},
+          {"tenth", spread.low},
+          {"nine_tenths", spread.high}};
+}
+
+nlohmann::ordered_json to_json(const Comparison& comparison,
                                const std::vector<const RecipeKey*>& keys) {
   auto all = nlohmann::ordered_json::array();
-  for (const RunHistory& run : runs) {
+  for (const ComparedRun& compared : comparison.runs) {
+    const RunHistory& run = compared.history;
     const TestPoint last = last_test(run), best = best_test(run);
     const auto step_or_null = [](std::int64_t step) {
       return step == 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(step);
@@ -216,7 +325,27 @@ nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
                                    {"test_loss", last.loss},
                                    {"best_test_step", step_or_null(best.step)},
                                    {"best_test_accuracy", best.accuracy},
-                                   {"images_per_second", median_speed(run)},
+                                   {"images_per_second", compared.images_per_second.median},
+                                   {"placement", compared.placement},
+                                   {"device", compared.device},
+                                   {"kind", compared.kind},
+                                   {"warm_up_steps", compared.warm_up},
+                                   {"speeds",
+                                    {{"steps_per_second", to_json(compared.steps_per_second)},
+                                     {"images_per_second", to_json(compared.images_per_second)}}},
+                                   {"seconds", compared.seconds},
+                                   {"train_seconds", compared.train_seconds},
+                                   {"whole_time", compared.whole_time},
+                                   {"input_wait_percent", compared.input_wait_percent},
+                                   {"peak_memory_bytes", compared.peak_memory_bytes},
+                                   {"joules", compared.joules.value_or(kNoValue)},
+                                   {"usd", compared.usd},
+                                   {"price", nullptr},
+                                   {"price_date", nullptr},
+                                   {"seconds_to_target", compared.seconds_to},
+                                   {"usd_to_target", compared.usd_to},
+                                   {"finished", compared.finished},
+                                   {"counted", compared.counted},
                                    {"parameter_hash_step", nullptr},
                                    {"parameter_hash", nullptr},
                                    {"tests", nlohmann::ordered_json::array()}};
@@ -228,15 +357,57 @@ nlohmann::ordered_json to_json(const std::vector<RunHistory>& runs,
     for (const TestPoint& point : run.course.tests)
       json["tests"].push_back(
           {{"step", point.step}, {"accuracy", point.accuracy}, {"loss", point.loss}});
+    if (compared.price) {
+      json["price"] = compared.price->text();
+      json["price_date"] = compared.price->price.date;
+    }
     all.push_back(json);
   }
-  return all;
+  auto differences = nlohmann::ordered_json::array();
+  for (const Difference& difference : comparison.differences)
+    differences.push_back({{"what", difference.what},
+                           {"values", difference.values},
+                           {"mathematics", difference.mathematics}});
+  return {{"method", comparison.method},   {"different_trainings", comparison.different_trainings},
+          {"differences", differences},    {"findings", comparison.findings},
+          {"notes", comparison.notes},     {"summary", comparison.sentences},
+          {"targets", comparison.targets}, {"runs", all}};
+}
+
+// With --placements: RECIPE [OVERRIDE ...] in place of folders.
+std::vector<std::string> make_runs(const CompareArguments& arguments) {
+  PlacementRuns runs{.recipe = arguments.runs.front(),
+                     .overrides = {arguments.runs.begin() + 1, arguments.runs.end()},
+                     .placements = parse_placements(arguments.placements),
+                     .train_flags = {},
+                     .out = arguments.out,
+                     .launcher = arguments.launcher};
+  const Recipe recipe = read_recipe(find_recipe(runs.recipe), runs.overrides);
+  if (runs.out.empty()) runs.out = cat("runs/compare-", recipe.name, "-seed", recipe.seed);
+  if (arguments.steps != 0)
+    runs.train_flags.insert(runs.train_flags.end(), {"--steps", cat(arguments.steps)});
+  if (!arguments.data_dir.empty())
+    runs.train_flags.insert(runs.train_flags.end(), {"--data-dir", arguments.data_dir});
+  if (!arguments.price.empty())
+    runs.train_flags.insert(runs.train_flags.end(), {"--price", arguments.price});
+  return run_placements(runs);
 }
 
 ExitCode compare(const CompareArguments& arguments) {
   if (!arguments.plot.empty()) require_writable(arguments.plot, "--plot", arguments.force);
+  if (!arguments.html.empty()) require_writable(arguments.html, "--html", arguments.force);
+  PODIUM_REQUIRE(!arguments.placements.empty() || (arguments.steps == 0 && arguments.out.empty()),
+                 ExitCode::kUsage,
+                 "--steps and --out are for runs that this command makes; name them by "
+                 "--placements \"workers=1;workers=2\"");
+  CompareOptions options{.method = arguments.method == "pods" ? Method::kPods : Method::kOwn,
+                         .warm_up = arguments.warm_up,
+                         .targets = arguments.targets};
+  for (double& target : options.targets) target /= 100;
+  if (!arguments.price.empty()) options.price = choose_price(arguments.price, known_prices());
   std::vector<RunHistory> runs;
-  for (const std::string& folder : arguments.runs) {
+  for (const std::string& folder :
+       arguments.placements.empty() ? arguments.runs : make_runs(arguments)) {
     // `compare runs/*` meets plots, notes and the folder of a band: what exists and is no run.
     std::error_code ignored;
     if (std::filesystem::exists(folder, ignored) && !holds_run(folder))
@@ -249,12 +420,14 @@ ExitCode compare(const CompareArguments& arguments) {
   }
   PODIUM_REQUIRE(!runs.empty(), ExitCode::kData,
                  "none of these is a run's folder; `podium train RECIPE --out DIR` makes one");
-  const std::vector<const RecipeKey*> keys = differing_keys(runs);
+  const Comparison comparison = compare_runs(std::move(runs), options);
+  const std::vector<const RecipeKey*> keys = differing_keys(comparison.runs);
   if (arguments.json)
-    std::cout << json_text(to_json(runs, keys)) << "\n";
+    std::cout << json_text(to_json(comparison, keys)) << "\n";
   else
-    print(runs, keys);
-  if (!arguments.plot.empty()) write_plot(arguments, runs, keys);
+    print(comparison, keys);
+  if (!arguments.plot.empty()) write_plot(arguments, comparison.runs, keys);
+  if (!arguments.html.empty()) replace_text(arguments.html, comparison_page(comparison));
   return ExitCode::kDone;
 }
 
@@ -263,16 +436,50 @@ ExitCode compare(const CompareArguments& arguments) {
 void add_compare_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<CompareArguments>();
   CLI::App* command =
-      add_command(app, line, "compare", "Compares runs: recipes, accuracy, speed, curves",
-                  {"podium compare runs/a runs/b",
-                   "podium compare runs/* --plot curves.svg --measure test-accuracy"},
+      add_command(app, line, "compare", "Compares runs: recipes, accuracy, speed, cost, curves",
+                  {"podium compare runs/* --html comparison.html --plot curves.svg",
+                   "podium compare mnist --placements \"workers=1;workers=2\" --steps 500"},
                   [arguments] { return compare(*arguments); });
   std::vector<std::string> measures;
   for (const Measure& measure : kMeasures) measures.emplace_back(measure.name);
   command
       ->add_option("RUN", arguments->runs,
-                   "Folders of runs, finished or not; other files and folders are skipped")
+                   "Folders of runs, finished or not; other files and folders are skipped. With "
+                   "--placements: a recipe and its overrides")
       ->required();
+  command->add_option("--placements", arguments->placements,
+                      "Placements of a recipe that are run first, one after the other, as in "
+                      "\"workers=1;workers=2,threads=2;ranks=2\"");
+  command->add_option("--steps", arguments->steps, "With --placements: steps of each run")
+      ->check(at_least(1), "POSITIVE");
+  command->add_option("--out", arguments->out,
+                      "With --placements: folder of the runs; default: runs/compare-RECIPE-seedN");
+  command
+      ->add_option("--launcher", arguments->launcher,
+                   "With --placements: starts ranks, as LAUNCHER -n N podium train ...")
+      ->capture_default_str();
+  add_data_dir_flag(*command, arguments->data_dir);
+  command->add_option("--price", arguments->price,
+                      "Price of the machine for all runs (`podium prices`); default: what each run "
+                      "recorded");
+  command
+      ->add_option("--target", arguments->targets,
+                   "Accuracy in percent to which time and cost are counted; may be given more than "
+                   "once; default: round ones that were reached")
+      ->check(CLI::Range(0.0, 100.0))
+      ->allow_extra_args(false);
+  command
+      ->add_option("--method", arguments->method,
+                   "own: the time of the whole command; pods: first epoch, start-up and evaluation "
+                   "left out, and runs below --target not counted")
+      ->check(CLI::IsMember({"own", "pods"}))
+      ->capture_default_str();
+  command
+      ->add_option("--warm-up", arguments->warm_up,
+                   "Steps that speeds leave out; default: a tenth of a run, with --method pods an "
+                   "epoch")
+      ->check(at_least(0), "NONNEGATIVE");
+  command->add_option("--html", arguments->html, "HTML file for the comparison, self-contained");
   command->add_option("--plot", arguments->plot, "SVG file for their curves");
   command->add_option("--measure", arguments->measure, "Quantity that the curves show")
       ->check(CLI::IsMember(measures))
@@ -280,7 +487,8 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
   command->add_option("--title", arguments->title,
                       "Title of the plot; default: the recipe and the quantity");
   add_force_flag(*command, arguments->force);
-  command->add_flag("--json", arguments->json, "Write one JSON array, with every test");
+  command->add_flag("--json", arguments->json,
+                    "Write one JSON object, with every test of every run");
 }
 
 }  // namespace podium

@@ -86,6 +86,10 @@ ProgressState RunWatch::progress_state(const Trainer& trainer) const {
   state.images_per_second = meter_->images_per_second();
   state.seconds_left = meter_->seconds_left(last_step_ - state.step);
   state.input_wait_percent = meter_->input_wait_percent();
+  if (options_.price) {
+    state.usd = options_.price->usd(steady_seconds() - begun_);
+    state.price = options_.price->text();
+  }
   return with_accuracy(std::move(state), trainer);
 }
 

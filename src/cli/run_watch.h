@@ -46,6 +46,7 @@ class RunWatch : public RunObserver {
   double accuracy_ = kUnknownValue, test_accuracy_ = kUnknownValue, loss_ = kUnknownValue;
   std::int64_t test_step_ = 0;  // of test_accuracy_
   bool paused_ = false;
+  double begun_ = steady_seconds();  // the command, about
 };
 
 }  // namespace podium

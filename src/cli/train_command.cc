@@ -18,6 +18,7 @@
 #include "nn/models.h"
 #include "parallel/ranks.h"
 #include "report/run_board.h"
+#include "report/run_report.h"
 #include "train/memory.h"
 #include "train/recipe_keys.h"
 #include "train/run.h"
@@ -28,7 +29,7 @@ namespace {
 struct TrainArguments {
   RecipeArguments recipe;
   RunOptions run;
-  std::string out, memory_limit, init;
+  std::string out, memory_limit, init, price;
   std::vector<std::string> init_map, init_fresh;
   bool json = false, quiet = false;
   double rank_timeout = 60;
@@ -73,8 +74,14 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"steps_per_second", rate(made, result.train_seconds)},
       {"input_wait_percent", result.input_wait_percent},
       {"peak_memory_bytes", known(prepared, result.peak_memory_bytes)},
+      {"joules", known(result.joules.has_value(), result.joules.value_or(0))},
+      {"cost", nullptr},
       {"stopped", result.stopped},
       {"out", options.out.string()}};
+  if (options.price)
+    json["cost"] = {{"usd", options.price->usd(result.seconds)},
+                    {"price", options.price->text()},
+                    {"date", options.price->price.date}};
   if (last.examples != 0)
     json["last_evaluation"] = {{"step", last.step},
                                {"loss", last.loss},
@@ -102,6 +109,9 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   } else {
     text += result.stopped ? ", none of them now" : ", all made before";
   }
+  if (options.price)
+    text += cat(", cost ", usd_text(options.price->usd(result.seconds)), " (",
+                options.price->text(), ")");
   // Of a stopped run: the last parameters have no accuracy, and it must not pass for theirs.
   const EvaluationResult& last = result.last_evaluation;
   if (result.evaluation.examples == 0 && last.examples != 0)
@@ -137,6 +147,7 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   RunOptions& options = arguments.run;
   options.out =
       arguments.out.empty() ? cat("runs/", recipe.name, "-seed", recipe.seed) : arguments.out;
+  if (!arguments.price.empty()) options.price = choose_price(arguments.price, known_prices());
   if (!arguments.memory_limit.empty()) options.memory_limit = parse_bytes(arguments.memory_limit);
   options.command_line = line.words;
   options.stop_request = stop_request();
@@ -151,9 +162,11 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
 
   RunBoard board(options.out);
   RunWatch watch(recipe, options, arguments.quiet);
-  Observers both{&board, &watch};
-  const RunResult result = run(recipe, find_model(recipe.model).build, options, both);
+  RunReport report(options.out);
+  Observers all{&board, &report, &watch};
+  const RunResult result = run(recipe, find_model(recipe.model).build, options, all);
   watch.finish();
+  report.finish();
   if (arguments.json) {
     std::cout << json_text(json_of(recipe, options, result, watch)) << "\n";
   } else {
@@ -225,6 +238,9 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--memory-limit", arguments->memory_limit,
                       "Largest amount of memory, such as 2GiB; a run that needs more is refused "
                       "before step 1, with a setting that fits");
+  command->add_option("--price", arguments->price,
+                      "Price of the machine, as PROVIDER/MACHINE (`podium prices`): the progress "
+                      "shows the cost so far, and the run records it");
   command
       ->add_option("--rank-timeout", arguments->rank_timeout,
                    "Under mpirun or srun: seconds for which a rank may be silent or awaited before "

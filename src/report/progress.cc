@@ -11,6 +11,7 @@
 #include <cstdlib>
 
 #include "base/words.h"
+#include "train/price.h"
 
 namespace podium {
 namespace {
@@ -80,7 +81,7 @@ void append_fields(std::vector<std::string>& lines, const std::vector<std::strin
 }
 
 struct Fields {
-  std::string step, epoch, loss, accuracy, test_accuracy, steps, images, wait, left;
+  std::string step, epoch, loss, accuracy, test_accuracy, steps, images, wait, cost, left;
 };
 
 Fields fields_of(const ProgressState& state) {
@@ -103,6 +104,8 @@ Fields fields_of(const ProgressState& state) {
       if_known(state.images_per_second, [](double v) { return rate_text(v) + " images/s"; });
   fields.wait = if_known(state.input_wait_percent,
                          [](double v) { return fmt::format("input wait {:.1f}%", v); });
+  fields.cost = if_known(
+      state.usd, [&](double v) { return fmt::format("cost {} ({})", usd_text(v), state.price); });
   fields.left = if_known(state.seconds_left, [](double v) { return duration_text(v) + " left"; });
   return fields;
 }
@@ -191,7 +194,8 @@ std::vector<std::string> render(const ProgressState& state, int width, bool unic
     if (!curve.empty()) loss += fmt::format(" {}", curve);
   }
   append_fields(lines, {loss, fields.accuracy, fields.test_accuracy}, width);
-  append_fields(lines, {fields.step, fields.epoch, fields.steps, fields.images, fields.wait},
+  append_fields(lines,
+                {fields.step, fields.epoch, fields.steps, fields.images, fields.wait, fields.cost},
                 width);
   return lines;
 }
@@ -201,7 +205,7 @@ std::string render_line(const ProgressState& state) {
   std::string line = state.recipe;
   for (const std::string* field :
        {&fields.step, &fields.epoch, &fields.loss, &fields.accuracy, &fields.test_accuracy,
-        &fields.steps, &fields.images, &fields.wait, &fields.left}) {
+        &fields.steps, &fields.images, &fields.wait, &fields.cost, &fields.left}) {
     if (!field->empty()) line += fmt::format("  {}", *field);
   }
   return line;

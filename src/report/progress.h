@@ -33,6 +33,8 @@ struct ProgressState {
   double steps_per_second = kUnknownValue, images_per_second = kUnknownValue;
   double seconds_left = kUnknownValue;
   double input_wait_percent = kUnknownValue;
+  double usd = kUnknownValue;        // so far, of this start of the run
+  std::string price;                 // of what, and of which day
   std::vector<double> loss_history;  // oldest first; drawn as a curve
 };
 

@@ -120,6 +120,14 @@ TEST(Render, a_plain_line_holds_all) {
             "steps/s  105,549 images/s  input wait 0.3%  6s left");
 }
 
+TEST(Render, a_cost_is_shown_with_the_date_of_its_price) {
+  ProgressState state = sample();
+  state.usd = 0.01234;
+  state.price = "gcp/tpu-v2-8 of 2018-04";
+  EXPECT_CONTAINS(render_line(state), "cost 0.0123 USD (gcp/tpu-v2-8 of 2018-04)");
+  EXPECT_CONTAINS(joined(render(state, 100)), "cost 0.0123 USD (gcp/tpu-v2-8 of 2018-04)");
+}
+
 TEST(Duration, is_short_and_exact_enough) {
   EXPECT_EQ(duration_text(0), "0s");
   EXPECT_EQ(duration_text(0.2), "1s");

@@ -91,6 +91,16 @@ std::string utc_date() {
   return text.data();
 }
 
+ordered_json json_of(const ChosenPrice& chosen) {
+  const Price& price = chosen.price;
+  return {{"provider", price.provider},  {"machine", price.machine},
+          {"machines", chosen.machines}, {"device", price.device},
+          {"count", price.count},        {"region", price.region},
+          {"kind", price.kind},          {"usd_per_hour", price.usd_per_hour},
+          {"date", price.date},          {"includes", price.includes},
+          {"source", price.source}};
+}
+
 ordered_json json_of(const Environment& environment, std::int64_t from_step) {
   const Environment& e = environment;
   ordered_json plugins = ordered_json::array();
@@ -113,7 +123,15 @@ ordered_json json_of(const Environment& environment, std::int64_t from_step) {
       {"memory_bytes", e.memory_bytes},
       {"memory_limit_bytes",
        e.memory_limit_bytes > 0 ? ordered_json(e.memory_limit_bytes) : ordered_json(nullptr)},
+      {"backend", e.backend},
+      {"kind", e.kind},
       {"workers", e.workers},
+      {"threads", e.threads},
+      {"input_threads", e.input_threads},
+      {"ranks", e.ranks},
+      {"training_data", e.training_data},
+      {"evaluation_data", e.evaluation_data},
+      {"price", e.price ? json_of(*e.price) : ordered_json(nullptr)},
       {"plugins", std::move(plugins)},
   };
 }
@@ -164,6 +182,26 @@ void record_environment(const std::filesystem::path& run_dir, const Environment&
   }
   starts.push_back(json_of(environment, from_step));
   replace_text(path, json_text(ordered_json{{"starts", starts}}, 2) + "\n");
+}
+
+void record_outcome(const std::filesystem::path& run_dir, const StartOutcome& outcome) {
+  const std::filesystem::path path = run_dir / "environment.json";
+  const auto text = read_text(path);
+  ordered_json json = ordered_json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("starts") || !json["starts"].is_array() ||
+      json["starts"].empty() || !json["starts"].back().is_object())
+    return;
+  json["starts"].back()["outcome"] = {
+      {"to_step", outcome.to_step},
+      {"seconds", outcome.seconds},
+      {"start_seconds", outcome.start_seconds},
+      {"train_seconds", outcome.train_seconds},
+      {"eval_seconds", outcome.eval_seconds},
+      {"input_wait_percent", outcome.input_wait_percent},
+      {"peak_memory_bytes", outcome.peak_memory_bytes},
+      {"planned_memory_bytes", outcome.planned_memory_bytes},
+      {"joules", outcome.joules ? ordered_json(*outcome.joules) : ordered_json(nullptr)}};
+  replace_text(path, json_text(json, 2) + "\n");
 }
 
 std::int64_t usable_memory_bytes() {

@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "train/price.h"
 
 namespace podium {
 
@@ -21,7 +24,12 @@ struct Environment {
   int usable_cores = 0;       // of these, what this process may run on
   std::int64_t memory_bytes = 0;
   std::int64_t memory_limit_bytes = 0;  // the container's; 0 without one
-  int workers = 0;
+  // The placement, and what was computed on, as the run describes them; empty where unknown.
+  std::string backend;
+  std::string kind;  // results of one kind are equal to the bit: "exact fp32", "cuda bf16", ...
+  int workers = 0, threads = 0, input_threads = 0, ranks = 1;
+  std::string training_data, evaluation_data;
+  std::optional<ChosenPrice> price;
   struct Plugin {
     std::string path, sha256;
   };
@@ -31,10 +39,23 @@ struct Environment {
 Environment collect_environment(std::vector<std::string> command_line, std::string vector_target,
                                 int workers);
 
+// What a start of a run took. It is known where the program came to its end, stopped or not.
+struct StartOutcome {
+  std::int64_t to_step = 0;
+  double seconds = 0;  // of all, from the command on
+  double start_seconds = 0, train_seconds = 0, eval_seconds = 0;
+  double input_wait_percent = 0;                                 // of the steps' time
+  std::int64_t peak_memory_bytes = 0, planned_memory_bytes = 0;  // of rank 0
+  std::optional<double> joules;  // of all processors of the machine, whatever ran on them
+};
+
 // Adds one entry to RUN/environment.json: {"starts": [{"from_step": ..., "date": ..., ...}]}. A run
 // that was resumed has several. A file that cannot be read is begun anew.
 void record_environment(const std::filesystem::path& run_dir, const Environment& environment,
                         std::int64_t from_step);
+
+// Adds the outcome to the last entry. Does nothing where there is none.
+void record_outcome(const std::filesystem::path& run_dir, const StartOutcome& outcome);
 
 // What this process may take: the machine's memory, or less where its container has less.
 std::int64_t usable_memory_bytes();

@@ -1,44 +1,18 @@
 // Where recipes are found by name.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 #include "base/words.h"
 #include "train/recipe.h"
+#include "train/toml_records.h"
 
 namespace podium {
 namespace {
 
 namespace fs = std::filesystem;
 
-// In the order of search; those that exist.
-std::vector<fs::path> recipe_folders() {
-  std::vector<fs::path> folders;
-  const auto add = [&](const fs::path& folder) {
-    std::error_code error;
-    if (!fs::is_directory(folder, error)) return;
-    const bool known = std::any_of(folders.begin(), folders.end(), [&](const fs::path& other) {
-      return fs::equivalent(folder, other, error);
-    });
-    if (!known) folders.push_back(folder);
-  };
-  if (const char* named = std::getenv("PODIUM_RECIPES"); named != nullptr && *named != '\0') {
-    std::error_code error;
-    PODIUM_REQUIRE(fs::is_directory(named, error), ExitCode::kUsage, "PODIUM_RECIPES is \"", named,
-                   "\", and there is no such folder; correct the variable, or unset it");
-    add(named);
-  }
-  add("recipes");
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  if (!error) {
-    add(program / "recipes");
-    add((program / ".." / "recipes").lexically_normal());
-    add((program / ".." / "share" / "podium" / "recipes").lexically_normal());
-  }
-  return folders;
-}
+std::vector<fs::path> recipe_folders() { return shared_folders("recipes", "PODIUM_RECIPES"); }
 
 }  // namespace
 

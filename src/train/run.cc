@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "nn/models.h"
+#include "train/energy.h"
 #include "train/environment.h"
 #include "train/file_io.h"
 #include "train/initial.h"
@@ -96,6 +97,7 @@ class Session {
 
   RunResult run(double start_seconds) {
     result_.start_seconds = start_seconds;
+    begin_ = Clock::now();
     look_for_stop();
     observer_.started(trainer_, trainer_.steps_done(), last_);
     // Values from elsewhere, which need not be there when the run goes on.
@@ -126,6 +128,8 @@ class Session {
     result_.input_wait_percent =
         result_.train_seconds > 0 ? 100 * input_seconds_ / result_.train_seconds : 0;
     result_.peak_memory_bytes = peak_memory_bytes();
+    result_.seconds = seconds();
+    result_.joules = energy_.joules();
     return result_;
   }
 
@@ -187,6 +191,7 @@ class Session {
 
   void measure(const StepResult& step) {
     const RunMetrics metrics = window_.metrics(step, recipe_.batch);
+    energy_.joules();  // its counters wrap around
     window_ = {};
     if (folder_ != nullptr) append(metrics);
     observer_.measured(metrics);
@@ -198,8 +203,12 @@ class Session {
                                            {"learning_rate", metrics.learning_rate},
                                            {"steps_per_second", metrics.steps_per_second},
                                            {"images_per_second", metrics.images_per_second},
-                                           {"input_wait_percent", metrics.input_wait_percent}});
+                                           {"input_wait_percent", metrics.input_wait_percent},
+                                           {"seconds", seconds()}});
   }
+
+  // Since this call of run() began, all included.
+  double seconds() const { return result_.start_seconds + seconds_since(begin_); }
 
   void evaluate() {
     ranks_.at(trainer_.steps_done(), "evaluation");
@@ -291,6 +300,8 @@ class Session {
   static constexpr const char* kBestCorrect = "test_correct";
   RunResult result_;
   double input_seconds_ = 0;
+  Clock::time_point begin_;
+  EnergyMeter energy_;
   bool stopping_ = false;
   Window window_;
 };
@@ -492,6 +503,23 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   return run;
 }
 
+Environment environment_of(const Trainer& trainer, const RunOptions& options) {
+  const auto& placement = trainer.placement();
+  Environment e = collect_environment(options.command_line, trainer.device().description(),
+                                      static_cast<int>(placement.workers));
+  e.backend = trainer.device().name();
+  const std::string& precision = trainer.recipe().precision;
+  e.kind = cat(trainer.device().traits().exact_fp32 && precision == "fp32" ? "exact" : e.backend,
+               " ", precision);
+  e.threads = static_cast<int>(placement.threads);
+  e.input_threads = static_cast<int>(placement.input_threads);
+  e.ranks = RunRanks(placement).count();
+  e.training_data = trainer.training_data();
+  e.evaluation_data = trainer.evaluation_data();
+  e.price = options.price;
+  return e;
+}
+
 }  // namespace
 
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
@@ -510,15 +538,23 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
   const Trainer& trainer = *run.trainer;
   if (run.folder) {
     for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
-    record_environment(run.folder->dir(),
-                       collect_environment(options.command_line, trainer.device().description(),
-                                           static_cast<int>(trainer.placement().workers)),
-                       trainer.steps_done());
+    record_environment(run.folder->dir(), environment_of(trainer, options), trainer.steps_done());
     replace_text(
         run.folder->dir() / "resolved.txt",
         describe(trainer) + (run.initial.empty() ? "" : cat("init          ", run.initial, "\n")));
   }
-  return run.session->run(seconds_since(start));
+  const RunResult result = run.session->run(seconds_since(start));
+  if (run.folder)
+    record_outcome(run.folder->dir(), {.to_step = result.steps,
+                                       .seconds = result.seconds,
+                                       .start_seconds = result.start_seconds,
+                                       .train_seconds = result.train_seconds,
+                                       .eval_seconds = result.eval_seconds,
+                                       .input_wait_percent = result.input_wait_percent,
+                                       .peak_memory_bytes = result.peak_memory_bytes,
+                                       .planned_memory_bytes = trainer.memory_use().total(),
+                                       .joules = result.joules});
+  return result;
 }
 
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,

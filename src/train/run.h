@@ -8,9 +8,11 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "train/price.h"
 #include "train/trainer.h"
 
 namespace podium {
@@ -30,6 +32,7 @@ struct RunOptions {
   std::int64_t stop_epochs = 0;
   std::int64_t memory_limit = 0;          // bytes; 0: what this process may use
   std::vector<std::string> command_line;  // for environment.json
+  std::optional<ChosenPrice> price;       // of the machines, for environment.json
   // If not null: once its value is not 0, the run saves at the next step boundary and returns with
   // `stopped`. An evaluation is abandoned, and made when the run is resumed. Before the first step,
   // the work under way is abandoned; there is nothing to save.
@@ -64,6 +67,9 @@ struct RunResult {
   std::int64_t steps_made = 0;
   double train_seconds = 0, eval_seconds = 0, start_seconds = 0, input_wait_percent = 0;
   std::int64_t peak_memory_bytes = 0;
+  double seconds = 0;  // of all of this call
+  // That the processors of this machine took, where it tells (RAPL), whatever ran on them.
+  std::optional<double> joules = std::nullopt;
 };
 
 // The settings that a run resolved before step 1 (guarantee G6), as text for people; stored as

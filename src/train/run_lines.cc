@@ -29,6 +29,11 @@ bool read_number(const json& line, const char* name, double& value) {
   return true;
 }
 
+// One that may be missing; NaN then.
+void read_optional(const json& line, const char* name, double& value) {
+  if (!read_number(line, name, value)) value = kNoValue;
+}
+
 bool is_hash(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -62,6 +67,8 @@ std::optional<MetricsLine> parse_metrics_line(std::string_view line) {
       !read_number(*value, "accuracy", point.accuracy) ||
       !read_number(*value, "images_per_second", point.images_per_second))
     return std::nullopt;
+  read_optional(*value, "input_wait_percent", point.input_wait_percent);
+  read_optional(*value, "seconds", point.seconds);
   return point;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -10,16 +11,20 @@
 
 namespace podium {
 
+inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
+
 // {"step": N, "hash": "..."}: of the parameters after a step, sixteen hexadecimal digits.
 struct HashLine {
   std::int64_t step = 0;
   std::string hash;
 };
 
-// {"step": N, "loss": ..., "accuracy": ..., ...}: of training. NaN where the file has null.
+// {"step": N, "loss": ..., "accuracy": ..., ...}: of training. NaN where the file has null, and for
+// what older Podiums did not write: `seconds` since the command that wrote the line began.
 struct TrainingPoint {
   std::int64_t step = 0;
   double loss = 0, accuracy = 0, images_per_second = 0;
+  double input_wait_percent = kNoValue, seconds = kNoValue;
 };
 // {"step": N, "test_accuracy": ..., "test_loss": ..., ...}: of the held-out set.
 struct TestPoint {

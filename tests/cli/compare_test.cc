@@ -22,14 +22,15 @@ TEST_F(Compare, names_the_keys_that_differ_and_what_came_of_them) {
   train("c", {"--steps", "4"});
   const Outcome outcome = podium({"compare", "a", "b", "c"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::string head = outcome.out.substr(0, outcome.out.find('\n'));
+  const std::string table = outcome.out.substr(outcome.out.find("RUN "));
+  const std::string head = table.substr(0, table.find('\n'));
   for (const char* column : {"RUN", "REPLICAS", "OPTIMIZER.LEARNING_RATE", "EPOCH", "TEST ACCURACY",
                              "BEST", "TEST LOSS", "IMAGES/S", "PARAMETERS"})
     EXPECT_NE(head.find(column), std::string::npos) << head;
   EXPECT_EQ(head.find("LOG_EVERY_STEPS"), std::string::npos) << head;
   EXPECT_NE(outcome.out.find("0.5 of 2"), std::string::npos) << outcome.out;
 
-  const auto json = nlohmann::json::parse(podium({"compare", "a", "b", "c", "--json"}).out);
+  const auto json = nlohmann::json::parse(podium({"compare", "a", "b", "c", "--json"}).out)["runs"];
   ASSERT_EQ(json.size(), 3U);
   EXPECT_EQ(json[1]["differs"]["replicas"], "2");
   EXPECT_EQ(json[1]["differs"].size(), 2U);
@@ -54,7 +55,7 @@ TEST_F(Compare, an_accuracy_and_a_hash_are_shown_with_their_own_steps) {
   for (const char* part : {" 12 ", "50.00% (step 8)", "75.00% (step 4)", "1.0000 (step 8)",
                            "0123456789abcdef (step 9)"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
-  const auto json = nlohmann::json::parse(podium({"compare", "a", "--json"}).out)[0];
+  const auto json = nlohmann::json::parse(podium({"compare", "a", "--json"}).out)["runs"][0];
   EXPECT_EQ(json["step"], 12);
   EXPECT_EQ(json["test_step"], 8);
   EXPECT_EQ(json["test_accuracy"], 0.5);
@@ -94,7 +95,7 @@ TEST_F(Compare, skips_what_is_no_run_with_a_note) {
   write("glyphs-band/band.json", "{}");
   const Outcome outcome = podium({"compare", "a", "notes.txt", "glyphs-band", "--json"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(nlohmann::json::parse(outcome.out).size(), 1U);
+  EXPECT_EQ(nlohmann::json::parse(outcome.out)["runs"].size(), 1U);
   for (const char* part : {"notes.txt: skipped", "glyphs-band: skipped",
                            "the runs of this band are glyphs-band/seed-*"})
     EXPECT_NE(outcome.err.find(part), std::string::npos) << part << "\n" << outcome.err;
@@ -123,6 +124,59 @@ TEST_F(Compare, a_plot_says_what_it_shows_and_of_which_recipes) {
   train("b", {"name=drawn"});
   ASSERT_EQ(podium({"compare", "a", "b", "--plot", "b.svg", "--measure", "loss"}).code, 0);
   EXPECT_NE(read("b.svg").find(">glyphs, drawn: loss of training batches<"), std::string::npos);
+}
+
+TEST_F(Compare, placements_of_a_recipe_are_run_first_and_told_in_a_sentence) {
+  const Outcome outcome = podium({"compare", "glyphs", "train_examples=256", "test_examples=64",
+                                  "replicas=2", "batch=32", "run.log_every_steps=1", "--placements",
+                                  "workers=1; workers=2", "--steps", "6", "--out", "made",
+                                  "--price", "aws/p3.2xlarge@2018", "--html", "page.html"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* part : {"made/workers-1", "made/workers-2",
+                           "2 workers: ", " times as fast as 1 worker, same result to the bit, ",
+                           "aws/p3.2xlarge of 2018-04", "(n = 1 and 1 runs)", "one run of a"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  EXPECT_EQ(outcome.out.find("differs:"), std::string::npos) << outcome.out;
+  EXPECT_NE(read("page.html").find("</html>"), std::string::npos);
+  // What was made is not made again, and can be compared by itself.
+  const Outcome again = podium({"compare", "made/workers-1", "made/workers-2", "--json", "--target",
+                                "0", "--target", "100"});
+  const auto json = nlohmann::json::parse(again.out);
+  EXPECT_TRUE(json["findings"].empty()) << again.out;
+  EXPECT_EQ(json["runs"][1]["placement"], "2 workers");
+  EXPECT_EQ(json["runs"][0]["price_date"], "2018-04");
+  EXPECT_GT(json["runs"][0]["usd_to_target"][0], 0);
+  EXPECT_TRUE(json["runs"][0]["seconds_to_target"][1].is_null());
+  EXPECT_GT(json["runs"][0]["speeds"]["steps_per_second"]["n"], 1);
+}
+
+TEST_F(Compare, each_run_has_a_page_and_report_adds_pictures) {
+  train("a");
+  const std::string own = read("a/report.html");
+  for (const char* part : {"</html>", "of 16 steps", "What is taken for what, after step 16",
+                           "What was trained", "<svg"})
+    EXPECT_NE(own.find(part), std::string::npos) << part;
+  EXPECT_EQ(own.find("http-equiv=\"refresh\""), std::string::npos);
+  const Outcome outcome = podium({"report", "a", "--pictures", "--out", "page.html"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "page.html\n");
+  EXPECT_NE(read("page.html").find("data:image/png;base64,iVBOR"), std::string::npos);
+  expect_refusal(podium({"report", "nowhere"}), 3, {"nowhere", "recipe.toml"});
+  expect_refusal(podium({"report", "a", "--out", "page.html"}), 2, {"exists already", "--force"});
+}
+
+TEST_F(Compare, refuses_placements_prices_and_files_that_are_none) {
+  train("a", {"--steps", "1"});
+  expect_refusal(podium({"compare", "glyphs", "--placements", "worker=2"}), 2,
+                 {"the nearest is \"workers\""});
+  expect_refusal(podium({"compare", "glyphs", "--placements", "workers=0"}), 2,
+                 {"from 1 to 65536"});
+  expect_refusal(podium({"compare", "glyphs", "--placements", ";"}), 2, {"names none"});
+  expect_refusal(podium({"compare", "a", "--steps", "5"}), 2, {"--placements"});
+  expect_refusal(podium({"compare", "a", "--price", "aws/p3.2large"}), 2,
+                 {"the nearest are aws/p3.2xlarge"});
+  write("a/environment.json", "{\"starts\": 3}");
+  expect_refusal(podium({"compare", "a"}), 3, {"environment.json", "remove the file"});
 }
 
 TEST_F(Compare, refuses_what_is_no_run) {

@@ -35,6 +35,8 @@ pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions
   arguments.push_back(nullptr);
 
   const std::string recipes = (fs::current_path() / "recipes").string();
+  const std::string prices = (fs::current_path() / "prices").string();
+  const std::string devices = (fs::current_path() / "devices").string();
   const pid_t process = fork();
   if (process != 0) return process;
   if (chdir(folder_.path().c_str()) != 0) _exit(126);
@@ -59,6 +61,8 @@ pid_t CommandLine::start(const std::vector<std::string>& words, const RunOptions
     if (setrlimit(RLIMIT_STACK, &limit) != 0) _exit(126);
   }
   setenv("PODIUM_RECIPES", recipes.c_str(), 1);
+  setenv("PODIUM_PRICES", prices.c_str(), 1);
+  setenv("PODIUM_DEVICES", devices.c_str(), 1);
   setenv("XDG_CACHE_HOME", folder_.path().c_str(), 1);
   unsetenv("PODIUM_DATA");
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);

@@ -28,7 +28,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"data", {"tensor"}},
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},
-      {"cli", {"train", "report"}},
+      {"plan", {"train"}},
+      {"cli", {"train", "report", "plan"}},
   };
   return table;
 }

@@ -1,0 +1,150 @@
+#include "cli/placement_runs.h"
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+#include <system_error>
+
+#include "backend/device.h"
+#include "base/error.h"
+#include "base/words.h"
+#include "cli/talk.h"
+
+namespace podium {
+namespace {
+
+std::vector<std::string> split(const std::string& text, char by) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, by);) {
+    const std::size_t begin = part.find_first_not_of(" \t\n");
+    if (begin == std::string::npos) continue;
+    parts.push_back(part.substr(begin, part.find_last_not_of(" \t\n") - begin + 1));
+  }
+  return parts;
+}
+
+// Its exit code. Ctrl-C goes to both; the run saves, and this program ends by its code.
+int run_command(const std::vector<std::string>& words) {
+  std::vector<std::string> copies = words;
+  std::vector<char*> arguments;
+  for (std::string& word : copies) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  // The comparison is what this command prints.
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  posix_spawnattr_setsigdefault(&attributes, &signals);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  struct sigaction ignored = {}, before = {};
+  ignored.sa_handler = SIG_IGN;
+  sigaction(SIGINT, &ignored, &before);
+  pid_t process = 0;
+  const int error =
+      posix_spawnp(&process, arguments[0], &actions, &attributes, arguments.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&actions);
+  int status = 0;
+  if (error == 0) {
+    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  sigaction(SIGINT, &before, nullptr);
+  PODIUM_REQUIRE(error == 0, ExitCode::kUsage, words.front(),
+                 ": cannot be started: ", std::strerror(error),
+                 "; --launcher names the program that starts ranks, as in --launcher mpirun");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+std::vector<NamedPlacement> parse_placements(const std::string& text) {
+  static const std::vector<std::string> kKeys = {"workers", "threads", "input-threads", "backend",
+                                                 "ranks"};
+  std::vector<NamedPlacement> placements;
+  for (const std::string& part : split(text, ';')) {
+    NamedPlacement placement;
+    for (const std::string& setting : split(part, ',')) {
+      const std::size_t equals = setting.find('=');
+      const std::string key = setting.substr(0, equals);
+      const std::string value = equals == std::string::npos ? "" : setting.substr(equals + 1);
+      bool known = false;
+      for (const std::string& one : kKeys) known = known || one == key;
+      PODIUM_REQUIRE(
+          known, ExitCode::kUsage, "--placements: \"", setting,
+          "\" sets no key of a placement; the nearest is \"", nearest_word(key, kKeys), "\" of ",
+          join_words(kKeys),
+          "; placements stand between ;, as in \"workers=1;workers=2,threads=2;ranks=2\"");
+      if (key != "backend") {
+        int number = 0;
+        const auto [rest, error] =
+            std::from_chars(value.data(), value.data() + value.size(), number);
+        const int least = key == "input-threads" ? 0 : 1;
+        PODIUM_REQUIRE(error == std::errc() && rest == value.data() + value.size() &&
+                           number >= least && number <= 65536,
+                       ExitCode::kUsage, "--placements: `", key, "` must be a whole number from ",
+                       least, " to 65536, got \"", value, "\"");
+        if (key == "ranks") placement.ranks = number;
+      } else {
+        const std::vector<std::string> names = backend_names();
+        bool is_backend = false;
+        for (const std::string& one : names) is_backend = is_backend || one == value;
+        PODIUM_REQUIRE(is_backend, ExitCode::kUsage, "--placements: there is no backend \"", value,
+                       "\"; known: ", join_words(names));
+      }
+      if (key != "ranks") {
+        placement.flags.push_back("--" + key);
+        placement.flags.push_back(value);
+      }
+      placement.name += cat(placement.name.empty() ? "" : "-", key, "-", value);
+    }
+    for (const NamedPlacement& other : placements)
+      PODIUM_REQUIRE(other.name != placement.name, ExitCode::kUsage, "--placements: \"", part,
+                     "\" stands there twice; to repeat a run, name another seed or --out");
+    if (!placement.name.empty()) placements.push_back(std::move(placement));
+  }
+  PODIUM_REQUIRE(!placements.empty(), ExitCode::kUsage,
+                 "--placements names none; write them as in \"workers=1;workers=2;ranks=2\"");
+  return placements;
+}
+
+std::vector<std::string> run_placements(const PlacementRuns& runs) {
+  std::error_code error;
+  const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
+  std::vector<std::string> folders;
+  for (const NamedPlacement& placement : runs.placements) {
+    folders.push_back(cat(runs.out, "/", placement.name));
+    std::vector<std::string> words;
+    if (placement.ranks > 1) {
+      words = split(runs.launcher, ' ');
+      words.insert(words.end(), {"-n", cat(placement.ranks)});
+    }
+    words.insert(words.end(), {program, "train", runs.recipe});
+    words.insert(words.end(), runs.overrides.begin(), runs.overrides.end());
+    words.insert(words.end(), {"--out", folders.back()});
+    words.insert(words.end(), placement.flags.begin(), placement.flags.end());
+    words.insert(words.end(), runs.train_flags.begin(), runs.train_flags.end());
+    say(cat("placement     ", placement.name, ", in ", folders.back()));
+    const int code = run_command(words);
+    if (code != 0)
+      throw UserError(cat("the run with the placement ", placement.name, " ended with code ", code,
+                          "; what was made stays in ", folders.back(),
+                          ", and the same command goes on from there"),
+                      static_cast<ExitCode>(code));
+  }
+  return folders;
+}
+
+}  // namespace podium

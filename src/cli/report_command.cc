@@ -1,0 +1,135 @@
+// podium report: a run as one HTML page.
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <numeric>
+
+#include "base/words.h"
+#include "cli/command.h"
+#include "cli/output_file.h"
+#include "cli/placement_flags.h"
+#include "cli/talk.h"
+#include "data/dataset.h"
+#include "data/image_file.h"
+#include "report/run_page.h"
+#include "train/file_io.h"
+#include "train/predictor.h"
+#include "train/run.h"
+
+namespace podium {
+namespace {
+
+struct ReportArguments {
+  std::string run, out, data_dir;
+  Placement placement;
+  bool pictures = false, open = false, force = false;
+};
+
+constexpr std::int64_t kPictured = 1000;  // of the evaluation set, from its first on
+constexpr std::size_t kShown = 24;
+
+std::vector<std::uint8_t> png_of(const ImageSet& set, std::int64_t index) {
+  const std::int64_t plane = set.height * set.width;
+  const std::uint8_t* pixels = set.pixels.data() + index * set.image_bytes();
+  std::vector<std::uint8_t> colours(static_cast<std::size_t>(3 * plane));
+  for (std::int64_t i = 0; i < plane; ++i) {
+    for (std::int64_t c = 0; c < 3; ++c)
+      colours[static_cast<std::size_t>(3 * i + c)] =
+          pixels[(set.channels == 3 ? c * plane : 0) + i];
+  }
+  return png_bytes(colours, set.height, set.width);
+}
+
+// What the network makes of the first images: some of them, and the mistakes that it is surest of.
+void add_pictures(RunPage& page, const ReportArguments& arguments) {
+  Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
+  const RunData data = load_data(page.history.recipe, arguments.data_dir);
+  const ImageSet part = part_of(*data.held_out, 0, std::min(kPictured, data.held_out->count));
+  const Tensor logits = predictor.logits(part);
+  struct Guess {
+    std::int64_t index, label, guess;
+    double probability;
+  };
+  std::vector<Guess> guesses;
+  const std::int64_t classes = predictor.classes();
+  for (std::int64_t i = 0; i < part.count; ++i) {
+    const auto row = logits.f32().subspan(static_cast<std::size_t>(i * classes),
+                                          static_cast<std::size_t>(classes));
+    const auto best = std::ranges::max_element(row);
+    double sum = 0;
+    for (const float logit : row) sum += std::exp(static_cast<double>(logit - *best));
+    guesses.push_back({i, part.labels[static_cast<std::size_t>(i)], best - row.begin(), 1 / sum});
+  }
+  const auto picture = [&](const Guess& g) {
+    const bool wrong = g.guess != g.label;
+    return PagePicture{
+        .png = png_of(part, g.index),
+        .caption = cat(predictor.class_name(g.guess), ", ", std::llround(100 * g.probability), "%",
+                       wrong ? " (is " + predictor.class_name(g.label) + ")" : ""),
+        .mistaken = wrong};
+  };
+  for (std::size_t i = 0; i < std::min(guesses.size(), kShown); ++i)
+    page.examples.push_back(picture(guesses[i]));
+  std::erase_if(guesses, [](const Guess& g) { return g.guess == g.label; });
+  std::ranges::stable_sort(guesses, std::ranges::greater(), &Guess::probability);
+  for (std::size_t i = 0; i < std::min(guesses.size(), kShown); ++i)
+    page.mistakes.push_back(picture(guesses[i]));
+}
+
+void open_page(const std::string& file) {
+  std::string program = "xdg-open", path = file;
+  char* arguments[] = {program.data(), path.data(), nullptr};
+  pid_t process = 0;
+  int status = 0;
+  const bool started =
+      posix_spawnp(&process, program.c_str(), nullptr, nullptr, arguments, environ) == 0 &&
+      waitpid(process, &status, 0) == process && status == 0;
+  if (!started) warn(cat("no browser could be opened by xdg-open; the page is ", file));
+}
+
+ExitCode report(const ReportArguments& arguments) {
+  RunPage page = read_run_page(arguments.run);
+  std::string out = arguments.out;
+  if (out.empty())
+    out = arguments.run + "/report.html";
+  else
+    require_writable(out, "--out", arguments.force);
+  if (arguments.pictures) {
+    LoadedRun loaded = load_run(arguments.run, arguments.data_dir, arguments.placement);
+    page.confusion = loaded.trainer->evaluate().confusion;
+    page.confusion_step = loaded.trainer->steps_done();
+    page.class_names = find_dataset(page.history.recipe.data).class_names;
+    add_pictures(page, arguments);
+  }
+  replace_text(out, run_page(page));
+  std::cout << out << "\n";
+  if (arguments.open) open_page(out);
+  return ExitCode::kDone;
+}
+
+}  // namespace
+
+void add_report_command(CLI::App& app, CommandLine& line) {
+  auto arguments = std::make_shared<ReportArguments>();
+  CLI::App* command =
+      add_command(app, line, "report", "Writes a run as one HTML page, RUN/report.html",
+                  {"podium report runs/mnist-seed0 --open",
+                   "podium report runs/mnist-seed0 --pictures --out mnist.html"},
+                  [arguments] { return report(*arguments); });
+  command->add_option("RUN", arguments->run, "Run folder")->required();
+  command->add_option("--out", arguments->out, "HTML file; default: RUN/report.html");
+  command->add_flag("--pictures", arguments->pictures,
+                    "Evaluate the last checkpoint: what is mistaken for what, examples with "
+                    "predictions, and the mistakes that it is surest of");
+  command->add_flag("--open", arguments->open, "Show it in a browser");
+  add_placement_flags(*command, arguments->placement);
+  add_data_dir_flag(*command, arguments->data_dir);
+  add_force_flag(*command, arguments->force);
+}
+
+}  // namespace podium

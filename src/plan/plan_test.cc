@@ -1,0 +1,151 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/scratch_test_util.h"
+#include "nn/models.h"
+#include "plan/local_model.h"
+#include "plan/run_plan.h"
+#include "plan/step_model.h"
+
+namespace podium {
+namespace {
+
+Recipe small_recipe() {
+  return parse_recipe(
+      "model = \"resnet32\"\ndata = \"cifar10\"\nbatch = 512\nreplicas = 8\nepochs = 10\n"
+      "[optimizer]\nname = \"sgd\"\nlearning_rate = 0.1\nmomentum = 0.9\n",
+      "r");
+}
+
+struct Question {
+  Recipe recipe = small_recipe();
+  ProgramWork work = work_of(recipe, find_model(recipe.model).build, Shape{3, 32, 32}, 10);
+  std::vector<DeviceSpec> devices = known_devices();
+  PlanQuestion question;
+
+  explicit Question(const std::string& device = "v100", const std::string& precision = "fp16") {
+    question.recipe = &recipe;
+    question.work = &work;
+    question.device = &find_device(device, devices);
+    question.precision = precision;
+    question.devices = {1, 2, 4, 8};
+    question.activation_bytes = 1e8;
+    question.test_examples = 10000;
+  }
+};
+
+TEST(StepModel, work_grows_with_images_and_weights_do_not) {
+  const Question q;
+  double flops = 0, fixed = 0;
+  for (const OpWork& op : q.work.ops) {
+    flops += op.flops;
+    fixed += op.fixed_bytes;
+    EXPECT_GE(op.bytes, 0) << op.name;
+  }
+  // A forward pass has 69 M multiply-adds (He et al. 2015); training three times that.
+  EXPECT_NEAR(flops / 1e6, 6 * 69, 10);
+  EXPECT_GT(q.work.parameter_values, 4.5e5);
+  // Each weight is read twice, and its gradient written once.
+  EXPECT_NEAR(fixed, 3 * 4 * q.work.parameter_values, 4 * q.work.parameter_values);
+  EXPECT_EQ(q.work.optimizer_states, 1u);
+}
+
+TEST(StepModel, a_device_that_is_better_in_all_is_never_slower) {
+  const Question q;
+  DeviceSpec better = *q.question.device;
+  for (auto& [precision, value] : better.flops) value *= 2;
+  better.bandwidth *= 2, better.node_link *= 2, better.network_link *= 2, better.latency /= 2;
+  for (const std::int64_t n : {1, 8, 64, 4096}) {
+    const auto time = [&](const DeviceSpec& device) {
+      return step_time(q.work, device, "fp16", n, 1, 64, Efficiency{}).total();
+    };
+    EXPECT_LT(time(better), time(*q.question.device)) << n;
+  }
+}
+
+TEST(StepModel, the_exchange_of_one_device_is_nothing_and_grows_between_nodes) {
+  const Question q;
+  const auto exchange = [&](std::int64_t n) {
+    return step_time(q.work, *q.question.device, "fp16", n, 1, 64, Efficiency{}).exchange;
+  };
+  EXPECT_EQ(exchange(1), 0);
+  EXPECT_GT(exchange(8), 0);
+  EXPECT_GT(exchange(16), exchange(8));
+}
+
+TEST(RunPlan, beyond_the_replicas_the_recipe_is_another_one) {
+  Question q;
+  q.question.devices = {8, 16};
+  q.question.critical_batch = 1024;
+  const RunPlan plan = plan_run(q.question);
+  EXPECT_TRUE(plan.rows[0].same_recipe);
+  EXPECT_DOUBLE_EQ(plan.rows[0].epochs, 10);
+  EXPECT_FALSE(plan.rows[1].same_recipe);
+  EXPECT_EQ(plan.rows[1].batch, 1024);
+  EXPECT_NEAR(plan.rows[1].epochs, 10 * 2 / 1.5, 1e-9);
+  q.question.critical_batch = 0;
+  EXPECT_TRUE(std::isnan(plan_run(q.question).rows[1].seconds));
+}
+
+TEST(RunPlan, fewer_workers_than_replicas_take_turns) {
+  Question q;
+  q.question.devices = {1, 3, 4};
+  const RunPlan plan = plan_run(q.question);
+  // Three devices: one has three of eight replicas.
+  EXPECT_NEAR(plan.rows[1].step.compute / plan.rows[0].step.compute, 3.0 / 8, 1e-9);
+  EXPECT_NEAR(plan.rows[2].step.compute / plan.rows[0].step.compute, 2.0 / 8, 1e-9);
+}
+
+TEST(RunPlan, the_cheapest_and_the_fastest_keep_deadline_and_budget) {
+  Question q;
+  q.question.price = choose_price("aws/p3.2xlarge@2018", known_prices());
+  const RunPlan free = plan_run(q.question);
+  ASSERT_TRUE(free.cheapest && free.fastest);
+  EXPECT_EQ(*free.cheapest, 0u);
+  EXPECT_EQ(*free.fastest, 3u);
+  EXPECT_NEAR(free.rows[3].usd, 8 * 3.06 * free.rows[3].seconds / 3600, 1e-9);
+  EXPECT_LT(free.rows[0].usd_low, free.rows[0].usd);
+  q.question.deadline = free.rows[2].seconds * 1.001;
+  EXPECT_EQ(*plan_run(q.question).cheapest, 2u);
+  q.question.budget = free.rows[0].usd / 2;
+  const RunPlan none = plan_run(q.question);
+  EXPECT_FALSE(none.cheapest || none.fastest);
+  EXPECT_CONTAINS(none.nearest, "nothing meets that; the nearest is");
+}
+
+TEST(RunPlan, what_does_not_fit_in_memory_meets_nothing) {
+  Question q;
+  q.question.activation_bytes = 1e12;
+  const RunPlan plan = plan_run(q.question);
+  EXPECT_FALSE(plan.rows[0].fits);
+  EXPECT_FALSE(plan.fastest.has_value());
+  EXPECT_CONTAINS(plan.nearest, "no number of devices fits");
+}
+
+TEST(RunPlan, scaling_bends_where_operations_are_short_or_the_exchange_is_long) {
+  Question q;
+  q.question.devices = {1, 8, 64, 512, 4096};
+  EXPECT_CONTAINS(plan_run(q.question).bend, "scaling falls below 80%");
+}
+
+TEST(RunPlan, durations_are_read_with_their_units) {
+  EXPECT_DOUBLE_EQ(parse_duration("90m"), 5400);
+  EXPECT_DOUBLE_EQ(parse_duration("1.5h"), 5400);
+  EXPECT_DOUBLE_EQ(parse_duration("30"), 30);
+  for (const char* wrong : {"", "h", "-1h", "0", "2 weeks", "inf"})
+    EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { parse_duration(wrong); }), "is no time");
+}
+
+TEST(LocalModel, a_kernel_takes_its_least_time_over_what_its_kind_reaches) {
+  const CoreRoof roof{.flops = 1e9, .near_bytes = 1e9, .far_bytes = 1e8};
+  EXPECT_DOUBLE_EQ(roof.seconds(2e9, 1), 2);
+  EXPECT_DOUBLE_EQ(roof.seconds(0, 1e8), 1);  // too many for the cache
+  const std::vector<KernelCost> kernels = {{"conv2d a", 1e9, 0}, {"unheard_of b", 1e9, 0}};
+  EXPECT_NEAR(program_seconds(kernels, roof),
+              1 / kernel_efficiency("conv2d") + 1 / kernel_efficiency("unheard_of"), 1e-3);
+  EXPECT_NEAR(local_step_seconds(1, 0, 8, 2) / local_step_seconds(1, 0, 8, 1), 0.5, 1e-12);
+}
+
+}  // namespace
+}  // namespace podium

@@ -1,0 +1,74 @@
+// What a run will need and cost on so many devices, before it is made.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/step_model.h"
+#include "train/price.h"
+#include "train/recipe.h"
+
+namespace podium {
+
+// What a plan starts from.
+struct PlanQuestion {
+  const Recipe* recipe = nullptr;
+  const ProgramWork* work = nullptr;
+  const DeviceSpec* device = nullptr;
+  std::string precision;              // one that the device has
+  std::vector<std::int64_t> devices;  // how many, rising
+  double activation_bytes = 0;        // of one replica in FP32
+  std::int64_t test_examples = 0;     // of an evaluation
+  std::optional<ChosenPrice> price;
+  double deadline = std::numeric_limits<double>::infinity();  // seconds
+  double budget = std::numeric_limits<double>::infinity();    // USD
+  double images_per_core = 0;  // decoded and augmented in a second; 0: unknown
+  double critical_batch = 0;   // of epochs_factor(); 0: unknown
+  Efficiency efficiency;
+  // In place of the model of step_model.h: seconds of a step on so many workers.
+  std::function<double(std::int64_t)> measured;
+  double low = 0, high = 0;  // of `measured`: as those of Efficiency
+};
+
+// A batch beyond the critical one gains less from each image: epochs grow as 1 + batch / critical
+// (McCandlish et al. 2018). Over those of the recipe's own batch.
+double epochs_factor(double batch, double recipe_batch, double critical_batch);
+
+struct PlanRow {
+  std::int64_t devices = 0;
+  // False: more devices than replicas. The row is then of another recipe, with as many replicas of
+  // the same size, a batch that grows with them, and more epochs.
+  bool same_recipe = true;
+  std::int64_t batch = 0, replicas = 0;
+  double epochs = 0;  // NaN where it is not known how they grow
+  StepTime step;
+  double steps_per_second = 0, images_per_second = 0;
+  double seconds = 0, low = 0, high = 0;      // of the run, with evaluation; the 80% interval
+  double usd = 0, usd_low = 0, usd_high = 0;  // NaN without a price
+  std::int64_t machines = 0;
+  double memory_bytes = 0;  // of one device
+  bool fits = true;
+  double efficiency = 1;   // images/s a device, over those of the first row
+  double input_cores = 0;  // for each device; 0: unknown
+  bool meets = true;       // fits, the deadline and the budget
+};
+
+struct RunPlan {
+  std::vector<PlanRow> rows;
+  std::optional<std::size_t> cheapest, fastest;  // of the rows that meet both limits
+  std::string bend;                              // where scaling bends, and why
+  std::string nearest;                           // where no row meets the limits: the nearest
+};
+
+// UserError where the device lacks the precision.
+RunPlan plan_run(const PlanQuestion& question);
+
+// Seconds, "90m", "2h", "1d" as a deadline; UserError otherwise.
+double parse_duration(const std::string& text);
+
+}  // namespace podium

@@ -1,0 +1,442 @@
+#include "report/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <system_error>
+
+#include "base/words.h"
+#include "report/band.h"
+#include "train/recipe_keys.h"
+
+namespace podium {
+namespace {
+
+double median_of(std::vector<double> values) { return spread_of(std::move(values)).median; }
+
+std::int64_t warm_up_of(const RunHistory& run, const CompareOptions& options) {
+  if (options.warm_up >= 0) return options.warm_up;
+  if (options.method == Method::kPods) return steps_per_epoch(run.recipe);
+  return run.last_step() / 10;
+}
+
+// `seconds` of the lines begins anew with every start; this adds them up. A start that did not come
+// to its end is as long as its last line says.
+class WallClock {
+ public:
+  explicit WallClock(const std::vector<RunStart>& starts) : starts_(starts) {}
+
+  double at(std::int64_t step, double seconds) {
+    bool anew = seconds < last_;
+    while (next_ < starts_.size() && starts_[next_].from_step < step) anew = ++next_ > 1 || anew;
+    if (anew && any_) before_ += last_;
+    any_ = true;
+    last_ = seconds;
+    return before_ + seconds;
+  }
+
+ private:
+  const std::vector<RunStart>& starts_;
+  std::size_t next_ = 0;
+  bool any_ = false;
+  double last_ = 0, before_ = 0;
+};
+
+// When the window of each training point began, by its step; returns when the run ended.
+double read_wall_times(const ComparedRun& run, std::map<std::int64_t, double>& began) {
+  const auto batch = static_cast<double>(run.history.recipe.batch);
+  WallClock clock(run.starts);
+  std::int64_t before = 0;
+  double wall = 0;
+  for (const TrainingPoint& point : run.history.course.training) {
+    wall = clock.at(point.step, point.seconds);
+    const double speed = point.images_per_second;
+    const double window = speed > 0 ? static_cast<double>(point.step - before) * batch / speed : 0;
+    began[point.step] = std::max(0.0, wall - window);
+    before = point.step;
+  }
+  double whole = 0;
+  for (const RunStart& start : run.starts)
+    whole += start.outcome ? start.outcome->seconds : kNoValue;
+  return std::isfinite(whole) && whole >= wall ? whole : wall;
+}
+
+void read_course(ComparedRun& run, const CompareOptions& options) {
+  const RunHistory& history = run.history;
+  const auto batch = static_cast<double>(history.recipe.batch);
+  std::vector<double> images, steps, waits;
+  double trained = 0;
+  std::int64_t before = 0;
+  std::map<std::int64_t, double> trained_at, began;
+  for (const TrainingPoint& point : history.course.training) {
+    const double speed = point.images_per_second;
+    if (speed > 0) trained += static_cast<double>(point.step - before) * batch / speed;
+    trained_at[point.step] = trained;
+    // A point stands for the steps since the one before.
+    if (before >= run.warm_up && speed > 0) {
+      images.push_back(speed);
+      steps.push_back(speed / batch);
+      if (std::isfinite(point.input_wait_percent)) waits.push_back(point.input_wait_percent);
+    }
+    if (speed > 0) run.speed_curve.emplace_back(trained, speed / batch);
+    before = point.step;
+  }
+  run.images_per_second = spread_of(images);
+  run.steps_per_second = spread_of(steps);
+  if (!waits.empty()) {
+    double sum = 0;
+    for (const double wait : waits) sum += wait;
+    run.input_wait_percent = sum / static_cast<double>(waits.size());
+  }
+  if (trained > 0) run.train_seconds = trained;
+
+  const auto& training = history.course.training;
+  run.whole_time = options.method == Method::kOwn && !training.empty() &&
+                   std::ranges::all_of(training, [](const TrainingPoint& point) {
+                     return std::isfinite(point.seconds);
+                   });
+  const double end = run.whole_time ? read_wall_times(run, began) : trained;
+  const auto trained_until = [&](std::int64_t step) {
+    const auto after = trained_at.upper_bound(step);
+    return after == trained_at.begin() ? kNoValue : std::prev(after)->second;
+  };
+  for (const TestPoint& test : history.course.tests) {
+    // Evaluated before the next window began.
+    const auto next = began.upper_bound(test.step);
+    run.accuracy_curve.emplace_back(!run.whole_time       ? trained_until(test.step)
+                                    : next == began.end() ? end
+                                                          : next->second,
+                                    test.accuracy);
+  }
+  run.seconds = run.whole_time ? end : run.train_seconds;
+}
+
+void read_starts_of(ComparedRun& run, const CompareOptions& options) {
+  run.starts = read_starts(run.history.folder);
+  run.price = options.price;
+  if (run.starts.empty()) {
+    run.placement = "unknown placement";
+    return;
+  }
+  std::vector<std::string> placements;
+  double joules = 0;
+  bool all_joules = true;
+  for (const RunStart& start : run.starts) {
+    if (std::ranges::find(placements, start.placement()) == placements.end())
+      placements.push_back(start.placement());
+    if (start.outcome) {
+      run.peak_memory_bytes = std::max(run.peak_memory_bytes, start.outcome->peak_memory_bytes);
+      if (start.outcome->joules) joules += *start.outcome->joules;
+    }
+    all_joules = all_joules && start.outcome && start.outcome->joules;
+  }
+  const RunStart& last = run.starts.back();
+  run.placement = join_words(placements, ", then ");
+  run.device = last.cpu;
+  run.kind = last.kind;
+  if (all_joules) run.joules = joules;
+  if (!run.price) run.price = last.price;
+}
+
+std::vector<double> targets_of(const std::vector<ComparedRun>& runs) {
+  constexpr double kRound[] = {0.1,  0.2,   0.3,   0.4,   0.5,   0.6,   0.7,   0.759, 0.8,
+                               0.85, 0.9,   0.92,  0.94,  0.95,  0.96,  0.97,  0.98,  0.985,
+                               0.99, 0.992, 0.993, 0.994, 0.995, 0.996, 0.997, 0.998, 0.999};
+  double best = 0;
+  for (const ComparedRun& run : runs)
+    for (const TestPoint& test : run.history.course.tests) best = std::max(best, test.accuracy);
+  std::vector<double> reached;
+  for (const double target : kRound)
+    if (target <= best) reached.push_back(target);
+  if (reached.size() > 2) reached.erase(reached.begin(), reached.end() - 2);
+  return reached;
+}
+
+void find_targets(ComparedRun& run, const std::vector<double>& targets) {
+  if (run.price) run.usd = run.price->usd(run.seconds);
+  for (const double target : targets) {
+    double seconds = kNoValue;
+    for (const auto& [time, accuracy] : run.accuracy_curve) {
+      if (!(accuracy >= target)) continue;
+      seconds = time;
+      break;
+    }
+    run.seconds_to.push_back(seconds);
+    run.usd_to.push_back(run.price ? run.price->usd(seconds) : kNoValue);
+  }
+}
+
+// --- fairness
+
+using TextOf = std::function<std::string(const ComparedRun&)>;
+
+void add_difference(Comparison& all, const std::string& what, bool mathematics,
+                    const TextOf& text_of) {
+  Difference difference{.what = what, .values = {}, .mathematics = mathematics};
+  for (const ComparedRun& run : all.runs) difference.values.push_back(text_of(run));
+  if (std::ranges::all_of(difference.values,
+                          [&](const std::string& v) { return v == difference.values.front(); }))
+    return;
+  all.different_trainings = all.different_trainings || mathematics;
+  all.differences.push_back(std::move(difference));
+}
+
+TextOf of_last_start(std::string RunStart::*field) {
+  return [field](const ComparedRun& run) {
+    const std::string text = run.starts.empty() ? "" : run.starts.back().*field;
+    return text.empty() ? std::string("unknown") : text;
+  };
+}
+
+void find_differences(Comparison& all) {
+  std::size_t groups = 0;
+  for (const ComparedRun& run : all.runs)
+    groups = std::max(groups, run.history.recipe.optimizer_groups.size());
+  for (const RecipeKey& key : recipe_keys(groups)) {
+    if (key.decides_result)
+      add_difference(all, key.path(), true,
+                     [&](const ComparedRun& run) { return value_text(key, run.history.recipe); });
+  }
+  add_difference(all, "training data", true, of_last_start(&RunStart::training_data));
+  add_difference(all, "evaluation data", false, of_last_start(&RunStart::evaluation_data));
+  add_difference(all, "kind of results", false, of_last_start(&RunStart::kind));
+  add_difference(all, "build", false, [](const ComparedRun& run) {
+    if (run.starts.empty()) return std::string("unknown");
+    const RunStart& start = run.starts.back();
+    return cat(start.podium_version, " ", start.git_commit, ", ", start.compiler);
+  });
+  add_difference(all, "device", false, of_last_start(&RunStart::cpu));
+  add_difference(all, "host", false, of_last_start(&RunStart::hostname));
+  add_difference(all, "vector target", false, of_last_start(&RunStart::vector_target));
+  add_difference(all, "last step", false,
+                 [](const ComparedRun& run) { return cat(run.history.last_step()); });
+  add_difference(all, "price", false, [](const ComparedRun& run) {
+    return run.price ? run.price->text() : std::string("none");
+  });
+}
+
+// The recipe without what decides nothing: runs with equal ones are one training.
+std::string training_of(const ComparedRun& run) {
+  std::string text;
+  for (const RecipeKey& key : recipe_keys(run.history.recipe.optimizer_groups.size()))
+    if (key.decides_result) text += cat(key.path(), "=", value_text(key, run.history.recipe), "\n");
+  return text + (run.starts.empty() ? "" : run.starts.back().training_data);
+}
+
+// Steps at which both have a hash and the two are not equal; the first of them.
+std::optional<std::int64_t> first_unequal(const ComparedRun& a, const ComparedRun& b,
+                                          std::size_t& compared) {
+  compared = 0;
+  for (const auto& [step, hash] : a.history.hashes) {
+    const auto other = b.history.hashes.find(step);
+    if (other == b.history.hashes.end()) continue;
+    ++compared;
+    if (other->second != hash) return step;
+  }
+  return std::nullopt;
+}
+
+std::string name_of(const ComparedRun& run) { return run.history.folder.string(); }
+
+void check_bits(Comparison& all) {
+  std::map<std::string, std::vector<const ComparedRun*>> trainings;
+  for (const ComparedRun& run : all.runs)
+    trainings[training_of(run) + "\n" + run.kind].push_back(&run);
+  for (const auto& [training, runs] : trainings) {
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      std::size_t compared = 0;
+      const auto step = first_unequal(*runs[0], *runs[i], compared);
+      if (step)
+        all.findings.push_back(cat(name_of(*runs[0]), " and ", name_of(*runs[i]),
+                                   ": parameters differ from step ", *step,
+                                   " on, and within one kind of device they must be equal; `podium "
+                                   "diff` compares the runs"));
+      else if (compared == 0)
+        all.notes.push_back(cat(name_of(*runs[0]), " and ", name_of(*runs[i]),
+                                " have no hash of one step: equal bits were not looked for"));
+    }
+  }
+}
+
+void check_bands(Comparison& all, const CompareOptions& options) {
+  std::vector<std::string> kinds;
+  for (const ComparedRun& run : all.runs)
+    if (std::ranges::find(kinds, run.kind) == kinds.end()) kinds.push_back(run.kind);
+  for (const ComparedRun& run : all.runs) {
+    const auto& tests = run.history.course.tests;
+    if (!run.finished || tests.empty()) continue;
+    const auto file = std::filesystem::path(options.bands) / (run.history.recipe.name + ".json");
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) {
+      if (kinds.size() > 1)
+        all.notes.push_back(cat(name_of(run), ": recipe ", run.history.recipe.name,
+                                " has no band in ", options.bands,
+                                "; whether kinds of devices agree was not looked at"));
+      continue;
+    }
+    const Band band = read_band(file);
+    if (band.recipe != band_recipe(run.history.recipe)) continue;
+    const double accuracy = tests.back().accuracy;
+    if (accuracy < band.low() || accuracy > band.high())
+      all.findings.push_back(fmt::format(
+          "{}: accuracy {:.2f}% is outside the recipe's band, {:.2f}% to {:.2f}% ({} runs, {})",
+          name_of(run), 100 * accuracy, 100 * band.low(), 100 * band.high(), band.runs.size(),
+          file.string()));
+  }
+}
+
+// --- what a person would say
+
+std::string group_key(const ComparedRun& run) {
+  return run.placement + "\n" + run.device + "\n" + run.kind;
+}
+
+std::vector<PlacementSummary> by_placement(const Comparison& all) {
+  std::vector<PlacementSummary> groups;
+  std::map<std::string, std::vector<const ComparedRun*>> runs_of;
+  for (std::size_t i = 0; i < all.runs.size(); ++i) {
+    const ComparedRun& run = all.runs[i];
+    if (!run.counted) continue;
+    auto& runs = runs_of[group_key(run)];
+    if (runs.empty())
+      groups.push_back({.placement = run.placement, .device = run.device, .first = i});
+    runs.push_back(&run);
+  }
+  for (PlacementSummary& group : groups) {
+    std::vector<double> speeds, usd, seconds;
+    const auto& runs = runs_of[group_key(all.runs[group.first])];
+    for (const ComparedRun* run : runs) {
+      speeds.push_back(run->steps_per_second.median);
+      usd.push_back(run->usd);
+      seconds.push_back(run->seconds);
+    }
+    group.runs = runs.size();
+    group.steps_per_second = median_of(speeds);
+    group.usd = median_of(usd), group.seconds = median_of(seconds);
+  }
+  return groups;
+}
+
+std::string result_words(const Comparison& all, const ComparedRun& a, const ComparedRun& b) {
+  if (training_of(a) != training_of(b)) return "another training";
+  if (a.kind != b.kind) return "another kind of results";
+  std::size_t compared = 0;
+  if (first_unequal(a, b, compared)) return "ANOTHER RESULT";
+  if (compared == 0) return "result not compared";
+  const bool to_the_end = a.history.last_step() == b.history.last_step();
+  return to_the_end && !all.runs.empty() ? "same result to the bit"
+                                         : "same result to the bit as far as both went";
+}
+
+void say_it(Comparison& all) {
+  const std::vector<PlacementSummary> groups = by_placement(all);
+  if (groups.empty()) {
+    all.sentences.emplace_back("No run counts by this method.");
+    return;
+  }
+  const PlacementSummary& base = groups.front();
+  const auto alone = [](const PlacementSummary& group) {
+    return fmt::format("{}: {:.4g} steps/s", group.placement, group.steps_per_second);
+  };
+  if (groups.size() == 1) {
+    all.sentences.push_back(
+        fmt::format("{} ({} run{}).", alone(base), base.runs, base.runs == 1 ? "" : "s"));
+    return;
+  }
+  for (std::size_t i = 1; i < groups.size(); ++i) {
+    const PlacementSummary& group = groups[i];
+    const bool other_device = group.device != base.device;
+    std::string text = other_device ? cat(group.placement, " on ", group.device) : group.placement;
+    if (all.runs[group.first].kind != all.runs[base.first].kind)
+      text += cat(" (", all.runs[group.first].kind, ")");
+    text += cat(": ", times_text(group.steps_per_second / base.steps_per_second), " as fast as ",
+                base.placement);
+    text += ", " + result_words(all, all.runs[base.first], all.runs[group.first]);
+    if (std::isfinite(group.usd) && std::isfinite(base.usd) && base.usd > 0) {
+      const double change = 100 * (group.usd / base.usd - 1);
+      text += std::abs(change) < 0.5 ? ", at the same price"
+                                     : fmt::format(", {:.0f}% {}", std::abs(change),
+                                                   change < 0 ? "cheaper" : "dearer");
+    }
+    text += fmt::format(" (n = {} and {} runs).", group.runs, base.runs);
+    all.sentences.push_back(std::move(text));
+  }
+  if (std::ranges::any_of(groups, [](const PlacementSummary& g) { return g.runs == 1; }))
+    all.notes.emplace_back(
+        "one run of a placement says nothing of how much runs differ; the spread shown is that of "
+        "the points within it");
+}
+
+}  // namespace
+
+Spread spread_of(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (values.empty()) return {};
+  std::ranges::sort(values);
+  const auto at = [&](double part) {
+    const double place = part * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(place);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    const double share = place - static_cast<double>(below);
+    return values[below] + share * (values[above] - values[below]);
+  };
+  return {.n = values.size(), .median = at(0.5), .low = at(0.1), .high = at(0.9)};
+}
+
+std::string times_text(double ratio) {
+  if (!std::isfinite(ratio)) return "an unknown number of times";
+  return fmt::format("{:.{}f} times", ratio, ratio >= 100 ? 0 : ratio >= 10 ? 1 : 2);
+}
+
+Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions& options) {
+  Comparison all;
+  for (RunHistory& history : histories) {
+    ComparedRun run;
+    run.history = std::move(history);
+    run.finished = run.history.last_step() >= total_steps(run.history.recipe);
+    run.warm_up = warm_up_of(run.history, options);
+    read_starts_of(run, options);
+    read_course(run, options);
+    all.runs.push_back(std::move(run));
+  }
+  all.pods = options.method == Method::kPods;
+  all.targets = options.targets.empty() ? targets_of(all.runs) : options.targets;
+  for (ComparedRun& run : all.runs) find_targets(run, all.targets);
+  all.method =
+      options.method == Method::kPods
+          ? "method of pods: the first epoch, start-up and evaluation are left out, medians over "
+            "the runs of a placement"
+      : options.warm_up >= 0
+          ? cat("the first ", options.warm_up, " steps are left out of speeds as warm-up")
+          : std::string("the first tenth of the steps is left out of speeds as warm-up");
+  if (options.method == Method::kPods) {
+    if (options.targets.empty()) {
+      all.notes.emplace_back("no --target: all runs count, whatever their accuracy");
+    } else {
+      const double target = *std::ranges::max_element(options.targets);
+      for (ComparedRun& run : all.runs) {
+        run.counted = std::ranges::any_of(
+            run.accuracy_curve, [&](const auto& point) { return point.second >= target; });
+        if (!run.counted)
+          all.notes.push_back(
+              fmt::format("{} is not counted: it did not reach {:g}%", name_of(run), 100 * target));
+      }
+    }
+  }
+  if (std::ranges::any_of(all.runs,
+                          [](const ComparedRun& run) { return run.images_per_second.n == 0; }))
+    all.notes.emplace_back(
+        "a run without speeds has no point of training beyond its warm-up; make more steps, or "
+        "name fewer with --warm-up");
+  find_differences(all);
+  check_bits(all);
+  check_bands(all, options);
+  say_it(all);
+  return all;
+}
+
+}  // namespace podium

@@ -1,0 +1,99 @@
+// Runs side by side: what may be compared, and what came of it. A comparison is fair where the
+// placement is all that differs; whatever else differs is named, and where the mathematics differs
+// it is one of different trainings (docs/comparing-devices.md).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/history.h"
+#include "report/starts.h"
+
+namespace podium {
+
+// Of n values: the median, and the tenth and ninetieth percentile. NaN where there are none.
+struct Spread {
+  std::size_t n = 0;
+  double median = kNoValue, low = kNoValue, high = kNoValue;
+};
+Spread spread_of(std::vector<double> values);
+
+enum class Method {
+  kOwn,   // the time of the whole command; the first tenth of the steps is the warm-up
+  kPods,  // as published for pods: the first epoch, start-up and evaluation are left out
+};
+
+struct CompareOptions {
+  Method method = Method::kOwn;
+  std::int64_t warm_up = -1;               // steps left out; below 0: as the method says
+  std::vector<double> targets;             // accuracies, 0 to 1; none: round ones that were reached
+  std::optional<ChosenPrice> price;        // of all runs; nothing: what each recorded
+  std::string bands = "docs/convergence";  // folder of RECIPE.json
+};
+
+// One run. What is not known is NaN, 0 or empty.
+struct ComparedRun {
+  RunHistory history;
+  std::vector<RunStart> starts;
+  std::string placement, device, kind;
+  std::optional<ChosenPrice> price;
+
+  std::int64_t warm_up = 0;  // steps that the speeds leave out
+  Spread steps_per_second, images_per_second;
+  double input_wait_percent = kNoValue;  // mean of the same points
+  double train_seconds = kNoValue;       // of steps alone
+  double seconds = kNoValue;             // of the method: all, or of steps alone
+  bool whole_time = false;               // `seconds` has start-up and evaluation in it
+  std::int64_t peak_memory_bytes = 0;
+  std::optional<double> joules;
+  double usd = kNoValue;
+  // By target: seconds until an evaluation first reached it.
+  std::vector<double> seconds_to, usd_to;
+  bool finished = false;  // all steps of the recipe
+  bool counted = true;    // by the method: with kPods, a run below the target is not
+
+  // Of each point of training: seconds of training until then, steps/s.
+  std::vector<std::pair<double, double>> speed_curve;
+  // Of each test: seconds by the method, accuracy.
+  std::vector<std::pair<double, double>> accuracy_curve;
+};
+
+// What differs between runs beside the placement.
+struct Difference {
+  std::string what;                 // "optimizer.learning_rate", "build", "training data"
+  std::vector<std::string> values;  // of each run
+  bool mathematics = false;         // results cannot be expected to be equal
+};
+
+// The runs of one placement, for the sentence: medians over them.
+struct PlacementSummary {
+  std::string placement, device;
+  std::size_t runs = 0;
+  double steps_per_second = kNoValue, usd = kNoValue, seconds = kNoValue;
+  std::size_t first = 0;  // a run of it
+};
+
+struct Comparison {
+  std::vector<ComparedRun> runs;
+  std::vector<double> targets;
+  std::vector<Difference> differences;
+  std::vector<std::string> findings;  // that should not be: unequal bits, outside the band
+  std::vector<std::string> notes;     // on one sample, without a band, ...
+  bool different_trainings = false;
+  bool pods = false;                   // the method
+  std::string method;                  // what was measured, in words
+  std::vector<std::string> sentences;  // one a placement beyond the first, or one
+};
+
+// Compares runs that were read. Takes their histories.
+Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions& options);
+
+// "1.97 times", "3%": as people say it.
+std::string times_text(double ratio);
+
+}  // namespace podium

@@ -1,0 +1,214 @@
+#include "report/comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include "base/scratch_test_util.h"
+#include "report/band.h"
+#include "report/comparison_page.h"
+#include "report/html.h"
+
+namespace podium {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Written {
+  std::string seed = "0", workers = "1", cpu = "a cpu", kind = "exact fp32",
+              hash = "00000000000000aa";
+  std::string price = "null", more_recipe;
+  double speed = 1000;       // images/s
+  std::int64_t points = 20;  // each of 10 steps
+  double accuracy = 0.9;     // of the test after half of the steps and of the last
+};
+
+// A folder as `podium train` leaves it. The batch is 100: speed 1000 is 10 steps/s.
+fs::path write_run(const fs::path& folder, const Written& run) {
+  fs::create_directories(folder);
+  put_text(folder / "recipe.toml",
+           cat("name = \"r\"\nmodel = \"mnist\"\ndata = \"glyphs\"\ntrain_examples = 1000\n"
+               "batch = 100\nreplicas = 2\nseed = ",
+               run.seed, "\nsteps = ", 10 * run.points,
+               "\n[optimizer]\nname = \"sgd\"\nlearning_rate = 0.1\n", run.more_recipe));
+  std::string metrics, hashes;
+  for (std::int64_t i = 1; i <= run.points; ++i) {
+    // The warm-up is slow.
+    const double speed = i <= 2 ? run.speed / 10 : run.speed;
+    metrics += cat("{\"step\": ", 10 * i,
+                   ", \"loss\": 1, \"accuracy\": 0.5, \"images_per_second\": ", speed,
+                   ", \"input_wait_percent\": 2, \"seconds\": ", i, "}\n");
+    hashes += cat("{\"step\": ", 10 * i, ", \"hash\": \"", run.hash, "\"}\n");
+    if (i == run.points / 2 || i == run.points)
+      metrics += cat("{\"step\": ", 10 * i, ", \"test_accuracy\": ", run.accuracy,
+                     ", \"test_loss\": 1}\n");
+  }
+  put_text(folder / "metrics.jsonl", metrics);
+  put_text(folder / "hashes.jsonl", hashes);
+  put_text(folder / "environment.json",
+           cat("{\"starts\": [{\"from_step\": 0, \"cpu\": \"", run.cpu, "\", \"kind\": \"",
+               run.kind, "\", \"workers\": ", run.workers, ", \"threads\": 1, \"price\": ",
+               run.price, ", \"outcome\": {\"seconds\": ", run.points + 1,
+               ", \"peak_memory_bytes\": 1048576, \"joules\": null}}]}"));
+  return folder;
+}
+
+const char* const kPrice =
+    "{\"provider\": \"p\", \"machine\": \"m\", \"usd_per_hour\": 3600, \"date\": \"2018-04\", "
+    "\"kind\": \"on demand\"}";
+
+Comparison compared(const std::vector<fs::path>& folders, const CompareOptions& options = {}) {
+  std::vector<RunHistory> runs;
+  for (const fs::path& folder : folders) runs.push_back(read_history(folder));
+  return compare_runs(std::move(runs), options);
+}
+
+bool says(const std::vector<std::string>& lines, const std::string& part) {
+  for (const std::string& line : lines)
+    if (line.find(part) != std::string::npos) return true;
+  return false;
+}
+
+TEST(Comparison, two_placements_are_told_in_a_sentence) {
+  const TestFolder folder;
+  const auto all =
+      compared({write_run(folder / "a", {.price = kPrice}),
+                write_run(folder / "b", {.workers = "2", .price = kPrice, .speed = 1970})});
+  ASSERT_EQ(all.sentences.size(), 1u);
+  EXPECT_EQ(all.sentences[0],
+            "2 workers: 1.97 times as fast as 1 worker, same result to the bit, at the same price "
+            "(n = 1 and 1 runs).");
+  EXPECT_TRUE(all.findings.empty());
+  EXPECT_FALSE(all.different_trainings);
+  EXPECT_TRUE(all.differences.empty());
+  // 200 steps, a tenth of which are warm-up: 18 points.
+  EXPECT_EQ(all.runs[0].steps_per_second.n, 18u);
+  EXPECT_DOUBLE_EQ(all.runs[0].steps_per_second.median, 10);
+  EXPECT_DOUBLE_EQ(all.runs[1].images_per_second.median, 1970);
+  EXPECT_DOUBLE_EQ(all.runs[0].usd, 21);  // 1 USD a second
+  EXPECT_EQ(all.runs[0].price->price.date, "2018-04");
+}
+
+TEST(Comparison, time_and_cost_to_an_accuracy_are_of_the_first_test_that_reaches_it) {
+  const TestFolder folder;
+  const auto all = compared({write_run(folder / "a", {.price = kPrice})}, {.targets = {0.9, 0.95}});
+  // At step 100, and the window of the next ten steps, which end at second 11, takes one.
+  EXPECT_DOUBLE_EQ(all.runs[0].seconds_to[0], 10);
+  EXPECT_DOUBLE_EQ(all.runs[0].usd_to[0], 10);
+  EXPECT_TRUE(std::isnan(all.runs[0].seconds_to[1]));
+}
+
+TEST(Comparison, unequal_bits_within_a_kind_are_a_finding_and_across_kinds_are_none) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {});
+  const fs::path b = write_run(folder / "b", {.workers = "2", .hash = "00000000000000bb"});
+  const auto same_kind = compared({a, b});
+  EXPECT_TRUE(says(same_kind.findings, "parameters differ from step 10 on"));
+  EXPECT_TRUE(says(same_kind.sentences, "ANOTHER RESULT"));
+  const fs::path c = write_run(folder / "c", {.kind = "cuda bf16", .hash = "00000000000000bb"});
+  const auto other = compared({a, c});
+  EXPECT_TRUE(other.findings.empty());
+  EXPECT_TRUE(says(other.sentences, "another kind of results"));
+  EXPECT_TRUE(says(other.notes, "has no band"));
+}
+
+TEST(Comparison, an_accuracy_outside_the_band_is_a_finding) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {.accuracy = 0.5});
+  Band band{.recipe = band_recipe(read_history(a).recipe), .runs = {}};
+  for (std::uint64_t seed = 0; seed < 5; ++seed)
+    add_run(band, {.seed = seed, .accuracy = 0.9 + 0.001 * static_cast<double>(seed)});
+  write_band(folder / "r.json", band);
+  EXPECT_TRUE(says(compared({a}, {.bands = folder.path().string()}).findings,
+                   "accuracy 50.00% is outside the recipe's band"));
+}
+
+TEST(Comparison, other_mathematics_are_named_and_said_to_be_another_training) {
+  const TestFolder folder;
+  const auto all =
+      compared({write_run(folder / "a", {}),
+                write_run(folder / "b", {.cpu = "another", .more_recipe = "momentum = 0.5\n"})});
+  EXPECT_TRUE(all.different_trainings);
+  ASSERT_FALSE(all.differences.empty());
+  EXPECT_EQ(all.differences[0].what, "optimizer.momentum");
+  EXPECT_TRUE(says(all.sentences, "another training"));
+  bool device = false;
+  for (const Difference& one : all.differences) device = device || one.what == "device";
+  EXPECT_TRUE(device);
+}
+
+TEST(Comparison, the_method_of_pods_leaves_out_the_first_epoch_and_runs_below_the_target) {
+  const TestFolder folder;
+  const auto all = compared(
+      {write_run(folder / "a", {}), write_run(folder / "b", {.seed = "1", .accuracy = 0.8})},
+      {.method = Method::kPods, .targets = {0.85}});
+  EXPECT_EQ(all.runs[0].warm_up, 10);
+  EXPECT_EQ(all.runs[0].steps_per_second.n, 19u);
+  // 18 points of a second, two of ten: steps alone.
+  EXPECT_NEAR(all.runs[0].seconds, 18 + 20, 1e-9);
+  EXPECT_FALSE(all.runs[1].counted);
+  EXPECT_TRUE(says(all.notes, "did not reach 85%"));
+}
+
+TEST(Comparison, a_resumed_run_has_the_time_of_all_its_starts) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {.points = 2});
+  const std::string train =
+      "\"loss\": 1, \"accuracy\": 0, \"images_per_second\": 1000, \"seconds\": ";
+  put_text(a / "metrics.jsonl",
+           "{\"step\": 10, " + train +
+               "7}\n{\"step\": 10, \"test_accuracy\": 0.2, \"test_loss\": 1}\n" +
+               "{\"step\": 20, " + train +
+               "5}\n{\"step\": 20, \"test_accuracy\": 0.9, \"test_loss\": 1}\n");
+  EXPECT_DOUBLE_EQ(compared({a}, {.targets = {0.9}}).runs[0].seconds_to[0], 12);
+}
+
+TEST(Comparison, an_older_or_unfinished_run_without_environment_is_compared_as_far_as_it_goes) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {});
+  fs::remove(a / "environment.json");
+  put_text(a / "metrics.jsonl",
+           "{\"step\": 10, \"loss\": 1, \"accuracy\": 0.5, \"images_per_second\": 1000}\n{\"st");
+  fs::remove(a / "hashes.jsonl");
+  const auto all = compared({a});
+  EXPECT_EQ(all.runs[0].placement, "unknown placement");
+  EXPECT_FALSE(all.runs[0].finished);
+  EXPECT_NE(comparison_page(all).find("unfinished"), std::string::npos);
+  put_text(a / "environment.json", "[");
+  EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { compared({a}); }), "remove the file");
+}
+
+TEST(Comparison, a_page_is_whole_small_and_loads_nothing) {
+  const TestFolder folder;
+  std::vector<fs::path> folders;
+  folders.push_back(write_run(folder / "<a>", {.price = kPrice, .points = 20'000}));
+  for (int i = 0; i < 99; ++i)
+    folders.push_back(write_run(folder / cat("r", i), {.seed = cat(i), .price = kPrice}));
+  const auto start = std::chrono::steady_clock::now();
+  const std::string page = comparison_page(compared(folders));
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  RecordProperty("seconds", cat(taken.count()));
+  EXPECT_LT(page.size(), 3'000'000u);
+  EXPECT_EQ(page.find("src="), std::string::npos);
+  EXPECT_EQ(page.find("<link"), std::string::npos);
+  EXPECT_EQ(page.find("<a>"), std::string::npos);
+  EXPECT_NE(page.find("&lt;a&gt;"), std::string::npos);
+  EXPECT_NE(page.find("accuracy over cost"), std::string::npos);
+  EXPECT_NE(page.find("2018-04"), std::string::npos);
+}
+
+TEST(Html, numbers_keep_their_digits_and_curves_their_means) {
+  EXPECT_EQ(html_number(1234.5678), "1235");
+  EXPECT_EQ(html_number(12.345), "12.35");
+  EXPECT_EQ(html_number(0.00123456, 3), "0.00123");
+  EXPECT_EQ(html_number(kNoValue), "-");
+  const auto thin = thinned({{1, 1}, {2, 3}, {3, 5}, {4, 7}}, 2);
+  ASSERT_EQ(thin.size(), 2u);
+  EXPECT_EQ(thin[0], (std::pair<double, double>{2, 2}));
+  EXPECT_EQ(thin[1], (std::pair<double, double>{4, 6}));
+}
+
+}  // namespace
+}  // namespace podium

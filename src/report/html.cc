@@ -1,0 +1,142 @@
+#include "report/html.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/json_text.h"
+
+namespace podium {
+namespace {
+
+// Colours: ink and red have a contrast of at least 4.5 on their grounds.
+constexpr const char* kStyle = R"(
+:root{--ground:#ffffff;--card:#f6f8fa;--ink:#1f2328;--soft:#59636e;--line:#d0d7de;--bad:#b3261e}
+@media (prefers-color-scheme:dark){
+:root{--ground:#0d1117;--card:#161b22;--ink:#e6edf3;--soft:#9da7b3;--line:#3d444d;--bad:#ff8178}}
+*{box-sizing:border-box}
+body{margin:0 auto;padding:1rem;max-width:72rem;background:var(--ground);color:var(--ink);
+font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.5rem;margin:.2rem 0}h2{font-size:1.15rem;margin:1.6rem 0 .4rem}
+p.lead{font-size:1.1rem;margin:.4rem 0}.soft{color:var(--soft)}
+.bad,.bad td{color:var(--bad);font-weight:600}
+.wide{overflow-x:auto;margin:.4rem 0;border:1px solid var(--line);border-radius:6px}
+.plot{background:var(--card)}
+table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
+th,td{padding:.3rem .6rem;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
+tr:last-child td{border-bottom:0}
+th{background:var(--card);cursor:pointer;user-select:none;vertical-align:bottom}
+td.n{text-align:right}
+pre{background:var(--card);padding:.6rem;border-radius:6px;overflow-x:auto;font-size:.85rem}
+svg{display:block;min-width:34rem;width:100%;max-width:54rem;height:auto}
+img{image-rendering:pixelated}
+figure{display:inline-block;margin:.3rem;text-align:center;font-size:.8rem}
+@media print{body{max-width:none}.wide{overflow:visible;border:0}th{cursor:auto}svg{min-width:0}}
+)";
+
+constexpr const char* kScript = R"(
+document.querySelectorAll('table').forEach(function(t){
+t.querySelectorAll('th').forEach(function(h,c){
+var up=1;h.addEventListener('click',function(){var b=t.tBodies[0],r=Array.from(b.rows);
+r.sort(function(x,y){var p=x.cells[c].textContent,q=y.cells[c].textContent,
+m=parseFloat(p),n=parseFloat(q);
+return up*((isNaN(m)||isNaN(n))?(isNaN(m)-isNaN(n)||p.localeCompare(q)):m-n)});
+up=-up;r.forEach(function(x){b.appendChild(x)})})})});
+)";
+
+// Whole, so that "2 workers" is none.
+bool is_number(const std::string& cell) {
+  return cell == "-" ||
+         (!cell.empty() && cell.find_first_not_of("0123456789.,-+e") == std::string::npos);
+}
+
+void replace_all(std::string& text, const std::string& what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+}
+
+}  // namespace
+
+std::string html_text(const std::string& text) {
+  const auto unicode = nlohmann::json::parse(json_text(nlohmann::json(text))).get<std::string>();
+  std::string result;
+  for (const char c : unicode) {
+    switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      case '\n': result += '\n'; break;
+      default: result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+    }
+  }
+  return result;
+}
+
+std::string html_number(double value, int significant) {
+  if (!std::isfinite(value)) return "-";
+  const double size = std::abs(value);
+  if (size != 0 && (size >= 1e15 || size < 1e-6)) return fmt::format("{:.3e}", value);
+  const int whole = size >= 1  ? static_cast<int>(std::floor(std::log10(size))) + 1
+                    : size > 0 ? static_cast<int>(std::floor(std::log10(size))) + 1
+                               : 1;
+  return fmt::format("{:.{}f}", value, std::max(0, significant - whole));
+}
+
+HtmlTable::HtmlTable(std::vector<std::string> heads) : heads_(std::move(heads)) {}
+
+void HtmlTable::add(const std::vector<std::string>& cells, const std::string& mark) {
+  rows_ += mark.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", mark);
+  for (const std::string& cell : cells)
+    rows_ += fmt::format("<td{}>{}</td>", is_number(cell) ? " class=\"n\"" : "", html_text(cell));
+  rows_ += "</tr>\n";
+}
+
+std::string HtmlTable::html() const {
+  std::string text = "<div class=\"wide\"><table><thead><tr>";
+  for (const std::string& head : heads_)
+    text += fmt::format("<th title=\"click to sort\">{}</th>", html_text(head));
+  return text + "</tr></thead><tbody>\n" + rows_ + "</tbody></table></div>\n";
+}
+
+std::string html_plot(const Plot& plot) {
+  std::string svg = svg_of(plot);
+  replace_all(svg, "fill=\"#ffffff\"", "style=\"fill:var(--card)\"");
+  replace_all(svg, "fill=\"#24292f\"", "style=\"fill:var(--ink)\"");
+  replace_all(svg, "stroke=\"#d0d7de\"", "style=\"stroke:var(--line)\"");
+  replace_all(svg, "stroke=\"#57606a\"", "style=\"stroke:var(--soft)\"");
+  return "<div class=\"wide plot\">" + svg + "</div>\n";
+}
+
+std::string html_page(const std::string& title, const std::string& body, int refresh_seconds) {
+  return fmt::format(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n{}"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n"
+      "<title>{}</title>\n<style>{}</style></head>\n<body>\n{}\n<script>{}</script>\n</body></"
+      "html>\n",
+      refresh_seconds > 0
+          ? fmt::format("<meta http-equiv=\"refresh\" content=\"{}\">\n", refresh_seconds)
+          : "",
+      html_text(title), kStyle, body, kScript);
+}
+
+std::vector<std::pair<double, double>> thinned(const std::vector<std::pair<double, double>>& points,
+                                               std::size_t most) {
+  if (points.size() <= most || most == 0) return points;
+  std::vector<std::pair<double, double>> result;
+  result.reserve(most);
+  for (std::size_t i = 0; i < most; ++i) {
+    const std::size_t begin = i * points.size() / most, end = (i + 1) * points.size() / most;
+    double sum = 0;
+    std::size_t count = 0;
+    for (std::size_t k = begin; k < end; ++k)
+      if (std::isfinite(points[k].second)) sum += points[k].second, ++count;
+    if (count > 0) result.emplace_back(points[end - 1].first, sum / static_cast<double>(count));
+  }
+  return result;
+}
+
+}  // namespace podium

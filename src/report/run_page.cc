@@ -1,0 +1,215 @@
+#include "report/run_page.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/words.h"
+#include "report/comparison.h"
+#include "report/html.h"
+#include "report/progress.h"
+#include "train/file_io.h"
+#include "train/memory.h"
+
+namespace podium {
+namespace {
+
+constexpr std::size_t kMostPoints = 600;  // of a curve
+constexpr int kRefreshSeconds = 15;
+constexpr std::int64_t kMostClasses = 40;  // of a confusion matrix that one can still read
+
+std::string base64(const std::vector<std::uint8_t>& bytes) {
+  constexpr const char* kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t left = std::min<std::size_t>(bytes.size() - i, 3);
+    std::uint32_t word = static_cast<std::uint32_t>(bytes[i]) << 16;
+    if (left > 1) word |= static_cast<std::uint32_t>(bytes[i + 1]) << 8;
+    if (left > 2) word |= bytes[i + 2];
+    for (std::size_t k = 0; k < 4; ++k)
+      text += k <= left ? kDigits[(word >> (18 - 6 * k)) & 63] : '=';
+  }
+  return text;
+}
+
+using Points = std::vector<std::pair<double, double>>;
+
+Points of_training(const RunHistory& run, double (*value)(const TrainingPoint&)) {
+  Points points;
+  for (const TrainingPoint& point : run.course.training)
+    points.emplace_back(static_cast<double>(point.step), value(point));
+  return points;
+}
+
+Points of_tests(const RunHistory& run, double (*value)(const TestPoint&)) {
+  Points points;
+  for (const TestPoint& point : run.course.tests)
+    points.emplace_back(static_cast<double>(point.step), value(point));
+  return points;
+}
+
+std::string plot_of(const std::string& title, const std::string& unit,
+                    std::vector<std::pair<std::string, Points>> curves) {
+  Plot plot{.title = title, .x_title = "step", .y_title = unit, .lines = {}};
+  for (auto& [label, points] : curves)
+    if (!points.empty())
+      plot.lines.push_back({.label = label, .points = thinned(points, kMostPoints)});
+  return plot.lines.empty() ? "" : html_plot(plot);
+}
+
+std::string curves_of(const RunHistory& run) {
+  const char* held_out = run.recipe.validation != 0 ? "held out" : "test";
+  std::string html = "<h2>Curves</h2>\n";
+  html += plot_of("accuracy", "%",
+                  {{held_out, of_tests(run, [](const TestPoint& p) { return 100 * p.accuracy; })},
+                   {"training batches",
+                    of_training(run, [](const TrainingPoint& p) { return 100 * p.accuracy; })}});
+  html += plot_of(
+      "loss", "loss",
+      {{held_out, of_tests(run, [](const TestPoint& p) { return p.loss; })},
+       {"training batches", of_training(run, [](const TrainingPoint& p) { return p.loss; })}});
+  html += plot_of(
+      "speed", "images/s",
+      {{"images/s", of_training(run, [](const TrainingPoint& p) { return p.images_per_second; })}});
+  html +=
+      plot_of("waiting for input", "% of a step",
+              {{"input wait",
+                of_training(run, [](const TrainingPoint& p) { return p.input_wait_percent; })}});
+  return html;
+}
+
+std::string starts_of(const std::vector<RunStart>& starts) {
+  if (starts.empty()) return "";
+  HtmlTable table({"from step", "to step", "date", "device", "placement", "kind", "start, s",
+                   "steps, s", "evaluation, s", "all, s", "peak memory, MiB", "planned memory, MiB",
+                   "energy, J", "cost, USD", "price of", "build"});
+  const auto mib = [](std::int64_t bytes) {
+    return bytes == 0 ? std::string("-") : html_number(static_cast<double>(bytes) / (1 << 20));
+  };
+  for (const RunStart& start : starts) {
+    const StartOutcome none{.seconds = kNoValue,
+                            .start_seconds = kNoValue,
+                            .train_seconds = kNoValue,
+                            .eval_seconds = kNoValue};
+    const StartOutcome& outcome = start.outcome ? *start.outcome : none;
+    table.add({std::to_string(start.from_step),
+               start.outcome ? std::to_string(outcome.to_step) : "not ended", start.date, start.cpu,
+               start.placement(), start.kind, html_number(outcome.start_seconds),
+               html_number(outcome.train_seconds), html_number(outcome.eval_seconds),
+               html_number(outcome.seconds), mib(outcome.peak_memory_bytes),
+               mib(outcome.planned_memory_bytes),
+               outcome.joules ? html_number(*outcome.joules) : "not told by the machine",
+               start.price ? html_number(start.price->usd(outcome.seconds), 3) : "-",
+               start.price ? start.price->text() : "none chosen",
+               cat(start.podium_version, " ", start.git_commit.substr(0, 10))});
+  }
+  return "<h2>Starts</h2>\n" + table.html();
+}
+
+std::string confusion_of(const RunPage& page) {
+  if (!page.confusion) return "";
+  const ConfusionMatrix& counts = *page.confusion;
+  const auto name = [&](std::int64_t label) {
+    const auto i = static_cast<std::size_t>(label);
+    return i < page.class_names.size() ? page.class_names[i] : std::to_string(label);
+  };
+  std::string html = fmt::format("<h2>What is taken for what, after step {}</h2>\n",
+                                 with_commas(page.confusion_step));
+  if (counts.classes() > kMostClasses) {
+    struct Pair {
+      std::int64_t count, label, guess;
+    };
+    std::vector<Pair> pairs;
+    for (std::int64_t label = 0; label < counts.classes(); ++label)
+      for (std::int64_t guess = 0; guess < counts.classes(); ++guess)
+        if (label != guess && counts.at(label, guess) > 0)
+          pairs.push_back({counts.at(label, guess), label, guess});
+    std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::count);
+    HtmlTable table({"class", "taken for", "examples"});
+    for (std::size_t i = 0; i < std::min<std::size_t>(pairs.size(), 40); ++i)
+      table.add({name(pairs[i].label), name(pairs[i].guess), std::to_string(pairs[i].count)});
+    return html + table.html();
+  }
+  std::vector<std::string> heads = {"class", "accuracy, %", "examples"};
+  for (std::int64_t guess = 0; guess < counts.classes(); ++guess) heads.push_back(name(guess));
+  HtmlTable table(heads);
+  for (std::int64_t label = 0; label < counts.classes(); ++label) {
+    std::vector<std::string> row = {name(label), html_number(100 * counts.accuracy(label)),
+                                    std::to_string(counts.examples(label))};
+    for (std::int64_t guess = 0; guess < counts.classes(); ++guess)
+      row.push_back(std::to_string(counts.at(label, guess)));
+    table.add(row);
+  }
+  return html + table.html();
+}
+
+std::string pictures_of(const std::string& title, const std::vector<PagePicture>& pictures) {
+  if (pictures.empty()) return "";
+  std::string html = fmt::format("<h2>{}</h2>\n<div>", html_text(title));
+  for (const PagePicture& picture : pictures)
+    html += fmt::format(
+        "<figure><img width=\"96\" alt=\"{0}\" src=\"data:image/png;base64,{1}\">"
+        "<figcaption{2}>{0}</figcaption></figure>\n",
+        html_text(picture.caption), base64(picture.png), picture.mistaken ? " class=\"bad\"" : "");
+  return html + "</div>\n";
+}
+
+// "99.31% after 5,640 of 5,640 steps; 1,234 images/s (median of 20 points)".
+std::string summary_of(const RunPage& page) {
+  const RunHistory& run = page.history;
+  std::string text;
+  if (!run.course.tests.empty()) {
+    const TestPoint& last = run.course.tests.back();
+    text += fmt::format("{:.2f}% {} accuracy after step {}, ", 100 * last.accuracy,
+                        run.recipe.validation != 0 ? "held-out" : "test", with_commas(last.step));
+  } else {
+    text += "no accuracy yet, ";
+  }
+  text += fmt::format("{} of {} steps", with_commas(run.last_step()),
+                      with_commas(total_steps(run.recipe)));
+  std::vector<double> speeds;
+  for (const TrainingPoint& point : run.course.training) speeds.push_back(point.images_per_second);
+  const Spread speed = spread_of(speeds);
+  if (speed.n > 0)
+    text += fmt::format(", {} images/s (median of {} points)",
+                        with_commas(static_cast<std::int64_t>(speed.median)), speed.n);
+  double usd = 0;
+  const ChosenPrice* price = nullptr;
+  for (const RunStart& start : page.starts)
+    if (start.price && start.outcome)
+      usd += start.price->usd(start.outcome->seconds), price = &*start.price;
+  if (price != nullptr) text += fmt::format(", cost {} ({})", usd_text(usd), price->text());
+  return text + ".";
+}
+
+}  // namespace
+
+std::string run_page(const RunPage& page) {
+  const RunHistory& run = page.history;
+  std::string body =
+      fmt::format("<h1>{}, seed {}</h1>\n<p class=\"lead\">{}</p>\n", html_text(run.recipe.name),
+                  run.recipe.seed, html_text(summary_of(page)));
+  if (!run.recipe.description.empty())
+    body += fmt::format("<p class=\"soft\">{}</p>\n", html_text(run.recipe.description));
+  if (page.goes_on) body += "<p class=\"soft\">The run goes on; this page renews itself.</p>\n";
+  body += curves_of(run);
+  body += confusion_of(page);
+  body += pictures_of("Worst mistakes", page.mistakes);
+  body += pictures_of("Examples", page.examples);
+  body += "<h2>What was trained</h2>\n<pre>" + html_text(page.resolved) + "</pre>\n";
+  body += starts_of(page.starts);
+  body += "<h2>Recipe</h2>\n<pre>" + html_text(to_toml(run.recipe)) + "</pre>\n";
+  return html_page(run.recipe.name + ": a run", body, page.goes_on ? kRefreshSeconds : 0);
+}
+
+RunPage read_run_page(const std::filesystem::path& run) {
+  RunPage page;
+  page.history = read_history(run);
+  page.starts = read_starts(run);
+  page.resolved = read_text(run / "resolved.txt").value_or("");
+  return page;
+}
+
+}  // namespace podium

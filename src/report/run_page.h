@@ -1,0 +1,39 @@
+// A run as one self-contained HTML page: what was trained, curves, speed, waiting, memory, cost,
+// what is mistaken for what, pictures, environment.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "report/history.h"
+#include "report/starts.h"
+#include "train/trainer.h"
+
+namespace podium {
+
+struct PagePicture {
+  std::vector<std::uint8_t> png;
+  std::string caption;
+  bool mistaken = false;
+};
+
+struct RunPage {
+  RunHistory history;
+  std::vector<RunStart> starts;
+  std::string resolved;                      // as resolved.txt has it
+  std::optional<ConfusionMatrix> confusion;  // of the evaluation after `confusion_step`
+  std::int64_t confusion_step = 0;
+  std::vector<std::string> class_names;  // by label; missing ones are numbers
+  std::vector<PagePicture> examples, mistakes;
+  bool goes_on = false;  // the run is not at its end: the browser reads the page again
+};
+
+std::string run_page(const RunPage& page);
+
+// Reads all but confusion and pictures from a run's folder. UserError as read_history() throws it.
+RunPage read_run_page(const std::filesystem::path& run);
+
+}  // namespace podium
