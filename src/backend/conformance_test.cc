@@ -308,7 +308,13 @@ OpSample draw_pool(Draw& draw, OpKind kind) {
   const Shape x{draw.images(), draw.in(1, 20), draw.in(1, 12), draw.in(1, 12)};
   PoolAttributes a{draw.in(1, draw.one_in(3) ? x[2] : std::min<std::int64_t>(3, x[2])),
                    draw.in(1, draw.one_in(3) ? x[3] : std::min<std::int64_t>(3, x[3]))};
-  a.places = kind == OpKind::kMaxPool && draw.one_in(2);
+  const bool max = kind == OpKind::kMaxPool || kind == OpKind::kMaxPoolGrad;
+  if (max && draw.one_in(2)) {
+    a.stride_h = draw.in(1, 4), a.stride_w = draw.in(1, 4);
+    a.pad_top = draw.in(0, a.window_h - 1), a.pad_bottom = draw.in(0, a.window_h - 1);
+    a.pad_left = draw.in(0, a.window_w - 1), a.pad_right = draw.in(0, a.window_w - 1);
+  }
+  a.places = kind == OpKind::kMaxPool && a.tiles() && draw.one_in(2);
   const TensorType in = f32(x), out = f32(pooled(x, a));
   if (kind == OpKind::kMaxPoolGrad) return {a, {out, in}};
   if (kind != OpKind::kAvgPoolGrad) return {a, {in}};

@@ -291,7 +291,7 @@ class Fuser {
   bool is_square_of_two(std::int32_t pooling, Value x) const {
     const auto& a = node(pooling).attributes.as<PoolAttributes>();
     const Shape& shape = old_.shape(x);
-    return a.window_h == 2 && a.window_w == 2 && !a.places && shape[2] % 2 == 0 &&
+    return a.window_h == 2 && a.window_w == 2 && a.tiles() && !a.places && shape[2] % 2 == 0 &&
            shape[3] % 2 == 0;
   }
 

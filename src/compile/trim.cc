@@ -25,6 +25,7 @@ Graph without_unread_pixels(const Graph& graph) {
     const Node& pooling = graph.nodes()[static_cast<std::size_t>(reader)];
     if (pooling.op != &max_pool_op && pooling.op != &avg_pool_op) return;
     const auto& pool = pooling.attributes.as<PoolAttributes>();
+    if (!pool.tiles()) return;
     const Shape& made = node.outputs[0].shape;
     auto a = node.attributes.as<Conv2dAttributes>();
     trim(made[2], pool.window_h, a.stride_h, a.pad_bottom);

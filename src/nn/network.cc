@@ -117,9 +117,14 @@ Value Network::conv2d(const std::string& name, Value x, const ConvOptions& optio
                  .fan_in = images[1] * window,
                  .fan_out = options.channels * window,
                  .decays = true});
-  const Conv2dAttributes attributes =
-      options.padded ? same_padding(images, options.kernel, options.kernel, options.stride)
-                     : Conv2dAttributes{.stride_h = options.stride, .stride_w = options.stride};
+  Conv2dAttributes attributes =
+      options.padded && options.padding < 0
+          ? same_padding(images, options.kernel, options.kernel, options.stride)
+          : Conv2dAttributes{.stride_h = options.stride, .stride_w = options.stride};
+  if (options.padding >= 0) {
+    attributes.pad_top = attributes.pad_bottom = attributes.pad_left = attributes.pad_right =
+        options.padding;
+  }
   Value y = podium::conv2d(graph_, x, weight, attributes, name);
   if (options.bias) {
     y = bias_add(graph_, y, parameter({.name = name + ".bias", .shape = {options.channels}}), name);
@@ -193,6 +198,17 @@ Value Network::activate(Value x, const Activation& activation) {
 }
 Value Network::max_pool(Value x, std::int64_t window) {
   return podium::max_pool(graph_, x, window, window, graph_.node(x).name);
+}
+Value Network::max_pool(Value x, std::int64_t window, std::int64_t stride, std::int64_t padding) {
+  const PoolAttributes attributes{.window_h = window,
+                                  .window_w = window,
+                                  .stride_h = stride,
+                                  .stride_w = stride,
+                                  .pad_top = padding,
+                                  .pad_bottom = padding,
+                                  .pad_left = padding,
+                                  .pad_right = padding};
+  return podium::max_pool(graph_, x, attributes, graph_.node(x).name);
 }
 Value Network::avg_pool(Value x, std::int64_t window) {
   return podium::avg_pool(graph_, x, window, window, graph_.node(x).name);

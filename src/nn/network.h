@@ -85,6 +85,9 @@ struct ConvOptions {
   bool bias = false;
   Initialiser initialiser = Initialiser::kGlorotUniform;
   bool padded = true;  // `same`; false: none
+  // On every side, in place of `padded`; -1: as that says. PyTorch's `padding`: with a stride,
+  // `same` pads less above and to the left than below and to the right.
+  std::int64_t padding = -1;
 };
 // A convolution without padding. Its filters whiten patches of the training set and are not
 // trained; its bias is trained.
@@ -128,6 +131,8 @@ class Network {
   Value activate(Value x, const Activation& activation);
   // Windows tile the image; rows and columns that do not fill a window are ignored.
   Value max_pool(Value x, std::int64_t window);
+  // Windows lie `stride` apart and may cover `padding` pixels on every side.
+  Value max_pool(Value x, std::int64_t window, std::int64_t stride, std::int64_t padding);
   Value avg_pool(Value x, std::int64_t window);
   Value global_max_pool(Value x);  // [N, C, H, W] -> [N, C]
   Value global_avg_pool(Value x);

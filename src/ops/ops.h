@@ -146,19 +146,33 @@ struct PoolAttributes {
   // Set by the fusion pass, in max_pool alone: a second result says where in its window each
   // maximum stands, row by row from 0, as a float.
   bool places = false;
+  // Of max_pool and its gradient: pixels between windows (0: as many as a window has, so that they
+  // tile the image), and pixels around the image that a window may cover and that are never its
+  // largest.
+  std::int64_t stride_h = 0, stride_w = 0;
+  std::int64_t pad_top = 0, pad_bottom = 0, pad_left = 0, pad_right = 0;
+
+  bool tiles() const {
+    return (stride_h == 0 || stride_h == window_h) && (stride_w == 0 || stride_w == window_w) &&
+           pad_top == 0 && pad_bottom == 0 && pad_left == 0 && pad_right == 0;
+  }
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("window_h", window_h), v("window_w", window_w), v("height", height), v("width", width);
     v("places", places);
+    v("stride_h", stride_h), v("stride_w", stride_w), v("pad_top", pad_top),
+        v("pad_bottom", pad_bottom), v("pad_left", pad_left), v("pad_right", pad_right);
   }
 };
-// [N, C, H, W] -> [N, C, H / window_h, W / window_w], whole windows alone.
+// [N, C, H, W] -> [N, C, P, Q], whole windows of the padded image alone: P = H / window_h where they
+// tile it.
 Shape pooled(const Shape& x, const PoolAttributes& attributes = {});
 // 1 over the pixels of a window, rounded once.
 float pool_share(const PoolAttributes& attributes);
 // A window of the image's own size pools globally.
 Value max_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
                std::string name = "");
+Value max_pool(Graph& graph, Value x, const PoolAttributes& attributes, std::string name = "");
 Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
                std::string name = "");
 

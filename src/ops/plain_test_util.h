@@ -43,14 +43,17 @@ inline std::vector<Tensor> random_inputs(const OpSample& sample, std::uint32_t s
 // Calls f(result's index, indices of its window's pixels) for each window of x.
 template <typename F>
 void for_each_pool_window(const Shape& x, const PoolAttributes& a, const F& f) {
+  const std::int64_t down = a.stride_h > 0 ? a.stride_h : a.window_h,
+                     right = a.stride_w > 0 ? a.stride_w : a.window_w;
   std::size_t out = 0;
   for (std::int64_t plane = 0; plane < x[0] * x[1]; ++plane) {
-    for (std::int64_t i = 0; i + a.window_h <= x[2]; i += a.window_h) {
-      for (std::int64_t j = 0; j + a.window_w <= x[3]; j += a.window_w, ++out) {
+    for (std::int64_t i = -a.pad_top; i + a.window_h <= x[2] + a.pad_bottom; i += down) {
+      for (std::int64_t j = -a.pad_left; j + a.window_w <= x[3] + a.pad_right; j += right, ++out) {
         std::vector<std::size_t> pixels;
-        for (std::int64_t r = 0; r < a.window_h; ++r)
-          for (std::int64_t s = 0; s < a.window_w; ++s)
-            pixels.push_back(u((plane * x[2] + i + r) * x[3] + j + s));
+        for (std::int64_t h = i; h < i + a.window_h; ++h)
+          for (std::int64_t w = j; w < j + a.window_w; ++w)
+            if (h >= 0 && h < x[2] && w >= 0 && w < x[3])
+              pixels.push_back(u((plane * x[2] + h) * x[3] + w));
         f(out, pixels);
       }
     }

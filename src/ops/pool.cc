@@ -1,9 +1,13 @@
-// Pooling over windows that tile the image from its upper left corner, and their gradients. Rows
-// and columns that fill no window, below and to the right, are left out.
+// Pooling over windows, and its gradients. Windows tile the image from its upper left corner, or,
+// of max_pool, lie a stride apart and may reach into padding. Rows and columns that fill no window,
+// below and to the right, are left out.
 //
-// Rules: P1 images are [N, C, H, W]; P2 a window has at least one pixel and fits into the image; P3
-// a gradient's operands have the shapes of the pooling that it belongs to.
+// Rules: P1 images are [N, C, H, W]; P2 a window has at least one pixel and fits into the padded
+// image; P3 a gradient's operands have the shapes of the pooling that it belongs to; P4 strides are
+// at least 1, and padding lies in [0, window); P5 only max_pool has strides or padding, and then no
+// places.
 #include <algorithm>
+#include <iterator>
 
 #include "ops/ops.h"
 #include "ops/reference_pool.h"
@@ -14,9 +18,20 @@ namespace {
 void require_window(const InferContext& context, const Shape& x) {
   const auto& a = context.as<PoolAttributes>();
   context.require(x.rank() == 4, "P1: images are [N, C, H, W], not ", to_string(x));
-  context.require(a.window_h >= 1 && a.window_w >= 1 && a.window_h <= x[2] && a.window_w <= x[3],
-                  "P2: a window of ", a.window_h, " x ", a.window_w, " does not fit into ",
-                  to_string(x));
+  context.require(a.stride_h >= 0 && a.stride_w >= 0, "P4: strides must be at least 1");
+  context.require(std::min({a.pad_top, a.pad_bottom, a.pad_left, a.pad_right}) >= 0 &&
+                      std::max(a.pad_top, a.pad_bottom) < std::max<std::int64_t>(a.window_h, 1) &&
+                      std::max(a.pad_left, a.pad_right) < std::max<std::int64_t>(a.window_w, 1),
+                  "P4: padding must lie in [0, window)");
+  context.require(
+      a.window_h >= 1 && a.window_w >= 1 && a.window_h <= x[2] + a.pad_top + a.pad_bottom &&
+          a.window_w <= x[3] + a.pad_left + a.pad_right,
+      "P2: a window of ", a.window_h, " x ", a.window_w, " does not fit into ", to_string(x));
+}
+
+void require_tiles(const InferContext& context) {
+  context.require(context.as<PoolAttributes>().tiles(),
+                  "P5: only max_pool has strides and padding, and then no places");
 }
 
 std::vector<TensorType> infer(const InferContext& context) {
@@ -25,9 +40,16 @@ std::vector<TensorType> infer(const InferContext& context) {
   return {{DType::kF32, pooled(x, context.as<PoolAttributes>())}};
 }
 
+std::vector<TensorType> infer_avg(const InferContext& context) {
+  require_tiles(context);
+  return infer(context);
+}
+
 std::vector<TensorType> infer_max(const InferContext& context) {
   std::vector<TensorType> types = infer(context);
-  if (context.as<PoolAttributes>().places) types.push_back(types[0]);
+  if (!context.as<PoolAttributes>().places) return types;
+  require_tiles(context);
+  types.push_back(types[0]);
   return types;
 }
 
@@ -45,6 +67,7 @@ std::vector<TensorType> infer_avg_grad(const InferContext& context) {
   context.require(dy.rank() == 4, "P1: dy is [N, C, P, Q], not ", to_string(dy));
   const Shape x{dy[0], dy[1], a.height, a.width};
   require_window(context, x);
+  require_tiles(context);
   context.require(dy == pooled(x, a), "P3: dy is ", to_string(dy), ", x is ", to_string(x));
   return {{DType::kF32, x}};
 }
@@ -68,14 +91,11 @@ void reference_avg(const Attributes& attributes, ConstTensors inputs, Tensors ou
   const auto x = inputs[0]->f32();
   const auto y = outputs[0]->f32();
   const float share = pool_share(a);
-  for_each_window(inputs[0]->shape(), a,
-                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
-                    float sum = 0;
-                    for (std::int64_t r = 0; r < a.window_h; ++r)
-                      for (std::int64_t s = 0; s < a.window_w; ++s)
-                        sum = sum + x[static_cast<std::size_t>(first + r * row + s)];
-                    y[static_cast<std::size_t>(out)] = sum * share;
-                  });
+  for_each_window(inputs[0]->shape(), a, [&](std::int64_t out, const PoolWindow& window) {
+    float sum = 0;
+    for (std::int64_t k = 0; k < window.pixels(); ++k) sum = sum + x[window.at(k)];
+    y[static_cast<std::size_t>(out)] = sum * share;
+  });
 }
 
 void reference_avg_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
@@ -84,13 +104,10 @@ void reference_avg_grad(const Attributes& attributes, ConstTensors inputs, Tenso
   const auto dx = outputs[0]->f32();
   const float share = pool_share(a);
   std::ranges::fill(dx, 0.0f);
-  for_each_window(outputs[0]->shape(), a,
-                  [&](std::int64_t out, std::int64_t first, std::int64_t row) {
-                    for (std::int64_t r = 0; r < a.window_h; ++r)
-                      for (std::int64_t s = 0; s < a.window_w; ++s)
-                        dx[static_cast<std::size_t>(first + r * row + s)] =
-                            dy[static_cast<std::size_t>(out)] * share;
-                  });
+  for_each_window(outputs[0]->shape(), a, [&](std::int64_t out, const PoolWindow& window) {
+    for (std::int64_t k = 0; k < window.pixels(); ++k)
+      dx[window.at(k)] = dy[static_cast<std::size_t>(out)] * share;
+  });
 }
 
 std::vector<Value> gradient_max(const GradientContext& context) {
@@ -137,8 +154,29 @@ std::vector<OpSample> samples() {
   return list;
 }
 
+// Windows that overlap and reach into padding, as in the stem of a ResNet; that leave gaps; that
+// overlap along one axis alone.
+std::vector<PoolCase> strided_cases() {
+  const auto strided = [](std::int64_t window, std::int64_t stride, std::int64_t pad) {
+    return PoolAttributes{.window_h = window,
+                          .window_w = window,
+                          .stride_h = stride,
+                          .stride_w = stride,
+                          .pad_top = pad,
+                          .pad_bottom = pad,
+                          .pad_left = pad,
+                          .pad_right = pad};
+  };
+  return {
+      {{3, 2, 12, 12}, strided(3, 2, 1)},
+      {{17, 1, 7, 9}, strided(3, 2, 1)},
+      {{2, 3, 7, 7}, strided(2, 3, 0)},
+      {{1, 2, 5, 6}, {.window_h = 3, .window_w = 2, .stride_h = 1, .pad_top = 2, .pad_right = 1}}};
+}
+
 std::vector<OpSample> samples_max() {
   std::vector<OpSample> list = samples();
+  for (const PoolCase& c : strided_cases()) list.push_back({c.a, {{DType::kF32, c.x}}});
   for (PoolCase c : cases()) {
     c.a.places = true;
     list.push_back({c.a, {{DType::kF32, c.x}}});
@@ -148,7 +186,9 @@ std::vector<OpSample> samples_max() {
 
 std::vector<OpSample> samples_max_grad() {
   std::vector<OpSample> list;
-  for (const PoolCase& c : cases())
+  std::vector<PoolCase> all = cases();
+  std::ranges::copy(strided_cases(), std::back_inserter(all));
+  for (const PoolCase& c : all)
     list.push_back({c.a, {{DType::kF32, pooled(c.x, c.a)}, {DType::kF32, c.x}}});
   return list;
 }
@@ -166,7 +206,11 @@ std::vector<OpSample> samples_avg_grad() {
 }  // namespace
 
 Shape pooled(const Shape& x, const PoolAttributes& a) {
-  return {x[0], x[1], x[2] / a.window_h, x[3] / a.window_w};
+  const auto windows = [](std::int64_t extent, std::int64_t window, std::int64_t stride) {
+    return (extent - window) / (stride == 0 ? window : stride) + 1;
+  };
+  return {x[0], x[1], windows(x[2] + a.pad_top + a.pad_bottom, a.window_h, a.stride_h),
+          windows(x[3] + a.pad_left + a.pad_right, a.window_w, a.stride_w)};
 }
 
 float pool_share(const PoolAttributes& a) {
@@ -175,7 +219,11 @@ float pool_share(const PoolAttributes& a) {
 
 Value max_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
                std::string name) {
-  return graph.add1(max_pool_op, PoolAttributes{window_h, window_w}, {x}, std::move(name));
+  return max_pool(graph, x, PoolAttributes{window_h, window_w}, std::move(name));
+}
+
+Value max_pool(Graph& graph, Value x, const PoolAttributes& attributes, std::string name) {
+  return graph.add1(max_pool_op, attributes, {x}, std::move(name));
 }
 
 Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window_w,
@@ -188,7 +236,7 @@ const OpDef max_pool_op = {OpKind::kMaxPool, "max_pool", infer_max,  gradient_ma
 const OpDef max_pool_grad_op = {
     OpKind::kMaxPoolGrad, "max_pool_grad", infer_max_grad, nullptr, reference_max_grad, cost,
     samples_max_grad};
-const OpDef avg_pool_op = {OpKind::kAvgPool, "avg_pool", infer,  gradient_avg,
+const OpDef avg_pool_op = {OpKind::kAvgPool, "avg_pool", infer_avg, gradient_avg,
                            reference_avg,    cost,       samples};
 const OpDef avg_pool_grad_op = {
     OpKind::kAvgPoolGrad, "avg_pool_grad", infer_avg_grad, nullptr, reference_avg_grad, cost,

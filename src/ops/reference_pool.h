@@ -1,6 +1,7 @@
-// The windows of max pooling in scalar code, for the reference loops of the operations that pool.
+// The windows of pooling in scalar code, for the reference loops of the operations that pool.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,27 +10,43 @@
 
 namespace podium {
 
-// Calls f(out, first, row) for each window of images x [N, C, H, W], in order: its number, the
-// index in x of its upper left corner, and the distance between rows of x.
+// The part of a window that lies inside the image.
+struct PoolWindow {
+  std::int64_t first;  // index in x of its upper left corner
+  std::int64_t row;    // distance between rows of x
+  std::int64_t height, width;
+
+  std::size_t at(std::int64_t k) const {  // index in x of pixel k, row by row
+    return static_cast<std::size_t>(first + k / width * row + k % width);
+  }
+  std::int64_t pixels() const { return height * width; }
+};
+
+// Calls f(out, window) for each window of images x [N, C, H, W], in order.
 template <typename F>
 void for_each_window(const Shape& x, const PoolAttributes& a, const F& f) {
-  const std::int64_t height = x[2] / a.window_h, width = x[3] / a.window_w;
+  const Shape y = pooled(x, a);
+  const std::int64_t down = a.stride_h == 0 ? a.window_h : a.stride_h,
+                     right = a.stride_w == 0 ? a.window_w : a.stride_w;
+  std::int64_t out = 0;
   for (std::int64_t plane = 0; plane < x[0] * x[1]; ++plane)
-    for (std::int64_t p = 0; p < height; ++p)
-      for (std::int64_t q = 0; q < width; ++q)
-        f((plane * height + p) * width + q, (plane * x[2] + p * a.window_h) * x[3] + q * a.window_w,
-          x[3]);
+    for (std::int64_t p = 0; p < y[2]; ++p)
+      for (std::int64_t q = 0; q < y[3]; ++q, ++out) {
+        const std::int64_t top = p * down - a.pad_top, left = q * right - a.pad_left;
+        const std::int64_t from_h = std::max<std::int64_t>(top, 0),
+                           from_w = std::max<std::int64_t>(left, 0);
+        f(out, PoolWindow{(plane * x[2] + from_h) * x[3] + from_w, x[3],
+                          std::min(top + a.window_h, x[2]) - from_h,
+                          std::min(left + a.window_w, x[3]) - from_w});
+      }
 }
 
-// The index in x of a window's largest value: the first of equals, NaN larger than all.
-inline std::size_t largest(std::span<const float> x, const PoolAttributes& a, std::int64_t first,
-                           std::int64_t row) {
-  auto best = static_cast<std::size_t>(first);
-  for (std::int64_t r = 0; r < a.window_h; ++r) {
-    for (std::int64_t s = 0; s < a.window_w; ++s) {
-      const auto i = static_cast<std::size_t>(first + r * row + s);
-      if (x[i] > x[best] || x[i] != x[i]) best = i;
-    }
+// Which pixel of a window is the largest: the first of equals, NaN larger than all.
+inline std::int64_t largest(std::span<const float> x, const PoolWindow& window) {
+  std::int64_t best = 0;
+  for (std::int64_t k = 0; k < window.pixels(); ++k) {
+    const float next = x[window.at(k)];
+    if (next > x[window.at(best)] || next != next) best = k;
   }
   return best;
 }
@@ -37,37 +54,36 @@ inline std::size_t largest(std::span<const float> x, const PoolAttributes& a, st
 // y[window] = the largest of x there.
 inline void pool_largest(const Shape& shape, const PoolAttributes& a, std::span<const float> x,
                          std::span<float> y) {
-  for_each_window(shape, a, [&](std::int64_t out, std::int64_t first, std::int64_t row) {
-    y[static_cast<std::size_t>(out)] = x[largest(x, a, first, row)];
+  for_each_window(shape, a, [&](std::int64_t out, const PoolWindow& window) {
+    y[static_cast<std::size_t>(out)] = x[window.at(largest(x, window))];
   });
 }
-// place[window] = where in it the largest of x stands, row by row.
+// place[window] = where in it the largest of x stands, row by row; the windows tile the image.
 inline void places_of_largest(const Shape& shape, const PoolAttributes& a, std::span<const float> x,
                               std::span<float> place) {
-  for_each_window(shape, a, [&](std::int64_t out, std::int64_t first, std::int64_t row) {
-    const auto at = static_cast<std::int64_t>(largest(x, a, first, row)) - first;
-    const std::int64_t k = at / row * a.window_w + at % row;
-    place[static_cast<std::size_t>(out)] = static_cast<float>(k);
+  for_each_window(shape, a, [&](std::int64_t out, const PoolWindow& window) {
+    place[static_cast<std::size_t>(out)] = static_cast<float>(largest(x, window));
   });
 }
 // dx = dy at that place, elsewhere +0.
 inline void lead_to_places(const Shape& shape, const PoolAttributes& a, std::span<const float> dy,
                            std::span<const float> place, std::span<float> dx) {
   for (float& value : dx) value = 0.0f;
-  for_each_window(shape, a, [&](std::int64_t out, std::int64_t first, std::int64_t row) {
+  for_each_window(shape, a, [&](std::int64_t out, const PoolWindow& window) {
     const auto o = static_cast<std::size_t>(out);
-    for (std::int64_t k = 0; k < a.window_h * a.window_w; ++k) {
-      const auto at = static_cast<std::size_t>(first + k / a.window_w * row + k % a.window_w);
-      if (place[o] == static_cast<float>(k)) dx[at] = dy[o];
-    }
+    for (std::int64_t k = 0; k < window.pixels(); ++k)
+      if (place[o] == static_cast<float>(k)) dx[window.at(k)] = dy[o];
   });
 }
-// dx = dy where x is the largest of its window, elsewhere +0.
+// dx = dy where x is the largest of its window, elsewhere +0; where windows do not tile the image,
+// the sum over the windows of which a pixel is the largest, from +0 and in their order.
 inline void lead_to_largest(const Shape& shape, const PoolAttributes& a, std::span<const float> dy,
                             std::span<const float> x, std::span<float> dx) {
   for (float& value : dx) value = 0.0f;
-  for_each_window(shape, a, [&](std::int64_t out, std::int64_t first, std::int64_t row) {
-    dx[largest(x, a, first, row)] = dy[static_cast<std::size_t>(out)];
+  for_each_window(shape, a, [&](std::int64_t out, const PoolWindow& window) {
+    float& to = dx[window.at(largest(x, window))];
+    const float gradient = dy[static_cast<std::size_t>(out)];
+    to = a.tiles() ? gradient : to + gradient;
   });
 }
 

@@ -10,9 +10,48 @@ PoolShape pool_shape(const Node& node, const Shape& x) {
   return {{x[0], x[1], x[2], x[3]}, a.window_h, a.window_w};
 }
 
+StridedPoolShape strided_shape(const PoolAttributes& a, const Shape& x) {
+  const Shape y = pooled(x, a);
+  return {.x = {x[0], x[1], x[2], x[3]},
+          .out_height = y[2],
+          .out_width = y[3],
+          .window_height = a.window_h,
+          .window_width = a.window_w,
+          .stride_height = a.stride_h == 0 ? a.window_h : a.stride_h,
+          .stride_width = a.stride_w == 0 ? a.window_w : a.stride_w,
+          .pad_top = a.pad_top,
+          .pad_left = a.pad_left};
+}
+
+void lower_strided_max_pool(Lowering& l, const Node& node, std::int32_t index) {
+  const StridedPoolShape shape =
+      strided_shape(node.attributes.as<PoolAttributes>(), l.shape(node.inputs[0]));
+  const Slot x = l.lanes(node.inputs[0]), y = l.define_lanes({index, 0});
+  l.emit({.parts = strided_pool_parts(shape),
+          .reads = {x},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            strided_max_pool(shape, m.f32(x), m.f32(y), part);
+          }});
+}
+
+void lower_strided_max_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const StridedPoolShape shape =
+      strided_shape(node.attributes.as<PoolAttributes>(), l.shape(node.inputs[1]));
+  const Slot dy = l.lanes(node.inputs[0]), x = l.lanes(node.inputs[1]),
+             dx = l.define_lanes({index, 0});
+  l.emit({.parts = strided_pool_parts(shape),
+          .reads = {dy, x},
+          .writes = {dx},
+          .run = [=](const Memory& m, int part, int) {
+            strided_max_pool_grad(shape, m.f32(dy), m.f32(x), m.f32(dx), part);
+          }});
+}
+
 }  // namespace
 
 void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
+  if (!node.attributes.as<PoolAttributes>().tiles()) return lower_strided_max_pool(l, node, index);
   const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
   const bool places = node.attributes.as<PoolAttributes>().places;
   const Slot x = l.lanes(node.inputs[0]), y = l.define_lanes({index, 0});
@@ -26,6 +65,8 @@ void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
 }
 
 void lower_max_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
+  if (!node.attributes.as<PoolAttributes>().tiles())
+    return lower_strided_max_pool_grad(l, node, index);
   const PoolShape shape = pool_shape(node, l.shape(node.inputs[1]));
   const Slot dy = l.lanes(node.inputs[0]), x = l.lanes(node.inputs[1]),
              dx = l.define_lanes({index, 0});

@@ -85,6 +85,59 @@ void max_windows_grad_at(const PoolShape& s, Range planes, const float* dy, cons
   max_gradients<true>(s, planes, dy, place, dx);
 }
 
+// Calls f(out, in, height, width) for each window: offsets of its result and of its first pixel
+// inside the image, and how much of it lies inside.
+template <typename F>
+HWY_INLINE void for_each_window(const StridedPoolShape& s, int64_t plane, const F& f) {
+  int64_t out = plane * s.out_height * s.out_width * kLanes;
+  for (int64_t p = 0; p < s.out_height; ++p) {
+    const int64_t top = p * s.stride_height - s.pad_top, first = std::max<int64_t>(top, 0);
+    const int64_t height = std::min(top + s.window_height, s.x.height) - first;
+    for (int64_t q = 0; q < s.out_width; ++q, out += kLanes) {
+      const int64_t left = q * s.stride_width - s.pad_left, from = std::max<int64_t>(left, 0);
+      const int64_t width = std::min(left + s.window_width, s.x.width) - from;
+      f(out, (plane * s.x.pixels() + first * s.x.width + from) * kLanes, height, width);
+    }
+  }
+}
+
+void strided_max_windows(const StridedPoolShape& s, Range planes, const float* x, float* y) {
+  const NativeTag d;
+  const int64_t row = s.x.width * kLanes;
+  for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
+    for_each_window(s, plane, [&](int64_t out, int64_t in, int64_t height, int64_t width) HWY_ATTR {
+      for (int64_t lane = 0; lane < kLanes; lane += kNative) {
+        const Largest largest = largest_from(x + in + lane, row, height, width, kPassAhead);
+        hn::StoreU(largest.value, d, y + out + lane);
+      }
+    });
+  }
+}
+
+// Adding the +0 of the other pixels changes no sum that began at +0.
+void strided_max_windows_grad(const StridedPoolShape& s, Range planes, const float* dy,
+                              const float* x, float* dx) {
+  const NativeTag d;
+  const int64_t row = s.x.width * kLanes, size = s.x.pixels() * kLanes;
+  for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
+    std::fill(dx + plane * size, dx + (plane + 1) * size, 0.0f);
+    for_each_window(s, plane, [&](int64_t out, int64_t in, int64_t height, int64_t width) HWY_ATTR {
+      for (int64_t lane = 0; lane < kLanes; lane += kNative) {
+        const Native place = largest_from(x + in + lane, row, height, width, kPassAhead).place;
+        const Native gradient = hn::LoadU(d, dy + out + lane);
+        float next_place = 0;
+        for (int64_t r = 0; r < height; ++r) {
+          float* to = dx + in + lane + r * row;
+          for (int64_t t = 0; t < width; ++t, to += kLanes, next_place += 1) {
+            const Native term = hn::IfThenElseZero(hn::Eq(place, hn::Set(d, next_place)), gradient);
+            hn::StoreU(hn::Add(hn::LoadU(d, to), term), d, to);
+          }
+        }
+      }
+    });
+  }
+}
+
 void avg_windows(const PoolShape& s, Range planes, float share, const float* x, float* y) {
   const V16 factor = set16(share);
   for_each_window(s, planes, [&](int64_t out, int64_t in) HWY_ATTR {
@@ -121,21 +174,35 @@ namespace podium::cpu {
 HWY_EXPORT(max_windows);
 HWY_EXPORT(max_windows_grad);
 HWY_EXPORT(max_windows_grad_at);
+HWY_EXPORT(strided_max_windows);
+HWY_EXPORT(strided_max_windows_grad);
 HWY_EXPORT(avg_windows);
 HWY_EXPORT(avg_windows_grad);
 
 namespace {
 
-std::int64_t planes_of(const PoolShape& shape) { return shape.x.blocks() * shape.x.channels; }
+std::int64_t planes_of(const ActivationShape& x) { return x.blocks() * x.channels; }
+int plane_parts(const ActivationShape& x) {
+  constexpr std::int64_t kWork = std::int64_t{1} << 15;  // floats read or written
+  return parts_of(planes_of(x), x.pixels() * kLanes, kWork);
+}
 Range part_planes(const PoolShape& shape, int part) {
-  return share_of(planes_of(shape), pool_parts(shape), part);
+  return share_of(planes_of(shape.x), plane_parts(shape.x), part);
+}
+Range part_planes(const StridedPoolShape& shape, int part) {
+  return share_of(planes_of(shape.x), plane_parts(shape.x), part);
 }
 
 }  // namespace
 
-int pool_parts(const PoolShape& shape) {
-  constexpr std::int64_t kWork = std::int64_t{1} << 15;  // floats read or written
-  return parts_of(planes_of(shape), shape.x.pixels() * kLanes, kWork);
+int pool_parts(const PoolShape& shape) { return plane_parts(shape.x); }
+int strided_pool_parts(const StridedPoolShape& shape) { return plane_parts(shape.x); }
+void strided_max_pool(const StridedPoolShape& shape, const float* x, float* y, int part) {
+  PODIUM_DISPATCH(strided_max_windows)(shape, part_planes(shape, part), x, y);
+}
+void strided_max_pool_grad(const StridedPoolShape& shape, const float* dy, const float* x,
+                           float* dx, int part) {
+  PODIUM_DISPATCH(strided_max_windows_grad)(shape, part_planes(shape, part), dy, x, dx);
 }
 void max_pool(const PoolShape& shape, const float* x, float* y, float* place, int part) {
   PODIUM_DISPATCH(max_windows)(shape, part_planes(shape, part), x, y, place);
