@@ -166,6 +166,7 @@ class Draw {
   }
   Shape planes() {
     if (one_in(3)) return Shape{images(), in(1, 60)};
+    if (one_in(6)) return Shape{in(1, 20), in(1, 3), in(30, 200), in(1, 5)};
     return Shape{images(), in(1, 20), in(1, 10), in(1, 10)};
   }
 
@@ -195,6 +196,17 @@ ConvCase draw_conv(Draw& draw, bool winograd) {
     c.x = Shape{draw.images(), draw.one_in(4) ? draw.in(17, 70) : draw.in(1, 16), draw.in(1, 14),
                 draw.in(1, 14)};
     c.w = Shape{draw.one_in(4) ? draw.in(17, 70) : draw.in(1, 16), c.x[1], r, s};
+    if (!winograd && draw.one_in(3)) {  // wide, and of one pixel or three as a rule
+      c.w = Shape{16 * draw.in(1, 5), draw.in(16, 70), draw.of({1, 1, 3}), draw.of({1, 1, 3})};
+      c.x = Shape{c.x[0], c.w[1], c.x[2], c.x[3]};
+      a.pad_top = std::min(a.pad_top, c.w[2] - 1),
+      a.pad_bottom = std::min(a.pad_bottom, c.w[2] - 1);
+      a.pad_left = std::min(a.pad_left, c.w[3] - 1),
+      a.pad_right = std::min(a.pad_right, c.w[3] - 1);
+    } else if (!winograd && draw.one_in(6)) {
+      c.x = Shape{c.x[0], draw.in(1, 3), draw.in(33, 150), c.x[3]};
+      c.w = Shape{draw.in(1, 4), c.x[1], r, s};
+    }
     try {
       const Attributes attributes = a;
       const std::vector<TensorType> inputs = {f32(c.x), f32(c.w)};

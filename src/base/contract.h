@@ -5,6 +5,6 @@
 
 namespace podium {
 
-inline constexpr int kNumericalContract = 2;
+inline constexpr int kNumericalContract = 3;
 
 }  // namespace podium

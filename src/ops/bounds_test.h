@@ -92,7 +92,9 @@ inline double ceil_div(std::int64_t a, std::int64_t b) {
 // sum of a channel: besides, the longest of the four chains of a plane, and their two additions.
 inline double lane_depth(std::int64_t n) { return ceil_div(n, kSumLanes) + 4; }
 inline double channel_depth(const Planes& p) {
-  return static_cast<double>(p.height) * ceil_div(p.width, 4) + 2 + lane_depth(p.images);
+  const double bands = ceil_div(p.height, kBandRows);
+  return static_cast<double>(std::min(p.height, kBandRows)) * ceil_div(p.width, 4) + 2 +
+         std::ceil(std::log2(bands)) + lane_depth(p.images);
 }
 
 // --- running the reference

@@ -120,10 +120,20 @@ struct SampleShape {
 
 const std::vector<SampleShape>& sample_shapes() {
   static const std::vector<SampleShape> shapes = {
-      {{2, 3, 5, 7}, {4, 3, 3, 3}, 1},   {{17, 1, 8, 8}, {6, 1, 3, 3}, 1},
-      {{16, 6, 8, 8}, {12, 6, 6, 6}, 2}, {{3, 18, 4, 4}, {20, 18, 3, 3}, 1},
-      {{5, 2, 6, 5}, {3, 2, 1, 1}, 1},   {{4, 12, 7, 7}, {5, 12, 6, 6}, 2},
-      {{1, 2, 9, 9}, {2, 2, 5, 3}, 3},   {{32, 1, 6, 6}, {7, 1, 2, 2}, 2},
+      {{2, 3, 5, 7}, {4, 3, 3, 3}, 1},
+      {{17, 1, 8, 8}, {6, 1, 3, 3}, 1},
+      {{16, 6, 8, 8}, {12, 6, 6, 6}, 2},
+      {{3, 18, 4, 4}, {20, 18, 3, 3}, 1},
+      {{5, 2, 6, 5}, {3, 2, 1, 1}, 1},
+      {{4, 12, 7, 7}, {5, 12, 6, 6}, 2},
+      {{1, 2, 9, 9}, {2, 2, 5, 3}, 3},
+      {{32, 1, 6, 6}, {7, 1, 2, 2}, 2},
+      // As in ResNets: wide layers of 1x1 and of 3x3 at a stride of 2, the stem, planes of bands.
+      {{17, 32, 5, 5}, {48, 32, 1, 1}, 1},
+      {{3, 24, 6, 6}, {16, 24, 1, 1}, 2},
+      {{2, 16, 7, 6}, {32, 16, 3, 3}, 2},
+      {{2, 3, 75, 9}, {4, 3, 7, 7}, 2},
+      {{1, 1, 70, 3}, {1, 1, 3, 3}, 1},
   };
   return shapes;
 }
@@ -220,27 +230,56 @@ std::vector<TensorType> infer_grad_weight(const InferContext& context) {
   return {{DType::kF32, w}};
 }
 
+// One weight's gradient, from term(acc, image, p, q), a link of a chain: nothing is added where the
+// weight meets padding.
+template <typename Term>
+float sum_by_images(const Geometry& g, const Term& term) {
+  return lane_sum(g.images, [&](std::int64_t n) {
+    return band_sum(g.out_h, [&](std::int64_t begin, std::int64_t end) {
+      float acc = 0;
+      for (std::int64_t p = begin; p < end; ++p)
+        for (std::int64_t q = 0; q < g.out_w; ++q) acc = term(acc, n, p, q);
+      return acc;
+    });
+  });
+}
+// The same of wide layers: columns (n / 16, p, q, n mod 16) in runs of 256.
+template <typename Term>
+float sum_by_columns(const Geometry& g, const Term& term) {
+  constexpr std::int64_t kRunPixels = 16;
+  const std::int64_t pixels = g.out_h * g.out_w,
+                     all = (g.images + kSumLanes - 1) / kSumLanes * pixels;
+  float total = 0;
+  for (std::int64_t first = 0; first < all; first += kRunPixels) {
+    float acc = 0;
+    for (std::int64_t i = first; i < std::min(first + kRunPixels, all); ++i) {
+      const std::int64_t block = i / pixels * kSumLanes, pixel = i % pixels;
+      for (std::int64_t n = block; n < std::min(block + kSumLanes, g.images); ++n)
+        acc = term(acc, n, pixel / g.out_w, pixel % g.out_w);
+    }
+    total = first == 0 ? acc : total + acc;
+  }
+  return total;
+}
+
 void reference_grad_weight(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
   const auto& a = attributes.as<Conv2dAttributes>();
   const Geometry g = geometry(a, inputs[0]->shape(), outputs[0]->shape());
   const float *x = inputs[0]->f32().data(), *dy = inputs[1]->f32().data();
   float* dw = outputs[0]->f32().data();
+  const bool wide = conv2d_is_wide(g.in_channels, g.out_channels);
   for (std::int64_t k = 0; k < g.out_channels; ++k)
     for (std::int64_t c = 0; c < g.in_channels; ++c)
       for (std::int64_t r = 0; r < g.kernel_h; ++r)
         for (std::int64_t s = 0; s < g.kernel_w; ++s) {
-          const float total = lane_sum(g.images, [&](std::int64_t n) {
-            float acc = 0;
-            for (std::int64_t p = 0; p < g.out_h; ++p)
-              for (std::int64_t q = 0; q < g.out_w; ++q) {
-                const std::int64_t h = p * a.stride_h + r - a.pad_top,
-                                   v = q * a.stride_w + s - a.pad_left;
-                if (h < 0 || h >= g.height || v < 0 || v >= g.width) continue;
-                acc = std::fma(dy[((n * g.out_channels + k) * g.out_h + p) * g.out_w + q],
-                               x[((n * g.in_channels + c) * g.height + h) * g.width + v], acc);
-              }
-            return acc;
-          });
+          const auto term = [&](float acc, std::int64_t n, std::int64_t p, std::int64_t q) {
+            const std::int64_t h = p * a.stride_h + r - a.pad_top,
+                               v = q * a.stride_w + s - a.pad_left;
+            if (h < 0 || h >= g.height || v < 0 || v >= g.width) return acc;
+            return std::fma(dy[((n * g.out_channels + k) * g.out_h + p) * g.out_w + q],
+                            x[((n * g.in_channels + c) * g.height + h) * g.width + v], acc);
+          };
+          const float total = wide ? sum_by_columns(g, term) : sum_by_images(g, term);
           dw[((k * g.in_channels + c) * g.kernel_h + r) * g.kernel_w + s] = total;
         }
 }

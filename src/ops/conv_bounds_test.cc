@@ -127,7 +127,9 @@ double direct_roundings(const Pass& pass) {
   const double taps = at(pass.w[2] * pass.w[3]);
   if (pass.kind == Pass::kForward) return at(pass.x[1]) * taps;
   if (pass.kind == Pass::kGradInput) return at(pass.w[0]) * taps;
-  return at(pass.y[2] * pass.y[3]) + lane_depth(pass.x[0]);
+  const double pixels = at(pass.y[2] * pass.y[3]);
+  if (!conv2d_is_wide(pass.x[1], pass.w[0])) return pixels + 5 + lane_depth(pass.x[0]);
+  return 256 + std::ceil(std::ceil(at(pass.x[0]) / 16) * pixels / 16);
 }
 
 void check_direct(const OpDef& op, Pass::Kind kind) {

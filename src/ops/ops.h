@@ -60,6 +60,11 @@ Conv2dAttributes same_padding(const Shape& images, std::int64_t kernel_h, std::i
 Value conv2d(Graph& graph, Value images, Value weights, const Conv2dAttributes& attributes,
              std::string name = "");
 
+// Whether the gradient of conv2d to the weights [out, in, R, S] goes by columns, in runs of 256, and
+// not by images.
+constexpr bool conv2d_is_wide(std::int64_t in_channels, std::int64_t out_channels) {
+  return in_channels >= 16 && out_channels % 16 == 0;
+}
 // Whether the layer, of images x, is wide: its gradient to the weights has an order of its own, and
 // may normalise the images.
 bool winograd_is_wide(const Conv2dAttributes& attributes, const Shape& x,

@@ -28,14 +28,24 @@ float lane_sum(std::int64_t count, const Partial& partial) {
   return lane_tree(lanes);
 }
 
-// Pixel sum of a plane: step(acc, pixel index) is one link of a chain; four chains by column, tiles
-// of 4x4 in order.
+// Planes are summed in bands of so many rows, joined by the tree.
+inline constexpr std::int64_t kBandRows = 32;
+// The tree over the bands of a plane: band(first row, end).
+template <typename Band>
+float band_sum(std::int64_t height, const Band& band) {
+  return tree_sum(0, (height + kBandRows - 1) / kBandRows, [&](std::int64_t b) {
+    return band(b * kBandRows, std::min((b + 1) * kBandRows, height));
+  });
+}
+
+// The pixel sum of the rows from `begin` to `end`.
 template <typename Step>
-float pixel_sum(std::int64_t height, std::int64_t width, const Step& step) {
+float pixel_sum_of_band(std::int64_t begin, std::int64_t end, std::int64_t width,
+                        const Step& step) {
   std::array<float, 4> chains{};
-  for (std::int64_t top = 0; top < height; top += 4) {
+  for (std::int64_t top = begin; top < end; top += 4) {
     for (std::int64_t left = 0; left < width; left += 4) {
-      for (std::int64_t h = top; h < std::min(top + 4, height); ++h) {
+      for (std::int64_t h = top; h < std::min(top + 4, end); ++h) {
         for (std::int64_t w = left; w < std::min(left + 4, width); ++w) {
           float& chain = chains[static_cast<std::size_t>(w % 4)];
           chain = step(chain, h * width + w);
@@ -44,6 +54,14 @@ float pixel_sum(std::int64_t height, std::int64_t width, const Step& step) {
     }
   }
   return (chains[0] + chains[1]) + (chains[2] + chains[3]);
+}
+// Pixel sum of a plane: step(acc, pixel index) is one link of a chain; in each band four chains by
+// column, tiles of 4x4 in order.
+template <typename Step>
+float pixel_sum(std::int64_t height, std::int64_t width, const Step& step) {
+  return band_sum(height, [&](std::int64_t begin, std::int64_t end) {
+    return pixel_sum_of_band(begin, end, width, step);
+  });
 }
 
 // A batch of images seen as [N, C, H, W]; a matrix [N, F] is [N, F, 1, 1].

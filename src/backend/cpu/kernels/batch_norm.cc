@@ -227,8 +227,8 @@ struct PooledGradientTerm {
 // pixel_sums (sums-inl.h) of a plane of windows of 2x2: `out` and `in` are where dy and x begin.
 // A chain takes every fourth column, so that two windows side by side feed all four.
 template <class Term>
-HWY_INLINE Sums<2> window_sums(const Term& term, int64_t out, int64_t in, int64_t height,
-                               int64_t width) {
+HWY_INLINE Sums<2> window_sums_of_band(const Term& term, int64_t out, int64_t in, int64_t height,
+                                       int64_t width) {
   Sums<2> c[4];
   for (Sums<2>& chain : c) chain = zero_sums<2>();
   const auto pair = [&](int64_t h, int64_t w, int first) HWY_ATTR {
@@ -247,6 +247,14 @@ HWY_INLINE Sums<2> window_sums(const Term& term, int64_t out, int64_t in, int64_
     }
   }
   return join_chains(c[0], c[1], c[2], c[3]);
+}
+template <class Term>
+HWY_INLINE Sums<2> window_sums(const Term& term, int64_t out, int64_t in, int64_t height,
+                               int64_t width) {
+  return band_sums<2>(height, [&](int64_t row, int64_t rows) HWY_ATTR {
+    return window_sums_of_band(term, out + row / 2 * (width / 2) * kLanes,
+                               in + row * width * kLanes, rows, width);
+  });
 }
 
 template <class Term>

@@ -59,10 +59,34 @@ HWY_INLINE Sums<kSums> join_chains(const Sums<kSums>& c0, const Sums<kSums>& c1,
   return out;
 }
 
-// P[n] of sixteen images: the plane of `height` x `width` pixels that starts at `offset`.
+// The sum over the bands of a plane of `height` rows, by the tree: band(first row, rows).
+inline constexpr int64_t kBandRows = 32;
+template <int kSums, typename Band>
+HWY_INLINE Sums<kSums> band_sums(int64_t height, const Band& band) {
+  if (height <= kBandRows) return band(0, height);
+  // A stack of trees whose sizes fall: two of one size become one of twice the size.
+  Sums<kSums> trees[48];
+  int64_t sizes[48];
+  int depth = 0;
+  const auto join = [&]() HWY_ATTR {
+    --depth;
+    for (int s = 0; s < kSums; ++s)
+      trees[depth - 1].v[s] = add16(trees[depth - 1].v[s], trees[depth].v[s]);
+    sizes[depth - 1] += sizes[depth];
+  };
+  for (int64_t row = 0; row < height; row += kBandRows) {
+    trees[depth] = band(row, std::min(kBandRows, height - row));
+    sizes[depth++] = 1;
+    while (depth > 1 && sizes[depth - 2] == sizes[depth - 1]) join();
+  }
+  while (depth > 1) join();
+  return trees[0];
+}
+
+// The sums of one band, of `height` rows.
 template <class Term>
-HWY_INLINE Sums<Term::kSums> pixel_sums(const Term& term, int64_t offset, int64_t height,
-                                        int64_t width) {
+HWY_INLINE Sums<Term::kSums> pixel_sums_of_band(const Term& term, int64_t offset, int64_t height,
+                                                int64_t width) {
   constexpr int kSums = Term::kSums;
   Sums<kSums> c0 = zero_sums<kSums>(), c1 = c0, c2 = c0, c3 = c0;
   for (int64_t top = 0; top < height; top += 4) {
@@ -86,6 +110,14 @@ HWY_INLINE Sums<Term::kSums> pixel_sums(const Term& term, int64_t offset, int64_
     }
   }
   return join_chains(c0, c1, c2, c3);
+}
+// P[n] of sixteen images: the plane of `height` x `width` pixels that starts at `offset`.
+template <class Term>
+HWY_INLINE Sums<Term::kSums> pixel_sums(const Term& term, int64_t offset, int64_t height,
+                                        int64_t width) {
+  return band_sums<Term::kSums>(height, [&](int64_t row, int64_t rows) HWY_ATTR {
+    return pixel_sums_of_band(term, offset + row * width * kLanes, rows, width);
+  });
 }
 
 // The sums of channel `c`, one float each, from plane_sums(offset) of each block of images. A block

@@ -1,7 +1,8 @@
-// Direct convolution, gradient to the weights: registers hold the sums of a few output channels and
+// Direct convolution, gradient to the weights of layers that are not wide: registers hold the sums of a few output channels and
 // a rectangle of taps of one input channel, and run over the pixels of one block of images at a
 // time.
 #include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/direct_weight_wide.h"
 #include "backend/cpu/kernels/conv/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::int64_t kMaxTapRun = 6;  // taps of a row in registers
 constexpr std::int64_t kMaxSums = 36;   // sums of a tile
+constexpr std::int64_t kBandRows = 32;  // of an image, whose sums the tree joins
+constexpr int kMaxTrees = 32;           // of bands, while they are joined
 
 // ceil(a / b), b > 0
 constexpr std::int64_t ceiling(std::int64_t a, std::int64_t b) {
@@ -84,48 +87,78 @@ void weight_tile(const WeightTile& t, const WeightTileImages& at, float* sums, i
   const std::int64_t width = s.out_width, from = t.from, to = t.to;
   Native acc[kChannels][kRows][kColumns];
 
-  for (std::int64_t block = at.blocks.begin; block < at.blocks.end; ++block) {
+  // The sums of bands that wait for others, in trees whose sizes fall.
+  constexpr int kTile = kChannels * kRows * kColumns;
+  HWY_ALIGN float trees[kMaxTrees][kTile * kNative];
+  std::int64_t sizes[kMaxTrees];
+  const auto add_tree = [&](const float* tree) HWY_ATTR {
     PODIUM_UNROLL
     for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
     for (int r = 0; r < kRows; ++r) PODIUM_UNROLL
-    for (int j = 0; j < kColumns; ++j) acc[k][r][j] = hn::Zero(d);
-    for (std::int64_t p = 0; p < s.out_height; ++p) {
-      const std::int64_t top = p * s.stride_height - s.pad_top + t.r;
-      if (top + kRows <= 0 || top >= s.in_height) continue;
-      const bool whole = top >= 0 && top + kRows <= s.in_height;
-      const float* HWY_RESTRICT g = at.dy + block * dy_block + p * width * kLanes + lane;
-      const float* HWY_RESTRICT row =
-          at.x + block * x_block + (top * s.in_width + t.s - s.pad_left) * kLanes + lane;
-      const std::int64_t row_step = s.in_width * kLanes;
-      for (std::int64_t q = 0; q < width; ++q) {
-        const float* HWY_RESTRICT gq = g + q * kLanes;
-        const float* HWY_RESTRICT xq = row + q * s.stride_width * kLanes;
-        Native v[kChannels];
-        PODIUM_UNROLL
-        for (int k = 0; k < kChannels; ++k) v[k] = hn::LoadU(d, gq + k * dy_plane);
-        if (whole && q >= from && q < to) {
+    for (int j = 0; j < kColumns; ++j, tree += kNative)
+      acc[k][r][j] = hn::Add(hn::Load(d, tree), acc[k][r][j]);
+  };
+
+  for (std::int64_t block = at.blocks.begin; block < at.blocks.end; ++block) {
+    int waiting = 0;
+    for (std::int64_t band = 0; band < s.out_height; band += kBandRows) {
+      const std::int64_t end = std::min(band + kBandRows, s.out_height);
+      PODIUM_UNROLL
+      for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
+      for (int r = 0; r < kRows; ++r) PODIUM_UNROLL
+      for (int j = 0; j < kColumns; ++j) acc[k][r][j] = hn::Zero(d);
+      for (std::int64_t p = band; p < end; ++p) {
+        const std::int64_t top = p * s.stride_height - s.pad_top + t.r;
+        if (top + kRows <= 0 || top >= s.in_height) continue;
+        const bool whole = top >= 0 && top + kRows <= s.in_height;
+        const float* HWY_RESTRICT g = at.dy + block * dy_block + p * width * kLanes + lane;
+        const float* HWY_RESTRICT row =
+            at.x + block * x_block + (top * s.in_width + t.s - s.pad_left) * kLanes + lane;
+        const std::int64_t row_step = s.in_width * kLanes;
+        for (std::int64_t q = 0; q < width; ++q) {
+          const float* HWY_RESTRICT gq = g + q * kLanes;
+          const float* HWY_RESTRICT xq = row + q * s.stride_width * kLanes;
+          Native v[kChannels];
           PODIUM_UNROLL
-          for (int r = 0; r < kRows; ++r) PODIUM_UNROLL
-          for (int j = 0; j < kColumns; ++j) {
-            const Native u = hn::LoadU(d, xq + r * row_step + j * kLanes);
+          for (int k = 0; k < kChannels; ++k) v[k] = hn::LoadU(d, gq + k * dy_plane);
+          if (whole && q >= from && q < to) {
             PODIUM_UNROLL
-            for (int k = 0; k < kChannels; ++k) acc[k][r][j] = hn::MulAdd(v[k], u, acc[k][r][j]);
-          }
-        } else {
-          const std::int64_t left = q * s.stride_width - s.pad_left + t.s;
-          PODIUM_UNROLL
-          for (int r = 0; r < kRows; ++r) {
-            if (top + r < 0 || top + r >= s.in_height) continue;
-            PODIUM_UNROLL
+            for (int r = 0; r < kRows; ++r) PODIUM_UNROLL
             for (int j = 0; j < kColumns; ++j) {
-              if (left + j < 0 || left + j >= s.in_width) continue;
               const Native u = hn::LoadU(d, xq + r * row_step + j * kLanes);
               PODIUM_UNROLL
               for (int k = 0; k < kChannels; ++k) acc[k][r][j] = hn::MulAdd(v[k], u, acc[k][r][j]);
             }
+          } else {
+            const std::int64_t left = q * s.stride_width - s.pad_left + t.s;
+            PODIUM_UNROLL
+            for (int r = 0; r < kRows; ++r) {
+              if (top + r < 0 || top + r >= s.in_height) continue;
+              PODIUM_UNROLL
+              for (int j = 0; j < kColumns; ++j) {
+                if (left + j < 0 || left + j >= s.in_width) continue;
+                const Native u = hn::LoadU(d, xq + r * row_step + j * kLanes);
+                PODIUM_UNROLL
+                for (int k = 0; k < kChannels; ++k)
+                  acc[k][r][j] = hn::MulAdd(v[k], u, acc[k][r][j]);
+              }
+            }
           }
         }
       }
+      // Trees of equal size join; after the last band all do.
+      std::int64_t size = 1;
+      while (waiting > 0 && (end == s.out_height || sizes[waiting - 1] == size)) {
+        size += sizes[--waiting];
+        add_tree(trees[waiting]);
+      }
+      if (end == s.out_height) break;
+      float* held = trees[waiting];
+      PODIUM_UNROLL
+      for (int k = 0; k < kChannels; ++k) PODIUM_UNROLL
+      for (int r = 0; r < kRows; ++r) PODIUM_UNROLL
+      for (int j = 0; j < kColumns; ++j, held += kNative) hn::Store(acc[k][r][j], d, held);
+      sizes[waiting++] = size;
     }
     // The images' partial sums join those of the earlier blocks; lanes without an image add
     // nothing.
@@ -235,6 +268,7 @@ namespace podium::cpu {
 HWY_EXPORT(weight_part);
 
 ConvWork conv_grad_weight_work(const ConvShape& s) {
+  if (direct_weight_is_wide(s)) return direct_weight_wide_work(s);
   const WeightParts parts(s);
   ConvWork work;
   work.phases = 1;
@@ -245,6 +279,7 @@ ConvWork conv_grad_weight_work(const ConvShape& s) {
 
 void conv_grad_weight(const ConvShape& s, const float* dy, const float* x, float* dw,
                       float* /*shared*/, float* scratch, int /*phase*/, int part) {
+  if (direct_weight_is_wide(s)) return direct_weight_wide(s, dy, x, dw, scratch, part);
   PODIUM_DISPATCH(weight_part)(s, dy, x, dw, scratch, part);
 }
 
