@@ -13,6 +13,12 @@ std::deque<ModelInfo>& models() {
       {"davidnet", "ResNet-9 for 32x32 images (Page's DavidNet)", davidnet_model},
       {"resnet32", "ResNet-32 for 32x32 images, activations before convolutions", resnet32_model},
       {"sprint", "whitening, six convolutions and a dense layer (airbench94)", sprint_model},
+      {"resnet18", "ResNet-18 for photographs, named as torchvision's", resnet18_model},
+      {"resnet34", "ResNet-34 for photographs, named as torchvision's", resnet34_model},
+      {"resnet50", "ResNet-50 (v1.5) for photographs, named as torchvision's", resnet50_model},
+      {"resnet18-zero", "ResNet-18 whose blocks start as the identity", resnet18_zero_model},
+      {"resnet34-zero", "ResNet-34 whose blocks start as the identity", resnet34_zero_model},
+      {"resnet50-zero", "ResNet-50 whose blocks start as the identity", resnet50_zero_model},
   };
   return list;
 }

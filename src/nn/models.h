@@ -30,5 +30,12 @@ Value mnist_model(Network& net, Value images, std::int64_t classes);
 Value davidnet_model(Network& net, Value images, std::int64_t classes);
 Value resnet32_model(Network& net, Value images, std::int64_t classes);
 Value sprint_model(Network& net, Value images, std::int64_t classes);
+Value resnet18_model(Network& net, Value images, std::int64_t classes);
+Value resnet34_model(Network& net, Value images, std::int64_t classes);
+Value resnet50_model(Network& net, Value images, std::int64_t classes);
+// The same, the last norm of each block starting with a scale of 0.
+Value resnet18_zero_model(Network& net, Value images, std::int64_t classes);
+Value resnet34_zero_model(Network& net, Value images, std::int64_t classes);
+Value resnet50_zero_model(Network& net, Value images, std::int64_t classes);
 
 }  // namespace podium

@@ -173,7 +173,7 @@ Value Network::batch_norm(const std::string& name, Value x, const BatchNormOptio
   const Value gamma =
       options.scale
           ? parameter(
-                {.name = name + ".weight", .shape = vector, .initialiser = Initialiser::kOnes})
+                {.name = name + ".weight", .shape = vector, .initialiser = options.scale_start})
           : fill(graph_, vector, 1.0f);
   const Value beta = parameter({.name = name + ".bias", .shape = vector});
   const Value mean = statistic(name + ".running_mean", vector, 0),

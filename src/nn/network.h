@@ -105,7 +105,8 @@ struct DenseOptions {
 struct BatchNormOptions {
   float momentum = 0.9f;  // weight of the old running value
   float epsilon = 1e-5f;
-  bool scale = true;  // false: no weight, only a bias
+  bool scale = true;                             // false: no weight, only a bias
+  Initialiser scale_start = Initialiser::kOnes;  // of the weight
 };
 
 // Images are [N, C, H, W], rows of features [N, F]. A layer throws UserError(kUsage) that names the
