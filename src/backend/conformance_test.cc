@@ -57,7 +57,8 @@ bool is_positive(const OpDef& op, std::size_t operand) {
     case OpKind::kBatchNormInference:
     case OpKind::kBatchNormRunning: return operand >= 3;  // variances and second moments
     case OpKind::kGlobalNorm:
-    case OpKind::kClipFactor: return true;
+    case OpKind::kClipFactor:
+    case OpKind::kLarsRate: return true;
     default: return false;
   }
 }
@@ -433,6 +434,9 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
       return {a, {f32(Shape{a.first_runs.back()})}};
     }
     case OpKind::kClipFactor: return {ClipFactorAttributes{draw.uniform(0.1f, 2)}, {f32(Shape{})}};
+    case OpKind::kLarsRate:
+      return {LarsRateAttributes{draw.uniform(0.001f, 2), draw.of({0.0f, 2e-4f})},
+              std::vector<TensorType>(3, f32(Shape{}))};
     case OpKind::kHashSum: {
       const HashSumAttributes a{2 * ((std::uint64_t{draw.word()} << 16) + draw.word())};
       return {a, {f32(Shape{draw.one_in(3) ? draw.in(1, 40) : draw.in(1, 200000)})}};

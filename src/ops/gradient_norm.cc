@@ -4,6 +4,7 @@
 //   C2 first_runs begins with 0, rises, and ends with the number of runs
 //   C3 a norm is a scalar
 //   C4 the limit is above 0
+// Also the learning rate that LARS derives from the norms of a parameter and of its gradient.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -90,6 +91,26 @@ std::vector<OpSample> samples_factor() {
           {ClipFactorAttributes{100.0f}, {{DType::kF32, Shape{}}}}};
 }
 
+// --- the rate of LARS
+
+std::vector<TensorType> infer_lars_rate(const InferContext& context) {
+  for (const TensorType& type : context.inputs)
+    context.require(type == TensorType{DType::kF32, Shape{}},
+                    "norms and rate must be scalars f32[], got ", to_string(type));
+  return {context.inputs[0]};
+}
+void reference_lars_rate(const Attributes& attributes, ConstTensors in, Tensors out) {
+  out[0]->f32()[0] = lars_rate(in[0]->f32()[0], in[1]->f32()[0], in[2]->f32()[0],
+                               attributes.as<LarsRateAttributes>());
+}
+Cost cost_lars_rate(const Attributes&, std::span<const TensorType>, std::span<const TensorType>) {
+  return {5, 16};
+}
+std::vector<OpSample> samples_lars_rate() {
+  return {{LarsRateAttributes{}, std::vector<TensorType>(3, {DType::kF32, Shape{}})},
+          {LarsRateAttributes{0.01f, 0.5f}, std::vector<TensorType>(3, {DType::kF32, Shape{}})}};
+}
+
 }  // namespace
 
 float global_norm(std::span<const float> sums, std::span<const std::int64_t> first_runs) {
@@ -101,6 +122,13 @@ float global_norm(std::span<const float> sums, std::span<const std::int64_t> fir
   return std::sqrt(tree_sum(0, std::ssize(first_runs) - 1, of_parameter));
 }
 float clip_factor(float norm, float limit) { return norm <= limit ? 1.0f : limit / norm; }
+float lars_rate(float parameter_norm, float gradient_norm, float rate,
+                const LarsRateAttributes& a) {
+  if (!(parameter_norm > 0) || !(gradient_norm > 0)) return rate;
+  const float ratio =
+      a.trust * parameter_norm / std::fma(a.weight_decay, parameter_norm, gradient_norm);
+  return rate * ratio;
+}
 
 Value square_sums(Graph& graph, Value x, std::string name) {
   return graph.add1(square_sums_op, {}, {x}, std::move(name));
@@ -114,11 +142,19 @@ Value clip_factor(Graph& graph, Value norm, float limit, std::string name) {
   return graph.add1(clip_factor_op, ClipFactorAttributes{limit}, {norm}, std::move(name));
 }
 
+Value lars_rate(Graph& graph, Value parameter_norm, Value gradient_norm, Value rate,
+                const LarsRateAttributes& attributes, std::string name) {
+  return graph.add1(lars_rate_op, attributes, {parameter_norm, gradient_norm, rate},
+                    std::move(name));
+}
+
 const OpDef square_sums_op = {OpKind::kSquareSums, "square_sums", infer_squares,  nullptr,
                               reference_squares,   cost_squares,  samples_squares};
 const OpDef global_norm_op = {OpKind::kGlobalNorm, "global_norm", infer_norm,  nullptr,
                               reference_norm,      cost_norm,     samples_norm};
 const OpDef clip_factor_op = {OpKind::kClipFactor, "clip_factor", infer_factor,  nullptr,
                               reference_factor,    cost_factor,   samples_factor};
+const OpDef lars_rate_op = {OpKind::kLarsRate,   "lars_rate",    infer_lars_rate,  nullptr,
+                            reference_lars_rate, cost_lars_rate, samples_lars_rate};
 
 }  // namespace podium

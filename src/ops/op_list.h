@@ -50,6 +50,7 @@
   X(SquareSums, square_sums)                               \
   X(GlobalNorm, global_norm)                               \
   X(ClipFactor, clip_factor)                               \
+  X(LarsRate, lars_rate)                                   \
   X(HashSum, hash_sum)                                     \
   X(Argmax, argmax)                                        \
   X(View, view)

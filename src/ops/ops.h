@@ -421,6 +421,22 @@ struct ClipFactorAttributes {
 Value clip_factor(Graph& graph, Value norm, float limit, std::string name = "");
 float clip_factor(float norm, float limit);
 
+// Of lars_rate.
+struct LarsRateAttributes {
+  float trust = 0.001f, weight_decay = 0;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("trust", trust), v("weight_decay", weight_decay);
+  }
+};
+// The learning rate of one parameter by LARS (You et al., Large batch training of convolutional
+// networks, 2017), scalars: rate * trust * |p| / (|g| + weight_decay * |p|); the rate itself where
+// a norm is not above 0.
+Value lars_rate(Graph& graph, Value parameter_norm, Value gradient_norm, Value rate,
+                const LarsRateAttributes& attributes, std::string name = "");
+float lars_rate(float parameter_norm, float gradient_norm, float rate,
+                const LarsRateAttributes& attributes);
+
 // --- the hash that runs are compared by (ops/hash_sum.cc)
 
 // Of hash_sum.

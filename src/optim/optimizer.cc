@@ -11,9 +11,9 @@ namespace {
 
 bool is_adam(const OptimizerOptions& options) {
   PODIUM_REQUIRE(options.name == "adam" || options.name == "adamw" || options.name == "sgd" ||
-                     options.name == "muon",
+                     options.name == "muon" || options.name == "lars",
                  ExitCode::kUsage, "optimizer.name = \"", options.name,
-                 "\": no such optimizer; known are sgd, adam, adamw and muon");
+                 "\": no such optimizer; known are sgd, lars, adam, adamw and muon");
   return options.name == "adam" || options.name == "adamw";
 }
 
@@ -49,6 +49,23 @@ std::vector<Value> append_muon(Graph& graph, const OptimizerOptions& options, Va
   const float norm = std::sqrt(static_cast<float>(shape[0]));
   const Value weight = rescale(graph, parameter, norm, 0.0f, name);
   return {descend(graph, weight, orthogonalised(graph, direction, name), rate, name), next};
+}
+
+std::vector<Value> append_lars(Graph& graph, const OptimizerOptions& options, float weight_decay,
+                               Value parameter, Value gradient, Value velocity, Value rate,
+                               const std::string& name) {
+  if (options.trust != 0) {
+    const std::int64_t runs = (graph.shape(parameter).elements() + kSquareRun - 1) / kSquareRun;
+    const auto norm = [&](Value x) {
+      return global_norm(graph, square_sums(graph, x, name), {0, runs}, name);
+    };
+    rate = lars_rate(graph, norm(parameter), norm(gradient), rate,
+                     {.trust = options.trust, .weight_decay = weight_decay}, name);
+  }
+  if (weight_decay != 0) gradient = combine(graph, weight_decay, parameter, 1.0f, gradient, name);
+  const Value next = combine(graph, options.momentum, velocity, 1.0f,
+                             multiply_by(graph, gradient, rate, name), name);
+  return {sub(graph, parameter, next, name), next};
 }
 
 double line_through(const ScheduleOptions& schedule, double x) {
@@ -88,6 +105,11 @@ double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions
       const double t = step <= warmup ? 0.0 : std::min(1.0, (step - warmup) / length);
       return schedule.floor + (base - schedule.floor) * ((1 + cos_2pi(0.5 * t)) / 2);
     }
+    if (schedule.name == "polynomial") {
+      const double length = static_cast<double>(at.total_steps) - warmup;
+      const double t = step <= warmup ? 0.0 : std::min(1.0, (step - warmup) / length);
+      return schedule.floor + (base - schedule.floor) * power(1 - t, schedule.power);
+    }
     PODIUM_CHECK(schedule.name == "piecewise", schedule.name);
     const auto passed = static_cast<std::size_t>(
         std::ranges::count_if(schedule.boundaries, [&](double b) { return b <= x; }));
@@ -99,6 +121,10 @@ double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions
 bool is_decoupled(const OptimizerOptions& options) { return options.name == "adamw"; }
 
 bool needs_matrices(const OptimizerOptions& options) { return options.name == "muon"; }
+
+bool needs_whole_parameters(const OptimizerOptions& options) {
+  return needs_matrices(options) || options.name == "lars";
+}
 
 std::vector<std::string> optimizer_states(const OptimizerOptions& options) {
   return is_adam(options) ? std::vector<std::string>{"m", "v"}
@@ -137,6 +163,9 @@ std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, 
   }
   if (needs_matrices(options))
     return append_muon(graph, options, parameter, gradient, states[0], scalars[0], name);
+  if (options.name == "lars")
+    return append_lars(graph, options, weight_decay, parameter, gradient, states[0], scalars[0],
+                       name);
   const SgdAttributes attributes{
       .momentum = options.momentum, .weight_decay = weight_decay, .nesterov = options.nesterov};
   const auto out =

@@ -108,6 +108,44 @@ TEST(Sgd, nesterov_follows_the_formula_over_several_steps) {
     expect_close(run({.momentum = 0.9f, .nesterov = true}, 0, steps), sgd(0.9f, true, 0, steps));
 }
 
+// v = momentum * v + rate * (g + decay * p), the rate by the norms of p and g; p -= v.
+Numbers lars(double momentum, double trust, double decay, int steps) {
+  const auto norm = [](const Numbers& x) {
+    double sum = 0;
+    for (const double value : x) sum += value * value;
+    return std::sqrt(sum);
+  };
+  Numbers p = kStart, v(kStart.size(), 0.0), g(kStart.size());
+  for (int step = 0; step < steps; ++step) {
+    for (std::size_t i = 0; i < p.size(); ++i) g[i] = gradient(i, step);
+    const double ratio = trust == 0 ? 1 : trust * norm(p) / (norm(g) + decay * norm(p));
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      v[i] = momentum * v[i] + learning_rate(step) * ratio * (g[i] + decay * p[i]);
+      p[i] -= v[i];
+    }
+  }
+  return p;
+}
+
+TEST(Lars, rate_follows_the_norms_of_parameter_and_gradient) {
+  for (const int steps : {1, 2, 7}) {
+    expect_close(run({.name = "lars", .momentum = 0.9f, .trust = 0.25f}, 0.125f, steps),
+                 lars(0.9f, 0.25, 0.125, steps));
+  }
+}
+
+TEST(Lars, without_trust_is_sgd_whose_momentum_has_the_rates) {
+  for (const int steps : {1, 2, 7})
+    expect_close(run({.name = "lars", .momentum = 0.9f, .trust = 0}, 0, steps),
+                 lars(0.9f, 0, 0, steps));
+}
+
+TEST(Lars, takes_the_learning_rate_where_a_norm_is_zero) {
+  EXPECT_EQ(lars_rate(0, 2, 0.5f, {}), 0.5f);
+  EXPECT_EQ(lars_rate(2, 0, 0.5f, {}), 0.5f);
+  EXPECT_EQ(lars_rate(2, 1, 0.5f, {.trust = 0.25f, .weight_decay = 0.5f}), 0.125f);
+}
+
 TEST(Sgd, weight_decay_adds_to_the_gradient) {
   expect_close(run({.momentum = 0.9f, .nesterov = true}, 0.05f, 5), sgd(0.9f, true, 0.05f, 5));
 }
@@ -294,7 +332,7 @@ TEST(Optimizer, an_unknown_name_is_an_error_that_lists_the_known_ones) {
   } catch (const UserError& error) {
     EXPECT_STREQ(
         error.what(),
-        "optimizer.name = \"lion\": no such optimizer; known are sgd, adam, adamw and muon");
+        "optimizer.name = \"lion\": no such optimizer; known are sgd, lars, adam, adamw and muon");
   }
   EXPECT_THROW(optimizer_scalars({.name = "lion"}), UserError);
   EXPECT_THROW(optimizer_scalar_values({.name = ""}, 1, 0), UserError);

@@ -266,16 +266,18 @@ UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& o
     if (from >= to || !entry.trained) continue;
     const std::size_t index = entry.optimizer;
     const OptimizerOptions& options = optimizers.options[index];
-    if (needs_matrices(options)) {
-      PODIUM_CHECK(from == entry.offset && to == next, entry.name, " is cut");
-      const std::int64_t rows = entry.shape()[0];
-      program.pieces.push_back({from, from + entry.bytes(), 0.0f, index});
-      shapes.push_back(Shape{rows, entry.elements() / rows});
-      continue;
-    }
     const float once = optimizers.weight_decay(entry);
     const float decay =
         options.decay == Decay::kPerReplica ? once * static_cast<float>(replicas) : once;
+    if (needs_whole_parameters(options)) {
+      PODIUM_CHECK(from == entry.offset && to == next, entry.name, " is cut");
+      const std::int64_t rows = needs_matrices(options) ? entry.shape()[0] : 1;
+      program.pieces.push_back({from, from + entry.bytes(), needs_matrices(options) ? 0.0f : decay,
+                                index, entry.decays || options.decay_all});
+      shapes.push_back(needs_matrices(options) ? Shape{rows, entry.elements() / rows}
+                                               : Shape{entry.elements()});
+      continue;
+    }
     // Neighbours under one decay are one piece; the gaps between tensors are zeros and stay so.
     if (!program.pieces.empty() && program.pieces.back().weight_decay == decay &&
         program.pieces.back().optimizer == index && program.pieces.back().end == from) {
@@ -298,7 +300,8 @@ UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& o
   std::vector<std::vector<Value>> results;
   for (std::size_t i = 0; i < program.pieces.size(); ++i) {
     const UpdatePiece& piece = program.pieces[i];
-    const OptimizerOptions& options = optimizers.options[piece.optimizer];
+    OptimizerOptions options = optimizers.options[piece.optimizer];
+    if (!piece.decays) options.trust = 0;
     const TensorType type{DType::kF32, shapes[i]};
     const Value parameter = graph.input(cat("parameter/", i), type, InputRole::kParameter);
     const Value gradient = graph.input(cat("gradient/", i), type, InputRole::kParameter);

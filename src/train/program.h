@@ -95,11 +95,12 @@ Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs);
 Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing);
 
 // A run of bytes of the parameters that has one optimizer and one weight decay; of an optimizer
-// that needs matrices, one parameter.
+// that needs whole parameters, one of them.
 struct UpdatePiece {
   std::int64_t begin = 0, end = 0;
   float weight_decay = 0;
   std::size_t optimizer = 0;  // in Optimizers::options
+  bool decays = false;        // whether weight decay acts here, be it of 0
 };
 // Inputs: scalars, then for each piece parameter, gradient, states. Outputs for each piece:
 // parameter, states.
@@ -107,7 +108,7 @@ struct UpdateProgram {
   Graph graph;
   std::vector<UpdatePiece> pieces;
 };
-// A matrix lies within [begin, end) as a whole, or not at all.
+// Such a parameter lies within [begin, end) as a whole, or not at all.
 UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& optimizers,
                                    std::int64_t replicas, std::int64_t begin, std::int64_t end);
 

@@ -21,8 +21,8 @@ TEST(RecipeGroups, a_group_of_parameters_takes_what_its_own_optimizer_takes) {
             "`optimizer.group.1.name` = \"muon\"; that uses `momentum`, `nesterov`");
   EXPECT_EQ(
       refusal(start + "name = \"moon\"\n"),
-      "x.toml:7: `optimizer.group.1.name` = \"moon\" is unknown; known: sgd, adam, adamw, muon; "
-      "the nearest is \"muon\"");
+      "x.toml:7: `optimizer.group.1.name` = \"moon\" is unknown; known: sgd, lars, adam, adamw, "
+      "muon; the nearest is \"muon\"");
   EXPECT_EQ(refusal(start + "nesterov = true\n"),
             "x.toml:7: `optimizer.group.1.nesterov` = true needs `optimizer.group.1.momentum` "
             "above 0");

@@ -150,14 +150,17 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
   using Names = std::vector<std::string>;
   const Names adam = {"adam", "adamw"};
   const Names with_momentum = is_group ? Names{"sgd", "muon"} : Names{"sgd"};
-  const Names with_decay = is_group ? Names{"sgd", "adam", "adamw"} : Names{};
+  const Names with_velocity = is_group ? Names{"sgd", "lars", "muon"} : Names{"sgd", "lars"};
+  const Names with_decay = is_group ? Names{"sgd", "lars", "adam", "adamw"} : Names{};
   std::vector<RecipeKey> keys = {
       {.table = table,
        .name = "name",
        .field = field(&OptimizerOptions::name),
-       .choices = is_group ? Names{"sgd", "adam", "adamw", "muon"} : Names{"sgd", "adam", "adamw"},
-       .meaning = cat("`sgd`: with `momentum`, plain or `nesterov`. `adam`: Kingma and Ba, with "
-                      "bias correction. `adamw`: Adam with decoupled weight decay",
+       .choices = is_group ? Names{"sgd", "lars", "adam", "adamw", "muon"}
+                           : Names{"sgd", "lars", "adam", "adamw"},
+       .meaning = cat("`sgd`: with `momentum`, plain or `nesterov`. `lars`: `sgd` with a learning "
+                      "rate for each weight, by its norm and its gradient's. `adam`: Kingma and "
+                      "Ba, with bias correction. `adamw`: Adam with decoupled weight decay",
                       is_group ? ". `muon`: for matrices and convolution weights; each weight is "
                                  "rescaled to norm sqrt(rows), then moved along its "
                                  "orthogonalised momentum"
@@ -172,13 +175,20 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
        .name = "momentum",
        .field = field(&OptimizerOptions::momentum),
        .range = below_one(),
-       .fits = with_momentum,
-       .meaning = "v = momentum v + g"},
+       .fits = with_velocity,
+       .meaning = "v = momentum v + g; for `lars`, v = momentum v + rate g"},
       {.table = table,
        .name = "nesterov",
        .field = field(&OptimizerOptions::nesterov),
        .fits = with_momentum,
        .meaning = "step along g + momentum v instead of v"},
+      {.table = table,
+       .name = "trust",
+       .field = field(&OptimizerOptions::trust),
+       .range = at_least(0),
+       .fits = {"lars"},
+       .meaning = "the rate of a weight w is learning_rate trust |w| / (|g| + weight_decay |w|); "
+                  "of parameters that do not decay it is learning_rate"},
       {.table = table,
        .name = "beta1",
        .field = field(&OptimizerOptions::beta1),
@@ -269,13 +279,14 @@ std::vector<RecipeKey> schedule_keys() {
       {.table = "schedule",
        .name = "name",
        .field = FIELD(schedule.name),
-       .choices = {"constant", "piecewise", "linear", "exponential", "cosine"},
+       .choices = {"constant", "piecewise", "linear", "exponential", "cosine", "polynomial"},
        .meaning = "learning rate of step s (from 0). `constant`: learning_rate. `piecewise`: "
                   "learning_rate * factors[number of boundaries <= s]. `linear`: learning_rate * "
                   "f(s), where f interpolates the points (boundaries[i], factors[i]) linearly and "
                   "is constant outside them. `exponential`: floor + learning_rate * exp(-s / "
                   "time_constant). `cosine`: floor + (learning_rate - floor) * (1 + cos(pi t)) / "
-                  "2, where t rises from 0 at the end of the warm-up to 1 at the end of the run"},
+                  "2, where t rises from 0 at the end of the warm-up to 1 at the end of the run. "
+                  "`polynomial`: floor + (learning_rate - floor) * (1 - t)^power, with the same t"},
       {.table = "schedule",
        .name = "boundaries",
        .field = FIELD(schedule.boundaries),
@@ -306,8 +317,14 @@ std::vector<RecipeKey> schedule_keys() {
        .name = "floor",
        .field = FIELD(schedule.floor),
        .range = at_least(0),
-       .fits = {"exponential", "cosine"},
+       .fits = {"exponential", "cosine", "polynomial"},
        .meaning = "lower limit of the learning rate"},
+      {.table = "schedule",
+       .name = "power",
+       .field = FIELD(schedule.power),
+       .range = between(1, 10),
+       .fits = {"polynomial"},
+       .meaning = "power of the decay"},
       {.table = "schedule",
        .name = "warmup",
        .field = FIELD(schedule.warmup),

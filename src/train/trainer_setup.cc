@@ -68,7 +68,7 @@ std::vector<std::vector<std::int64_t>> cut_shards(std::int64_t count,
         const std::int64_t last =
             (entry.offset + entry.bytes() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
         if (end <= entry.offset || end >= last) continue;
-        if (needs_matrices(optimizers.of(entry))) {
+        if (needs_whole_parameters(optimizers.of(entry))) {
           end = end - entry.offset < last - end ? entry.offset : last;
         } else if (clips) {
           end = entry.offset + (end - entry.offset) / kRunBytes * kRunBytes;

@@ -36,6 +36,17 @@ void lower_clip_factor(Lowering& l, const Node& node, std::int32_t index) {
           }});
 }
 
+void lower_lars_rate(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<LarsRateAttributes>();
+  const Slot parameter = l.plain(node.inputs[0]), gradient = l.plain(node.inputs[1]),
+             rate = l.plain(node.inputs[2]), own = l.define_plain({index, 0});
+  l.emit({.reads = {parameter, gradient, rate},
+          .writes = {own},
+          .run = [=](const Memory& m, int, int) {
+            *m.f32(own) = podium::lars_rate(*m.f32(parameter), *m.f32(gradient), *m.f32(rate), a);
+          }});
+}
+
 void lower_hash_sum(Lowering& l, const Node& node, std::int32_t index) {
   const std::uint64_t first = node.attributes.as<HashSumAttributes>().first;
   const std::int64_t count = l.shape(node.inputs[0]).elements();
