@@ -6,14 +6,15 @@ it:
     podium inspect cifar10-sprint batch=64 replicas=2 --step 3 --out step3.safetensors
     python3 tests/peer/check_inspect.py step5.safetensors
 
-Knows the models mnist, davidnet, resnet32 and sprint, and the optimizers sgd, adam and muon. Needs torch, safetensors and
-Python 3.11. Prints, for each tensor, the largest and the root mean square error, both over the tensor's root mean square;
+Knows the models mnist, davidnet, resnet32, sprint and, by torchvision, resnet18, resnet34 and resnet50, and the optimizers
+sgd, lars, adam and muon. Needs torch, safetensors and Python 3.11. Prints, for each tensor, the largest and the root mean square error, both over the tensor's root mean square;
 exits 1 where a largest one is above --limit. An input of a ReLU or of a maximum within FP32's rounding of a corner may
 rightly fall on either side, which moves gradients by one activation's share: where there is such an input, it is the mean
 error of gradients and what follows from them that has a limit, --near-corner-limit. Logits, losses and running statistics
 have --limit always.
 """
 import argparse
+import functools
 import json
 import sys
 import tomllib
@@ -101,12 +102,38 @@ def sprint(net, x):
     return net.dense("head", net.max_pool(x, 3).flatten(1)) / 256
 
 
+def resnet(net, x, name):
+    import torchvision
+
+    classes = net.p["fc.weight"].shape[0]
+    network = getattr(torchvision.models, name)(num_classes=classes).double().train()
+    near = lambda module, inputs: CORNERS.append(int((inputs[0].abs() < NEAR).sum()))
+
+    def near_maximum(module, inputs):
+        windows = F.pad(inputs[0], (1, 1, 1, 1), value=-1).unfold(2, 3, 2).unfold(3, 3, 2).flatten(4).topk(2).values
+        close = (windows[..., 0] - windows[..., 1] < NEAR) & (windows[..., 0] != windows[..., 1])
+        CORNERS.append(int(close.sum()))
+
+    for module in network.modules():
+        if isinstance(module, torch.nn.ReLU):
+            module.register_forward_pre_hook(near)
+        elif isinstance(module, torch.nn.MaxPool2d):
+            module.register_forward_pre_hook(near_maximum)
+    buffers = {name: value.clone() for name, value in net.p.items() if "running" in name}
+    logits = torch.func.functional_call(network, {name: net.p.get(name) for name, _ in network.named_parameters()} | buffers, x)
+    for name, value in buffers.items():
+        net.running.setdefault(name, []).append(value)
+    return logits
+
+
 # Each with its batch norm: the share of the old statistics that is kept, and epsilon.
 MODELS = {"mnist": (mnist, 0.99, 1e-3), "davidnet": (davidnet, 0.9, 1e-5), "resnet32": (resnet32, 0.9, 1e-3),
           "sprint": (sprint, 0.6, 1e-12)}
+for depth in ("resnet18", "resnet34", "resnet50"):
+    MODELS[depth] = MODELS[f"{depth}-zero"] = (functools.partial(resnet, name=depth), 0.9, 1e-5)
 
 
-def optimizer_of(recipe, name):
+def optimizer_of(recipe, name, axes):
     """The optimizer's table for a parameter; weights of batch norm have one axis."""
     tables = recipe["optimizer"]
     group = None
@@ -116,8 +143,7 @@ def optimizer_of(recipe, name):
         group = "filters" if "conv" in name else "dense"
     own = tables.get(group, {"name": "same"})
     if own["name"] == "same":
-        weight = name.endswith(".weight") and "bn" not in name
-        return tables | {"decays": weight or tables["decay_all"]}
+        return tables | {"decays": axes > 1 or tables["decay_all"]}
     return own | {"decays": True, "decay": tables["decay"]}
 
 
@@ -130,6 +156,12 @@ def rate_of(recipe, own, step, steps_per_epoch, total):
     if schedule["unit"] == "epoch":
         at /= steps_per_epoch
     rate, points, factors = own["learning_rate"], schedule["boundaries"], schedule["factors"]
+    if schedule["name"] == "polynomial":
+        scale = steps_per_epoch if schedule["unit"] == "epoch" else 1
+        warmup = schedule["warmup"] * scale
+        left = 1 - max(0.0, step - warmup) / (total - warmup)
+        rate = schedule["floor"] + (rate - schedule["floor"]) * left ** schedule["power"]
+        return rate * min(1.0, (step + 1) / warmup) if warmup else rate
     if schedule["name"] == "exponential":
         return schedule["floor"] + rate * torch.exp(torch.tensor(-at / schedule["time_constant"], dtype=torch.float64)).item()
     if schedule["name"] == "piecewise":
@@ -159,6 +191,12 @@ def updated(own, rate, replicas, step, p, g, state):
         d = g + own["momentum"] * v if own["nesterov"] else v
         weight = p * len(p) ** 0.5 / p.norm()
         return weight - rate * orthogonalised(d.flatten(1)).view_as(p), {"velocity": v}
+    if own["name"] == "lars":
+        ratio, decay = 1, own["weight_decay"] if own["decays"] else 0
+        if own["decays"] and own["trust"]:
+            ratio = own["trust"] * p.norm() / (g.norm() + decay * p.norm())
+        v = own["momentum"] * state["velocity"] + rate * ratio * (g + decay * p)
+        return p - v, {"velocity": v}
     if own["decays"]:
         g = g + own["weight_decay"] * (replicas if own["decay"] == "per-replica" else 1) * p
     if own["name"] == "sgd":
@@ -197,7 +235,7 @@ def main():
     expected = {"logits": torch.cat(logits), "loss": torch.stack(losses)}
     for name, parameter in trained.items():
         expected[f"gradient/{name}"] = parameter.grad
-        own, prefix = optimizer_of(recipe, name), f"state_before/{name}/"
+        own, prefix = optimizer_of(recipe, name, parameter.dim()), f"state_before/{name}/"
         state = {key[len(prefix):]: v for key, v in t.items() if key.startswith(prefix)}
         rate = rate_of(recipe, own, step - 1, steps_per_epoch, total)
         after, states = updated(own, rate, replicas, step, parameter.detach(), parameter.grad, state)
