@@ -122,8 +122,8 @@ std::string wanted;
 
 void measure(const char* layer, const ConvShape& s, double peak, double* totals) {
   const auto title_of = [&](int pass, const Algorithm& algorithm) {
-    char title[80];
-    std::snprintf(title, sizeof title, "%-28s %-12s %-9s", layer, kPasses[pass], algorithm.name);
+    char title[96];
+    std::snprintf(title, sizeof title, "%-32s %-12s %-9s", layer, kPasses[pass], algorithm.name);
     return std::string(title);
   };
   bool any = false;
@@ -203,6 +203,27 @@ const Layer kLayers[] = {
     {"davidnet 128->256 16x16", 128, 16, 256, 3, 1},
     {"davidnet 256->512 8x8", 256, 8, 512, 3, 1},
     {"davidnet 512->512 4x4", 512, 4, 512, 3, 1},
+    {"resnet50 3->64 7x7/2 224x224", 3, 224, 64, 7, 2},
+    {"resnet50 64->64 1x1 56x56", 64, 56, 64, 1, 1},
+    {"resnet50 64->64 3x3 56x56", 64, 56, 64, 3, 1},
+    {"resnet50 64->256 1x1 56x56", 64, 56, 256, 1, 1},
+    {"resnet50 256->64 1x1 56x56", 256, 56, 64, 1, 1},
+    {"resnet50 256->128 1x1 56x56", 256, 56, 128, 1, 1},
+    {"resnet50 128->128 3x3/2 56x56", 128, 56, 128, 3, 2},
+    {"resnet50 256->512 1x1/2 56x56", 256, 56, 512, 1, 2},
+    {"resnet50 128->512 1x1 28x28", 128, 28, 512, 1, 1},
+    {"resnet50 512->128 1x1 28x28", 512, 28, 128, 1, 1},
+    {"resnet50 128->128 3x3 28x28", 128, 28, 128, 3, 1},
+    {"resnet50 256->256 3x3/2 28x28", 256, 28, 256, 3, 2},
+    {"resnet50 512->1024 1x1/2 28x28", 512, 28, 1024, 1, 2},
+    {"resnet50 256->1024 1x1 14x14", 256, 14, 1024, 1, 1},
+    {"resnet50 1024->256 1x1 14x14", 1024, 14, 256, 1, 1},
+    {"resnet50 256->256 3x3 14x14", 256, 14, 256, 3, 1},
+    {"resnet50 512->512 3x3/2 14x14", 512, 14, 512, 3, 2},
+    {"resnet50 1024->2048 1x1/2 14x14", 1024, 14, 2048, 1, 2},
+    {"resnet50 512->2048 1x1 7x7", 512, 7, 2048, 1, 1},
+    {"resnet50 2048->512 1x1 7x7", 2048, 7, 512, 1, 1},
+    {"resnet50 512->512 3x3 7x7", 512, 7, 512, 3, 1},
 };
 
 int run(int argc, char** argv) {

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/hash.h"
 #include "base/json_text.h"
@@ -17,6 +18,7 @@
 #include "cli/talk.h"
 #include "nn/models.h"
 #include "parallel/ranks.h"
+#include "report/mlperf_log.h"
 #include "report/run_board.h"
 #include "report/run_report.h"
 #include "train/memory.h"
@@ -29,7 +31,7 @@ namespace {
 struct TrainArguments {
   RecipeArguments recipe;
   RunOptions run;
-  std::string out, memory_limit, init, price;
+  std::string out, memory_limit, init, price, mlperf_log;
   std::vector<std::string> init_map, init_fresh;
   bool json = false, quiet = false;
   double rank_timeout = 60;
@@ -163,10 +165,16 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   RunBoard board(options.out);
   RunWatch watch(recipe, options, arguments.quiet);
   RunReport report(options.out);
-  Observers all{&board, &report, &watch};
+  std::optional<MlperfLog> log;
+  if (!arguments.mlperf_log.empty()) log.emplace(arguments.mlperf_log);
+  Silence silence;
+  RunObserver* last = &silence;
+  if (log) last = &*log;
+  Observers all{&board, &report, &watch, last};
   const RunResult result = run(recipe, find_model(recipe.model).build, options, all);
   watch.finish();
   report.finish();
+  if (log) log->finish();
   if (arguments.json) {
     std::cout << json_text(json_of(recipe, options, result, watch)) << "\n";
   } else {
@@ -210,6 +218,8 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       [arguments, &line] { return train(*arguments, line); });
   add_recipe_arguments(*command, arguments->recipe);
   command->add_option("--out", arguments->out, "Run folder; default: runs/RECIPE-seedN");
+  command->add_option("--mlperf-log", arguments->mlperf_log,
+                      "File to write with the lines of MLCommons' log of the run");
   add_placement_flags(*command, arguments->run.placement);
   add_input_threads_flag(*command, arguments->run.placement);
   add_data_dir_flag(*command, arguments->run.data_dir);

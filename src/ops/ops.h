@@ -60,8 +60,8 @@ Conv2dAttributes same_padding(const Shape& images, std::int64_t kernel_h, std::i
 Value conv2d(Graph& graph, Value images, Value weights, const Conv2dAttributes& attributes,
              std::string name = "");
 
-// Whether the gradient of conv2d to the weights [out, in, R, S] goes by columns, in runs of 256, and
-// not by images.
+// Whether the gradient of conv2d to the weights [out, in, R, S] goes by columns, in runs of 256,
+// and not by images.
 constexpr bool conv2d_is_wide(std::int64_t in_channels, std::int64_t out_channels) {
   return in_channels >= 16 && out_channels % 16 == 0;
 }
@@ -169,8 +169,8 @@ struct PoolAttributes {
         v("pad_bottom", pad_bottom), v("pad_left", pad_left), v("pad_right", pad_right);
   }
 };
-// [N, C, H, W] -> [N, C, P, Q], whole windows of the padded image alone: P = H / window_h where they
-// tile it.
+// [N, C, H, W] -> [N, C, P, Q], whole windows of the padded image alone: P = H / window_h where
+// they tile it.
 Shape pooled(const Shape& x, const PoolAttributes& attributes = {});
 // 1 over the pixels of a window, rounded once.
 float pool_share(const PoolAttributes& attributes);

@@ -29,8 +29,9 @@ struct OptimizerOptions {
   float weight_decay =
       0;  // on parameters that the model marks for decay: weights, not biases or batch norm
   bool decay_all = false;  // on every parameter
-  // Of lars: the rate of a parameter that decays is learning_rate * trust * |p| / (|g| + weight_decay
-  // * |p|). 0: the learning rate itself, as for parameters that do not decay.
+  // Of lars: the rate of a parameter that decays is
+  // learning_rate * trust * |p| / (|g| + weight_decay * |p|). 0: the learning rate itself, as for
+  // parameters that do not decay.
   float trust = 0.001f;
   Decay decay = Decay::kOnce;
   // Epochs that the schedule spans, from the start of the run; the learning rate is 0 afterwards.
@@ -84,8 +85,8 @@ std::vector<std::string> optimizer_scalars(const OptimizerOptions& options);
 std::vector<float> optimizer_scalar_values(const OptimizerOptions& options, double learning_rate,
                                            std::int64_t step);
 
-// Appends the update of one flat range, of one parameter or of one matrix, to `graph`. `states` and `scalars` are in
-// the order of the names above. Returns the new parameter, then the new states.
+// Appends the update of one flat range, of one parameter or of one matrix, to `graph`. `states` and
+// `scalars` are in the order of the names above. Returns the new parameter, then the new states.
 std::vector<Value> append_update(Graph& graph, const OptimizerOptions& options, float weight_decay,
                                  Value parameter, Value gradient, const std::vector<Value>& states,
                                  const std::vector<Value>& scalars, std::string name);

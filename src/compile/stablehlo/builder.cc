@@ -1,5 +1,6 @@
 #include "compile/stablehlo/builder.h"
 
+#include <algorithm>
 #include <bit>
 #include <iomanip>
 #include <sstream>
@@ -155,16 +156,19 @@ HloValue Builder::slice(const HloValue& x, std::int64_t axis, std::int64_t first
 }
 
 HloValue Builder::pad(const HloValue& x, std::span<const std::int64_t> low,
-                      std::span<const std::int64_t> high) {
+                      std::span<const std::int64_t> high, std::span<const std::int64_t> interior) {
+  std::vector<std::int64_t> between(low.size(), 0);
+  std::ranges::copy(interior, between.begin());
   Shape shape = x.shape;
-  for (std::int64_t i = 0; i < shape.rank(); ++i)
-    shape[i] += low[static_cast<std::size_t>(i)] + high[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < shape.rank(); ++i) {
+    const auto axis = static_cast<std::size_t>(i);
+    shape[i] += low[axis] + high[axis] + (shape[i] - 1) * between[axis];
+  }
   if (shape == x.shape) return x;
   const HloValue zero = x.element == "f32" ? constant(0) : integer(x.element, 0);
-  const std::vector<std::int64_t> none(low.size(), 0);
   return make(x.element, shape,
               cat("stablehlo.pad ", x.name, ", ", zero.name, ", low = ", list(low),
-                  ", high = ", list(high), ", interior = ", list(none), " : (", x.type(), ", ",
+                  ", high = ", list(high), ", interior = ", list(between), " : (", x.type(), ", ",
                   zero.type(), ") -> ", type_text(x.element, shape)));
 }
 

@@ -85,9 +85,9 @@ class Builder {
   // [first, first + count) of one axis, each `stride`-th.
   HloValue slice(const HloValue& x, std::int64_t axis, std::int64_t first, std::int64_t count,
                  std::int64_t stride = 1);
-  // Zeros around it.
+  // Zeros around it, and as many as `interior` says between neighbours.
   HloValue pad(const HloValue& x, std::span<const std::int64_t> low,
-               std::span<const std::int64_t> high);
+               std::span<const std::int64_t> high, std::span<const std::int64_t> interior = {});
   HloValue concatenate(std::span<const HloValue> values, std::int64_t axis);
   HloValue iota(const std::string& element, const Shape& shape, std::int64_t axis);
   // A vector: `count` elements from an i32 scalar on; the vector with others there.

@@ -36,6 +36,69 @@ HloValue pixel_of(Builder& b, const HloValue& windows, std::int64_t r, std::int6
   return b.reshape(b.slice(b.slice(windows, 3, r, 1), 5, s, 1), Shape{w[0], w[1], w[2], w[4]});
 }
 
+// Windows that lie a stride apart: the strides, and the extents of the padded image.
+struct Strided {
+  std::int64_t down, right, height, width;
+  Strided(const PoolAttributes& a, const Shape& x)
+      : down(a.stride_h == 0 ? a.window_h : a.stride_h),
+        right(a.stride_w == 0 ? a.window_w : a.stride_w),
+        height(x[2] + a.pad_top + a.pad_bottom),
+        width(x[3] + a.pad_left + a.pad_right) {}
+};
+
+// Which pixel of each window, padding counted, is the largest inside the image.
+Largest largest_of_strided(Builder& b, const HloValue& x, const PoolAttributes& a) {
+  const Shape y = pooled(x.shape, a);
+  const Strided strided(a, x.shape);
+  const std::int64_t low[] = {0, 0, a.pad_top, a.pad_left},
+                     high[] = {0, 0, a.pad_bottom, a.pad_right};
+  const HloValue padded = b.pad(x, low, high), inside = b.pad(b.constant(1, x.shape), low, high);
+  const auto pixel_at = [&](const HloValue& image, std::int64_t r, std::int64_t s) {
+    return b.slice(b.slice(image, 2, r, y[2], strided.down), 3, s, y[3], strided.right);
+  };
+  Largest best;
+  HloValue held_inside;
+  for (std::int64_t r = 0; r < a.window_h; ++r) {
+    for (std::int64_t s = 0; s < a.window_w; ++s) {
+      const HloValue pixel = pixel_at(padded, r, s), is_inside = pixel_at(inside, r, s);
+      const HloValue place = b.constant(static_cast<float>(r * a.window_w + s), pixel.shape);
+      if (r == 0 && s == 0) {
+        best = {pixel, place};
+        held_inside = is_inside;
+        continue;
+      }
+      const HloValue larger =
+          b.binary("or", b.compare("GT", pixel, best.value), b.compare("NE", pixel, pixel));
+      const HloValue takes = b.binary("and", b.compare("GT", is_inside, 0.0f),
+                                      b.binary("or", larger, b.compare("EQ", held_inside, 0.0f)));
+      best = {b.select(takes, pixel, best.value), b.select(takes, place, best.place)};
+      held_inside = b.select(takes, is_inside, held_inside);
+    }
+  }
+  return best;
+}
+
+// The sum of dy over the windows of which a pixel is the largest.
+HloValue led_to_strided(Builder& b, const HloValue& dy, const HloValue& place, const Shape& x,
+                        const PoolAttributes& a) {
+  const Strided strided(a, x);
+  HloValue sum;
+  for (std::int64_t r = 0; r < a.window_h; ++r) {
+    for (std::int64_t s = 0; s < a.window_w; ++s) {
+      const HloValue here = b.compare("EQ", place, static_cast<float>(r * a.window_w + s));
+      const HloValue term = b.select(here, dy, b.constant(0, dy.shape));
+      const std::int64_t low[] = {0, 0, r, s},
+                         between[] = {0, 0, strided.down - 1, strided.right - 1};
+      const std::int64_t high[] = {0, 0,
+                                   strided.height - r - ((dy.shape[2] - 1) * strided.down + 1),
+                                   strided.width - s - ((dy.shape[3] - 1) * strided.right + 1)};
+      const HloValue image = b.pad(term, low, high, between);
+      sum = r == 0 && s == 0 ? image : b.add(sum, image);
+    }
+  }
+  return b.slice(b.slice(sum, 2, a.pad_top, x[2]), 3, a.pad_left, x[3]);
+}
+
 }  // namespace
 
 Largest largest_of_windows(Builder& b, const HloValue& x, const PoolAttributes& a) {
@@ -69,12 +132,17 @@ HloValue led_to_places(Builder& b, const HloValue& dy, const HloValue& place, co
 
 std::vector<HloValue> emit_max_pool(const EmitContext& c) {
   const auto& a = c.as<PoolAttributes>();
+  if (!a.tiles()) return {largest_of_strided(c.b, c.in[0], a).value};
   const Largest largest = largest_of_windows(c.b, c.in[0], a);
   if (!a.places) return {largest.value};
   return {largest.value, largest.place};
 }
 std::vector<HloValue> emit_max_pool_grad(const EmitContext& c) {
   const auto& a = c.as<PoolAttributes>();
+  if (!a.tiles()) {
+    const Largest largest = largest_of_strided(c.b, c.in[1], a);
+    return {led_to_strided(c.b, c.in[0], largest.place, c.in[1].shape, a)};
+  }
   const Largest largest = largest_of_windows(c.b, c.in[1], a);
   return {led_to_places(c.b, c.in[0], largest.place, c.in[1].shape, a)};
 }

@@ -89,6 +89,17 @@ std::vector<HloValue> emit_clip_factor(const EmitContext& c) {
   return {c.b.select(c.b.compare("LE", c.in[0], limit), c.b.constant(1), c.b.div(limit, c.in[0]))};
 }
 
+std::vector<HloValue> emit_lars_rate(const EmitContext& c) {
+  Builder& b = c.b;
+  const auto& a = c.as<LarsRateAttributes>();
+  const HloValue &parameter = c.in[0], &gradient = c.in[1], &rate = c.in[2];
+  const HloValue both =
+      b.binary("and", b.compare("GT", parameter, 0.0f), b.compare("GT", gradient, 0.0f));
+  const HloValue ratio =
+      b.div(b.mul(parameter, a.trust), b.add(b.mul(parameter, a.weight_decay), gradient));
+  return {b.select(both, b.mul(rate, ratio), rate)};
+}
+
 // base/hash.h; sums of integers have no order.
 std::vector<HloValue> emit_hash_sum(const EmitContext& c) {
   Builder& b = c.b;

@@ -1,5 +1,5 @@
-// ResNet-18, 34 and 50 (He et al., Deep residual learning for image recognition, 2016) for images of
-// about 224 pixels, with the names and shapes of torchvision's parameters, which timm's share. A
+// ResNet-18, 34 and 50 (He et al., Deep residual learning for image recognition, 2016) for images
+// of about 224 pixels, with the names and shapes of torchvision's parameters, which timm's share. A
 // block that halves the image has its stride in the 3x3 convolution (known as v1.5).
 #include <array>
 

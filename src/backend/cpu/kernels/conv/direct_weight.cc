@@ -1,6 +1,6 @@
-// Direct convolution, gradient to the weights of layers that are not wide: registers hold the sums of a few output channels and
-// a rectangle of taps of one input channel, and run over the pixels of one block of images at a
-// time.
+// Direct convolution, gradient to the weights of layers that are not wide: registers hold the sums
+// of a few output channels and a rectangle of taps of one input channel, and run over the pixels of
+// one block of images at a time.
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/conv/direct_weight_wide.h"
 #include "backend/cpu/kernels/conv/unroll.h"

@@ -1,7 +1,7 @@
-// A matrix product whose reduction runs over columns, images and pixels. Of sixteen pixels by sixteen
-// images at a time, a run, one operand is turned, so that its channels lie in the lanes; values of
-// the other are broadcast. Registers hold sums of up to 64 by 6 channels for the length of a run,
-// which then join the sums of the part, in L2.
+// A matrix product whose reduction runs over columns, images and pixels. Of sixteen pixels by
+// sixteen images at a time, a run, one operand is turned, so that its channels lie in the lanes;
+// values of the other are broadcast. Registers hold sums of up to 64 by 6 channels for the length
+// of a run, which then join the sums of the part, in L2.
 #include "backend/cpu/kernels/conv/direct_weight_wide.h"
 
 #include "backend/cpu/kernels/conv/unroll.h"
