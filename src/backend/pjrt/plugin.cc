@@ -1,7 +1,6 @@
 #include "backend/pjrt/plugin.h"
 
 #include <dlfcn.h>
-#include <pjrt_c_api.h>
 
 #include <algorithm>
 #include <array>
@@ -12,19 +11,11 @@
 #include <filesystem>
 #include <system_error>
 
+#include "backend/pjrt/api.h"
 #include "backend/pjrt/compile_options.pb.h"
 
 namespace podium::pjrt {
 namespace {
-
-template <typename Args>
-Args arguments(std::size_t struct_size) {
-  Args args;
-  std::memset(&args, 0, sizeof args);
-  args.struct_size = struct_size;
-  return args;
-}
-#define PODIUM_PJRT_ARGS(name, type) type name = arguments<type>(type##_STRUCT_SIZE)
 
 std::string message_of(const PJRT_Api* api, const PJRT_Error* error) {
   PODIUM_PJRT_ARGS(args, PJRT_Error_Message_Args);
@@ -37,12 +28,6 @@ PJRT_Error_Code code_of(const PJRT_Api* api, const PJRT_Error* error) {
   args.error = error;
   PJRT_Error* const failed = api->PJRT_Error_GetCode(&args);
   return failed == nullptr ? args.code : PJRT_Error_Code_UNKNOWN;
-}
-void destroy(const PJRT_Api* api, PJRT_Error* error) {
-  if (error == nullptr) return;
-  PODIUM_PJRT_ARGS(args, PJRT_Error_Destroy_Args);
-  args.error = error;
-  api->PJRT_Error_Destroy(&args);
 }
 
 // The functions that Podium calls. A plugin of an older API ends before some, and may leave out
@@ -75,14 +60,6 @@ constexpr std::array kNeeded = {
     PODIUM_PJRT_ENTRY(PJRT_Buffer_CopyToDevice),
     PODIUM_PJRT_ENTRY(PJRT_Buffer_ToHostBuffer),
 };
-
-bool has(const PJRT_Api* api, std::size_t offset) {
-  if (offset + sizeof(void*) > api->struct_size) return false;
-  void* function = nullptr;
-  std::memcpy(&function, reinterpret_cast<const std::byte*>(api) + offset, sizeof function);
-  return function != nullptr;
-}
-#define PODIUM_PJRT_HAS(api, name) has(api, offsetof(PJRT_Api, name))
 
 // Of a step that fails.
 constexpr const char* kGoesOn =
@@ -167,17 +144,50 @@ std::vector<ClientOption> parse_options(const std::string& text) {
   return options;
 }
 
-std::string compile_options() {
+}  // namespace
+
+void destroy(const PJRT_Api* api, PJRT_Error* error) {
+  if (error == nullptr) return;
+  PODIUM_PJRT_ARGS(args, PJRT_Error_Destroy_Args);
+  args.error = error;
+  api->PJRT_Error_Destroy(&args);
+}
+
+bool has(const PJRT_Api* api, std::size_t offset) {
+  if (offset + sizeof(void*) > api->struct_size) return false;
+  void* function = nullptr;
+  std::memcpy(&function, reinterpret_cast<const std::byte*>(api) + offset, sizeof function);
+  return function != nullptr;
+}
+
+void require_none(const PJRT_Api* api, const std::string& path, PJRT_Error* error,
+                  const std::string& what) {
+  if (error == nullptr) return;
+  const std::string words = message_of(api, error);
+  const PJRT_Error_Code code = code_of(api, error);
+  destroy(api, error);
+  throw UserError(
+      cat("the PJRT plugin ", path, " ", what, ". Its own words: ", words),
+      code == PJRT_Error_Code_RESOURCE_EXHAUSTED ? ExitCode::kMemory : ExitCode::kUsage);
+}
+
+const PJRT_Api* open_plugin(const std::string& path) {
+  const PJRT_Api* const api = open_library(path);
+  require_api(path, api);
+  return api;
+}
+
+std::string compile_options(bool is_portable) {
   CompileOptions options;
   ExecutableBuildOptions& build = *options.mutable_executable_build_options();
   build.set_device_ordinal(-1);  // none in particular
   build.set_num_replicas(1);
   build.set_num_partitions(1);
-  options.set_compile_portable_executable(true);
+  options.set_compile_portable_executable(is_portable);
+  // Of a program that is only looked at: a TPU's compiler otherwise takes minutes.
+  if (!is_portable) build.set_optimization_level(9);
   return options.SerializeAsString();
 }
-
-}  // namespace
 
 Array::~Array() {
   PODIUM_PJRT_ARGS(args, PJRT_Buffer_Destroy_Args);
@@ -221,8 +231,7 @@ Plugin::Plugin(const std::string& path, const std::string& options) : path_(path
   // as the machine has cores or the client has devices, whichever is more, or as NPROC says: one
   // number for all, so that neither decides a result.
   setenv("NPROC", "8", 0);
-  api_ = open_library(path);
-  require_api(path, api_);
+  api_ = open_plugin(path);
   PODIUM_PJRT_ARGS(start, PJRT_Plugin_Initialize_Args);
   require(api_->PJRT_Plugin_Initialize(&start), "could not be initialised");
   create_client(options);
@@ -270,13 +279,7 @@ Plugin::~Plugin() {
 }
 
 void Plugin::require(PJRT_Error* error, const std::string& what) const {
-  if (error == nullptr) return;
-  const std::string words = message_of(api_, error);
-  const PJRT_Error_Code code = code_of(api_, error);
-  destroy(api_, error);
-  throw UserError(
-      cat("the PJRT plugin ", path_, " ", what, ". Its own words: ", words),
-      code == PJRT_Error_Code_RESOURCE_EXHAUSTED ? ExitCode::kMemory : ExitCode::kUsage);
+  require_none(api_, path_, error, what);
 }
 
 void Plugin::await(PJRT_Event* event, const std::string& what) const {
@@ -329,7 +332,7 @@ std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::s
   program.code_size = code.size();
   program.format = "mlir";
   program.format_size = 4;
-  const std::string options = compile_options();
+  const std::string options = compile_options(true);
   PODIUM_PJRT_ARGS(args, PJRT_Client_Compile_Args);
   args.client = client_;
   args.program = &program;

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Compiles recipes' steps for TPUs that need not be there, and fails where a product of FP32 has not the highest precision or a
+# collective was added. Without arguments: every recipe on six topologies, which takes hours.
+#
+#   scripts/install-dependencies.sh tpu      # who does so accepts libtpu's terms
+#   scripts/check-tpu.sh [RECIPE [TOPOLOGY...]]
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+export PODIUM_PJRT_PLUGIN=${PODIUM_PJRT_PLUGIN:-$libtpu_folder/libtpu.so}
+if [[ ! -e $PODIUM_PJRT_PLUGIN ]]; then
+  echo "check-tpu.sh: skipped, for libtpu is not on this machine: scripts/install-dependencies.sh tpu" >&2
+  exit 0
+fi
+podium=$root/build/podium
+if [[ $# -gt 0 ]]; then recipes=("$1"); else mapfile -t recipes < <("$podium" recipes --json | sed -nE 's/.*"name": "([^"]+)".*/\1/p'); fi
+topologies=("${@:2}")
+[[ ${#topologies[@]} -gt 0 ]] || topologies=(v2:2x2 v3:2x2 v4:2x2x1 v5e:1x1 v5e:2x4 v6e:1x1)
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+failed=0
+for recipe in "${recipes[@]}"; do
+  for topology in "${topologies[@]}"; do
+    # A process each: libtpu does not forgive a second topology.
+    if ! "$podium" show "$recipe" --compile-for "$topology" >"$log" 2>&1; then
+      tail -n 3 "$log" >&2
+      failed=1
+    elif ! grep -qE '^precision of products +[0-9]+ highest$' "$log" || ! grep -qE '^collectives +none$' "$log"; then
+      cat "$log" >&2
+      failed=1
+    fi
+    printf '%s %s: %s\n' "$recipe" "$topology" "$(sed -nE 's/^(compiled in|work, [^ ]+ [^ ]+|memory, at its peak) +//p' "$log" | paste -sd ' ')"
+  done
+done
+exit "$failed"

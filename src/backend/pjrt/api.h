@@ -1,0 +1,37 @@
+// The C API of a plugin, for the files of this folder: opening it, its structs, its errors.
+#pragma once
+
+#include <pjrt_c_api.h>
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+namespace podium::pjrt {
+
+template <typename Args>
+Args arguments(std::size_t struct_size) {
+  Args args;
+  std::memset(&args, 0, sizeof args);
+  args.struct_size = struct_size;
+  return args;
+}
+// A struct of arguments, all zeros but for its size, by which plugins tell versions apart.
+#define PODIUM_PJRT_ARGS(name, type) type name = arguments<type>(type##_STRUCT_SIZE)
+
+// Opens the library and compares versions. Throws UserError. Does not initialise the plugin.
+const PJRT_Api* open_plugin(const std::string& path);
+// Whether the plugin has the function at this offset of its API: an older one ends before it.
+bool has(const PJRT_Api* api, std::size_t offset);
+#define PODIUM_PJRT_HAS(api, name) has(api, offsetof(PJRT_Api, name))
+
+// Nothing where `error` is null. Otherwise destroys it and throws UserError: "the PJRT plugin
+// PATH WHAT", and the plugin's own words.
+void require_none(const PJRT_Api* api, const std::string& path, PJRT_Error* error,
+                  const std::string& what);
+void destroy(const PJRT_Api* api, PJRT_Error* error);
+
+// CompileOptionsProto, serialised. Portable: for any device of the client.
+std::string compile_options(bool is_portable);
+
+}  // namespace podium::pjrt
