@@ -45,8 +45,6 @@ set(PODIUM_CARRIED_HEADERS
   data/loader.h
   data/option_problem.h
   ops/reference_sums.h
-  parallel/exchange.h
-  parallel/transport.h
   train/file_io.h
   train/price.h
   train/program.h)

@@ -256,6 +256,9 @@ void add_train_command(CLI::App& app, CommandLine& line) {
                    "Under mpirun or srun: seconds for which a rank may be silent or awaited before "
                    "the run ends with its name; default: 60")
       ->check(CLI::Range(1.0, 86400.0));
+  command->add_option("--trace", arguments->run.trace,
+                      "File for a trace of all ranks, which shows what overlaps: open it in "
+                      "ui.perfetto.dev");
   command->add_flag("--json", arguments->json, "Write one JSON object to stdout at the end");
   command->add_flag("--quiet", arguments->quiet,
                     "Show no progress and no messages except warnings");

@@ -97,11 +97,13 @@ std::int64_t Shards::begin(int bucket, int rank) const {
 
 std::int64_t Shards::end(int bucket, int rank) const { return begin(bucket, rank + 1); }
 
-Exchange::Exchange(Device& device, Transport* transport, std::int64_t replicas, Shards shards)
+Exchange::Exchange(Device& device, Transport* transport, std::int64_t replicas, Shards shards,
+                   Trace* trace)
     : device_(device),
       transport_(transport),
       replicas_(replicas),
       shards_(std::move(shards)),
+      trace_(trace),
       barrier_(own_workers()),
       workers_(static_cast<std::size_t>(own_workers())) {
   PODIUM_CHECK(buckets() >= 1 && buckets() <= kMostBuckets, buckets(), " buckets");
@@ -116,6 +118,7 @@ Exchange::Exchange(Device& device, Transport* transport, std::int64_t replicas, 
     buckets_.push_back(std::make_unique<Bucket>());
     bucket(b).begin = shards_.begin(b, 0);
     bucket(b).end = shards_.end(b, ranks() - 1);
+    if (trace_ != nullptr && ranks() > 1) bucket(b).lane = trace_->lane(cat("bucket ", b));
     shard_bytes += shards_.end(b, rank()) - shards_.begin(b, rank());
   }
   std::size_t number = 0;
@@ -230,6 +233,7 @@ void Exchange::send_sums(Bucket& own, int number) {
           own.nodes[node].place.view(shards_.begin(number, to), shards_.end(number, to));
     }
   }
+  own.sums_start = Clock::now();
   transport_->start(kSums + number, own.sums.out, own.sums.in);
   own.sent.store(1, std::memory_order_release);
 }
@@ -240,7 +244,10 @@ void Exchange::sum(int worker, int number) {
     join(worker);
     barrier_.wait_for(own.sent, 1);
     const std::scoped_lock lock(mutex_);
-    if (!own.received) transport_->wait(kSums + number);
+    if (!own.received) {
+      const Clock::time_point end = transport_->wait(kSums + number);
+      if (trace_ != nullptr) trace_->add(own.lane, "gradients", number, own.sums_start, end);
+    }
     own.received = true;
   }
   const auto all = static_cast<std::size_t>(shards_.first_worker(rank()) + worker);
@@ -272,6 +279,7 @@ void Exchange::updated(int number) {
   if (ranks() == 1) return;
   Bucket& own = bucket(number);
   if (own.updated.fetch_add(1, std::memory_order_acq_rel) + 1 < own_workers()) return;
+  own.updates_start = Clock::now();
   transport_->start(kUpdates + number, own.updates.out, own.updates.in);
   const std::scoped_lock lock(mutex_);
   own.sharing = true;
@@ -281,8 +289,11 @@ void Exchange::finish_updates() {
   if (ranks() == 1) return;
   const std::scoped_lock lock(mutex_);
   for (int b = 0; b < buckets(); ++b) {
-    if (bucket(b).sharing) transport_->wait(kUpdates + b);
-    bucket(b).sharing = false;
+    Bucket& own = bucket(b);
+    if (!own.sharing) continue;
+    const Clock::time_point end = transport_->wait(kUpdates + b);
+    own.sharing = false;
+    if (trace_ != nullptr) trace_->add(own.lane, "parameters", b, own.updates_start, end);
   }
 }
 

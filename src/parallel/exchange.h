@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "backend/device.h"
+#include "base/trace.h"
 #include "parallel/transport.h"
 
 namespace podium {
@@ -101,7 +102,9 @@ class Exchange {
   };
 
   // `transport` is null where this process is the only rank.
-  Exchange(Device& device, Transport* transport, std::int64_t replicas, Shards shards);
+  // `trace` may be null.
+  Exchange(Device& device, Transport* transport, std::int64_t replicas, Shards shards,
+           Trace* trace = nullptr);
 
   int rank() const { return transport_ == nullptr ? 0 : transport_->rank(); }
   int ranks() const { return shards_.ranks(); }
@@ -170,6 +173,8 @@ class Exchange {
     std::atomic<int> sent{0};                            // 1: its sums are on their way
     bool received = false;                               // sums have; under mutex_
     bool sharing = false;                                // updates travel; under mutex_
+    int lane = 0;                                        // of trace_
+    Clock::time_point sums_start, updates_start;
   };
   struct alignas(64) WorkerState {
     int next_to_join = 0;  // bucket
@@ -187,6 +192,7 @@ class Exchange {
   Transport* const transport_;
   const std::int64_t replicas_;
   const Shards shards_;
+  Trace* const trace_;
   Barrier barrier_;
   std::vector<Node> worker_nodes_;  // of this rank's workers
   std::vector<std::unique_ptr<Bucket>> buckets_;

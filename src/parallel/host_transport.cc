@@ -56,12 +56,13 @@ void HostTransport::start(int number, std::span<const Message> out, std::span<co
   begin(number, my.out, my.in);
 }
 
-void HostTransport::wait(int number) {
+Clock::time_point HostTransport::wait(int number) {
   Channel& my = channel(number);
   PODIUM_CHECK(my.under_way, "channel ", number, " awaits nothing");
-  finish(number);
+  const Clock::time_point end = finish(number);
   for (const Staging& staged : my.staged_in) device()->upload(staged.view, staged.memory);
   my.under_way = false;
+  return end;
 }
 
 bool HostTransport::arrived(int number) {

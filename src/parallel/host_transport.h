@@ -24,14 +24,14 @@ struct HostMessage {
 class HostTransport : public Transport {
  public:
   void start(int channel, std::span<const Message> out, std::span<const Message> in) override;
-  void wait(int channel) override;
+  Clock::time_point wait(int channel) override;
   bool arrived(int channel) override;
 
  protected:
   // As start(), wait() and arrived(). The lists stay as they are until finish() returns.
   virtual void begin(int channel, std::span<const HostMessage> out,
                      std::span<const HostMessage> in) = 0;
-  virtual void finish(int channel) = 0;
+  virtual Clock::time_point finish(int channel) = 0;
   virtual bool finished(int channel) = 0;
 
  private:

@@ -100,18 +100,18 @@ void LocalTransport::begin(int channel, std::span<const HostMessage> out,
   }
 }
 
-void LocalTransport::finish(int channel) {
+Clock::time_point LocalTransport::finish(int channel) {
   std::unique_lock lock(shared_.mutex_);
   const int& awaited = shared_.rank(rank()).awaited[static_cast<std::size_t>(channel)];
   shared_.changed_.wait_for(lock, std::chrono::duration<double>(shared_.timeout_), [&] {
     return awaited == 0 || !shared_.failure_.empty() || !end_of_awaited(channel).empty();
   });
   // What has come counts, whatever became of its sender since.
-  if (awaited == 0) return;
+  if (awaited == 0) return Clock::now();
   throw_if_failed();
   const std::string end = end_of_awaited(channel);
   fail(end.empty() ? lateness(channel) : end);
-  throw_if_failed();
+  throw RankFailure(shared_.failure_);
 }
 
 bool LocalTransport::finished(int channel) {

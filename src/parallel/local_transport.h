@@ -68,7 +68,7 @@ class LocalTransport : public HostTransport {
  protected:
   void begin(int channel, std::span<const HostMessage> out,
              std::span<const HostMessage> in) override;
-  void finish(int channel) override;
+  Clock::time_point finish(int channel) override;
   bool finished(int channel) override;
 
  private:

@@ -104,16 +104,17 @@ class MpiTransport final : public HostTransport {
       operation.pieces = 0;
       for (const HostMessage& message : out) operation.pieces += pieces_of(message.bytes);
       for (const HostMessage& message : in) operation.pieces += pieces_of(message.bytes);
+      operation.ended = Clock::now();
       if (operation.pieces == 0) return;
       started_.push_back(channel);
     }
     work_.notify_one();
   }
 
-  void finish(int channel) override {
+  Clock::time_point finish(int channel) override {
     Operation& operation = operations_[static_cast<std::size_t>(channel)];
     std::unique_lock lock(mutex_);
-    if (operation.pieces == 0) return;
+    if (operation.pieces == 0) return operation.ended;
     operation.awaited_for = 0;
     operation.is_awaited = true;
     ++awaited_;
@@ -121,6 +122,7 @@ class MpiTransport final : public HostTransport {
     changed_.wait(lock, [&] { return operation.pieces == 0; });  // or the process ends
     --awaited_;
     operation.is_awaited = false;
+    return operation.ended;
   }
 
   bool finished(int channel) override {
@@ -132,6 +134,7 @@ class MpiTransport final : public HostTransport {
   struct Operation {  // of a channel; under mutex_
     std::span<const HostMessage> out, in;
     std::int64_t pieces = 0;  // still under way
+    Clock::time_point ended;  // when there were none any more
     bool is_awaited = false;
     double awaited_for = 0;  // without anything coming
   };
@@ -262,7 +265,10 @@ class MpiTransport final : public HostTransport {
             pieces_[static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)])];
         Operation& operation = operations_[static_cast<std::size_t>(piece.channel)];
         operation.awaited_for = 0;
-        if (--operation.pieces == 0) is_complete = true;
+        if (--operation.pieces == 0) {
+          is_complete = true;
+          operation.ended = Clock::now();
+        }
         if (piece.is_in) watch_.hear(piece.rank);
       }
     }

@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "backend/device.h"
+#include "base/clock.h"
 #include "base/error.h"
 
 namespace podium {
@@ -79,8 +80,8 @@ class Transport {
   // long. Views must stay as they are until wait(). One exchange is under way on a channel at a
   // time; on different ones there may be many, started from any threads, in any order.
   virtual void start(int channel, std::span<const Message> out, std::span<const Message> in) = 0;
-  // Ends what start() began.
-  virtual void wait(int channel) = 0;
+  // Ends what start() began. When the last of it came or went, as well as the transport knows.
+  virtual Clock::time_point wait(int channel) = 0;
   // Whether wait() would return at once.
   virtual bool arrived(int channel) = 0;
 

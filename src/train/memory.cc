@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "data/dataset.h"
+#include "parallel/transport.h"
 #include "train/environment.h"
 
 namespace podium {

@@ -103,13 +103,16 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
     names.push_back(parameter.name);
   }
   require_complete(net, graph, losses);
+  // Before the backward pass: with them begins the exchange between ranks, beside it.
+  const Value mean_loss = batch_mean(graph, losses, "loss"),
+              count = correct(graph, logits, labels, "correct");
   const std::vector<Value> gradient_values = gradients(graph, losses, weights, trained);
   for (std::size_t i = 0; i < trained.size(); ++i)
     graph.output("gradient/" + names[i], gradient_values[i]);
   for (const Statistic& statistic : net.statistics())
     if (statistic.new_value) graph.output("new/" + statistic.name, statistic.new_value);
-  graph.output("loss", batch_mean(graph, losses, "loss"));
-  graph.output("correct", correct(graph, logits, labels, "correct"));
+  graph.output("loss", mean_loss);
+  graph.output("correct", count);
   ReplicaProgram program;
   if (inspect) {
     graph.output("logits", logits);

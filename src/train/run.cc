@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/trace.h"
 #include "nn/models.h"
 #include "train/energy.h"
 #include "train/environment.h"
@@ -82,7 +83,9 @@ class Session {
         ranks_(options.placement),
         options_(options),
         observer_(observer),
-        recipe_(trainer.recipe()) {
+        recipe_(trainer.recipe()),
+        trace_(options.placement.trace) {
+    if (trace_ != nullptr) lane_ = trace_->lane("run");
     const std::int64_t epoch = trainer.steps_per_epoch();
     checkpoint_every_ =
         recipe_.checkpoint_every_steps != 0 ? recipe_.checkpoint_every_steps : epoch;
@@ -161,6 +164,7 @@ class Session {
                         (recipe_.hash_every_steps != 0 && next % recipe_.hash_every_steps == 0);
     const StepOptions how{.hash = hashed, .throw_on_divergence = false};
     ranks_.at(next, "training");
+    const TraceSpan span(trace_, lane_, "step", next);
     const StepResult step =
         options_.on_gradients ? trainer_.step(how, options_.on_gradients) : trainer_.step(how);
     if (!step.non_finite.empty()) diverged(step.divergence(), step.step);
@@ -212,6 +216,7 @@ class Session {
 
   void evaluate() {
     ranks_.at(trainer_.steps_done(), "evaluation");
+    const TraceSpan span(trace_, lane_, "evaluation");
     const EvaluationResult made = trainer_.evaluate(options_.stop_request);
     if (made.examples == 0) {  // made when the run goes on
       stopping_ = true;
@@ -252,6 +257,7 @@ class Session {
   void save_best(const EvaluationResult& made) {
     require_finite();
     ranks_.at(trainer_.steps_done(), "saving");
+    const TraceSpan span(trace_, lane_, "checkpoint");
     observer_.saving(trainer_.steps_done());
     Checkpoint checkpoint = trainer_.checkpoint();
     window_.keep_in(checkpoint);
@@ -264,6 +270,7 @@ class Session {
   void save() {
     require_finite();
     ranks_.at(trainer_.steps_done(), "saving");
+    const TraceSpan span(trace_, lane_, "checkpoint");
     observer_.saving(trainer_.steps_done());
     Checkpoint checkpoint = trainer_.checkpoint();
     window_.keep_in(checkpoint);
@@ -295,6 +302,8 @@ class Session {
   const RunOptions& options_;
   RunObserver& observer_;
   const Recipe& recipe_;
+  Trace* const trace_;
+  int lane_ = 0;
   std::int64_t checkpoint_every_, evaluate_every_, log_every_, last_;
   std::int64_t saved_ = -1, best_correct_ = -1;
   static constexpr const char* kBestCorrect = "test_correct";
@@ -520,10 +529,8 @@ Environment environment_of(const Trainer& trainer, const RunOptions& options) {
   return e;
 }
 
-}  // namespace
-
-RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
-              RunObserver& observer) {
+RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOptions& options,
+                       RunObserver& observer) {
   const auto start = Clock::now();
   PreparedRun run;
   try {
@@ -554,6 +561,30 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
                                        .peak_memory_bytes = result.peak_memory_bytes,
                                        .planned_memory_bytes = trainer.memory_use().total(),
                                        .joules = result.joules});
+  return result;
+}
+
+}  // namespace
+
+RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
+              RunObserver& observer) {
+  const RunRanks ranks(options.placement);
+  if (ranks.agree(options.trace.empty() ? 0 : 1) == 0)
+    return run_untraced(recipe, model, options, observer);
+  Trace trace;  // outlives the trainer
+  RunOptions traced = options;
+  traced.placement.trace = &trace;
+  // A file that cannot be written is found out now.
+  if (ranks.leads()) replace_text(options.trace, trace_text({}));
+  ranks.agree(0);
+  trace.start_at(Clock::now());  // the same moment on all hosts, within a message's time
+  const RunResult result = run_untraced(recipe, model, traced, observer);
+  const std::vector<std::string> events =
+      ranks.gather(trace.events(ranks.rank(), cat(ranks.several() ? ranks.name() : "podium")));
+  if (ranks.leads()) replace_text(options.trace, trace_text(events));
+  if (trace.left_out() > 0)
+    observer.warning(cat("the trace holds the first spans alone; ", trace.left_out(),
+                         " later ones are left out"));
   return result;
 }
 

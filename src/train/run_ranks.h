@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "parallel/transport.h"
 #include "train/recipe.h"
 #include "train/trainer.h"
 
@@ -24,9 +26,14 @@ class RunRanks {
   }
   // What rank 0 says.
   std::uint64_t decide(std::uint64_t value) const { return agree(leads() ? value : 0); }
-  std::string decide(const std::string& text) const {
-    return several() ? transport_->gather(leads() ? text : "")[0] : text;
+  std::string decide(const std::string& text) const { return gather(leads() ? text : "")[0]; }
+  // The texts of all ranks.
+  std::vector<std::string> gather(const std::string& mine) const {
+    return several() ? transport_->gather(mine) : std::vector<std::string>{mine};
   }
+  // "rank 3 on host b"; empty: there is one rank.
+  std::string name() const { return several() ? transport_->name(transport_->rank()) : ""; }
+  int rank() const { return several() ? transport_->rank() : 0; }
   // UserError, on all ranks alike, that names rank, host and difference, where not all have the
   // same recipe, the same Podium and the same numerical contract.
   void require_same_program(const Recipe& recipe) const;

@@ -69,7 +69,10 @@ void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
 // Its program writes to the buffer of a node of the tree, in another one for each replica.
 void Trainer::State::bind_replica(Worker& worker, std::int64_t replica, Buffer& buffer) {
   const auto start = Clock::now();
-  bind_batch(worker, replica);
+  {
+    const TraceSpan span(placement.trace, worker.lane, "batch of replica", replica);
+    bind_batch(worker, replica);
+  }
   worker.input_seconds += seconds_since(start);
   for (const Worker::FlatOutput& output : worker.flat_outputs)
     worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
@@ -77,11 +80,14 @@ void Trainer::State::bind_replica(Worker& worker, std::int64_t replica, Buffer& 
   worker.program.set_output(
       worker.correct_slot,
       worker.results.view().part((worker.replicas.size() + own) * kWord, kWord));
+  if (ranks() == 1) return;
+  const TraceSpan span(placement.trace, worker.lane, "wait for parameters");
   exchange->finish_updates();
 }
 
 void Trainer::State::run_replica(Worker& worker, std::int64_t replica, Buffer& buffer) {
   bind_replica(worker, replica, buffer);
+  const TraceSpan span(placement.trace, worker.lane, "replica", replica);
   worker.program.run();
   keep_loss(worker, replica, buffer);
 }
@@ -121,6 +127,7 @@ void Trainer::State::run_last_replica(Worker& worker, Buffer& buffer) {
   exchange->publish(worker.nodes.back(), sum);
   worker.last_buffer = &buffer;
   bind_replica(worker, worker.replicas.end - 1, buffer);
+  const TraceSpan span(placement.trace, worker.lane, "replica", worker.replicas.end - 1);
   worker.program.run_to_milestones(worker.reached);
 }
 
@@ -131,6 +138,7 @@ void Trainer::State::complete_bucket(Worker& worker, int bucket) {
     keep_loss(worker, worker.replicas.end - 1, *worker.last_buffer);
     read_results(worker);
   }
+  const TraceSpan span(placement.trace, worker.lane, "join bucket", bucket);
   const std::vector<std::int64_t>& cuts = shards.cuts[static_cast<std::size_t>(bucket)];
   const std::int64_t begin = cuts.front(), bytes = cuts.back() - begin;
   Buffer* right = worker.last_buffer;
@@ -158,6 +166,7 @@ void Trainer::State::bind_sums(BoundExecutable& bound,
 }
 
 void Trainer::State::update_shard(Worker& worker, int bucket, const StepOptions& options) {
+  const TraceSpan span(placement.trace, worker.lane, "update bucket", bucket);
   Shard& shard = worker.shards[static_cast<std::size_t>(bucket)];
   if (options.update_parameters && shard.update) {
     bind_sums(shard.update, shard.update_gradients);
@@ -173,6 +182,7 @@ void Trainer::State::update_shard(Worker& worker, int bucket, const StepOptions&
 
 // At the barrier, while others are busy; helps them after `patience` seconds.
 void Trainer::State::wait_for_others(Worker& worker, double patience) {
+  const TraceSpan span(placement.trace, worker.lane, "wait for workers");
   const auto arrived = Clock::now();
   double helped = 0;
   exchange->barrier().wait([&] {
@@ -224,6 +234,7 @@ bool Trainer::State::sum_and_update(Worker& worker, Part part, const StepOptions
   for (int bucket = 0; bucket < exchange->buckets(); ++bucket) {
     if (part != Part::kUpdate) {
       const auto start = Clock::now();
+      const TraceSpan span(placement.trace, worker.lane, "sum bucket", bucket);
       exchange->sum(worker.number, bucket);
       if (ranks() > 1) worker.waiting_seconds += seconds_since(start);
       // With the first bucket come the losses of other ranks, so all see the same ones.

@@ -15,12 +15,14 @@
 #include "backend/device.h"
 #include "data/loader.h"
 #include "nn/network.h"
-#include "parallel/exchange.h"
 #include "train/checkpoint.h"
 #include "train/program.h"
 #include "train/recipe.h"
 
 namespace podium {
+
+class Trace;      // base/trace.h
+class Transport;  // parallel/transport.h
 
 // Where a recipe is computed. No result depends on it.
 struct Placement {
@@ -35,6 +37,8 @@ struct Placement {
   // To the other processes of the run, which all make the same calls of the trainer in the same
   // order; null: there are none. It must outlive the trainer.
   Transport* ranks = nullptr;
+  // Where spans of time are kept; null: nowhere. It must outlive the trainer.
+  Trace* trace = nullptr;
 };
 
 // In bytes, known before step 1. Activations are the arenas of all workers.

@@ -272,6 +272,7 @@ void Trainer::State::make_workers(StopToken stop) {
     stop.check();
     Worker& worker = workers[w];
     worker.number = static_cast<int>(w);
+    if (placement.trace != nullptr) worker.lane = placement.trace->lane(cat("worker ", w));
     const std::size_t number = static_cast<std::size_t>(shards.first_worker(rank())) + w;
     worker.replicas = replicas_of_worker(recipe.replicas, all, static_cast<std::int64_t>(number));
     worker.nodes = largest_nodes(recipe.replicas, worker.replicas);
@@ -300,7 +301,8 @@ void Trainer::State::make_workers(StopToken stop) {
 }
 
 void Trainer::State::prepare_exchange() {
-  exchange = std::make_unique<Exchange>(*device, placement.ranks, recipe.replicas, shards);
+  exchange = std::make_unique<Exchange>(*device, placement.ranks, recipe.replicas, shards,
+                                        placement.trace);
   tails.resize(static_cast<std::size_t>(ranks()) * (layout().parameters.size() + 1));
   if (ranks() == 1) return;
   std::vector<std::span<std::byte>> of_losses, of_correct, of_tails;

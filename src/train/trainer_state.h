@@ -13,7 +13,9 @@
 #include "backend/bound_executable.h"
 #include "backend/staging.h"
 #include "base/thread_pool.h"
+#include "base/trace.h"
 #include "data/prefetch.h"
+#include "parallel/exchange.h"
 #include "train/inference.h"
 #include "train/step_programs.h"
 #include "train/trainer.h"
@@ -40,6 +42,7 @@ struct Shard {
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   int number = 0;
+  int lane = 0;  // of Placement::trace
   ReplicaRange replicas;
   std::vector<ReplicaRange> nodes;  // the largest of the tree within these
   std::vector<Shard> shards;        // of each bucket

@@ -129,6 +129,28 @@ TEST_F(TrainUnderMpirun, a_rank_that_is_killed_or_stopped_ends_the_run_and_leave
   }
 }
 
+TEST_F(TrainUnderMpirun, a_trace_holds_the_steps_and_messages_of_all_ranks) {
+  const std::string trace = (folder_ / "trace.json").string();
+  ASSERT_EQ(run_program(0, train("plain")).code, 0);
+  ASSERT_EQ(run_program(2, train("traced", {"--trace", trace})).code, 0);
+  EXPECT_EQ(text("traced/hashes.jsonl"), text("plain/hashes.jsonl"));
+  const std::string all = file_text(trace);
+  EXPECT_EQ(all.rfind("{\"displayTimeUnit\"", 0), 0u);
+  EXPECT_EQ(all.substr(all.size() - 5), "}\n]}\n");
+  for (const char* rank : {"0", "1"}) {
+    for (const char* span : {"step 3", "replica 7", "replica 0", "gradients 0", "parameters 0",
+                             "sum bucket 0", "update bucket 0", "evaluation", "checkpoint"}) {
+      if (span == std::string("replica ") + (*rank == '0' ? "7" : "0")) continue;  // the other's
+      EXPECT_NE(all.find(std::string("\"name\": \"") + span + "\", \"pid\": " + rank),
+                std::string::npos)
+          << span << " of rank " << rank;
+    }
+  }
+  const Outcome refused = run_program(2, train("more", {"--trace", "/nowhere/trace.json"}));
+  EXPECT_NE(refused.code, 0);
+  EXPECT_NE(refused.out.find("/nowhere"), std::string::npos) << refused.out;
+}
+
 TEST_F(TrainUnderMpirun, ranks_with_another_recipe_are_refused_before_the_first_step) {
   // The seed is the rank's number.
   const std::vector<std::string> words = train("differ");
