@@ -11,6 +11,7 @@
 #include "ops/ops.h"
 #include "train/program.h"
 #include "train/recipe.h"
+#include "train/run.h"
 
 namespace podium {
 namespace {
@@ -61,13 +62,13 @@ std::string layers_of(const Graph& graph) {
 }
 
 ExitCode show(const ShowArguments& arguments) {
-  const Recipe recipe =
-      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
-  const DatasetInfo& data = find_dataset(recipe.data);
+  Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const SourceFields data = example_fields(recipe, "");
   const ModelInfo& model = find_model(recipe.model);
   ReplicaInputs inputs{.image = Shape{data.channels, data.height, data.width},
                        .images = recipe.batch / recipe.replicas,
                        .classes = data.classes};
+  if (has_pictures(recipe)) recipe.train_examples = data.count;
   const Optimizers optimizers(recipe);
   const ReplicaProgram training = build_replica_program(
       model.build, inputs, recipe.seed, recipe.batch, recipe.label_smoothing, false, optimizers);

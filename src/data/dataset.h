@@ -98,10 +98,6 @@ ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions
 // Examples [first, first + n), for example to hold out a part of a training set for validation.
 ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n);
 
-// A hash of the set. Other examples, or the same ones in another order, give another hash.
-// Throws Stopped as `stop` says.
-std::uint64_t hash_of(const ImageSet& set, StopToken stop = {});
-
 // Makes `bytes` longer, with zeros. The system gives memory page by page, which takes seconds for a
 // large set: throws Stopped as `stop` says.
 void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop);

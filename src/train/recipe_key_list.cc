@@ -31,6 +31,7 @@ std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
+  names.emplace_back(kFolderData);
   return names;
 }
 
@@ -68,14 +69,15 @@ std::vector<RecipeKey> top_level_keys() {
        .names = dataset_names,
        .required = true,
        .meaning = "the dataset. `own`: the sets that a program hands to run(), which records them "
-                  "so"},
+                  "so. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
+                  "`name = \"folder\"` and `path`"},
       {.table = "",
        .name = "train_examples",
        .field = FIELD(train_examples),
        .range = between(0, 1e7),
        .unit = "examples",
        .meaning = "size of the training set; only for generated datasets; 0: the dataset's "
-                  "default"},
+                  "default. Of pictures in files, a run records how many there are"},
       {.table = "",
        .name = "test_examples",
        .field = FIELD(test_examples),
@@ -135,6 +137,55 @@ std::vector<RecipeKey> top_level_keys() {
        .unit = "probability",
        .meaning = "share of each label that is spread evenly over all classes"},
   };
+}
+
+// Of pictures in files.
+std::vector<RecipeKey> data_keys() {
+  std::vector<RecipeKey> keys = {
+      {.table = "data",
+       .name = "path",
+       .field = FIELD(pictures.path),
+       .decides_result = false,
+       .meaning = "folder with a folder of JPEG or PNG pictures for each class, or with two such, "
+                  "`train` and `val` (or `valid`, `validation`, `test`). A relative path is also "
+                  "searched for where datasets are"},
+      {.table = "data",
+       .name = "size",
+       .field = FIELD(pictures.size),
+       .range = between(1, 4096),
+       .unit = "pixels",
+       .meaning = "height and width of an example"},
+      {.table = "data",
+       .name = "resize",
+       .field = FIELD(pictures.resize),
+       .range = between(0, 8192),
+       .unit = "pixels",
+       .meaning = "in evaluation, and in training without `augment.crop`, the shorter side of a "
+                  "picture becomes this, and `size` x `size` are cut out of its middle; 0: size * "
+                  "8 / 7, which is 256 for 224"},
+      {.table = "data",
+       .name = "held_out",
+       .field = FIELD(pictures.held_out),
+       .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
+       .unit = "of a class",
+       .meaning = "of a folder without two parts: the share of each class, chosen by its names, "
+                  "that is not trained on but evaluated"},
+      {.table = "data",
+       .name = "on_error",
+       .field = FIELD(pictures.on_error),
+       .choices = {"stop", "skip"},
+       .meaning = "what a picture that cannot be decoded does in training. `stop`: it ends the "
+                  "run. `skip`: the next picture takes its place, with its label"},
+      {.table = "data",
+       .name = "skip_limit",
+       .field = FIELD(pictures.skip_limit),
+       .range = between(0, 1e9),
+       .unit = "pictures",
+       .meaning = "more pictures than these that cannot be decoded end a run, which `skip` does "
+                  "not prevent"},
+  };
+  for (RecipeKey& key : keys) key.fits = {kFolderData};
+  return keys;
 }
 
 // The keys of [optimizer] and of a group of parameters: `group` is its number, 0 of [optimizer].
@@ -452,6 +503,49 @@ std::vector<RecipeKey> augment_keys() {
        .meaning = "horizontal mirroring, before all other augmentation. `random`: half of the "
                   "images, chosen anew in each epoch. `alternating`: half of the images in the "
                   "first epoch; after that, each image is flipped relative to the previous epoch"},
+      {.table = "augment",
+       .name = "brightness",
+       .field = FIELD(augment.brightness),
+       .range = between(0, 1),
+       .unit = "relative",
+       .meaning = "colour jitter, before normalisation: 0.4 draws a factor of 0.6 to 1.4"},
+      {.table = "augment",
+       .name = "contrast",
+       .field = FIELD(augment.contrast),
+       .range = between(0, 1),
+       .unit = "relative",
+       .meaning = "the same, for the distance to the image's mean luminance"},
+      {.table = "augment",
+       .name = "saturation",
+       .field = FIELD(augment.saturation),
+       .range = between(0, 1),
+       .unit = "relative",
+       .meaning = "the same, for the distance to the pixel's luminance"},
+      {.table = "augment",
+       .name = "hue",
+       .field = FIELD(augment.hue),
+       .range = between(0, 0.5),
+       .unit = "of the circle",
+       .meaning = "largest turn of the colour circle, in either direction"},
+      {.table = "augment",
+       .name = "crop",
+       .field = FIELD(augment.crop),
+       .choices = {"none", "random-resized"},
+       .meaning = "of pictures in files. `random-resized`: a part of the picture, drawn by its "
+                  "area and the ratio of its sides, resized to `data.size`. `none`: the middle, "
+                  "as in evaluation"},
+      {.table = "augment",
+       .name = "crop_area",
+       .field = FIELD(augment.crop_area),
+       .range = {.least = 0, .most = 1, .least_open = true},
+       .unit = "of the picture",
+       .meaning = "smallest and largest area of a random-resized crop"},
+      {.table = "augment",
+       .name = "crop_ratio",
+       .field = FIELD(augment.crop_ratio),
+       .range = {.least = 0, .most = 100, .least_open = true},
+       .unit = "width / height",
+       .meaning = "smallest and largest ratio of its sides"},
   };
 }
 
@@ -527,6 +621,7 @@ std::vector<RecipeKey> make_keys(std::size_t groups) {
   const auto append = [&](std::vector<RecipeKey> more) {
     std::ranges::move(more, std::back_inserter(keys));
   };
+  append(data_keys());
   append(optimizer_keys(0));
   for (std::size_t group = 1; group <= groups; ++group) append(group_keys(group));
   append(schedule_keys());

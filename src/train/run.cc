@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "data/pictures.h"
 #include "nn/models.h"
 #include "train/energy.h"
 #include "train/environment.h"
@@ -401,6 +402,11 @@ std::string describe(const Trainer& trainer) {
 }
 
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop) {
+  if (has_pictures(recipe)) {
+    const Pictures pictures =
+        open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir, stop);
+    return {pictures.train, pictures.test};
+  }
   const DatasetOptions options{.data_dir = data_dir,
                                .seed = 0,
                                .train_examples = recipe.train_examples,
@@ -422,6 +428,18 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken s
   return {train, held_out};
 }
 
+SourceFields example_fields(const Recipe& recipe, const std::string& data_dir) {
+  if (has_pictures(recipe)) return *load_data(recipe, data_dir).train;
+  const DatasetInfo& info = find_dataset(recipe.data);
+  return {.count = training_examples(recipe),
+          .channels = info.channels,
+          .height = info.height,
+          .width = info.width,
+          .classes = info.classes,
+          .source = info.name,
+          .class_names = info.class_names};
+}
+
 namespace {
 
 // The recipe as it is recorded where the data are the program's own.
@@ -434,6 +452,17 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   recipe.train_examples = data.train->count;
   recipe.test_examples = data.held_out->count;
   return recipe;
+}
+
+// Of pictures in files: as many as the recipe says, if it does.
+void require_counts(const Recipe& recipe, const RunData& data) {
+  const auto require = [&](const char* key, std::int64_t stated, const Source& found) {
+    PODIUM_REQUIRE(stated == 0 || stated == found.count, ExitCode::kData, found.source, ": has ",
+                   found.count, " pictures, and the recipe states `", key, "` = ", stated,
+                   "; put back what it had, or start over with another --out folder");
+  };
+  require("train_examples", recipe.train_examples, *data.train);
+  require("test_examples", recipe.test_examples, *data.held_out);
 }
 
 // A run that is ready for its next step, as far as it was prepared.
@@ -458,10 +487,15 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     recipe = with_initial_hash(recipe, options.fresh ? "" : options.out);
   }
   recipe.init.hash = ranks.decide(recipe.init.hash);
-  if (!own && !ranks.several())
+  if (!own && !has_pictures(recipe) && !ranks.several())
     check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
                                 usable_memory_bytes(), stop);
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
+  if (has_pictures(recipe)) {
+    require_counts(recipe, data);
+    recipe.train_examples = data.train->count;
+    recipe.test_examples = data.held_out->count;
+  }
   run.trainer =
       std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
   Trainer& trainer = *run.trainer;
