@@ -34,7 +34,9 @@ TEST(Colour, is_a_function_of_seed_epoch_and_example) {
 TEST(Colour, has_the_recorded_bytes) {
   const AugmentOptions options{
       .brightness = 0.4f, .contrast = 0.4f, .saturation = 0.4f, .hue = 0.1f};
-  EXPECT_EQ(changed(options, 3), Image());
+  EXPECT_EQ(changed(options, 3),
+            (Image{79,  181, 134, 21, 81,  124, 96, 40, 61,  17, 181, 92, 11, 26,
+                   119, 96,  62,  61, 121, 181, 30, 27, 123, 63, 96,  64, 61}));
 }
 
 TEST(Colour, brightness_multiplies_and_keeps_black) {
@@ -52,7 +54,7 @@ TEST(Colour, contrast_keeps_the_mean_luminance_and_saturation_that_of_each_pixel
   };
   for (std::int64_t example = 0; example < 20; ++example) {
     const Image image = changed({.saturation = 0.2f}, example);
-    for (const std::size_t i : {4U, 5U, 6U, 7U, 8U})  // whose values are not cut off
+    for (const std::size_t i : {5U, 6U, 7U, 8U})  // whose values are not cut off
       EXPECT_NEAR(luminance(image, i), luminance(kColours, i), 1.01) << i;
     const Image grey = changed({.contrast = 0.2f}, example, 1);
     for (std::size_t i = 0; i < 9; ++i) EXPECT_NEAR(grey[i], kColours[i], 0.2 * 160 + 1);

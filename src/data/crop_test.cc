@@ -27,8 +27,8 @@ TEST(Crop, drawn_ones_lie_inside_and_have_the_area_and_ratio_that_are_allowed) {
     EXPECT_LT(ratio, 1.36);
     areas += area;
   }
-  // Uniform from 0.08 to 1, but that large ones fit less often.
-  EXPECT_NEAR(areas / kDraws, 0.50, 0.03);
+  // 0.432 by the same rule in Python: large ones fit less often.
+  EXPECT_NEAR(areas / kDraws, 0.432, 0.012);
 }
 
 TEST(Crop, drawn_ones_are_a_function_of_seed_epoch_and_example) {

@@ -2,6 +2,8 @@
 // does not change the draws of the others.
 #pragma once
 
+#include <cstdint>
+
 #include "base/philox.h"
 #include "data/source.h"
 

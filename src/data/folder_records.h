@@ -1,8 +1,11 @@
 // The pictures of a folder as records: a part of its index.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/folder_index.h"

@@ -8,9 +8,11 @@
 // floats is the recipe's [normalise] (data/normalise.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/source.h"

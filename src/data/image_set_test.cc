@@ -94,7 +94,7 @@ TEST(MakeImageSet, refuses_zero_examples_and_shapes_that_cannot_be) {
               cat("the program's own data: images of 2 channels, 3 x ", extent,
                   " pixels; each must be 1 to 65536"));
   }
-  for (const std::int64_t classes : {0, 257}) {
+  for (const std::int64_t classes : {0, 1048577}) {
     shape = kShape;
     shape.classes = classes;
     EXPECT_EQ(error_of(shape, kPixels, kLabels),

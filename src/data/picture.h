@@ -1,6 +1,7 @@
 // A picture from a file, or a part of it, as it was decoded: JPEG or PNG.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
