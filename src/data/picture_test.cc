@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 
 #include "data/checksum.h"
 #include "data/picture_source.h"
@@ -89,6 +91,21 @@ TEST(Picture, evaluation_sees_the_middle_that_pillow_cuts_out) {
     make_example(sample(pillow.name), pillow.name, crop, nullptr, made.data());
     EXPECT_EQ(sha256(made), pillow.middle) << pillow.name;
   }
+}
+
+// A file that tests/peer/pillow_examples.py wrote names them.
+TEST(Picture, photographs_are_those_of_pillow) {
+  const char* const list = std::getenv("PODIUM_PILLOW");
+  if (list == nullptr) GTEST_SKIP() << "$PODIUM_PILLOW names no file";
+  std::ifstream lines(list);
+  int compared = 0;
+  for (std::string line; std::getline(lines, line); ++compared) {
+    const std::string hash = line.substr(0, 64), path = line.substr(65);
+    Bytes made(3 * 224 * 224);
+    make_example(read_file(path), path, {}, nullptr, made.data());
+    EXPECT_EQ(sha256(made), hash) << path;
+  }
+  EXPECT_GT(compared, 0) << list;
 }
 
 TEST(Picture, a_part_has_the_pixels_of_the_whole_at_every_scale) {
