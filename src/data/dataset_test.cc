@@ -320,7 +320,7 @@ TEST(OwnDataset, a_description_that_is_not_whole_or_a_name_that_is_taken_is_refu
             "dataset \"other\" has no function that loads it");
   EXPECT_EQ(error([](DatasetInfo& d) { d.width = 0; }),
             "dataset \"other\": channels, height and width must be at least 1");
-  EXPECT_EQ(error([](DatasetInfo& d) { d.classes = 257; }),
+  EXPECT_EQ(error([](DatasetInfo& d) { d.classes = 1048577; }),
             "dataset \"other\": classes must be from 1 to 1048576");
   EXPECT_EQ(error([](DatasetInfo& d) { d.test_examples = 0; }),
             "dataset \"other\": train_examples and test_examples must be at least 1");
