@@ -26,6 +26,8 @@ set(PODIUM_PUBLIC_HEADERS
   data/dataset.h
   data/dataset_registry.h
   data/image_set.h
+  data/picture_options.h
+  data/source.h
   data/normalise.h
   train/check_operation.h
   train/checkpoint.h

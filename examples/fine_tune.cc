@@ -12,7 +12,7 @@ namespace {
 std::shared_ptr<const podium::ImageSet> odd_or_even(podium::Split split, std::int64_t count) {
   podium::ImageSet set = podium::load_dataset(
       "glyphs", split, {.seed = 5, .train_examples = count, .test_examples = count});
-  for (std::uint8_t& label : set.labels) label %= 2;
+  for (std::int32_t& label : set.labels) label %= 2;
   set.classes = 2;
   return std::make_shared<const podium::ImageSet>(std::move(set));
 }

@@ -54,8 +54,8 @@ std::string summary(const Band& band) {
 }
 
 ExitCode make(const BandArguments& arguments, const CommandLine& line) {
-  Recipe recipe = with_initial_hash(
-      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides));
+  Recipe recipe =
+      with_initial_hash(read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides));
   const std::filesystem::path folder =
       arguments.out.empty() ? cat("runs/", recipe.name, "-band") : arguments.out;
   require_own_folder(folder);
@@ -109,8 +109,7 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
 }
 
 ExitCode check(const BandArguments& arguments) {
-  const Recipe recipe =
-      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
   std::string file = arguments.band;
   if (file.empty()) file = cat("docs/convergence/", recipe.name, ".json");
   std::error_code ignored;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/words.h"
+#include "cli/bench_data.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
@@ -189,8 +190,7 @@ std::vector<KernelProfile> by_operation(const Trainer& trainer) {
 }
 
 ExitCode bench_recipe(const BenchArguments& arguments) {
-  const Recipe recipe =
-      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
   const RunData data = load_data(recipe, arguments.data_dir);
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
                   arguments.placement);
@@ -313,6 +313,19 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
       ->check(at_least(1), "POSITIVE");
   add_data_dir_flag(*recipe, arguments->data_dir);
   add_input_threads_flag(*recipe, arguments->placement);
+  auto data = std::make_shared<BenchDataArguments>();
+  CLI::App* pictures = add_command(
+      *bench, line, "data", "Times what a core does with the photographs of a recipe",
+      {"podium bench data folder:PHOTOS", "podium bench data pictures data.path=PHOTOS --json"},
+      [data] { return bench_data(*data); });
+  add_recipe_arguments(*pictures, data->recipe);
+  pictures
+      ->add_option("--pictures", data->pictures,
+                   "Number of pictures that are read into memory and timed")
+      ->check(at_least(1), "POSITIVE")
+      ->capture_default_str();
+  add_data_dir_flag(*pictures, data->data_dir);
+  pictures->add_flag("--json", data->json, "Write JSON");
   for (CLI::App* command : {ops, recipe}) {
     add_placement_flags(*command, arguments->placement);
     command->add_flag("--json", arguments->json, "Write JSON");

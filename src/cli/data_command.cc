@@ -1,21 +1,18 @@
 // podium data: list, fetch, verify and show datasets.
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "base/clock.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/data_page.h"
+#include "cli/data_pictures.h"
 #include "cli/output_file.h"
+#include "cli/progress_line.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "data/dataset.h"
@@ -30,7 +27,11 @@ struct DataArguments {
   std::string name, data_dir, split = "train", out;
   std::vector<std::string> overrides;
   std::int64_t first = 0, count = 0, epoch = 0;  // count 0: not given
-  bool json = false, force = false;
+  bool json = false, force = false, fresh = false;
+
+  PictureArguments pictures() const {
+    return {.name = name, .data_dir = data_dir, .json = json, .fresh = fresh};
+  }
 };
 
 std::string size_text(const DatasetInfo& info) {
@@ -75,54 +76,21 @@ ExitCode list(const DataArguments& arguments) {
   return ExitCode::kDone;
 }
 
-// How far a download is: on a terminal one line that is rewritten, elsewhere a line every few
-// seconds. Warnings of attempts that failed go above it.
-class FetchLine {
- public:
-  FetchLine() {
-    if (terminal_)
-      set_talk_route([this](std::string_view line) {
-        end();
-        std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-      });
-  }
-  ~FetchLine() {
-    end();
-    if (terminal_) set_talk_route(nullptr);
-  }
-  FetchLine(const FetchLine&) = delete;
-  FetchLine& operator=(const FetchLine&) = delete;
-
-  void operator()(const std::string& file, std::int64_t bytes, std::int64_t total) {
-    const auto now = Clock::now();
-    if (now - shown_ < interval_ && !(terminal_ && bytes == total)) return;
-    shown_ = now;
-    const std::string share =
-        total > 0 ? cat(" of ", format_bytes(total), ", ", 100 * bytes / total, "%") : "";
-    const std::string text = cat(file, "  ", format_bytes(bytes), share);
-    std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", text.c_str());
-    open_ = terminal_;
-  }
-  void end() {
-    if (open_) std::fprintf(stderr, "\r\033[K");
-    open_ = false;
-  }
-
- private:
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  const std::chrono::milliseconds interval_{terminal_ ? 100 : 3000};
-  bool open_ = false;
-  Clock::time_point shown_ = terminal_ ? Clock::time_point{} : Clock::now();
-};
+void show_download(ProgressLine& line, const std::string& file, std::int64_t bytes,
+                   std::int64_t total) {
+  const std::string share =
+      total > 0 ? cat(" of ", format_bytes(total), ", ", 100 * bytes / total, "%") : "";
+  line(cat(file, "  ", format_bytes(bytes), share), bytes == total);
+}
 
 ExitCode fetch(const DataArguments& arguments) {
   const DatasetInfo& info = find_dataset(arguments.name);
   if (info.files.empty()) say(cat(info.name, " is generated; there is nothing to fetch"));
-  FetchLine line;
+  ProgressLine line;
   const std::vector<FetchedFile> files =
       fetch_dataset(arguments.name, arguments.data_dir,
                     [&](const std::string& file, std::int64_t bytes, std::int64_t total) {
-                      line(file, bytes, total);
+                      show_download(line, file, bytes, total);
                     });
   line.end();
   auto json = nlohmann::ordered_json::array();
@@ -137,7 +105,10 @@ ExitCode fetch(const DataArguments& arguments) {
   return ExitCode::kDone;
 }
 
+ExitCode index(const DataArguments& arguments) { return index_pictures(arguments.pictures()); }
+
 ExitCode verify(const DataArguments& arguments) {
+  if (names_pictures(arguments.name)) return verify_pictures(arguments.pictures());
   const DatasetInfo& info = find_dataset(arguments.name);
   if (info.files.empty()) say(cat(info.name, " is generated; it has no files to verify"));
   ExitCode code = ExitCode::kDone;
@@ -190,6 +161,7 @@ ExitCode show(const DataArguments& arguments) {
                             .json = arguments.json,
                             .force = arguments.force});
   }
+  if (names_pictures(arguments.name)) return show_pictures(arguments.pictures());
   const Split split = arguments.split == "test" ? Split::kTest : Split::kTrain;
   const ImageSet set =
       load_dataset(arguments.name, split, DatasetOptions{.data_dir = arguments.data_dir});
@@ -197,7 +169,7 @@ ExitCode show(const DataArguments& arguments) {
                  arguments.name, " has ", set.count, " ", arguments.split,
                  " examples, counted from 0");
   std::vector<std::int64_t> classes(static_cast<std::size_t>(set.classes));
-  for (const std::uint8_t label : set.labels) ++classes[label];
+  for (const std::int32_t label : set.labels) ++classes[static_cast<std::size_t>(label)];
   std::int64_t sum = 0, squares = 0;
   for (const std::uint8_t pixel : set.pixels) sum += pixel, squares += pixel * pixel;
   const auto pixels = static_cast<double>(set.pixels.size());
@@ -244,8 +216,11 @@ void add_data_command(CLI::App& app, CommandLine& line) {
     if (name != "list") {
       command
           ->add_option("DATASET", arguments->name,
-                       name == "show" ? "A dataset from `podium data list`; with --out, a recipe"
-                                      : "A dataset from `podium data list`")
+                       name == "show" ? "A dataset from `podium data list`, or folder:PATH; with "
+                                        "--out, a recipe"
+                       : name == "fetch" ? "A dataset from `podium data list`"
+                       : name == "index" ? "folder:PATH, with a folder of pictures for each class"
+                                         : "A dataset from `podium data list`, or folder:PATH")
           ->required();
     }
     command->add_option(
@@ -264,8 +239,11 @@ void add_data_command(CLI::App& app, CommandLine& line) {
           "Environment:\n  PODIUM_DOWNLOAD_BASE  Address of the folder to download from, instead "
           "of the "
           "dataset's own\n                        addresses: BASE/DATASET/FILE, then BASE/FILE");
-  add("verify", "Checks that a dataset's files are intact",
-      {"podium data verify mnist", "podium data verify mnist --data-dir data"}, verify);
+  add("verify", "Checks that a dataset's files are intact, or decodes every picture of a folder",
+      {"podium data verify mnist", "podium data verify folder:PHOTOS"}, verify);
+  add("index", "Indexes a folder of pictures, which a run does otherwise before its first step",
+      {"podium data index folder:PHOTOS", "podium data index folder:PHOTOS --fresh"}, index)
+      ->add_flag("--fresh", arguments->fresh, "Make the index anew, even if no folder has changed");
   CLI::App* shown =
       add("show", "Shows the contents of a dataset, or draws a page of a recipe's augmented images",
           {"podium data show glyphs --split test --first 10 --count 5",

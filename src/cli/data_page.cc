@@ -27,15 +27,14 @@ std::int64_t widest(const std::vector<std::string>& captions, std::int64_t size)
   return most;
 }
 
-Page make_page(const DatasetInfo& info, const Loader& loader, const PageArguments& arguments,
-               std::int64_t count) {
-  const ImageSet& set = loader.set();
+Page make_page(const Loader& loader, const PageArguments& arguments, std::int64_t count) {
+  const Source& set = loader.set();
   const std::int64_t enlarged =
       std::max<std::int64_t>(1, kWantedSide / std::max(set.height, set.width));
   std::vector<std::string> heads = {"original"}, classes, examples;
   for (std::int64_t e = 0; e < kEpochs; ++e) heads.push_back(cat("epoch ", arguments.epoch + e));
-  for (std::int64_t label = 0; label < set.classes; ++label)
-    classes.push_back(info.class_name(label));
+  for (std::int64_t i = 0; i < count; ++i)
+    classes.push_back(set.class_name(set.label(arguments.first + i)));
   for (std::int64_t i = 0; i < count; ++i) examples.push_back(cat("example ", arguments.first + i));
 
   const std::int64_t size = widest(heads, 2) <= set.width * enlarged ? 2 : 1;
@@ -54,13 +53,12 @@ Page make_page(const DatasetInfo& info, const Loader& loader, const PageArgument
   std::vector<std::uint8_t> pixels(values);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t example = arguments.first + i, y = top + i * row;
-    const auto label = static_cast<std::size_t>(set.labels[static_cast<std::size_t>(example)]);
-    page.write(y, kMargin, 2, classes.at(label));
+    page.write(y, kMargin, 2, classes[static_cast<std::size_t>(i)]);
     page.write(y + 3 * kGlyphHeight, kMargin, 1, examples[static_cast<std::size_t>(i)], kGrey);
     const auto draw = [&](std::int64_t k, const std::uint8_t* shown) {
       page.draw(y, column_at(k), enlarged, set.channels, set.height, set.width, shown);
     };
-    draw(0, set.pixels.data() + example * set.image_bytes());
+    draw(0, set.read(example, nullptr, pixels.data()).pixels);
     for (std::int64_t e = 0; e < kEpochs; ++e) {
       loader.example(arguments.epoch + e, example, image.data());
       loader.normaliser().to_pixels(image.data(), pixels.data());
@@ -76,8 +74,7 @@ ExitCode write_data_page(const PageArguments& arguments) {
   PODIUM_REQUIRE(arguments.count >= 1 && arguments.count <= kMostExamples, ExitCode::kUsage,
                  "--count ", arguments.count, ": a page shows 1 to ", kMostExamples, " examples");
   require_writable(arguments.out, "--out", arguments.force);
-  const Recipe recipe =
-      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
+  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
   const RunData data = load_data(recipe, arguments.data_dir);
   const bool train = arguments.split == "train";
   const auto set = train ? data.train : data.held_out;
@@ -88,7 +85,7 @@ ExitCode write_data_page(const PageArguments& arguments) {
       set,
       LoaderOptions{.seed = recipe.seed, .augment = recipe.augment, .normalise = recipe.normalise});
   const std::int64_t count = std::min(arguments.count, set->count - arguments.first);
-  const Page page = make_page(find_dataset(recipe.data), loader, arguments, count);
+  const Page page = make_page(loader, arguments, count);
   const std::vector<std::uint8_t> file = page.png();
   replace_text(arguments.out, {reinterpret_cast<const char*>(file.data()), file.size()});
   if (arguments.json) {

@@ -23,7 +23,7 @@ struct EvalArguments {
 };
 
 // Of each class: its name, how many examples were taken for it, of how many.
-nlohmann::ordered_json classes_json(const EvaluationResult& result, const DatasetInfo& data) {
+nlohmann::ordered_json classes_json(const EvaluationResult& result, const SourceFields& data) {
   const ConfusionMatrix& counts = result.confusion;
   auto classes = nlohmann::ordered_json::array();
   for (std::int64_t label = 0; label < counts.classes(); ++label)
@@ -49,7 +49,7 @@ nlohmann::ordered_json confusion_json(const ConfusionMatrix& counts) {
 }
 
 // Each class with the class that it is most often mistaken for.
-std::string classes_text(const EvaluationResult& result, const DatasetInfo& data) {
+std::string classes_text(const EvaluationResult& result, const SourceFields& data) {
   const ConfusionMatrix& counts = result.confusion;
   Table table({"CLASS", "ACCURACY", "CORRECT", "EXAMPLES", "MOST OFTEN MISTAKEN FOR"});
   for (std::int64_t label = 0; label < counts.classes(); ++label) {
@@ -73,7 +73,7 @@ ExitCode evaluate(const EvalArguments& arguments) {
   const EvaluationResult result = trainer.evaluate();
   const double speed =
       result.seconds > 0 ? static_cast<double>(result.examples) / result.seconds : 0;
-  const DatasetInfo& data = find_dataset(loaded.recipe.data);
+  const SourceFields& data = trainer.evaluation_set();
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"recipe", loaded.recipe.name},
                                          {"seed", loaded.recipe.seed},

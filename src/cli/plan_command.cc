@@ -25,6 +25,7 @@
 #include "train/environment.h"
 #include "train/memory.h"
 #include "train/program.h"
+#include "train/run.h"
 
 namespace podium {
 namespace {
@@ -48,15 +49,20 @@ struct Parts {
 
 Parts parts_of(const RecipeArguments& arguments) {
   Parts parts;
-  parts.recipe = read_recipe(find_recipe(arguments.recipe), arguments.overrides);
+  parts.recipe = read_named_recipe(arguments.recipe, arguments.overrides);
+  if (has_pictures(parts.recipe)) {
+    const RunData pictures = load_data(parts.recipe, "");
+    parts.recipe.train_examples = pictures.train->count;
+    parts.recipe.test_examples = pictures.held_out->count;
+  }
   const Recipe& recipe = parts.recipe;
-  const DatasetInfo& data = find_dataset(recipe.data);
+  const SourceFields data = example_fields(recipe, "");
   const ModelInfo& model = find_model(recipe.model);
   parts.image = Shape{data.channels, data.height, data.width};
   parts.classes = data.classes;
   parts.test_examples = recipe.validation != 0      ? recipe.validation
                         : recipe.test_examples != 0 ? recipe.test_examples
-                                                    : data.test_examples;
+                                                    : find_dataset(recipe.data).test_examples;
   parts.work = work_of(recipe, model.build, parts.image, parts.classes);
   parts.program = build_replica_program(
       model.build,

@@ -15,6 +15,7 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "data/image_file.h"
+#include "data/pictures.h"
 #include "train/predictor.h"
 
 namespace podium {
@@ -37,13 +38,25 @@ struct PictureFile {
 // Files that are read before their pictures are predicted.
 constexpr std::size_t kFilesAtOnce = 4096;
 
-std::vector<PictureFile> read_files(std::span<const std::string> paths, const Shape& image,
+// A picture of any size, as evaluation sees those that the network was trained on.
+ImageSet read_photograph(const std::string& path, const CropOptions& crop) {
+  ImageSet set({.count = 1, .channels = 3, .height = crop.size, .width = crop.size});
+  set.pixels.resize(static_cast<std::size_t>(set.image_bytes()));
+  make_example(read_whole_file(path), path, crop, nullptr, set.pixels.data());
+  return set;
+}
+
+std::vector<PictureFile> read_files(std::span<const std::string> paths, const Predictor& predictor,
                                     ThreadPool& threads) {
+  const Shape& image = predictor.image_shape();
+  const Recipe& recipe = predictor.recipe();
+  const CropOptions crop = crop_of(recipe.pictures, recipe.augment);
   std::vector<PictureFile> files(paths.size());
   threads.run(static_cast<int>(paths.size()), [&](int part, int) {
     const auto i = static_cast<std::size_t>(part);
     try {
-      files[i].set = read_image_file(paths[i], image[0], image[1], image[2]);
+      files[i].set = has_pictures(recipe) ? read_photograph(paths[i], crop)
+                                          : read_image_file(paths[i], image[0], image[1], image[2]);
     } catch (const UserError& error) {
       files[i].problem = error.what();
     }
@@ -53,7 +66,7 @@ std::vector<PictureFile> read_files(std::span<const std::string> paths, const Sh
 
 // The pictures of all files, one after the other.
 ImageSet joined(std::vector<PictureFile>& files, const Shape& image) {
-  ImageSet all{.channels = image[0], .height = image[1], .width = image[2], .source = "pictures"};
+  ImageSet all({.channels = image[0], .height = image[1], .width = image[2], .source = "pictures"});
   for (PictureFile& file : files) {
     all.count += file.set.count;
     all.pixels.insert(all.pixels.end(), file.set.pixels.begin(), file.set.pixels.end());
@@ -134,7 +147,7 @@ ExitCode predict(const PredictArguments& arguments) {
   for (std::size_t begin = 0; begin < paths.size(); begin += kFilesAtOnce) {
     const auto some = paths.subspan(begin, std::min(kFilesAtOnce, paths.size() - begin));
     const auto start = Clock::now();
-    std::vector<PictureFile> files = read_files(some, image, threads);
+    std::vector<PictureFile> files = read_files(some, predictor, threads);
     const ImageSet pictures = joined(files, image);
     read_seconds += seconds_since(start);
     const auto read = Clock::now();
@@ -172,7 +185,9 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
       [arguments] { return predict(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command
-      ->add_option("IMAGE", arguments->images, "PNG or IDX files of the size that the model takes")
+      ->add_option("IMAGE", arguments->images,
+                   "Photographs (JPEG, PNG) of any size, where the model was trained on such; "
+                   "else PNG or IDX files of the size that it takes")
       ->required();
   add_step_flag(*command, arguments->step);
   command

@@ -103,7 +103,7 @@ ExitCode report(const ReportArguments& arguments) {
     LoadedRun loaded = load_run(arguments.run, arguments.data_dir, arguments.placement);
     page.confusion = loaded.trainer->evaluate().confusion;
     page.confusion_step = loaded.trainer->steps_done();
-    page.class_names = find_dataset(page.history.recipe.data).class_names;
+    page.class_names = loaded.trainer->evaluation_set().class_names;
     add_pictures(page, arguments);
   }
   replace_text(out, run_page(page));

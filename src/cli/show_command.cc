@@ -17,6 +17,7 @@
 #include "train/memory.h"
 #include "train/program.h"
 #include "train/recipe.h"
+#include "train/run.h"
 
 namespace podium {
 namespace {
@@ -122,13 +123,13 @@ ExitCode compile_for(const ShowArguments&, const Recipe&, const Graph&) {
 #endif
 
 ExitCode show(const ShowArguments& arguments) {
-  const Recipe recipe =
-      read_recipe(find_recipe(arguments.recipe.recipe), arguments.recipe.overrides);
-  const DatasetInfo& data = find_dataset(recipe.data);
+  Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const SourceFields data = example_fields(recipe, "");
   const ModelInfo& model = find_model(recipe.model);
   ReplicaInputs inputs{.image = Shape{data.channels, data.height, data.width},
                        .images = recipe.batch / recipe.replicas,
                        .classes = data.classes};
+  if (has_pictures(recipe)) recipe.train_examples = data.count;
   const Optimizers optimizers(recipe);
   const ReplicaProgram training = build_replica_program(
       model.build, inputs, recipe.seed, recipe.batch, recipe.label_smoothing, false, optimizers);

@@ -6,28 +6,12 @@
 
 #include "base/error.h"
 #include "base/functions.h"
-#include "base/philox.h"
 #include "base/reflect.h"
 #include "base/words.h"
+#include "data/draws.h"
 
 namespace podium {
 namespace {
-
-// The streams of kAugment, one for each kind. Part of what a seed means: never renumber.
-enum Kind : std::uint32_t { kFlip = 0, kShift = 1, kAffine = 2, kElastic = 3, kCutout = 4 };
-
-class Draws {
- public:
-  Draws(const AugmentKey& key, Kind kind)
-      : stream_(key.seed, RandomPurpose::kAugment, kind),
-        example_(static_cast<std::uint32_t>(key.example)),
-        epoch_(static_cast<std::uint32_t>(key.epoch)) {}
-  PhiloxBlock block(std::uint32_t i) const { return stream_.block(i, example_, epoch_); }
-
- private:
-  PhiloxStream stream_;
-  std::uint32_t example_, epoch_;
-};
 
 // Uniform in [-most, most).
 float symmetric(std::uint32_t word, float most) { return most * (2.0f * uniform01(word) - 1.0f); }
@@ -102,6 +86,10 @@ std::vector<OptionProblem> augment_problems(const AugmentOptions& options, std::
   within("shear", options.shear, 2);
   fits("elastic", options.elastic, side);
   fits("cutout", options.cutout, side);
+  within("brightness", options.brightness, 1);
+  within("contrast", options.contrast, 1);
+  within("saturation", options.saturation, 1);
+  within("hue", options.hue, 0.5);
   if (options.elastic_cell < 1 || options.elastic_cell > 4096)
     add("elastic_cell", cat(options.elastic_cell, "; it must be between 1 and 4096 pixels"));
   known("flip", options.flip, {"none", "random", "alternating"});
@@ -155,7 +143,9 @@ Augmenter::Augmenter(const AugmentOptions& options, std::int64_t channels, std::
 }
 
 bool Augmenter::mirrors(const AugmentKey& key) const {
-  const auto drawn = [](const AugmentKey& k) { return Draws(k, kFlip).block(0)[0] >> 31 != 0; };
+  const auto drawn = [](const AugmentKey& k) {
+    return Draws(k, AugmentKind::kFlip).block(0)[0] >> 31 != 0;
+  };
   if (random_flip_) return drawn(key);
   return alternating_flip_ && drawn({key.seed, 0, key.example}) != (key.epoch % 2 != 0);
 }
@@ -165,7 +155,7 @@ void Augmenter::apply(const AugmentKey& key, const float* in, float* out) const 
   std::int64_t down = 0;
   std::int64_t right = 0;
   if (options_.shift != 0) {
-    const PhiloxBlock words = Draws(key, kShift).block(0);
+    const PhiloxBlock words = Draws(key, AugmentKind::kShift).block(0);
     down = symmetric_whole(words[0], options_.shift);
     right = symmetric_whole(words[1], options_.shift);
   }
@@ -222,7 +212,7 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
   scratch.fy.resize(pixels);
   scratch.index.resize(pixels);
 
-  const PhiloxBlock words = Draws(key, kAffine).block(0);
+  const PhiloxBlock words = Draws(key, AugmentKind::kAffine).block(0);
   const double turns = static_cast<double>(symmetric(words[0], options_.rotate_degrees)) / 360;
   const double sine = sin_2pi(turns), cosine = cos_2pi(turns);
   const double size = 1.0 + symmetric(words[1], options_.scale);
@@ -274,7 +264,7 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
 void Augmenter::draw_lattice(const AugmentKey& key, Scratch& scratch) const {
   const auto points = static_cast<std::size_t>(lattice_rows_ * lattice_columns_);
   scratch.points.resize(2 * points);
-  const Draws draws(key, kElastic);
+  const Draws draws(key, AugmentKind::kElastic);
   const float unit = options_.elastic * 0x1p-15f;
   for (std::size_t i = 0; i < points; i += 4) {
     const PhiloxBlock block = draws.block(static_cast<std::uint32_t>(i / 4));
@@ -339,7 +329,7 @@ void Augmenter::resample(const float* in, bool mirror, Scratch& scratch, float* 
 }
 
 void Augmenter::cut(const AugmentKey& key, float* out) const {
-  const PhiloxBlock words = Draws(key, kCutout).block(0);
+  const PhiloxBlock words = Draws(key, AugmentKind::kCutout).block(0);
   const auto side = static_cast<std::int64_t>(options_.cutout);
   const std::int64_t top = uniform_below(words[0], static_cast<std::uint32_t>(height_ - side + 1));
   const std::int64_t left = uniform_below(words[1], static_cast<std::uint32_t>(width_ - side + 1));

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "data/option_problem.h"
+#include "data/source.h"
 
 namespace podium {
 
@@ -35,6 +36,13 @@ struct AugmentOptions {
   int cutout = 0;        // the square's side in pixels; the square is inside the image
   std::string flip = "none";     // or "random", "alternating"
   std::string padding = "zero";  // or "reflect": fills what a shift uncovers
+  // Colours (data/colour.h), before normalisation; 0.4 draws a factor of 0.6 to 1.4.
+  float brightness = 0, contrast = 0, saturation = 0;
+  float hue = 0;  // of the colour circle, at most 0.5
+  // Of photographs alone (data/crop.h), which are cropped when they are decoded.
+  std::string crop = "none";                  // or "random-resized"
+  std::vector<double> crop_area = {0.08, 1};  // least and most share of the picture's area
+  std::vector<double> crop_ratio = {3.0 / 4, 4.0 / 3};  // least and most width / height
 
   bool any() const {
     return shift != 0 || rotate_degrees != 0 || scale != 0 || shear != 0 || elastic != 0 ||
@@ -46,13 +54,6 @@ struct AugmentOptions {
 // The options that are out of range, do not fit images of this size or contradict each other.
 std::vector<OptionProblem> augment_problems(const AugmentOptions& options, std::int64_t height,
                                             std::int64_t width);
-
-// The changes of an image are a function of these.
-struct AugmentKey {
-  std::uint64_t seed = 0;
-  std::int64_t epoch = 0;
-  std::int64_t example = 0;  // index in the dataset
-};
 
 // Augments images of one shape. Immutable, so threads may share it.
 class Augmenter {

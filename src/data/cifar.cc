@@ -62,7 +62,8 @@ std::uint64_t cifar_digest(const ImageSet& set) {
   std::uint64_t sum = 0;
   for (std::int64_t i = 0; i < set.count; ++i) {
     Checksum hash(ChecksumKind::kSha256);
-    hash.update({&set.labels[static_cast<std::size_t>(i)], 1});
+    const auto label = static_cast<std::uint8_t>(set.label(i));
+    hash.update({&label, 1});
     hash.update(
         {set.pixels.data() + i * set.image_bytes(), static_cast<std::size_t>(set.image_bytes())});
     const std::string text = hash.finish();  // two digits a byte

@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/plain_name.h"
 #include "base/words.h"
 #include "data/dataset_list.h"
@@ -74,6 +73,7 @@ namespace {
 
 // Room for all that a program will register: entries stay where they are.
 constexpr std::size_t kMostDatasets = 1024;
+constexpr std::int64_t kMostClasses = 1 << 20;
 
 std::vector<DatasetInfo>& datasets() {
   static std::vector<DatasetInfo> list = [] {
@@ -95,7 +95,7 @@ void require_as_described(const DatasetInfo& info, Split split, const ImageSet& 
   PODIUM_REQUIRE(shape(set) == shape(info), ExitCode::kData, "dataset \"", info.name, "\": its ",
                  to_string(split), " split has images of ", shape(set), "; its description says ",
                  shape(info));
-  require_usable(set, cat("dataset \"", info.name, "\", ", to_string(split), " split"));
+  set.require_usable(cat("dataset \"", info.name, "\", ", to_string(split), " split"));
 }
 
 }  // namespace
@@ -114,7 +114,8 @@ void register_dataset(DatasetInfo info) {
   require(info.load != nullptr, " has no function that loads it");
   require(info.channels >= 1 && info.height >= 1 && info.width >= 1,
           ": channels, height and width must be at least 1");
-  require(info.classes >= 1 && info.classes <= 256, ": classes must be from 1 to 256");
+  require(info.classes >= 1 && info.classes <= kMostClasses,
+          cat(": classes must be from 1 to ", kMostClasses));
   require(info.train_examples >= 1 && info.test_examples >= 1,
           ": train_examples and test_examples must be at least 1");
   require(
@@ -142,6 +143,7 @@ ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions
   const DatasetInfo& info = find_dataset(name);
   ImageSet set = info.load(info, split, options);
   require_as_described(info, split, set);
+  set.class_names = info.class_names;
   return set;
 }
 
@@ -149,23 +151,19 @@ bool is_archive(const DatasetInfo& info, const std::string& path) {
   return info.archive && fs::path(path).filename().string().starts_with(info.archive->name);
 }
 
-ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n) {
+ImageSet part_of(const Source& set, std::int64_t first, std::int64_t n) {
   PODIUM_CHECK(first >= 0 && n >= 0 && first + n <= set.count, first, " ", n);
-  ImageSet part = {n, set.channels, set.height, set.width, set.classes, {}, {}, set.source};
-  const std::uint8_t* pixels = set.pixels.data() + first * set.image_bytes();
-  part.pixels.assign(pixels, pixels + n * set.image_bytes());
-  if (!set.labels.empty()) {
-    part.labels.assign(set.labels.data() + first, set.labels.data() + first + n);
+  ImageSet part(static_cast<const SourceFields&>(set));
+  part.count = n;
+  const auto size = static_cast<std::size_t>(set.image_bytes());
+  part.pixels.reserve(static_cast<std::size_t>(n) * size);
+  std::vector<std::uint8_t> memory(size);
+  for (std::int64_t i = first; i < first + n; ++i) {
+    const Source::Example example = set.read(i, nullptr, memory.data());
+    part.pixels.insert(part.pixels.end(), example.pixels, example.pixels + size);
+    if (set.has_labels()) part.labels.push_back(example.label);
   }
   return part;
-}
-
-std::uint64_t hash_of(const ImageSet& set, StopToken stop) {
-  std::uint64_t hash = 0;
-  for (const std::int64_t extent : {set.count, set.channels, set.height, set.width, set.classes})
-    hash = hash_append(hash, static_cast<std::uint64_t>(extent));
-  hash = hash_append(hash, hash_bytes(set.pixels, stop));
-  return hash_append(hash, hash_bytes(set.labels, stop));
 }
 
 void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop) {

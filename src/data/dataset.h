@@ -96,11 +96,8 @@ const DatasetInfo& find_dataset(const std::string& name);
 ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions& options = {});
 
 // Examples [first, first + n), for example to hold out a part of a training set for validation.
-ImageSet part_of(const ImageSet& set, std::int64_t first, std::int64_t n);
-
-// A hash of the set. Other examples, or the same ones in another order, give another hash.
-// Throws Stopped as `stop` says.
-std::uint64_t hash_of(const ImageSet& set, StopToken stop = {});
+// Of a source that is not in memory, as evaluation sees them.
+ImageSet part_of(const Source& set, std::int64_t first, std::int64_t n);
 
 // Makes `bytes` longer, with zeros. The system gives memory page by page, which takes seconds for a
 // large set: throws Stopped as `stop` says.

@@ -67,7 +67,7 @@ TEST_F(DatasetFolders, hold_files_packed_or_not) {
   const ImageSet packed = load(folder_ / "b");
   EXPECT_EQ(plain.count, 3);
   EXPECT_EQ(plain.pixels, packed.pixels);
-  EXPECT_EQ(plain.labels, (Bytes{7, 0, 9}));
+  EXPECT_EQ(plain.labels, (Labels{7, 0, 9}));
   EXPECT_EQ(packed.labels, plain.labels);
   EXPECT_EQ(plain.classes, 10);
 }
@@ -199,11 +199,11 @@ TEST(Dataset, list_has_distinct_names_and_sound_entries) {
 TEST(Dataset, drawn_ones_have_nothing_to_verify) { EXPECT_TRUE(verify_dataset("glyphs").empty()); }
 
 TEST(Dataset, part_of_holds_examples_out) {
-  const ImageSet set = {3, 1, 1, 2, 10, {1, 2, 3, 4, 5, 6}, {7, 8, 9}, "here"};
+  const ImageSet set({3, 1, 1, 2, 10, "here"}, {1, 2, 3, 4, 5, 6}, {7, 8, 9});
   const ImageSet part = part_of(set, 1, 2);
   EXPECT_EQ(part.count, 2);
   EXPECT_EQ(part.pixels, (Bytes{3, 4, 5, 6}));
-  EXPECT_EQ(part.labels, (Bytes{8, 9}));
+  EXPECT_EQ(part.labels, (Labels{8, 9}));
   EXPECT_EQ(part.classes, 10);
   EXPECT_EQ(part.source, "here");
 }
@@ -229,7 +229,7 @@ TEST(RealCifar10, is_the_published_one) {
   const ImageSet train = load_dataset("cifar10", Split::kTrain);
   EXPECT_EQ(train.count, 50000);
   std::vector<std::int64_t> classes(10);
-  for (const std::uint8_t label : train.labels) ++classes[label];
+  for (const std::int32_t label : train.labels) ++classes[static_cast<std::size_t>(label)];
   EXPECT_EQ(classes, std::vector<std::int64_t>(10, 5000));
   // The means of the channels as published, pixels over 255.
   const double means[] = {0.49140, 0.48216, 0.44653};
@@ -250,9 +250,10 @@ TEST(RealMnist, is_the_published_one) {
   const ImageSet test = load_dataset("mnist", Split::kTest);
   EXPECT_EQ(train.count, 60000);
   EXPECT_EQ(test.count, 10000);
-  EXPECT_EQ((Bytes{train.labels.begin(), train.labels.begin() + 8}),
-            (Bytes{5, 0, 4, 1, 9, 2, 1, 3}));
-  EXPECT_EQ((Bytes{test.labels.begin(), test.labels.begin() + 8}), (Bytes{7, 2, 1, 0, 4, 1, 4, 9}));
+  EXPECT_EQ((Labels{train.labels.begin(), train.labels.begin() + 8}),
+            (Labels{5, 0, 4, 1, 9, 2, 1, 3}));
+  EXPECT_EQ((Labels{test.labels.begin(), test.labels.begin() + 8}),
+            (Labels{7, 2, 1, 0, 4, 1, 4, 9}));
 }
 
 TEST(Dataset, classes_are_called_by_their_names_or_numbers) {
@@ -275,12 +276,12 @@ DatasetInfo dots() {
           .train_examples = 4,
           .test_examples = 2,
           .load = [](const DatasetInfo& info, Split split, const DatasetOptions&) {
-            ImageSet set{.count = split == Split::kTrain ? 4 : 2,
-                         .channels = 1,
-                         .height = 2,
-                         .width = 3,
-                         .classes = info.classes,
-                         .source = "drawn"};
+            ImageSet set({.count = split == Split::kTrain ? 4 : 2,
+                          .channels = 1,
+                          .height = 2,
+                          .width = 3,
+                          .classes = info.classes,
+                          .source = "drawn"});
             for (std::int64_t i = 0; i < set.count; ++i) {
               set.pixels.insert(set.pixels.end(), 6, static_cast<std::uint8_t>(100 * (i % 2)));
               set.labels.push_back(static_cast<std::uint8_t>(i % 2));
@@ -298,7 +299,7 @@ TEST(OwnDataset, is_found_and_loaded_once_it_is_registered) {
   EXPECT_EQ(find_dataset("dots").description, "of this test");
   const ImageSet set = load_dataset("dots", Split::kTest);
   EXPECT_EQ(set.count, 2);
-  EXPECT_EQ(set.labels, (std::vector<std::uint8_t>{0, 1}));
+  EXPECT_EQ(set.labels, (Labels{0, 1}));
 }
 
 TEST(OwnDataset, a_description_that_is_not_whole_or_a_name_that_is_taken_is_refused) {
@@ -319,8 +320,8 @@ TEST(OwnDataset, a_description_that_is_not_whole_or_a_name_that_is_taken_is_refu
             "dataset \"other\" has no function that loads it");
   EXPECT_EQ(error([](DatasetInfo& d) { d.width = 0; }),
             "dataset \"other\": channels, height and width must be at least 1");
-  EXPECT_EQ(error([](DatasetInfo& d) { d.classes = 257; }),
-            "dataset \"other\": classes must be from 1 to 256");
+  EXPECT_EQ(error([](DatasetInfo& d) { d.classes = 1048577; }),
+            "dataset \"other\": classes must be from 1 to 1048576");
   EXPECT_EQ(error([](DatasetInfo& d) { d.test_examples = 0; }),
             "dataset \"other\": train_examples and test_examples must be at least 1");
   EXPECT_EQ(error([](DatasetInfo& d) { d.class_names = {"one"}; }),

@@ -2,13 +2,13 @@
 
 #include <png.h>
 
-#include <array>
-#include <cstring>
 #include <span>
 
 #include "base/error.h"
 #include "data/byte_source.h"
 #include "data/idx.h"
+#include "data/picture.h"
+#include "data/png.h"
 
 namespace podium {
 namespace {
@@ -54,24 +54,11 @@ void store(const Wanted& wanted, std::span<const std::uint8_t> pixels, std::int6
 }
 
 void read_png(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet& set) {
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  if (png_image_begin_read_from_memory(&image, file.data(), file.size()) == 0) {
-    fail(wanted, cat("the PNG file is damaged: ", image.message, "; ", kRemedy));
-  }
-  struct Free {
-    png_image* image;
-    ~Free() { png_image_free(image); }
-  } const free_at_end{&image};
-  require_size(wanted, image.height, image.width);
-  const bool colour = (image.format & PNG_FORMAT_FLAG_COLOR) != 0;
-  image.format = colour ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(image));
-  const png_color black{0, 0, 0};
-  if (png_image_finish_read(&image, &black, pixels.data(), 0, nullptr) == 0) {
-    fail(wanted, cat("the PNG file is damaged: ", image.message, "; ", kRemedy));
-  }
-  store(wanted, pixels, colour ? 3 : 1, set);
+  PngReader reader(file, wanted.name);
+  require_size(wanted, reader.height(), reader.width());
+  std::vector<std::uint8_t> pixels;
+  reader.decode(pixels);
+  store(wanted, pixels, reader.channels(), set);
 }
 
 void read_pictures_idx(const Wanted& wanted, std::span<const std::uint8_t> file, ImageSet& set) {
@@ -128,9 +115,8 @@ ImageSet parse_image_file(std::span<const std::uint8_t> file, const std::string&
   set.height = height;
   set.width = width;
   set.source = name;
-  constexpr std::array<std::uint8_t, 8> kPng = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
   if (file.empty()) fail(wanted, cat("the file is empty; ", kRemedy));
-  if (file.size() >= kPng.size() && std::memcmp(file.data(), kPng.data(), kPng.size()) == 0) {
+  if (is_png(file)) {
     read_png(wanted, file, set);
   } else if (file.size() >= 2 && file[0] == 0 && file[1] == 0) {
     read_pictures_idx(wanted, file, set);
@@ -141,6 +127,11 @@ ImageSet parse_image_file(std::span<const std::uint8_t> file, const std::string&
     fail(wanted, cat("no known picture format starts with these bytes; ", kRemedy));
   }
   return set;
+}
+
+std::vector<std::uint8_t> read_whole_file(const std::string& path) {
+  const auto source = open_file(path, kRemedy);
+  return read_all(*source, path);
 }
 
 std::vector<std::uint8_t> png_bytes(std::span<const std::uint8_t> colours, std::int64_t height,

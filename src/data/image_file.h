@@ -21,6 +21,9 @@ ImageSet read_image_file(const std::string& path, std::int64_t channels, std::in
 ImageSet parse_image_file(std::span<const std::uint8_t> file, const std::string& name,
                           std::int64_t channels, std::int64_t height, std::int64_t width);
 
+// The bytes of a file, of 256 MiB at most; unpacked, if it is packed. Throws UserError(kData).
+std::vector<std::uint8_t> read_whole_file(const std::string& path);
+
 // The bytes of a PNG file, for a picture of red, green and blue bytes [height, width, 3].
 std::vector<std::uint8_t> png_bytes(std::span<const std::uint8_t> colours, std::int64_t height,
                                     std::int64_t width);

@@ -8,30 +8,40 @@
 // floats is the recipe's [normalise] (data/normalise.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "data/source.h"
 
 namespace podium {
 
-// Images [count, channels, height, width], row-major, and one label each.
-struct ImageSet {
-  std::int64_t count = 0, channels = 0, height = 0, width = 0;
-  std::int64_t classes = 0;  // labels are in [0, classes)
+// Images [count, channels, height, width], row-major, and one label each: at most ten million
+// images, in at most 1,048,576 classes.
+struct ImageSet final : Source {
   std::vector<std::uint8_t> pixels;
-  std::vector<std::uint8_t> labels;  // empty if they are not known (images to predict)
-  std::string source;                // the folder or procedure of origin, for people
+  std::vector<std::int32_t> labels;  // empty if they are not known (images to predict)
 
-  std::int64_t image_bytes() const { return channels * height * width; }
-};
+  ImageSet() = default;
+  explicit ImageSet(SourceFields fields, std::vector<std::uint8_t> its_pixels = {},
+                    std::vector<std::int32_t> its_labels = {})
+      : Source(std::move(fields)), pixels(std::move(its_pixels)), labels(std::move(its_labels)) {}
 
-// What the memory given to make_image_set() holds.
-struct ImageSetShape {
-  std::int64_t count = 0;  // images, at most ten million
-  std::int64_t channels = 1, height = 0, width = 0;
-  std::int64_t classes = 0;                       // at most 256: a label is kept as a byte
-  std::string source = "the program's own data";  // for people
+  const std::uint8_t* image(std::int64_t index) const {
+    return pixels.data() + index * image_bytes();
+  }
+  Example read(std::int64_t index, const AugmentKey* key, std::uint8_t* out) const override;
+  std::int32_t label(std::int64_t index) const override {
+    return labels[static_cast<std::size_t>(index)];
+  }
+  bool has_labels() const override { return !labels.empty(); }
+  void prefetch(std::int64_t index) const override;
+  void require_usable(const std::string& what) const override;
+  std::string identity(StopToken stop) const override;
+  std::int64_t memory_bytes() const override;
 };
 
 // Copies images [count, channels, height, width], row-major, and a label in [0, classes) for each.
@@ -39,10 +49,10 @@ struct ImageSetShape {
 // (counted from 0): no examples, a shape that cannot be, too few or too many bytes or labels, null
 // memory, a label out of range.
 ImageSet make_image_set(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels,
-                        const ImageSetShape& shape);
+                        const SourceFields& fields);
 
-// Throws as make_image_set() does where a set cannot be trained on or evaluated on; `what` begins
-// the text: "the training set".
-void require_usable(const ImageSet& set, const std::string& what);
+// A hash of the set. Other examples, or the same ones in another order, give another hash.
+// Throws Stopped as `stop` says.
+std::uint64_t hash_of(const ImageSet& set, StopToken stop = {});
 
 }  // namespace podium

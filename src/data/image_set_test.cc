@@ -8,7 +8,7 @@ namespace podium {
 namespace {
 
 constexpr std::int64_t kImage = 2 * 3 * 4;
-const ImageSetShape kShape = {.count = 5, .channels = 2, .height = 3, .width = 4, .classes = 3};
+const SourceFields kShape = {.count = 5, .channels = 2, .height = 3, .width = 4, .classes = 3};
 
 std::vector<std::uint8_t> pixels_of(std::int64_t bytes) {
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(bytes));
@@ -17,7 +17,7 @@ std::vector<std::uint8_t> pixels_of(std::int64_t bytes) {
 }
 
 // The text of the error, which is about data; "accepted" where there is none.
-std::string error_of(const ImageSetShape& shape, std::span<const std::uint8_t> pixels,
+std::string error_of(const SourceFields& shape, std::span<const std::uint8_t> pixels,
                      std::span<const std::int32_t> labels) {
   try {
     make_image_set(pixels, labels, shape);
@@ -36,9 +36,9 @@ TEST(MakeImageSet, copies_images_and_labels) {
   EXPECT_EQ(set.count, 5);
   EXPECT_EQ(set.image_bytes(), kImage);
   EXPECT_EQ(set.pixels, kPixels);
-  EXPECT_EQ(set.labels, (std::vector<std::uint8_t>{0, 2, 1, 1, 0}));
+  EXPECT_EQ(set.labels, (std::vector<std::int32_t>{0, 2, 1, 1, 0}));
   EXPECT_EQ(set.source, "the program's own data");
-  EXPECT_NO_THROW(require_usable(set, "the training set"));
+  EXPECT_NO_THROW(set.require_usable("the training set"));
 }
 
 TEST(MakeImageSet, names_the_first_example_whose_label_is_no_class) {
@@ -83,7 +83,7 @@ TEST(MakeImageSet, refuses_null_pointers) {
 }
 
 TEST(MakeImageSet, refuses_zero_examples_and_shapes_that_cannot_be) {
-  ImageSetShape shape = kShape;
+  SourceFields shape = kShape;
   shape.count = 0;
   EXPECT_EQ(error_of(shape, kPixels, kLabels),
             "the program's own data: 0 examples; there must be 1 to 10000000");
@@ -94,11 +94,11 @@ TEST(MakeImageSet, refuses_zero_examples_and_shapes_that_cannot_be) {
               cat("the program's own data: images of 2 channels, 3 x ", extent,
                   " pixels; each must be 1 to 65536"));
   }
-  for (const std::int64_t classes : {0, 257}) {
+  for (const std::int64_t classes : {0, 1048577}) {
     shape = kShape;
     shape.classes = classes;
     EXPECT_EQ(error_of(shape, kPixels, kLabels),
-              cat("the program's own data: ", classes, " classes; there must be 1 to 256"));
+              cat("the program's own data: ", classes, " classes; there must be 1 to 1048576"));
   }
   shape = {.count = 10000000, .channels = 65536, .height = 65536, .width = 65536, .classes = 3};
   EXPECT_NE(error_of(shape, kPixels, kLabels).find("more than any memory"), std::string::npos);
@@ -108,7 +108,7 @@ TEST(RequireUsable, says_which_set_and_where_it_came_from) {
   ImageSet set = make_image_set(kPixels, kLabels, kShape);
   set.labels[2] = 9;
   try {
-    require_usable(set, "the held-out set");
+    set.require_usable("the held-out set");
     FAIL() << "accepted";
   } catch (const UserError& error) {
     EXPECT_STREQ(error.what(),

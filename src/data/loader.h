@@ -31,11 +31,10 @@ struct LoaderOptions {
 
 class Loader {
  public:
-  // Throws UserError(kUsage) if the batch is larger than the set or options do not fit it, and
-  // InternalError if a label is not below the number of classes.
-  Loader(std::shared_ptr<const ImageSet> set, LoaderOptions options);
+  // Throws UserError(kUsage) if the batch is larger than the set or options do not fit it.
+  Loader(std::shared_ptr<const Source> set, LoaderOptions options);
 
-  const ImageSet& set() const { return *set_; }
+  const Source& set() const { return *set_; }
   const LoaderOptions& options() const { return options_; }
   const Normaliser& normaliser() const { return normaliser_; }
   std::int64_t steps_per_epoch() const { return steps_per_epoch_; }
@@ -60,15 +59,15 @@ class Loader {
   };
 
   Order order_of(std::int64_t epoch) const;
-  const std::uint8_t* pixels_of(std::int64_t example) const {
-    return set_->pixels.data() + example * set_->image_bytes();
-  }
+  // Writes an image, normalised and, with a key, augmented; returns its label.
+  std::int32_t make(std::int64_t index, const AugmentKey* key, float* image) const;
 
-  std::shared_ptr<const ImageSet> set_;
+  std::shared_ptr<const Source> set_;
   LoaderOptions options_;
   Normaliser normaliser_;
   std::int64_t steps_per_epoch_ = 0;
   std::unique_ptr<const Augmenter> augmenter_;
+  bool changes_colours_ = false;
 
   // The orders of the epochs in use: slot epoch % 2. Workers and prefetchers are never more than
   // one epoch apart in practice; where they are, an order is computed again.

@@ -1,17 +1,17 @@
 #include "data/prefetch.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "base/error.h"
 
 namespace podium {
-
 Prefetcher::Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions options)
     : loader_(std::move(loader)), options_(options), next_step_(options.first_step) {
   PODIUM_CHECK(options.threads >= 1 && options.depth >= 1 && options.readers >= 1);
   PODIUM_CHECK(options.first_step >= 0 && options.first_step <= options.end_step);
-  const ImageSet& set = loader_->set();
+  const Source& set = loader_->set();
   if (options_.examples == 0) options_.examples = loader_->options().batch - options_.first_example;
   const std::int64_t examples = options_.examples;
   PODIUM_CHECK(options_.first_example >= 0 && examples >= 1 &&
@@ -35,30 +35,37 @@ void Prefetcher::work(const std::stop_token& stop) {
   while (true) {
     std::unique_lock lock(mutex_);
     if (stop.stop_requested() || next_step_ == options_.end_step) return;
-    const std::int64_t step = next_step_++;
+    const std::int64_t step = next_step_, first = next_example_;
+    const std::int64_t count = std::min(kPrefetchedAtOnce, options_.examples - first);
+    next_example_ += count;
+    if (next_example_ == options_.examples) ++next_step_, next_example_ = 0;
     Slot& slot = slot_of(step);
     // The slot's last step, if it had one, is `depth` before: its readers must be done with it.
     const bool free = freed_.wait(lock, stop, [&] {
-      return slot.releases == options_.readers &&
-             (slot.step == -1 || slot.step == step - options_.depth);
+      return slot.step == step || (slot.releases == options_.readers &&
+                                   (slot.step == -1 || slot.step == step - options_.depth));
     });
     if (!free) return;
-    slot.step = step;
-    slot.ready = false;
-    slot.releases = 0;
+    if (slot.step != step) {
+      slot.step = step;
+      slot.unmade = options_.examples;
+      slot.releases = 0;
+    }
     lock.unlock();
     std::exception_ptr error;
     try {
-      loader_->examples(step, options_.first_example, options_.examples,
-                        slot.batch.images.f32().data(), slot.batch.labels.i32().data());
+      loader_->examples(step, options_.first_example + first, count,
+                        slot.batch.images.f32().data() + first * loader_->set().image_bytes(),
+                        slot.batch.labels.i32().data() + first);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
-    slot.ready = true;
+    slot.unmade -= count;
+    const bool made = slot.unmade == 0 || error;
     if (error && !error_) error_ = error;
     lock.unlock();
-    made_.notify_all();
+    if (made) made_.notify_all();
     if (error) return;
   }
 }
@@ -67,7 +74,7 @@ const Prefetcher::Batch& Prefetcher::wait(std::int64_t step) {
   PODIUM_CHECK(step >= options_.first_step && step < options_.end_step, step);
   Slot& slot = slot_of(step);
   std::unique_lock lock(mutex_);
-  const auto done = [&] { return error_ != nullptr || (slot.step == step && slot.ready); };
+  const auto done = [&] { return error_ != nullptr || (slot.step == step && slot.unmade == 0); };
   if (!done()) {
     const auto start = std::chrono::steady_clock::now();
     made_.wait(lock, done);

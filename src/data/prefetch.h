@@ -20,11 +20,15 @@
 
 namespace podium {
 
+// Examples that a thread makes before it asks for more: few enough to share out the first batch, so
+// many that asking costs nothing.
+inline constexpr std::int64_t kPrefetchedAtOnce = 8;
+
 struct PrefetchOptions {
   std::int64_t first_step = 0;  // the first batch to make,
   std::int64_t end_step = 0;    // and the one after the last
-  int threads = 1;
-  int depth = 2;  // batches in the ring: made, being made, or in use; at least 1
+  int threads = 1;              // they share out the examples of a batch
+  int depth = 2;                // batches in the ring: made, being made, or in use; at least 1
   // The examples of each batch that are made; 0: all of them.
   std::int64_t first_example = 0, examples = 0;
   int readers = 1;  // how many times each batch is waited for and released: the workers
@@ -52,8 +56,8 @@ class Prefetcher {
 
  private:
   struct Slot {
-    std::int64_t step = -1;  // the one that it is for
-    bool ready = false;
+    std::int64_t step = -1;   // the one that it is for
+    std::int64_t unmade = 0;  // examples
     int releases = 0;
     Batch batch;
   };
@@ -66,7 +70,8 @@ class Prefetcher {
   std::shared_ptr<const Loader> loader_;
   PrefetchOptions options_;
   std::vector<Slot> slots_;
-  std::int64_t next_step_;  // the next that no thread has taken
+  // The next examples that no thread has taken.
+  std::int64_t next_step_, next_example_ = 0;
   std::exception_ptr error_;
   std::mutex mutex_;
   std::condition_variable_any made_, freed_;

@@ -28,6 +28,7 @@
 namespace podium::testing {
 
 using Bytes = std::vector<std::uint8_t>;
+using Labels = std::vector<std::int32_t>;
 
 // A folder whose files are named by strings, as this folder's readers take them.
 class TempFolder : public TestFolder {

@@ -334,4 +334,19 @@ void require_same_contract(const Checkpoint& checkpoint) {
                  "--fresh or another --out folder");
 }
 
+std::string class_names_text(const std::vector<std::string>& names) {
+  return json_text(nlohmann::json(names));
+}
+
+std::vector<std::string> parse_class_names(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  std::vector<std::string> names;
+  if (!json.is_array()) return names;
+  for (const auto& name : json) {
+    if (!name.is_string()) return {};
+    names.push_back(name.get<std::string>());
+  }
+  return names;
+}
+
 }  // namespace podium

@@ -32,6 +32,11 @@ inline constexpr int kCheckpointFormat = 1;
 inline constexpr const char* kContractKey = "numerical_contract";
 // The key for what the model takes and gives: "CHANNELS HEIGHT WIDTH CLASSES".
 inline constexpr const char* kInputKey = "input";
+// The names of its classes, where they are those of folders: a JSON array.
+inline constexpr const char* kClassNamesKey = "class_names";
+std::string class_names_text(const std::vector<std::string>& names);
+// None where the text is no such array.
+std::vector<std::string> parse_class_names(const std::string& text);
 // What names of the optimizer's tensors begin with; all others are parameters and statistics.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 

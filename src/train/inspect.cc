@@ -9,7 +9,7 @@ namespace podium {
 
 InspectedStep Trainer::inspect_step() {
   State& s = *state_;
-  const ImageSet& set = s.loader->set();
+  const Source& set = s.loader->set();
   const ReplicaProgram program =
       build_replica_program(s.model, s.inputs_of(s.replica_images), s.recipe.seed, s.recipe.batch,
                             s.recipe.label_smoothing, true, s.optimizers);

@@ -173,7 +173,8 @@ void check_memory_before_loading(const Recipe& recipe, const Model& model,
   // A part of the training set, where the recipe holds one out.
   const std::int64_t test =
       recipe.validation != 0 ? 0 : stated(recipe.test_examples, info.test_examples);
-  const std::int64_t image = info.channels * info.height * info.width + 1;  // and its label
+  const std::int64_t image = info.channels * info.height * info.width +
+                             static_cast<std::int64_t>(sizeof(std::int32_t));  // and its label
   if (limit == 0 && (train + test) * image <= usable) return;
   // A trainer's memory but for its data does not depend on how many there are beyond a batch.
   const std::int64_t held_out = recipe.validation != 0 ? recipe.validation : test;

@@ -75,7 +75,7 @@ TEST(Memory, data_that_do_not_fit_are_refused_before_they_are_loaded) {
       ADD_FAILURE() << "accepted";
     } catch (const UserError& error) {
       EXPECT_EQ(error.code(), ExitCode::kMemory);
-      for (const char* part : {"7.32 GiB of it for its data alone", "1.00 GiB", "fewer examples"})
+      for (const char* part : {"7.35 GiB of it for its data alone", "1.00 GiB", "fewer examples"})
         EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
     }
   }

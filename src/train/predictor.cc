@@ -50,6 +50,11 @@ Input input_of(const Recipe& recipe, const Checkpoint& checkpoint) {
                    "\", which is not channels, height, width and classes; restore it from a copy");
     input.image = Shape{numbers[0], numbers[1], numbers[2]};
     input.classes = numbers[3];
+    if (const auto names = checkpoint.metadata.find(kClassNamesKey);
+        names != checkpoint.metadata.end()) {
+      input.class_names = parse_class_names(names->second);
+      if (std::ssize(input.class_names) != input.classes) input.class_names.clear();
+    }
     for (const DatasetInfo& info : dataset_list())
       if (info.name == recipe.data && info.classes == input.classes)
         input.class_names = info.class_names;
@@ -209,17 +214,19 @@ std::string Predictor::class_name(std::int64_t label) const {
   return names.empty() ? std::to_string(label) : names.at(static_cast<std::size_t>(label));
 }
 
-Tensor Predictor::logits(const ImageSet& images) {
+Tensor Predictor::logits(const Source& images) {
   State& s = *state_;
   s.require_shape(Shape{images.channels, images.height, images.width}, images.source);
-  PODIUM_REQUIRE(std::ssize(images.pixels) == images.count * images.image_bytes(), ExitCode::kData,
-                 images.source, ": ", images.count, " images of ", images.image_bytes(),
-                 " bytes are not ", images.pixels.size(), " bytes");
+  if (const auto* set = dynamic_cast<const ImageSet*>(&images))
+    PODIUM_REQUIRE(std::ssize(set->pixels) == set->count * set->image_bytes(), ExitCode::kData,
+                   set->source, ": ", set->count, " images of ", set->image_bytes(),
+                   " bytes are not ", set->pixels.size(), " bytes");
   const Normaliser normaliser(s.recipe.normalise, images.channels, images.height, images.width);
   return s.compute(images.count, [&](std::int64_t first, std::int64_t n, float* to) {
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(images.image_bytes()));
     for (std::int64_t i = 0; i < n; ++i) {
       float* const image = to + i * images.image_bytes();
-      normaliser.start(images.pixels.data() + (first + i) * images.image_bytes(), image);
+      normaliser.start(images.read(first + i, nullptr, bytes.data()).pixels, image);
       normaliser.finish(image);
     }
   });

@@ -50,8 +50,8 @@ class Predictor {
   // Logits [n, classes] of n images, computed in batches by all workers, as the mean over the
   // recipe's evaluation.views. Labels are not read. Throws UserError(kData) if the images do not
   // have image_shape(). Must not be called from two threads at once.
-  Tensor logits(const ImageSet& images);  // bytes; normalised as the recipe says
-  Tensor logits(const Tensor& images);    // [n, C, H, W], normalised already
+  Tensor logits(const Source& images);  // bytes; normalised as the recipe says
+  Tensor logits(const Tensor& images);  // [n, C, H, W], normalised already
 
  private:
   struct State;

@@ -32,6 +32,7 @@ struct Trained {
     for (int i = 0; i < 3; ++i) trainer.step();
   }
   Recipe recipe;
+  const ImageSet& held_out() const { return dynamic_cast<const ImageSet&>(*data.held_out); }
   RunData data;
   Trainer trainer;
 };
@@ -57,8 +58,8 @@ TEST(Predictor, answers_what_evaluation_counts_with_every_number_of_views_and_no
     Trained trained(digits(more));
     const EvaluationResult result = trained.trainer.evaluate();
     Predictor predictor(trained.recipe, trained.trainer.checkpoint());
-    const Tensor logits = predictor.logits(*trained.data.held_out);
-    EXPECT_EQ(taken_for_their_class(logits, *trained.data.held_out), result.correct) << more;
+    const Tensor logits = predictor.logits(trained.held_out());
+    EXPECT_EQ(taken_for_their_class(logits, trained.held_out()), result.correct) << more;
     EXPECT_EQ(predictor.step(), 3);
     EXPECT_EQ(predictor.image_shape(), (Shape{1, 28, 28}));
     EXPECT_EQ(predictor.classes(), 10);
@@ -69,19 +70,19 @@ TEST(Predictor, an_image_gives_the_same_bits_alone_in_a_batch_and_under_any_plac
   Trained trained(digits());
   const Checkpoint checkpoint = trained.trainer.checkpoint();
   Predictor one(trained.recipe, checkpoint, {}, {.workers = 1});
-  const Tensor expected = one.logits(*trained.data.held_out);
+  const Tensor expected = one.logits(trained.held_out());
   for (const Placement& placement : {Placement{.workers = 3}, Placement{.workers = 2, .threads = 2},
                                      Placement{.workers = 1, .backend = "reference"}}) {
     Predictor other(trained.recipe, checkpoint, {}, placement);
-    EXPECT_TRUE(same_bits(other.logits(*trained.data.held_out), expected))
+    EXPECT_TRUE(same_bits(other.logits(trained.held_out()), expected))
         << placement.workers << " " << placement.backend;
   }
   for (const std::int64_t n : {1, 2, 5, 19}) {
-    const Tensor few = one.logits(part_of(*trained.data.held_out, 40, n));
+    const Tensor few = one.logits(part_of(trained.held_out(), 40, n));
     EXPECT_EQ(std::memcmp(few.f32().data(), expected.f32().data() + 400, few.f32().size_bytes()), 0)
         << n;
   }
-  EXPECT_EQ(one.logits(part_of(*trained.data.held_out, 0, 0)).shape(), (Shape{0, 10}));
+  EXPECT_EQ(one.logits(part_of(trained.held_out(), 0, 0)).shape(), (Shape{0, 10}));
 }
 
 TEST(Predictor, takes_normalised_floats_as_it_takes_bytes) {
@@ -91,14 +92,14 @@ TEST(Predictor, takes_normalised_floats_as_it_takes_bytes) {
   std::vector<std::int32_t> labels(20);
   loader.in_order(0, 20, images.f32().data(), labels.data());
   Predictor predictor(trained.recipe, trained.trainer.checkpoint());
-  EXPECT_TRUE(same_bits(predictor.logits(images),
-                        predictor.logits(part_of(*trained.data.held_out, 0, 20))));
+  EXPECT_TRUE(
+      same_bits(predictor.logits(images), predictor.logits(part_of(trained.held_out(), 0, 20))));
 }
 
 TEST(Predictor, needs_no_labels_and_refuses_images_of_another_shape) {
   Trained trained(digits());
   Predictor predictor(trained.recipe, trained.trainer.checkpoint());
-  ImageSet set = part_of(*trained.data.held_out, 0, 4);
+  ImageSet set = part_of(trained.held_out(), 0, 4);
   set.labels.clear();
   EXPECT_EQ(predictor.logits(set).shape(), (Shape{4, 10}));
   set.height = 14, set.width = 56;
@@ -170,8 +171,7 @@ TEST(Predictor, loads_a_run_by_its_folder_with_the_recipes_model_or_one_that_is_
   Predictor given = Predictor::load(folder / "run", find_model("mnist").build, {.workers = 1});
   EXPECT_EQ(named.step(), 3);
   EXPECT_EQ(given.placement().workers, 1);
-  EXPECT_TRUE(
-      same_bits(named.logits(*trained.data.held_out), given.logits(*trained.data.held_out)));
+  EXPECT_TRUE(same_bits(named.logits(trained.held_out()), given.logits(trained.held_out())));
   EXPECT_NE(user_error(ExitCode::kData, [&] { Predictor::load(folder / "none"); }).find("none"),
             std::string::npos);
 }
@@ -183,7 +183,7 @@ TEST(Predictor, needs_no_dataset_of_the_recipes_name) {
   own.data = "pictures of mine";
   Predictor predictor(own, trained.trainer.checkpoint());
   EXPECT_EQ(predictor.class_name(3), "3");
-  EXPECT_EQ(predictor.logits(*trained.data.held_out).shape(), (Shape{300, 10}));
+  EXPECT_EQ(predictor.logits(trained.held_out()).shape(), (Shape{300, 10}));
 }
 
 TEST(Probabilities, are_the_softmax_and_rank_by_falling_logit) {

@@ -85,7 +85,7 @@ class Reader {
       return;
     }
     const std::string path = text.substr(0, equals), value = text.substr(equals + 1);
-    const RecipeKey* key = find_recipe_key(path);
+    const RecipeKey* key = find_recipe_key(path == "data.name" ? "data" : path);
     if (key == nullptr) return unknown(path, place);
     if (auto node = parse_value(value, is_word(*key))) {
       overridden_.insert(path);
@@ -122,10 +122,12 @@ class Reader {
       older_groups_.emplace_back(path, &node);
       return;
     }
+    if (path == "data.name") return read_entry("data", written, node);
     const auto& keys = recipe_keys();
-    const bool is_table = std::any_of(keys.begin(), keys.end(), [&](const RecipeKey& key) {
-      return !key.table.empty() && key.table == path;
-    });
+    const bool is_table = (path != "data" || node.is_table()) &&
+                          std::any_of(keys.begin(), keys.end(), [&](const RecipeKey& key) {
+                            return !key.table.empty() && key.table == path;
+                          });
     if (is_table) {
       if (const toml::table* table = node.as_table()) {
         for (const auto& [key, value] : *table) read_entry(cat(path, ".", key.str()), key, value);
@@ -388,7 +390,8 @@ class Reader {
     }
     const bool any = models_ == ModelNames::kAny && key.path() == "model";
     const std::vector<std::string> known = any ? std::vector<std::string>() : key.words();
-    if (!known.empty() && std::find(known.begin(), known.end(), word) == known.end()) {
+    const std::string name = key.path() == "data" ? split_data_name(word).name : word;
+    if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end()) {
       refuse(key, place,
              cat("`", key.path(), "` = ", quoted_text(word), " is unknown; known: ",
                  join_words(known), "; the nearest is \"", nearest_word(word, known), "\""));
@@ -399,7 +402,15 @@ class Reader {
 
   void assign_to(std::string& target, const RecipeKey& key, const toml::node& node,
                  const RecipeProblems::Place& place) {
-    if (auto word = word_of(key, node, place)) target = std::move(*word);
+    auto word = word_of(key, node, place);
+    if (!word) return;
+    target = std::move(*word);
+    if (key.path() != "data") return;
+    const DataName parts = split_data_name(target);
+    target = parts.name;
+    if (parts.path.empty()) return;
+    recipe_.pictures.path = parts.path;
+    problems_.set_place("data.path", place);
   }
   void assign_to(Decay& target, const RecipeKey& key, const toml::node& node,
                  const RecipeProblems::Place& place) {
@@ -481,7 +492,7 @@ class Reader {
     replaces("steps", recipe_.steps, "epochs", recipe_.epochs);
 
     for (const RecipeKey& key : recipe_keys(recipe_)) {
-      if (key.fits.empty() || !overridden_.contains(key.table + ".name")) continue;
+      if (key.fits.empty() || !overridden_.contains(name_key_of(key.table))) continue;
       if (overridden_.contains(key.path()) || key.fits_name(name_of_table(recipe_, key.table)))
         continue;
       reset_key(key, recipe_);
@@ -524,6 +535,7 @@ Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::str
 }
 
 std::int64_t training_examples(const Recipe& recipe) {
+  if (has_pictures(recipe)) return recipe.train_examples;
   const std::int64_t all =
       recipe.train_examples != 0 ? recipe.train_examples : find_dataset(recipe.data).train_examples;
   return all - recipe.validation;
@@ -546,12 +558,15 @@ std::string resolved_anew(const std::string& text) {
 std::string to_toml(const Recipe& recipe) {
   std::string text, table;
   for (const RecipeKey& key : recipe_keys(recipe)) {
+    // A dataset has a name alone; of pictures, the name stands in their table.
+    if (has_pictures(recipe) ? key.path() == "data" : key.table == "data") continue;
     // Of epochs and steps the one that is given.
     if (key.path() == "epochs" && recipe.epochs == 0 && recipe.steps != 0) continue;
     if (key.path() == "steps" && recipe.steps == 0) continue;
     if (key.table != table) {
       table = key.table;
       text += key.group != 0 ? cat("\n[[", kGroupTable, "]]\n") : cat("\n[", table, "]\n");
+      if (table == "data") text += cat("name = ", quoted_text(recipe.data), "\n");
     }
     // Of a group that is frozen there is no more to say.
     if (key.group != 0 && key.name != "parameters" && key.name != "frozen" &&

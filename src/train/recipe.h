@@ -12,6 +12,7 @@
 
 #include "data/augment.h"
 #include "data/normalise.h"
+#include "data/picture_options.h"
 #include "optim/optimizer.h"
 
 namespace podium {
@@ -46,8 +47,10 @@ struct Recipe {
   std::string name;         // the file's name, without folder and extension
   std::string description;  // one line, for `podium recipes`
   std::string model;
-  std::string data;
-  std::int64_t train_examples = 0, test_examples = 0;  // generated data only; 0: the default
+  std::string data;         // a dataset, kOwnData or, with `pictures`, where pictures lie
+  PictureOptions pictures;  // [data]; of pictures in files alone
+  // 0: the default, or as many as there are; recorded for pictures in files.
+  std::int64_t train_examples = 0, test_examples = 0;
   // The last `validation` training examples are held out and evaluated instead of the test set; 0:
   // none.
   std::int64_t validation = 0;
@@ -95,7 +98,15 @@ Recipe parse_recipe(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides = {},
                     ModelNames models = ModelNames::kRegistered);
 
-// Training examples without those held out; whole steps of an epoch; steps of the run.
+// Whether `data` is pictures in files.
+inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.data); }
+
+// The recipe that RECIPE of a command line means: of find_recipe(), or for "folder:PATH" the recipe
+// "pictures" on these, named after the folder, whose batch is no larger than there are pictures.
+Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {});
+
+// Training examples without those held out; whole steps of an epoch; steps of the run. Of pictures
+// in files 0, until a run has counted them.
 std::int64_t training_examples(const Recipe& recipe);
 std::int64_t steps_per_epoch(const Recipe& recipe);
 std::int64_t total_steps(const Recipe& recipe);

@@ -6,6 +6,7 @@
 
 #include "base/words.h"
 #include "data/dataset.h"
+#include "data/pictures.h"
 #include "train/recipe_keys.h"
 
 namespace podium {
@@ -128,6 +129,7 @@ class Check {
 
   void examples() {
     if (!good({"data"})) return;
+    if (has_pictures(r_)) return pictures();
     const bool own = r_.data == kOwnData, read = !own && !find_dataset(r_.data).files.empty();
     for (const char* path : {"train_examples", "test_examples"}) {
       const std::int64_t wanted =
@@ -153,6 +155,22 @@ class Check {
                r_.epochs > std::int64_t{4294967295} / (left / r_.batch)) {
       problems_.add("epochs", cat("`epochs` = ", r_.epochs, " exceed 4294967295 steps"));
     }
+  }
+
+  // How many there are is known when they have been indexed.
+  void pictures() {
+    if (good({"data.path"}) && r_.pictures.path.empty())
+      problems_.add(
+          "data.path",
+          cat("`data.path` is missing: where the pictures are, as in data=", r_.data, ":PHOTOS"));
+    if (good({"validation"}) && r_.validation != 0)
+      problems_.add(
+          "validation",
+          cat("`validation` = ", r_.validation,
+              " is for datasets; of pictures, `data.held_out` is held out of each class"));
+    if (good({"train_examples", "batch"}) && r_.train_examples != 0 && r_.batch > r_.train_examples)
+      problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
+                                 r_.train_examples, " examples"));
   }
 
   void optimizer(const OptimizerOptions& own, const std::string& table) {
@@ -192,7 +210,7 @@ class Check {
   void schedule() {
     const ScheduleOptions& s = r_.schedule;
     if (!good({"schedule.name", "schedule.boundaries", "schedule.factors"})) return;
-    if (good({"schedule.warmup", "batch", "data"}) && total_steps(r_) > 0) {
+    if (good({"schedule.warmup", "batch", "data"}) && r_.batch > 0 && total_steps(r_) > 0) {
       const double steps =
           s.unit == "epoch" ? s.warmup * static_cast<double>(steps_per_epoch(r_)) : s.warmup;
       if (steps > static_cast<double>(total_steps(r_)))
@@ -257,12 +275,24 @@ class Check {
   // What depends on the shape of the dataset's images.
   void images() {
     if (!good({"data"}) || r_.data == kOwnData) return;  // a trainer checks those of a program
-    const DatasetInfo& info = find_dataset(r_.data);
     const auto add = [&](const std::vector<OptionProblem>& found) {
       for (const OptionProblem& problem : found)
         if (good({problem.key.c_str()})) problems_.add(problem.key, problem.text);
     };
+    if (has_pictures(r_)) {
+      if (good({"normalise.name"})) add(normalise_problems(r_.normalise, 3));
+      if (!good({"data.size"})) return;
+      add(picture_problems(r_.pictures, r_.augment));
+      add(augment_problems(r_.augment, r_.pictures.size, r_.pictures.size));
+      return;
+    }
+    const DatasetInfo& info = find_dataset(r_.data);
     if (good({"normalise.name"})) add(normalise_problems(r_.normalise, info.channels));
+    if (good({"augment.crop"}) && r_.augment.crop != "none")
+      problems_.add("augment.crop",
+                    cat("`augment.crop` = \"", r_.augment.crop,
+                        "\" is for pictures in files (data = \"folder:PATH\"); the images of \"",
+                        r_.data, "\" have one size: use `augment.shift`"));
     add(augment_problems(r_.augment, info.height, info.width));
   }
 
@@ -271,7 +301,7 @@ class Check {
     Recipe defaults;
     defaults.optimizer_groups.resize(r_.optimizer_groups.size());
     for (const RecipeKey& key : recipe_keys(r_)) {
-      const std::string name_key = key.table + ".name";
+      const std::string name_key = name_key_of(key.table);
       if (key.fits.empty() || !good({key.path().c_str(), name_key.c_str()})) continue;
       const std::string& name = name_of_table(r_, key.table);
       if (key.group != 0 && r_.optimizer_groups[key.group - 1].frozen) continue;

@@ -4,7 +4,9 @@
 #include <system_error>
 
 #include "base/words.h"
+#include "data/pictures.h"
 #include "train/recipe.h"
+#include "train/recipe_keys.h"
 #include "train/toml_records.h"
 
 namespace podium {
@@ -48,6 +50,28 @@ std::vector<std::string> recipe_names() {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
+}
+
+Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides) {
+  const DataName data = split_data_name(name);
+  if (data.path.empty()) return read_recipe(find_recipe(name), overrides);
+  std::string own;  // of the recipe: the folder's, as far as it can name another folder
+  for (const char c : fs::path(data.path).lexically_normal().filename().string())
+    own += static_cast<unsigned char>(c) < 0x20 || c == '/' || c == '\\' ? '-' : c;
+  std::vector<std::string> all = {cat("data=", quoted_text(name))};
+  if (!own.empty() && own.front() != '.') all.push_back(cat("name=", quoted_text(own)));
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  Recipe recipe = read_recipe(find_recipe("pictures"), all);
+  const bool given = std::ranges::any_of(
+      overrides, [](const std::string& text) { return text.starts_with("batch="); });
+  if (given) return recipe;
+  const std::int64_t count =
+      open_pictures(recipe.data, recipe.pictures, recipe.augment, "").train->count;
+  std::int64_t batch = recipe.batch;
+  while (batch > count && batch > recipe.replicas) batch /= 2;
+  if (batch == recipe.batch) return recipe;
+  all.insert(all.begin(), cat("batch=", batch));
+  return read_recipe(find_recipe("pictures"), all);
 }
 
 }  // namespace podium

@@ -8,18 +8,10 @@
 #include "data/dataset.h"
 #include "data/views.h"
 #include "nn/models.h"
-#include "train/recipe_keys.h"
+#include "train/recipe_key_lists.h"
 
 namespace podium {
 namespace {
-
-constexpr double kMostExamples = 1e9;
-constexpr double kMostSteps = 4294967295.0;  // a step is a 32-bit counter of the random numbers
-
-constexpr NumberRange at_least(double least) { return {.least = least}; }
-constexpr NumberRange above(double least) { return {.least = least, .least_open = true}; }
-constexpr NumberRange between(double least, double most) { return {.least = least, .most = most}; }
-constexpr NumberRange below_one() { return {.least = 0, .most = 1, .most_open = true}; }
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
@@ -31,60 +23,53 @@ std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
+  names.emplace_back(kFolderData);
   return names;
-}
-
-// Where a member lies, as a field of a key.
-#define FIELD(member) field_at([](Recipe & r) -> auto& { return r.member; })
-
-template <typename Access>
-RecipeField field_at(Access access) {
-  using Value = std::remove_reference_t<std::invoke_result_t<Access, Recipe&>>;
-  return FieldOf<Value>(std::move(access));
 }
 
 std::vector<RecipeKey> top_level_keys() {
   return {
       {.table = "",
        .name = "name",
-       .field = FIELD(name),
+       .field = PODIUM_RECIPE_FIELD(name),
        .decides_result = false,
        .fallback = "file name",
        .meaning = "name used for its runs; by default the file name without `.toml`"},
       {.table = "",
        .name = "description",
-       .field = FIELD(description),
+       .field = PODIUM_RECIPE_FIELD(description),
        .decides_result = false,
        .meaning = "one line, shown by `podium recipes`"},
       {.table = "",
        .name = "model",
-       .field = FIELD(model),
+       .field = PODIUM_RECIPE_FIELD(model),
        .names = model_names,
        .required = true,
        .meaning = "the network"},
       {.table = "",
        .name = "data",
-       .field = FIELD(data),
+       .field = PODIUM_RECIPE_FIELD(data),
        .names = dataset_names,
        .required = true,
        .meaning = "the dataset. `own`: the sets that a program hands to run(), which records them "
-                  "so"},
+                  "so. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
+                  "`name = \"folder\"` and `path`"},
       {.table = "",
        .name = "train_examples",
-       .field = FIELD(train_examples),
+       .field = PODIUM_RECIPE_FIELD(train_examples),
        .range = between(0, 1e7),
        .unit = "examples",
        .meaning = "size of the training set; only for generated datasets; 0: the dataset's "
-                  "default"},
+                  "default. Of pictures in files, a run records how many there are"},
       {.table = "",
        .name = "test_examples",
-       .field = FIELD(test_examples),
+       .field = PODIUM_RECIPE_FIELD(test_examples),
        .range = between(0, 1e7),
        .unit = "examples",
        .meaning = "size of the test set; only for generated datasets; 0: the dataset's default"},
       {.table = "",
        .name = "validation",
-       .field = FIELD(validation),
+       .field = PODIUM_RECIPE_FIELD(validation),
        .range = between(0, kMostExamples),
        .unit = "examples",
        .meaning = "number of training examples, taken from the end, that are held out and "
@@ -92,45 +77,45 @@ std::vector<RecipeKey> top_level_keys() {
                   "none"},
       {.table = "",
        .name = "batch",
-       .field = FIELD(batch),
+       .field = PODIUM_RECIPE_FIELD(batch),
        .range = between(1, kMostExamples),
        .required = true,
        .unit = "examples",
        .meaning = "global batch B: examples per step, over all replicas"},
       {.table = "",
        .name = "replicas",
-       .field = FIELD(replicas),
+       .field = PODIUM_RECIPE_FIELD(replicas),
        .range = between(1, 65536),
        .meaning = "R, the number of replicas; it must divide the batch. Each replica computes B/R "
                   "examples with its own batch-norm statistics, whichever worker runs it"},
       {.table = "",
        .name = "seed",
-       .field = FIELD(seed),
+       .field = PODIUM_RECIPE_FIELD(seed),
        .range = at_least(0),
        .meaning = "seed of everything random: initial parameters, order of examples, "
                   "augmentation, dropout"},
       {.table = "",
        .name = "epochs",
-       .field = FIELD(epochs),
+       .field = PODIUM_RECIPE_FIELD(epochs),
        .range = between(0, 1e6),
        .unit = "epochs",
        .meaning = "length of the run. An epoch has floor(examples / batch) steps; the remaining "
                   "examples are dropped. Give exactly one of `epochs` and `steps`"},
       {.table = "",
        .name = "steps",
-       .field = FIELD(steps),
+       .field = PODIUM_RECIPE_FIELD(steps),
        .range = between(0, kMostSteps),
        .unit = "steps",
        .meaning = "length of the run, instead of `epochs`"},
       {.table = "",
        .name = "precision",
-       .field = FIELD(precision),
+       .field = PODIUM_RECIPE_FIELD(precision),
        .choices = {"fp32"},
        .refused = {{"bf16", "bf16 needs a GPU or a TPU, which this version does not drive yet"}},
        .meaning = "precision of arithmetic and sums"},
       {.table = "",
        .name = "label_smoothing",
-       .field = FIELD(label_smoothing),
+       .field = PODIUM_RECIPE_FIELD(label_smoothing),
        .range = below_one(),
        .unit = "probability",
        .meaning = "share of each label that is spread evenly over all classes"},
@@ -241,7 +226,7 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
   } else {
     keys.push_back({.table = table,
                     .name = "clip_norm",
-                    .field = FIELD(clip_norm),
+                    .field = PODIUM_RECIPE_FIELD(clip_norm),
                     .range = at_least(0),
                     .meaning = "if the norm of the mean gradient of all parameters together "
                                "exceeds it, all gradients are scaled down to it, before weight "
@@ -278,7 +263,7 @@ std::vector<RecipeKey> schedule_keys() {
   return {
       {.table = "schedule",
        .name = "name",
-       .field = FIELD(schedule.name),
+       .field = PODIUM_RECIPE_FIELD(schedule.name),
        .choices = {"constant", "piecewise", "linear", "exponential", "cosine", "polynomial"},
        .meaning = "learning rate of step s (from 0). `constant`: learning_rate. `piecewise`: "
                   "learning_rate * factors[number of boundaries <= s]. `linear`: learning_rate * "
@@ -289,45 +274,45 @@ std::vector<RecipeKey> schedule_keys() {
                   "`polynomial`: floor + (learning_rate - floor) * (1 - t)^power, with the same t"},
       {.table = "schedule",
        .name = "boundaries",
-       .field = FIELD(schedule.boundaries),
+       .field = PODIUM_RECIPE_FIELD(schedule.boundaries),
        .range = at_least(0),
        .fits = points,
        .unit = "`unit`",
        .meaning = "points in time, in increasing order"},
       {.table = "schedule",
        .name = "factors",
-       .field = FIELD(schedule.factors),
+       .field = PODIUM_RECIPE_FIELD(schedule.factors),
        .range = at_least(0),
        .fits = points,
        .meaning = "factors of the learning rate: one more than boundaries (piecewise), or as many "
                   "(linear)"},
       {.table = "schedule",
        .name = "unit",
-       .field = FIELD(schedule.unit),
+       .field = PODIUM_RECIPE_FIELD(schedule.unit),
        .choices = {"step", "epoch"},
        .meaning = "unit of `boundaries`, `time_constant` and `warmup`"},
       {.table = "schedule",
        .name = "time_constant",
-       .field = FIELD(schedule.time_constant),
+       .field = PODIUM_RECIPE_FIELD(schedule.time_constant),
        .range = at_least(0),
        .fits = exponential,
        .unit = "`unit`",
        .meaning = "time until the rate has fallen to 1/e of its initial value"},
       {.table = "schedule",
        .name = "floor",
-       .field = FIELD(schedule.floor),
+       .field = PODIUM_RECIPE_FIELD(schedule.floor),
        .range = at_least(0),
        .fits = {"exponential", "cosine", "polynomial"},
        .meaning = "lower limit of the learning rate"},
       {.table = "schedule",
        .name = "power",
-       .field = FIELD(schedule.power),
+       .field = PODIUM_RECIPE_FIELD(schedule.power),
        .range = between(1, 10),
        .fits = {"polynomial"},
        .meaning = "power of the decay"},
       {.table = "schedule",
        .name = "warmup",
-       .field = FIELD(schedule.warmup),
+       .field = PODIUM_RECIPE_FIELD(schedule.warmup),
        .range = at_least(0),
        .unit = "`unit`",
        .meaning =
@@ -340,118 +325,26 @@ std::vector<RecipeKey> init_keys() {
   return {
       {.table = "init",
        .name = "from",
-       .field = FIELD(init.from),
+       .field = PODIUM_RECIPE_FIELD(init.from),
        .decides_result = false,
        .meaning = "run folder, checkpoint folder or safetensors file whose tensors are the initial "
                   "values of the parameters and running statistics of equal name"},
       {.table = "init",
        .name = "hash",
-       .field = FIELD(init.hash),
+       .field = PODIUM_RECIPE_FIELD(init.hash),
        .fallback = "that of `from`",
        .meaning = "hash of the names and values of these tensors; training fails if they differ"},
       {.table = "init",
        .name = "map",
-       .field = FIELD(init.map),
+       .field = PODIUM_RECIPE_FIELD(init.map),
        .meaning =
            "rules `\"old*=new*\"` that rename the tensors of `from`; the first match applies. "
            "Without a right side, the tensor is not used"},
       {.table = "init",
        .name = "fresh",
-       .field = FIELD(init.fresh),
+       .field = PODIUM_RECIPE_FIELD(init.fresh),
        .meaning = "patterns of names that get the initial values they have without `[init]`, such "
                   "as a new head; any other name that `from` lacks is an error"},
-  };
-}
-
-std::vector<RecipeKey> normalise_keys() {
-  const std::vector<std::string> per_channel = {"per-channel"};
-  return {
-      {.table = "normalise",
-       .name = "name",
-       .field = FIELD(normalise.name),
-       .choices = {"none", "per-channel", "per-image"},
-       .meaning = "input of the network. `none`: pixel / 255. `per-channel`: (pixel / 255 - mean) "
-                  "/ deviation, before augmentation, so that pixels that augmentation sets to 0 "
-                  "have the mean value. `per-image`: after augmentation, (value - mean) / "
-                  "deviation with the image's own mean and deviation; the divisor is at least 1 / "
-                  "sqrt(values)"},
-      {.table = "normalise",
-       .name = "mean",
-       .field = FIELD(normalise.mean),
-       .range = between(0, 1),
-       .fits = per_channel,
-       .unit = "pixel / 255",
-       .meaning = "one number per channel"},
-      {.table = "normalise",
-       .name = "deviation",
-       .field = FIELD(normalise.deviation),
-       .range = {.least = 0, .most = 1, .least_open = true},
-       .fits = per_channel,
-       .unit = "pixel / 255",
-       .meaning = "one number per channel"},
-  };
-}
-
-std::vector<RecipeKey> augment_keys() {
-  return {
-      {.table = "augment",
-       .name = "shift",
-       .field = FIELD(augment.shift),
-       .range = between(0, 4096),
-       .unit = "pixels",
-       .meaning = "whole pixels down and right, each drawn from -shift to shift. With `padding`, "
-                  "this is a random crop of the padded image"},
-      {.table = "augment",
-       .name = "padding",
-       .field = FIELD(augment.padding),
-       .choices = {"zero", "reflect"},
-       .meaning = "what fills the pixels that a shift uncovers. `zero`: zeros. `reflect`: the "
-                  "image, mirrored at the centres of its edge pixels; not allowed with a key "
-                  "below that warps the image"},
-      {.table = "augment",
-       .name = "rotate_degrees",
-       .field = FIELD(augment.rotate_degrees),
-       .range = between(0, 180),
-       .unit = "degrees",
-       .meaning = "largest rotation about the centre, in either direction"},
-      {.table = "augment",
-       .name = "scale",
-       .field = FIELD(augment.scale),
-       .range = between(0, 0.9),
-       .unit = "relative",
-       .meaning = "largest change in size: 0.1 draws a factor from 0.9 to 1.1"},
-      {.table = "augment",
-       .name = "shear",
-       .field = FIELD(augment.shear),
-       .range = between(0, 2),
-       .unit = "pixels per pixel",
-       .meaning = "largest shear: shift to the right per pixel down, in either direction"},
-      {.table = "augment",
-       .name = "elastic",
-       .field = FIELD(augment.elastic),
-       .range = between(0, 4096),
-       .unit = "pixels",
-       .meaning = "elastic distortion: how far the points of a coarse lattice move, with a smooth "
-                  "spline between them"},
-      {.table = "augment",
-       .name = "elastic_cell",
-       .field = FIELD(augment.elastic_cell),
-       .range = between(1, 4096),
-       .unit = "pixels",
-       .meaning = "distance between the lattice points"},
-      {.table = "augment",
-       .name = "cutout",
-       .field = FIELD(augment.cutout),
-       .range = between(0, 4096),
-       .unit = "pixels",
-       .meaning = "side length of a square, anywhere in the image, that is set to 0"},
-      {.table = "augment",
-       .name = "flip",
-       .field = FIELD(augment.flip),
-       .choices = {"none", "random", "alternating"},
-       .meaning = "horizontal mirroring, before all other augmentation. `random`: half of the "
-                  "images, chosen anew in each epoch. `alternating`: half of the images in the "
-                  "first epoch; after that, each image is flipped relative to the previous epoch"},
   };
 }
 
@@ -459,14 +352,14 @@ std::vector<RecipeKey> evaluation_keys() {
   return {
       {.table = "evaluation",
        .name = "every_epochs",
-       .field = FIELD(evaluation.every_epochs),
+       .field = PODIUM_RECIPE_FIELD(evaluation.every_epochs),
        .range = between(0, 1e6),
        .unit = "epochs",
        .decides_result = false,
        .meaning = "epochs between evaluations; 0: only at the end"},
       {.table = "evaluation",
        .name = "batch",
-       .field = FIELD(evaluation.batch),
+       .field = PODIUM_RECIPE_FIELD(evaluation.batch),
        .range = between(0, kMostExamples),
        .unit = "examples",
        .decides_result = false,
@@ -474,7 +367,7 @@ std::vector<RecipeKey> evaluation_keys() {
                   "no more memory than training"},
       {.table = "evaluation",
        .name = "views",
-       .field = FIELD(evaluation.views),
+       .field = PODIUM_RECIPE_FIELD(evaluation.views),
        .numbers = {kViewCounts.begin(), kViewCounts.end()},
        .meaning = "number of views of each image; the network's outputs for them are averaged. 1: "
                   "the image. 2: also its mirror image. 6: also both of these, shifted by one "
@@ -486,34 +379,34 @@ std::vector<RecipeKey> run_keys() {
   return {
       {.table = "run",
        .name = "checkpoint_every_steps",
-       .field = FIELD(checkpoint_every_steps),
+       .field = PODIUM_RECIPE_FIELD(checkpoint_every_steps),
        .range = between(0, kMostSteps),
        .unit = "steps",
        .decides_result = false,
        .meaning = "steps between checkpoints; 0: once per epoch"},
       {.table = "run",
        .name = "checkpoints_kept",
-       .field = FIELD(checkpoints_kept),
+       .field = PODIUM_RECIPE_FIELD(checkpoints_kept),
        .range = between(1, 1e6),
        .decides_result = false,
        .meaning = "number of checkpoints kept; older ones are deleted"},
       {.table = "run",
        .name = "keep_best",
-       .field = FIELD(keep_best),
+       .field = PODIUM_RECIPE_FIELD(keep_best),
        .decides_result = false,
        .meaning =
            "also keep the checkpoint with the best evaluation accuracy, in `checkpoints/best`; "
            "of equal ones, the earliest"},
       {.table = "run",
        .name = "hash_every_steps",
-       .field = FIELD(hash_every_steps),
+       .field = PODIUM_RECIPE_FIELD(hash_every_steps),
        .range = between(0, kMostSteps),
        .unit = "steps",
        .decides_result = false,
        .meaning = "steps between lines of `hashes.jsonl`; 0: only at the end"},
       {.table = "run",
        .name = "log_every_steps",
-       .field = FIELD(log_every_steps),
+       .field = PODIUM_RECIPE_FIELD(log_every_steps),
        .range = between(0, kMostSteps),
        .unit = "steps",
        .decides_result = false,
@@ -527,6 +420,7 @@ std::vector<RecipeKey> make_keys(std::size_t groups) {
   const auto append = [&](std::vector<RecipeKey> more) {
     std::ranges::move(more, std::back_inserter(keys));
   };
+  append(data_keys());
   append(optimizer_keys(0));
   for (std::size_t group = 1; group <= groups; ++group) append(group_keys(group));
   append(schedule_keys());
@@ -537,8 +431,6 @@ std::vector<RecipeKey> make_keys(std::size_t groups) {
   append(run_keys());
   return keys;
 }
-
-#undef FIELD
 
 }  // namespace
 

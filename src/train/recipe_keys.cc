@@ -66,7 +66,7 @@ const RecipeKey* find_recipe_key(const std::string& path) {
 }
 
 const std::string& name_of_table(const Recipe& recipe, const std::string& table) {
-  const RecipeKey* key = find_recipe_key(table + ".name");
+  const RecipeKey* key = find_recipe_key(name_key_of(table));
   PODIUM_CHECK(key != nullptr, table);
   // The accessors hand out references to change; nothing is changed here.
   return std::get<FieldOf<std::string>>(key->field)(const_cast<Recipe&>(recipe));

@@ -77,6 +77,10 @@ const RecipeKey* find_recipe_key(const std::string& path);
 // The number in optimizer.group.NUMBER and in optimizer.group.NUMBER.KEY, from 1 to
 // kMostOptimizerGroups; 0 where a path is neither.
 std::size_t group_of_path(const std::string& path);
+// The path of the key that names what a table is about: "schedule.name", but "data" of [data].
+inline std::string name_key_of(const std::string& table) {
+  return table == "data" ? table : table + ".name";
+}
 // The value of a table's `name`: of the optimizer, the schedule, the normalisation.
 const std::string& name_of_table(const Recipe& recipe, const std::string& table);
 

@@ -117,6 +117,13 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "elastic_cell = 9\n"
       "cutout = 4\n"
       "flip = \"alternating\"\n"
+      "brightness = 0.4\n"
+      "contrast = 0.3\n"
+      "saturation = 0.2\n"
+      "hue = 0.1\n"
+      "crop = \"none\"\n"
+      "crop_area = [0.08, 1]\n"
+      "crop_ratio = [0.75, 1.3333333333333333]\n"
       "\n[evaluation]\n"
       "every_epochs = 0\n"
       "batch = 7\n"
@@ -128,6 +135,35 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "hash_every_steps = 5\n"
       "log_every_steps = 3\n";
   EXPECT_EQ(to_toml(parse_recipe(text, "x.toml")), text);
+}
+
+TEST(Recipe, pictures_in_files_are_named_in_one_word_or_in_a_table) {
+  const std::string rest = "model = \"resnet32\"\nbatch = 8\nepochs = 1\n";
+  const Recipe word = parse_recipe("data = \"folder:/my/photos\"\n" + rest, "x.toml");
+  EXPECT_EQ(word.data, "folder");
+  EXPECT_EQ(word.pictures.path, "/my/photos");
+  EXPECT_EQ(word.pictures.size, 224);
+  const std::string table = rest + "[data]\nname = \"folder\"\n";
+  EXPECT_EQ(to_toml(parse_recipe(table + "path = \"/my/photos\"\n", "x.toml")), to_toml(word));
+  EXPECT_EQ(to_toml(parse_recipe(table, "x.toml", {"data.path=/my/photos"})), to_toml(word));
+  EXPECT_EQ(
+      to_toml(parse_recipe("data = \"mnist\"\n" + rest, "x.toml", {"data=folder:/my/photos"})),
+      to_toml(word));
+  // All of it is in the resolved recipe, which reads back as itself.
+  EXPECT_NE(to_toml(word).find("[data]\nname = \"folder\"\npath = \"/my/photos\"\nsize = 224\n"),
+            std::string::npos);
+  EXPECT_EQ(to_toml(parse_recipe(to_toml(word), "again")), to_toml(word));
+  // Of a dataset there is no table.
+  const Recipe dataset =
+      parse_recipe("data = \"folder:/my/photos\"\n" + rest, "x.toml", {"data=cifar10"});
+  EXPECT_EQ(to_toml(dataset).find("[data]"), std::string::npos);
+  EXPECT_EQ(refusal(table),
+            "x.toml: `data.path` is missing: where the pictures are, as in data=folder:PHOTOS");
+  EXPECT_EQ(refusal("data = \"cifar10\"\n" + rest + "[augment]\ncrop = \"random-resized\"\n")
+                .substr(0, 40),
+            "x.toml:6: `augment.crop` = \"random-resiz");
+  EXPECT_EQ(refusal(table + "path = \"p\"\nsize = 64\nresize = 60\n"),
+            "x.toml:8: `data.resize` = 60 is below `data.size` = 64, which is cut out of it");
 }
 
 TEST(Recipe, committed_recipes_are_sound) {

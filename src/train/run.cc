@@ -409,28 +409,6 @@ std::string describe(const Trainer& trainer) {
   return text;
 }
 
-RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop) {
-  const DatasetOptions options{.data_dir = data_dir,
-                               .seed = 0,
-                               .train_examples = recipe.train_examples,
-                               .test_examples = recipe.test_examples,
-                               .stop = stop};
-  auto train = std::make_shared<ImageSet>(load_dataset(recipe.data, Split::kTrain, options));
-  if (recipe.validation == 0)
-    return {train,
-            std::make_shared<const ImageSet>(load_dataset(recipe.data, Split::kTest, options))};
-  PODIUM_REQUIRE(recipe.validation < train->count, ExitCode::kUsage,
-                 "validation = ", recipe.validation, ": the training set has ", train->count,
-                 " examples");
-  const std::int64_t kept = train->count - recipe.validation;
-  auto held_out = std::make_shared<const ImageSet>(part_of(*train, kept, recipe.validation));
-  // Shortened in place: a copy would need the set's memory twice.
-  train->count = kept;
-  train->pixels.resize(static_cast<std::size_t>(kept * train->image_bytes()));
-  train->labels.resize(static_cast<std::size_t>(kept));
-  return {train, held_out};
-}
-
 namespace {
 
 // The recipe as it is recorded where the data are the program's own.
@@ -443,6 +421,17 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   recipe.train_examples = data.train->count;
   recipe.test_examples = data.held_out->count;
   return recipe;
+}
+
+// Of pictures in files: as many as the recipe says, if it does.
+void require_counts(const Recipe& recipe, const RunData& data) {
+  const auto require = [&](const char* key, std::int64_t stated, const Source& found) {
+    PODIUM_REQUIRE(stated == 0 || stated == found.count, ExitCode::kData, found.source, ": has ",
+                   found.count, " pictures, and the recipe states `", key, "` = ", stated,
+                   "; put back what it had, or start over with another --out folder");
+  };
+  require("train_examples", recipe.train_examples, *data.train);
+  require("test_examples", recipe.test_examples, *data.held_out);
 }
 
 // A run that is ready for its next step, as far as it was prepared.
@@ -467,10 +456,15 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     recipe = with_initial_hash(recipe, options.fresh ? "" : options.out);
   }
   recipe.init.hash = ranks.decide(recipe.init.hash);
-  if (!own && !ranks.several())
+  if (!own && !has_pictures(recipe) && !ranks.several())
     check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
                                 usable_memory_bytes(), stop);
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
+  if (has_pictures(recipe)) {
+    require_counts(recipe, data);
+    recipe.train_examples = data.train->count;
+    recipe.test_examples = data.held_out->count;
+  }
   run.trainer =
       std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
   Trainer& trainer = *run.trainer;

@@ -19,7 +19,7 @@ namespace podium {
 
 // The sets that a run trains on and is evaluated on.
 struct RunData {
-  std::shared_ptr<const ImageSet> train, held_out;
+  std::shared_ptr<const Source> train, held_out;
 };
 
 // Where and how a recipe is run. No result depends on these, but for the last two.
@@ -152,6 +152,10 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 // UserError(kData) where the files of the dataset are missing or damaged, and Stopped as `stop`
 // says.
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
+
+// What the training examples of a recipe are, and how many, without loading a dataset. Of pictures
+// in files, their index is made or read. Throws UserError(kData).
+SourceFields example_fields(const Recipe& recipe, const std::string& data_dir);
 
 // The trainer of a finished or unfinished run, at its last checkpoint. `overrides` are for keys
 // that do not affect results, such as evaluation.batch. Throws UserError(kData) if the run was

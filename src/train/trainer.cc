@@ -28,6 +28,8 @@ std::int64_t Trainer::evaluation_batch() const { return state_->evaluation_batch
 std::int64_t Trainer::steps_per_epoch() const { return state_->loader->steps_per_epoch(); }
 std::int64_t Trainer::total_steps() const { return state_->total_steps; }
 const FlatLayout& Trainer::layout() const { return state_->layout(); }
+const Source& Trainer::training_set() const { return state_->loader->set(); }
+const Source& Trainer::evaluation_set() const { return *state_->held_out; }
 std::int64_t Trainer::steps_done() const { return state_->done; }
 
 MemoryUse Trainer::memory_use() const {
@@ -55,8 +57,7 @@ MemoryUse Trainer::memory_use() const {
   if (s.placement.input_threads > 0)
     use.batches += s.prefetch_options().depth * s.prefetch_options().examples *
                    static_cast<std::int64_t>(sizeof(float)) * (s.loader->set().image_bytes() + 1);
-  for (const ImageSet* set : {&s.loader->set(), s.held_out.get()})
-    use.data += static_cast<std::int64_t>(set->pixels.size() + set->labels.size());
+  use.data = s.loader->set().memory_bytes() + s.held_out->memory_bytes();
   return use;
 }
 
@@ -113,19 +114,21 @@ std::vector<DeviceTensor> Trainer::State::places() const {
   return list;
 }
 
-// One batch is in use, and each thread makes one.
+// One batch is in use and one ready; beside them as many as keep all threads busy.
 PrefetchOptions Trainer::State::prefetch_options() const {
+  const std::int64_t examples = replicas.size() * replica_images,
+                     busy = placement.input_threads * kPrefetchedAtOnce;
   return {.first_step = done,
           .end_step = std::numeric_limits<std::int64_t>::max(),
           .threads = placement.input_threads,
-          .depth = placement.input_threads + 1,
+          .depth = static_cast<int>(2 + (busy + examples - 1) / examples),
           .first_example = replicas.begin * replica_images,
-          .examples = replicas.size() * replica_images,
+          .examples = examples,
           .readers = static_cast<int>(placement.workers)};
 }
 
-const std::string& Trainer::State::Identity::of(const ImageSet& set, StopToken stop) {
-  if (text.empty()) text = cat(set.count, " examples, hash ", hash_text(hash_of(set, stop)));
+const std::string& Trainer::State::Identity::of(const Source& set, StopToken stop) {
+  if (text.empty()) text = set.identity(stop);
   return text;
 }
 
@@ -143,12 +146,12 @@ std::string Trainer::evaluation_identity() const {
 }
 
 std::string Trainer::training_data() const {
-  const ImageSet& set = state_->loader->set();
+  const Source& set = state_->loader->set();
   return cat(state_->training_identity.of(set), " (", set.source, ")");
 }
 
 std::string Trainer::evaluation_data() const {
-  const ImageSet& set = *state_->held_out;
+  const Source& set = *state_->held_out;
   return cat(state_->evaluation_identity.of(set), " (", set.source, ")");
 }
 
@@ -181,11 +184,13 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata["recipe"] = to_toml(s.recipe);
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
   checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
-  const ImageSet& set = *s.held_out;
+  const Source& set = *s.held_out;
   checkpoint.metadata[kDataKey] = s.training_identity.of(s.loader->set());
   checkpoint.metadata[kEvaluationDataKey] = s.evaluation_identity.of(set);
   checkpoint.metadata[kInputKey] =
       cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
+  if (has_pictures(s.recipe))
+    checkpoint.metadata[kClassNamesKey] = class_names_text(set.class_names);
   s.settle();
   // A rank has the optimizer's state of its shard alone, after the first step.
   if (s.done > 0)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "backend/device.h"
+#include "data/image_set.h"
 #include "data/loader.h"
 #include "nn/network.h"
 #include "train/checkpoint.h"
@@ -147,8 +148,8 @@ class Trainer {
   // placement do not fit each other (more workers than replicas) or the data (a batch that is no
   // multiple of the replicas, or larger than the set), kMemory where memory or threads are not to
   // be had. Throws Stopped as `stop` says.
-  Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> train,
-          std::shared_ptr<const ImageSet> held_out, Placement placement, StopToken stop = {});
+  Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
+          std::shared_ptr<const Source> held_out, Placement placement, StopToken stop = {});
   ~Trainer();
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
@@ -161,6 +162,8 @@ class Trainer {
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;  // of the recipe
   const FlatLayout& layout() const;
+  const Source& training_set() const;
+  const Source& evaluation_set() const;
 
   std::int64_t steps_done() const;
   // Throws UserError(kDiverged), which names the step and the operation, where the loss (or, where

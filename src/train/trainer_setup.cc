@@ -129,8 +129,8 @@ std::int64_t default_workers(std::int64_t replicas) {
   return std::clamp<std::int64_t>(usable_cores(), 1, replicas);
 }
 
-Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const ImageSet> train,
-                 std::shared_ptr<const ImageSet> held_out, Placement placement, StopToken stop)
+Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
+                 std::shared_ptr<const Source> held_out, Placement placement, StopToken stop)
     : state_(std::make_unique<State>(std::move(recipe))) {
   State& s = *state_;
   s.model = std::move(model);
@@ -197,13 +197,13 @@ void Trainer::State::resolve_placement() {
   if (placement.ranks != nullptr) placement.ranks->use(*device);
 }
 
-void Trainer::State::take_data(std::shared_ptr<const ImageSet> train,
-                               std::shared_ptr<const ImageSet> its_held_out) {
+void Trainer::State::take_data(std::shared_ptr<const Source> train,
+                               std::shared_ptr<const Source> its_held_out) {
   held_out = std::move(its_held_out);
   PODIUM_REQUIRE(train && held_out, ExitCode::kData, "the ", train ? "held-out" : "training",
                  " set is a null pointer");
-  require_usable(*train, "the training set");
-  require_usable(*held_out, "the held-out set");
+  train->require_usable("the training set");
+  held_out->require_usable("the held-out set");
   PODIUM_REQUIRE(held_out->channels == train->channels && held_out->height == train->height &&
                      held_out->width == train->width && held_out->classes == train->classes,
                  ExitCode::kUsage, "the training set (", train->source, ") and the held-out one (",
@@ -215,11 +215,14 @@ void Trainer::State::take_data(std::shared_ptr<const ImageSet> train,
                                                         .normalise = recipe.normalise});
   held_out_loader =
       std::make_unique<Loader>(held_out, LoaderOptions{.normalise = recipe.normalise});
+  // Workers that decode pictures themselves would compute nothing meanwhile.
+  if (loader->set().is_slow() && placement.input_threads == 0)
+    placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
   total_steps = recipe.steps != 0 ? recipe.steps : recipe.epochs * loader->steps_per_epoch();
 }
 
 ReplicaInputs Trainer::State::inputs_of(std::int64_t images) const {
-  const ImageSet& set = loader->set();
+  const Source& set = loader->set();
   return {.image = Shape{set.channels, set.height, set.width},
           .images = images,
           .classes = set.classes};

@@ -124,7 +124,7 @@ struct Trainer::State {
   std::unique_ptr<Device> device;
   std::shared_ptr<const Loader> loader;
   std::unique_ptr<Prefetcher> prefetcher;  // from the first step on, if threads make batches ahead
-  std::shared_ptr<const ImageSet> held_out;
+  std::shared_ptr<const Source> held_out;
   std::unique_ptr<Loader> held_out_loader;
   ReplicaProgram program;
   Shards shards;
@@ -134,7 +134,7 @@ struct Trainer::State {
   // nobody runs do not.
   struct Identity {
     std::string text;
-    const std::string& of(const ImageSet& set, StopToken stop = {});
+    const std::string& of(const Source& set, StopToken stop = {});
   } training_identity, evaluation_identity;
   std::int64_t done = 0;
 
@@ -175,7 +175,7 @@ struct Trainer::State {
   // The steps of making a trainer, in this order (trainer_setup.cc).
   std::int64_t default_workers_of_rank() const;
   void resolve_placement();
-  void take_data(std::shared_ptr<const ImageSet> train, std::shared_ptr<const ImageSet> held_out);
+  void take_data(std::shared_ptr<const Source> train, std::shared_ptr<const Source> held_out);
   void build_program();
   void set_start_values(StopToken stop);
   void make_workers(StopToken stop);

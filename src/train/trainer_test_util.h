@@ -19,7 +19,7 @@ inline Value tiny_model(Network& net, Value images, std::int64_t classes) {
 
 // Images whose class decides which of their rows are bright.
 inline ImageSet tiny_set(std::int64_t count, std::uint32_t draw = 0) {
-  ImageSet set{count, 1, 4, 4, kTinyClasses, {}, {}, "drawn"};
+  ImageSet set({count, 1, 4, 4, kTinyClasses, "drawn"});
   const PhiloxStream words(9, RandomPurpose::kInitialise, draw);
   for (std::int64_t n = 0; n < count; ++n) {
     const std::int64_t label = n % kTinyClasses;

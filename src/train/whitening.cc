@@ -11,7 +11,7 @@ constexpr std::int64_t kWhitenedImages = 5000, kBatch = 100;
 
 // The sum over all patches of the products of their values i and j <= i.
 std::vector<double> patch_products(const Shape& weight, const Loader& loader, StopToken stop) {
-  const ImageSet& set = loader.set();
+  const Source& set = loader.set();
   const std::int64_t kernel_h = weight[2], kernel_w = weight[3], values = weight.elements_from(1);
   const std::int64_t images = std::min(kWhitenedImages, set.count), plane = set.height * set.width;
   std::vector<std::int64_t> offsets;  // of a patch's values from its corner

@@ -44,7 +44,7 @@ TEST(SymmetricEigen, solve_random_matrices_to_the_last_digits) {
 }
 
 TEST(WhiteningFilters, are_given_up_on_request) {
-  const ImageSet set{1, 1, 2, 2, 2, {1, 2, 3, 4}, {0}, "drawn"};
+  const ImageSet set({1, 1, 2, 2, 2, "drawn"}, {1, 2, 3, 4}, {0});
   const Loader loader(std::make_shared<const ImageSet>(set), {.batch = 1});
   const std::atomic<int> request{1};
   Parameter parameter;
@@ -55,7 +55,7 @@ TEST(WhiteningFilters, are_given_up_on_request) {
 // Images of correlated channels: what the filters give has covariance eigenvalue / (eigenvalue +
 // epsilon) in each direction and none between them.
 TEST(WhiteningFilters, whiten_the_patches_of_the_training_set) {
-  ImageSet set{60, 2, 6, 5, 2, {}, {}, "drawn"};
+  ImageSet set({60, 2, 6, 5, 2, "drawn"});
   const PhiloxStream words(6, RandomPurpose::kInitialise);
   std::uint32_t next = 0;
   for (std::int64_t n = 0; n < set.count; ++n) {

@@ -39,8 +39,10 @@ TEST_F(Usage, every_help_opens_with_two_examples) {
                                                           {"data", "list"},
                                                           {"data", "fetch"},
                                                           {"data", "verify"},
+                                                          {"data", "index"},
                                                           {"data", "show"},
                                                           {"bench", "ops"},
+                                                          {"bench", "data"},
                                                           {"bench", "recipe"},
                                                           {"completion"},
                                                           {"man"}};

@@ -168,7 +168,7 @@ TEST(Data, a_checkpoint_of_other_examples_is_refused) {
   step_hashes(*trainer, 2);
   const Checkpoint checkpoint = trainer->checkpoint();
   EXPECT_NO_THROW(augmented_trainer(1)->require_same_data(checkpoint));
-  auto swapped = std::make_shared<ImageSet>(*augmented_data().train);
+  auto swapped = std::make_shared<ImageSet>(dynamic_cast<const ImageSet&>(*augmented_data().train));
   const std::int64_t image = swapped->image_bytes();
   std::swap_ranges(swapped->pixels.begin(), swapped->pixels.begin() + image,
                    swapped->pixels.begin() + image);
@@ -186,7 +186,8 @@ TEST(Data, a_checkpoint_of_other_examples_is_refused) {
 }
 
 TEST(Data, sets_that_do_not_fit_each_other_are_refused) {
-  auto other = std::make_shared<ImageSet>(*augmented_data().held_out);
+  auto other =
+      std::make_shared<ImageSet>(dynamic_cast<const ImageSet&>(*augmented_data().held_out));
   other->classes = 11;
   EXPECT_THROW(Trainer(augmented_recipe(), find_model("mnist").build, augmented_data().train, other,
                        Placement{.workers = 1, .backend = law_backend()}),

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/targets.h"
 #include "base/hash.h"
 #include "data/dataset.h"
+#include "data/pictures.h"
 #include "law_util.h"
 #include "nn/models.h"
 #include "train/run.h"
@@ -104,6 +105,13 @@ void write_golden(const Golden& golden) {
 
 // Its dataset where the search order finds it, or where it needs no files.
 bool has_data(const Recipe& recipe) {
+  if (has_pictures(recipe)) {
+    try {
+      return !find_pictures(recipe.pictures.path, "").empty();
+    } catch (const UserError&) {
+      return false;
+    }
+  }
   const DatasetInfo& info = find_dataset(recipe.data);
   return info.files.empty() || locate_files(info, "").has_value();
 }
@@ -125,10 +133,14 @@ TEST_P(GoldenHashes, of_the_first_steps_are_those_of_the_file) {
   const Recipe recipe =
       read_recipe(find_recipe(golden_case.recipe), words_of(golden_case.overrides));
   if (!has_data(recipe)) {
+    if (has_pictures(recipe))
+      GTEST_SKIP() << golden_case.text() << ": the pictures " << recipe.pictures.path
+                   << " are not here";
     GTEST_SKIP() << golden_case.text() << ": the files of " << recipe.data
                  << " are not here; podium data fetch " << recipe.data << " gets them";
   }
-  const int steps = find_dataset(recipe.data).files.empty() ? 5 : 3;
+  const bool drawn = !has_pictures(recipe) && find_dataset(recipe.data).files.empty();
+  const int steps = drawn ? 5 : 3;
   const RunData data = load_data(recipe, "");
   const char* write = std::getenv("PODIUM_WRITE_GOLDEN");
   if (write != nullptr && std::string(write) == "1") {

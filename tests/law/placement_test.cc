@@ -73,19 +73,21 @@ INSTANTIATE_TEST_SUITE_P(Each, PlacementOfOptimizers, testing::ValuesIn(optimize
                          [](const auto& tested) { return tested.param.name; });
 
 // Noise in the shape of a dataset, for tests that need neither its files nor a model that learns.
-std::shared_ptr<const ImageSet> random_images(const std::string& dataset, std::int64_t count) {
-  const DatasetInfo& info = find_dataset(dataset);
-  auto set = std::make_shared<ImageSet>();
+std::shared_ptr<const ImageSet> random_images(const Recipe& recipe, std::int64_t count) {
+  auto set =
+      std::make_shared<ImageSet>(has_pictures(recipe) ? SourceFields{.channels = 3,
+                                                                     .height = recipe.pictures.size,
+                                                                     .width = recipe.pictures.size,
+                                                                     .classes = 10}
+                                                      : example_fields(recipe, ""));
   set->count = count;
-  set->channels = info.channels, set->height = info.height, set->width = info.width;
-  set->classes = info.classes;
   set->source = "random images";
   std::minstd_rand draw(7);
   for (std::int64_t i = 0; i < count * set->image_bytes(); ++i)
     set->pixels.push_back(static_cast<std::uint8_t>(draw() >> 8));
   for (std::int64_t i = 0; i < count; ++i)
     set->labels.push_back(
-        static_cast<std::uint8_t>(static_cast<std::int64_t>(draw()) % info.classes));
+        static_cast<std::uint8_t>(static_cast<std::int64_t>(draw()) % set->classes));
   return set;
 }
 
@@ -95,8 +97,8 @@ class PlacementOfRecipes : public testing::TestWithParam<std::string> {};
 TEST_P(PlacementOfRecipes, any_gives_the_same_hashes_on_random_images) {
   Recipe recipe = read_recipe(find_recipe(GetParam()));
   recipe.batch = 9, recipe.replicas = 3;
-  const auto images = random_images(recipe.data, 45);
-  const auto held_out = random_images(recipe.data, 10);
+  const auto images = random_images(recipe, 45);
+  const auto held_out = random_images(recipe, 10);
   expect_any_placement(
       [&](std::int64_t workers, int threads) {
         return std::make_unique<Trainer>(

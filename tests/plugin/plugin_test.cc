@@ -163,7 +163,7 @@ TEST(OwnModel, of_a_run_is_given_to_the_predictor_where_its_name_is_not_register
   options.out = scratch.path() / "run";
   RunObserver nobody;
   const RunResult result = run(recipe, mnist_model, options, nobody);
-  const auto set = load_data(recipe, "").held_out;
+  const auto set = std::dynamic_pointer_cast<const ImageSet>(load_data(recipe, "").held_out);
   Predictor predictor = Predictor::load(options.out, mnist_model);
   EXPECT_EQ(predictor.recipe().model, "nameless");
   const Tensor logits = predictor.logits(*set);

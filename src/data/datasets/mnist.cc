@@ -40,7 +40,7 @@ ImageSet load_mnist(const DatasetInfo& info, Split split, const DatasetOptions& 
                  static_cast<int>(wrong == labels.bytes.end() ? 0 : *wrong),
                  " is out of range; labels are 0 to ", info.classes - 1, "; ", remedy);
   set.pixels = std::move(images.bytes);
-  set.labels = std::move(labels.bytes);
+  set.labels.assign(labels.bytes.begin(), labels.bytes.end());
   return set;
 }
 

@@ -1,0 +1,46 @@
+// JPEG by libjpeg-turbo: only the part of a picture that is needed, at a fraction of its size.
+//
+// The accurate integer transform (JDCT_ISLOW) and smooth upsampling of colours, whose bits are the
+// same on every machine with the same version of the library. A picture becomes red, green and
+// blue: grey is repeated; CMYK becomes colour as Pillow does it, c k / 255 rounded of the inverted
+// values that Adobe stores. Colour profiles and EXIF (so its orientation, too) are ignored, as the
+// usual loaders do. A picture that ends early or has damaged data where it is read is refused;
+// bytes between its parts that mean nothing are passed over.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "data/picture.h"
+
+namespace podium {
+
+// One JPEG file in memory, which must outlive it.
+class JpegReader {
+ public:
+  // Reads the header. Throws BadPicture.
+  JpegReader(std::span<const std::uint8_t> file, const std::string& name);
+  ~JpegReader();
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  std::int64_t height() const;
+  std::int64_t width() const;
+
+  // The part `wanted` of the picture at `eighths` / 8 of its size (8, 4, 2 or 1), which has
+  // ceil(height * eighths / 8) rows. To be called once. Throws BadPicture.
+  void decode(int eighths, const PictureArea& wanted, PicturePixels& pixels);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+bool is_jpeg(std::span<const std::uint8_t> file);
+
+// "libjpeg-turbo 2.1.5"
+std::string jpeg_decoder_version();
+
+}  // namespace podium

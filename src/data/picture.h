@@ -1,0 +1,75 @@
+// A picture from a file, or a part of it, as it was decoded: JPEG or PNG.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+
+namespace podium {
+
+// A picture that cannot be decoded: the text names it and says why. Of all errors of data, the one
+// that a recipe may pass over (data.on_error = "skip").
+class BadPicture : public UserError {
+ public:
+  explicit BadPicture(const std::string& text) : UserError(text, ExitCode::kData) {}
+};
+
+// A larger picture would take more memory than decoding should: about 0.8 GiB of it, for one of
+// progressive JPEG 1.6 GiB.
+inline constexpr std::int64_t kMostPicturePixels = std::int64_t{1} << 28;
+std::string picture_too_large(const std::string& name, std::int64_t height, std::int64_t width);
+
+// Whole pixels of a picture.
+struct PictureArea {
+  std::int64_t top = 0, left = 0, height = 0, width = 0;
+  bool operator==(const PictureArea&) const = default;
+};
+
+// Pixels of an area, in memory that is kept for the next: red, green, blue and a byte that has no
+// meaning.
+struct PicturePixels {
+  PictureArea area;  // of the decoded picture: at least what was asked for
+  std::vector<std::uint8_t> bytes;
+
+  void allocate() {
+    const auto size = static_cast<std::size_t>(4 * area.height * area.width);
+    if (bytes.size() < size) bytes.resize(size);
+  }
+  std::uint8_t* row(std::int64_t y) { return bytes.data() + 4 * y * area.width; }
+  const std::uint8_t* row(std::int64_t y) const { return bytes.data() + 4 * y * area.width; }
+};
+
+// A picture of which only its size has been read.
+class PictureReader {
+ public:
+  // `file` must outlive it. Throws BadPicture: no JPEG or PNG, damaged, or too large.
+  PictureReader(std::span<const std::uint8_t> file, std::string name);
+  ~PictureReader();
+  PictureReader(const PictureReader&) = delete;
+  PictureReader& operator=(const PictureReader&) = delete;
+
+  std::int64_t height() const { return height_; }
+  std::int64_t width() const { return width_; }
+  // The largest of 8, 4, 2 and 1 eighths of its size at which it can be decoded and an area of
+  // `height` x `width` still has at least `least_height` x `least_width` pixels. 8 for PNG.
+  int eighths_for(std::int64_t height, std::int64_t width, std::int64_t least_height,
+                  std::int64_t least_width) const;
+  // `wanted` is of the picture at this size. To be called once. Throws BadPicture.
+  void decode(int eighths, const PictureArea& wanted, PicturePixels& pixels);
+
+ private:
+  struct Formats;
+  std::string name_;
+  std::unique_ptr<Formats> formats_;
+  std::int64_t height_ = 0, width_ = 0;
+};
+
+// What decodes pictures, as a run's identity states it: "libjpeg-turbo 2.1.5, libpng 1.6.39".
+std::string picture_decoders();
+
+}  // namespace podium

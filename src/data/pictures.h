@@ -1,0 +1,37 @@
+// Pictures that lie in files as sources: what a recipe's [data] table names is found and opened.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/stop.h"
+#include "data/augment.h"
+#include "data/crop.h"
+#include "data/option_problem.h"
+#include "data/picture_options.h"
+#include "data/picture_source.h"
+
+namespace podium {
+
+// The options that contradict each other.
+std::vector<OptionProblem> picture_problems(const PictureOptions& options,
+                                            const AugmentOptions& augment);
+CropOptions crop_of(const PictureOptions& options, const AugmentOptions& augment);
+
+// Where the pictures are: the path itself or, where a relative one is not there, below the first of
+// the folders that are searched for datasets (data/dataset.h). Throws UserError(kData).
+std::string find_pictures(const std::string& path, const std::string& data_dir);
+
+struct Pictures {
+  std::shared_ptr<const PictureSource> train, test;
+};
+// Throws UserError(kData) where there are none, or files are not readable.
+Pictures open_pictures(const std::string& data, const PictureOptions& options,
+                       const AugmentOptions& augment, const std::string& data_dir,
+                       StopToken stop = {},
+                       const std::function<void(std::int64_t files)>& progress = {});
+
+}  // namespace podium
