@@ -109,21 +109,23 @@ same_hashes() {
   fi
 }
 
-# kill_ranks_of_host3 SIGNAL: all of them by one command. From the commands of lost().
+# kill_ranks HOST SIGNAL: all of a host's ranks by one command. From the commands of lost().
 # shellcheck disable=SC2317
-kill_ranks_of_host3() {
+kill_ranks() {
   local process ranks=()
-  for process in $(ip netns pids podium-h3); do
+  for process in $(ip netns pids "podium-h$1"); do
     [[ $(cat "/proc/$process/comm" 2>/dev/null) != podium ]] || ranks+=("$process")
   done
-  kill "-$1" "${ranks[@]}"
+  kill "-$2" "${ranks[@]}"
 }
 
-# lost NAME COMMAND PATTERN: during a long run of two ranks on each of 3 hosts, COMMAND loses host 3.
+# lost NAME COMMAND PATTERN: during a long run of two ranks on each of 3 hosts, COMMAND loses one of them. One line must say so, on
+# the terminal, in failures.jsonl, and when the run is started again.
 lost() {
   local name=$1 out struck code=0
   out=$work/$(tr -c 'a-z0-9\n' - <<<"$name")
-  run_on 3 2 "$out" "${recipe[@]}" epochs=100000 evaluation.every_epochs=0 run.checkpoint_every_steps=50 >"$work/log" 2>&1 &
+  local long=("${recipe[@]}" epochs=100000 evaluation.every_epochs=0 run.checkpoint_every_steps=50)
+  run_on 3 2 "$out" "${long[@]}" >"$work/log" 2>&1 &
   local launcher=$!
   for _ in $(seq 300); do
     [[ ! -d $out/checkpoints/step-00000100 ]] || break
@@ -132,24 +134,28 @@ lost() {
   struck=$SECONDS
   eval "$2"
   wait $launcher || code=$?
-  local seconds=$((SECONDS - struck)) left
+  local seconds=$((SECONDS - struck)) left i
   sleep 1
   left=$(for i in $(seq "$hosts"); do ip netns pids "podium-h$i"; done | wc -l)
-  ip -n podium-h3 link set eth0 up 2>/dev/null || true
-  ip link set podium-v3 up
-  local said
-  # Where all processes of a host are gone, the launcher's too, it is mpirun that says so.
-  said=$(grep -m 1 -E '^podium: rank' "$work/log" || grep -m 1 -i 'remote daemon *:' "$work/log" || true)
-  if [[ $code -ne 0 && $seconds -le $((timeout + 5)) && $left -eq 0 && $said =~ $3 ]]; then
-    report "$name" ok "exit code $code after $seconds s: ${said#podium: }"
+  for i in $(seq "$hosts"); do ip link set "podium-v$i" up; done
+  local said recorded again
+  said=$( (grep '^podium: ' "$work/log" || true) | sed 's/^podium: //; s/; the run ends$//')
+  recorded=$(sed -nE 's/.*"failure": "([^"]*)", "heard": ([0-9]+)\}/\2 \1/p' "$out/failures.jsonl" 2>/dev/null | sort -rn -k 1,1 -s |
+    sed -n '1s/^[0-9]* //p' || true)
+  again=$("$podium" train "${long[@]}" --out "$out" --steps 1 2>&1 | grep -o 'when it was last started: .*' | cut -d ' ' -f 6- || true)
+  # Of two ranks that are killed each may say so, and the folder has the first.
+  if [[ $code -ne 0 && $seconds -le $((timeout + 5)) && $left -eq 0 && -n $said ]] && ! grep -qvE "^$3$" <<<"$said" &&
+    [[ $said == *"$recorded"* && -n $recorded && $again == "$recorded" ]]; then
+    report "$name" ok "exit code $code after $seconds s: $recorded"
   else
-    report "$name" FAILED "exit code $code, $seconds s, $left processes left, said: $said"
+    report "$name" FAILED "exit code $code, $seconds s, $left processes left, said: $said; recorded: $recorded; said again: $again"
   fi
 }
 
+silent='step [0-9]+ \([a-z]+\): silent for [0-9.]+ s when the launcher ended the run.*'
 if [[ $quick == yes ]]; then
   same_hashes "2 hosts" 2 1
-  lost "a host whose ranks are killed" "kill_ranks_of_host3 KILL" 'rank [45] on host podium-h3, step [0-9]+.*killed'
+  lost "a host that loses all processes" "ip netns pids podium-h3 | xargs -r kill -KILL" "ranks 4 and 5 on host podium-h3, $silent"
   exit $failed
 fi
 for count in $counts; do same_hashes "$count hosts of one rank" "$count" 1; done
@@ -170,10 +176,11 @@ across() {
 }
 across mnist mnist run.hash_every_steps=1 --steps 300
 across cifar10-sprint cifar10-sprint evaluation.views=1 run.hash_every_steps=1 --steps 4
-lost "a host whose ranks are killed" "kill_ranks_of_host3 KILL" 'rank [45] on host podium-h3, step [0-9]+.*killed'
-lost "a host that loses all processes" "ip netns pids podium-h3 | xargs -r kill -KILL" 'podium-h3'
-lost "a host whose link is down" "ip link set podium-v3 down" 'podium-h3'
-lost "a host whose ranks are stopped" "kill_ranks_of_host3 STOP" 'rank [45] on host podium-h3, step [0-9]+'
+lost "a host whose ranks are killed" "kill_ranks 3 KILL" 'rank [45] on host podium-h3, step [0-9]+ \([a-z]+\): it was killed.*'
+lost "a host that loses all processes" "ip netns pids podium-h3 | xargs -r kill -KILL" "ranks 4 and 5 on host podium-h3, $silent"
+lost "a host whose link is down" "ip link set podium-v3 down" "ranks 4 and 5 on host podium-h3, $silent"
+lost "the host of rank 0, whose link is down" "ip link set podium-v1 down" "ranks 0 and 1 on host podium-h1, $silent"
+lost "a host whose ranks are stopped" "kill_ranks 3 STOP" 'rank [45] on host podium-h3, step [0-9]+ \([a-z]+\): not heard of for 8 s.*'
 if command -v tc >/dev/null; then
   for rate in 1gbit 100mbit; do
     for i in $(seq "$hosts"); do tc qdisc replace dev "podium-v$i" root tbf rate $rate burst 128kb latency 50ms; done

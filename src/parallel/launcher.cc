@@ -30,6 +30,11 @@ Launcher find_launcher() {
   return find_launcher([](const char* name) { return std::getenv(name); });
 }
 
+std::string how_to_start() {
+  return "start it by the mpirun of this MPI, or under Slurm by srun --mpi=pmix (srun --mpi=list "
+         "names what there is)";
+}
+
 void check_world(const Launcher& launcher, int ranks, const std::string& library) {
   if (launcher.ranks == 0 || launcher.ranks == ranks) return;
   const std::string started =
@@ -38,9 +43,7 @@ void check_world(const Launcher& launcher, int ranks, const std::string& library
                  "this program was built without MPI, so each would train alone; build it with "
                  "-DPODIUM_MPI=ON, or start one program");
   PODIUM_REQUIRE(false, ExitCode::kUsage, started, "MPI finds ", ranks, ": ", library,
-                 ", which this program uses, does not understand that launcher; start it by the "
-                 "mpirun of this MPI, or under Slurm by srun --mpi=pmix (srun --mpi=list names "
-                 "what there is)");
+                 ", which this program uses, does not understand that launcher; ", how_to_start());
 }
 
 }  // namespace podium

@@ -17,6 +17,9 @@ struct Launcher {
 Launcher find_launcher(const std::function<const char*(const char*)>& variable);
 Launcher find_launcher();
 
+// How the ranks of this program are started: "start it by ...".
+std::string how_to_start();
+
 // Throws UserError where MPI found another number of ranks than the launcher started; `library` is
 // the MPI that this program uses, empty where it has none.
 void check_world(const Launcher& launcher, int ranks, const std::string& library);

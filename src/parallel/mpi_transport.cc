@@ -1,5 +1,6 @@
 #include "parallel/mpi_transport.h"
 
+#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
@@ -15,6 +17,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/words.h"
 #include "parallel/host_transport.h"
 #include "parallel/rank_guard.h"
 #include "parallel/rank_watch.h"
@@ -27,7 +30,7 @@ using Seconds = std::chrono::duration<double>;
 // Long messages travel in pieces: whoever receives one sees that the other is alive.
 constexpr std::int64_t kPiece = std::int64_t{16} << 20;
 // Beside the channels, which are tags of their own.
-constexpr int kLifeTag = Transport::kChannels, kNoticeTag = kLifeTag + 1;
+constexpr int kLifeTag = Transport::kChannels, kNoticeTag = kLifeTag + 1, kWorkTag = kLifeTag + 2;
 
 // How the communication thread waits. While a worker is blocked in wait(), its core is free: the
 // thread looks again and again for a while. Otherwise it sleeps between looks, since all cores
@@ -40,13 +43,47 @@ constexpr double kLongSleepSeconds = 0.05;  // nothing is under way
 // The others know the step of a rank that falls silent, unless it was as young as this.
 constexpr double kNewStepSeconds = 0.1;
 
+// Once a launcher's signal has come, signs of life are frequent for a while, and whoever gives none
+// for kLostSeconds of it is what the run ends for, if it does (rank_guard.h).
+constexpr double kToldIntervalSeconds = 0.05, kToldSeconds = 0.65, kLostSeconds = 0.4;
+// For so long after the signal it is the launcher that ends the run, if anybody.
+constexpr double kLauncherSeconds = 2.5;
+
 constexpr double kNoticeSeconds = 0.1;  // for others to say that they end the run
 constexpr double kAbortSeconds = 2;     // for MPI_Abort, which may hang
+
+// To all others: why the run ends, or would if the launcher ended it.
+struct Notice {
+  std::int32_t rank = 0, heard = 0;
+  std::int32_t is_end = 0;
+  std::array<char, 600> why = {};
+};
+
+// Open MPI 4 sends what it has to say, of a peer whose connection broke, through the launcher, and
+// waits for it; but that is busy ending the run. What Open MPI's lowest layer does until MPI_Init
+// replaces it writes directly.
+class DirectHelp {
+ public:
+  DirectHelp() {
+    if (mpi_library_version().starts_with("Open MPI v4."))
+      show_ = static_cast<void (**)()>(dlsym(RTLD_DEFAULT, "opal_show_help"));
+    if (show_ != nullptr) direct_ = *show_;
+  }
+  void restore() const {
+    if (show_ != nullptr) *show_ = direct_;
+  }
+
+ private:
+  void (**show_)() = nullptr;  // a pointer to a function, of whatever type
+  void (*direct_)() = nullptr;
+};
 
 class MpiTransport final : public HostTransport {
  public:
   MpiTransport(const Launcher& launcher, double timeout)
-      : timeout_(timeout), guard_(timeout, launcher.variable == "PMI_SIZE"), watch_(0, 1, timeout) {
+      : timeout_(timeout),
+        guard_(timeout, launcher.variable == "PMI_SIZE", how_to_start()),
+        watch_(0, 1, timeout) {
     started_.reserve(kChannels);
     posting_.reserve(kChannels);
     thread_ = std::thread([this, launcher] { run(launcher); });
@@ -66,6 +103,9 @@ class MpiTransport final : public HostTransport {
   }
 
   void at(std::int64_t step, const char* doing) override { guard_.at(step, doing); }
+  void record_in(const std::string& folder, const std::string& lock) override {
+    guard_.record_in(folder, lock);
+  }
 
   [[noreturn]] void abort(const std::string& why, ExitCode code) override {
     {
@@ -164,12 +204,14 @@ class MpiTransport final : public HostTransport {
       if (progress()) moved = Clock::now();
       give_signs(now);
       hear_signs();
-      watch_.pass(passed);
-      look_for_lost(std::min(passed, RankWatch::kMostStep));
+      const double counted = std::min(passed, RankWatch::kMostStep);
+      watch_.pass(counted);
+      look_for_told(counted);
+      look_for_lost(counted);
       if (seconds_since(launcher_seen) > 0.5) {
         launcher_seen = now;
         if (getppid() != parent_)
-          end_run(cat(guard_.place(), ": its launcher has ended"), static_cast<int>(kRankLost));
+          end_run(cat(guard_.place(), ": its launcher has ended"), static_cast<int>(kRankLost), 0);
       }
       if (is_over()) break;
       rest(seconds_since(moved));
@@ -182,7 +224,9 @@ class MpiTransport final : public HostTransport {
 
   bool start_mpi(const Launcher& launcher) {
     int provided = 0, rank = 0, ranks = 0;
+    const DirectHelp direct_help;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+    direct_help.restore();
     world_ = MPI_COMM_WORLD;
     MPI_Comm_rank(world_, &rank);
     MPI_Comm_size(world_, &ranks);
@@ -213,10 +257,11 @@ class MpiTransport final : public HostTransport {
       lives_in_[i].rank = watch_.watched()[i];
       await_sign(lives_in_[i]);
     }
-    MPI_Irecv(&notice_, 1, MPI_INT, MPI_ANY_SOURCE, kNoticeTag, world_, &notice_request_);
+    await_notice();
     const std::scoped_lock lock(mutex_);
     set_ranks(rank, hosts);
-    guard_.watch(name(rank));
+    hosts_ = hosts;
+    guard_.watch(name(rank), ranks);
     is_ready_ = true;
     changed_.notify_all();
     return true;
@@ -289,7 +334,9 @@ class MpiTransport final : public HostTransport {
 
   void give_signs(Clock::time_point now) {
     const bool is_last = leaving(), is_new = guard_.step() != step_given_;
-    const double interval = is_new ? kNewStepSeconds : std::min(1.0, timeout_ / 8);
+    const double interval = told_for_ > 0 || others_told_for_ > 0 ? kToldIntervalSeconds
+                            : is_new                              ? kNewStepSeconds
+                                                                  : std::min(1.0, timeout_ / 8);
     if (!is_last && std::chrono::duration<double>(now - signs_given_).count() < interval) return;
     signs_given_ = now;
     step_given_ = guard_.step();
@@ -300,6 +347,7 @@ class MpiTransport final : public HostTransport {
       life.sign.step = guard_.step();
       std::strncpy(life.sign.doing.data(), guard_.doing(), life.sign.doing.size() - 1);
       life.sign.is_last = is_last ? 1 : 0;
+      life.sign.is_told = told_for_ > 0 ? 1 : 0;
       MPI_Isend(&life.sign, sizeof life.sign, MPI_BYTE, life.rank, kLifeTag, world_, &life.request);
     }
   }
@@ -315,15 +363,37 @@ class MpiTransport final : public HostTransport {
       MPI_Test(&life.request, &has_come, MPI_STATUS_IGNORE);
       if (has_come == 0) continue;
       watch_.hear(life.rank, life.sign);
+      if (life.sign.is_told != 0) others_told_for_ = 2 * kToldSeconds;
       if (life.sign.is_last == 0) await_sign(life);
     }
     if (hears_notice()) end_quietly();
   }
 
+  void await_notice() {
+    MPI_Irecv(&notice_, sizeof notice_, MPI_BYTE, MPI_ANY_SOURCE, kNoticeTag, world_,
+              &notice_request_);
+  }
+
+  // That a rank ends the run.
   bool hears_notice() {
     int has_come = 0;
     MPI_Test(&notice_request_, &has_come, MPI_STATUS_IGNORE);
-    return has_come != 0;
+    if (has_come == 0) return false;
+    if (notice_.is_end != 0) return true;
+    guard_.overhear(notice_.why.data(), notice_.heard);
+    await_notice();
+    return false;
+  }
+
+  // Requests that nobody waits for: whoever is lost takes nothing.
+  std::vector<MPI_Request> tell_all(const Notice& notice) {
+    std::vector<MPI_Request> requests(static_cast<std::size_t>(ranks()), MPI_REQUEST_NULL);
+    for (int r = 0; r < ranks(); ++r) {
+      if (r != rank())
+        MPI_Isend(&notice, sizeof notice, MPI_BYTE, r, kNoticeTag, world_,
+                  &requests[static_cast<std::size_t>(r)]);
+    }
+    return requests;
   }
 
   bool leaving() {
@@ -340,12 +410,70 @@ class MpiTransport final : public HostTransport {
 
   // --- failure ---
 
+  // Of a host that is lost with all its processes.
+  void look_for_told(double passed) {
+    others_told_for_ -= passed;
+    if (!guard_.is_told()) {
+      told_for_ = 0;
+      has_looked_ = false;
+      return;
+    }
+    told_for_ += passed;
+    if (told_for_ < kToldSeconds || has_looked_) return;
+    has_looked_ = true;
+    const std::vector<int> lost = watch_.lost_with_hosts(kLostSeconds, hosts_);
+    if (lost.empty() || !watch_.speaks_of(lost) || told_.rank >= 0) return;
+    double silence = 0;
+    std::int64_t step = 0;
+    std::string doing;
+    for (const int rank : lost) {
+      silence = std::max(silence, watch_.silence(rank));
+      const SignOfLife& sign = watch_.last_sign(rank);
+      if (sign.step >= step) step = sign.step, doing = sign.doing.data();
+    }
+    const std::string why =
+        cat(place(names_of(lost), step, doing), ": silent for ", std::round(silence * 10) / 10,
+            " s when the launcher ended the run: down, cut off, or all its processes have ended");
+    const auto heard = static_cast<int>(std::ranges::count_if(
+        watch_.watched(), [&](int rank) { return watch_.silence(rank) < kLostSeconds; }));
+    guard_.prepare(why, heard + 1);
+    told_ = {.rank = rank(), .heard = heard + 1};
+    std::strncpy(told_.why.data(), why.c_str(), told_.why.size() - 1);
+    tell_all(told_);
+  }
+
+  // "ranks 4 and 5 on host b"
+  std::string names_of(const std::vector<int>& some) const {
+    std::string text;
+    for (std::size_t first = 0; first < some.size();) {
+      const std::string& host = hosts_[static_cast<std::size_t>(some[first])];
+      std::vector<std::string> numbers;
+      // By host, in the order in which hosts first come.
+      bool is_known = false;
+      for (std::size_t i = 0; i < first && !is_known; ++i)
+        is_known = hosts_[static_cast<std::size_t>(some[i])] == host;
+      for (std::size_t i = first; i < some.size() && !is_known; ++i)
+        if (hosts_[static_cast<std::size_t>(some[i])] == host)
+          numbers.push_back(std::to_string(some[i]));
+      ++first;
+      if (is_known) continue;
+      if (!text.empty()) text += ", ";
+      text += numbers.size() == 1 ? "rank " : "ranks ";
+      const std::string last = numbers.back();
+      numbers.pop_back();
+      text += numbers.empty() ? last : cat(join_words(numbers), " and ", last);
+      text += cat(" on host ", host);
+    }
+    return text;
+  }
+
   void look_for_lost(double passed) {
     int late = -1;
     {
       const std::scoped_lock lock(mutex_);
       if (abort_wanted_) {
-        end_run(abort_text_.empty() ? "" : cat(guard_.place(), ": ", abort_text_), abort_code_);
+        end_run(abort_text_.empty() ? "" : cat(guard_.place(), ": ", abort_text_), abort_code_,
+                ranks());
       }
       if (awaited_ > 0) {
         for (std::size_t channel = 0; channel < operations_.size(); ++channel) {
@@ -356,16 +484,18 @@ class MpiTransport final : public HostTransport {
         }
       }
     }
+    if (told_for_ > 0 && told_for_ < kLauncherSeconds) return;
     int silent = watch_.silent();
     // It was awaited before it fell silent, or the two came together.
     if (silent < 0 && late >= 0 && watch_.silence(late) > timeout_ / 2) silent = late;
     if (silent >= 0) {
       end_run(cat(place_of(silent), ": not heard of for ", timeout_, " s (--rank-timeout) by ",
                   guard_.place(), ": it is stopped, cut off or has ended"),
-              static_cast<int>(kRankLost));
+              static_cast<int>(kRankLost), ranks() - 1);
     }
     if (late >= 0)
-      end_run(late_text(place_of(late), guard_.place(), timeout_), static_cast<int>(kRankLost));
+      end_run(late_text(place_of(late), guard_.place(), timeout_), static_cast<int>(kRankLost),
+              ranks() - 1);
   }
 
   // Whose message has not come, or who has not taken this rank's.
@@ -385,28 +515,31 @@ class MpiTransport final : public HostTransport {
   }
 
   // Says why, unless a lower rank does so at this moment, and ends all ranks.
-  [[noreturn]] void end_run(const std::string& why, int code) {
+  [[noreturn]] void end_run(const std::string& why, int code, int heard) {
     guard_.expect_end();
-    const int me = rank();
-    std::vector<MPI_Request> requests(static_cast<std::size_t>(ranks()), MPI_REQUEST_NULL);
-    for (int r = 0; r < ranks(); ++r) {
-      if (r != me)
-        MPI_Isend(&me, 1, MPI_INT, r, kNoticeTag, world_, &requests[static_cast<std::size_t>(r)]);
-    }
+    Notice notice = {.rank = rank(), .heard = heard, .is_end = 1};
+    if (is_failure(code)) std::strncpy(notice.why.data(), why.c_str(), notice.why.size() - 1);
+    std::vector<MPI_Request> requests = tell_all(notice);
     const auto start = Clock::now();
     while (seconds_since(start) < kNoticeSeconds) {
-      if (notice_request_ != MPI_REQUEST_NULL && hears_notice() && notice_ < me) end_quietly();
+      if (notice_request_ != MPI_REQUEST_NULL && hears_notice() && notice_.rank < rank())
+        end_quietly();
       int done = 0;
       MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &done,
                    (indices_.resize(requests.size()), indices_.data()), MPI_STATUSES_IGNORE);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
+    if (is_failure(code)) guard_.note(why, heard);
     end_process(why, code);
   }
+
+  // A run that was stopped has not failed.
+  static bool is_failure(int code) { return code != static_cast<int>(ExitCode::kStopped); }
 
   // Another rank has said why, and is about to end all.
   [[noreturn]] void end_quietly() {
     guard_.expect_end();
+    if (notice_.why[0] != '\0') guard_.note(notice_.why.data(), notice_.heard);
     std::this_thread::sleep_for(Seconds(kAbortSeconds));
     _exit(static_cast<int>(kRankLost));
   }
@@ -473,7 +606,11 @@ class MpiTransport final : public HostTransport {
   Clock::time_point signs_given_;
   std::int64_t step_given_ = 0;
   MPI_Request notice_request_ = MPI_REQUEST_NULL;
-  int notice_ = 0;
+  Notice notice_;
+  std::vector<std::string> hosts_;
+  double told_for_ = 0, others_told_for_ = 0;
+  bool has_looked_ = false;
+  Notice told_ = {.rank = -1};  // what this rank has told the others; it is on its way
 
   bool has_left_ = false;  // the caller's
 };

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 
 #include "base/clock.h"
+#include "base/scratch_test_util.h"
 
 namespace podium {
 namespace {
@@ -21,7 +23,8 @@ struct Fate {
 
 // Runs `rank` in a process with a guard, in a process group of its own, until both have ended.
 Fate fate_of(const std::function<void(RankGuard&)>& rank, double timeout = 60,
-             const std::function<void(pid_t)>& meanwhile = {}, bool kills_at_once = false) {
+             const std::function<void(pid_t)>& meanwhile = {}, bool kills_at_once = false,
+             bool is_started = true) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const auto start = Clock::now();
@@ -33,8 +36,9 @@ Fate fate_of(const std::function<void(RankGuard&)>& rank, double timeout = 60,
     close(ends[1]);
     // No core file, and no words of a sanitizer.
     for (const int signal : {SIGSEGV, SIGABRT, SIGFPE, SIGBUS}) ::signal(signal, SIG_DFL);
-    RankGuard guard(timeout, kills_at_once);
-    guard.watch("rank 2 on host b");
+    ::signal(SIGTERM, SIG_DFL);
+    RankGuard guard(timeout, kills_at_once, "start it by mpirun");
+    if (is_started) guard.watch("rank 2 on host b");
     guard.at(12, "gradients");
     rank(guard);
     guard.expect_end();
@@ -76,6 +80,81 @@ TEST(RankGuard, says_that_the_rank_was_killed_and_ends) {
                            "it was killed from outside (SIGKILL: by a person, or by the kernel "
                            "for want of memory); the run ends\n");
   EXPECT_LT(fate.seconds, 2);
+}
+
+TEST(RankGuard, says_that_mpi_did_not_start_and_how_to_start_it) {
+  const auto start_fails = [](const std::function<void(RankGuard&)>& how) {
+    return fate_of(how, 60, {}, false, false).said;
+  };
+  const std::string exits = start_fails([](RankGuard&) { exit(1); }),
+                    ends = start_fails([](RankGuard&) { _exit(1); });
+  EXPECT_NE(exits.find("MPI could not start, and says why above (exit code 1); start it by mpirun"),
+            std::string::npos)
+      << exits;
+  EXPECT_NE(ends.find("MPI did not start: where it says why above, start it by mpirun"),
+            std::string::npos)
+      << ends;
+}
+
+TEST(RankGuard, names_a_request_to_stop_that_came_before_anybody_heard_it) {
+  for (const bool is_started : {false, true}) {
+    const Fate fate = fate_of([](RankGuard&) { raise(SIGTERM); }, 60, {}, false, is_started);
+    EXPECT_TRUE(WIFSIGNALED(fate.status) && WTERMSIG(fate.status) == SIGTERM);
+    EXPECT_NE(fate.said.find("SIGTERM ended it, from outside, before it heard requests to stop"),
+              std::string::npos)
+        << fate.said;
+  }
+}
+
+TEST(RankGuard, says_what_was_prepared_where_a_launcher_ends_the_rank) {
+  const auto prepared = [](RankGuard& guard) {
+    guard.prepare("ranks 4 and 5 on host c, step 11 (gradients): silent", 4);
+    ::signal(SIGTERM, SIG_IGN);  // hears the request, and goes on
+    for (;;) pause();
+  };
+  const Fate fate = fate_of(prepared, 60, [](pid_t process) {
+    usleep(300'000);
+    kill(-process, SIGCONT);
+    kill(-process, SIGTERM);
+    usleep(400'000);  // by now the guard has left the group
+    kill(-process, SIGKILL);
+  });
+  EXPECT_EQ(fate.said,
+            "podium: ranks 4 and 5 on host c, step 11 (gradients): silent; the run ends\n");
+}
+
+TEST(RankGuard, says_nothing_of_what_was_prepared_where_the_rank_goes_on) {
+  const Fate fate = fate_of(
+      [](RankGuard& guard) {
+        guard.prepare("ranks 4 and 5 on host c, step 11 (gradients): silent", 4);
+        ::signal(SIGTERM, SIG_IGN);
+        usleep(800'000);
+      },
+      60,
+      [](pid_t process) {
+        usleep(300'000);
+        kill(-process, SIGTERM);
+      });
+  EXPECT_EQ(fate.said, "");
+}
+
+TEST(RankGuard, writes_why_the_run_ended_into_the_folder_that_it_was_told_and_no_other) {
+  const test::TestFolder folder;
+  std::ofstream(folder / ".lock") << "17\n";
+  const auto killed = [&](const std::string& lock) {
+    fate_of([&](RankGuard& guard) {
+      guard.record_in(folder.path().string(), lock);
+      raise(SIGKILL);
+    });
+    return test::file_text(folder / "failures.jsonl");
+  };
+  EXPECT_EQ(killed("18\n"), "");
+  const std::string line = killed("17\n");
+  EXPECT_NE(line.find("\"step\": 12, \"failure\": \"rank 2 on host b, step 12 (gradients): it was "
+                      "killed from outside"),
+            std::string::npos)
+      << line;
+  EXPECT_NE(line.find("\"heard\": 1}\n"), std::string::npos) << line;
 }
 
 TEST(RankGuard, is_silent_about_an_end_that_is_expected) {

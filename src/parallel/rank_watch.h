@@ -14,8 +14,9 @@ namespace podium {
 // A sign of life, as it travels.
 struct SignOfLife {
   std::int64_t step = 0;
-  std::array<char, 52> doing = {};
+  std::array<char, 48> doing = {};
   std::int32_t is_last = 0;  // the rank is done, and will be silent
+  std::int32_t is_told = 0;  // a launcher's signal has reached its guard
 };
 
 class RankWatch {
@@ -44,12 +45,21 @@ class RankWatch {
   const SignOfLife& last_sign(int rank) const;
   bool all_are_done() const;
 
+  // Where the launcher ends the run because it has lost a host, nobody on that host may be left to
+  // say so. The watched ranks of hosts of which no watched rank was heard for `seconds`; hosts by
+  // rank, that of this rank not counted: its guards speak for themselves.
+  std::vector<int> lost_with_hosts(double seconds, const std::vector<std::string>& hosts) const;
+  // Whether this rank is the one to speak of these: among those who may see the same, the lowest
+  // whose predecessor round the circle is lost.
+  bool speaks_of(const std::vector<int>& lost) const;
+
  private:
   struct Other {
     bool is_watched = false;
     double silence = 0;
     SignOfLife sign;
   };
+  int rank_;
   double timeout_;
   std::vector<int> watched_, watchers_;
   std::vector<Other> others_;  // by rank

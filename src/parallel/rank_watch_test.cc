@@ -75,5 +75,44 @@ TEST(RankWatch, whoever_is_done_may_be_silent) {
   EXPECT_TRUE(watch.all_are_done());
 }
 
+// Three hosts, of which one falls silent.
+std::vector<int> lost_for(int rank, const std::vector<std::string>& hosts, const std::string& gone,
+                          bool* speaks, int spared = -1) {
+  const int ranks = static_cast<int>(hosts.size());
+  RankWatch watch(rank, ranks, 60);
+  for (int i = 0; i < 4; ++i) {
+    watch.pass(0.2);
+    for (int other = 0; other < ranks; ++other)
+      if (hosts[static_cast<std::size_t>(other)] != gone || other == spared) watch.hear(other);
+  }
+  const std::vector<int> lost = watch.lost_with_hosts(0.5, hosts);
+  *speaks = watch.speaks_of(lost);
+  return lost;
+}
+
+TEST(RankWatch, a_lost_host_is_seen_by_all_others_and_one_speaks) {
+  for (const auto& hosts : std::vector<std::vector<std::string>>{
+           {"a", "a", "b", "b", "c", "c"}, {"a", "b", "c", "a", "b", "c"}, {"a", "b", "c"}}) {
+    for (const std::string gone : {"a", "b", "c"}) {
+      std::vector<int> expected, speakers;
+      for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank)
+        if (hosts[static_cast<std::size_t>(rank)] == gone) expected.push_back(rank);
+      for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) {
+        if (hosts[static_cast<std::size_t>(rank)] == gone) continue;
+        bool speaks = false;
+        EXPECT_EQ(lost_for(rank, hosts, gone, &speaks), expected) << rank;
+        if (speaks) speakers.push_back(rank);
+      }
+      EXPECT_EQ(speakers.size(), 1u) << gone;
+    }
+  }
+}
+
+TEST(RankWatch, a_host_of_which_one_rank_is_heard_is_not_lost) {
+  bool speaks = true;
+  EXPECT_TRUE(lost_for(0, {"a", "a", "b", "b"}, "b", &speaks, 3).empty());
+  EXPECT_FALSE(speaks);
+}
+
 }  // namespace
 }  // namespace podium

@@ -106,6 +106,9 @@ class Transport {
 
   // Where this rank is, for messages. `doing` must live for ever: a literal.
   virtual void at(std::int64_t step, const char* doing) = 0;
+  // Where this rank may leave why the run ended (failure_record.h): a folder whose file .lock holds
+  // the text `lock`. Transports whose ranks are not processes leave nothing.
+  virtual void record_in(const std::string& /*folder*/, const std::string& /*lock*/) {}
   // Ends the run of all ranks. `why` is printed with this rank's name and step; where it is empty,
   // the caller has said so already.
   [[noreturn]] virtual void abort(const std::string& why, ExitCode code) = 0;

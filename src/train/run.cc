@@ -16,6 +16,7 @@
 #include "train/environment.h"
 #include "train/file_io.h"
 #include "train/initial.h"
+#include "train/last_failure.h"
 #include "train/memory.h"
 #include "train/plugin.h"
 #include "train/run_folder.h"
@@ -499,6 +500,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
         [&](const std::string& line) { observer.warning(line); }, stop);
     if (!resumed && run.initial.empty()) run.initial = take_initial(trainer);
   }
+  ranks.record_in(options.out);
   if (ranks.several()) {
     trainer.take_state_of_first_rank();
     run.session->take_from_first_rank();
@@ -539,6 +541,8 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
   const Trainer& trainer = *run.trainer;
   if (run.folder) {
     for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
+    if (const std::string failure = last_failure(run.folder->dir()); !failure.empty())
+      observer.warning(cat("this run ended by a failure when it was last started: ", failure));
     record_environment(run.folder->dir(), environment_of(trainer, options), trainer.steps_done());
     replace_text(
         run.folder->dir() / "resolved.txt",

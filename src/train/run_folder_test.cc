@@ -14,6 +14,8 @@
 
 #include "base/hash.h"
 #include "base/scratch_test_util.h"
+#include "parallel/failure_record.h"
+#include "train/last_failure.h"
 #include "train/recipe.h"
 
 namespace podium {
@@ -403,6 +405,30 @@ TEST(RunFolder, killed_at_any_moment_and_resumed_reads_like_uninterrupted) {
   for (std::size_t at = 0; at < metrics.size(); at = metrics.find('\n', at) + 1)
     ASSERT_EQ(metrics.find(cat("{\"step\": ", ++step, ","), at), at);
   EXPECT_EQ(step, last + 50);
+}
+
+TEST(LastFailure, is_that_of_the_last_start_and_of_the_most_ranks) {
+  const TestFolder folder;
+  EXPECT_EQ(last_failure(folder.path()), "");
+  put_text(
+      folder / "failures.jsonl",
+      "{\"date\": \"2026-01-01T00:00:01Z\", \"step\": 3, \"failure\": \"old\", \"heard\": 9}\n"
+      "{\"date\": \"2026-01-02T00:00:01Z\", \"step\": 5, \"failure\": \"cut off\", \"heard\": 2}\n"
+      "{\"date\": \"2026-01-02T00:00:02Z\", \"step\": 5, \"failure\": \"lost\", \"heard\": 4}\n"
+      "{\"date\": \"2026-01-0");
+  EXPECT_EQ(last_failure(folder.path()), "old");
+  put_text(folder / "environment.json", "{\"starts\": [{\"date\": \"2026-01-02T00:00:00Z\"}]}");
+  EXPECT_EQ(last_failure(folder.path()), "lost");
+  put_text(folder / "environment.json", "{\"starts\": [{\"date\": \"2026-01-03T00:00:00Z\"}]}");
+  EXPECT_EQ(last_failure(folder.path()), "");
+}
+
+TEST(LastFailure, reads_what_ranks_write) {
+  const TestFolder folder;
+  record_failure(folder.path().string(), 7, "rank 1 on host \"b\", step 7: a\nb", 3);
+  EXPECT_EQ(last_failure(folder.path()), "rank 1 on host \"b\", step 7: a\nb");
+  EXPECT_EQ(most_heard(folder.path().string(), 0), 3);
+  EXPECT_EQ(most_heard(folder.path().string(), failure_bytes(folder.path().string())), -1);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "train/run_ranks.h"
 
+#include <unistd.h>
+
 #include "base/contract.h"
 #include "base/version.h"
 
@@ -16,6 +18,12 @@ void RunRanks::require_same_data(const Trainer& trainer) const {
   if (!several()) return;
   transport_->agree_on("training set", trainer.training_identity());
   transport_->agree_on("evaluation set", trainer.evaluation_identity());
+}
+
+void RunRanks::record_in(const std::filesystem::path& folder) const {
+  if (!several()) return;
+  const std::string lock = decide(leads() ? cat(getpid(), "\n") : "");
+  transport_->record_in(std::filesystem::absolute(folder).string(), lock);
 }
 
 }  // namespace podium

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,9 @@ class RunRanks {
   void require_same_program(const Recipe& recipe) const;
   // The same for the examples.
   void require_same_data(const Trainer& trainer) const;
+  // The folder of the run, once rank 0 has it: where each rank leaves why the run failed, if it can
+  // see it.
+  void record_in(const std::filesystem::path& folder) const;
   // For messages about a rank that is lost.
   void at(std::int64_t step, const char* doing) const {
     if (several()) transport_->at(step, doing);

@@ -141,5 +141,16 @@ TEST_F(Mpirun, programs_that_find_themselves_alone_are_refused) {
   }
 }
 
+TEST_F(Mpirun, that_cannot_start_says_so_and_how_to_start_it) {
+  // A component that there is none of.
+  const Outcome outcome =
+      run(0, {"transport"}, {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_MCA_btl", "nope"}});
+  if (outcome.out.find("Component: nope") == std::string::npos) GTEST_SKIP() << "another MPI";
+  EXPECT_NE(outcome.code, 0);
+  EXPECT_EQ(count(outcome.out, "podium: "), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "MPI did not start: "), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "srun --mpi=pmix"), 1) << outcome.out;
+}
+
 }  // namespace
 }  // namespace podium::test
