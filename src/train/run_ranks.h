@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "train/recipe.h"
 #include "train/trainer.h"
@@ -16,6 +17,10 @@ class RunRanks {
 
   bool several() const { return transport_ != nullptr && transport_->ranks() > 1; }
   bool leads() const { return transport_ == nullptr || transport_->rank() == 0; }
+  int rank() const { return transport_ == nullptr ? 0 : transport_->rank(); }
+  std::string name(int rank) const { return transport_->name(rank); }  // "rank 3 on host b"
+  // Of each rank; of a run of one process one, without a name.
+  std::vector<std::string> hosts() const;
   int count() const { return transport_ == nullptr ? 1 : transport_->ranks(); }
 
   // The bitwise or over all ranks; all call it at the same place.
@@ -27,6 +32,12 @@ class RunRanks {
   std::string decide(const std::string& text) const {
     return several() ? transport_->gather(leads() ? text : "")[0] : text;
   }
+  // The texts of all ranks.
+  std::vector<std::string> gather(const std::string& mine) const {
+    return several() ? transport_->gather(mine) : std::vector{mine};
+  }
+  // Throws the error, which all ranks have found.
+  [[noreturn]] void refuse(const UserError& error) const;
   // UserError, on all ranks alike, that names rank, host and difference, where not all have the
   // same recipe, the same Podium and the same numerical contract.
   void require_same_program(const Recipe& recipe) const;
