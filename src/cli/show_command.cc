@@ -206,6 +206,7 @@ ExitCode show(const ShowArguments& arguments) {
     std::cout << stablehlo::module_text(training.graph, recipe.name);
     return ExitCode::kDone;
   }
+  const std::string plan = plan_of(recipe, model.build, arguments.placement, arguments.ranks);
   inputs.images = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);
 
@@ -231,10 +232,7 @@ ExitCode show(const ShowArguments& arguments) {
                                                      : "not trained",
                     decays ? "yes" : "no"});
   }
-  std::cout << parameters.text() << "\n"
-            << plan_of(recipe, model.build, arguments.placement, arguments.ranks)
-            << "\nrecipe, resolved\n"
-            << to_toml(recipe);
+  std::cout << parameters.text() << "\n" << plan << "\nrecipe, resolved\n" << to_toml(recipe);
   return ExitCode::kDone;
 }
 
