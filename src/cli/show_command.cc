@@ -1,5 +1,7 @@
-// podium show: a recipe's model, what it costs, and the resolved recipe.
+// podium show: a recipe's model, the memory and work of a run with a placement, the resolved recipe.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -9,6 +11,7 @@
 #endif
 #include "base/words.h"
 #include "cli/command.h"
+#include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "compile/stablehlo/stablehlo.h"
 #include "data/dataset.h"
@@ -18,12 +21,15 @@
 #include "train/program.h"
 #include "train/recipe.h"
 #include "train/run.h"
+#include "train/run_plan.h"
 
 namespace podium {
 namespace {
 
 struct ShowArguments {
   RecipeArguments recipe;
+  Placement placement;
+  int ranks = 1;
   bool graph = false, stablehlo = false;
   std::string topology;  // --compile-for
 };
@@ -121,6 +127,130 @@ ExitCode compile_for(const ShowArguments&, const Recipe&, const Graph&) {
   throw UserError("--compile-for: this build of Podium is without PJRT (docs/tpu.md)");
 }
 #endif
+// Rows of memory; neighbours that are alike become one.
+class MemoryTable {
+ public:
+  void add(const std::string& what, std::int64_t number, const MemoryUse& use) {
+    if (!rows_.empty() && rows_.back().what == what && rows_.back().use == use) {
+      rows_.back().last = number;
+    } else {
+      rows_.push_back({what, number, number, use});
+    }
+  }
+  std::string text() const {
+    MemoryUse all;
+    for (const Row& row : rows_) all += row.use;
+    std::vector<std::string> head = {"MEMORY"};
+    for (const MemoryKind& kind : kMemoryKinds) {
+      if (all.*kind.bytes == 0) continue;
+      head.emplace_back(kind.name);
+      std::ranges::transform(head.back(), head.back().begin(), [](char c) {
+        return static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+      });
+    }
+    head.emplace_back("TOTAL");
+    Table table(head);
+    for (const Row& row : rows_) {
+      std::vector<std::string> cells = {row.what};
+      if (row.first != row.last)
+        cells[0] += cat("s ", row.first, " to ", row.last, ", each");
+      else if (row.first >= 0)
+        cells[0] += cat(" ", row.first);
+      for (const MemoryKind& kind : kMemoryKinds) {
+        const std::int64_t bytes = row.use.*kind.bytes;
+        if (all.*kind.bytes != 0) cells.push_back(bytes == 0 ? "" : format_bytes(bytes));
+      }
+      cells.push_back(format_bytes(row.use.total()));
+      table.add(cells);
+    }
+    return table.text();
+  }
+
+ private:
+  struct Row {
+    std::string what;
+    std::int64_t first, last;  // -1: it has no number
+    MemoryUse use;
+  };
+  std::vector<Row> rows_;
+};
+
+// The kernels of a worker's programs, each with its cost in one run; programs of one name together.
+std::string kernels_of(const WorkerPlan& worker) {
+  struct Section {
+    const ProgramPlan* program;
+    std::vector<KernelCost> kernels;
+    double flops = 0, bytes = 0;
+  };
+  std::vector<Section> sections;
+  for (const ProgramPlan& program : worker.programs) {
+    const auto known = std::ranges::find_if(
+        sections, [&](const Section& one) { return one.program->name == program.name; });
+    Section& own =
+        known != sections.end() ? *known : sections.emplace_back(Section{&program, {}, 0, 0});
+    for (const KernelCost& step : program.plan.kernels) {
+      // Steps of one operation, one after the other, are one.
+      if (own.kernels.empty() || own.kernels.back().name != step.name)
+        own.kernels.push_back({step.name, 0, 0});
+      own.kernels.back().flops += step.flops, own.kernels.back().bytes += step.bytes;
+      own.flops += step.flops, own.bytes += step.bytes;
+    }
+  }
+  std::string text;
+  for (const Section& section : sections) {
+    const ProgramPlan& program = *section.program;
+    const std::int64_t runs = program.step_runs + program.evaluation_runs;
+    text += cat("\n", program.name, ": ", scaled(section.flops, "FLOP"), " and ",
+                format_bytes(static_cast<std::int64_t>(section.bytes)), " a run, ", runs,
+                runs == 1 ? " run" : " runs",
+                program.step_runs != 0 ? " a step\n" : " a batch of evaluation\n");
+    Table table({"KERNEL", "FLOP", "BYTES", "FLOP/BYTE"});
+    for (const KernelCost& kernel : section.kernels) {
+      if (kernel.bytes == 0 && kernel.flops == 0) continue;
+      table.add({kernel.name, with_commas(static_cast<std::int64_t>(kernel.flops)),
+                 with_commas(static_cast<std::int64_t>(kernel.bytes)),
+                 kernel.bytes > 0 ? fixed(kernel.flops / kernel.bytes, 2) : ""});
+    }
+    text += table.text();
+  }
+  return text;
+}
+
+// Memory of each rank and worker; the kernels of the first worker.
+std::string plan_of(const Recipe& recipe, const Model& model, Placement placement, int ranks) {
+  DataShape data;
+  if (has_pictures(recipe)) {
+    const RunData sets = load_data(recipe, "");
+    data = shape_of(*sets.train, *sets.held_out);
+  } else {
+    data = stated_shape(recipe);
+  }
+  if (placement.workers == 0)
+    placement.workers =
+        std::clamp<std::int64_t>(default_workers(recipe.replicas) / ranks, 1,
+                                 std::max<std::int64_t>(recipe.replicas / ranks, 1));
+  const std::vector<int> workers(static_cast<std::size_t>(ranks),
+                                 static_cast<int>(placement.workers));
+  MemoryTable memory;
+  std::string kernels, batch;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const RankPlan plan = plan_rank(recipe, model, data, placement, workers, rank);
+    if (ranks > 1) {
+      memory.add("rank", rank, plan.memory());
+    } else {
+      memory.add("shared", -1, plan.shared);
+      for (std::size_t i = 0; i < plan.workers.size(); ++i)
+        memory.add("worker", static_cast<std::int64_t>(i), plan.workers[i].memory);
+      memory.add("all", -1, plan.memory());
+    }
+    if (rank == 0) kernels = kernels_of(plan.workers.front());
+    if (rank == 0) batch = std::to_string(plan.evaluation_batch);
+  }
+  return cat(ranks == 1 ? "" : cat(ranks, " ranks of "), placement.workers,
+             placement.workers == 1 ? " worker of " : " workers of ", placement.threads,
+             placement.threads == 1 ? " thread" : " threads", "; evaluation batch ", batch, "\n",
+             memory.text(), "\nprograms of worker 0\n", kernels);
+}
 
 ExitCode show(const ShowArguments& arguments) {
   Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
@@ -143,6 +273,7 @@ ExitCode show(const ShowArguments& arguments) {
     return ExitCode::kDone;
   }
   if (!arguments.topology.empty()) return compile_for(arguments, recipe, training.graph);
+  const std::string plan = plan_of(recipe, model.build, arguments.placement, arguments.ranks);
   inputs.images = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);
 
@@ -168,7 +299,7 @@ ExitCode show(const ShowArguments& arguments) {
                                                      : "not trained",
                     decays ? "yes" : "no"});
   }
-  std::cout << parameters.text() << "\nrecipe, resolved\n" << to_toml(recipe);
+  std::cout << parameters.text() << "\n" << plan << "\nrecipe, resolved\n" << to_toml(recipe);
   return ExitCode::kDone;
 }
 
@@ -177,10 +308,15 @@ ExitCode show(const ShowArguments& arguments) {
 void add_show_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<ShowArguments>();
   CLI::App* command =
-      add_command(app, line, "show", "Shows a recipe: model, shapes, costs, all keys",
-                  {"podium show mnist", "podium show mnist replicas=1 --graph"},
+      add_command(app, line, "show", "Shows a recipe: model, shapes, memory, costs, all keys",
+                  {"podium show mnist", "podium show mnist replicas=4 --workers 4"},
                   [arguments] { return show(*arguments); });
   add_recipe_arguments(*command, arguments->recipe);
+  add_placement_flags(*command, arguments->placement);
+  add_input_threads_flag(*command, arguments->placement);
+  command
+      ->add_option("--ranks", arguments->ranks, "Number of ranks, each with --workers; default: 1")
+      ->check(at_least(1), "POSITIVE");
   command->add_flag("--graph", arguments->graph,
                     "Print the program of one replica's step, one operation per line");
   command->add_flag("--stablehlo", arguments->stablehlo,

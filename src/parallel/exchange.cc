@@ -308,6 +308,12 @@ void Exchange::gather_sums() {
   all_sums_ = true;
 }
 
+std::int64_t Exchange::buffer_bytes() const {
+  std::int64_t bytes = gathered_ ? gathered_->bytes() : 0;
+  for (const auto& buffer : staging_) bytes += buffer->bytes();
+  return bytes;
+}
+
 void Exchange::exchange(const Round& round) {
   if (ranks() > 1) transport_->exchange(kOther, round.out, round.in);
 }

@@ -145,6 +145,8 @@ class Exchange {
   void all_gather(std::span<const std::span<std::byte>> all);
   // Memory as of share_flat(), once.
   void gather_flat(View flat, std::int64_t first);
+  // Of memory of the device, for sums.
+  std::int64_t buffer_bytes() const;
   // As the first rank has it.
   void broadcast(View view);
   // The same for several at once, prepared by add().

@@ -96,16 +96,17 @@ std::vector<std::string> Transport::gather(const std::string& mine) {
   return texts;
 }
 
+void Transport::leave_before_refusal() {
+  leave();
+  // Some launchers end all at the first exit code that is not 0.
+  if (rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+}
+
 void Transport::agree_on(const std::string& what, const std::string& text) {
   const std::vector<std::string> texts = gather(text);
   const auto other =
       std::ranges::find_if(texts, [&](const std::string& one) { return one != texts[0]; });
-  // All ranks throw: none may look to a slower one as if it had failed.
-  if (other != texts.end()) {
-    leave();
-    // Some launchers end all at the first exit code that is not 0: rank 0 has time to say why.
-    if (rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  }
+  if (other != texts.end()) leave_before_refusal();
   PODIUM_REQUIRE(other == texts.end(), ExitCode::kUsage,
                  name(static_cast<int>(other - texts.begin())), " has another ", what, " than ",
                  name(0), ": ", first_difference(*other, texts[0]),

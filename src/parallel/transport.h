@@ -104,6 +104,10 @@ class Transport {
   // "recipe".
   void agree_on(const std::string& what, const std::string& text);
 
+  // As leave(), before an error that all ranks throw alike: none may look to a slower one as if it
+  // had failed, and rank 0 has time to say why.
+  void leave_before_refusal();
+
   // Where this rank is, for messages. `doing` must live for ever: a literal.
   virtual void at(std::int64_t step, const char* doing) = 0;
   // Where this rank may leave why the run ended (failure_record.h): a folder whose file .lock holds

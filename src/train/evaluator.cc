@@ -36,7 +36,7 @@ void Trainer::State::prepare_evaluation() {
   const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
   // 256, halved until evaluation needs no more memory than training; never more than there are.
   evaluation_batch = std::min(
-      recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, held_out->count);
+      recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, data.held_out);
   Graph graph;
   while (true) {
     graph = build_evaluation_program(model, inputs_of(evaluation_batch));
@@ -51,8 +51,7 @@ void Trainer::State::prepare_evaluation() {
                  ": its parameters and running statistics in evaluation are not those that it has "
                  "in training (in evaluation it ",
                  problem, "); a model makes the same ones in both, whatever Network::mode() is");
-  const Graph loss =
-      build_loss_program(evaluation_batch, held_out->classes, recipe.label_smoothing);
+  const Graph loss = build_loss_program(evaluation_batch, data.classes, recipe.label_smoothing);
   for (Worker& worker : workers) {
     const CompileOptions options{.worker = worker.number};
     worker.evaluation = std::make_unique<Inference>(*device, worker.number,
@@ -74,21 +73,20 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
   std::vector<float> losses(static_cast<std::size_t>(count));
   std::vector<ConfusionMatrix> counts(s.workers.size(), ConfusionMatrix(classes));
-  // Of all batches, this rank's; each for whichever worker is free.
-  const std::int64_t batches = (count + s.evaluation_batch - 1) / s.evaluation_batch;
-  const auto first_batch = [&](int rank) { return batches * rank / s.ranks(); };
-  const std::int64_t end = first_batch(s.rank() + 1);
-  std::atomic<std::int64_t> next{first_batch(s.rank())};
+  // This rank's share of the examples, whatever its batch: that may differ between ranks. Each batch
+  // is for whichever worker is free.
+  const auto first_of = [&](int rank) { return count * rank / s.ranks(); };
+  const std::int64_t end = first_of(s.rank() + 1);
+  std::atomic<std::int64_t> next{first_of(s.rank())};
   s.settle();
   s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     Inference& evaluation = *worker.evaluation;
     auto* labels = worker.evaluation_labels.host<std::int32_t>();
     while (stop == nullptr || stop->load() == 0) {
-      const std::int64_t batch = next++;
-      if (batch >= end) break;
-      const std::int64_t first = batch * s.evaluation_batch;
-      const std::int64_t n = std::min(s.evaluation_batch, count - first);
+      const std::int64_t first = next.fetch_add(s.evaluation_batch);
+      if (first >= end) break;
+      const std::int64_t n = std::min(s.evaluation_batch, end - first);
       s.held_out_loader->in_order(first, n, evaluation.images(), labels);
       std::fill(labels + n, labels + s.evaluation_batch,
                 0);  // what fills up the last batch is not counted
@@ -117,8 +115,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
     of_ranks[static_cast<std::size_t>(s.rank())] = result.confusion;
     std::vector<std::span<std::byte>> all_counts, all_losses;
     for (int rank = 0; rank < s.ranks(); ++rank) {
-      const std::int64_t from = std::min(first_batch(rank) * s.evaluation_batch, count),
-                         to = std::min(first_batch(rank + 1) * s.evaluation_batch, count);
+      const std::int64_t from = first_of(rank), to = first_of(rank + 1);
       all_counts.push_back(
           std::as_writable_bytes(of_ranks[static_cast<std::size_t>(rank)].counts()));
       all_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(

@@ -1,5 +1,6 @@
 #include "train/inference.h"
 
+#include <algorithm>
 #include <bit>
 #include <map>
 
@@ -104,12 +105,14 @@ void Inference::run() {
   }
 }
 
-std::int64_t Inference::arena_bytes() const {
-  std::int64_t bytes = program_.executable().plan().arena_bytes;
-  for (const auto* programs : {&makers_, &adders_})
-    for (const BoundExecutable& program : *programs)
-      bytes += program.executable().plan().arena_bytes;
-  return bytes;
+void Inference::visit_programs(
+    const std::function<void(const char*, std::int64_t, const Plan&)>& visit) const {
+  const auto plan = [](const BoundExecutable& program) -> const Plan& {
+    return program.executable().plan();
+  };
+  visit("evaluation", std::max<std::int64_t>(std::ssize(makers_), 1), plan(program_));
+  for (const BoundExecutable& maker : makers_) visit("view", 1, plan(maker));
+  for (const BoundExecutable& adder : adders_) visit("mean of views", 1, plan(adder));
 }
 
 std::int64_t Inference::batch_bytes() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -58,7 +59,9 @@ class Inference {
     return logits_.host<float>();
   }
 
-  std::int64_t arena_bytes() const;
+  // Calls visit(name, runs for a batch, plan) for each of its programs.
+  void visit_programs(
+      const std::function<void(const char*, std::int64_t, const Plan&)>& visit) const;
   std::int64_t batch_bytes() const;  // of images, views and logits
 
  private:

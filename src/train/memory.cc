@@ -5,53 +5,85 @@
 #include <exception>
 #include <initializer_list>
 #include <limits>
+#include <sstream>
+#include <vector>
 
-#include "data/dataset.h"
-#include "parallel/transport.h"
 #include "train/environment.h"
+#include "train/run_ranks.h"
 
 namespace podium {
 namespace {
 
+// A run as it might be made.
+struct Setting {
+  Recipe recipe;
+  std::vector<int> workers;  // of each rank
+};
+
+// What each rank may take, and where it is.
+struct Limits {
+  std::vector<std::int64_t> bytes;
+  std::vector<std::string> hosts;
+  bool of_machine;  // bytes are what a host has for all its ranks together
+
+  bool several() const { return bytes.size() > 1; }
+  // The first rank that needs more than it may take, where needs[r] is what rank r needs; -1: none.
+  int exceeded(const std::vector<std::int64_t>& needs) const {
+    for (std::size_t rank = 0; rank < needs.size(); ++rank)
+      if (needed_with(needs, rank) > bytes[rank]) return static_cast<int>(rank);
+    return -1;
+  }
+  // What a rank needs, with its neighbours where they share one limit.
+  std::int64_t needed_with(const std::vector<std::int64_t>& needs, std::size_t rank) const {
+    std::int64_t sum = needs[rank];
+    for (std::size_t other = 0; of_machine && other < needs.size(); ++other)
+      if (other != rank && hosts[other] == hosts[rank]) sum += needs[other];
+    return sum;
+  }
+};
+
 // Settings of a run, tried one after the other.
 class Search {
  public:
-  // The sets may be shorter than those of the run; `missing` is what these have more, in bytes.
-  Search(const Trainer& trainer, const Model& model, const RunData& data, std::int64_t limit,
-         std::int64_t missing, StopToken stop)
-      : recipe_(trainer.recipe()),
-        placement_(trainer.placement()),
+  Search(Setting setting, const Model& model, const DataShape& data, const Placement& placement,
+         Limits limits, StopToken stop)
+      : setting_(std::move(setting)),
         model_(model),
         data_(data),
-        limit_(limit),
-        missing_(missing),
+        placement_(placement),
+        limits_(std::move(limits)),
         stop_(stop) {}
 
   // The first that fits: what changes no result first, then more replicas, then a smaller batch.
   std::string first_that_fits() {
+    Recipe& recipe = setting_.recipe;
     std::string changed;
-    if (recipe_.evaluation.batch != 0) {
-      recipe_.evaluation.batch = 0;
+    if (recipe.evaluation.batch != 0) {
+      recipe.evaluation.batch = 0;
       changed = "evaluation.batch=0";
       if (fits()) return changed + " fits (the same result)";
       changed += " with ";
     }
-    while (placement_.workers > 1) {
-      --placement_.workers;
-      if (fits()) return cat(changed, "--workers ", placement_.workers, " fits (the same result)");
+    for (int most = *std::ranges::max_element(setting_.workers) - 1; most >= 1; --most) {
+      for (int& workers : setting_.workers) workers = std::min(workers, most);
+      if (fits()) return cat(changed, "--workers ", most, " fits (the same result)");
     }
     changed += "--workers 1";
-    const std::int64_t batch = recipe_.batch, own = recipe_.replicas;
-    for (recipe_.replicas = own + 1; recipe_.replicas <= batch / 2; ++recipe_.replicas) {
-      if (batch % recipe_.replicas == 0 && fits())
-        return cat("replicas=", recipe_.replicas, " with ", changed,
-                   " fits (another recipe: the batch-norm span becomes ", batch / recipe_.replicas,
+    if (limits_.several() && !limits_.of_machine) {
+      if (const int ranks = more_ranks_that_fit(); ranks != 0)
+        return cat(changed, " on ", ranks, " ranks fits (the same result)");
+    }
+    const std::int64_t batch = recipe.batch, own = recipe.replicas;
+    for (recipe.replicas = own + 1; recipe.replicas <= batch / 2; ++recipe.replicas) {
+      if (batch % recipe.replicas == 0 && fits())
+        return cat("replicas=", recipe.replicas, " with ", changed,
+                   " fits (another recipe: the batch-norm span becomes ", batch / recipe.replicas,
                    ")");
     }
-    recipe_.replicas = own;
+    recipe.replicas = own;
     for (std::int64_t images = batch / own / 2; images >= 2; images /= 2) {
-      recipe_.batch = images * own;
-      if (fits()) return cat("batch=", recipe_.batch, " with ", changed, " fits (another recipe)");
+      recipe.batch = images * own;
+      if (fits()) return cat("batch=", recipe.batch, " with ", changed, " fits (another recipe)");
     }
     return cat("no setting fits; the smallest found needs ", format_bytes(least_),
                ", most of it for data and parameters; raise the limit, or use a larger machine");
@@ -59,58 +91,43 @@ class Search {
 
  private:
   bool fits() {
-    const std::int64_t needed =
-        missing_ + Trainer(recipe_, model_, data_.train, data_.held_out, placement_, stop_)
-                       .memory_use()
-                       .total();
-    least_ = std::min(least_, needed);
-    return needed <= limit_;
+    std::vector<std::int64_t> needs;
+    for (std::size_t rank = 0; rank < setting_.workers.size(); ++rank)
+      needs.push_back(plan_rank(setting_.recipe, model_, data_, placement_, setting_.workers,
+                                static_cast<int>(rank), stop_)
+                          .memory()
+                          .total());
+    std::int64_t most = 0;
+    for (std::size_t rank = 0; rank < needs.size(); ++rank)
+      most = std::max(most, limits_.needed_with(needs, rank));
+    least_ = std::min(least_, most);
+    return limits_.exceeded(needs) < 0;
   }
 
-  Recipe recipe_;
-  Placement placement_;
+  // Ranks of one worker, each with the smallest of the limits; 0: none are enough.
+  int more_ranks_that_fit() {
+    const Setting own = setting_;
+    const Limits limits = limits_;
+    const auto replicas = static_cast<std::size_t>(setting_.recipe.replicas);
+    for (std::size_t ranks = own.workers.size(); ranks < replicas;) {
+      ranks = std::min(2 * ranks, replicas);
+      setting_.workers.assign(ranks, 1);
+      limits_.bytes.assign(ranks, *std::ranges::min_element(limits.bytes));
+      if (fits()) return static_cast<int>(ranks);
+    }
+    setting_ = own;
+    limits_ = limits;
+    return 0;
+  }
+
+  Setting setting_;
   const Model& model_;
-  const RunData& data_;
-  std::int64_t limit_, missing_;
+  const DataShape& data_;
+  const Placement& placement_;
+  Limits limits_;
   StopToken stop_;
   std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
 };
-
-void check(const Trainer& trainer, const Model& model, const RunData& data, std::int64_t limit,
-           std::int64_t usable, std::int64_t missing, StopToken stop) {
-  const std::int64_t total = trainer.memory_use().total() + missing;
-  const bool of_machine = limit == 0;
-  if (of_machine) limit = usable;
-  if (total <= limit) return;
-  const std::int64_t of_data = trainer.memory_use().data + missing;
-  PODIUM_REQUIRE(of_data <= limit, ExitCode::kMemory, "this run needs ", format_bytes(total), ", ",
-                 format_bytes(of_data), " of it for its data alone",
-                 of_machine ? ", and this process may take " : "; the limit is ",
-                 format_bytes(limit),
-                 "; raise the limit, or take fewer examples or a larger machine");
-  // Trying others would take all ranks.
-  if (trainer.placement().ranks != nullptr && trainer.placement().ranks->ranks() > 1)
-    throw UserError(cat("this rank needs ", format_bytes(total),
-                        of_machine ? ", and this process may take " : ", the limit is ",
-                        format_bytes(limit), "; give it fewer --workers, or start more ranks"),
-                    ExitCode::kMemory);
-  throw UserError(
-      cat("this run needs ", format_bytes(total),
-          of_machine ? ", and this process may take " : ", the limit is ", format_bytes(limit),
-          "; ", Search(trainer, model, data, limit, missing, stop).first_that_fits()),
-      ExitCode::kMemory);
-}
-
-// Blank images of a dataset.
-std::shared_ptr<const ImageSet> blank_set(const DatasetInfo& info, std::int64_t count) {
-  auto set = std::make_shared<ImageSet>();
-  set->count = count;
-  set->channels = info.channels, set->height = info.height, set->width = info.width;
-  set->classes = info.classes;
-  set->pixels.resize(static_cast<std::size_t>(count * set->image_bytes()));
-  set->labels.resize(static_cast<std::size_t>(count));
-  return set;
-}
 
 }  // namespace
 
@@ -159,31 +176,51 @@ std::int64_t parse_bytes(const std::string& text) {
   return static_cast<std::int64_t>(value * factor);
 }
 
-void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
-                  std::int64_t limit, std::int64_t usable, StopToken stop) {
-  check(trainer, model, data, limit, usable, 0, stop);
-}
+void check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
+                  const Placement& placement, std::int64_t limit, std::int64_t usable,
+                  StopToken stop) {
+  const RunRanks ranks(placement);
+  Limits limits{.bytes = {}, .hosts = ranks.hosts(), .of_machine = limit == 0};
+  Setting setting{.recipe = recipe, .workers = {}};
+  const std::int64_t own =
+      placement.workers != 0 ? placement.workers : default_workers(recipe.replicas, placement);
+  for (const std::string& text : ranks.gather(std::to_string(own)))
+    setting.workers.push_back(std::stoi(text));
+  const std::int64_t needed =
+      plan_rank(recipe, model, data, placement, setting.workers, ranks.rank(), stop)
+          .memory()
+          .total();
+  std::vector<std::int64_t> needs;
+  for (const std::string& text :
+       ranks.gather(cat(needed, " ", limits.of_machine ? usable : limit))) {
+    std::istringstream words(text);
+    words >> needs.emplace_back() >> limits.bytes.emplace_back();
+  }
+  const int exceeded = limits.exceeded(needs);
+  if (exceeded < 0) return;
 
-void check_memory_before_loading(const Recipe& recipe, const Model& model,
-                                 const Placement& placement, std::int64_t limit,
-                                 std::int64_t usable, StopToken stop) {
-  const DatasetInfo& info = find_dataset(recipe.data);
-  const auto stated = [](std::int64_t asked, std::int64_t own) { return asked != 0 ? asked : own; };
-  const std::int64_t train = stated(recipe.train_examples, info.train_examples);
-  // A part of the training set, where the recipe holds one out.
-  const std::int64_t test =
-      recipe.validation != 0 ? 0 : stated(recipe.test_examples, info.test_examples);
-  const std::int64_t image = info.channels * info.height * info.width +
-                             static_cast<std::int64_t>(sizeof(std::int32_t));  // and its label
-  if (limit == 0 && (train + test) * image <= usable) return;
-  // A trainer's memory but for its data does not depend on how many there are beyond a batch.
-  const std::int64_t held_out = recipe.validation != 0 ? recipe.validation : test;
-  const std::int64_t most = std::max<std::int64_t>(recipe.evaluation.batch, 256);
-  const RunData blank = {blank_set(info, std::min(recipe.batch, train)),
-                         blank_set(info, std::min(most, held_out))};
-  const Trainer trainer(recipe, model, blank.train, blank.held_out, placement, stop);
-  check(trainer, model, blank, limit, usable,
-        (train + test - blank.train->count - blank.held_out->count) * image, stop);
+  const auto first = static_cast<std::size_t>(exceeded);
+  const std::vector<std::int64_t> of_data(needs.size(), data.bytes());
+  const bool data_alone = limits.exceeded(of_data) >= 0;
+  std::string text = cat(ranks.several() ? ranks.name(exceeded) : "this run", " needs ",
+                         format_bytes(needs[first]));
+  if (data_alone) text += cat(", ", format_bytes(data.bytes()), " of it for its data alone");
+  const std::int64_t with_neighbours = limits.needed_with(needs, first);
+  if (with_neighbours != needs[first])
+    text += cat(", and all ranks on its host ", format_bytes(with_neighbours));
+  text += cat(!limits.of_machine ? "; the limit is "
+              : ranks.several()  ? "; they may take "
+                                 : ", and this process may take ",
+              format_bytes(limits.bytes[first]), "; ");
+  if (data_alone) {
+    text += "raise the limit, or take fewer examples or a larger machine";
+  } else {
+    // All ranks wait for one of them to look.
+    text += ranks.decide(
+        ranks.leads() ? Search(setting, model, data, placement, limits, stop).first_that_fits()
+                      : "");
+  }
+  ranks.refuse(UserError(text, ExitCode::kMemory));
 }
 
 }  // namespace podium

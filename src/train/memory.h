@@ -5,7 +5,7 @@
 #include <string>
 
 #include "train/environment.h"
-#include "train/run.h"
+#include "train/run_plan.h"
 
 namespace podium {
 
@@ -13,17 +13,13 @@ namespace podium {
 std::int64_t parse_bytes(const std::string& text);
 std::string format_bytes(std::int64_t bytes);
 
-// UserError (kMemory) where the trainer needs more than `limit` bytes, or, with 0, than `usable`,
-// what this process may take of the machine; it names a setting that fits. A trainer's memory is
-// address space until its first step, so one that is far too large can be asked.
-void check_memory(const Trainer& trainer, const Model& model, const RunData& data,
-                  std::int64_t limit, std::int64_t usable = usable_memory_bytes(),
-                  StopToken stop = {});
-// The same before any data are loaded, by the sizes of the sets that the recipe and the dataset
-// state. With a limit of 0 only what the data alone need is looked at: a run that the user did not
-// limit starts without the work of asking. Both throw Stopped as `stop` says.
-void check_memory_before_loading(const Recipe& recipe, const Model& model,
-                                 const Placement& placement, std::int64_t limit,
-                                 std::int64_t usable = usable_memory_bytes(), StopToken stop = {});
+// UserError (kMemory) where the run would need more than `limit` bytes, or, with 0, than `usable`,
+// what this process may take of the machine; it names a setting that fits. Nothing is made for it:
+// plans say what runs need (train/run_plan.h). With ranks, all call it, and all throw where one of
+// them needs too much; a limit is of each rank, and ranks on one host share its machine. Throws
+// Stopped as `stop` says.
+void check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
+                  const Placement& placement, std::int64_t limit,
+                  std::int64_t usable = usable_memory_bytes(), StopToken stop = {});
 
 }  // namespace podium

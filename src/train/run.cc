@@ -400,13 +400,14 @@ std::string describe(const Trainer& trainer) {
               : cat(", batches prepared in advance by ", trainer.placement().input_threads,
                     trainer.placement().input_threads == 1 ? " thread" : " threads"),
           "\n");
-  text +=
-      cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
-          " (", parameters, " values), optimizer ", format_bytes(m.optimizer), ", gradients ",
-          format_bytes(m.gradients), ", activations ", format_bytes(m.training_activations),
-          " in training and ", format_bytes(m.evaluation_activations), " in evaluation (batch ",
-          trainer.evaluation_batch(), "), batches ", format_bytes(m.batches), ", data ",
-          format_bytes(m.data), "\n");
+  text += cat(
+      "memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters), " (",
+      parameters, " values), statistics ", format_bytes(m.statistics), ", optimizer ",
+      format_bytes(m.optimizer), ", gradients ", format_bytes(m.gradients),
+      ranks == 1 ? "" : cat(", exchange ", format_bytes(m.exchange)), ", activations ",
+      format_bytes(m.training_activations), " in training and ",
+      format_bytes(m.evaluation_activations), " in evaluation (batch ", trainer.evaluation_batch(),
+      "), batches ", format_bytes(m.batches), ", data ", format_bytes(m.data), "\n");
   return text;
 }
 
@@ -457,19 +458,29 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     recipe = with_initial_hash(recipe, options.fresh ? "" : options.out);
   }
   recipe.init.hash = ranks.decide(recipe.init.hash);
-  if (!own && !has_pictures(recipe) && !ranks.several())
-    check_memory_before_loading(recipe, model, options.placement, options.memory_limit,
-                                usable_memory_bytes(), stop);
+  const auto require_memory = [&](const DataShape& shape) {
+    check_memory(recipe, model, shape, options.placement, options.memory_limit,
+                 usable_memory_bytes(), stop);
+  };
+  const bool pictures = has_pictures(recipe);
+  if (own) {
+    options.data.train->require_usable("the training set");
+    options.data.held_out->require_usable("the held-out set");
+  } else if (!pictures) {
+    require_memory(stated_shape(recipe));
+  }
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
-  if (has_pictures(recipe)) {
+  if (pictures) {
     require_counts(recipe, data);
     recipe.train_examples = data.train->count;
     recipe.test_examples = data.held_out->count;
   }
+  const DataShape shape = shape_of(*data.train, *data.held_out);
+  if (own || pictures || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
+    require_memory(shape);
   run.trainer =
       std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
   Trainer& trainer = *run.trainer;
-  check_memory(trainer, model, data, options.memory_limit, usable_memory_bytes(), stop);
   trainer.identify_data(stop);
   ranks.require_same_data(trainer);
 

@@ -7,6 +7,18 @@
 
 namespace podium {
 
+std::vector<std::string> RunRanks::hosts() const {
+  std::vector<std::string> hosts;
+  for (int rank = 0; rank < count(); ++rank)
+    hosts.push_back(transport_ == nullptr ? "" : transport_->host(rank));
+  return hosts;
+}
+
+void RunRanks::refuse(const UserError& error) const {
+  if (several()) transport_->leave_before_refusal();
+  throw error;
+}
+
 void RunRanks::require_same_program(const Recipe& recipe) const {
   if (!several()) return;
   transport_->agree_on("version of Podium", kVersion);

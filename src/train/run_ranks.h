@@ -19,6 +19,10 @@ class RunRanks {
 
   bool several() const { return transport_ != nullptr && transport_->ranks() > 1; }
   bool leads() const { return transport_ == nullptr || transport_->rank() == 0; }
+  int rank() const { return transport_ == nullptr ? 0 : transport_->rank(); }
+  std::string name(int rank) const { return transport_->name(rank); }  // "rank 3 on host b"
+  // Of each rank; of a run of one process one, without a name.
+  std::vector<std::string> hosts() const;
   int count() const { return transport_ == nullptr ? 1 : transport_->ranks(); }
 
   // The bitwise or over all ranks; all call it at the same place.
@@ -33,8 +37,9 @@ class RunRanks {
     return several() ? transport_->gather(mine) : std::vector<std::string>{mine};
   }
   // "rank 3 on host b"; empty: there is one rank.
-  std::string name() const { return several() ? transport_->name(transport_->rank()) : ""; }
-  int rank() const { return several() ? transport_->rank() : 0; }
+  std::string name() const { return several() ? name(rank()) : ""; }
+  // Throws the error, which all ranks have found.
+  [[noreturn]] void refuse(const UserError& error) const;
   // UserError, on all ranks alike, that names rank, host and difference, where not all have the
   // same recipe, the same Podium and the same numerical contract.
   void require_same_program(const Recipe& recipe) const;

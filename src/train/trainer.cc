@@ -32,35 +32,6 @@ const Source& Trainer::training_set() const { return state_->loader->set(); }
 const Source& Trainer::evaluation_set() const { return *state_->held_out; }
 std::int64_t Trainer::steps_done() const { return state_->done; }
 
-MemoryUse Trainer::memory_use() const {
-  const State& s = *state_;
-  const auto arena = [](const BoundExecutable& program) {
-    return program ? program.executable().plan().arena_bytes : 0;
-  };
-  MemoryUse use;
-  use.parameters = s.parameters->bytes() + s.statistics->bytes();
-  for (const auto& state : s.states) use.optimizer += state->bytes();
-  for (const Worker& worker : s.workers) {
-    for (const auto& buffer : worker.buffers) use.gradients += buffer->bytes();
-    use.optimizer += arena(worker.norm);
-    for (const Shard& shard : worker.shards)
-      for (const BoundExecutable* program :
-           {&shard.update, &shard.means, &shard.hashes, &shard.squares, &shard.scale})
-        use.optimizer += arena(*program);
-    use.training_activations += arena(worker.program);
-    use.evaluation_activations += worker.evaluation->arena_bytes() + arena(worker.evaluation_loss);
-    if (s.placement.input_threads == 0)
-      use.batches += worker.images.bytes() + worker.labels.bytes();
-    use.batches += worker.evaluation->batch_bytes() + worker.evaluation_labels.bytes() +
-                   worker.evaluation_losses.bytes();
-  }
-  if (s.placement.input_threads > 0)
-    use.batches += s.prefetch_options().depth * s.prefetch_options().examples *
-                   static_cast<std::int64_t>(sizeof(float)) * (s.loader->set().image_bytes() + 1);
-  use.data = s.loader->set().memory_bytes() + s.held_out->memory_bytes();
-  return use;
-}
-
 std::uint64_t Trainer::parameter_hash() const {
   State& s = *state_;
   s.settle();

@@ -42,14 +42,16 @@ struct Placement {
   Trace* trace = nullptr;
 };
 
-// In bytes, known before step 1. Activations are the arenas of all workers.
+// In bytes, known before step 1 (train/run_plan.h). The arena of a program counts with what the
+// program makes: activations are the arenas of a replica's program and of evaluation.
 struct MemoryUse {
-  std::int64_t parameters = 0, optimizer = 0, gradients = 0, training_activations = 0,
-               evaluation_activations = 0, batches = 0, data = 0;
-  std::int64_t total() const {
-    return parameters + optimizer + gradients + training_activations + evaluation_activations +
-           batches + data;
-  }
+  std::int64_t parameters = 0, statistics = 0, optimizer = 0, gradients = 0;
+  std::int64_t exchange = 0;  // with several ranks: sums that come from the others
+  std::int64_t training_activations = 0, evaluation_activations = 0, batches = 0;
+  std::int64_t data = 0;  // both sets, in the host's memory
+  MemoryUse& operator+=(const MemoryUse& other);
+  std::int64_t total() const;
+  bool operator==(const MemoryUse&) const = default;
 };
 
 // A tensor where it lies in a trainer's memory, row-major: the trainer goes on with what is written
@@ -229,12 +231,15 @@ class Trainer {
   // The profile of one worker: its replicas' program, then its update.
   std::vector<KernelProfile> profile(std::int64_t worker) const;
 
- private:
+  // What a trainer holds (trainer_state.h).
   struct State;
+
+ private:
   std::unique_ptr<State> state_;
 };
 
-// The number of workers for a placement that states none.
+// The number of workers for a placement that states none: of one process, and of this rank.
 std::int64_t default_workers(std::int64_t replicas);
+std::int64_t default_workers(std::int64_t replicas, const Placement& placement);
 
 }  // namespace podium

@@ -136,12 +136,14 @@ Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train
   s.model = std::move(model);
   s.placement = std::move(placement);
   s.resolve_placement();
+  s.open_device();
   s.take_data(std::move(train), std::move(held_out));
   s.build_program();
+  s.allocate_values();
   s.set_start_values(stop);
   s.make_workers(stop);
-  if (s.recipe.clip_norm != 0) s.prepare_clipping();
   s.prepare_evaluation();
+  s.threads = std::make_unique<ThreadPool>(static_cast<int>(s.placement.workers));
 }
 
 Trainer::~Trainer() {
@@ -153,23 +155,23 @@ Trainer::~Trainer() {
   if (state_->placement.ranks != nullptr) state_->placement.ranks->release();
 }
 
-// The workers of this rank, where the placement states none: its share of the host's cores.
-std::int64_t Trainer::State::default_workers_of_rank() const {
-  if (placement.ranks == nullptr) return default_workers(recipe.replicas);
+// A rank has its share of the host's cores.
+std::int64_t default_workers(std::int64_t replicas, const Placement& placement) {
+  if (placement.ranks == nullptr) return default_workers(replicas);
   const Transport& all = *placement.ranks;
   int neighbours = 0;  // on this host, itself included
   for (int rank = 0; rank < all.ranks(); ++rank)
     neighbours += all.host(rank) == all.host(all.rank());
-  const std::int64_t share = replicas_of_worker(recipe.replicas, all.ranks(), all.rank()).size();
+  const std::int64_t share = replicas_of_worker(replicas, all.ranks(), all.rank()).size();
   return std::clamp<std::int64_t>(usable_cores() / neighbours, 1, std::max<std::int64_t>(share, 1));
 }
 
-void Trainer::State::resolve_placement() {
+void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
   const int count = placement.ranks == nullptr ? 1 : placement.ranks->ranks();
   PODIUM_REQUIRE(count <= recipe.replicas, ExitCode::kUsage, "a run of ", recipe.replicas,
                  " replicas has at most as many ranks, not ", count,
                  " (a rank runs whole replicas); start fewer, or give the recipe more replicas");
-  if (placement.workers == 0) placement.workers = default_workers_of_rank();
+  if (placement.workers == 0) placement.workers = default_workers(recipe.replicas, placement);
   PODIUM_REQUIRE(
       placement.workers >= 1 && placement.workers <= recipe.replicas, ExitCode::kUsage,
       "--workers ", placement.workers, ": a run of ", recipe.replicas, " replicas has 1 to ",
@@ -180,9 +182,9 @@ void Trainer::State::resolve_placement() {
   PODIUM_REQUIRE(recipe.batch % recipe.replicas == 0, ExitCode::kUsage, "batch = ", recipe.batch,
                  " is not divisible by replicas = ", recipe.replicas);
   replica_images = recipe.batch / recipe.replicas;
-  shards.workers = {static_cast<int>(placement.workers)};
-  if (count > 1) {
-    shards.workers.clear();
+  shards.workers = std::move(workers_of_ranks);
+  if (shards.workers.empty() && count == 1) shards.workers = {static_cast<int>(placement.workers)};
+  if (shards.workers.empty()) {
     for (const std::string& own : placement.ranks->gather(std::to_string(placement.workers)))
       shards.workers.push_back(std::stoi(own));
   }
@@ -192,6 +194,9 @@ void Trainer::State::resolve_placement() {
                  recipe.replicas, " workers in all, not ", all,
                  "; give each rank fewer, or leave --workers out");
   replicas = shards.replicas_of(rank(), recipe.replicas);
+}
+
+void Trainer::State::open_device() {
   device = make_device(placement.backend, {.workers = static_cast<int>(placement.workers),
                                            .threads = placement.threads});
   if (placement.ranks != nullptr) placement.ranks->use(*device);
@@ -215,17 +220,21 @@ void Trainer::State::take_data(std::shared_ptr<const Source> train,
                                                         .normalise = recipe.normalise});
   held_out_loader =
       std::make_unique<Loader>(held_out, LoaderOptions{.normalise = recipe.normalise});
-  // Workers that decode pictures themselves would compute nothing meanwhile.
-  if (loader->set().is_slow() && placement.input_threads == 0)
-    placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
+  data = shape_of(loader->set(), *held_out);
+  start_input_threads();
   total_steps = recipe.steps != 0 ? recipe.steps : recipe.epochs * loader->steps_per_epoch();
 }
 
+// Workers that decode pictures themselves would compute nothing meanwhile.
+void Trainer::State::start_input_threads() {
+  if (data.is_slow && placement.input_threads == 0)
+    placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
+}
+
 ReplicaInputs Trainer::State::inputs_of(std::int64_t images) const {
-  const Source& set = loader->set();
-  return {.image = Shape{set.channels, set.height, set.width},
+  return {.image = Shape{data.channels, data.height, data.width},
           .images = images,
-          .classes = set.classes};
+          .classes = data.classes};
 }
 
 void Trainer::State::build_program() {
@@ -242,11 +251,14 @@ void Trainer::State::build_program() {
   optimizers.require_parameters(layout(), recipe.model);
 }
 
-void Trainer::State::set_start_values(StopToken stop) {
+void Trainer::State::allocate_values() {
   parameters = device->allocate(layout().parameter_bytes);
   statistics = device->allocate(layout().loss_offset - layout().parameter_bytes + kFlatAlign);
   for (std::size_t i = 0; i < optimizers.states(); ++i)
     states.push_back(device->allocate(layout().parameter_bytes));
+}
+
+void Trainer::State::set_start_values(StopToken stop) {
   for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];
     const Tensor start = parameter.initialiser == Initialiser::kWhitening
@@ -300,7 +312,7 @@ void Trainer::State::make_workers(StopToken stop) {
   mean_loss_value = Staging(*device, kWord);
   mean_loss.bind_output("mean/0", mean_loss_value.view());
   prepare_exchange();
-  threads = std::make_unique<ThreadPool>(static_cast<int>(placement.workers));
+  if (recipe.clip_norm != 0) prepare_clipping();
 }
 
 void Trainer::State::prepare_exchange() {
@@ -336,7 +348,7 @@ void Trainer::State::prepare_program(Worker& worker) {
   worker.reached = [this, &worker](std::size_t bucket) {
     complete_bucket(worker, static_cast<int>(bucket));
   };
-  worker.images = Staging(*device, replica_images * loader->set().image_bytes() * kWord);
+  worker.images = Staging(*device, replica_images * data.image_values() * kWord);
   worker.labels = Staging(*device, replica_images * kWord);
   worker.place = Staging(*device, 2 * kWord);
   worker.results = Staging(*device, 2 * worker.replicas.size() * kWord);

@@ -1,5 +1,5 @@
-// What a trainer holds; shared by trainer.cc, trainer_setup.cc, step.cc, evaluator.cc and
-// inspect.cc, and by nobody else.
+// What a trainer holds; shared by trainer.cc, trainer_setup.cc, run_plan.cc, step.cc, evaluator.cc
+// and inspect.cc, and by nobody else.
 #pragma once
 
 #include <cstddef>
@@ -17,6 +17,7 @@
 #include "data/prefetch.h"
 #include "parallel/exchange.h"
 #include "train/inference.h"
+#include "train/run_plan.h"
 #include "train/step_programs.h"
 #include "train/trainer.h"
 
@@ -122,6 +123,7 @@ struct Trainer::State {
   Model model;
   Placement placement;
   std::unique_ptr<Device> device;
+  DataShape data;
   std::shared_ptr<const Loader> loader;
   std::unique_ptr<Prefetcher> prefetcher;  // from the first step on, if threads make batches ahead
   std::shared_ptr<const Source> held_out;
@@ -172,11 +174,15 @@ struct Trainer::State {
   std::vector<DeviceTensor> places() const;
   std::vector<DeviceTensor> values() const;  // the parameters and running statistics alone
 
-  // The steps of making a trainer, in this order (trainer_setup.cc).
-  std::int64_t default_workers_of_rank() const;
-  void resolve_placement();
+  // The steps of making a trainer, in this order (trainer_setup.cc). A plan of a run takes those
+  // alone that need neither data nor threads, on a device that only counts (run_plan.cc).
+  // `workers_of_ranks`: empty: the ranks tell each other.
+  void resolve_placement(std::vector<int> workers_of_ranks = {});
+  void open_device();
   void take_data(std::shared_ptr<const Source> train, std::shared_ptr<const Source> held_out);
+  void start_input_threads();
   void build_program();
+  void allocate_values();
   void set_start_values(StopToken stop);
   void make_workers(StopToken stop);
   void prepare_exchange();
@@ -185,6 +191,10 @@ struct Trainer::State {
   void prepare_means(Worker& worker, Shard& shard);
   void prepare_hashes(Worker& worker, Shard& shard);
   void prepare_evaluation();
+
+  MemoryUse shared_memory() const;  // by all workers
+  MemoryUse memory_of(const Worker& worker) const;
+  RankPlan plan() const;
 
   ReplicaInputs inputs_of(std::int64_t images) const;
   // Parameters and running statistics, as inputs of a training program of the model.

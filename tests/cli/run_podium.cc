@@ -124,6 +124,15 @@ void CommandLine::write(const std::string& name, const std::string& text) const 
   std::ofstream(folder_ / name, std::ios::binary) << text;
 }
 
+double children_seconds() {
+  rusage usage = {};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
 void expect_refusal(const Outcome& outcome, int code, const std::vector<std::string>& parts) {
   EXPECT_EQ(outcome.code, code) << outcome.err;
   EXPECT_EQ(outcome.out, "");

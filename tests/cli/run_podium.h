@@ -55,6 +55,9 @@ class CommandLine : public ::testing::Test {
   TestFolder folder_;
 };
 
+// Processor time of the programs that have ended.
+double children_seconds();
+
 // That it ended with this code and says all these parts on stderr, and nothing on stdout.
 void expect_refusal(const Outcome& outcome, int code, const std::vector<std::string>& parts);
 

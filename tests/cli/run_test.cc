@@ -1,5 +1,4 @@
 // Runs: what they print, how they go on, where they stop.
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -271,17 +270,6 @@ TEST_F(Run, a_hangup_that_was_ignored_from_the_start_stays_ignored) {
   EXPECT_TRUE(wait_for_output(process, "run/metrics.jsonl"));
   kill(process, SIGHUP);
   EXPECT_EQ(wait_for(process).code, 0);
-}
-
-// Seconds of processor time of all children so far: unlike time on the clock, it says how long work
-// went on whatever else the machine does.
-double children_seconds() {
-  rusage usage = {};
-  getrusage(RUSAGE_CHILDREN, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 // A million digits take some seven seconds to draw.

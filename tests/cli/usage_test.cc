@@ -150,6 +150,24 @@ TEST_F(Usage, files_are_not_overwritten_unasked) {
   }
 }
 
+TEST_F(Usage, show_plans_memory_and_kernels_quickly_for_any_placement) {
+  const double before = children_seconds();
+  const Outcome alone = podium({"show", "cifar10-resnet32", "--workers", "2"});
+  EXPECT_LT(children_seconds() - before, 0.5);
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  for (const char* part : {"2 workers of 1 thread", "\nworker 1 ", "TRAINING ARENA",
+                           "\nconv2d_winograd stage1.1.conv1 ", "\nreplica: ", ", 2 runs a step\n",
+                           "\nupdate: ", "\nevaluation: "})
+    EXPECT_NE(alone.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(alone.out.find("EXCHANGE"), std::string::npos);
+  const Outcome ranks = podium({"show", "cifar10-resnet32", "--ranks", "4"});
+  ASSERT_EQ(ranks.code, 0) << ranks.err;
+  for (const char* part : {"4 ranks of 1 worker", "EXCHANGE", ", 1 run a step\n"})
+    EXPECT_NE(ranks.out.find(part), std::string::npos) << part;
+  expect_refusal(podium({"show", "mnist", "replicas=4", "--ranks", "5"}), 2,
+                 {"a run of 4 replicas has at most as many ranks, not 5"});
+}
+
 TEST_F(Usage, show_escapes_what_a_recipe_says) {
   std::string recipe = read_recipe_of("glyphs");
   const std::size_t at = recipe.find("description = ");

@@ -142,7 +142,7 @@ std::string optimizer_name(const testing::TestParamInfo<std::string>& one) {
 INSTANTIATE_TEST_SUITE_P(Each, RanksOfOptimizers, testing::ValuesIn(kOptimizers), optimizer_name);
 
 TEST(Ranks, evaluate_each_example_once_whatever_the_batch) {
-  for (const int batch : {7, 64, 500}) {
+  for (const int batch : {0, 7, 64, 500}) {
     Recipe recipe = small_recipe(32, 4);
     recipe.evaluation.batch = batch;
     const auto alone = make_trainer(recipe, 1);

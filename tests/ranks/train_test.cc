@@ -171,6 +171,19 @@ TEST_F(TrainUnderMpirun, more_ranks_than_replicas_are_refused) {
       << outcome.out;
 }
 
+TEST_F(TrainUnderMpirun, too_little_memory_is_refused_with_a_setting_that_fits_and_then_does) {
+  const auto with = [&](const std::string& workers) {
+    return run_program(2, train("small", {"--workers", workers, "--memory-limit", "14MiB"}));
+  };
+  const Outcome refused = with("3");
+  EXPECT_EQ(refused.code, 4) << refused.out;
+  EXPECT_EQ(count(refused.out, "; the limit is 14 MiB; --workers 1 fits (the same result)"), 1)
+      << refused.out;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "small"));
+  const Outcome fits = with("1");
+  EXPECT_EQ(fits.code, 0) << fits.out;
+}
+
 TEST_F(TrainUnderMpirun, other_commands_are_refused) {
   const Outcome outcome = run_program(2, {PODIUM_PROGRAM, "recipes"});
   EXPECT_EQ(outcome.code, 2) << outcome.out;

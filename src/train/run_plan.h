@@ -1,0 +1,79 @@
+// What a run will need, known before it is made: the memory of each rank and worker, the work of
+// each kernel. Nothing is allocated, compiled or loaded. A plan is made by the code that makes a
+// trainer, on a device that only counts (backend/planning_device.h), so the two agree to the byte.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/device.h"
+#include "base/stop.h"
+#include "train/trainer.h"
+
+namespace podium {
+
+struct RunData;
+
+// What a plan needs to know of the data: the shape of an image, and how many there are.
+struct DataShape {
+  std::int64_t channels = 0, height = 0, width = 0, classes = 0;
+  std::int64_t training = 0, held_out = 0;  // examples
+  std::int64_t image_values() const { return channels * height * width; }
+  bool is_slow = false;         // Source::is_slow() of the training set
+  std::int64_t set_bytes = -1;  // of both sets in memory; -1: a byte for each value, and the labels
+  std::int64_t bytes() const {
+    constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int32_t));
+    return set_bytes >= 0 ? set_bytes : (training + held_out) * (image_values() + kLabel);
+  }
+  bool operator==(const DataShape&) const = default;
+};
+// As the recipe and its dataset state it, and as it is.
+DataShape stated_shape(const Recipe& recipe);
+DataShape shape_of(const Source& train, const Source& held_out);
+
+// The kinds of memory, with names for people.
+struct MemoryKind {
+  const char* name;
+  std::int64_t MemoryUse::*bytes;
+};
+inline constexpr MemoryKind kMemoryKinds[] = {
+    {"parameters", &MemoryUse::parameters},
+    {"statistics", &MemoryUse::statistics},
+    {"optimizer", &MemoryUse::optimizer},
+    {"gradients", &MemoryUse::gradients},
+    {"exchange", &MemoryUse::exchange},
+    {"training arena", &MemoryUse::training_activations},
+    {"evaluation arena", &MemoryUse::evaluation_activations},
+    {"batches", &MemoryUse::batches},
+    {"data", &MemoryUse::data}};
+
+// A program of a worker.
+struct ProgramPlan {
+  std::string name;  // "replica", "update", ...; of one name are those of each bucket
+  // How often a worker runs it in a step, and for a batch of evaluation.
+  std::int64_t step_runs = 0, evaluation_runs = 0;
+  Plan plan;  // with what each kernel costs in one run
+};
+
+struct WorkerPlan {
+  ReplicaRange replicas;
+  MemoryUse memory;
+  std::vector<ProgramPlan> programs;
+};
+
+struct RankPlan {
+  MemoryUse shared;  // by all its workers
+  std::vector<WorkerPlan> workers;
+  std::int64_t evaluation_batch = 0;
+  MemoryUse memory() const;  // of all
+};
+
+// The plan of rank `rank`, where rank r has workers[r] workers; a run of one process has one rank.
+// The placement says the rest: threads, input_threads and backend. Throws as the constructor of
+// Trainer does, but needs neither data nor memory nor threads.
+RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& data,
+                   const Placement& placement, const std::vector<int>& workers, int rank = 0,
+                   StopToken stop = {});
+
+}  // namespace podium
