@@ -139,14 +139,14 @@ TEST(RankGuard, says_nothing_of_what_was_prepared_where_the_rank_goes_on) {
 }
 
 TEST(RankGuard, writes_why_the_run_ended_into_the_folder_that_it_was_told_and_no_other) {
-  const test::TestFolder folder;
+  const TestFolder folder;
   std::ofstream(folder / ".lock") << "17\n";
   const auto killed = [&](const std::string& lock) {
     fate_of([&](RankGuard& guard) {
       guard.record_in(folder.path().string(), lock);
       raise(SIGKILL);
     });
-    return test::file_text(folder / "failures.jsonl");
+    return file_text(folder / "failures.jsonl");
   };
   EXPECT_EQ(killed("18\n"), "");
   const std::string line = killed("17\n");

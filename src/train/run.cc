@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <system_error>
@@ -21,6 +20,7 @@
 #include "train/plugin.h"
 #include "train/run_folder.h"
 #include "train/run_ranks.h"
+#include "train/run_trace.h"
 
 namespace podium {
 namespace {
@@ -462,21 +462,20 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     check_memory(recipe, model, shape, options.placement, options.memory_limit,
                  usable_memory_bytes(), stop);
   };
-  const bool pictures = has_pictures(recipe);
   if (own) {
     options.data.train->require_usable("the training set");
     options.data.held_out->require_usable("the held-out set");
-  } else if (!pictures) {
+  } else if (!has_pictures(recipe)) {
     require_memory(stated_shape(recipe));
   }
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
-  if (pictures) {
+  if (has_pictures(recipe)) {
     require_counts(recipe, data);
     recipe.train_examples = data.train->count;
     recipe.test_examples = data.held_out->count;
   }
   const DataShape shape = shape_of(*data.train, *data.held_out);
-  if (own || pictures || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
+  if (own || has_pictures(recipe) || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
     require_memory(shape);
   run.trainer =
       std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
@@ -577,24 +576,9 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
 
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
               RunObserver& observer) {
-  const RunRanks ranks(options.placement);
-  if (ranks.agree(options.trace.empty() ? 0 : 1) == 0)
-    return run_untraced(recipe, model, options, observer);
-  Trace trace;  // outlives the trainer
-  RunOptions traced = options;
-  traced.placement.trace = &trace;
-  // A file that cannot be written is found out now.
-  if (ranks.leads()) replace_text(options.trace, trace_text({}));
-  ranks.agree(0);
-  trace.start_at(Clock::now());  // the same moment on all hosts, within a message's time
-  const RunResult result = run_untraced(recipe, model, traced, observer);
-  const std::vector<std::string> events =
-      ranks.gather(trace.events(ranks.rank(), cat(ranks.several() ? ranks.name() : "podium")));
-  if (ranks.leads()) replace_text(options.trace, trace_text(events));
-  if (trace.left_out() > 0)
-    observer.warning(cat("the trace holds the first spans alone; ", trace.left_out(),
-                         " later ones are left out"));
-  return result;
+  return with_trace(options, observer, [&](const RunOptions& traced) {
+    return run_untraced(recipe, model, traced, observer);
+  });
 }
 
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,

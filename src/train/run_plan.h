@@ -9,6 +9,7 @@
 
 #include "backend/device.h"
 #include "base/stop.h"
+#include "parallel/exchange.h"
 #include "train/trainer.h"
 
 namespace podium {

@@ -52,8 +52,12 @@ class CountingDevice : public Device {
 };
 
 std::shared_ptr<const ImageSet> drawn_set(const DataShape& shape, std::int64_t count) {
-  auto set = std::make_shared<ImageSet>(
-      ImageSet{count, shape.channels, shape.height, shape.width, shape.classes, {}, {}, "drawn"});
+  auto set = std::make_shared<ImageSet>(ImageSet(SourceFields{.count = count,
+                                                              .channels = shape.channels,
+                                                              .height = shape.height,
+                                                              .width = shape.width,
+                                                              .classes = shape.classes,
+                                                              .source = "drawn"}));
   const PhiloxStream words(9, RandomPurpose::kInitialise, 0);
   for (std::int64_t i = 0; i < count * set->image_bytes(); ++i)
     set->pixels.push_back(static_cast<std::uint8_t>(words.word(static_cast<std::uint32_t>(i))));
