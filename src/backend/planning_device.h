@@ -1,6 +1,6 @@
-// A device that computes nothing and has no memory: it plans what it is asked to compile, and counts
-// what it is asked to allocate. What is made on it shows what the same would need on the device that
-// it stands for.
+// A device that computes nothing and has no memory: it plans what it is asked to compile, and
+// counts what it is asked to allocate. What is made on it shows what the same would need on the
+// device that it stands for.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class PlanningDevice : public Device {
   std::string description() const override { return device_->description(); }
   Traits traits() const override { return device_->traits(); }
 
-  // Buffers are address space that nobody may read or write. Throws std::bad_alloc where there is no
-  // more of that.
+  // Buffers are address space that nobody may read or write. Throws std::bad_alloc where there is
+  // no more of that.
   std::unique_ptr<Buffer> allocate(std::int64_t bytes) override;
   Plan plan(const Graph& graph, const CompileOptions& options) override;
   // An executable that has a plan and throws InternalError if it is run.

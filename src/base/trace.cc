@@ -1,6 +1,7 @@
 #include "base/trace.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 
 #include "base/error.h"

@@ -1,4 +1,5 @@
-// podium show: a recipe's model, the memory and work of a run with a placement, the resolved recipe.
+// podium show: a recipe's model, the memory and work of a run with a placement, the resolved
+// recipe.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cctype>

@@ -17,7 +17,6 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/words.h"
 #include "parallel/host_transport.h"
 #include "parallel/rank_guard.h"
 #include "parallel/rank_watch.h"
@@ -432,7 +431,8 @@ class MpiTransport final : public HostTransport {
       if (sign.step >= step) step = sign.step, doing = sign.doing.data();
     }
     const std::string why =
-        cat(place(names_of(lost), step, doing), ": silent for ", std::round(silence * 10) / 10,
+        cat(place(names_of_ranks(lost, hosts_), step, doing), ": silent for ",
+            std::round(silence * 10) / 10,
             " s when the launcher ended the run: down, cut off, or all its processes have ended");
     const auto heard = static_cast<int>(std::ranges::count_if(
         watch_.watched(), [&](int rank) { return watch_.silence(rank) < kLostSeconds; }));
@@ -440,31 +440,6 @@ class MpiTransport final : public HostTransport {
     told_ = {.rank = rank(), .heard = heard + 1};
     std::strncpy(told_.why.data(), why.c_str(), told_.why.size() - 1);
     tell_all(told_);
-  }
-
-  // "ranks 4 and 5 on host b"
-  std::string names_of(const std::vector<int>& some) const {
-    std::string text;
-    for (std::size_t first = 0; first < some.size();) {
-      const std::string& host = hosts_[static_cast<std::size_t>(some[first])];
-      std::vector<std::string> numbers;
-      // By host, in the order in which hosts first come.
-      bool is_known = false;
-      for (std::size_t i = 0; i < first && !is_known; ++i)
-        is_known = hosts_[static_cast<std::size_t>(some[i])] == host;
-      for (std::size_t i = first; i < some.size() && !is_known; ++i)
-        if (hosts_[static_cast<std::size_t>(some[i])] == host)
-          numbers.push_back(std::to_string(some[i]));
-      ++first;
-      if (is_known) continue;
-      if (!text.empty()) text += ", ";
-      text += numbers.size() == 1 ? "rank " : "ranks ";
-      const std::string last = numbers.back();
-      numbers.pop_back();
-      text += numbers.empty() ? last : cat(join_words(numbers), " and ", last);
-      text += cat(" on host ", host);
-    }
-    return text;
   }
 
   void look_for_lost(double passed) {
@@ -619,20 +594,6 @@ class MpiTransport final : public HostTransport {
 
 std::unique_ptr<Transport> mpi_transport(const Launcher& launcher, double timeout) {
   return std::make_unique<MpiTransport>(launcher, timeout);
-}
-
-std::string mpi_library_version() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text = {};
-  int length = 0;
-  MPI_Get_library_version(text.data(), &length);
-  const std::string all(text.data());
-  // "Open MPI v4.1.4, package: ..."; "MPICH Version:      5.0.2\nMPICH Release ..."
-  std::string line = all.substr(0, all.find_first_of(",\n"));
-  if (const auto colon = line.find("Version:"); colon != std::string::npos) {
-    const auto number = line.find_first_not_of(" \t", colon + 8);
-    line = line.substr(0, colon) + line.substr(std::min(number, line.size()));
-  }
-  return line;
 }
 
 }  // namespace podium

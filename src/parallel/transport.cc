@@ -5,6 +5,8 @@
 #include <sstream>
 #include <thread>
 
+#include "base/words.h"
+
 namespace podium {
 namespace {
 
@@ -19,6 +21,26 @@ std::string in_quotes(const std::string& text) {
 std::string place(const std::string& name, std::int64_t step, const std::string& doing) {
   return cat(name, step > 0 ? cat(", step ", step) : ", before step 1",
              doing.empty() ? "" : cat(" (", doing, ")"));
+}
+
+std::string names_of_ranks(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+  std::string text;
+  std::vector<std::string> known;  // hosts, in the order in which they first come
+  for (const int first : ranks) {
+    const std::string& host = hosts[static_cast<std::size_t>(first)];
+    if (std::ranges::find(known, host) != known.end()) continue;
+    known.push_back(host);
+    std::vector<std::string> numbers;
+    for (const int rank : ranks)
+      if (hosts[static_cast<std::size_t>(rank)] == host) numbers.push_back(std::to_string(rank));
+    if (!text.empty()) text += ", ";
+    text += numbers.size() == 1 ? "rank " : "ranks ";
+    const std::string last = numbers.back();
+    numbers.pop_back();
+    text += numbers.empty() ? last : cat(join_words(numbers), " and ", last);
+    text += cat(" on host ", host);
+  }
+  return text;
 }
 
 std::string late_text(const std::string& late, const std::string& by, double timeout) {

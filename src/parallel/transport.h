@@ -139,6 +139,9 @@ class Transport {
 // "rank 2 on host b, step 12 (gradients)"; steps count from 1, and before the first there is none.
 std::string place(const std::string& name, std::int64_t step, const std::string& doing);
 
+// "ranks 4 and 5 on host b, rank 7 on host c"; hosts[r] is rank r's.
+std::string names_of_ranks(const std::vector<int>& ranks, const std::vector<std::string>& hosts);
+
 // What is said where a rank was awaited for longer than the timeout; `late` and `by` are places.
 std::string late_text(const std::string& late, const std::string& by, double timeout);
 

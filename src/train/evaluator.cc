@@ -73,8 +73,8 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
   std::vector<float> losses(static_cast<std::size_t>(count));
   std::vector<ConfusionMatrix> counts(s.workers.size(), ConfusionMatrix(classes));
-  // This rank's share of the examples, whatever its batch: that may differ between ranks. Each batch
-  // is for whichever worker is free.
+  // This rank's share of the examples, whatever its batch: that may differ between ranks. Each
+  // batch is for whichever worker is free.
   const auto first_of = [&](int rank) { return count * rank / s.ranks(); };
   const std::int64_t end = first_of(s.rank() + 1);
   std::atomic<std::int64_t> next{first_of(s.rank())};

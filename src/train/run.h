@@ -33,8 +33,8 @@ struct RunOptions {
   std::int64_t memory_limit = 0;          // bytes; 0: what this process may use
   std::vector<std::string> command_line;  // for environment.json
   std::optional<ChosenPrice> price;       // of the machines, for environment.json
-  // Where the spans of time of all ranks are written at the end, for Perfetto (base/trace.h); empty:
-  // they are not kept.
+  // Where the spans of time of all ranks are written at the end, for Perfetto (base/trace.h);
+  // empty: they are not kept.
   std::filesystem::path trace;
   // If not null: once its value is not 0, the run saves at the next step boundary and returns with
   // `stopped`. An evaluation is abandoned, and made when the run is resumed. Before the first step,

@@ -8,8 +8,8 @@
 namespace podium {
 
 // Calls `run` with these options, where one of the ranks is to keep a trace with one for all of
-// them, and lets rank 0 write it down afterwards. Throws UserError before that where the file cannot
-// be written.
+// them, and lets rank 0 write it down afterwards. Throws UserError before that where the file
+// cannot be written.
 RunResult with_trace(const RunOptions& options, RunObserver& observer,
                      const std::function<RunResult(const RunOptions&)>& run);
 
