@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/philox.h"
+#include "data/prefetch.h"
 #include "nn/models.h"
 #include "parallel/local_transport.h"
 
@@ -142,10 +143,11 @@ void expect_planned_memory(const Recipe& recipe, bool steps) {
             << kind.name << " of rank " << rank;
       const std::int64_t replicas =
           plan.workers.back().replicas.end - plan.workers.front().replicas.begin;
-      const std::int64_t ahead = c.input_threads == 0
-                                     ? 0
-                                     : (c.input_threads + 1) * replicas * recipe.batch /
-                                           recipe.replicas * (shape.image_values() + 1) * 4;
+      // Batches made ahead, which lie in memory of the host.
+      const std::int64_t examples = replicas * recipe.batch / recipe.replicas,
+                         busy = c.input_threads * kPrefetchedAtOnce,
+                         depth = c.input_threads == 0 ? 0 : 2 + (busy + examples - 1) / examples;
+      const std::int64_t ahead = depth * examples * (shape.image_values() + 1) * 4;
       of_device += plan.memory().total() - shape.bytes() - ahead;
     }
     EXPECT_EQ(of_device, given_bytes) << "the kinds of memory are all that there is";

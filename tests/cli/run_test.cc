@@ -314,7 +314,7 @@ TEST_F(Run, a_memory_limit_is_looked_at_before_data_are_loaded) {
   const double before = children_seconds();
   expect_refusal(podium(train_small("run", {"train_examples=10000000", "--memory-limit", "1GiB"})),
                  4,
-                 {"7.31 GiB of it for its data alone", "the limit is 1.00 GiB", "fewer examples"});
+                 {"7.34 GiB of it for its data alone", "the limit is 1.00 GiB", "fewer examples"});
   EXPECT_LT(children_seconds() - before, 5) << "drawing them takes seventy";
   EXPECT_FALSE(std::filesystem::exists(path("run")));
 }
