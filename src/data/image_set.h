@@ -26,10 +26,12 @@ struct ImageSet final : Source {
   std::vector<std::int32_t> labels;  // empty if they are not known (images to predict)
 
   ImageSet() = default;
+  // Of these bytes and labels, which are not checked here.
   explicit ImageSet(SourceFields fields, std::vector<std::uint8_t> its_pixels = {},
                     std::vector<std::int32_t> its_labels = {})
       : Source(std::move(fields)), pixels(std::move(its_pixels)), labels(std::move(its_labels)) {}
 
+  // Example `index`: image_bytes() bytes.
   const std::uint8_t* image(std::int64_t index) const {
     return pixels.data() + index * image_bytes();
   }

@@ -25,6 +25,7 @@ bool is_picture_data(const std::string& data);
 struct DataName {
   std::string name, path;
 };
+// The parts of `data` in a recipe.
 DataName split_data_name(const std::string& text);
 
 }  // namespace podium

@@ -36,9 +36,11 @@ struct SourceFields {
 class Source : public SourceFields {
  public:
   Source() = default;
+  // Of so many examples of this kind.
   explicit Source(SourceFields fields) : SourceFields(std::move(fields)) {}
   virtual ~Source();
 
+  // What read() gives.
   struct Example {
     const std::uint8_t* pixels =
         nullptr;             // [channels, height, width]: the source's memory or `out`
@@ -65,7 +67,9 @@ class Source : public SourceFields {
   virtual bool is_slow() const { return false; }
 
  protected:
+  // Copied and moved as what it is, by its own kind alone.
   Source(const Source&) = default;
+  // Likewise.
   Source(Source&&) = default;
   Source& operator=(const Source&) = default;
   Source& operator=(Source&&) = default;

@@ -14,6 +14,12 @@ std::vector<std::string> RunRanks::hosts() const {
   return hosts;
 }
 
+UserError too_many_ranks(int ranks, std::int64_t replicas) {
+  return UserError(cat("a run of ", replicas, " replicas has at most as many ranks, not ", ranks,
+                       " (a rank runs whole replicas); start fewer, or give the recipe more "
+                       "replicas"));
+}
+
 void RunRanks::refuse(const UserError& error) const {
   if (several()) transport_->leave_before_refusal();
   throw error;
@@ -24,6 +30,7 @@ void RunRanks::require_same_program(const Recipe& recipe) const {
   transport_->agree_on("version of Podium", kVersion);
   transport_->agree_on("numerical contract", std::to_string(kNumericalContract));
   transport_->agree_on("recipe", to_toml(recipe));
+  if (count() > recipe.replicas) refuse(too_many_ranks(count(), recipe.replicas));
 }
 
 void RunRanks::require_same_data(const Trainer& trainer) const {

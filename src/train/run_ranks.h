@@ -13,6 +13,9 @@
 
 namespace podium {
 
+// Where a run has fewer replicas than ranks.
+UserError too_many_ranks(int ranks, std::int64_t replicas);
+
 class RunRanks {
  public:
   explicit RunRanks(const Placement& placement) : transport_(placement.ranks) {}
@@ -41,7 +44,7 @@ class RunRanks {
   // Throws the error, which all ranks have found.
   [[noreturn]] void refuse(const UserError& error) const;
   // UserError, on all ranks alike, that names rank, host and difference, where not all have the
-  // same recipe, the same Podium and the same numerical contract.
+  // same recipe, the same Podium and the same numerical contract, or where they are too many.
   void require_same_program(const Recipe& recipe) const;
   // The same for the examples.
   void require_same_data(const Trainer& trainer) const;

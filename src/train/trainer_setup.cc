@@ -8,6 +8,7 @@
 
 #include "base/tree.h"
 #include "ops/ops.h"
+#include "train/run_ranks.h"
 #include "train/trainer_state.h"
 #include "train/whitening.h"
 
@@ -168,9 +169,7 @@ std::int64_t default_workers(std::int64_t replicas, const Placement& placement) 
 
 void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
   const int count = placement.ranks == nullptr ? 1 : placement.ranks->ranks();
-  PODIUM_REQUIRE(count <= recipe.replicas, ExitCode::kUsage, "a run of ", recipe.replicas,
-                 " replicas has at most as many ranks, not ", count,
-                 " (a rank runs whole replicas); start fewer, or give the recipe more replicas");
+  if (count > recipe.replicas) throw too_many_ranks(count, recipe.replicas);
   if (placement.workers == 0) placement.workers = default_workers(recipe.replicas, placement);
   PODIUM_REQUIRE(
       placement.workers >= 1 && placement.workers <= recipe.replicas, ExitCode::kUsage,
