@@ -332,8 +332,10 @@ class Check {
     std::ranges::sort(weighted);
     const auto at = [&](double part) {
       double sum = 0;
-      for (const auto& [value, weight] : weighted)
-        if ((sum += weight) >= part * total) return value;
+      for (const auto& [value, weight] : weighted) {
+        sum += weight;
+        if (sum >= part * total) return value;
+      }
       return weighted.back().first;
     };
     return {at(0.1), at(0.9)};
@@ -521,16 +523,15 @@ class Check {
       const std::string& stated = row.at("precision");
       const DeviceSpec& device = find_device(name, devices_);
       const std::string precision = stated == "mixed" ? "fp16" : stated;
-      const auto count = static_cast<double>(std::atoll(row.at("devices").c_str()));
+      const std::int64_t devices = std::atoll(row.at("devices").c_str());
       const double images = precision == "fp32" || precision == "tf32" ? 128 : 256;
-      const double planned = images / step_time(work_, device, precision,
-                                                static_cast<std::int64_t>(count), 1, images, e)
-                                          .total();
-      const double published = number(row.at("images_per_s")) / count;
+      const double planned =
+          images / step_time(work_, device, precision, devices, 1, images, e).total();
+      const double published = number(row.at("images_per_s")) / static_cast<double>(devices);
       (precision == "fp16" || precision == "bf16" ? half : whole)
           .push_back(std::log(planned / published));
       fmt::print("  {:8} {:8} x {:<3} {:5} published {:6.0f} planned {:6.0f}\n",
-                 row.at("framework"), on, count, precision, published, planned);
+                 row.at("framework"), on, devices, precision, published, planned);
     }
     fmt::print("median error: 16 bit {:.0f}%, FP32 and TF32 {:.0f}%\n", 100 * median_size(half),
                100 * median_size(whole));

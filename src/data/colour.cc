@@ -13,11 +13,11 @@ constexpr std::int32_t kOne = 65536, kHalf = 32768;
 constexpr std::int32_t kCircle = 1536, kSector = 256;
 
 // Uniform in [-most, most).
-double symmetric(std::uint32_t word, float most) {
+double symmetric_factor(std::uint32_t word, float most) {
   return static_cast<double>(most) * (2 * (static_cast<double>(word) * 0x1p-32) - 1);
 }
 std::int32_t factor(std::uint32_t word, float amount) {
-  return static_cast<std::int32_t>(std::nearbyint((1 + symmetric(word, amount)) * kOne));
+  return static_cast<std::int32_t>(std::nearbyint((1 + symmetric_factor(word, amount)) * kOne));
 }
 
 std::int32_t luminance(std::int32_t r, std::int32_t g, std::int32_t b) {
@@ -86,8 +86,8 @@ void change_colours(const AugmentOptions& options, const AugmentKey& key, std::i
     }
   }
   if (options.hue != 0 && colour) {
-    const auto steps =
-        static_cast<std::int32_t>(std::nearbyint(symmetric(words[3], options.hue) * kCircle));
+    const auto steps = static_cast<std::int32_t>(
+        std::nearbyint(symmetric_factor(words[3], options.hue) * kCircle));
     for (std::int64_t i = 0; i < pixels; ++i) turn(steps, r[i], g[i], b[i]);
   }
 }

@@ -73,7 +73,6 @@ namespace {
 
 // Room for all that a program will register: entries stay where they are.
 constexpr std::size_t kMostDatasets = 1024;
-constexpr std::int64_t kMostClasses = 1 << 20;
 
 std::vector<DatasetInfo>& datasets() {
   static std::vector<DatasetInfo> list = [] {

@@ -9,7 +9,6 @@ namespace podium {
 namespace {
 
 constexpr std::int64_t kMostExtent = 65536, kMostExamples = 10'000'000;
-constexpr std::int64_t kMostClasses = 1 << 20;
 
 std::string images(std::int64_t n) { return cat(n, n == 1 ? " image" : " images"); }
 

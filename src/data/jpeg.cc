@@ -149,8 +149,7 @@ void JpegReader::decode(int eighths, const PictureArea& wanted, PicturePixels& p
   if (!s.crop(&left, &width, static_cast<JDIMENSION>(wanted.top))) s.fail();
   pixels.area = {wanted.top, left, wanted.height, width};
   pixels.allocate();
-  if (!s.rows(pixels.row(0), static_cast<std::size_t>(4 * width),
-              static_cast<JDIMENSION>(wanted.height)))
+  if (!s.rows(pixels.row(0), std::size_t{4} * width, static_cast<JDIMENSION>(wanted.height)))
     s.fail();
   if (s.jpeg.out_color_space != JCS_CMYK) return;
   // Adobe's are inverted: 255 is no ink. Others are taken for what they say.

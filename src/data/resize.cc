@@ -9,7 +9,7 @@ namespace podium {
 namespace {
 
 constexpr int kBits = 22;
-constexpr std::int32_t kHalf = 1 << (kBits - 1);
+constexpr std::int32_t kRounding = 1 << (kBits - 1);
 
 inline std::uint8_t to_byte(std::int32_t sum) {
   const std::int32_t value = sum >> kBits;  // not negative, as no weight is
@@ -32,7 +32,7 @@ inline __attribute__((always_inline)) void columns_of_rows(const PicturePixels& 
       const std::uint8_t* from = row + 4 * (first[x] - left);
       const std::int32_t* const weights = all_weights + x * taps;
       // One by one: a compiler's vectors of four are slower.
-      std::int32_t red = kHalf, green = kHalf, blue = kHalf;
+      std::int32_t red = kRounding, green = kRounding, blue = kRounding;
       for (std::int32_t k = 0; k < used[x]; ++k, from += 4) {
         red += from[0] * weights[k];
         green += from[1] * weights[k];
@@ -54,7 +54,7 @@ inline __attribute__((always_inline)) void rows_of_plane(const std::uint8_t* pla
     const auto i = static_cast<std::size_t>(y);
     const std::uint8_t* from = plane + (rows.first[i] - rows.begin) * width;
     const std::int32_t* const weights = rows.weights.data() + y * rows.taps;
-    for (std::int64_t x = 0; x < width; ++x) sums[x] = kHalf;
+    for (std::int64_t x = 0; x < width; ++x) sums[x] = kRounding;
     for (std::int32_t k = 0; k < rows.used[i]; ++k, from += width)
       for (std::int64_t x = 0; x < width; ++x) sums[x] += from[x] * weights[k];
     for (std::int64_t x = 0; x < width; ++x) out[x] = to_byte(sums[x]);

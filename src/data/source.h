@@ -19,6 +19,9 @@ struct AugmentKey {
   std::int64_t example = 0;  // index in the dataset
 };
 
+// Labels are below this.
+inline constexpr std::int64_t kMostClasses = 1 << 20;
+
 // How many examples there are, and what each of them is.
 struct SourceFields {
   std::int64_t count = 0;  // examples

@@ -250,7 +250,8 @@ void Exchange::sum(int worker, int number) {
     }
     own.received = true;
   }
-  const auto all = static_cast<std::size_t>(shards_.first_worker(rank()) + worker);
+  const auto all =
+      static_cast<std::size_t>(shards_.first_worker(rank())) + static_cast<std::size_t>(worker);
   const std::vector<std::int64_t>& cuts = shards_.cuts[static_cast<std::size_t>(number)];
   if (cuts[all] < cuts[all + 1])
     sum_tree({0, replicas_}, ranks() > 1 ? own.nodes : worker_nodes_, cuts[all], cuts[all + 1]);

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "base/clock.h"
 #include "parallel/host_transport.h"
@@ -29,7 +30,7 @@ using Seconds = std::chrono::duration<double>;
 // Long messages travel in pieces: whoever receives one sees that the other is alive.
 constexpr std::int64_t kPiece = std::int64_t{16} << 20;
 // Beside the channels, which are tags of their own.
-constexpr int kLifeTag = Transport::kChannels, kNoticeTag = kLifeTag + 1, kWorkTag = kLifeTag + 2;
+constexpr int kLifeTag = Transport::kChannels, kNoticeTag = kLifeTag + 1;
 
 // How the communication thread waits. While a worker is blocked in wait(), its core is free: the
 // thread looks again and again for a while. Otherwise it sleeps between looks, since all cores
@@ -44,7 +45,7 @@ constexpr double kNewStepSeconds = 0.1;
 
 // Once a launcher's signal has come, signs of life are frequent for a while, and whoever gives none
 // for kLostSeconds of it is what the run ends for, if it does (rank_guard.h).
-constexpr double kToldIntervalSeconds = 0.05, kToldSeconds = 0.65, kLostSeconds = 0.4;
+constexpr double kToldIntervalSeconds = 0.05, kAliveSeconds = 0.65, kLostSeconds = 0.4;
 // For so long after the signal it is the launcher that ends the run, if anybody.
 constexpr double kLauncherSeconds = 2.5;
 
@@ -259,7 +260,7 @@ class MpiTransport final : public HostTransport {
     await_notice();
     const std::scoped_lock lock(mutex_);
     set_ranks(rank, hosts);
-    hosts_ = hosts;
+    hosts_ = std::move(hosts);
     guard_.watch(name(rank), ranks);
     is_ready_ = true;
     changed_.notify_all();
@@ -362,7 +363,7 @@ class MpiTransport final : public HostTransport {
       MPI_Test(&life.request, &has_come, MPI_STATUS_IGNORE);
       if (has_come == 0) continue;
       watch_.hear(life.rank, life.sign);
-      if (life.sign.is_told != 0) others_told_for_ = 2 * kToldSeconds;
+      if (life.sign.is_told != 0) others_told_for_ = 2 * kAliveSeconds;
       if (life.sign.is_last == 0) await_sign(life);
     }
     if (hears_notice()) end_quietly();
@@ -418,7 +419,7 @@ class MpiTransport final : public HostTransport {
       return;
     }
     told_for_ += passed;
-    if (told_for_ < kToldSeconds || has_looked_) return;
+    if (told_for_ < kAliveSeconds || has_looked_) return;
     has_looked_ = true;
     const std::vector<int> lost = watch_.lost_with_hosts(kLostSeconds, hosts_);
     if (lost.empty() || !watch_.speaks_of(lost) || told_.rank >= 0) return;

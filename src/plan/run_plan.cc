@@ -21,7 +21,8 @@ PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
   row.replicas = row.same_recipe ? recipe.replicas : devices;
   row.batch = images * row.replicas;
   // The slowest device has one replica more than others where they do not divide evenly.
-  const auto turns = static_cast<double>((row.replicas + devices - 1) / devices);
+  const std::int64_t most = (row.replicas + devices - 1) / devices;
+  const auto turns = static_cast<double>(most);
   if (q.measured) {
     row.step.compute = q.measured(devices);
   } else {

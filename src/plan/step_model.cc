@@ -22,11 +22,12 @@ bool is_joined(std::string_view op) {
 
 // Programs come with the algorithms that pay on a CPU; other devices choose their own, and data
 // sheets count the products of the plain convolution.
+// Operations live for ever.
 const OpDef& plain(const OpDef& op) {
   if (&op == &conv2d_winograd_op) return conv2d_op;
   if (&op == &conv2d_winograd_grad_input_op) return conv2d_grad_input_op;
   if (&op == &conv2d_winograd_grad_weight_op) return conv2d_grad_weight_op;
-  return op;
+  return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
 bool is_product(std::string_view op) { return op.starts_with("conv2d") || op == "matmul"; }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kTarget = 0.759;
 
-std::string text_of(const std::string& text) { return json_text(nlohmann::json(text)); }
+std::string quoted_text_of(const std::string& text) { return json_text(nlohmann::json(text)); }
 
 bool is_closed(const Recipe& recipe) {
   const std::string& optimizer = recipe.optimizer.name;
@@ -50,16 +50,16 @@ void MlperfLog::header(const Trainer& trainer) {
     line("POINT_IN_TIME", key, value);
   };
   const bool closed = is_closed(recipe);
-  say("submission_benchmark", text_of("resnet"));
-  say("submission_org", text_of("none: no submission"));
-  say("submission_platform", text_of("not described"));
-  say("submission_division", text_of(closed ? "closed" : "open"));
-  say("submission_status", text_of("research"));
+  say("submission_benchmark", quoted_text_of("resnet"));
+  say("submission_org", quoted_text_of("none: no submission"));
+  say("submission_platform", quoted_text_of("not described"));
+  say("submission_division", quoted_text_of(closed ? "closed" : "open"));
+  say("submission_status", quoted_text_of("research"));
   say("seed", cat(recipe.seed));
   say("global_batch_size", cat(recipe.batch));
   say("gradient_accumulation_steps", "1");
   say("train_samples", cat(training_examples(recipe)));
-  say("opt_name", text_of(optimizer.name));
+  say("opt_name", quoted_text_of(optimizer.name));
   if (!closed) return;
   const ScheduleOptions& schedule = recipe.schedule;
   const auto per_epoch = static_cast<double>(trainer.steps_per_epoch());

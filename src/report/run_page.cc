@@ -15,7 +15,7 @@
 namespace podium {
 namespace {
 
-constexpr std::size_t kMostPoints = 600;  // of a curve
+constexpr std::size_t kMostCurvePoints = 600;  // of a curve
 constexpr int kRefreshSeconds = 15;
 constexpr std::int64_t kMostClasses = 40;  // of a confusion matrix that one can still read
 
@@ -55,7 +55,7 @@ std::string plot_of(const std::string& title, const std::string& unit,
   Plot plot{.title = title, .x_title = "step", .y_title = unit, .lines = {}};
   for (auto& [label, points] : curves)
     if (!points.empty())
-      plot.lines.push_back({.label = label, .points = thinned(points, kMostPoints)});
+      plot.lines.push_back({.label = label, .points = thinned(points, kMostCurvePoints)});
   return plot.lines.empty() ? "" : html_plot(plot);
 }
 

@@ -59,10 +59,10 @@ class Parser {
           cat(source_, ":", error.source().begin.line, ": not TOML: ", error.description()));
     }
     raise_problems(problems_);
-    std::ranges::stable_sort(records_, {}, &TomlRecord::line);
+    std::ranges::stable_sort(records, {}, &TomlRecord::line);
   }
 
-  std::vector<TomlRecord> records_;
+  std::vector<TomlRecord> records;
 
  private:
   void problem(std::int64_t line, const std::string& rule) {
@@ -78,7 +78,7 @@ class Parser {
       TomlRecord record{.table = name, .line = line_of(table), .values = {}};
       if (record.line == 0) record.line = line;
       flatten("", table, record);
-      records_.push_back(std::move(record));
+      records.push_back(std::move(record));
     };
     if (const auto* table = node.as_table()) return add(*table);
     const auto* array = node.as_array();
@@ -120,7 +120,7 @@ std::vector<TomlRecord> parse_records(std::string_view text, const std::string& 
                                       const std::vector<std::string>& tables) {
   Parser parser(source, tables);
   parser.read(text);
-  return std::move(parser.records_);
+  return std::move(parser.records);
 }
 
 const TomlValue* RecordReader::find(const std::string& key, bool required) {

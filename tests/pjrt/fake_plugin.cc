@@ -73,7 +73,8 @@ void fill_in() {
 }  // namespace
 
 #if KIND != 1
-extern "C" __attribute__((visibility("default"))) const PJRT_Api* GetPjrtApi() {
+extern "C" __attribute__((visibility("default"))) const PJRT_Api*
+GetPjrtApi() {  // NOLINT: the name that PJRT looks for
   if (KIND == kFails || KIND == kCrashes) {
     void* const library = dlopen(std::getenv("FAKE_PJRT_REAL"), RTLD_NOW | RTLD_LOCAL);
     using GetApi = const PJRT_Api* (*)();

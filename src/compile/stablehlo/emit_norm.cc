@@ -41,7 +41,8 @@ HloValue result_of(const EmitContext& c, const HloValue& x, const Affine& affine
 }
 
 float values_of_a_channel(const Shape& planes) {
-  return static_cast<float>(planes.elements() / planes[1]);
+  const std::int64_t count = planes.elements() / planes[1];
+  return static_cast<float>(count);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace podium {
 namespace {
 
-constexpr BatchNormOptions kNorm{.momentum = 0.9f, .epsilon = 1e-5f};
+constexpr BatchNormOptions kResnetNorm{.momentum = 0.9f, .epsilon = 1e-5f};
 
 struct ResnetOptions {
   std::array<std::int64_t, 4> blocks;  // of each stage
@@ -32,28 +32,30 @@ Value block(Network& net, const std::string& name, Value x, std::int64_t width, 
             const ResnetOptions& options) {
   const Value input = x;
   const std::int64_t channels = options.bottlenecks ? 4 * width : width;
-  BatchNormOptions last = kNorm;
+  BatchNormOptions last = kResnetNorm;
   if (options.starts_as_identity) last.scale_start = Initialiser::kZeros;
   if (options.bottlenecks) {
-    x = net.relu(net.batch_norm(name + ".bn1", conv(net, name + ".conv1", x, width, 1, 1), kNorm));
     x = net.relu(
-        net.batch_norm(name + ".bn2", conv(net, name + ".conv2", x, width, 3, stride), kNorm));
+        net.batch_norm(name + ".bn1", conv(net, name + ".conv1", x, width, 1, 1), kResnetNorm));
+    x = net.relu(net.batch_norm(name + ".bn2", conv(net, name + ".conv2", x, width, 3, stride),
+                                kResnetNorm));
     x = net.batch_norm(name + ".bn3", conv(net, name + ".conv3", x, channels, 1, 1), last);
   } else {
-    x = net.relu(
-        net.batch_norm(name + ".bn1", conv(net, name + ".conv1", x, width, 3, stride), kNorm));
+    x = net.relu(net.batch_norm(name + ".bn1", conv(net, name + ".conv1", x, width, 3, stride),
+                                kResnetNorm));
     x = net.batch_norm(name + ".bn2", conv(net, name + ".conv2", x, width, 3, 1), last);
   }
   Value shortcut = input;
   if (stride != 1 || net.graph().shape(input)[1] != channels) {
-    shortcut = net.batch_norm(name + ".downsample.1",
-                              conv(net, name + ".downsample.0", input, channels, 1, stride), kNorm);
+    shortcut =
+        net.batch_norm(name + ".downsample.1",
+                       conv(net, name + ".downsample.0", input, channels, 1, stride), kResnetNorm);
   }
   return net.relu(net.add(x, shortcut));
 }
 
 Value resnet(Network& net, Value x, std::int64_t classes, const ResnetOptions& options) {
-  x = net.relu(net.batch_norm("bn1", conv(net, "conv1", x, 64, 7, 2), kNorm));
+  x = net.relu(net.batch_norm("bn1", conv(net, "conv1", x, 64, 7, 2), kResnetNorm));
   x = net.max_pool(x, 3, 2, 1);
   std::int64_t width = 64;
   for (std::size_t stage = 0; stage < options.blocks.size(); ++stage, width *= 2) {

@@ -68,18 +68,18 @@ HWY_INLINE Sums<kSums> band_sums(int64_t height, const Band& band) {
   Sums<kSums> trees[48];
   int64_t sizes[48];
   int depth = 0;
-  const auto join = [&]() HWY_ATTR {
-    --depth;
+  const auto join = [&](int& count) HWY_ATTR {
+    --count;
     for (int s = 0; s < kSums; ++s)
-      trees[depth - 1].v[s] = add16(trees[depth - 1].v[s], trees[depth].v[s]);
-    sizes[depth - 1] += sizes[depth];
+      trees[count - 1].v[s] = add16(trees[count - 1].v[s], trees[count].v[s]);
+    sizes[count - 1] += sizes[count];
   };
   for (int64_t row = 0; row < height; row += kBandRows) {
     trees[depth] = band(row, std::min(kBandRows, height - row));
     sizes[depth++] = 1;
-    while (depth > 1 && sizes[depth - 2] == sizes[depth - 1]) join();
+    while (depth > 1 && sizes[depth - 2] == sizes[depth - 1]) join(depth);
   }
-  while (depth > 1) join();
+  while (depth > 1) join(depth);
   return trees[0];
 }
 

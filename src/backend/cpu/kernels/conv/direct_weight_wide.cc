@@ -119,8 +119,12 @@ void sum_run(const RunPixels& at, const float* HWY_RESTRICT turned, std::int64_t
 using SumFunction = void (*)(const RunPixels&, const float*, std::int64_t, const float*, float*,
                              std::int64_t, bool);
 template <int kWide>
-constexpr SumFunction kSums[kRows] = {sum_run<kWide, 1>, sum_run<kWide, 2>, sum_run<kWide, 3>,
-                                      sum_run<kWide, 4>, sum_run<kWide, 5>, sum_run<kWide, 6>};
+const SumFunction* sum_functions() {
+  static constexpr SumFunction kTable[kRows] = {sum_run<kWide, 1>, sum_run<kWide, 2>,
+                                                sum_run<kWide, 3>, sum_run<kWide, 4>,
+                                                sum_run<kWide, 5>, sum_run<kWide, 6>};
+  return kTable;
+}
 
 // All turned channels of a group of vectors, for one tile of rows.
 void sum_group(const RunPixels& at, const float* turned, std::int64_t vectors, const float* cast,
@@ -130,13 +134,14 @@ void sum_group(const RunPixels& at, const float* turned, std::int64_t vectors, c
     functions[rows - 1](at, turned + from, stride, cast, sums + from, sums_stride, first);
   };
   if constexpr (kRegisters > 1) {
-    for (std::int64_t from = 0; from < stride; from += kWidth * kNative) run(kSums<kWidth>, from);
+    for (std::int64_t from = 0; from < stride; from += kWidth * kNative)
+      run(sum_functions<kWidth>(), from);
   } else {
     switch (vectors) {
-      case 1: return run(kSums<1>, 0);
-      case 2: return run(kSums<2>, 0);
-      case 3: return run(kSums<3>, 0);
-      default: return run(kSums<4>, 0);
+      case 1: return run(sum_functions<1>(), 0);
+      case 2: return run(sum_functions<2>(), 0);
+      case 3: return run(sum_functions<3>(), 0);
+      default: return run(sum_functions<4>(), 0);
     }
   }
 }
