@@ -156,7 +156,8 @@ void destroy(const PJRT_Api* api, PJRT_Error* error) {
 bool has(const PJRT_Api* api, std::size_t offset) {
   if (offset + sizeof(void*) > api->struct_size) return false;
   void* function = nullptr;
-  std::memcpy(&function, reinterpret_cast<const std::byte*>(api) + offset, sizeof function);
+  std::memcpy(static_cast<void*>(&function), reinterpret_cast<const std::byte*>(api) + offset,
+              sizeof function);
   return function != nullptr;
 }
 

@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "tensor/tensor.h"
 
+// NOLINTBEGIN(readability-identifier-naming): the names of the C API
 struct PJRT_Api;
 struct PJRT_Buffer;
 struct PJRT_Client;
@@ -24,6 +25,7 @@ struct PJRT_Device;
 struct PJRT_Error;
 struct PJRT_Event;
 struct PJRT_LoadedExecutable;
+// NOLINTEND(readability-identifier-naming)
 
 namespace podium::pjrt {
 
