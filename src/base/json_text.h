@@ -2,9 +2,27 @@
 // should be lost by a name.
 #pragma once
 
+#include <array>
+#include <cstdio>
 #include <string>
 
 namespace podium {
+
+// A text as JSON writes it, for code that has no JSON library. Its bytes are taken as they are.
+inline std::string json_quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char letter : text) {
+    if (static_cast<unsigned char>(letter) < 0x20) {
+      std::array<char, 8> code;
+      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(letter));
+      quoted += code.data();
+      continue;
+    }
+    if (letter == '"' || letter == '\\') quoted += '\\';
+    quoted += letter;
+  }
+  return quoted + '"';
+}
 
 // Of an nlohmann::json or ordered_json.
 template <typename Json>

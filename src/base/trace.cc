@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace podium {
 namespace {
@@ -16,19 +17,9 @@ std::string microseconds(Clock::duration time) {
   return text;
 }
 
-// Names of lanes and hosts hold nothing else that JSON escapes.
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  return result + '"';
-}
-
 std::string named(const char* what, int process, int lane, const std::string& name) {
   return cat("{\"ph\": \"M\", \"name\": \"", what, "\", \"pid\": ", process, ", \"tid\": ", lane,
-             ", \"args\": {\"name\": ", quoted(name), "}}");
+             ", \"args\": {\"name\": ", json_quoted(name), "}}");
 }
 
 }  // namespace
@@ -65,7 +56,7 @@ std::string Trace::events(int process, const std::string& process_name) const {
     const Span& span = spans_[i];
     std::string name = span.name;
     if (span.number >= 0) name += cat(" ", span.number);
-    text += cat(",\n{\"ph\": \"X\", \"name\": ", quoted(name), ", \"pid\": ", process,
+    text += cat(",\n{\"ph\": \"X\", \"name\": ", json_quoted(name), ", \"pid\": ", process,
                 ", \"tid\": ", span.lane, ", \"ts\": ", microseconds(span.begin - zero_),
                 ", \"dur\": ", microseconds(span.end - span.begin), "}");
   }

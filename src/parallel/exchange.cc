@@ -21,6 +21,15 @@ View part_of(View flat, std::int64_t first, std::int64_t begin, std::int64_t end
   return flat.part(from, to - from);
 }
 
+// `memory` is to outlive the views.
+std::vector<View> views_of(std::span<const std::span<std::byte>> all,
+                           std::deque<HostMemory>& memory) {
+  std::vector<View> views;
+  for (const std::span<std::byte> own : all)
+    views.emplace_back(memory.emplace_back(own.data(), std::ssize(own)));
+  return views;
+}
+
 void collect(ReplicaRange node, ReplicaRange range, std::vector<ReplicaRange>& nodes) {
   if (node.end <= range.begin || range.end <= node.begin) return;
   if (range.begin <= node.begin && node.end <= range.end) {
@@ -160,10 +169,7 @@ void Exchange::add(Round& round, std::span<const View> all) const {
 }
 
 void Exchange::add(Round& round, std::span<const std::span<std::byte>> all) {
-  std::vector<View> views;
-  for (const std::span<std::byte> own : all)
-    views.emplace_back(host_memory_.emplace_back(own.data(), std::ssize(own)));
-  add(round, views);
+  add(round, views_of(all, host_memory_));
 }
 
 void Exchange::gather_with_sums(std::span<const std::span<std::byte>> all) {
@@ -319,16 +325,9 @@ void Exchange::exchange(const Round& round) {
   if (ranks() > 1) transport_->exchange(kOther, round.out, round.in);
 }
 
-void Exchange::all_gather(std::span<const View> all) {
-  if (ranks() > 1) transport_->all_gather(kOther, all);
-}
-
 void Exchange::all_gather(std::span<const std::span<std::byte>> all) {
   std::deque<HostMemory> memory;
-  std::vector<View> views;
-  for (const std::span<std::byte> own : all)
-    views.emplace_back(memory.emplace_back(own.data(), std::ssize(own)));
-  all_gather(views);
+  if (ranks() > 1) transport_->all_gather(kOther, views_of(all, memory));
 }
 
 void Exchange::gather_flat(View flat, std::int64_t first) {

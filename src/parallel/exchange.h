@@ -140,8 +140,7 @@ class Exchange {
 
   // Makes sums() valid for all of flat memory on every rank.
   void gather_sums();
-  // all[r] comes from rank r.
-  void all_gather(std::span<const View> all);
+  // Memory of the host: all[r] comes from rank r.
   void all_gather(std::span<const std::span<std::byte>> all);
   // Memory as of share_flat(), once.
   void gather_flat(View flat, std::int64_t first);

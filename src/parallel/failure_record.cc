@@ -6,12 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
 
 #include "base/error.h"
+#include "base/json_text.h"
 
 namespace podium {
 namespace {
@@ -19,21 +19,6 @@ namespace {
 constexpr char kHeard[] = "\"heard\": ";
 
 std::string file_of(const std::string& folder) { return cat(folder, "/", kFailureFile); }
-
-std::string in_json(const std::string& text) {
-  std::string escaped = "\"";
-  for (const char letter : text) {
-    if (static_cast<unsigned char>(letter) < 0x20) {
-      std::array<char, 8> code;
-      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(letter));
-      escaped += code.data();
-      continue;
-    }
-    if (letter == '"' || letter == '\\') escaped += '\\';
-    escaped += letter;
-  }
-  return escaped + '"';
-}
 
 }  // namespace
 
@@ -45,7 +30,7 @@ void record_failure(const std::string& folder, std::int64_t step, const std::str
   std::array<char, 32> date;
   std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   const std::string line = cat("{\"date\": \"", date.data(), "\", \"step\": ", step,
-                               ", \"failure\": ", in_json(text), ", ", kHeard, heard, "}\n");
+                               ", \"failure\": ", json_quoted(text), ", ", kHeard, heard, "}\n");
   const int file = open(file_of(folder).c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (file < 0) return;
   // One write: several ranks may append at once.

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "base/json_text.h"
+#include "report/html.h"
 
 namespace podium {
 namespace {
@@ -22,20 +21,10 @@ constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
 // Lines beyond the last colour are dashed.
 constexpr const char* kDashes[] = {"", "7 4", "2 3", "9 3 2 3"};
 
-// XML holds Unicode, and no control characters; names of folders may be anything.
-std::string escaped(const std::string& text) {
-  const auto unicode = nlohmann::json::parse(json_text(nlohmann::json(text))).get<std::string>();
-  std::string result;
-  for (const char c : unicode) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return result;
+// A text of one line.
+std::string escaped(std::string text) {
+  std::ranges::replace(text, '\n', ' ');
+  return html_text(text);
 }
 
 struct Extent {

@@ -101,10 +101,11 @@ std::vector<std::pair<std::string, FlatRange>> flat_outputs_of(const FlatLayout&
 // A milestone for each bucket: what lies in it. With the first one other ranks get the counts, too.
 std::vector<std::vector<std::string>> milestones_of(const FlatLayout& layout,
                                                     const Shards& shards) {
+  const auto outputs = flat_outputs_of(layout);
   std::vector<std::vector<std::string>> milestones;
   for (const std::vector<std::int64_t>& cuts : shards.cuts) {
     milestones.emplace_back();
-    for (const auto& [name, range] : flat_outputs_of(layout))
+    for (const auto& [name, range] : outputs)
       if (cuts.front() <= range.begin && range.begin < cuts.back())
         milestones.back().push_back(name);
   }
