@@ -25,8 +25,8 @@ inline constexpr NumberRange below_one() { return {.least = 0, .most = 1, .most_
 
 template <typename Access>
 RecipeField field_at(Access access) {
-  using Value = std::remove_reference_t<std::invoke_result_t<Access, Recipe&>>;
-  return FieldOf<Value>(std::move(access));
+  using Member = std::remove_reference_t<std::invoke_result_t<Access, Recipe&>>;
+  return FieldOf<Member>(std::move(access));
 }
 
 // In recipe_key_images.cc: [data], [normalise] and [augment].
