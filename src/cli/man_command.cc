@@ -177,7 +177,9 @@ std::string manual_page(const CommandText& podium) {
   text += entry(italic("recipes/"),
                 "Recipes are searched in the current folder's recipes/, beside the program, and in "
                 "share/podium/recipes of the place where podium is installed.");
-  text += entry(italic("~/.cache/podium/"), "Datasets that were downloaded.");
+  text += entry(italic("~/.cache/podium/"),
+                "Datasets that were downloaded, indexes of folders of pictures, compiled "
+                "programs of PJRT plugins.");
   return text;
 }
 

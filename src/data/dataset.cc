@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/cache_file.h"
 #include "base/error.h"
 #include "base/plain_name.h"
 #include "base/words.h"
@@ -172,13 +173,6 @@ void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop
     stop.check();
     bytes.resize(std::min(size, bytes.size() + kAtOnce));
   }
-}
-
-std::string cache_folder() {
-  const std::string xdg = environment("XDG_CACHE_HOME");
-  if (!xdg.empty()) return (fs::path(xdg) / "podium").string();
-  const std::string home = environment("HOME");
-  return home.empty() ? "" : (fs::path(home) / ".cache" / "podium").string();
 }
 
 std::vector<std::string> dataset_folders(const std::string& data_dir) {

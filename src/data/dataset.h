@@ -106,10 +106,6 @@ void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop
 // The folders that are searched for a dataset's files, in order.
 std::vector<std::string> dataset_folders(const std::string& data_dir);
 
-// The user's cache folder: $XDG_CACHE_HOME/podium or ~/.cache/podium; empty if neither variable is
-// set.
-std::string cache_folder();
-
 // For each folder in `place` that contains unpacked files of the dataset: the paths of the files,
 // in the order of `info.files`, with an empty path for a file that is missing there.
 std::vector<std::vector<std::string>> unpacked_files(const DatasetInfo& info,

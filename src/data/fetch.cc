@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/cache_file.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "data/byte_source.h"

@@ -2,16 +2,16 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <system_error>
 
+#include "base/cache_file.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -186,29 +186,9 @@ bool is_current(const FolderIndex& index) {
   });
 }
 
-bool read_whole(const std::string& path, std::string& text) {
-  std::FILE* const file = std::fopen(path.c_str(), "rbe");
-  if (file == nullptr) return false;
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  text.resize(error ? 0 : size);
-  const bool whole = std::fread(text.data(), 1, text.size(), file) == text.size();
-  std::fclose(file);
-  return whole && !error;
-}
-
 // An index that cannot be kept is made again next time.
 void keep(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  std::error_code error;
-  fs::create_directories(fs::path(path).parent_path(), error);
-  const std::string aside = cat(path, ".", ::getpid());
-  std::FILE* const file = std::fopen(aside.c_str(), "wbe");
-  bool whole = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file != nullptr) whole = std::fclose(file) == 0 && whole;
-  if (whole) fs::rename(aside, path, error);
-  if (whole && !error) return;
-  fs::remove(aside, error);
+  if (path.empty() || keep_cache_file(path, text)) return;
   log(LogLevel::kInfo,
       cat(path, ": the index could not be kept there; it is made again next time"));
 }
@@ -369,9 +349,11 @@ FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
                  "; name a folder of pictures that has one folder for each class");
   const std::string path = index_file_of(root);
   if (from_cache != nullptr) *from_cache = true;
-  if (std::string text; !options.fresh && !path.empty() && read_whole(path, text)) {
+  std::optional<std::string> text;
+  if (!options.fresh && !path.empty()) text = read_cache_file(path);
+  if (text) {
     try {
-      FolderIndex index = parse_index(text, path);
+      FolderIndex index = parse_index(*text, path);
       if (index.root == root && is_current(index)) {
         require_pictures(index);
         return index;

@@ -1,5 +1,7 @@
-// Libraries that are no PJRT plugins, or bad ones; KIND says which. Those of kind 6 and 7 hand all
-// calls on to the plugin in FAKE_PJRT_REAL, up to the execution whose number is in FAKE_PJRT_FAILS.
+// Libraries that are no PJRT plugins, or bad ones; KIND says which. Those of kind 6 to 9 hand all
+// calls on to the plugin in FAKE_PJRT_REAL: 6 and 7 up to the execution whose number is in
+// FAKE_PJRT_FAILS; 8 and 9 append a line to the file FAKE_PJRT_LOG for each program that they
+// compile or load, and 9 hands no program out.
 #include <dlfcn.h>
 #include <pjrt_c_api.h>
 
@@ -7,12 +9,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 namespace {
 
 constexpr int kNoApi = 1, kOtherVersion = 2, kTooOld = 3, kNoDevices = 4, kBusy = 5, kFails = 6,
-              kCrashes = 7;
+              kCrashes = 7, kLogs = 8, kKeepsPrograms = 9;
 
 // The one error that these plugins make.
 char own_error = 0;
@@ -60,6 +63,22 @@ PJRT_Error* execute(PJRT_LoadedExecutable_Execute_Args* args) {
   return kOwnError;
 }
 
+void note(const char* what) {
+  std::ofstream(std::getenv("FAKE_PJRT_LOG"), std::ios::app) << what << "\n";
+}
+PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
+  note("compile");
+  return real->PJRT_Client_Compile(args);
+}
+PJRT_Error* load(PJRT_Executable_DeserializeAndLoad_Args* args) {
+  note("load");
+  return real->PJRT_Executable_DeserializeAndLoad(args);
+}
+PJRT_Error* keep(PJRT_Executable_Serialize_Args*) {
+  own_words = "programs stay here";
+  return kOwnError;
+}
+
 // Every function that Podium calls is there, although most are never called.
 void fill_in() {
   std::memset(&api, 0, sizeof api);
@@ -75,14 +94,20 @@ void fill_in() {
 #if KIND != 1
 extern "C" __attribute__((visibility("default"))) const PJRT_Api*
 GetPjrtApi() {  // NOLINT: the name that PJRT looks for
-  if (KIND == kFails || KIND == kCrashes) {
+  if (KIND >= kFails) {
     void* const library = dlopen(std::getenv("FAKE_PJRT_REAL"), RTLD_NOW | RTLD_LOCAL);
     using GetApi = const PJRT_Api* (*)();
     real = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"))();
     // Of a newer plugin, what this header knows.
     std::memcpy(&api, real, std::min(sizeof api, real->struct_size));
     api.struct_size = std::min(sizeof api, real->struct_size);
-    api.PJRT_LoadedExecutable_Execute = execute;
+    if (KIND == kFails || KIND == kCrashes) {
+      api.PJRT_LoadedExecutable_Execute = execute;
+    } else {
+      api.PJRT_Client_Compile = compile;
+      api.PJRT_Executable_DeserializeAndLoad = load;
+      if (KIND == kKeepsPrograms) api.PJRT_Executable_Serialize = keep;
+    }
   } else {
     fill_in();
     api.PJRT_Plugin_Initialize = initialize;

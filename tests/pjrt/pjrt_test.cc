@@ -20,6 +20,7 @@ class PjrtCommand : public CommandLine {
   Outcome train(const std::string& plugin, std::map<std::string, std::string> environment = {},
                 const std::vector<std::string>& more = {}) const {
     environment["PODIUM_PJRT_PLUGIN"] = plugin;
+    environment.emplace("PODIUM_PJRT_CACHE", "");
     std::vector<std::string> words = {"--backend", "pjrt"};
     words.insert(words.end(), more.begin(), more.end());
     return podium(train_small("run", words), {.environment = environment});
@@ -110,6 +111,49 @@ TEST_F(PjrtCpu, a_plugin_that_fails_or_crashes_in_a_step_leaves_a_run_that_goes_
   EXPECT_NE(failed.err.find("goes on from its last checkpoint"), std::string::npos) << failed.err;
   EXPECT_EQ(train(fake(7), failing_at("50")).code, 128 + SIGABRT);
   ASSERT_EQ(train(PODIUM_PJRT_CPU_PLUGIN).code, 0);
+  EXPECT_EQ(hashes("run"), expected);
+}
+
+TEST_F(PjrtCpu, a_second_start_loads_what_the_first_compiled) {
+  std::string log;  // a line for each program that was compiled or loaded
+  const auto started = [&](int kind) {
+    std::filesystem::remove_all(path("run"));
+    std::filesystem::remove(path("log"));
+    const Outcome outcome = train(fake(kind),
+                                  {{"FAKE_PJRT_REAL", PODIUM_PJRT_CPU_PLUGIN},
+                                   {"FAKE_PJRT_LOG", path("log").string()},
+                                   {"PODIUM_PJRT_CACHE", path("programs").string()}},
+                                  {"epochs=1"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    log = read("log");
+    return outcome.err;
+  };
+  const auto count = [](const std::string& text, const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  started(8);
+  const std::string expected = hashes("run");
+  const std::size_t compiled = count(log, "compile");
+  EXPECT_EQ(count(log, "load"), 0U);
+
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : std::filesystem::directory_iterator(path("programs")))
+    files.push_back(file.path());
+  ASSERT_GE(files.size(), 2U);
+  const auto size = std::filesystem::file_size(files[0]);
+  std::filesystem::resize_file(files[0], size - 1);
+  EXPECT_EQ(count(started(8), files[0].filename().string() + ": is damaged"), 1U);
+  EXPECT_EQ(count(log, "load"), files.size() - 1);
+  EXPECT_EQ(count(log, "compile"), compiled - (files.size() - 1));
+  EXPECT_EQ(std::filesystem::file_size(files[0]), size) << "it was not written anew";
+  EXPECT_EQ(hashes("run"), expected);
+
+  std::filesystem::remove_all(path("programs"));
+  EXPECT_EQ(count(started(9), "does not hand out compiled programs (programs stay here)"), 1U);
+  EXPECT_EQ(count(log, "compile"), compiled);
+  EXPECT_FALSE(std::filesystem::exists(path("programs")));
   EXPECT_EQ(hashes("run"), expected);
 }
 

@@ -5,14 +5,21 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <stop_token>
 #include <system_error>
+#include <thread>
 
 #include "backend/pjrt/api.h"
 #include "backend/pjrt/compile_options.pb.h"
+#include "base/clock.h"
+#include "base/log.h"
 
 namespace podium::pjrt {
 namespace {
@@ -101,6 +108,33 @@ void require_api(const std::string& path, const PJRT_Api* api) {
                    api->pjrt_api_version.minor_version, " of the PJRT API lacks ", entry.name,
                    ", which Podium calls; ", kRemedy);
 }
+
+// A program that was compiled in less is not worth a file.
+constexpr double kWorthKeeping = 0.05;
+
+// While it lives: a line of talk once a second has gone by, then rarely.
+class Patience {
+ public:
+  explicit Patience(const std::string& what)
+      : thread_([this, what](const std::stop_token& stop) { wait(stop, what); }) {}
+
+ private:
+  void wait(const std::stop_token& stop, const std::string& what) {
+    std::unique_lock lock(mutex_);
+    for (int seconds = 1;; seconds *= 4) {
+      const auto until = start_ + std::chrono::seconds(seconds);
+      ended_.wait_until(lock, stop, until, [] { return false; });
+      if (stop.stop_requested()) return;
+      log(LogLevel::kInfo, seconds == 1 ? cat("compiling ", what, " ...")
+                                        : cat("compiling ", what, ", for ", seconds, " s so far"));
+    }
+  }
+
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;
+  std::condition_variable_any ended_;
+  std::jthread thread_;  // last: it uses all of the above
+};
 
 // One option of a client, with the text that it points into.
 struct ClientOption {
@@ -236,6 +270,11 @@ Plugin::Plugin(const std::string& path, const std::string& options) : path_(path
   PODIUM_PJRT_ARGS(start, PJRT_Plugin_Initialize_Args);
   require(api_->PJRT_Plugin_Initialize(&start), "could not be initialised");
   create_client(options);
+  if (PODIUM_PJRT_HAS(api_, PJRT_LoadedExecutable_GetExecutable) &&
+      PODIUM_PJRT_HAS(api_, PJRT_Executable_Destroy) &&
+      PODIUM_PJRT_HAS(api_, PJRT_Executable_Serialize) &&
+      PODIUM_PJRT_HAS(api_, PJRT_Executable_DeserializeAndLoad))
+    cache_ = ProgramCache::of_environment(maker(options));
 }
 
 void Plugin::create_client(const std::string& text) {
@@ -326,7 +365,62 @@ PluginFacts Plugin::facts() const {
   return facts;
 }
 
+// What decides into what a module is compiled.
+std::string Plugin::maker(const std::string& options) const {
+  const PluginFacts facts = this->facts();
+  std::error_code error;
+  const auto time = std::filesystem::last_write_time(path_, error).time_since_epoch().count();
+  std::string text = cat("plugin ", facts.platform, " ", facts.version, ", API ", facts.api_major,
+                         ".", facts.api_minor, ", ", std::filesystem::file_size(path_, error),
+                         " bytes of ", time, "\ndevices ", facts.devices.size(), " ",
+                         facts.devices[0].kind, "\noptions ", options, "\n");
+  for (const char* name : {"NPROC", "XLA_FLAGS", "LIBTPU_INIT_ARGS"}) {
+    const char* const value = std::getenv(name);
+    text += cat(name, " ", value == nullptr ? "" : value, "\n");
+  }
+  return text + processor();
+}
+
+std::shared_ptr<Program> Plugin::kept(const std::string& module) {
+  std::optional<std::string> bytes = cache_.find(module);
+  if (!bytes) return nullptr;
+  PODIUM_PJRT_ARGS(args, PJRT_Executable_DeserializeAndLoad_Args);
+  args.client = client_;
+  args.serialized_executable = bytes->data();
+  args.serialized_executable_size = bytes->size();
+  if (PJRT_Error* const error = api_->PJRT_Executable_DeserializeAndLoad(&args)) {
+    log(LogLevel::kInfo, cat(cache_.path_of(module), ": the plugin does not take it back (",
+                             message_of(api_, error), "); the program is compiled anew"));
+    destroy(api_, error);
+    return nullptr;
+  }
+  return std::make_shared<Program>(api_, args.loaded_executable);
+}
+
+void Plugin::keep(const Program& program, const std::string& module) {
+  PODIUM_PJRT_ARGS(get, PJRT_LoadedExecutable_GetExecutable_Args);
+  get.loaded_executable = program.executable();
+  require(api_->PJRT_LoadedExecutable_GetExecutable(&get), "does not show what it compiled");
+  PODIUM_PJRT_ARGS(args, PJRT_Executable_Serialize_Args);
+  args.executable = get.executable;
+  if (PJRT_Error* const error = api_->PJRT_Executable_Serialize(&args)) {
+    log(LogLevel::kInfo, cat("the PJRT plugin ", path_, " does not hand out compiled programs (",
+                             message_of(api_, error), "), so each start compiles them anew"));
+    destroy(api_, error);
+    cache_ = {};
+  } else {
+    cache_.keep(module, {args.serialized_bytes, args.serialized_bytes_size});
+    if (args.serialized_executable_deleter != nullptr)
+      args.serialized_executable_deleter(args.serialized_executable);
+  }
+  PODIUM_PJRT_ARGS(end, PJRT_Executable_Destroy_Args);
+  end.executable = get.executable;
+  destroy(api_, api_->PJRT_Executable_Destroy(&end));
+}
+
 std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::string& what) {
+  if (auto program = kept(module)) return program;
+  const Clock::time_point start = Clock::now();
   PODIUM_PJRT_ARGS(program, PJRT_Program);
   std::string code = module;
   program.code = code.data();
@@ -339,8 +433,13 @@ std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::s
   args.program = &program;
   args.compile_options = options.data();
   args.compile_options_size = options.size();
-  require(api_->PJRT_Client_Compile(&args), cat("cannot compile ", what));
-  return std::make_shared<Program>(api_, args.executable);
+  {
+    const Patience patience(what);
+    require(api_->PJRT_Client_Compile(&args), cat("cannot compile ", what));
+  }
+  auto made = std::make_shared<Program>(api_, args.executable);
+  if (cache_.keeps() && seconds_since(start) > kWorthKeeping) keep(*made, module);
+  return made;
 }
 
 std::vector<SharedArray> Plugin::run(const Program& program, int device,

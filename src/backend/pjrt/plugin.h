@@ -5,6 +5,7 @@
 //   PODIUM_PJRT_PLUGIN   the library
 //   PODIUM_PJRT_OPTIONS  options of the plugin, NAME=VALUE,NAME=VALUE: cpu_device_count=4
 //   NPROC                threads of XLA's CPU, 8 where it is not set; they decide the order of sums
+//   PODIUM_PJRT_CACHE    the folder of compiled programs (program_cache.h)
 #pragma once
 
 #include <cstddef>
@@ -14,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/pjrt/program_cache.h"
 #include "base/error.h"
 #include "tensor/tensor.h"
 
@@ -92,7 +94,8 @@ class Plugin {
   PluginFacts facts() const;
   int devices() const { return static_cast<int>(devices_.size()); }
 
-  // Compiles a module of StableHLO for one device. `what` names it in errors.
+  // Compiles a module of StableHLO for one device, or loads it where it was compiled before. `what`
+  // names it in errors, and in a line of talk where compiling takes longer than a second.
   std::shared_ptr<Program> compile(const std::string& module, const std::string& what);
   // Enqueued; `arguments` and the results lie on the device. An argument that the module donates is
   // used up.
@@ -107,6 +110,10 @@ class Plugin {
 
  private:
   void create_client(const std::string& options);
+  std::string maker(const std::string& options) const;
+  // Null where it is not kept, or the plugin takes none back.
+  std::shared_ptr<Program> kept(const std::string& module);
+  void keep(const Program& program, const std::string& module);
   // Throws UserError for an error, which it destroys.
   void require(PJRT_Error* error, const std::string& what) const;
   void await(PJRT_Event* event, const std::string& what) const;
@@ -115,6 +122,7 @@ class Plugin {
   const PJRT_Api* api_ = nullptr;
   PJRT_Client* client_ = nullptr;
   std::vector<PJRT_Device*> devices_;
+  ProgramCache cache_;
 };
 
 }  // namespace podium::pjrt
