@@ -6,6 +6,7 @@
 #   scripts/test-hosts.sh --hosts "2 4"  # these numbers of hosts; the cases with slow links or a lost host take 3
 #   scripts/test-hosts.sh --quick        # one run on 2 hosts, and one on 3 of which one is lost
 #   scripts/test-hosts.sh --build DIR    # another build folder than build
+#   scripts/test-hosts.sh --rate 1gbit --hosts 2 --bench "exchange mnist"    # no test: podium bench across the hosts
 #
 # One line a case; exit code 1 if any failed, 77 where namespaces are not to be had. The recipes mnist and cifar10-sprint run where
 # podium finds their data (PODIUM_DATA, docs/adding-a-dataset.md), else they are skipped by name.
@@ -15,11 +16,15 @@ arguments=("$@")
 quick=no
 counts="2 3 4"
 build=$root/build
+bench=
+rate=
 while [[ $# -gt 0 ]]; do
   case $1 in
     --quick) quick=yes && shift ;;
     --hosts) counts=${2:?"--hosts needs numbers, such as \"2 3\""} && shift 2 ;;
     --build) build=$(realpath "${2:?--build needs a folder}") && shift 2 ;;
+    --bench) bench=${2:?"--bench needs the arguments of podium bench, such as \"exchange mnist\""} && shift 2 ;;
+    --rate) rate=${2:?--rate needs the speed of a link, as tc has it: 1gbit} && shift 2 ;;
     *) fail "unknown argument $1" ;;
   esac
 done
@@ -76,16 +81,35 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
 # Open MPI's launcher must find out that a host is gone before Podium's ranks do: it stops probing a connection on which it has sent
 # something.
-# run_on HOSTS RANKS_EACH OUT ARGUMENTS: podium train on the first so many hosts.
-run_on() {
-  local count=$1 each=$2 out=$3 list="" i
-  shift 3
+# on_hosts HOSTS RANKS_EACH ARGUMENTS: podium on the first so many hosts.
+on_hosts() {
+  local count=$1 each=$2 list="" i
+  shift 2
   for i in $(seq "$count"); do list+="${list:+,}podium-h$i:$each"; done
   mpirun --mca plm_rsh_agent "$work/agent" --mca btl_tcp_if_include 10.99.7.0/24 --mca oob_tcp_if_include 10.99.7.0/24 \
     --mca oob_tcp_keepalive_time 3 --mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 --mca orte_tmpdir_base "$work" \
-    --mca btl tcp,self --mca hwloc_base_binding_policy none --oversubscribe --host "$list" -n $((count * each)) \
-    "$podium" train "$@" --out "$out" --workers 1 --rank-timeout $timeout --quiet
+    --mca btl tcp,self --mca hwloc_base_binding_policy none --oversubscribe --host "$list" -n $((count * each)) "$podium" "$@"
 }
+
+# run_on HOSTS RANKS_EACH OUT ARGUMENTS: podium train on them.
+run_on() {
+  on_hosts "$1" "$2" train "${@:4}" --out "$3" --workers 1 --rank-timeout $timeout --quiet
+}
+
+# slow_links RATE
+slow_links() {
+  local i
+  for i in $(seq "$hosts"); do tc qdisc replace dev "podium-v$i" root tbf rate "$1" burst 128kb latency 50ms; done
+}
+
+if [[ -n $bench ]]; then
+  [[ -z $rate ]] || slow_links "$rate"
+  for count in $counts; do
+    # shellcheck disable=SC2086 # the words of one argument
+    on_hosts "$count" 1 bench $bench
+  done
+  exit
+fi
 
 failed=0
 report() { # NAME RESULT DETAIL
@@ -183,7 +207,7 @@ lost "the host of rank 0, whose link is down" "ip link set podium-v1 down" "rank
 lost "a host whose ranks are stopped" "kill_ranks 3 STOP" 'rank [45] on host podium-h3, step [0-9]+ \([a-z]+\): not heard of for 8 s.*'
 if command -v tc >/dev/null; then
   for rate in 1gbit 100mbit; do
-    for i in $(seq "$hosts"); do tc qdisc replace dev "podium-v$i" root tbf rate $rate burst 128kb latency 50ms; done
+    slow_links $rate
     same_hashes "3 hosts at $rate" 3 1
   done
   for i in $(seq "$hosts"); do tc qdisc del dev "podium-v$i" root; done

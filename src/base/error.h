@@ -20,6 +20,7 @@ enum class ExitCode : int {
   kData = 3,       // data files, checkpoints, folders
   kMemory = 4,     // out of memory; detected before step 1 where possible
   kDiverged = 5,   // a loss, or a value of a checkpoint, is not finite
+  kRankLost = 6,   // another rank ended, was late or could not be reached
   kInternal = 70,  // our bug
   kStopped = 75,   // stopped on request, saved
 };

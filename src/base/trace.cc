@@ -42,6 +42,10 @@ std::size_t Trace::left_out() const {
   return all - std::min(all, spans_.size());
 }
 
+std::span<const Trace::Span> Trace::spans() const {
+  return std::span(spans_).first(std::min(next_.load(), spans_.size()));
+}
+
 std::string Trace::events(int process, const std::string& process_name) const {
   std::string text = named("process_name", process, 0, process_name);
   for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {

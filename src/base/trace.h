@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,13 @@ namespace podium {
 
 class Trace {
  public:
+  struct Span {
+    const char* name = nullptr;
+    std::int64_t number = -1;
+    int lane = 0;
+    Clock::time_point begin, end;
+  };
+
   // What comes after so many spans is counted, and left out.
   explicit Trace(std::size_t most_spans = std::size_t{1} << 20);
 
@@ -33,18 +41,14 @@ class Trace {
   void add(int lane, const char* name, std::int64_t number, Clock::time_point begin,
            Clock::time_point end);
 
+  // Those that were kept, in the order in which they were added: while nobody adds any.
+  std::span<const Span> spans() const;
   std::size_t left_out() const;
   // The spans as events of Chrome's trace format, separated by ",\n": objects of a process of this
   // number and name. For trace_text().
   std::string events(int process, const std::string& process_name) const;
 
  private:
-  struct Span {
-    const char* name = nullptr;
-    std::int64_t number = -1;
-    int lane = 0;
-    Clock::time_point begin, end;
-  };
   Clock::time_point zero_;
   std::vector<std::string> lanes_;
   std::vector<Span> spans_;

@@ -11,7 +11,9 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/words.h"
+#include "cli/as_rank.h"
 #include "cli/bench_data.h"
+#include "cli/bench_exchange.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
@@ -326,6 +328,34 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   add_data_dir_flag(*pictures, data->data_dir);
   pictures->add_flag("--json", data->json, "Write JSON");
+  auto exchange = std::make_shared<BenchExchangeArguments>();
+  exchange->sizes = {"1KB", "10KB", "100KB", "1MB", "10MB", "100MB"};
+  CLI::App* sums = add_command(
+      *bench, line, "exchange",
+      "Under mpirun: times the sums over ranks beside MPI's own, and with RECIPE steps with either",
+      {"mpirun -n 4 podium bench exchange", "mpirun -n 2 podium bench exchange cifar10-resnet32"},
+      [exchange] {
+        return as_rank(exchange->rank_timeout,
+                       [&](Transport& ranks) { return bench_exchange(*exchange, ranks); });
+      });
+  sums->add_option("RECIPE", exchange->recipe.recipe, "Recipe whose steps are timed");
+  sums->add_option("OVERRIDE", exchange->recipe.overrides, "key=value: a key of the recipe")
+      ->expected(0, -1);
+  sums->add_option("--sizes", exchange->sizes, "Without RECIPE: bytes to sum, such as 4MB")
+      ->delimiter(',')
+      ->capture_default_str();
+  sums->add_option("--rounds", exchange->rounds, "Number of rounds, in which all ways take turns")
+      ->check(at_least(1), "POSITIVE")
+      ->capture_default_str();
+  sums->add_option("--steps", exchange->steps, "With RECIPE: number of steps of a round")
+      ->check(at_least(2), "POSITIVE")
+      ->capture_default_str();
+  sums->add_option("--bucket-bytes", exchange->placement.bucket_bytes,
+                   "Bytes that are exchanged at once, at least; default: by the size of the whole")
+      ->check(at_least(64), "POSITIVE");
+  add_data_dir_flag(*sums, exchange->data_dir);
+  add_rank_timeout_flag(*sums, exchange->rank_timeout);
+  sums->add_flag("--json", exchange->json, "Write JSON");
   for (CLI::App* command : {ops, recipe}) {
     add_placement_flags(*command, arguments->placement);
     command->add_flag("--json", arguments->json, "Write JSON");

@@ -210,7 +210,8 @@ static void require_one_process(const std::string& command) {
   const Launcher launcher = find_launcher();
   PODIUM_REQUIRE(launcher.ranks <= 1, ExitCode::kUsage, "podium ", command,
                  " is one process, and the launcher starts ", launcher.ranks, " (",
-                 launcher.variable, "); only podium train runs as several ranks");
+                 launcher.variable,
+                 "); only podium train and podium bench exchange run as several ranks");
 }
 
 CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& name,
@@ -221,7 +222,7 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
   command->set_help_flag("-h,--help", "Show this help and exit");
   if (run) {
     command->final_callback([&line, name, run = std::move(run)] {
-      if (name != "train") require_one_process(name);
+      if (name != "train" && name != "exchange") require_one_process(name);
       line.action = run;
     });
   } else {

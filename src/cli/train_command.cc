@@ -10,6 +10,7 @@
 #include "base/hash.h"
 #include "base/json_text.h"
 #include "base/words.h"
+#include "cli/as_rank.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/run_watch.h"
@@ -17,7 +18,6 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "nn/models.h"
-#include "parallel/ranks.h"
 #include "report/mlperf_log.h"
 #include "report/run_board.h"
 #include "report/run_report.h"
@@ -187,25 +187,6 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   return ExitCode::kStopped;
 }
 
-// Under mpirun or srun, as one of its ranks: a rank that cannot go on ends them all.
-ExitCode train(TrainArguments& arguments, const CommandLine& line) {
-  const std::unique_ptr<Transport> ranks = join_ranks({.timeout = arguments.rank_timeout});
-  if (ranks->ranks() == 1) return train_as_rank(arguments, line, *ranks);
-  try {
-    const ExitCode code = train_as_rank(arguments, line, *ranks);
-    ranks->leave();
-    return code;
-  } catch (const UserError& error) {
-    if (!ranks->has_left()) ranks->abort(error.what(), error.code());
-    // All ranks have found the same, and one says so.
-    if (ranks->rank() == 0) throw;
-    return error.code();
-  } catch (const std::exception& error) {
-    ranks->abort(error.what(), ExitCode::kInternal);
-  }
-  return ExitCode::kInternal;  // abort() does not return
-}
-
 }  // namespace
 
 void add_train_command(CLI::App& app, CommandLine& line) {
@@ -214,7 +195,11 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       app, line, "train", "Trains a recipe, or resumes an unfinished run of it",
       {"podium train mnist",
        "podium train mnist seed=3 optimizer.learning_rate=0.02 --workers 2 --out runs/a"},
-      [arguments, &line] { return train(*arguments, line); });
+      [arguments, &line] {
+        return as_rank(arguments->rank_timeout, [&](Transport& ranks) {
+          return train_as_rank(*arguments, line, ranks);
+        });
+      });
   add_recipe_arguments(*command, arguments->recipe);
   command->add_option("--out", arguments->out, "Run folder; default: runs/RECIPE-seedN");
   command->add_option("--mlperf-log", arguments->mlperf_log,
@@ -250,11 +235,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--price", arguments->price,
                       "Price of the machine, as PROVIDER/MACHINE (`podium prices`): the progress "
                       "shows the cost so far, and the run records it");
-  command
-      ->add_option("--rank-timeout", arguments->rank_timeout,
-                   "Under mpirun or srun: seconds for which a rank may be silent or awaited before "
-                   "the run ends with its name; default: 60")
-      ->check(CLI::Range(1.0, 86400.0));
+  add_rank_timeout_flag(*command, arguments->rank_timeout);
   command->add_option("--trace", arguments->run.trace,
                       "File for a trace of all ranks, which shows what overlaps: open it in "
                       "ui.perfetto.dev");

@@ -53,6 +53,11 @@ std::vector<ReplicaRange> largest_nodes(std::int64_t replicas, ReplicaRange rang
   return nodes;
 }
 
+std::int64_t bucket_size(std::int64_t flat_bytes, std::int64_t asked) {
+  if (asked == 0) asked = std::clamp<std::int64_t>(flat_bytes / 8, 256 << 10, 4 << 20);
+  return std::max(asked, 2 * flat_bytes / Exchange::kMostBuckets);
+}
+
 void Barrier::leave_if_abandoned() const {
   if (abandoned_.load(std::memory_order_acquire))
     throw InternalError(__FILE__, __LINE__, "another worker ended before the barrier");

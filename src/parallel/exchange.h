@@ -40,6 +40,11 @@ ReplicaRange replicas_of_worker(std::int64_t replicas, std::int64_t workers, std
 // The largest nodes of the tree over [0, replicas) that lie within `range`, from left to right.
 std::vector<ReplicaRange> largest_nodes(std::int64_t replicas, ReplicaRange range);
 
+// The least size of a bucket of the exchange where nobody asks for another, or for `asked` bytes
+// (0: nobody does), with so many bytes of flat memory: small enough that most of the exchange lies
+// within the backward pass, large enough that a message costs more than its latency.
+std::int64_t bucket_size(std::int64_t flat_bytes, std::int64_t asked = 0);
+
 // Where a group of workers meets. Waiting workers spin for a moment, then yield.
 class Barrier {
  public:

@@ -1,8 +1,11 @@
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "parallel/mpi_transport.h"
 
@@ -20,6 +23,18 @@ std::string mpi_library_version() {
     line = line.substr(0, colon) + line.substr(std::min(number, line.size()));
   }
   return line;
+}
+
+std::vector<std::string> mpi_hosts(int ranks) {
+  constexpr std::size_t kHost = 64;
+  std::array<char, kHost> host = {};
+  gethostname(host.data(), kHost - 1);
+  std::vector<char> all(kHost * static_cast<std::size_t>(ranks));
+  MPI_Allgather(host.data(), kHost, MPI_CHAR, all.data(), kHost, MPI_CHAR, MPI_COMM_WORLD);
+  std::vector<std::string> hosts;
+  for (int r = 0; r < ranks; ++r)
+    hosts.emplace_back(all.data() + kHost * static_cast<std::size_t>(r));
+  return hosts;
 }
 
 }  // namespace podium

@@ -1,6 +1,5 @@
 #include "parallel/mpi_transport.h"
 
-#include <dlfcn.h>
 #include <mpi.h>
 #include <sched.h>
 #include <unistd.h>
@@ -13,12 +12,16 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/clock.h"
+#include "base/progress.h"
+#include "parallel/direct_help.h"
 #include "parallel/host_transport.h"
+#include "parallel/mpi_notices.h"
 #include "parallel/rank_guard.h"
 #include "parallel/rank_watch.h"
 
@@ -26,6 +29,7 @@ namespace podium {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
+constexpr int kRankLost = static_cast<int>(ExitCode::kRankLost);
 
 // Long messages travel in pieces: whoever receives one sees that the other is alive.
 constexpr std::int64_t kPiece = std::int64_t{16} << 20;
@@ -52,32 +56,6 @@ constexpr double kLauncherSeconds = 2.5;
 constexpr double kNoticeSeconds = 0.1;  // for others to say that they end the run
 constexpr double kAbortSeconds = 2;     // for MPI_Abort, which may hang
 
-// To all others: why the run ends, or would if the launcher ended it.
-struct Notice {
-  std::int32_t rank = 0, heard = 0;
-  std::int32_t is_end = 0;
-  std::array<char, 600> why = {};
-};
-
-// Open MPI 4 sends what it has to say, of a peer whose connection broke, through the launcher, and
-// waits for it; but that is busy ending the run. What Open MPI's lowest layer does until MPI_Init
-// replaces it writes directly.
-class DirectHelp {
- public:
-  DirectHelp() {
-    if (mpi_library_version().starts_with("Open MPI v4."))
-      show_ = static_cast<void (**)()>(dlsym(RTLD_DEFAULT, "opal_show_help"));
-    if (show_ != nullptr) direct_ = *show_;
-  }
-  void restore() const {
-    if (show_ != nullptr) *show_ = direct_;
-  }
-
- private:
-  void (**show_)() = nullptr;  // a pointer to a function, of whatever type
-  void (*direct_)() = nullptr;
-};
-
 class MpiTransport final : public HostTransport {
  public:
   MpiTransport(const Launcher& launcher, double timeout)
@@ -91,7 +69,7 @@ class MpiTransport final : public HostTransport {
     if (!changed_.wait_for(lock, Seconds(timeout), [&] { return is_ready_ || !refusal_.empty(); }))
       end_process(cat("this rank has awaited the others for ", timeout,
                       " s (--rank-timeout) at the start; not all ranks have come"),
-                  static_cast<int>(kRankLost));
+                  kRankLost);
     if (refusal_.empty()) return;
     lock.unlock();
     thread_.join();
@@ -118,6 +96,14 @@ class MpiTransport final : public HostTransport {
     }
     work_.notify_one();
     for (;;) pause();  // the communication thread ends the process
+  }
+
+  bool call_library(const std::function<void()>& work) override {
+    std::unique_lock lock(mutex_);
+    call_ = &work;
+    work_.notify_one();
+    changed_.wait(lock, [&] { return call_ == nullptr; });
+    return true;
   }
 
   bool has_left() const override { return has_left_; }
@@ -201,9 +187,11 @@ class MpiTransport final : public HostTransport {
       last = now;
       guard_.beat();
       post_started();
+      make_call();
       if (progress()) moved = Clock::now();
       give_signs(now);
       hear_signs();
+      say_busy(now);
       const double counted = std::min(passed, RankWatch::kMostStep);
       watch_.pass(counted);
       look_for_told(counted);
@@ -211,13 +199,12 @@ class MpiTransport final : public HostTransport {
       if (seconds_since(launcher_seen) > 0.5) {
         launcher_seen = now;
         if (getppid() != parent_)
-          end_run(cat(guard_.place(), ": its launcher has ended"), static_cast<int>(kRankLost), 0);
+          end_run(cat(guard_.place(), ": its launcher has ended"), kRankLost, 0);
       }
       if (is_over()) break;
       rest(seconds_since(moved));
     }
-    MPI_Cancel(&notice_request_);
-    MPI_Wait(&notice_request_, MPI_STATUS_IGNORE);
+    notices_.end();
     guard_.expect_end();
     MPI_Finalize();
   }
@@ -239,14 +226,7 @@ class MpiTransport final : public HostTransport {
       changed_.notify_all();
       return false;
     }
-    constexpr std::size_t kHost = 64;
-    std::array<char, kHost> host = {};
-    gethostname(host.data(), kHost - 1);
-    std::vector<char> all(kHost * static_cast<std::size_t>(ranks));
-    MPI_Allgather(host.data(), kHost, MPI_CHAR, all.data(), kHost, MPI_CHAR, world_);
-    std::vector<std::string> hosts;
-    for (int r = 0; r < ranks; ++r)
-      hosts.emplace_back(all.data() + kHost * static_cast<std::size_t>(r));
+    std::vector<std::string> hosts = mpi_hosts(ranks);
 
     parent_ = getppid();
     watch_ = RankWatch(rank, ranks, timeout_);
@@ -257,7 +237,7 @@ class MpiTransport final : public HostTransport {
       lives_in_[i].rank = watch_.watched()[i];
       await_sign(lives_in_[i]);
     }
-    await_notice();
+    notices_.begin(world_, kNoticeTag, rank, ranks);
     const std::scoped_lock lock(mutex_);
     set_ranks(rank, hosts);
     hosts_ = std::move(hosts);
@@ -278,6 +258,16 @@ class MpiTransport final : public HostTransport {
       for (const HostMessage& message : operation.out) post(channel, message, false);
     }
     posting_.clear();
+  }
+
+  void make_call() {
+    std::unique_lock lock(mutex_);
+    if (call_ == nullptr) return;
+    lock.unlock();
+    (*call_)();
+    lock.lock();
+    call_ = nullptr;
+    changed_.notify_all();
   }
 
   void post(int channel, const HostMessage& message, bool is_in) {
@@ -366,34 +356,39 @@ class MpiTransport final : public HostTransport {
       if (life.sign.is_told != 0) others_told_for_ = 2 * kAliveSeconds;
       if (life.sign.is_last == 0) await_sign(life);
     }
-    if (hears_notice()) end_quietly();
+    Notice notice;
+    while (notices_.hear(notice)) heed(notice);
   }
 
-  void await_notice() {
-    MPI_Irecv(&notice_, sizeof notice_, MPI_BYTE, MPI_ANY_SOURCE, kNoticeTag, world_,
-              &notice_request_);
-  }
-
-  // That a rank ends the run.
-  bool hears_notice() {
-    int has_come = 0;
-    MPI_Test(&notice_request_, &has_come, MPI_STATUS_IGNORE);
-    if (has_come == 0) return false;
-    if (notice_.is_end != 0) return true;
-    guard_.overhear(notice_.why.data(), notice_.heard);
-    await_notice();
-    return false;
-  }
-
-  // Requests that nobody waits for: whoever is lost takes nothing.
-  std::vector<MPI_Request> tell_all(const Notice& notice) {
-    std::vector<MPI_Request> requests(static_cast<std::size_t>(ranks()), MPI_REQUEST_NULL);
-    for (int r = 0; r < ranks(); ++r) {
-      if (r != rank())
-        MPI_Isend(&notice, sizeof notice, MPI_BYTE, r, kNoticeTag, world_,
-                  &requests[static_cast<std::size_t>(r)]);
+  void heed(const Notice& notice) {
+    switch (notice.kind) {
+      case Notice::Kind::kEnd: end_quietly(notice);
+      case Notice::Kind::kWouldEnd: guard_.overhear(notice.why.data(), notice.heard); break;
+      case Notice::Kind::kBusy: wait_on_for(notice.rank); break;
     }
-    return requests;
+  }
+
+  // Others may await this rank while it does what takes long and is none of its messages, as a
+  // checkpoint on a slow disk does.
+  void say_busy(Clock::time_point now) {
+    if (std::chrono::duration<double>(now - busy_said_).count() < timeout_ / 4) return;
+    int is_sent = 1;
+    MPI_Testall(static_cast<int>(busy_requests_.size()), busy_requests_.data(), &is_sent,
+                MPI_STATUSES_IGNORE);
+    const std::uint64_t progress = noted_progress();
+    const bool is_busy = progress != progress_said_ && requests_.empty() && !leaving();
+    busy_said_ = now;
+    progress_said_ = progress;
+    if (!is_busy || is_sent == 0) return;
+    busy_ = {.rank = rank(), .kind = Notice::Kind::kBusy};
+    busy_requests_ = notices_.tell_all(busy_);
+  }
+
+  void wait_on_for(int other) {
+    const std::scoped_lock lock(mutex_);
+    for (const Piece& piece : pieces_) {
+      if (piece.rank == other) operations_[static_cast<std::size_t>(piece.channel)].awaited_for = 0;
+    }
   }
 
   bool leaving() {
@@ -438,9 +433,9 @@ class MpiTransport final : public HostTransport {
     const auto heard = static_cast<int>(std::ranges::count_if(
         watch_.watched(), [&](int rank) { return watch_.silence(rank) < kLostSeconds; }));
     guard_.prepare(why, heard + 1);
-    told_ = {.rank = rank(), .heard = heard + 1};
-    std::strncpy(told_.why.data(), why.c_str(), told_.why.size() - 1);
-    tell_all(told_);
+    told_ = {.rank = rank(), .kind = Notice::Kind::kWouldEnd, .heard = heard + 1};
+    told_.say(why);
+    notices_.tell_all(told_);
   }
 
   void look_for_lost(double passed) {
@@ -467,11 +462,10 @@ class MpiTransport final : public HostTransport {
     if (silent >= 0) {
       end_run(cat(place_of(silent), ": not heard of for ", timeout_, " s (--rank-timeout) by ",
                   guard_.place(), ": it is stopped, cut off or has ended"),
-              static_cast<int>(kRankLost), ranks() - 1);
+              kRankLost, ranks() - 1);
     }
     if (late >= 0)
-      end_run(late_text(place_of(late), guard_.place(), timeout_), static_cast<int>(kRankLost),
-              ranks() - 1);
+      end_run(late_text(place_of(late), guard_.place(), timeout_), kRankLost, ranks() - 1);
   }
 
   // Whose message has not come, or who has not taken this rank's.
@@ -493,13 +487,13 @@ class MpiTransport final : public HostTransport {
   // Says why, unless a lower rank does so at this moment, and ends all ranks.
   [[noreturn]] void end_run(const std::string& why, int code, int heard) {
     guard_.expect_end();
-    Notice notice = {.rank = rank(), .heard = heard, .is_end = 1};
-    if (is_failure(code)) std::strncpy(notice.why.data(), why.c_str(), notice.why.size() - 1);
-    std::vector<MPI_Request> requests = tell_all(notice);
+    Notice notice = {.rank = rank(), .kind = Notice::Kind::kEnd, .heard = heard}, other;
+    if (is_failure(code)) notice.say(why);
+    std::vector<MPI_Request> requests = notices_.tell_all(notice);
     const auto start = Clock::now();
     while (seconds_since(start) < kNoticeSeconds) {
-      if (notice_request_ != MPI_REQUEST_NULL && hears_notice() && notice_.rank < rank())
-        end_quietly();
+      if (notices_.hear(other) && other.kind == Notice::Kind::kEnd && other.rank < rank())
+        end_quietly(other);
       int done = 0;
       MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &done,
                    (indices_.resize(requests.size()), indices_.data()), MPI_STATUSES_IGNORE);
@@ -513,11 +507,11 @@ class MpiTransport final : public HostTransport {
   static bool is_failure(int code) { return code != static_cast<int>(ExitCode::kStopped); }
 
   // Another rank has said why, and is about to end all.
-  [[noreturn]] void end_quietly() {
+  [[noreturn]] void end_quietly(const Notice& notice) {
     guard_.expect_end();
-    if (notice_.why[0] != '\0') guard_.note(notice_.why.data(), notice_.heard);
+    if (notice.why[0] != '\0') guard_.note(notice.why.data(), notice.heard);
     std::this_thread::sleep_for(Seconds(kAbortSeconds));
-    _exit(static_cast<int>(kRankLost));
+    _exit(kRankLost);
   }
 
   [[noreturn]] void end_process(const std::string& why, int code) {
@@ -538,7 +532,7 @@ class MpiTransport final : public HostTransport {
 
   void rest(double still_for) {
     std::unique_lock lock(mutex_);
-    if (!started_.empty()) return;
+    if (!started_.empty() || call_ != nullptr) return;
     if (requests_.empty()) {
       const double longest = leaving_ ? 0.0005 : std::min(kLongSleepSeconds, timeout_ / 16);
       work_.wait_for(lock, Seconds(longest));
@@ -566,6 +560,7 @@ class MpiTransport final : public HostTransport {
   std::array<Operation, kChannels> operations_;
   std::vector<int> started_;  // channels
   int awaited_ = 0;           // channels that somebody waits for
+  const std::function<void()>* call_ = nullptr;
   bool is_ready_ = false, leaving_ = false, abort_wanted_ = false;
   std::string refusal_, abort_text_;
   int abort_code_ = 0;
@@ -581,12 +576,15 @@ class MpiTransport final : public HostTransport {
   std::vector<Life> lives_out_, lives_in_;
   Clock::time_point signs_given_;
   std::int64_t step_given_ = 0;
-  MPI_Request notice_request_ = MPI_REQUEST_NULL;
-  Notice notice_;
+  MpiNotices notices_;
   std::vector<std::string> hosts_;
   double told_for_ = 0, others_told_for_ = 0;
   bool has_looked_ = false;
   Notice told_ = {.rank = -1};  // what this rank has told the others; it is on its way
+  Notice busy_;                 // likewise
+  std::vector<MPI_Request> busy_requests_;
+  Clock::time_point busy_said_;
+  std::uint64_t progress_said_ = 0;
 
   bool has_left_ = false;  // the caller's
 };

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "parallel/launcher.h"
 #include "parallel/transport.h"
@@ -17,5 +18,8 @@ std::unique_ptr<Transport> mpi_transport(const Launcher& launcher, double timeou
 
 // "Open MPI v4.1.4"
 std::string mpi_library_version();
+
+// Once MPI is initialised, by all ranks: their hosts' names.
+std::vector<std::string> mpi_hosts(int ranks);
 
 }  // namespace podium

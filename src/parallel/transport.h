@@ -12,8 +12,8 @@
 //
 // Failure. No wait is for ever: a rank that has ended, is stopped, is cut off, or does not send
 // within the timeout (--rank-timeout) ends the whole run, with its name, its step and the cause on
-// stderr. With processes, the process then ends with kRankLost; between threads, the call throws
-// RankFailure. A rank that cannot go on calls abort().
+// stderr. With processes, the process then ends with ExitCode::kRankLost; between threads, the call
+// throws RankFailure. A rank that cannot go on calls abort().
 //
 // Transports between devices (NCCL, a TPU's interconnect) override start(), wait() and arrived()
 // for views that the host cannot read, and may override all_gather() and broadcast(); small things
@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -33,13 +34,10 @@
 
 namespace podium {
 
-// What the process exits with where another rank ended, was late or could not be reached.
-inline constexpr ExitCode kRankLost{6};
-
 // Another rank is lost, where ranks are threads.
 class RankFailure : public UserError {
  public:
-  explicit RankFailure(const std::string& what) : UserError(what, kRankLost) {}
+  explicit RankFailure(const std::string& what) : UserError(what, ExitCode::kRankLost) {}
 };
 
 // Memory of the host as a buffer of no device. It must outlive the buffer.
@@ -107,6 +105,11 @@ class Transport {
   // As leave(), before an error that all ranks throw alike: none may look to a slower one as if it
   // had failed, and rank 0 has time to say why.
   void leave_before_refusal();
+
+  // For benchmarks: `work` may call the library that carries the messages, and runs on its thread
+  // while this one waits; no rank is watched meanwhile. False, and nothing runs, where there is
+  // no such library.
+  virtual bool call_library(const std::function<void()>& /*work*/) { return false; }
 
   // Where this rank is, for messages. `doing` must live for ever: a literal.
   virtual void at(std::int64_t step, const char* doing) = 0;

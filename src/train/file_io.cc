@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/progress.h"
 
 namespace podium {
 namespace {
@@ -88,13 +89,15 @@ OutputFile::OutputFile(OutputFile&& other) noexcept
     : path_(std::move(other.path_)),
       descriptor_(std::exchange(other.descriptor_, -1)),
       bytes_(other.bytes_),
-      crc_(other.crc_) {}
+      crc_(other.crc_),
+      unsynced_(other.unsynced_) {}
 
 OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
   std::swap(path_, other.path_);
   std::swap(descriptor_, other.descriptor_);
   std::swap(bytes_, other.bytes_);
   std::swap(crc_, other.crc_);
+  std::swap(unsynced_, other.unsynced_);
   return *this;
 }
 
@@ -102,20 +105,29 @@ void OutputFile::write(std::span<const std::byte> bytes) {
   PODIUM_CHECK(is_open(), path_.string());
   crc_ = crc32_of(bytes, crc_);
   bytes_ += bytes.size();
+  // A slow disk is heard of again and again, and the last sync of a large file finds little to do.
+  constexpr std::size_t kMost = std::size_t{4} << 20, kUnsynced = 8 * kMost;
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    note_progress();
+    if (unsynced_ >= kUnsynced) sync();
+    const ssize_t written = ::write(descriptor_, bytes.data(), std::min(bytes.size(), kMost));
     if (written < 0) {
       if (errno == EINTR) continue;
       throw_io_error(path_, "write", errno);
     }
     if (written == 0) throw_io_error(path_, "write", ENOSPC);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
+    unsynced_ += static_cast<std::size_t>(written);
   }
 }
 
 void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
-void OutputFile::sync() { sync_descriptor(descriptor_, path_); }
+void OutputFile::sync() {
+  sync_descriptor(descriptor_, path_);
+  unsynced_ = 0;
+  note_progress();
+}
 
 void OutputFile::close() {
   if (descriptor_ < 0) return;
@@ -143,6 +155,7 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> bytes) const {
   constexpr std::size_t kAtOnce = std::size_t{1} << 25;  // so that a stop is noticed soon
   while (!bytes.empty()) {
     stop_.check();
+    note_progress();
     const ssize_t got = ::pread(descriptor_, bytes.data(), std::min(bytes.size(), kAtOnce),
                                 static_cast<off_t>(offset));
     if (got < 0) {

@@ -25,7 +25,8 @@ std::string crc32_text(std::uint32_t crc);  // eight lower-case hexadecimal digi
 [[noreturn]] void throw_io_error(const std::filesystem::path& path, std::string_view action,
                                  int error);
 
-// A file being written, unbuffered: each write is whole or throws. Not synced unless asked for.
+// A file being written, unbuffered: each write is whole or throws. Synced where asked for, and a
+// large one on the way, too.
 class OutputFile {
  public:
   enum class Mode { kReplace, kAppend };
@@ -52,6 +53,7 @@ class OutputFile {
   int descriptor_ = -1;
   std::uint64_t bytes_ = 0;
   std::uint32_t crc_ = 0;
+  std::size_t unsynced_ = 0;  // bytes
 };
 
 // A regular file being read, by position.

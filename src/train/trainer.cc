@@ -25,6 +25,11 @@ const Recipe& Trainer::recipe() const { return state_->recipe; }
 const Placement& Trainer::placement() const { return state_->placement; }
 Device& Trainer::device() const { return *state_->device; }
 std::int64_t Trainer::evaluation_batch() const { return state_->evaluation_batch; }
+std::vector<std::int64_t> Trainer::bucket_bytes() const {
+  std::vector<std::int64_t> bytes;
+  for (const auto& cuts : state_->shards.cuts) bytes.push_back(cuts.back() - cuts.front());
+  return bytes;
+}
 std::int64_t Trainer::steps_per_epoch() const { return state_->loader->steps_per_epoch(); }
 std::int64_t Trainer::total_steps() const { return state_->total_steps; }
 const FlatLayout& Trainer::layout() const { return state_->layout(); }

@@ -161,6 +161,9 @@ class Trainer {
   Device& device() const;
   MemoryUse memory_use() const;
   std::int64_t evaluation_batch() const;
+  // Of the gradients that ranks send each other at once, in their order; one where there is one
+  // rank.
+  std::vector<std::int64_t> bucket_bytes() const;
   std::int64_t steps_per_epoch() const;
   std::int64_t total_steps() const;  // of the recipe
   const FlatLayout& layout() const;

@@ -28,11 +28,7 @@ void require_threads(const char* flag, int threads, int least) {
 std::vector<FlatRange> cut_buckets(const FlatLayout& layout, std::int64_t ranks,
                                    std::int64_t bucket_bytes) {
   if (ranks == 1) return {{0, layout.bytes}};
-  // Small enough that most of the exchange lies within the backward pass, large enough that a
-  // message costs more than its latency.
-  if (bucket_bytes == 0)
-    bucket_bytes = std::clamp<std::int64_t>(layout.bytes / 8, 256 << 10, 4 << 20);
-  bucket_bytes = std::max(bucket_bytes, 2 * layout.bytes / Exchange::kMostBuckets);
+  bucket_bytes = bucket_size(layout.bytes, bucket_bytes);
   std::vector<FlatRange> buckets;
   std::int64_t end = layout.bytes;
   for (std::size_t i = layout.parameters.size(); i-- > 0;) {

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/progress.h"
 #include "parallel/ranks.h"
 
 namespace podium {
@@ -84,6 +86,14 @@ void check_small_things(Transport& transport) {
   transport.agree_on("recipe", "seed = 1");
 }
 
+// As a slow disk keeps a rank: for longer than the others would wait for one that does nothing.
+void be_busy(double seconds) {
+  for (const auto start = Clock::now(); seconds_since(start) < seconds;) {
+    note_progress();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
 [[noreturn]] void sleep_for_ever() {
   for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
 }
@@ -119,11 +129,13 @@ void make_steps(const std::string& how, int who, double timeout) {
       if (step == 3 && me == 0) std::fprintf(stderr, "the steps have begun\n");
       if (step == kFailingStep && me == who) {
         if (how == "forget") return;
+        if (how == "busy") be_busy(2.5 * timeout);
         fail(how, *transport);
       } else if (step == kFailingStep && how == "differ") {
         transport->agree_on("recipe", "seed = 1");
       }
       transport->barrier();
+      if (how == "busy" && step == kFailingStep) break;
       if (how == "run") std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   } catch (const UserError& error) {

@@ -90,6 +90,22 @@ TEST_F(TrainUnderMpirun, any_number_of_ranks_gives_the_run_of_one_process) {
   }
 }
 
+TEST_F(TrainUnderMpirun, ranks_with_other_vector_targets_give_the_same_run) {
+  ASSERT_EQ(run_program(0, train("alone")).code, 0);
+  // Each rank has another one than the next, of those that this machine offers.
+  std::string targets;
+  for (const char* target : {"avx2", "avx512", "neon"})
+    if (run_program(0, {PODIUM_PROGRAM, "devices"}, {{"PODIUM_VECTOR_TARGET", target}}).code == 0)
+      targets += std::string(" ") + target;
+  std::string command = "set --" + targets +
+                        "; shift $(( ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} % $# )); "
+                        "export PODIUM_VECTOR_TARGET=$1; exec";
+  for (const std::string& word : train("mixed")) command += " " + word;
+  const Outcome outcome = run_program(4, {"/bin/sh", "-c", command});
+  EXPECT_EQ(outcome.code, 0) << targets << "\n" << outcome.out;
+  EXPECT_EQ(text("mixed/hashes.jsonl"), text("alone/hashes.jsonl")) << targets;
+}
+
 TEST_F(TrainUnderMpirun, a_run_goes_on_with_another_number_of_ranks) {
   ASSERT_EQ(run_program(0, train("alone")).code, 0);
   for (const auto& [ranks, steps] :
@@ -182,6 +198,63 @@ TEST_F(TrainUnderMpirun, too_little_memory_is_refused_with_a_setting_that_fits_a
   EXPECT_FALSE(std::filesystem::exists(folder_ / "small"));
   const Outcome fits = with("1");
   EXPECT_EQ(fits.code, 0) << fits.out;
+}
+
+TEST_F(TrainUnderMpirun, ranks_with_other_data_are_refused_before_the_first_step) {
+  // Rank 1 reads a folder in which one picture is another one.
+  for (const char* first : {"1", "2"})
+    ASSERT_EQ(run_program(0, {PODIUM_PROGRAM, "data", "show", "glyphs", "--count", "1", "--first",
+                              first, "--out", (folder_ / first).string() + ".png"})
+                  .code,
+              0);
+  for (const std::string rank : {"0", "1"}) {
+    for (int i = 0; i < 16; ++i) {
+      const std::filesystem::path file =
+          folder_ / rank / (i % 2 == 0 ? "even" : "odd") / (std::to_string(i) + ".png");
+      std::filesystem::create_directories(file.parent_path());
+      std::filesystem::copy_file(folder_ / (rank == "1" && i == 5 ? "2.png" : "1.png"), file);
+      std::filesystem::last_write_time(file, std::filesystem::file_time_type());
+    }
+  }
+  std::string command = "cd " + folder_.path().string() +
+                        "/${OMPI_COMM_WORLD_RANK:-$PMI_RANK} && exec " PODIUM_PROGRAM
+                        " train folder:. replicas=2 batch=4 --out ../run";
+  const Outcome outcome = run_program(2, {"/bin/sh", "-c", command});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "has another "), 1) << outcome.out;
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
+}
+
+TEST_F(TrainUnderMpirun, a_run_that_is_under_way_is_not_started_twice) {
+  const pid_t first = start_program(2, train_long("twice"));
+  ASSERT_TRUE(wait_for_checkpoint("twice"));
+  const pid_t leader = process_of(0);
+  const std::string second = "exec " PODIUM_MPIRUN " -n 2";
+  std::string command = second;
+  for (const std::string& word : train_long("twice")) command += " " + word;
+  command += " >" + (folder_ / "second").string() + " 2>&1";
+  EXPECT_NE(std::system(command.c_str()), 0);
+  const std::string said = file_text(folder_ / "second");
+  EXPECT_EQ(count(said, ": in use by process "), 1) << said;
+  kill(leader, SIGTERM);
+  EXPECT_EQ(wait_for(first).code, 75);
+}
+
+TEST_F(TrainUnderMpirun, bench_exchange_measures_what_a_step_of_ranks_costs) {
+  const Outcome sizes = run_program(
+      3, {PODIUM_PROGRAM, "bench", "exchange", "--sizes", "1KB,3MB", "--rounds", "1", "--json"});
+  EXPECT_EQ(sizes.code, 0) << sizes.out;
+  EXPECT_EQ(count(sizes.out, "\"allreduce_seconds\": "), 2) << sizes.out;
+  EXPECT_EQ(count(sizes.out, "\"ranks\": 3"), 1) << sizes.out;
+  const Outcome recipe = run_program(
+      2, {PODIUM_PROGRAM, "bench", "exchange", "glyphs", "train_examples=960", "test_examples=100",
+          "batch=64", "replicas=4", "--rounds", "1", "--steps", "5"});
+  EXPECT_EQ(recipe.code, 0) << recipe.out;
+  EXPECT_EQ(count(recipe.out, "with MPI_Allreduce after the backward pass"), 1) << recipe.out;
+  const Outcome alone = run_program(0, {PODIUM_PROGRAM, "bench", "exchange"});
+  EXPECT_EQ(alone.code, 2) << alone.out;
+  const Outcome uneven = run_program(3, {PODIUM_PROGRAM, "bench", "exchange", "glyphs"});
+  EXPECT_EQ(uneven.code, 2) << uneven.out;
 }
 
 TEST_F(TrainUnderMpirun, other_commands_are_refused) {
