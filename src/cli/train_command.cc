@@ -196,9 +196,8 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       {"podium train mnist",
        "podium train mnist seed=3 optimizer.learning_rate=0.02 --workers 2 --out runs/a"},
       [arguments, &line] {
-        return as_rank(arguments->rank_timeout, [&](Transport& ranks) {
-          return train_as_rank(*arguments, line, ranks);
-        });
+        return as_rank(arguments->rank_timeout,
+                       [&](Transport& ranks) { return train_as_rank(*arguments, line, ranks); });
       });
   add_recipe_arguments(*command, arguments->recipe);
   command->add_option("--out", arguments->out, "Run folder; default: runs/RECIPE-seedN");
