@@ -5,10 +5,14 @@
 #include <sys/wait.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/ranks/mpirun_test_util.h"
@@ -143,6 +147,61 @@ TEST_F(TrainUnderMpirun, a_rank_that_is_killed_or_stopped_ends_the_run_and_leave
       EXPECT_EQ(count(resumed.out, "the same command resumes the run"), 1) << resumed.out;
     }
   }
+}
+
+// How many kills: PODIUM_KILLS in the environment, 3 otherwise; PODIUM_KILL_SEED draws other
+// moments. scripts/check-kills.sh makes 200.
+TEST_F(TrainUnderMpirun, killed_and_resumed_in_any_layout_a_run_ends_as_if_undisturbed) {
+  const auto number_from = [](const char* variable, int otherwise) {
+    const char* text = std::getenv(variable);
+    return text == nullptr ? otherwise : std::atoi(text);
+  };
+  const std::vector<std::string> more = {"run.checkpoint_every_steps=3", "epochs=8"};
+  const auto begin = Clock::now();
+  ASSERT_EQ(run_program(2, train("alone", more)).code, 0);
+  const double whole = seconds_since(begin);
+  const std::string hashes = text("alone/hashes.jsonl");
+  const std::vector<std::pair<int, int>> layouts = {{2, 1}, {1, 1}, {3, 1}, {2, 2},
+                                                    {1, 2}, {8, 1}, {4, 2}, {5, 1}};
+  std::mt19937_64 random(static_cast<std::uint64_t>(number_from("PODIUM_KILL_SEED", 1)));
+  const auto part = [&] { return static_cast<double>(random() % 1000) / 1000; };
+  const int wanted = number_from("PODIUM_KILLS", 3);
+  int kills = 0, lives = 0, of_ranks = 0, resumed = 0;
+  std::string history;
+  for (std::size_t start = 0; kills < wanted || lives == 0; ++start) {
+    ASSERT_LT(start, 20u * static_cast<std::size_t>(wanted) + 20) << "nothing is killed in time";
+    const auto [ranks, workers] = layouts[start % layouts.size()];
+    const std::string out = "life" + std::to_string(lives);
+    resumed += std::filesystem::exists(folder_ / out / "checkpoints") ? 1 : 0;
+    std::vector<std::string> words = train(out, more);
+    words.insert(words.end(), {"--workers", std::to_string(workers)});
+    const pid_t launcher = start_program(ranks, words);
+    history += std::to_string(ranks) + "x" + std::to_string(workers) + " ";
+    if (kills < wanted) {
+      // The launcher, or one of the ranks, which then is the run's end.
+      std::this_thread::sleep_for(std::chrono::duration<double>(1.2 * whole * part()));
+      const int rank = static_cast<int>(random() % static_cast<std::uint64_t>(ranks + 1));
+      const pid_t victim = rank == ranks ? launcher : process_of(rank);
+      if (victim > 0) kill(victim, SIGKILL);
+      of_ranks += victim > 0 && rank < ranks ? 1 : 0;
+      // Ranks find out that their launcher is gone.
+      const auto struck = Clock::now();
+      while (victim == launcher && !marked().empty() && seconds_since(struck) < kTimeout + kMore)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    const Outcome outcome = wait_for(launcher);
+    EXPECT_EQ(outcome.left, 0) << history << outcome.out;
+    if (outcome.code != 0) {
+      ++kills;
+      ASSERT_LE(kills, wanted) << history << outcome.out;
+      continue;
+    }
+    ASSERT_EQ(text(out + "/hashes.jsonl"), hashes) << history;
+    ++lives;
+    history.clear();
+  }
+  std::printf("%d kills, %d of them of a rank, in %d whole runs of 120 steps, %d starts resumed\n",
+              kills, of_ranks, lives, resumed);
 }
 
 TEST_F(TrainUnderMpirun, a_trace_holds_the_steps_and_messages_of_all_ranks) {
