@@ -538,11 +538,12 @@ class MpiTransport final : public HostTransport {
       work_.wait_for(lock, Seconds(longest));
       return;
     }
-    const bool is_awaited = awaited_ > 0;
+    if (awaited_ == 0) {  // until somebody waits
+      work_.wait_for(lock, kSleep);
+      return;
+    }
     lock.unlock();
-    if (!is_awaited) {
-      std::this_thread::sleep_for(kSleep);
-    } else if (still_for < kEagerSeconds) {
+    if (still_for < kEagerSeconds) {
       sched_yield();
     } else {
       std::this_thread::sleep_for(kShortSleep);
