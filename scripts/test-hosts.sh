@@ -166,7 +166,7 @@ lost() {
   said=$( (grep '^podium: ' "$work/log" || true) | sed 's/^podium: //; s/; the run ends$//')
   recorded=$(sed -nE 's/.*"failure": "([^"]*)", "heard": ([0-9]+)\}/\2 \1/p' "$out/failures.jsonl" 2>/dev/null | sort -rn -k 1,1 -s |
     sed -n '1s/^[0-9]* //p' || true)
-  again=$("$podium" train "${long[@]}" --out "$out" --steps 1 2>&1 | grep -o 'when it was last started: .*' | cut -d ' ' -f 6- || true)
+  again=$("$podium" train "${long[@]}" --out "$out" --steps 1 2>&1 | grep -o 'ended with a failure: .*' | cut -d ' ' -f 5- || true)
   # Of two ranks that are killed each may say so, and the folder has the first.
   if [[ $code -ne 0 && $seconds -le $((timeout + 5)) && $left -eq 0 && -n $said ]] && ! grep -qvE "^$3$" <<<"$said" &&
     [[ $said == *"$recorded"* && -n $recorded && $again == "$recorded" ]]; then
@@ -204,7 +204,7 @@ lost "a host whose ranks are killed" "kill_ranks 3 KILL" 'rank [45] on host podi
 lost "a host that loses all processes" "ip netns pids podium-h3 | xargs -r kill -KILL" "ranks 4 and 5 on host podium-h3, $silent"
 lost "a host whose link is down" "ip link set podium-v3 down" "ranks 4 and 5 on host podium-h3, $silent"
 lost "the host of rank 0, whose link is down" "ip link set podium-v1 down" "ranks 0 and 1 on host podium-h1, $silent"
-lost "a host whose ranks are stopped" "kill_ranks 3 STOP" 'rank [45] on host podium-h3, step [0-9]+ \([a-z]+\): not heard of for 8 s.*'
+lost "a host whose ranks are stopped" "kill_ranks 3 STOP" 'rank [45] on host podium-h3, step [0-9]+ \([a-z]+\): not heard for 8 s.*'
 if command -v tc >/dev/null; then
   for rate in 1gbit 100mbit; do
     slow_links $rate

@@ -10,7 +10,7 @@
 
 namespace podium {
 
-// What a unit applies to its sum. kNone passes it on as it is.
+// The kind of an activation function. kNone is the identity.
 enum class ActivationKind : std::uint8_t { kNone, kRelu, kLeakyRelu, kGelu, kSilu };
 
 // An activation with its parameter.
@@ -20,15 +20,15 @@ struct Activation {
   bool operator==(const Activation&) const = default;
 };
 
-// One of each kind, for tests and benchmarks.
+// One activation of each kind, for tests and benchmarks.
 inline constexpr Activation kActivations[] = {{ActivationKind::kNone},
                                               {ActivationKind::kRelu},
                                               {ActivationKind::kLeakyRelu, 0.1f},
                                               {ActivationKind::kGelu},
                                               {ActivationKind::kSilu}};
 
-// Whether it costs more than a store and a load. Results of the other activations need not be kept;
-// their readers can recompute them.
+// Whether the activation costs more than a store and a load. Results of the other activations need
+// not be kept; their readers can recompute them.
 constexpr bool is_costly(ActivationKind kind) {
   return kind == ActivationKind::kGelu || kind == ActivationKind::kSilu;
 }

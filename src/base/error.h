@@ -2,8 +2,8 @@
 //
 // Two base exceptions. UserError: the recipe, the data, a flag or the machine is at fault;
 // its text names the place, the broken rule and the remedy, and it carries the process exit code.
-// InternalError: our bug; it carries file and line. PODIUM_CHECK checks an invariant of ours,
-// PODIUM_REQUIRE a condition that a user can violate.
+// InternalError: a bug in Podium; it carries file and line. PODIUM_CHECK checks an invariant of the
+// code, PODIUM_REQUIRE a condition that a user can violate.
 #pragma once
 
 #include <sstream>
@@ -21,7 +21,7 @@ enum class ExitCode : int {
   kMemory = 4,     // out of memory; detected before step 1 where possible
   kDiverged = 5,   // a loss, or a value of a checkpoint, is not finite
   kRankLost = 6,   // another rank ended, was late or could not be reached
-  kInternal = 70,  // our bug
+  kInternal = 70,  // a bug in Podium
   kStopped = 75,   // stopped on request, saved
 };
 
@@ -46,7 +46,7 @@ class UserError : public std::runtime_error {
   ExitCode code_;
 };
 
-// A defect of Podium. what() begins with the file and the line of the check that failed.
+// A bug in Podium. what() begins with the file and the line of the check that failed.
 class InternalError : public std::logic_error {
  public:
   // `file` and `line` are those of the check.

@@ -1,6 +1,6 @@
-// The hash of tensors that runs are compared by. Order-free inside a tensor, so that any number of
-// workers can compute shares of it, and simple enough for an outside program (docs/numerics.md has
-// it in Python):
+// The hash of tensors by which runs are compared. Within a tensor it does not depend on the order
+// of computation, so any number of workers can share the work. It is simple enough to be computed
+// by other programs (docs/numerics.md has it in Python):
 //
 //   words   u[0], u[1], ...   the tensor's FP32 bits in its file layout (row-major), an odd count
 //                             padded with one 0
@@ -9,7 +9,7 @@
 //   tensor         = mix(sum + count), mix = the finaliser of SplitMix64
 //   all            = h := 0; for each tensor in order: h := mix(h * 0x9E3779B97F4A7C15 + tensor)
 //
-// The sum is that of NH (Black et al., UMAC, CRYPTO 1999). It finds accidents, not adversaries.
+// The sum is that of NH (Black et al., UMAC, CRYPTO 1999). It detects accidents, not attacks.
 #pragma once
 
 #include <cstdint>

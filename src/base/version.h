@@ -1,5 +1,5 @@
-// The version of the library, for what is compiled against its headers. cmake/ and the command line
-// have the same (podium_version.h, which the build makes).
+// The version of the library, for code that is compiled against its headers. CMake and the command
+// line use the same version (podium_version.h, which the build generates).
 #pragma once
 
 namespace podium {

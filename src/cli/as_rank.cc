@@ -29,8 +29,8 @@ ExitCode as_rank(double timeout, const std::function<ExitCode(Transport&)>& work
 void add_rank_timeout_flag(CLI::App& command, double& timeout) {
   command
       .add_option("--rank-timeout", timeout,
-                  "Under mpirun or srun: seconds for which a rank may be silent or awaited before "
-                  "the run ends with its name; default: 60")
+                  "With several ranks: seconds that a rank may be silent or late before the run "
+                  "ends and names it; default: 60")
       ->check(CLI::Range(1.0, 86400.0));
 }
 

@@ -47,8 +47,8 @@ std::string summary(const Band& band) {
     text += cat(", deviation ", fixed(100 * band.deviation(), 3), " points");
   if (band.runs.size() < kLeastBandRuns)
     return text + cat("\nfewer than ", kLeastBandRuns,
-                      " runs: this says nothing of further runs yet; --seeds ", kLeastBandRuns,
-                      " or more does\n");
+                      " runs are too few to predict further runs; use --seeds ", kLeastBandRuns,
+                      " or more\n");
   return text + cat("\n99 of 100 further runs end between ", percent(band.low()), " and ",
                     percent(band.high()), "\n");
 }
@@ -70,8 +70,7 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
     Band before = read_band(file, 0);
     PODIUM_REQUIRE(before.recipe == band.recipe, ExitCode::kUsage, file.string(),
                    ": is of another recipe (- the band's, + yours):\n",
-                   line_difference(before.recipe, band.recipe),
-                   "give this one a folder of its own with --out");
+                   line_difference(before.recipe, band.recipe), "choose another folder with --out");
     band = std::move(before);
   }
   Table table({"SEED", "ACCURACY", "LOSS", "TRAINING", "PARAMETERS"});

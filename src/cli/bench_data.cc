@@ -71,10 +71,9 @@ std::vector<double> seconds_of(std::int64_t pictures,
 
 ExitCode bench_data(const BenchDataArguments& arguments) {
   const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
-  PODIUM_REQUIRE(has_pictures(recipe), ExitCode::kUsage, "recipe ", recipe.name, " has data = \"",
-                 recipe.data,
-                 "\", whose examples lie in memory; this measures the decoding of "
-                 "pictures in files");
+  PODIUM_REQUIRE(
+      has_pictures(recipe), ExitCode::kUsage, "recipe ", recipe.name, " has data = \"", recipe.data,
+      "\", whose examples are in memory; this command measures the decoding of pictures in files");
   const Pictures all =
       open_pictures(recipe.data, recipe.pictures, recipe.augment, arguments.data_dir);
   const auto pile = std::make_shared<const Pile>(all.train->records(),

@@ -106,9 +106,9 @@ int guarded(const std::function<int()>& action) {
         "--memory-limit`, which suggests a setting that fits");
     return code(ExitCode::kMemory);
   } catch (const InternalError& error) {
-    complain(cat("internal error, a defect of podium and not of your input: ", error.what()));
+    complain(cat("internal error, a bug in podium and not in your input: ", error.what()));
   } catch (const std::exception& error) {
-    complain(cat("internal error, a defect of podium and not of your input: ", error.what()));
+    complain(cat("internal error, a bug in podium and not in your input: ", error.what()));
   }
   return code(ExitCode::kInternal);
 }
@@ -124,8 +124,8 @@ void occupy_closed_streams() {
 // Why results cannot be written.
 std::string output_problem(int error) {
   switch (error) {
-    case EBADF: return "standard output is closed: the result was computed and shown to nobody";
-    case EPIPE: return "standard output: its reader has gone, and the rest was not written";
+    case EBADF: return "standard output is closed: the result was computed but could not be shown";
+    case EPIPE: return "standard output: the reader closed the pipe; the rest was not written";
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
@@ -154,7 +154,7 @@ void add_plugin_flag(CLI::App& app, std::vector<std::string>& files) {
     }
     command
         ->add_option("--plugin", files,
-                     "A shared object that brings models, datasets or operations; may be repeated")
+                     "A shared object that adds models, datasets or operations; may be repeated")
         ->type_name("FILE")
         ->allow_extra_args(false);
   }
@@ -209,7 +209,7 @@ int parse_and_run(int argc, char** argv) {
 static void require_one_process(const std::string& command) {
   const Launcher launcher = find_launcher();
   PODIUM_REQUIRE(launcher.ranks <= 1, ExitCode::kUsage, "podium ", command,
-                 " is one process, and the launcher starts ", launcher.ranks, " (",
+                 " runs as one process, but the launcher starts ", launcher.ranks, " (",
                  launcher.variable,
                  "); only podium train and podium bench exchange run as several ranks");
 }

@@ -398,8 +398,8 @@ ExitCode compare(const CompareArguments& arguments) {
   if (!arguments.html.empty()) require_writable(arguments.html, "--html", arguments.force);
   PODIUM_REQUIRE(!arguments.placements.empty() || (arguments.steps == 0 && arguments.out.empty()),
                  ExitCode::kUsage,
-                 "--steps and --out are for runs that this command makes; name them by "
-                 "--placements \"workers=1;workers=2\"");
+                 "--steps and --out apply only to runs that this command makes; add --placements "
+                 "\"workers=1;workers=2\"");
   CompareOptions options{.method = arguments.method == "pods" ? Method::kPods : Method::kOwn,
                          .warm_up = arguments.warm_up,
                          .targets = arguments.targets};
@@ -448,15 +448,16 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
                    "--placements: a recipe and its overrides")
       ->required();
   command->add_option("--placements", arguments->placements,
-                      "Placements of a recipe that are run first, one after the other, as in "
+                      "First run the recipe with these placements, one after the other, as in "
                       "\"workers=1;workers=2,threads=2;ranks=2\"");
-  command->add_option("--steps", arguments->steps, "With --placements: steps of each run")
+  command->add_option("--steps", arguments->steps, "With --placements: number of steps of each run")
       ->check(at_least(1), "POSITIVE");
   command->add_option("--out", arguments->out,
                       "With --placements: folder of the runs; default: runs/compare-RECIPE-seedN");
   command
-      ->add_option("--launcher", arguments->launcher,
-                   "With --placements: starts ranks, as LAUNCHER -n N podium train ...")
+      ->add_option(
+          "--launcher", arguments->launcher,
+          "With --placements: program that starts ranks, as LAUNCHER -n N podium train ...")
       ->capture_default_str();
   add_data_dir_flag(*command, arguments->data_dir);
   command->add_option("--price", arguments->price,
@@ -464,23 +465,23 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
                       "recorded");
   command
       ->add_option("--target", arguments->targets,
-                   "Accuracy in percent to which time and cost are counted; may be given more than "
-                   "once; default: round ones that were reached")
+                   "Accuracy in percent whose time and cost are shown; may be repeated; default: "
+                   "round values that were reached")
       ->check(CLI::Range(0.0, 100.0))
       ->allow_extra_args(false);
   command
       ->add_option("--method", arguments->method,
-                   "own: the time of the whole command; pods: first epoch, start-up and evaluation "
-                   "left out, and runs below --target not counted")
+                   "own: the time of the whole command; pods: without the first epoch, start-up "
+                   "and evaluation, and without runs below --target")
       ->check(CLI::IsMember({"own", "pods"}))
       ->capture_default_str();
   command
       ->add_option("--warm-up", arguments->warm_up,
-                   "Steps that speeds leave out; default: a tenth of a run, with --method pods an "
-                   "epoch")
+                   "Steps that are left out of speeds; default: a tenth of a run, or an epoch with "
+                   "--method pods")
       ->check(at_least(0), "NONNEGATIVE");
   command->add_option("--html", arguments->html, "HTML file for the comparison, self-contained");
-  command->add_option("--plot", arguments->plot, "SVG file for their curves");
+  command->add_option("--plot", arguments->plot, "SVG file for the curves");
   command->add_option("--measure", arguments->measure, "Quantity that the curves show")
       ->check(CLI::IsMember(measures))
       ->capture_default_str();

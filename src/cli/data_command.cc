@@ -241,7 +241,7 @@ void add_data_command(CLI::App& app, CommandLine& line) {
           "dataset's own\n                        addresses: BASE/DATASET/FILE, then BASE/FILE");
   add("verify", "Checks that a dataset's files are intact, or decodes every picture of a folder",
       {"podium data verify mnist", "podium data verify folder:PHOTOS"}, verify);
-  add("index", "Indexes a folder of pictures, which a run does otherwise before its first step",
+  add("index", "Indexes a folder of pictures; a run otherwise does this before its first step",
       {"podium data index folder:PHOTOS", "podium data index folder:PHOTOS --fresh"}, index)
       ->add_flag("--fresh", arguments->fresh, "Make the index anew, even if no folder has changed");
   CLI::App* shown =

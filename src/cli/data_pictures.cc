@@ -118,10 +118,9 @@ ExitCode index_pictures(const PictureArguments& arguments) {
   std::cout << index.root << ": " << with_commas(index.count()) << " pictures of "
             << with_commas(std::ssize(index.class_names)) << " classes, "
             << format_bytes(bytes_of(index)) << "\n";
-  if (index.others > 0) std::cout << with_commas(index.others) << " other files are left out\n";
-  if (index.circles > 0)
-    std::cout << with_commas(index.circles) << " links that lead in circles are left out\n";
-  std::cout << (from_cache ? "the index was good already" : "indexed") << " in "
+  if (index.others > 0) std::cout << with_commas(index.others) << " other files are ignored\n";
+  if (index.circles > 0) std::cout << with_commas(index.circles) << " circular links are ignored\n";
+  std::cout << (from_cache ? "the index was up to date" : "indexed") << " in "
             << fixed(seconds_since(start), 2) << " s, " << format_bytes(index.memory_bytes())
             << " of memory" << (file.empty() ? "" : cat("; kept as ", file)) << "\n";
   return ExitCode::kDone;
@@ -154,7 +153,7 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
               << " s\n";
   }
   if (problems.empty()) return ExitCode::kDone;
-  say(cat("mend or remove the ", problems.size(), problems.size() == 1 ? " picture" : " pictures",
+  say(cat("repair or remove the ", problems.size(), problems.size() == 1 ? " picture" : " pictures",
           " above, or train with data.on_error=skip"));
   return ExitCode::kData;
 }

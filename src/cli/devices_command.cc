@@ -59,7 +59,7 @@ std::string pjrt_text(const nlohmann::ordered_json& json) {
   for (const auto& device : json["devices"]) {
     const auto bytes = device["memory_bytes"].get<std::int64_t>();
     text += cat("                device ", number++, ": ", device["kind"].get<std::string>(), ", ",
-                bytes == 0 ? "memory not told" : format_bytes(bytes), "\n");
+                bytes == 0 ? "memory unknown" : format_bytes(bytes), "\n");
   }
   return text;
 }

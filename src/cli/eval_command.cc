@@ -120,8 +120,8 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
   command->add_flag("--per-class", arguments->per_class,
                     "Show the accuracy of each class, and what it is most often mistaken for");
   command->add_flag("--json", arguments->json,
-                    "Write one JSON object, with each class and the confusion matrix: a row for "
-                    "each class, a column for each class that it was taken for");
+                    "Write one JSON object, with each class and the confusion matrix: one row per "
+                    "class, one column per predicted class");
 }
 
 }  // namespace podium

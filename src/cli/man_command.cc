@@ -146,27 +146,28 @@ std::string manual_page(const CommandText& podium) {
   text += ".PP\n" + paragraph(
                         "Results go to standard output, progress and messages to standard error. "
                         "The same command "
-                        "again continues a run that was stopped or killed, with the same bits.");
+                        "resumes a run that was stopped or killed, with the same bits.");
   text += section("COMMANDS");
   text += paragraph("Each command also prints this text with `--help`.");
   for (const CommandText& command : podium.commands) text += command_section(command);
   text += recipe_key_section();
   text += section("EXIT STATUS");
-  text += entry("0", "All that was asked for is done.");
+  text += entry("0", "Success.");
   text += entry("1", "`diff`: the runs differ. `band`: the run lies outside the band.");
   text += entry("2", "The command line or the recipe is wrong.");
   text +=
       entry("3", "Data files, checkpoints or folders are missing, damaged or cannot be written.");
   text += entry("4", "The run does not fit in memory.");
   text += entry("5", "The run diverged: a loss or a parameter is not finite.");
-  text += entry("70", "A defect of podium.");
+  text += entry("6", "Another process of the run ended, was late or could not be reached.");
+  text += entry("70", "A bug in podium.");
   text += entry("75", "Stopped on request; the run is saved.");
   text += section("ENVIRONMENT");
   text += entry(bold("PODIUM_RECIPES"), "A folder that is searched first for recipes.");
   text += entry(bold("PODIUM_DATA"), "A folder with the files of datasets.");
-  text +=
-      entry(bold("PODIUM_DOWNLOAD_BASE"),
-            "The address that `podium data fetch` downloads from, in place of a dataset's own.");
+  text += entry(bold("PODIUM_DOWNLOAD_BASE"),
+                "The address that `podium data fetch` downloads from, instead of the dataset's own "
+                "addresses.");
   text += entry(
       bold("PODIUM_VECTOR_TARGET"),
       "The vector instructions to use; `podium devices` lists them. No result depends on it.");
@@ -175,11 +176,11 @@ std::string manual_page(const CommandText& podium) {
                 "A run: recipe, environment, metrics, hashes of the parameters, checkpoints, "
                 "TensorBoard events.");
   text += entry(italic("recipes/"),
-                "Recipes are searched in the current folder's recipes/, beside the program, and in "
-                "share/podium/recipes of the place where podium is installed.");
+                "Recipes. podium looks for them in recipes/ of the current folder, beside the "
+                "program, and in share/podium/recipes of the installation.");
   text += entry(italic("~/.cache/podium/"),
-                "Datasets that were downloaded, indexes of folders of pictures, compiled "
-                "programs of PJRT plugins.");
+                "Downloaded datasets, indexes of picture folders, compiled programs of PJRT "
+                "plugins.");
   return text;
 }
 

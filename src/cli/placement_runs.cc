@@ -82,11 +82,10 @@ std::vector<NamedPlacement> parse_placements(const std::string& text) {
       const std::string value = equals == std::string::npos ? "" : setting.substr(equals + 1);
       bool known = false;
       for (const std::string& one : kKeys) known = known || one == key;
-      PODIUM_REQUIRE(
-          known, ExitCode::kUsage, "--placements: \"", setting,
-          "\" sets no key of a placement; the nearest is \"", nearest_word(key, kKeys), "\" of ",
-          join_words(kKeys),
-          "; placements stand between ;, as in \"workers=1;workers=2,threads=2;ranks=2\"");
+      PODIUM_REQUIRE(known, ExitCode::kUsage, "--placements: \"", setting,
+                     "\" is not a setting of a placement; the nearest is \"",
+                     nearest_word(key, kKeys), "\" of ", join_words(kKeys),
+                     "; separate placements by ;, as in \"workers=1;workers=2,threads=2;ranks=2\"");
       if (key != "backend") {
         int number = 0;
         const auto [rest, error] =
@@ -112,11 +111,11 @@ std::vector<NamedPlacement> parse_placements(const std::string& text) {
     }
     for (const NamedPlacement& other : placements)
       PODIUM_REQUIRE(other.name != placement.name, ExitCode::kUsage, "--placements: \"", part,
-                     "\" stands there twice; to repeat a run, name another seed or --out");
+                     "\" appears twice; to repeat a run, use another seed or --out");
     if (!placement.name.empty()) placements.push_back(std::move(placement));
   }
   PODIUM_REQUIRE(!placements.empty(), ExitCode::kUsage,
-                 "--placements names none; write them as in \"workers=1;workers=2;ranks=2\"");
+                 "--placements is empty; write placements as in \"workers=1;workers=2;ranks=2\"");
   return placements;
 }
 
@@ -140,8 +139,8 @@ std::vector<std::string> run_placements(const PlacementRuns& runs) {
     const int code = run_command(words);
     if (code != 0)
       throw UserError(cat("the run with the placement ", placement.name, " ended with code ", code,
-                          "; what was made stays in ", folders.back(),
-                          ", and the same command goes on from there"),
+                          "; what it saved is in ", folders.back(),
+                          ", and the same command resumes from there"),
                       static_cast<ExitCode>(code));
   }
   return folders;

@@ -149,8 +149,8 @@ std::optional<ChosenPrice> price_for(const PlanArguments& arguments, const Devic
   if (!arguments.price.empty()) {
     const ChosenPrice chosen = choose_price(arguments.price, prices);
     PODIUM_REQUIRE(device.name == "here" || chosen.price.device == device.name, ExitCode::kUsage,
-                   "--price ", arguments.price, " is of the device ", chosen.price.device,
-                   ", not of ", device.name, "; `podium prices` lists those of each");
+                   "--price ", arguments.price, " is for the device ", chosen.price.device,
+                   ", not of ", device.name, "; `podium prices` lists the prices of each device");
     return chosen;
   }
   // The newest one on demand; of several machines, the cheapest for each device.
@@ -207,7 +207,7 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan) {
             << " parameters with gradients, exchange and optimizer, activations of "
             << recipe.batch / recipe.replicas << " images\n";
   Table table({"DEVICES", "BATCH", "EPOCHS", "STEPS/S", "IMAGES/S", "% OF LINEAR", "TIME",
-               "80% OF RUNS", "COST, USD", "80% OF RUNS", "CORES FOR INPUT", ""});
+               "80% INTERVAL", "COST, USD", "80% INTERVAL", "CORES FOR INPUT", ""});
   const auto usd = [](double value) {
     const std::string text = usd_text(value);
     return text.substr(0, text.find(' '));
@@ -237,16 +237,17 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan) {
   if (!plan.nearest.empty()) std::cout << plan.nearest << "\n";
   if (!plan.rows.back().same_recipe)
     std::cout << "another recipe: more devices than the recipe's " << recipe.replicas
-              << " replicas need more of them, and so a larger batch and other results; "
+              << " replicas need more replicas, and so a larger batch with other results; "
               << (q.critical_batch > 0
                       ? cat("epochs grow as 1 + batch / ", q.critical_batch)
-                      : std::string("how its epochs grow is not known (--critical-batch)"))
+                      : std::string(
+                            "how the number of epochs grows is not known (--critical-batch)"))
               << "\n";
   if (first.input_cores > 0)
-    std::cout << "cores for input: of each device, to normalise and augment at the rate of this "
-                 "machine's core, "
+    std::cout << "cores for input: host cores per device for normalisation and augmentation, at "
+                 "the rate of a core of this machine, "
               << with_commas(static_cast<std::int64_t>(q.images_per_core))
-              << " images/s; decoding of files is not in it\n";
+              << " images/s; decoding of files is not included\n";
 }
 
 ExitCode plan(const PlanArguments& arguments) {
@@ -275,7 +276,7 @@ ExitCode plan(const PlanArguments& arguments) {
   if (arguments.budget > 0) {
     question.budget = arguments.budget;
     PODIUM_REQUIRE(question.price.has_value(), ExitCode::kUsage, "--budget: no price of ",
-                   device.name, " is known; name one with --price, or write it in prices/");
+                   device.name, " is known; choose one with --price, or add it to prices/");
   }
   question.critical_batch = arguments.critical_batch;
   question.images_per_core = input_rate(parts);
@@ -327,27 +328,28 @@ ExitCode plan(const PlanArguments& arguments) {
 void add_plan_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = add_command(
-      app, line, "plan", "Says what a recipe will need and cost on a device, before it is run",
+      app, line, "plan", "Predicts the memory, time and cost of a recipe on a device",
       {"podium plan cifar10-resnet32 --on v100", "podium plan mnist --on here --deadline 5m"},
       [arguments] { return plan(*arguments); });
   add_recipe_arguments(*command, arguments->recipe);
   command
       ->add_option("--on", arguments->on,
-                   "Device of devices/*.toml, or `here`; v100x8 is eight of them; default: 1 to "
-                   "4,096, here as many as there are cores")
+                   "Device of devices/*.toml, or `here`; v100x8 means eight; default: 1 to 4,096 "
+                   "devices, or for `here` 1 to the number of cores")
       ->required();
-  command->add_option("--precision", arguments->precision,
-                      "Precision of the device; default: bf16, fp16, tf32 or fp32, the first that "
-                      "it has");
-  command->add_option("--price", arguments->price,
-                      "Price of its machine (`podium prices`); default: the newest on demand");
+  command->add_option(
+      "--precision", arguments->precision,
+      "Precision of the device; default: the first of bf16, fp16, tf32 and fp32 that it has");
+  command->add_option(
+      "--price", arguments->price,
+      "Price of the machine (`podium prices`); default: the newest on-demand price of the device");
   command->add_option("--deadline", arguments->deadline, "Longest time: 90m, 2h, 1d");
   command->add_option("--budget", arguments->budget, "Highest cost in USD")
       ->check(CLI::PositiveNumber);
   command
       ->add_option("--critical-batch", arguments->critical_batch,
-                   "Batch from which more images a step gain little: epochs grow as 1 + batch / "
-                   "this. ResNet-50 on ImageNet: about 50000")
+                   "Batch size above which more images per step gain little: epochs grow as 1 + "
+                   "batch / this. ResNet-50 on ImageNet: about 50000")
       ->check(CLI::PositiveNumber);
   command->add_flag("--json", arguments->json, "Write JSON");
 }

@@ -92,7 +92,9 @@ class Answers {
 
   void add(const std::string& image, std::span<const float> logits) {
     if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) {
-      refuse(image, cat(image, ": the network's logits are not finite: it has no answer to this"));
+      refuse(
+          image,
+          cat(image, ": the network's logits are not finite, so this picture is not classified"));
       return;
     }
     const std::vector<double> p = probabilities(logits);
@@ -170,7 +172,7 @@ ExitCode predict(const PredictArguments& arguments) {
             " images/s)"));
   if (answers.refused() == 0) return ExitCode::kDone;
   if (answered > 0)
-    complain(cat(with_commas(answers.refused()), " without an answer, of ",
+    complain(cat(with_commas(answers.refused()), " not classified, of ",
                  with_commas(answers.refused() + answered), " pictures"));
   return ExitCode::kData;
 }
@@ -186,8 +188,8 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command
       ->add_option("IMAGE", arguments->images,
-                   "Photographs (JPEG, PNG) of any size, where the model was trained on such; "
-                   "else PNG or IDX files of the size that it takes")
+                   "Photographs (JPEG, PNG) of any size, if the model was trained on pictures in "
+                   "files; otherwise PNG or IDX files of its input size")
       ->required();
   add_step_flag(*command, arguments->step);
   command

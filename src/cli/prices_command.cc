@@ -55,7 +55,7 @@ ExitCode list_prices(const PricesArguments& arguments) {
 
 void add_prices_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<PricesArguments>();
-  CLI::App* command = add_command(app, line, "prices", "Lists what an hour of a machine costs",
+  CLI::App* command = add_command(app, line, "prices", "Lists the hourly prices of machines",
                                   {"podium prices", "podium prices 'gcp/*' --json"},
                                   [arguments] { return list_prices(*arguments); });
   command->add_option("PATTERN", arguments->pattern,

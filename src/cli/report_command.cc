@@ -124,8 +124,8 @@ void add_report_command(CLI::App& app, CommandLine& line) {
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command->add_option("--out", arguments->out, "HTML file; default: RUN/report.html");
   command->add_flag("--pictures", arguments->pictures,
-                    "Evaluate the last checkpoint: what is mistaken for what, examples with "
-                    "predictions, and the mistakes that it is surest of");
+                    "Evaluate the last checkpoint, and show the confusion matrix, examples with "
+                    "predictions and the most confident mistakes");
   command->add_flag("--open", arguments->open, "Show it in a browser");
   add_placement_flags(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);

@@ -96,7 +96,7 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
   const char* const plugin = std::getenv("PODIUM_PJRT_PLUGIN");
   PODIUM_REQUIRE(plugin != nullptr && *plugin != '\0', ExitCode::kUsage,
                  "--compile-for: name the library with the compiler in PODIUM_PJRT_PLUGIN; "
-                 "scripts/install-dependencies.sh tpu fetches libtpu, and says where it is");
+                 "scripts/install-dependencies.sh tpu downloads libtpu and prints its path");
   const std::string module = stablehlo::module_text(graph, recipe.name);
   pjrt::CompiledFacts facts;
   try {
@@ -114,7 +114,7 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
   table.add({"memory, results", format_bytes(facts.results)});
   table.add({"memory, temporary", format_bytes(facts.temporary)});
   table.add({"memory, code", format_bytes(facts.code)});
-  if (facts.peak > 0) table.add({"memory, at its peak", format_bytes(facts.peak)});
+  if (facts.peak > 0) table.add({"peak memory", format_bytes(facts.peak)});
   table.add({"work, as compiled", scaled(facts.flops, "FLOP")});
   table.add({"work, of Podium's graph", scaled(plain_flops_of(graph), "FLOP")});
   table.add({"memory traffic", scaled(facts.bytes_accessed, "B")});
@@ -125,7 +125,7 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
 }
 #else
 ExitCode compile_for(const ShowArguments&, const Recipe&, const Graph&) {
-  throw UserError("--compile-for: this build of Podium is without PJRT (docs/tpu.md)");
+  throw UserError("--compile-for: this build of Podium has no PJRT (docs/tpu.md)");
 }
 #endif
 // Rows of memory; neighbours that are alike become one.
@@ -323,8 +323,8 @@ void add_show_command(CLI::App& app, CommandLine& line) {
   command->add_flag("--stablehlo", arguments->stablehlo,
                     "Print that program as StableHLO, which XLA compiles");
   command->add_option("--compile-for", arguments->topology,
-                      "Compile it for devices of PODIUM_PJRT_PLUGIN that need not be there, "
-                      "such as v5e:2x4, and print what it needs");
+                      "Compile that program with PODIUM_PJRT_PLUGIN for a device that need not be "
+                      "present, such as v5e:2x4, and print its memory and cost");
 }
 
 }  // namespace podium

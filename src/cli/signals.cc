@@ -42,7 +42,7 @@ void tell() {
   while (sem_wait(&noted) != 0) {
   }
   const int signal = requested.load();
-  say(cat(name_of(signal), ": the run stops after the step under way and saves; Ctrl-C",
+  say(cat(name_of(signal), ": the run saves and stops after the current step; Ctrl-C",
           signal == SIGINT ? " again" : "", " ends it at once, without saving"));
 }
 

@@ -99,7 +99,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
                recipe.validation != 0 ? " held out" : "", "), loss ", fixed(e.loss, 4));
   };
   std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
-  if (!result.prepared) return text + "stopped before the first step; nothing was made\n";
+  if (!result.prepared) return text + "stopped before the first step; nothing was saved\n";
   if (result.evaluation.examples != 0) text += accuracy(result.evaluation) + ", ";
   text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
   if (result.steps_made != 0) {
@@ -109,7 +109,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
                     rate(made * static_cast<double>(recipe.batch), result.train_seconds))),
                 " images/s");
   } else {
-    text += result.stopped ? ", none of them now" : ", all made before";
+    text += result.stopped ? ", none of them by this command" : ", all made earlier";
   }
   if (options.price)
     text += cat(", cost ", usd_text(options.price->usd(result.seconds)), " (",
@@ -183,7 +183,7 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   const bool saved = result.prepared && result.steps > 0;
   say(cat("stopped on request ",
           saved ? cat("after step ", result.steps, " and saved; the same command resumes the run")
-                : std::string("before the first step; nothing was made")));
+                : std::string("before the first step; nothing was saved")));
   return ExitCode::kStopped;
 }
 
@@ -202,7 +202,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   add_recipe_arguments(*command, arguments->recipe);
   command->add_option("--out", arguments->out, "Run folder; default: runs/RECIPE-seedN");
   command->add_option("--mlperf-log", arguments->mlperf_log,
-                      "File to write with the lines of MLCommons' log of the run");
+                      "File for a log of the run in MLPerf's format");
   add_placement_flags(*command, arguments->run.placement);
   add_input_threads_flag(*command, arguments->run.placement);
   add_data_dir_flag(*command, arguments->run.data_dir);
@@ -223,21 +223,20 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       ->allow_extra_args(false);
   command
       ->add_option("--init-fresh", arguments->init_fresh,
-                   "Pattern of parameters that are drawn as without --init, such as a new head: "
+                   "Pattern of parameters that get new initial values, such as a new head: "
                    "\"fc.*\"; may be given more than once")
       ->allow_extra_args(false);
   command->add_flag("--fresh", arguments->run.fresh,
                     "Start over; the contents of the folder move to previous-1 in it");
   command->add_option("--memory-limit", arguments->memory_limit,
-                      "Largest amount of memory, such as 2GiB; a run that needs more is refused "
-                      "before step 1, with a setting that fits");
+                      "Largest amount of memory, such as 2GiB; a run that needs more ends before "
+                      "step 1 and names a setting that fits");
   command->add_option("--price", arguments->price,
                       "Price of the machine, as PROVIDER/MACHINE (`podium prices`): the progress "
                       "shows the cost so far, and the run records it");
   add_rank_timeout_flag(*command, arguments->rank_timeout);
   command->add_option("--trace", arguments->run.trace,
-                      "File for a trace of all ranks, which shows what overlaps: open it in "
-                      "ui.perfetto.dev");
+                      "File for a trace of all ranks; open it in ui.perfetto.dev");
   command->add_flag("--json", arguments->json, "Write one JSON object to stdout at the end");
   command->add_flag("--quiet", arguments->quiet,
                     "Show no progress and no messages except warnings");

@@ -108,7 +108,7 @@ void register_dataset(DatasetInfo info) {
   };
   require(is_plain_name(info.name),
           ": a name has letters, digits, '-', '_' and '.', and begins with one of the first two");
-  require(info.name != kOwnData, ": runs call examples in memory so; give it another name");
+  require(info.name != kOwnData, ": this name is reserved for examples in memory; choose another");
   require(std::ranges::find(datasets(), info.name, &DatasetInfo::name) == datasets().end(),
           " is registered already; give it another name");
   require(info.load != nullptr, " has no function that loads it");
@@ -131,8 +131,8 @@ const DatasetInfo& find_dataset(const std::string& name) {
     if (info.name == name) return info;
   }
   PODIUM_REQUIRE(name != kOwnData, ExitCode::kData, "data = \"", kOwnData,
-                 "\": the examples are those of the program that trained this run, so only it can "
-                 "go on training or evaluate; `podium predict` works without them");
+                 "\": the examples are those of the program that trained this run, so only that "
+                 "program can resume or evaluate it; `podium predict` works without them");
   std::vector<std::string> known;
   for (const DatasetInfo& info : datasets()) known.push_back(info.name);
   throw UserError(cat("unknown dataset \"", name, "\"; did you mean \"", nearest_word(name, known),

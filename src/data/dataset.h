@@ -35,7 +35,7 @@ struct DatasetOptions {
   std::uint64_t seed = 0;           // of generated datasets; files ignore it
   std::int64_t train_examples = 0;  // of generated datasets; 0: the dataset's default
   std::int64_t test_examples = 0;
-  StopToken stop = {};  // loading throws Stopped as it says
+  StopToken stop = {};  // loading throws Stopped if it requests a stop
 };
 
 // A file of a dataset, unpacked. On disk and at the addresses it may be NAME or NAME.gz.
@@ -53,7 +53,7 @@ struct DatasetArchive {
   std::string md5;  // of the published copy
 };
 
-// What is known of a dataset without loading it: shapes, sizes, files and their checksums.
+// What is known about a dataset without loading it: shapes, sizes, files and their checksums.
 struct DatasetInfo {
   std::string name;
   std::string description;  // one line
@@ -75,7 +75,7 @@ struct DatasetInfo {
   std::array<std::uint64_t, 2> digests = {};
   std::vector<std::string> class_names = {};  // by label; none: classes have only numbers
 
-  // The name of a class; its number where the dataset has no names.
+  // The name of a class, or its number if the dataset has no names.
   std::string class_name(std::int64_t label) const;
 };
 
@@ -85,22 +85,22 @@ bool is_archive(const DatasetInfo& info, const std::string& path);
 // Every dataset, in the order of data/dataset_list.h.
 std::span<const DatasetInfo> dataset_list();
 
-// What a recipe has as `data` where a program handed its own sets to run().
+// The value of a recipe's `data` if a program passed its own sets to run().
 inline constexpr const char* kOwnData = "own";
 
-// Throws UserError(kUsage) that names the nearest known one, or (kData) for kOwnData, whose
+// Throws UserError: kUsage for an unknown name (it suggests the nearest), kData for kOwnData, whose
 // examples only that program has.
 const DatasetInfo& find_dataset(const std::string& name);
 
 // Throws UserError: kUsage for an unknown name, kData for files that are missing or bad.
 ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions& options = {});
 
-// Examples [first, first + n), for example to hold out a part of a training set for validation.
-// Of a source that is not in memory, as evaluation sees them.
+// Examples [first, first + n), for example to hold out a part of a training set for validation. If
+// the source is not in memory, the examples are as evaluation sees them.
 ImageSet part_of(const Source& set, std::int64_t first, std::int64_t n);
 
-// Makes `bytes` longer, with zeros. The system gives memory page by page, which takes seconds for a
-// large set: throws Stopped as `stop` says.
+// Extends `bytes` with zeros. The system provides memory page by page, which takes seconds for a
+// large set. Throws Stopped if `stop` requests it.
 void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop);
 
 // The folders that are searched for a dataset's files, in order.

@@ -1,14 +1,14 @@
-// Datasets of a program's own, by name, for recipes and commands. Examples that need no name are
-// handed to run() or a Trainer as they are.
+// Registers a program's datasets by name, for recipes and commands. Examples that need no name can
+// be passed to run() or to a Trainer directly.
 #pragma once
 
 #include "data/dataset.h"
 
 namespace podium {
 
-// Adds a dataset to dataset_list(). Throws UserError where the name is taken or is not of letters,
-// digits, '-', '_' and '.', or the description is not whole. What `load` gives later is checked
-// against the description. Not while other threads look names up.
+// Adds a dataset to dataset_list(). Throws UserError if the name is taken or has other characters
+// than letters, digits, '-', '_' and '.', or if `info` is incomplete. What `load` returns later is
+// checked against `info`. Do not call it while other threads look up names.
 void register_dataset(DatasetInfo info);
 
 }  // namespace podium

@@ -312,7 +312,7 @@ TEST(OwnDataset, a_description_that_is_not_whole_or_a_name_that_is_taken_is_refu
   EXPECT_EQ(error([](DatasetInfo& d) { d.name = "mnist"; }),
             "dataset \"mnist\" is registered already; give it another name");
   EXPECT_EQ(error([](DatasetInfo& d) { d.name = "own"; }),
-            "dataset \"own\": runs call examples in memory so; give it another name");
+            "dataset \"own\": this name is reserved for examples in memory; choose another");
   EXPECT_EQ(error([](DatasetInfo& d) { d.name = "a/b"; }),
             "dataset \"a/b\": a name has letters, digits, '-', '_' and '.', and begins with one of "
             "the first two");
@@ -348,7 +348,7 @@ TEST(OwnDataset, a_set_that_is_not_as_described_is_an_error_that_says_where) {
             "description says 1 x 2 x 3 in 2 classes");
   EXPECT_EQ(error([](ImageSet& set) { set.pixels.pop_back(); }),
             "dataset \"broken2\", train split (drawn): 4 images of 1 x 2 x 3 need 24 bytes, and "
-            "there are 23: example 3 (counted from 0) is the first that is not whole");
+            "there are 23: example 3 (counted from 0) is the first incomplete one");
   EXPECT_EQ(error([](ImageSet& set) { set.labels[2] = 2; }),
             "dataset \"broken3\", train split (drawn): example 2 (counted from 0) has the label 2; "
             "labels are 0 to 1, since there are 2 classes");

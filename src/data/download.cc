@@ -138,7 +138,7 @@ class Watch {
     const auto now = Clock::now();
     if (bytes > bytes_) bytes_ = bytes, last_byte_ = now;
     if (seconds(now - last_byte_) >= request_.silent_seconds)
-      return cat("no byte came for ", number(request_.silent_seconds), " s");
+      return cat("no byte was received for ", number(request_.silent_seconds), " s");
     // What came within the last slow_seconds, to within a thirtieth of them.
     if (seconds(now - window_.back().first) >= request_.slow_seconds / 30)
       window_.emplace_back(now, bytes);
@@ -149,8 +149,8 @@ class Watch {
     if (span < request_.slow_seconds ||
         static_cast<double>(bytes - window_.front().second) >= least * span)
       return "";
-    return cat("fewer than ", request_.slow_bytes_per_second, " bytes a second came for ",
-               number(request_.slow_seconds), " s");
+    return cat("fewer than ", request_.slow_bytes_per_second,
+               " bytes per second were received for ", number(request_.slow_seconds), " s");
   }
 
  private:
@@ -339,7 +339,7 @@ bool try_address(const std::string& address, const DownloadRequest& request, Par
     if (attempt > 0) {
       if (request.notice)
         request.notice(cat(address, ": ", last, "; attempt ", attempt + 1, " of ", request.attempts,
-                           part.size() > 0 ? cat(" goes on after ", part.size(), " bytes") : ""));
+                           part.size() > 0 ? cat(" resumes after ", part.size(), " bytes") : ""));
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
       pause *= 2;
     }
@@ -360,7 +360,7 @@ bool try_address(const std::string& address, const DownloadRequest& request, Par
       return true;
     } catch (const UserError& error) {
       problems += cat("\n  ", address, ": ", error.what());
-      last = "what came is not the file that it must be";
+      last = "the downloaded file is not the expected one";
       part.clear();
       if (before == 0) return false;  // else the bytes from before may be to blame: once more
     }

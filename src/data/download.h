@@ -27,8 +27,9 @@ struct DownloadRequest {
   int attempts = 4;             // at each address, each going on where the last stopped
   double pause_seconds = 0.5;   // before the second attempt; doubled before each further one
   long connect_seconds = 15;    // until a connection stands
-  // An attempt is given up as stalled where no byte came for so long, or fewer bytes a second than
-  // these for so long. Two stalled attempts without a new byte, and the next address is tried.
+  // An attempt counts as stalled if no byte is received for `silent_seconds`, or fewer than
+  // `slow_bytes_per_second` for `slow_seconds`. After two stalled attempts without a new byte, the
+  // next address is tried.
   double silent_seconds = 30;
   double slow_seconds = 60;
   std::int64_t slow_bytes_per_second = 1024;

@@ -91,9 +91,10 @@ TEST_F(Download, one_that_stalls_is_given_up_and_goes_on_with_a_notice) {
   EXPECT_LT(seconds_since(start), 20);
   expect_whole();
   EXPECT_EQ(requests(), (std::vector<std::string>{"/stalls/file", "/stalls/file bytes=1000-"}));
-  EXPECT_EQ(notices, (std::vector<std::string>{
-                         server_->address("stalls/file") +
-                         ": no byte came for 0.2 s; attempt 2 of 8 goes on after 1000 bytes"}));
+  EXPECT_EQ(notices,
+            (std::vector<std::string>{
+                server_->address("stalls/file") +
+                ": no byte was received for 0.2 s; attempt 2 of 8 resumes after 1000 bytes"}));
 }
 
 TEST_F(Download, a_trickle_counts_as_stalled) {
@@ -106,7 +107,8 @@ TEST_F(Download, a_trickle_counts_as_stalled) {
   download(wanted);
   expect_whole();
   ASSERT_EQ(notices.size(), 1U);
-  EXPECT_CONTAINS(notices[0], "fewer than 2000 bytes a second came for 0.4 s; attempt 2 of 2");
+  EXPECT_CONTAINS(notices[0],
+                  "fewer than 2000 bytes per second were received for 0.4 s; attempt 2 of 2");
 }
 
 TEST_F(Download, what_is_slow_but_above_the_limit_is_no_trickle) {

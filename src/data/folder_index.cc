@@ -132,7 +132,7 @@ class Scan {
       }
     }
     PODIUM_REQUIRE(!error, ExitCode::kData, path(name), ": ", error.message(),
-                   "; it changed while it was indexed: run the same again");
+                   "; it changed while it was indexed: run the command again");
     std::ranges::sort(below);
     if (label >= 0)
       for (const std::string& own : below) enter(cat(name, "/", own), way, label);
@@ -168,12 +168,12 @@ class Scan {
 void require_pictures(const FolderIndex& index) {
   const std::string& root = index.root;
   PODIUM_REQUIRE(!index.class_names.empty(), ExitCode::kData, root,
-                 ": has no folders, and every class of pictures is one: PHOTOS/cats/1.jpg, "
+                 ": has no folders, and each class must be a folder: PHOTOS/cats/1.jpg, "
                  "PHOTOS/dogs/2.jpg",
                  index.others > 0 ? cat("; its ", index.others, " files belong to no class") : "");
   PODIUM_REQUIRE(index.count() > 0, ExitCode::kData, root, ": its ", index.class_names.size(),
                  index.class_names.size() == 1 ? " folder has" : " folders have",
-                 " no pictures; these are files whose names end in .jpg, .jpeg or .png",
+                 " no pictures, which are files whose names end in .jpg, .jpeg or .png",
                  index.others > 0 ? cat(" (there are ", index.others, " others)") : "");
 }
 
@@ -190,7 +190,7 @@ bool is_current(const FolderIndex& index) {
 void keep(const std::string& path, const std::string& text) {
   if (path.empty() || keep_cache_file(path, text)) return;
   log(LogLevel::kInfo,
-      cat(path, ": the index could not be kept there; it is made again next time"));
+      cat(path, ": the index could not be saved there; it will be made again next time"));
 }
 
 // Names hold any byte but 0 and '/'; a line holds no newline.
@@ -210,9 +210,10 @@ class IndexLines {
   IndexLines(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
   [[noreturn]] void fail(const std::string& what) const {
-    throw UserError(cat(name_, ":", line_, ": ", what,
-                        "; this is no whole index: remove the file, and it is made again"),
-                    ExitCode::kData);
+    throw UserError(
+        cat(name_, ":", line_, ": ", what,
+            "; this is not a complete index: remove the file, and it will be made again"),
+        ExitCode::kData);
   }
   void require(bool condition, const char* what) const {
     if (!condition) fail(what);
@@ -300,7 +301,7 @@ FolderIndex parse_index(std::string_view text, const std::string& name) {
   lines.require(text.size() > kEnd, "it ends too early");
   const std::string_view body = text.substr(0, text.size() - kEnd);
   lines.require(text.substr(body.size()) == cat("end ", hash_text(checksum(body)), "\n"),
-                "its checksum is another");
+                "its checksum is wrong");
   FolderIndex index;
   lines.line();
   index.root = lines.escaped(lines.line());
@@ -323,7 +324,7 @@ FolderIndex parse_index(std::string_view text, const std::string& name) {
   for (std::int64_t i = 0; i < files; ++i) {
     std::string_view line = lines.line();
     const std::int64_t label = lines.number(line);
-    lines.require(label >= 0 && label < classes, "a label is no class");
+    lines.require(label >= 0 && label < classes, "a label is not a class");
     index.labels.push_back(static_cast<std::int32_t>(label));
     index.sizes.push_back(lines.number(line));
     lines.require(index.sizes.back() >= 0, "a size is negative");
@@ -331,7 +332,7 @@ FolderIndex parse_index(std::string_view text, const std::string& name) {
     index.names += lines.escaped(line);
     index.name_ends.push_back(index.names.size());
   }
-  lines.require(lines.line().starts_with("end ") && lines.at_end(), "there is more than it counts");
+  lines.require(lines.line().starts_with("end ") && lines.at_end(), "it has more than it counts");
   return index;
 }
 
@@ -345,7 +346,7 @@ FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
   std::error_code error;
   const std::string root = fs::canonical(folder, error).string();
   PODIUM_REQUIRE(!error && fs::is_directory(root, error), ExitCode::kData, folder,
-                 error ? ": " + error.message() : std::string(": is no folder"),
+                 error ? ": " + error.message() : std::string(": is not a folder"),
                  "; name a folder of pictures that has one folder for each class");
   const std::string path = index_file_of(root);
   if (from_cache != nullptr) *from_cache = true;

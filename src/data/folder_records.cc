@@ -36,7 +36,7 @@ void FolderRecords::read(std::int64_t i, std::vector<std::uint8_t>& bytes) const
   const std::string path = name(i);
   const auto fail = [&](const std::string& what) {
     throw UserError(cat(path, ": ", what,
-                        "; a run needs its pictures as they were when it began: put it back, or "
+                        "; a run needs its pictures as they were when it began: restore it, or "
                         "index the folder again with `podium data index` and start over"),
                     ExitCode::kData);
   };
@@ -109,7 +109,7 @@ FolderParts parts_of(const std::shared_ptr<const FolderIndex>& index, double sha
     std::ranges::sort(test);
     PODIUM_REQUIRE(!test.empty(), ExitCode::kData, index->root, ": has ", index->count(),
                    index->count() == 1 ? " picture" : " pictures",
-                   ", and no class has two, of which one could be held out; add pictures");
+                   ", and no class has two, so none can be held out; add pictures");
   }
   const auto origin = [&](const std::string& part, const char* divided) {
     return part.empty() ? cat(index->root, ", ", divided) : cat(index->root, "/", part);

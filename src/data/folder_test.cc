@@ -126,14 +126,14 @@ TEST_F(Folder, links_are_followed_but_not_in_circles) {
 
 TEST_F(Folder, that_cannot_be_trained_on_is_refused_with_the_remedy) {
   EXPECT_CONTAINS(data_error([&] { index_folder(photos_ / "none", {}); }), "name a folder of");
-  EXPECT_CONTAINS(index_error(), "has no folders, and every class of pictures is one");
+  EXPECT_CONTAINS(index_error(), "has no folders, and each class must be a folder");
   fs::create_directory(photos_ / "cats");
   EXPECT_CONTAINS(index_error(), "its 1 folder has no pictures");
   add("cats/1.jpg");
   EXPECT_CONTAINS(data_error([&] { open(); }), "has 1 picture, and no class has two");
   add("cats/2.jpg");
   EXPECT_CONTAINS(data_error([&] { open().train->require_usable("the training set"); }),
-                  "has 1 class; a classifier needs two at least");
+                  "has 1 class; a classifier needs at least two");
 }
 
 TEST_F(Folder, is_indexed_again_once_it_has_changed) {
@@ -166,7 +166,7 @@ TEST_F(Folder, an_index_reads_back_as_it_was_and_any_other_text_is_refused) {
   EXPECT_EQ(again.count(), 4);
   for (std::size_t size = 0; size < text.size(); ++size)
     EXPECT_CONTAINS(data_error([&] { parse_index(text.substr(0, size), "index"); }),
-                    "this is no whole index");
+                    "this is not a complete index");
 }
 
 TEST_F(Folder, identity_is_that_of_names_labels_sizes_and_times) {
@@ -220,7 +220,7 @@ TEST_F(Folder, a_bad_picture_ends_training_or_the_next_takes_its_place_up_to_a_l
   EXPECT_EQ(pictures.train->skipped(), 1);
   EXPECT_NO_THROW(pictures.train->read(0, &key, out.data()));  // counted once
   EXPECT_CONTAINS(data_error([&] { pictures.train->read(0, nullptr, out.data()); }),
-                  "in evaluation no picture is passed over");
+                  "evaluation skips no picture");
   options.skip_limit = 0;
   EXPECT_CONTAINS(data_error([&] { open(options).train->read(0, &key, out.data()); }),
                   "`data.skip_limit` is 0");

@@ -90,7 +90,7 @@ std::vector<std::uint8_t> read_all(ByteSource& source, const std::string& path) 
     bytes.resize(old + n);
     if (n < kStep) return bytes;
     PODIUM_REQUIRE(bytes.size() <= (std::size_t{1} << 28), ExitCode::kData, path,
-                   ": larger than 256 MiB, which no picture to predict is; ", kRemedy);
+                   ": larger than 256 MiB, the limit for pictures; ", kRemedy);
   }
 }
 

@@ -123,7 +123,7 @@ TEST_F(ImageFile, that_unpacks_to_more_than_a_picture_can_have_is_given_up) {
   Bytes many;
   const Bytes member = gzip(Bytes(std::size_t{1} << 25));
   for (int i = 0; i < 9; ++i) many.insert(many.end(), member.begin(), member.end());
-  EXPECT_CONTAINS(error_of(many), "picture: larger than 256 MiB, which no picture to predict is");
+  EXPECT_CONTAINS(error_of(many), "picture: larger than 256 MiB, the limit for pictures");
 }
 
 }  // namespace

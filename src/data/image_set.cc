@@ -30,7 +30,7 @@ void require_sizes(const SourceFields& shape, std::size_t bytes, std::size_t lab
   PODIUM_REQUIRE(have >= wanted, ExitCode::kData, what, ": ", images(shape.count), " of ",
                  shape.channels, " x ", shape.height, " x ", shape.width, " need ", wanted,
                  " bytes, and there are ", have, ": example ", have / image,
-                 " (counted from 0) is the first that is not whole");
+                 " (counted from 0) is the first incomplete one");
   PODIUM_REQUIRE(have == wanted, ExitCode::kData, what, ": ", images(shape.count), " of ",
                  shape.channels, " x ", shape.height, " x ", shape.width, " need ", wanted,
                  " bytes, and there are ", have, ": the shape or the number of images is wrong");

@@ -1,11 +1,11 @@
 // An image set: labelled images as bytes in memory. Datasets load one (data/dataset.h); a program
-// makes one of its own data with make_image_set() and hands it to run() or a Trainer:
+// makes one from its own data with make_image_set() and passes it to run() or to a Trainer:
 //
 //   auto train = std::make_shared<const podium::ImageSet>(podium::make_image_set(
 //       pixels, labels, {.count = 6000, .channels = 3, .height = 32, .width = 32, .classes = 4}));
 //
-// Whoever takes a set checks it (require_usable). Pixels are bytes, 0 to 255; how they become
-// floats is the recipe's [normalise] (data/normalise.h).
+// Functions that take a set check it (require_usable). Pixels are bytes, 0 to 255; the recipe's
+// [normalise] states how they become floats (data/normalise.h).
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct ImageSet final : Source {
   std::vector<std::int32_t> labels;  // empty if they are not known (images to predict)
 
   ImageSet() = default;
-  // Of these bytes and labels, which are not checked here.
+  // The bytes and labels are not checked here.
   explicit ImageSet(SourceFields fields, std::vector<std::uint8_t> its_pixels = {},
                     std::vector<std::int32_t> its_labels = {})
       : Source(std::move(fields)), pixels(std::move(its_pixels)), labels(std::move(its_labels)) {}
@@ -47,14 +47,14 @@ struct ImageSet final : Source {
 };
 
 // Copies images [count, channels, height, width], row-major, and a label in [0, classes) for each.
-// Throws UserError(kData), which says what does not fit and, where it is one example, which
-// (counted from 0): no examples, a shape that cannot be, too few or too many bytes or labels, null
-// memory, a label out of range.
+// Throws UserError(kData), which states the fault and the example concerned (counted from 0), if
+// there are no examples, the shape is invalid, there are too few or too many bytes or labels, a
+// pointer is null, or a label is out of range.
 ImageSet make_image_set(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels,
                         const SourceFields& fields);
 
 // A hash of the set. Other examples, or the same ones in another order, give another hash.
-// Throws Stopped as `stop` says.
+// Throws Stopped if `stop` requests it.
 std::uint64_t hash_of(const ImageSet& set, StopToken stop = {});
 
 }  // namespace podium

@@ -54,7 +54,7 @@ TEST(MakeImageSet, names_the_first_example_whose_label_is_no_class) {
 TEST(MakeImageSet, names_the_first_example_that_a_short_buffer_has_no_pixels_for) {
   EXPECT_EQ(error_of(kShape, pixels_of(4 * kImage + 5), kLabels),
             "the program's own data: 5 images of 2 x 3 x 4 need 120 bytes, and there are 101: "
-            "example 4 (counted from 0) is the first that is not whole");
+            "example 4 (counted from 0) is the first incomplete one");
   EXPECT_EQ(error_of(kShape, pixels_of(6 * kImage), kLabels),
             "the program's own data: 5 images of 2 x 3 x 4 need 120 bytes, and there are 144: the "
             "shape or the number of images is wrong");

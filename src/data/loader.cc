@@ -25,8 +25,8 @@ Loader::Loader(std::shared_ptr<const Source> set, LoaderOptions options)
   steps_per_epoch_ = set_->count / options_.batch;
   changes_colours_ = changes_colours(options_.augment);
   PODIUM_REQUIRE(!changes_colours_ || set_->channels == 1 || set_->channels == 3, ExitCode::kUsage,
-                 "[augment] changes colours, and the images have ", set_->channels,
-                 " channels; that is for 1 or 3");
+                 "[augment] changes colours, but the images have ", set_->channels,
+                 " channels; colours need 1 or 3");
   if (options_.augment.any()) {
     augmenter_ = std::make_unique<const Augmenter>(options_.augment, set_->channels, set_->height,
                                                    set_->width);

@@ -1,5 +1,5 @@
-// What is wrong with the options of augmentation or normalisation, by the recipe's key: a recipe's
-// check shows each beside its line, a constructor throws them all.
+// A fault in the options of augmentation or normalisation, with the recipe's key: the check of a
+// recipe shows each with its line, a constructor throws all of them.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct OptionProblem {
   std::string text;  // names the key
 };
 
-// Throws one UserError(kUsage), a line each, if there are any.
+// Throws one UserError(kUsage) with one line per problem, if there are any.
 inline void refuse(const std::vector<OptionProblem>& problems) {
   if (problems.empty()) return;
   std::string text;

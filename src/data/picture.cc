@@ -17,7 +17,7 @@ std::string size_text(std::int64_t height, std::int64_t width) {
 
 std::string picture_too_large(const std::string& name, std::int64_t height, std::int64_t width) {
   return cat(name, ": the picture has ", size_text(height, width), ", more than the ",
-             kMostPicturePixels, " that are read; make it smaller with an image program");
+             kMostPicturePixels, " allowed; make it smaller with an image program");
 }
 
 struct PictureReader::Formats {
@@ -35,7 +35,7 @@ PictureReader::PictureReader(std::span<const std::uint8_t> file, std::string nam
     formats_->png.emplace(file, name_);
     height_ = formats_->png->height(), width_ = formats_->png->width();
   } else {
-    throw BadPicture(cat(name_, ": neither JPEG nor PNG starts with these bytes; convert it"));
+    throw BadPicture(cat(name_, ": the file is neither JPEG nor PNG; convert it"));
   }
 }
 

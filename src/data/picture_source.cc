@@ -59,11 +59,10 @@ PictureSource::PictureSource(std::shared_ptr<const Records> records, const CropO
 void PictureSource::pass_over(std::int64_t index, const std::string& problem) const {
   const std::lock_guard lock(mutex_);
   if (!skipped_.insert(index).second) return;
-  PODIUM_REQUIRE(std::ssize(skipped_) <= bad_.limit, ExitCode::kData, problem, "\nThis is the ",
-                 skipped_.size(), "th bad picture of ", source, ", and `data.skip_limit` is ",
-                 bad_.limit,
-                 "; `podium data verify` lists them all; mend or remove them, or raise "
-                 "the limit");
+  PODIUM_REQUIRE(
+      std::ssize(skipped_) <= bad_.limit, ExitCode::kData, problem, "\nThis is the ",
+      skipped_.size(), "th bad picture of ", source, ", and `data.skip_limit` is ", bad_.limit,
+      "; `podium data verify` lists them all; repair or remove them, or raise the limit");
   log(LogLevel::kWarning, cat(problem, "; the next picture takes its place (", skipped_.size(),
                               " of at most ", bad_.limit, ")"));
 }
@@ -85,10 +84,9 @@ Source::Example PictureSource::read(std::int64_t index, const AugmentKey* key,
       return {out, records_->label(at)};
     } catch (const BadPicture& problem) {
       if (key == nullptr || !bad_.skip) {
-        const char* const remedy =
-            key == nullptr && bad_.skip
-                ? "; in evaluation no picture is passed over: mend or remove it"
-                : "; mend or remove it, or train with data.on_error=skip";
+        const char* const remedy = key == nullptr && bad_.skip
+                                       ? "; evaluation skips no picture: repair or remove it"
+                                       : "; repair or remove it, or train with data.on_error=skip";
         throw BadPicture(cat(problem.what(), remedy, " (`podium data verify` lists all such)"));
       }
       pass_over(at, problem.what());
@@ -102,7 +100,7 @@ void PictureSource::require_usable(const std::string& what) const {
   PODIUM_REQUIRE(count >= 1, ExitCode::kData, what, " (", source, ") has no pictures");
   PODIUM_REQUIRE(classes >= 2, ExitCode::kData, what, " (", source, ") has ", classes,
                  classes == 1 ? " class" : " classes",
-                 "; a classifier needs two at least: one folder for each");
+                 "; a classifier needs at least two, with one folder each");
 }
 
 std::string PictureSource::identity(StopToken stop) const {

@@ -156,7 +156,7 @@ TEST(Picture, the_scale_leaves_a_crop_as_many_pixels_as_are_wanted) {
 
 TEST(Picture, that_cannot_be_decoded_is_refused_with_the_reason) {
   EXPECT_CONTAINS(error_of(sample("cut.jpg")), "picture: the JPEG picture is damaged: Premature");
-  EXPECT_CONTAINS(error_of(sample("text.txt")), "neither JPEG nor PNG starts with these bytes");
+  EXPECT_CONTAINS(error_of(sample("text.txt")), "the file is neither JPEG nor PNG");
   EXPECT_CONTAINS(error_of({}), "the file is empty");
   EXPECT_CONTAINS(error_of({0xFF, 0xD8, 0xFF, 0xE0, 0, 0}), "the JPEG picture is damaged");
   Bytes png = sample("colour.png");

@@ -37,7 +37,7 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
   if (options.resize != 0 && options.resize < options.size)
     problems.push_back(
         {"data.resize", cat("`data.resize` = ", options.resize,
-                            " is below `data.size` = ", options.size, ", which is cut out of it")});
+                            " is below `data.size` = ", options.size, ", which is cut from it")});
   const auto range = [&](const char* key, const std::vector<double>& values, double most) {
     const bool good =
         values.size() == 2 && values[0] > 0 && values[0] <= values[1] && values[1] <= most;

@@ -24,7 +24,7 @@
 
 namespace podium {
 
-// Of operations that have none.
+// For operations without attributes.
 struct NoAttributes {
   template <typename Visitor>
   void visit(Visitor&&) const {}

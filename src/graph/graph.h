@@ -69,13 +69,13 @@ class Graph {
 
   // All nodes, each after those that it reads.
   std::span<const Node> nodes() const { return nodes_; }
-  // Of a value: the node that computes it, its type and its shape.
+  // The node that computes a value, the value's type and its shape.
   const Node& node(Value value) const { return nodes_[static_cast<std::size_t>(value.node)]; }
   const TensorType& type(Value value) const {
     return node(value).outputs[static_cast<std::size_t>(value.output)];
   }
   const Shape& shape(Value value) const { return type(value).shape; }
-  // Of the program, in the order in which they were appended.
+  // The program's inputs and outputs, in the order in which they were appended.
   std::span<const NamedValue> inputs() const { return inputs_; }
   std::span<const NamedValue> outputs() const { return outputs_; }
   // The program input or output of this name. Throws InternalError if there is none.
@@ -108,7 +108,7 @@ struct Readers {
   int outputs = 0;
   std::size_t count() const { return nodes.size() + static_cast<std::size_t>(outputs); }
 };
-// The readers of every value that has any.
+// The readers of every value that has at least one.
 std::map<Value, Readers> readers_of(const Graph& graph);
 // The only node that reads the value; -1 if there is none or if the value has other readers.
 std::int32_t only_reader(const std::map<Value, Readers>& readers, Value value);

@@ -44,7 +44,7 @@ class InputTypes {
 
 // The arguments of a shape rule. Its errors begin with `name` in brackets: [conv2d "stem"] ...
 struct InferContext {
-  // `node` stands in brackets before errors.
+  // `node` is written in brackets at the start of errors.
   InferContext(std::string node, const Attributes& its_attributes,
                std::span<const TensorType> types)
       : name(std::move(node)), attributes(its_attributes), inputs(name, types) {}
@@ -75,8 +75,8 @@ struct GradientContext {
   std::span<const Value> output_gradients;
   std::span<const bool> wanted;  // inputs whose gradient is needed
 
-  // The node, its operand `i` and its output `i`. Appending a node moves the others: copy what is
-  // needed of self() before.
+  // The node, its operand `i` and its output `i`. Appending a node may move the others in memory:
+  // copy what you need from self() first.
   const Node& self() const { return graph.node(node); }
   Value input(std::size_t i) const { return self().inputs[i]; }
   Value output(std::int32_t i) const { return {node.node, i}; }
@@ -110,7 +110,7 @@ struct OpDef {
   std::vector<OpSample> (*samples)() = nullptr;
 };
 
-// The work of a node of these operands and results.
+// The work of a node with these operands and results.
 Cost cost_of(const OpDef& op, const Attributes& attributes, std::span<const TensorType> inputs,
              std::span<const TensorType> outputs);
 

@@ -16,13 +16,13 @@ struct ModelInfo {
   Model build;
 };
 
-// The library's own, then those that were registered; entries stay where they are.
+// The library's models, then the registered ones. Addresses of entries do not change.
 const std::deque<ModelInfo>& all_models();
-// Makes a model known by its name to recipes and to the functions that read a run. Throws UserError
-// where the name is taken or is not of letters, digits, '-', '_' and '.'. Not while other threads
-// look names up.
+// Registers a model under its name for recipes and for the functions that read a run. Throws
+// UserError if the name is taken or has other characters than letters, digits, '-', '_' and '.'. Do
+// not call it while other threads look up names.
 void register_model(ModelInfo model);
-// UserError that names the known ones.
+// Throws UserError, which lists the known models, if there is none of this name.
 const ModelInfo& find_model(const std::string& name);
 
 // images [N, C, H, W] -> logits [N, classes]; each in nn/models/.
@@ -33,7 +33,7 @@ Value sprint_model(Network& net, Value images, std::int64_t classes);
 Value resnet18_model(Network& net, Value images, std::int64_t classes);
 Value resnet34_model(Network& net, Value images, std::int64_t classes);
 Value resnet50_model(Network& net, Value images, std::int64_t classes);
-// The same, the last norm of each block starting with a scale of 0.
+// The same, but the scale of the last batch norm of each block starts at 0.
 Value resnet18_zero_model(Network& net, Value images, std::int64_t classes);
 Value resnet34_zero_model(Network& net, Value images, std::int64_t classes);
 Value resnet50_zero_model(Network& net, Value images, std::int64_t classes);

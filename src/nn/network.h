@@ -10,8 +10,8 @@
 // fc.weight [out, in], bn1.weight, bn1.bias, and the running statistics bn1.running_mean,
 // bn1.running_var.
 //
-// A layer of one's own is a function on a Network: it makes its parameters with parameter(), reads
-// their values, and appends operations (ops/ops.h, or one's own) to graph():
+// A custom layer is a function on a Network: it creates its parameters with parameter(), reads
+// their values, and appends operations (those of ops/ops.h or custom ones) to graph():
 //
 //   Value gated_dense(Network& net, const std::string& name, Value x, std::int64_t units) {
 //     const Value gate = net.parameter({.name = name + ".gate", .shape = {units}});
@@ -31,51 +31,51 @@
 
 namespace podium {
 
-// How a parameter starts. `fan in` counts the operands of one output, `fan out` the outputs of one
-// operand.
+// The initial values of a parameter. `fan in` counts the operands of one output, `fan out` the
+// outputs of one operand.
 enum class Initialiser {
   kGlorotUniform,  // U(-a, a), a = sqrt(6 / (fan in + fan out)) (Glorot, Bengio 2010)
   kFanInUniform,   // U(-a, a), a = 1 / sqrt(fan in)
   kFanInUnit,      // U(-a, a), a = sqrt(3 / fan in): outputs of unit variance from such inputs
   kFanOutNormal,   // N(0, 2 / fan out) (He et al. 2015)
   kIdentity,       // the first filters pass one input channel each; the others kFanInUniform
-  kUnitDeviation,  // kFanInUniform, divided by the deviation of what was drawn
+  kUnitDeviation,  // kFanInUniform, divided by the standard deviation of the drawn values
   kWhitening,      // from the training set: whitening.h
   kZeros,
   kOnes,
 };
 
-// A parameter of the network: what is trained, or stays as it starts.
+// A parameter of the network, trained or constant.
 struct Parameter {
   std::string name;
   Shape shape;
   Initialiser initialiser = Initialiser::kZeros;
-  // Of initialisers that use them; 0: by the shape, taken as [out, in, ...].
+  // For initialisers that use them; 0: computed from the shape, read as [out, in, ...].
   std::int64_t fan_in = 0, fan_out = 0;
   bool decays = false;  // weight decay acts on it
   bool trained = true;  // false: keeps its initial value and has no gradient
-  float epsilon = 0;    // of kWhitening
+  float epsilon = 0;    // for kWhitening
   Value value;          // in the graph of the network
 };
 
 // A value that training computes and evaluation reads, such as a running statistic of batch
-// normalisation; in training also its new value. Each replica makes its own; the mean over replicas
-// is kept.
+// normalisation; in training also its new value. Each replica computes its own; the mean over
+// replicas is kept.
 struct Statistic {
   std::string name;
   Shape shape;
   float initial = 0;
   Value old_value, new_value;
-  bool frozen = false;  // of a layer that is frozen: it keeps its value, and has no new one
+  bool frozen = false;  // belongs to a frozen layer: keeps its value and has no new one
 };
 
-// A dropout layer and the factors that it multiplies by.
+// A dropout layer and the factors by which it multiplies.
 struct Dropout {
   std::string name;
   Value mask;
 };
 
-// Which program a Network makes.
+// Which program a Network builds.
 enum class Mode { kTrain, kEvaluate };
 
 // A convolution: square kernels, the same stride in both directions.
@@ -84,9 +84,9 @@ struct ConvOptions {
   std::int64_t kernel = 3, stride = 1;
   bool bias = false;
   Initialiser initialiser = Initialiser::kGlorotUniform;
-  bool padded = true;  // `same`; false: none
-  // On every side, in place of `padded`; -1: as that says. PyTorch's `padding`: with a stride,
-  // `same` pads less above and to the left than below and to the right.
+  bool padded = true;  // `same` padding; false: none
+  // Padding on every side, like PyTorch's `padding`; it replaces `padded`. -1: use `padded`. With a
+  // stride, `same` pads less above and to the left than below and to the right.
   std::int64_t padding = -1;
 };
 // A convolution without padding. Its filters whiten patches of the training set and are not
@@ -106,22 +106,22 @@ struct BatchNormOptions {
   float momentum = 0.9f;  // weight of the old running value
   float epsilon = 1e-5f;
   bool scale = true;                             // false: no weight, only a bias
-  Initialiser scale_start = Initialiser::kOnes;  // of the weight
+  Initialiser scale_start = Initialiser::kOnes;  // initial weight
 };
 
 // Images are [N, C, H, W], rows of features [N, F]. A layer throws UserError(kUsage) that names the
 // layer if its operands or options do not fit, or if another layer already has its name.
 class Network {
  public:
-  // `step` and `replica` are inputs of dropout and are used only in training.
+  // `step` and `replica` are inputs of dropout; only training uses them.
   Network(Graph& graph, Mode mode, std::uint64_t seed, Value step = {}, Value replica = {})
       : graph_(graph), mode_(mode), seed_(seed), step_(step), replica_(replica) {}
 
-  // From here on, parameters whose name it is true of are not trained. A batch normalisation all of
-  // whose parameters are frozen normalises by its running statistics, which then stay.
+  // Parameters created from now on are not trained if `frozen` returns true for their name. A batch
+  // norm whose parameters are all frozen uses its running statistics, which then do not change.
   void freeze(std::function<bool(const std::string&)> frozen) { frozen_ = std::move(frozen); }
 
-  // [N, C, H, W] -> [N, channels, P, Q]; padded, P = ceil(H / stride).
+  // [N, C, H, W] -> [N, channels, P, Q]; with `padded`, P = ceil(H / stride).
   Value conv2d(const std::string& name, Value x, const ConvOptions& options);
   Value dense(const std::string& name, Value x, const DenseOptions& options);  // -> [N, units]
   // -> 2 * kernel^2 * C channels: each direction, with both signs.
@@ -132,7 +132,7 @@ class Network {
   Value activate(Value x, const Activation& activation);
   // Windows tile the image; rows and columns that do not fill a window are ignored.
   Value max_pool(Value x, std::int64_t window);
-  // Windows lie `stride` apart and may cover `padding` pixels on every side.
+  // Windows are `stride` apart and may cover `padding` pixels on every side.
   Value max_pool(Value x, std::int64_t window, std::int64_t stride, std::int64_t padding);
   Value avg_pool(Value x, std::int64_t window);
   Value global_max_pool(Value x);  // [N, C, H, W] -> [N, C]
@@ -145,13 +145,13 @@ class Network {
   Value flatten(Value x);  // [N, C, H, W] -> [N, C H W]
   Value add(Value a, Value b);
 
-  // For layers of one's own. A parameter of [name], which has the prefix of its layer and which
-  // checkpoints have, too; returns its value. `trained = false`: it stays as it starts. Throws
-  // UserError where the name is taken, an extent is not at least 1, or the initialiser does not fit
+  // For custom layers. Creates a parameter and returns its value. Its name, which begins with that
+  // of the layer, is also its name in checkpoints. `trained = false`: it keeps its initial value.
+  // Throws UserError if the name is taken, an extent is below 1, or the initialiser does not fit
   // the shape.
   Value parameter(Parameter parameter);
-  // A statistic, as it was before the step. A training program must give each its next value;
-  // in evaluation nothing changes, and update() does nothing.
+  // A statistic's value before the step. A training program must set each one's next value with
+  // update(); in evaluation, update() does nothing.
   Value statistic(const std::string& name, const Shape& shape, float initial = 0);
   void update(Value statistic, Value next);
 

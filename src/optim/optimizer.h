@@ -29,7 +29,7 @@ struct OptimizerOptions {
   float weight_decay =
       0;  // on parameters that the model marks for decay: weights, not biases or batch norm
   bool decay_all = false;  // on every parameter
-  // Of lars: the rate of a parameter that decays is
+  // For lars: the learning rate of a parameter that decays is
   // learning_rate * trust * |p| / (|g| + weight_decay * |p|). 0: the learning rate itself, as for
   // parameters that do not decay.
   float trust = 0.001f;
@@ -48,7 +48,7 @@ struct ScheduleOptions {
   // exponential: floor + learning_rate * exp(-step / time_constant)
   // cosine: floor + (learning_rate - floor) * (1 + cos(pi t)) / 2, t from 0 after the warm-up to 1
   //   at the end of the run
-  // polynomial: floor + (learning_rate - floor) * (1 - t)^power, t as of cosine
+  // polynomial: floor + (learning_rate - floor) * (1 - t)^power, t as in cosine
   std::string name = "constant";
   std::vector<double> boundaries;  // of piecewise and linear
   std::vector<double> factors;
@@ -68,13 +68,13 @@ struct StepInRun {
 double learning_rate_at(const OptimizerOptions& optimizer, const ScheduleOptions& schedule,
                         const StepInRun& at);
 
-// Whether weight decay shrinks the parameters and is not added to the gradient (adamw).
+// Whether weight decay multiplies the parameters instead of being added to the gradient (adamw).
 bool is_decoupled(const OptimizerOptions& options);
 
 // Whether the optimizer needs each parameter as one matrix [rows, the other axes], not as a flat
 // range that may contain several parameters or a part of one.
 bool needs_matrices(const OptimizerOptions& options);
-// Whether it needs each parameter as a whole, and alone: of matrices, and where norms are taken.
+// Whether it updates each parameter as a whole and by itself: for matrices, and if it uses norms.
 bool needs_whole_parameters(const OptimizerOptions& options);
 
 // The names of an optimizer's state tensors, each as large as the parameters: {"m", "v"} for Adam.

@@ -43,7 +43,7 @@ void check_world(const Launcher& launcher, int ranks, const std::string& library
                  "this program was built without MPI, so each would train alone; build it with "
                  "-DPODIUM_MPI=ON, or start one program");
   PODIUM_REQUIRE(false, ExitCode::kUsage, started, "MPI finds ", ranks, ": ", library,
-                 ", which this program uses, does not understand that launcher; ", how_to_start());
+                 ", which this program uses, does not support that launcher; ", how_to_start());
 }
 
 }  // namespace podium

@@ -49,7 +49,7 @@ TEST(Launcher, and_mpi_must_find_the_same_world) {
   EXPECT_EQ(refusal({}, 1, ""), "");
   EXPECT_EQ(refusal(four, 1, "Open MPI v4.1.4"),
             "the launcher started 4 ranks (PMI_SIZE), but MPI finds 1: Open MPI v4.1.4, which this "
-            "program uses, does not understand that launcher; start it by the mpirun of this MPI, "
+            "program uses, does not support that launcher; start it by the mpirun of this MPI, "
             "or under Slurm by srun --mpi=pmix (srun --mpi=list names what there is)");
   EXPECT_EQ(refusal(four, 1, ""),
             "the launcher started 4 ranks (PMI_SIZE), but this program was built without MPI, so "

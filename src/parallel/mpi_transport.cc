@@ -67,8 +67,8 @@ class MpiTransport final : public HostTransport {
     thread_ = std::thread([this, launcher] { run(launcher); });
     std::unique_lock lock(mutex_);
     if (!changed_.wait_for(lock, Seconds(timeout), [&] { return is_ready_ || !refusal_.empty(); }))
-      end_process(cat("this rank has awaited the others for ", timeout,
-                      " s (--rank-timeout) at the start; not all ranks have come"),
+      end_process(cat("this rank has waited for the others for ", timeout,
+                      " s (--rank-timeout) at the start; not all ranks have started"),
                   kRankLost);
     if (refusal_.empty()) return;
     lock.unlock();
@@ -426,10 +426,10 @@ class MpiTransport final : public HostTransport {
       const SignOfLife& sign = watch_.last_sign(rank);
       if (sign.step >= step) step = sign.step, doing = sign.doing.data();
     }
-    const std::string why =
-        cat(place(names_of_ranks(lost, hosts_), step, doing), ": silent for ",
-            std::round(silence * 10) / 10,
-            " s when the launcher ended the run: down, cut off, or all its processes have ended");
+    const std::string why = cat(
+        place(names_of_ranks(lost, hosts_), step, doing), ": silent for ",
+        std::round(silence * 10) / 10,
+        " s when the launcher ended the run: down, disconnected, or all its processes have ended");
     const auto heard = static_cast<int>(std::ranges::count_if(
         watch_.watched(), [&](int rank) { return watch_.silence(rank) < kLostSeconds; }));
     guard_.prepare(why, heard + 1);
@@ -460,8 +460,8 @@ class MpiTransport final : public HostTransport {
     // It was awaited before it fell silent, or the two came together.
     if (silent < 0 && late >= 0 && watch_.silence(late) > timeout_ / 2) silent = late;
     if (silent >= 0) {
-      end_run(cat(place_of(silent), ": not heard of for ", timeout_, " s (--rank-timeout) by ",
-                  guard_.place(), ": it is stopped, cut off or has ended"),
+      end_run(cat(place_of(silent), ": not heard for ", timeout_, " s (--rank-timeout) by ",
+                  guard_.place(), ": it is stopped, disconnected or has ended"),
               kRankLost, ranks() - 1);
     }
     if (late >= 0)

@@ -216,7 +216,7 @@ void RankGuard::Page::speak_at_end(bool is_told_now) {
     if (!is_first(launcher)) return;  // it is the same with all of them
     std::array<char, 440> text;
     std::snprintf(text.data(), text.size(),
-                  "MPI could not start, and says why above (exit code %d); %s", code,
+                  "MPI could not start, for the reason above (exit code %d); %s", code,
                   remedy.data());
     say(text.data());
   } else if (is_told_now) {
@@ -230,12 +230,12 @@ void RankGuard::Page::speak_at_end(bool is_told_now) {
   } else if (!is_started.load()) {
     std::array<char, 440> text;
     std::snprintf(text.data(), text.size(),
-                  "MPI did not start: where it says why above, %s; where it says nothing, the "
-                  "process was killed from outside (SIGKILL)",
+                  "MPI did not start: if it says why above, %s; if it says nothing, the process "
+                  "was killed from outside (SIGKILL)",
                   remedy.data());
     if (is_first(launcher)) say(text.data());
   } else if (!kills_at_once || is_first(launcher)) {
-    say("it was killed from outside (SIGKILL: by a person, or by the kernel for want of memory)");
+    say("it was killed from outside (SIGKILL: by a user, or by the kernel because memory ran out)");
   }
 }
 
@@ -293,7 +293,8 @@ void RankGuard::guard(Page& page, int parent_pipe) {
     if (pulse != 0 && still > page.timeout + kGrace) {
       std::array<char, 120> text;
       std::snprintf(text.data(), text.size(),
-                    "its communication has stood still for %.0f s: stopped, or hung; it is killed",
+                    "its communication has made no progress for %.0f s: it is stopped or hangs, "
+                    "and is killed",
                     page.timeout + kGrace);
       page.say(text.data());
       kill(page.rank, SIGKILL);

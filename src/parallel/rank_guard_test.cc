@@ -80,8 +80,8 @@ TEST(RankGuard, says_that_the_rank_exited_with_which_code) {
 TEST(RankGuard, says_that_the_rank_was_killed_and_ends) {
   const Fate fate = fate_of([](RankGuard&) { raise(SIGKILL); });
   EXPECT_EQ(fate.said, std::string(kWho) +
-                           "it was killed from outside (SIGKILL: by a person, or by the kernel "
-                           "for want of memory); the run ends\n");
+                           "it was killed from outside (SIGKILL: by a user, or by the kernel "
+                           "because memory ran out); the run ends\n");
   EXPECT_LT(fate.seconds, 2);
 }
 
@@ -97,10 +97,11 @@ TEST(RankGuard, says_that_mpi_did_not_start_and_how_to_start_it) {
   };
   const std::string exits = start_fails([](RankGuard&) { exit(1); }),
                     ends = start_fails([](RankGuard&) { _exit(1); });
-  EXPECT_NE(exits.find("MPI could not start, and says why above (exit code 1); start it by mpirun"),
-            std::string::npos)
+  EXPECT_NE(
+      exits.find("MPI could not start, for the reason above (exit code 1); start it by mpirun"),
+      std::string::npos)
       << exits;
-  EXPECT_NE(ends.find("MPI did not start: where it says why above, start it by mpirun"),
+  EXPECT_NE(ends.find("MPI did not start: if it says why above, start it by mpirun"),
             std::string::npos)
       << ends;
 }
@@ -196,8 +197,8 @@ TEST(RankGuard, outlives_a_launcher_s_kill_of_the_whole_process_group_and_speaks
                             },
                             true);
   EXPECT_EQ(fate.said, std::string(kWho) +
-                           "it was killed from outside (SIGKILL: by a person, or by the kernel "
-                           "for want of memory); the run ends\n");
+                           "it was killed from outside (SIGKILL: by a user, or by the kernel "
+                           "because memory ran out); the run ends\n");
 }
 
 TEST(RankGuard, ends_a_rank_that_is_stopped_and_whose_communication_stands_still) {
@@ -210,8 +211,8 @@ TEST(RankGuard, ends_a_rank_that_is_stopped_and_whose_communication_stands_still
       timeout);
   EXPECT_TRUE(WIFSIGNALED(fate.status) && WTERMSIG(fate.status) == SIGKILL);
   EXPECT_EQ(fate.said, std::string(kWho) +
-                           "its communication has stood still for 4 s: stopped, or hung; it is "
-                           "killed; the run ends\n");
+                           "its communication has made no progress for 4 s: it is stopped or "
+                           "hangs, and is killed; the run ends\n");
   EXPECT_GT(fate.seconds, timeout + RankGuard::kGrace);
   EXPECT_LT(fate.seconds, timeout + 5);
 }

@@ -44,7 +44,7 @@ std::string names_of_ranks(const std::vector<int>& ranks, const std::vector<std:
 }
 
 std::string late_text(const std::string& late, const std::string& by, double timeout) {
-  return cat(late, ": late; ", by, ", has awaited it for ", timeout, " s (--rank-timeout)");
+  return cat(late, ": late; ", by, ", has waited for it for ", timeout, " s (--rank-timeout)");
 }
 
 std::string first_difference(const std::string& is, const std::string& should_be) {
@@ -130,7 +130,7 @@ void Transport::agree_on(const std::string& what, const std::string& text) {
       std::ranges::find_if(texts, [&](const std::string& one) { return one != texts[0]; });
   if (other != texts.end()) leave_before_refusal();
   PODIUM_REQUIRE(other == texts.end(), ExitCode::kUsage,
-                 name(static_cast<int>(other - texts.begin())), " has another ", what, " than ",
+                 name(static_cast<int>(other - texts.begin())), " has a different ", what, " than ",
                  name(0), ": ", first_difference(*other, texts[0]),
                  "; all ranks of a run must have the same ", what);
 }

@@ -250,9 +250,10 @@ TEST(AgreeOn, a_difference_is_refused_by_all_ranks_in_the_same_words_with_rank_h
                        transport.rank() == 2 ? "model = x\nseed = 2\n" : "model = x\nseed = 1\n");
   });
   for (const std::string& error : errors) {
-    EXPECT_EQ(error,
-              "rank 2 on host b has another recipe than rank 0 on host a: line 2: \"seed = 2\", "
-              "not \"seed = 1\"; all ranks of a run must have the same recipe");
+    EXPECT_EQ(
+        error,
+        "rank 2 on host b has a different recipe than rank 0 on host a: line 2: \"seed = 2\", "
+        "not \"seed = 1\"; all ranks of a run must have the same recipe");
   }
 }
 
@@ -285,7 +286,7 @@ TEST(RankFailure, a_late_rank_ends_all_within_the_timeout_and_is_named_with_its_
   EXPECT_LT(seconds_since(start), 5);
   for (const std::string& error : errors) {
     EXPECT_EQ(error.find("rank 1 on host b, step 4 (gradients): late; rank "), 0u) << error;
-    EXPECT_NE(error.find(", step 5 (gradients), has awaited it for 0.3 s (--rank-timeout)"),
+    EXPECT_NE(error.find(", step 5 (gradients), has waited for it for 0.3 s (--rank-timeout)"),
               std::string::npos)
         << error;
   }

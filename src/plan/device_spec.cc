@@ -54,7 +54,7 @@ std::vector<DeviceSpec> parse_devices(std::string_view text, const std::string& 
       device.family = static_cast<Family>(place - families().begin());
     }
     for (const auto& [precision, value] :
-         reader.numbers("teraflops", 1e-3, 1e5, "write the peak of one device in TFLOP/s, dense")) {
+         reader.numbers("teraflops", 1e-3, 1e5, "write the dense peak of one device in TFLOP/s")) {
       if (std::ranges::find(precisions(), precision) == precisions().end())
         reader.problem(
             "teraflops." + precision,
@@ -68,10 +68,12 @@ std::vector<DeviceSpec> parse_devices(std::string_view text, const std::string& 
         reader.number("memory_gib", 0.1, 1e5, "write the memory of one device in GiB") * (1 << 30);
     device.bandwidth = 1e9 * reader.number("bandwidth_gb_s", 0.1, 1e5,
                                            "write the bandwidth of its memory in GB/s");
-    device.per_node = reader.whole("devices_per_node", 0, 1'000'000,
-                                   "write how many devices the fast links join; 0 for all");
-    device.node_link = 1e9 * reader.number("node_link_gb_s", 0.001, 1e5,
-                                           "write what one device sends to its node, in GB/s");
+    device.per_node =
+        reader.whole("devices_per_node", 0, 1'000'000,
+                     "write the number of devices that the fast links join; 0 for all");
+    device.node_link =
+        1e9 * reader.number("node_link_gb_s", 0.001, 1e5,
+                            "write the bandwidth from one device to its node, in GB/s");
     device.network_link = 1e9 * reader.number("network_link_gb_s", 0.001, 1e5,
                                               "write its share of the network, in GB/s");
     device.latency = 1e-6 * reader.number("latency_us", 0.01, 1e5,

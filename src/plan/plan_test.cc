@@ -111,7 +111,7 @@ TEST(RunPlan, the_cheapest_and_the_fastest_keep_deadline_and_budget) {
   q.question.budget = free.rows[0].usd / 2;
   const RunPlan none = plan_run(q.question);
   EXPECT_FALSE(none.cheapest || none.fastest);
-  EXPECT_CONTAINS(none.nearest, "nothing meets that; the nearest is");
+  EXPECT_CONTAINS(none.nearest, "no number of devices meets that; the nearest is");
 }
 
 TEST(RunPlan, what_does_not_fit_in_memory_meets_nothing) {
@@ -134,7 +134,7 @@ TEST(RunPlan, durations_are_read_with_their_units) {
   EXPECT_DOUBLE_EQ(parse_duration("1.5h"), 5400);
   EXPECT_DOUBLE_EQ(parse_duration("30"), 30);
   for (const char* wrong : {"", "h", "-1h", "0", "2 weeks", "inf"})
-    EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { parse_duration(wrong); }), "is no time");
+    EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { parse_duration(wrong); }), "is not a time");
 }
 
 TEST(LocalModel, a_kernel_takes_its_least_time_over_what_its_kind_reaches) {

@@ -105,8 +105,8 @@ std::string nearest_of(const PlanQuestion& q, const std::vector<PlanRow>& rows) 
     if (best == nullptr || miss < least) best = &row, least = miss;
   }
   if (best == nullptr) return "no number of devices fits in memory";
-  return fmt::format("nothing meets that; the nearest is {} devices with {:.3g} h{}", best->devices,
-                     best->seconds / 3600,
+  return fmt::format("no number of devices meets that; the nearest is {} devices with {:.3g} h{}",
+                     best->devices, best->seconds / 3600,
                      std::isfinite(best->usd) ? " and " + usd_text(best->usd) : "");
 }
 
@@ -151,7 +151,7 @@ double parse_duration(const std::string& text) {
                         : unit == "d"               ? 86400
                                                     : 0;
   PODIUM_REQUIRE(used != 0 && factor != 0 && std::isfinite(value) && value > 0, ExitCode::kUsage,
-                 "\"", text, "\" is no time above zero; write seconds, 90m, 2h or 1d");
+                 "\"", text, "\" is not a time above zero; write seconds, 90m, 2h or 1d");
   return value * factor;
 }
 

@@ -104,9 +104,8 @@ Band parse_band(std::string_view text, const std::string& source, std::size_t le
                            run.at("parameter_hash").get<std::string>()});
     }
     PODIUM_REQUIRE(band.runs.size() >= least, ExitCode::kUsage, source, ": holds ",
-                   band.runs.size(), " runs, and a band needs at least ", least,
-                   " to mean something; `podium band RECIPE --seeds ", kLeastBandRuns,
-                   "` adds to it");
+                   band.runs.size(), " runs, but a band needs at least ", least,
+                   " runs; `podium band RECIPE --seeds ", kLeastBandRuns, "` adds to it");
     for (const BandRun& run : band.runs)
       PODIUM_REQUIRE(
           run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, source,

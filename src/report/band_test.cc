@@ -61,8 +61,8 @@ TEST(Band, a_bad_file_is_refused_with_the_reason) {
   EXPECT_TRUE(refusal("[]").starts_with(": is not a band: "));
   EXPECT_TRUE(refusal("{\"recipe\": \"\", \"runs\": [{\"seed\": \"x\"}]}").starts_with(": is no"));
   EXPECT_EQ(refusal("{\"recipe\": \"\", \"runs\": []}"),
-            ": holds 0 runs, and a band needs at least 2 to mean something; `podium band RECIPE "
-            "--seeds 5` adds to it");
+            ": holds 0 runs, but a band needs at least 2 runs; `podium band RECIPE --seeds 5` adds "
+            "to it");
   const std::string run = "{\"seed\": 1, \"accuracy\": 99.1, \"parameter_hash\": \"\"}";
   EXPECT_EQ(refusal("{\"recipe\": \"\", \"runs\": [" + run + "," + run + "]}"),
             ": the accuracy of seed 1 is 99.1, which is not between 0 and 1; `podium band RECIPE "
@@ -83,7 +83,7 @@ TEST(Band, of_fewer_than_five_runs_has_no_bounds_and_is_refused) {
   const std::string four = file_text(file);
   EXPECT_EQ(four.find("\"low\""), std::string::npos) << four;
   EXPECT_NE(four.find("\"mean\""), std::string::npos) << four;
-  EXPECT_NE(refusal(four, kLeastBandRuns).find("holds 4 runs, and a band needs at least 5"),
+  EXPECT_NE(refusal(four, kLeastBandRuns).find("holds 4 runs, but a band needs at least 5"),
             std::string::npos);
   EXPECT_THROW(read_band(file), UserError);
   add_run(band, {9, 0.985, "09"});

@@ -253,11 +253,11 @@ void check_bits(Comparison& all) {
       if (step)
         all.findings.push_back(cat(name_of(*runs[0]), " and ", name_of(*runs[i]),
                                    ": parameters differ from step ", *step,
-                                   " on, and within one kind of device they must be equal; `podium "
+                                   " on, but within one kind of device they must be equal; `podium "
                                    "diff` compares the runs"));
       else if (compared == 0)
         all.notes.push_back(cat(name_of(*runs[0]), " and ", name_of(*runs[i]),
-                                " have no hash of one step: equal bits were not looked for"));
+                                " have no hash of the same step, so their bits were not compared"));
     }
   }
 }
@@ -275,7 +275,7 @@ void check_bands(Comparison& all, const CompareOptions& options) {
       if (kinds.size() > 1)
         all.notes.push_back(cat(name_of(run), ": recipe ", run.history.recipe.name,
                                 " has no band in ", options.bands,
-                                "; whether kinds of devices agree was not looked at"));
+                                "; whether kinds of devices agree was not checked"));
       continue;
     }
     const Band band = read_band(file);
@@ -329,13 +329,13 @@ std::string result_words(const Comparison& all, const ComparedRun& a, const Comp
   if (compared == 0) return "result not compared";
   const bool to_the_end = a.history.last_step() == b.history.last_step();
   return to_the_end && !all.runs.empty() ? "same result to the bit"
-                                         : "same result to the bit as far as both went";
+                                         : "same result to the bit over the steps of both";
 }
 
 void say_it(Comparison& all) {
   const std::vector<PlacementSummary> groups = by_placement(all);
   if (groups.empty()) {
-    all.sentences.emplace_back("No run counts by this method.");
+    all.sentences.emplace_back("No run qualifies for this method.");
     return;
   }
   const PlacementSummary& base = groups.front();
@@ -360,15 +360,15 @@ void say_it(Comparison& all) {
       const double change = 100 * (group.usd / base.usd - 1);
       text += std::abs(change) < 0.5 ? ", at the same price"
                                      : fmt::format(", {:.0f}% {}", std::abs(change),
-                                                   change < 0 ? "cheaper" : "dearer");
+                                                   change < 0 ? "cheaper" : "more expensive");
     }
     text += fmt::format(" (n = {} and {} runs).", group.runs, base.runs);
     all.sentences.push_back(std::move(text));
   }
   if (std::ranges::any_of(groups, [](const PlacementSummary& g) { return g.runs == 1; }))
     all.notes.emplace_back(
-        "one run of a placement says nothing of how much runs differ; the spread shown is that of "
-        "the points within it");
+        "one run of a placement does not show how much runs vary; the spread shown is that of the "
+        "points within the run");
 }
 
 }  // namespace
@@ -430,8 +430,8 @@ Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions&
   if (std::ranges::any_of(all.runs,
                           [](const ComparedRun& run) { return run.images_per_second.n == 0; }))
     all.notes.emplace_back(
-        "a run without speeds has no point of training beyond its warm-up; make more steps, or "
-        "name fewer with --warm-up");
+        "a run without speeds has no training point after its warm-up; make more steps, or use a "
+        "smaller --warm-up");
   find_differences(all);
   check_bits(all);
   check_bands(all, options);

@@ -41,7 +41,7 @@ std::string plot_of(const Comparison& all, const std::string& title, const std::
   if (!any) return "";
   std::string html = html_plot(plot);
   if (all.runs.size() > lines)
-    html += fmt::format("<p class=\"soft\">The first {} of {} runs are drawn.</p>\n", lines,
+    html += fmt::format("<p class=\"soft\">The first {} of {} runs are shown.</p>\n", lines,
                         all.runs.size());
   return html;
 }
@@ -54,8 +54,7 @@ std::string list_of(const std::vector<std::string>& lines, const char* mark) {
 }
 
 std::string differences_of(const Comparison& all) {
-  if (all.differences.empty())
-    return "<p>Nothing but the placement differs between the runs.</p>\n";
+  if (all.differences.empty()) return "<p>The runs differ only in their placement.</p>\n";
   std::string html;
   if (all.different_trainings)
     html +=
@@ -110,7 +109,7 @@ std::string table_of(const Comparison& all) {
     row.push_back(run.peak_memory_bytes == 0
                       ? "-"
                       : html_number(static_cast<double>(run.peak_memory_bytes) / (1 << 20)));
-    row.push_back(run.joules ? html_number(*run.joules) : "not told by the machine");
+    row.push_back(run.joules ? html_number(*run.joules) : "not reported by the machine");
     row.push_back(!run.counted ? "not counted" : run.finished ? "finished" : "unfinished");
     table.add(row);
   }
@@ -128,7 +127,7 @@ std::string comparison_page(const Comparison& all) {
   for (const std::string& sentence : all.sentences)
     body += fmt::format("<p class=\"lead\">{}</p>\n", html_text(sentence));
   if (!all.findings.empty()) body += "<h2>Findings</h2>\n" + list_of(all.findings, "bad");
-  body += "<h2>What differs beside the placement</h2>\n" + differences_of(all);
+  body += "<h2>What differs other than the placement</h2>\n" + differences_of(all);
   body += "<h2>Runs</h2>\n" + table_of(all);
   std::vector<std::string> notes = {all.method +
                                     "; speeds are medians over the points of "

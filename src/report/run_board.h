@@ -1,5 +1,5 @@
-// A run's curves in TensorBoard: RUN/tensorboard, for `tensorboard --logdir`. An observer of run()
-// (train/run.h); join it with others by Observers. The file itself is report/tensorboard.h's.
+// Writes a run's curves for TensorBoard: RUN/tensorboard, for `tensorboard --logdir`. An observer
+// of run() (train/run.h); Observers combines it with others. report/tensorboard.h writes the file.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace podium {
 class TensorBoardWriter;
 
 // Writes train/loss, train/accuracy, train/learning_rate, speed/... at each point of the curves,
-// and test/accuracy and test/loss (validation/... where the recipe holds out a part of the training
-// set) at each evaluation. A run that was at its end already writes nothing.
+// and test/accuracy and test/loss (validation/... if the recipe holds out a part of the training
+// set) at each evaluation. For a run that was finished already, it writes nothing.
 class RunBoard : public RunObserver {
  public:
-  // RunOptions::out of the run. The folder in it is made when the run starts.
+  // `run_folder` is RunOptions::out of the run. The folder in it is created when the run starts.
   explicit RunBoard(const std::filesystem::path& run_folder);
   ~RunBoard() override;
 

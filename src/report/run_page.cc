@@ -100,7 +100,7 @@ std::string starts_of(const std::vector<RunStart>& starts) {
                html_number(outcome.train_seconds), html_number(outcome.eval_seconds),
                html_number(outcome.seconds), mib(outcome.peak_memory_bytes),
                mib(outcome.planned_memory_bytes),
-               outcome.joules ? html_number(*outcome.joules) : "not told by the machine",
+               outcome.joules ? html_number(*outcome.joules) : "not reported by the machine",
                start.price ? html_number(start.price->usd(outcome.seconds), 3) : "-",
                start.price ? start.price->text() : "none chosen",
                cat(start.podium_version, " ", start.git_commit.substr(0, 10))});
@@ -115,8 +115,8 @@ std::string confusion_of(const RunPage& page) {
     const auto i = static_cast<std::size_t>(label);
     return i < page.class_names.size() ? page.class_names[i] : std::to_string(label);
   };
-  std::string html = fmt::format("<h2>What is taken for what, after step {}</h2>\n",
-                                 with_commas(page.confusion_step));
+  std::string html =
+      fmt::format("<h2>Confusion matrix after step {}</h2>\n", with_commas(page.confusion_step));
   if (counts.classes() > kMostClasses) {
     struct Pair {
       std::int64_t count, label, guess;
@@ -193,7 +193,8 @@ std::string run_page(const RunPage& page) {
                   run.recipe.seed, html_text(summary_of(page)));
   if (!run.recipe.description.empty())
     body += fmt::format("<p class=\"soft\">{}</p>\n", html_text(run.recipe.description));
-  if (page.goes_on) body += "<p class=\"soft\">The run goes on; this page renews itself.</p>\n";
+  if (page.goes_on)
+    body += "<p class=\"soft\">The run is in progress; this page refreshes itself.</p>\n";
   body += curves_of(run);
   body += confusion_of(page);
   body += pictures_of("Worst mistakes", page.mistakes);

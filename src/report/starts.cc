@@ -78,10 +78,10 @@ std::string RunStart::placement() const {
 
 std::vector<RunStart> parse_starts(std::string_view text, const std::string& source) {
   const json whole = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  PODIUM_REQUIRE(whole.is_object() && whole.contains("starts") && whole["starts"].is_array(),
-                 ExitCode::kData, source,
-                 ": is not {\"starts\": [...]}; remove the file, and what the run was computed on "
-                 "is unknown");
+  PODIUM_REQUIRE(
+      whole.is_object() && whole.contains("starts") && whole["starts"].is_array(), ExitCode::kData,
+      source,
+      ": is not {\"starts\": [...]}; remove the file (the record of its machines is then lost)");
   std::vector<RunStart> starts;
   for (const json& entry : whole["starts"]) {
     PODIUM_REQUIRE(entry.is_object(), ExitCode::kData, source, ": start ", starts.size() + 1,

@@ -1,5 +1,5 @@
 // Scalars for TensorBoard: `tensorboard --logdir RUN/tensorboard`. One file for each start of the
-// run, events.out.tfevents.SECONDS.HOST; a resumed run's curves continue, with nothing doubled.
+// run, events.out.tfevents.SECONDS.HOST; a resumed run's curves continue without duplicate points.
 #pragma once
 
 #include <chrono>
@@ -23,25 +23,25 @@ struct ScalarValue {
 // Writes the scalars of one start of a run.
 class TensorBoardWriter {
  public:
-  // Makes the folder and a new file in it. Readers are told to forget what earlier files hold after
-  // `from_step`, the step that the run resumes from. UserError (kData)
-  // where the folder cannot be written.
+  // Creates the folder and a new file in it. The file tells readers to drop points of earlier files
+  // after `from_step`, the step from which the run resumes. Throws UserError(kData) if the folder
+  // cannot be written.
   explicit TensorBoardWriter(const std::filesystem::path& dir, std::int64_t from_step = 0);
-  ~TensorBoardWriter();  // flushes; errors are logged, so call flush() where they matter
+  ~TensorBoardWriter();  // flushes; errors are only logged, so call flush() if they matter
   TensorBoardWriter(const TensorBoardWriter&) = delete;
   TensorBoardWriter& operator=(const TensorBoardWriter&) = delete;
 
   // `wall_time` in seconds since 1970. Buffered; written about every second and by flush().
   void scalar(std::string_view tag, std::int64_t step, double value, double wall_time);
   void scalar(std::string_view tag, std::int64_t step, double value);  // now
-  // Several of one step in one record, now.
+  // Several values of one step in one record, with the current time.
   void scalars(std::int64_t step, std::span<const ScalarValue> values);
   void scalars(std::int64_t step, std::initializer_list<ScalarValue> values) {
     scalars(step, std::span(values.begin(), values.size()));
   }
 
-  // Gives what is buffered to the system. Before a checkpoint becomes visible, so that the curves
-  // have all steps up to it.
+  // Passes the buffered records to the system. Call it before a checkpoint becomes visible, so that
+  // the curves contain all steps up to it.
   void flush();
   const std::filesystem::path& path() const { return file_.path(); }
 

@@ -70,9 +70,9 @@ std::string to_string(const TensorType& type);  // "f32[32, 6, 28, 28]"
 class AlignedBytes {
  public:
   AlignedBytes() = default;
-  // Throws std::bad_alloc where the system gives no more.
+  // Throws std::bad_alloc if there is not enough memory.
   explicit AlignedBytes(std::size_t bytes);
-  // Memory of another owner, which must outlive this object; it is used as it is.
+  // Memory of another owner, which must outlive this object; its contents stay as they are.
   static AlignedBytes borrowed(void* memory, std::size_t bytes);
   std::byte* data() const { return data_.get(); }
   std::size_t size() const { return size_; }
@@ -116,7 +116,7 @@ class Tensor {
   std::span<std::uint32_t> u32() { return view<std::uint32_t>(DType::kU32); }
   std::span<const std::uint32_t> u32() const { return const_view<std::uint32_t>(DType::kU32); }
 
-  // A tensor of no extents.
+  // A tensor without extents.
   static Tensor scalar(float value);
   static Tensor scalar(std::uint32_t value);
 

@@ -8,9 +8,9 @@
 //                         a CRC-32 of its own text before that line
 //   RUN/checkpoints/best/   the same, of the step with the best evaluation (run.keep_best)
 //
-// A checkpoint is written into a folder aside, synced and renamed into place, so a kill at any
-// moment, or a full disk, leaves the earlier ones as they were. Every byte stands under a checksum.
-// One process writes (train/run_folder.h holds the lock); any number may read meanwhile.
+// A checkpoint is written into a temporary folder, synced and renamed into place, so a kill at any
+// moment or a full disk leaves the earlier ones intact. A checksum covers every byte. One process
+// writes (train/run_folder.h holds the lock); any number may read at the same time.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,16 @@
 namespace podium {
 
 inline constexpr int kCheckpointFormat = 1;
-// The key of the metadata that holds the number of the numerical contract (base/contract.h).
+// The metadata key for the number of the numerical contract (base/contract.h).
 inline constexpr const char* kContractKey = "numerical_contract";
-// The key for what the model takes and gives: "CHANNELS HEIGHT WIDTH CLASSES".
+// The metadata key for the model's input and output: "CHANNELS HEIGHT WIDTH CLASSES".
 inline constexpr const char* kInputKey = "input";
-// The names of its classes, where they are those of folders: a JSON array.
+// The metadata key for the names of the classes, if they come from folders: a JSON array.
 inline constexpr const char* kClassNamesKey = "class_names";
 std::string class_names_text(const std::vector<std::string>& names);
-// None where the text is no such array.
+// Empty if the text is not such an array.
 std::vector<std::string> parse_class_names(const std::string& text);
-// What names of the optimizer's tensors begin with; all others are parameters and statistics.
+// The prefix of the optimizer's tensors; all other tensors are parameters and statistics.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 
 // The state of a run after a step.
@@ -49,56 +49,56 @@ struct Checkpoint {
   const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
 };
 
-// Where a checkpoint lies.
+// The step and the folder of a checkpoint.
 struct CheckpointPlace {
   std::int64_t step = 0;
   std::filesystem::path folder;
 };
 
-// The checkpoints of a run by rising step, damaged ones included; none where there are none.
+// The checkpoints of a run by increasing step, including damaged ones.
 std::vector<CheckpointPlace> list_checkpoints(const std::filesystem::path& run_dir);
 
-// Writes checkpoint `checkpoint.step` and keeps the last `keep` >= 1. Does nothing where that very
-// checkpoint is there already. One of a later step, which load_latest must have passed over, is
-// renamed to damaged-step-N. UserError (kData) where the disk is full or the folder unwritable; the
-// earlier checkpoints are intact then.
+// Writes checkpoint `checkpoint.step` and keeps the last `keep` >= 1. Does nothing if exactly that
+// checkpoint exists already. Checkpoints of later steps, which load_latest must have skipped, are
+// renamed to damaged-step-N. Throws UserError(kData) if the disk is full or the folder is not
+// writable; the earlier checkpoints are then intact.
 void write_checkpoint(const std::filesystem::path& run_dir, const Checkpoint& checkpoint, int keep);
 
-// Writes checkpoint `checkpoint.step` as the best one; it replaces the one that was. It is kept
-// whatever write_checkpoint removes. UserError (kData) as of write_checkpoint.
+// Writes checkpoint `checkpoint.step` as the best one, replacing the previous best.
+// write_checkpoint does not remove it. Throws UserError(kData) as write_checkpoint does.
 void write_best_checkpoint(const std::filesystem::path& run_dir, const Checkpoint& checkpoint);
-// The folder of the best checkpoint, whether there is one or not.
+// The folder of the best checkpoint, whether it exists or not.
 std::filesystem::path best_checkpoint(const std::filesystem::path& run_dir);
 
 // What load_latest does with damaged checkpoints that are newer than the one that it returns.
 enum class Damaged { kLeave, kSetAside };  // set aside: renamed to damaged-step-N
 
-// The newest checkpoint that is whole; nothing where a run has none. `warn` is told of each damaged
-// one passed over. UserError (kData) where all are damaged, or where the newest whole one has
-// another format version. Throws Stopped as `stop` says.
+// The newest intact checkpoint; nothing if the run has none. `warn` is called for each damaged one
+// that is skipped. Throws UserError(kData) if all are damaged or if the newest intact one has
+// another format version. Throws Stopped if `stop` requests it.
 std::optional<Checkpoint> load_latest(const std::filesystem::path& run_dir,
                                       const std::function<void(const std::string&)>& warn,
                                       Damaged damaged = Damaged::kLeave, StopToken stop = {});
 
-// One checkpoint, by its folder; UserError (kData) where it is missing or damaged.
+// The checkpoint in a folder. Throws UserError(kData) if it is missing or damaged.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
 
-// What checkpoint.json says.
+// The contents of checkpoint.json.
 struct CheckpointRecord {
   std::int64_t step = 0;
   std::map<std::string, std::string> metadata;
   std::uint64_t bytes = 0;  // of state.safetensors
   std::string crc32;
 };
-// Of its text, whose own checksum is not looked at. `source` names the folder in errors, which are
-// UserError (kData).
+// Parses its text, without verifying the checksum in it. `source` names the folder in errors, which
+// are UserError(kData).
 CheckpointRecord parse_checkpoint_record(std::string_view text, const std::string& source);
 
-// UserError (kData) where the steps so far were computed under another numerical contract, so that
-// those to come would not continue them.
+// Throws UserError(kData) if the checkpoint was computed under another numerical contract, so that
+// further steps would not continue it.
 void require_same_contract(const Checkpoint& checkpoint);
 
-// Removes what killed writers left. For the process that holds the run's lock.
+// Removes files left by killed writers. Only for the process that holds the run's lock.
 void clean_checkpoints(const std::filesystem::path& run_dir);
 
 }  // namespace podium

@@ -50,7 +50,8 @@ void Trainer::State::prepare_evaluation() {
   PODIUM_REQUIRE(problem.empty(), ExitCode::kUsage, "model ", recipe.model,
                  ": its parameters and running statistics in evaluation are not those that it has "
                  "in training (in evaluation it ",
-                 problem, "); a model makes the same ones in both, whatever Network::mode() is");
+                 problem,
+                 "); a model must create the same ones in both, whatever Network::mode() is");
   const Graph loss = build_loss_program(evaluation_batch, data.classes, recipe.label_smoothing);
   for (Worker& worker : workers) {
     const CompileOptions options{.worker = worker.number};

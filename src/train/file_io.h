@@ -1,6 +1,6 @@
-// Files of a run, written so that a kill at any moment, a full disk or a flipped bit is noticed:
-// whole writes, fsync, CRC-32 of every byte, replacement by rename. Every failure of the system is
-// a UserError (kData) that names the file, what was tried, why it failed and what to do.
+// Files of a run, written so that a kill at any moment, a full disk or a flipped bit is detected:
+// complete writes, fsync, CRC-32 of every byte, replacement by rename. Every failed system call is
+// a UserError(kData) that names the file, the action, the reason and the remedy.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ std::string crc32_text(std::uint32_t crc);  // eight lower-case hexadecimal digi
 [[noreturn]] void throw_io_error(const std::filesystem::path& path, std::string_view action,
                                  int error);
 
-// A file being written, unbuffered: each write is whole or throws. Synced where asked for, and a
-// large one on the way, too.
+// A file being written, unbuffered: each write is complete or throws. sync() syncs it; large files
+// are also synced while they are written.
 class OutputFile {
  public:
   enum class Mode { kReplace, kAppend };
@@ -44,7 +44,7 @@ class OutputFile {
 
   bool is_open() const { return descriptor_ >= 0; }
   const std::filesystem::path& path() const { return path_; }
-  // Of what this object wrote.
+  // The number and CRC-32 of the bytes that this object wrote.
   std::uint64_t bytes() const { return bytes_; }
   std::uint32_t crc() const { return crc_; }
 
@@ -59,14 +59,14 @@ class OutputFile {
 // A regular file being read, by position.
 class InputFile {
  public:
-  // read() throws Stopped as `stop` says.
+  // read() throws Stopped if `stop` requests it.
   explicit InputFile(std::filesystem::path path, StopToken stop = {});
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
   std::uint64_t size() const { return size_; }  // when it was opened
-  // Fills `bytes` from `offset` on, or throws where the file ends before.
+  // Fills `bytes` from `offset` on; throws if the file is too short.
   void read(std::uint64_t offset, std::span<std::byte> bytes) const;
 
  private:
@@ -76,12 +76,12 @@ class InputFile {
   StopToken stop_;
 };
 
-// The whole text of a file; nothing where there is none. Longer than `limit` is an error.
+// The whole text of a file; nothing if there is no file. Longer than `limit` is an error.
 std::optional<std::string> read_text(const std::filesystem::path& path,
                                      std::uint64_t limit = std::uint64_t{1} << 30);
 std::uint32_t crc32_of_file(const std::filesystem::path& path, StopToken stop = {});
 
-// Makes a folder and those above it, which may exist already.
+// Creates a folder and its parents, which may exist already.
 void make_folders(const std::filesystem::path& folder);
 // Waits until the folder's entries (new, renamed and removed ones) are on the disk.
 void sync_folder(const std::filesystem::path& folder);
@@ -90,8 +90,8 @@ struct WrittenFile {
   std::uint32_t crc = 0;  // CRC-32 of all of them
 };
 // Calls write(file) on a file beside `path`, syncs it and renames it: a reader sees the old file or
-// the new one, whole. Follows a symbolic link; where something other than a regular file stands, a
-// device or a pipe, it refuses, since the rename would put an end to that.
+// the new one, complete. Follows symbolic links. Refuses to replace anything other than a regular
+// file, such as a device or a pipe.
 WrittenFile replace_file(const std::filesystem::path& path,
                          const std::function<void(OutputFile&)>& write);
 void replace_text(const std::filesystem::path& path, std::string_view text);

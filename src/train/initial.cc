@@ -99,7 +99,7 @@ InitialTensors read_initial(const InitOptions& options) {
   initial.hash = hash_of_tensors(initial.tensors);
   PODIUM_REQUIRE(options.hash.empty() || options.hash == initial.hash, ExitCode::kData,
                  initial.source, ": its values have the hash ", initial.hash,
-                 ", and the recipe wants ", options.hash,
+                 ", but the recipe states ", options.hash,
                  " (init.hash): they are not those that the run started from");
   std::vector<NamedTensor> kept;
   const std::vector<Rule> rules = rules_of(options);

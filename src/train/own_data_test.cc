@@ -92,7 +92,7 @@ TEST(OwnData, commands_say_whose_the_data_are_and_prediction_needs_none) {
       data_error([&] { load_run(scratch.path() / "run", "", {.workers = 1}); });
   EXPECT_EQ(error,
             "data = \"own\": the examples are those of the program that trained this run, so only "
-            "it can go on training or evaluate; `podium predict` works without them");
+            "that program can resume or evaluate it; `podium predict` works without them");
 
   Predictor predictor = Predictor::load(scratch.path() / "run");
   EXPECT_EQ(predictor.classes(), 4);
@@ -119,7 +119,7 @@ TEST(OwnData, sets_that_cannot_be_used_are_refused_before_anything_is_written) {
             "0 to 3, since there are 4 classes");
   EXPECT_EQ(with([](ImageSet& set) { set.pixels.resize(1000); }),
             "the training set (drawn rows): 40 images of 1 x 28 x 28 need 31360 bytes, and there "
-            "are 1000: example 1 (counted from 0) is the first that is not whole");
+            "are 1000: example 1 (counted from 0) is the first incomplete one");
   EXPECT_EQ(with([](ImageSet& set) { set.labels.clear(); }),
             "the training set (drawn rows): no labels; each of the 40 images needs one, from 0 to "
             "3");

@@ -1,4 +1,4 @@
-// Plugins: shared objects that bring models, datasets and operations to a program that was built
+// Plugins: shared objects that add models, datasets and operations to a program that was built
 // without them, such as the podium command (`--plugin FILE.so`).
 //
 //   #include <podium/train/plugin.h>
@@ -9,10 +9,10 @@
 //     registry.operation(channel_scale_op);
 //   }
 //
-// A plugin takes the library's functions from the program that loads it, which must export them
+// A plugin uses the library's functions of the program that loads it, which must export them
 // (the podium command does; link programs of your own with `podium_loads_plugins(TARGET)` of the
-// CMake package). Build plugins with its `podium_add_plugin(NAME SOURCES...)`, which links nothing
-// of Podium. A plugin works with the very version of Podium that it was compiled for.
+// CMake package). Build plugins with its `podium_add_plugin(NAME SOURCES...)`, which does not link
+// Podium. A plugin works only with the version of Podium that it was compiled for.
 //
 // A program that has its models compiled in needs no plugin: it calls register_model()
 // (nn/models.h), register_dataset() (data/dataset_registry.h) and register_operation()
@@ -37,18 +37,18 @@
 
 namespace podium {
 
-// What a plugin registers. Each throws UserError where the name is taken or something is missing.
+// What a plugin registers. Each function throws UserError if the name is taken or data are missing.
 class Registry {
  public:
   // register_model().
   void model(const std::string& name, const std::string& description, Model build);
   // register_dataset().
   void dataset(DatasetInfo info);
-  // register_operation(). `op` must live as long as the program; `check` says how `podium plugin`
-  // tries it.
+  // register_operation(). `op` must live as long as the program; `check` states how `podium plugin`
+  // tests it.
   void operation(const OpDef& op, OperationCheckOptions check = {});
 
-  // An operation, and how it is to be tried.
+  // An operation and how it is tested.
   struct Operation {
     const OpDef* op = nullptr;
     OperationCheckOptions check;
@@ -62,35 +62,35 @@ class Registry {
   std::vector<Operation> operations_;
 };
 
-// A plugin that serves the process, and what it registered.
+// A loaded plugin and what it registered.
 struct LoadedPlugin {
   std::filesystem::path path;  // absolute
   std::string sha256;          // of the file
   Registry registered;
 };
 
-// Loads a plugin for the life of the process; one that is loaded already does nothing. Throws
-// UserError(kUsage), which names the file: it is not there, is no shared object, has no entry
-// point, was compiled for another version, or its registration failed. Call it before other threads
-// look names up.
+// Loads a plugin for the lifetime of the process; does nothing if it is loaded already. Throws
+// UserError(kUsage), which names the file, if it does not exist, is not a shared object, has no
+// entry point, was compiled for another version, or its registration failed. Call it before other
+// threads look up names.
 const LoadedPlugin& load_plugin(const std::filesystem::path& file);
 
 // In the order in which they were loaded.
 const std::deque<LoadedPlugin>& loaded_plugins();
 
-// recipe.toml of a run's folder, as read_recipe() reads it; where that fails and the run was made
-// with plugins that are not loaded, the error names them. They are not loaded by themselves: to
-// look at a folder must not run code that the folder names.
+// recipe.toml of a run's folder, as read_recipe() reads it. If that fails and the run was made with
+// plugins that are not loaded, the error names them. They are not loaded automatically, because
+// looking at a folder must not run code that the folder names.
 Recipe read_run_recipe(const std::filesystem::path& run,
                        const std::vector<std::string>& overrides = {},
                        ModelNames models = ModelNames::kRegistered);
 
-// One line for each loaded plugin that is another file than the one of this name that the run's
-// last start was made with: what it computes may differ.
+// One line for each loaded plugin that differs from the file of the same name that the run's last
+// start used: its results may differ.
 std::vector<std::string> changed_plugins(const std::filesystem::path& run);
 
-// What a plugin was compiled for. The layout of the classes that it shares with the program stands
-// for their declarations, so that a plugin of another commit is refused, too.
+// What a plugin was compiled for. The layout of the classes that it shares with the program is
+// compared, so that plugins built from another commit are refused too.
 struct PluginBuild {
   std::uint64_t bytes = 0;  // of this struct
   char version[56] = {};
@@ -117,7 +117,7 @@ constexpr PluginBuild this_plugin_build() {
 
 }  // namespace podium
 
-// Once in a plugin, before the body of its registration.
+// Used once in a plugin, before the body of its registration.
 #define PODIUM_PLUGIN(registry)                                                    \
   extern "C" __attribute__((visibility("default"))) const ::podium::PluginBuild*   \
   podium_plugin_build() {                                                          \

@@ -22,12 +22,12 @@
 
 namespace podium {
 
-// The network of a run at a checkpoint, ready to be applied to images.
+// The network of a run at a checkpoint, ready to classify images.
 class Predictor {
  public:
-  // Loads the network of a run's last intact checkpoint, or of that of a `step`: "best" or
-  // a number, kUsage if the run keeps no such one. `model` builds it; empty: the model that
-  // the run's recipe names. Placement: 0 workers mean one per core; input_threads is ignored.
+  // Loads the network of a run's last intact checkpoint, or of the checkpoint `step`: "best" or a
+  // number (kUsage if the run has no such checkpoint). `model` builds it; empty: the model that the
+  // run's recipe names. Placement: 0 workers mean one per core; input_threads is ignored.
   // Throws UserError: kData if the folder contains no run or no checkpoint, if the checkpoint does
   // not fit the model (names the tensor), or if the network contains a value that is not finite
   // (names the tensor); kUsage for an impossible placement.

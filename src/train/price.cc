@@ -66,16 +66,17 @@ std::vector<Price> parse_prices(std::string_view text, const std::string& source
                                 "\", and a name has no blank, `/`, `:` or `@`; write - instead"));
     }
     price.device = reader.text("device");
-    price.count = reader.whole("count", 0, 1'000'000,
-                               "write how many devices the machine has; 0 for a host alone");
+    price.count = reader.whole(
+        "count", 0, 1'000'000,
+        "write the number of devices in the machine; 0 for a machine without accelerators");
     price.region = reader.text("region");
     const double most =
         std::min(kMostPerMachine,
                  kMostPerDevice * static_cast<double>(std::max<std::int64_t>(price.count, 1)));
     price.usd_per_hour =
         reader.number("usd_per_hour", 1e-6, most,
-                      cat("write what the whole machine costs; more than ", kMostPerDevice,
-                          " an hour a device is taken for a placeholder, as catalogues have some"));
+                      cat("write the price of the whole machine; more than ", kMostPerDevice,
+                          " USD per hour and device is treated as a placeholder"));
     price.kind = reader.optional_text("kind");
     if (price.kind.empty()) price.kind = "on demand";
     if (std::ranges::find(kinds(), price.kind) == kinds().end())
@@ -84,7 +85,7 @@ std::vector<Price> parse_prices(std::string_view text, const std::string& source
     price.date = reader.text("date");
     if (!price.date.empty() && !is_date(price.date))
       reader.problem("date", cat("`date` is \"", price.date,
-                                 "\"; write the day on which the price was seen, as 2026-11-09, "
+                                 "\"; write the date of the price, as 2026-11-09, "
                                  "2026-11 or \"2026\""));
     price.includes = reader.optional_text("includes");
     price.source = reader.text("source");
@@ -115,7 +116,7 @@ ChosenPrice choose_price(const std::string& words, const std::vector<Price>& pri
     date = name.substr(at + 1);
     name.resize(at);
     PODIUM_REQUIRE(is_date(date), ExitCode::kUsage, "\"", words, "\": \"", date,
-                   "\" is no date; write PROVIDER/MACHINE@2018, @2018-04 or @2018-04-30");
+                   "\" is not a date; write PROVIDER/MACHINE@2018, @2018-04 or @2018-04-30");
   }
   if (const std::size_t at = name.find(':'); at != std::string::npos) {
     kind = name.substr(at + 1);
@@ -153,7 +154,7 @@ ChosenPrice choose_price(const std::string& words, const std::vector<Price>& pri
     throw UserError(cat("there is no price \"", name, "\"; the nearest are ", join_words(names),
                         "; `podium prices` lists all"));
   }
-  PODIUM_REQUIRE(best != nullptr, ExitCode::kUsage, "\"", words, "\": no offer is of that kind ",
+  PODIUM_REQUIRE(best != nullptr, ExitCode::kUsage, "\"", words, "\": no price is of that kind ",
                  date.empty() ? "" : "and not later than that date", "; there are ",
                  join_words(others, "; "));
   chosen.price = *best;

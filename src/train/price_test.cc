@@ -35,7 +35,7 @@ TEST(Price, an_unknown_name_is_answered_with_the_nearest) {
   };
   EXPECT_CONTAINS(refused("gcp/tpu-v2"), "the nearest are gcp/tpu-v2-8");
   EXPECT_CONTAINS(refused("gcp/tpu-v2-8@2017"), "not later than that date; there are gcp/tpu-v2-8");
-  EXPECT_CONTAINS(refused("gcp/tpu-v2-8@April"), "is no date");
+  EXPECT_CONTAINS(refused("gcp/tpu-v2-8@April"), "is not a date");
   EXPECT_CONTAINS(refused("gcp/tpu-v2-8:cheap"), "known: on-demand, spot, reserved");
   EXPECT_CONTAINS(refused("0xgcp/tpu-v2-8"), "number of machines");
 }
@@ -58,7 +58,7 @@ TEST(Price, a_file_is_refused_with_line_rule_and_remedy_for_all_that_is_wrong) {
 TEST(Price, a_placeholder_of_a_catalogue_is_no_price) {
   EXPECT_CONTAINS(
       user_error(ExitCode::kUsage, [] { parse_prices(price("tpu", "700", "\"2026\""), "p.toml"); }),
-      "taken for a placeholder");
+      "treated as a placeholder");
 }
 
 TEST(Price, dates_are_those_of_real_days) {

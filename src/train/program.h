@@ -1,6 +1,6 @@
-// The programs of a run, built from its model: what one replica computes in a step, what evaluation
-// computes, how a shard of the parameters is updated; and how parameters, gradients and statistics
-// lie in flat memory.
+// The programs of a run, built from its model: the step of one replica, evaluation, and the update
+// of a shard of the parameters; and the layout of parameters, gradients and statistics in flat
+// memory.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct FlatEntry {
   TensorType type;
   std::int64_t offset = 0;
   bool decays = false;
-  std::size_t optimizer = 0;  // in Optimizers::options; of no meaning where it is not trained
-  bool trained = true;        // of a statistic: a step changes it
+  std::size_t optimizer = 0;  // index in Optimizers::options; unused if it is not trained
+  bool trained = true;        // for a statistic: a step changes it
   const Shape& shape() const { return type.shape; }
   std::int64_t elements() const { return type.shape.elements(); }
   std::int64_t bytes() const { return type.bytes(); }
@@ -42,10 +42,10 @@ struct FlatLayout {
   std::int64_t bytes = 0;
 };
 
-// The optimizers of a run, and which of them a parameter has.
+// The optimizers of a run, and their assignment to parameters.
 struct Optimizers {
   std::vector<OptimizerOptions> options;  // [optimizer]'s; those of groups that are not frozen
-  std::vector<OptimizerGroup> groups;     // of the recipe, in its order
+  std::vector<OptimizerGroup> groups;     // the recipe's, in its order
 
   Optimizers(OptimizerOptions only) : options{std::move(only)} {}  // NOLINT: one is a set of one
   explicit Optimizers(const Recipe& recipe);
@@ -54,16 +54,16 @@ struct Optimizers {
   bool freezes(std::string_view name) const;
   std::size_t index_of(std::string_view name) const;  // in `options`
   const OptimizerOptions& of(const FlatEntry& entry) const { return options[entry.optimizer]; }
-  // Throws UserError(kUsage) where a pattern of a group would act on nothing: it matches no
-  // parameter, or earlier groups have all that it matches, or the model trains none of them; where
-  // an optimizer of matrices has a parameter that is none; where all is frozen.
+  // Throws UserError(kUsage) if a pattern of a group applies to nothing (it matches no parameter,
+  // earlier groups have all that it matches, or the model trains none of these), if an optimizer
+  // for matrices has a parameter that is not a matrix, or if everything is frozen.
   void require_parameters(const FlatLayout& layout, const std::string& model) const;
-  // Weight decay as the parameter's optimizer writes it, 0 where it does not act on the parameter.
+  // The weight decay of the parameter's optimizer; 0 if it does not act on the parameter.
   float weight_decay(const FlatEntry& entry) const;
-  // Names and values of the scalars of all of them, in order.
+  // The names and values of the scalars of all optimizers, in order.
   std::vector<std::string> scalars() const;
   std::vector<float> scalar_values(const ScheduleOptions& schedule, const StepInRun& at) const;
-  // The most state tensors that one of them has.
+  // The largest number of state tensors of any of them.
   std::size_t states() const;
 };
 
@@ -74,8 +74,8 @@ struct ReplicaInputs {
 };
 
 // Inputs: images, labels, step, replica, parameters, statistics. Outputs: gradients of the trained
-// parameters (of the mean loss over the global batch), the new values of those statistics that a
-// step changes, loss, correct; to inspect a step also logits and the dropout factors.
+// parameters (of the mean loss over the global batch), the new values of the statistics that a step
+// changes, loss, correct; to inspect a step, also logits and the dropout factors.
 struct ReplicaProgram {
   Graph graph;
   FlatLayout layout;
@@ -90,17 +90,17 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
 
 // Inputs: images, parameters, statistics. Output: logits.
 Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs);
-// Inputs: logits, labels. Outputs of each example: losses; guesses, the class with the largest
-// logit, -1 where one is not a number.
+// Inputs: logits, labels. Outputs per example: losses; guesses, the class with the largest logit,
+// or -1 if a logit is not a number.
 Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing);
 
-// A run of bytes of the parameters that has one optimizer and one weight decay; of an optimizer
-// that needs whole parameters, one of them.
+// A range of bytes of the parameters with one optimizer and one weight decay; for an optimizer that
+// needs whole parameters, a single parameter.
 struct UpdatePiece {
   std::int64_t begin = 0, end = 0;
   float weight_decay = 0;
   std::size_t optimizer = 0;  // in Optimizers::options
-  bool decays = false;        // whether weight decay acts here, be it of 0
+  bool decays = false;        // whether weight decay acts here, even if it is 0
 };
 // Inputs: scalars, then for each piece parameter, gradient, states. Outputs for each piece:
 // parameter, states.
@@ -108,7 +108,7 @@ struct UpdateProgram {
   Graph graph;
   std::vector<UpdatePiece> pieces;
 };
-// Such a parameter lies within [begin, end) as a whole, or not at all.
+// A parameter that must be whole lies completely within [begin, end), or not at all.
 UpdateProgram build_update_program(const FlatLayout& layout, const Optimizers& optimizers,
                                    std::int64_t replicas, std::int64_t begin, std::int64_t end);
 

@@ -256,7 +256,7 @@ class Reader {
       if (problems_.is_bad("model")) return;
       problems_.add_at(
           place_of(table.source()),
-          cat("[", path, "] is no table of a recipe; choose parameters by their names, [[",
+          cat("[", path, "] is not a table of a recipe; choose parameters by their names, [[",
               kGroupTable, "]] parameters = [\"conv*.weight\"]"));
       return;
     }

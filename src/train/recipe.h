@@ -24,7 +24,7 @@ struct EvaluationOptions {
   std::int64_t views = 1;  // of each image (data/views.h); the network's outputs are averaged
 };
 
-// Parameters, chosen by their names, that have an optimizer of their own or are not trained.
+// Parameters, selected by name, that have their own optimizer or are not trained.
 struct OptimizerGroup {
   std::vector<std::string> parameters;  // patterns of names (base/words.h)
   bool frozen = false;
@@ -33,12 +33,12 @@ struct OptimizerGroup {
 };
 inline constexpr std::size_t kMostOptimizerGroups = 64;
 
-// What parameters and running statistics start from (train/initial.h); nothing if `from` is empty.
+// The source of initial values (train/initial.h); unused if `from` is empty.
 struct InitOptions {
   std::string from;                // a run's folder, one of its checkpoints or a safetensors file
-  std::string hash;                // of what it holds; empty: not known yet
+  std::string hash;                // of its contents; empty: not known yet
   std::vector<std::string> map;    // "old*=new*": how its tensors are renamed
-  std::vector<std::string> fresh;  // patterns of names that start as the recipe draws them
+  std::vector<std::string> fresh;  // patterns of names that keep the values drawn by the recipe
   bool operator==(const InitOptions&) const = default;
 };
 
@@ -47,9 +47,9 @@ struct Recipe {
   std::string name;         // the file's name, without folder and extension
   std::string description;  // one line, for `podium recipes`
   std::string model;
-  std::string data;         // a dataset, kOwnData or, with `pictures`, where pictures lie
-  PictureOptions pictures;  // [data]; of pictures in files alone
-  // 0: the default, or as many as there are; recorded for pictures in files.
+  std::string data;         // a dataset, kOwnData or, with `pictures`, kFolderData
+  PictureOptions pictures;  // [data]; only for pictures in files
+  // 0: the default, or all there are. A run records them for pictures in files.
   std::int64_t train_examples = 0, test_examples = 0;
   // The last `validation` training examples are held out and evaluated instead of the test set; 0:
   // none.
@@ -61,8 +61,8 @@ struct Recipe {
   std::int64_t epochs = 0, steps = 0;
   std::string precision = "fp32";
   float label_smoothing = 0;
-  float clip_norm = 0;         // of all gradients together ([optimizer]); 0: they are not clipped
-  OptimizerOptions optimizer;  // of the parameters that no group has
+  float clip_norm = 0;         // limit of the norm of all gradients together; 0: no clipping
+  OptimizerOptions optimizer;  // for the parameters that are in no group
   // A parameter belongs to the first group with a pattern that matches its name.
   std::vector<OptimizerGroup> optimizer_groups;
   ScheduleOptions schedule;
@@ -70,11 +70,11 @@ struct Recipe {
   NormaliseOptions normalise;
   AugmentOptions augment;
   EvaluationOptions evaluation;
-  std::int64_t checkpoint_every_steps = 0;  // 0: once an epoch
+  std::int64_t checkpoint_every_steps = 0;  // 0: once per epoch
   std::int64_t checkpoints_kept = 3;
-  bool keep_best = false;             // the checkpoint of the best evaluation, too
+  bool keep_best = false;             // also keep the checkpoint of the best evaluation
   std::int64_t hash_every_steps = 1;  // 0: only at the end
-  std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times an epoch
+  std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times per epoch
 };
 
 // Resolves RECIPE of a command line: the path of a TOML file, or a name in the recipes folder
@@ -84,8 +84,8 @@ std::filesystem::path find_recipe(const std::string& name_or_path);
 // The names in the recipes folder, sorted.
 std::vector<std::string> recipe_names();
 
-// Which models a recipe may name: those that are registered, or any, for a caller who has the model
-// itself.
+// Which models a recipe may name: only registered ones, or any, for callers that have the model
+// themselves.
 enum class ModelNames { kRegistered, kAny };
 
 // Overrides are `dotted.key=value`, with the value in TOML syntax (strings may be written without
@@ -98,15 +98,15 @@ Recipe parse_recipe(const std::string& text, const std::string& source,
                     const std::vector<std::string>& overrides = {},
                     ModelNames models = ModelNames::kRegistered);
 
-// Whether `data` is pictures in files.
+// Whether `data` names pictures in files.
 inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.data); }
 
-// The recipe that RECIPE of a command line means: of find_recipe(), or for "folder:PATH" the recipe
-// "pictures" on these, named after the folder, whose batch is no larger than there are pictures.
+// The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" the recipe
+// `pictures` on that folder, named after it, with a batch of at most the number of pictures.
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {});
 
-// Training examples without those held out; whole steps of an epoch; steps of the run. Of pictures
-// in files 0, until a run has counted them.
+// The training examples without those held out; the whole steps of an epoch; the steps of the run.
+// For pictures in files they are 0 until a run has counted the pictures.
 std::int64_t training_examples(const Recipe& recipe);
 std::int64_t steps_per_epoch(const Recipe& recipe);
 std::int64_t total_steps(const Recipe& recipe);
@@ -114,8 +114,8 @@ std::int64_t total_steps(const Recipe& recipe);
 // The resolved recipe: every key, in a fixed order. parse_recipe() of it returns the same recipe.
 std::string to_toml(const Recipe& recipe);
 
-// A resolved recipe that an earlier Podium may have written, as this one writes it: keys that there
-// were not yet have their defaults. The text itself where it is no recipe.
+// A resolved recipe that an older Podium may have written, as this version writes it: new keys have
+// their defaults. Returns the text itself if it is not a recipe.
 std::string resolved_anew(const std::string& text);
 
 }  // namespace podium

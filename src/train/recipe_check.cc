@@ -136,7 +136,7 @@ class Check {
           std::string(path) == "train_examples" ? r_.train_examples : r_.test_examples;
       if (good({path}) && own && wanted == 0)
         problems_.add(path, cat("`", path, "` is missing: with `data` = \"", kOwnData,
-                                "\" it is how many the program has"));
+                                "\", it states how many examples the program has"));
       if (good({path}) && wanted != 0 && read) {
         problems_.add(path,
                       cat("`", path, "` = ", wanted, ": the size of \"", r_.data,
@@ -160,14 +160,14 @@ class Check {
   // How many there are is known when they have been indexed.
   void pictures() {
     if (good({"data.path"}) && r_.pictures.path.empty())
-      problems_.add(
-          "data.path",
-          cat("`data.path` is missing: where the pictures are, as in data=", r_.data, ":PHOTOS"));
+      problems_.add("data.path",
+                    cat("`data.path` is missing: name the folder of the pictures, as in data=",
+                        r_.data, ":PHOTOS"));
     if (good({"validation"}) && r_.validation != 0)
       problems_.add(
           "validation",
           cat("`validation` = ", r_.validation,
-              " is for datasets; of pictures, `data.held_out` is held out of each class"));
+              " is for datasets; for pictures, use `data.held_out`, a share of each class"));
     if (good({"train_examples", "batch"}) && r_.train_examples != 0 && r_.batch > r_.train_examples)
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
                                  r_.train_examples, " examples"));

@@ -126,9 +126,10 @@ TEST(RecipeGroups, tables_of_groups_from_before_there_were_patterns_are_still_re
   EXPECT_EQ(refusal(kSprint + "[optimizer.filters]\nmomentum = 0.5\n"),
             "x.toml:6: `optimizer.filters.momentum` has no effect with `optimizer.filters.name` = "
             "\"same\"; remove it");
-  EXPECT_EQ(refusal(minimal_and("[optimizer.whitening]\nname = \"sgd\"\n")),
-            "x.toml:6: [optimizer.whitening] is no table of a recipe; choose parameters by their "
-            "names, [[optimizer.group]] parameters = [\"conv*.weight\"]");
+  EXPECT_EQ(
+      refusal(minimal_and("[optimizer.whitening]\nname = \"sgd\"\n")),
+      "x.toml:6: [optimizer.whitening] is not a table of a recipe; choose parameters by their "
+      "names, [[optimizer.group]] parameters = [\"conv*.weight\"]");
   EXPECT_EQ(refusal(kSprint, {"optimizer.filters.name=sgd"}),
             "`optimizer.filters.name=sgd` on the command line: unknown key "
             "`optimizer.filters.name`; a group of parameters is named by its number, as in "

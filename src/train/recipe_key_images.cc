@@ -11,9 +11,9 @@ std::vector<RecipeKey> data_keys() {
        .name = "path",
        .field = PODIUM_RECIPE_FIELD(pictures.path),
        .decides_result = false,
-       .meaning = "folder with a folder of JPEG or PNG pictures for each class, or with two such, "
-                  "`train` and `val` (or `valid`, `validation`, `test`). A relative path is also "
-                  "searched for where datasets are"},
+       .meaning = "folder that contains one folder of JPEG or PNG pictures per class, or the "
+                  "folders `train` and `val` (or `valid`, `validation`, `test`) with such folders "
+                  "in them. A relative path is also looked up in the folders of datasets"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),
@@ -26,28 +26,28 @@ std::vector<RecipeKey> data_keys() {
        .range = between(0, 8192),
        .unit = "pixels",
        .meaning = "in evaluation, and in training without `augment.crop`, the shorter side of a "
-                  "picture becomes this, and `size` x `size` are cut out of its middle; 0: size * "
-                  "8 / 7, which is 256 for 224"},
+                  "picture is resized to this length, and `size` x `size` pixels are cut from the "
+                  "centre; 0: size * 8 / 7, which is 256 for 224"},
       {.table = "data",
        .name = "held_out",
        .field = PODIUM_RECIPE_FIELD(pictures.held_out),
        .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
        .unit = "of a class",
-       .meaning = "of a folder without two parts: the share of each class, chosen by its names, "
-                  "that is not trained on but evaluated"},
+       .meaning = "if the folder has no `train` and `val`: the share of each class, chosen by file "
+                  "names, that is evaluated instead of trained on"},
       {.table = "data",
        .name = "on_error",
        .field = PODIUM_RECIPE_FIELD(pictures.on_error),
        .choices = {"stop", "skip"},
-       .meaning = "what a picture that cannot be decoded does in training. `stop`: it ends the "
-                  "run. `skip`: the next picture takes its place, with its label"},
+       .meaning = "what happens in training if a picture cannot be decoded. `stop`: the run ends. "
+                  "`skip`: the next picture takes its place, with its own label"},
       {.table = "data",
        .name = "skip_limit",
        .field = PODIUM_RECIPE_FIELD(pictures.skip_limit),
        .range = between(0, 1e9),
        .unit = "pictures",
-       .meaning = "more pictures than these that cannot be decoded end a run, which `skip` does "
-                  "not prevent"},
+       .meaning = "with `skip`, the largest number of different pictures that may be replaced; one "
+                  "more ends the run"},
   };
   for (RecipeKey& key : keys) key.fits = {kFolderData};
   return keys;
@@ -165,14 +165,14 @@ std::vector<RecipeKey> augment_keys() {
        .field = PODIUM_RECIPE_FIELD(augment.hue),
        .range = between(0, 0.5),
        .unit = "of the circle",
-       .meaning = "largest turn of the colour circle, in either direction"},
+       .meaning = "largest rotation of the colour circle, in either direction"},
       {.table = "augment",
        .name = "crop",
        .field = PODIUM_RECIPE_FIELD(augment.crop),
        .choices = {"none", "random-resized"},
-       .meaning = "of pictures in files. `random-resized`: a part of the picture, drawn by its "
-                  "area and the ratio of its sides, resized to `data.size`. `none`: the middle, "
-                  "as in evaluation"},
+       .meaning =
+           "for pictures in files. `random-resized`: a random part of the picture, drawn by area "
+           "and aspect ratio, resized to `data.size`. `none`: the centre crop, as in evaluation"},
       {.table = "augment",
        .name = "crop_area",
        .field = PODIUM_RECIPE_FIELD(augment.crop_area),
@@ -184,7 +184,7 @@ std::vector<RecipeKey> augment_keys() {
        .field = PODIUM_RECIPE_FIELD(augment.crop_ratio),
        .range = {.least = 0, .most = 100, .least_open = true},
        .unit = "width / height",
-       .meaning = "smallest and largest ratio of its sides"},
+       .meaning = "smallest and largest aspect ratio of a random-resized crop"},
   };
 }
 

@@ -51,8 +51,8 @@ std::vector<RecipeKey> top_level_keys() {
        .field = PODIUM_RECIPE_FIELD(data),
        .names = dataset_names,
        .required = true,
-       .meaning = "the dataset. `own`: the sets that a program hands to run(), which records them "
-                  "so. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
+       .meaning = "the dataset. `own`: sets that a program passes to run(), which records this "
+                  "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
                   "`name = \"folder\"` and `path`"},
       {.table = "",
        .name = "train_examples",
@@ -60,7 +60,7 @@ std::vector<RecipeKey> top_level_keys() {
        .range = between(0, 1e7),
        .unit = "examples",
        .meaning = "size of the training set; only for generated datasets; 0: the dataset's "
-                  "default. Of pictures in files, a run records how many there are"},
+                  "default. For pictures in files, a run records their number"},
       {.table = "",
        .name = "test_examples",
        .field = PODIUM_RECIPE_FIELD(test_examples),
@@ -111,7 +111,7 @@ std::vector<RecipeKey> top_level_keys() {
        .name = "precision",
        .field = PODIUM_RECIPE_FIELD(precision),
        .choices = {"fp32"},
-       .refused = {{"bf16", "bf16 needs a GPU or a TPU, which this version does not drive yet"}},
+       .refused = {{"bf16", "this version has no backend that supports bf16"}},
        .meaning = "precision of arithmetic and sums"},
       {.table = "",
        .name = "label_smoothing",
@@ -144,7 +144,8 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
        .choices = is_group ? Names{"sgd", "lars", "adam", "adamw", "muon"}
                            : Names{"sgd", "lars", "adam", "adamw"},
        .meaning = cat("`sgd`: with `momentum`, plain or `nesterov`. `lars`: `sgd` with a learning "
-                      "rate for each weight, by its norm and its gradient's. `adam`: Kingma and "
+                      "rate for each parameter, scaled by the norms of the parameter and its "
+                      "gradient. `adam`: Kingma and "
                       "Ba, with bias correction. `adamw`: Adam with decoupled weight decay",
                       is_group ? ". `muon`: for matrices and convolution weights; each weight is "
                                  "rescaled to norm sqrt(rows), then moved along its "
@@ -172,8 +173,9 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
        .field = field(&OptimizerOptions::trust),
        .range = at_least(0),
        .fits = {"lars"},
-       .meaning = "the rate of a weight w is learning_rate trust |w| / (|g| + weight_decay |w|); "
-                  "of parameters that do not decay it is learning_rate"},
+       .meaning = "the rate of a parameter w with gradient g is learning_rate * trust * norm(w) / "
+                  "(norm(g) + weight_decay * norm(w)); for parameters that do not decay, it is "
+                  "learning_rate"},
       {.table = table,
        .name = "beta1",
        .field = field(&OptimizerOptions::beta1),

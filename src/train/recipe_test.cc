@@ -157,13 +157,14 @@ TEST(Recipe, pictures_in_files_are_named_in_one_word_or_in_a_table) {
   const Recipe dataset =
       parse_recipe("data = \"folder:/my/photos\"\n" + rest, "x.toml", {"data=cifar10"});
   EXPECT_EQ(to_toml(dataset).find("[data]"), std::string::npos);
-  EXPECT_EQ(refusal(table),
-            "x.toml: `data.path` is missing: where the pictures are, as in data=folder:PHOTOS");
+  EXPECT_EQ(
+      refusal(table),
+      "x.toml: `data.path` is missing: name the folder of the pictures, as in data=folder:PHOTOS");
   EXPECT_EQ(refusal("data = \"cifar10\"\n" + rest + "[augment]\ncrop = \"random-resized\"\n")
                 .substr(0, 40),
             "x.toml:6: `augment.crop` = \"random-resiz");
   EXPECT_EQ(refusal(table + "path = \"p\"\nsize = 64\nresize = 60\n"),
-            "x.toml:8: `data.resize` = 60 is below `data.size` = 64, which is cut out of it");
+            "x.toml:8: `data.resize` = 60 is below `data.size` = 64, which is cut from it");
 }
 
 TEST(Recipe, committed_recipes_are_sound) {
@@ -243,8 +244,8 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
             "the nearest is \"mnist\"\n"
             "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
             "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
-            "`precision=bf16` on the command line: `precision` = \"bf16\": bf16 needs a GPU or a "
-            "TPU, which this version does not drive yet; use \"fp32\"\n"
+            "`precision=bf16` on the command line: `precision` = \"bf16\": this version has no "
+            "backend that supports bf16; use \"fp32\"\n"
             "`sed=3` on the command line: unknown key `sed`; the nearest known one is `seed`");
 }
 

@@ -67,11 +67,10 @@ struct Window {
 };
 
 void note_unknown_evaluation(const Trainer& trainer, const Checkpoint& checkpoint) {
-  log(LogLevel::kInfo,
-      cat("the checkpoint of step ", checkpoint.step,
-          " does not say on which "
-          "examples its run was evaluated, as an older Podium wrote it; these are ",
-          trainer.evaluation_data()));
+  log(LogLevel::kInfo, cat("the checkpoint of step ", checkpoint.step,
+                           " does not say on which examples its run was evaluated, because an "
+                           "older Podium wrote it; these are ",
+                           trainer.evaluation_data()));
 }
 
 // One call of run(): the loop and its bookkeeping.
@@ -249,8 +248,7 @@ class Session {
       if (correct != best.metadata.end()) best_correct_ = std::atoll(correct->second.c_str());
     } catch (const UserError& error) {
       observer_.warning(
-          cat("the best checkpoint is passed over, and the next evaluation counts as "
-              "the best so far: ",
+          cat("the best checkpoint is ignored, and the next evaluation counts as the best so far: ",
               error.what()));
     }
   }
@@ -418,7 +416,7 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   PODIUM_REQUIRE(data.train && data.held_out, ExitCode::kData, "RunOptions::data has no ",
                  data.train ? "held-out" : "training", " set; give both, or neither");
   PODIUM_REQUIRE(recipe.validation == 0, ExitCode::kUsage, "validation = ", recipe.validation,
-                 ": with sets of one's own, hold the examples out in the program");
+                 ": with your own sets, hold the examples out in the program");
   recipe.data = kOwnData;
   recipe.train_examples = data.train->count;
   recipe.test_examples = data.held_out->count;
@@ -429,8 +427,8 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
 void require_counts(const Recipe& recipe, const RunData& data) {
   const auto require = [&](const char* key, std::int64_t stated, const Source& found) {
     PODIUM_REQUIRE(stated == 0 || stated == found.count, ExitCode::kData, found.source, ": has ",
-                   found.count, " pictures, and the recipe states `", key, "` = ", stated,
-                   "; put back what it had, or start over with another --out folder");
+                   found.count, " pictures, but the recipe states `", key, "` = ", stated,
+                   "; restore its contents, or start over with another --out folder");
   };
   require("train_examples", recipe.train_examples, *data.train);
   require("test_examples", recipe.test_examples, *data.held_out);
@@ -552,7 +550,7 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
   if (run.folder) {
     for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
     if (const std::string failure = last_failure(run.folder->dir()); !failure.empty())
-      observer.warning(cat("this run ended by a failure when it was last started: ", failure));
+      observer.warning(cat("the last start of this run ended with a failure: ", failure));
     record_environment(run.folder->dir(), environment_of(trainer, options), trainer.steps_done());
     replace_text(
         run.folder->dir() / "resolved.txt",

@@ -22,7 +22,7 @@ struct RunData {
   std::shared_ptr<const Source> train, held_out;
 };
 
-// Where and how a recipe is run. No result depends on these, but for the last two.
+// Where and how a recipe is run. Results depend only on the last two.
 struct RunOptions {
   std::filesystem::path out;  // the run's folder
   std::string data_dir;       // --data-dir; empty: the search order of data/dataset.h
@@ -33,19 +33,19 @@ struct RunOptions {
   std::int64_t memory_limit = 0;          // bytes; 0: what this process may use
   std::vector<std::string> command_line;  // for environment.json
   std::optional<ChosenPrice> price;       // of the machines, for environment.json
-  // Where the spans of time of all ranks are written at the end, for Perfetto (base/trace.h);
-  // empty: they are not kept.
+  // File for the trace of all ranks, written at the end, for Perfetto (base/trace.h); empty: no
+  // trace.
   std::filesystem::path trace;
   // If not null: once its value is not 0, the run saves at the next step boundary and returns with
-  // `stopped`. An evaluation is abandoned, and made when the run is resumed. Before the first step,
-  // the work under way is abandoned; there is nothing to save.
+  // `stopped`. An evaluation is abandoned, and repeated when the run is resumed. Before the first
+  // step, the current work is abandoned; there is nothing to save.
   const std::atomic<int>* stop_request = nullptr;
-  // Sets of the program's own in place of the recipe's dataset: both, or neither. The recipe that
-  // the run records then has data = "own" and their sizes. The run goes on with the same training
-  // examples or not at all; no command can evaluate it, and `podium predict` needs no data.
+  // The program's own sets instead of the recipe's dataset: both, or neither. The recorded recipe
+  // then has data = "own" and their sizes. The run can be resumed only with the same training
+  // examples. No command can evaluate it; `podium predict` needs no data.
   RunData data;
   // Called in every step between the sum of the gradients and the update, as Trainer::step()
-  // does. It is no part of the recorded recipe: a run goes on as it began if it is given again.
+  // does. It is not part of the recorded recipe; pass it again when you resume the run.
   std::function<void(Trainer&)> on_gradients;
 };
 
@@ -54,24 +54,24 @@ struct RunResult {
   std::int64_t steps = 0, total_steps = 0;
   double epochs = 0;
   bool stopped = false;  // on request, saved
-  // False: stopped before the run was ready for its first step. Nothing was made, and nothing else
-  // is known here.
+  // False: stopped before the run was ready for its first step. Nothing was saved, and the other
+  // fields are not set.
   bool prepared = true;
   bool ended = false;    // by the observer, before its last step; saved and evaluated
   float train_loss = 0;  // of the last step in this call
-  // Of the parameters with `parameter_hash`; 0 examples if the run was stopped before they were
-  // evaluated.
+  // The evaluation of the parameters with `parameter_hash`; 0 examples if the run was stopped
+  // before they were evaluated.
   EvaluationResult evaluation;
-  // The newest evaluation of this call; its `step` says of which parameters. 0 examples: none.
+  // The newest evaluation of this call; its `step` identifies the parameters. 0 examples: none.
   EvaluationResult last_evaluation;
   std::uint64_t parameter_hash = 0;
-  // Of this call: the steps made, the seconds they took, the seconds of evaluation, and the seconds
-  // before the first step.
+  // For this call: the number of steps, the seconds that they took, the seconds of evaluation, and
+  // the seconds before the first step.
   std::int64_t steps_made = 0;
   double train_seconds = 0, eval_seconds = 0, start_seconds = 0, input_wait_percent = 0;
   std::int64_t peak_memory_bytes = 0;
-  double seconds = 0;  // of all of this call
-  // That the processors of this machine took, where it tells (RAPL), whatever ran on them.
+  double seconds = 0;  // of the whole call
+  // Energy of this machine's processors, if it reports it (RAPL); includes all other programs.
   std::optional<double> joules = std::nullopt;
 };
 
@@ -87,12 +87,12 @@ struct RunMetrics {
   double steps_per_second = 0, images_per_second = 0, input_wait_percent = 0;
 };
 
-// Is told what happens in a run. Every function may be left out. RunBoard (report/run_board.h) is
-// one that writes for TensorBoard.
+// Receives the events of a run. Every function has a default. RunBoard (report/run_board.h) is an
+// observer that writes for TensorBoard.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
-  // The run goes from `first_step` to `last_step`.
+  // The run will make the steps from `first_step` to `last_step`.
   virtual void started(const Trainer&, std::int64_t /*first_step*/, std::int64_t /*last_step*/) {}
   // Called before stepped() of the same step.
   virtual void measured(const RunMetrics&) {}
@@ -101,13 +101,13 @@ class RunObserver {
   virtual void evaluated(const Trainer&, const EvaluationResult&) {}
   // Called before a checkpoint becomes visible, so that the observer can write its files first.
   virtual void saving(std::int64_t /*step*/) {}
-  // Asked after each step, when what follows it (checkpoint, evaluation) is done: true ends the
-  // run here, for early stopping. The same call of run() later would go on from there.
+  // Called after each step and its checkpoint and evaluation; true ends the run here, for early
+  // stopping. The same call of run() later would resume from there.
   virtual bool ends_run(const Trainer&) { return false; }
   virtual void warning(const std::string&) {}
 };
 
-// Passes all on to several, in their order. They must outlive it.
+// Forwards all events to several observers, in their order.
 class Observers : public RunObserver {
  public:
   // None of them is null; each must outlive this object.
@@ -127,7 +127,7 @@ class Observers : public RunObserver {
   void saving(std::int64_t step) override {
     for (RunObserver* one : observers_) one->saving(step);
   }
-  // Where one of them says so. All are asked.
+  // True if one of them returns true. All are called.
   bool ends_run(const Trainer& trainer) override {
     bool ends = false;
     for (RunObserver* one : observers_) ends |= one->ends_run(trainer);
@@ -141,20 +141,20 @@ class Observers : public RunObserver {
   std::vector<RunObserver*> observers_;
 };
 
-// Throws UserError: kData for data (also where a set of options.data is not usable) and for
-// checkpoints, kMemory where the limit does not suffice (with a setting that fits), kDiverged where
-// a loss, or what a checkpoint or the end of the run would hold, is not finite (the step, and the
-// operation or the tensor; the last good checkpoint stays).
+// Throws UserError: kData for faults of data (including unusable sets in options.data) and of
+// checkpoints; kMemory if the limit is too low (the error names a setting that fits); kDiverged if
+// a loss, or a value for a checkpoint or for the end of the run, is not finite (the error names the
+// step, and the operation or the tensor; the last good checkpoint remains).
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
               RunObserver& observer);
 
-// The sets of the recipe's dataset: its splits, or with `validation` a part of the first. Throws
-// UserError(kData) where the files of the dataset are missing or damaged, and Stopped as `stop`
-// says.
+// The sets of the recipe's dataset: its splits or, with `validation`, two parts of the training
+// split. Throws UserError(kData) if files of the dataset are missing or damaged, and Stopped if
+// `stop` requests it.
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
 
-// What the training examples of a recipe are, and how many, without loading a dataset. Of pictures
-// in files, their index is made or read. Throws UserError(kData).
+// The number and shape of a recipe's training examples, without loading a dataset. For pictures in
+// files, it makes or reads their index. Throws UserError(kData).
 SourceFields example_fields(const Recipe& recipe, const std::string& data_dir);
 
 // The trainer of a finished or unfinished run, at its last checkpoint. `overrides` are for keys
@@ -164,7 +164,7 @@ struct LoadedRun {
   Recipe recipe;
   std::unique_ptr<Trainer> trainer;
 };
-// Throws UserError(kData) where the folder holds no run or no whole checkpoint.
+// Throws UserError(kData) if the folder contains no run or no intact checkpoint.
 LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_dir,
                    const Placement& placement, const std::vector<std::string>& overrides = {},
                    const std::string& step = "");

@@ -340,12 +340,11 @@ void RunFolder::resume(const std::function<void(const Checkpoint&)>& restore,
   const auto cut = [&](JsonLines& lines, auto step_of, bool rising) {
     const JsonLines::Damage damage = lines.cut_after(step, step_of, rising);
     if (damage.lines.empty() || !warn) return;
-    warn(cat(lines.path().string(), ": ", line_list(damage.lines),
-             " cannot be read or stands out of order, and was left out. The file as it was is kept "
-             "as ",
-             damage.original.filename().string(),
-             ": to have the line back, mend it there and put it back in its place once the run has "
-             "ended"));
+    warn(cat(
+        lines.path().string(), ": ", line_list(damage.lines),
+        " could not be read or was out of order, and was left out. The original file is kept as ",
+        damage.original.filename().string(),
+        ": to restore a line, repair it there, and put the file back after the run has ended"));
   };
   cut(hashes_, step_of_hash, true);
   cut(metrics_, step_of_metrics, false);

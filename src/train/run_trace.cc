@@ -26,8 +26,8 @@ RunResult with_trace(const RunOptions& options, RunObserver& observer,
       trace.events(ranks.rank(), ranks.several() ? ranks.name() : std::string("podium")));
   if (writes) replace_text(options.trace, trace_text(events));
   if (trace.left_out() > 0)
-    observer.warning(cat("the trace holds the first spans alone; ", trace.left_out(),
-                         " later ones are left out"));
+    observer.warning(cat("the trace contains only the first spans; ", trace.left_out(),
+                         " later ones were dropped"));
   return result;
 }
 

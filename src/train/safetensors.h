@@ -3,7 +3,7 @@
 // after the other. F32, I32 and U32 are kept; I64 (PyTorch's counters) is read as I32 where every
 // value fits. The same tensors and metadata give the same bytes.
 //
-// The reader trusts nothing. Rules, each a UserError (kData) that names the file and the tensor:
+// The reader checks everything. Rules, each a UserError (kData) that names the file and the tensor:
 //   S1 the file holds the 8 bytes and a header of at most kMaxHeaderBytes
 //   S2 the header is one JSON object, in UTF-8, no key twice
 //   S3 `__metadata__` maps strings to strings
@@ -39,7 +39,7 @@ struct NamedTensor {
 // The tensor of that name, or null.
 const Tensor* find_tensor(std::span<const NamedTensor> tensors, std::string_view name);
 
-// What a file holds.
+// The contents of a file.
 struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
   std::vector<NamedTensor> tensors;  // in the order of their bytes
@@ -47,14 +47,14 @@ struct SafetensorsFile {
   const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
 };
 
-// Reads a whole file. Throws UserError(kData) by the rules above, and Stopped as `stop` says.
+// Reads a whole file. Throws UserError(kData) by the rules above, and Stopped at the stop request.
 SafetensorsFile read_safetensors(const std::filesystem::path& path, StopToken stop = {});
 
 // The same from memory; `source` names the bytes in errors.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& source);
 
-// By replace_file, so that `path` is never half a file. Names are non-empty,
-// distinct and not `__metadata__`; tensors keep their order.
+// Uses replace_file, so that `path` is never a partial file. Names are non-empty, distinct and not
+// `__metadata__`; tensors keep their order.
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const NamedTensor> tensors,
                               const std::map<std::string, std::string>& metadata = {});

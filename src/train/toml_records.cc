@@ -72,8 +72,9 @@ class Parser {
   void read_table(const std::string& name, const toml::key& written, const toml::node& node) {
     const auto line = static_cast<std::int64_t>(written.source().begin.line);
     if (std::ranges::find(tables_, name) == tables_.end())
-      return problem(line, cat("unknown table `", name, "`; known: [[",
-                               join_words(tables_, "]], [["), "]], and every value stands in one"));
+      return problem(line,
+                     cat("unknown table `", name, "`; known: [[", join_words(tables_, "]], [["),
+                         "]], and every value belongs in one"));
     const auto add = [&](const toml::table& table) {
       TomlRecord record{.table = name, .line = line_of(table), .values = {}};
       if (record.line == 0) record.line = line;

@@ -27,26 +27,26 @@ class Transport;  // parallel/transport.h
 
 // Where a recipe is computed. No result depends on it.
 struct Placement {
-  std::int64_t workers =
-      0;                  // 0: the smaller of the replicas and the cores. With ranks: of this one
-  int threads = 1;        // of each worker
-  int input_threads = 0;  // that prepare batches in advance; 0: workers prepare their own
+  // 0: the smaller of the replicas and the cores. With several ranks, those of this rank.
+  std::int64_t workers = 0;
+  int threads = 1;        // per worker
+  int input_threads = 0;  // threads that prepare batches in advance; 0: workers prepare their own
   std::string backend;    // empty: the default
-  // Of gradients that ranks send each other at once, at least; 0: by the size of the model. All
-  // ranks have the same.
+  // Least size of a bucket, the gradients that ranks exchange at once; 0: chosen by the size of the
+  // model. Must be equal on all ranks.
   std::int64_t bucket_bytes = 0;
-  // To the other processes of the run, which all make the same calls of the trainer in the same
-  // order; null: there are none. It must outlive the trainer.
+  // Connects the processes of the run, which all make the same calls of their trainers in the same
+  // order; null: there is one process. It must outlive the trainer.
   Transport* ranks = nullptr;
-  // Where spans of time are kept; null: nowhere. It must outlive the trainer.
+  // Records spans of time; null: none. It must outlive the trainer.
   Trace* trace = nullptr;
 };
 
-// In bytes, known before step 1 (train/run_plan.h). The arena of a program counts with what the
-// program makes: activations are the arenas of a replica's program and of evaluation.
+// Memory in bytes, known before step 1 (train/run_plan.h). Activations are the arenas of a
+// replica's program and of the evaluation program.
 struct MemoryUse {
   std::int64_t parameters = 0, statistics = 0, optimizer = 0, gradients = 0;
-  std::int64_t exchange = 0;  // with several ranks: sums that come from the others
+  std::int64_t exchange = 0;  // with several ranks: sums received from the others
   std::int64_t training_activations = 0, evaluation_activations = 0, batches = 0;
   std::int64_t data = 0;  // both sets, in the host's memory
   MemoryUse& operator+=(const MemoryUse& other);
@@ -54,7 +54,7 @@ struct MemoryUse {
   bool operator==(const MemoryUse&) const = default;
 };
 
-// A tensor where it lies in a trainer's memory, row-major: the trainer goes on with what is written
+// A tensor in a trainer's memory, row-major: the trainer continues with the values that you write
 // to it.
 struct TensorSpan {
   std::string name;
@@ -62,19 +62,19 @@ struct TensorSpan {
   std::span<float> values;
 };
 
-// What a step is asked for.
+// Options of a step.
 struct StepOptions {
   bool hash = false;  // compute StepResult::hash
-  // False: the recipe's optimizers change nothing, because the caller has changed
-  // Trainer::parameters(). The step counts, and running statistics are updated.
+  // False: the recipe's optimizers change nothing, because the caller changes Trainer::parameters()
+  // itself. The step counts, and running statistics are updated.
   bool update_parameters = true;
   // true: a step that diverges throws. false: it returns, and StepResult::non_finite says why.
   bool throw_on_divergence = true;
 };
 
-// What a step did.
+// The result of a step.
 struct StepResult {
-  std::int64_t step = 0;  // done, counted from 1
+  std::int64_t step = 0;  // number of the step, counted from 1
   double learning_rate = 0;
   float loss = 0;  // mean over the global batch
   std::int64_t correct = 0;
@@ -83,13 +83,13 @@ struct StepResult {
   // with no part of their work to help with.
   double input_seconds = 0, waiting_seconds = 0;
   std::uint64_t hash = 0;  // of all parameters after the step; 0 if not requested
-  // The norm of all gradients before it was clipped; 0 where the recipe has no optimizer.clip_norm.
+  // The norm of all gradients before clipping; 0 if the recipe has no optimizer.clip_norm.
   float gradient_norm = 0;
-  std::string non_finite;  // not empty: the loss, or the norm of the gradients where the recipe
-                           // clips it, is not finite; nothing was updated. The first operation that
-                           // made such a value
+  std::string non_finite;  // not empty: the loss (or, if the recipe clips it, the norm of the
+                           // gradients) is not finite, and nothing was updated. The name of the
+                           // first operation with such a result
 
-  // For a step that diverged: text that says what is not finite and where that began.
+  // For a step that diverged: text that states what is not finite and where it began.
   std::string divergence() const;
 };
 
@@ -107,7 +107,7 @@ class ConfusionMatrix {
   std::int64_t at(std::int64_t label, std::int64_t guess) const {
     return counts_[place(label, guess)];
   }
-  // How many examples the class has.
+  // The number of examples of the class.
   std::int64_t examples(std::int64_t label) const;
   std::int64_t correct() const;
   // Recall: the share of a class's examples that were classified as it; 0 if there are none.
@@ -126,7 +126,7 @@ class ConfusionMatrix {
 
 // The held-out set under the parameters of one step.
 struct EvaluationResult {
-  std::int64_t step = 0;  // steps done before the evaluation, so whose parameters it is of
+  std::int64_t step = 0;  // the parameters are those after this step
   std::int64_t correct = 0, examples = 0;
   float loss = 0;  // mean
   double seconds = 0;
@@ -136,7 +136,7 @@ struct EvaluationResult {
   }
 };
 
-// A step with all that it computed.
+// A step and everything that it computed.
 struct InspectedStep {
   StepResult result;
   std::vector<NamedTensor> tensors;
@@ -145,11 +145,11 @@ struct InspectedStep {
 // The state of a recipe, advanced step by step. Used by one thread at a time.
 class Trainer {
  public:
-  // `held_out` is what evaluate() counts. The sets must have the same image shape. Throws
-  // UserError: kData where a set is not usable (data/image_set.h), kUsage where the recipe and the
-  // placement do not fit each other (more workers than replicas) or the data (a batch that is no
-  // multiple of the replicas, or larger than the set), kMemory where memory or threads are not to
-  // be had. Throws Stopped as `stop` says.
+  // evaluate() evaluates `held_out`. The sets must have the same image shape. Throws UserError:
+  // kData if a set is not usable (data/image_set.h); kUsage if the recipe does not fit the
+  // placement (more workers than replicas) or the data (a batch that is not a multiple of the
+  // replicas, or larger than the set); kMemory if there is not enough memory or no thread can be
+  // started. Throws Stopped if `stop` requests it.
   Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
           std::shared_ptr<const Source> held_out, Placement placement, StopToken stop = {});
   ~Trainer();
@@ -171,59 +171,59 @@ class Trainer {
   const Source& evaluation_set() const;
 
   std::int64_t steps_done() const;
-  // Throws UserError(kDiverged), which names the step and the operation, where the loss (or, where
-  // the recipe clips it, the norm of the gradients) is not finite: nothing was updated, and the
-  // same step again would diverge again. A trainer whose step threw anything else (no memory, a
-  // loader's error) makes no further one.
+  // Throws UserError(kDiverged), which names the step and the operation, if the loss (or, if the
+  // recipe clips it, the norm of the gradients) is not finite: nothing was updated, and the same
+  // step would diverge again. After any other exception (no memory, an error of the loader), the
+  // trainer makes no further steps.
   StepResult step(const StepOptions& options = {});
-  // The same, with a call of `between` after the gradients are summed and before the update: it may
-  // read and change gradients() and parameters().
+  // The same, and calls `between` after the gradients are summed and before the update. It may read
+  // and change gradients() and parameters().
   StepResult step(const StepOptions& options, const std::function<void(Trainer&)>& between);
 
-  // A step in two halves, for a loop that looks at gradients or changes them:
+  // A step in two halves, for loops that read or change gradients:
   //
   //   trainer.compute_gradients();
   //   for (const TensorSpan& gradient : trainer.gradients()) ...
   //   trainer.apply_update();
   //
-  // The caller sees whole tensors, in one order, whatever the placement: where what it does is a
-  // function of them, so is the result of the run. compute_gradients() runs every replica forward
-  // and backward and sums their gradients; called again, it computes the same anew. apply_update()
-  // makes the recipe's update from the gradients as they are then, and advances the step. Both
-  // throw as step() does; apply_update() and gradients() throw UserError(kUsage) where this step's
-  // gradients have not been computed, and step() where they have.
+  // The caller sees whole tensors, in one order, for any placement. If its changes are a function
+  // of these tensors, the run's result does not depend on the placement. compute_gradients() runs
+  // every replica forward and backward and sums the gradients; another call computes the same
+  // again. apply_update() makes the recipe's update from the current gradients and completes the
+  // step. Both throw as step() does. apply_update() and gradients() throw UserError(kUsage) if this
+  // step's gradients have not been computed, and step() throws it if they have.
   StepResult compute_gradients(const StepOptions& options = {});
   StepResult apply_update(const StepOptions& options = {});
-  // Of the trained parameters, named as they are: of the mean loss over the global batch, without
-  // weight decay, not clipped. Valid until the step ends.
+  // The gradients of the trained parameters, under the parameters' names: of the mean loss over the
+  // global batch, without weight decay, not clipped. Valid until the step ends.
   std::span<const TensorSpan> gradients();
-  // All parameters. To be changed between steps or between the halves of one.
+  // All parameters. They may be changed between steps or between the halves of a step.
   std::span<const TensorSpan> parameters();
-  // Stops early once the value of `stop` (if not null) is not 0; the result then has 0 `examples`.
+  // Stops early once `*stop` is not 0 (null: never); the result then has 0 `examples`.
   EvaluationResult evaluate(const std::atomic<int>* stop = nullptr);
   std::uint64_t parameter_hash() const;
-  // The first parameter or running statistic with a value that is not finite; empty: none.
+  // The name of the first parameter or running statistic with a non-finite value; empty: none.
   std::string first_non_finite() const;
 
-  // Hashes both sets, once, for what follows here; throws Stopped as `stop` says.
+  // Hashes both sets once, for the functions below. Throws Stopped if `stop` requests it.
   void identify_data(StopToken stop = {}) const;
-  // The examples, for people: how many, and their hash.
+  // The number of examples and their hash, as text for people.
   std::string training_identity() const;
   std::string evaluation_identity() const;
-  // The same, and where they came from.
+  // The same, and their origin.
   std::string training_data() const;
   std::string evaluation_data() const;
-  // With ranks: on all of them, which get the same.
+  // With ranks: must be called on all of them, and returns the same on each.
   Checkpoint checkpoint() const;
   // Throws UserError(kData) if the checkpoint was trained on other examples than these.
   void require_same_data(const Checkpoint& checkpoint) const;
-  // UserError (kData) where the checkpoint's run was evaluated on other examples than these. False
-  // where the checkpoint does not say: an older Podium wrote it.
+  // Throws UserError(kData) if the checkpoint's run was evaluated on other examples. Returns false
+  // if the checkpoint does not state its evaluation set, because an older Podium wrote it.
   bool require_same_evaluation_data(const Checkpoint& checkpoint) const;
   // Throws UserError(kData) if tensors are missing or their shapes are not those of this recipe.
   void restore(const Checkpoint& checkpoint);
 
-  // With ranks, on all of them: the state of rank 0, and how many steps it has done.
+  // With ranks, on all of them: copies the state and the number of steps of rank 0.
   void take_state_of_first_rank();
 
   // Makes the next step and returns everything that it computes, with the names and layouts that
@@ -234,14 +234,14 @@ class Trainer {
   // The profile of one worker: its replicas' program, then its update.
   std::vector<KernelProfile> profile(std::int64_t worker) const;
 
-  // What a trainer holds (trainer_state.h).
+  // The trainer's data (trainer_state.h).
   struct State;
 
  private:
   std::unique_ptr<State> state_;
 };
 
-// The number of workers for a placement that states none: of one process, and of this rank.
+// The default number of workers: of a single process, and of this rank.
 std::int64_t default_workers(std::int64_t replicas);
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement);
 

@@ -153,8 +153,8 @@ TEST_F(Compare, placements_of_a_recipe_are_run_first_and_told_in_a_sentence) {
 TEST_F(Compare, each_run_has_a_page_and_report_adds_pictures) {
   train("a");
   const std::string own = read("a/report.html");
-  for (const char* part : {"</html>", "of 16 steps", "What is taken for what, after step 16",
-                           "What was trained", "<svg"})
+  for (const char* part :
+       {"</html>", "of 16 steps", "Confusion matrix after step 16", "What was trained", "<svg"})
     EXPECT_NE(own.find(part), std::string::npos) << part;
   EXPECT_EQ(own.find("http-equiv=\"refresh\""), std::string::npos);
   const Outcome outcome = podium({"report", "a", "--pictures", "--out", "page.html"});

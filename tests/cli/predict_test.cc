@@ -89,7 +89,7 @@ TEST_F(Predict, bad_files_among_good_ones_are_named_and_the_others_answered) {
   for (const char* part :
        {"no.png", "small.png: the picture is 2 x 2 pixels", "old.pgm: PBM, PGM and PPM pictures",
         "pipe: is a folder, pipe or device", "give a PNG or IDX file",
-        "4 without an answer, of 6 pictures"}) {
+        "4 not classified, of 6 pictures"}) {
     EXPECT_NE(text.err.find(part), std::string::npos) << part << "\n" << text.err;
   }
   std::vector<std::string> with_json = words;

@@ -220,7 +220,7 @@ TEST_F(Run, a_band_of_fewer_than_five_seeds_says_that_it_means_nothing_yet) {
         "batch = 16\nsteps = 2\n");
   const Outcome four = podium({"band", "tiny.toml", "--seeds", "4", "--out", "band"});
   EXPECT_EQ(four.code, 0) << four.err;
-  EXPECT_NE(four.out.find("fewer than 5 runs: this says nothing of further runs yet"),
+  EXPECT_NE(four.out.find("fewer than 5 runs are too few to predict further runs"),
             std::string::npos)
       << four.out;
   EXPECT_EQ(four.out.find("further runs end between"), std::string::npos) << four.out;
@@ -285,10 +285,10 @@ TEST_F(Run, a_signal_before_the_first_step_is_heard_soon_and_nothing_is_made) {
     EXPECT_LT(children_seconds() - before, 1.5);
     EXPECT_EQ(outcome.code, 75) << outcome.err;
     EXPECT_FALSE(std::filesystem::exists(path("run")));
-    EXPECT_NE(outcome.err.find("before the first step; nothing was made"), std::string::npos)
+    EXPECT_NE(outcome.err.find("before the first step; nothing was saved"), std::string::npos)
         << outcome.err;
     if (*json == 0) {
-      EXPECT_EQ(outcome.out, "glyphs, seed 0: stopped before the first step; nothing was made\n");
+      EXPECT_EQ(outcome.out, "glyphs, seed 0: stopped before the first step; nothing was saved\n");
       continue;
     }
     const auto result = nlohmann::json::parse(outcome.out, nullptr, false);

@@ -40,12 +40,12 @@ TEST_F(PjrtCommand, without_a_plugin_is_told_to_name_one) {
 TEST_F(PjrtCommand, a_file_that_is_no_plugin_is_refused) {
   expect_refused(train("nowhere.so"), {"nowhere.so", "no such file", "--backend cpu"});
   write("text.so", "no library");
-  expect_refused(train("./text.so"), {"text.so", "is no library of this machine"});
+  expect_refused(train("./text.so"), {"text.so", "cannot be loaded on this machine"});
   expect_refused(train(fake(1)), {"has no GetPjrtApi"});
 }
 
 TEST_F(PjrtCommand, a_plugin_of_another_api_is_refused) {
-  expect_refused(train(fake(2)), {"speaks version 1.", "needs the same first number"});
+  expect_refused(train(fake(2)), {"has version 1.", "the first numbers must be equal"});
   expect_refused(train(fake(3)), {"lacks PJRT_LoadedExecutable_Execute"});
 }
 
@@ -106,9 +106,9 @@ TEST_F(PjrtCpu, a_plugin_that_fails_or_crashes_in_a_step_leaves_a_run_that_goes_
   };
   const Outcome failed = train(fake(6), failing_at("200"));
   EXPECT_EQ(failed.code, 2);
-  EXPECT_NE(failed.err.find("Its own words: the interconnect is down"), std::string::npos)
+  EXPECT_NE(failed.err.find("Its message: the interconnect is down"), std::string::npos)
       << failed.err;
-  EXPECT_NE(failed.err.find("goes on from its last checkpoint"), std::string::npos) << failed.err;
+  EXPECT_NE(failed.err.find("resumes from the last checkpoint"), std::string::npos) << failed.err;
   EXPECT_EQ(train(fake(7), failing_at("50")).code, 128 + SIGABRT);
   ASSERT_EQ(train(PODIUM_PJRT_CPU_PLUGIN).code, 0);
   EXPECT_EQ(hashes("run"), expected);

@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Failure{"segfault", "a segmentation fault (SIGSEGV) ended it"},
                     Failure{"refuse", "the disk is full"},
                     Failure{"forget", "it ended before the others"},
-                    Failure{"stop", "not heard of for 4 s (--rank-timeout) by rank ", false},
+                    Failure{"stop", "not heard for 4 s (--rank-timeout) by rank ", false},
                     Failure{"late", "late; rank ", false}),
     [](const auto& of) { return std::string(of.param.how); });
 
@@ -111,7 +111,7 @@ TEST_F(Mpirun, ranks_that_disagree_are_refused_together) {
   const Outcome outcome = run(3, {"fail", "differ", "1"});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
   EXPECT_EQ(count(outcome.out, "error: rank 1 on host "), 1) << outcome.out;
-  EXPECT_EQ(count(outcome.out, " has another recipe than rank 0 on host "), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, " has a different recipe than rank 0 on host "), 1) << outcome.out;
   EXPECT_EQ(count(outcome.out, "\"seed = 2\", not \"seed = 1\""), 1) << outcome.out;
   EXPECT_EQ(outcome.left, 0);
 }

@@ -234,7 +234,7 @@ TEST_F(TrainUnderMpirun, ranks_with_another_recipe_are_refused_before_the_first_
   const Outcome outcome =
       run_program(2, {"/bin/sh", "-c", command + " seed=${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_EQ(count(outcome.out, "has another recipe than rank 0 on host"), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "has a different recipe than rank 0 on host"), 1) << outcome.out;
   EXPECT_EQ(count(outcome.out, "seed = 1"), 1) << outcome.out;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "differ"));
 }
@@ -319,7 +319,8 @@ TEST_F(TrainUnderMpirun, bench_exchange_measures_what_a_step_of_ranks_costs) {
 TEST_F(TrainUnderMpirun, other_commands_are_refused) {
   const Outcome outcome = run_program(2, {PODIUM_PROGRAM, "recipes"});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_GE(count(outcome.out, "podium recipes is one process, and the launcher starts 2 ("), 1)
+  EXPECT_GE(count(outcome.out, "podium recipes runs as one process, but the launcher starts 2 ("),
+            1)
       << outcome.out;
 }
 

@@ -270,7 +270,9 @@ class DetachedDevice : public Device {
       : Device(options), traits_(detached.traits), shared_(detached) {}
 
   std::string name() const override { return "detached"; }
-  std::string description() const override { return "for tests: memory apart from the host's"; }
+  std::string description() const override {
+    return "for tests: memory that the host cannot access";
+  }
   Traits traits() const override { return traits_; }
 
   std::unique_ptr<Buffer> allocate(std::int64_t bytes) override {

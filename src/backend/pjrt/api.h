@@ -26,7 +26,7 @@ bool has(const PJRT_Api* api, std::size_t offset);
 #define PODIUM_PJRT_HAS(api, name) has(api, offsetof(PJRT_Api, name))
 
 // Nothing where `error` is null. Otherwise destroys it and throws UserError: "the PJRT plugin
-// PATH WHAT", and the plugin's own words.
+// PATH WHAT", and the plugin's message.
 void require_none(const PJRT_Api* api, const std::string& path, PJRT_Error* error,
                   const std::string& what);
 void destroy(const PJRT_Api* api, PJRT_Error* error);

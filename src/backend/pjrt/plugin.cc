@@ -70,7 +70,7 @@ constexpr std::array kNeeded = {
 
 // Of a step that fails.
 constexpr const char* kGoesOn =
-    "; the same command goes on from its last checkpoint, which is whole";
+    "; the same command resumes from the last checkpoint, which is intact";
 
 constexpr const char* kRemedy =
     "name another plugin in PODIUM_PJRT_PLUGIN, or train with --backend cpu";
@@ -81,16 +81,16 @@ const PJRT_Api* open_library(const std::string& path) {
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* const why = dlerror();
-    throw UserError(cat("PODIUM_PJRT_PLUGIN=", path, ": is no library of this machine (",
+    throw UserError(cat("PODIUM_PJRT_PLUGIN=", path, ": cannot be loaded on this machine (",
                         why == nullptr ? "unknown" : why, "); ", kRemedy));
   }
   using GetApi = const PJRT_Api* (*)();
   const auto get = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"));
   PODIUM_REQUIRE(get != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
-                 ": is a library, but no PJRT plugin, for it has no GetPjrtApi; ", kRemedy);
+                 ": is a library but not a PJRT plugin, because it has no GetPjrtApi; ", kRemedy);
   const PJRT_Api* const api = get();
-  PODIUM_REQUIRE(api != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path, ": gives no API; ",
-                 kRemedy);
+  PODIUM_REQUIRE(api != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
+                 ": returns no API; ", kRemedy);
   return api;
 }
 
@@ -98,10 +98,10 @@ void require_api(const std::string& path, const PJRT_Api* api) {
   const std::size_t shortest = offsetof(PJRT_Api, PJRT_Error_Destroy);
   PODIUM_REQUIRE(
       api->struct_size >= shortest && api->pjrt_api_version.major_version == PJRT_API_MAJOR,
-      ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path, ": speaks version ",
+      ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path, ": has version ",
       api->pjrt_api_version.major_version, ".", api->pjrt_api_version.minor_version,
-      " of the PJRT API, and Podium ", PJRT_API_MAJOR, ".", PJRT_API_MINOR,
-      ", which needs the same first number; ", kRemedy);
+      " of the PJRT API, but Podium has ", PJRT_API_MAJOR, ".", PJRT_API_MINOR,
+      ", and the first numbers must be equal; ", kRemedy);
   for (const Entry& entry : kNeeded)
     PODIUM_REQUIRE(has(api, entry.offset), ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
                    ": version ", api->pjrt_api_version.major_version, ".",
@@ -146,7 +146,7 @@ ClientOption parse_option(const std::string& item) {
   const std::size_t equals = item.find('=');
   PODIUM_REQUIRE(equals != std::string::npos && equals > 0, ExitCode::kUsage,
                  "PODIUM_PJRT_OPTIONS: \"", item,
-                 "\" is no option; write NAME=VALUE,NAME=VALUE, such as cpu_device_count=4");
+                 "\" is not an option; write NAME=VALUE,NAME=VALUE, such as cpu_device_count=4");
   ClientOption option{item.substr(0, equals), item.substr(equals + 1), {}};
   const char *const begin = option.text.data(), *const end = begin + option.text.size();
   PJRT_NamedValue& value = option.value;
@@ -202,7 +202,7 @@ void require_none(const PJRT_Api* api, const std::string& path, PJRT_Error* erro
   const PJRT_Error_Code code = code_of(api, error);
   destroy(api, error);
   throw UserError(
-      cat("the PJRT plugin ", path, " ", what, ". Its own words: ", words),
+      cat("the PJRT plugin ", path, " ", what, ". Its message: ", words),
       code == PJRT_Error_Code_RESOURCE_EXHAUSTED ? ExitCode::kMemory : ExitCode::kUsage);
 }
 
@@ -476,9 +476,9 @@ SharedArray Plugin::upload(int device, const void* words, std::int64_t count, DT
   args.num_dims = 1;
   args.host_buffer_semantics = PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
   args.device = devices_[static_cast<std::size_t>(device)];
-  require(api_->PJRT_Client_BufferFromHostBuffer(&args), "took no data");
+  require(api_->PJRT_Client_BufferFromHostBuffer(&args), "did not accept data");
   auto array = std::make_shared<Array>(api_, args.buffer);
-  await(args.done_with_host_buffer, "took no data");
+  await(args.done_with_host_buffer, "did not accept data");
   return array;
 }
 
@@ -487,7 +487,7 @@ void Plugin::download(const Array& array, void* to, std::int64_t bytes) {
   args.src = array.buffer();
   args.dst = to;
   args.dst_size = static_cast<std::size_t>(bytes);
-  require(api_->PJRT_Buffer_ToHostBuffer(&args), "gave no data");
+  require(api_->PJRT_Buffer_ToHostBuffer(&args), "did not return data");
   await(args.event, cat("failed in the middle of a step", kGoesOn));
 }
 

@@ -1,6 +1,6 @@
 // A PJRT plugin: a library that is opened at run time and brings a compiler and its devices
 // (openxla.org/xla/pjrt). Only its C API is used. What follows from an error of the plugin is one
-// UserError with the plugin's own words.
+// UserError that quotes the plugin's message.
 //
 //   PODIUM_PJRT_PLUGIN   the library
 //   PODIUM_PJRT_OPTIONS  options of the plugin, NAME=VALUE,NAME=VALUE: cpu_device_count=4

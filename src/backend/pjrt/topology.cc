@@ -51,7 +51,7 @@ class Compilation {
            offsetof(PJRT_Api, PJRT_Executable_OptimizedProgram)}})
       PODIUM_REQUIRE(has(api_, offset), ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
                      ": it lacks ", name,
-                     ", so it compiles only for devices that are there; libtpu has it");
+                     ", so it compiles only for devices that are present; libtpu has it");
     PODIUM_PJRT_ARGS(start, PJRT_Plugin_Initialize_Args);
     require(api_->PJRT_Plugin_Initialize(&start), "could not be initialised");
   }
@@ -75,7 +75,7 @@ class Compilation {
     create.topology_name = name.data();
     create.topology_name_size = name.size();
     require(api_->PJRT_TopologyDescription_Create(&create),
-            cat("knows no topology \"", name, "\"; write one such as v5e:2x4"));
+            cat("does not know the topology \"", name, "\"; write one such as v5e:2x4"));
     topology_ = create.topology;
     PODIUM_PJRT_ARGS(list, PJRT_TopologyDescription_GetDeviceDescriptions_Args);
     list.topology = topology_;
@@ -109,7 +109,7 @@ class Compilation {
   void read_costs(CompiledFacts& facts) {
     PODIUM_PJRT_ARGS(args, PJRT_Executable_GetCostAnalysis_Args);
     args.executable = executable_;
-    require(api_->PJRT_Executable_GetCostAnalysis(&args), "does not analyse costs");
+    require(api_->PJRT_Executable_GetCostAnalysis(&args), "does not report costs");
     for (std::size_t i = 0; i < args.num_properties; ++i) {
       const PJRT_NamedValue& property = args.properties[i];
       const std::string name(property.name, property.name_size);
@@ -123,7 +123,7 @@ class Compilation {
   void read_memory(CompiledFacts& facts) {
     PODIUM_PJRT_ARGS(args, PJRT_Executable_GetCompiledMemoryStats_Args);
     args.executable = executable_;
-    require(api_->PJRT_Executable_GetCompiledMemoryStats(&args), "does not tell memory");
+    require(api_->PJRT_Executable_GetCompiledMemoryStats(&args), "does not report memory");
     facts.arguments = args.argument_size_in_bytes;
     facts.results = args.output_size_in_bytes;
     facts.temporary = args.temp_size_in_bytes;
@@ -136,10 +136,10 @@ class Compilation {
     PODIUM_PJRT_ARGS(args, PJRT_Executable_OptimizedProgram_Args);
     args.executable = executable_;
     args.program = &program;
-    require(api_->PJRT_Executable_OptimizedProgram(&args), "does not give the optimised program");
+    require(api_->PJRT_Executable_OptimizedProgram(&args), "does not return the optimised program");
     std::vector<char> code(program.code_size);
     program.code = code.data();
-    require(api_->PJRT_Executable_OptimizedProgram(&args), "does not give the optimised program");
+    require(api_->PJRT_Executable_OptimizedProgram(&args), "does not return the optimised program");
     const std::string format(program.format, program.format_size);
     const int size = static_cast<int>(code.size());
     if (format == "hlo_with_config") {
