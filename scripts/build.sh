@@ -4,8 +4,8 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-dependencies.sh" build
-# A folder that exists keeps its settings. A new one gets what builds the program soonest: no tests, and each folder of src/
-# compiled as one file.
+# An existing build folder keeps its settings. A new one gets the settings that build the program fastest: no tests, and each
+# folder of src/ compiled as one file.
 settings=()
 [[ -f $root/build/CMakeCache.txt ]] || settings=(-DPODIUM_TESTS=OFF -DPODIUM_UNITY=ON)
 say "building build/podium"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Proves that the scripts need nothing but what they install: makes a minimal Debian (12 unless --suite says another) in a folder, copies the tree
-# into it, and runs a script there. Needs root, debootstrap and a package mirror; about 25 minutes on two cores.
+# Checks that the scripts need nothing except what they install: makes a minimal Debian (12, or the one given by --suite) in a
+# folder, copies the tree into it, and runs a script there. Needs root, debootstrap and a package mirror; about 25 minutes on two cores.
 #
 #   scripts/check-clean-root.sh                                # scripts/test.sh
 #   scripts/check-clean-root.sh scripts/quickstart.sh          # another command
-#   scripts/check-clean-root.sh --suite trixie ...             # Debian 13; forky, and what else the mirror has
-#   scripts/check-clean-root.sh --root /srv/clean --keep ...   # where, and keep it (default: a temporary folder)
+#   scripts/check-clean-root.sh --suite trixie ...             # Debian 13; or forky, or another suite of the mirror
+#   scripts/check-clean-root.sh --root /srv/clean --keep ...   # use this folder and keep it (default: a temporary folder)
 #   scripts/check-clean-root.sh --data ../shared/data ...      # with these data, for the tests that need them
 #
-# What is copied is the last commit. The machine's package sources are used.
+# The script copies the last commit, and uses this machine's package sources.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suite=bookworm
@@ -30,7 +30,7 @@ done
 command -v debootstrap >/dev/null || fail "needs debootstrap: apt-get install debootstrap"
 [[ -n $clean ]] || clean=$(mktemp -d)
 
-# What the chroot mounts lives in a mount namespace of its own, so nothing of this machine can be removed with it.
+# The chroot's mounts are in their own mount namespace, so removing them cannot remove files of this machine.
 trap '[[ $keep == yes ]] || rm -rf --one-file-system "$clean" "$clean.log"' EXIT
 
 if [[ ! -e $clean/etc/debian_version ]]; then

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Builds Podium with a compiler other than the machine's own, each folder of src/ as one file (PODIUM_UNITY), which is checked so
-# as well. Code outside the kernels is not optimised.
+# Builds Podium with another compiler than the machine's default, with each folder of src/ as one file (PODIUM_UNITY), which tests
+# that option too. Code outside the kernels is not optimised.
 #
-#   scripts/check-compiler.sh clang-22             # the program and the benchmarks: what every change gets
+#   scripts/check-compiler.sh clang-22             # the program and the benchmarks, as for every change
 #   scripts/check-compiler.sh clang-22 --tests     # and the tests
-#   scripts/check-compiler.sh clang-22 --golden    # the program, and the first steps of every recipe must have the golden hashes
-#                                                  # (those of recipes whose data are not on this machine are left out)
+#   scripts/check-compiler.sh clang-22 --golden    # the program; the first steps of every recipe must have the golden hashes
+#                                                  # (recipes whose data are not on this machine are skipped)
 #
-# The compiler is named by its Debian package, which is installed. Warnings are errors where PODIUM_WERROR=ON is set.
+# The compiler is named by its Debian package, which is installed if missing. With PODIUM_WERROR=ON, warnings are errors.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 usage="usage: scripts/check-compiler.sh g++-N|clang-N [--tests|--golden]"
@@ -25,7 +25,7 @@ case ${2:-} in
   *) fail "$usage" ;;
 esac
 "$root/scripts/install-dependencies.sh" build test "$compiler"
-# An older g++ has a libstdc++.so of its own, which lacks symbols that the system's libraries need.
+# An older g++ has its own libstdc++.so, which lacks symbols that the system's libraries need.
 libraries=()
 [[ $compiler == clang-* ]] || libraries=(-DCMAKE_CXX_STANDARD_LIBRARIES=-l:libstdc++.so.6)
 folder=build-$compiler

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The long check of guarantee G2: kills a training run a thousand times with SIGKILL, resumes it each time under another
-# placement, and compares it with the undisturbed run. Some 12 minutes; docs/long-checks.md says more.
+# placement, and compares it with the undisturbed run. It takes about 12 minutes; see docs/long-checks.md.
 #
 #   scripts/check-kills.sh [KILLS [SEED]]          # 1000 kills, seed 1; another seed kills at other moments
 #   scripts/check-kills.sh --ranks [KILLS [SEED]]  # 200 kills of runs of several ranks, or of their launcher

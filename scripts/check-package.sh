@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Proves that the packages work where nothing else is: builds them in a minimal Debian, installs them in another one,
+# Checks that the packages work on a minimal system: builds them in a minimal Debian, installs them in another one,
 # trains there, and builds the examples against them. Needs root, debootstrap and a package mirror; 15 minutes on two cores.
 #
 #   scripts/check-package.sh                              # Debian 12
 #   scripts/check-package.sh --suite trixie               # another release
-#   scripts/check-package.sh --packages build-package/packages    # packages that were built before, by the same release
+#   scripts/check-package.sh --packages build-package/packages    # packages built before, on the same release
 #
-# What is packaged is the last commit.
+# The script packages the last commit.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-# In the minimal system, where the packages lie in /packages.
+# In the minimal system; the packages are in /packages.
 inside() {
   local tried
   apt() { DEBIAN_FRONTEND=noninteractive apt-get -qq "$@" >/tmp/apt.log 2>&1 || { cat /tmp/apt.log >&2 && fail "apt-get $*"; }; }

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Compiles recipes' steps for TPUs that need not be there, and fails where a product of FP32 has not the highest precision or a
-# collective was added. Without arguments: every recipe on six topologies, which takes hours.
+# Compiles the steps of recipes for TPUs, without needing one, and fails if a product of FP32 does not have the highest precision
+# or a collective was added. Without arguments: every recipe on six topologies, which takes hours.
 #
-#   scripts/install-dependencies.sh tpu      # who does so accepts libtpu's terms
+#   scripts/install-dependencies.sh tpu      # installing libtpu means accepting its terms
 #   scripts/check-tpu.sh [RECIPE [TOPOLOGY...]]
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 export PODIUM_PJRT_PLUGIN=${PODIUM_PJRT_PLUGIN:-$libtpu_folder/libtpu.so}
 if [[ ! -e $PODIUM_PJRT_PLUGIN ]]; then
-  echo "check-tpu.sh: skipped, for libtpu is not on this machine: scripts/install-dependencies.sh tpu" >&2
+  echo "check-tpu.sh: skipped, because libtpu is not on this machine: scripts/install-dependencies.sh tpu" >&2
   exit 0
 fi
 podium=$root/build/podium
@@ -20,7 +20,7 @@ trap 'rm -f "$log"' EXIT
 failed=0
 for recipe in "${recipes[@]}"; do
   for topology in "${topologies[@]}"; do
-    # A process each: libtpu does not forgive a second topology.
+    # One process per topology: libtpu fails on a second topology in one process.
     if ! "$podium" show "$recipe" --compile-for "$topology" >"$log" 2>&1; then
       tail -n 3 "$log" >&2
       failed=1

@@ -5,19 +5,19 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 jobs=${PODIUM_JOBS:-$(nproc)}
 
-# Not Debian's: from 22 on clang-tidy leaves the headers of the system alone, which takes half of the time or less.
+# Not Debian's: from version 22 on, clang-tidy skips system headers, which at least halves its time.
 clang_tidy_version=23.1.4
 clang_tidy_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/clang-tidy-$clang_tidy_version
 # shellcheck disable=SC2034 # read by the scripts that source this
 clang_tidy=${PODIUM_CLANG_TIDY:-$clang_tidy_folder/clang_tidy/data/bin/clang-tidy}
 
-# Looks at the Dockerfile.
+# Checks the Dockerfile.
 hadolint_version=2.15.1
 hadolint_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/hadolint-$hadolint_version
 # shellcheck disable=SC2034 # read by the scripts that source this
 hadolint=${PODIUM_HADOLINT:-$hadolint_folder/bin/hadolint}
 
-# Where install-dependencies.sh builds Highway, on a system whose own is too old.
+# Where install-dependencies.sh builds Highway if the system's version is too old.
 # shellcheck disable=SC2034 # read by the scripts that source this
 highway_version=1.2.0
 highway_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/highway-$highway_version
@@ -40,7 +40,7 @@ oldest() { sed -nE "s/^ *\"$1 *\| *([0-9.]+) .*/\1/p" "$root/cmake/PodiumVersion
 too_old() { [[ $(printf '%s\n' "$2" "$(oldest "$1")" | sort -V | head -n 1) != "$(oldest "$1")" ]]; }
 
 # Whether the compiler that CMake would choose is a gcc that is too old: Ubuntu 22.04 has gcc 11. newer_compiler then names
-# another one that is installed.
+# another installed compiler.
 compiler_too_old() {
   [[ -z ${CXX:-} ]] && command -v c++ >/dev/null && ! c++ --version | grep -q clang && too_old GNU "$(c++ -dumpfullversion)"
 }

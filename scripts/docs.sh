@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Renders the public headers (cmake/PodiumHeaders.cmake) with Doxygen in build-docs/html, and fails on any warning and on
-# what has no comment: headers, classes, enumerations, types, and functions that take arguments. Fields, operators and
-# functions without arguments may speak by their names.
+# missing comments: of headers, classes, enumerations, types, and functions that take arguments. Fields, operators and
+# functions without arguments need none.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 scripts/install-dependencies.sh docs
@@ -11,7 +11,7 @@ mapfile -t headers < <(sed -n '/^set(PODIUM_PUBLIC_HEADERS/,/)/p' cmake/PodiumHe
 [[ ${#headers[@]} -gt 0 ]] || fail "found no list of public headers in cmake/PodiumHeaders.cmake"
 mkdir -p build-docs
 
-# render EXTRACT_ALL WARN_IF_UNDOCUMENTED: what Doxygen warns of.
+# render EXTRACT_ALL WARN_IF_UNDOCUMENTED: prints Doxygen's warnings.
 render() {
   doxygen - 2>&1 >/dev/null <<END || true
 PROJECT_NAME = Podium

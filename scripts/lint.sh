@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Looks at every tracked file: formatting (clang-format 14), clang-tidy, shellcheck, hadolint, and the rules of the house that a
-# text search can check.
+# Checks every tracked file: formatting (clang-format 14), clang-tidy, shellcheck, hadolint, and the rules of this repository that
+# a text search can check.
 #
 #   scripts/lint.sh            # all
 #   scripts/lint.sh --quick    # without clang-tidy and hadolint
-#   scripts/lint.sh --fix      # put the formatting right, then look
+#   scripts/lint.sh --fix      # fix the formatting, then check
 #
-# clang-tidy's verdict on a file is kept in the user's cache by what the preprocessor makes of it, so that only files
-# which changed are looked at again.
+# clang-tidy's result for a file is cached in the user's cache by the preprocessed file, so that only changed files are checked
+# again.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
 
@@ -41,7 +41,7 @@ say "formatting of ${#code[@]} files"
 if [[ $fix == yes ]]; then clang-format-14 -i "${code[@]}"; fi
 unformatted=$(printf '%s\0' "${code[@]}" | xargs -0 -n 16 -P "$jobs" clang-format-14 --dry-run 2>&1 |
   sed -nE 's/^([^:]+):[0-9]+:[0-9]+: .*/\1/p' | sort -u)
-[[ -z $unformatted ]] || finding "$unformatted"$'\n'"^ not formatted; scripts/lint.sh --fix puts this right"
+[[ -z $unformatted ]] || finding "$unformatted"$'\n'"^ not formatted; scripts/lint.sh --fix corrects this"
 
 say "rules of the house"
 for file in "${code[@]}" "${shell[@]}"; do
@@ -77,7 +77,7 @@ hits=$(grep -vxFf <(tr -d ' ' <docs/building.md) <<<"$rows" || true)
 
 mapfile -t including < <(printf '%s\n' "${code[@]}" | grep -E '\.(h|cc)$')
 hits=$(awk -f scripts/includes.awk "${including[@]}")
-[[ -z $hits ]] || finding "$hits"$'\n'"^ a standard header that is left to chance"
+[[ -z $hits ]] || finding "$hits"$'\n'"^ a standard header that is not included directly"
 
 if command -v shellcheck >/dev/null; then
   say "shellcheck of ${#shell[@]} scripts"

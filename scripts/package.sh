@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the packages for this machine's distribution in build-package/packages: podium and libpodium-dev as .deb, and a
-# tarball. docs/installing.md says what they hold.
+# tarball. docs/installing.md lists their contents.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 "$root/scripts/install-dependencies.sh" build package

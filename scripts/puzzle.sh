@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The experiment of docs/results/tpu-gpu-puzzle.md: DavidNet with one batch-norm span and with eight, with weight decay once and
-# once per replica, with larger decay and with smaller batches. Each run goes on where it was stopped.
+# once per replica, with larger decay and with smaller batches. Stopped runs are resumed.
 #
-#   scripts/puzzle.sh [EPOCHS [FOLDER]]     # 12 epochs, runs/puzzle-12; with 24 the published schedule
+#   scripts/puzzle.sh [EPOCHS [FOLDER]]     # 12 epochs, runs/puzzle-12; 24: the published schedule
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 epochs=${1:-12}

@@ -11,7 +11,7 @@ recipe=mnist
 if ! build/podium data verify mnist >/dev/null 2>&1; then
   say "MNIST is not on this machine; downloading it (11 MB)"
   if ! build/podium data fetch mnist || ! build/podium data verify mnist >/dev/null 2>&1; then
-    say "MNIST can be neither found nor downloaded here; training on glyphs, digits that Podium draws itself"
+    say "MNIST can be neither found nor downloaded here; training on glyphs, digits that Podium generates itself"
     recipe=glyphs
   fi
 fi
@@ -24,10 +24,10 @@ build/podium eval "$out"
 
 cat >&2 <<END
 
-The network is in $out. What to type next:
+The network is in $out. Commands to try next:
   build/podium train $recipe seed=2 --out runs/b      the same recipe with another seed
   build/podium train $recipe --workers 1 --out runs/c  on one core: slower, the same bits
-  build/podium diff $out runs/c                       which this proves
-  build/podium show $recipe                            what the recipe says
+  build/podium diff $out runs/c                       compares the two, step by step
+  build/podium show $recipe                            the resolved recipe
   build/podium --help                                 every command
 END

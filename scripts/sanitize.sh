@@ -15,8 +15,8 @@ case $kind in
     folder=build-asan
     configure_asan
     targets=(quick_tests)
-    # Left out: half of the time, for formulas in double and a linear model, which the tests themselves compute. The
-    # reference's Winograd runs in WinogradTest, too.
+    # Left out, because they take half of the time: formulas in double precision and a linear model, which the tests themselves
+    # compute. The reference's Winograd also runs in WinogradTest.
     tests=(-L '^quick$' -E '^PlainFormula[.]conv2d_winograd|a_linear_model')
     ;;
   thread)
@@ -25,7 +25,7 @@ case $kind in
     configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
       -DPODIUM_WERROR=ON -DPODIUM_SANITIZE=thread
     targets=(base_test parallel_test data_test backend_test law_test)
-    # Left out: what takes long and has one thread.
+    # Left out: long tests with one thread.
     tests=(-L '^(quick|law)$'
       -E '^Detached[.](Ranks|Placement|Each|Data)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model')
     ;;

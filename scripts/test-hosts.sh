@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs podium across hosts that are network namespaces of this machine, joined by a bridge: the hashes must be those of one process,
-# and a host that is lost must end the run in time, with its name. Needs root, Open MPI, ip (iproute2), and tc for slow links.
+# Runs podium across simulated hosts, network namespaces of this machine joined by a bridge: the hashes must equal those of one
+# process, and losing a host must end the run in time with an error that names the host. Needs root, Open MPI, ip (iproute2), and tc for slow links.
 #
 #   scripts/test-hosts.sh                # 2, 3 and 4 hosts, all cases
 #   scripts/test-hosts.sh --hosts "2 4"  # these numbers of hosts; the cases with slow links or a lost host take 3
@@ -8,8 +8,8 @@
 #   scripts/test-hosts.sh --build DIR    # another build folder than build
 #   scripts/test-hosts.sh --rate 1gbit --hosts 2 --bench "exchange mnist"    # no test: podium bench across the hosts
 #
-# One line a case; exit code 1 if any failed, 77 where namespaces are not to be had. The recipes mnist and cifar10-sprint run where
-# podium finds their data (PODIUM_DATA, docs/adding-a-dataset.md), else they are skipped by name.
+# Prints one line per case; exit code 1 if any failed, 77 if namespaces are not available. The recipes mnist and cifar10-sprint run where
+# podium finds their data (PODIUM_DATA, docs/adding-a-dataset.md), otherwise they are listed as skipped.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 arguments=("$@")
@@ -33,8 +33,8 @@ podium=$build/podium
 [[ -x $podium ]] || fail "needs $podium: scripts/build.sh"
 skip() { echo "skipped: $*" && exit 77; }
 
-# All of it happens in namespaces of its own, so that two runs at once do not meet, no packet can leave the machine, and nothing
-# stays behind even when this script is killed.
+# Everything runs in its own namespaces, so that two runs of this script do not interfere, no packet leaves the machine, and
+# nothing remains even if this script is killed.
 private=(unshare --net --mount --pid --fork --kill-child --mount-proc)
 if [[ ${PODIUM_HOSTS_PRIVATE:-} != yes ]]; then
   [[ $(id -u) -eq 0 ]] || skip "network namespaces need root"
@@ -69,7 +69,7 @@ for i in $(seq "$hosts"); do
   ip -n "podium-h$i" link set lo up
 done
 
-# In place of ssh: HOST COMMAND.
+# Replaces ssh: HOST COMMAND.
 cat >"$work/agent" <<'AGENT'
 #!/bin/bash
 host=$1
@@ -167,7 +167,7 @@ lost() {
   recorded=$(sed -nE 's/.*"failure": "([^"]*)", "heard": ([0-9]+)\}/\2 \1/p' "$out/failures.jsonl" 2>/dev/null | sort -rn -k 1,1 -s |
     sed -n '1s/^[0-9]* //p' || true)
   again=$("$podium" train "${long[@]}" --out "$out" --steps 1 2>&1 | grep -o 'ended with a failure: .*' | cut -d ' ' -f 5- || true)
-  # Of two ranks that are killed each may say so, and the folder has the first.
+  # If two ranks are killed, each may report it; the folder records the first.
   if [[ $code -ne 0 && $seconds -le $((timeout + 5)) && $left -eq 0 && -n $said ]] && ! grep -qvE "^$3$" <<<"$said" &&
     [[ $said == *"$recorded"* && -n $recorded && $again == "$recorded" ]]; then
     report "$name" ok "exit code $code after $seconds s: $recorded"

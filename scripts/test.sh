@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, and runs every test but the long ones. Arguments go to ctest:
+# Installs what is missing, builds, and runs every test except the long ones. Arguments go to ctest:
 # scripts/test.sh -R conv2d. The long ones: scripts/test.sh --long
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 

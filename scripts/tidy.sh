@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs clang-tidy over every file of FOLDER's compile_commands.json that lies in the tree, but tests and
+# Runs clang-tidy over every file of FOLDER's compile_commands.json in the tree, except tests and
 # fuzz targets, which include much and would double the time: scripts/tidy.sh FOLDER
-# A file passes without a look when the preprocessor made the same of it as when it last passed, under the same
-# .clang-tidy and the same version of the program; not in CI, where nothing of an earlier run is left to compare with.
+# A file is skipped if the preprocessed file is the same as when it last passed with the same .clang-tidy and the same version of
+# clang-tidy. CI has no results of earlier runs, so it checks every file.
 # scripts/lint.sh calls this; scripts/tidy.sh FOLDER --one FILE is how it calls itself.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 cd "$root"
@@ -15,7 +15,7 @@ if [[ ${2:-} == --one ]]; then
   file=$3
   command=$4
   if [[ -z ${CI:-} ]]; then
-    # The command as it stands, preprocessing alone; comments stay in, since NOLINT is one.
+    # The command, with preprocessing only; comments are kept because of NOLINT.
     key=$(cd "$folder" && eval "${command/ -o * -c / -E -C -o - -c }" 2>/dev/null |
       cat - "$root/.clang-tidy" <(echo "$clang_tidy") | sha256sum | cut -c 1-40)
     [[ ! -e $cache/$key ]] || exit 0
@@ -32,7 +32,7 @@ if [[ ${2:-} == --one ]]; then
   exit 1
 fi
 
-# One "FILE<newline>COMMAND" a file of ours; the compilation database has one field a line.
+# One "FILE<newline>COMMAND" per source file; the compilation database has one field per line.
 awk -v root="$root/" '
   /"command":/ { sub(/^ *"command": "/, ""); sub(/",?$/, ""); gsub(/\\"/, "\""); gsub(/\\\\/, "\\"); command = $0 }
   /"file":/ {

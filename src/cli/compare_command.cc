@@ -155,7 +155,8 @@ void write_plot(const CompareArguments& arguments, const std::vector<ComparedRun
   Plot plot{.title = arguments.title.empty() ? title_of(runs, *measure) : arguments.title,
             .x_title = "epoch",
             .y_title = measure->title,
-            .lines = {}};
+            .lines = {},
+            .unit = std::string_view(measure->title).ends_with('%') ? "%" : ""};
   for (const ComparedRun& run : runs)
     plot.lines.push_back(curve_of(run.history, *measure, label_of(run.history, keys)));
   replace_text(arguments.plot, svg_of(plot));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <set>
 #include <system_error>
 
 #include "base/words.h"
@@ -192,13 +193,25 @@ TextOf of_last_start(std::string RunStart::*field) {
   };
 }
 
+std::string group_key(const ComparedRun& run) {
+  return run.placement + "\n" + run.device + "\n" + run.kind;
+}
+
+// Whether every placement was run with the same seeds: these are then repetitions of one training.
+bool seeds_are_repetitions(const Comparison& all) {
+  std::map<std::string, std::multiset<std::uint64_t>> seeds;
+  for (const ComparedRun& run : all.runs) seeds[group_key(run)].insert(run.history.recipe.seed);
+  return std::ranges::all_of(
+      seeds, [&](const auto& group) { return group.second == seeds.begin()->second; });
+}
+
 void find_differences(Comparison& all) {
   std::size_t groups = 0;
   for (const ComparedRun& run : all.runs)
     groups = std::max(groups, run.history.recipe.optimizer_groups.size());
   for (const RecipeKey& key : recipe_keys(groups)) {
     if (key.decides_result)
-      add_difference(all, key.path(), true,
+      add_difference(all, key.path(), key.path() != "seed" || !seeds_are_repetitions(all),
                      [&](const ComparedRun& run) { return value_text(key, run.history.recipe); });
   }
   add_difference(all, "training data", true, of_last_start(&RunStart::training_data));
@@ -291,10 +304,6 @@ void check_bands(Comparison& all, const CompareOptions& options) {
 
 // --- what a person would say
 
-std::string group_key(const ComparedRun& run) {
-  return run.placement + "\n" + run.device + "\n" + run.kind;
-}
-
 std::vector<PlacementSummary> by_placement(const Comparison& all) {
   std::vector<PlacementSummary> groups;
   std::map<std::string, std::vector<const ComparedRun*>> runs_of;
@@ -321,15 +330,39 @@ std::vector<PlacementSummary> by_placement(const Comparison& all) {
   return groups;
 }
 
-std::string result_words(const Comparison& all, const ComparedRun& a, const ComparedRun& b) {
-  if (training_of(a) != training_of(b)) return "another training";
-  if (a.kind != b.kind) return "another kind of results";
-  std::size_t compared = 0;
-  if (first_unequal(a, b, compared)) return "ANOTHER RESULT";
-  if (compared == 0) return "result not compared";
-  const bool to_the_end = a.history.last_step() == b.history.last_step();
-  return to_the_end && !all.runs.empty() ? "same result to the bit"
-                                         : "same result to the bit over the steps of both";
+// Of two placements: their runs of one training are compared, pair by pair.
+std::string result_words(const std::vector<const ComparedRun*>& as,
+                         const std::vector<const ComparedRun*>& bs) {
+  if (as.front()->kind != bs.front()->kind) return "another kind of results";
+  std::map<std::string, std::vector<const ComparedRun*>> runs_of;
+  for (const ComparedRun* b : bs) runs_of[training_of(*b)].push_back(b);
+  bool one_training = false, to_the_end = true;
+  std::size_t steps = 0;
+  for (const ComparedRun* a : as) {
+    for (const ComparedRun* b : runs_of[training_of(*a)]) {
+      one_training = true;
+      std::size_t compared = 0;
+      if (first_unequal(*a, *b, compared)) return "ANOTHER RESULT";
+      steps += compared;
+      to_the_end = to_the_end && a->history.last_step() == b->history.last_step();
+    }
+  }
+  if (!one_training) return "another training";
+  if (steps == 0) return "result not compared";
+  return to_the_end ? "same result to the bit" : "same result to the bit over the steps of both";
+}
+
+std::vector<const ComparedRun*> runs_of(const Comparison& all, const PlacementSummary& group) {
+  std::vector<const ComparedRun*> runs;
+  for (const ComparedRun& run : all.runs)
+    if (run.counted && group_key(run) == group_key(all.runs[group.first])) runs.push_back(&run);
+  return runs;
+}
+
+// The cost of runs of unequal length says nothing about their placements.
+bool end_at_one_step(const std::vector<const ComparedRun*>& runs, std::int64_t step) {
+  return std::ranges::all_of(
+      runs, [&](const ComparedRun* run) { return run->history.last_step() == step; });
 }
 
 void say_it(Comparison& all) {
@@ -355,8 +388,12 @@ void say_it(Comparison& all) {
       text += cat(" (", all.runs[group.first].kind, ")");
     text += cat(": ", times_text(group.steps_per_second / base.steps_per_second), " as fast as ",
                 base.placement);
-    text += ", " + result_words(all, all.runs[base.first], all.runs[group.first]);
-    if (std::isfinite(group.usd) && std::isfinite(base.usd) && base.usd > 0) {
+    const std::vector<const ComparedRun*> base_runs = runs_of(all, base);
+    const std::vector<const ComparedRun*> group_runs = runs_of(all, group);
+    text += ", " + result_words(base_runs, group_runs);
+    const std::int64_t last_step = base_runs.front()->history.last_step();
+    if (std::isfinite(group.usd) && std::isfinite(base.usd) && base.usd > 0 &&
+        end_at_one_step(base_runs, last_step) && end_at_one_step(group_runs, last_step)) {
       const double change = 100 * (group.usd / base.usd - 1);
       text += std::abs(change) < 0.5 ? ", at the same price"
                                      : fmt::format(", {:.0f}% {}", std::abs(change),

@@ -21,10 +21,10 @@ std::string name_of(const Comparison& all, const ComparedRun& run) {
 }
 
 std::string plot_of(const Comparison& all, const std::string& title, const std::string& x,
-                    const std::string& y,
+                    const std::string& y, const std::string& unit,
                     std::vector<std::pair<double, double>> ComparedRun::*curve,
                     double (*across)(const ComparedRun&, double), double up) {
-  Plot plot{.title = title, .x_title = x, .y_title = y, .lines = {}};
+  Plot plot{.title = title, .x_title = x, .y_title = y, .lines = {}, .unit = unit};
   const std::size_t lines = std::min(all.runs.size(), kMostLines);
   const std::size_t most =
       std::clamp<std::size_t>(kMostPoints / std::max<std::size_t>(lines, 1), 50, 600);
@@ -139,12 +139,12 @@ std::string comparison_page(const Comparison& all) {
     return run.price ? run.price->usd(seconds) : kNoValue;
   };
   body += "<h2>Curves</h2>\n";
-  body += plot_of(all, "steps per second over time", "seconds of training", "steps/s",
+  body += plot_of(all, "steps per second over time", "seconds of training", "steps/s", " steps/s",
                   &ComparedRun::speed_curve, same, 1);
-  body += plot_of(all, "accuracy over time", "seconds", "accuracy, %", &ComparedRun::accuracy_curve,
-                  same, 100);
-  body += plot_of(all, "accuracy over cost", "USD", "accuracy, %", &ComparedRun::accuracy_curve,
-                  cost, 100);
+  body += plot_of(all, "accuracy over time", "seconds", "accuracy, %", "%",
+                  &ComparedRun::accuracy_curve, same, 100);
+  body += plot_of(all, "accuracy over cost", "USD", "accuracy, %", "%",
+                  &ComparedRun::accuracy_curve, cost, 100);
   return html_page(title, body);
 }
 

@@ -139,6 +139,30 @@ TEST(Comparison, other_mathematics_are_named_and_said_to_be_another_training) {
   EXPECT_TRUE(device);
 }
 
+TEST(Comparison, seeds_that_every_placement_was_run_with_are_repetitions) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {});
+  const fs::path b = write_run(folder / "b", {.seed = "1"});
+  const fs::path c = write_run(folder / "c", {.seed = "1", .workers = "2"});
+  const fs::path d = write_run(folder / "d", {.workers = "2"});
+  const auto repeated = compared({a, b, c, d});
+  EXPECT_FALSE(repeated.different_trainings);
+  ASSERT_EQ(repeated.differences.size(), 1u);
+  EXPECT_EQ(repeated.differences[0].what, "seed");
+  EXPECT_TRUE(says(repeated.sentences, "same result to the bit"));
+  EXPECT_TRUE(compared({a, c}).different_trainings);
+}
+
+TEST(Comparison, the_cost_of_runs_of_unequal_length_is_not_compared) {
+  const TestFolder folder;
+  const auto all =
+      compared({write_run(folder / "a", {.price = kPrice}),
+                write_run(folder / "b", {.workers = "2", .price = kPrice, .points = 10})});
+  ASSERT_EQ(all.sentences.size(), 1u);
+  EXPECT_EQ(all.sentences[0].find("price"), std::string::npos) << all.sentences[0];
+  EXPECT_EQ(all.sentences[0].find("cheaper"), std::string::npos) << all.sentences[0];
+}
+
 TEST(Comparison, the_method_of_pods_leaves_out_the_first_epoch_and_runs_below_the_target) {
   const TestFolder folder;
   const auto all = compared(

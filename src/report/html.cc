@@ -24,10 +24,16 @@ p.lead{font-size:1.1rem;margin:.4rem 0}.soft{color:var(--soft)}
 .bad,.bad td{color:var(--bad);font-weight:600}
 .wide{overflow-x:auto;margin:.4rem 0;border:1px solid var(--line);border-radius:6px}
 .plot{background:var(--card)}
+@media (min-width:74rem){
+.plot{display:inline-block;width:calc(50% - .4rem);margin-right:.3rem;vertical-align:top}}
+@media (prefers-color-scheme:dark){.plot svg path,.plot svg circle{filter:brightness(1.3)}}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .6rem;text-align:left;border-bottom:1px solid var(--line);white-space:nowrap}
 tr:last-child td{border-bottom:0}
 th{background:var(--card);cursor:pointer;user-select:none;vertical-align:bottom}
+th[aria-sort=ascending]::after{content:" \2191"}th[aria-sort=descending]::after{content:" \2193"}
+td:first-child,th:first-child{position:sticky;left:0;background:var(--ground)}
+th:first-child{background:var(--card)}
 td.n{text-align:right}
 pre{background:var(--card);padding:.6rem;border-radius:6px;overflow-x:auto;font-size:.85rem}
 svg{display:block;min-width:34rem;width:100%;max-width:54rem;height:auto}
@@ -37,13 +43,18 @@ figure{display:inline-block;margin:.3rem;text-align:center;font-size:.8rem}
 )";
 
 constexpr const char* kScript = R"(
+function number(s){return /^[-+]?[\d.,]+(e[-+]?\d+)?%?$/.test(s)?parseFloat(s.replace(/,/g,'')):NaN}
 document.querySelectorAll('table').forEach(function(t){
-t.querySelectorAll('th').forEach(function(h,c){
-var up=1;h.addEventListener('click',function(){var b=t.tBodies[0],r=Array.from(b.rows);
-r.sort(function(x,y){var p=x.cells[c].textContent,q=y.cells[c].textContent,
-m=parseFloat(p),n=parseFloat(q);
-return up*((isNaN(m)||isNaN(n))?(isNaN(m)-isNaN(n)||p.localeCompare(q)):m-n)});
-up=-up;r.forEach(function(x){b.appendChild(x)})})})});
+var heads=t.querySelectorAll('th');heads.forEach(function(h,c){
+function sort(){var down=h.getAttribute('aria-sort')=='ascending',b=t.tBodies[0],
+r=Array.from(b.rows);
+r.sort(function(x,y){var p=x.cells[c].textContent,q=y.cells[c].textContent,m=number(p),n=number(q);
+if((p=='-')!=(q=='-'))return p=='-'?1:-1;
+return (down?-1:1)*(isNaN(m)||isNaN(n)?p.localeCompare(q,'en',{numeric:true}):m-n)});
+heads.forEach(function(o){o.removeAttribute('aria-sort')});
+h.setAttribute('aria-sort',down?'descending':'ascending');r.forEach(function(x){b.appendChild(x)})}
+h.tabIndex=0;h.addEventListener('click',sort);
+h.addEventListener('keydown',function(e){if(e.key=='Enter')sort()})})});
 )";
 
 // Whole, so that "2 workers" is none.

@@ -134,7 +134,8 @@ std::string svg_of(const Plot& plot) {
                  : "";
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', x.at(point.first),
                           y.at(point.second));
-      last = fmt::format("{:.6g}", point.second);
+      last =
+          fmt::format("{:.{}g}{}", point.second, std::abs(point.second) >= 1e4 ? 7 : 4, plot.unit);
     }
     const double row = bottom + kBelowAxis + kLegendRow * static_cast<double>(i) + 8;
     if (!path.empty())

@@ -16,10 +16,11 @@ struct PlotLine {
 struct Plot {
   std::string title, x_title, y_title;
   std::vector<PlotLine> lines;
+  std::string unit = "";  // of values in the legend: "%", " images/s"
 };
 
-// A whole SVG file. The axes cover all points and end at round numbers; the legend stands below,
-// with each line's last value. A line of one point is drawn as a dot.
+// A complete SVG file. The axes cover all points and end at round numbers; the legend below shows
+// each line's last value. A line of one point is drawn as a dot.
 std::string svg_of(const Plot& plot);
 
 // Round numbers from at most `low` to at least `high`, about `count` steps apart: 1, 2 or 5 times a

@@ -50,9 +50,9 @@ Points of_tests(const RunHistory& run, double (*value)(const TestPoint&)) {
   return points;
 }
 
-std::string plot_of(const std::string& title, const std::string& unit,
+std::string plot_of(const std::string& title, const std::string& y_title, const std::string& unit,
                     std::vector<std::pair<std::string, Points>> curves) {
-  Plot plot{.title = title, .x_title = "step", .y_title = unit, .lines = {}};
+  Plot plot{.title = title, .x_title = "step", .y_title = y_title, .lines = {}, .unit = unit};
   for (auto& [label, points] : curves)
     if (!points.empty())
       plot.lines.push_back({.label = label, .points = thinned(points, kMostCurvePoints)});
@@ -62,19 +62,19 @@ std::string plot_of(const std::string& title, const std::string& unit,
 std::string curves_of(const RunHistory& run) {
   const char* held_out = run.recipe.validation != 0 ? "held out" : "test";
   std::string html = "<h2>Curves</h2>\n";
-  html += plot_of("accuracy", "%",
+  html += plot_of("accuracy", "%", "%",
                   {{held_out, of_tests(run, [](const TestPoint& p) { return 100 * p.accuracy; })},
                    {"training batches",
                     of_training(run, [](const TrainingPoint& p) { return 100 * p.accuracy; })}});
   html += plot_of(
-      "loss", "loss",
+      "loss", "loss", "",
       {{held_out, of_tests(run, [](const TestPoint& p) { return p.loss; })},
        {"training batches", of_training(run, [](const TrainingPoint& p) { return p.loss; })}});
   html += plot_of(
-      "speed", "images/s",
-      {{"images/s", of_training(run, [](const TrainingPoint& p) { return p.images_per_second; })}});
+      "speed", "images/s", " images/s",
+      {{"training", of_training(run, [](const TrainingPoint& p) { return p.images_per_second; })}});
   html +=
-      plot_of("waiting for input", "% of a step",
+      plot_of("waiting for input", "% of a step", "%",
               {{"input wait",
                 of_training(run, [](const TrainingPoint& p) { return p.input_wait_percent; })}});
   return html;
@@ -173,8 +173,9 @@ std::string summary_of(const RunPage& page) {
   for (const TrainingPoint& point : run.course.training) speeds.push_back(point.images_per_second);
   const Spread speed = spread_of(speeds);
   if (speed.n > 0)
-    text += fmt::format(", {} images/s (median of {} points)",
-                        with_commas(static_cast<std::int64_t>(speed.median)), speed.n);
+    text += fmt::format(", {} images/s (median of {} point{})",
+                        with_commas(static_cast<std::int64_t>(speed.median)), speed.n,
+                        speed.n == 1 ? "" : "s");
   double usd = 0;
   const ChosenPrice* price = nullptr;
   for (const RunStart& start : page.starts)
