@@ -1,5 +1,5 @@
 # A small image with the command podium: docker build -t podium . && docker run --rm -v "$PWD:/data" podium train glyphs
-# docs/installing.md says more. The first stage builds the Debian package, the second only installs it.
+# See docs/installing.md. The first stage builds the Debian package, the second only installs it.
 FROM debian:12-slim AS build
 WORKDIR /podium
 COPY scripts/ scripts/
@@ -9,7 +9,7 @@ COPY . .
 RUN scripts/package.sh
 
 FROM debian:12-slim
-# No versions are named here: the package names the libraries that it was linked with.
+# No versions are given: the package names the libraries that it was linked with.
 # hadolint ignore=DL3008
 RUN --mount=type=bind,from=build,source=/podium/build-package/packages,target=/packages \
     apt-get update && \

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Training speed of a recipe beside other programs', in turn on the same machine:
+# Compares the training speed of a recipe with that of other programs, in turn on the same machine:
 #
 #   [STEPS=1000] bench/compare.sh ROUNDS RECIPE 'COMMAND' ['COMMAND' ...]
 #
 # Each COMMAND trains the same recipe and prints a line of JSON with "images_per_s". In each round Podium (all cores)
-# and every command run once, one after the other; printed are each one's median and the median of Podium's ratio to it,
-# taken round by round, which holds though a machine's speed drifts.
+# and every command run once, one after the other. The script prints each one's median and the median over the
+# rounds of Podium's ratio to it, which is robust if the machine's speed drifts.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

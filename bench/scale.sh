@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# How much faster two workers train than one, beside what two separate programs get of the machine:
+# How much faster two workers train than one, compared with two separate programs:
 #
 #   bench/scale.sh ROUNDS RECIPE STEPS
 #
-# In each round run in turn: one worker, two workers, two processes of one worker each (each on its core), one worker.
-# Ratios are of the step times that a tenth and half of the steps stay below; printed last is their median. Where the two
-# processes do not reach 2, neighbours of the machine or its memory take the rest from any program.
+# Each round runs in turn: one worker, two workers, two processes of one worker each (each on its core), one worker. Ratios are of
+# the 10th and 50th percentile of the step times; the last line is their median. If the two processes do not reach 2, other guests
+# of the machine or its memory bandwidth limit any program.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,4 +1,4 @@
-// `podium bench data`: what a core makes of a recipe's photographs.
+// `podium bench data`: the speed at which a core prepares a recipe's photographs.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace podium {
 struct BenchDataArguments {
   RecipeArguments recipe;
   std::string data_dir;
-  std::int64_t pictures = 512;  // that are held in memory and gone through again and again
+  std::int64_t pictures = 512;  // kept in memory and processed repeatedly
   bool json = false;
 };
 ExitCode bench_data(const BenchDataArguments& arguments);

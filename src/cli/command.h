@@ -1,4 +1,4 @@
-// A command is one file, x_command.cc, which defines add_x_command and stands in the list below.
+// A command is one file, x_command.cc, which defines add_x_command; the list below declares it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
                       const std::string& summary, const std::vector<std::string>& examples,
                       std::function<ExitCode()> run);
 
-// A check for an option: refuses all but whole numbers from `least` on.
+// A check for an option: accepts only whole numbers from `least` on.
 std::function<std::string(const std::string&)> at_least(std::int64_t least);
 
 // RECIPE [OVERRIDE ...], which several commands take.

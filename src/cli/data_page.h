@@ -1,4 +1,4 @@
-// The page of `podium data show RECIPE --out FILE`: what a recipe makes of its images.
+// The page of `podium data show RECIPE --out FILE`: the images as a recipe augments them.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ struct PageArguments {
   bool json = false, force = false;
 };
 
-// One row an example: its name, the original, and what the epochs from `epoch` on show of it.
+// One row per example: its name, the original, and its versions in the epochs from `epoch` on.
 ExitCode write_data_page(const PageArguments& arguments);
 
 }  // namespace podium

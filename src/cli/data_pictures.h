@@ -17,11 +17,11 @@ struct PictureArguments {
 // Whether the name of a dataset on the command line means pictures in files.
 bool names_pictures(const std::string& name);
 
-// Makes or reads the index, and says what is in it.
+// Makes or reads the index, and prints what it contains.
 ExitCode index_pictures(const PictureArguments& arguments);
-// Decodes every picture, whole, and names those that cannot be; kData if there are any.
+// Decodes every picture completely and names those that cannot be decoded; kData if there are any.
 ExitCode verify_pictures(const PictureArguments& arguments);
-// How many pictures each class has to train and to evaluate.
+// Prints how many pictures of each class are for training and for evaluation.
 ExitCode show_pictures(const PictureArguments& arguments);
 
 }  // namespace podium

@@ -1,5 +1,5 @@
-// What the help of a command says, as data: the help itself, the manual page and the completion of
-// shells are made from it, so none of them can lag behind the others.
+// The help of a command as data. The help text, the manual page and shell completion are generated
+// from it, so they always agree.
 #pragma once
 
 #include <memory>
@@ -31,8 +31,8 @@ struct CommandText {
   std::vector<CommandText> commands;
 };
 
-// The formatter of a command's help, which opens with examples: they are what most readers of a
-// help look for.
+// The formatter of a command's help, which begins with examples, because most readers look for
+// them.
 std::shared_ptr<CLI::FormatterBase> make_help_formatter(std::vector<std::string> examples);
 
 // Of a command whose formatter is one of the above, and of all commands below it.

@@ -1,4 +1,4 @@
-// Files that a command writes where --out or --plot says: nothing is overwritten unasked.
+// Files that a command writes for --out or --plot. Existing files are replaced only with --force.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ class App;
 
 namespace podium {
 
-// UserError (kUsage) where a folder stands at `path`, or a file and `force` is false. To be called
-// before the work is done, not after. `flag` is the option that named the path.
+// Throws UserError(kUsage) if `path` is a folder, or a file and `force` is false. Call it before
+// the work is done, not after. `flag` is the option that named the path.
 void require_writable(const std::string& path, const std::string& flag, bool force);
 
 void add_force_flag(CLI::App& command, bool& force);

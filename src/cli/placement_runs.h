@@ -1,5 +1,5 @@
-// Runs of one recipe with several placements, each by a `podium train` of its own, one after the
-// other: what `podium compare --placements` compares.
+// Makes runs of one recipe with several placements, one after the other, each with its own `podium
+// train`, for `podium compare --placements`.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct NamedPlacement {
   int ranks = 1;
 };
 
-// UserError (kUsage) for what is no placement, with the keys that there are.
+// Throws UserError(kUsage) if it is not a placement, with the known keys.
 std::vector<NamedPlacement> parse_placements(const std::string& text);
 
 struct PlacementRuns {
@@ -26,8 +26,8 @@ struct PlacementRuns {
   std::string launcher;                  // starts ranks: LAUNCHER -n N podium train ...
 };
 
-// Makes those that have not been made, and resumes the unfinished. Returns their folders. UserError
-// where one fails, with its exit code.
+// Makes the missing runs and resumes the unfinished ones. Returns their folders. Throws UserError
+// with the run's exit code if one fails.
 std::vector<std::string> run_placements(const PlacementRuns& runs);
 
 }  // namespace podium

@@ -1,5 +1,5 @@
-// How far long work is: on a terminal one line that is rewritten, elsewhere a line every few
-// seconds. Warnings go above it.
+// The progress of a long operation: on a terminal, one line that is rewritten; elsewhere, a line
+// every few seconds. Warnings are printed above it.
 #pragma once
 
 #include <chrono>
@@ -17,9 +17,9 @@ class ProgressLine {
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  // Shows `text`, unless another was shown a moment ago; `last`: in any case, on a terminal.
+  // Shows `text`, unless one was shown a moment ago; with `last`, always on a terminal.
   void operator()(const std::string& text, bool last = false);
-  // Takes the line off the terminal.
+  // Erases the line from the terminal.
   void end();
 
  private:

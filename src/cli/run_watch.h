@@ -1,4 +1,4 @@
-// Watches a run: live progress and talk.
+// Watches a run: live progress and messages.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class RunWatch : public RunObserver {
   void saving(std::int64_t step) override;
   void warning(const std::string& text) override;
 
-  // The last picture of the progress, after the run.
+  // The final progress, after the run.
   void finish();
 
   std::int64_t workers() const { return workers_; }
@@ -33,7 +33,7 @@ class RunWatch : public RunObserver {
  private:
   ProgressState progress_state(const Trainer& trainer) const;
   ProgressState with_accuracy(ProgressState state, const Trainer& trainer) const;
-  void pause(double seconds_ago);  // training time stands still since then
+  void pause(double seconds_ago);  // training time is paused since then
 
   const Recipe recipe_;
   const RunOptions options_;

@@ -1,4 +1,4 @@
-// Talk: lines for people, on stderr. Results go to stdout, and are not talk.
+// Messages for people, on stderr. Results go to stdout.
 #pragma once
 
 #include <functional>
@@ -9,17 +9,17 @@ namespace podium {
 
 // Sends base/log.h here as well.
 void install_talk();
-// Lets warnings and errors through alone.
+// Shows only warnings and errors.
 void set_quiet(bool quiet);
 
 // One or more lines of information.
 void say(const std::string& text);
 void warn(const std::string& text);
-// Why the program ends without having done what was asked: "podium: ...", always shown.
+// The reason why the program ends without success: "podium: ...", always shown.
 void complain(const std::string& text);
 
-// While a live block stands on the terminal, talk goes through its owner, a line at a time; null:
-// straight to stderr again.
+// While a live block is on the terminal, messages go to its owner, line by line; null: directly to
+// stderr again.
 void set_talk_route(std::function<void(std::string_view)> route);
 
 }  // namespace podium

@@ -1,4 +1,4 @@
-// What a device is able to do, from its data sheet: devices/*.toml, one [[device]] each.
+// The capabilities of a device, from its data sheet: devices/*.toml, one [[device]] each.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace podium {
 
-// How a device is fed with operations, which decides what part of its peak they reach.
+// How a device executes operations, which determines what fraction of its peak they reach.
 enum class Family {
   kGpu,     // kernels that are launched one by one
   kMatrix,  // a whole step is compiled for large matrix units: TPU, Gaudi, Ascend
@@ -28,16 +28,16 @@ struct DeviceSpec {
   double host_cores = 0;      // of the host, for each device; 0: unknown
   std::string source;
 
-  // The fastest precision at most as wide as `precision`; its peak. UserError where it has none.
+  // The peak of the fastest precision at most as wide as `precision`. UserError if there is none.
   double peak(const std::string& precision) const;
 };
 
-// UserError that names `source`, line, rule and remedy for all that is wrong.
+// Throws UserError that names `source`, line, rule and remedy of every fault.
 std::vector<DeviceSpec> parse_devices(std::string_view text, const std::string& source);
 // Of all files: $PODIUM_DEVICES, devices/ in the current folder, beside the program,
 // share/podium/devices.
 std::vector<DeviceSpec> known_devices();
-// UserError with the nearest names where there is none.
+// Throws UserError with the nearest names if there is none.
 const DeviceSpec& find_device(const std::string& name, const std::vector<DeviceSpec>& devices);
 
 }  // namespace podium

@@ -1,5 +1,5 @@
-// How long a step takes on the cores that are here: the roof of a core, measured in a moment, and
-// for each kind of operation the part of it that its kernels reach (docs/planning.md).
+// The time of a step on the cores of this machine: the roof of a core, which is measured briefly,
+// and the fraction of it that the kernels of each kind of operation reach (docs/planning.md).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct CoreRoof {
   double seconds(double flop, double bytes) const;
 };
 
-// The part of the roof that operations of this name reach ("conv2d", "batch_norm"), over the
+// The fraction of the roof that operations of this name reach ("conv2d", "batch_norm"), over the
 // recipes of this tree.
 double kernel_efficiency(std::string_view operation);
 

@@ -1,4 +1,4 @@
-// What a run will need and cost on so many devices, before it is made.
+// What a run will need and cost on a number of devices, predicted before the run.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace podium {
 
-// What a plan starts from.
+// The input of a plan.
 struct PlanQuestion {
   const Recipe* recipe = nullptr;
   const ProgramWork* work = nullptr;
@@ -30,7 +30,7 @@ struct PlanQuestion {
   double images_per_core = 0;  // decoded and augmented in a second; 0: unknown
   double critical_batch = 0;   // of epochs_factor(); 0: unknown
   Efficiency efficiency;
-  // In place of the model of step_model.h: seconds of a step on so many workers.
+  // Replaces the model of step_model.h: seconds of a step on a number of workers.
   std::function<double(std::int64_t)> measured;
   double low = 0, high = 0;  // of `measured`: as those of Efficiency
 };
@@ -45,7 +45,7 @@ struct PlanRow {
   // the same size, a batch that grows with them, and more epochs.
   bool same_recipe = true;
   std::int64_t batch = 0, replicas = 0;
-  double epochs = 0;  // NaN where it is not known how they grow
+  double epochs = 0;  // NaN if it is not known how they grow
   StepTime step;
   double steps_per_second = 0, images_per_second = 0;
   double seconds = 0, low = 0, high = 0;      // of the run, with evaluation; the 80% interval
@@ -53,7 +53,7 @@ struct PlanRow {
   std::int64_t machines = 0;
   double memory_bytes = 0;  // of one device
   bool fits = true;
-  double efficiency = 1;   // images/s a device, over those of the first row
+  double efficiency = 1;   // images/s per device, relative to the first row
   double input_cores = 0;  // for each device; 0: unknown
   bool meets = true;       // fits, the deadline and the budget
 };
@@ -61,14 +61,14 @@ struct PlanRow {
 struct RunPlan {
   std::vector<PlanRow> rows;
   std::optional<std::size_t> cheapest, fastest;  // of the rows that meet both limits
-  std::string bend;                              // where scaling bends, and why
-  std::string nearest;                           // where no row meets the limits: the nearest
+  std::string bend;                              // where scaling falls off, and why
+  std::string nearest;                           // if no row meets the limits: the nearest
 };
 
-// UserError where the device lacks the precision.
+// Throws UserError if the device lacks the precision.
 RunPlan plan_run(const PlanQuestion& question);
 
-// Seconds, "90m", "2h", "1d" as a deadline; UserError otherwise.
+// Parses a deadline: seconds, "90m", "2h", "1d"; UserError otherwise.
 double parse_duration(const std::string& text);
 
 }  // namespace podium

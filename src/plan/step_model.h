@@ -1,6 +1,6 @@
-// How long a step takes on devices that are not here: a roofline for each operation of the program,
-// and the exchange between devices (docs/planning.md). What data sheets do not say, the parts of
-// their peaks that programs reach, is fitted to published results of many devices.
+// The time of a step on devices that are not available: a roofline for each operation of the
+// program, and the exchange between devices (docs/planning.md). Data sheets do not state what
+// fraction of a peak programs reach; this is fitted to published results of many devices.
 #pragma once
 
 #include <array>
@@ -36,7 +36,7 @@ struct ProgramWork {
 ProgramWork work_of(const Recipe& recipe, const Model& model, const Shape& image,
                     std::int64_t classes);
 
-// The parts of peaks that are reached, as bench/planner_check fitted them to all published rows
+// The fractions of peaks that are reached, fitted to all published rows by bench/planner_check
 // (docs/results/planner.md).
 struct Efficiency {
   std::array<double, 2> products = {0.428, 0.769};  // of FLOP/s, by family: gpu, matrix
@@ -45,8 +45,8 @@ struct Efficiency {
   double memory = 0.825;                            // of the bandwidth
   double link = 0.325;                              // of the links
   double latency = 45;                              // times that of a message, a level of the tree
-  // Quotients of measured over predicted step times on devices left out of the fit: a tenth lies
-  // below the first, a tenth above the second.
+  // Measured over predicted step times on devices left out of the fit: the 10th and the 90th
+  // percentile.
   double low = 0.89, high = 1.19;
 };
 
@@ -54,16 +54,16 @@ struct StepTime {
   double compute = 0, memory = 0, kernels = 0;  // seconds in operations bound by each
   double exchange = 0;
   double total() const { return compute + memory + kernels + exchange; }
-  // What takes the largest part beyond the work itself: "exchange", "batch too small".
+  // The largest cost beyond the work itself: "exchange", "batch too small".
   std::string limit() const;
 };
 
-// Of `devices` devices that each run `replicas` replicas of `images` images, one after the other.
-// `values_bytes`: of a value in memory and on the links.
+// For `devices` devices that each run `replicas` replicas of `images` images, one after the other.
+// `values_bytes`: size of a value in memory and on the links.
 StepTime step_time(const ProgramWork& work, const DeviceSpec& device, const std::string& precision,
                    std::int64_t devices, double replicas, double images, const Efficiency& how);
 
-// Bytes of a value of this precision.
+// Bytes of a value in this precision.
 double bytes_of(const std::string& precision);
 
 }  // namespace podium

@@ -1,5 +1,5 @@
-// The convergence band of a recipe: how accurate it ends, over seeds; and whether one more run is
-// one of these. Guarantee G5 is stated in its terms.
+// The convergence band of a recipe: its final accuracies over seeds, and whether another run is
+// inside it. Guarantee G5 is stated in terms of it.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace podium {
 
-// Fewer say nothing of further runs: of two runs that happen to agree, the bounds would be their
-// accuracy; of two that do not, everything.
+// Fewer runs do not predict further ones: with two runs that happen to agree, the bounds would be
+// their accuracy; with two that do not, nearly everything would be inside.
 inline constexpr std::size_t kLeastBandRuns = 5;
 
 struct BandRun {

@@ -1,6 +1,6 @@
-// Runs side by side: what may be compared, and what came of it. A comparison is fair where the
-// placement is all that differs; whatever else differs is named, and where the mathematics differs
-// it is one of different trainings (docs/comparing-devices.md).
+// Compares runs. A comparison is fair if only the placement differs. All other differences are
+// listed, and if the mathematics differs, the comparison is between different trainings
+// (docs/comparing-devices.md).
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace podium {
 
-// Of n values: the median, and the tenth and ninetieth percentile. NaN where there are none.
+// The median and the 10th and 90th percentile of n values. NaN if there are none.
 struct Spread {
   std::size_t n = 0;
   double median = kNoValue, low = kNoValue, high = kNoValue;
@@ -36,7 +36,7 @@ struct CompareOptions {
   std::string bands = "docs/convergence";  // folder of RECIPE.json
 };
 
-// One run. What is not known is NaN, 0 or empty.
+// One run. Unknown values are NaN, 0 or empty.
 struct ComparedRun {
   RunHistory history;
   std::vector<RunStart> starts;
@@ -63,14 +63,14 @@ struct ComparedRun {
   std::vector<std::pair<double, double>> accuracy_curve;
 };
 
-// What differs between runs beside the placement.
+// A difference between runs other than the placement.
 struct Difference {
   std::string what;                 // "optimizer.learning_rate", "build", "training data"
   std::vector<std::string> values;  // of each run
   bool mathematics = false;         // results cannot be expected to be equal
 };
 
-// The runs of one placement, for the sentence: medians over them.
+// The runs of one placement, with medians over them, for the summary sentence.
 struct PlacementSummary {
   std::string placement, device;
   std::size_t runs = 0;
@@ -82,18 +82,18 @@ struct Comparison {
   std::vector<ComparedRun> runs;
   std::vector<double> targets;
   std::vector<Difference> differences;
-  std::vector<std::string> findings;  // that should not be: unequal bits, outside the band
+  std::vector<std::string> findings;  // faults: unequal bits, outside the band
   std::vector<std::string> notes;     // on one sample, without a band, ...
   bool different_trainings = false;
   bool pods = false;                   // the method
   std::string method;                  // what was measured, in words
-  std::vector<std::string> sentences;  // one a placement beyond the first, or one
+  std::vector<std::string> sentences;  // one per placement after the first, or one
 };
 
 // Compares runs that were read. Takes their histories.
 Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions& options);
 
-// "1.97 times", "3%": as people say it.
+// "1.97 times".
 std::string times_text(double ratio);
 
 }  // namespace podium

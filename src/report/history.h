@@ -1,5 +1,5 @@
-// What a run's folder tells of its course, for commands that read runs that others made: recipe,
-// metrics and hashes.
+// The recorded course of a run: recipe, metrics and hashes, for commands that read the folders of
+// earlier runs.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,15 @@ struct RunHistory {
   Course course;
   std::map<std::int64_t, std::string> hashes;  // of the parameters, by step
 
-  std::int64_t last_step() const;  // that left a trace
+  std::int64_t last_step() const;  // with a recorded line
 };
 
-// UserError (kData) where the folder holds no run, or a line is not what it should be; it names
-// file and line. A last line that a killed run left torn counts for nothing.
+// Throws UserError(kData), which names file and line, if the folder contains no run or a line is
+// malformed. An incomplete last line, left by a killed run, is ignored.
 RunHistory read_history(const std::filesystem::path& run);
 std::map<std::int64_t, std::string> read_hashes(const std::filesystem::path& run);
 
-// The same of text; `source` stands in errors.
+// The same from text; `source` names it in errors.
 Course parse_metrics(std::string_view text, const std::string& source);
 std::map<std::int64_t, std::string> parse_hashes(std::string_view text, const std::string& source);
 

@@ -1,5 +1,5 @@
-// Pieces of self-contained HTML pages: nothing is loaded from elsewhere, light and dark, phone and
-// print. Tables sort by a click on their heads.
+// Parts of self-contained HTML pages, which load nothing and support light and dark mode, phones
+// and print. A click on a column head sorts the table.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace podium {
 
-// Text for an element or an attribute: Unicode, without control characters, nothing of it markup.
+// Escapes text for an element or an attribute: valid Unicode without control characters or markup.
 std::string html_text(const std::string& text);
 
-// A number as cells show it, so that it can be copied: no unit, which is the head's, "-" where it
+// A number for a cell, so that it can be copied: without its unit, which is in the head; "-" if it
 // is not finite.
 std::string html_number(double value, int significant = 4);
 
@@ -22,7 +22,7 @@ class HtmlTable {
  public:
   // Heads with their units: "images/s".
   explicit HtmlTable(std::vector<std::string> heads);
-  // Cells as text. Those that are numbers stand to the right and sort as numbers. `mark` is a class
+  // Cells as text. Numbers are aligned to the right and sort as numbers. `mark` is a class
   // of the row: "bad", or empty.
   void add(const std::vector<std::string>& cells, const std::string& mark = "");
   std::string html() const;
@@ -35,7 +35,8 @@ class HtmlTable {
 // A plot in the colours of the page.
 std::string html_plot(const Plot& plot);
 
-// A whole page. `body` is HTML. `refresh_seconds` above 0: the browser reads it again as often.
+// A complete page. `body` is HTML. `refresh_seconds` above 0: the browser reloads it at that
+// interval.
 std::string html_page(const std::string& title, const std::string& body, int refresh_seconds = 0);
 
 // At most `most` points of a curve, each the mean of its stretch, so that a page stays small.

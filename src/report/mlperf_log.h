@@ -1,5 +1,5 @@
-// Lines of MLCommons' log of a run, as its checker reads them (:::MLLOG {...}). What they say of an
-// organisation and a system is not known here and says so; such a log is no MLPerf result.
+// Lines of MLCommons' log of a run, as its checker reads them (:::MLLOG {...}). The organisation
+// and the system are unknown here, and the log says so; such a log is not an MLPerf result.
 #pragma once
 
 #include <chrono>
@@ -17,13 +17,13 @@ namespace podium {
 // one.
 class MlperfLog : public RunObserver {
  public:
-  // The initialisation begins now. Throws UserError(kUsage) where the file cannot be written.
+  // The initialisation begins now. Throws UserError(kUsage) if the file cannot be written.
   explicit MlperfLog(const std::filesystem::path& file);
 
   void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override;
   void stepped(const Trainer& trainer, const StepResult& step) override;
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override;
-  // The run is over; it succeeded where an evaluation reached the benchmark's 75.9%.
+  // The run has ended; it succeeded if an evaluation reached the benchmark's 75.9%.
   void finish();
 
  private:

@@ -1,5 +1,5 @@
-// A run as one self-contained HTML page: what was trained, curves, speed, waiting, memory, cost,
-// what is mistaken for what, pictures, environment.
+// A run as one self-contained HTML page: settings, curves, speed, waiting, memory, cost, confusion
+// matrix, pictures, environment.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,13 @@ struct RunPage {
   std::int64_t confusion_step = 0;
   std::vector<std::string> class_names;  // by label; missing ones are numbers
   std::vector<PagePicture> examples, mistakes;
-  bool goes_on = false;  // the run is not at its end: the browser reads the page again
+  bool goes_on = false;  // the run is in progress: the browser reloads the page
 };
 
 std::string run_page(const RunPage& page);
 
-// Reads all but confusion and pictures from a run's folder. UserError as read_history() throws it.
+// Reads all but confusion and pictures from a run's folder. Throws UserError as read_history()
+// does.
 RunPage read_run_page(const std::filesystem::path& run);
 
 }  // namespace podium

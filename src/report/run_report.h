@@ -1,5 +1,5 @@
-// RUN/report.html, rewritten while the run goes on. An observer of run() (train/run.h); join it
-// with others by Observers.
+// Writes RUN/report.html during a run. An observer of run() (train/run.h); Observers combines it
+// with others.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace podium {
 
 struct RunPage;
 
-// Writes the page when the run starts and ends, and every ten seconds at
-// most. A page that cannot be written ends no run; that is said once.
+// Writes the page when the run starts and ends, and at most every ten seconds in between. If the
+// page cannot be written, the run continues, with one warning.
 class RunReport : public RunObserver {
  public:
   // RunOptions::out of the run.
@@ -23,7 +23,7 @@ class RunReport : public RunObserver {
   void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override;
   void measured(const RunMetrics& metrics) override;
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override;
-  // To be called when run() has returned: the page with what the whole run took.
+  // Call it after run() has returned: writes the page with the totals of the run.
   void finish();
 
  private:

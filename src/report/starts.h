@@ -1,5 +1,5 @@
-// Where and how a run was computed, start by start, as its environment.json tells: the other half
-// of report/history.h, for comparisons. What older Podiums did not write is empty, 0 or NaN.
+// Where and how a run was computed, for each start, from its environment.json. Complements
+// report/history.h for comparisons. Values that older Podiums did not write are empty, 0 or NaN.
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ struct RunStart {
   std::int64_t workers = 0, threads = 0, input_threads = 0, ranks = 1;
   std::string training_data, evaluation_data;
   std::optional<ChosenPrice> price;
-  std::optional<StartOutcome> outcome;  // nothing where the program did not come to its end
+  std::optional<StartOutcome> outcome;  // nothing if the program did not end normally
 
   // "2 workers", "2 ranks of 1 worker", "1 worker of 4 threads, backend reference".
   std::string placement() const;
 };
 
-// Empty where there is no file. UserError (kData) where it is not what record_environment() writes.
+// Empty if there is no file. Throws UserError(kData) if record_environment() did not write it.
 std::vector<RunStart> read_starts(const std::filesystem::path& run);
-// The same of text; `source` stands in errors.
+// The same from text; `source` names it in errors.
 std::vector<RunStart> parse_starts(std::string_view text, const std::string& source);
 
 }  // namespace podium

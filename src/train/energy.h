@@ -1,5 +1,5 @@
-// Energy that the processors of this machine took, where the system tells it (RAPL through
-// /sys/class/powercap). It is of the whole machine: what else runs there is in it.
+// Energy used by the processors of this machine, if the system reports it (RAPL through
+// /sys/class/powercap). It includes all programs that run on the machine.
 #pragma once
 
 #include <filesystem>
@@ -13,9 +13,9 @@ class EnergyMeter {
   // `root` is where the kernel has its counters.
   explicit EnergyMeter(const std::filesystem::path& root = "/sys/class/powercap");
 
-  // Joules of all processors since this meter was made; nothing where the machine does not tell or
-  // this process may not read it. Counters wrap around after some minutes under load: ask more
-  // often than that.
+  // Joules of all processors since this meter was created; nothing if the machine does not report
+  // them or this process may not read them. Counters wrap around after some minutes under load, so
+  // call it more often than that.
   std::optional<double> joules();
 
  private:

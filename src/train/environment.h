@@ -1,5 +1,5 @@
-// Where a run was computed: environment.json. It decides nothing; it explains a speed, and tells
-// what to look at if two runs ever differ.
+// Where a run was computed: environment.json. Results do not depend on it. It explains speeds, and
+// helps to find the cause if two runs ever differ.
 #pragma once
 
 #include <cstdint>
@@ -39,28 +39,28 @@ struct Environment {
 Environment collect_environment(std::vector<std::string> command_line, std::string vector_target,
                                 int workers);
 
-// What a start of a run took. It is known where the program came to its end, stopped or not.
+// The cost of a start of a run. It is known if the program ended normally, stopped or not.
 struct StartOutcome {
   std::int64_t to_step = 0;
   double seconds = 0;  // of all, from the command on
   double start_seconds = 0, train_seconds = 0, eval_seconds = 0;
   double input_wait_percent = 0;                                 // of the steps' time
   std::int64_t peak_memory_bytes = 0, planned_memory_bytes = 0;  // of rank 0
-  std::optional<double> joules;  // of all processors of the machine, whatever ran on them
+  std::optional<double> joules;  // of all processors of the machine, including other programs
 };
 
 // Adds one entry to RUN/environment.json: {"starts": [{"from_step": ..., "date": ..., ...}]}. A run
-// that was resumed has several. A file that cannot be read is begun anew.
+// that was resumed has several. A file that cannot be read is replaced.
 void record_environment(const std::filesystem::path& run_dir, const Environment& environment,
                         std::int64_t from_step);
 
 // Adds the outcome to the last entry. Does nothing where there is none.
 void record_outcome(const std::filesystem::path& run_dir, const StartOutcome& outcome);
 
-// What this process may take: the machine's memory, or less where its container has less.
+// The memory that this process may use: the machine's, or less if its container has less.
 std::int64_t usable_memory_bytes();
 
-// The most memory that this process has held at once so far.
+// The peak memory of this process so far.
 std::int64_t peak_memory_bytes();
 
 }  // namespace podium

@@ -1,6 +1,6 @@
 // One stream of inference: a batch of images in, their logits out, averaged over the views that the
-// recipe asks for (data/views.h). The trainer evaluates with it and the Predictor predicts with it,
-// one stream a worker. What an image gives depends on neither the batch nor what lies beside it.
+// recipe asks for (data/views.h). The trainer uses it for evaluation and the Predictor for
+// prediction, one stream per worker. The logits of an image depend on no other image of the batch.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace podium {
 
-// A tensor of floats in memory of somebody else.
+// A tensor of floats in memory owned by the caller.
 struct TensorView {
   std::string name;
   Shape shape;
@@ -31,7 +31,7 @@ struct DeviceTensor {
   View memory;
 };
 
-// The first tensor that holds a value that is not finite; empty: none does.
+// The name of the first tensor with a value that is not finite; empty: none.
 std::string first_non_finite(std::span<const TensorView> tensors);
 
 // What of the parameters and running statistics of an evaluation program (train/program.h) does not

@@ -1,5 +1,5 @@
-// Where a run's parameters and running statistics start, if its recipe has [init]: from those of
-// another run or of a safetensors file, by name. docs/recipes.md states the mapping.
+// Initial parameters and running statistics for recipes with [init]: copied from another run or a
+// safetensors file, by name. docs/recipes.md states the mapping.
 #pragma once
 
 #include <filesystem>
@@ -19,18 +19,18 @@ struct InitialTensors {
   std::string hash;    // of names and values
   std::vector<NamedTensor> tensors;
 };
-// UserError: kData where there is no such file or it is damaged, where a rule of init.map matches
-// no tensor or two tensors get one name, or where the recipe has another hash (init.hash).
+// Throws UserError(kData) if the file does not exist or is damaged, if a rule of init.map matches
+// no tensor or two tensors get the same name, or if the recipe states another hash (init.hash).
 InitialTensors read_initial(const InitOptions& options);
 
-// The recipe with init.hash: the one that `run` was started with, if that holds a run of it, so
-// that a run goes on where its source is gone; otherwise that of the source.
+// The recipe with init.hash: the recorded one, if `run` contains a run of the recipe, so that it
+// can be resumed when the source is gone; otherwise the hash of the source.
 Recipe with_initial_hash(Recipe recipe, const std::filesystem::path& run = {});
 
-// Gives the trainer, which has made no step, its recipe's initial values. Returns a line that says
-// what was taken, empty where the recipe has no [init]. UserError (kData), with a line for each
-// tensor, where a parameter or statistic that init.fresh does not match is missing or has another
-// shape, or where a value is not finite.
+// Sets the initial values of a trainer that has made no step. Returns a line that describes what
+// was copied; empty if the recipe has no [init]. Throws UserError(kData), with one line per tensor,
+// if a parameter or statistic that init.fresh does not match is missing or has another shape, or if
+// a value is not finite.
 std::string take_initial(Trainer& trainer);
 
 }  // namespace podium

@@ -1,4 +1,4 @@
-// How much memory a run may take, and what to change where that is too little.
+// How much memory a run may use, and which settings need less.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace podium {
 std::int64_t parse_bytes(const std::string& text);
 std::string format_bytes(std::int64_t bytes);
 
-// UserError (kMemory) where the run would need more than `limit` bytes, or, with 0, than `usable`,
-// what this process may take of the machine; it names a setting that fits. Nothing is made for it:
-// plans say what runs need (train/run_plan.h). With ranks, all call it, and all throw where one of
-// them needs too much; a limit is of each rank, and ranks on one host share its machine. Throws
-// Stopped as `stop` says.
+// Throws UserError(kMemory), which names a setting that fits, if the run would need more than
+// `limit` bytes or, if that is 0, more than this process may use of the machine (`usable`). Only
+// plans are made for this (train/run_plan.h). With ranks, all call it, and all throw if one of them
+// needs too much; the limit is per rank, and ranks on one host share its memory. Throws Stopped if
+// `stop` requests it.
 void check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
                   const Placement& placement, std::int64_t limit,
                   std::int64_t usable = usable_memory_bytes(), StopToken stop = {});

@@ -3,11 +3,11 @@
 //   recipe.toml  environment.json  hashes.jsonl  metrics.jsonl  checkpoints/  tensorboard/  .lock
 //   failures.jsonl (of ranks: parallel/failure_record.h)
 //
-// hashes.jsonl has one line a step, {"step": 12, "hash": "00f1..."}; metrics.jsonl one line per
+// hashes.jsonl has one line per step, {"step": 12, "hash": "00f1..."}; metrics.jsonl one line per
 // report. Lines are buffered and reach the disk before a checkpoint of their step becomes visible.
-// So a run that resumes from step S finds every line up to S, cuts the rest away and writes on: the
-// files read like those of an uninterrupted run. A torn last line, left by a kill, is no error. A
-// damaged line among those up to S is left out, and the file as it was is kept beside the new one.
+// A run that resumes from step S therefore finds every line up to S, removes the rest and appends:
+// the files equal those of an uninterrupted run. An incomplete last line, left by a kill, is not an
+// error. A damaged line up to S is removed, and the original file is kept beside the new one.
 #pragma once
 
 #include <chrono>
@@ -31,22 +31,22 @@ namespace podium {
 // A file of JSON lines that begin with {"step": N, by rising N.
 class JsonLines {
  public:
-  explicit JsonLines(std::filesystem::path path);  // makes no file yet
+  explicit JsonLines(std::filesystem::path path);  // creates no file yet
   // Appends a line (whole, without its newline). About a microsecond: it is written later.
   void append(std::string_view line);
   // Writes what is buffered; with `sync`, waits until it is on the disk.
   void flush(bool sync);
-  // What cut_after() found that should not be there.
+  // The damage that cut_after() found.
   struct Damage {
-    std::vector<std::int64_t> lines;  // their numbers, counted from 1; none: nothing was wrong
-    std::filesystem::path original;   // the file as it was, where something was wrong
+    std::vector<std::int64_t> lines;  // line numbers, counted from 1; none: no damage
+    std::filesystem::path original;   // the original file, if there was damage
   };
-  // The step of a line, or nothing for one that cannot be read.
+  // The step of a line; nothing if it cannot be read.
   using StepOf = std::function<std::optional<std::int64_t>(std::string_view)>;
-  // Drops what is buffered, and the lines of a step above `step`. Lines among the others that are
-  // not readable, or whose step is out of order, are left out, and the file as it was is kept
-  // beside this one; with `rising`, a step may stand once. A kill at any moment leaves the file as
-  // it was or as it should be. A last line without its newline is torn, which is no damage.
+  // Drops buffered lines and the lines of steps above `step`. Other lines that are unreadable or
+  // whose step is out of order are removed, and the original file is kept beside the new one; with
+  // `rising`, each step may occur once. A kill at any moment leaves the old or the new file. A last
+  // line without a newline is incomplete and does not count as damage.
   Damage cut_after(std::int64_t step, const StepOf& step_of, bool rising);
   const std::filesystem::path& path() const { return path_; }
 
@@ -64,27 +64,27 @@ struct MetricField {
 
 class RunFolder {
  public:
-  // Makes the folder where there is none and locks it for the life of this object. UserError
-  // (kData) where another process holds it, naming that process, or where it cannot be written.
+  // Creates the folder if needed and locks it for the lifetime of this object. Throws
+  // UserError(kData) if another process holds the lock (it names that process) or on write errors.
   explicit RunFolder(std::filesystem::path dir);
-  ~RunFolder();  // flushes; errors are logged, so call flush() where they matter
+  ~RunFolder();  // flushes; errors are only logged, so call flush() if they matter
   RunFolder(const RunFolder&) = delete;
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& dir() const { return dir_; }
 
-  // The resolved recipe that this folder holds; nothing in a new one.
+  // The resolved recipe in this folder; nothing in a new one.
   std::optional<std::string> recipe() const;
-  // Writes the recipe into a new folder. UserError (kUsage) with the difference, line by line,
-  // where the folder is of another recipe.
+  // Writes the recipe into a new folder. Throws UserError(kUsage) with the differing lines if the
+  // folder belongs to another recipe.
   void adopt_recipe(std::string_view text);
-  // Moves what an earlier run left into DIR/previous-1 (-2, ...); nothing is deleted.
+  // Moves the files of an earlier run to DIR/previous-1 (-2, ...); nothing is deleted.
   void start_afresh();
 
-  // Gives the newest whole checkpoint (newer, damaged ones are set aside) to `restore` and, unless
-  // that throws, cuts both files to its step; with none, both are cut to step 0. `warn` is told of
-  // damaged lines: they are left out, and the file as it was stays as FILE.damaged-1 (-2, ...).
-  // Throws Stopped where `stop` says so before any file is changed.
+  // Passes the newest intact checkpoint to `restore` (newer, damaged ones are set aside) and,
+  // unless that throws, cuts both files to its step; without a checkpoint, to step 0. Calls `warn`
+  // for damaged lines, which are removed; the original file is kept as FILE.damaged-1 (-2, ...).
+  // Throws Stopped if `stop` requests it before any file is changed.
   void resume(const std::function<void(const Checkpoint&)>& restore,
               const std::function<void(const std::string&)>& warn, StopToken stop = {});
 
@@ -97,8 +97,8 @@ class RunFolder {
   // Whether metrics.jsonl has an evaluation after this step.
   bool has_evaluation(std::int64_t step);
 
-  // Puts the lines on the disk, then writes the checkpoint. Lines of its step must have been
-  // appended, and other files of the run (TensorBoard) flushed, before.
+  // Writes the lines to disk, then the checkpoint. The lines of its step must have been appended
+  // before, and other files of the run (TensorBoard) flushed.
   void save(const Checkpoint& checkpoint, int keep);
   // The same for the best checkpoint.
   void save_best(const Checkpoint& checkpoint);
@@ -111,25 +111,25 @@ class RunFolder {
   JsonLines hashes_, metrics_;
 };
 
-// UserError (kUsage) where a run must not have this folder: it is a file, the current folder or one
-// above that, which hold more than one run.
+// Throws UserError(kUsage) if a run must not use this folder: if it is a file, or the current
+// folder or a parent of it, which may contain several runs.
 void require_own_folder(const std::filesystem::path& dir);
 
 // Whether the folder is that of a run: it has a recipe.
 bool holds_run(const std::filesystem::path& dir);
 
-// UserError (kData) where the folder is not that of a run, or may not be read.
+// Throws UserError(kData) if the folder is not that of a run or cannot be read.
 void require_run(const std::filesystem::path& run);
 
-// UserError (kData) where a checkpoint in `dir` was written by a run of another recipe than that of
-// the folder.
+// Throws UserError(kData) if a checkpoint in `dir` was written by a run of another recipe than the
+// folder's.
 void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::path& dir);
 
-// The newest checkpoint of a run that is whole; damaged ones that were passed over are logged.
-// UserError (kData) where the folder holds no run, or none of its own recipe.
+// The newest intact checkpoint of a run; skipped damaged ones are logged. Throws UserError(kData)
+// if the folder contains no run, or no checkpoint of its own recipe.
 Checkpoint last_checkpoint(const std::filesystem::path& run);
-// The checkpoint of a step, "best" or a number; empty: last_checkpoint(). UserError (kUsage) where
-// the run keeps no such one, with those that it keeps.
+// The checkpoint of a step, "best" or a number; empty: last_checkpoint(). Throws UserError(kUsage),
+// which lists the checkpoints that exist, if the run has no such checkpoint.
 Checkpoint checkpoint_of(const std::filesystem::path& run, const std::string& step);
 
 // The lines that two texts do not share, as "- old" and "+ new", in order.

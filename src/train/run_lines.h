@@ -1,5 +1,5 @@
-// The lines of a run's hashes.jsonl and metrics.jsonl: what one says. Used by all that reads them;
-// train/run_folder.h writes them and keeps the files in order.
+// Parses the lines of a run's hashes.jsonl and metrics.jsonl. All readers use it;
+// train/run_folder.h writes the files.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ struct HashLine {
   std::string hash;
 };
 
-// {"step": N, "loss": ..., "accuracy": ..., ...}: of training. NaN where the file has null, and for
-// what older Podiums did not write: `seconds` since the command that wrote the line began.
+// {"step": N, "loss": ..., "accuracy": ..., ...}: of training. NaN if the file has null, and for
+// values that older Podiums did not write: `seconds` since the command that wrote the line began.
 struct TrainingPoint {
   std::int64_t step = 0;
   double loss = 0, accuracy = 0, images_per_second = 0;
@@ -33,7 +33,7 @@ struct TestPoint {
 };
 using MetricsLine = std::variant<TrainingPoint, TestPoint>;
 
-// Nothing where the text is not a whole line of that form. `line` has no newline.
+// Nothing if the text is not a complete line of that form. `line` has no newline.
 std::optional<HashLine> parse_hash_line(std::string_view line);
 std::optional<MetricsLine> parse_metrics_line(std::string_view line);
 

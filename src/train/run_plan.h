@@ -1,6 +1,6 @@
-// What a run will need, known before it is made: the memory of each rank and worker, the work of
-// each kernel. Nothing is allocated, compiled or loaded. A plan is made by the code that makes a
-// trainer, on a device that only counts (backend/planning_device.h), so the two agree to the byte.
+// The needs of a run, known before it starts: the memory of each rank and worker, and the work of
+// each kernel. Nothing is allocated, compiled or loaded. The code that sets up a trainer makes the
+// plan on a device that only counts (backend/planning_device.h), so both agree to the byte.
 #pragma once
 
 #include <cstdint>

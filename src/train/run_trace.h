@@ -1,4 +1,4 @@
-// The trace of a run (RunOptions::trace).
+// Writes the trace of a run (RunOptions::trace).
 #pragma once
 
 #include <functional>

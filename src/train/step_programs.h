@@ -1,4 +1,4 @@
-// The small programs of a step, beside what a replica computes and the update (train/program.h):
+// The small programs of a step, in addition to those of replicas and the update (train/program.h):
 // means over replicas, hashes of parameters, the norm of all gradients.
 #pragma once
 

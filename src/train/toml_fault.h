@@ -1,4 +1,4 @@
-// What must be looked for in a text before toml++ may parse it.
+// Faults that must be found in a text before toml++ may parse it.
 #pragma once
 
 #include <cstddef>
@@ -7,17 +7,16 @@
 
 namespace podium {
 
-// A place in a text, and what is wrong there.
+// A position in a text and the fault there.
 struct TextFault {
   std::size_t at;
   const char* rule;
 };
 
-// What toml++ 3.3 and 3.4.0, its newest release, do not refuse but are undefined on: characters
-// beyond ASCII where white space may stand (hundreds of them are "unreachable" to it), a table's
-// header that begins with no key, and a key of so many names that the tables it stands for, one in
-// the other, overflow the stack (later versions limit that: TOML_MAX_DOTTED_KEYS_DEPTH). What is no
-// TOML otherwise is left to it.
+// Input that toml++ 3.3 and 3.4.0, its newest release, do not refuse but on which their behaviour
+// is undefined: non-ASCII characters in place of white space, a table header that does not begin
+// with a key, and a key with so many parts that the nested tables overflow the stack (later
+// versions limit their number: TOML_MAX_DOTTED_KEYS_DEPTH). All other faults are left to toml++.
 std::optional<TextFault> fault_before_parsing(std::string_view text);
 
 }  // namespace podium
