@@ -48,7 +48,7 @@ TEST(Price, a_file_is_refused_with_line_rule_and_remedy_for_all_that_is_wrong) {
   });
   EXPECT_CONTAINS(text, "p.toml:3: `machine` is \"a b\"");
   EXPECT_CONTAINS(text, "p.toml:7: `usd_per_hour` must be a number");
-  EXPECT_CONTAINS(text, "p.toml:8: `date` is \"yesterday\"; write the day");
+  EXPECT_CONTAINS(text, "p.toml:8: `date` is \"yesterday\"; write the date");
   EXPECT_CONTAINS(text, "p.toml:10: `kind` is \"spott\"; the nearest is \"spot\"");
   EXPECT_CONTAINS(text, "p.toml:11: unknown key `regoin`; the nearest is `region`");
   EXPECT_CONTAINS(text, "p.toml:12: this price has no `date`; add it");

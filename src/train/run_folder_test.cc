@@ -160,7 +160,7 @@ TEST(RunFolder, one_damaged_byte_costs_its_line_alone_and_the_file_as_it_was_is_
         << at;
     const std::string copy = cat("hashes.jsonl.damaged-", ++copies);
     ASSERT_EQ(file_text(folder / copy), damaged);
-    EXPECT_CONTAINS(told, "hashes.jsonl: line 3 cannot be read");
+    EXPECT_CONTAINS(told, "hashes.jsonl: line 3 could not be read");
     EXPECT_CONTAINS(told, copy);
   }
 }
@@ -231,7 +231,7 @@ TEST(RunFolder, a_damaged_line_of_the_metrics_costs_no_other) {
   resume(run, [&](const std::string& warning) { told += warning; });
   EXPECT_EQ(file_text(folder / "metrics.jsonl"), sound.substr(0, second) + sound.substr(third));
   EXPECT_EQ(file_text(folder / "metrics.jsonl.damaged-1"), damaged);
-  EXPECT_CONTAINS(told, "metrics.jsonl: line 2 cannot be read");
+  EXPECT_CONTAINS(told, "metrics.jsonl: line 2 could not be read");
 }
 
 TEST(RunFolder, an_evaluation_is_found_by_what_lines_say_not_by_their_spelling) {
