@@ -171,7 +171,7 @@ TEST_F(Compare, refuses_placements_prices_and_files_that_are_none) {
                  {"the nearest is \"workers\""});
   expect_refusal(podium({"compare", "glyphs", "--placements", "workers=0"}), 2,
                  {"from 1 to 65536"});
-  expect_refusal(podium({"compare", "glyphs", "--placements", ";"}), 2, {"names none"});
+  expect_refusal(podium({"compare", "glyphs", "--placements", ";"}), 2, {"is empty"});
   expect_refusal(podium({"compare", "a", "--steps", "5"}), 2, {"--placements"});
   expect_refusal(podium({"compare", "a", "--price", "aws/p3.2large"}), 2,
                  {"the nearest are aws/p3.2xlarge"});

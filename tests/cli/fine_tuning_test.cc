@@ -121,7 +121,7 @@ TEST_F(FineTuning, what_does_not_fit_is_listed) {
   };
   expect_refusal(with({"--init-map", "last.*=x.*"}), 2, {"\"last.*=x.*\" renames no tensor"});
   expect_refusal(with({"--init-fresh", "head.*"}), 2, {"\"head.*\" matches no parameter"});
-  expect_refusal(with({"init.hash=00"}), 3, {"the recipe wants 00"});
+  expect_refusal(with({"init.hash=00"}), 3, {"the recipe states 00"});
   EXPECT_EQ(with({"--steps", "1"}).code, 0);
   file.tensors.front().tensor.f32()[0] = std::numeric_limits<float>::quiet_NaN();
   const std::string name = file.tensors.front().name;

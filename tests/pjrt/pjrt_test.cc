@@ -91,7 +91,7 @@ TEST_F(PjrtCpu, is_listed_with_its_devices) {
 
 TEST_F(PjrtCpu, options_that_are_none_are_refused) {
   expect_refused(train(PODIUM_PJRT_CPU_PLUGIN, {{"PODIUM_PJRT_OPTIONS", "many"}}),
-                 {"PODIUM_PJRT_OPTIONS", "\"many\" is no option"});
+                 {"PODIUM_PJRT_OPTIONS", "\"many\" is not an option"});
 }
 
 // Its message has the plugin's words; the run goes on from its checkpoint, and ends as one that was

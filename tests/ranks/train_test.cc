@@ -280,7 +280,7 @@ TEST_F(TrainUnderMpirun, ranks_with_other_data_are_refused_before_the_first_step
                         " train folder:. replicas=2 batch=4 --out ../run";
   const Outcome outcome = run_program(2, {"/bin/sh", "-c", command});
   EXPECT_EQ(outcome.code, 2) << outcome.out;
-  EXPECT_EQ(count(outcome.out, "has another "), 1) << outcome.out;
+  EXPECT_EQ(count(outcome.out, "has a different "), 1) << outcome.out;
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }
 
