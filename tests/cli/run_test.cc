@@ -337,7 +337,8 @@ TEST_F(Run, one_damaged_byte_costs_one_line_of_the_history_and_the_file_is_kept)
   const Outcome resumed = podium(train_small("run", every));
   EXPECT_EQ(resumed.code, 0) << resumed.err;
   for (const auto& [name, text] : damaged) {
-    EXPECT_NE(resumed.err.find(name + ": line 3 could not be read"), std::string::npos) << resumed.err;
+    EXPECT_NE(resumed.err.find(name + ": line 3 could not be read"), std::string::npos)
+        << resumed.err;
     EXPECT_EQ(read("run/" + name + ".damaged-1"), text);
   }
   std::string expected = read("whole/hashes.jsonl");
