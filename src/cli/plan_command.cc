@@ -16,7 +16,7 @@
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/dataset.h"
+#include "data/image_set.h"
 #include "data/loader.h"
 #include "nn/models.h"
 #include "plan/local_model.h"
@@ -26,6 +26,7 @@
 #include "train/memory.h"
 #include "train/program.h"
 #include "train/run.h"
+#include "train/run_plan.h"
 
 namespace podium {
 namespace {
@@ -50,19 +51,15 @@ struct Parts {
 Parts parts_of(const RecipeArguments& arguments) {
   Parts parts;
   parts.recipe = read_named_recipe(arguments.recipe, arguments.overrides);
-  if (has_pictures(parts.recipe)) {
-    const RunData pictures = load_data(parts.recipe, "");
-    parts.recipe.train_examples = pictures.train->count;
-    parts.recipe.test_examples = pictures.held_out->count;
-  }
+  const PlannedData planned = planned_data(parts.recipe);
+  if (!planned.note.empty()) say(planned.note);
+  const DataShape& data = planned.shape;
+  if (has_pictures(parts.recipe)) parts.recipe.train_examples = data.training;
   const Recipe& recipe = parts.recipe;
-  const SourceFields data = example_fields(recipe, "");
   const ModelInfo& model = find_model(recipe.model);
   parts.image = Shape{data.channels, data.height, data.width};
   parts.classes = data.classes;
-  parts.test_examples = recipe.validation != 0      ? recipe.validation
-                        : recipe.test_examples != 0 ? recipe.test_examples
-                                                    : find_dataset(recipe.data).test_examples;
+  parts.test_examples = data.held_out;
   parts.work = work_of(recipe, model.build, parts.image, parts.classes);
   parts.program = build_replica_program(
       model.build,
@@ -77,10 +74,13 @@ Parts parts_of(const RecipeArguments& arguments) {
 double input_rate(const Parts& parts) {
   const Recipe& recipe = parts.recipe;
   auto set = std::make_shared<ImageSet>();
-  set->count =
-      std::min<std::int64_t>(training_examples(recipe), std::max<std::int64_t>(recipe.batch, 64));
   set->channels = parts.image[0], set->height = parts.image[1], set->width = parts.image[2];
   set->classes = parts.classes;
+  // A batch, or as much of it as the rate needs.
+  constexpr std::int64_t kMostBytes = 64 << 20;
+  set->count =
+      std::min(training_examples(recipe),
+               std::max<std::int64_t>(std::min(recipe.batch, kMostBytes / set->image_bytes()), 64));
   set->pixels.resize(static_cast<std::size_t>(set->count * set->image_bytes()));
   set->labels.resize(static_cast<std::size_t>(set->count));
   const Loader loader(set, {.seed = recipe.seed,

@@ -14,8 +14,8 @@
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
+#include "cli/talk.h"
 #include "compile/stablehlo/stablehlo.h"
-#include "data/dataset.h"
 #include "nn/models.h"
 #include "ops/ops.h"
 #include "train/memory.h"
@@ -218,14 +218,8 @@ std::string kernels_of(const WorkerPlan& worker) {
 }
 
 // Memory of each rank and worker; the kernels of the first worker.
-std::string plan_of(const Recipe& recipe, const Model& model, Placement placement, int ranks) {
-  DataShape data;
-  if (has_pictures(recipe)) {
-    const RunData sets = load_data(recipe, "");
-    data = shape_of(*sets.train, *sets.held_out);
-  } else {
-    data = stated_shape(recipe);
-  }
+std::string plan_of(const Recipe& recipe, const Model& model, const DataShape& data,
+                    Placement placement, int ranks) {
   if (placement.workers == 0)
     placement.workers =
         std::clamp<std::int64_t>(default_workers(recipe.replicas) / ranks, 1,
@@ -255,12 +249,14 @@ std::string plan_of(const Recipe& recipe, const Model& model, Placement placemen
 
 ExitCode show(const ShowArguments& arguments) {
   Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
-  const SourceFields data = example_fields(recipe, "");
+  const PlannedData planned = planned_data(recipe);
+  if (!planned.note.empty()) say(planned.note);
+  const DataShape& data = planned.shape;
   const ModelInfo& model = find_model(recipe.model);
   ReplicaInputs inputs{.image = Shape{data.channels, data.height, data.width},
                        .images = recipe.batch / recipe.replicas,
                        .classes = data.classes};
-  if (has_pictures(recipe)) recipe.train_examples = data.count;
+  if (has_pictures(recipe)) recipe.train_examples = data.training;
   const Optimizers optimizers(recipe);
   const ReplicaProgram training = build_replica_program(
       model.build, inputs, recipe.seed, recipe.batch, recipe.label_smoothing, false, optimizers);
@@ -274,7 +270,7 @@ ExitCode show(const ShowArguments& arguments) {
     return ExitCode::kDone;
   }
   if (!arguments.topology.empty()) return compile_for(arguments, recipe, training.graph);
-  const std::string plan = plan_of(recipe, model.build, arguments.placement, arguments.ranks);
+  const std::string plan = plan_of(recipe, model.build, data, arguments.placement, arguments.ranks);
   inputs.images = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);
 

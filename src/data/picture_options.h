@@ -14,6 +14,7 @@ struct PictureOptions {
   double held_out = 0.1;    // share of each class, if the folder has no part for evaluation
   std::string on_error = "stop";  // or "skip"
   std::int64_t skip_limit = 100;
+  std::int64_t classes = 0;  // how many there are; 0: as many as the data have
   bool operator==(const PictureOptions&) const = default;
 };
 

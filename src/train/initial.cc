@@ -72,8 +72,8 @@ InitialTensors read_source(const fs::path& from) {
   } else {
     PODIUM_REQUIRE(
         fs::exists(from, error), ExitCode::kData, "init.from = \"", from.string(),
-        "\": no such file or folder; give a run's folder, a folder of its checkpoints or "
-        "a safetensors file");
+        "\": no such file or folder; name what to start from with --init: a run's folder, a folder "
+        "of its checkpoints or a safetensors file");
     Checkpoint checkpoint = last_checkpoint(from);
     initial.source = cat(from.string(), ", step ", checkpoint.step);
     all = std::move(checkpoint.tensors);

@@ -1,5 +1,6 @@
 // The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
 #include "data/picture_options.h"
+#include "data/source.h"
 #include "train/recipe_key_lists.h"
 
 namespace podium {
@@ -48,6 +49,12 @@ std::vector<RecipeKey> data_keys() {
        .unit = "pictures",
        .meaning = "with `skip`, the largest number of different pictures that may be replaced; one "
                   "more ends the run"},
+      {.table = "data",
+       .name = "classes",
+       .field = PODIUM_RECIPE_FIELD(pictures.classes),
+       .range = between(0, kMostClasses),
+       .meaning = "number of classes. If stated, a run fails if the pictures have another number; "
+                  "0: as many as they have"},
   };
   for (RecipeKey& key : keys) key.fits = {kFolderData};
   return keys;

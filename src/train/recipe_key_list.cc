@@ -60,13 +60,15 @@ std::vector<RecipeKey> top_level_keys() {
        .range = between(0, 1e7),
        .unit = "examples",
        .meaning = "size of the training set; only for generated datasets; 0: the dataset's "
-                  "default. For pictures in files, a run records their number"},
+                  "default. For pictures in files, a run records their number, and fails if the "
+                  "recipe states another"},
       {.table = "",
        .name = "test_examples",
        .field = PODIUM_RECIPE_FIELD(test_examples),
        .range = between(0, 1e7),
        .unit = "examples",
-       .meaning = "size of the test set; only for generated datasets; 0: the dataset's default"},
+       .meaning = "size of the test set; only for generated datasets; 0: the dataset's default. "
+                  "For pictures in files, as `train_examples`"},
       {.table = "",
        .name = "validation",
        .field = PODIUM_RECIPE_FIELD(validation),

@@ -423,17 +423,6 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   return recipe;
 }
 
-// Of pictures in files: as many as the recipe says, if it does.
-void require_counts(const Recipe& recipe, const RunData& data) {
-  const auto require = [&](const char* key, std::int64_t stated, const Source& found) {
-    PODIUM_REQUIRE(stated == 0 || stated == found.count, ExitCode::kData, found.source, ": has ",
-                   found.count, " pictures, but the recipe states `", key, "` = ", stated,
-                   "; restore its contents, or start over with another --out folder");
-  };
-  require("train_examples", recipe.train_examples, *data.train);
-  require("test_examples", recipe.test_examples, *data.held_out);
-}
-
 // A run that is ready for its next step, as far as it was prepared.
 struct PreparedRun {
   std::unique_ptr<Trainer> trainer;
@@ -468,7 +457,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   }
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
   if (has_pictures(recipe)) {
-    require_counts(recipe, data);
+    require_stated(recipe, data);
     recipe.train_examples = data.train->count;
     recipe.test_examples = data.held_out->count;
   }

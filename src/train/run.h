@@ -153,9 +153,9 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 // `stop` requests it.
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
 
-// The number and shape of a recipe's training examples, without loading a dataset. For pictures in
-// files, it makes or reads their index. Throws UserError(kData).
-SourceFields example_fields(const Recipe& recipe, const std::string& data_dir);
+// Throws UserError(kData), with both numbers, if pictures in files, or their classes, are not as many
+// as the recipe states.
+void require_stated(const Recipe& recipe, const RunData& data);
 
 // The trainer of a finished or unfinished run, at its last checkpoint. `overrides` are for keys
 // that do not affect results, such as evaluation.batch. Throws UserError(kData) if the run was

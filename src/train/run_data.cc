@@ -1,4 +1,5 @@
 // The sets that a recipe's data are.
+#include "base/error.h"
 #include "data/dataset.h"
 #include "data/pictures.h"
 #include "train/run.h"
@@ -32,16 +33,22 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken s
   return {train, held_out};
 }
 
-SourceFields example_fields(const Recipe& recipe, const std::string& data_dir) {
-  if (has_pictures(recipe)) return *load_data(recipe, data_dir).train;
-  const DatasetInfo& info = find_dataset(recipe.data);
-  return {.count = training_examples(recipe),
-          .channels = info.channels,
-          .height = info.height,
-          .width = info.width,
-          .classes = info.classes,
-          .source = info.name,
-          .class_names = info.class_names};
+void require_stated(const Recipe& recipe, const RunData& data) {
+  std::string differences, remedy;
+  const auto compare = [&](const char* key, std::int64_t stated, std::int64_t found,
+                           const char* what) {
+    if (stated == 0 || stated == found) return;
+    differences +=
+        cat(differences.empty() ? "" : ", ", found, " ", what, " (`", key, "` = ", stated, ")");
+    remedy += cat(" ", key, "=", found);
+  };
+  compare("train_examples", recipe.train_examples, data.train->count, "to train on");
+  compare("test_examples", recipe.test_examples, data.held_out->count, "to evaluate");
+  compare("data.classes", recipe.pictures.classes, data.train->classes, "classes");
+  PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->source,
+                 ": the pictures are not those that the recipe states: ", differences,
+                 ". Name the folder that has them (data.path=PHOTOS), or train on these with",
+                 remedy, "; a run that has begun goes on only with those that it had");
 }
 
 }  // namespace podium

@@ -4,10 +4,15 @@
 
 #include "backend/planning_device.h"
 #include "data/dataset.h"
+#include "data/pictures.h"
+#include "train/run.h"
 #include "train/trainer_state.h"
 
 namespace podium {
 namespace {
+
+// What an index takes for a picture: its numbers, and a name of about as many letters.
+constexpr std::int64_t kIndexBytes = 64;
 
 // Knows how many ranks there are. Nothing is sent.
 class PlannedRanks : public Transport {
@@ -56,6 +61,17 @@ void visit_programs(const Worker& worker, const Visit& visit) {
 }  // namespace
 
 DataShape stated_shape(const Recipe& recipe) {
+  if (has_pictures(recipe)) {
+    const std::int64_t examples = recipe.train_examples + recipe.test_examples;
+    return {.channels = 3,
+            .height = recipe.pictures.size,
+            .width = recipe.pictures.size,
+            .classes = recipe.pictures.classes,
+            .training = recipe.train_examples,
+            .held_out = recipe.test_examples,
+            .is_slow = true,
+            .set_bytes = examples * kIndexBytes};
+  }
   const DatasetInfo& info = find_dataset(recipe.data);
   const auto stated = [](std::int64_t asked, std::int64_t own) { return asked != 0 ? asked : own; };
   DataShape shape{.channels = info.channels,
@@ -82,6 +98,27 @@ DataShape shape_of(const Source& train, const Source& held_out) {
   const std::int64_t bytes = train.memory_bytes() + held_out.memory_bytes();
   if (bytes != shape.bytes()) shape.set_bytes = bytes;
   return shape;
+}
+
+PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
+  if (!has_pictures(recipe)) return {stated_shape(recipe), ""};
+  try {
+    static_cast<void>(find_pictures(recipe.pictures.path, data_dir));
+  } catch (const UserError& error) {
+    const DataShape shape = stated_shape(recipe);
+    if (shape.training == 0 || shape.held_out == 0 || shape.classes == 0)
+      throw UserError(cat(error.what(),
+                          "; or, to plan without them, say how many there are to train on and to "
+                          "evaluate: train_examples=N test_examples=N data.classes=N"),
+                      error.code());
+    return {shape,
+            cat("the pictures ", recipe.pictures.path,
+                " were not found; planned for what the recipe states: ", shape.training,
+                " to train on, ", shape.held_out, " to evaluate, ", shape.classes, " classes")};
+  }
+  const RunData data = load_data(recipe, data_dir);
+  require_stated(recipe, data);
+  return {shape_of(*data.train, *data.held_out), ""};
 }
 
 MemoryUse& MemoryUse::operator+=(const MemoryUse& other) {

@@ -29,9 +29,20 @@ struct DataShape {
   }
   bool operator==(const DataShape&) const = default;
 };
-// As the recipe and its dataset state it, and as it is.
+// As the recipe and its dataset state it, and as it is. Of pictures in files as the recipe alone
+// does: 0 examples or classes where it does not.
 DataShape stated_shape(const Recipe& recipe);
 DataShape shape_of(const Source& train, const Source& held_out);
+
+// The data of a plan. Of pictures in files it is as they are (the index is made or read); where
+// they are not found but the recipe states how many there are and of how many classes, it is as
+// stated, and `note` says so for people. Throws UserError(kData) where neither is known, and where
+// the pictures are not those that the recipe states.
+struct PlannedData {
+  DataShape shape;
+  std::string note;  // empty: as the data are
+};
+PlannedData planned_data(const Recipe& recipe, const std::string& data_dir = "");
 
 // The kinds of memory, with names for people.
 struct MemoryKind {

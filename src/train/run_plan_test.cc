@@ -212,5 +212,18 @@ TEST(Plan, of_what_no_machine_has_is_made_all_the_same) {
   EXPECT_GT(plan.memory().training_activations, std::int64_t{1} << 30);
 }
 
+TEST(Plan, of_pictures_that_are_not_found_has_the_shape_that_the_recipe_states) {
+  const Recipe recipe = read_recipe(find_recipe("imagenet-resnet50"), {"data.path=not-here"});
+  const PlannedData planned = planned_data(recipe);
+  EXPECT_EQ(planned.shape, stated_shape(recipe));
+  EXPECT_EQ(planned.shape.image_values(), 3 * 224 * 224);
+  EXPECT_EQ(planned.shape.training, 1281167);
+  EXPECT_EQ(planned.shape.held_out, 50000);
+  EXPECT_EQ(planned.shape.classes, 1000);
+  // No more than their index is in memory.
+  EXPECT_LT(planned.shape.bytes(), std::int64_t{200} << 20);
+  EXPECT_NE(planned.note.find("1281167"), std::string::npos) << planned.note;
+}
+
 }  // namespace
 }  // namespace podium

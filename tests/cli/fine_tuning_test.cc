@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/scratch_test_util.h"
 #include "tests/cli/run_podium.h"
 #include "train/safetensors.h"
 
@@ -175,6 +176,63 @@ TEST_F(FineTuning, a_run_that_goes_on_knows_its_best) {
   ASSERT_EQ(podium(train_small("parts", recipe)).code, 0);
   EXPECT_EQ(read("parts/checkpoints/best/checkpoint.json"),
             read("whole/checkpoints/best/checkpoint.json"));
+}
+
+class RecipeFinetune : public CommandLine {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path corpus =
+        std::filesystem::path(PODIUM_SOURCE) / "src/data/corpus/picture";
+    for (int i = 0; i < 20; ++i)
+      write("photos/" + std::string(i % 2 == 0 ? "cats/" : "dogs/") + std::to_string(i) + ".jpg",
+            file_text(corpus / (i % 2 == 0 ? "colour-420.jpg" : "colour-444.jpg")));
+  }
+  // A recipe on these with a smaller network and smaller pictures.
+  Outcome train(const std::string& recipe, const std::string& out,
+                const std::vector<std::string>& more) const {
+    std::vector<std::string> words = {"train",        recipe,           "data.path=photos",
+                                      "data.size=32", "model=resnet18", "batch=8",
+                                      "replicas=2",   "--out",          out};
+    words.insert(words.end(), more.begin(), more.end());
+    return podium(words);
+  }
+};
+
+TEST_F(RecipeFinetune, needs_weights_and_says_how_to_name_them) {
+  expect_refusal(train("finetune", "tuned", {}), 3,
+                 {"init.from = \"resnet50.safetensors\": no such file or folder", "--init"});
+  EXPECT_FALSE(std::filesystem::exists(path("tuned")));
+}
+
+TEST_F(RecipeFinetune, keeps_the_first_layers_and_trains_a_new_head) {
+  const Outcome base = train("pictures", "base", {"--steps", "2"});
+  ASSERT_EQ(base.code, 0) << base.err;
+  const std::filesystem::path weights = path("base") / "checkpoints/step-00000002";
+  // As another program may have written them: without the optimizer's state, of another head.
+  SafetensorsFile file = read_safetensors(weights / "state.safetensors");
+  std::erase_if(file.tensors, [](const NamedTensor& t) {
+    return t.name.starts_with("optimizer/") || t.name == "fc.bias";
+  });
+  for (NamedTensor& t : file.tensors)
+    if (t.name == "fc.weight") t.tensor = Tensor(DType::kF32, Shape{1000, 512});
+  write_safetensors(path("weights.safetensors"), file.tensors);
+
+  const Outcome tuned =
+      train("finetune", "tuned", {"--init", "weights.safetensors", "--steps", "2"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const SafetensorsFile start =
+      read_safetensors(path("tuned") / "checkpoints/step-00000000/state.safetensors");
+  const SafetensorsFile end =
+      read_safetensors(path("tuned") / "checkpoints/step-00000002/state.safetensors");
+  for (const NamedTensor& t : file.tensors) {
+    const bool frozen = t.name.starts_with("conv1.") || t.name.starts_with("bn1.") ||
+                        t.name.starts_with("layer1.") || t.name.starts_with("layer2.");
+    const bool head = t.name.starts_with("fc.");
+    EXPECT_EQ(equal(start, file, t.name), !head) << t.name;
+    EXPECT_EQ(equal(end, start, t.name), frozen) << t.name;
+  }
+  EXPECT_NE(read("tuned/resolved.txt").find("drawn anew: fc.bias, fc.weight"), std::string::npos)
+      << read("tuned/resolved.txt");
 }
 
 }  // namespace

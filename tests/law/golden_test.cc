@@ -4,14 +4,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "backend/cpu/kernels/targets.h"
 #include "base/hash.h"
+#include "base/scratch_test_util.h"
+#include "data/archive.h"
 #include "data/dataset.h"
-#include "data/pictures.h"
 #include "law_util.h"
 #include "nn/models.h"
 #include "train/run.h"
@@ -30,6 +33,10 @@ constexpr const char* kHeader =
     "#   PODIUM_WRITE_GOLDEN=1 build/tests/law/law_test --gtest_filter='*Golden*'\n"
     "# in the root of the tree.\n";
 
+// The recipe that is run on the photographs of this archive, where the folders of datasets have it.
+constexpr const char* kPhotographRecipe = "imagenette-resnet18";
+constexpr const char* kPhotographArchive = "imagenette/imagenette.tar";
+
 struct Case {
   std::string name;               // of the test
   std::string recipe, overrides;  // separated by blanks
@@ -37,9 +44,11 @@ struct Case {
 };
 void PrintTo(const Case& golden, std::ostream* out) { *out << golden.text(); }
 
-// Of large networks fewer images a step, which take the same way through the program.
+// Of large networks fewer images a step, and of photographs smaller ones, which take the same way
+// through the program.
 std::string fewer_images(const std::string& recipe) {
   const std::int64_t batch = read_recipe(find_recipe(recipe)).batch;
+  if (recipe == kPhotographRecipe) return "batch=10 replicas=2 data.size=64";
   if (!recipe.starts_with("cifar10-")) return "";
   return batch <= 128 ? "batch=68" : "batch=68 replicas=2";
 }
@@ -105,15 +114,34 @@ void write_golden(const Golden& golden) {
 
 // Its dataset where the search order finds it, or where it needs no files.
 bool has_data(const Recipe& recipe) {
-  if (has_pictures(recipe)) {
-    try {
-      return !find_pictures(recipe.pictures.path, "").empty();
-    } catch (const UserError&) {
-      return false;
-    }
-  }
   const DatasetInfo& info = find_dataset(recipe.data);
   return info.files.empty() || locate_files(info, "").has_value();
+}
+
+std::optional<std::string> find_photographs() {
+  for (const std::string& folder : dataset_folders("")) {
+    std::string archive = (std::filesystem::path(folder) / kPhotographArchive).string();
+    if (std::filesystem::is_regular_file(archive)) return archive;
+  }
+  return std::nullopt;
+}
+
+// The archive's folder of photographs for training and for evaluation.
+std::string unpack_photographs(const std::string& archive, const TestFolder& to) {
+  const std::string part = "imagenette/";
+  read_archive(archive, "it holds the photographs of the tests",
+               [&](const std::string& member, ByteSource& bytes) {
+                 if (!member.starts_with(part)) return true;
+                 std::string text;
+                 std::vector<std::uint8_t> piece(std::size_t{1} << 16);
+                 while (const std::size_t read = bytes.read(piece))
+                   text.append(reinterpret_cast<const char*>(piece.data()), read);
+                 const std::filesystem::path file = to.path() / member;
+                 std::filesystem::create_directories(file.parent_path());
+                 put_text(file, text);
+                 return true;
+               });
+  return (to.path() / part).string();
 }
 
 std::vector<std::string> hashes_of(const Recipe& recipe, const RunData& data, int steps) {
@@ -130,12 +158,18 @@ class GoldenHashes : public testing::TestWithParam<Case> {
 
 TEST_P(GoldenHashes, of_the_first_steps_are_those_of_the_file) {
   const Case& golden_case = GetParam();
-  const Recipe recipe =
-      read_recipe(find_recipe(golden_case.recipe), words_of(golden_case.overrides));
-  if (!has_data(recipe)) {
-    if (has_pictures(recipe))
-      GTEST_SKIP() << golden_case.text() << ": the pictures " << recipe.pictures.path
-                   << " are not here";
+  Recipe recipe = read_recipe(find_recipe(golden_case.recipe), words_of(golden_case.overrides));
+  const TestFolder photographs;
+  if (has_pictures(recipe)) {
+    const auto archive =
+        golden_case.recipe == kPhotographRecipe ? find_photographs() : std::nullopt;
+    if (!archive)
+      GTEST_SKIP() << golden_case.text() << ": its photographs are not here"
+                   << (golden_case.recipe == kPhotographRecipe ? cat(": ", kPhotographArchive)
+                                                               : std::string());
+    ::setenv("XDG_CACHE_HOME", (photographs / "cache").c_str(), 1);  // of the index
+    recipe.pictures.path = unpack_photographs(*archive, photographs);
+  } else if (!has_data(recipe)) {
     GTEST_SKIP() << golden_case.text() << ": the files of " << recipe.data
                  << " are not here; podium data fetch " << recipe.data << " gets them";
   }
