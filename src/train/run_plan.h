@@ -34,10 +34,10 @@ struct DataShape {
 DataShape stated_shape(const Recipe& recipe);
 DataShape shape_of(const Source& train, const Source& held_out);
 
-// The data of a plan. Of pictures in files it is as they are (the index is made or read); where
-// they are not found but the recipe states how many there are and of how many classes, it is as
-// stated, and `note` says so for people. Throws UserError(kData) where neither is known, and where
-// the pictures are not those that the recipe states.
+// The data of a plan. For pictures in files, their index is made or read. If they are not found but
+// the recipe states their number and that of their classes, the shape is the stated one, and `note`
+// tells people so. Throws UserError(kData) if neither is known, or if the pictures are not those
+// that the recipe states.
 struct PlannedData {
   DataShape shape;
   std::string note;  // empty: as the data are
