@@ -153,7 +153,7 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 // `stop` requests it.
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
 
-// Throws UserError(kData), with both numbers, if pictures in files, or their classes, are not as many
+// Throws UserError(kData), with both numbers, if pictures in files or their classes are not as many
 // as the recipe states.
 void require_stated(const Recipe& recipe, const RunData& data);
 
