@@ -51,6 +51,11 @@ class BoundExecutable {
     if (!checked_) require_memory();
     executable_->run_to_milestones(inputs_, outputs_, reached);
   }
+  // What run() would run now, of which the first call checks the memory as the first run does.
+  Call call() {
+    if (!checked_) require_memory();
+    return {executable_.get(), inputs_, outputs_};
+  }
   std::optional<std::string> find_non_finite() {
     return executable_->find_non_finite(inputs_, outputs_);
   }

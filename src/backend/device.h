@@ -80,6 +80,8 @@ struct Traits {
   // The same for Winograd convolutions, if the device computes direct convolutions instead, which
   // lack the roundings of the Winograd contract.
   float winograd_tolerance = 0;
+  // Whether the device can compile a whole step to one program: Device::compile_step().
+  bool whole_steps = false;
 };
 
 // An output that uses the memory of an input: both are bound to the same view. The input's value is
@@ -159,6 +161,34 @@ class Executable {
   virtual std::vector<KernelProfile> profile() const { return {}; }
 };
 
+// A program and what it runs on, in the order of its plan.
+struct Call {
+  Executable* program = nullptr;
+  std::vector<View> inputs, outputs;
+};
+
+// A step whose replicas all run on one device:
+//
+//   each of `replicas` runs, and what it wrote to `loss` is kept in `losses`, side by side
+//   `sum` becomes the sum over replicas of what each wrote there, by the tree of base/tree.h
+//   if all losses are finite, `updates` run, one after the other
+//
+// `sum` is FP32 memory between the replicas and the updates: each replica writes the same ranges of
+// it, and its contents before and after the step have no meaning. `loss` is a part of it.
+struct StepProgram {
+  std::vector<Call> replicas;
+  View sum, loss, losses;
+  std::vector<Call> updates;
+};
+
+// A compiled step.
+class WholeStep {
+ public:
+  virtual ~WholeStep() = default;
+  // Enqueued.
+  virtual void run() = 0;
+};
+
 // How a process uses a device.
 struct DeviceOptions {
   int workers = 1;  // threads of the process that run programs on it, side by side
@@ -204,6 +234,10 @@ class Device {
   virtual Plan plan(const Graph& graph, const CompileOptions& options) = 0;
   virtual std::unique_ptr<Executable> compile(const Graph& graph,
                                               const CompileOptions& options) = 0;
+
+  // Compiles a whole step to one program, with the bits of its calls; for a device whose
+  // Traits::whole_steps is true. The programs and buffers of the calls must outlive it.
+  virtual std::unique_ptr<WholeStep> compile_step(const StepProgram& /*step*/) { return nullptr; }
 
   // Called repeatedly by worker `worker` while it waits for others. The device may use the thread
   // for a short piece of work; returns whether it did.

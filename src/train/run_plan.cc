@@ -162,10 +162,12 @@ MemoryUse Trainer::State::shared_memory() const {
   use.gradients = mean_loss_value.bytes() + mean_loss.executable().plan().arena_bytes +
                   (squares ? squares->bytes() : 0);
   use.exchange = exchange->buffer_bytes();
+  for (const Staging* memory : {&whole_step.images, &whole_step.labels, &whole_step.places})
+    use.batches += memory->bytes();
   if (placement.input_threads > 0) {
     const PrefetchOptions options = prefetch_options();
-    use.batches = options.depth * options.examples * static_cast<std::int64_t>(sizeof(float)) *
-                  (data.image_values() + 1);
+    use.batches += options.depth * options.examples * static_cast<std::int64_t>(sizeof(float)) *
+                   (data.image_values() + 1);
   }
   use.data = data.bytes();
   return use;

@@ -7,7 +7,8 @@
 //   my shards                  the remaining additions of the tree, the optimizer's update, hash
 //   barrier                    everybody sees the new parameters; who waits helps
 //
-// A caller that wants the gradients in hand makes it in two halves, cut after those additions.
+// A caller that wants the gradients in hand makes it in two halves, cut after those additions. A
+// device may take all that one worker does as one program (whole_step.cc).
 #include <algorithm>
 #include <bit>
 #include <chrono>
@@ -317,8 +318,10 @@ void Trainer::State::add_hashes(std::uint64_t* sums) const {
 
 // The mean loss, where the sum over all replicas is in this rank.
 float Trainer::State::total_loss() {
-  bind_sums(mean_loss, mean_loss_sum);
-  mean_loss.run();
+  if (!is_whole) {  // else it is a part of the step's program
+    bind_sums(mean_loss, mean_loss_sum);
+    mean_loss.run();
+  }
   mean_loss_value.receive();
   return *mean_loss_value.host<float>();
 }
@@ -364,8 +367,13 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   finite = true;
   gradients_ready = false;
   gradient_norm = 0;
-  threads->run_on_each([&](int worker) { run_part(worker, part, options); },
-                       [&] { exchange->barrier().abandon(); });
+  is_whole = whole_step.program && part == Part::kWhole && options.update_parameters;
+  if (is_whole) {
+    run_whole_step(options);
+  } else {
+    threads->run_on_each([&](int worker) { run_part(worker, part, options); },
+                         [&] { exchange->barrier().abandon(); });
+  }
 
   result.step = done + 1;
   for (const std::int32_t count : correct) result.correct += count;

@@ -207,6 +207,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     s.device->upload(places[i].memory, found[i]->data());
   s.parameter_mirror.pull();
   s.prefetcher.reset();
+  s.whole_step.sent = -1;
   for (Worker& worker : s.workers) worker.adopted.clear();  // of the batches that are gone
   s.gradients_ready = false;
   s.done = checkpoint.step;

@@ -309,6 +309,7 @@ void Trainer::State::make_workers(StopToken stop) {
   mean_loss.bind_output("mean/0", mean_loss_value.view());
   prepare_exchange();
   if (recipe.clip_norm != 0) prepare_clipping();
+  prepare_whole_step();
 }
 
 void Trainer::State::prepare_exchange() {
@@ -337,6 +338,13 @@ void Trainer::State::bind_values(BoundExecutable& executable) {
   for (const DeviceTensor& value : values()) executable.bind_input(value.name, value.memory);
 }
 
+void Trainer::State::bind_examples(Worker& worker, View images, View labels, View place) {
+  worker.program.bind_input("images", images);
+  worker.program.bind_input("labels", labels);
+  worker.program.bind_input("step", place.part(0, kWord));
+  worker.program.bind_input("replica", place.part(kWord, kWord));
+}
+
 void Trainer::State::prepare_program(Worker& worker) {
   worker.program = BoundExecutable(
       *device, program.graph,
@@ -351,10 +359,7 @@ void Trainer::State::prepare_program(Worker& worker) {
   // Of batches made ahead, a replica's part may be bound when it runs.
   worker.images_slot = worker.program.input_slot("images");
   worker.labels_slot = worker.program.input_slot("labels");
-  worker.program.bind_input("images", worker.images.view());
-  worker.program.bind_input("labels", worker.labels.view());
-  worker.program.bind_input("step", worker.place.view().part(0, kWord));
-  worker.program.bind_input("replica", worker.place.view().part(kWord, kWord));
+  bind_examples(worker, worker.images.view(), worker.labels.view(), worker.place.view());
   bind_values(worker.program);
   worker.correct_slot = worker.program.output_slot("correct");
   for (const auto& [name, range] : flat_outputs_of(layout()))

@@ -1,5 +1,5 @@
-// What a trainer holds; shared by trainer.cc, trainer_setup.cc, run_plan.cc, step.cc, evaluator.cc
-// and inspect.cc, and by nobody else.
+// What a trainer holds; shared by trainer.cc, trainer_setup.cc, run_plan.cc, step.cc,
+// whole_step.cc, evaluator.cc and inspect.cc, and by nobody else.
 #pragma once
 
 #include <cstddef>
@@ -82,6 +82,14 @@ struct Worker {
   Staging evaluation_labels, evaluation_losses, guesses;  // of an evaluation batch
 };
 
+// The step as one program, where the device takes it as such (whole_step.cc).
+struct WholeStepState {
+  std::unique_ptr<WholeStep> program;  // null: workers make the steps
+  Staging images, labels;              // of all replicas
+  Staging places;                      // u32 step, u32 replica of each
+  std::int64_t sent = -1;              // the step whose batch lies there
+};
+
 // Values of the device that the caller reads and changes (Trainer::parameters()): the device's
 // where the host can reach them, otherwise a copy that goes to the device before it is used and
 // comes back afterwards.
@@ -161,6 +169,8 @@ struct Trainer::State {
   std::vector<Shard::FlatInput> mean_loss_sum;
   Staging mean_loss_value;
   std::vector<Worker> workers;
+  WholeStepState whole_step;
+  bool is_whole = false;  // this step is one program
   std::unique_ptr<Exchange> exchange;
   // With several ranks, what each of them tells the others in a step: sums of hashes by parameter
   // and the mean loss, of which one rank knows it. [rank][parameters + 1]
@@ -187,6 +197,9 @@ struct Trainer::State {
   void make_workers(StopToken stop);
   void prepare_exchange();
   void prepare_program(Worker& worker);
+  void prepare_whole_step();
+  // What a replica's program reads: its examples, and u32 step, u32 replica.
+  void bind_examples(Worker& worker, View images, View labels, View place);
   void prepare_update(Worker& worker, Shard& shard);
   void prepare_means(Worker& worker, Shard& shard);
   void prepare_hashes(Worker& worker, Shard& shard);
@@ -214,6 +227,8 @@ struct Trainer::State {
   enum class Part { kWhole, kGradients, kUpdate };
   StepResult make(Part part, const StepOptions& options);
   void run_part(std::int64_t worker, Part part, const StepOptions& options);
+  void run_whole_step(const StepOptions& options);
+  void send_batch(std::int64_t step);
   void release_buffers(Worker& worker);
   void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;
   void require_gradients(const char* call) const;

@@ -7,6 +7,8 @@
 #include <cmath>
 
 #include "backend/pjrt/cpu_plugin_test_util.h"
+#include "base/scratch_test_util.h"
+#include "base/trace.h"
 #include "data/dataset.h"
 #include "law_util.h"
 #include "train/checkpoint.h"
@@ -18,9 +20,14 @@ constexpr int kSteps = 3;
 
 class PjrtLaw : public testing::Test {
  protected:
+  // Trainers of one test share what they compile.
   void SetUp() override {
+    setenv("PODIUM_PJRT_CACHE", programs_.path().c_str(), 1);
     if (!pjrt::use_cpu_plugin()) GTEST_SKIP() << pjrt::kNoCpuPlugin;
   }
+
+ private:
+  TestFolder programs_;
 };
 
 std::unique_ptr<Trainer> on_devices(const Recipe& recipe, int devices, std::int64_t workers) {
@@ -46,6 +53,69 @@ TEST_F(PjrtLaw, a_run_that_goes_on_on_other_devices_has_the_same_hashes) {
   const auto second = on_devices(recipe, 1, 1);
   second->restore(first->checkpoint());
   EXPECT_EQ(step_hashes(*second, 2), (std::vector{whole[2], whole[3]}));
+}
+
+// One worker's step is one program of the plugin; one in two halves, or of two workers, is many.
+std::vector<std::uint64_t> hashes_in_halves(Trainer& trainer, int steps) {
+  std::vector<std::uint64_t> hashes;
+  for (int i = 0; i < steps; ++i) {
+    trainer.compute_gradients();
+    hashes.push_back(trainer.apply_update({.hash = true}).hash);
+  }
+  return hashes;
+}
+
+TEST_F(PjrtLaw, a_step_as_one_program_has_the_bits_of_its_parts) {
+  for (const std::int64_t replicas : {1, 3}) {
+    const Recipe recipe = small_recipe(replicas * 16, replicas);
+    const auto whole = on_devices(recipe, 1, 1), parts = on_devices(recipe, 1, 1);
+    EXPECT_EQ(step_hashes(*whole, kSteps), hashes_in_halves(*parts, kSteps)) << replicas;
+    // One after the other, in one trainer.
+    const StepResult a = whole->step({.hash = true});
+    parts->compute_gradients();
+    const StepResult b = parts->apply_update({.hash = true});
+    EXPECT_EQ(a.loss, b.loss);
+    EXPECT_EQ(a.correct, b.correct);
+    EXPECT_EQ(step_hashes(*parts, 2), hashes_in_halves(*whole, 2)) << replicas;
+    const EvaluationResult ours = whole->evaluate(), theirs = parts->evaluate();
+    EXPECT_EQ(ours.loss, theirs.loss);
+    EXPECT_EQ(ours.correct, theirs.correct);
+    EXPECT_EQ(step_hashes(*whole, 1), step_hashes(*parts, 1)) << "after an evaluation";
+  }
+}
+
+TEST_F(PjrtLaw, a_cifar_network_has_the_same_bits_as_one_program) {
+  Recipe recipe = parse_recipe(to_toml(small_recipe(2, 2)), "small",
+                               {"model=davidnet", "optimizer.name=sgd", "optimizer.momentum=0.9",
+                                "optimizer.weight_decay=0.0005"});
+  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 1), 2), step_hashes(*on_devices(recipe, 1, 2), 2));
+}
+
+TEST_F(PjrtLaw, a_matrix_optimizer_has_the_same_bits_as_one_program) {
+  const Recipe recipe =
+      parse_recipe(to_toml(small_recipe(32, 2)), "small",
+                   {R"(optimizer.group.1.parameters=["conv*.weight", "fc*.weight"])",
+                    "optimizer.group.1.name=muon"});
+  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 1), kSteps),
+            step_hashes(*on_devices(recipe, 1, 2), kSteps));
+}
+
+TEST_F(PjrtLaw, batches_made_ahead_and_steps_made_again_have_the_same_hashes) {
+  const Recipe recipe = small_recipe(32, 2);
+  const auto expected = step_hashes(*on_devices(recipe, 1, 1), 5);
+  Trace trace;
+  const RunData& data = small_data();
+  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+                  Placement{.workers = 1, .input_threads = 2, .backend = "pjrt", .trace = &trace});
+  const Checkpoint start = trainer.checkpoint();
+  EXPECT_EQ(step_hashes(trainer, 3), std::vector(expected.begin(), expected.begin() + 3));
+  const Checkpoint middle = trainer.checkpoint();
+  trainer.restore(start);
+  EXPECT_EQ(step_hashes(trainer, 2), std::vector(expected.begin(), expected.begin() + 2));
+  trainer.restore(middle);
+  EXPECT_EQ(step_hashes(trainer, 2), std::vector(expected.begin() + 3, expected.end()));
+  EXPECT_NE(trace.events(0, "").find("whole step"), std::string::npos);
+  EXPECT_EQ(trace.events(0, "").find("update bucket"), std::string::npos);
 }
 
 TEST_F(PjrtLaw, clipped_gradients_and_matrix_optimizers_give_the_same_hashes) {

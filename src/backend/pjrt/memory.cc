@@ -108,8 +108,12 @@ void Memory::upload(View to, const void* from) {
   std::memcpy(reinterpret_cast<std::byte*>(buffer.host.data()) + to.offset, from,
               static_cast<std::size_t>(to.bytes));
   buffer.on_host = true;
-  buffer.arrays.clear();
   ++buffer.version;
+  // A batch of the next step goes to the device while that computes this one.
+  const bool was_there = !buffer.arrays.empty() && to.bytes == buffer.bytes();
+  const int device = home(buffer);
+  buffer.arrays.clear();
+  if (was_there) array(buffer, device);
 }
 
 void Memory::download(void* to, View from) {

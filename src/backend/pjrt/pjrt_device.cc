@@ -7,6 +7,7 @@
 
 #include "backend/host_device.h"
 #include "backend/pjrt/memory.h"
+#include "backend/pjrt/whole_step.h"
 #include "compile/memory_plan.h"
 #include "compile/stablehlo/stablehlo.h"
 #include "ops/ops.h"
@@ -19,7 +20,8 @@ using stablehlo::Builder;
 using stablehlo::HloValue;
 
 // An element may be so far from the contract's: conformance_test.cc compares every operation.
-constexpr Traits kTraits = {.exact_fp32 = false, .tolerance = 1e-5f, .winograd_tolerance = 1e-4f};
+constexpr Traits kTraits = {
+    .exact_fp32 = false, .tolerance = 1e-5f, .winograd_tolerance = 1e-4f, .whole_steps = true};
 
 // Views of at most so many words are not part of a compiled program: where they begin is an operand
 // of it. So one program serves all replicas, whose losses stand side by side.
@@ -207,6 +209,8 @@ class PjrtExecutable : public Executable {
   }
 
   const Plan& plan() const override { return plan_; }
+  const Graph& graph() const { return graph_; }
+  int device() const { return device_; }
 
   void run(std::span<const View> inputs, std::span<const View> outputs) override {
     const BoundViews bound = bind(inputs, outputs);
@@ -319,6 +323,14 @@ class PjrtDevice : public Device {
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) override {
     return std::make_unique<PjrtExecutable>(memory_, graph, options,
                                             options.worker % plugin_->devices());
+  }
+  std::unique_ptr<WholeStep> compile_step(const StepProgram& step) override {
+    const auto own = [](const Executable& executable) -> const PjrtExecutable& {
+      return static_cast<const PjrtExecutable&>(executable);
+    };
+    return compile_whole_step(
+        memory_, own(*step.replicas.at(0).program).device(), step,
+        [&](const Executable& executable) -> const Graph& { return own(executable).graph(); });
   }
 
  private:

@@ -20,6 +20,7 @@
 #include "backend/pjrt/compile_options.pb.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/progress.h"
 
 namespace podium::pjrt {
 namespace {
@@ -112,7 +113,8 @@ void require_api(const std::string& path, const PJRT_Api* api) {
 // A program that was compiled in less is not worth a file.
 constexpr double kWorthKeeping = 0.05;
 
-// While it lives: a line of talk once a second has gone by, then rarely.
+// While it lives, work goes on: other ranks hear of it, and people read a line when a second has
+// gone by, then rarely.
 class Patience {
  public:
   explicit Patience(const std::string& what)
@@ -121,12 +123,15 @@ class Patience {
  private:
   void wait(const std::stop_token& stop, const std::string& what) {
     std::unique_lock lock(mutex_);
-    for (int seconds = 1;; seconds *= 4) {
+    for (int seconds = 1;; ++seconds) {
       const auto until = start_ + std::chrono::seconds(seconds);
       ended_.wait_until(lock, stop, until, [] { return false; });
       if (stop.stop_requested()) return;
-      log(LogLevel::kInfo, seconds == 1 ? cat("compiling ", what, " ...")
-                                        : cat("compiling ", what, ", for ", seconds, " s so far"));
+      note_progress();
+      if (seconds == 1 || seconds % 15 == 0)
+        log(LogLevel::kInfo, seconds == 1
+                                 ? cat("compiling ", what, " ...")
+                                 : cat("compiling ", what, ", for ", seconds, " s so far"));
     }
   }
 

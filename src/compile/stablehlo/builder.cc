@@ -249,4 +249,31 @@ HloValue Builder::convolution(const HloValue& x, const HloValue& w, const std::s
                   type_text(x.element, result)));
 }
 
+std::vector<HloValue> Builder::conditional(const HloValue& scalar,
+                                           const std::function<std::vector<HloValue>()>& yes,
+                                           std::span<const HloValue> no) {
+  std::string before = std::exchange(text_, "");
+  const std::vector<HloValue> results = yes();
+  const std::string branch = std::exchange(text_, std::move(before));
+  PODIUM_CHECK(results.size() == no.size() && !no.empty());
+  const auto ended = [](std::span<const HloValue> values) {
+    std::string names, types;
+    for (const HloValue& value : values) {
+      names += (names.empty() ? "" : ", ") + value.name;
+      types += (types.empty() ? "" : ", ") + value.type();
+    }
+    return std::pair(cat("    stablehlo.return ", names, " : ", types, "\n"), types);
+  };
+  const std::string name = cat("%", next_++);
+  text_ += cat("    ", name, ":", no.size(), " = \"stablehlo.if\"(", scalar.name, ") ({\n", branch,
+               ended(results).first, "    }, {\n", ended(no).first, "    }) : (", scalar.type(),
+               ") -> (", ended(no).second, ")\n");
+  std::vector<HloValue> made;
+  for (std::size_t i = 0; i < no.size(); ++i) {
+    PODIUM_CHECK(results[i].type() == no[i].type(), results[i].type(), " or ", no[i].type());
+    made.push_back({cat(name, "#", i), no[i].element, no[i].shape});
+  }
+  return made;
+}
+
 }  // namespace podium::stablehlo

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,6 +109,11 @@ class Builder {
   // `dimensions` as StableHLO writes them: "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]".
   HloValue convolution(const HloValue& x, const HloValue& w, const std::string& dimensions,
                        const HloWindow& window, const Shape& result);
+
+  // What `yes` appends and returns where the scalar is true, else `no`, values that are there.
+  std::vector<HloValue> conditional(const HloValue& scalar,
+                                    const std::function<std::vector<HloValue>()>& yes,
+                                    std::span<const HloValue> no);
 
   // A call of another function of the module, which has one result.
   HloValue make(const std::string& element, const Shape& shape, const std::string& operation);
