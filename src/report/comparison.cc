@@ -291,8 +291,15 @@ void check_bands(Comparison& all, const CompareOptions& options) {
                                 "; whether kinds of devices agree was not checked"));
       continue;
     }
-    const Band band = read_band(file);
+    const Band band = read_band(file, 0);
     if (band.recipe != band_recipe(run.history.recipe)) continue;
+    if (band.runs.size() < kLeastBandRuns) {
+      if (kinds.size() > 1)
+        all.notes.push_back(cat(name_of(run), ": the band ", file.string(), " has fewer than ",
+                                kLeastBandRuns,
+                                " runs; whether kinds of devices agree was not checked"));
+      continue;
+    }
     const double accuracy = tests.back().accuracy;
     if (accuracy < band.low() || accuracy > band.high())
       all.findings.push_back(fmt::format(
@@ -396,8 +403,9 @@ void say_it(Comparison& all) {
         end_at_one_step(base_runs, last_step) && end_at_one_step(group_runs, last_step)) {
       const double change = 100 * (group.usd / base.usd - 1);
       text += std::abs(change) < 0.5 ? ", at the same price"
+              : change >= 100        ? cat(", ", times_text(group.usd / base.usd), " as expensive")
                                      : fmt::format(", {:.0f}% {}", std::abs(change),
-                                                   change < 0 ? "cheaper" : "more expensive");
+                                            change < 0 ? "cheaper" : "more expensive");
     }
     text += fmt::format(" (n = {} and {} runs).", group.runs, base.runs);
     all.sentences.push_back(std::move(text));

@@ -125,6 +125,18 @@ TEST(Comparison, an_accuracy_outside_the_band_is_a_finding) {
                    "accuracy 50.00% is outside the recipe's band"));
 }
 
+TEST(Comparison, a_band_of_too_few_runs_is_not_used) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {.accuracy = 0.5});
+  const fs::path b = write_run(folder / "b", {.kind = "cuda bf16", .accuracy = 0.5});
+  Band band{.recipe = band_recipe(read_history(a).recipe), .runs = {}};
+  for (std::uint64_t seed = 0; seed < 2; ++seed) add_run(band, {.seed = seed, .accuracy = 0.9});
+  write_band(folder / "r.json", band);
+  const auto all = compared({a, b}, {.bands = folder.path().string()});
+  EXPECT_TRUE(all.findings.empty());
+  EXPECT_TRUE(says(all.notes, "has fewer than 5 runs"));
+}
+
 TEST(Comparison, other_mathematics_are_named_and_said_to_be_another_training) {
   const TestFolder folder;
   const auto all =

@@ -25,7 +25,7 @@ p.lead{font-size:1.1rem;margin:.4rem 0}.soft{color:var(--soft)}
 .wide{overflow-x:auto;margin:.4rem 0;border:1px solid var(--line);border-radius:6px}
 .plot{background:var(--card)}
 @media (min-width:74rem){
-.plot{display:inline-block;width:calc(50% - .5rem);margin-right:.4rem;vertical-align:top}}
+.plot{display:inline-block;width:calc(50% - .7rem);margin-right:.4rem;vertical-align:top}}
 @media (prefers-color-scheme:dark){
 .plot path[stroke-width],.plot circle{filter:brightness(1.3)}}
 table{border-collapse:collapse;width:100%;font-size:.9rem;font-variant-numeric:tabular-nums}
