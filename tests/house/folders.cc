@@ -38,7 +38,8 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
 constexpr std::string_view kLastOfCore = "parallel";
 
 // The files that know MPI.
-constexpr std::string_view kMpi[] = {"parallel/mpi_library.cc", "parallel/mpi_transport.cc"};
+constexpr std::string_view kMpi[] = {"parallel/mpi_library.cc", "parallel/mpi_transport.cc",
+                                     "parallel/mpi_notices.h", "parallel/mpi_sums.cc"};
 
 constexpr std::string_view kSlowHeaders[] = {"nlohmann/", "toml++/", "spdlog/", "google/protobuf/",
                                              "CLI/",      "curl/",   "fmt/"};
