@@ -22,7 +22,7 @@ namespace {
 class Pile final : public Records {
  public:
   Pile(const Records& all, const std::vector<std::uint32_t>& order, std::int64_t count)
-      : class_names_(all.class_names()), origin_(all.origin()) {
+      : classes_(all.classes()), class_names_(all.class_names()), origin_(all.origin()) {
     for (std::int64_t i = 0; i < count; ++i) {
       const auto index = static_cast<std::int64_t>(order[static_cast<std::size_t>(i)]);
       files_.emplace_back();
@@ -37,6 +37,7 @@ class Pile final : public Records {
   void read(std::int64_t i, std::vector<std::uint8_t>& bytes) const override { bytes = file(i); }
   std::uint64_t hash(StopToken) const override { return 0; }
   std::int64_t memory_bytes() const override { return 0; }
+  std::int64_t classes() const override { return classes_; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   const std::string& origin() const override { return origin_; }
   const std::vector<std::uint8_t>& file(std::int64_t i) const {
@@ -46,6 +47,7 @@ class Pile final : public Records {
  private:
   std::vector<std::vector<std::uint8_t>> files_;
   std::vector<std::int32_t> labels_;
+  std::int64_t classes_;
   std::vector<std::string> names_, class_names_;
   std::string origin_;
 };

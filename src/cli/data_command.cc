@@ -216,11 +216,14 @@ void add_data_command(CLI::App& app, CommandLine& line) {
     if (name != "list") {
       command
           ->add_option("DATASET", arguments->name,
-                       name == "show" ? "A dataset from `podium data list`, or folder:PATH; with "
-                                        "--out, a recipe"
+                       name == "show"
+                           ? "A dataset from `podium data list`, or pictures in files as "
+                             "of `podium data index`; with --out, a recipe"
                        : name == "fetch" ? "A dataset from `podium data list`"
-                       : name == "index" ? "folder:PATH, with a folder of pictures for each class"
-                                         : "A dataset from `podium data list`, or folder:PATH")
+                       : name == "index" ? "folder:PATH, with a folder of pictures for each class; "
+                                           "tar:PATTERN or tfrecord:PATTERN, with shards"
+                                         : "A dataset from `podium data list`, or pictures in "
+                                           "files as of `podium data index`")
           ->required();
     }
     command->add_option(
@@ -239,11 +242,11 @@ void add_data_command(CLI::App& app, CommandLine& line) {
           "Environment:\n  PODIUM_DOWNLOAD_BASE  Address of the folder to download from, instead "
           "of the "
           "dataset's own\n                        addresses: BASE/DATASET/FILE, then BASE/FILE");
-  add("verify", "Checks that a dataset's files are intact, or decodes every picture of a folder",
+  add("verify", "Checks that a dataset's files are intact, or decodes every picture in files",
       {"podium data verify mnist", "podium data verify folder:PHOTOS"}, verify);
-  add("index", "Indexes a folder of pictures; a run otherwise does this before its first step",
-      {"podium data index folder:PHOTOS", "podium data index folder:PHOTOS --fresh"}, index)
-      ->add_flag("--fresh", arguments->fresh, "Make the index anew, even if no folder has changed");
+  add("index", "Indexes pictures in files; a run otherwise does this before its first step",
+      {"podium data index folder:PHOTOS", "podium data index 'tar:PHOTOS/*.tar' --fresh"}, index)
+      ->add_flag("--fresh", arguments->fresh, "Make the index anew, even if no file has changed");
   CLI::App* shown =
       add("show", "Shows the contents of a dataset, or draws a page of a recipe's augmented images",
           {"podium data show glyphs --split test --first 10 --count 5",

@@ -5,9 +5,9 @@
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/json_text.h"
 #include "base/thread_pool.h"
 #include "base/words.h"
@@ -15,7 +15,6 @@
 #include "cli/signals.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/folder_records.h"
 #include "data/picture.h"
 #include "data/pictures.h"
 #include "train/memory.h"
@@ -23,21 +22,18 @@
 namespace podium {
 namespace {
 
-FolderIndex index_of(const PictureArguments& arguments, bool* from_cache = nullptr) {
-  const DataName name = split_data_name(arguments.name);
+std::unique_ptr<const RecordIndex> index_of(const PictureArguments& arguments,
+                                            bool* from_cache = nullptr) {
   ProgressLine line;
-  FolderIndex index = index_folder(
-      find_pictures(name.path, arguments.data_dir),
+  auto index = index_pictures(
+      split_data_name(arguments.name), arguments.data_dir,
       {.fresh = arguments.fresh,
+       .check_files = true,
        .stop = StopToken(stop_request()),
-       .progress = [&](std::int64_t files) { line(cat(with_commas(files), " pictures")); }},
+       .progress = [&](std::int64_t pictures) { line(cat(with_commas(pictures), " pictures")); }},
       from_cache);
   line.end();
   return index;
-}
-
-std::int64_t bytes_of(const FolderIndex& index) {
-  return std::accumulate(index.sizes.begin(), index.sizes.end(), std::int64_t{0});
 }
 
 // A picture that cannot be decoded, by its number.
@@ -46,13 +42,21 @@ struct Problem {
   std::string text;
 };
 
-// Decodes all, with all cores; returns the problems by file.
-std::vector<Problem> decode_all(const FolderRecords& records, std::int64_t* pixels) {
+struct Decoded {
+  std::vector<Problem> problems;  // by file
+  std::int64_t pixels = 0;
+  // Of all labels and bytes, in the order of the index: neither times nor folders change it.
+  std::uint64_t contents = 0;
+};
+
+// Decodes all, with all cores.
+Decoded decode_all(const Records& records) {
   constexpr std::int64_t kAtOnce = 64;
   const StopToken stop(stop_request());
   ProgressLine line;
   ThreadPool threads(usable_cores());
-  std::vector<Problem> problems;
+  Decoded all;
+  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(records.count()));
   std::mutex mutex;
   std::int64_t done = 0;
   const std::int64_t parts = (records.count() + kAtOnce - 1) / kAtOnce;
@@ -69,25 +73,30 @@ std::vector<Problem> decode_all(const FolderRecords& records, std::int64_t* pixe
       for (std::int64_t i = first; i < end && !stop.requested(); ++i) {
         try {
           records.read(i, bytes);
+          hashes[static_cast<std::size_t>(i)] =
+              hash_append(static_cast<std::uint64_t>(records.label(i)), hash_bytes(bytes));
           PictureReader reader(bytes, records.name(i));
           reader.decode(8, {0, 0, reader.height(), reader.width()}, memory);
           decoded += reader.height() * reader.width();
+          if (const std::string problem = records.problem(i); !problem.empty())
+            own.push_back({i, cat(records.name(i), ": ", problem)});
         } catch (const UserError& error) {
           own.push_back({i, error.what()});
         }
       }
       const std::lock_guard lock(mutex);
-      problems.insert(problems.end(), own.begin(), own.end());
-      *pixels += decoded;
+      all.problems.insert(all.problems.end(), own.begin(), own.end());
+      all.pixels += decoded;
       done += end - first;
       line(cat(with_commas(done), " of ", with_commas(records.count()), " pictures",
-               problems.empty() ? std::string() : cat(", ", problems.size(), " bad")));
+               all.problems.empty() ? std::string() : cat(", ", all.problems.size(), " bad")));
     });
   }
   line.end();
   stop.check();
-  std::ranges::sort(problems, {}, &Problem::file);
-  return problems;
+  std::ranges::sort(all.problems, {}, &Problem::file);
+  for (const std::uint64_t hash : hashes) all.contents = hash_append(all.contents, hash);
+  return all;
 }
 
 }  // namespace
@@ -99,41 +108,40 @@ ExitCode index_pictures(const PictureArguments& arguments) {
                  "\": pictures in files have an index, as in `podium data index folder:PHOTOS`");
   const auto start = Clock::now();
   bool from_cache = false;
-  const FolderIndex index = index_of(arguments, &from_cache);
-  const std::string file = index_file_of(index.root);
+  const auto index = index_of(arguments, &from_cache);
+  const auto records = index->all({});
+  const std::string file = index->file();
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"folder", index.root},
-                                         {"classes", index.class_names.size()},
-                                         {"pictures", index.count()},
-                                         {"bytes", bytes_of(index)},
-                                         {"others", index.others},
-                                         {"circles", index.circles},
-                                         {"index", file},
-                                         {"from_cache", from_cache},
-                                         {"memory_bytes", index.memory_bytes()},
-                                         {"seconds", seconds_since(start)}};
+    nlohmann::ordered_json json = {{"folder", index->origin()},
+                                   {"classes", records->classes()},
+                                   {"pictures", records->count()},
+                                   {"bytes", index->picture_bytes()}};
+    for (const RecordIndex::Count& count : index->counts()) json[count.key] = count.count;
+    json["index"] = file;
+    json["from_cache"] = from_cache;
+    json["memory_bytes"] = index->memory_bytes();
+    json["seconds"] = seconds_since(start);
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index.root << ": " << with_commas(index.count()) << " pictures of "
-            << with_commas(std::ssize(index.class_names)) << " classes, "
-            << format_bytes(bytes_of(index)) << "\n";
-  if (index.others > 0) std::cout << with_commas(index.others) << " other files are ignored\n";
-  if (index.circles > 0) std::cout << with_commas(index.circles) << " circular links are ignored\n";
+  std::cout << index->origin() << ": " << with_commas(records->count()) << " pictures of "
+            << with_commas(records->classes()) << " classes, "
+            << format_bytes(index->picture_bytes()) << "\n";
+  for (const RecordIndex::Count& count : index->counts())
+    if (count.count > 0) std::cout << with_commas(count.count) << " " << count.text << "\n";
   std::cout << (from_cache ? "the index was up to date" : "indexed") << " in "
-            << fixed(seconds_since(start), 2) << " s, " << format_bytes(index.memory_bytes())
+            << fixed(seconds_since(start), 2) << " s, " << format_bytes(index->memory_bytes())
             << " of memory" << (file.empty() ? "" : cat("; kept as ", file)) << "\n";
   return ExitCode::kDone;
 }
 
 ExitCode verify_pictures(const PictureArguments& arguments) {
-  const auto index = std::make_shared<const FolderIndex>(index_of(arguments));
-  std::vector<std::uint32_t> all(static_cast<std::size_t>(index->count()));
-  std::iota(all.begin(), all.end(), 0U);
-  const FolderRecords records(index, std::move(all), index->root);
+  const auto index = index_of(arguments);
+  const auto all = index->all({});
+  const Records& records = *all;
   const auto start = Clock::now();
-  std::int64_t pixels = 0;
-  const std::vector<Problem> problems = decode_all(records, &pixels);
+  const Decoded decoded = decode_all(records);
+  const std::vector<Problem>& problems = decoded.problems;
   const double seconds = seconds_since(start);
   auto bad = nlohmann::ordered_json::array();
   for (const Problem& problem : problems) {
@@ -141,16 +149,17 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
     bad.push_back({{"file", records.name(problem.file)}, {"problem", problem.text}});
   }
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"folder", index->root},
+    const nlohmann::ordered_json json = {{"folder", index->origin()},
                                          {"pictures", records.count()},
                                          {"bad", bad},
-                                         {"pixels", pixels},
+                                         {"pixels", decoded.pixels},
+                                         {"contents", hash_text(decoded.contents)},
                                          {"seconds", seconds}};
     std::cout << json_text(json, 2) << "\n";
   } else {
-    std::cout << index->root << ": " << with_commas(records.count() - std::ssize(problems))
+    std::cout << index->origin() << ": " << with_commas(records.count() - std::ssize(problems))
               << " of " << with_commas(records.count()) << " pictures decode, " << fixed(seconds, 1)
-              << " s\n";
+              << " s; hash of labels and contents " << hash_text(decoded.contents) << "\n";
   }
   if (problems.empty()) return ExitCode::kDone;
   say(cat("repair or remove the ", problems.size(), problems.size() == 1 ? " picture" : " pictures",
@@ -159,31 +168,36 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
 }
 
 ExitCode show_pictures(const PictureArguments& arguments) {
-  const auto index = std::make_shared<const FolderIndex>(index_of(arguments));
-  const FolderParts parts = parts_of(index, PictureOptions{}.held_out);
-  std::vector<std::int64_t> train(index->class_names.size()), test(train.size());
+  const auto index = index_of(arguments);
+  const RecordParts parts = index->parts({});
+  const SourceFields classes{.classes = parts.train->classes(),
+                             .class_names = parts.train->class_names()};
+  std::vector<std::int64_t> train(static_cast<std::size_t>(classes.classes)), test(train.size());
   for (std::int64_t i = 0; i < parts.train->count(); ++i)
     ++train[static_cast<std::size_t>(parts.train->label(i))];
   for (std::int64_t i = 0; i < parts.test->count(); ++i)
     ++test[static_cast<std::size_t>(parts.test->label(i))];
+  const auto name_of = [&](std::size_t label) {
+    return classes.class_name(static_cast<std::int64_t>(label));
+  };
   if (arguments.json) {
-    auto classes = nlohmann::ordered_json::array();
+    auto list = nlohmann::ordered_json::array();
     for (std::size_t i = 0; i < train.size(); ++i)
-      classes.push_back({{"name", index->class_names[i]}, {"train", train[i]}, {"test", test[i]}});
-    const nlohmann::ordered_json json = {{"folder", index->root},
+      list.push_back({{"name", name_of(i)}, {"train", train[i]}, {"test", test[i]}});
+    const nlohmann::ordered_json json = {{"folder", index->origin()},
                                          {"train", parts.train->count()},
                                          {"test", parts.test->count()},
-                                         {"classes", classes}};
+                                         {"classes", list}};
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index->root << ": " << with_commas(parts.train->count()) << " pictures to train ("
-            << parts.train->origin() << "), " << with_commas(parts.test->count())
-            << " to evaluate (" << parts.test->origin() << ")\n";
+  std::cout << index->origin() << ": " << with_commas(parts.train->count())
+            << " pictures to train (" << parts.train->origin() << "), "
+            << with_commas(parts.test->count()) << " to evaluate (" << parts.test->origin()
+            << ")\n";
   Table table({"LABEL", "CLASS", "TRAIN", "EVALUATE"});
   for (std::size_t i = 0; i < train.size(); ++i)
-    table.add(
-        {cat(i), printable(index->class_names[i]), with_commas(train[i]), with_commas(test[i])});
+    table.add({cat(i), printable(name_of(i)), with_commas(train[i]), with_commas(test[i])});
   std::cout << table.text();
   return ExitCode::kDone;
 }

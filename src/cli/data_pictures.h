@@ -1,4 +1,4 @@
-// `podium data index`, `verify` and `show` of pictures in files: folder:PATH.
+// `podium data index`, `verify` and `show` of pictures in files: folder:PATH and its like.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace podium {
 
 struct PictureArguments {
-  std::string name, data_dir;  // folder:PATH
+  std::string name, data_dir;  // folder:PATH, tar:PATTERN, tfrecord:PATTERN
   bool json = false;
   bool fresh = false;  // index, even if there is a good index
 };

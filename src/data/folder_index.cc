@@ -1,21 +1,18 @@
 #include "data/folder_index.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
-#include <map>
-#include <numeric>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "base/cache_file.h"
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/log.h"
-#include "data/dataset.h"
+#include "data/indexed_file.h"
+#include "data/records.h"
 
 namespace podium {
 namespace {
@@ -24,22 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kFirstLine = "podium index 1\n";
 constexpr std::int64_t kMostFiles = std::int64_t{1} << 31;
-
-std::int64_t time_of(const struct stat& status) {
-  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-bool is_picture_name(std::string_view name) {
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  std::string end(name.substr(dot + 1));
-  for (char& c : end) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return end == "jpg" || end == "jpeg" || end == "png";
-}
-
-std::uint64_t checksum(std::string_view text) {
-  return hash_bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
-}
 
 // Lists a folder and all below it.
 class Scan {
@@ -97,7 +78,7 @@ class Scan {
     struct stat status {};
     PODIUM_REQUIRE(::stat(path(name).c_str(), &status) == 0, ExitCode::kData, path(name), ": ",
                    std::generic_category().message(errno), "; make it readable, or remove it");
-    index_.folders.push_back({name, time_of(status)});
+    index_.folders.push_back({name, state_in(status).time});
     way.push_back({status.st_dev, status.st_ino});
     std::vector<std::string> below;
     std::error_code error;
@@ -123,7 +104,8 @@ class Scan {
           below.push_back(own);
         }
       } else if (label >= 0 && S_ISREG(status.st_mode) && is_picture_name(own)) {
-        found_.push_back({full, static_cast<std::int32_t>(label), status.st_size, time_of(status)});
+        found_.push_back(
+            {full, static_cast<std::int32_t>(label), status.st_size, state_in(status).time});
         PODIUM_REQUIRE(std::ssize(found_) <= kMostFiles, ExitCode::kData, index_.root,
                        ": more than ", kMostFiles, " pictures");
         if (options_.progress && found_.size() % 1000 == 0) options_.progress(std::ssize(found_));
@@ -177,86 +159,25 @@ void require_pictures(const FolderIndex& index) {
                  index.others > 0 ? cat(" (there are ", index.others, " others)") : "");
 }
 
-// Whether no folder of an index has changed.
-bool is_current(const FolderIndex& index) {
-  return std::ranges::all_of(index.folders, [&](const FolderIndex::Folder& folder) {
-    struct stat status {};
-    const std::string path = folder.name.empty() ? index.root : cat(index.root, "/", folder.name);
-    return ::stat(path.c_str(), &status) == 0 && time_of(status) == folder.time;
-  });
+// Whether no folder of an index has changed and, if they are to be looked at, no file.
+bool is_current(const FolderIndex& index, const IndexOptions& options) {
+  const auto path = [&](std::string_view name) {
+    return name.empty() ? index.root : cat(index.root, "/", name);
+  };
+  const bool same_folders =
+      std::ranges::all_of(index.folders, [&](const FolderIndex::Folder& folder) {
+        const auto state = state_of(path(folder.name));
+        return state && state->time == folder.time;
+      });
+  if (!same_folders || !options.check_files) return same_folders;
+  for (std::int64_t i = 0; i < index.count(); ++i) {
+    const auto file = static_cast<std::size_t>(i);
+    if (i % 1024 == 0) options.stop.check();
+    if (state_of(path(index.name(i))) != FileState{index.sizes[file], index.times[file]})
+      return false;
+  }
+  return true;
 }
-
-// An index that cannot be kept is made again next time.
-void keep(const std::string& path, const std::string& text) {
-  if (path.empty() || keep_cache_file(path, text)) return;
-  log(LogLevel::kInfo,
-      cat(path, ": the index could not be saved there; it will be made again next time"));
-}
-
-// Names hold any byte but 0 and '/'; a line holds no newline.
-void append_escaped(std::string& text, std::string_view name) {
-  for (const char c : name) {
-    if (c == '\n' || c == '%') {
-      text += c == '\n' ? "%0A" : "%25";
-    } else {
-      text += c;
-    }
-  }
-}
-
-// Reads the lines of an index file.
-class IndexLines {
- public:
-  IndexLines(std::string_view text, const std::string& name) : text_(text), name_(name) {}
-
-  [[noreturn]] void fail(const std::string& what) const {
-    throw UserError(
-        cat(name_, ":", line_, ": ", what,
-            "; this is not a complete index: remove the file, and it will be made again"),
-        ExitCode::kData);
-  }
-  void require(bool condition, const char* what) const {
-    if (!condition) fail(what);
-  }
-  std::string_view line() {
-    ++line_;
-    const std::size_t end = text_.find('\n');
-    require(end != std::string_view::npos, "the line has no end");
-    const std::string_view line = text_.substr(0, end);
-    text_.remove_prefix(end + 1);
-    return line;
-  }
-  bool at_end() const { return text_.empty(); }
-  // The number at the beginning of a line, with the blank after it.
-  std::int64_t number(std::string_view& line) const {
-    std::int64_t value = 0;
-    const auto [rest, error] = std::from_chars(line.data(), line.data() + line.size(), value);
-    require(error == std::errc(), "a number is missing");
-    line.remove_prefix(static_cast<std::size_t>(rest - line.data()));
-    require(line.empty() || line.front() == ' ', "a number ends otherwise than in a blank");
-    if (!line.empty()) line.remove_prefix(1);
-    return value;
-  }
-  std::string escaped(std::string_view line) const {
-    std::string name;
-    for (std::size_t i = 0; i < line.size(); ++i) {
-      if (line[i] != '%') {
-        name += line[i];
-        continue;
-      }
-      const std::string_view code = line.substr(i, 3);
-      require(code == "%0A" || code == "%25", "a % is followed by neither 0A nor 25");
-      name += code == "%0A" ? '\n' : '%';
-      i += 2;
-    }
-    return name;
-  }
-
- private:
-  std::string_view text_;
-  const std::string& name_;
-  std::int64_t line_ = 0;
-};
 
 }  // namespace
 
@@ -291,19 +212,12 @@ std::string index_text(const FolderIndex& index) {
     line(cat(index.labels[file], " ", index.sizes[file], " ", index.times[file], " "),
          index.name(i));
   }
-  return text + cat("end ", hash_text(checksum(text)), "\n");
+  return with_checksum(std::move(text));
 }
 
 FolderIndex parse_index(std::string_view text, const std::string& name) {
-  IndexLines lines(text, name);
-  constexpr std::size_t kEnd = 4 + 16 + 1;
-  if (!text.starts_with(kFirstLine)) lines.fail("it does not begin with \"podium index 1\"");
-  lines.require(text.size() > kEnd, "it ends too early");
-  const std::string_view body = text.substr(0, text.size() - kEnd);
-  lines.require(text.substr(body.size()) == cat("end ", hash_text(checksum(body)), "\n"),
-                "its checksum is wrong");
+  IndexLines lines(text, name, kFirstLine);
   FolderIndex index;
-  lines.line();
   index.root = lines.escaped(lines.line());
   index.train_part = lines.escaped(lines.line());
   index.test_part = lines.escaped(lines.line());
@@ -312,8 +226,7 @@ FolderIndex parse_index(std::string_view text, const std::string& name) {
                      files = lines.number(counts);
   index.others = lines.number(counts);
   index.circles = lines.number(counts);
-  for (const std::int64_t n : {classes, folders, files})
-    lines.require(n >= 0 && n <= std::ssize(text), "a count is larger than the file");
+  for (const std::int64_t n : {classes, folders, files}) lines.require_count(n);
   for (std::int64_t i = 0; i < classes; ++i)
     index.class_names.push_back(lines.escaped(lines.line()));
   for (std::int64_t i = 0; i < folders; ++i) {
@@ -332,14 +245,8 @@ FolderIndex parse_index(std::string_view text, const std::string& name) {
     index.names += lines.escaped(line);
     index.name_ends.push_back(index.names.size());
   }
-  lines.require(lines.line().starts_with("end ") && lines.at_end(), "it has more than it counts");
+  lines.require_end();
   return index;
-}
-
-std::string index_file_of(const std::string& folder) {
-  const std::string cache = cache_folder();
-  if (cache.empty()) return "";
-  return (fs::path(cache) / "indexes" / (hash_text(checksum(folder)) + ".index")).string();
 }
 
 FolderIndex index_folder(const std::string& folder, const IndexOptions& options, bool* from_cache) {
@@ -350,12 +257,10 @@ FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
                  "; name a folder of pictures that has one folder for each class");
   const std::string path = index_file_of(root);
   if (from_cache != nullptr) *from_cache = true;
-  std::optional<std::string> text;
-  if (!options.fresh && !path.empty()) text = read_cache_file(path);
-  if (text) {
+  if (const auto text = options.fresh || path.empty() ? std::nullopt : read_cache_file(path)) {
     try {
       FolderIndex index = parse_index(*text, path);
-      if (index.root == root && is_current(index)) {
+      if (index.root == root && is_current(index, options)) {
         require_pictures(index);
         return index;
       }
@@ -368,7 +273,7 @@ FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
   index.root = root;
   Scan(index, options).all();
   require_pictures(index);
-  keep(path, index_text(index));
+  keep_index_text(path, index_text(index));
   return index;
 }
 

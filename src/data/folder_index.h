@@ -9,18 +9,16 @@
 // Classes are numbered by their names in the order of their bytes, and so are files.
 //
 // An index is kept in the user's cache folder, and is good for as long as no folder in it has
-// changed (by its time): making it takes a look at each file, and there may be millions.
+// changed (by its time): making it takes a look at each file, and there may be millions. The
+// commands of `podium data` look at each (IndexOptions::check_files).
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include "base/stop.h"
+#include "data/index_file.h"
 
 namespace podium {
 
@@ -46,20 +44,11 @@ struct FolderIndex {
   std::int64_t memory_bytes() const;
 };
 
-struct IndexOptions {
-  bool fresh = false;  // make it, even if there is a good one in the cache
-  StopToken stop = {};
-  std::function<void(std::int64_t files)> progress = {};  // called now and then while it is made
-};
-
 // The index of `folder`: that of the cache, or a new one, which is put there. Throws
 // UserError(kData) where there is no such folder, or it has no classes or no pictures; Stopped as
 // `stop` says. `from_cache`, if not null, is told which it was.
 FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
                          bool* from_cache = nullptr);
-
-// Where the index of a folder is kept; empty: there is no cache folder.
-std::string index_file_of(const std::string& folder);
 
 // The bytes of an index file, and back. Throws UserError(kData) for bytes that are none.
 std::string index_text(const FolderIndex& index);

@@ -37,12 +37,22 @@ class FolderRecords final : public Records {
   std::string origin_;
 };
 
-struct FolderParts {
-  std::shared_ptr<const FolderRecords> train, test;
+// The parts are those of the folder; one that has none is divided (hold_out()).
+class FolderRecordIndex final : public RecordIndex {
+ public:
+  explicit FolderRecordIndex(FolderIndex index)
+      : index_(std::make_shared<const FolderIndex>(std::move(index))) {}
+
+  const std::string& origin() const override { return index_->root; }
+  std::string file() const override { return index_file_of(index_->root); }
+  std::int64_t memory_bytes() const override { return index_->memory_bytes(); }
+  std::int64_t picture_bytes() const override;
+  std::vector<Count> counts() const override;
+  std::shared_ptr<const Records> all(const PictureOptions& options) const override;
+  RecordParts parts(const PictureOptions& options) const override;
+
+ private:
+  std::shared_ptr<const FolderIndex> index_;
 };
-// The two parts of a folder. One that has none is divided: of each class, `share` of the pictures,
-// rounded, but one at least where there are two, are held out: those with the smallest hashes of
-// their names, so that pictures that come later move few others.
-FolderParts parts_of(const std::shared_ptr<const FolderIndex>& index, double share);
 
 }  // namespace podium

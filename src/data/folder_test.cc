@@ -148,6 +148,14 @@ TEST_F(Folder, is_indexed_again_once_it_has_changed) {
   EXPECT_FALSE(from_cache);
   index(&from_cache);
   EXPECT_TRUE(from_cache);
+  // A file that changes in its place is seen if the files are looked at.
+  write_file(photos_ / "dogs/new.jpg", sample("progressive.jpg"));
+  index(&from_cache);
+  EXPECT_TRUE(from_cache);
+  index_folder(photos_ / "", {.check_files = true}, &from_cache);
+  EXPECT_FALSE(from_cache);
+  index_folder(photos_ / "", {.check_files = true}, &from_cache);
+  EXPECT_TRUE(from_cache);
   // A damaged index is made again.
   const std::string file = index_file_of(fs::canonical(photos_ / "").string());
   Bytes bytes = read_file(file);
@@ -191,7 +199,7 @@ TEST_F(Folder, a_file_that_changes_or_vanishes_is_an_error_that_names_it) {
   const auto error = [&] {
     return data_error([&] { pictures.train->read(0, nullptr, out.data()); });
   };
-  EXPECT_CONTAINS(error(), path + ": it has changed since the folder was indexed");
+  EXPECT_CONTAINS(error(), path + ": it has changed since it was indexed");
   fs::remove(path);
   EXPECT_CONTAINS(error(), path + ": No such file or directory");
 }

@@ -52,7 +52,7 @@ PictureSource::PictureSource(std::shared_ptr<const Records> records, const CropO
   channels = 3;
   height = width = crop.size;
   class_names = records_->class_names();
-  classes = std::ssize(class_names);
+  classes = records_->classes();
   source = records_->origin();
 }
 
@@ -78,8 +78,8 @@ Source::Example PictureSource::read(std::int64_t index, const AugmentKey* key,
   thread_local std::vector<std::uint8_t> bytes;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t at = (index + i) % count;
-    records_->read(at, bytes);
     try {
+      records_->read(at, bytes);
       make_example(bytes, records_->name(at), crop_, key, out);
       return {out, records_->label(at)};
     } catch (const BadPicture& problem) {
@@ -99,8 +99,7 @@ Source::Example PictureSource::read(std::int64_t index, const AugmentKey* key,
 void PictureSource::require_usable(const std::string& what) const {
   PODIUM_REQUIRE(count >= 1, ExitCode::kData, what, " (", source, ") has no pictures");
   PODIUM_REQUIRE(classes >= 2, ExitCode::kData, what, " (", source, ") has ", classes,
-                 classes == 1 ? " class" : " classes",
-                 "; a classifier needs at least two, with one folder each");
+                 classes == 1 ? " class" : " classes", "; a classifier needs at least two");
 }
 
 std::string PictureSource::identity(StopToken stop) const {

@@ -1,17 +1,20 @@
 #include "data/pictures.h"
 
 #include <filesystem>
-#include <system_error>
 
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/folder_records.h"
+#include "data/shard_pattern.h"
+#include "data/shard_records.h"
 
 namespace podium {
 
 namespace fs = std::filesystem;
 
-bool is_picture_data(const std::string& data) { return data == kFolderData; }
+bool is_picture_data(const std::string& data) {
+  return data == kFolderData || data == kTarData || data == kTfrecordData;
+}
 
 DataName split_data_name(const std::string& text) {
   const std::size_t colon = text.find(':');
@@ -53,30 +56,39 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
 std::string find_pictures(const std::string& path, const std::string& data_dir) {
   PODIUM_REQUIRE(!path.empty(), ExitCode::kData,
                  "`data.path` is empty: it names the folder of pictures, as in data.path=PHOTOS");
-  std::error_code error;
-  if (fs::exists(path, error)) return path;
+  if (matches_files(path)) return path;
   std::string searched = path;
   if (fs::path(path).is_relative()) {
     for (const std::string& folder : dataset_folders(data_dir)) {
       const std::string full = (fs::path(folder) / path).string();
-      if (fs::exists(full, error)) return full;
+      if (matches_files(full)) return full;
       searched += "\n  " + full;
     }
   }
   throw UserError(cat("the pictures ", path, " were not found. Searched:\n  ", searched,
-                      "\nName their folder: data.path=PHOTOS"),
+                      "\nName their folder: data.path=PHOTOS; shards also by a pattern: "
+                      "data.path='PHOTOS/*.tar'"),
                   ExitCode::kData);
+}
+
+std::unique_ptr<const RecordIndex> index_pictures(const DataName& data, const std::string& data_dir,
+                                                  const IndexOptions& options, bool* from_cache) {
+  PODIUM_CHECK(is_picture_data(data.name), data.name);
+  const std::string path = find_pictures(data.path, data_dir);
+  if (data.name == kFolderData)
+    return std::make_unique<const FolderRecordIndex>(index_folder(path, options, from_cache));
+  const ShardFormat format = data.name == kTarData ? ShardFormat::kTar : ShardFormat::kTfrecord;
+  return std::make_unique<const ShardRecordIndex>(index_shards(format, path, options, from_cache));
 }
 
 Pictures open_pictures(const std::string& data, const PictureOptions& options,
                        const AugmentOptions& augment, const std::string& data_dir, StopToken stop,
                        const std::function<void(std::int64_t files)>& progress) {
-  PODIUM_CHECK(data == kFolderData, data);
-  const CropOptions crop = crop_of(options, augment);
   const BadPictures bad{options.on_error == "skip", options.skip_limit};
-  const auto index = std::make_shared<const FolderIndex>(
-      index_folder(find_pictures(options.path, data_dir), {.stop = stop, .progress = progress}));
-  const FolderParts parts = parts_of(index, options.held_out);
+  const CropOptions crop = crop_of(options, augment);
+  const RecordParts parts =
+      index_pictures({data, options.path}, data_dir, {.stop = stop, .progress = progress})
+          ->parts(options);
   return {std::make_shared<const PictureSource>(parts.train, crop, bad),
           std::make_shared<const PictureSource>(parts.test, crop, bad)};
 }

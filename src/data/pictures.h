@@ -10,9 +10,11 @@
 #include "base/stop.h"
 #include "data/augment.h"
 #include "data/crop.h"
+#include "data/index_file.h"
 #include "data/option_problem.h"
 #include "data/picture_options.h"
 #include "data/picture_source.h"
+#include "data/records.h"
 
 namespace podium {
 
@@ -21,9 +23,17 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
                                             const AugmentOptions& augment);
 CropOptions crop_of(const PictureOptions& options, const AugmentOptions& augment);
 
-// Where the pictures are: the path itself or, where a relative one is not there, below the first of
-// the folders that are searched for datasets (data/dataset.h). Throws UserError(kData).
+// Where the pictures are: the path or pattern itself or, where a relative one is not there, below
+// the first of the folders that are searched for datasets (data/dataset.h). Throws
+// UserError(kData).
 std::string find_pictures(const std::string& path, const std::string& data_dir);
+
+// What is known of the pictures that `data` ("folder", "tar", "tfrecord") and `path` name. Throws
+// UserError(kData) where there are none, or files are not readable; Stopped as the options say.
+// `from_cache`, if not null, is told whether it had been made before.
+std::unique_ptr<const RecordIndex> index_pictures(const DataName& data, const std::string& data_dir,
+                                                  const IndexOptions& options,
+                                                  bool* from_cache = nullptr);
 
 struct Pictures {
   std::shared_ptr<const PictureSource> train, test;

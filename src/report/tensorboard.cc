@@ -12,8 +12,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/record_file.h"
 #include "report/event.pb.h"
-#include "report/record_file.h"
 
 namespace podium {
 namespace {

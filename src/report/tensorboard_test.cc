@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/scratch_test_util.h"
-#include "report/record_file.h"
+#include "data/record_file.h"
 
 namespace podium {
 namespace {

@@ -101,8 +101,9 @@ Recipe parse_recipe(const std::string& text, const std::string& source,
 // Whether `data` names pictures in files.
 inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.data); }
 
-// The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" the recipe
-// `pictures` on that folder, named after it, with a batch of at most the number of pictures.
+// The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" and its like
+// (data/picture_options.h) the recipe `pictures` on these, named after the folder, with a batch of
+// at most the number of pictures.
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {});
 
 // The training examples without those held out; the whole steps of an epoch; the steps of the run.

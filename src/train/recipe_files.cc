@@ -55,8 +55,15 @@ std::vector<std::string> recipe_names() {
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides) {
   const DataName data = split_data_name(name);
   if (data.path.empty()) return read_recipe(find_recipe(name), overrides);
-  std::string own;  // of the recipe: the folder's, as far as it can name another folder
-  for (const char c : fs::path(data.path).lexically_normal().filename().string())
+  std::error_code error;
+  // Of the recipe: the folder's name, as far as it can name another folder; of shards it is the
+  // folder that they lie in.
+  fs::path place = fs::path(data.path).lexically_normal();
+  if (!place.has_filename()) place = place.parent_path();
+  if (data.name != kFolderData && place.has_parent_path() && !fs::is_directory(place, error))
+    place = place.parent_path();
+  std::string own;
+  for (const char c : place.filename().string())
     own += static_cast<unsigned char>(c) < 0x20 || c == '/' || c == '\\' ? '-' : c;
   std::vector<std::string> all = {cat("data=", quoted_text(name))};
   if (!own.empty() && own.front() != '.') all.push_back(cat("name=", quoted_text(own)));

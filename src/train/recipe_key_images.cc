@@ -12,9 +12,12 @@ std::vector<RecipeKey> data_keys() {
        .name = "path",
        .field = PODIUM_RECIPE_FIELD(pictures.path),
        .decides_result = false,
-       .meaning = "folder that contains one folder of JPEG or PNG pictures per class, or the "
-                  "folders `train` and `val` (or `valid`, `validation`, `test`) with such folders "
-                  "in them. A relative path is also looked up in the folders of datasets"},
+       .meaning = "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
+                  "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
+                  "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
+                  "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
+                  "of shards divide them. A relative path is also looked up in the folders of "
+                  "datasets"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),
@@ -34,7 +37,7 @@ std::vector<RecipeKey> data_keys() {
        .field = PODIUM_RECIPE_FIELD(pictures.held_out),
        .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
        .unit = "of a class",
-       .meaning = "if the folder has no `train` and `val`: the share of each class, chosen by file "
+       .meaning = "if there are no parts `train` and `val`: the share of each class, chosen by "
                   "names, that is evaluated instead of trained on"},
       {.table = "data",
        .name = "on_error",
@@ -50,13 +53,21 @@ std::vector<RecipeKey> data_keys() {
        .meaning = "with `skip`, the largest number of different pictures that may be replaced; one "
                   "more ends the run"},
       {.table = "data",
+       .name = "label_base",
+       .field = PODIUM_RECIPE_FIELD(pictures.label_base),
+       .range = between(0, kMostClasses - 1),
+       .fits = {kTarData, kTfrecordData},
+       .meaning = "label of the first class in the shards: 1 if they count from 1, as ImageNet's "
+                  "TFRecords do"},
+      {.table = "data",
        .name = "classes",
        .field = PODIUM_RECIPE_FIELD(pictures.classes),
        .range = between(0, kMostClasses),
-       .meaning = "number of classes. If stated, a run fails if the pictures have another number; "
-                  "0: as many as they have"},
+       .meaning = "number of classes. If stated, a run fails if a folder has another number, or if "
+                  "a label in shards is beyond; 0: as many as there are"},
   };
-  for (RecipeKey& key : keys) key.fits = {kFolderData};
+  for (RecipeKey& key : keys)
+    if (key.fits.empty()) key.fits = {kFolderData, kTarData, kTfrecordData};
   return keys;
 }
 

@@ -23,7 +23,7 @@ std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
-  names.emplace_back(kFolderData);
+  for (const char* name : {kFolderData, kTarData, kTfrecordData}) names.emplace_back(name);
   return names;
 }
 
@@ -53,7 +53,8 @@ std::vector<RecipeKey> top_level_keys() {
        .required = true,
        .meaning = "the dataset. `own`: sets that a program passes to run(), which records this "
                   "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
-                  "`name = \"folder\"` and `path`"},
+                  "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
+                  "shards"},
       {.table = "",
        .name = "train_examples",
        .field = PODIUM_RECIPE_FIELD(train_examples),
