@@ -133,7 +133,8 @@ std::vector<double> seconds_of(Transport& ranks, std::int64_t rounds,
 }
 
 void require_sum(std::span<const float> values, int ranks, const char* of) {
-  const auto wanted = static_cast<float>(ranks * (ranks + 1) / 2);
+  const int sum = ranks * (ranks + 1) / 2;
+  const auto wanted = static_cast<float>(sum);
   for (const float value : values) PODIUM_CHECK(value == wanted, of, " is wrong");
 }
 
