@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kFirstLineOfShards = "podium shards 1\n";
-constexpr std::int64_t kMostExamples = std::int64_t{1} << 31;
+constexpr std::int64_t kMostInShards = std::int64_t{1} << 31;
 
 constexpr const char* word_of(ShardFormat format) {
   return format == ShardFormat::kTar ? "tar" : "tfrecord";
@@ -52,8 +52,8 @@ class Indexing {
     index_.labels.push_back(label);
     index_.offsets.push_back(example.offset);
     index_.sizes.push_back(static_cast<std::uint32_t>(example.size));
-    PODIUM_REQUIRE(index_.count() <= kMostExamples, ExitCode::kData, index_.pattern, ": more than ",
-                   kMostExamples, " pictures");
+    PODIUM_REQUIRE(index_.count() <= kMostInShards, ExitCode::kData, index_.pattern, ": more than ",
+                   kMostInShards, " pictures");
     if (index_.format == ShardFormat::kTar) {
       index_.names += example.name;
       index_.name_ends.push_back(index_.names.size());
