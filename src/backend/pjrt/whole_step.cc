@@ -171,7 +171,7 @@ class StepModule {
       for (const View& view : call.outputs)
         targets.push_back(&*std::ranges::find(held_, &words_of(view), &Held::buffer));
     std::ranges::sort(targets);
-    targets.erase(std::ranges::unique(targets).begin(), targets.end());
+    targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
     if (targets.empty()) return;
     std::vector<HloValue> old;
     for (const Held* held : targets) old.push_back(held->value);
