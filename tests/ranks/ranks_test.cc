@@ -120,7 +120,7 @@ TEST_F(Mpirun, a_rank_that_never_comes_ends_the_others_in_time) {
   const Outcome outcome = run(3, {"fail", "absent", "1"});
   EXPECT_NE(outcome.code, 0);
   EXPECT_LT(outcome.seconds, kTimeout + kMore) << outcome.out;
-  EXPECT_GE(count(outcome.out, "not all ranks have come; the run ends\n"), 1) << outcome.out;
+  EXPECT_GE(count(outcome.out, "not all ranks have started; the run ends\n"), 1) << outcome.out;
   EXPECT_EQ(outcome.left, 0);
 }
 
