@@ -1,12 +1,12 @@
 // Files whose parts are read by what an index says of them: they must be as they were then.
 #pragma once
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-
-struct stat;
 
 namespace podium {
 

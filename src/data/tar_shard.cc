@@ -158,8 +158,10 @@ class TarShard {
     while (!records.empty() && !is_zero(records)) {
       std::size_t length = 0;
       const char* const end = records.data() + records.size();
-      const auto [rest, error] = std::from_chars(records.data(), end, length);
-      const auto digits = static_cast<std::size_t>(rest - records.data());
+      const char* const begin =
+          records.data();  // NOLINT(bugprone-suspicious-stringview-data-usage)
+      const auto [rest, error] = std::from_chars(begin, end, length);
+      const auto digits = static_cast<std::size_t>(rest - begin);
       require(error == std::errc() && length <= records.size() && length >= digits + 3 &&
               *rest == ' ' && records[length - 1] == '\n');
       const std::string_view record = records.substr(digits + 1, length - digits - 2);

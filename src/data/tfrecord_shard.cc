@@ -88,12 +88,12 @@ class ExampleFields {
 
   bool read() {
     return message([&](std::uint32_t tag) {
-      return tag == kMessageField(1) ? part([&] { return features(); }) : skip(tag);
+      return tag == message_field(1) ? part([&] { return features(); }) : skip(tag);
     });
   }
 
  private:
-  static constexpr std::uint32_t kMessageField(std::uint32_t number) { return number << 3 | 2; }
+  static constexpr std::uint32_t message_field(std::uint32_t number) { return number << 3 | 2; }
 
   bool skip(std::uint32_t tag) { return WireFormatLite::SkipField(&in_, tag); }
 
@@ -118,7 +118,7 @@ class ExampleFields {
 
   bool features() {
     return message([&](std::uint32_t tag) {
-      return tag == kMessageField(1) ? part([&] { return entry(); }) : skip(tag);
+      return tag == message_field(1) ? part([&] { return entry(); }) : skip(tag);
     });
   }
 
@@ -126,15 +126,19 @@ class ExampleFields {
     std::string name;
     Feature feature;
     const bool good = message([&](std::uint32_t tag) {
-      if (tag == kMessageField(1)) return name_of_feature(name);
-      if (tag == kMessageField(2)) return part([&] { return value(feature); });
+      if (tag == message_field(1)) return name_of_feature(name);
+      if (tag == message_field(2)) return part([&] { return value(feature); });
       return skip(tag);
     });
     if (!good) return false;
     if (!names.insert(name).second) twice = name;
-    if (name == kImage) image = std::move(feature);
-    if (name == kLabel) label = std::move(feature);
-    if (name == kText) text = std::move(feature);
+    if (name == kImage) {
+      image = std::move(feature);
+    } else if (name == kLabel) {
+      label = std::move(feature);
+    } else if (name == kText) {
+      text = std::move(feature);
+    }
     return true;
   }
 
@@ -145,15 +149,15 @@ class ExampleFields {
 
   bool value(Feature& feature) {
     return message([&](std::uint32_t tag) {
-      if (tag == kMessageField(1)) return part([&] { return bytes(feature); });
-      if (tag == kMessageField(3)) return part([&] { return numbers(feature); });
+      if (tag == message_field(1)) return part([&] { return bytes(feature); });
+      if (tag == message_field(3)) return part([&] { return numbers(feature); });
       return skip(tag);
     });
   }
 
   bool bytes(Feature& feature) {
     return message([&](std::uint32_t tag) {
-      if (tag != kMessageField(1)) return skip(tag);
+      if (tag != message_field(1)) return skip(tag);
       int size = 0;
       if (!in_.ReadVarintSizeAsInt(&size)) return false;
       if (feature.bytes++ != 0) return in_.Skip(size);
@@ -172,7 +176,7 @@ class ExampleFields {
     };
     return message([&](std::uint32_t tag) {
       if (tag == 1 << 3) return one();
-      if (tag != kMessageField(1)) return skip(tag);
+      if (tag != message_field(1)) return skip(tag);
       return part([&] {
         while (in_.BytesUntilLimit() > 0)
           if (!one()) return false;
