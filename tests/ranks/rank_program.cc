@@ -129,7 +129,7 @@ void make_steps(const std::string& how, int who, double timeout) {
       if (step == 3 && me == 0) std::fprintf(stderr, "the steps have begun\n");
       if (step == kFailingStep && me == who) {
         if (how == "forget") return;
-        if (how == "busy") be_busy(2.5 * timeout);
+        if (how == "busy") be_busy(1.6 * timeout);
         fail(how, *transport);
       } else if (step == kFailingStep && how == "differ") {
         transport->agree_on("recipe", "seed = 1");
