@@ -33,10 +33,7 @@ std::uint64_t FolderRecords::hash(StopToken stop) const {
 }
 
 std::int64_t FolderRecords::memory_bytes() const {
-  // The index is of both parts: this one's share of it.
-  const double share = static_cast<double>(count()) / static_cast<double>(index_->count());
-  return static_cast<std::int64_t>(share * static_cast<double>(index_->memory_bytes())) +
-         count() * static_cast<std::int64_t>(sizeof(std::uint32_t));
+  return part_bytes(count(), index_->count(), index_->memory_bytes());
 }
 
 std::int64_t FolderRecordIndex::picture_bytes() const {
@@ -65,11 +62,8 @@ RecordParts FolderRecordIndex::parts(const PictureOptions& options) const {
       PODIUM_REQUIRE(!(is_train ? files.train : files.test).empty(), ExitCode::kData, index_->root,
                      "/", is_train ? index_->train_part : index_->test_part, ": has no pictures");
   } else {
-    files = hold_out(index_->labels, options.held_out,
+    files = hold_out(index_->root, index_->labels, options.held_out,
                      [&](std::uint32_t file) { return hash_of_text(index_->name(file)); });
-    PODIUM_REQUIRE(!files.test.empty(), ExitCode::kData, index_->root, ": has ", index_->count(),
-                   index_->count() == 1 ? " picture" : " pictures",
-                   ", and no class has two, so none can be held out; add pictures");
   }
   const auto origin = [&](const std::string& part, const char* divided) {
     return part.empty() ? cat(index_->root, ", ", divided) : cat(index_->root, "/", part);

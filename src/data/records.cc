@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <tuple>
 
+#include "base/error.h"
 #include "base/hash.h"
 
 namespace podium {
@@ -21,7 +22,7 @@ std::uint64_t hash_of_text(std::string_view text) {
   return hash_bytes({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
 }
 
-HeldOut hold_out(std::span<const std::int32_t> labels, double share,
+HeldOut hold_out(const std::string& origin, std::span<const std::int32_t> labels, double share,
                  const std::function<std::uint64_t(std::uint32_t)>& name_hash) {
   struct Record {
     std::int32_t label;
@@ -51,7 +52,16 @@ HeldOut hold_out(std::span<const std::int32_t> labels, double share,
   }
   std::ranges::sort(parts.train);
   std::ranges::sort(parts.test);
+  PODIUM_REQUIRE(!parts.test.empty(), ExitCode::kData, origin, ": has ", labels.size(),
+                 labels.size() == 1 ? " picture" : " pictures",
+                 ", and no class has two, so none can be held out; add pictures");
   return parts;
+}
+
+std::int64_t part_bytes(std::int64_t count, std::int64_t all, std::int64_t index_bytes) {
+  const double share = static_cast<double>(count) / static_cast<double>(all);
+  return static_cast<std::int64_t>(share * static_cast<double>(index_bytes)) +
+         count * static_cast<std::int64_t>(sizeof(std::uint32_t));
 }
 
 }  // namespace podium

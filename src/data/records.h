@@ -75,8 +75,12 @@ struct HeldOut {
 };
 // Divides records that have these labels: of each class, `share`, rounded, but one at least where
 // there are two, are held out: those with the smallest hashes of their names, so that records that
-// come later move few others.
-HeldOut hold_out(std::span<const std::int32_t> labels, double share,
+// come later move few others. Throws UserError(kData), which names `origin`, where none can be.
+HeldOut hold_out(const std::string& origin, std::span<const std::int32_t> labels, double share,
                  const std::function<std::uint64_t(std::uint32_t)>& name_hash);
+
+// The memory of `count` numbers of records, and their share of an index of `all` records, which
+// takes so many bytes.
+std::int64_t part_bytes(std::int64_t count, std::int64_t all, std::int64_t index_bytes);
 
 }  // namespace podium

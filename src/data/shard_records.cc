@@ -93,11 +93,7 @@ std::uint64_t ShardRecords::hash(StopToken stop) const {
 }
 
 std::int64_t ShardRecords::memory_bytes() const {
-  // The index is of both parts: this one's share of it.
-  const ShardIndex& index = *shards_->index;
-  const double share = static_cast<double>(count()) / static_cast<double>(index.count());
-  return static_cast<std::int64_t>(share * static_cast<double>(index.memory_bytes())) +
-         count() * static_cast<std::int64_t>(sizeof(std::uint32_t));
+  return part_bytes(count(), shards_->index->count(), shards_->index->memory_bytes());
 }
 
 std::string part_in_name(const std::string& path) {
@@ -206,13 +202,10 @@ RecordParts ShardRecordIndex::parts(const PictureOptions& options) const {
                      "\" have no pictures");
   } else {
     // A key is of its shard alone: others may have the same.
-    examples = hold_out(index_->labels, options.held_out, [&](std::uint32_t i) {
+    examples = hold_out(index_->pattern, index_->labels, options.held_out, [&](std::uint32_t i) {
       const std::string& shard = index_->shards[index_->shard_of(i)].path;
       return hash_of_text(cat(fs::path(shard).filename().string(), "/", index_->name(i)));
     });
-    PODIUM_REQUIRE(!examples.test.empty(), ExitCode::kData, index_->pattern, ": has ",
-                   index_->count(), index_->count() == 1 ? " picture" : " pictures",
-                   ", and no class has two, so none can be held out; add pictures");
   }
   const auto origin = [&](const std::string& part, const char* divided) {
     return cat(index_->pattern, ", ", part.empty() ? divided : part);
