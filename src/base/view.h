@@ -5,7 +5,7 @@
 //      shifted by one pixel up and left, and its mirror image. Uncovered pixels are the image
 //      mirrored at the centres of its edge pixels: the image padded by one pixel on each side,
 //      cropped at (0, 0) and at (2, 2)
-// data/views.h has their weights.
+// The network's outputs for the views are averaged with their weights.
 #pragma once
 
 #include <array>
@@ -16,6 +16,13 @@
 namespace podium {
 
 inline constexpr std::array<std::int64_t, 3> kViewCounts = {1, 2, 6};
+
+// The weight of view `i` of `views`. They are powers of two whose sum is 1.
+constexpr float view_weight(std::int64_t views, std::int64_t i) {
+  if (views == 1) return 1.0f;
+  if (views == 2) return 0.5f;
+  return i < 2 ? 0.25f : 0.125f;
+}
 
 // View `i`, of however many: fewer views are the first of six. Shifted views need at least two rows
 // and two columns.

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "data/views.h"
+#include "base/view.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -68,6 +68,8 @@ Inference::Inference(Device& device, int worker, BoundExecutable program, const 
   images_ = Staging(device, images.bytes());
   logits_ = Staging(device, logits.bytes());
   for (const DeviceTensor& tensor : tensors) program_.bind_input(tensor.name, tensor.memory);
+  PODIUM_REQUIRE(std::ranges::find(kViewCounts, views) != kViewCounts.end(), ExitCode::kUsage,
+                 "`evaluation.views` = ", views, "; it must be 1, 2 or 6");
   if (views == 1) {
     program_.bind_input(kImages, images_.view());
     program_.bind_output(kLogits, logits_.view());
@@ -77,7 +79,7 @@ Inference::Inference(Device& device, int worker, BoundExecutable program, const 
   view_logits_ = device.allocate(logits.bytes());
   program_.bind_input(kImages, *view_images_);
   program_.bind_output(kLogits, *view_logits_);
-  for (int i = 0; i < view_count(views); ++i) {
+  for (int i = 0; i < static_cast<int>(views); ++i) {
     BoundExecutable& maker = makers_.emplace_back(device, build_view_program(images, views, i),
                                                   CompileOptions{.worker = worker});
     maker.bind_input(kImages, images_.view());

@@ -1,5 +1,5 @@
 // One stream of inference: a batch of images in, their logits out, averaged over the views that the
-// recipe asks for (data/views.h). The trainer uses it for evaluation and the Predictor for
+// recipe asks for (base/view.h). The trainer uses it for evaluation and the Predictor for
 // prediction, one stream per worker. The logits of an image depend on no other image of the batch.
 #pragma once
 

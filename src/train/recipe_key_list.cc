@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "data/dataset.h"
-#include "data/views.h"
+#include "base/view.h"
 #include "nn/models.h"
 #include "train/recipe_key_lists.h"
 

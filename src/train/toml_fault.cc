@@ -8,6 +8,11 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
   constexpr const char* kStray =
       "not TOML: a non-ASCII character is allowed in a comment or in a string of one line, but "
       "not here";
+  constexpr const char* kBareQuote =
+      "not TOML: a string begins at a line's start or after white space, =, a comma, [, { or a dot";
+  constexpr const char* kKeyAfterDot =
+      "a key that follows a dot without white space is limited to ASCII; write it without other "
+      "characters";
   constexpr const char* kLongKey =
       "a key with more than 16 dots; a recipe's have three at most, as in optimizer.group.1.name";
   const auto beyond_ascii = [&](std::size_t i) {
@@ -36,12 +41,17 @@ std::optional<TextFault> fault_before_parsing(std::string_view text) {
     if (c == '#') {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
     } else if (c == '"' || c == '\'') {
+      // After any other character toml++ still reads a bare value, and looks for white space in it.
+      const char before = i == 0 ? '\n' : text[i - 1];
+      if (std::string_view("\n \t=,[{.").find(before) == std::string_view::npos)
+        return TextFault{i, kBareQuote};
       const std::string_view triple = c == '"' ? "\"\"\"" : "'''";
       const bool one_line = text.substr(i, 3) != triple;
       const std::string_view end = one_line ? triple.substr(0, 1) : triple;
       for (i += end.size(); i < text.size() && text.substr(i, end.size()) != end; ++i) {
         if (one_line && text[i] == '\n') break;
         if (!one_line && beyond_ascii(i)) return TextFault{i, kStray};
+        if (before == '.' && beyond_ascii(i)) return TextFault{i, kKeyAfterDot};
         if (c == '"' && text[i] == '\\' && i + 1 < text.size() && !beyond_ascii(i + 1)) ++i;
       }
       i += end.size() - 1;
