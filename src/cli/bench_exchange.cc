@@ -263,22 +263,26 @@ struct StepShape {
   double rest = 0;
 };
 
-// The link between the ranks, as the model sees it: messages of one exchange take so long.
+// The link between the ranks, as the model sees it: messages of one exchange take so long. A link
+// may let some bytes through at once, or lose some of a long burst: this holds for messages of
+// about the length at which it was measured.
 struct Link {
   double latency = 0, per_byte = 0;
   double seconds(double bytes) const { return latency + per_byte * bytes; }
 };
 
-Link measure_link(Device& device, Transport& ranks, std::int64_t rounds) {
+Link measure_link(Device& device, Transport& ranks, std::int64_t rounds,
+                  std::int64_t largest_bucket) {
   // There and back, in one bucket.
-  constexpr std::int64_t kSmall = 4 << 10, kLarge = 2 << 20;
-  FixedOrderSum small(device, ranks, kSmall, kSmall), large(device, ranks, kLarge, kLarge);
+  constexpr std::int64_t kShort = 4 << 10;
+  const std::int64_t long_bytes = std::max(largest_bucket, 16 * kShort);
+  FixedOrderSum small(device, ranks, kShort, kShort), large(device, ranks, long_bytes, long_bytes);
   const std::vector<double> seconds = seconds_of(ranks, rounds,
                                                  {[&](std::uint64_t calls) { small.run(calls); },
                                                   [&](std::uint64_t calls) { large.run(calls); }});
   const double n = ranks.ranks(), each = (n - 1) / n;
-  const double per_byte = (seconds[1] - seconds[0]) / 2 / each / (kLarge - kSmall);
-  return {.latency = seconds[0] / 2 - per_byte * each * kSmall, .per_byte = per_byte};
+  const double per_byte = (seconds[1] - seconds[0]) / 2 / each / (long_bytes - kShort);
+  return {.latency = seconds[0] / 2 - per_byte * each * kShort, .per_byte = per_byte};
 }
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -369,11 +373,12 @@ ExitCode bench_law(const BenchExchangeArguments& arguments, Transport& ranks) {
   Placement placement = arguments.placement;
   placement.workers = 1;
   Trainer alone(share, model, data.train, data.held_out, placement);
-  const Link link = measure_link(alone.device(), ranks, arguments.rounds);
   Trace trace;
   placement.ranks = &ranks;
   placement.trace = &trace;
   Trainer together(recipe, model, data.train, data.held_out, placement);
+  const Link link = measure_link(alone.device(), ranks, arguments.rounds,
+                                 std::ranges::max(together.bucket_bytes()));
 
   const auto steps_of = [&](const std::function<void()>& step) {
     return [&, step] {

@@ -41,7 +41,7 @@ constexpr int kLifeTag = Transport::kChannels, kNoticeTag = kLifeTag + 1;
 // compute.
 constexpr double kEagerSeconds = 0.005;
 constexpr auto kShortSleep = std::chrono::microseconds(50);
-constexpr auto kSleep = std::chrono::microseconds(100);
+constexpr auto kSleep = std::chrono::milliseconds(1);
 constexpr double kLongSleepSeconds = 0.05;  // nothing is under way
 
 // The others know the step of a rank that falls silent, unless it was as young as this.
