@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <thread>
 
 #include "backend/device.h"
 #include "base/clock.h"
@@ -271,18 +272,28 @@ struct Link {
   double seconds(double bytes) const { return latency + per_byte * bytes; }
 };
 
-Link measure_link(Device& device, Transport& ranks, std::int64_t rounds,
-                  std::int64_t largest_bucket) {
-  // There and back, in one bucket.
+Link measure_link(Device& device, Transport& ranks, std::int64_t largest_bucket) {
+  // There and back, in one bucket; with pauses as between the exchanges of two steps.
   constexpr std::int64_t kShort = 4 << 10;
+  constexpr int kCalls = 21;
   const std::int64_t long_bytes = std::max(largest_bucket, 16 * kShort);
-  FixedOrderSum small(device, ranks, kShort, kShort), large(device, ranks, long_bytes, long_bytes);
-  const std::vector<double> seconds = seconds_of(ranks, rounds,
-                                                 {[&](std::uint64_t calls) { small.run(calls); },
-                                                  [&](std::uint64_t calls) { large.run(calls); }});
+  const auto seconds_of_sum = [&](std::int64_t bytes) {
+    FixedOrderSum sum(device, ranks, bytes, bytes);
+    std::vector<double> seconds;
+    for (int call = 0; call < kCalls; ++call) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ranks.barrier();
+      const auto start = Clock::now();
+      sum.run(1);
+      seconds.push_back(seconds_since(start));
+    }
+    return median(seconds);
+  };
+  const double of_short = seconds_of_sum(kShort), of_long = seconds_of_sum(long_bytes);
   const double n = ranks.ranks(), each = (n - 1) / n;
-  const double per_byte = (seconds[1] - seconds[0]) / 2 / each / (long_bytes - kShort);
-  return {.latency = seconds[0] / 2 - per_byte * each * kShort, .per_byte = per_byte};
+  const double per_byte =
+      (of_long - of_short) / 2 / each / static_cast<double>(long_bytes - kShort);
+  return {.latency = of_short / 2 - per_byte * each * kShort, .per_byte = per_byte};
 }
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -377,8 +388,7 @@ ExitCode bench_law(const BenchExchangeArguments& arguments, Transport& ranks) {
   placement.ranks = &ranks;
   placement.trace = &trace;
   Trainer together(recipe, model, data.train, data.held_out, placement);
-  const Link link = measure_link(alone.device(), ranks, arguments.rounds,
-                                 std::ranges::max(together.bucket_bytes()));
+  const Link link = measure_link(alone.device(), ranks, std::ranges::max(together.bucket_bytes()));
 
   const auto steps_of = [&](const std::function<void()>& step) {
     return [&, step] {
