@@ -5,8 +5,8 @@
 #include <mutex>
 #include <type_traits>
 
-#include "data/dataset.h"
 #include "base/view.h"
+#include "data/dataset.h"
 #include "nn/models.h"
 #include "train/recipe_key_lists.h"
 

@@ -267,7 +267,7 @@ TEST(Recipe, characters_beyond_ascii_stand_in_comments_and_one_line_strings_alon
             "\u00e9t\u00e9");
 }
 
-// toml++ reads on in a bare value behind a quote, and its tests for white space are undefined there.
+// toml++ reads on in a bare value behind a quote; its tests for white space are undefined there.
 TEST(Recipe, a_quote_within_a_bare_value_or_name_begins_no_string) {
   for (const char* wrong : {"seed = 3hoZ.\x01o'th\ufefber'\n", "seed = 3'\u00e9'\n",
                             "seed = 1\"#\" \n", "a'b' = 1\n"}) {
