@@ -22,6 +22,11 @@
 namespace podium {
 namespace {
 
+// "1 picture", "2,000 pictures"
+std::string counted(std::int64_t n, const char* one, const char* several) {
+  return cat(with_commas(n), " ", n == 1 ? one : several);
+}
+
 std::unique_ptr<const RecordIndex> index_of(const PictureArguments& arguments,
                                             bool* from_cache = nullptr) {
   ProgressLine line;
@@ -30,7 +35,7 @@ std::unique_ptr<const RecordIndex> index_of(const PictureArguments& arguments,
       {.fresh = arguments.fresh,
        .check_files = true,
        .stop = StopToken(stop_request()),
-       .progress = [&](std::int64_t pictures) { line(cat(with_commas(pictures), " pictures")); }},
+       .progress = [&](std::int64_t pictures) { line(counted(pictures, "picture", "pictures")); }},
       from_cache);
   line.end();
   return index;
@@ -88,7 +93,7 @@ Decoded decode_all(const Records& records) {
       all.problems.insert(all.problems.end(), own.begin(), own.end());
       all.pixels += decoded;
       done += end - first;
-      line(cat(with_commas(done), " of ", with_commas(records.count()), " pictures",
+      line(cat(with_commas(done), " of ", counted(records.count(), "picture", "pictures"),
                all.problems.empty() ? std::string() : cat(", ", all.problems.size(), " bad")));
     });
   }
@@ -124,8 +129,8 @@ ExitCode index_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index->origin() << ": " << with_commas(records->count()) << " pictures of "
-            << with_commas(records->classes()) << " classes, "
+  std::cout << index->origin() << ": " << counted(records->count(), "picture", "pictures") << " of "
+            << counted(records->classes(), "class", "classes") << ", "
             << format_bytes(index->picture_bytes()) << "\n";
   for (const RecordIndex::Count& count : index->counts())
     if (count.count > 0) std::cout << with_commas(count.count) << " " << count.text << "\n";
@@ -158,11 +163,12 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
   } else {
     std::cout << index->origin() << ": " << with_commas(records.count() - std::ssize(problems))
-              << " of " << with_commas(records.count()) << " pictures decode, " << fixed(seconds, 1)
-              << " s; hash of labels and contents " << hash_text(decoded.contents) << "\n";
+              << " of " << counted(records.count(), "picture decodes", "pictures decode") << ", "
+              << fixed(seconds, 1) << " s; hash of labels and contents "
+              << hash_text(decoded.contents) << "\n";
   }
   if (problems.empty()) return ExitCode::kDone;
-  say(cat("repair or remove the ", problems.size(), problems.size() == 1 ? " picture" : " pictures",
+  say(cat("repair or remove the ", counted(std::ssize(problems), "picture", "pictures"),
           " above, or train with data.on_error=skip"));
   return ExitCode::kData;
 }
@@ -191,10 +197,9 @@ ExitCode show_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index->origin() << ": " << with_commas(parts.train->count())
-            << " pictures to train (" << parts.train->origin() << "), "
-            << with_commas(parts.test->count()) << " to evaluate (" << parts.test->origin()
-            << ")\n";
+  std::cout << index->origin() << ": " << counted(parts.train->count(), "picture", "pictures")
+            << " to train (" << parts.train->origin() << "), " << with_commas(parts.test->count())
+            << " to evaluate (" << parts.test->origin() << ")\n";
   Table table({"LABEL", "CLASS", "TRAIN", "EVALUATE"});
   for (std::size_t i = 0; i < train.size(); ++i)
     table.add({cat(i), printable(name_of(i)), with_commas(train[i]), with_commas(test[i])});

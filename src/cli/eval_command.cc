@@ -36,8 +36,11 @@ nlohmann::ordered_json classes_json(const EvaluationResult& result, const Source
   return classes;
 }
 
-// A row for each class, a column for each class that it was taken for.
+// A row for each class, a column for each class that it was taken for; null for so many classes
+// that few would read it.
 nlohmann::ordered_json confusion_json(const ConfusionMatrix& counts) {
+  constexpr std::int64_t kMostRows = 1000;
+  if (counts.classes() > kMostRows) return nullptr;
   auto rows = nlohmann::ordered_json::array();
   for (std::int64_t label = 0; label < counts.classes(); ++label) {
     auto row = nlohmann::ordered_json::array();
@@ -48,18 +51,34 @@ nlohmann::ordered_json confusion_json(const ConfusionMatrix& counts) {
   return rows;
 }
 
+// The counts above 0, for any number of classes.
+nlohmann::ordered_json cells_json(const ConfusionMatrix& counts) {
+  auto cells = nlohmann::ordered_json::array();
+  for (const auto& [place, count] : counts.cells())
+    if (place.second >= 0) cells.push_back({place.first, place.second, count});
+  return cells;
+}
+
 // Each class with the class that it is most often mistaken for.
 std::string classes_text(const EvaluationResult& result, const SourceFields& data) {
   const ConfusionMatrix& counts = result.confusion;
+  struct Mistake {
+    std::int64_t count = 0, guess = 0;
+  };
+  std::vector<Mistake> most(static_cast<std::size_t>(counts.classes()));
+  for (const auto& [place, count] : counts.cells()) {
+    Mistake& own = most[static_cast<std::size_t>(place.first)];
+    if (place.second >= 0 && place.second != place.first && count > own.count)
+      own = {count, place.second};
+  }
   Table table({"CLASS", "ACCURACY", "CORRECT", "EXAMPLES", "MOST OFTEN MISTAKEN FOR"});
   for (std::int64_t label = 0; label < counts.classes(); ++label) {
-    std::int64_t most = 0, mistaken = 0;
-    for (std::int64_t guess = 0; guess < counts.classes(); ++guess)
-      if (guess != label && counts.at(label, guess) > most)
-        most = counts.at(label, guess), mistaken = guess;
+    const Mistake& worst = most[static_cast<std::size_t>(label)];
     table.add({data.class_name(label), percent(counts.accuracy(label)),
                with_commas(counts.at(label, label)), with_commas(counts.examples(label)),
-               most == 0 ? "" : cat(data.class_name(mistaken), " (", with_commas(most), ")")});
+               worst.count == 0
+                   ? ""
+                   : cat(data.class_name(worst.guess), " (", with_commas(worst.count), ")")});
   }
   return table.text();
 }
@@ -90,7 +109,8 @@ ExitCode evaluate(const EvalArguments& arguments) {
                                          {"images_per_second", speed},
                                          {"peak_memory_bytes", peak_memory_bytes()},
                                          {"classes", classes_json(result, data)},
-                                         {"confusion", confusion_json(result.confusion)}};
+                                         {"confusion", confusion_json(result.confusion)},
+                                         {"confusion_cells", cells_json(result.confusion)}};
     std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }

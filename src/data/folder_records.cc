@@ -41,8 +41,11 @@ std::int64_t FolderRecordIndex::picture_bytes() const {
 }
 
 std::vector<RecordIndex::Count> FolderRecordIndex::counts() const {
-  return {{"others", "other files are ignored", index_->others},
-          {"circles", "circular links are ignored", index_->circles}};
+  const auto count = [](const char* key, std::int64_t n, const char* one, const char* several) {
+    return Count{key, cat(n == 1 ? one : several, " ignored"), n};
+  };
+  return {count("others", index_->others, "other file is", "other files are"),
+          count("circles", index_->circles, "circular link is", "circular links are")};
 }
 
 std::shared_ptr<const Records> FolderRecordIndex::all(const PictureOptions&) const {

@@ -124,6 +124,23 @@ TEST_F(Folder, links_are_followed_but_not_in_circles) {
   EXPECT_EQ(found.circles, 2);
 }
 
+TEST_F(Folder, with_files_or_folders_that_are_not_readable_names_them) {
+  add_two_classes(2);
+  const std::string locked = photos_ / "cats";
+  fs::permissions(locked, fs::perms::none);
+  const auto folder = data_error_as_nobody(photos_, [&] { index(); });
+  fs::permissions(locked, fs::perms::all);
+  if (!folder) GTEST_SKIP() << "this user cannot become nobody";
+  EXPECT_CONTAINS(*folder, locked + ": Permission denied; make it readable, or remove it");
+  const Pictures pictures = open();
+  const std::string path = pictures.train->records().name(0);
+  fs::permissions(path, fs::perms::none);
+  Bytes out(3 * 16 * 16);
+  const auto file =
+      data_error_as_nobody(photos_, [&] { pictures.train->read(0, nullptr, out.data()); });
+  EXPECT_CONTAINS(*file, path + ": Permission denied; make it readable, or remove it");
+}
+
 TEST_F(Folder, that_cannot_be_trained_on_is_refused_with_the_remedy) {
   EXPECT_CONTAINS(data_error([&] { index_folder(photos_ / "none", {}); }), "name a folder of");
   EXPECT_CONTAINS(index_error(), "has no folders, and each class must be a folder");

@@ -42,6 +42,10 @@ void read_indexed(const std::string& path, const FileState& state, std::int64_t 
                     ExitCode::kData);
   };
   const Descriptor opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (opened.number < 0 && (errno == EACCES || errno == EPERM))
+    throw UserError(cat(path, ": ", std::generic_category().message(errno),
+                        "; make it readable, or remove it and index again"),
+                    ExitCode::kData);
   if (opened.number < 0) fail(std::generic_category().message(errno));
   struct stat status {};
   if (::fstat(opened.number, &status) != 0) fail(std::generic_category().message(errno));

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 
 namespace podium {
 Prefetcher::Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions options)
@@ -77,7 +78,19 @@ const Prefetcher::Batch& Prefetcher::wait(std::int64_t step) {
   const auto done = [&] { return error_ != nullptr || (slot.step == step && slot.unmade == 0); };
   if (!done()) {
     const auto start = std::chrono::steady_clock::now();
-    made_.wait(lock, done);
+    for (double patience = options_.patience_seconds;
+         !made_.wait_until(lock, start + std::chrono::duration<double>(patience), done);
+         patience *= 2) {
+      const std::pair<std::int64_t, double> late(step, patience);
+      if (late <= warned_of_) continue;  // another reader has said so
+      warned_of_ = late;
+      lock.unlock();
+      log(LogLevel::kWarning,
+          cat("step ", step + 1, " has waited ", patience, " s for pictures of ",
+              loader_->set().source, " (the disk answers late, or decoding needs more ",
+              "--input-threads); the run goes on when they are there"));
+      lock.lock();
+    }
     const auto time = std::chrono::steady_clock::now() - start;
     nanoseconds_waited_ += std::chrono::nanoseconds(time).count();
   }

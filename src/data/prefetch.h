@@ -13,6 +13,7 @@
 #include <mutex>
 #include <stop_token>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "data/loader.h"
@@ -32,6 +33,9 @@ struct PrefetchOptions {
   // The examples of each batch that are made; 0: all of them.
   std::int64_t first_example = 0, examples = 0;
   int readers = 1;  // how many times each batch is waited for and released: the workers
+  // Of a reader: once it has waited so long, a warning says so, and again after twice the time. A
+  // disk that answers late ends no run.
+  double patience_seconds = 10;
 };
 
 class Prefetcher {
@@ -73,6 +77,7 @@ class Prefetcher {
   // The next examples that no thread has taken.
   std::int64_t next_step_, next_example_ = 0;
   std::exception_ptr error_;
+  std::pair<std::int64_t, double> warned_of_ = {-1, 0};  // step, patience
   std::mutex mutex_;
   std::condition_variable_any made_, freed_;
   std::atomic<std::int64_t> nanoseconds_waited_ = 0;

@@ -133,12 +133,16 @@ std::vector<RecordIndex::Count> ShardRecordIndex::counts() const {
   const auto unused = std::ranges::count_if(shard_parts_, [&](const std::string& part) {
     return !train_part_.empty() && part != train_part_ && part != test_part_;
   });
-  return {{"shards", index_->shards.size() == 1 ? "shard" : "shards", std::ssize(index_->shards)},
-          {"unused_shards",
-           cat("shards are left out: their names say neither \"", train_part_, "\" nor \"",
-               test_part_, "\""),
-           unused},
-          {"others", "other files in them are ignored", index_->others}};
+  return {
+      {"shards", index_->shards.size() == 1 ? "shard" : "shards", std::ssize(index_->shards)},
+      {"unused_shards",
+       cat(unused == 1 ? "shard is left out: its name says"
+                       : "shards are left out: their names say",
+           " neither \"", train_part_, "\" nor \"", test_part_, "\""),
+       unused},
+      {"others",
+       index_->others == 1 ? "other file in them is ignored" : "other files in them are ignored",
+       index_->others}};
 }
 
 std::shared_ptr<const LabelledShards> ShardRecordIndex::labelled(

@@ -4,10 +4,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
+#include <utility>
 
 #include "base/log.h"
 #include "data/example.pb.h"
@@ -313,16 +316,18 @@ TEST_F(Shards, a_corrupt_record_ends_training_or_the_next_takes_its_place) {
   set_log_sink(nullptr);
 }
 
-// Counts how often each record is read.
+// Counts how often each record is read; the first one comes late.
 class Counted final : public Records {
  public:
-  explicit Counted(const Records& all) : all_(all), reads_(static_cast<std::size_t>(all.count())) {}
+  explicit Counted(const Records& all, std::chrono::milliseconds late = {})
+      : all_(all), late_(late), reads_(static_cast<std::size_t>(all.count())) {}
   std::int64_t count() const override { return all_.count(); }
   std::int32_t label(std::int64_t i) const override { return all_.label(i); }
   std::string name(std::int64_t i) const override { return all_.name(i); }
   void read(std::int64_t i, std::vector<std::uint8_t>& bytes) const override {
     all_.read(i, bytes);
     const std::lock_guard lock(mutex_);
+    std::this_thread::sleep_for(std::exchange(late_, std::chrono::milliseconds(0)));
     ++reads_[static_cast<std::size_t>(i)];
   }
   std::uint64_t hash(StopToken stop) const override { return all_.hash(stop); }
@@ -335,6 +340,7 @@ class Counted final : public Records {
  private:
   const Records& all_;
   mutable std::mutex mutex_;
+  mutable std::chrono::milliseconds late_;
   mutable std::vector<int> reads_;
 };
 
@@ -381,6 +387,37 @@ TEST_F(Shards, are_read_once_in_an_epoch_that_is_interrupted_whoever_reads_them)
       EXPECT_EQ(batches, expected) << data << " of " << ranks << " ranks";
     }
   }
+}
+
+TEST_F(Shards, on_a_disk_that_answers_late_are_waited_for_and_the_run_says_so) {
+  put_tar("a.tar", 20);
+  const Pictures pictures = open();
+  const auto batch_of = [&](std::chrono::milliseconds late) {
+    const auto loader = std::make_shared<const Loader>(
+        std::make_shared<const PictureSource>(
+            std::make_shared<const Counted>(pictures.train->records(), late),
+            pictures.train->crop(), BadPictures{}),
+        LoaderOptions{.seed = 3, .batch = 8});
+    Prefetcher prefetcher(loader, {.end_step = 1, .patience_seconds = 0.05});
+    const auto images = prefetcher.wait(0).images.f32();
+    const std::vector<float> batch(images.begin(), images.end());
+    EXPECT_GE(prefetcher.seconds_waited() + 0.05, late.count() * 1e-3);
+    return batch;
+  };
+  std::vector<std::string> lines;
+  set_log_sink([&](LogLevel level, const std::string& line) {
+    if (level == LogLevel::kWarning) lines.push_back(line);
+  });
+  const std::vector<float> late = batch_of(std::chrono::milliseconds(400));
+  const std::vector<std::string> warnings = lines;
+  const std::vector<float> in_time = batch_of({});
+  set_log_sink(nullptr);
+  EXPECT_EQ(late, in_time);
+  ASSERT_GE(warnings.size(), 1U);  // after 0.05, 0.1, 0.2 s, on a machine that is not busy
+  EXPECT_LE(warnings.size(), 8U);
+  EXPECT_CONTAINS(warnings[0],
+                  "step 1 has waited 0.05 s for pictures of " + folder_.path().string());
+  EXPECT_CONTAINS(warnings[0], "the disk answers late");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@ namespace {
 constexpr std::int64_t kTarBlock = 512;
 constexpr std::int64_t kMostExtension = std::int64_t{1} << 20;  // of a name or of pax records
 constexpr std::int64_t kMostLabelBytes = 64;
+constexpr std::int64_t kMostJsonBytes = std::int64_t{1} << 20;
+constexpr const char* kJsonField = "label";
 constexpr const char* kTarRemedy = "; write the shard again, or leave it out";
 
 // The text of a field, up to its first 0.
@@ -75,6 +78,7 @@ class TarShard {
     while (next_member()) {
     }
     end_example();
+    if (early_json_) ++others_;
     require_nothing_after();
     return others_;
   }
@@ -192,6 +196,7 @@ class TarShard {
     }
     const std::string_view key = name.substr(0, dot), rest = name.substr(dot + 1);
     const bool is_picture = rest.find('.') == std::string_view::npos && is_picture_name(name);
+    if (rest == "json") return add_json(part, key);
     if (!is_picture && rest != "cls") {
       ++others_;
       return;
@@ -207,8 +212,29 @@ class TarShard {
     own = std::move(part);
   }
 
+  // It is read at the end of its example, if that has no .cls. It may be the first of its key.
+  void add_json(const Part& part, std::string_view key) {
+    const bool is_early = key != key_ || (!picture_ && !label_);
+    if (is_early && early_json_ && key != early_key_) {
+      ++others_;
+      early_json_.reset();
+    }
+    std::optional<Part>& own = is_early ? early_json_ : json_;
+    if (own)
+      file_.fail(part.header, cat("the key ", key, " has two labels, at byte ", own->header,
+                                  " and here (", part.name, "); a key has one: remove the other"));
+    if (is_early) early_key_ = key;
+    own = part;
+  }
+
   void begin_example(const Part& part, std::string_view key) {
     end_example();
+    if (early_json_ && key == early_key_) {
+      json_ = std::move(early_json_);
+    } else if (early_json_) {
+      ++others_;
+    }
+    early_json_.reset();
     key_ = key;
     if (keys_.emplace(key).second) return;
     file_.fail(part.header,
@@ -219,11 +245,20 @@ class TarShard {
 
   void end_example() {
     if (!picture_ && !label_) return;
+    if (json_ && (label_ || !picture_)) {
+      ++others_;
+    } else if (json_) {
+      label_number_ = label_of_json(*json_);
+      label_ = json_;
+    }
+    json_.reset();
     if (!label_)
-      file_.fail(picture_->header,
-                 cat("the picture ", picture_->name, " has no label: the file ", key_,
-                     ".cls, which holds the number of its class, must stand beside it; add it, or "
-                     "sort the members by their names"));
+      file_.fail(
+          picture_->header,
+          cat("the picture ", picture_->name, " has no label: the file ", key_,
+              ".cls, which holds the number of its class, or ", key_, ".json, whose field \"",
+              kJsonField, "\" is this number, must stand beside it; add it, or sort the ",
+              "members by their names"));
     if (!picture_)
       file_.fail(label_->header,
                  cat("the label ", label_->name, " has no picture: the file ", key_,
@@ -250,14 +285,39 @@ class TarShard {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), label);
     const bool number = part.size <= kMostLabelBytes && !text.empty() && error == std::errc() &&
                         end == text.data() + text.size();
-    if (!number || label < 0 || label >= kMostClasses) {
-      std::string shown;
-      for (const char c : whole.substr(0, 32)) shown += c >= ' ' && c <= '~' ? c : '?';
-      file_.fail(part.offset, cat("the label ", part.name, " holds \"", shown, "\"; it needs the ",
-                                  "number of a class, from 0 to ", kMostClasses - 1,
-                                  ": mend it, and write the shard again"));
-    }
+    if (!number || label < 0 || label >= kMostClasses)
+      fail_label(part, cat("holds \"", shown(whole), "\""), "the number of a class");
     return label;
+  }
+
+  std::int64_t label_of_json(const Part& part) {
+    const std::string wanted = cat("a field \"", kJsonField, "\" with the number of a class");
+    if (part.size > kMostJsonBytes)
+      fail_label(part, cat("has ", part.size, " bytes, more than ", kMostJsonBytes), wanted);
+    const auto object = nlohmann::json::parse(file_.at(part.offset, part.size), nullptr, false);
+    if (!object.is_object()) fail_label(part, "is no JSON object", wanted);
+    const auto field = object.find(kJsonField);
+    if (field == object.end()) fail_label(part, cat("has no field \"", kJsonField, "\""), wanted);
+    const std::int64_t label = field->is_number_unsigned() ? field->get<std::int64_t>() : -1;
+    if (label < 0 || label >= kMostClasses)
+      fail_label(part,
+                 cat("has the field \"", kJsonField, "\" = ",
+                     shown(field->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace))),
+                 wanted);
+    return label;
+  }
+
+  static std::string shown(std::string_view text) {
+    std::string printable;
+    for (const char c : text.substr(0, 32)) printable += c >= ' ' && c <= '~' ? c : '?';
+    return printable;
+  }
+
+  [[noreturn]] void fail_label(const Part& part, const std::string& what,
+                               const std::string& wanted) const {
+    file_.fail(part.offset,
+               cat("the label ", part.name, " ", what, "; it needs ", wanted, ", from 0 to ",
+                   kMostClasses - 1, ": mend it, and write the shard again"));
   }
 
   // Tars that were joined: programs that read them stop at the first end.
@@ -282,7 +342,9 @@ class TarShard {
   std::optional<std::int64_t> next_size_;
   bool sparse_ = false;
   std::string key_;  // of the example that is being read
-  std::optional<Part> picture_, label_;
+  std::optional<Part> picture_, label_, json_;
+  std::optional<Part> early_json_;  // of the key that may follow
+  std::string early_key_;
   std::int64_t label_number_ = 0;
   std::unordered_set<std::string> keys_;
   std::int64_t others_ = 0;

@@ -3,6 +3,7 @@
 //
 //   cats/0001.jpg    the picture: .jpg, .jpeg or .png, in small letters or large
 //   cats/0001.cls    the label: the number of its class, in ASCII, with blanks around it
+//   cats/0001.json   where there is no .cls: an object whose field "label" is that number
 //
 // Other members, with or without that key, are passed over. Tars may be ustar, pax or GNU's, with
 // long names and large sizes, not packed, and end with a block of zeros as POSIX has it.

@@ -51,6 +51,43 @@ TEST(TarShard, has_a_picture_and_a_label_for_each_key) {
   EXPECT_EQ(others, 6);
 }
 
+TEST(TarShard, has_labels_in_json_where_there_is_no_cls) {
+  std::int64_t others = 0;
+  const auto json = [](const std::string& key, const std::string& text) {
+    return tar_member(key + ".json", text);
+  };
+  const std::string tar = json("0", "[]") + json("a", R"({"caption": "x", "label": 7})") +
+                          tar_member("a.png", "first") + tar_member("b.jpg", "second") +
+                          json("c", R"({"label": 9})") + json("b", R"({"label": 1048575})") +
+                          tar_member("c.jpg", "third") + tar_member("c.cls", "2") +
+                          tar_member("d.jpg", "fourth") + tar_member("d.cls", "3") +
+                          json("d", "no JSON") + json("e", "{}") + tar_end();
+  EXPECT_EQ(examples_of(tar, &others), (std::vector<Found>{{"a.png", "first", 7},
+                                                           {"b.jpg", "second", 1048575},
+                                                           {"c.jpg", "third", 2},
+                                                           {"d.jpg", "fourth", 3}}));
+  EXPECT_EQ(others, 4);
+  const std::string picture = tar_member("a.jpg", "p");
+  struct Case {
+    std::string text, error;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {"{", "the label a.json is no JSON object; it needs a field \"label\" with the number"},
+           {"7", "is no JSON object"},
+           {std::string(100'000, '['), "is no JSON object"},
+           {R"({"Label": 1})", "has no field \"label\""},
+           {R"({"label": "1"})", "has the field \"label\" = \"1\"; it needs"},
+           {R"({"label": 1.5})", "\"label\" = 1.5"},
+           {R"({"label": -1})", "\"label\" = -1"},
+           {R"({"label": true})", "\"label\" = true"},
+           {R"({"label": 1048576})", "from 0 to 1048575"},
+           {R"({"label": 18446744073709551615})", "\"label\" = 18446744073709551615"},
+           {std::string(2'000'000, ' '), "has 2000000 bytes, more than 1048576"}})
+    EXPECT_CONTAINS(error_of(picture + json("a", bad.text) + tar_end()), bad.error);
+  EXPECT_CONTAINS(error_of(picture + json("a", "{}") + json("a", "{}") + tar_end()),
+                  "at byte 2048: the key a has two labels, at byte 1024 and here (a.json)");
+}
+
 TEST(TarShard, has_the_names_and_sizes_of_every_dialect) {
   const std::string longest = std::string(130, 'n') + "/" + std::string(120, 'k');
   const std::string picture(512, 'p');

@@ -122,10 +122,9 @@ std::string confusion_of(const RunPage& page) {
       std::int64_t count, label, guess;
     };
     std::vector<Pair> pairs;
-    for (std::int64_t label = 0; label < counts.classes(); ++label)
-      for (std::int64_t guess = 0; guess < counts.classes(); ++guess)
-        if (label != guess && counts.at(label, guess) > 0)
-          pairs.push_back({counts.at(label, guess), label, guess});
+    for (const auto& [place, count] : counts.cells())
+      if (place.first != place.second && place.second >= 0)
+        pairs.push_back({count, place.first, place.second});
     std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::count);
     HtmlTable table({"class", "taken for", "examples"});
     for (std::size_t i = 0; i < std::min<std::size_t>(pairs.size(), 40); ++i)

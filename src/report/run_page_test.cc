@@ -43,11 +43,11 @@ TEST(RunPage, a_confusion_matrix_names_its_classes_and_a_large_one_its_worst_pai
   RunPage page = page_of(1);
   page.class_names = {"cat", "dog"};
   page.confusion = ConfusionMatrix(2);
-  page.confusion->at(0, 1) = 3;
-  page.confusion->at(1, 1) = 5;
+  page.confusion->add(0, 1, 3);
+  page.confusion->add(1, 1, 5);
   EXPECT_CONTAINS(run_page(page), "<td>cat</td><td class=\"n\">0.000</td><td class=\"n\">3</td>");
-  page.confusion = ConfusionMatrix(1000);
-  page.confusion->at(7, 999) = 12;
+  page.confusion = ConfusionMatrix(kMostClasses);
+  page.confusion->add(7, 999, 12);
   EXPECT_CONTAINS(run_page(page),
                   "<td class=\"n\">7</td><td class=\"n\">999</td><td class=\"n\">12</td>");
 }

@@ -10,26 +10,36 @@
 #include "train/trainer_state.h"
 
 namespace podium {
+
+void ConfusionMatrix::add(std::int64_t label, std::int64_t guess, std::int64_t examples) {
+  PODIUM_CHECK(label >= 0 && label < classes_ && guess >= -1 && guess < classes_, label, " ",
+               guess);
+  if (examples > 0) cells_[{label, guess}] += examples;
+}
+
+std::int64_t ConfusionMatrix::at(std::int64_t label, std::int64_t guess) const {
+  const auto cell = cells_.find({label, guess});
+  return cell == cells_.end() ? 0 : cell->second;
+}
+
 std::int64_t ConfusionMatrix::examples(std::int64_t label) const {
   std::int64_t sum = 0;
-  for (std::int64_t guess = -1; guess < classes_; ++guess) sum += at(label, guess);
+  for (auto cell = cells_.lower_bound({label, -1});
+       cell != cells_.end() && cell->first.first == label; ++cell)
+    sum += cell->second;
   return sum;
 }
 
 std::int64_t ConfusionMatrix::correct() const {
   std::int64_t sum = 0;
-  for (std::int64_t label = 0; label < classes_; ++label) sum += at(label, label);
+  for (const auto& [place, count] : cells_)
+    if (place.first == place.second) sum += count;
   return sum;
 }
 
 double ConfusionMatrix::accuracy(std::int64_t label) const {
   const std::int64_t all = examples(label);
   return all == 0 ? 0 : static_cast<double>(at(label, label)) / static_cast<double>(all);
-}
-
-void ConfusionMatrix::add(const ConfusionMatrix& other) {
-  PODIUM_CHECK(classes_ == other.classes_, classes_, " ", other.classes_);
-  for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += other.counts_[i];
 }
 
 void Trainer::State::prepare_evaluation() {
@@ -73,7 +83,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   const auto start = Clock::now();
   const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
   std::vector<float> losses(static_cast<std::size_t>(count));
-  std::vector<ConfusionMatrix> counts(s.workers.size(), ConfusionMatrix(classes));
+  std::vector<std::int32_t> guesses(losses.size(), -2);  // -2: not evaluated, which is a bug
   // This rank's share of the examples, whatever its batch: that may differ between ranks. Each
   // batch is for whichever worker is free.
   const auto first_of = [&](int rank) { return count * rank / s.ranks(); };
@@ -97,9 +107,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
       worker.evaluation_losses.receive();
       std::copy_n(worker.evaluation_losses.host<float>(), n, losses.begin() + first);
       worker.guesses.receive();
-      for (std::int64_t i = 0; i < n; ++i)
-        ++counts[static_cast<std::size_t>(index)].at(labels[i],
-                                                     worker.guesses.host<std::int32_t>()[i]);
+      std::copy_n(worker.guesses.host<std::int32_t>(), n, guesses.begin() + first);
     }
   });
   EvaluationResult result{.step = s.done};
@@ -108,25 +116,20 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   if (s.ranks() > 1) stopped = s.placement.ranks->agree(stopped ? 1 : 0) != 0;
   if (stopped) return result;
   result.examples = count;
-  result.confusion = ConfusionMatrix(classes);
-  for (const ConfusionMatrix& own : counts) result.confusion.add(own);
   if (s.ranks() > 1) {
-    std::vector<ConfusionMatrix> of_ranks(static_cast<std::size_t>(s.ranks()),
-                                          ConfusionMatrix(classes));
-    of_ranks[static_cast<std::size_t>(s.rank())] = result.confusion;
-    std::vector<std::span<std::byte>> all_counts, all_losses;
+    std::vector<std::span<std::byte>> all_guesses, all_losses;
     for (int rank = 0; rank < s.ranks(); ++rank) {
-      const std::int64_t from = first_of(rank), to = first_of(rank + 1);
-      all_counts.push_back(
-          std::as_writable_bytes(of_ranks[static_cast<std::size_t>(rank)].counts()));
-      all_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(
-          static_cast<std::size_t>(from), static_cast<std::size_t>(to - from))));
+      const auto from = static_cast<std::size_t>(first_of(rank));
+      const std::size_t size = static_cast<std::size_t>(first_of(rank + 1)) - from;
+      all_guesses.push_back(std::as_writable_bytes(std::span(guesses).subspan(from, size)));
+      all_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(from, size)));
     }
-    s.exchange->all_gather(all_counts);
+    s.exchange->all_gather(all_guesses);
     s.exchange->all_gather(all_losses);
-    result.confusion = ConfusionMatrix(classes);
-    for (const ConfusionMatrix& own : of_ranks) result.confusion.add(own);
   }
+  result.confusion = ConfusionMatrix(classes);
+  for (std::int64_t i = 0; i < count; ++i)
+    result.confusion.add(s.held_out->label(i), guesses[static_cast<std::size_t>(i)]);
   result.correct = result.confusion.correct();
   result.loss =
       lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /

@@ -125,6 +125,24 @@ TEST(OwnData, sets_that_cannot_be_used_are_refused_before_anything_is_written) {
             "3");
   EXPECT_EQ(data_error([&] { run_own(scratch, nullptr); }),
             "RunOptions::data has no training set; give both, or neither");
+  Recipe recipe = own_recipe();
+  recipe.schedule.warmup = 10000;
+  RunOptions options;
+  options.out = scratch.path() / "run";
+  options.data = {own_set(40), own_set(20)};
+  RunObserver nobody;
+  EXPECT_EQ(
+      user_error(ExitCode::kUsage,
+                 [&] { run(recipe, find_model("mnist").build, options, nobody); }),
+      "recipe own, with 40 examples to train on: `schedule.warmup` = 10000 is longer than the "
+      "run of 6 steps");
+  recipe = own_recipe();
+  recipe.batch = 48;
+  EXPECT_EQ(
+      user_error(ExitCode::kUsage,
+                 [&] { run(recipe, find_model("mnist").build, options, nobody); }),
+      "recipe own, with 40 examples to train on: `batch` = 48 is larger than the training set "
+      "of 40 examples");
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "run"));
 }
 

@@ -62,6 +62,12 @@ class Check {
     fits();
   }
 
+  // What depends on the number of examples.
+  void counts() {
+    examples();
+    schedule();
+  }
+
  private:
   bool good(std::initializer_list<const char*> paths) const {
     return std::none_of(paths.begin(), paths.end(),
@@ -151,10 +157,14 @@ class Check {
     } else if (good({"batch"}) && r_.batch > left) {
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
                                  left, " examples"));
-    } else if (good({"batch", "epochs"}) &&
-               r_.epochs > std::int64_t{4294967295} / (left / r_.batch)) {
-      problems_.add("epochs", cat("`epochs` = ", r_.epochs, " exceed 4294967295 steps"));
+    } else {
+      epochs(left);
     }
+  }
+
+  void epochs(std::int64_t examples) {
+    if (good({"batch", "epochs"}) && r_.epochs > std::int64_t{4294967295} / (examples / r_.batch))
+      problems_.add("epochs", cat("`epochs` = ", r_.epochs, " exceed 4294967295 steps"));
   }
 
   // How many there are is known when they have been indexed.
@@ -168,9 +178,13 @@ class Check {
           "validation",
           cat("`validation` = ", r_.validation,
               " is for datasets; for pictures, use `data.held_out`, a share of each class"));
-    if (good({"train_examples", "batch"}) && r_.train_examples != 0 && r_.batch > r_.train_examples)
+    if (!good({"train_examples", "batch"}) || r_.train_examples == 0) return;
+    if (r_.batch > r_.train_examples) {
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
                                  r_.train_examples, " examples"));
+    } else {
+      epochs(r_.train_examples);
+    }
   }
 
   void optimizer(const OptimizerOptions& own, const std::string& table) {
@@ -324,5 +338,13 @@ class Check {
 }  // namespace
 
 void check_recipe(const Recipe& recipe, RecipeProblems& problems) { Check(recipe, problems).all(); }
+
+void check_counts(const Recipe& recipe) {
+  RecipeProblems problems(cat("recipe ", recipe.name, ", with ", recipe.train_examples,
+                              recipe.train_examples == 1 ? " example" : " examples",
+                              " to train on"));
+  Check(recipe, problems).counts();
+  problems.raise();
+}
 
 }  // namespace podium

@@ -138,5 +138,8 @@ class RecipeProblems {
 
 // What no single key can break: required keys, keys that must agree, keys that do not fit.
 void check_recipe(const Recipe& recipe, RecipeProblems& problems);
+// What no number of examples may break, of a recipe that was read before they were counted. Throws
+// UserError(kUsage) with all that is wrong.
+void check_counts(const Recipe& recipe);
 
 }  // namespace podium

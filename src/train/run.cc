@@ -18,6 +18,7 @@
 #include "train/last_failure.h"
 #include "train/memory.h"
 #include "train/plugin.h"
+#include "train/recipe_keys.h"
 #include "train/run_folder.h"
 #include "train/run_ranks.h"
 #include "train/run_trace.h"
@@ -370,8 +371,10 @@ std::string describe(const Trainer& trainer) {
   std::int64_t parameters = 0;
   for (const FlatEntry& entry : trainer.layout().parameters) parameters += entry.elements();
   std::string text;
-  text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data, ", seed ", r.seed,
-              ", ", trainer.total_steps(), " steps, ", trainer.steps_per_epoch(), " per epoch\n");
+  text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data,
+              has_pictures(r) ? cat(" with ", trainer.evaluation_set().classes, " classes") : "",
+              ", seed ", r.seed, ", ", trainer.total_steps(), " steps, ", trainer.steps_per_epoch(),
+              " per epoch\n");
   text += cat("data          ", trainer.training_data(), "\n");
   text += cat("evaluated on  ", trainer.evaluation_data(), "\n");
   text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
@@ -420,6 +423,7 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   recipe.data = kOwnData;
   recipe.train_examples = data.train->count;
   recipe.test_examples = data.held_out->count;
+  check_counts(recipe);
   return recipe;
 }
 
@@ -456,11 +460,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     require_memory(stated_shape(recipe));
   }
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
-  if (has_pictures(recipe)) {
-    require_stated(recipe, data);
-    recipe.train_examples = data.train->count;
-    recipe.test_examples = data.held_out->count;
-  }
+  recipe = with_counts(std::move(recipe), data);
   const DataShape shape = shape_of(*data.train, *data.held_out);
   if (own || has_pictures(recipe) || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
     require_memory(shape);

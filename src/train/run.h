@@ -153,9 +153,11 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 // `stop` requests it.
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
 
-// Throws UserError(kData), with both numbers, if pictures in files or their classes are not as many
-// as the recipe states.
-void require_stated(const Recipe& recipe, const RunData& data);
+// The recipe with the numbers of its examples, which for pictures in files are those of `data`.
+// Throws UserError(kData), with both numbers, if these or their classes are not as many as the
+// recipe states; UserError(kUsage) if the recipe does not fit them, such as a batch that is larger
+// than the set.
+Recipe with_counts(Recipe recipe, const RunData& data);
 
 // The trainer of a finished or unfinished run, at its last checkpoint. `overrides` are for keys
 // that do not affect results, such as evaluation.batch. Throws UserError(kData) if the run was

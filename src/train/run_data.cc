@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "data/dataset.h"
 #include "data/pictures.h"
+#include "train/recipe_keys.h"
 #include "train/run.h"
 
 namespace podium {
@@ -33,6 +34,8 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken s
   return {train, held_out};
 }
 
+namespace {
+
 void require_stated(const Recipe& recipe, const RunData& data) {
   std::string differences, remedy;
   const auto compare = [&](const char* key, std::int64_t stated, std::int64_t found,
@@ -49,6 +52,18 @@ void require_stated(const Recipe& recipe, const RunData& data) {
                  ": the pictures are not those that the recipe states: ", differences,
                  ". Name the folder that has them (data.path=PHOTOS), or train on these with",
                  remedy, "; a run that has begun goes on only with those that it had");
+}
+
+}  // namespace
+
+Recipe with_counts(Recipe recipe, const RunData& data) {
+  if (!has_pictures(recipe)) return recipe;
+  data.train->require_usable("the training set");
+  require_stated(recipe, data);
+  recipe.train_examples = data.train->count;
+  recipe.test_examples = data.held_out->count;
+  check_counts(recipe);
+  return recipe;
 }
 
 }  // namespace podium

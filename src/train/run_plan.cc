@@ -117,7 +117,7 @@ PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
                 " to train on, ", shape.held_out, " to evaluate, ", shape.classes, " classes")};
   }
   const RunData data = load_data(recipe, data_dir);
-  require_stated(recipe, data);
+  static_cast<void>(with_counts(recipe, data));
   return {shape_of(*data.train, *data.held_out), ""};
 }
 

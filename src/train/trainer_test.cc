@@ -64,6 +64,25 @@ TEST(Checkpoint, of_an_older_podium_says_nothing_of_the_evaluation_set) {
   EXPECT_FALSE(trainer->require_same_evaluation_data(checkpoint));
 }
 
+TEST(ConfusionMatrix, holds_the_pairs_that_occur_however_many_classes_there_are) {
+  constexpr std::int64_t kClasses = 1 << 20;  // a table of all pairs would take 8 TiB
+  ConfusionMatrix counts(kClasses);
+  for (int i = 0; i < 3; ++i) counts.add(7, kClasses - 1);
+  counts.add(7, 7, 5);
+  counts.add(7, -1);
+  counts.add(kClasses - 1, kClasses - 1);
+  EXPECT_EQ(counts.at(7, kClasses - 1), 3);
+  EXPECT_EQ(counts.at(kClasses - 1, 7), 0);
+  EXPECT_EQ(counts.examples(7), 9);
+  EXPECT_EQ(counts.examples(8), 0);
+  EXPECT_EQ(counts.correct(), 6);
+  EXPECT_EQ(counts.accuracy(7), 5.0 / 9);
+  EXPECT_EQ(counts.accuracy(8), 0);
+  EXPECT_EQ(counts.cells().size(), 4U);
+  EXPECT_THROW(counts.add(0, kClasses), InternalError);
+  EXPECT_THROW(counts.add(0, -2), InternalError) << "an example that nobody evaluated";
+}
+
 TEST(Stop, is_heard_where_a_trainer_is_made_and_where_it_hashes_its_data) {
   const std::atomic<int> request{1};
   const StopToken stop(&request);

@@ -2,6 +2,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "data/example.pb.h"
+#include "data/record_file.h"
 #include "data/shard_test_util.h"
 #include "tests/cli/run_podium.h"
 
@@ -45,6 +47,11 @@ TEST_F(OwnPictures, of_a_folder_are_indexed_shown_trained_on_and_predicted) {
   write_folder(28);
   const std::string indexed = done({"data", "index", "folder:photos"});
   EXPECT_CONTAINS(indexed, "28 pictures of 2 classes");
+  EXPECT_EQ(indexed.find("other"), std::string::npos) << indexed;
+  write("photos/notes.txt", "");
+  EXPECT_CONTAINS(done({"data", "index", "folder:photos"}), "\n1 other file is ignored\n");
+  write("photos/dogs/notes.txt", "");
+  EXPECT_CONTAINS(done({"data", "index", "folder:photos"}), "\n2 other files are ignored\n");
   EXPECT_CONTAINS(done({"data", "index", "folder:photos", "--json"}), "\"from_cache\": true");
   EXPECT_CONTAINS(done({"data", "verify", "folder:photos"}), "28 of 28 pictures decode");
   EXPECT_CONTAINS(done({"data", "show", "folder:photos"}), "26 pictures to train");
@@ -65,6 +72,79 @@ TEST_F(OwnPictures, of_a_folder_are_indexed_shown_trained_on_and_predicted) {
   EXPECT_CONTAINS(verified.err, "photos/dogs/1.jpg: the file is neither JPEG nor PNG");
   EXPECT_CONTAINS(verified.err, "repair or remove the 1 picture");
   expect_refusal(podium(train("folder:photos", "run", {})), 3, {"other data", "--fresh"});
+}
+
+TEST_F(OwnPictures, that_a_recipe_does_not_fit_are_refused_before_a_run_has_a_folder) {
+  write_folder(28);
+  const auto refused = [&](const std::string& data, const std::vector<std::string>& more, int code,
+                           const std::vector<std::string>& parts) {
+    expect_refusal(podium(train(data, "run", more)), code, parts);
+    EXPECT_FALSE(fs::exists(path("run"))) << parts[0];
+  };
+  const std::string source = "recipe photos, with 26 examples to train on: ";
+  for (const std::string command : {"train", "show"}) {
+    std::vector<std::string> words = {command, "folder:photos", "batch=8", "epochs=2",
+                                      "schedule.warmup=10000"};
+    if (command == "train") words.insert(words.end(), {"--out", "run"});
+    expect_refusal(podium(words), 2,
+                   {source + "`schedule.warmup` = 10000 is longer than the run of 6 steps"});
+  }
+  refused("folder:photos", {"batch=64"}, 2,
+          {source + "`batch` = 64 is larger than the training set of 26 examples"});
+  refused("folder:photos", {"train_examples=20"}, 3, {"26 to train on (`train_examples` = 20)"});
+  // Folders that nobody can train on.
+  fs::create_directories(path("none"));
+  refused("folder:none", {}, 3, {"none: has no folders, and each class must be a folder"});
+  write("one/cats/1.jpg", picture(1));
+  refused("folder:one", {}, 3, {"one: has 1 picture, and no class has two", "add pictures"});
+  write("one/cats/2.jpg", picture(2));
+  refused("folder:one", {}, 3, {"has 1 class; a classifier needs at least two"});
+}
+
+TEST_F(OwnPictures, of_tfrecord_shards_are_trained_on_evaluated_and_predicted) {
+  // Labels count from 1, as those of ImageNet do; record by record, as TensorFlow writes them.
+  const auto shard = [&](const std::string& name, int pictures) {
+    std::string bytes;
+    for (int i = 0; i < pictures; ++i) {
+      examples::Example example;
+      auto& features = *example.mutable_features()->mutable_feature();
+      features["image/encoded"].mutable_bytes_list()->add_value(picture(i));
+      features["image/class/label"].mutable_int64_list()->add_value(1 + i % 2);
+      features["image/class/text"].mutable_bytes_list()->add_value(i % 2 == 0 ? "кошки" : "dogs");
+      append_record(bytes, example.SerializeAsString());
+    }
+    write(name, bytes);
+  };
+  shard("shards/train-00000-of-00002", 14);
+  shard("shards/train-00001-of-00002", 12);
+  shard("shards/validation-00000-of-00001", 6);
+  write("dog.jpg", picture(1));
+  const std::string data = "tfrecord:shards";
+  EXPECT_CONTAINS(done({"data", "index", data}), "32 pictures of");
+  EXPECT_CONTAINS(done({"data", "verify", data}), "32 of 32 pictures decode");
+  EXPECT_CONTAINS(done({"data", "show", data}), "26 pictures to train");
+  done(train(data, "run", {"data.label_base=1", "--workers", "2"}));
+  const auto evaluated = nlohmann::json::parse(done({"eval", "run", "--json", "--workers", "1"}));
+  EXPECT_EQ(evaluated["examples"], 6);
+  EXPECT_EQ(evaluated["classes"].size(), 2U);
+  EXPECT_EQ(evaluated["classes"][0]["name"], "кошки");
+  const auto predicted =
+      nlohmann::json::parse(done({"predict", "run", "dog.jpg", "--top", "2", "--json"}));
+  EXPECT_CONTAINS(predicted.dump(), "кошки");
+  // A record that is damaged is found by its checksum, and a shard that is cut short by its size.
+  std::string bytes = read("shards/train-00001-of-00002");
+  char& middle = bytes[bytes.size() - picture(11).size() / 2];  // of the last picture
+  middle = static_cast<char>(middle ^ 1);
+  write("shards/train-00001-of-00002", bytes);
+  const Outcome verified = podium({"data", "verify", data});
+  EXPECT_EQ(verified.code, 3);
+  EXPECT_CONTAINS(verified.out, "31 of 32 pictures decode");
+  EXPECT_CONTAINS(verified.err, "record 11 at byte ");
+  EXPECT_CONTAINS(verified.err, "the checksum of its data is wrong");
+  fs::resize_file(path("shards/train-00001-of-00002"), 3000);
+  expect_refusal(podium(train(data, "new", {})), 3,
+                 {"shards/train-00001-of-00002: at byte ", "cut short"});
+  EXPECT_FALSE(fs::exists(path("new")));
 }
 
 TEST_F(OwnPictures, of_tar_shards_give_one_result_wherever_a_run_is_stopped_and_who_reads_them) {

@@ -421,6 +421,12 @@ TEST_F(Run, eval_counts_each_class_and_what_it_was_taken_for) {
   EXPECT_EQ(examples, 100);
   const auto other = json({"eval", "a", "--json", "--workers", "4", "--batch", "7"});
   EXPECT_EQ(other["confusion"], result["confusion"]);
+  std::int64_t in_cells = 0;
+  for (const auto& cell : result["confusion_cells"]) {
+    EXPECT_EQ(cell[2], result["confusion"][cell[0].get<std::size_t>()][cell[1].get<std::size_t>()]);
+    in_cells += cell[2].get<std::int64_t>();
+  }
+  EXPECT_EQ(in_cells, examples);
   const Outcome text = podium({"eval", "a", "--per-class"});
   EXPECT_EQ(text.code, 0) << text.err;
   EXPECT_NE(text.out.find("MOST OFTEN MISTAKEN FOR"), std::string::npos) << text.out;
