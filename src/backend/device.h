@@ -82,6 +82,9 @@ struct Traits {
   float winograd_tolerance = 0;
   // Whether the device can compile a whole step to one program: Device::compile_step().
   bool whole_steps = false;
+  // How many devices the process has of this kind: worker i computes on number i modulo this one. 0
+  // where it has the host's cores.
+  int devices = 0;
 };
 
 // An output that uses the memory of an input: both are bound to the same view. The input's value is
@@ -167,18 +170,28 @@ struct Call {
   std::vector<View> inputs, outputs;
 };
 
-// A step whose replicas all run on one device:
+// A step of all workers of a process, which have equally many replicas, in their order:
 //
-//   each of `replicas` runs, and what it wrote to `loss` is kept in `losses`, side by side
-//   `sum` becomes the sum over replicas of what each wrote there, by the tree of base/tree.h
-//   if all losses are finite, `updates` run, one after the other
+//   each worker runs its `replicas`, and what each wrote to `loss` is kept in the worker's `losses`,
+//   side by side
+//   `sum` becomes the sum over all replicas of what each wrote there, by the tree of base/tree.h
+//   if all losses are finite, each worker runs its `updates`, one after the other
 //
 // `sum` is FP32 memory between the replicas and the updates: each replica writes the same ranges of
 // it, and its contents before and after the step have no meaning. `loss` is a part of it.
+//
+// The calls of two workers' replicas of one number differ in their memory alone: it is either the
+// same or of each worker's own. An update reads nothing that another worker's updates write, and no
+// two workers' updates write the same. A worker's shard, what its updates read of `sum` and write,
+// is best a contiguous range of each memory.
 struct StepProgram {
-  std::vector<Call> replicas;
-  View sum, loss, losses;
-  std::vector<Call> updates;
+  struct Worker {
+    std::vector<Call> replicas;
+    View losses;
+    std::vector<Call> updates;
+  };
+  std::vector<Worker> workers;
+  View sum, loss;
 };
 
 // A compiled step.
@@ -187,6 +200,8 @@ class WholeStep {
   virtual ~WholeStep() = default;
   // Enqueued.
   virtual void run() = 0;
+  // The program as text, as the device's compiler takes it.
+  virtual std::string text() const = 0;
 };
 
 // How a process uses a device.
@@ -236,7 +251,8 @@ class Device {
                                               const CompileOptions& options) = 0;
 
   // Compiles a whole step to one program, with the bits of its calls; for a device whose
-  // Traits::whole_steps is true. The programs and buffers of the calls must outlive it.
+  // Traits::whole_steps is true, and for one worker or as many as Traits::devices at most. The
+  // programs and buffers of the calls must outlive it.
   virtual std::unique_ptr<WholeStep> compile_step(const StepProgram& /*step*/) { return nullptr; }
 
   // Called repeatedly by worker `worker` while it waits for others. The device may use the thread

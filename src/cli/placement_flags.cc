@@ -11,7 +11,7 @@ void add_placement_flags(CLI::App& command, Placement& placement) {
   command
       .add_option("--workers", placement.workers,
                   "Number of workers, 1 to the recipe's replicas; default: the smaller of replicas "
-                  "and cores")
+                  "and cores, or devices of --backend pjrt")
       ->check(at_least(1), "POSITIVE");
   command.add_option("--threads", placement.threads, "Threads per worker; default: 1")
       ->check(at_least(1), "POSITIVE");

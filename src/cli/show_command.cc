@@ -8,6 +8,7 @@
 #include <map>
 
 #ifdef PODIUM_HAS_PJRT
+#include "backend/pjrt/pjrt_device.h"
 #include "backend/pjrt/topology.h"
 #endif
 #include "base/words.h"
@@ -91,24 +92,47 @@ double plain_flops_of(const Graph& graph) {
   }));
 }
 
-// One replica's step, compiled for a device that need not be there.
-ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const Graph& graph) {
+// The whole step on as many of the devices as have equally many replicas. One replica's program,
+// where the step is no program: clipping asks the host.
+pjrt::ProgramOfDevices step_on(int devices, const Recipe& recipe, const Model& model,
+                               const DataShape& data, Placement placement, const Graph& replica) {
+  if (recipe.clip_norm != 0) return {stablehlo::module_text(replica, recipe.name), 1};
+  int used = static_cast<int>(std::min<std::int64_t>(devices, recipe.replicas));
+  while (recipe.replicas % used != 0) --used;
+  placement.workers = used;
+  return {whole_step_text(recipe, model, data, placement,
+                          make_absent_pjrt_device({.workers = used}, used)),
+          used};
+}
+
+// A step, compiled for devices that need not be there.
+ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const Model& model,
+                     const DataShape& data, const Graph& replica) {
   const char* const plugin = std::getenv("PODIUM_PJRT_PLUGIN");
   PODIUM_REQUIRE(plugin != nullptr && *plugin != '\0', ExitCode::kUsage,
                  "--compile-for: name the library with the compiler in PODIUM_PJRT_PLUGIN; "
                  "scripts/install-dependencies.sh tpu downloads libtpu and prints its path");
-  const std::string module = stablehlo::module_text(graph, recipe.name);
   pjrt::CompiledFacts facts;
+  std::int64_t used = 0;
   try {
-    facts = pjrt::compile_for(plugin, arguments.topology, module);
+    facts = pjrt::compile_for(plugin, arguments.topology, [&](int devices) {
+      pjrt::ProgramOfDevices program =
+          step_on(devices, recipe, model, data, arguments.placement, replica);
+      used = program.devices;
+      return program;
+    });
   } catch (const UserError& error) {
     if (error.code() != ExitCode::kMemory || recipe.batch % (2 * recipe.replicas) != 0) throw;
     throw UserError(cat(error.what(), "\nA replica of half as many images needs about half: try ",
                         "replicas=", 2 * recipe.replicas),
                     ExitCode::kMemory);
   }
-  Table table({"OF ONE REPLICA'S STEP", arguments.topology});
-  table.add({"devices of the topology", cat(facts.chips, ", ", facts.platform)});
+  const bool is_whole = recipe.clip_norm == 0;
+  const std::int64_t replicas = is_whole ? recipe.replicas / used : 1;
+  Table table({is_whole ? "OF THE WHOLE STEP" : "OF ONE REPLICA'S STEP", arguments.topology});
+  table.add({"devices of the topology", cat(facts.devices, ", ", facts.platform)});
+  table.add({"devices of the step",
+             cat(used, ", each with ", replicas, replicas == 1 ? " replica" : " replicas")});
   table.add({"compiled in", cat(fixed(facts.seconds, 1), " s")});
   table.add({"memory, arguments", format_bytes(facts.arguments)});
   table.add({"memory, results", format_bytes(facts.results)});
@@ -116,7 +140,8 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
   table.add({"memory, code", format_bytes(facts.code)});
   if (facts.peak > 0) table.add({"peak memory", format_bytes(facts.peak)});
   table.add({"work, as compiled", scaled(facts.flops, "FLOP")});
-  table.add({"work, of Podium's graph", scaled(plain_flops_of(graph), "FLOP")});
+  table.add({"work, of Podium's graphs",
+             scaled(plain_flops_of(replica) * static_cast<double>(replicas), "FLOP")});
   table.add({"memory traffic", scaled(facts.bytes_accessed, "B")});
   table.add({"precision of products", counted(facts.precisions)});
   table.add({"collectives", counted(facts.collectives)});
@@ -124,7 +149,8 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
   return ExitCode::kDone;
 }
 #else
-ExitCode compile_for(const ShowArguments&, const Recipe&, const Graph&) {
+ExitCode compile_for(const ShowArguments&, const Recipe&, const Model&, const DataShape&,
+                     const Graph&) {
   throw UserError("--compile-for: this build of Podium has no PJRT (docs/tpu.md)");
 }
 #endif
@@ -222,7 +248,7 @@ std::string plan_of(const Recipe& recipe, const Model& model, const DataShape& d
                     Placement placement, int ranks) {
   if (placement.workers == 0)
     placement.workers =
-        std::clamp<std::int64_t>(default_workers(recipe.replicas) / ranks, 1,
+        std::clamp<std::int64_t>(default_workers(recipe.replicas, placement) / ranks, 1,
                                  std::max<std::int64_t>(recipe.replicas / ranks, 1));
   const std::vector<int> workers(static_cast<std::size_t>(ranks),
                                  static_cast<int>(placement.workers));
@@ -269,7 +295,8 @@ ExitCode show(const ShowArguments& arguments) {
     std::cout << stablehlo::module_text(training.graph, recipe.name);
     return ExitCode::kDone;
   }
-  if (!arguments.topology.empty()) return compile_for(arguments, recipe, training.graph);
+  if (!arguments.topology.empty())
+    return compile_for(arguments, recipe, model.build, data, training.graph);
   const std::string plan = plan_of(recipe, model.build, data, arguments.placement, arguments.ranks);
   inputs.images = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);
@@ -319,8 +346,8 @@ void add_show_command(CLI::App& app, CommandLine& line) {
   command->add_flag("--stablehlo", arguments->stablehlo,
                     "Print that program as StableHLO, which XLA compiles");
   command->add_option("--compile-for", arguments->topology,
-                      "Compile that program with PODIUM_PJRT_PLUGIN for a device that need not be "
-                      "present, such as v5e:2x4, and print its memory and cost");
+                      "Compile the whole step with PODIUM_PJRT_PLUGIN for devices that need not be "
+                      "present, such as v5e:2x4, and print its memory, cost and collectives");
 }
 
 }  // namespace podium

@@ -449,6 +449,8 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     recipe = with_initial_hash(recipe, options.fresh ? "" : options.out);
   }
   recipe.init.hash = ranks.decide(recipe.init.hash);
+  // Whoever opens it again until the trainer has it shares what takes long to open.
+  const std::unique_ptr<Device> device = make_device(options.placement.backend);
   const auto require_memory = [&](const DataShape& shape) {
     check_memory(recipe, model, shape, options.placement, options.memory_limit,
                  usable_memory_bytes(), stop);

@@ -162,8 +162,8 @@ MemoryUse Trainer::State::shared_memory() const {
   use.gradients = mean_loss_value.bytes() + mean_loss.executable().plan().arena_bytes +
                   (squares ? squares->bytes() : 0);
   use.exchange = exchange->buffer_bytes();
-  for (const Staging* memory : {&whole_step.images, &whole_step.labels, &whole_step.places})
-    use.batches += memory->bytes();
+  for (const WholeStepState::Batch& batch : whole_step.batches)
+    use.batches += batch.images.bytes() + batch.labels.bytes() + batch.places.bytes();
   if (placement.input_threads > 0) {
     const PrefetchOptions options = prefetch_options();
     use.batches += options.depth * options.examples * static_cast<std::int64_t>(sizeof(float)) *
@@ -213,6 +213,24 @@ RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& da
   state.make_workers(stop);
   state.prepare_evaluation();
   return state.plan();
+}
+
+std::string whole_step_text(const Recipe& recipe, const Model& model, const DataShape& data,
+                            const Placement& placement, std::unique_ptr<Device> device) {
+  Trainer::State state(recipe);
+  state.model = model;
+  state.data = data;
+  state.placement = placement;
+  state.resolve_placement();
+  state.device = std::move(device);
+  state.build_program();
+  state.allocate_values();
+  state.make_workers({});
+  PODIUM_REQUIRE(state.whole_step.program, ExitCode::kUsage, "recipe ", recipe.name,
+                 ": its step is not one program on ", state.device->description(),
+                 " with --workers ", state.placement.workers,
+                 "; that needs optimizer.clip_norm = 0, and as many replicas for each device");
+  return state.whole_step.program->text();
 }
 
 }  // namespace podium

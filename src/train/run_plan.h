@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -87,5 +88,10 @@ struct RankPlan {
 RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& data,
                    const Placement& placement, const std::vector<int>& workers, int rank = 0,
                    StopToken stop = {});
+
+// The whole step of a run of one process as one program, for the compiler of `device`
+// (WholeStep::text()). Throws UserError if the step is not one program there with this placement.
+std::string whole_step_text(const Recipe& recipe, const Model& model, const DataShape& data,
+                            const Placement& placement, std::unique_ptr<Device> device);
 
 }  // namespace podium

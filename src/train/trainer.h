@@ -241,8 +241,10 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-// The default number of workers: of a single process, and of this rank.
+// The default number of workers of a single process that computes on the host's cores.
 std::int64_t default_workers(std::int64_t replicas);
+// Of this rank: as many as the devices of its backend, which this opens, or its share of the host's
+// cores.
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement);
 
 }  // namespace podium

@@ -153,15 +153,19 @@ Trainer::~Trainer() {
   if (state_->placement.ranks != nullptr) state_->placement.ranks->release();
 }
 
-// A rank has its share of the host's cores.
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement) {
-  if (placement.ranks == nullptr) return default_workers(replicas);
-  const Transport& all = *placement.ranks;
-  int neighbours = 0;  // on this host, itself included
-  for (int rank = 0; rank < all.ranks(); ++rank)
-    neighbours += all.host(rank) == all.host(all.rank());
-  const std::int64_t share = replicas_of_worker(replicas, all.ranks(), all.rank()).size();
-  return std::clamp<std::int64_t>(usable_cores() / neighbours, 1, std::max<std::int64_t>(share, 1));
+  std::int64_t most = replicas, cores = usable_cores();
+  if (placement.ranks != nullptr) {
+    const Transport& all = *placement.ranks;
+    int neighbours = 0;  // on this host, itself included
+    for (int rank = 0; rank < all.ranks(); ++rank)
+      neighbours += all.host(rank) == all.host(all.rank());
+    most = replicas_of_worker(replicas, all.ranks(), all.rank()).size();
+    cores /= neighbours;
+  }
+  const int devices = make_device(placement.backend)->traits().devices;
+  return std::clamp<std::int64_t>(devices == 0 ? cores : devices, 1,
+                                  std::max<std::int64_t>(most, 1));
 }
 
 void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
@@ -379,10 +383,7 @@ void Trainer::State::prepare_update(Worker& worker, Shard& shard) {
           {cat("new/", i, "/", k + 1), cat(optimizer_states(own)[k], "/", i)});
   }
   shard.update = BoundExecutable(*device, update.graph, options);
-  const std::vector<std::string> scalars = optimizers.scalars();
-  for (std::size_t i = 0; i < scalars.size(); ++i)
-    shard.update.bind_input(
-        scalars[i], worker.scalars.view().part(static_cast<std::int64_t>(i) * kWord, kWord));
+  bind_scalars(shard, worker.scalars.view());
   for (std::size_t i = 0; i < update.pieces.size(); ++i) {
     const UpdatePiece& piece = update.pieces[i];
     const std::int64_t bytes = piece.end - piece.begin;
@@ -393,6 +394,13 @@ void Trainer::State::prepare_update(Worker& worker, Shard& shard) {
     shard.update_gradients.push_back(
         {shard.update.input_slot(cat("gradient/", i)), {piece.begin, piece.end}});
   }
+}
+
+// What the optimizers read in this step.
+void Trainer::State::bind_scalars(Shard& shard, View scalars) {
+  const std::vector<std::string> names = optimizers.scalars();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    shard.update.bind_input(names[i], scalars.part(static_cast<std::int64_t>(i) * kWord, kWord));
 }
 
 // Running statistics: the mean over replicas.

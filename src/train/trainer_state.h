@@ -85,9 +85,12 @@ struct Worker {
 // The step as one program, where the device takes it as such (whole_step.cc).
 struct WholeStepState {
   std::unique_ptr<WholeStep> program;  // null: workers make the steps
-  Staging images, labels;              // of all replicas
-  Staging places;                      // u32 step, u32 replica of each
-  std::int64_t sent = -1;              // the step whose batch lies there
+  struct Batch {
+    Staging images, labels;  // of all replicas of a worker
+    Staging places;          // u32 step, u32 replica of each
+  };
+  std::vector<Batch> batches;  // by worker
+  std::int64_t sent = -1;      // the step whose batch lies there
 };
 
 // Values of the device that the caller reads and changes (Trainer::parameters()): the device's
@@ -197,9 +200,12 @@ struct Trainer::State {
   void make_workers(StopToken stop);
   void prepare_exchange();
   void prepare_program(Worker& worker);
+  bool takes_whole_steps() const;
   void prepare_whole_step();
+  StepProgram::Worker whole_step_of(Worker& worker, View sum);
   // What a replica's program reads: its examples, and u32 step, u32 replica.
   void bind_examples(Worker& worker, View images, View labels, View place);
+  void bind_scalars(Shard& shard, View scalars);
   void prepare_update(Worker& worker, Shard& shard);
   void prepare_means(Worker& worker, Shard& shard);
   void prepare_hashes(Worker& worker, Shard& shard);

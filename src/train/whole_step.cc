@@ -1,90 +1,116 @@
-// A step as one program of the device, where there is a device that takes it as such and one worker
-// with all replicas. The program is made of what the worker would run: its calls, bound to batches
-// of their own.
+// A step as one program of the device, where there is a device that takes it as such: for one
+// worker with all replicas, or for several, each on a device of its own. The program is made of what
+// the workers would run: their calls, bound to batches of their own.
 #include "base/clock.h"
 #include "train/trainer_state.h"
 
 namespace podium {
 
-void Trainer::State::prepare_whole_step() {
+bool Trainer::State::takes_whole_steps() const {
+  const Traits traits = device->traits();
   // Clipping decides on the host whether a step updates.
-  if (!device->traits().whole_steps || workers.size() != 1 || ranks() != 1 || recipe.clip_norm != 0)
-    return;
-  Worker& worker = workers[0];
-  const std::int64_t image_bytes = worker.images.bytes(), label_bytes = worker.labels.bytes();
-  whole_step.images = Staging(*device, recipe.replicas * image_bytes);
-  whole_step.labels = Staging(*device, recipe.replicas * label_bytes);
-  whole_step.places = Staging(*device, recipe.replicas * 2 * kWord);
-  const View sum = *worker.buffers[0];
-  StepProgram step{.replicas = {},
-                   .sum = sum,
-                   .loss = sum.part(layout().loss_offset, kWord),
-                   .losses = worker.results.view().part(0, recipe.replicas * kWord),
-                   .updates = {}};
-  for (std::int64_t i = 0; i < recipe.replicas; ++i) {
-    bind_examples(worker, whole_step.images.view().part(i * image_bytes, image_bytes),
-                  whole_step.labels.view().part(i * label_bytes, label_bytes),
-                  whole_step.places.view().part(i * 2 * kWord, 2 * kWord));
+  if (!traits.whole_steps || ranks() != 1 || recipe.clip_norm != 0) return false;
+  // One program for all devices: all have as many replicas.
+  const auto count = std::ssize(workers);
+  return count == 1 || (count <= traits.devices && recipe.replicas % count == 0);
+}
+
+void Trainer::State::prepare_whole_step() {
+  if (!takes_whole_steps()) return;
+  const View sum = *workers[0].buffers[0];
+  StepProgram step{.workers = {}, .sum = sum, .loss = sum.part(layout().loss_offset, kWord)};
+  for (Worker& worker : workers) {
+    const std::int64_t count = worker.replicas.size();
+    WholeStepState::Batch& batch = whole_step.batches.emplace_back();
+    batch.images = Staging(*device, count * worker.images.bytes());
+    batch.labels = Staging(*device, count * worker.labels.bytes());
+    batch.places = Staging(*device, count * 2 * kWord);
+    step.workers.push_back(whole_step_of(worker, sum));
+  }
+  whole_step.program = device->compile_step(step);
+}
+
+StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
+  const WholeStepState::Batch& batch = whole_step.batches.back();
+  const std::int64_t count = worker.replicas.size(), image_bytes = worker.images.bytes(),
+                     label_bytes = worker.labels.bytes();
+  const View results = worker.results.view();
+  StepProgram::Worker part{.replicas = {}, .losses = results.part(0, count * kWord), .updates = {}};
+  for (std::int64_t i = 0; i < count; ++i) {
+    bind_examples(worker, batch.images.view().part(i * image_bytes, image_bytes),
+                  batch.labels.view().part(i * label_bytes, label_bytes),
+                  batch.places.view().part(i * 2 * kWord, 2 * kWord));
     for (const Worker::FlatOutput& output : worker.flat_outputs)
       worker.program.set_output(output.slot, sum.part(output.offset, output.bytes));
-    worker.program.set_output(worker.correct_slot,
-                              worker.results.view().part((recipe.replicas + i) * kWord, kWord));
-    step.replicas.push_back(worker.program.call());
+    worker.program.set_output(worker.correct_slot, results.part((count + i) * kWord, kWord));
+    part.replicas.push_back(worker.program.call());
   }
   bind_examples(worker, worker.images.view(), worker.labels.view(), worker.place.view());
   const auto add = [&](BoundExecutable& bound, const std::vector<Shard::FlatInput>& inputs) {
     if (!bound) return;
     for (const Shard::FlatInput& input : inputs)
       bound.set_input(input.slot, sum.part(input.range.begin, input.range.bytes()));
-    step.updates.push_back(bound.call());
+    part.updates.push_back(bound.call());
   };
   for (Shard& shard : worker.shards) {
+    // All workers' scalars are the same: those of the first go to all devices.
+    if (shard.update) bind_scalars(shard, workers[0].scalars.view());
     add(shard.update, shard.update_gradients);
+    if (shard.update) bind_scalars(shard, worker.scalars.view());
     add(shard.means, shard.mean_sums);
+    if (shard.range.begin <= layout().loss_offset && layout().loss_offset < shard.range.end)
+      add(mean_loss, mean_loss_sum);
   }
-  add(mean_loss, mean_loss_sum);
-  whole_step.program = device->compile_step(step);
+  return part;
 }
 
 // Makes the batch of a step and sends it to the device, unless it is there.
 void Trainer::State::send_batch(std::int64_t step) {
   if (whole_step.sent == step) return;
   const TraceSpan span(placement.trace, workers[0].lane, "batch of step", step);
-  if (prefetcher) {
-    const Prefetcher::Batch& batch = prefetcher->wait(step);
-    device->upload(whole_step.images.view(), batch.images.data());
-    device->upload(whole_step.labels.view(), batch.labels.data());
-  } else {
-    loader->examples(step, 0, recipe.batch, whole_step.images.host<float>(),
-                     whole_step.labels.host<std::int32_t>());
-    whole_step.images.send();
-    whole_step.labels.send();
+  const Prefetcher::Batch* const ready = prefetcher ? &prefetcher->wait(step) : nullptr;
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    const ReplicaRange own = workers[w].replicas;
+    WholeStepState::Batch& batch = whole_step.batches[w];
+    const std::int64_t first = own.begin * replica_images, count = own.size() * replica_images;
+    if (ready != nullptr) {
+      device->upload(batch.images.view(),
+                     ready->images.f32().data() + first * loader->set().image_bytes());
+      device->upload(batch.labels.view(), ready->labels.i32().data() + first);
+    } else {
+      loader->examples(step, first, count, batch.images.host<float>(),
+                       batch.labels.host<std::int32_t>());
+      batch.images.send();
+      batch.labels.send();
+    }
+    for (std::int64_t i = 0; i < own.size(); ++i) {
+      std::uint32_t* const place = batch.places.host<std::uint32_t>() + 2 * i;
+      place[0] = static_cast<std::uint32_t>(step);
+      place[1] = static_cast<std::uint32_t>(own.begin + i);
+    }
+    batch.places.send();
   }
-  for (std::int64_t i = 0; i < recipe.replicas; ++i) {
-    std::uint32_t* const place = whole_step.places.host<std::uint32_t>() + 2 * i;
-    place[0] = static_cast<std::uint32_t>(step);
-    place[1] = static_cast<std::uint32_t>(i);
-  }
-  whole_step.places.send();
   whole_step.sent = step;
 }
 
 void Trainer::State::run_whole_step(const StepOptions& options) {
-  Worker& worker = workers[0];
-  worker.input_seconds = worker.waiting_seconds = 0;
+  for (Worker& worker : workers) worker.input_seconds = worker.waiting_seconds = 0;
+  Worker& first = workers[0];
   const auto start = Clock::now();
   send_batch(done);
-  worker.input_seconds = seconds_since(start);
-  const TraceSpan span(placement.trace, worker.lane, "whole step", done);
+  first.input_seconds = seconds_since(start);
+  const TraceSpan span(placement.trace, first.lane, "whole step", done);
   whole_step.program->run();
   // While the device computes. Memory that the host shares with it would be in use.
-  if (whole_step.images.view().host() == nullptr && done + 1 < total_steps) send_batch(done + 1);
-  read_results(worker);
+  if (whole_step.batches[0].images.view().host() == nullptr && done + 1 < total_steps)
+    send_batch(done + 1);
+  for (Worker& worker : workers) read_results(worker);
   if (!losses_are_finite()) return;
-  for (Shard& shard : worker.shards)
-    if (options.hash && shard.hashes) shard.hashes.run();
+  for (Worker& worker : workers)
+    for (Shard& shard : worker.shards)
+      if (options.hash && shard.hashes) shard.hashes.run();
   // A refused step's batch is still needed, to find out why.
-  if (prefetcher) prefetcher->release(done);
+  for (std::size_t i = 0; prefetcher && i < workers.size(); ++i) prefetcher->release(done);
 }
 
 }  // namespace podium

@@ -35,27 +35,50 @@ std::unique_ptr<Trainer> on_devices(const Recipe& recipe, int devices, std::int6
   return make_trainer(recipe, workers, 1, "pjrt");
 }
 
+// Whether a trainer's steps are programs that run on all its devices at once.
+bool makes_whole_steps(const Recipe& recipe, std::int64_t workers) {
+  Trace trace;
+  const RunData& data = small_data();
+  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+                  Placement{.workers = workers, .backend = "pjrt", .trace = &trace});
+  trainer.step();
+  return trace.events(0, "").find("whole step") != std::string::npos;
+}
+
 TEST_F(PjrtLaw, any_number_of_devices_gives_the_same_hashes) {
   const Recipe recipe = small_recipe(128, 8);
-  const auto expected = step_hashes(*on_devices(recipe, 1, 1), kSteps);
+  const auto one = on_devices(recipe, 1, 1);
+  auto expected = step_hashes(*one, kSteps);
   EXPECT_NE(expected.front(), expected.back());
-  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 1), kSteps), expected) << "again";
-  for (const int devices : {2, 4, 8})
-    EXPECT_EQ(step_hashes(*on_devices(recipe, devices, devices), kSteps), expected) << devices;
-  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 3), kSteps), expected) << "3 workers of one device";
+  const Checkpoint checkpoint = one->checkpoint();
+  expected.push_back(step_hashes(*one, 1).front());
+  for (const int devices : {2, 4, 8}) {
+    const auto several = on_devices(recipe, devices, devices);
+    EXPECT_EQ(step_hashes(*several, kSteps + 1), expected) << devices;
+    // What each device has of the optimizer's state comes together in a checkpoint.
+    const Checkpoint theirs = several->checkpoint();
+    several->restore(checkpoint);
+    EXPECT_EQ(step_hashes(*several, 1).front(), expected.back()) << devices << ", resumed";
+    one->restore(theirs);
+    several->restore(theirs);
+    EXPECT_EQ(step_hashes(*several, 1), step_hashes(*one, 1)) << devices;
+  }
+  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 3), kSteps + 1), expected)
+      << "3 workers of one device";
 }
 
-TEST_F(PjrtLaw, a_run_that_goes_on_on_other_devices_has_the_same_hashes) {
-  const Recipe recipe = small_recipe(64, 4);
-  const auto whole = step_hashes(*on_devices(recipe, 2, 2), 4);
-  const auto first = on_devices(recipe, 4, 4);
-  step_hashes(*first, 2);
-  const auto second = on_devices(recipe, 1, 1);
-  second->restore(first->checkpoint());
-  EXPECT_EQ(step_hashes(*second, 2), (std::vector{whole[2], whole[3]}));
+// Devices with three replicas each send three sums, with two each their sum. Four workers of six
+// replicas have unequal numbers of them, and make their steps in many programs.
+TEST_F(PjrtLaw, any_division_of_replicas_gives_the_same_hashes) {
+  const Recipe recipe = small_recipe(48, 6);
+  const auto expected = step_hashes(*on_devices(recipe, 4, 4), kSteps);
+  for (const std::int64_t workers : {2, 3})
+    EXPECT_EQ(step_hashes(*on_devices(recipe, 4, workers), kSteps), expected) << workers;
+  EXPECT_TRUE(makes_whole_steps(recipe, 3));
+  EXPECT_FALSE(makes_whole_steps(recipe, 4));
 }
 
-// One worker's step is one program of the plugin; one in two halves, or of two workers, is many.
+// A step is one program of the plugin; one in two halves is many.
 std::vector<std::uint64_t> hashes_in_halves(Trainer& trainer, int steps) {
   std::vector<std::uint64_t> hashes;
   for (int i = 0; i < steps; ++i) {
@@ -66,17 +89,17 @@ std::vector<std::uint64_t> hashes_in_halves(Trainer& trainer, int steps) {
 }
 
 TEST_F(PjrtLaw, a_step_as_one_program_has_the_bits_of_its_parts) {
-  for (const std::int64_t replicas : {1, 3}) {
-    const Recipe recipe = small_recipe(replicas * 16, replicas);
-    const auto whole = on_devices(recipe, 1, 1), parts = on_devices(recipe, 1, 1);
-    EXPECT_EQ(step_hashes(*whole, kSteps), hashes_in_halves(*parts, kSteps)) << replicas;
+  for (const int workers : {1, 3}) {
+    const Recipe recipe = small_recipe(48, 3);
+    const auto whole = on_devices(recipe, 3, workers), parts = on_devices(recipe, 3, workers);
+    EXPECT_EQ(step_hashes(*whole, kSteps), hashes_in_halves(*parts, kSteps)) << workers;
     // One after the other, in one trainer.
     const StepResult a = whole->step({.hash = true});
     parts->compute_gradients();
     const StepResult b = parts->apply_update({.hash = true});
     EXPECT_EQ(a.loss, b.loss);
     EXPECT_EQ(a.correct, b.correct);
-    EXPECT_EQ(step_hashes(*parts, 2), hashes_in_halves(*whole, 2)) << replicas;
+    EXPECT_EQ(step_hashes(*parts, 2), hashes_in_halves(*whole, 2)) << workers;
     const EvaluationResult ours = whole->evaluate(), theirs = parts->evaluate();
     EXPECT_EQ(ours.loss, theirs.loss);
     EXPECT_EQ(ours.correct, theirs.correct);
@@ -84,29 +107,32 @@ TEST_F(PjrtLaw, a_step_as_one_program_has_the_bits_of_its_parts) {
   }
 }
 
+// One program on one device and on two, and many of two workers.
+void expect_equal_steps(const Recipe& recipe) {
+  const auto expected = step_hashes(*on_devices(recipe, 1, 2), 2);
+  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 1), 2), expected);
+  EXPECT_EQ(step_hashes(*on_devices(recipe, 2, 2), 2), expected);
+}
+
 TEST_F(PjrtLaw, a_cifar_network_has_the_same_bits_as_one_program) {
-  Recipe recipe = parse_recipe(to_toml(small_recipe(2, 2)), "small",
-                               {"model=davidnet", "optimizer.name=sgd", "optimizer.momentum=0.9",
-                                "optimizer.weight_decay=0.0005"});
-  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 1), 2), step_hashes(*on_devices(recipe, 1, 2), 2));
+  expect_equal_steps(parse_recipe(to_toml(small_recipe(2, 2)), "small",
+                                  {"model=davidnet", "optimizer.name=sgd", "optimizer.momentum=0.9",
+                                   "optimizer.weight_decay=0.0005"}));
 }
 
 TEST_F(PjrtLaw, a_matrix_optimizer_has_the_same_bits_as_one_program) {
-  const Recipe recipe =
-      parse_recipe(to_toml(small_recipe(32, 2)), "small",
-                   {R"(optimizer.group.1.parameters=["conv*.weight", "fc*.weight"])",
-                    "optimizer.group.1.name=muon"});
-  EXPECT_EQ(step_hashes(*on_devices(recipe, 1, 1), kSteps),
-            step_hashes(*on_devices(recipe, 1, 2), kSteps));
+  expect_equal_steps(parse_recipe(to_toml(small_recipe(32, 2)), "small",
+                                  {R"(optimizer.group.1.parameters=["conv*.weight", "fc*.weight"])",
+                                   "optimizer.group.1.name=muon"}));
 }
 
 TEST_F(PjrtLaw, batches_made_ahead_and_steps_made_again_have_the_same_hashes) {
   const Recipe recipe = small_recipe(32, 2);
-  const auto expected = step_hashes(*on_devices(recipe, 1, 1), 5);
+  const auto expected = step_hashes(*on_devices(recipe, 2, 1), 5);
   Trace trace;
   const RunData& data = small_data();
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
-                  Placement{.workers = 1, .input_threads = 2, .backend = "pjrt", .trace = &trace});
+                  Placement{.workers = 2, .input_threads = 2, .backend = "pjrt", .trace = &trace});
   const Checkpoint start = trainer.checkpoint();
   EXPECT_EQ(step_hashes(trainer, 3), std::vector(expected.begin(), expected.begin() + 3));
   const Checkpoint middle = trainer.checkpoint();
@@ -149,12 +175,20 @@ TEST_F(PjrtLaw, gradients_are_those_of_the_cpu_up_to_roundings) {
 }
 
 TEST_F(PjrtLaw, a_loss_that_is_not_finite_is_traced_to_its_operation) {
-  Recipe recipe = small_recipe(64, 2);
-  const auto trainer = on_devices(recipe, 1, 1);
+  const Recipe recipe = small_recipe(64, 2);
+  const auto trainer = on_devices(recipe, 2, 2);
+  trainer->step();
   for (const TensorSpan& parameter : trainer->parameters())
     if (parameter.name == "conv2.weight") std::ranges::fill(parameter.values, 1e38f);
+  const std::uint64_t before = trainer->parameter_hash();
   const StepResult result = trainer->step({.throw_on_divergence = false});
   EXPECT_NE(result.non_finite.find("conv2"), std::string::npos) << result.non_finite;
+  EXPECT_EQ(trainer->parameter_hash(), before) << "a refused step has changed parameters";
+}
+
+TEST_F(PjrtLaw, without_a_number_of_workers_there_are_as_many_as_devices) {
+  EXPECT_EQ(on_devices(small_recipe(64, 8), 3, 0)->placement().workers, 3);
+  EXPECT_EQ(on_devices(small_recipe(64, 2), 3, 0)->placement().workers, 2);
 }
 
 }  // namespace

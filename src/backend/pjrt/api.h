@@ -4,8 +4,10 @@
 #include <pjrt_c_api.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 namespace podium::pjrt {
 
@@ -31,7 +33,14 @@ void require_none(const PJRT_Api* api, const std::string& path, PJRT_Error* erro
                   const std::string& what);
 void destroy(const PJRT_Api* api, PJRT_Error* error);
 
-// CompileOptionsProto, serialised. Portable: for any device of the client.
-std::string compile_options(bool is_portable);
+// What a program is compiled for.
+struct CompileFor {
+  int devices = 1;                // at once
+  std::vector<std::int64_t> ids;  // theirs; none: for one device, any of the client's; for several,
+                                  // the plugin chooses
+  bool is_only_looked_at = false;  // never run
+};
+// CompileOptionsProto, serialised.
+std::string compile_options(const CompileFor& target);
 
 }  // namespace podium::pjrt

@@ -1,5 +1,6 @@
 #include "backend/pjrt/memory.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -51,50 +52,80 @@ constexpr std::size_t kKept = 1 << 16;
 
 }  // namespace
 
-std::shared_ptr<Program> Programs::get(const std::string& module, const std::string& what) {
+std::shared_ptr<Program> Programs::get(const std::string& module, const std::string& what,
+                                       std::span<const int> devices) {
   std::shared_ptr<Program>& program = programs_[module];
-  if (!program) program = plugin_.compile(module, what);
+  if (!program) program = plugin_->compile(module, what, devices);
   return program;
 }
 
-int Memory::home(const WordBuffer& buffer) const {
+int Memory::home(const WordBuffer& buffer) {
   return buffer.arrays.empty() ? 0 : buffer.arrays.begin()->first;
 }
 
 SharedArray Memory::array(WordBuffer& buffer, int device) {
   if (const auto found = buffer.arrays.find(device); found != buffer.arrays.end())
     return found->second;
-  SharedArray made;
-  if (buffer.on_host) {
-    buffer.host.resize(static_cast<std::size_t>(buffer.words()));
-    made = plugin_.upload(device, buffer.host.data(), buffer.words(), DType::kU32);
-  } else {
-    PODIUM_CHECK(!buffer.arrays.empty(), "a buffer that a failed program has used up is read");
-    made = plugin_.copy_to(*buffer.arrays.begin()->second, device);
-  }
-  return buffer.arrays[device] = made;
+  if (!buffer.on_host && !buffer.arrays.empty())
+    return buffer.arrays[device] = plugin_->copy_to(*buffer.arrays.begin()->second, device);
+  bring_to_host(buffer);
+  return buffer.arrays[device] =
+             plugin_->upload(device, buffer.host.data(), buffer.words(), DType::kU32);
+}
+
+void Memory::use_up(WordBuffer& buffer) {
+  buffer.arrays.clear();
+  buffer.parts.clear();
+  buffer.on_host = false;
 }
 
 SharedArray Memory::take(WordBuffer& buffer, int device) {
   SharedArray taken = array(buffer, device);
-  buffer.arrays.clear();
-  buffer.on_host = false;
+  use_up(buffer);
   return taken;
 }
 
 void Memory::replace(WordBuffer& buffer, int device, SharedArray array) {
-  buffer.arrays.clear();
+  use_up(buffer);
   buffer.arrays[device] = std::move(array);
-  buffer.on_host = false;
   if (buffer.host.size() > kKept) std::vector<std::uint32_t>().swap(buffer.host);
+  ++buffer.version;
+}
+
+std::vector<SharedArray> Memory::parts(WordBuffer& buffer, const std::vector<Window>& windows) {
+  if (buffer.parts.empty() || buffer.windows != windows) {
+    bring_to_host(buffer);
+    buffer.windows = windows;
+    buffer.parts.clear();
+    for (const Window& window : windows)
+      buffer.parts.push_back(plugin_->upload(window.device, buffer.host.data() + window.first,
+                                             window.words, DType::kU32));
+  }
+  return buffer.parts;
+}
+
+void Memory::replace_parts(WordBuffer& buffer, const std::vector<Window>& windows,
+                           std::vector<SharedArray> parts) {
+  buffer.windows = windows;
+  buffer.parts = std::move(parts);
   ++buffer.version;
 }
 
 void Memory::bring_to_host(WordBuffer& buffer) {
   buffer.host.resize(static_cast<std::size_t>(buffer.words()));
   if (buffer.on_host) return;
-  PODIUM_CHECK(!buffer.arrays.empty(), "a buffer that a failed program has used up is read");
-  plugin_.download(*buffer.arrays.begin()->second, buffer.host.data(), buffer.words() * 4);
+  PODIUM_CHECK(!buffer.arrays.empty() || !buffer.parts.empty(),
+               "a buffer that a failed program has used up is read");
+  if (!buffer.arrays.empty())
+    plugin_->download(*buffer.arrays.begin()->second, buffer.host.data(), buffer.words() * 4);
+  for (std::size_t i = 0; i < buffer.parts.size() && buffer.arrays.empty(); ++i) {
+    const Window& window = buffer.windows[i];
+    if (window.begin == window.end) continue;
+    std::vector<std::uint32_t> part(static_cast<std::size_t>(window.words));
+    plugin_->download(*buffer.parts[i], part.data(), window.words * 4);
+    std::copy(part.begin() + (window.begin - window.first),
+              part.begin() + (window.end - window.first), buffer.host.begin() + window.begin);
+  }
   buffer.on_host = true;
 }
 
@@ -113,6 +144,7 @@ void Memory::upload(View to, const void* from) {
   const bool was_there = !buffer.arrays.empty() && to.bytes == buffer.bytes();
   const int device = home(buffer);
   buffer.arrays.clear();
+  buffer.parts.clear();
   if (was_there) array(buffer, device);
 }
 
@@ -123,17 +155,16 @@ void Memory::download(void* to, View from) {
   std::vector<std::uint32_t> words(static_cast<std::size_t>(buffer.words()));
   {
     const std::scoped_lock lock(mutex_);
-    if (buffer.on_host) {
+    if (buffer.on_host || buffer.arrays.empty()) {
       bring_to_host(buffer);
       std::memcpy(to, reinterpret_cast<const std::byte*>(buffer.host.data()) + from.offset,
                   static_cast<std::size_t>(from.bytes));
       return;
     }
-    PODIUM_CHECK(!buffer.arrays.empty(), "a buffer that a failed program has used up is read");
     array = buffer.arrays.begin()->second;
     version = buffer.version;
   }
-  plugin_.download(*array, words.data(), buffer.words() * 4);
+  plugin_->download(*array, words.data(), buffer.words() * 4);
   std::memcpy(to, reinterpret_cast<const std::byte*>(words.data()) + from.offset,
               static_cast<std::size_t>(from.bytes));
   const std::scoped_lock lock(mutex_);
@@ -144,7 +175,7 @@ void Memory::download(void* to, View from) {
 
 SharedArray Memory::integers(const std::vector<std::int32_t>& values, int device) {
   SharedArray& known = integers_[{device, values}];
-  if (!known) known = plugin_.upload(device, values.data(), std::ssize(values), DType::kI32);
+  if (!known) known = plugin_->upload(device, values.data(), std::ssize(values), DType::kI32);
   return known;
 }
 
@@ -157,6 +188,7 @@ void Memory::combine(View to, View from, bool adds) {
     std::memcpy(reinterpret_cast<std::byte*>(target.host.data()) + to.offset,
                 reinterpret_cast<const std::byte*>(source.host.data()) + from.offset,
                 static_cast<std::size_t>(to.bytes));
+    target.parts.clear();
     ++target.version;
     return;
   }
@@ -170,7 +202,7 @@ void Memory::combine(View to, View from, bool adds) {
   arguments.push_back(integers({word_of(to.offset), word_of(from.offset)}, device));
   arguments.insert(arguments.begin(), take(target, device));
   replace(target, device,
-          plugin_.run(*program, device, arguments, 1, adds ? "an addition" : "a copy")[0]);
+          plugin_->run(*program, device, arguments, 1, adds ? "an addition" : "a copy")[0]);
 }
 
 }  // namespace podium::pjrt

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,7 +15,16 @@
 
 namespace podium::pjrt {
 
-// A vector of ui32 words. It lies on the host, or on devices, or on both.
+// What a device has of a buffer that lies in parts on several: `words` words from `first` on. Those
+// in [begin, end) are the buffer's; the others may be old.
+struct Window {
+  int device = 0;
+  std::int64_t first = 0, words = 0, begin = 0, end = 0;
+  bool operator==(const Window&) const = default;
+};
+
+// A vector of ui32 words. It lies on the host, or on devices, or in parts on devices, or on several
+// of these.
 class WordBuffer : public Buffer {
  public:
   explicit WordBuffer(std::int64_t bytes) : Buffer(bytes, nullptr) {}
@@ -25,6 +35,9 @@ class WordBuffer : public Buffer {
   bool on_host = true;                // `host` is what the buffer holds; empty: zeros
   std::vector<std::uint32_t> host;    // may be there although on_host is false
   std::map<int, SharedArray> arrays;  // that hold what the buffer holds, by device
+  // That hold it together. What no window has up to date is in `host`.
+  std::vector<Window> windows;
+  std::vector<SharedArray> parts;
   std::uint64_t version = 0;
 };
 
@@ -33,11 +46,13 @@ inline WordBuffer& words_of(const View& view) { return static_cast<WordBuffer&>(
 // Compiles each module once.
 class Programs {
  public:
-  explicit Programs(Plugin& plugin) : plugin_(plugin) {}
-  std::shared_ptr<Program> get(const std::string& module, const std::string& what);
+  explicit Programs(Plugin* plugin) : plugin_(plugin) {}
+  // `devices`: as Plugin::compile() has them.
+  std::shared_ptr<Program> get(const std::string& module, const std::string& what,
+                               std::span<const int> devices = {});
 
  private:
-  Plugin& plugin_;
+  Plugin* plugin_;
   std::map<std::string, std::shared_ptr<Program>> programs_;
 };
 
@@ -45,19 +60,25 @@ class Programs {
 // held.
 class Memory {
  public:
-  explicit Memory(Plugin& plugin) : plugin_(plugin), programs_(plugin) {}
+  // Without a plugin, buffers lie on the host, and no program is compiled.
+  explicit Memory(Plugin* plugin) : plugin_(plugin), programs_(plugin) {}
 
   std::mutex& mutex() { return mutex_; }
-  Plugin& plugin() { return plugin_; }
+  Plugin& plugin() { return *plugin_; }
   Programs& programs() { return programs_; }
 
   // What the buffer holds, on this device.
   SharedArray array(WordBuffer& buffer, int device);
   // The same, for a program that uses it up: the buffer holds nothing until replace().
   SharedArray take(WordBuffer& buffer, int device);
-  void replace(WordBuffer& buffer, int device, SharedArray array);
+  static void use_up(WordBuffer& buffer);
+  static void replace(WordBuffer& buffer, int device, SharedArray array);
+  std::vector<SharedArray> parts(WordBuffer& buffer, const std::vector<Window>& windows);
+  // After use_up() of the parts in these windows.
+  static void replace_parts(WordBuffer& buffer, const std::vector<Window>& windows,
+                            std::vector<SharedArray> parts);
   // Where it is cheapest to compute on it.
-  int home(const WordBuffer& buffer) const;
+  static int home(const WordBuffer& buffer);
 
   void upload(View to, const void* from);
   // Locks by itself, and waits without.
@@ -74,7 +95,7 @@ class Memory {
   void bring_to_host(WordBuffer& buffer);
 
   std::mutex mutex_;
-  Plugin& plugin_;
+  Plugin* plugin_;
   Programs programs_;
   std::map<std::pair<int, std::vector<std::int32_t>>, SharedArray> integers_;
 };

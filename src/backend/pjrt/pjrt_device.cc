@@ -287,16 +287,22 @@ class PjrtExecutable : public Executable {
 
 class PjrtDevice : public Device {
  public:
-  PjrtDevice(const DeviceOptions& options, std::unique_ptr<Plugin> plugin)
-      : Device(options), plugin_(std::move(plugin)), memory_(*plugin_) {}
+  // Without a plugin, it runs nothing.
+  PjrtDevice(const DeviceOptions& options, std::shared_ptr<Plugin> plugin, int devices)
+      : Device(options), plugin_(std::move(plugin)), devices_(devices), memory_(plugin_.get()) {}
 
   std::string name() const override { return "pjrt"; }
   std::string description() const override {
+    if (!plugin_) return cat(devices_, " devices that are not there");
     const PluginFacts facts = plugin_->facts();
     return cat(facts.platform, ", ", facts.devices.size(), " x ", facts.devices[0].kind,
                ", PJRT API ", facts.api_major, ".", facts.api_minor);
   }
-  Traits traits() const override { return kTraits; }
+  Traits traits() const override {
+    Traits traits = kTraits;
+    traits.devices = devices_;
+    return traits;
+  }
 
   std::unique_ptr<Buffer> allocate(std::int64_t bytes) override {
     return std::make_unique<WordBuffer>(bytes);
@@ -321,20 +327,23 @@ class PjrtDevice : public Device {
     return plan_of(without_dead_nodes(graph), options);
   }
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) override {
-    return std::make_unique<PjrtExecutable>(memory_, graph, options,
-                                            options.worker % plugin_->devices());
+    return std::make_unique<PjrtExecutable>(memory_, graph, options, options.worker % devices_);
   }
   std::unique_ptr<WholeStep> compile_step(const StepProgram& step) override {
     const auto own = [](const Executable& executable) -> const PjrtExecutable& {
       return static_cast<const PjrtExecutable&>(executable);
     };
+    std::vector<int> devices;
+    for (const StepProgram::Worker& worker : step.workers)
+      devices.push_back(own(*worker.replicas.at(0).program).device());
     return compile_whole_step(
-        memory_, own(*step.replicas.at(0).program).device(), step,
-        [&](const Executable& executable) -> const Graph& { return own(executable).graph(); });
+        memory_, devices, step,
+        [=](const Executable& executable) -> const Graph& { return own(executable).graph(); });
   }
 
  private:
-  std::unique_ptr<Plugin> plugin_;
+  const std::shared_ptr<Plugin> plugin_;
+  const int devices_;
   Memory memory_;
 };
 
@@ -342,7 +351,13 @@ class PjrtDevice : public Device {
 }  // namespace pjrt
 
 std::unique_ptr<Device> make_pjrt_device(const DeviceOptions& options) {
-  return std::make_unique<pjrt::PjrtDevice>(options, pjrt::Plugin::from_environment());
+  std::shared_ptr<pjrt::Plugin> plugin = pjrt::Plugin::from_environment();
+  const int devices = plugin->devices();
+  return std::make_unique<pjrt::PjrtDevice>(options, std::move(plugin), devices);
+}
+
+std::unique_ptr<Device> make_absent_pjrt_device(const DeviceOptions& options, int devices) {
+  return std::make_unique<pjrt::PjrtDevice>(options, nullptr, devices);
 }
 
 }  // namespace podium

@@ -15,5 +15,8 @@ namespace podium {
 
 // Throws UserError where the environment names no plugin that works.
 std::unique_ptr<Device> make_pjrt_device(const DeviceOptions& options);
+// For the text of programs (WholeStep::text()): so many devices that are not there. Nothing can run
+// on them.
+std::unique_ptr<Device> make_absent_pjrt_device(const DeviceOptions& options, int devices);
 
 }  // namespace podium

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <stop_token>
 #include <system_error>
@@ -61,6 +62,7 @@ constexpr std::array kNeeded = {
     PODIUM_PJRT_ENTRY(PJRT_Client_Compile),
     PODIUM_PJRT_ENTRY(PJRT_Client_BufferFromHostBuffer),
     PODIUM_PJRT_ENTRY(PJRT_Device_GetDescription),
+    PODIUM_PJRT_ENTRY(PJRT_DeviceDescription_Id),
     PODIUM_PJRT_ENTRY(PJRT_DeviceDescription_Kind),
     PODIUM_PJRT_ENTRY(PJRT_LoadedExecutable_Destroy),
     PODIUM_PJRT_ENTRY(PJRT_LoadedExecutable_Execute),
@@ -217,15 +219,22 @@ const PJRT_Api* open_plugin(const std::string& path) {
   return api;
 }
 
-std::string compile_options(bool is_portable) {
+std::string compile_options(const CompileFor& target) {
   CompileOptions options;
   ExecutableBuildOptions& build = *options.mutable_executable_build_options();
   build.set_device_ordinal(-1);  // none in particular
-  build.set_num_replicas(1);
+  build.set_num_replicas(target.devices);
   build.set_num_partitions(1);
-  options.set_compile_portable_executable(is_portable);
-  // Of a program that is only looked at: a TPU's compiler otherwise takes minutes.
-  if (!is_portable) build.set_optimization_level(9);
+  if (!target.ids.empty()) {
+    DeviceAssignment& assignment = *build.mutable_device_assignment();
+    assignment.set_replica_count(target.devices);
+    assignment.set_computation_count(1);
+    ComputationDevice& only = *assignment.add_computation_devices();
+    for (const std::int64_t id : target.ids) only.add_replica_device_ids(id);
+  }
+  options.set_compile_portable_executable(target.devices == 1 && !target.is_only_looked_at);
+  // A TPU's compiler otherwise takes minutes.
+  if (target.is_only_looked_at) build.set_optimization_level(9);
   return options.SerializeAsString();
 }
 
@@ -303,17 +312,39 @@ void Plugin::create_client(const std::string& text) {
   require(api_->PJRT_Client_AddressableDevices(&list), "does not list its devices");
   devices_.assign(list.addressable_devices,
                   list.addressable_devices + list.num_addressable_devices);
+  for (PJRT_Device* const device : devices_) {
+    PODIUM_PJRT_ARGS(id, PJRT_DeviceDescription_Id_Args);
+    id.device_description = description(device);
+    require(api_->PJRT_DeviceDescription_Id(&id), "does not number its devices");
+    ids_.push_back(id.id);
+  }
   PODIUM_REQUIRE(!devices_.empty(), ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path_,
                  ": the plugin works, but this machine has no device for it; ", kRemedy);
 }
 
-std::unique_ptr<Plugin> Plugin::from_environment() {
+PJRT_DeviceDescription* Plugin::description(PJRT_Device* device) const {
+  PODIUM_PJRT_ARGS(get, PJRT_Device_GetDescription_Args);
+  get.device = device;
+  require(api_->PJRT_Device_GetDescription(&get), "does not describe its devices");
+  return get.device_description;
+}
+
+std::shared_ptr<Plugin> Plugin::from_environment() {
   const char* const path = std::getenv("PODIUM_PJRT_PLUGIN");
   PODIUM_REQUIRE(path != nullptr && *path != '\0', ExitCode::kUsage,
                  "--backend pjrt: name the plugin of your device in PODIUM_PJRT_PLUGIN, such as "
                  "PODIUM_PJRT_PLUGIN=/usr/lib/libtpu.so (docs/tpu.md)");
   const char* const options = std::getenv("PODIUM_PJRT_OPTIONS");
-  return std::make_unique<Plugin>(path, options == nullptr ? "" : options);
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::string>, std::weak_ptr<Plugin>> open;
+  const std::scoped_lock lock(mutex);
+  std::weak_ptr<Plugin>& known = open[{path, options == nullptr ? "" : options}];
+  std::shared_ptr<Plugin> plugin = known.lock();
+  if (!plugin) {
+    plugin = std::make_shared<Plugin>(path, options == nullptr ? "" : options);
+    known = plugin;
+  }
+  return plugin;
 }
 
 Plugin::~Plugin() {
@@ -353,11 +384,8 @@ PluginFacts Plugin::facts() const {
   facts.version.assign(version.platform_version, version.platform_version_size);
   for (PJRT_Device* const device : devices_) {
     DeviceFacts& found = facts.devices.emplace_back();
-    PODIUM_PJRT_ARGS(get, PJRT_Device_GetDescription_Args);
-    get.device = device;
-    require(api_->PJRT_Device_GetDescription(&get), "does not describe its devices");
     PODIUM_PJRT_ARGS(kind, PJRT_DeviceDescription_Kind_Args);
-    kind.device_description = get.device_description;
+    kind.device_description = description(device);
     require(api_->PJRT_DeviceDescription_Kind(&kind), "does not name the kind of its devices");
     found.kind.assign(kind.device_kind, kind.device_kind_size);
     if (!PODIUM_PJRT_HAS(api_, PJRT_Device_MemoryStats)) continue;
@@ -423,7 +451,8 @@ void Plugin::keep(const Program& program, const std::string& module) {
   destroy(api_, api_->PJRT_Executable_Destroy(&end));
 }
 
-std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::string& what) {
+std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::string& what,
+                                         std::span<const int> devices) {
   if (auto program = kept(module)) return program;
   const Clock::time_point start = Clock::now();
   PODIUM_PJRT_ARGS(program, PJRT_Program);
@@ -432,7 +461,12 @@ std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::s
   program.code_size = code.size();
   program.format = "mlir";
   program.format_size = 4;
-  const std::string options = compile_options(true);
+  CompileFor target;
+  if (devices.size() > 1) {
+    target.devices = static_cast<int>(devices.size());
+    for (const int device : devices) target.ids.push_back(ids_[static_cast<std::size_t>(device)]);
+  }
+  const std::string options = compile_options(target);
   PODIUM_PJRT_ARGS(args, PJRT_Client_Compile_Args);
   args.client = client_;
   args.program = &program;
@@ -450,23 +484,37 @@ std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::s
 std::vector<SharedArray> Plugin::run(const Program& program, int device,
                                      const std::vector<SharedArray>& inputs, std::size_t results,
                                      const std::string& what) {
-  std::vector<PJRT_Buffer*> list;
-  for (const SharedArray& input : inputs) list.push_back(input->buffer());
-  std::vector<PJRT_Buffer*> made(results, nullptr);
-  PJRT_Buffer* const* const lists[] = {list.data()};
-  PJRT_Buffer** const made_lists[] = {made.data()};
+  return run_together(program, {&device, 1}, {inputs}, results, what)[0];
+}
+
+std::vector<std::vector<SharedArray>> Plugin::run_together(
+    const Program& program, std::span<const int> devices,
+    const std::vector<std::vector<SharedArray>>& inputs, std::size_t results,
+    const std::string& what) {
+  const std::size_t count = devices.size();
+  std::vector<std::vector<PJRT_Buffer*>> taken(count), made(count);
+  std::vector<PJRT_Buffer* const*> lists;
+  std::vector<PJRT_Buffer**> made_lists;
+  for (std::size_t d = 0; d < count; ++d) {
+    for (const SharedArray& input : inputs[d]) taken[d].push_back(input->buffer());
+    made[d].resize(results);
+    lists.push_back(taken[d].data());
+    made_lists.push_back(made[d].data());
+  }
   PODIUM_PJRT_ARGS(options, PJRT_ExecuteOptions);
   PODIUM_PJRT_ARGS(args, PJRT_LoadedExecutable_Execute_Args);
   args.executable = program.executable();
   args.options = &options;
-  args.argument_lists = lists;
-  args.num_devices = 1;
-  args.num_args = list.size();
-  args.output_lists = made_lists;
-  args.execute_device = devices_[static_cast<std::size_t>(device)];
+  args.argument_lists = lists.data();
+  args.num_devices = count;
+  args.num_args = taken[0].size();
+  args.output_lists = made_lists.data();
+  if (count == 1) args.execute_device = devices_[static_cast<std::size_t>(devices[0])];
   require(api_->PJRT_LoadedExecutable_Execute(&args), cat("failed to run ", what, kGoesOn));
-  std::vector<SharedArray> arrays;
-  for (PJRT_Buffer* const buffer : made) arrays.push_back(std::make_shared<Array>(api_, buffer));
+  std::vector<std::vector<SharedArray>> arrays(count);
+  for (std::size_t d = 0; d < count; ++d)
+    for (PJRT_Buffer* const buffer : made[d])
+      arrays[d].push_back(std::make_shared<Array>(api_, buffer));
   return arrays;
 }
 

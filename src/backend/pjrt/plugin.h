@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ struct PJRT_Api;
 struct PJRT_Buffer;
 struct PJRT_Client;
 struct PJRT_Device;
+struct PJRT_DeviceDescription;
 struct PJRT_Error;
 struct PJRT_Event;
 struct PJRT_LoadedExecutable;
@@ -63,7 +65,7 @@ struct ProgramMemory {
   std::int64_t arguments = 0, results = 0, aliased = 0, temporary = 0;
 };
 
-// A compiled program, which runs on any device of the client.
+// A compiled program. It runs on any device of the client, or on several at once.
 class Program {
  public:
   Program(const PJRT_Api* api, PJRT_LoadedExecutable* executable)
@@ -85,8 +87,9 @@ class Plugin {
   // Opens the library, or throws UserError, which says what is wrong with it and what to do.
   // `options`: as PODIUM_PJRT_OPTIONS has them.
   Plugin(const std::string& path, const std::string& options);
-  // Of the environment. Throws UserError where PODIUM_PJRT_PLUGIN is not set.
-  static std::unique_ptr<Plugin> from_environment();
+  // Of the environment: all who have one at a time have the same, since a TPU belongs to one client.
+  // Throws UserError where PODIUM_PJRT_PLUGIN is not set.
+  static std::shared_ptr<Plugin> from_environment();
   ~Plugin();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
@@ -94,14 +97,21 @@ class Plugin {
   PluginFacts facts() const;
   int devices() const { return static_cast<int>(devices_.size()); }
 
-  // Compiles a module of StableHLO for one device, or loads it where it was compiled before. `what`
-  // names it in errors, and in a line of talk where compiling takes longer than a second.
-  std::shared_ptr<Program> compile(const std::string& module, const std::string& what);
+  // Compiles a module of StableHLO, or loads it where it was compiled before: for several devices at
+  // once, or for one, which run() names. `what` names it in errors, and in a line of talk where
+  // compiling takes longer than a second.
+  std::shared_ptr<Program> compile(const std::string& module, const std::string& what,
+                                   std::span<const int> devices = {});
   // Enqueued; `arguments` and the results lie on the device. An argument that the module donates is
   // used up.
   std::vector<SharedArray> run(const Program& program, int device,
                                const std::vector<SharedArray>& arguments, std::size_t results,
                                const std::string& what);
+  // The same on the devices that the program was compiled for, in their order, at once.
+  std::vector<std::vector<SharedArray>> run_together(
+      const Program& program, std::span<const int> devices,
+      const std::vector<std::vector<SharedArray>>& arguments, std::size_t results,
+      const std::string& what);
   // Returns when `words` may be changed.
   SharedArray upload(int device, const void* words, std::int64_t count, DType dtype);
   // Waits.
@@ -110,6 +120,7 @@ class Plugin {
 
  private:
   void create_client(const std::string& options);
+  PJRT_DeviceDescription* description(PJRT_Device* device) const;
   std::string maker(const std::string& options) const;
   // Null where it is not kept, or the plugin takes none back.
   std::shared_ptr<Program> kept(const std::string& module);
@@ -122,6 +133,7 @@ class Plugin {
   const PJRT_Api* api_ = nullptr;
   PJRT_Client* client_ = nullptr;
   std::vector<PJRT_Device*> devices_;
+  std::vector<std::int64_t> ids_;  // of these
   ProgramCache cache_;
 };
 

@@ -16,6 +16,20 @@ const char* precision_name(std::int32_t precision) {
   return precision == 2 ? "highest" : precision == 1 ? "high" : "default";
 }
 
+// The type of a result, or of a tuple's first.
+std::string type_name(const HloShape& shape) {
+  const HloShape* one = &shape;
+  while (!one->tuple_shapes().empty()) one = &one->tuple_shapes(0);
+  switch (one->element_type()) {
+    case 1: return "pred";
+    case 4: return "s32";
+    case 8: return "u32";
+    case 11: return "f32";
+    case 16: return "bf16";
+    default: return cat("type ", one->element_type());
+  }
+}
+
 void count_instructions(const HloModule& module, CompiledFacts& facts) {
   for (const HloComputation& computation : module.computations()) {
     for (const HloInstruction& instruction : computation.instructions()) {
@@ -29,7 +43,8 @@ void count_instructions(const HloModule& module, CompiledFacts& facts) {
       }
       for (const char* kind :
            {"all-reduce", "all-to-all", "all-gather", "reduce-scatter", "collective-permute"})
-        if (opcode == kind || opcode == std::string(kind) + "-start") ++facts.collectives[kind];
+        if (opcode == kind || opcode == std::string(kind) + "-start")
+          ++facts.collectives[cat(kind, " of ", type_name(instruction.shape()))];
     }
   }
 }
@@ -81,21 +96,23 @@ class Compilation {
     list.topology = topology_;
     require(api_->PJRT_TopologyDescription_GetDeviceDescriptions(&list),
             "does not describe the devices of a topology");
-    facts.chips = static_cast<std::int64_t>(list.num_descriptions);
+    facts.devices = static_cast<int>(list.num_descriptions);
     PODIUM_PJRT_ARGS(platform, PJRT_TopologyDescription_PlatformName_Args);
     platform.topology = topology_;
     require(api_->PJRT_TopologyDescription_PlatformName(&platform), "does not name its platform");
     facts.platform.assign(platform.platform_name, platform.platform_name_size);
   }
 
-  void compile(std::string module, CompiledFacts& facts) {
+  void compile(ProgramOfDevices of_devices, CompiledFacts& facts) {
     const auto start = Clock::now();
+    std::string& module = of_devices.module;
     PODIUM_PJRT_ARGS(program, PJRT_Program);
     program.code = module.data();
     program.code_size = module.size();
     program.format = "mlir";
     program.format_size = 4;
-    const std::string options = compile_options(false);
+    const std::string options =
+        compile_options({.devices = of_devices.devices, .ids = {}, .is_only_looked_at = true});
     PODIUM_PJRT_ARGS(args, PJRT_Compile_Args);
     args.topology = topology_;
     args.program = &program;
@@ -165,13 +182,13 @@ class Compilation {
 }  // namespace
 
 CompiledFacts compile_for(const std::string& plugin, const std::string& topology,
-                          const std::string& module) {
+                          const std::function<ProgramOfDevices(int devices)>& program_for) {
   // libtpu otherwise asks, for minutes, a server that only machines of Google's cloud have.
   setenv("TPU_SKIP_MDS_QUERY", "1", 0);
   CompiledFacts facts;
   Compilation compilation(plugin);
   compilation.open_topology(topology, facts);
-  compilation.compile(module, facts);
+  compilation.compile(program_for(facts.devices), facts);
   compilation.read_costs(facts);
   compilation.read_memory(facts);
   compilation.read_instructions(facts);

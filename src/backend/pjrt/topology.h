@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -11,19 +12,26 @@ namespace podium::pjrt {
 // What the plugin says of a program that it compiled.
 struct CompiledFacts {
   std::string platform;
-  std::int64_t chips = 0;  // of the topology: devices, as the plugin counts them
-  double seconds = 0;      // of compiling
+  int devices = 0;     // of the topology, as the plugin counts them: chips, or cores of these
+  double seconds = 0;  // of compiling
   double flops = 0, bytes_accessed = 0;
   // In bytes, of one device. `peak` is 0 where the plugin does not say.
   std::int64_t arguments = 0, results = 0, temporary = 0, code = 0, peak = 0;
-  // Of convolutions and products: how many have a precision ("highest", "default"), and how many
-  // collectives of each kind there are.
+  // Of convolutions and products: how many have a precision ("highest", "default"). Of collectives:
+  // how many there are of each kind ("all-gather of u32").
   std::map<std::string, int> precisions, collectives;
 };
 
-// `topology` as the plugin names it: "v5e:2x4". The program runs on one of its devices. Throws
-// UserError, with ExitCode::kMemory where it needs more memory than a device has.
+// A module, and how many devices run it at once.
+struct ProgramOfDevices {
+  std::string module;
+  int devices = 1;
+};
+
+// `topology` as the plugin names it: "v5e:2x4". `program_for`: what is compiled, where it has so
+// many devices. Throws UserError, with ExitCode::kMemory where it needs more memory than a device
+// has.
 CompiledFacts compile_for(const std::string& plugin, const std::string& topology,
-                          const std::string& module);
+                          const std::function<ProgramOfDevices(int devices)>& program_for);
 
 }  // namespace podium::pjrt

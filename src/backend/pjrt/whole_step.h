@@ -1,18 +1,17 @@
 // A whole step as one program of a plugin.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <vector>
 
 #include "backend/device.h"
 #include "backend/pjrt/memory.h"
+#include "backend/pjrt/step_module.h"
 
 namespace podium::pjrt {
 
-// On one device of the plugin. `graph_of`: of the executables of the step's calls. Compiled when it
-// first runs.
-std::unique_ptr<WholeStep> compile_whole_step(
-    Memory& memory, int device, const StepProgram& step,
-    const std::function<const Graph&(const Executable&)>& graph_of);
+// On these devices of the plugin, one for each worker. Compiled when it first runs.
+std::unique_ptr<WholeStep> compile_whole_step(Memory& memory, std::vector<int> devices,
+                                              const StepProgram& step, const GraphOf& graph_of);
 
 }  // namespace podium::pjrt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <iomanip>
+#include <numeric>
 #include <sstream>
 #include <utility>
 
@@ -15,6 +16,13 @@ std::string list(std::span<const std::int64_t> numbers) {
   return cat("[", out.str(), "]");
 }
 std::string pair(const std::int64_t (&two)[2]) { return list(two); }
+
+// All devices are one group.
+std::string group_of(std::int64_t devices) {
+  std::vector<std::int64_t> numbers(static_cast<std::size_t>(devices));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return cat("dense<[", list(numbers), "]> : tensor<1x", devices, "xi64>");
+}
 
 std::string hex(std::uint32_t bits) {
   std::ostringstream out;
@@ -249,31 +257,47 @@ HloValue Builder::convolution(const HloValue& x, const HloValue& w, const std::s
                   type_text(x.element, result)));
 }
 
-std::vector<HloValue> Builder::conditional(const HloValue& scalar,
-                                           const std::function<std::vector<HloValue>()>& yes,
-                                           std::span<const HloValue> no) {
-  std::string before = std::exchange(text_, "");
-  const std::vector<HloValue> results = yes();
-  const std::string branch = std::exchange(text_, std::move(before));
-  PODIUM_CHECK(results.size() == no.size() && !no.empty());
-  const auto ended = [](std::span<const HloValue> values) {
-    std::string names, types;
-    for (const HloValue& value : values) {
+std::vector<HloValue> Builder::choose(const HloValue& number, std::span<const Branch> branches) {
+  std::string before = std::exchange(text_, ""), regions, types;
+  std::vector<HloValue> first;
+  for (const Branch& branch : branches) {
+    const std::vector<HloValue> results = branch();
+    std::string names, its_types;
+    for (const HloValue& value : results) {
       names += (names.empty() ? "" : ", ") + value.name;
-      types += (types.empty() ? "" : ", ") + value.type();
+      its_types += (its_types.empty() ? "" : ", ") + value.type();
     }
-    return std::pair(cat("    stablehlo.return ", names, " : ", types, "\n"), types);
-  };
-  const std::string name = cat("%", next_++);
-  text_ += cat("    ", name, ":", no.size(), " = \"stablehlo.if\"(", scalar.name, ") ({\n", branch,
-               ended(results).first, "    }, {\n", ended(no).first, "    }) : (", scalar.type(),
-               ") -> (", ended(no).second, ")\n");
-  std::vector<HloValue> made;
-  for (std::size_t i = 0; i < no.size(); ++i) {
-    PODIUM_CHECK(results[i].type() == no[i].type(), results[i].type(), " or ", no[i].type());
-    made.push_back({cat(name, "#", i), no[i].element, no[i].shape});
+    if (regions.empty()) first = results, types = its_types;
+    PODIUM_CHECK(its_types == types && !types.empty(), its_types, " or ", types);
+    regions += cat(regions.empty() ? "{\n" : ", {\n", std::exchange(text_, ""),
+                   "    stablehlo.return ", names, " : ", types, "\n    }");
   }
-  return made;
+  const std::string name = cat("%", next_++);
+  text_ = cat(before, "    ", name, ":", first.size(), " = \"stablehlo.case\"(", number.name, ") (",
+              regions, ") : (", number.type(), ") -> (", types, ")\n");
+  for (std::size_t i = 0; i < first.size(); ++i) first[i].name = cat(name, "#", i);
+  return first;
+}
+
+HloValue Builder::device_number() {
+  return make("ui32", Shape{}, "stablehlo.replica_id : tensor<ui32>");
+}
+
+HloValue Builder::all_to_all(const HloValue& rows) {
+  const std::int64_t devices = rows.shape[0];
+  return make(rows.element, rows.shape,
+              cat("\"stablehlo.all_to_all\"(", rows.name,
+                  ") {concat_dimension = 0 : i64, replica_groups = ", group_of(devices),
+                  ", split_count = ", devices, " : i64, split_dimension = 0 : i64} : (",
+                  rows.type(), ") -> ", rows.type()));
+}
+
+HloValue Builder::all_gather(const HloValue& vector, std::int64_t devices) {
+  const Shape shape{vector.shape[0] * devices};
+  return make(vector.element, shape,
+              cat("\"stablehlo.all_gather\"(", vector.name,
+                  ") {all_gather_dim = 0 : i64, replica_groups = ", group_of(devices), "} : (",
+                  vector.type(), ") -> ", type_text(vector.element, shape)));
 }
 
 }  // namespace podium::stablehlo

@@ -110,10 +110,17 @@ class Builder {
   HloValue convolution(const HloValue& x, const HloValue& w, const std::string& dimensions,
                        const HloWindow& window, const Shape& result);
 
-  // What `yes` appends and returns where the scalar is true, else `no`, values that are there.
-  std::vector<HloValue> conditional(const HloValue& scalar,
-                                    const std::function<std::vector<HloValue>()>& yes,
-                                    std::span<const HloValue> no);
+  // What the branch of this number appends and returns; all return values of the same types. The
+  // scalar is an i32.
+  using Branch = std::function<std::vector<HloValue>()>;
+  std::vector<HloValue> choose(const HloValue& number, std::span<const Branch> branches);
+
+  // Of a program that runs on `devices` devices at once: which of them this one is, ui32.
+  HloValue device_number();
+  // Row i goes to device i; the result has the rows of all devices, in their order.
+  HloValue all_to_all(const HloValue& rows);
+  // The vectors of all devices, one after the other.
+  HloValue all_gather(const HloValue& vector, std::int64_t devices);
 
   // A call of another function of the module, which has one result.
   HloValue make(const std::string& element, const Shape& shape, const std::string& operation);
