@@ -24,8 +24,8 @@ for recipe in "${recipes[@]}"; do
     if ! "$podium" show "$recipe" --compile-for "$topology" >"$log" 2>&1; then
       tail -n 3 "$log" >&2
       failed=1
-    elif ! grep -qE '^precision of products +[0-9]+ highest$' "$log" || 
-    ! grep -qE '^collectives +(none|([0-9]+ [a-z-]+ of u32(, )?)+)$' "$log"; then
+    elif ! grep -qE '^precision of products +[0-9]+ highest$' "$log" ||
+      ! grep -qE '^collectives +(none|([0-9]+ [a-z-]+ of u32(, )?)+)$' "$log"; then
       cat "$log" >&2
       failed=1
     fi

@@ -172,8 +172,8 @@ struct Call {
 
 // A step of all workers of a process, which have equally many replicas, in their order:
 //
-//   each worker runs its `replicas`, and what each wrote to `loss` is kept in the worker's `losses`,
-//   side by side
+//   each worker runs its `replicas`, and what each wrote to `loss` is kept in the worker's
+//   `losses`, side by side
 //   `sum` becomes the sum over all replicas of what each wrote there, by the tree of base/tree.h
 //   if all losses are finite, each worker runs its `updates`, one after the other
 //

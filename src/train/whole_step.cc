@@ -1,6 +1,6 @@
 // A step as one program of the device, where there is a device that takes it as such: for one
-// worker with all replicas, or for several, each on a device of its own. The program is made of what
-// the workers would run: their calls, bound to batches of their own.
+// worker with all replicas, or for several, each on a device of its own. The program is made of
+// what the workers would run: their calls, bound to batches of their own.
 #include "base/clock.h"
 #include "train/trainer_state.h"
 

@@ -87,8 +87,8 @@ class Plugin {
   // Opens the library, or throws UserError, which says what is wrong with it and what to do.
   // `options`: as PODIUM_PJRT_OPTIONS has them.
   Plugin(const std::string& path, const std::string& options);
-  // Of the environment: all who have one at a time have the same, since a TPU belongs to one client.
-  // Throws UserError where PODIUM_PJRT_PLUGIN is not set.
+  // Of the environment: all who have one at a time have the same, since a TPU belongs to one
+  // client. Throws UserError where PODIUM_PJRT_PLUGIN is not set.
   static std::shared_ptr<Plugin> from_environment();
   ~Plugin();
   Plugin(const Plugin&) = delete;
@@ -97,8 +97,8 @@ class Plugin {
   PluginFacts facts() const;
   int devices() const { return static_cast<int>(devices_.size()); }
 
-  // Compiles a module of StableHLO, or loads it where it was compiled before: for several devices at
-  // once, or for one, which run() names. `what` names it in errors, and in a line of talk where
+  // Compiles a module of StableHLO, or loads it where it was compiled before: for several devices
+  // at once, or for one, which run() names. `what` names it in errors, and in a line of talk where
   // compiling takes longer than a second.
   std::shared_ptr<Program> compile(const std::string& module, const std::string& what,
                                    std::span<const int> devices = {});

@@ -80,7 +80,7 @@ void StepModule::hold_updates() {
   const auto vector_of = [&](const View& view, std::size_t worker) -> StepVector& {
     const std::size_t number = number_of(view, worker);
     if (number == vectors_.size())
-      vectors_.push_back({.buffers = {workers(), &words_of(view)}, .windows = {}});
+      vectors_.push_back({.buffers = std::vector(workers(), &words_of(view)), .windows = {}});
     return vectors_[number];
   };
   for (std::size_t w = 0; w < workers(); ++w) {

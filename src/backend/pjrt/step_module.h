@@ -9,6 +9,7 @@
 // The collectives carry integers, whose bits nobody may change.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -28,8 +29,8 @@ using GraphOf = std::function<const Graph&(const Executable&)>;
 struct StepVector {
   std::vector<WordBuffer*> buffers;  // by worker: of its own, or the same for all
   bool is_written = false;
-  // Where updates write it, by worker, each as long as the longest; empty: none does. Windows do not
-  // know devices.
+  // Where updates write it, by worker, each as long as the longest; empty: none does. Windows do
+  // not know devices.
   std::vector<Window> windows;
   bool is_whole = false;  // replicas read it
 
