@@ -42,6 +42,7 @@ void tell() {
   while (sem_wait(&noted) != 0) {
   }
   const int signal = requested.load();
+  if (signal == 0) return;  // the program ends
   say(cat(name_of(signal), ": the run saves and stops after the current step; Ctrl-C",
           signal == SIGINT ? " again" : "", " ends it at once, without saving"));
 }
@@ -51,10 +52,23 @@ bool is_ignored(int signal) {
   return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
-void listen() {
+class Listener {
+ public:
+  Listener();
+  // When the program ends, the log must outlive the thread that writes to it.
+  ~Listener() {
+    sem_post(&noted);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::thread thread_;
+};
+
+Listener::Listener() {
   sem_init(&noted, 0, 0);
   try {
-    std::thread(tell).detach();  // for as long as the program runs
+    thread_ = std::thread(tell);
   } catch (const std::system_error&) {
     // The system starts no further thread: the run stops all the same, and says so when it has.
   }
@@ -70,8 +84,7 @@ void listen() {
 }  // namespace
 
 const std::atomic<int>* stop_request() {
-  static const bool listening = (listen(), true);
-  (void)listening;
+  static const Listener listener;
   return &requested;
 }
 

@@ -538,6 +538,8 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
     return {.stopped = true, .prepared = false};
   }
   const Trainer& trainer = *run.trainer;
+  if (const std::string warning = oversubscription(trainer); !warning.empty())
+    observer.warning(warning);
   if (run.folder) {
     for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
     if (const std::string failure = last_failure(run.folder->dir()); !failure.empty())

@@ -247,4 +247,8 @@ std::int64_t default_workers(std::int64_t replicas);
 // cores.
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement);
 
+// A warning if the CPU backend's threads of all ranks on this host are more than its usable cores;
+// otherwise empty.
+std::string oversubscription(const Trainer& trainer);
+
 }  // namespace podium

@@ -121,6 +121,16 @@ std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
   return std::max<std::int64_t>(most, 1);
 }
 
+// How many of the run's ranks are on this rank's host, itself included.
+int ranks_on_this_host(const Placement& placement) {
+  if (placement.ranks == nullptr) return 1;
+  const Transport& all = *placement.ranks;
+  int neighbours = 0;
+  for (int rank = 0; rank < all.ranks(); ++rank)
+    neighbours += all.host(rank) == all.host(all.rank());
+  return neighbours;
+}
+
 }  // namespace
 
 std::int64_t default_workers(std::int64_t replicas) {
@@ -154,18 +164,24 @@ Trainer::~Trainer() {
 }
 
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement) {
-  std::int64_t most = replicas, cores = usable_cores();
-  if (placement.ranks != nullptr) {
-    const Transport& all = *placement.ranks;
-    int neighbours = 0;  // on this host, itself included
-    for (int rank = 0; rank < all.ranks(); ++rank)
-      neighbours += all.host(rank) == all.host(all.rank());
-    most = replicas_of_worker(replicas, all.ranks(), all.rank()).size();
-    cores /= neighbours;
-  }
+  std::int64_t most = replicas;
+  if (placement.ranks != nullptr)
+    most = replicas_of_worker(replicas, placement.ranks->ranks(), placement.ranks->rank()).size();
   const int devices = make_device(placement.backend)->traits().devices;
-  return std::clamp<std::int64_t>(devices == 0 ? cores : devices, 1,
-                                  std::max<std::int64_t>(most, 1));
+  return std::clamp<std::int64_t>(
+      devices == 0 ? usable_cores() / ranks_on_this_host(placement) : devices, 1,
+      std::max<std::int64_t>(most, 1));
+}
+
+std::string oversubscription(const Trainer& trainer) {
+  const Placement& placement = trainer.placement();
+  const std::int64_t ranks = ranks_on_this_host(placement),
+                     threads = ranks * placement.workers * placement.threads;
+  if (trainer.device().name() != "cpu" || threads <= usable_cores()) return "";
+  return cat(threads, " computing threads share the ", usable_cores(),
+             " cores that podium may use on this host",
+             ranks == 1 ? "" : cat(" (", ranks, " ranks)"),
+             ": the result is the same, but fewer are faster; see --workers and --threads");
 }
 
 void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {

@@ -88,6 +88,18 @@ TEST_F(Run, workers_threads_targets_and_backends_change_no_bit) {
   }
 }
 
+TEST_F(Run, more_threads_than_cores_are_said) {
+  const long cores = ::sysconf(_SC_NPROCESSORS_ONLN);
+  EXPECT_EQ(podium(train_small("a", {"--workers", "1"})).err.find("computing threads"),
+            std::string::npos);
+  const Outcome more = podium(
+      train_small("a", {"--fresh", "--workers", "1", "--threads", std::to_string(cores + 1)}));
+  EXPECT_EQ(more.code, 0) << more.err;
+  EXPECT_NE(more.err.find(std::to_string(cores + 1) + " computing threads share the "),
+            std::string::npos)
+      << more.err;
+}
+
 TEST_F(Run, the_same_command_reports_a_finished_run) {
   const auto first = json(train_small("a", {"--json"}));
   const auto again = json(train_small("a", {"--json"}));
