@@ -1,5 +1,12 @@
 #include "parallel/ranks.h"
 
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <system_error>
+#include <thread>
+
 #include "parallel/launcher.h"
 #include "parallel/local_transport.h"
 #ifdef PODIUM_HAS_MPI
@@ -7,9 +14,27 @@
 #endif
 
 namespace podium {
+namespace {
+
+// Several ranks find out that their launcher was killed. The only rank has nobody to hear it from:
+// it stops as on request, and the same command resumes the run.
+void stop_with_launcher() {
+  const pid_t launcher = getppid();
+  try {
+    std::thread([launcher] {
+      while (getppid() == launcher) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      kill(getpid(), SIGTERM);
+    }).detach();
+  } catch (const std::system_error&) {
+    // The system starts no further thread: the rank goes on to its end.
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Transport> join_ranks(const RankOptions& options) {
   const Launcher launcher = find_launcher();
+  if (launcher.ranks == 1) stop_with_launcher();
   if (launcher.ranks <= 1) return lone_transport();
 #ifdef PODIUM_HAS_MPI
   return mpi_transport(launcher, options.timeout);

@@ -149,6 +149,22 @@ TEST_F(TrainUnderMpirun, a_rank_that_is_killed_or_stopped_ends_the_run_and_leave
   }
 }
 
+TEST_F(TrainUnderMpirun, the_only_rank_saves_and_stops_when_its_launcher_is_killed) {
+  const pid_t launcher = start_program(1, train_long("one"));
+  ASSERT_TRUE(wait_for_checkpoint("one"));
+  kill(launcher, SIGKILL);
+  const auto struck = Clock::now();
+  while (!marked().empty() && seconds_since(struck) < kMore)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const Outcome outcome = wait_for(launcher);
+  EXPECT_EQ(outcome.left, 0) << outcome.out;
+  // Its words are lost with the launcher. The last step is in the last checkpoint.
+  const auto steps = std::to_string(count(text("one/hashes.jsonl"), "\n"));
+  EXPECT_TRUE(std::filesystem::exists(
+      folder_ / ("one/checkpoints/step-" + std::string(8 - steps.size(), '0') + steps)))
+      << steps;
+}
+
 // How many kills: PODIUM_KILLS in the environment, 3 otherwise; PODIUM_KILL_SEED draws other
 // moments. scripts/check-kills.sh makes 200.
 TEST_F(TrainUnderMpirun, killed_and_resumed_in_any_layout_a_run_ends_as_if_undisturbed) {
