@@ -180,11 +180,11 @@ struct Call {
 // `sum` is FP32 memory between the replicas and the updates: each replica writes the same ranges of
 // it, and its contents before and after the step have no meaning. `loss` is a part of it.
 //
-// The calls of two workers' replicas of one number differ in their memory alone: it is either the
-// same or of each worker's own. An update reads nothing that another worker's updates write, and no
-// two workers' updates write the same. A worker's shard, what its updates read of `sum` and write,
-// is best a contiguous range of each memory.
+// The calls of two workers' replicas of one number differ in memory alone: the same, or each one's
+// own. An update reads nothing that another worker's updates write, and no two workers' write the
+// same. What a worker's updates read of `sum` and write is best one range of each memory.
 struct StepProgram {
+  // What one worker runs.
   struct Worker {
     std::vector<Call> replicas;
     View losses;
