@@ -41,10 +41,11 @@ std::unique_ptr<const RecordIndex> index_of(const PictureArguments& arguments,
   return index;
 }
 
-// A picture that cannot be decoded, by its number.
+// A picture that cannot be read or decoded, by its number.
 struct Problem {
   std::int64_t file = 0;
   std::string text;
+  bool can_be_skipped = true;  // in training
 };
 
 struct Decoded {
@@ -85,8 +86,10 @@ Decoded decode_all(const Records& records) {
           decoded += reader.height() * reader.width();
           if (const std::string problem = records.problem(i); !problem.empty())
             own.push_back({i, cat(records.name(i), ": ", problem)});
-        } catch (const UserError& error) {
+        } catch (const BadPicture& error) {
           own.push_back({i, error.what()});
+        } catch (const UserError& error) {
+          own.push_back({i, error.what(), false});
         }
       }
       const std::lock_guard lock(mutex);
@@ -168,8 +171,9 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
               << hash_text(decoded.contents) << "\n";
   }
   if (problems.empty()) return ExitCode::kDone;
-  say(cat("repair or remove the ", counted(std::ssize(problems), "picture", "pictures"),
-          " above, or train with data.on_error=skip"));
+  const bool can_be_skipped = std::ranges::all_of(problems, &Problem::can_be_skipped);
+  say(cat("repair or remove the ", counted(std::ssize(problems), "picture", "pictures"), " above",
+          can_be_skipped ? ", or train with data.on_error=skip" : ""));
   return ExitCode::kData;
 }
 

@@ -152,11 +152,15 @@ void require_pictures(const FolderIndex& index) {
   PODIUM_REQUIRE(!index.class_names.empty(), ExitCode::kData, root,
                  ": has no folders, and each class must be a folder: PHOTOS/cats/1.jpg, "
                  "PHOTOS/dogs/2.jpg",
-                 index.others > 0 ? cat("; its ", index.others, " files belong to no class") : "");
+                 index.others == 0   ? ""
+                 : index.others == 1 ? "; its 1 file belongs to no class"
+                                     : cat("; its ", index.others, " files belong to no class"));
   PODIUM_REQUIRE(index.count() > 0, ExitCode::kData, root, ": its ", index.class_names.size(),
                  index.class_names.size() == 1 ? " folder has" : " folders have",
                  " no pictures, which are files whose names end in .jpg, .jpeg or .png",
-                 index.others > 0 ? cat(" (there are ", index.others, " others)") : "");
+                 index.others == 0   ? ""
+                 : index.others == 1 ? " (there is 1 other)"
+                                     : cat(" (there are ", index.others, " others)"));
 }
 
 // Whether no folder of an index has changed and, if they are to be looked at, no file.

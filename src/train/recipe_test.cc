@@ -525,7 +525,8 @@ TEST(Recipe, warm_up_must_fit_into_the_run) {
       minimal_and("[schedule]\nname = \"cosine\"\nunit = \"epoch\"\nwarmup = ");
   EXPECT_EQ(refusal(text + "2\n"), "accepted");
   EXPECT_EQ(
-      refusal(text + "3\n").find("x.toml:9: `schedule.warmup` = 3 is longer than the run of "), 0u);
+      refusal(text + "3\n").find("x.toml:9: `schedule.warmup` = 3 epochs is longer than the run"),
+      0u);
 }
 
 TEST(Recipe, decoupled_decay_cannot_be_per_replica) {

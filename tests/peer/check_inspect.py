@@ -16,6 +16,7 @@ have --limit always.
 import argparse
 import functools
 import json
+import math
 import sys
 import tomllib
 
@@ -107,7 +108,8 @@ def resnet(net, x, name):
 
     classes = net.p["fc.weight"].shape[0]
     network = getattr(torchvision.models, name)(num_classes=classes).double().train()
-    near = lambda module, inputs: CORNERS.append(int((inputs[0].abs() < NEAR).sum()))
+    # Exact zeros are sums of what a ReLU or a norm with weight 0 gave, in FP32 as here; their gradient goes nowhere.
+    near = lambda module, inputs: CORNERS.append(int(((inputs[0].abs() < NEAR) & (inputs[0] != 0)).sum()))
 
     def near_maximum(module, inputs):
         windows = F.pad(inputs[0], (1, 1, 1, 1), value=-1).unfold(2, 3, 2).unfold(3, 3, 2).flatten(4).topk(2).values
@@ -156,11 +158,12 @@ def rate_of(recipe, own, step, steps_per_epoch, total):
     if schedule["unit"] == "epoch":
         at /= steps_per_epoch
     rate, points, factors = own["learning_rate"], schedule["boundaries"], schedule["factors"]
-    if schedule["name"] == "polynomial":
+    if schedule["name"] in ("cosine", "polynomial"):
         scale = steps_per_epoch if schedule["unit"] == "epoch" else 1
         warmup = schedule["warmup"] * scale
-        left = 1 - max(0.0, step - warmup) / (total - warmup)
-        rate = schedule["floor"] + (rate - schedule["floor"]) * left ** schedule["power"]
+        gone = max(0.0, step - warmup) / (total - warmup)
+        share = (1 - gone) ** schedule["power"] if schedule["name"] == "polynomial" else (1 + math.cos(math.pi * gone)) / 2
+        rate = schedule["floor"] + (rate - schedule["floor"]) * share
         return rate * min(1.0, (step + 1) / warmup) if warmup else rate
     if schedule["name"] == "exponential":
         return schedule["floor"] + rate * torch.exp(torch.tensor(-at / schedule["time_constant"], dtype=torch.float64)).item()
