@@ -282,7 +282,10 @@ void print_speeds(const Comparison& all) {
     row.push_back(fixed(run.input_wait_percent, 1));
     row.push_back(run.peak_memory_bytes == 0 ? "-" : format_bytes(run.peak_memory_bytes));
     if (energy) row.push_back(run.joules ? fixed(*run.joules, 0) : "-");
-    row.push_back(!run.counted ? "not counted" : run.finished ? "" : "unfinished");
+    row.push_back(!run.counted          ? "not counted"
+                  : run.finished        ? ""
+                  : run.failure.empty() ? "unfinished"
+                                        : "failed");
     table.add(row);
   }
   std::cout << "\n" << table.text() << "\n";
@@ -346,6 +349,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
                                    {"seconds_to_target", compared.seconds_to},
                                    {"usd_to_target", compared.usd_to},
                                    {"finished", compared.finished},
+                                   {"failure", nullptr},
                                    {"counted", compared.counted},
                                    {"parameter_hash_step", nullptr},
                                    {"parameter_hash", nullptr},
@@ -358,6 +362,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
     for (const TestPoint& point : run.course.tests)
       json["tests"].push_back(
           {{"step", point.step}, {"accuracy", point.accuracy}, {"loss", point.loss}});
+    if (!compared.failure.empty()) json["failure"] = compared.failure;
     if (compared.price) {
       json["price"] = compared.price->text();
       json["price_date"] = compared.price->price.date;

@@ -1,10 +1,11 @@
-// Why the last start of a run ended, in its folder: failures.jsonl, one line a failure,
+// Why a start of a run ended early, in the run's folder: failures.jsonl, one line a failure,
 //
 //   {"date": "2026-01-31T12:00:00Z", "step": 312, "failure": "rank 2 on host b, ...", "heard": 3}
 //
 // where "heard" is the number of ranks that whoever wrote it still heard. Ranks that are cut off
 // from each other each see the others fail: of the lines of one start, that of the most ranks
-// holds. train/last_failure.h reads it.
+// holds. train/last_failure.h reads it. A run of one
+// process writes what its last line of stderr said.
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,7 @@
 
 #include "base/words.h"
 #include "report/band.h"
+#include "train/last_failure.h"
 #include "train/recipe_keys.h"
 
 namespace podium {
@@ -443,6 +444,9 @@ Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions&
     ComparedRun run;
     run.history = std::move(history);
     run.finished = run.history.last_step() >= total_steps(run.history.recipe);
+    run.failure = last_failure(run.history.folder);
+    if (!run.failure.empty())
+      all.notes.push_back(cat(name_of(run), " ended with a failure: ", run.failure));
     run.warm_up = warm_up_of(run.history, options);
     read_starts_of(run, options);
     read_course(run, options);

@@ -55,6 +55,7 @@ struct ComparedRun {
   // By target: seconds until an evaluation first reached it.
   std::vector<double> seconds_to, usd_to;
   bool finished = false;  // all steps of the recipe
+  std::string failure;    // that the last start ended with; empty: none
   bool counted = true;    // by the method: with kPods, a run below the target is not
 
   // Of each point of training: seconds of training until then, steps/s.

@@ -10,6 +10,7 @@
 #include "report/html.h"
 #include "report/progress.h"
 #include "train/file_io.h"
+#include "train/last_failure.h"
 #include "train/memory.h"
 
 namespace podium {
@@ -195,6 +196,9 @@ std::string run_page(const RunPage& page) {
     body += fmt::format("<p class=\"soft\">{}</p>\n", html_text(run.recipe.description));
   if (page.goes_on)
     body += "<p class=\"soft\">The run is in progress; this page refreshes itself.</p>\n";
+  else if (!page.failure.empty())
+    body += fmt::format("<p class=\"bad\">The last start ended with a failure: {}</p>\n",
+                        html_text(page.failure));
   body += curves_of(run);
   body += confusion_of(page);
   body += pictures_of("Worst mistakes", page.mistakes);
@@ -209,6 +213,7 @@ RunPage read_run_page(const std::filesystem::path& run) {
   RunPage page;
   page.history = read_history(run);
   page.starts = read_starts(run);
+  page.failure = last_failure(run);
   page.resolved = read_text(run / "resolved.txt").value_or("");
   return page;
 }

@@ -28,6 +28,7 @@ struct RunPage {
   std::int64_t confusion_step = 0;
   std::vector<std::string> class_names;  // by label; missing ones are numbers
   std::vector<PagePicture> examples, mistakes;
+  std::string failure;   // of the last start; empty: none
   bool goes_on = false;  // the run is in progress: the browser reloads the page
 };
 

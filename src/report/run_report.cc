@@ -1,10 +1,13 @@
 #include "report/run_report.h"
 
+#include <exception>
+
 #include "base/log.h"
 #include "data/dataset.h"
 #include "report/metrics.h"
 #include "report/run_page.h"
 #include "train/file_io.h"
+#include "train/last_failure.h"
 
 namespace podium {
 namespace {
@@ -21,7 +24,13 @@ std::vector<std::string> class_names_of(const Recipe& recipe) {
 
 RunReport::RunReport(const std::filesystem::path& run_folder) : folder_(run_folder) {}
 
-RunReport::~RunReport() = default;
+RunReport::~RunReport() {
+  try {
+    finish();
+  } catch (const std::exception& error) {
+    log(LogLevel::kWarning, cat("report.html is not written: ", error.what()));
+  }
+}
 
 void RunReport::started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) {
   page_.reset();
@@ -56,10 +65,12 @@ void RunReport::finish() {
   if (!page_) return;
   try {
     page_->starts = read_starts(folder_);
+    page_->failure = last_failure(folder_);
   } catch (const UserError& error) {
     log(LogLevel::kWarning, cat("report.html lacks the starts of the run: ", error.what()));
   }
   write(false);
+  page_.reset();
 }
 
 void RunReport::write(bool goes_on) {

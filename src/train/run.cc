@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "nn/models.h"
+#include "parallel/failure_record.h"
 #include "train/energy.h"
 #include "train/environment.h"
 #include "train/file_io.h"
@@ -549,7 +550,15 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
         run.folder->dir() / "resolved.txt",
         describe(trainer) + (run.initial.empty() ? "" : cat("init          ", run.initial, "\n")));
   }
-  const RunResult result = run.session->run(seconds_since(start));
+  RunResult result;
+  try {
+    result = run.session->run(seconds_since(start));
+  } catch (const UserError& error) {
+    if (run.folder && error.code() != ExitCode::kRankLost)  // which is recorded already
+      record_failure(run.folder->dir(), trainer.steps_done(), error.what(),
+                     RunRanks(options.placement).count());
+    throw;
+  }
   if (run.folder)
     record_outcome(run.folder->dir(), {.to_step = result.steps,
                                        .seconds = result.seconds,

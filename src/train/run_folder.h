@@ -1,7 +1,7 @@
 // The folder of one run and the lock on it:
 //
 //   recipe.toml  environment.json  hashes.jsonl  metrics.jsonl  checkpoints/  tensorboard/  .lock
-//   failures.jsonl (of ranks: parallel/failure_record.h)
+//   failures.jsonl (parallel/failure_record.h)
 //
 // hashes.jsonl has one line per step, {"step": 12, "hash": "00f1..."}; metrics.jsonl one line per
 // report. Lines are buffered and reach the disk before a checkpoint of their step becomes visible.

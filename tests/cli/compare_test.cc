@@ -165,6 +165,30 @@ TEST_F(Compare, each_run_has_a_page_and_report_adds_pictures) {
   expect_refusal(podium({"report", "a", "--out", "page.html"}), 2, {"exists already", "--force"});
 }
 
+TEST_F(Compare, a_run_that_failed_is_not_shown_as_one_that_goes_on) {
+  train("a");
+  const auto words =
+      train_small("b", {"optimizer.learning_rate=1e30", "run.checkpoint_every_steps=1"});
+  ASSERT_EQ(podium(words).code, 5);
+  const std::string failure = "the loss is not finite";
+  const std::string page = read("b/report.html");
+  EXPECT_NE(page.find("The last start ended with a failure: step 2: " + failure),
+            std::string::npos);
+  EXPECT_EQ(page.find("in progress"), std::string::npos);
+
+  const Outcome outcome = podium({"compare", "a", "b"});
+  EXPECT_NE(outcome.out.find("failed"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("b ended with a failure: step 2: " + failure), std::string::npos)
+      << outcome.out;
+  const auto json = nlohmann::json::parse(podium({"compare", "a", "b", "--json"}).out)["runs"];
+  EXPECT_TRUE(json[0]["failure"].is_null());
+  EXPECT_EQ(json[1]["failure"].get<std::string>().find("step 2: " + failure), 0u);
+
+  // The same command resumes at step 1, and says why.
+  EXPECT_NE(podium(words).err.find("the last start of this run ended with a failure: step 2"),
+            std::string::npos);
+}
+
 TEST_F(Compare, refuses_placements_prices_and_files_that_are_none) {
   train("a", {"--steps", "1"});
   expect_refusal(podium({"compare", "glyphs", "--placements", "worker=2"}), 2,
