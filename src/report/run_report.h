@@ -23,8 +23,8 @@ class RunReport : public RunObserver {
   void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override;
   void measured(const RunMetrics& metrics) override;
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override;
-  // Call it after run() has returned: writes the page with the totals of the run. The destructor does
-  // so after a run that threw.
+  // Call it after run() has returned: writes the page with the totals of the run. The destructor
+  // does so after a run that threw.
   void finish();
 
  private:
