@@ -28,7 +28,7 @@ done
 [[ $# -gt 0 ]] || set -- scripts/test.sh
 [[ $(id -u) -eq 0 ]] || fail "debootstrap and chroot need root"
 command -v debootstrap >/dev/null || fail "needs debootstrap: apt-get install debootstrap"
-[[ -n $clean ]] || clean=$(mktemp -d)
+[[ -n $clean ]] || { clean=$(mktemp -d) && chmod 755 "$clean"; } # tests that give up being root read there
 
 # The chroot's mounts are in their own mount namespace, so removing them cannot remove files of this machine.
 trap '[[ $keep == yes ]] || rm -rf --one-file-system "$clean" "$clean.log"' EXIT
