@@ -1,9 +1,14 @@
 #include "cli/signals.h"
 
 #include <semaphore.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -47,10 +52,22 @@ void tell() {
           signal == SIGINT ? " again" : "", " ends it at once, without saving"));
 }
 
-bool is_ignored(int signal) {
-  struct sigaction action = {};
-  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+bool hangup_was_ignored = false;
+
+void note_hangup() {
+  // The system call itself, since no library is initialised yet. It writes the handler first.
+  std::array<std::uintptr_t, 8> action = {};
+  constexpr std::size_t kMaskBytes = 8;
+  if (syscall(SYS_rt_sigaction, SIGHUP, nullptr, action.data(), kMaskBytes) == 0)
+    hangup_was_ignored = action[0] == reinterpret_cast<std::uintptr_t>(SIG_IGN);
 }
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+const bool noted_hangup = (note_hangup(), true);  // sanitizers allow nothing earlier
+#else
+// As nohup left it: UCX, which some MPIs bring, catches SIGHUP when it is loaded, before main().
+[[gnu::section(".preinit_array"), gnu::used]] void (*const noted_hangup)() = note_hangup;
+#endif
 
 class Listener {
  public:
@@ -73,9 +90,8 @@ Listener::Listener() {
     // The system starts no further thread: the run stops all the same, and says so when it has.
   }
   for (const int signal : {SIGTERM, SIGUSR1, SIGHUP, SIGINT}) {
-    if (signal == SIGHUP && is_ignored(signal)) continue;
     struct sigaction action = {};
-    action.sa_handler = note_request;
+    action.sa_handler = signal == SIGHUP && hangup_was_ignored ? SIG_IGN : note_request;
     action.sa_flags = SA_RESTART;
     sigaction(signal, &action, nullptr);
   }

@@ -304,8 +304,8 @@ TEST_F(TrainUnderMpirun, a_run_that_is_under_way_is_not_started_twice) {
   const pid_t first = start_program(2, train_long("twice"));
   ASSERT_TRUE(wait_for_checkpoint("twice"));
   const pid_t leader = process_of(0);
-  const std::string second = "exec " PODIUM_MPIRUN " -n 2";
-  std::string command = second;
+  std::string command =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 exec " PODIUM_MPIRUN " -n 2";
   for (const std::string& word : train_long("twice")) command += " " + word;
   command += " >" + (folder_ / "second").string() + " 2>&1";
   EXPECT_NE(std::system(command.c_str()), 0);
