@@ -63,10 +63,10 @@ void note_hangup() {
 }
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-const bool noted_hangup = (note_hangup(), true);  // sanitizers allow nothing earlier
+const bool kNotedHangup = (note_hangup(), true);  // sanitizers allow nothing earlier
 #else
 // As nohup left it: UCX, which some MPIs bring, catches SIGHUP when it is loaded, before main().
-[[gnu::section(".preinit_array"), gnu::used]] void (*const noted_hangup)() = note_hangup;
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kNotedHangup)() = note_hangup;
 #endif
 
 class Listener {
