@@ -62,9 +62,15 @@ void note_hangup() {
     hangup_was_ignored = action[0] == reinterpret_cast<std::uintptr_t>(SIG_IGN);
 }
 
+// Sanitizers allow nothing as early as this.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-const bool kNotedHangup = (note_hangup(), true);  // sanitizers allow nothing earlier
-#else
+#define PODIUM_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PODIUM_SANITIZED 1
+#endif
+#endif
+#ifndef PODIUM_SANITIZED
 // As nohup left it: UCX, which some MPIs bring, catches SIGHUP when it is loaded, before main().
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kNotedHangup)() = note_hangup;
 #endif
@@ -83,6 +89,9 @@ class Listener {
 };
 
 Listener::Listener() {
+#ifdef PODIUM_SANITIZED
+  note_hangup();
+#endif
   sem_init(&noted, 0, 0);
   try {
     thread_ = std::thread(tell);
