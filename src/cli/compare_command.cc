@@ -282,10 +282,7 @@ void print_speeds(const Comparison& all) {
     row.push_back(fixed(run.input_wait_percent, 1));
     row.push_back(run.peak_memory_bytes == 0 ? "-" : format_bytes(run.peak_memory_bytes));
     if (energy) row.push_back(run.joules ? fixed(*run.joules, 0) : "-");
-    row.push_back(!run.counted          ? "not counted"
-                  : run.finished        ? ""
-                  : run.failure.empty() ? "unfinished"
-                                        : "failed");
+    row.push_back(run.counted && run.finished ? "" : run.state());
     table.add(row);
   }
   std::cout << "\n" << table.text() << "\n";

@@ -438,6 +438,12 @@ std::string times_text(double ratio) {
   return fmt::format("{:.{}f} times", ratio, ratio >= 100 ? 0 : ratio >= 10 ? 1 : 2);
 }
 
+const char* ComparedRun::state() const {
+  if (!counted) return "not counted";
+  if (finished) return "finished";
+  return failure.empty() ? "unfinished" : "failed";
+}
+
 Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions& options) {
   Comparison all;
   for (RunHistory& history : histories) {

@@ -57,6 +57,8 @@ struct ComparedRun {
   bool finished = false;  // all steps of the recipe
   std::string failure;    // that the last start ended with; empty: none
   bool counted = true;    // by the method: with kPods, a run below the target is not
+  // "not counted", "finished", "unfinished" or "failed".
+  const char* state() const;
 
   // Of each point of training: seconds of training until then, steps/s.
   std::vector<std::pair<double, double>> speed_curve;

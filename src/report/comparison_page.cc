@@ -110,10 +110,7 @@ std::string table_of(const Comparison& all) {
                       ? "-"
                       : html_number(static_cast<double>(run.peak_memory_bytes) / (1 << 20)));
     row.push_back(run.joules ? html_number(*run.joules) : "not reported by the machine");
-    row.push_back(!run.counted          ? "not counted"
-                  : run.finished        ? "finished"
-                  : run.failure.empty() ? "unfinished"
-                                        : "failed");
+    row.push_back(run.state());
     table.add(row);
   }
   return table.html();
