@@ -42,6 +42,7 @@ set(PODIUM_PUBLIC_HEADERS
 
 # Installed because headers above include them. Details, which may change in any version.
 set(PODIUM_CARRIED_HEADERS
+  base/device_function.h
   base/functions.h
   base/tree.h
   data/loader.h

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/device_function.h"
 #include "base/functions.h"
 
 namespace podium {
@@ -38,29 +39,33 @@ namespace internal {
 // The upper tail of the normal distribution, Q(a) = t (c0 + c1 t + ... + c5 t^5) exp(-a^2 / 2) with
 // t = 1 / (1 + 0.28 a), fitted by us: within 1e-8 of the exact value for all a >= 0.
 inline constexpr float kTailScale = 0.28f;
-inline constexpr float kTail[6] = {0.11652078f,  0.067496756f, 0.26891016f,
-                                   -0.23699347f, 0.38987401f,  -0.10580823f};
+// Device code reads no array of the host's, but has a constant of this type of its own.
+struct Tail {
+  float c[6] = {0.11652078f, 0.067496756f, 0.26891016f, -0.23699347f, 0.38987401f, -0.10580823f};
+};
+inline constexpr Tail kTail;
 inline constexpr float kInvSqrtTwoPi = 0.39894228f;
 
 // The normal distribution at x, and exp(-x^2 / 2).
 struct Normal {
   float below, bell;
 };
-inline Normal normal_f32(float x) {
+PODIUM_DEVICE_FUNCTION inline Normal normal_f32(float x) {
   const float a = std::abs(x);
   const float bell = exp_f32(-0.5f * (a * a));
   const float t = 1.0f / std::fma(kTailScale, a, 1.0f);
-  float p = kTail[5];
-  for (int i = 4; i >= 0; --i) p = std::fma(p, t, kTail[i]);
+  constexpr Tail coefficients;
+  float p = coefficients.c[5];
+  for (int i = 4; i >= 0; --i) p = std::fma(p, t, coefficients.c[i]);
   const float tail = (p * t) * bell;
   return {x > 0 ? 1.0f - tail : tail, bell};
 }
-inline float logistic_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
+PODIUM_DEVICE_FUNCTION inline float logistic_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
 
 }  // namespace internal
 
 // The activation of x.
-inline float activate_f32(const Activation& a, float x) {
+PODIUM_DEVICE_FUNCTION inline float activate_f32(const Activation& a, float x) {
   switch (a.kind) {
     case ActivationKind::kNone: return x;
     case ActivationKind::kRelu: return x > 0 || x != x ? x : 0.0f;
@@ -72,7 +77,7 @@ inline float activate_f32(const Activation& a, float x) {
 }
 
 // dy times the derivative at x.
-inline float activate_grad_f32(const Activation& a, float dy, float x) {
+PODIUM_DEVICE_FUNCTION inline float activate_grad_f32(const Activation& a, float dy, float x) {
   switch (a.kind) {
     case ActivationKind::kNone: return dy;
     case ActivationKind::kRelu: return x > 0 ? dy : 0.0f;

@@ -10,17 +10,19 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/device_function.h"
+
 namespace podium {
 
 // 2^n as a float, n in [-126, 127]; as a double, n in [-1022, 1023].
-inline float power_of_two_f32(std::int32_t n) {
+PODIUM_DEVICE_FUNCTION inline float power_of_two_f32(std::int32_t n) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(n + 127) << 23);
 }
 inline double power_of_two_f64(std::int64_t n) {
   return std::bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52);
 }
 
-inline float exp_f32(float x) {
+PODIUM_DEVICE_FUNCTION inline float exp_f32(float x) {
   if (x != x) return x;
   if (x > 88.72283f) return std::numeric_limits<float>::infinity();
   if (x < -87.33654f) return 0.0f;
@@ -39,7 +41,7 @@ inline float exp_f32(float x) {
   return p * power_of_two_f32(half) * power_of_two_f32(exponent - half);
 }
 
-inline float log_f32(float x) {
+PODIUM_DEVICE_FUNCTION inline float log_f32(float x) {
   if (x != x) return x;
   if (x < 0.0f) return std::numeric_limits<float>::quiet_NaN();
   if (x < 0x1p-126f) return -std::numeric_limits<float>::infinity();

@@ -18,8 +18,8 @@ Normal normal(Builder& b, const HloValue& x) {
   const HloValue a = b.unary("abs", x);
   const HloValue bell = b.unary("exponential", b.mul(b.mul(a, a), -0.5f));
   const HloValue t = b.div(one, b.add(b.mul(a, internal::kTailScale), 1));
-  HloValue p = b.constant(internal::kTail[5], x.shape);
-  for (int i = 4; i >= 0; --i) p = b.add(b.mul(p, t), internal::kTail[i]);
+  HloValue p = b.constant(internal::kTail.c[5], x.shape);
+  for (int i = 4; i >= 0; --i) p = b.add(b.mul(p, t), internal::kTail.c[i]);
   const HloValue tail = b.mul(b.mul(p, t), bell);
   return {b.select(b.compare("GT", x, 0), b.sub(one, tail), tail), bell};
 }

@@ -106,8 +106,8 @@ HWY_INLINE NormalAt normal_native(const Native& x) {
   const Native a = hn::Abs(x);
   const Native bell = exp_native<true>(hn::Mul(hn::Set(d, -0.5f), hn::Mul(a, a)));
   const Native t = hn::Div(one, hn::MulAdd(hn::Set(d, podium::internal::kTailScale), a, one));
-  Native p = hn::Set(d, podium::internal::kTail[5]);
-  for (int i = 4; i >= 0; --i) p = horner(p, t, podium::internal::kTail[i]);
+  Native p = hn::Set(d, podium::internal::kTail.c[5]);
+  for (int i = 4; i >= 0; --i) p = horner(p, t, podium::internal::kTail.c[i]);
   const Native tail = hn::Mul(hn::Mul(p, t), bell);
   return {hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Sub(one, tail), tail), bell};
 }
