@@ -82,6 +82,11 @@ struct Traits {
   float winograd_tolerance = 0;
   // Whether the device can compile a whole step to one program: Device::compile_step().
   bool whole_steps = false;
+  // Whether a whole step computes all replicas of a worker at once, so that it needs the memory of
+  // all of them.
+  bool replicas_together = false;
+  // The bytes of memory that the device has for itself; 0 if it uses the host's, or unknown.
+  std::int64_t memory_bytes = 0;
   // How many devices the process has of this kind: worker i computes on number i modulo this one. 0
   // where it has the host's cores.
   int devices = 0;
@@ -208,6 +213,9 @@ class WholeStep {
 struct DeviceOptions {
   int workers = 1;  // threads of the process that run programs on it, side by side
   int threads = 1;  // cores for each of them, if the device consists of the host's cores
+  // Number of the process among those of the run on this host: each takes a device of its own, if
+  // there are several.
+  int local_rank = 0;
 };
 
 // One device of a process, shared by its workers.

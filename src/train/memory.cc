@@ -42,12 +42,16 @@ struct Limits {
   }
 };
 
+// What of a run's memory is limited: all of it, or the share of a device or of its host.
+using Share = std::int64_t (*)(const MemoryUse&);
+
 // Settings of a run, tried one after the other.
 class Search {
  public:
-  Search(Setting setting, const Model& model, const DataShape& data, const Placement& placement,
-         Limits limits, StopToken stop)
+  Search(Setting setting, Share share, const Model& model, const DataShape& data,
+         const Placement& placement, Limits limits, StopToken stop)
       : setting_(std::move(setting)),
+        share_(share),
         model_(model),
         data_(data),
         placement_(placement),
@@ -93,10 +97,9 @@ class Search {
   bool fits() {
     std::vector<std::int64_t> needs;
     for (std::size_t rank = 0; rank < setting_.workers.size(); ++rank)
-      needs.push_back(plan_rank(setting_.recipe, model_, data_, placement_, setting_.workers,
-                                static_cast<int>(rank), stop_)
-                          .memory()
-                          .total());
+      needs.push_back(share_(plan_rank(setting_.recipe, model_, data_, placement_, setting_.workers,
+                                       static_cast<int>(rank), stop_)
+                                 .memory()));
     std::int64_t most = 0;
     for (std::size_t rank = 0; rank < needs.size(); ++rank)
       most = std::max(most, limits_.needed_with(needs, rank));
@@ -121,6 +124,7 @@ class Search {
   }
 
   Setting setting_;
+  const Share share_;
   const Model& model_;
   const DataShape& data_;
   const Placement& placement_;
@@ -176,9 +180,13 @@ std::int64_t parse_bytes(const std::string& text) {
   return static_cast<std::int64_t>(value * factor);
 }
 
-void check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
-                  const Placement& placement, std::int64_t limit, std::int64_t usable,
-                  StopToken stop) {
+namespace {
+
+// That the share of no rank exceeds what it may take: `limit`, or if that is 0 what `usable` says
+// that its host has for all ranks there. `where` follows the bytes that are needed, for people.
+void check_share(Share share, const char* where, const Recipe& recipe, const Model& model,
+                 const DataShape& data, const Placement& placement, std::int64_t limit,
+                 std::int64_t usable, StopToken stop) {
   const RunRanks ranks(placement);
   Limits limits{.bytes = {}, .hosts = ranks.hosts(), .of_machine = limit == 0};
   Setting setting{.recipe = recipe, .workers = {}};
@@ -186,10 +194,8 @@ void check_memory(const Recipe& recipe, const Model& model, const DataShape& dat
       placement.workers != 0 ? placement.workers : default_workers(recipe.replicas, placement);
   for (const std::string& text : ranks.gather(std::to_string(own)))
     setting.workers.push_back(std::stoi(text));
-  const std::int64_t needed =
-      plan_rank(recipe, model, data, placement, setting.workers, ranks.rank(), stop)
-          .memory()
-          .total();
+  const std::int64_t needed = share(
+      plan_rank(recipe, model, data, placement, setting.workers, ranks.rank(), stop).memory());
   std::vector<std::int64_t> needs;
   for (const std::string& text :
        ranks.gather(cat(needed, " ", limits.of_machine ? usable : limit))) {
@@ -200,10 +206,12 @@ void check_memory(const Recipe& recipe, const Model& model, const DataShape& dat
   if (exceeded < 0) return;
 
   const auto first = static_cast<std::size_t>(exceeded);
-  const std::vector<std::int64_t> of_data(needs.size(), data.bytes());
+  MemoryUse only_data;
+  only_data.data = data.bytes();
+  const std::vector<std::int64_t> of_data(needs.size(), share(only_data));
   const bool data_alone = limits.exceeded(of_data) >= 0;
   std::string text = cat(ranks.several() ? ranks.name(exceeded) : "this run", " needs ",
-                         format_bytes(needs[first]));
+                         format_bytes(needs[first]), where);
   if (data_alone) text += cat(", ", format_bytes(data.bytes()), " of it for its data alone");
   const std::int64_t with_neighbours = limits.needed_with(needs, first);
   if (with_neighbours != needs[first])
@@ -217,10 +225,28 @@ void check_memory(const Recipe& recipe, const Model& model, const DataShape& dat
   } else {
     // All ranks wait for one of them to look.
     text += ranks.decide(
-        ranks.leads() ? Search(setting, model, data, placement, limits, stop).first_that_fits()
-                      : "");
+        ranks.leads()
+            ? Search(setting, share, model, data, placement, limits, stop).first_that_fits()
+            : "");
   }
   ranks.refuse(UserError(text, ExitCode::kMemory));
+}
+
+}  // namespace
+
+void check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
+                  const Placement& placement, std::int64_t limit, std::int64_t usable,
+                  StopToken stop) {
+  const std::int64_t own = make_device(placement.backend)->traits().memory_bytes;
+  if (own == 0) {
+    check_share([](const MemoryUse& use) { return use.total(); }, "", recipe, model, data,
+                placement, limit, usable, stop);
+    return;
+  }
+  check_share([](const MemoryUse& use) { return use.total() - use.on_device(); },
+              " of the host's memory", recipe, model, data, placement, limit, usable, stop);
+  check_share([](const MemoryUse& use) { return use.on_device(); }, " of the device's memory",
+              recipe, model, data, placement, own, usable, stop);
 }
 
 }  // namespace podium

@@ -143,6 +143,12 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
   visit_programs(worker, [&](const char*, std::int64_t MemoryUse::*kind, std::int64_t, std::int64_t,
                              const Plan& plan) { use.*kind += plan.arena_bytes; });
   for (const auto& buffer : worker.buffers) use.gradients += buffer->bytes();
+  if (takes_whole_steps() && device->traits().replicas_together) {
+    // Instead of one replica at a time; and what each adds to the sum.
+    const std::int64_t count = worker.replicas.size();
+    use.training_activations += (count - 1) * worker.program.executable().plan().arena_bytes;
+    use.gradients += count * worker.buffers[0]->bytes();
+  }
   use.gradients += worker.norm_values.bytes() + worker.results.bytes();
   use.optimizer += worker.scalars.bytes();
   for (const Shard& shard : worker.shards) use.parameters += shard.hash_words.bytes();

@@ -53,6 +53,8 @@ struct MemoryUse {
   std::int64_t data = 0;  // both sets, in the host's memory
   MemoryUse& operator+=(const MemoryUse& other);
   std::int64_t total() const;
+  // Of it, what lies on a device that has memory of its own.
+  std::int64_t on_device() const { return total() - data; }
   bool operator==(const MemoryUse&) const = default;
 };
 

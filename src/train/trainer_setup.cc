@@ -131,6 +131,15 @@ int ranks_on_this_host(const Placement& placement) {
   return neighbours;
 }
 
+// The number of this process among them.
+int local_rank(const Placement& placement) {
+  if (placement.ranks == nullptr) return 0;
+  const Transport& all = *placement.ranks;
+  int earlier = 0;
+  for (int rank = 0; rank < all.rank(); ++rank) earlier += all.host(rank) == all.host(all.rank());
+  return earlier;
+}
+
 }  // namespace
 
 std::int64_t default_workers(std::int64_t replicas) {
@@ -214,7 +223,8 @@ void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
 
 void Trainer::State::open_device() {
   device = make_device(placement.backend, {.workers = static_cast<int>(placement.workers),
-                                           .threads = placement.threads});
+                                           .threads = placement.threads,
+                                           .local_rank = local_rank(placement)});
   if (placement.ranks != nullptr) placement.ranks->use(*device);
 }
 
