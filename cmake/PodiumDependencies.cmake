@@ -95,6 +95,33 @@ if(NOT PODIUM_CORE_ONLY AND (PODIUM_PJRT STREQUAL "ON" OR PODIUM_PJRT STREQUAL "
     message(STATUS "${message}")
   endif()
 endif()
+# NVIDIA GPUs (docs/gpu.md). The driver is opened at run time, so that the program starts without one.
+set(PODIUM_HAS_CUDA OFF)
+if(NOT PODIUM_CORE_ONLY AND NOT CMAKE_CROSSCOMPILING AND NOT PODIUM_SANITIZE AND NOT PODIUM_FUZZ
+    AND (PODIUM_CUDA STREQUAL "ON" OR PODIUM_CUDA STREQUAL "AUTO"))
+  include(CheckLanguage)
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    # GPUs from sm_80 on have code of their own, later ones of the same family use it, and all others translate that of 75
+    # when the program starts. nvcc 13 knows none before 75.
+    set(PODIUM_CUDA_ARCHITECTURES "75-virtual;80-real;90-real" CACHE STRING "The GPUs to compile for (CMAKE_CUDA_ARCHITECTURES)")
+    set(CMAKE_CUDA_ARCHITECTURES ${PODIUM_CUDA_ARCHITECTURES})
+    enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has C++20
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+    endif()
+    find_package(CUDAToolkit REQUIRED)
+    podium_check_version(CUDA "${CUDAToolkit_VERSION}")
+    set(PODIUM_HAS_CUDA ON)
+  else()
+    set(message "No nvcc was found: there will be no --backend cuda. Install NVIDIA's CUDA toolkit to add it")
+    if(PODIUM_CUDA STREQUAL "ON")
+      message(FATAL_ERROR "${message}, or name it with -DCMAKE_CUDA_COMPILER=FILE")
+    endif()
+    message(STATUS "${message}")
+  endif()
+endif()
 if(PODIUM_TESTS)
   find_package(GTest REQUIRED)
   podium_check_version(GoogleTest "${GTest_VERSION}")

@@ -11,12 +11,11 @@
 #include <limits>
 #include <memory>
 
-#include "backend/cpu/kernels/targets.h"
-#include "backend/detached/detached_device.h"
 #include "backend/device.h"
 #include "backend/operation_case.h"
 #include "backend/pjrt/cpu_plugin_test_util.h"
 #include "backend/reference/reference_device.h"
+#include "backend/tested_devices_test_util.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 
@@ -83,24 +82,6 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t s
   return c;
 }
 
-#ifdef PODIUM_PJRT_CPU_PLUGIN
-std::vector<std::unique_ptr<Device>> tested_devices() {
-  std::vector<std::unique_ptr<Device>> list;
-  list.push_back(make_device("pjrt"));
-  return list;
-}
-#else
-// The devices of this build but the reference, whose workers have one core and three.
-std::vector<std::unique_ptr<Device>> tested_devices() {
-  register_detached_backend({.microseconds = 0});
-  std::vector<std::unique_ptr<Device>> list;
-  for (const std::string& name : backend_names())
-    if (name != "reference")
-      for (const int threads : {1, 3}) list.push_back(make_device(name, {.threads = threads}));
-  return list;
-}
-#endif
-
 // Whether an output of the graph says which of a convolution's pixels a pooling took. A rounding
 // may decide between two that are almost equal.
 bool are_places(const Graph& graph, std::size_t output) {
@@ -120,13 +101,12 @@ std::string difference_from_reference(Device& device, const OperationCase& c) {
   Traits allowed = device.traits();
   const Graph graph = allowed.exact_fp32 ? c.graph : with_plain_convolutions(c.graph);
   const std::vector<Tensor> expected = interpret(graph, c.inputs);
-  const std::vector<std::string> targets =
-      device.name() == "cpu" ? cpu::vector_targets() : std::vector<std::string>{""};
+  const std::vector<std::string> targets = ways_to_run(device);
   for (const Node& node : graph.nodes())
     if (node.op != nullptr && is_winograd(*node.op))
       allowed.tolerance = std::max(allowed.tolerance, allowed.winograd_tolerance);
   for (const std::string& target : targets) {
-    if (!target.empty()) cpu::set_vector_target(target);
+    choose_way(device, target);
     const std::vector<Tensor> actual = run_case(device, c, {});
     for (std::size_t o = 0; o < actual.size(); ++o) {
       if (!allowed.exact_fp32 && are_places(graph, o) &&

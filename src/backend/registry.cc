@@ -5,6 +5,9 @@
 #include <vector>
 
 #include "backend/cpu/cpu_device.h"
+#ifdef PODIUM_HAS_CUDA
+#include "backend/cuda/cuda_device.h"
+#endif
 #include "backend/device.h"
 #ifdef PODIUM_HAS_PJRT
 #include "backend/pjrt/pjrt_device.h"
@@ -29,6 +32,9 @@ std::vector<Entry>& entries() {
   static std::vector<Entry> list = {
       {"cpu", make_cpu_device},
       {"reference", make_reference_device},
+#ifdef PODIUM_HAS_CUDA
+      {"cuda", cuda::make_cuda_device},
+#endif
 #ifdef PODIUM_HAS_PJRT
       {"pjrt", make_pjrt_device},
 #endif
@@ -36,8 +42,12 @@ std::vector<Entry>& entries() {
   return list;
 }
 
-// Without a plugin, pjrt is no device of this machine.
+// Without a plugin, pjrt is no device of this machine; nor is cuda without a GPU.
 bool is_here(const Entry& entry) {
+#ifdef PODIUM_HAS_CUDA
+  static const bool has_gpu = cuda::find_gpus().missing.empty();
+  if (entry.name == "cuda") return has_gpu;
+#endif
   const char* const plugin = std::getenv("PODIUM_PJRT_PLUGIN");
   return entry.name != "pjrt" || (plugin != nullptr && *plugin != '\0');
 }
@@ -60,8 +70,9 @@ std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions
     make = found == entries().end() ? nullptr : found->make;
   }
   if (make == nullptr)
-    throw UserError(
-        cat("--backend ", name, ": no such backend; this build has ", join_words(backend_names())));
+    throw UserError(cat("--backend ", name, ": no such backend; this build has ",
+                        join_words(backend_names()),
+                        name == "cuda" ? " (docs/gpu.md: how to build it with CUDA)" : ""));
   return make(options);
 }
 

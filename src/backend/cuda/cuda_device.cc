@@ -1,0 +1,114 @@
+#include "backend/cuda/cuda_device.h"
+
+#include <algorithm>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "backend/cuda/executable.h"
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/runtime.h"
+#include "backend/cuda/whole_step.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+#ifdef PODIUM_CUDA_EMULATED
+constexpr const char* kName = "cuda-emulated";
+#else
+constexpr const char* kName = "cuda";
+#endif
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(const DeviceOptions& options, const runtime::Found& found, int number)
+      : Device(options), info_(found.devices[static_cast<std::size_t>(number)]) {
+    queue_.device = number;
+    runtime::use(number);
+    queue_.stream = runtime::make_stream();
+  }
+  ~CudaDevice() override { runtime::destroy_stream(queue_.stream); }
+
+  std::string name() const override { return kName; }
+  std::string description() const override {
+    return cat(info_.name, ", compute capability ", info_.major, ".", info_.minor, ", ",
+               info_.memory / (1 << 20), " MiB");
+  }
+  Traits traits() const override {
+    return {
+        .whole_steps = true, .replicas_together = true, .memory_bytes = info_.memory, .devices = 1};
+  }
+
+  std::unique_ptr<Buffer> allocate(std::int64_t bytes) override {
+    runtime::use(queue_.device);
+    return std::make_unique<CudaBuffer>(bytes);
+  }
+
+  void upload(View to, const void* from) override {
+    const std::scoped_lock lock(queue_.mutex);
+    // What the step that waits for its losses does not use can go ahead of its updates.
+    const auto* const step = static_cast<const CudaStep*>(queue_.pending);
+    if (step == nullptr || step->updates_use(*to.buffer)) queue_.settle();
+    runtime::use(queue_.device);
+    runtime::upload(queue_.stream, address(to), from, to.bytes);
+  }
+  void download(void* to, View from) override {
+    const std::scoped_lock lock(queue_.mutex);
+    queue_.settle();
+    runtime::download(queue_.stream, to, address(from), from.bytes);
+  }
+  void copy(View to, View from) override {
+    const std::scoped_lock lock(queue_.mutex);
+    queue_.settle();
+    runtime::copy(queue_.stream, address(to), address(from), to.bytes);
+  }
+  void accumulate(View sum, View addend) override {
+    const std::scoped_lock lock(queue_.mutex);
+    queue_.settle();
+    const Floats to{reinterpret_cast<float*>(address(sum)), 0};
+    add({.stream = queue_.stream}, sum.bytes / static_cast<std::int64_t>(sizeof(float)), to,
+        Floats{reinterpret_cast<float*>(address(addend)), 0}, to);
+  }
+  void synchronise() override {
+    const std::scoped_lock lock(queue_.mutex);
+    queue_.settle();
+    runtime::synchronise(queue_.stream);
+  }
+
+  Plan plan(const Graph& graph, const CompileOptions& compile) override {
+    return plan_of(graph, compile);
+  }
+  std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& compile) override {
+    runtime::use(queue_.device);
+    return std::make_unique<CudaExecutable>(queue_, graph, compile);
+  }
+  std::unique_ptr<WholeStep> compile_step(const StepProgram& step) override {
+    runtime::use(queue_.device);
+    return std::make_unique<CudaStep>(queue_, step);
+  }
+
+ private:
+  const runtime::DeviceInfo info_;
+  Queue queue_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
+  const runtime::Found found = runtime::find_devices();
+  PODIUM_REQUIRE(found.missing.empty(), ExitCode::kUsage, "--backend ", kName, ": ", found.missing);
+  const int number = options.local_rank % static_cast<int>(found.devices.size());
+  return std::make_unique<CudaDevice>(options, found, number);
+}
+
+Gpus find_gpus() {
+  const runtime::Found found = runtime::find_devices();
+  Gpus gpus{.versions = found.versions, .missing = found.missing, .list = {}};
+  for (const runtime::DeviceInfo& device : found.devices)
+    gpus.list.push_back({.name = device.name,
+                         .compute_capability = cat(device.major, ".", device.minor),
+                         .memory_bytes = device.memory});
+  return gpus;
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE

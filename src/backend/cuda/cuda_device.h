@@ -1,0 +1,32 @@
+// NVIDIA GPUs, by kernels of our own that keep the contracts: FP32 results have the bits of the
+// CPU's. docs/gpu.md, docs/kernels-cuda.md.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/space.h"
+#include "backend/device.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+// The GPU of this process: of the processes of a host, process i takes GPU i modulo their number.
+// Throws UserError if this machine has none that can be used.
+std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
+
+// The GPUs of this machine.
+struct Gpu {
+  std::string name;
+  std::string compute_capability;  // "9.0"
+  std::int64_t memory_bytes = 0;
+};
+struct Gpus {
+  std::string versions;  // of the runtime and of the driver
+  std::string missing;   // why none can be used, and what to do; empty if one can
+  std::vector<Gpu> list;
+};
+Gpus find_gpus();
+
+}  // namespace podium::PODIUM_CUDA_SPACE

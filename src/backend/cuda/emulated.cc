@@ -1,0 +1,24 @@
+#include "backend/cuda/emulated.h"
+
+#include "backend/cuda/cuda_device.h"
+#include "backend/cuda/runtime.h"
+#include "backend/cuda/simt_emulated.h"
+
+namespace podium {
+
+void register_cuda_emulated_backend() {
+  register_backend("cuda-emulated", cuda_emulated::make_cuda_device);
+}
+
+void set_cuda_thread_order(const std::string& order) {
+  using cuda_emulated::simt::Order;
+  cuda_emulated::simt::set_order(order == "reverse"    ? Order::kReverse
+                                 : order == "shuffled" ? Order::kShuffled
+                                                       : Order::kForward);
+}
+
+void fail_cuda_from(std::optional<std::int64_t> call) { cuda_emulated::runtime::fail_from(call); }
+void set_cuda_memory(std::int64_t bytes) { cuda_emulated::runtime::set_memory(bytes); }
+std::int64_t cuda_calls() { return cuda_emulated::runtime::calls(); }
+
+}  // namespace podium

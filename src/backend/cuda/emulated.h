@@ -1,0 +1,23 @@
+// The backend "cuda-emulated", for tests: the GPU's kernels on one thread of the processor
+// (simt_emulated.h), and its memory, which the host cannot touch.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace podium {
+
+void register_cuda_emulated_backend();
+// The order of the threads of a block between two barriers, on this thread: "forward", "reverse",
+// "shuffled".
+void set_cuda_thread_order(const std::string& order);
+// The emulated GPU fails in the call of CUDA of this number, counted from now on from 0, and in all
+// that follow. nullopt: in none.
+void fail_cuda_from(std::optional<std::int64_t> call);
+// The calls of CUDA since then.
+std::int64_t cuda_calls();
+// The bytes that the emulated GPU has from now on.
+void set_cuda_memory(std::int64_t bytes);
+
+}  // namespace podium

@@ -1,0 +1,246 @@
+#include "backend/cuda/executable.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "backend/host_device.h"
+#include "compile/fuse.h"
+#include "compile/memory_plan.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+// Programs are bound to few sets of memory: that of a step, and of a step that a test makes.
+constexpr std::size_t kMostRecordings = 8;
+
+struct Layout {
+  Program program;
+  Plan plan;
+  std::vector<std::int64_t> offsets;
+};
+
+// A donated output is written where its input lay, so nothing may read that afterwards.
+void require_donations(const Program& program, const Plan& plan) {
+  const auto is = [&](Slot slot, SlotInfo::Kind kind, int external) {
+    const SlotInfo& info = program.slots[static_cast<std::size_t>(slot)];
+    return info.kind == kind && info.external == external;
+  };
+  for (const auto& [output, input] : plan.donated) {
+    bool written = false;
+    for (const Step& step : program.steps) {
+      for (const Slot slot : step.reads)
+        PODIUM_CHECK(!written || !is(slot, SlotInfo::Kind::kInput, input), step.name, " reads \"",
+                     plan.inputs[static_cast<std::size_t>(input)].name,
+                     "\", whose memory has become that of \"",
+                     plan.outputs[static_cast<std::size_t>(output)].name, "\"");
+      for (const Slot slot : step.writes)
+        written = written || is(slot, SlotInfo::Kind::kOutput, output);
+    }
+  }
+}
+
+Layout lay_out(const Graph& graph, const CompileOptions& options) {
+  const Graph prepared = options.fuse ? fuse(graph) : without_dead_nodes(graph);
+  prepared.verify();
+  Layout layout{.program = Lowering(prepared).run(), .plan = interface_of(prepared, options)};
+  const Program& program = layout.program;
+  require_donations(program, layout.plan);
+  std::vector<Lifetime> lives;
+  std::vector<Slot> slots;
+  for (std::size_t slot = 0; slot < program.slots.size(); ++slot) {
+    if (program.slots[slot].kind != SlotInfo::Kind::kArena) continue;
+    slots.push_back(static_cast<Slot>(slot));
+    lives.push_back(
+        {.bytes = program.slots[slot].bytes, .first = std::ssize(program.steps), .last = -1});
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    for (std::size_t step = 0; step < program.steps.size(); ++step)
+      for (const auto* used : {&program.steps[step].reads, &program.steps[step].writes})
+        if (std::ranges::find(*used, slots[i]) != used->end()) {
+          const auto at = static_cast<std::int64_t>(step);
+          lives[i].first = std::min(lives[i].first, at);
+          lives[i].last = std::max(lives[i].last, at);
+        }
+  const MemoryPlan memory = plan_memory(lives);
+  layout.offsets.resize(program.slots.size(), 0);
+  for (std::size_t i = 0; i < slots.size(); ++i)
+    layout.offsets[static_cast<std::size_t>(slots[i])] = memory.offsets[i];
+  layout.plan.arena_bytes = memory.bytes;
+  for (const Step& step : program.steps)
+    layout.plan.kernels.push_back({step.name, step.cost.flops, step.cost.bytes});
+  return layout;
+}
+
+std::vector<Place> places_of(std::span<const View> views) {
+  std::vector<Place> places;
+  places.reserve(views.size());
+  for (const View& view : views) places.push_back({address(view), 0});
+  return places;
+}
+
+bool same(const Place& a, const Place& b) { return a.first == b.first && a.stride == b.stride; }
+
+}  // namespace
+
+std::byte* address(const View& view) {
+  return static_cast<CudaBuffer&>(*view.buffer).data() + view.offset;
+}
+
+Plan plan_of(const Graph& graph, const CompileOptions& options) {
+  return lay_out(graph, options).plan;
+}
+
+CudaExecutable::CudaExecutable(Queue& queue, const Graph& graph, const CompileOptions& options)
+    : queue_(queue) {
+  Layout layout = lay_out(graph, options);
+  program_ = std::move(layout.program);
+  plan_ = std::move(layout.plan);
+  offsets_ = std::move(layout.offsets);
+  recordable_ =
+      std::ranges::none_of(program_.steps, [](const Step& step) { return bool{step.on_host}; });
+  const std::scoped_lock lock(queue_.mutex);
+  runtime::use(queue_.device);
+  for (const std::vector<std::byte>& bytes : program_.constants) {
+    constants_.emplace_back(std::ssize(bytes));
+    runtime::upload(queue_.stream, constants_.back().data(), bytes.data(), std::ssize(bytes));
+  }
+}
+
+std::byte* CudaExecutable::own_arena() {
+  if (arena_.data() == nullptr) arena_ = Allocation(plan_.arena_bytes);
+  return arena_.data();
+}
+
+Memory CudaExecutable::bind(int replicas, std::byte* arena, std::span<const Place> inputs,
+                            std::span<const Place> outputs) const {
+  Memory memory(program_.slots.size());
+  for (std::size_t i = 0; i < program_.slots.size(); ++i) {
+    const SlotInfo& info = program_.slots[i];
+    const auto slot = static_cast<Slot>(i);
+    const auto external = static_cast<std::size_t>(info.external);
+    switch (info.kind) {
+      case SlotInfo::Kind::kArena:
+        memory.set(slot, arena + offsets_[i], replicas > 1 ? plan_.arena_bytes : 0);
+        break;
+      case SlotInfo::Kind::kInput:
+        memory.set(slot, inputs[external].first, inputs[external].stride);
+        break;
+      case SlotInfo::Kind::kOutput:
+        memory.set(slot, outputs[external].first, outputs[external].stride);
+        break;
+      case SlotInfo::Kind::kConstant: memory.set(slot, constants_[external].data(), 0); break;
+    }
+  }
+  return memory;
+}
+
+void CudaExecutable::run_step(const Step& step, const Launch& launch, const Memory& memory) const {
+  if (!step.on_host) return step.run(launch, memory);
+  PODIUM_CHECK(launch.replicas == 1, step.name, " is computed by the host, for one replica");
+  const auto bytes_of = [&](Slot slot) {
+    return program_.slots[static_cast<std::size_t>(slot)].bytes;
+  };
+  std::vector<std::vector<std::byte>> copies;
+  std::vector<const void*> in;
+  std::vector<void*> out;
+  for (const Slot slot : step.reads) {
+    copies.emplace_back(static_cast<std::size_t>(bytes_of(slot)));
+    runtime::download(queue_.stream, copies.back().data(), memory.first(slot), bytes_of(slot));
+    in.push_back(copies.back().data());
+  }
+  for (const Slot slot : step.writes) {
+    copies.emplace_back(static_cast<std::size_t>(bytes_of(slot)));
+    out.push_back(copies.back().data());
+  }
+  step.on_host(in, out);
+  for (std::size_t i = 0; i < out.size(); ++i)
+    runtime::upload(queue_.stream, memory.first(step.writes[i]), out[i], bytes_of(step.writes[i]));
+}
+
+void CudaExecutable::launch(int replicas, std::byte* arena, std::span<const Place> inputs,
+                            std::span<const Place> outputs) {
+  const Memory memory = bind(replicas, arena, inputs, outputs);
+  const Launch launch{.stream = queue_.stream, .replicas = replicas};
+  if (!profiling_) {
+    for (const Step& step : program_.steps) run_step(step, launch, memory);
+    return;
+  }
+  const std::size_t count = program_.steps.size();
+  const auto marks = runtime::make_marks(count + 1);
+  marks->set(0, queue_.stream);
+  for (std::size_t i = 0; i < count; ++i) {
+    run_step(program_.steps[i], launch, memory);
+    marks->set(i + 1, queue_.stream);
+  }
+  for (std::size_t i = 0; i < count; ++i) seconds_[i] += marks->seconds_between(i, i + 1);
+  runs_ += replicas;
+}
+
+CudaExecutable::Recorded& CudaExecutable::recorded(std::span<const Place> places) {
+  for (Recorded& known : recordings_)
+    if (std::ranges::equal(known.places, places, same)) return known;
+  if (recordings_.size() == kMostRecordings) recordings_.erase(recordings_.begin());
+  return recordings_.emplace_back(Recorded{.places = {places.begin(), places.end()}});
+}
+
+void CudaExecutable::run(std::span<const View> inputs, std::span<const View> outputs) {
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.settle();
+  const std::vector<Place> in = places_of(inputs), out = places_of(outputs);
+  if (!is_recordable()) return launch(1, own_arena(), in, out);
+  std::vector<Place> all = in;
+  all.insert(all.end(), out.begin(), out.end());
+  Recorded& found = recorded(all);
+  // The first run loads the kernels, which a recording must not.
+  if (!std::exchange(found.seen, true)) return launch(1, own_arena(), in, out);
+  if (found.recording == nullptr) {
+    found.recording = runtime::record(queue_.stream, [&] { launch(1, own_arena(), in, out); });
+  }
+  found.recording->play(queue_.stream);
+}
+
+bool CudaExecutable::is_finite(Slot slot, const Memory& memory) const {
+  const SlotInfo& info = program_.slots[static_cast<std::size_t>(slot)];
+  if (info.dtype != DType::kF32 || info.scratch) return true;
+  std::vector<float> values(static_cast<std::size_t>(info.bytes) / sizeof(float));
+  runtime::download(queue_.stream, values.data(), memory.first(slot), info.bytes);
+  return std::ranges::all_of(values, [](float x) { return std::isfinite(x); });
+}
+
+std::optional<std::string> CudaExecutable::find_non_finite(std::span<const View> inputs,
+                                                           std::span<const View> outputs) {
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.settle();
+  const Memory memory = bind(1, own_arena(), places_of(inputs), places_of(outputs));
+  for (const Step& step : program_.steps) {
+    run_step(step, {.stream = queue_.stream}, memory);
+    for (const Slot slot : step.writes)
+      if (!is_finite(slot, memory)) return step.name;
+  }
+  return std::nullopt;
+}
+
+void CudaExecutable::start_profile() {
+  profiling_ = true;
+  runs_ = 0;
+  seconds_.assign(program_.steps.size(), 0.0);
+}
+
+std::vector<KernelProfile> CudaExecutable::profile() const {
+  std::vector<KernelProfile> rows;
+  const auto runs = static_cast<double>(runs_);
+  for (std::size_t i = 0; profiling_ && i < program_.steps.size(); ++i) {
+    const Step& step = program_.steps[i];
+    rows.push_back({step.name, seconds_[i], step.cost.flops * runs, step.cost.bytes * runs, runs_});
+  }
+  return rows;
+}
+
+std::string CudaExecutable::text() const {
+  std::string lines;
+  for (const Step& step : program_.steps) lines += step.name + "\n";
+  return lines;
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE

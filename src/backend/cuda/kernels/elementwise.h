@@ -1,0 +1,52 @@
+// Kernels that compute each element from those at its place: arithmetic, activations, the updates
+// of optimizers. Layouts do not matter.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/launch.h"
+#include "base/activation.h"
+#include "ops/ops.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+void add(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y);
+void sub(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y);
+void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y);
+void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, Floats y);
+void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x, Floats y);
+// y = x * *factor
+void multiply_by(const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats factor,
+                 Floats y);
+// y = fma(a, u, b * v)
+void combine(const Launch& launch, std::int64_t count, const CombineAttributes& attributes,
+             ConstFloats u, ConstFloats v, Floats y);
+void activate(const Launch& launch, std::int64_t count, const Activation& activation, ConstFloats x,
+              Floats y);
+void activate_grad(const Launch& launch, std::int64_t count, const Activation& activation,
+                   ConstFloats dy, ConstFloats x, Floats dx);
+// y = x + bias[channel], x [channels][inner].
+void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
+              ConstFloats bias, Floats y);
+
+// The updates; results may be the memory of the operands that they replace.
+void descend(const Launch& launch, std::int64_t count, ConstFloats p, ConstFloats direction,
+             ConstFloats rate, Floats y);
+struct SgdOperands {
+  ConstFloats p, g, v, rate;
+  Floats new_p, new_v;
+};
+void sgd_update(const Launch& launch, std::int64_t count, const SgdAttributes& attributes,
+                const SgdOperands& operands);
+struct AdamOperands {
+  ConstFloats p, g, m, v, step_size, correction, learning_rate;  // the last if decoupled
+  Floats new_p, new_m, new_v;
+};
+void adam_update(const Launch& launch, std::int64_t count, const AdamAttributes& attributes,
+                 const AdamOperands& operands);
+
+// mask [features][images], from step and replica, u32 scalars.
+void dropout_mask(const Launch& launch, const DropoutMaskAttributes& attributes,
+                  Each<const std::uint32_t> step, Each<const std::uint32_t> replica, Floats mask);
+
+}  // namespace podium::PODIUM_CUDA_SPACE

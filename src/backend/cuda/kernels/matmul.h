@@ -1,0 +1,28 @@
+// Matrix products y = a b (docs/numerics.md, matmul): runs of 256 terms, each a chain, added in
+// order.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/launch.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+// The distances between an operand's rows and between its columns, in floats: of a row-major matrix
+// {columns, 1}, of one that is transposed or batch last {1, rows}.
+struct MatrixLayout {
+  std::int64_t row, column;
+};
+
+// a [rows, depth], b [depth, columns], y [rows, columns]; each below 2^31.
+struct MatmulShape {
+  std::int64_t rows, depth, columns;
+  MatrixLayout a, b, y;
+};
+
+// The floats of `scratch`, for each replica.
+std::int64_t matmul_scratch(const MatmulShape& shape);
+void matmul(const Launch& launch, const MatmulShape& shape, ConstFloats a, ConstFloats b, Floats y,
+            Floats scratch);
+
+}  // namespace podium::PODIUM_CUDA_SPACE

@@ -1,0 +1,63 @@
+// Sums over the planes of a channel, and batch normalisation, of batch-last images x [channels]
+// [height][width][images].
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/launch.h"
+#include "base/activation.h"
+#include "ops/ops.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+struct PlaneShape {
+  std::int64_t images, channels, height, width;
+  std::int64_t pixels() const { return height * width; }
+  std::int64_t inner() const { return pixels() * images; }  // floats of a channel
+  std::int64_t elements() const { return channels * inner(); }
+};
+
+// The floats that a sum over planes needs beside its operands: two partial sums of each image.
+std::int64_t plane_sums_scratch(const PlaneShape& shape);
+
+// sum[c], the image sum of pixel sums.
+void channel_sum(const Launch& launch, const PlaneShape& shape, ConstFloats x, Floats scratch,
+                 Floats sum);
+
+// What a batch norm knows of its channels, each [channels].
+struct Statistics {
+  Floats mean, variance, inv_std;
+};
+// The statistics of x, and scale and shift, [2][channels].
+void batch_norm_statistics(const Launch& launch, const PlaneShape& shape, float epsilon,
+                           ConstFloats x, ConstFloats gamma, ConstFloats beta, Floats scratch,
+                           const Statistics& statistics, Floats affine);
+// Scale and shift, [2][channels], from given statistics.
+void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilon,
+                       ConstFloats gamma, ConstFloats beta, ConstFloats mean, ConstFloats variance,
+                       Floats affine);
+// y = activation(fma(x, scale, shift)), pooled over windows of 2x2, or `addend` added.
+struct NormResult {
+  Activation activation;
+  bool pools = false, adds = false;
+};
+void batch_norm_apply(const Launch& launch, const PlaneShape& shape, const NormResult& result,
+                      ConstFloats x, ConstFloats affine, ConstFloats addend, Floats y);
+
+struct NormGradOperands {
+  ConstFloats dy, x, gamma, beta, mean, inv_std, addend;
+  Floats dx, dgamma, dbeta;
+};
+// `factors`: 3 floats for each channel; `scratch` as plane_sums_scratch() says.
+void batch_norm_grad(const Launch& launch, const PlaneShape& shape, const NormResult& result,
+                     const NormGradOperands& operands, Floats scratch, Floats factors);
+
+struct RunningOperands {
+  ConstFloats old_mean, old_variance, mean, variance;
+  Floats new_mean, new_variance;
+};
+void batch_norm_running(const Launch& launch, std::int64_t channels,
+                        const BatchNormRunningAttributes& attributes,
+                        const RunningOperands& operands);
+
+}  // namespace podium::PODIUM_CUDA_SPACE

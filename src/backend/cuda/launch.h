@@ -1,0 +1,44 @@
+// What the functions that launch kernels (kernels/kernels.h) take. Free of CUDA's headers, so that
+// any compiler reads it.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "backend/cuda/space.h"
+#include "base/device_function.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+using Stream = void*;  // of runtime.h
+
+// Where and for how many replicas a kernel runs. The replicas of a worker differ in memory alone: a
+// launch computes all of them, replica blockIdx.z being one.
+struct Launch {
+  Stream stream = nullptr;
+  int replicas = 1;
+};
+
+// A tensor of each replica. That of replica r begins `stride` elements after that of replica r - 1;
+// with stride 0, all share one.
+template <typename T>
+struct Each {
+  T* first = nullptr;
+  std::int64_t stride = 0;
+
+  PODIUM_DEVICE_FUNCTION T* of(unsigned replica) const {
+    return first + static_cast<std::int64_t>(replica) * stride;
+  }
+  // What begins `count` elements later.
+  Each from(std::int64_t count) const { return {first + count, stride}; }
+  // As a pointer converts.
+  operator Each<const T>() const  // NOLINT
+      requires(!std::is_const_v<T>) {
+    return {first, stride};
+  }
+};
+
+using Floats = Each<float>;
+using ConstFloats = Each<const float>;
+
+}  // namespace podium::PODIUM_CUDA_SPACE

@@ -1,0 +1,189 @@
+// Convolutions of batch-last images, and matrix products of operands as they lie.
+#include "backend/cuda/kernels/conv.h"
+#include "backend/cuda/kernels/matmul.h"
+#include "backend/cuda/kernels/winograd.h"
+#include "backend/cuda/lower.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+// --- direct convolutions
+
+// x, w and y by their shapes.
+ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y) {
+  return {.images = x[0],
+          .in_channels = x[1],
+          .in_height = x[2],
+          .in_width = x[3],
+          .out_channels = w[0],
+          .out_height = y[2],
+          .out_width = y[3],
+          .kernel_height = w[2],
+          .kernel_width = w[3],
+          .stride_height = a.stride_h,
+          .stride_width = a.stride_w,
+          .pad_top = a.pad_top,
+          .pad_left = a.pad_left};
+}
+
+using ConvFunction = void (*)(const Launch&, const ConvShape&, ConstFloats, ConstFloats, Floats,
+                              Floats);
+
+void emit_conv(Lowering& l, const ConvShape& shape, ConvFunction function, std::int64_t scratch,
+               Slot a, Slot b, Slot out) {
+  const Slot own = l.temporary(scratch);
+  l.emit({.reads = {a, b}, .writes = {out, own}, .run = [=](const Launch& launch, const Memory& m) {
+            function(launch, shape, m.f32(a), m.f32(b), m.f32(out), m.f32(own));
+          }});
+}
+
+// --- Winograd convolutions
+
+WinogradShape winograd_shape(const Conv2dAttributes& a, const Shape& x, const Shape& y) {
+  return {.images = x[0],
+          .in_channels = x[1],
+          .in_height = x[2],
+          .in_width = x[3],
+          .out_channels = y[1],
+          .out_height = y[2],
+          .out_width = y[3],
+          .stride_height = a.stride_h,
+          .stride_width = a.stride_w,
+          .pad_top = a.pad_top,
+          .pad_left = a.pad_left};
+}
+
+// Operands that an operation may lack; then `slot` is that of another one, which nobody reads.
+struct Optional {
+  bool there;
+  Slot slot;
+  Floats of(const Memory& m) const { return there ? m.f32(slot) : Floats{}; }
+};
+
+struct Norm {
+  Optional affine;
+  Activation activation;
+  WinogradNorm of(const Memory& m) const { return {affine.of(m), activation}; }
+};
+Norm norm_of(Lowering& l, const Node& node, Slot images) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  return {{a.normalises, a.normalises ? l.plain(node.inputs.back()) : images}, a.activation};
+}
+
+// --- products
+
+// How a matrix lies in its slot.
+struct Matrix {
+  Slot slot;
+  MatrixLayout layout;
+};
+Matrix read_matrix(Lowering& l, Value value) {
+  const Shape& shape = l.shape(value);
+  if (l.is_batch_last(value)) return {l.batch_last(value), {1, shape[0]}};
+  return {l.plain(value), {shape[1], 1}};
+}
+MatrixLayout transposed(const MatrixLayout& layout, bool transposes) {
+  return transposes ? MatrixLayout{layout.column, layout.row} : layout;
+}
+
+}  // namespace
+
+void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
+  const Value x = node.inputs[0], w = node.inputs[1];
+  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x), l.shape(w),
+                                     node.outputs[0].shape);
+  const Slot images = l.batch_last(x), weights = l.plain(w);
+  emit_conv(l, shape, conv2d, conv2d_scratch(shape), images, weights,
+            l.define_batch_last({index, 0}));
+}
+
+void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  const Value dy = node.inputs[0], w = node.inputs[1];
+  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
+                                     l.shape(w), l.shape(dy));
+  const Slot gradient = l.batch_last(dy), weights = l.plain(w);
+  emit_conv(l, shape, conv2d_grad_input, conv2d_grad_input_scratch(shape), gradient, weights,
+            l.define_batch_last({index, 0}));
+}
+
+void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  const Value x = node.inputs[0], dy = node.inputs[1];
+  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x),
+                                     node.outputs[0].shape, l.shape(dy));
+  const Slot images = l.batch_last(x), gradient = l.batch_last(dy);
+  emit_conv(l, shape, conv2d_grad_weight, conv2d_grad_weight_scratch(shape), images, gradient,
+            l.define_plain({index, 0}));
+}
+
+void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  const WinogradShape shape =
+      winograd_shape(a, l.shape(node.inputs[0]), winograd_output(a, node.outputs[0].shape));
+  const Slot x = l.batch_last(node.inputs[0]), w = l.plain(node.inputs[1]);
+  const Norm norm = norm_of(l, node, x);
+  const Slot y = l.define_batch_last({index, 0});
+  const bool pools = a.pools;
+  const Optional places{a.places, a.places ? l.define_batch_last({index, 1}) : y};
+  const Slot own = l.temporary(conv2d_winograd_scratch(shape));
+  l.emit({.reads = {x, w, norm.affine.slot},
+          .writes = {y, places.slot, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            conv2d_winograd(launch, shape, m.f32(x), m.f32(w), {m.f32(y), pools, places.of(m)},
+                            m.f32(own), norm.of(m));
+          }});
+}
+
+void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  const WinogradShape shape =
+      winograd_shape(a, node.outputs[0].shape, winograd_output(a, l.shape(node.inputs[0])));
+  const Slot dy = l.batch_last(node.inputs[0]), w = l.plain(node.inputs[1]);
+  const Optional places{a.pools, a.pools ? l.batch_last(node.inputs[2]) : dy};
+  const Slot dx = l.define_batch_last({index, 0});
+  const Slot own = l.temporary(conv2d_winograd_grad_input_scratch(shape));
+  l.emit({.reads = {dy, w, places.slot},
+          .writes = {dx, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            conv2d_winograd_grad_input(launch, shape, {m.f32(dy), places.of(m)}, m.f32(w),
+                                       m.f32(dx), m.f32(own));
+          }});
+}
+
+void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<Conv2dAttributes>();
+  const WinogradShape shape =
+      winograd_shape(a, l.shape(node.inputs[0]), winograd_output(a, l.shape(node.inputs[1])));
+  const Slot x = l.batch_last(node.inputs[0]), dy = l.batch_last(node.inputs[1]);
+  const Optional places{a.pools, a.pools ? l.batch_last(node.inputs[2]) : dy};
+  const Norm norm = norm_of(l, node, x);
+  const Slot dw = l.define_plain({index, 0});
+  const Slot own = l.temporary(conv2d_winograd_grad_weight_scratch(shape));
+  l.emit({.reads = {x, dy, places.slot, norm.affine.slot},
+          .writes = {dw, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            conv2d_winograd_grad_weight(launch, shape, m.f32(x), {m.f32(dy), places.of(m)},
+                                        m.f32(dw), m.f32(own), norm.of(m));
+          }});
+}
+
+void lower_matmul(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& t = node.attributes.as<MatmulAttributes>();
+  const Value a = node.inputs[0], b = node.inputs[1], y{index, 0};
+  const Matrix left = read_matrix(l, a), right = read_matrix(l, b);
+  const Shape& result = node.outputs[0].shape;
+  // Rows of images make rows of images.
+  const bool batch = !t.transpose_a && l.is_batch_last(a);
+  const Slot out = batch ? l.define_batch_last(y) : l.define_plain(y);
+  const MatmulShape shape{.rows = result[0],
+                          .depth = l.shape(a)[t.transpose_a ? 0 : 1],
+                          .columns = result[1],
+                          .a = transposed(left.layout, t.transpose_a),
+                          .b = transposed(right.layout, t.transpose_b),
+                          .y = batch ? MatrixLayout{1, result[0]} : MatrixLayout{result[1], 1}};
+  const Slot x = left.slot, w = right.slot, own = l.temporary(matmul_scratch(shape));
+  l.emit({.reads = {x, w}, .writes = {out, own}, .run = [=](const Launch& launch, const Memory& m) {
+            matmul(launch, shape, m.f32(x), m.f32(w), m.f32(out), m.f32(own));
+          }});
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE

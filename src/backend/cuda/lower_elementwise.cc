@@ -1,0 +1,198 @@
+// Element-wise operations keep the layout of their first operand; shapes and constants compute
+// nothing.
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/move.h"
+#include "backend/cuda/kernels/norms.h"
+#include "backend/cuda/lower.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+// The operands of an element-wise node in one layout, and its result in the same.
+struct Flat {
+  Slot a, b, y;
+  std::int64_t count;
+
+  Flat(Lowering& l, const Node& node, std::int32_t index, std::size_t operands) {
+    const bool batch = l.is_batch_last(node.inputs[0]);
+    const auto slot = [&](Value value) { return batch ? l.batch_last(value) : l.plain(value); };
+    a = slot(node.inputs[0]);
+    b = operands > 1 ? slot(node.inputs[1]) : a;
+    y = batch ? l.define_batch_last({index, 0}) : l.define_plain({index, 0});
+    count = l.shape({index, 0}).elements();
+  }
+};
+
+// kernel(launch, count, a, b, y); b is a if there is one operand.
+template <typename Kernel>
+void lower_flat(Lowering& l, const Node& node, std::int32_t index, const Kernel& kernel) {
+  const Flat f(l, node, index, node.inputs.size());
+  l.emit({.reads = {f.a, f.b}, .writes = {f.y}, .run = [=](const Launch& launch, const Memory& m) {
+            kernel(launch, f.count, m.f32(f.a), m.f32(f.b), m.f32(f.y));
+          }});
+}
+
+}  // namespace
+
+void lower_add(Lowering& l, const Node& node, std::int32_t index) {
+  lower_flat(l, node, index, PODIUM_CUDA_SPACE::add);
+}
+void lower_sub(Lowering& l, const Node& node, std::int32_t index) {
+  lower_flat(l, node, index, PODIUM_CUDA_SPACE::sub);
+}
+void lower_mul(Lowering& l, const Node& node, std::int32_t index) {
+  lower_flat(l, node, index, PODIUM_CUDA_SPACE::mul);
+}
+void lower_scale(Lowering& l, const Node& node, std::int32_t index) {
+  const float factor = node.attributes.as<ScaleAttributes>().factor;
+  lower_flat(l, node, index,
+             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats, Floats y) {
+               PODIUM_CUDA_SPACE::scale(launch, count, factor, x, y);
+             });
+}
+void lower_divide(Lowering& l, const Node& node, std::int32_t index) {
+  const float divisor = node.attributes.as<DivideAttributes>().divisor;
+  lower_flat(l, node, index,
+             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats, Floats y) {
+               PODIUM_CUDA_SPACE::divide(launch, count, divisor, x, y);
+             });
+}
+void lower_multiply_by(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot factor = l.plain(node.inputs[1]);
+  const Flat f(l, node, index, 1);
+  l.emit(
+      {.reads = {f.a, factor}, .writes = {f.y}, .run = [=](const Launch& launch, const Memory& m) {
+         PODIUM_CUDA_SPACE::multiply_by(launch, f.count, m.f32(f.a), m.f32(factor), m.f32(f.y));
+       }});
+}
+void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<CombineAttributes>();
+  lower_flat(l, node, index,
+             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats y,
+                 Floats out) { PODIUM_CUDA_SPACE::combine(launch, count, a, x, y, out); });
+}
+void lower_activate(Lowering& l, const Node& node, std::int32_t index) {
+  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
+  lower_flat(l, node, index,
+             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats, Floats y) {
+               PODIUM_CUDA_SPACE::activate(launch, count, activation, x, y);
+             });
+}
+void lower_activate_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
+  lower_flat(
+      l, node, index,
+      [=](const Launch& launch, std::int64_t count, ConstFloats dy, ConstFloats x, Floats dx) {
+        PODIUM_CUDA_SPACE::activate_grad(launch, count, activation, dy, x, dx);
+      });
+}
+
+void lower_fill(Lowering& l, const Node& node, std::int32_t index) {
+  l.define_constant({index, 0}, node.attributes.as<FillAttributes>().value);
+}
+
+void lower_reshape(Lowering& l, const Node& node, std::int32_t index) {
+  l.define_alias({index, 0}, node.inputs[0]);
+}
+
+void lower_dropout_mask(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<DropoutMaskAttributes>();
+  const Slot step = l.plain(node.inputs[0]), replica = l.plain(node.inputs[1]),
+             mask = l.define_batch_last({index, 0});
+  l.emit({.reads = {step, replica},
+          .writes = {mask},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::dropout_mask(launch, a, m.u32(step), m.u32(replica), m.f32(mask));
+          }});
+}
+
+namespace {
+
+// `count` channels of x [N, C, ...] from `from` on become those of y from `to` on.
+void copy_channels(Lowering& l, const Node& node, std::int32_t index, std::int64_t from,
+                   std::int64_t count, std::int64_t to) {
+  const Slot x = l.batch_last(node.inputs[0]), y = l.define_batch_last({index, 0});
+  const Shape& in = l.shape(node.inputs[0]);
+  const std::int64_t channel = in.elements() / in[1], size = l.shape({index, 0}).elements();
+  l.emit({.reads = {x}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+            copy_range(launch, from * channel, count * channel, to * channel, size, m.f32(x),
+                       m.f32(y));
+          }});
+}
+
+}  // namespace
+
+void lower_pad_channels(Lowering& l, const Node& node, std::int32_t index) {
+  copy_channels(l, node, index, 0, l.shape(node.inputs[0])[1],
+                node.attributes.as<PadChannelsAttributes>().before);
+}
+void lower_slice_channels(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<SliceChannelsAttributes>();
+  copy_channels(l, node, index, a.first, a.count, 0);
+}
+
+void lower_rescale(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<RescaleAttributes>();
+  const Slot x = l.plain(node.inputs[0]), y = l.define_plain({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0]).elements();
+  const Slot sums = l.temporary(square_runs(count));
+  l.emit({.reads = {x}, .writes = {sums, y}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::rescale(launch, count, a, m.f32(x), m.f32(sums), m.f32(y));
+          }});
+}
+
+void lower_descend(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot p = l.plain(node.inputs[0]), d = l.plain(node.inputs[1]),
+             rate = l.plain(node.inputs[2]), y = l.define_plain({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0]).elements();
+  l.emit({.reads = {p, d, rate}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::descend(launch, count, m.f32(p), m.f32(d), m.f32(rate), m.f32(y));
+          }});
+}
+
+void lower_sgd_update(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<SgdAttributes>();
+  const Slot p = l.plain(node.inputs[0]), g = l.plain(node.inputs[1]), v = l.plain(node.inputs[2]),
+             rate = l.plain(node.inputs[3]);
+  const Slot new_p = l.define_plain({index, 0}), new_v = l.define_plain({index, 1});
+  const std::int64_t count = l.shape(node.inputs[0]).elements();
+  l.emit({.reads = {p, g, v, rate},
+          .writes = {new_p, new_v},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::sgd_update(launch, count, a,
+                                          {.p = m.f32(p),
+                                           .g = m.f32(g),
+                                           .v = m.f32(v),
+                                           .rate = m.f32(rate),
+                                           .new_p = m.f32(new_p),
+                                           .new_v = m.f32(new_v)});
+          }});
+}
+
+void lower_adam_update(Lowering& l, const Node& node, std::int32_t index) {
+  const auto a = node.attributes.as<AdamAttributes>();
+  const Slot p = l.plain(node.inputs[0]), g = l.plain(node.inputs[1]),
+             first = l.plain(node.inputs[2]), second = l.plain(node.inputs[3]),
+             step_size = l.plain(node.inputs[4]), correction = l.plain(node.inputs[5]);
+  const Slot rate = a.decoupled ? l.plain(node.inputs[6]) : step_size;
+  const Slot new_p = l.define_plain({index, 0}), new_first = l.define_plain({index, 1}),
+             new_second = l.define_plain({index, 2});
+  const std::int64_t count = l.shape(node.inputs[0]).elements();
+  l.emit({.reads = {p, g, first, second, step_size, correction, rate},
+          .writes = {new_p, new_first, new_second},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::adam_update(launch, count, a,
+                                           {.p = m.f32(p),
+                                            .g = m.f32(g),
+                                            .m = m.f32(first),
+                                            .v = m.f32(second),
+                                            .step_size = m.f32(step_size),
+                                            .correction = m.f32(correction),
+                                            .learning_rate = m.f32(rate),
+                                            .new_p = m.f32(new_p),
+                                            .new_m = m.f32(new_first),
+                                            .new_v = m.f32(new_second)});
+          }});
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE

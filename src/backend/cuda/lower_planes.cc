@@ -1,0 +1,203 @@
+// Batch normalisation, bias, pooling, and their gradients.
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/planes.h"
+#include "backend/cuda/kernels/pool.h"
+#include "backend/cuda/lower.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+PlaneShape plane_shape(const Shape& shape) {
+  const Planes p = planes_of(shape);
+  return {.images = p.images, .channels = p.channels, .height = p.height, .width = p.width};
+}
+
+NormResult result_of(const Node& node) {
+  const auto& a = node.attributes.as<BatchNormAttributes>();
+  return {.activation = a.activation, .pools = a.pools, .adds = a.adds};
+}
+
+// What is added to the result; if nothing is, some operand, which nobody reads.
+Slot addend_of(Lowering& l, const Node& node, std::size_t operand) {
+  return l.batch_last(node.inputs[node.attributes.as<BatchNormAttributes>().adds ? operand : 0]);
+}
+
+void emit_apply(Lowering& l, const Node& node, const PlaneShape& shape, Slot x, Slot affine,
+                Slot addend, Slot y) {
+  const NormResult result = result_of(node);
+  l.emit({.reads = {x, affine, addend},
+          .writes = {y},
+          .run = [=](const Launch& launch, const Memory& m) {
+            batch_norm_apply(launch, shape, result, m.f32(x), m.f32(affine), m.f32(addend),
+                             m.f32(y));
+          }});
+}
+
+}  // namespace
+
+void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<BatchNormAttributes>();
+  const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
+  const Slot x = l.batch_last(node.inputs[0]), gamma = l.plain(node.inputs[1]),
+             beta = l.plain(node.inputs[2]), addend = addend_of(l, node, 3);
+  const Slot mean = l.define_plain({index, 1}), variance = l.define_plain({index, 2}),
+             inv_std = l.define_plain({index, 3});
+  const Slot affine = a.defers ? l.define_plain({index, 0}) : l.temporary(2 * shape.channels);
+  const Slot scratch = l.temporary(plane_sums_scratch(shape));
+  const float epsilon = a.epsilon;
+  l.emit({.reads = {x, gamma, beta},
+          .writes = {mean, variance, inv_std, affine, scratch},
+          .run = [=](const Launch& launch, const Memory& m) {
+            batch_norm_statistics(launch, shape, epsilon, m.f32(x), m.f32(gamma), m.f32(beta),
+                                  m.f32(scratch), {m.f32(mean), m.f32(variance), m.f32(inv_std)},
+                                  m.f32(affine));
+          }});
+  if (!a.defers) emit_apply(l, node, shape, x, affine, addend, l.define_batch_last({index, 0}));
+}
+
+void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const PlaneShape shape = plane_shape(l.shape(node.inputs[1]));
+  const NormResult result = result_of(node);
+  const Slot dy = l.batch_last(node.inputs[0]), x = l.batch_last(node.inputs[1]),
+             gamma = l.plain(node.inputs[2]), beta = l.plain(node.inputs[3]),
+             mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]),
+             addend = addend_of(l, node, 6);
+  const Slot dx = l.define_batch_last({index, 0}), dgamma = l.define_plain({index, 1}),
+             dbeta = l.define_plain({index, 2});
+  const Slot scratch = l.temporary(plane_sums_scratch(shape)),
+             factors = l.temporary(3 * shape.channels);
+  l.emit({.reads = {dy, x, gamma, beta, mean, inv_std, addend},
+          .writes = {dx, dgamma, dbeta, scratch, factors},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::batch_norm_grad(launch, shape, result,
+                                               {.dy = m.f32(dy),
+                                                .x = m.f32(x),
+                                                .gamma = m.f32(gamma),
+                                                .beta = m.f32(beta),
+                                                .mean = m.f32(mean),
+                                                .inv_std = m.f32(inv_std),
+                                                .addend = m.f32(addend),
+                                                .dx = m.f32(dx),
+                                                .dgamma = m.f32(dgamma),
+                                                .dbeta = m.f32(dbeta)},
+                                               m.f32(scratch), m.f32(factors));
+          }});
+}
+
+void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<BatchNormAttributes>();
+  const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
+  const Slot x = l.batch_last(node.inputs[0]), gamma = l.plain(node.inputs[1]),
+             beta = l.plain(node.inputs[2]), mean = l.plain(node.inputs[3]),
+             variance = l.plain(node.inputs[4]), addend = addend_of(l, node, 5);
+  const Slot affine = a.defers ? l.define_plain({index, 0}) : l.temporary(2 * shape.channels);
+  const float epsilon = a.epsilon;
+  l.emit({.reads = {gamma, beta, mean, variance},
+          .writes = {affine},
+          .run = [=](const Launch& launch, const Memory& m) {
+            batch_norm_affine(launch, shape.channels, epsilon, m.f32(gamma), m.f32(beta),
+                              m.f32(mean), m.f32(variance), m.f32(affine));
+          }});
+  if (!a.defers) emit_apply(l, node, shape, x, affine, addend, l.define_batch_last({index, 0}));
+}
+
+void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot old_mean = l.plain(node.inputs[0]), old_variance = l.plain(node.inputs[1]),
+             mean = l.plain(node.inputs[2]), variance = l.plain(node.inputs[3]),
+             new_mean = l.define_plain({index, 0}), new_variance = l.define_plain({index, 1});
+  const auto a = node.attributes.as<BatchNormRunningAttributes>();
+  const std::int64_t channels = l.shape(node.inputs[0])[0];
+  l.emit({.reads = {old_mean, old_variance, mean, variance},
+          .writes = {new_mean, new_variance},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::batch_norm_running(launch, channels, a,
+                                                  {.old_mean = m.f32(old_mean),
+                                                   .old_variance = m.f32(old_variance),
+                                                   .mean = m.f32(mean),
+                                                   .variance = m.f32(variance),
+                                                   .new_mean = m.f32(new_mean),
+                                                   .new_variance = m.f32(new_variance)});
+          }});
+}
+
+void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot x = l.batch_last(node.inputs[0]), bias = l.plain(node.inputs[1]),
+             y = l.define_batch_last({index, 0});
+  const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
+  l.emit({.reads = {x, bias}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.f32(x),
+                                        m.f32(bias), m.f32(y));
+          }});
+}
+
+void lower_channel_sum(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot dy = l.batch_last(node.inputs[0]), sum = l.define_plain({index, 0});
+  const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
+  const Slot scratch = l.temporary(plane_sums_scratch(shape));
+  l.emit(
+      {.reads = {dy}, .writes = {sum, scratch}, .run = [=](const Launch& launch, const Memory& m) {
+         PODIUM_CUDA_SPACE::channel_sum(launch, shape, m.f32(dy), m.f32(scratch), m.f32(sum));
+       }});
+}
+
+namespace {
+
+PoolShape pool_shape(const Node& node, const Shape& x) {
+  const auto& a = node.attributes.as<PoolAttributes>();
+  const Shape y = pooled(x, a);
+  return {.images = x[0],
+          .channels = x[1],
+          .height = x[2],
+          .width = x[3],
+          .out_height = y[2],
+          .out_width = y[3],
+          .window_height = a.window_h,
+          .window_width = a.window_w,
+          .stride_height = a.stride_h == 0 ? a.window_h : a.stride_h,
+          .stride_width = a.stride_w == 0 ? a.window_w : a.stride_w,
+          .pad_top = a.pad_top,
+          .pad_left = a.pad_left,
+          .tiles = a.tiles()};
+}
+
+}  // namespace
+
+void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
+  const bool places = node.attributes.as<PoolAttributes>().places;
+  const Slot x = l.batch_last(node.inputs[0]), y = l.define_batch_last({index, 0});
+  const Slot place = places ? l.define_batch_last({index, 1}) : y;
+  l.emit({.reads = {x}, .writes = {y, place}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::max_pool(launch, shape, m.f32(x), m.f32(y),
+                                        places ? m.f32(place) : Floats{});
+          }});
+}
+
+void lower_max_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, l.shape(node.inputs[1]));
+  const Slot dy = l.batch_last(node.inputs[0]), x = l.batch_last(node.inputs[1]),
+             dx = l.define_batch_last({index, 0});
+  l.emit({.reads = {dy, x}, .writes = {dx}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::max_pool_grad(launch, shape, m.f32(dy), m.f32(x), m.f32(dx));
+          }});
+}
+
+void lower_avg_pool(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
+  const float share = pool_share(node.attributes.as<PoolAttributes>());
+  const Slot x = l.batch_last(node.inputs[0]), y = l.define_batch_last({index, 0});
+  l.emit({.reads = {x}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::avg_pool(launch, shape, share, m.f32(x), m.f32(y));
+          }});
+}
+
+void lower_avg_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const PoolShape shape = pool_shape(node, node.outputs[0].shape);
+  const float share = pool_share(node.attributes.as<PoolAttributes>());
+  const Slot dy = l.batch_last(node.inputs[0]), dx = l.define_batch_last({index, 0});
+  l.emit({.reads = {dy}, .writes = {dx}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::avg_pool_grad(launch, shape, share, m.f32(dy), m.f32(dx));
+          }});
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE

@@ -1,0 +1,80 @@
+// The calls to CUDA that the backend makes: memory, streams and recorded launches. Two
+// implementations: runtime_cuda.cc for GPUs, runtime_emulated.cc for the tests.
+//
+// A call that fails throws UserError with CUDA's own words; one that lacks memory, with
+// ExitCode::kMemory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/launch.h"
+
+namespace podium::PODIUM_CUDA_SPACE::runtime {
+
+struct DeviceInfo {
+  std::string name;          // "NVIDIA H100 80GB HBM3"
+  int major = 0, minor = 0;  // compute capability
+  std::int64_t memory = 0;   // bytes
+};
+
+// What this machine has. `missing`: why there is no GPU to use, for people; empty if there is one.
+struct Found {
+  std::vector<DeviceInfo> devices;
+  std::string versions;  // of driver and runtime
+  std::string missing;
+};
+Found find_devices();
+
+// The calls below concern this device, on every thread that calls use().
+void use(int device);
+
+Stream make_stream();
+void destroy_stream(Stream stream);
+
+// Zeroed. Throws std::bad_alloc if there is not enough.
+void* allocate(std::int64_t bytes);
+void deallocate(void* memory) noexcept;
+
+// The host may overwrite `from` when the call returns.
+void upload(Stream stream, void* to, const void* from, std::int64_t bytes);
+// Waits.
+void download(Stream stream, void* to, const void* from, std::int64_t bytes);
+void copy(Stream stream, void* to, const void* from, std::int64_t bytes);
+void synchronise(Stream stream);
+
+// Launches that are recorded once and played often, which costs one call. record() calls
+// `launches`, whose launches on `stream` are not made but recorded; it may launch only.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+  virtual void play(Stream stream) = 0;
+};
+std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches);
+
+// Marks in a stream, to time what lies between two.
+class Marks {
+ public:
+  virtual ~Marks() = default;
+  virtual void set(std::size_t mark, Stream stream) = 0;
+  // Waits for both.
+  virtual double seconds_between(std::size_t first, std::size_t second) = 0;
+};
+std::unique_ptr<Marks> make_marks(std::size_t count);
+
+#ifdef PODIUM_CUDA_EMULATED
+// For tests: the call of this number, counted from now on from 0, and all after it fail as if the
+// GPU had fallen off the bus. nullopt: none.
+void fail_from(std::optional<std::int64_t> call);
+// Calls since fail_from().
+std::int64_t calls();
+// The memory of the device in bytes.
+void set_memory(std::int64_t bytes);
+#endif
+
+}  // namespace podium::PODIUM_CUDA_SPACE::runtime

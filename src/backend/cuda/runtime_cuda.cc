@@ -1,0 +1,230 @@
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "backend/cuda/runtime.h"
+#include "base/error.h"
+
+namespace podium::cuda {
+namespace {
+
+void require(cudaError_t error, const char* call) {
+  if (error == cudaSuccess) return;
+  (void)cudaGetLastError();  // else the next call reports it again, if it can be forgotten
+  throw UserError(cat("the GPU failed in ", call, ": ", cudaGetErrorString(error), " (",
+                      cudaGetErrorName(error), ")"),
+                  error == cudaErrorMemoryAllocation ? ExitCode::kMemory : ExitCode::kUsage);
+}
+
+// Page-locked memory of the host, from which copies go on while the host does something else.
+class Staging {
+ public:
+  ~Staging() {
+    if (memory_ != nullptr) (void)cudaFreeHost(memory_);
+    if (copied_ != nullptr) (void)cudaEventDestroy(copied_);
+  }
+  Staging() = default;
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  void upload(cudaStream_t stream, void* to, const void* from, std::size_t bytes) {
+    if (copied_ == nullptr)
+      require(cudaEventCreateWithFlags(&copied_, cudaEventDisableTiming), "cudaEventCreate");
+    require(cudaEventSynchronize(copied_), "cudaEventSynchronize");
+    if (bytes > size_) {
+      if (memory_ != nullptr)
+        require(cudaFreeHost(std::exchange(memory_, nullptr)), "cudaFreeHost");
+      size_ = 0;
+      require(cudaMallocHost(&memory_, bytes), "cudaMallocHost");
+      size_ = bytes;
+    }
+    std::memcpy(memory_, from, bytes);
+    require(cudaMemcpyAsync(to, memory_, bytes, cudaMemcpyHostToDevice, stream),
+            "cudaMemcpyAsync to the device");
+    require(cudaEventRecord(copied_, stream), "cudaEventRecord");
+  }
+
+ private:
+  void* memory_ = nullptr;
+  std::size_t size_ = 0;
+  cudaEvent_t copied_ = nullptr;
+};
+
+// A stream with the memory from which it uploads: pieces take turns, so that the host fills one
+// while another is being copied.
+struct OwnStream {
+  cudaStream_t stream = nullptr;
+  static constexpr std::size_t kPieces = 4;
+  Staging staging[kPieces];
+  std::size_t next = 0;
+};
+
+class CudaRecording : public runtime::Recording {
+ public:
+  explicit CudaRecording(cudaGraphExec_t graph) : graph_(graph) {}
+  ~CudaRecording() override { (void)cudaGraphExecDestroy(graph_); }
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+  void play(Stream stream) override;
+
+ private:
+  cudaGraphExec_t graph_;
+};
+
+class CudaMarks : public runtime::Marks {
+ public:
+  explicit CudaMarks(std::size_t count) : events_(count, nullptr) {
+    for (cudaEvent_t& event : events_) require(cudaEventCreate(&event), "cudaEventCreate");
+  }
+  ~CudaMarks() override {
+    for (const cudaEvent_t event : events_)
+      if (event != nullptr) (void)cudaEventDestroy(event);
+  }
+  CudaMarks(const CudaMarks&) = delete;
+  CudaMarks& operator=(const CudaMarks&) = delete;
+  void set(std::size_t mark, Stream stream) override;
+  double seconds_between(std::size_t first, std::size_t second) override {
+    require(cudaEventSynchronize(events_[second]), "cudaEventSynchronize");
+    float milliseconds = 0;
+    require(cudaEventElapsedTime(&milliseconds, events_[first], events_[second]),
+            "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+
+ private:
+  std::vector<cudaEvent_t> events_;
+};
+
+OwnStream& own(Stream stream) { return *static_cast<OwnStream*>(stream); }
+
+void CudaRecording::play(Stream stream) {
+  require(cudaGraphLaunch(graph_, own(stream).stream), "cudaGraphLaunch");
+}
+void CudaMarks::set(std::size_t mark, Stream stream) {
+  require(cudaEventRecord(events_[mark], own(stream).stream), "cudaEventRecord");
+}
+
+std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
+
+}  // namespace
+
+// simt.h: what a launch needs of its stream.
+void* simt_stream(Stream stream) { return own(stream).stream; }
+void simt_require(int error, const char* call) { require(static_cast<cudaError_t>(error), call); }
+
+namespace runtime {
+
+Found find_devices() {
+  Found found;
+  int driver = 0, library = 0, count = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&library);
+  found.versions =
+      driver == 0 ? cat("CUDA ", version_text(library), ", no driver")
+                  : cat("CUDA ", version_text(library), ", driver for CUDA ", version_text(driver));
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError();
+  if (driver == 0) {
+    found.missing =
+        "no NVIDIA driver is installed (libcuda.so.1 is not found); install the driver of your "
+        "distribution, or choose --backend cpu";
+    return found;
+  }
+  if (error == cudaErrorInsufficientDriver) {
+    found.missing = cat("the NVIDIA driver is too old: it supports CUDA ", version_text(driver),
+                        ", and this program needs ", version_text(library),
+                        "; install a newer driver, or choose --backend cpu");
+    return found;
+  }
+  if (error != cudaSuccess || count == 0) {
+    found.missing = cat("there is no NVIDIA GPU that can be used",
+                        error == cudaSuccess || error == cudaErrorNoDevice
+                            ? std::string(" (is CUDA_VISIBLE_DEVICES empty?)")
+                            : cat(" (", cudaGetErrorString(error), ")"),
+                        "; nvidia-smi lists what the driver sees");
+    return found;
+  }
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    require(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
+    found.devices.push_back({.name = properties.name,
+                             .major = properties.major,
+                             .minor = properties.minor,
+                             .memory = static_cast<std::int64_t>(properties.totalGlobalMem)});
+  }
+  return found;
+}
+
+void use(int device) { require(cudaSetDevice(device), "cudaSetDevice"); }
+
+Stream make_stream() {
+  auto stream = std::make_unique<OwnStream>();
+  require(cudaStreamCreateWithFlags(&stream->stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return stream.release();
+}
+void destroy_stream(Stream stream) {
+  const std::unique_ptr<OwnStream> owned(&own(stream));
+  (void)cudaStreamSynchronize(owned->stream);
+  (void)cudaStreamDestroy(owned->stream);
+}
+
+void* allocate(std::int64_t bytes) {
+  void* memory = nullptr;
+  const auto size = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
+  const cudaError_t error = cudaMalloc(&memory, size);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw std::bad_alloc();
+  }
+  require(error, "cudaMalloc");
+  require(cudaMemset(memory, 0, size), "cudaMemset");
+  require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
+  return memory;
+}
+void deallocate(void* memory) noexcept { (void)cudaFree(memory); }
+
+void upload(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  OwnStream& o = own(stream);
+  Staging& piece = o.staging[o.next++ % OwnStream::kPieces];
+  piece.upload(o.stream, to, from, static_cast<std::size_t>(bytes));
+}
+void download(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost,
+                          own(stream).stream),
+          "cudaMemcpyAsync to the host");
+  synchronise(stream);
+}
+void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  require(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
+                          own(stream).stream),
+          "cudaMemcpyAsync on the device");
+}
+void synchronise(Stream stream) {
+  require(cudaStreamSynchronize(own(stream).stream), "cudaStreamSynchronize");
+}
+
+std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches) {
+  const cudaStream_t on = own(stream).stream;
+  require(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  cudaGraph_t graph = nullptr;
+  try {
+    launches();
+  } catch (...) {
+    (void)cudaStreamEndCapture(on, &graph);
+    if (graph != nullptr) (void)cudaGraphDestroy(graph);
+    throw;
+  }
+  require(cudaStreamEndCapture(on, &graph), "cudaStreamEndCapture");
+  cudaGraphExec_t ready = nullptr;
+  const cudaError_t error = cudaGraphInstantiate(&ready, graph, 0);
+  (void)cudaGraphDestroy(graph);
+  require(error, "cudaGraphInstantiate");
+  return std::make_unique<CudaRecording>(ready);
+}
+
+std::unique_ptr<Marks> make_marks(std::size_t count) { return std::make_unique<CudaMarks>(count); }
+
+}  // namespace runtime
+}  // namespace podium::cuda

@@ -1,0 +1,212 @@
+#include <sys/mman.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "backend/cuda/runtime.h"
+#include "backend/cuda/simt_emulated.h"
+#include "base/clock.h"
+#include "base/error.h"
+
+namespace podium::cuda_emulated {
+namespace {
+
+constexpr std::int64_t kMemory = std::int64_t{8} << 30;
+
+std::atomic<std::int64_t> g_calls{0}, g_fails_from{-1}, g_memory{kMemory};
+
+// Counts one call of the runtime.
+void enter(const char* call) {
+  const std::int64_t number = g_calls++;
+  const std::int64_t first = g_fails_from;
+  PODIUM_REQUIRE(first < 0 || number < first, ExitCode::kUsage, "the GPU failed in ", call,
+                 ": unspecified launch failure (emulated)");
+}
+
+// The memory of the emulated device, which nobody may touch outside of kernels and copies.
+class DeviceMemory {
+ public:
+  void* allocate(std::int64_t bytes) {
+    const auto size = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
+    const std::scoped_lock lock(mutex_);
+    if (used_ + static_cast<std::int64_t>(size) > g_memory) throw std::bad_alloc();
+    void* const memory =
+        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    regions_[memory] = size;
+    used_ += static_cast<std::int64_t>(size);
+    if (open_ > 0) protect(memory, size, PROT_READ | PROT_WRITE);
+    return memory;
+  }
+  void deallocate(void* memory) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = regions_.find(memory);
+    if (found == regions_.end()) return;
+    munmap(memory, found->second);
+    used_ -= static_cast<std::int64_t>(found->second);
+    regions_.erase(found);
+  }
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    if (open_++ == 0)
+      for (const auto& [memory, size] : regions_) protect(memory, size, PROT_READ | PROT_WRITE);
+  }
+  void close() {
+    const std::scoped_lock lock(mutex_);
+    if (--open_ == 0)
+      for (const auto& [memory, size] : regions_) protect(memory, size, PROT_NONE);
+  }
+
+ private:
+  static void protect(void* memory, std::size_t size, int access) {
+    PODIUM_CHECK(mprotect(memory, size, access) == 0, "mprotect failed");
+  }
+  std::mutex mutex_;
+  std::map<void*, std::size_t> regions_;
+  std::int64_t used_ = 0;
+  int open_ = 0;
+};
+
+DeviceMemory& device_memory() {
+  static DeviceMemory memory;
+  return memory;
+}
+
+class Access {
+ public:
+  Access() { device_memory().open(); }
+  ~Access() { device_memory().close(); }
+  Access(const Access&) = delete;
+  Access& operator=(const Access&) = delete;
+};
+
+struct EmulatedStream {
+  std::vector<std::function<void()>>* recorded = nullptr;
+};
+EmulatedStream& stream_of(Stream stream) { return *static_cast<EmulatedStream*>(stream); }
+
+class EmulatedRecording : public runtime::Recording {
+ public:
+  void play(Stream stream) override {
+    enter("cudaGraphLaunch");
+    PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording is played while one is made");
+    const Access access;
+    for (const std::function<void()>& launch : launches_) launch();
+  }
+  std::vector<std::function<void()>> launches_;
+};
+
+// All is done at once, so marks are times.
+class EmulatedMarks : public runtime::Marks {
+ public:
+  explicit EmulatedMarks(std::size_t count) : times_(count) {}
+  void set(std::size_t mark, Stream /*stream*/) override { times_[mark] = Clock::now(); }
+  double seconds_between(std::size_t first, std::size_t second) override {
+    return std::chrono::duration<double>(times_[second] - times_[first]).count();
+  }
+
+ private:
+  std::vector<Clock::time_point> times_;
+};
+
+}  // namespace
+
+namespace simt {
+namespace {
+void submit_work(Stream stream, std::function<void()> work) {
+  enter("cudaLaunchKernelEx");
+  if (auto* const recorded = stream_of(stream).recorded) {
+    recorded->push_back(std::move(work));
+    return;
+  }
+  const Access access;
+  work();
+}
+}  // namespace
+
+void submit(Stream stream, const Grid& grid, std::function<void()> kernel) {
+  submit_work(stream, [grid, kernel = std::move(kernel)] { run(grid, kernel); });
+}
+void submit_elements(Stream stream, std::function<void(bool)> loop) {
+  submit_work(stream, [loop = std::move(loop)] { loop(order() != Order::kForward); });
+}
+
+}  // namespace simt
+
+namespace runtime {
+
+Found find_devices() {
+  return {.devices = {{"emulation on the host", 9, 0, g_memory}},
+          .versions = "no driver",
+          .missing = ""};
+}
+
+void use(int device) { PODIUM_CHECK(device == 0, "there is one emulated device"); }
+
+Stream make_stream() {
+  enter("cudaStreamCreate");
+  return new EmulatedStream();
+}
+void destroy_stream(Stream stream) { delete static_cast<EmulatedStream*>(stream); }
+
+void* allocate(std::int64_t bytes) {
+  enter("cudaMalloc");
+  return device_memory().allocate(bytes);
+}
+void deallocate(void* memory) noexcept { device_memory().deallocate(memory); }
+
+namespace {
+void move(Stream stream, const char* call, void* to, const void* from, std::int64_t bytes) {
+  enter(call);
+  PODIUM_CHECK(stream_of(stream).recorded == nullptr, "copies are not recorded");
+  const Access access;
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+}  // namespace
+
+void upload(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  move(stream, "cudaMemcpyAsync to the device", to, from, bytes);
+}
+void download(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  move(stream, "cudaMemcpyAsync to the host", to, from, bytes);
+}
+void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
+  move(stream, "cudaMemcpyAsync on the device", to, from, bytes);
+}
+void synchronise(Stream stream) {
+  enter("cudaStreamSynchronize");
+  PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording cannot wait");
+}
+
+std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches) {
+  enter("cudaStreamBeginCapture");
+  auto recording = std::make_unique<EmulatedRecording>();
+  stream_of(stream).recorded = &recording->launches_;
+  try {
+    launches();
+  } catch (...) {
+    stream_of(stream).recorded = nullptr;
+    throw;
+  }
+  stream_of(stream).recorded = nullptr;
+  return recording;
+}
+
+std::unique_ptr<Marks> make_marks(std::size_t count) {
+  return std::make_unique<EmulatedMarks>(count);
+}
+
+void fail_from(std::optional<std::int64_t> call) {
+  g_calls = 0;
+  g_fails_from = call.value_or(-1);
+}
+std::int64_t calls() { return g_calls; }
+void set_memory(std::int64_t bytes) { g_memory = bytes; }
+
+}  // namespace runtime
+}  // namespace podium::cuda_emulated

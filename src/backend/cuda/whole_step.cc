@@ -1,0 +1,172 @@
+#include "backend/cuda/whole_step.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <utility>
+
+#include "backend/cuda/kernels/move.h"
+#include "backend/cuda/kernels/norms.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+constexpr std::int64_t kWord = 4;
+
+bool is_part(const View& view, const View& whole) {
+  return view.buffer == whole.buffer && view.offset >= whole.offset &&
+         view.offset + view.bytes <= whole.offset + whole.bytes;
+}
+
+Words words_at(std::byte* first, std::int64_t stride) {
+  return {reinterpret_cast<std::uint32_t*>(first), stride / kWord};
+}
+Floats floats_at(std::byte* first, std::int64_t stride) {
+  return {reinterpret_cast<float*>(first), stride / kWord};
+}
+
+}  // namespace
+
+CudaStep::CudaStep(Queue& queue, StepProgram step)
+    : queue_(queue), step_(std::move(step)), worker_(step_.workers[0]) {
+  const auto replicas = std::ssize(worker_.replicas);
+  const Call& first = worker_.replicas[0];
+  together_ = is_recordable() && std::ranges::all_of(worker_.replicas, [&](const Call& call) {
+                return call.program == first.program;
+              });
+  for (std::size_t i = 0; i < first.inputs.size(); ++i)
+    together_ = together_ && common_place(i, false);
+  const std::scoped_lock lock(queue_.mutex);
+  runtime::use(queue_.device);
+  sums_ = Allocation(replicas * step_.sum.bytes);
+  for (std::size_t i = 0; i < first.outputs.size(); ++i)
+    together_ = together_ && common_place(i, true);
+  std::int64_t arena = 0;
+  for (std::size_t r = 0; r < worker_.replicas.size(); ++r)
+    arena = std::max(arena, program(r).arena_bytes());
+  arena_ = Allocation(together_ ? replicas * arena : arena);
+}
+
+CudaStep::~CudaStep() {
+  const std::scoped_lock lock(queue_.mutex);
+  if (queue_.pending == this) queue_.pending = nullptr;
+}
+
+bool CudaStep::is_recordable() const {
+  const auto recordable = [](const Call& call) {
+    return static_cast<CudaExecutable&>(*call.program).is_recordable();
+  };
+  return std::ranges::all_of(worker_.replicas, recordable) &&
+         std::ranges::all_of(worker_.updates, recordable);
+}
+
+CudaExecutable& CudaStep::program(std::size_t replica) const {
+  return static_cast<CudaExecutable&>(*worker_.replicas[replica].program);
+}
+
+// What a replica writes to the sum goes to a sum of its own.
+Place CudaStep::place_of(const View& view, std::size_t replica) const {
+  if (!is_part(view, step_.sum)) return {address(view), 0};
+  return {sums_.data() + static_cast<std::int64_t>(replica) * step_.sum.bytes + view.offset -
+              step_.sum.offset,
+          0};
+}
+
+std::optional<Place> CudaStep::common_place(std::size_t i, bool output) const {
+  const auto of_replica = [&](std::size_t r) {
+    const Call& call = worker_.replicas[r];
+    return output ? place_of(call.outputs[i], r).first : address(call.inputs[i]);
+  };
+  Place place{of_replica(0), 0};
+  for (std::size_t r = 1; r < worker_.replicas.size(); ++r) {
+    if (r == 1) place.stride = of_replica(1) - place.first;
+    if (of_replica(r) != place.of(static_cast<unsigned>(r))) return std::nullopt;
+  }
+  if (place.stride % kWord != 0) return std::nullopt;
+  return place;
+}
+
+void CudaStep::launch_replicas() {
+  const auto replicas = std::ssize(worker_.replicas);
+  if (together_) {
+    const Call& first = worker_.replicas[0];
+    std::vector<Place> in, out;
+    for (std::size_t i = 0; i < first.inputs.size(); ++i) in.push_back(*common_place(i, false));
+    for (std::size_t i = 0; i < first.outputs.size(); ++i) out.push_back(*common_place(i, true));
+    program(0).launch(static_cast<int>(replicas), arena_.data(), in, out);
+  } else {
+    for (std::size_t r = 0; r < worker_.replicas.size(); ++r) {
+      std::vector<Place> in, out;
+      for (const View& view : worker_.replicas[r].inputs) in.push_back({address(view), 0});
+      for (const View& view : worker_.replicas[r].outputs) out.push_back(place_of(view, r));
+      program(r).launch(1, arena_.data(), in, out);
+    }
+  }
+  const Launch all{.stream = queue_.stream, .replicas = static_cast<int>(replicas)};
+  copy_words(all, 1, words_at(sums_.data() + step_.loss.offset - step_.sum.offset, step_.sum.bytes),
+             words_at(address(worker_.losses), kWord));
+  tree_over_parts({.stream = queue_.stream}, step_.sum.bytes / kWord, replicas,
+                  floats_at(sums_.data(), step_.sum.bytes), floats_at(address(step_.sum), 0));
+}
+
+void CudaStep::run_replicas() {
+  // The first run loads the kernels, which a recording must not.
+  if (!is_recordable() || runs_ == 0) return launch_replicas();
+  if (replicas_ == nullptr)
+    replicas_ = runtime::record(queue_.stream, [this] { launch_replicas(); });
+  replicas_->play(queue_.stream);
+}
+
+void CudaStep::run_updates() {
+  std::int64_t arena = 0;
+  for (const Call& call : worker_.updates)
+    arena = std::max(arena, static_cast<CudaExecutable&>(*call.program).arena_bytes());
+  // The replicas' arena is free by now.
+  if (runs_ == 0 && arena > std::ssize(worker_.replicas) * program(0).arena_bytes())
+    arena_ = Allocation(arena);
+  const auto launch = [this] {
+    for (const Call& call : worker_.updates) {
+      std::vector<Place> in, out;
+      for (const View& view : call.inputs) in.push_back({address(view), 0});
+      for (const View& view : call.outputs) out.push_back({address(view), 0});
+      static_cast<CudaExecutable&>(*call.program).launch(1, arena_.data(), in, out);
+    }
+  };
+  if (!is_recordable() || runs_ == 0) return launch();
+  if (updates_ == nullptr) updates_ = runtime::record(queue_.stream, launch);
+  updates_->play(queue_.stream);
+}
+
+void CudaStep::run() {
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.settle();
+  run_replicas();
+  queue_.pending = this;
+}
+
+void CudaStep::finish() {
+  std::vector<float> losses(worker_.replicas.size());
+  runtime::download(queue_.stream, losses.data(), address(worker_.losses),
+                    std::ssize(losses) * kWord);
+  if (!std::ranges::all_of(losses, [](float x) { return std::isfinite(x); })) return;
+  run_updates();
+  ++runs_;
+}
+
+bool CudaStep::updates_use(const Buffer& buffer) const {
+  const auto is_it = [&](const View& view) { return view.buffer == &buffer; };
+  return std::ranges::any_of(worker_.updates, [&](const Call& call) {
+    return std::ranges::any_of(call.inputs, is_it) || std::ranges::any_of(call.outputs, is_it);
+  });
+}
+
+std::string CudaStep::text() const {
+  std::string text =
+      cat("replicas, ", worker_.replicas.size(), together_ ? " together" : "", ":\n",
+          program(0).text(), "the tree over the replicas\nif all losses are finite:\n");
+  for (const Call& call : worker_.updates)
+    text += static_cast<CudaExecutable&>(*call.program).text();
+  return text;
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE

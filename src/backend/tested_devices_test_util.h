@@ -1,0 +1,49 @@
+// The devices that conformance_test.cc compares with the reference, and the ways in which each can
+// compute.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/targets.h"
+#include "backend/cuda/emulated.h"
+#include "backend/detached/detached_device.h"
+#include "backend/device.h"
+
+namespace podium {
+
+#ifdef PODIUM_PJRT_CPU_PLUGIN
+inline std::vector<std::unique_ptr<Device>> tested_devices() {
+  std::vector<std::unique_ptr<Device>> list;
+  list.push_back(make_device("pjrt"));
+  return list;
+}
+#else
+// The devices of this build but the reference, whose workers have one core and three.
+inline std::vector<std::unique_ptr<Device>> tested_devices() {
+  register_detached_backend({.microseconds = 0});
+  register_cuda_emulated_backend();
+  std::vector<std::unique_ptr<Device>> list;
+  for (const std::string& name : backend_names())
+    if (name != "reference")
+      for (const int threads : {1, 3})
+        if (threads == 1 || name != "cuda-emulated")
+          list.push_back(make_device(name, {.threads = threads}));
+  return list;
+}
+#endif
+
+// What a device may do in several ways: the CPU by its vector targets, the emulated GPU by the
+// order of the threads of a block.
+inline std::vector<std::string> ways_to_run(const Device& device) {
+  if (device.name() == "cpu") return cpu::vector_targets();
+  if (device.name() == "cuda-emulated") return {"forward", "reverse", "shuffled"};
+  return {""};
+}
+inline void choose_way(const Device& device, const std::string& way) {
+  if (device.name() == "cpu") cpu::set_vector_target(way);
+  if (device.name() == "cuda-emulated") set_cuda_thread_order(way);
+}
+
+}  // namespace podium
