@@ -8,6 +8,9 @@
 
 #include "backend/cpu/kernels/targets.h"
 #include "backend/device.h"
+#ifdef PODIUM_HAS_CUDA
+#include "backend/cuda/cuda_device.h"
+#endif
 #ifdef PODIUM_HAS_PJRT
 #include "backend/pjrt/plugin.h"
 #endif
@@ -68,7 +71,37 @@ nlohmann::ordered_json pjrt_json() { return nullptr; }
 std::string pjrt_text(const nlohmann::ordered_json&) { return ""; }
 #endif
 
+#ifdef PODIUM_HAS_CUDA
+nlohmann::ordered_json cuda_json() {
+  const cuda::Gpus gpus = cuda::find_gpus();
+  nlohmann::ordered_json json = {{"versions", gpus.versions},
+                                 {"missing", gpus.missing},
+                                 {"devices", nlohmann::ordered_json::array()}};
+  for (const cuda::Gpu& gpu : gpus.list)
+    json["devices"].push_back({{"name", gpu.name},
+                               {"compute_capability", gpu.compute_capability},
+                               {"memory_bytes", gpu.memory_bytes}});
+  return json;
+}
+
+std::string cuda_text(const nlohmann::ordered_json& json) {
+  std::string text = cat("cuda            ", json["versions"].get<std::string>(), "\n");
+  if (const auto missing = json["missing"].get<std::string>(); !missing.empty())
+    text += cat("                ", missing, "\n");
+  int number = 0;
+  for (const auto& device : json["devices"])
+    text += cat("                GPU ", number++, ": ", device["name"].get<std::string>(),
+                ", compute capability ", device["compute_capability"].get<std::string>(), ", ",
+                format_bytes(device["memory_bytes"].get<std::int64_t>()), "\n");
+  return text;
+}
+#else
+nlohmann::ordered_json cuda_json() { return nullptr; }
+std::string cuda_text(const nlohmann::ordered_json&) { return ""; }
+#endif
+
 ExitCode show_devices(bool as_json) {
+  const nlohmann::ordered_json cuda = cuda_json();
   const nlohmann::ordered_json pjrt = pjrt_json();
   const Environment e = collect_environment({}, cpu::vector_target(), 0);
   if (as_json) {
@@ -80,6 +113,7 @@ ExitCode show_devices(bool as_json) {
                                    {"backends", backend_names()},
                                    {"memory_bytes", e.memory_bytes},
                                    {"memory_limit_bytes", e.memory_limit_bytes}};
+    if (!cuda.is_null()) json["cuda"] = cuda;
     if (!pjrt.is_null()) json["pjrt"] = pjrt;
     for (const Cache& cache : caches()) json["cache_bytes"][cache.key] = cache.bytes;
     std::cout << json_text(json, 2) << "\n";
@@ -92,7 +126,8 @@ ExitCode show_devices(bool as_json) {
             << " (in use: " << e.vector_target
             << "; $PODIUM_VECTOR_TARGET selects another, with the same bits)\n"
             << "backends        " << join_words(backend_names()) << " (--backend)\n"
-            << (pjrt.is_null() ? "" : pjrt_text(pjrt)) << "caches          ";
+            << (cuda.is_null() ? "" : cuda_text(cuda)) << (pjrt.is_null() ? "" : pjrt_text(pjrt))
+            << "caches          ";
   const char* separator = "";
   for (const Cache& cache : caches()) {
     if (cache.bytes == 0) continue;

@@ -176,6 +176,9 @@ class Checker {
     if (include.name == "pjrt_c_api.h") {
       return backend_of(path) == "pjrt" ? "" : "PJRT belongs in backend/pjrt/, not pjrt_c_api.h";
     }
+    if (include.name == "cuda_runtime.h") {
+      return backend_of(path) == "cuda" ? "" : "CUDA belongs in backend/cuda/, not cuda_runtime.h";
+    }
     if (core_.contains(folder) && !is_standard_or_system(include.name)) {
       return "the core may include no third-party header but Highway's, not " + include.name;
     }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cuda/emulated.h"
 #include "backend/detached/detached_device.h"
 #include "nn/models.h"
 #include "train/run.h"
@@ -42,10 +43,11 @@ inline const RunData& small_data() {
 }
 
 // The backend that the law is tested on: "cpu", or what $PODIUM_LAW_BACKEND names. ctest runs these
-// tests a second time on "detached", whose memory the host cannot read.
+// tests again on "detached", whose memory the host cannot read, and on the emulated GPU.
 inline const std::string& law_backend() {
   static const std::string name = [] {
     register_detached_backend();
+    register_cuda_emulated_backend();
     const char* const stated = std::getenv("PODIUM_LAW_BACKEND");
     return std::string(stated == nullptr ? "cpu" : stated);
   }();

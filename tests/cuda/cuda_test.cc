@@ -1,0 +1,106 @@
+// Runs on the emulated GPU, beside the CPU: the same hashes, also for a run that moves between the
+// two; what a GPU that fails, or that is too small, does to a run.
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+#include "base/error.h"
+#include "tests/cli/run_podium.h"
+
+#ifndef PODIUM_MPIRUN
+#define PODIUM_MPIRUN ""
+#endif
+
+namespace podium::test {
+namespace {
+
+constexpr const char* kGpu = "cuda-emulated";
+
+class Cuda : public CommandLine {
+ protected:
+  // Trains for `steps` steps in all, in this folder.
+  Outcome train(const std::string& out, const std::string& backend, const std::string& steps,
+                const std::map<std::string, std::string>& environment = {}) const {
+    return podium(
+        train_small(out, {"--backend", backend, "--steps", steps, "run.checkpoint_every_steps=2"}),
+        {.environment = environment});
+  }
+  void expect_equal(const std::string& a, const std::string& b) const {
+    const Outcome outcome = podium({"diff", a, b});
+    EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  }
+};
+
+TEST_F(Cuda, a_run_has_the_hashes_of_the_cpu) {
+  ASSERT_EQ(train("cpu", "cpu", "12").code, 0);
+  const Outcome outcome = train("gpu", kGpu, "12");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_equal("cpu", "gpu");
+}
+
+TEST_F(Cuda, a_run_that_moves_between_cpu_and_gpu_has_the_hashes_of_one_that_does_not) {
+  ASSERT_EQ(train("cpu", "cpu", "12").code, 0);
+  const char* const backends[] = {"cpu", kGpu, "cpu", kGpu};
+  const char* const steps[] = {"3", "6", "8", "12"};
+  for (int i = 0; i < 4; ++i) {
+    const Outcome outcome = train("moved", backends[i], steps[i]);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  expect_equal("cpu", "moved");
+}
+
+TEST_F(Cuda, a_gpu_that_fails_in_any_call_leaves_a_run_that_goes_on_elsewhere) {
+  ASSERT_EQ(train("cpu", "cpu", "12").code, 0);
+  int after_a_checkpoint = 0;
+  for (const int call : {0, 1, 10, 200, 380, 400, 420}) {
+    const std::string out = "failed" + std::to_string(call);
+    const Outcome outcome =
+        train(out, kGpu, "12", {{"PODIUM_CUDA_FAIL_FROM", std::to_string(call)}});
+    EXPECT_EQ(outcome.code, 2) << call << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find("the GPU failed in cuda"), std::string::npos) << outcome.err;
+    after_a_checkpoint += std::filesystem::exists(path(out) / "checkpoints") ? 1 : 0;
+    const Outcome resumed = train(out, "cpu", "12");
+    ASSERT_EQ(resumed.code, 0) << call << ": " << resumed.err;
+    expect_equal("cpu", out);
+  }
+  EXPECT_GE(after_a_checkpoint, 2);
+}
+
+TEST_F(Cuda, memory_that_does_not_suffice_ends_the_run_before_its_first_step) {
+  const Outcome outcome = train("small", kGpu, "12", {{"PODIUM_CUDA_MEMORY", "18500000"}});
+  expect_refusal(outcome, 4, {"of the device's memory", "fits"});
+  EXPECT_FALSE(std::filesystem::exists(path("small"))) << "a folder was left";
+}
+
+TEST_F(Cuda, evaluation_and_prediction_give_the_answers_of_the_cpu) {
+  ASSERT_EQ(train("run", kGpu, "12").code, 0);
+  const Outcome cpu = podium({"eval", "run", "--json", "--backend", "cpu"}),
+                gpu = podium({"eval", "run", "--json", "--backend", kGpu});
+  ASSERT_EQ(gpu.code, 0) << gpu.err;
+  const auto answers = [](const std::string& text) {
+    const std::size_t begin = text.find("\"loss\"");
+    return text.substr(begin, text.find("\"parameter_hash\"") - begin);
+  };
+  EXPECT_EQ(answers(gpu.out), answers(cpu.out));
+}
+
+TEST_F(Cuda, two_ranks_with_a_gpu_each_have_the_hashes_of_one_cpu) {
+  if (std::string(PODIUM_MPIRUN).empty()) GTEST_SKIP() << "this build has no MPI";
+  ASSERT_EQ(train("cpu", "cpu", "6").code, 0);
+  std::string words = cat(
+      "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+      "OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
+      "PODIUM_RECIPES='",
+      (std::filesystem::current_path() / "recipes").string(), "' && cd '", path("").string(),
+      "' && '", PODIUM_MPIRUN, "' -n 2 '", PODIUM_PROGRAM, "'");
+  for (const std::string& word : train_small("ranks", {"--backend", kGpu, "--steps", "6"}))
+    words += " '" + word + "'";
+  const int status = std::system((words + " > ranks.log 2>&1").c_str());
+  ASSERT_EQ(WEXITSTATUS(status), 0) << read("ranks.log");
+  expect_equal("cpu", "ranks");
+}
+
+}  // namespace
+}  // namespace podium::test

@@ -1,0 +1,17 @@
+// podium with the backend cuda-emulated, for tests and for scripts/check-gpu.sh without a GPU.
+//   PODIUM_CUDA_FAIL_FROM=N    the emulated GPU fails in the Nth call of CUDA and all that follow
+//   PODIUM_CUDA_MEMORY=BYTES   the memory that it has
+#include <cstdlib>
+#include <string>
+
+#include "backend/cuda/emulated.h"
+#include "cli/command_line.h"
+
+int main(int argc, char** argv) {
+  podium::register_cuda_emulated_backend();
+  if (const char* const call = std::getenv("PODIUM_CUDA_FAIL_FROM"))
+    podium::fail_cuda_from(std::stoll(call));
+  if (const char* const bytes = std::getenv("PODIUM_CUDA_MEMORY"))
+    podium::set_cuda_memory(std::stoll(bytes));
+  return podium::run_command_line(argc, argv);
+}
