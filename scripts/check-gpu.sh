@@ -1,0 +1,146 @@
+#!/usr/bin/env bash
+# Checks the backend cuda on this machine's GPU and measures it; prints what docs/results/gpu.md shows. Under ten minutes on
+# 16 cores and an H100.
+#
+#   scripts/check-gpu.sh                          # with build/podium and the datasets that are found
+#   scripts/check-gpu.sh --data DIR               # datasets there (PODIUM_DATA)
+#   scripts/check-gpu.sh --bundle DIR             # gathers what a GPU machine without our packages needs, and ends
+#   DIR/check-gpu.sh                              # there
+#   scripts/check-gpu.sh --emulated               # on the emulated GPU: a fraction of the steps, no speeds
+#
+# 1. every operation against the reference, bit for bit
+# 2. the first hashes of each recipe, GPU and CPU
+# 3. a whole run of mnist, GPU and CPU
+# 4. a run that moves from CPU to GPU and back
+# 5. images/s of each recipe, and the time of each operation beside its roof
+# shellcheck disable=SC2317 # verdict() calls the functions
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+if [[ -e $here/podium ]]; then # a bundle
+  build=$here
+  export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} PODIUM_RECIPES=$here/recipes
+  conformance=$here/backend_test
+else
+  build=$(dirname "$here")/build
+  conformance=$build/src/backend/backend_test
+fi
+podium=$build/podium
+backend=cuda
+# Recipe and steps whose hashes are compared; then recipe and steps to measure.
+compared=(mnist:200 cifar10-resnet32:200 cifar10-davidnet:60 cifar10-sprint:12)
+measured=(mnist:2000 cifar10-resnet32:1000 cifar10-davidnet:150 cifar10-sprint:60)
+whole=(mnist)
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --data) export PODIUM_DATA=${2:?--data takes a folder} && shift ;;
+    --bundle)
+      bundle=${2:?--bundle takes a folder}
+      mkdir -p "$bundle/lib"
+      cp "$podium" "$conformance" "$bundle/"
+      cp -r "$(dirname "$here")/recipes" "$bundle/"
+      cp "${BASH_SOURCE[0]}" "$bundle/check-gpu.sh"
+      # All libraries but those of the C library, which must be the machine's own.
+      for program in "$podium" "$conformance"; do
+        ldd "$program" | sed -nE 's/.* => (\/[^ ]+) .*/\1/p'
+      done | sort -u | grep -vE '/(ld-linux|libc|libm|libdl|librt|libpthread|libresolv)[-.]' |
+        xargs -r cp -Lt "$bundle/lib"
+      du -sh "$bundle"
+      exit
+      ;;
+    --emulated)
+      backend=cuda-emulated
+      podium=$build/tests/cuda/podium-cuda-emulated
+      compared=(glyphs:12 mnist:2)
+      measured=()
+      whole=()
+      ;;
+    *) echo "unknown option $1; the first lines of this file list them" >&2 && exit 2 ;;
+  esac
+  shift
+done
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+failed=0
+verdict() { # WHAT COMMAND...: a line of a table
+  local what=$1
+  shift
+  if "$@" >"$folder/log" 2>&1; then
+    echo "| $what | equal |"
+  else
+    echo "| $what | **differs or failed**: $(tail -n 1 "$folder/log") |"
+    failed=1
+  fi
+}
+train() { # OUT BACKEND RECIPE STEPS [ARGUMENT...]
+  local out=$folder/$1 backend=$2 recipe=$3 steps=$4
+  shift 4
+  "$podium" train "$recipe" --backend "$backend" --out "$out" --quiet --steps "$steps" "$@"
+}
+compare_first() { # RECIPE STEPS
+  rm -rf "${folder:?}/cpu" "$folder/gpu"
+  train cpu cpu "$1" "$2" evaluation.every_epochs=0 run.hash_every_steps=1 &&
+    train gpu "$backend" "$1" "$2" evaluation.every_epochs=0 run.hash_every_steps=1 &&
+    "$podium" diff "$folder/cpu" "$folder/gpu"
+}
+compare_whole() { # RECIPE
+  rm -rf "${folder:?}/cpu" "$folder/gpu"
+  "$podium" train "$1" --backend cpu --out "$folder/cpu" --quiet &&
+    "$podium" train "$1" --backend "$backend" --out "$folder/gpu" --quiet &&
+    "$podium" diff "$folder/cpu" "$folder/gpu"
+}
+move_between() {
+  rm -rf "${folder:?}/cpu" "$folder/moved"
+  train cpu cpu glyphs 24
+  train moved cpu glyphs 6 && train moved "$backend" glyphs 12
+  # Killed in the middle of a step, and resumed on the other device.
+  train moved "$backend" glyphs 24 run.checkpoint_every_steps=2 &
+  local run=$!
+  sleep 2
+  kill -KILL "$run" 2>/dev/null || true
+  wait "$run" 2>/dev/null || true
+  train moved cpu glyphs 24 && "$podium" diff "$folder/cpu" "$folder/moved"
+}
+
+echo "## $(date +%F), $backend"
+echo
+echo '```'
+"$podium" devices
+command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader
+echo '```'
+echo
+echo "| check | result |"
+echo "| --- | --- |"
+if [[ $backend == cuda ]]; then
+  verdict "every operation, samples and random shapes" "$conformance" --gtest_filter='*onformance*' --gtest_brief=1
+fi
+for pair in "${compared[@]}"; do
+  verdict "\`${pair%:*}\`, the hashes of ${pair#*:} steps" compare_first "${pair%:*}" "${pair#*:}"
+done
+for recipe in "${whole[@]}"; do
+  verdict "\`$recipe\`, a whole run" compare_whole "$recipe"
+done
+verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" move_between
+
+if [[ ${#measured[@]} -gt 0 ]]; then
+  echo
+  echo "| recipe | images/s | input waiting | memory |"
+  echo "| --- | --- | --- | --- |"
+  for pair in "${measured[@]}"; do
+    rm -rf "${folder:?}/gpu"
+    train gpu "$backend" "${pair%:*}" "${pair#*:}" evaluation.every_epochs=0 --json >"$folder/json" 2>"$folder/log" ||
+      { echo "| \`${pair%:*}\` | **failed**: $(tail -n 1 "$folder/log") | | |" && failed=1 && continue; }
+    value() { sed -nE "s/.*\"$1\": ?([0-9.e+-]+).*/\1/p" "$folder/json"; }
+    # shellcheck disable=SC2016 # Markdown's
+    printf '| `%s`, %s steps | %.0f | %.2f%% | %.0f MB of the host |\n' "${pair%:*}" "${pair#*:}" \
+      "$(value images_per_second)" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
+  done
+  for pair in "${measured[@]}"; do
+    echo
+    echo "\`podium bench recipe ${pair%:*} --backend $backend\`:"
+    echo
+    echo '```'
+    "$podium" bench recipe "${pair%:*}" --backend "$backend" 2>&1 || failed=1
+    echo '```'
+  done
+fi
+exit "$failed"
