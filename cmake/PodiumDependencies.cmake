@@ -104,7 +104,11 @@ if(NOT PODIUM_CORE_ONLY AND NOT CMAKE_CROSSCOMPILING AND NOT PODIUM_SANITIZE AND
   if(CMAKE_CUDA_COMPILER)
     # GPUs from sm_80 on have code of their own, later ones of the same family use it, and all others translate that of 75
     # when the program starts. nvcc 13 knows none before 75.
-    set(PODIUM_CUDA_ARCHITECTURES "75-virtual;80-real;90-real" CACHE STRING "The GPUs to compile for (CMAKE_CUDA_ARCHITECTURES)")
+    set(architectures "75-virtual;80-real;90-real")
+    if(DEFINED ENV{CUDAARCHS})
+      set(architectures $ENV{CUDAARCHS})
+    endif()
+    set(PODIUM_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "The GPUs to compile for (CMAKE_CUDA_ARCHITECTURES)")
     set(CMAKE_CUDA_ARCHITECTURES ${PODIUM_CUDA_ARCHITECTURES})
     enable_language(CUDA)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know that nvcc has C++20

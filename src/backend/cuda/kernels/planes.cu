@@ -28,9 +28,9 @@ template <typename Step>
 __global__ void __launch_bounds__(kChains* kColumns)
     pixel_sums_kernel(PlaneShape s, Step step, Floats partial) {
   auto& shared = simt::shared<Chains>();
-  const std::int64_t chunks = (s.images + kColumns - 1) / kColumns;
+  const auto chunks = static_cast<unsigned>((s.images + kColumns - 1) / kColumns);
   const std::int64_t c = blockIdx.x / chunks;
-  const std::int64_t n = blockIdx.x % chunks * kColumns + threadIdx.x;
+  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x % chunks) * kColumns + threadIdx.x;
   const int chain = static_cast<int>(threadIdx.y);
   const std::int64_t bands = gridDim.y, begin = blockIdx.y * kBandRows;
   const std::int64_t end = begin + kBandRows < s.height ? begin + kBandRows : s.height;
@@ -96,6 +96,16 @@ __device__ inline std::int64_t at(const PlaneShape& s, std::int64_t c, std::int6
   return ((c * s.height + h) * s.width + w) * s.images + n;
 }
 
+// Element i of the images.
+struct Pixel {
+  std::int64_t n, w, h, c;
+  __device__ Pixel(const PlaneShape& s, std::int64_t i) {
+    n = i % s.images, i /= s.images;
+    w = i % s.width, i /= s.width;
+    h = i % s.height, c = i / s.height;
+  }
+};
+
 // What a batch norm with an activation makes of x at a pixel.
 struct Normalised {
   PlaneShape s;
@@ -123,7 +133,16 @@ __device__ int largest_of_four(const F& f, std::int64_t c, std::int64_t h, std::
   return best;
 }
 
+// activate_grad_f32() without the activations that call exp, which would cost a kernel the registers
+// that it saves around the call.
+__device__ inline float cheap_activate_grad(const Activation& a, float dy, float x) {
+  if (a.kind == ActivationKind::kRelu) return x > 0 ? dy : 0.0f;
+  if (a.kind == ActivationKind::kLeakyRelu) return x > 0 ? dy : a.slope * dy;
+  return dy;
+}
+
 // The gradient to what the batch norm put out before its activation, at a pixel.
+template <bool kCostly>
 struct NormGradient {
   PlaneShape s;
   NormResult result;
@@ -145,7 +164,9 @@ struct NormGradient {
     } else {
       dy = o.dy.of(r)[at(s, c, h, w, n)];
     }
-    return activate_grad_f32(result.activation, dy, std::fma(x[at(s, c, h, w, n)], scale, shift));
+    const float before = std::fma(x[at(s, c, h, w, n)], scale, shift);
+    return kCostly ? activate_grad_f32(result.activation, dy, before)
+                   : cheap_activate_grad(result.activation, dy, before);
   }
 };
 
@@ -232,8 +253,20 @@ void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResul
 void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
                      const NormGradOperands& operands, Floats scratch, Floats factors) {
   const auto m = static_cast<float>(s.images * s.pixels());
-  const NormGradOperands o = operands;
-  const NormGradient gradient{s, result, o};
+  NormGradOperands o = operands;
+  NormResult of = result;
+  if (is_costly(result.activation.kind)) {
+    // Computed once, where dx will be; the rest takes it for the gradient.
+    const NormGradient<true> gradient{s, result, o};
+    launch_flat(launch, s.channels * s.height * s.width * s.images,
+                [=] __device__(std::int64_t i, unsigned r) {
+                  const Pixel p(s, i);
+                  gradient.o.dx.of(r)[i] = gradient(p.c, p.h, p.w, p.n, r);
+                });
+    o.dy = o.dx;
+    of = {.activation = {}, .pools = false, .adds = result.adds};
+  }
+  const NormGradient<false> gradient{s, of, o};
   plane_sums(
       launch, s, scratch,
       [=] __device__(Pair & p, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t n,
@@ -257,12 +290,10 @@ void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult
   const bool adds = result.adds;
   launch_flat(launch, s.channels * s.height * s.width * s.images,
               [=] __device__(std::int64_t i, unsigned r) {
-                const std::int64_t n = i % s.images, pixel = i / s.images;
-                const std::int64_t w = pixel % s.width, line = pixel / s.width;
-                const std::int64_t h = line % s.height, c = line / s.height;
-                const float* const f = factors.of(r) + 3 * c;
-                const float value =
-                    std::fma(f[0], gradient(c, h, w, n, r), std::fma(f[1], o.x.of(r)[i], f[2]));
+                const Pixel p(s, i);
+                const float* const f = factors.of(r) + 3 * p.c;
+                const float value = std::fma(f[0], gradient(p.c, p.h, p.w, p.n, r),
+                                             std::fma(f[1], o.x.of(r)[i], f[2]));
                 o.dx.of(r)[i] = adds ? value + o.addend.of(r)[i] : value;
               });
 }
