@@ -24,10 +24,10 @@ case $kind in
     folder=build-tsan
     configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
       -DPODIUM_WERROR=ON -DPODIUM_SANITIZE=thread
-    targets=(base_test parallel_test data_test backend_test law_test)
+    targets=(base_test parallel_test data_test backend_test backend_cuda_emulated_test law_test)
     # Left out: long tests with one thread.
     tests=(-L '^(quick|law)$'
-      -E '^Detached[.](Ranks|Placement|Each|Data)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model')
+      -E '^Detached[.](Ranks|Placement|Each|Data)|^Cuda[.]|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac
