@@ -13,6 +13,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 
+#ifdef __SANITIZE_ADDRESS__
+#define PODIUM_RED_ZONES
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PODIUM_RED_ZONES
+#endif
+#endif
+
 namespace podium::cuda_emulated {
 namespace {
 
@@ -35,9 +43,7 @@ class DeviceMemory {
     const auto size = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
     const std::scoped_lock lock(mutex_);
     if (used_ + static_cast<std::int64_t>(size) > g_memory) throw std::bad_alloc();
-    void* const memory =
-        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
+    void* const memory = map(size);
     regions_[memory] = size;
     used_ += static_cast<std::int64_t>(size);
     if (open_ > 0) protect(memory, size, PROT_READ | PROT_WRITE);
@@ -47,7 +53,7 @@ class DeviceMemory {
     const std::scoped_lock lock(mutex_);
     const auto found = regions_.find(memory);
     if (found == regions_.end()) return;
-    munmap(memory, found->second);
+    unmap(memory, found->second);
     used_ -= static_cast<std::int64_t>(found->second);
     regions_.erase(found);
   }
@@ -63,9 +69,29 @@ class DeviceMemory {
   }
 
  private:
+#ifdef PODIUM_RED_ZONES
+  // From the heap, so that AddressSanitizer sees what lies beside it; the host may then touch it.
+  static void* map(std::size_t size) {
+    void* const memory = ::operator new(size, std::align_val_t{64});
+    std::memset(memory, 0, size);
+    return memory;
+  }
+  static void unmap(void* memory, std::size_t) {
+    ::operator delete(memory, std::align_val_t{64});
+  }
+  static void protect(void*, std::size_t, int) {}
+#else
+  static void* map(std::size_t size) {
+    void* const memory =
+        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) throw std::bad_alloc();
+    return memory;
+  }
+  static void unmap(void* memory, std::size_t size) { munmap(memory, size); }
   static void protect(void* memory, std::size_t size, int access) {
     PODIUM_CHECK(mprotect(memory, size, access) == 0, "mprotect failed");
   }
+#endif
   std::mutex mutex_;
   std::map<void*, std::size_t> regions_;
   std::int64_t used_ = 0;

@@ -13,6 +13,14 @@
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define PODIUM_SANITIZED
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define PODIUM_SANITIZED
+#endif
+#endif
+
 namespace podium::cuda_emulated {
 namespace {
 
@@ -106,7 +114,7 @@ TEST_F(Emulation, runs_a_kernel_alike_in_every_order_of_the_threads) {
 }
 
 // ThreadSanitizer reports these, which is what it is for.
-#if !defined(__SANITIZE_THREAD__)
+#if !defined(PODIUM_SANITIZED)
 TEST_F(Emulation, shows_a_missing_barrier_in_some_order) {
   bool differs = false;
   for (const char* order : {"forward", "reverse", "shuffled"}) {
@@ -148,7 +156,7 @@ TEST_F(EmulationDeathTest, refuses_grids_that_no_gpu_takes) {
   EXPECT_DEATH(start({.blocks = {0}, .threads = {1}}), "no blocks");
   EXPECT_DEATH(start({.blocks = {}, .threads = {1}, .shared_bytes = 1 << 20}), "shared memory");
 }
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if !defined(PODIUM_SANITIZED)
 TEST_F(EmulationDeathTest, lets_the_host_touch_no_memory_of_the_device) {
   EXPECT_DEATH(memory_[0] = 1, "");
 }
