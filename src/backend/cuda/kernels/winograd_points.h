@@ -61,10 +61,10 @@ struct ImageSource {
     bool there;
 
     __device__ float at(int i, int j) const {
-      const WinogradLayer& s = source.s;
-      const int h = s.stride_down * i + down, v = s.stride_across * j + across;
-      if (!there || h < 0 || h >= s.in_height || v < 0 || v >= s.in_width) return 0;
-      const float pixel = plane[(static_cast<std::int64_t>(h) * s.in_width + v) * s.images];
+      const WinogradLayer& layer = source.s;
+      const int h = layer.stride_down * i + down, v = layer.stride_across * j + across;
+      if (!there || h < 0 || h >= layer.in_height || v < 0 || v >= layer.in_width) return 0;
+      const float pixel = plane[(static_cast<std::int64_t>(h) * layer.in_width + v) * layer.images];
       if constexpr (!kNormalises) return pixel;
       const float normal = std::fma(pixel, scale, shift);
       // Of the activations that cost little (ops/conv2d_winograd.cc, W7).
@@ -106,14 +106,14 @@ struct GradientSource {
     bool there;
 
     __device__ float at(int i, int j) const {
-      const WinogradLayer& s = source.s;
+      const WinogradLayer& layer = source.s;
       const int p = source.top + i, q = source.left + j;
-      if (!there || p < 0 || p >= s.out_height || q < 0 || q >= s.out_width) return 0;
+      if (!there || p < 0 || p >= layer.out_height || q < 0 || q >= layer.out_width) return 0;
       if constexpr (!kPools) {
-        return plane[(static_cast<std::int64_t>(p) * s.out_width + q) * s.images];
+        return plane[(static_cast<std::int64_t>(p) * layer.out_width + q) * layer.images];
       } else {
         const std::int64_t window =
-            (static_cast<std::int64_t>(p / 2) * (s.out_width / 2) + q / 2) * s.images;
+            (static_cast<std::int64_t>(p / 2) * (layer.out_width / 2) + q / 2) * layer.images;
         const int place = p % 2 * 2 + q % 2;
         return places[window] == static_cast<float>(place) ? plane[window] : 0.0f;
       }
