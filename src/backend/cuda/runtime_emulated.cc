@@ -72,13 +72,11 @@ class DeviceMemory {
 #ifdef PODIUM_RED_ZONES
   // From the heap, so that AddressSanitizer sees what lies beside it; the host may then touch it.
   static void* map(std::size_t size) {
-    void* const memory = ::operator new(size, std::align_val_t{64});
+    void* const memory = ::operator new (size, std::align_val_t{64});
     std::memset(memory, 0, size);
     return memory;
   }
-  static void unmap(void* memory, std::size_t) {
-    ::operator delete(memory, std::align_val_t{64});
-  }
+  static void unmap(void* memory, std::size_t) { ::operator delete (memory, std::align_val_t{64}); }
   static void protect(void*, std::size_t, int) {}
 #else
   static void* map(std::size_t size) {

@@ -133,8 +133,8 @@ __device__ int largest_of_four(const F& f, std::int64_t c, std::int64_t h, std::
   return best;
 }
 
-// activate_grad_f32() without the activations that call exp, which would cost a kernel the registers
-// that it saves around the call.
+// activate_grad_f32() without the activations that call exp, which would cost a kernel the
+// registers that it saves around the call.
 __device__ inline float cheap_activate_grad(const Activation& a, float dy, float x) {
   if (a.kind == ActivationKind::kRelu) return x > 0 ? dy : 0.0f;
   if (a.kind == ActivationKind::kLeakyRelu) return x > 0 ? dy : a.slope * dy;
