@@ -117,7 +117,7 @@ class Block {
     Runner() : fiber_([this] { loop(); }) {}
     void resume(Block& block) {
       block_ = &block;
-      become(rank_);
+      if (barrier_ != nullptr) become(rank_);
       fiber_.resume();
     }
     bool ready() const { return barrier_ != nullptr && barrier_->generation != generation_; }
