@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/sanitizers.h"
 #include "cli/talk.h"
 
 namespace podium {
@@ -63,14 +64,7 @@ void note_hangup() {
 }
 
 // Sanitizers allow nothing as early as this.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PODIUM_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PODIUM_SANITIZED 1
-#endif
-#endif
-#ifndef PODIUM_SANITIZED
+#if !defined(PODIUM_ADDRESS_SANITIZER) && !defined(PODIUM_THREAD_SANITIZER)
 // As nohup left it: UCX, which some MPIs bring, catches SIGHUP when it is loaded, before main().
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kNotedHangup)() = note_hangup;
 #endif
@@ -89,7 +83,7 @@ class Listener {
 };
 
 Listener::Listener() {
-#ifdef PODIUM_SANITIZED
+#if defined(PODIUM_ADDRESS_SANITIZER) || defined(PODIUM_THREAD_SANITIZER)
   note_hangup();
 #endif
   sem_init(&noted, 0, 0);

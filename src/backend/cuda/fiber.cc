@@ -9,32 +9,23 @@
 #include <cstdint>
 #include <utility>
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define PODIUM_FIBER_ADDRESS
+#include "base/sanitizers.h"
+
+// This file itself is not instrumented for ThreadSanitizer (CMakeLists.txt).
+#ifdef PODIUM_FIBER_TSAN
+#define PODIUM_THREAD_SANITIZER
 #endif
-#if __has_feature(thread_sanitizer)
-#define PODIUM_FIBER_THREAD
-#endif
-#endif
-#ifdef __SANITIZE_ADDRESS__
-#define PODIUM_FIBER_ADDRESS
-#endif
-#if defined(__SANITIZE_THREAD__) || defined(PODIUM_FIBER_TSAN)
-#undef PODIUM_FIBER_THREAD
-#define PODIUM_FIBER_THREAD
-#endif
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
 #include <sanitizer/common_interface_defs.h>
 #endif
-#ifdef PODIUM_FIBER_THREAD
+#ifdef PODIUM_THREAD_SANITIZER
 #include <sanitizer/tsan_interface.h>
 #endif
 
 namespace podium::cuda_emulated {
 namespace {
 
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
 constexpr std::size_t kStackBytes = 320 * 1024;
 #else
 constexpr std::size_t kStackBytes = 192 * 1024;
@@ -49,7 +40,7 @@ struct Fiber::State {
   std::unique_ptr<char[]> stack;
   std::size_t size = 0;
   ucontext_t inside{};
-#ifdef PODIUM_FIBER_THREAD
+#ifdef PODIUM_THREAD_SANITIZER
   ucontext_t outside{};
   void* sanitizer_inside = nullptr;
   void* sanitizer_outside = nullptr;
@@ -57,14 +48,14 @@ struct Fiber::State {
   jmp_buf inside_jump, outside_jump;
   bool started = false;
 #endif
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
   const void* outside_bottom = nullptr;
   std::size_t outside_size = 0;
 #endif
 
   static void enter(unsigned high, unsigned low) {
     auto* const self = reinterpret_cast<State*>(static_cast<std::uintptr_t>(high) << 32 | low);
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
     __sanitizer_finish_switch_fiber(nullptr, &self->outside_bottom, &self->outside_size);
 #endif
     self->body();
@@ -87,12 +78,12 @@ Fiber::Fiber(std::function<void()> body) : state_(std::make_unique<State>()) {
   const auto self = reinterpret_cast<std::uintptr_t>(state_.get());
   makecontext(&s.inside, reinterpret_cast<void (*)()>(&State::enter), 2,
               static_cast<unsigned>(self >> 32), static_cast<unsigned>(self));
-#ifdef PODIUM_FIBER_THREAD
+#ifdef PODIUM_THREAD_SANITIZER
   s.sanitizer_inside = __tsan_create_fiber(0);
 #endif
 }
 
-#ifdef PODIUM_FIBER_THREAD
+#ifdef PODIUM_THREAD_SANITIZER
 
 Fiber::~Fiber() { __tsan_destroy_fiber(state_->sanitizer_inside); }
 void Fiber::resume() {
@@ -115,7 +106,7 @@ bool fibers_are_threads() { return true; }
 Fiber::~Fiber() = default;
 void Fiber::resume() {
   State& s = *state_;
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
   void* own_frames = nullptr;
   __sanitizer_start_switch_fiber(&own_frames, s.stack.get(), s.size);
 #endif
@@ -123,18 +114,18 @@ void Fiber::resume() {
     if (std::exchange(s.started, true)) _longjmp(s.inside_jump, 1);
     setcontext(&s.inside);
   }
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(own_frames, nullptr, nullptr);
 #endif
 }
 void Fiber::suspend() {
   State& s = *state_;
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
   void* own_frames = nullptr;
   __sanitizer_start_switch_fiber(&own_frames, s.outside_bottom, s.outside_size);
 #endif
   if (_setjmp(s.inside_jump) == 0) _longjmp(s.outside_jump, 1);
-#ifdef PODIUM_FIBER_ADDRESS
+#ifdef PODIUM_ADDRESS_SANITIZER
   __sanitizer_finish_switch_fiber(own_frames, &s.outside_bottom, &s.outside_size);
 #endif
 }

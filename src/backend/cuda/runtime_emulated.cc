@@ -12,14 +12,7 @@
 #include "backend/cuda/simt_emulated.h"
 #include "base/clock.h"
 #include "base/error.h"
-
-#ifdef __SANITIZE_ADDRESS__
-#define PODIUM_RED_ZONES
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define PODIUM_RED_ZONES
-#endif
-#endif
+#include "base/sanitizers.h"
 
 namespace podium::cuda_emulated {
 namespace {
@@ -69,7 +62,7 @@ class DeviceMemory {
   }
 
  private:
-#ifdef PODIUM_RED_ZONES
+#ifdef PODIUM_ADDRESS_SANITIZER
   // From the heap, so that AddressSanitizer sees what lies beside it; the host may then touch it.
   static void* map(std::size_t size) {
     void* const memory = ::operator new (size, std::align_val_t{64});

@@ -12,14 +12,7 @@
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PODIUM_SANITIZED
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define PODIUM_SANITIZED
-#endif
-#endif
+#include "base/sanitizers.h"
 
 namespace podium::cuda_emulated {
 namespace {
@@ -114,7 +107,7 @@ TEST_F(Emulation, runs_a_kernel_alike_in_every_order_of_the_threads) {
 }
 
 // ThreadSanitizer reports these, which is what it is for.
-#if !defined(PODIUM_SANITIZED)
+#if !defined(PODIUM_ADDRESS_SANITIZER) && !defined(PODIUM_THREAD_SANITIZER)
 TEST_F(Emulation, shows_a_missing_barrier_in_some_order) {
   bool differs = false;
   for (const char* order : {"forward", "reverse", "shuffled"}) {
@@ -156,7 +149,7 @@ TEST_F(EmulationDeathTest, refuses_grids_that_no_gpu_takes) {
   EXPECT_DEATH(start({.blocks = {0}, .threads = {1}}), "no blocks");
   EXPECT_DEATH(start({.blocks = {}, .threads = {1}, .shared_bytes = 1 << 20}), "shared memory");
 }
-#if !defined(PODIUM_SANITIZED)
+#if !defined(PODIUM_ADDRESS_SANITIZER) && !defined(PODIUM_THREAD_SANITIZER)
 TEST_F(EmulationDeathTest, lets_the_host_touch_no_memory_of_the_device) {
   EXPECT_DEATH(memory_[0] = 1, "");
 }
