@@ -113,9 +113,9 @@ class EmulatedRecording : public runtime::Recording {
     enter("cudaGraphLaunch");
     PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording is played while one is made");
     const Access access;
-    for (const std::function<void()>& launch : launches_) launch();
+    for (const std::function<void()>& launch : launches) launch();
   }
-  std::vector<std::function<void()>> launches_;
+  std::vector<std::function<void()>> launches;
 };
 
 // All is done at once, so marks are times.
@@ -203,7 +203,7 @@ void synchronise(Stream stream) {
 std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches) {
   enter("cudaStreamBeginCapture");
   auto recording = std::make_unique<EmulatedRecording>();
-  stream_of(stream).recorded = &recording->launches_;
+  stream_of(stream).recorded = &recording->launches;
   try {
     launches();
   } catch (...) {

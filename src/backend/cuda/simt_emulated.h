@@ -19,7 +19,8 @@
 
 #include "backend/cuda/launch.h"
 
-// NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): CUDA's own names
+// CUDA's own names.
+// NOLINTBEGIN(*-reserved-identifier,cert-*,readability-identifier-naming)
 #define __global__
 #define __device__
 #define __host__
@@ -89,4 +90,4 @@ T __shfl_xor_sync(unsigned mask, T value, int lane_mask) {
 }
 
 }  // namespace podium::cuda_emulated
-// NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
+// NOLINTEND(*-reserved-identifier,cert-*,readability-identifier-naming)
