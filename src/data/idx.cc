@@ -43,6 +43,8 @@ class Reader {
     const int rank = read_magic();
     IdxData data;
     const std::uint64_t size = read_extents(rank, data);
+    // A header that nothing bounds may state any size.
+    if (!rules_.most.empty()) data.bytes.reserve(size);
     while (data.bytes.size() < size) {
       rules_.stop.check();
       const std::size_t before = data.bytes.size();

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <new>
 
 #include "base/error.h"
 
@@ -164,6 +166,54 @@ void JpegReader::decode(int eighths, const PictureArea& wanted, PicturePixels& p
 
 bool is_jpeg(std::span<const std::uint8_t> file) {
   return file.size() >= 3 && file[0] == 0xFF && file[1] == 0xD8 && file[2] == 0xFF;
+}
+
+namespace {
+
+// The functions between here and the library have nothing to destroy.
+bool compress(jpeg_compress_struct& jpeg, Manager& errors, const std::uint8_t* colours,
+              std::int64_t height, std::int64_t width, int quality, unsigned char** file,
+              unsigned long* size) {
+  if (setjmp(errors.back) != 0) return false;
+  jpeg_create_compress(&jpeg);
+  jpeg_mem_dest(&jpeg, file, size);
+  jpeg.image_height = static_cast<JDIMENSION>(height);
+  jpeg.image_width = static_cast<JDIMENSION>(width);
+  jpeg.input_components = 3;
+  jpeg.in_color_space = JCS_RGB;
+  jpeg_set_defaults(&jpeg);
+  jpeg_set_quality(&jpeg, quality, TRUE);
+  jpeg_start_compress(&jpeg, TRUE);
+  while (jpeg.next_scanline < jpeg.image_height) {
+    // The library does not write there.
+    auto* row = const_cast<std::uint8_t*>(colours + 3 * width * jpeg.next_scanline);
+    jpeg_write_scanlines(&jpeg, &row, 1);
+  }
+  jpeg_finish_compress(&jpeg);
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> jpeg_bytes(std::span<const std::uint8_t> colours, std::int64_t height,
+                                     std::int64_t width, int quality) {
+  PODIUM_CHECK(height > 0 && height <= JPEG_MAX_DIMENSION && width > 0 &&
+                   width <= JPEG_MAX_DIMENSION && std::ssize(colours) == 3 * height * width,
+               height, " ", width, " ", colours.size());
+  jpeg_compress_struct jpeg = {};
+  Manager errors = {};
+  jpeg.err = jpeg_std_error(&errors.base);
+  errors.base.error_exit = give_up;
+  errors.base.output_message = say_nothing;
+  unsigned char* file = nullptr;
+  unsigned long size = 0;
+  const bool done = compress(jpeg, errors, colours.data(), height, width, quality, &file, &size);
+  jpeg_destroy_compress(&jpeg);
+  std::vector<std::uint8_t> bytes;
+  if (done) bytes.assign(file, file + size);
+  std::free(file);  // the library's
+  if (!done) throw std::bad_alloc();
+  return bytes;
 }
 
 #define PODIUM_TEXT_OF(x) #x

@@ -12,6 +12,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "data/picture.h"
 
@@ -39,6 +40,12 @@ class JpegReader {
 };
 
 bool is_jpeg(std::span<const std::uint8_t> file);
+
+// The bytes of a JPEG file of this quality, 1 to 100, for a picture of red, green and blue bytes
+// [height, width, 3]. Colours have half the resolution, as in most photographs. Throws
+// std::bad_alloc if there is not enough memory.
+std::vector<std::uint8_t> jpeg_bytes(std::span<const std::uint8_t> colours, std::int64_t height,
+                                     std::int64_t width, int quality);
 
 // "libjpeg-turbo 2.1.5"
 std::string jpeg_decoder_version();

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "data/checksum.h"
+#include "data/jpeg.h"
 #include "data/picture_source.h"
 #include "data/resize.h"
 #include "data/test_files.h"
@@ -75,6 +76,23 @@ constexpr PillowPicture kPillow[] = {
     {"turned.jpg", "e38219188ad54be678834fe3d98eefdd8fbc1c18033bdb3a0baf9f5433f03374",
      "b60e3b7dd776233e958a14d43a58fc031b11ad72784f85e0a2d043552c9e784e"},
 };
+
+TEST(Picture, jpeg_that_was_written_is_read_with_nearly_the_same_pixels) {
+  constexpr std::int64_t kHeight = 19, kWidth = 33;
+  Bytes colours;
+  for (std::int64_t y = 0; y < kHeight; ++y)
+    for (std::int64_t x = 0; x < kWidth; ++x)
+      for (const std::int64_t value : {4 * x, 100 + 4 * y, 2 * x + 2 * y})
+        colours.push_back(static_cast<std::uint8_t>(value));
+  const Bytes file = jpeg_bytes(colours, kHeight, kWidth, 95);
+  const PictureArea area = whole(file, 8);
+  ASSERT_EQ(area, (PictureArea{0, 0, kHeight, kWidth}));
+  const Bytes read = decoded(file, 8, area);
+  for (std::int64_t c = 0; c < 3; ++c)
+    for (std::int64_t i = 0; i < kHeight * kWidth; ++i)
+      EXPECT_NEAR(read[static_cast<std::size_t>(c * kHeight * kWidth + i)],
+                  colours[static_cast<std::size_t>(3 * i + c)], 12);
+}
 
 TEST(Picture, jpeg_has_the_pixels_of_pillow) {
   for (const PillowPicture& pillow : kPillow) {

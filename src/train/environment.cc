@@ -3,6 +3,9 @@
 #include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <array>
@@ -200,7 +203,8 @@ void record_outcome(const std::filesystem::path& run_dir, const StartOutcome& ou
       {"input_wait_percent", outcome.input_wait_percent},
       {"peak_memory_bytes", outcome.peak_memory_bytes},
       {"planned_memory_bytes", outcome.planned_memory_bytes},
-      {"joules", outcome.joules ? ordered_json(*outcome.joules) : ordered_json(nullptr)}};
+      {"joules", outcome.joules ? ordered_json(*outcome.joules) : ordered_json(nullptr)},
+      {"joules_of", outcome.joules_of}};
   replace_text(path, json_text(json, 2) + "\n");
 }
 
@@ -213,6 +217,37 @@ std::int64_t peak_memory_bytes() {
   rusage usage = {};
   ::getrusage(RUSAGE_SELF, &usage);
   return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+std::int64_t resident_memory_bytes() {
+  // Of each mapping, a line that ends with the file, and then lines such as "Rss:  12 kB".
+  std::array<char, 4096> file = {};
+  if (::readlink("/proc/self/exe", file.data(), file.size() - 1) < 0) return 0;
+  const std::string program = file.data(), text = read_stream("/proc/self/smaps");
+  std::int64_t kibibytes = 0;
+  bool of_program = false;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = std::string_view(text).substr(at, end - at);
+    at = end + 1;
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    if (line.find('-') < colon) {  // the addresses of a mapping
+      of_program = line.ends_with(program);
+    } else if (line.starts_with(of_program ? "Size:" : "Rss:")) {
+      const std::string_view number = trimmed(line.substr(colon + 1));
+      std::int64_t value = 0;
+      std::from_chars(number.data(), number.data() + number.size(), value);
+      kibibytes += value;
+    }
+  }
+  return kibibytes * 1024;
+}
+
+void return_free_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
 }
 
 }  // namespace podium

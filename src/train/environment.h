@@ -44,9 +44,12 @@ struct StartOutcome {
   std::int64_t to_step = 0;
   double seconds = 0;  // of all, from the command on
   double start_seconds = 0, train_seconds = 0, eval_seconds = 0;
-  double input_wait_percent = 0;                                 // of the steps' time
-  std::int64_t peak_memory_bytes = 0, planned_memory_bytes = 0;  // of rank 0
-  std::optional<double> joules;  // of all processors of the machine, including other programs
+  double input_wait_percent = 0;  // of the steps' time
+  // Of rank 0. The planned memory is that of the run's plan and of the program itself
+  // (train/run_plan.h).
+  std::int64_t peak_memory_bytes = 0, planned_memory_bytes = 0;
+  std::optional<double> joules;  // of the machine, including other programs (train/energy.h)
+  std::string joules_of = {};    // of what: "processors (RAPL)"; empty: nothing is reported
 };
 
 // Adds one entry to RUN/environment.json: {"starts": [{"from_step": ..., "date": ..., ...}]}. A run
@@ -62,5 +65,11 @@ std::int64_t usable_memory_bytes();
 
 // The peak memory of this process so far.
 std::int64_t peak_memory_bytes();
+// What it holds now, with its libraries as far as they are in use, and with all of the program's
+// file: the rest of that comes into memory when it is first used.
+std::int64_t resident_memory_bytes();
+
+// Gives what was freed back to the system, where the allocator keeps it for later use.
+void return_free_memory();
 
 }  // namespace podium

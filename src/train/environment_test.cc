@@ -19,6 +19,10 @@ TEST(Environment, says_where_it_ran) {
   EXPECT_GE(e.usable_cores, 1);
   EXPECT_GT(e.memory_bytes, 1 << 20);
   EXPECT_GT(peak_memory_bytes(), 1 << 20);
+  const std::int64_t before = resident_memory_bytes();
+  EXPECT_GT(before, 1 << 20);
+  std::vector<char> more(64 << 20, 1);
+  EXPECT_NEAR(static_cast<double>(resident_memory_bytes() - before), 64 << 20, 4 << 20);
 }
 
 TEST(Environment, every_start_of_a_run_is_recorded) {

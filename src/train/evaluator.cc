@@ -3,6 +3,7 @@
 // whole set in one stated order (docs/numerics.md, image sum).
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <span>
 
 #include "base/clock.h"
@@ -41,6 +42,34 @@ double ConfusionMatrix::accuracy(std::int64_t label) const {
   const std::int64_t all = examples(label);
   return all == 0 ? 0 : static_cast<double>(at(label, label)) / static_cast<double>(all);
 }
+
+namespace {
+
+// The examples that people are shown. `worst` are in the order of their losses.
+void choose_shown(EvaluationResult& result, const Source& set, std::span<const float> losses,
+                  std::span<const std::int32_t> guesses) {
+  std::vector<ExampleGuess> mistakes;
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    const ExampleGuess example{.index = static_cast<std::int64_t>(i),
+                               .label = set.label(static_cast<std::int64_t>(i)),
+                               .guess = guesses[i],
+                               .loss = losses[i]};
+    if (example.index < EvaluationResult::kShown) result.first.push_back(example);
+    if (example.mistaken()) mistakes.push_back(example);
+  }
+  // A loss that is no number is the largest.
+  const auto worse = [](const ExampleGuess& a, const ExampleGuess& b) {
+    const bool odd_a = std::isnan(a.loss), odd_b = std::isnan(b.loss);
+    if (odd_a != odd_b) return odd_a;
+    if (!odd_a && a.loss != b.loss) return a.loss > b.loss;
+    return a.index < b.index;
+  };
+  const auto shown = std::min<std::ptrdiff_t>(std::ssize(mistakes), EvaluationResult::kShown);
+  std::ranges::partial_sort(mistakes, mistakes.begin() + shown, worse);
+  result.worst.assign(mistakes.begin(), mistakes.begin() + shown);
+}
+
+}  // namespace
 
 void Trainer::State::prepare_evaluation() {
   const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
@@ -134,6 +163,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   result.loss =
       lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /
       static_cast<float>(count);
+  choose_shown(result, *s.held_out, losses, guesses);
   result.seconds = seconds_since(start);
   return result;
 }

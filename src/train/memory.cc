@@ -184,9 +184,10 @@ namespace {
 
 // That the share of no rank exceeds what it may take: `limit`, or if that is 0 what `usable` says
 // that its host has for all ranks there. `where` follows the bytes that are needed, for people.
-void check_share(Share share, const char* where, const Recipe& recipe, const Model& model,
-                 const DataShape& data, const Placement& placement, std::int64_t limit,
-                 std::int64_t usable, StopToken stop) {
+// Returns RankPlan::program_bytes.
+std::int64_t check_share(Share share, const char* where, const Recipe& recipe, const Model& model,
+                         const DataShape& data, const Placement& placement, std::int64_t limit,
+                         std::int64_t usable, StopToken stop) {
   const RunRanks ranks(placement);
   Limits limits{.bytes = {}, .hosts = ranks.hosts(), .of_machine = limit == 0};
   Setting setting{.recipe = recipe, .workers = {}};
@@ -194,8 +195,9 @@ void check_share(Share share, const char* where, const Recipe& recipe, const Mod
       placement.workers != 0 ? placement.workers : default_workers(recipe.replicas, placement);
   for (const std::string& text : ranks.gather(std::to_string(own)))
     setting.workers.push_back(std::stoi(text));
-  const std::int64_t needed = share(
-      plan_rank(recipe, model, data, placement, setting.workers, ranks.rank(), stop).memory());
+  const RankPlan plan =
+      plan_rank(recipe, model, data, placement, setting.workers, ranks.rank(), stop);
+  const std::int64_t needed = share(plan.memory());
   std::vector<std::int64_t> needs;
   for (const std::string& text :
        ranks.gather(cat(needed, " ", limits.of_machine ? usable : limit))) {
@@ -203,7 +205,7 @@ void check_share(Share share, const char* where, const Recipe& recipe, const Mod
     words >> needs.emplace_back() >> limits.bytes.emplace_back();
   }
   const int exceeded = limits.exceeded(needs);
-  if (exceeded < 0) return;
+  if (exceeded < 0) return plan.program_bytes;
 
   const auto first = static_cast<std::size_t>(exceeded);
   MemoryUse only_data;
@@ -234,19 +236,17 @@ void check_share(Share share, const char* where, const Recipe& recipe, const Mod
 
 }  // namespace
 
-void check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
-                  const Placement& placement, std::int64_t limit, std::int64_t usable,
-                  StopToken stop) {
+std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
+                          const Placement& placement, std::int64_t limit, std::int64_t usable,
+                          StopToken stop) {
   const std::int64_t own = make_device(placement.backend)->traits().memory_bytes;
-  if (own == 0) {
-    check_share([](const MemoryUse& use) { return use.total(); }, "", recipe, model, data,
-                placement, limit, usable, stop);
-    return;
-  }
+  if (own == 0)
+    return check_share([](const MemoryUse& use) { return use.total(); }, "", recipe, model, data,
+                       placement, limit, usable, stop);
   check_share([](const MemoryUse& use) { return use.total() - use.on_device(); },
               " of the host's memory", recipe, model, data, placement, limit, usable, stop);
-  check_share([](const MemoryUse& use) { return use.on_device(); }, " of the device's memory",
-              recipe, model, data, placement, own, usable, stop);
+  return check_share([](const MemoryUse& use) { return use.on_device(); },
+                     " of the device's memory", recipe, model, data, placement, own, usable, stop);
 }
 
 }  // namespace podium

@@ -164,7 +164,11 @@ Recipe read_run_recipe(const fs::path& run, const std::vector<std::string>& over
     std::string missing;
     for (const Recorded& plugin : recorded_plugins(run))
       if (!is_loaded(plugin)) missing += " --plugin " + plugin.path;
-    if (missing.empty()) throw;
+    if (missing.empty()) {
+      const std::string text = error.what();
+      if (!overrides.empty() || text.find("unknown key") == std::string::npos) throw;
+      throw UserError(text + "\nif a newer Podium made this run, use that one", error.code());
+    }
     throw UserError(
         cat(error.what(), "\nthe run was made with", missing, "; give that to this command, too"),
         error.code());

@@ -417,6 +417,11 @@ std::vector<RecipeKey> run_keys() {
        .decides_result = false,
        .meaning = "steps between lines of `metrics.jsonl` and points in TensorBoard; 0: about 20 "
                   "times per epoch"},
+      {.table = "run",
+       .name = "histograms",
+       .field = PODIUM_RECIPE_FIELD(histograms),
+       .decides_result = false,
+       .meaning = "write histograms of all parameters for TensorBoard at each evaluation"},
   };
 }
 

@@ -117,6 +117,7 @@ class Session {
     // Where a run was stopped between a checkpoint and its evaluation.
     if (evaluation_is_due() && !evaluation_is_held()) evaluate();
     while (trainer_.steps_done() < last_ && !stopping_ && !result_.ended) step();
+    end_profile();
     // A run that was stopped before its first step has nothing to save.
     if (saved_ != trainer_.steps_done() && trainer_.steps_done() > 0) save();
     // Where the observer ended the run, its last evaluation may be of this step.
@@ -135,6 +136,7 @@ class Session {
     result_.peak_memory_bytes = peak_memory_bytes();
     result_.seconds = seconds();
     result_.joules = energy_.joules();
+    if (result_.joules) result_.joules_of = energy_.of();
     return result_;
   }
 
@@ -176,6 +178,7 @@ class Session {
     input_seconds_ += step.input_seconds;
     if (hashed && folder_ != nullptr) folder_->append_hash(step.step, step.hash);
     window_.add(step);
+    profile(step);
     if (step.step % log_every_ == 0) measure(step);
     observer_.stepped(trainer_, step);
     // First the checkpoint: an evaluation takes long, and may be made again.
@@ -183,6 +186,26 @@ class Session {
     if (evaluation_is_due()) evaluate();
     result_.ended = trainer_.steps_done() < last_ && observer_.ends_run(trainer_);
     look_for_stop();
+  }
+
+  // Times the kernels of some steps, after those in which caches and clocks warm up: each kernel
+  // takes a look at the clock, so not of all.
+  void profile(const StepResult& step) {
+    constexpr std::int64_t kWarmUp = 2, kSteps = 20;
+    constexpr double kSeconds = 5;
+    if (result_.steps_made == kWarmUp) {
+      trainer_.start_profile();
+      profiled_ = {.first = step.step + 1};
+    } else if (profiled_.first != 0) {
+      ++profiled_.count;
+      profiled_.seconds += step.seconds;
+      if (profiled_.count == kSteps || profiled_.seconds > kSeconds) end_profile();
+    }
+  }
+  void end_profile() {
+    trainer_.stop_profile();
+    if (profiled_.count > 0) observer_.profiled(trainer_, profiled_);
+    profiled_ = {};
   }
 
   // The last step's evaluation is the run's, after the loop.
@@ -277,6 +300,8 @@ class Session {
     window_.keep_in(checkpoint);
     if (folder_ != nullptr) folder_->save(checkpoint, static_cast<int>(recipe_.checkpoints_kept));
     saved_ = trainer_.steps_done();
+    checkpoint = {};
+    return_free_memory();
   }
 
   // What the loss of the next step would say: no checkpoint may hold it.
@@ -313,105 +338,11 @@ class Session {
   Clock::time_point begin_;
   EnergyMeter energy_;
   bool stopping_ = false;
+  ProfiledSteps profiled_;  // first is 0: not now
   Window window_;
 };
 
 }  // namespace
-
-namespace {
-
-// What an optimizer does as it acts on the mean gradient, and on which parameters.
-std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimizers,
-                               std::size_t index) {
-  const Recipe& r = trainer.recipe();
-  const OptimizerOptions& own = optimizers.options[index];
-  double peak = 0;
-  std::int64_t peak_step = 0;
-  // Of a very long run, some steps only: schedules are smooth, or constant for long.
-  const std::int64_t stride = trainer.total_steps() / 1'000'000 + 1;
-  for (std::int64_t step = 0; step < trainer.total_steps(); step += stride) {
-    const double rate =
-        learning_rate_at(own, r.schedule, {step, trainer.steps_per_epoch(), trainer.total_steps()});
-    if (rate > peak) peak = rate, peak_step = step;
-  }
-  const bool per_replica = own.decay == Decay::kPerReplica;
-  const double decay = own.weight_decay * (per_replica ? static_cast<double>(r.replicas) : 1.0);
-  std::string of;
-  if (!optimizers.groups.empty()) {
-    std::size_t values = 0, tensors = 0;
-    for (const FlatEntry& entry : trainer.layout().parameters) {
-      if (!entry.trained || entry.optimizer != index) continue;
-      ++tensors, values += static_cast<std::size_t>(entry.elements());
-    }
-    of = cat(" of ", tensors, tensors == 1 ? " tensor (" : " tensors (", values, " values)");
-  }
-  return cat(own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
-             own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, " epochs"), ", weight decay ",
-             decay, is_decoupled(own) ? ", decoupled" : " on the mean gradient",
-             decay == 0 || is_decoupled(own) ? ""
-             : per_replica ? cat(" (", own.weight_decay, " in each of ", r.replicas, " replicas)")
-                           : std::string(" (once)"));
-}
-
-// What groups of parameters freeze.
-std::string describe_frozen(const Trainer& trainer, const Optimizers& optimizers) {
-  std::int64_t tensors = 0, values = 0, statistics = 0;
-  for (const FlatEntry& entry : trainer.layout().parameters)
-    if (optimizers.freezes(entry.name)) ++tensors, values += entry.elements();
-  for (const FlatEntry& entry : trainer.layout().statistics) statistics += entry.trained ? 0 : 1;
-  if (tensors == 0) return "";
-  return cat(tensors, tensors == 1 ? " tensor (" : " tensors (", values, " values) and ",
-             statistics, " running statistics");
-}
-
-}  // namespace
-
-std::string describe(const Trainer& trainer) {
-  const Recipe& r = trainer.recipe();
-  const MemoryUse m = trainer.memory_use();
-  std::int64_t parameters = 0;
-  for (const FlatEntry& entry : trainer.layout().parameters) parameters += entry.elements();
-  std::string text;
-  text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data,
-              has_pictures(r) ? cat(" with ", trainer.evaluation_set().classes, " classes") : "",
-              ", seed ", r.seed, ", ", trainer.total_steps(), " steps, ", trainer.steps_per_epoch(),
-              " per epoch\n");
-  text += cat("data          ", trainer.training_data(), "\n");
-  text += cat("evaluated on  ", trainer.evaluation_data(), "\n");
-  text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
-              r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
-  text += cat("gradient      of the mean loss over all ", r.batch, " examples (each has weight 1/",
-              r.batch, "), summed over replicas by the tree",
-              r.clip_norm == 0 ? "" : cat(", scaled down where their norm exceeds ", r.clip_norm),
-              "\n");
-  const Optimizers optimizers(r);
-  for (std::size_t i = 0; i < optimizers.options.size(); ++i)
-    text += cat("optimizer     ", describe_optimizer(trainer, optimizers, i), "\n");
-  if (const std::string frozen = describe_frozen(trainer, optimizers); !frozen.empty())
-    text += cat("frozen        ", frozen, "\n");
-  text += cat("precision     ", r.precision, "\n");
-  const int ranks = RunRanks(trainer.placement()).count();
-  text +=
-      cat("placement     ", ranks == 1 ? "" : cat(ranks, " ranks, rank 0 of "),
-          trainer.placement().workers, trainer.placement().workers == 1 ? " worker" : " workers",
-          " of ", trainer.placement().threads,
-          trainer.placement().threads == 1 ? " thread" : " threads", ", backend ",
-          trainer.device().name(), " (", trainer.device().description(), ")",
-          trainer.placement().input_threads == 0
-              ? ""
-              : cat(", batches prepared in advance by ", trainer.placement().input_threads,
-                    trainer.placement().input_threads == 1 ? " thread" : " threads"),
-          "\n");
-  text += cat(
-      "memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters), " (",
-      parameters, " values), statistics ", format_bytes(m.statistics), ", optimizer ",
-      format_bytes(m.optimizer), ", gradients ", format_bytes(m.gradients),
-      ranks == 1 ? "" : cat(", exchange ", format_bytes(m.exchange)), ", activations ",
-      format_bytes(m.training_activations), " in training and ",
-      format_bytes(m.evaluation_activations), " in evaluation (batch ", trainer.evaluation_batch(),
-      "), batches ", format_bytes(m.batches), ", data ", format_bytes(m.data), "\n");
-  return text;
-}
 
 namespace {
 
@@ -433,7 +364,8 @@ struct PreparedRun {
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<RunFolder> folder;
   std::unique_ptr<Session> session;
-  std::string initial;  // about what it started from, where that is [init]
+  std::string initial;             // about what it started from, where that is [init]
+  std::int64_t program_bytes = 0;  // RankPlan::program_bytes
 };
 
 // Throws Stopped where that is requested; nothing was made then.
@@ -453,8 +385,8 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   // Whoever opens it again until the trainer has it shares what takes long to open.
   const std::unique_ptr<Device> device = make_device(options.placement.backend);
   const auto require_memory = [&](const DataShape& shape) {
-    check_memory(recipe, model, shape, options.placement, options.memory_limit,
-                 usable_memory_bytes(), stop);
+    run.program_bytes = check_memory(recipe, model, shape, options.placement, options.memory_limit,
+                                     usable_memory_bytes(), stop);
   };
   if (own) {
     options.data.train->require_usable("the training set");
@@ -538,6 +470,7 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
                                      ExitCode::kStopped);
     return {.stopped = true, .prepared = false};
   }
+  return_free_memory();  // of loading and of initial values
   const Trainer& trainer = *run.trainer;
   if (const std::string warning = oversubscription(trainer); !warning.empty())
     observer.warning(warning);
@@ -559,6 +492,9 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
                      RunRanks(options.placement).count());
     throw;
   }
+  MemoryUse planned = trainer.memory_use();
+  // These were there when the program was measured.
+  if (options.data.train || has_pictures(recipe)) planned.data = 0;
   if (run.folder)
     record_outcome(run.folder->dir(), {.to_step = result.steps,
                                        .seconds = result.seconds,
@@ -567,8 +503,9 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
                                        .eval_seconds = result.eval_seconds,
                                        .input_wait_percent = result.input_wait_percent,
                                        .peak_memory_bytes = result.peak_memory_bytes,
-                                       .planned_memory_bytes = trainer.memory_use().total(),
-                                       .joules = result.joules});
+                                       .planned_memory_bytes = run.program_bytes + planned.total(),
+                                       .joules = result.joules,
+                                       .joules_of = result.joules_of});
   return result;
 }
 

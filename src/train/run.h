@@ -71,8 +71,10 @@ struct RunResult {
   double train_seconds = 0, eval_seconds = 0, start_seconds = 0, input_wait_percent = 0;
   std::int64_t peak_memory_bytes = 0;
   double seconds = 0;  // of the whole call
-  // Energy of this machine's processors, if it reports it (RAPL); includes all other programs.
+  // Energy of this machine's processors and GPUs, if it reports it (train/energy.h); includes all
+  // other programs.
   std::optional<double> joules = std::nullopt;
+  std::string joules_of = {};  // of what: "processors (RAPL)"
 };
 
 // The settings that a run resolved before step 1 (guarantee G6), as text for people; stored as
@@ -87,6 +89,12 @@ struct RunMetrics {
   double steps_per_second = 0, images_per_second = 0, input_wait_percent = 0;
 };
 
+// Steps whose kernels were timed.
+struct ProfiledSteps {
+  std::int64_t first = 0, count = 0;
+  double seconds = 0;  // that they took
+};
+
 // Receives the events of a run. Every function has a default. RunBoard (report/run_board.h) is an
 // observer that writes for TensorBoard.
 class RunObserver {
@@ -97,6 +105,9 @@ class RunObserver {
   // Called before stepped() of the same step.
   virtual void measured(const RunMetrics&) {}
   virtual void stepped(const Trainer&, const StepResult&) {}
+  // Called once, after some of the first steps: the kernels of these were timed, and
+  // Trainer::profile() has their times. With ranks, those of this rank.
+  virtual void profiled(const Trainer&, const ProfiledSteps&) {}
   // Called before the evaluation is recorded, so that the observer can write its files first.
   virtual void evaluated(const Trainer&, const EvaluationResult&) {}
   // Called before a checkpoint becomes visible, so that the observer can write its files first.
@@ -120,6 +131,9 @@ class Observers : public RunObserver {
   }
   void stepped(const Trainer& trainer, const StepResult& step) override {
     for (RunObserver* one : observers_) one->stepped(trainer, step);
+  }
+  void profiled(const Trainer& trainer, const ProfiledSteps& steps) override {
+    for (RunObserver* one : observers_) one->profiled(trainer, steps);
   }
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override {
     for (RunObserver* one : observers_) one->evaluated(trainer, result);

@@ -16,7 +16,7 @@ inline constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 // {"step": N, "hash": "..."}: of the parameters after a step, sixteen hexadecimal digits.
 struct HashLine {
   std::int64_t step = 0;
-  std::string hash;
+  std::uint64_t hash = 0;
 };
 
 // {"step": N, "loss": ..., "accuracy": ..., ...}: of training. NaN if the file has null, and for

@@ -5,6 +5,7 @@
 #include "backend/planning_device.h"
 #include "data/dataset.h"
 #include "data/pictures.h"
+#include "train/environment.h"
 #include "train/run.h"
 #include "train/trainer_state.h"
 
@@ -175,6 +176,7 @@ MemoryUse Trainer::State::shared_memory() const {
     use.batches += options.depth * options.examples * static_cast<std::int64_t>(sizeof(float)) *
                    (data.image_values() + 1);
   }
+  for (const DeviceTensor& place : places()) use.checkpoint += place.type.bytes();
   use.data = data.bytes();
   return use;
 }
@@ -218,7 +220,9 @@ RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& da
   state.allocate_values();
   state.make_workers(stop);
   state.prepare_evaluation();
-  return state.plan();
+  RankPlan plan = state.plan();
+  plan.program_bytes = resident_memory_bytes();
+  return plan;
 }
 
 std::string whole_step_text(const Recipe& recipe, const Model& model, const DataShape& data,

@@ -59,6 +59,7 @@ inline constexpr MemoryKind kMemoryKinds[] = {
     {"training arena", &MemoryUse::training_activations},
     {"evaluation arena", &MemoryUse::evaluation_activations},
     {"batches", &MemoryUse::batches},
+    {"checkpoint", &MemoryUse::checkpoint},
     {"data", &MemoryUse::data}};
 
 // A program of a worker.
@@ -79,6 +80,9 @@ struct RankPlan {
   MemoryUse shared;  // by all its workers
   std::vector<WorkerPlan> workers;
   std::int64_t evaluation_batch = 0;
+  // What this process held when the plan was made: the program, its libraries, and the graphs and
+  // plans of all programs. A run holds the same beside its memory().
+  std::int64_t program_bytes = 0;
   MemoryUse memory() const;  // of all
 };
 

@@ -148,7 +148,7 @@ void expect_planned_memory(const Recipe& recipe, bool steps) {
                          busy = c.input_threads * kPrefetchedAtOnce,
                          depth = c.input_threads == 0 ? 0 : 2 + (busy + examples - 1) / examples;
       const std::int64_t ahead = depth * examples * (shape.image_values() + 1) * 4;
-      of_device += plan.memory().total() - shape.bytes() - ahead;
+      of_device += plan.memory().total() - plan.memory().checkpoint - shape.bytes() - ahead;
     }
     EXPECT_EQ(of_device, given_bytes) << "the kinds of memory are all that there is";
   }

@@ -49,6 +49,15 @@ std::uint64_t Trainer::parameter_hash() const {
   return hash;
 }
 
+void Trainer::read_parameters(
+    const std::function<void(const std::string&, std::span<const float>)>& read) const {
+  State& s = *state_;
+  s.settle();
+  const HostCopy values(*s.device, *s.parameters);
+  for (const FlatEntry& entry : s.layout().parameters)
+    read(entry.name, {values.at<float>(entry.offset), static_cast<std::size_t>(entry.elements())});
+}
+
 std::string Trainer::first_non_finite() const {
   State& s = *state_;
   s.settle();
@@ -232,6 +241,14 @@ void Trainer::start_profile() {
     worker.program.executable().start_profile();
     for (Shard& shard : worker.shards)
       if (shard.update) shard.update.executable().start_profile();
+  }
+}
+
+void Trainer::stop_profile() {
+  for (Worker& worker : state_->workers) {
+    worker.program.executable().stop_profile();
+    for (Shard& shard : worker.shards)
+      if (shard.update) shard.update.executable().stop_profile();
   }
 }
 

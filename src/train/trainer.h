@@ -50,11 +50,12 @@ struct MemoryUse {
   std::int64_t parameters = 0, statistics = 0, optimizer = 0, gradients = 0;
   std::int64_t exchange = 0;  // with several ranks: sums received from the others
   std::int64_t training_activations = 0, evaluation_activations = 0, batches = 0;
-  std::int64_t data = 0;  // both sets, in the host's memory
+  std::int64_t checkpoint = 0;  // what is written at once: a copy of the state in the host's memory
+  std::int64_t data = 0;        // both sets, in the host's memory
   MemoryUse& operator+=(const MemoryUse& other);
   std::int64_t total() const;
   // Of it, what lies on a device that has memory of its own.
-  std::int64_t on_device() const { return total() - data; }
+  std::int64_t on_device() const { return total() - data - checkpoint; }
   bool operator==(const MemoryUse&) const = default;
 };
 
@@ -126,6 +127,14 @@ class ConfusionMatrix {
   Cells cells_;
 };
 
+// What the network makes of an example of the held-out set.
+struct ExampleGuess {
+  std::int64_t index = 0, label = 0;
+  std::int64_t guess = 0;  // -1: its logits are not numbers
+  float loss = 0;
+  bool mistaken() const { return guess != label; }
+};
+
 // The held-out set under the parameters of one step.
 struct EvaluationResult {
   std::int64_t step = 0;  // the parameters are those after this step
@@ -133,6 +142,10 @@ struct EvaluationResult {
   float loss = 0;  // mean
   double seconds = 0;
   ConfusionMatrix confusion;
+  // For people to look at: the first examples of the set, and the mistakes with the largest losses.
+  // At most kShown of each.
+  static constexpr std::int64_t kShown = 24;
+  std::vector<ExampleGuess> first, worst;
   double accuracy() const {
     return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
   }
@@ -204,6 +217,9 @@ class Trainer {
   // Stops early once `*stop` is not 0 (null: never); the result then has 0 `examples`.
   EvaluationResult evaluate(const std::atomic<int>* stop = nullptr);
   std::uint64_t parameter_hash() const;
+  // Calls read(name, values) for each parameter, in order. The values are valid during the call.
+  void read_parameters(
+      const std::function<void(const std::string&, std::span<const float>)>& read) const;
   // The name of the first parameter or running statistic with a non-finite value; empty: none.
   std::string first_non_finite() const;
 
@@ -233,6 +249,7 @@ class Trainer {
   InspectedStep inspect_step();
 
   void start_profile();
+  void stop_profile();
   // The profile of one worker: its replicas' program, then its update.
   std::vector<KernelProfile> profile(std::int64_t worker) const;
 
