@@ -4,7 +4,6 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "backend/cpu/kernels/roof.h"
 #include "backend/operation_case.h"
@@ -21,6 +20,7 @@
 #include "nn/models.h"
 #include "ops/op_registry.h"
 #include "ops/ops.h"
+#include "report/operation_times.h"
 #include "train/run.h"
 
 namespace podium {
@@ -166,29 +166,6 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
   }
   std::ranges::sort(times.each);
   return times;
-}
-
-// An operation's kernels (transform, products, ...), on all workers, as one line, in the order of
-// their first.
-std::vector<KernelProfile> by_operation(const Trainer& trainer) {
-  std::vector<KernelProfile> merged;
-  for (std::int64_t worker = 0; worker < trainer.placement().workers; ++worker) {
-    // Of this worker. An operation's kernels run equally often, and one carries its cost; several
-    // operations may have one name.
-    std::set<std::string> counted;
-    for (const KernelProfile& kernel : trainer.profile(worker)) {
-      auto same = std::find_if(merged.begin(), merged.end(), [&](const KernelProfile& other) {
-        return other.name == kernel.name;
-      });
-      if (same == merged.end()) same = merged.insert(same, {.name = kernel.name});
-      same->seconds += kernel.seconds;
-      same->flops += kernel.flops;
-      same->bytes += kernel.bytes;
-      const bool first = counted.insert(kernel.name).second;
-      if (first || kernel.flops > 0 || kernel.bytes > 0) same->calls += kernel.calls;
-    }
-  }
-  return merged;
 }
 
 ExitCode bench_recipe(const BenchArguments& arguments) {

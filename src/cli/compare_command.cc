@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/hash.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
@@ -226,7 +227,7 @@ void print_results(const std::vector<ComparedRun>& runs,
     row.push_back(fixed(compared.images_per_second.median, 0));
     row.push_back(run.hashes.empty()
                       ? "-"
-                      : at_step(run, run.hashes.rbegin()->second, run.hashes.rbegin()->first));
+                      : at_step(run, hash_text(run.hashes.back().second), run.hashes.back().first));
     table.add(row);
   }
   std::cout << table.text();
@@ -353,8 +354,8 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
                                    {"tests", nlohmann::ordered_json::array()}};
     for (const RecipeKey* key : keys) json["differs"][key->path()] = value_text(*key, run.recipe);
     if (!run.hashes.empty()) {
-      json["parameter_hash_step"] = run.hashes.rbegin()->first;
-      json["parameter_hash"] = run.hashes.rbegin()->second;
+      json["parameter_hash_step"] = run.hashes.back().first;
+      json["parameter_hash"] = hash_text(run.hashes.back().second);
     }
     for (const TestPoint& point : run.course.tests)
       json["tests"].push_back(

@@ -28,31 +28,6 @@ struct DiffArguments {
   bool json = false;
 };
 
-using Hashes = std::map<std::int64_t, std::string>;
-
-struct HashComparison {
-  std::int64_t compared = 0, last_a = 0, last_b = 0;
-  std::optional<std::int64_t> first_difference;
-  std::int64_t last_equal = 0;  // the last compared step before it
-};
-
-HashComparison compare(const Hashes& a, const Hashes& b) {
-  HashComparison result;
-  if (!a.empty()) result.last_a = a.rbegin()->first;
-  if (!b.empty()) result.last_b = b.rbegin()->first;
-  for (const auto& [step, hash] : a) {
-    const auto other = b.find(step);
-    if (other == b.end()) continue;
-    ++result.compared;
-    if (hash != other->second) {
-      result.first_difference = step;
-      break;
-    }
-    result.last_equal = step;
-  }
-  return result;
-}
-
 // The checkpoints of both runs at the same step: the first at or after `step`, else the last
 // before.
 std::optional<std::pair<Checkpoint, Checkpoint>> common_checkpoint(
@@ -126,7 +101,10 @@ ExitCode diff(const DiffArguments& arguments) {
   for (const fs::path& run : {a, b}) require_run(run);
   const std::string recipes =
       line_difference(*read_text(a / "recipe.toml"), *read_text(b / "recipe.toml"));
-  const HashComparison hashes = compare(read_hashes(a), read_hashes(b));
+  const StepHashes hashes_a = read_hashes(a), hashes_b = read_hashes(b);
+  const auto last_of = [](const StepHashes& all) { return all.empty() ? 0 : all.back().first; };
+  const std::int64_t last_a = last_of(hashes_a), last_b = last_of(hashes_b);
+  const HashComparison hashes = compare_hashes(hashes_a, hashes_b);
   const auto checkpoints = common_checkpoint(a, b, hashes.first_difference);
   std::vector<TensorDifference> tensors;
   if (checkpoints) tensors = compare(checkpoints->first, checkpoints->second);
@@ -134,14 +112,14 @@ ExitCode diff(const DiffArguments& arguments) {
                  b.string(),
                  " have no step in common, neither in hashes.jsonl nor among their checkpoints; "
                  "train them further");
-  const bool same_length = hashes.last_a == hashes.last_b;
+  const bool same_length = last_a == last_b;
   const bool equal = !hashes.first_difference && tensors.empty() && same_length;
 
   if (arguments.json) {
     nlohmann::ordered_json json = {{"equal", equal},
                                    {"steps_compared", hashes.compared},
-                                   {"steps_a", hashes.last_a},
-                                   {"steps_b", hashes.last_b},
+                                   {"steps_a", last_a},
+                                   {"steps_b", last_b},
                                    {"first_difference", nullptr},
                                    {"recipes_equal", recipes.empty()},
                                    {"checkpoint", nullptr},
@@ -169,8 +147,8 @@ ExitCode diff(const DiffArguments& arguments) {
               << " compared steps\n";
   }
   if (!same_length) {
-    std::cout << a.string() << " has steps up to " << hashes.last_a << ", " << b.string()
-              << " up to " << hashes.last_b << "\n";
+    std::cout << a.string() << " has steps up to " << last_a << ", " << b.string() << " up to "
+              << last_b << "\n";
   }
   if (!checkpoints) {
     std::cout << "the runs have no checkpoint of the same step, so no tensors were compared\n";

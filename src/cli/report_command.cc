@@ -6,8 +6,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <numeric>
+#include <system_error>
 
 #include "base/words.h"
 #include "cli/command.h"
@@ -15,7 +17,7 @@
 #include "cli/placement_flags.h"
 #include "cli/talk.h"
 #include "data/dataset.h"
-#include "data/image_file.h"
+#include "report/example_pictures.h"
 #include "report/run_page.h"
 #include "train/file_io.h"
 #include "train/predictor.h"
@@ -32,18 +34,6 @@ struct ReportArguments {
 
 constexpr std::int64_t kPictured = 1000;  // of the evaluation set, from its first on
 constexpr std::size_t kShown = 24;
-
-std::vector<std::uint8_t> png_of(const ImageSet& set, std::int64_t index) {
-  const std::int64_t plane = set.height * set.width;
-  const std::uint8_t* pixels = set.pixels.data() + index * set.image_bytes();
-  std::vector<std::uint8_t> colours(static_cast<std::size_t>(3 * plane));
-  for (std::int64_t i = 0; i < plane; ++i) {
-    for (std::int64_t c = 0; c < 3; ++c)
-      colours[static_cast<std::size_t>(3 * i + c)] =
-          pixels[(set.channels == 3 ? c * plane : 0) + i];
-  }
-  return png_bytes(colours, set.height, set.width);
-}
 
 // What the network makes of the first images: some of them, and the mistakes that it is surest of.
 void add_pictures(RunPage& page, const ReportArguments& arguments) {
@@ -68,7 +58,7 @@ void add_pictures(RunPage& page, const ReportArguments& arguments) {
   const auto picture = [&](const Guess& g) {
     const bool wrong = g.guess != g.label;
     return PagePicture{
-        .png = png_of(part, g.index),
+        .png = picture_of(part, g.index).png,
         .caption = cat(predictor.class_name(g.guess), ", ", std::llround(100 * g.probability), "%",
                        wrong ? " (is " + predictor.class_name(g.label) + ")" : ""),
         .mistaken = wrong};
@@ -92,13 +82,34 @@ void open_page(const std::string& file) {
   if (!started) warn(cat("no browser could be opened by xdg-open; the page is ", file));
 }
 
+// Whether the page that the run itself wrote at its end is as new as its other files. It has the
+// examples and the confusion matrix of the last evaluation, which a new one would lack.
+bool is_current(const std::string& page, const std::string& run) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const auto written = fs::last_write_time(page, error);
+  if (error) return false;
+  for (const char* file : {"metrics.jsonl", "environment.json", "recipe.toml"}) {
+    const auto changed = fs::last_write_time(fs::path(run) / file, error);
+    if (!error && changed > written) return false;
+  }
+  const auto text = read_text(page);
+  return text && text->find("<meta http-equiv=\"refresh\"") == std::string::npos;
+}
+
 ExitCode report(const ReportArguments& arguments) {
   RunPage page = read_run_page(arguments.run);
   std::string out = arguments.out;
-  if (out.empty())
+  if (out.empty()) {
     out = arguments.run + "/report.html";
-  else
+    if (!arguments.pictures && is_current(out, arguments.run)) {
+      std::cout << out << "\n";
+      if (arguments.open) open_page(out);
+      return ExitCode::kDone;
+    }
+  } else {
     require_writable(out, "--out", arguments.force);
+  }
   if (arguments.pictures) {
     LoadedRun loaded = load_run(arguments.run, arguments.data_dir, arguments.placement);
     page.confusion = loaded.trainer->evaluate().confusion;

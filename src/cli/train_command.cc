@@ -172,6 +172,7 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   Observers all{&board, &report, &watch, last};
   const RunResult result = run(recipe, find_model(recipe.model).build, options, all);
   watch.finish();
+  if (result.steps == result.total_steps) board.finish();
   report.finish();
   if (log) log->finish();
   if (arguments.json) {

@@ -132,7 +132,10 @@ void read_starts_of(ComparedRun& run, const CompareOptions& options) {
       placements.push_back(start.placement());
     if (start.outcome) {
       run.peak_memory_bytes = std::max(run.peak_memory_bytes, start.outcome->peak_memory_bytes);
-      if (start.outcome->joules) joules += *start.outcome->joules;
+      if (start.outcome->joules) {
+        joules += *start.outcome->joules;
+        run.joules_of = start.outcome->joules_of;
+      }
     }
     all_joules = all_joules && start.outcome && start.outcome->joules;
   }
@@ -140,7 +143,10 @@ void read_starts_of(ComparedRun& run, const CompareOptions& options) {
   run.placement = join_words(placements, ", then ");
   run.device = last.cpu;
   run.kind = last.kind;
-  if (all_joules) run.joules = joules;
+  if (all_joules)
+    run.joules = joules;
+  else
+    run.joules_of.clear();
   if (!run.price) run.price = last.price;
 }
 
@@ -226,6 +232,9 @@ void find_differences(Comparison& all) {
   add_difference(all, "device", false, of_last_start(&RunStart::cpu));
   add_difference(all, "host", false, of_last_start(&RunStart::hostname));
   add_difference(all, "vector target", false, of_last_start(&RunStart::vector_target));
+  add_difference(all, "energy", false, [](const ComparedRun& run) {
+    return run.joules_of.empty() ? std::string("not reported") : "of " + run.joules_of;
+  });
   add_difference(all, "last step", false,
                  [](const ComparedRun& run) { return cat(run.history.last_step()); });
   add_difference(all, "price", false, [](const ComparedRun& run) {
@@ -241,19 +250,6 @@ std::string training_of(const ComparedRun& run) {
   return text + (run.starts.empty() ? "" : run.starts.back().training_data);
 }
 
-// Steps at which both have a hash and the two are not equal; the first of them.
-std::optional<std::int64_t> first_unequal(const ComparedRun& a, const ComparedRun& b,
-                                          std::size_t& compared) {
-  compared = 0;
-  for (const auto& [step, hash] : a.history.hashes) {
-    const auto other = b.history.hashes.find(step);
-    if (other == b.history.hashes.end()) continue;
-    ++compared;
-    if (other->second != hash) return step;
-  }
-  return std::nullopt;
-}
-
 std::string name_of(const ComparedRun& run) { return run.history.folder.string(); }
 
 void check_bits(Comparison& all) {
@@ -262,14 +258,14 @@ void check_bits(Comparison& all) {
     trainings[training_of(run) + "\n" + run.kind].push_back(&run);
   for (const auto& [training, runs] : trainings) {
     for (std::size_t i = 1; i < runs.size(); ++i) {
-      std::size_t compared = 0;
-      const auto step = first_unequal(*runs[0], *runs[i], compared);
-      if (step)
+      const HashComparison hashes =
+          compare_hashes(runs[0]->history.hashes, runs[i]->history.hashes);
+      if (hashes.first_difference)
         all.findings.push_back(cat(name_of(*runs[0]), " and ", name_of(*runs[i]),
-                                   ": parameters differ from step ", *step,
+                                   ": parameters differ from step ", *hashes.first_difference,
                                    " on, but within one kind of device they must be equal; `podium "
                                    "diff` compares the runs"));
-      else if (compared == 0)
+      else if (hashes.compared == 0)
         all.notes.push_back(cat(name_of(*runs[0]), " and ", name_of(*runs[i]),
                                 " have no hash of the same step, so their bits were not compared"));
     }
@@ -345,13 +341,13 @@ std::string result_words(const std::vector<const ComparedRun*>& as,
   std::map<std::string, std::vector<const ComparedRun*>> runs_of;
   for (const ComparedRun* b : bs) runs_of[training_of(*b)].push_back(b);
   bool one_training = false, to_the_end = true;
-  std::size_t steps = 0;
+  std::int64_t steps = 0;
   for (const ComparedRun* a : as) {
     for (const ComparedRun* b : runs_of[training_of(*a)]) {
       one_training = true;
-      std::size_t compared = 0;
-      if (first_unequal(*a, *b, compared)) return "ANOTHER RESULT";
-      steps += compared;
+      const HashComparison hashes = compare_hashes(a->history.hashes, b->history.hashes);
+      if (hashes.first_difference) return "ANOTHER RESULT";
+      steps += hashes.compared;
       to_the_end = to_the_end && a->history.last_step() == b->history.last_step();
     }
   }
@@ -391,9 +387,13 @@ void say_it(Comparison& all) {
   for (std::size_t i = 1; i < groups.size(); ++i) {
     const PlacementSummary& group = groups[i];
     const bool other_device = group.device != base.device;
-    std::string text = other_device ? cat(group.placement, " on ", group.device) : group.placement;
+    const auto or_unknown = [](const std::string& word, const char* what) {
+      return word.empty() ? cat("an unknown ", what) : word;
+    };
+    std::string text = group.placement;
+    if (other_device) text += " on " + or_unknown(group.device, "device");
     if (all.runs[group.first].kind != all.runs[base.first].kind)
-      text += cat(" (", all.runs[group.first].kind, ")");
+      text += cat(" (", or_unknown(all.runs[group.first].kind, "kind of results"), ")");
     text += cat(": ", times_text(group.steps_per_second / base.steps_per_second), " as fast as ",
                 base.placement);
     const std::vector<const ComparedRun*> base_runs = runs_of(all, base);

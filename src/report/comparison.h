@@ -51,6 +51,7 @@ struct ComparedRun {
   bool whole_time = false;               // `seconds` has start-up and evaluation in it
   std::int64_t peak_memory_bytes = 0;
   std::optional<double> joules;
+  std::string joules_of;  // "processors (RAPL)"; empty: nothing is known
   double usd = kNoValue;
   // By target: seconds until an evaluation first reached it.
   std::vector<double> seconds_to, usd_to;

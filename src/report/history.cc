@@ -35,10 +35,27 @@ std::string text_of(const fs::path& file) { return read_text(file).value_or("");
 
 std::int64_t RunHistory::last_step() const {
   std::int64_t last = 0;
-  if (!hashes.empty()) last = hashes.rbegin()->first;
+  if (!hashes.empty()) last = hashes.back().first;
   if (!course.training.empty()) last = std::max(last, course.training.back().step);
   if (!course.tests.empty()) last = std::max(last, course.tests.back().step);
   return last;
+}
+
+HashComparison compare_hashes(const StepHashes& a, const StepHashes& b) {
+  HashComparison result;
+  auto other = b.begin();
+  for (const auto& [step, hash] : a) {
+    while (other != b.end() && other->first < step) ++other;
+    if (other == b.end()) break;
+    if (other->first != step) continue;
+    ++result.compared;
+    if (other->second != hash) {
+      result.first_difference = step;
+      break;
+    }
+    result.last_equal = step;
+  }
+  return result;
 }
 
 Course parse_metrics(std::string_view text, const std::string& source) {
@@ -57,17 +74,24 @@ Course parse_metrics(std::string_view text, const std::string& source) {
   return course;
 }
 
-std::map<std::int64_t, std::string> parse_hashes(std::string_view text, const std::string& source) {
-  std::map<std::int64_t, std::string> hashes;
+StepHashes parse_hashes(std::string_view text, const std::string& source) {
+  StepHashes hashes;
   for_each_line(text, source, R"({"step": N, "hash": "..."})", [&](std::string_view line) {
-    std::optional<HashLine> found = parse_hash_line(line);
-    if (found) hashes[found->step] = std::move(found->hash);
-    return found.has_value();
+    const std::optional<HashLine> found = parse_hash_line(line);
+    if (!found) return false;
+    auto place = hashes.end();
+    if (!hashes.empty() && hashes.back().first >= found->step)
+      place = std::ranges::lower_bound(hashes, found->step, {}, &StepHashes::value_type::first);
+    if (place != hashes.end() && place->first == found->step)
+      place->second = found->hash;  // a later line counts
+    else
+      hashes.insert(place, {found->step, found->hash});
+    return true;
   });
   return hashes;
 }
 
-std::map<std::int64_t, std::string> read_hashes(const fs::path& run) {
+StepHashes read_hashes(const fs::path& run) {
   const fs::path file = run / "hashes.jsonl";
   return parse_hashes(text_of(file), file.string());
 }

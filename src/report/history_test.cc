@@ -58,13 +58,28 @@ TEST(History, hashes_are_read_by_step) {
       "{\"step\": 1, \"hash\": \"000000000000000a\"}\n{\"step\": 3, \"hash\": "
       "\"000000000000000b\"}\n",
       "h");
-  EXPECT_EQ(hashes, (std::map<std::int64_t, std::string>{{1, "000000000000000a"},
-                                                         {3, "000000000000000b"}}));
+  EXPECT_EQ(hashes, (StepHashes{{1, 0xa}, {3, 0xb}}));
+  // However it is written; of a step that was made twice, the later line counts.
+  EXPECT_EQ(parse_hashes("{\"step\": 5, \"hash\": \"00000000000000ff\"}\n"
+                         "{\"hash\":\"000000000000000c\",\"step\":3}\n"
+                         "{\"step\": 5, \"hash\": \"fedcba9876543210\"}\n",
+                         "h"),
+            (StepHashes{{3, 0xc}, {5, 0xfedcba9876543210}}));
   for (const char* line :
        {"{\"step\": 1, \"hash\": 2}", "{\"step\": -1, \"hash\": \"000000000000000a\"}",
         "{\"step\": 1, \"hash\": \"00000000000000\"}",
         "{\"step\": 1, \"hash\": \"00000000000000g0\"}"})
     EXPECT_THROW(parse_hashes(std::string(line) + "\n{}\n", "h"), UserError) << line;
+}
+
+TEST(History, hashes_are_compared_over_the_steps_of_both) {
+  const StepHashes a = {{1, 7}, {2, 8}, {4, 9}, {6, 1}}, b = {{2, 8}, {3, 5}, {4, 0}, {6, 2}};
+  EXPECT_EQ(compare_hashes(a, a).compared, 4);
+  EXPECT_FALSE(compare_hashes(a, a).first_difference.has_value());
+  EXPECT_EQ(compare_hashes(a, b).compared, 2);
+  EXPECT_EQ(compare_hashes(a, b).first_difference, 4);
+  EXPECT_EQ(compare_hashes(a, b).last_equal, 2);
+  EXPECT_EQ(compare_hashes(a, {}).compared, 0);
 }
 
 TEST(History, a_folder_without_a_recipe_is_no_run) {

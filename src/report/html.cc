@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "base/json_text.h"
 
@@ -35,12 +36,17 @@ th{background:var(--card);cursor:pointer;user-select:none;vertical-align:bottom}
 th[aria-sort=ascending]::after{content:" \2191"}th[aria-sort=descending]::after{content:" \2193"}
 td:first-child,th:first-child{position:sticky;left:0;background:var(--ground)}
 th:first-child{background:var(--card)}
-td.n{text-align:right}
+td.n,th.n{text-align:right}
 pre{background:var(--card);padding:.6rem;border-radius:6px;overflow-x:auto;font-size:.85rem}
-svg{display:block;min-width:34rem;width:100%;max-width:54rem;height:auto}
+svg{display:block;width:100%;max-width:54rem;height:auto}
+svg.narrow{display:none;max-width:30rem}
 img{image-rendering:pixelated}
 figure{display:inline-block;margin:.3rem;text-align:center;font-size:.8rem}
-@media print{body{max-width:none}.wide{overflow:visible;border:0}th{cursor:auto}svg{min-width:0}}
+@media screen and (max-width:40rem){
+svg.broad{display:none}svg.narrow{display:block}
+td:first-child,th:first-child{max-width:9rem;white-space:normal;
+overflow-wrap:break-word}}
+@media print{body{max-width:none}.wide{overflow:visible;border:0}th{cursor:auto}}
 )";
 
 constexpr const char* kScript = R"(
@@ -97,29 +103,47 @@ std::string html_number(double value, int significant) {
   return fmt::format("{:.{}f}", value, std::max(0, significant - whole));
 }
 
-HtmlTable::HtmlTable(std::vector<std::string> heads) : heads_(std::move(heads)) {}
+HtmlTable::HtmlTable(std::vector<std::string> heads)
+    : heads_(std::move(heads)), numbers_(heads_.size(), true) {}
 
 void HtmlTable::add(const std::vector<std::string>& cells, const std::string& mark) {
   rows_ += mark.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", mark);
-  for (const std::string& cell : cells)
-    rows_ += fmt::format("<td{}>{}</td>", is_number(cell) ? " class=\"n\"" : "", html_text(cell));
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool number = is_number(cells[i]);
+    if (i < numbers_.size()) numbers_[i] = numbers_[i] && number;
+    rows_ += fmt::format("<td{}>{}</td>", number ? " class=\"n\"" : "", html_text(cells[i]));
+  }
   rows_ += "</tr>\n";
 }
 
 std::string HtmlTable::html() const {
   std::string text = "<div class=\"wide\"><table><thead><tr>";
-  for (const std::string& head : heads_)
-    text += fmt::format("<th title=\"click to sort\">{}</th>", html_text(head));
+  for (std::size_t i = 0; i < heads_.size(); ++i)
+    text += fmt::format("<th{} title=\"click to sort\">{}</th>",
+                        numbers_[i] && !rows_.empty() ? " class=\"n\"" : "", html_text(heads_[i]));
   return text + "</tr></thead><tbody>\n" + rows_ + "</tbody></table></div>\n";
 }
 
-std::string html_plot(const Plot& plot) {
-  std::string svg = svg_of(plot);
+namespace {
+
+std::string svg_for_page(const Plot& plot, PlotWidth width, const char* mark) {
+  std::string svg = svg_of(plot, width);
+  svg.insert(std::string_view("<svg").size(), fmt::format(" class=\"{}\"", mark));
   replace_all(svg, "fill=\"#ffffff\"", "style=\"fill:var(--card)\"");
   replace_all(svg, "fill=\"#24292f\"", "style=\"fill:var(--ink)\"");
   replace_all(svg, "stroke=\"#d0d7de\"", "style=\"stroke:var(--line)\"");
   replace_all(svg, "stroke=\"#57606a\"", "style=\"stroke:var(--soft)\"");
-  return "<div class=\"wide plot\">" + svg + "</div>\n";
+  return svg;
+}
+
+}  // namespace
+
+std::string html_plot(const Plot& plot) {
+  constexpr std::size_t kMostNarrow = 200;  // points that can be told apart on a phone
+  Plot narrow = plot;
+  for (PlotLine& line : narrow.lines) line.points = thinned(line.points, kMostNarrow);
+  return "<div class=\"wide plot\">" + svg_for_page(plot, PlotWidth::kWide, "broad") +
+         svg_for_page(narrow, PlotWidth::kNarrow, "narrow") + "</div>\n";
 }
 
 std::string html_page(const std::string& title, const std::string& body, int refresh_seconds) {

@@ -29,6 +29,7 @@ class HtmlTable {
 
  private:
   std::vector<std::string> heads_;
+  std::vector<bool> numbers_;  // by column: whether all of its cells are numbers
   std::string rows_;
 };
 

@@ -11,8 +11,27 @@
 namespace podium {
 namespace {
 
-constexpr double kWidth = 820, kPlotHeight = 360, kLeft = 64, kRight = 20, kTop = 44;
-constexpr double kBelowAxis = 52, kLegendRow = 20;
+constexpr double kTop = 44, kBelowAxis = 52, kLegendRow = 20;
+
+struct Layout {
+  double width, height;  // of the whole; of the plot alone
+  double left, right;    // margins
+  int ticks_across;
+  std::size_t most_letters;  // of a label
+};
+constexpr Layout kWide = {820, 360, 64, 30, 8, 96}, kNarrow = {380, 230, 60, 24, 4, 40};
+
+// In the middle, since runs often begin and end alike.
+std::string shortened(const std::string& label, std::size_t most) {
+  if (label.size() <= most) return label;
+  const auto is_inside = [&](std::size_t at) {  // of a letter of several bytes
+    return at < label.size() && (static_cast<unsigned char>(label[at]) & 0xC0) == 0x80;
+  };
+  std::size_t end = most / 3, begin = label.size() - (most - most / 3 - 1);
+  while (is_inside(end)) --end;
+  while (is_inside(begin)) ++begin;
+  return label.substr(0, end) + "\u2026" + label.substr(begin);
+}
 
 // Colours that people who see colours differently tell apart (Okabe and Ito), dark enough on white
 // and bright enough on black.
@@ -79,7 +98,8 @@ std::vector<double> round_ticks(double low, double high, int count) {
   return ticks;
 }
 
-std::string svg_of(const Plot& plot) {
+std::string svg_of(const Plot& plot, PlotWidth width) {
+  const Layout& layout = width == PlotWidth::kWide ? kWide : kNarrow;
   Extent across, up;
   for (const PlotLine& line : plot.lines) {
     for (const auto& point : line.points) {
@@ -87,8 +107,9 @@ std::string svg_of(const Plot& plot) {
     }
   }
   across = across.shown(), up = up.shown();
-  const double bottom = kTop + kPlotHeight;
-  const Axis x{round_ticks(across.low, across.high, 8), kLeft, kWidth - kRight};
+  const double bottom = kTop + layout.height;
+  const Axis x{round_ticks(across.low, across.high, layout.ticks_across), layout.left,
+               layout.width - layout.right};
   const Axis y{round_ticks(up.low, up.high, 6), bottom, kTop};
   const double height =
       bottom + kBelowAxis + kLegendRow * static_cast<double>(plot.lines.size()) + 8;
@@ -99,12 +120,13 @@ std::string svg_of(const Plot& plot) {
       "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#ffffff\"/>\n"
       "<g font-family=\"system-ui,sans-serif\" font-size=\"13\" fill=\"#24292f\">\n"
       "<text x=\"{3:.0f}\" y=\"24\" font-size=\"16\" font-weight=\"600\">{2}</text>\n",
-      kWidth, height, escaped(plot.title), kLeft);
+      layout.width, height, escaped(plot.title), layout.left);
   for (const double tick : y.ticks) {
     svg += fmt::format(
         "<path d=\"M{0:.1f} {1:.1f}H{2:.1f}\" stroke=\"#d0d7de\"/>"
         "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        kLeft, y.at(tick), kWidth - kRight, kLeft - 8, y.at(tick) + 4.5, y.text(tick));
+        layout.left, y.at(tick), layout.width - layout.right, layout.left - 8, y.at(tick) + 4.5,
+        y.text(tick));
   }
   for (const double tick : x.ticks) {
     svg += fmt::format(
@@ -115,8 +137,8 @@ std::string svg_of(const Plot& plot) {
   svg += fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n"
       "<text transform=\"translate(18 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-      (kLeft + kWidth - kRight) / 2, bottom + 38, escaped(plot.x_title), kTop + kPlotHeight / 2,
-      escaped(plot.y_title));
+      (layout.left + layout.width - layout.right) / 2, bottom + 38, escaped(plot.x_title),
+      kTop + layout.height / 2, escaped(plot.y_title));
 
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
     const PlotLine& line = plot.lines[i];
@@ -134,8 +156,9 @@ std::string svg_of(const Plot& plot) {
                  : "";
       path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', x.at(point.first),
                           y.at(point.second));
-      last =
-          fmt::format("{:.{}g}{}", point.second, std::abs(point.second) >= 1e4 ? 7 : 4, plot.unit);
+      last = std::abs(point.second) >= 1e4 && std::abs(point.second) < 1e9
+                 ? fmt::format("{:.0f}{}", point.second, plot.unit)
+                 : fmt::format("{:.4g}{}", point.second, plot.unit);
     }
     const double row = bottom + kBelowAxis + kLegendRow * static_cast<double>(i) + 8;
     if (!path.empty())
@@ -143,8 +166,9 @@ std::string svg_of(const Plot& plot) {
                          stroke);
     svg += mark;
     svg += fmt::format(
-        "<path d=\"M{:.1f} {:.1f}h28\" {}/><text x=\"{:.1f}\" y=\"{:.1f}\">{}: {}</text>\n", kLeft,
-        row, stroke, kLeft + 36, row + 4.5, escaped(line.label), last);
+        "<path d=\"M{:.1f} {:.1f}h28\" {}/><text x=\"{:.1f}\" y=\"{:.1f}\">{}: {}</text>\n",
+        layout.left, row, stroke, layout.left + 36, row + 4.5,
+        escaped(shortened(line.label, layout.most_letters)), last);
   }
   return svg + "</g>\n</svg>\n";
 }

@@ -19,9 +19,13 @@ struct Plot {
   std::string unit = "";  // of values in the legend: "%", " images/s"
 };
 
+// How wide a plot is drawn: for documents and screens, or for phones, where the wide one would have
+// to be shrunk until nobody can read it.
+enum class PlotWidth { kWide, kNarrow };
+
 // A complete SVG file. The axes cover all points and end at round numbers; the legend below shows
 // each line's last value. A line of one point is drawn as a dot.
-std::string svg_of(const Plot& plot);
+std::string svg_of(const Plot& plot, PlotWidth width = PlotWidth::kWide);
 
 // Round numbers from at most `low` to at least `high`, about `count` steps apart: 1, 2 or 5 times a
 // power of ten.

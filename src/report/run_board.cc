@@ -1,18 +1,49 @@
 #include "report/run_board.h"
 
+#include <algorithm>
+#include <charconv>
+#include <span>
 #include <string>
+#include <system_error>
+#include <vector>
 
+#include "report/example_pictures.h"
 #include "report/tensorboard.h"
+#include "train/recipe_keys.h"
 
 namespace podium {
+
+namespace {
+
+constexpr std::size_t kMistakes = 8;  // that are shown
+
+// The value of a recipe key, as TOML has it, as one that can be sorted.
+Hyperparameter hyperparameter(const RecipeKey& key, const Recipe& recipe) {
+  const std::string text = value_text(key, recipe);
+  if (text == "true" || text == "false") return {key.path(), text == "true"};
+  double number = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && rest == end) return {key.path(), number};
+  const bool quoted = text.size() >= 2 && text.front() == '"' && text.back() == '"';
+  return {key.path(), quoted ? text.substr(1, text.size() - 2) : text};
+}
+
+}  // namespace
 
 RunBoard::RunBoard(const std::filesystem::path& run_folder) : folder_(run_folder / "tensorboard") {}
 
 RunBoard::~RunBoard() = default;
 
-void RunBoard::started(const Trainer&, std::int64_t first_step, std::int64_t last_step) {
+void RunBoard::started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) {
   writer_.reset();
-  if (first_step < last_step) writer_ = std::make_unique<TensorBoardWriter>(folder_, first_step);
+  if (first_step >= last_step) return;
+  writer_ = std::make_unique<TensorBoardWriter>(folder_, first_step);
+  const Recipe& recipe = trainer.recipe();
+  std::vector<Hyperparameter> values;
+  for (const RecipeKey& key : recipe_keys(recipe.optimizer_groups.size()))
+    if (key.decides_result) values.push_back(hyperparameter(key, recipe));
+  writer_->hyperparameters(values);
 }
 
 void RunBoard::measured(const RunMetrics& metrics) {
@@ -29,6 +60,31 @@ void RunBoard::evaluated(const Trainer& trainer, const EvaluationResult& result)
   const std::string held_out = trainer.recipe().validation != 0 ? "validation" : "test";
   writer_->scalars(result.step, {{held_out + "/accuracy", result.accuracy()},
                                  {held_out + "/loss", static_cast<double>(result.loss)}});
+  show_mistakes(trainer.evaluation_set(), result);
+  if (trainer.recipe().histograms)
+    trainer.read_parameters([&](const std::string& name, std::span<const float> values) {
+      writer_->histogram("parameters/" + name, result.step, values);
+    });
+  writer_->flush();
+}
+
+void RunBoard::show_mistakes(const Source& set, const EvaluationResult& result) {
+  if (result.worst.empty()) return;
+  std::string text = "| picture | taken for | is | loss |\n| --- | --- | --- | --- |\n";
+  for (std::size_t i = 0; i < std::min(result.worst.size(), kMistakes); ++i) {
+    const ExampleGuess& example = result.worst[i];
+    const ExamplePicture picture = picture_of(set, example.index);
+    writer_->picture(cat("mistakes/", i + 1), result.step, picture.png, picture.height,
+                     picture.width);
+    text += cat("| ", i + 1, " | ", example.guess < 0 ? "no class" : set.class_name(example.guess),
+                " | ", set.class_name(example.label), " | ", example.loss, " |\n");
+  }
+  writer_->text("mistakes", result.step, text);
+}
+
+void RunBoard::finish() {
+  if (!writer_) return;
+  writer_->finished();
   writer_->flush();
 }
 

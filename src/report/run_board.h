@@ -12,9 +12,11 @@ namespace podium {
 
 class TensorBoardWriter;
 
-// Writes train/loss, train/accuracy, train/learning_rate, speed/... at each point of the curves,
-// and test/accuracy and test/loss (validation/... if the recipe holds out a part of the training
-// set) at each evaluation. For a run that was finished already, it writes nothing.
+// Writes train/loss, train/accuracy, train/learning_rate, speed/... at each point of the curves.
+// At each evaluation: test/accuracy and test/loss (validation/... if the recipe holds out a part of
+// the training set); the worst mistakes as pictures with a text; with run.histograms, histograms of
+// parameters/... And the recipe's keys as hyperparameters, for a page that compares several runs.
+// For a run that was finished already, it writes nothing.
 class RunBoard : public RunObserver {
  public:
   // `run_folder` is RunOptions::out of the run. The folder in it is created when the run starts.
@@ -25,8 +27,12 @@ class RunBoard : public RunObserver {
   void measured(const RunMetrics& metrics) override;
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override;
   void saving(std::int64_t step) override;
+  // Call it after a run that made all of its steps.
+  void finish();
 
  private:
+  void show_mistakes(const Source& set, const EvaluationResult& result);
+
   std::filesystem::path folder_;
   std::unique_ptr<TensorBoardWriter> writer_;  // null: before the run, or nothing to write
 };

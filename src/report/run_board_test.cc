@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -15,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The values of the folder's event files in the order of their names: by tag, by step.
-std::map<std::string, std::map<std::int64_t, float>> scalars_in(const fs::path& folder) {
+// Calls visit(step, value) for each value of the folder's event files in the order of their names.
+void visit_values(const fs::path& folder,
+                  const std::function<void(std::int64_t, const events::Summary::Value&)>& visit) {
   std::set<fs::path> files;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder))
     files.insert(entry.path());
-  std::map<std::string, std::map<std::int64_t, float>> found;
   for (const fs::path& file : files) {
     const std::string text = file_text(file);
     // Of a record: 8 bytes of length, 4 of its checksum, the data, 4 of their checksum.
@@ -29,12 +30,20 @@ std::map<std::string, std::map<std::int64_t, float>> scalars_in(const fs::path& 
       std::memcpy(&length, text.data() + at, sizeof length);
       events::Event event;
       EXPECT_TRUE(event.ParseFromString(text.substr(at + 12, length))) << file;
-      for (const auto& value : event.summary().value())
-        EXPECT_TRUE(found[value.tag()].emplace(event.step(), value.simple_value()).second)
-            << value.tag() << " is doubled at step " << event.step();
+      for (const auto& value : event.summary().value()) visit(event.step(), value);
       at += 12 + length + 4;
     }
   }
+}
+
+// The scalars: by tag, by step.
+std::map<std::string, std::map<std::int64_t, float>> scalars_in(const fs::path& folder) {
+  std::map<std::string, std::map<std::int64_t, float>> found;
+  visit_values(folder, [&](std::int64_t step, const events::Summary::Value& value) {
+    if (!value.has_simple_value()) return;
+    EXPECT_TRUE(found[value.tag()].emplace(step, value.simple_value()).second)
+        << value.tag() << " is doubled at step " << step;
+  });
   return found;
 }
 
@@ -94,6 +103,53 @@ TEST(RunBoard, a_run_that_was_at_its_end_adds_nothing) {
   }
   const fs::directory_iterator files(options.out / "tensorboard");
   EXPECT_EQ(std::distance(begin(files), end(files)), 1);
+}
+
+TEST(RunBoard, shows_the_worst_mistakes_and_how_each_parameter_is_spread) {
+  const TestFolder folder;
+  const RunOptions options = options_in(folder);
+  Recipe recipe = small_recipe();
+  recipe.histograms = true;
+  {
+    RunBoard board(options.out);
+    run(recipe, find_model("mnist").build, options, board);
+    board.finish();
+  }
+  std::map<std::string, std::set<std::int64_t>> steps;  // by tag
+  visit_values(options.out / "tensorboard",
+               [&](std::int64_t step, const events::Summary::Value& value) {
+                 steps[value.tag()].insert(step);
+                 if (value.tag() == "parameters/conv1.weight") {
+                   EXPECT_EQ(value.histo().num(), 54);
+                 }
+                 if (value.tag() == "mistakes/1") {
+                   EXPECT_EQ(value.image().encoded_image_string().substr(1, 3), "PNG");
+                 }
+                 if (value.tag() == "_hparams_/session_start_info") {
+                   events::HparamsData data;
+                   EXPECT_TRUE(data.ParseFromString(value.metadata().plugin_data().content()));
+                   const auto& hparams = data.session_start_info().hparams();
+                   EXPECT_EQ(hparams.at("batch").number_value(), 16);
+                   EXPECT_EQ(hparams.at("model").string_value(), "mnist");
+                   EXPECT_FALSE(hparams.contains("run.log_every_steps")) << "decides no result";
+                 }
+               });
+  for (const char* tag : {"parameters/conv1.weight", "parameters/fc2.weight"})
+    EXPECT_EQ(steps[tag], (std::set<std::int64_t>{4, 8})) << tag;
+  for (const char* tag :
+       {"mistakes/1", "mistakes", "_hparams_/session_start_info", "_hparams_/session_end_info"})
+    EXPECT_TRUE(steps.contains(tag)) << tag;
+}
+
+TEST(RunBoard, writes_no_histograms_unless_they_are_asked_for) {
+  const TestFolder folder;
+  const RunOptions options = options_in(folder);
+  RunBoard board(options.out);
+  run(small_recipe(), find_model("mnist").build, options, board);
+  visit_values(options.out / "tensorboard", [](std::int64_t, const events::Summary::Value& value) {
+    EXPECT_FALSE(value.has_histo()) << value.tag();
+    EXPECT_NE(value.tag(), "_hparams_/session_end_info") << "finish() says so";
+  });
 }
 
 TEST(RunBoard, a_held_out_part_of_the_training_set_is_called_validation) {

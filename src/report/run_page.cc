@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::size_t kMostCurvePoints = 600;  // of a curve
 constexpr int kRefreshSeconds = 15;
-constexpr std::int64_t kMostClasses = 40;  // of a confusion matrix that one can still read
+constexpr std::size_t kMostOperations = 40;  // the slowest
+constexpr std::int64_t kMostClasses = 40;    // of a confusion matrix that one can still read
 
 std::string base64(const std::vector<std::uint8_t>& bytes) {
   constexpr const char* kDigits =
@@ -107,6 +108,45 @@ std::string starts_of(const std::vector<RunStart>& starts) {
                cat(start.podium_version, " ", start.git_commit.substr(0, 10))});
   }
   return "<h2>Starts</h2>\n" + table.html();
+}
+
+std::string operations_of(const RunPage& page) {
+  if (!page.operations || page.operations->operations.empty()) return "";
+  const OperationTimes& times = *page.operations;
+  const double core_seconds = times.steps.seconds * static_cast<double>(times.cores);
+  double in_operations = 0, rest = 0;
+  HtmlTable table(
+      {"operation", "% of a step", "ms of a core, a step", "calls, a step", "GFLOP/s", "GB/s"});
+  for (std::size_t i = 0; i < times.operations.size(); ++i) {
+    const KernelProfile& one = times.operations[i];
+    in_operations += one.seconds;
+    if (i >= kMostOperations) {
+      rest += one.seconds;
+      continue;
+    }
+    const auto steps = static_cast<double>(times.steps.count);
+    const auto rate = [&](double work) {
+      return one.seconds > 0 ? work / one.seconds / 1e9 : kNoValue;
+    };
+    table.add({one.name, fmt::format("{:.2f}", 100 * one.seconds / core_seconds),
+               fmt::format("{:.3f}", 1e3 * one.seconds / steps / static_cast<double>(times.cores)),
+               fmt::format("{:g}", static_cast<double>(one.calls) / steps),
+               html_number(one.flops > 0 ? rate(one.flops) : kNoValue),
+               html_number(one.bytes > 0 ? rate(one.bytes) : kNoValue)});
+  }
+  std::string html = fmt::format(
+      "<h2>Time of each operation</h2>\n<p class=\"soft\">From {} step{} from step {} on, {:.4g} "
+      "ms "
+      "a step, on {} core{}: {:.1f}% of the time in operations, the rest outside them (input, "
+      "exchange, waiting, and the clock that times them).</p>\n",
+      times.steps.count, times.steps.count == 1 ? "" : "s", with_commas(times.steps.first),
+      1e3 * times.steps.seconds / static_cast<double>(times.steps.count), times.cores,
+      times.cores == 1 ? "" : "s", 100 * in_operations / core_seconds);
+  html += table.html();
+  if (times.operations.size() > kMostOperations)
+    html += fmt::format("<p class=\"soft\">The {} others take {:.1f}% of a step.</p>\n",
+                        times.operations.size() - kMostOperations, 100 * rest / core_seconds);
+  return html;
 }
 
 std::string confusion_of(const RunPage& page) {
@@ -200,6 +240,7 @@ std::string run_page(const RunPage& page) {
     body += fmt::format("<p class=\"bad\">The last start ended with a failure: {}</p>\n",
                         html_text(page.failure));
   body += curves_of(run);
+  body += operations_of(page);
   body += confusion_of(page);
   body += pictures_of("Worst mistakes", page.mistakes);
   body += pictures_of("Examples", page.examples);
@@ -215,6 +256,7 @@ RunPage read_run_page(const std::filesystem::path& run) {
   page.starts = read_starts(run);
   page.failure = last_failure(run);
   page.resolved = read_text(run / "resolved.txt").value_or("");
+  page.operations = read_operations(run);
   return page;
 }
 

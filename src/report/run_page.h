@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/history.h"
+#include "report/operation_times.h"
 #include "report/starts.h"
 #include "train/trainer.h"
 
@@ -28,6 +29,7 @@ struct RunPage {
   std::int64_t confusion_step = 0;
   std::vector<std::string> class_names;  // by label; missing ones are numbers
   std::vector<PagePicture> examples, mistakes;
+  std::optional<OperationTimes> operations;
   std::string failure;   // of the last start; empty: none
   bool goes_on = false;  // the run is in progress: the browser reloads the page
 };

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_test_util.h"
+#include "data/image_set.h"
+#include "report/example_pictures.h"
 
 namespace podium {
 namespace {
@@ -50,6 +52,62 @@ TEST(RunPage, a_confusion_matrix_names_its_classes_and_a_large_one_its_worst_pai
   page.confusion->add(7, 999, 12);
   EXPECT_CONTAINS(run_page(page),
                   "<td class=\"n\">7</td><td class=\"n\">999</td><td class=\"n\">12</td>");
+}
+
+TEST(RunPage, the_slowest_operations_are_listed_and_the_rest_is_summed_up) {
+  RunPage page = page_of(1);
+  OperationTimes times{.steps = {.first = 3, .count = 2, .seconds = 2}, .cores = 2};
+  for (int i = 0; i < 50; ++i)
+    times.operations.push_back({.name = "conv2d c" + std::to_string(i),
+                                .seconds = 0.04,
+                                .flops = 4e9,
+                                .bytes = 0,
+                                .calls = 4});
+  page.operations = times;
+  const std::string html = run_page(page);
+  EXPECT_CONTAINS(html, "From 2 steps from step 3 on, 1000 ms a step, on 2 cores: 50.0% of the");
+  EXPECT_CONTAINS(html,
+                  "<td>conv2d c0</td><td class=\"n\">1.00</td><td class=\"n\">10.000</td>"
+                  "<td class=\"n\">2</td><td class=\"n\">100.0</td><td class=\"n\">-</td>");
+  EXPECT_EQ(html.find("conv2d c40"), std::string::npos);
+  EXPECT_CONTAINS(html, "The 10 others take 10.0% of a step.");
+}
+
+TEST(RunPage, times_of_operations_are_read_as_they_were_written) {
+  const TestFolder folder;
+  EXPECT_FALSE(read_operations(folder.path()).has_value());
+  const OperationTimes times{.steps = {.first = 3, .count = 2, .seconds = 0.25},
+                             .cores = 2,
+                             .operations = {{"conv2d \"a\"", 0.5, 1e9, 2e6, 4}}};
+  write_operations(folder.path(), times);
+  const OperationTimes read = read_operations(folder.path()).value();
+  EXPECT_EQ(operations_text(read), operations_text(times));
+  EXPECT_EQ(read.operations.at(0).name, "conv2d \"a\"");
+  for (const char* wrong : {"", "{}", "[1]", "{\"first_step\": 3, \"steps\": \"two\"}"})
+    EXPECT_FALSE(parse_operations(wrong).has_value()) << wrong;
+}
+
+TEST(RunPage, plots_are_drawn_for_phones_too) {
+  const std::string html = run_page(page_of(3));
+  EXPECT_CONTAINS(html, "<svg class=\"broad\"");
+  EXPECT_CONTAINS(html, "<svg class=\"narrow\"");
+}
+
+TEST(ExamplePictures, large_ones_are_reduced_by_a_whole_factor) {
+  ImageSet set({.count = 1,
+                .channels = 3,
+                .height = 200,
+                .width = 300,
+                .classes = 2,
+                .source = "",
+                .class_names = {"cat", "dog"}},
+               std::vector<std::uint8_t>(3 * 200 * 300, 7), {1});
+  const ExamplePicture picture = picture_of(set, 0);
+  EXPECT_EQ(picture.height, 50);
+  EXPECT_EQ(picture.width, 75);
+  EXPECT_EQ(caption_of(set, {.label = 1, .guess = 1}), "dog");
+  EXPECT_EQ(caption_of(set, {.label = 1, .guess = 0, .loss = 2.5f}), "cat (is dog), loss 2.50");
+  EXPECT_EQ(caption_of(set, {.label = 1, .guess = -1, .loss = 1}), "no class (is dog), loss 1.00");
 }
 
 TEST(RunPage, pictures_are_within_the_page) {

@@ -3,7 +3,7 @@
 #include <exception>
 
 #include "base/log.h"
-#include "data/dataset.h"
+#include "report/example_pictures.h"
 #include "report/metrics.h"
 #include "report/run_page.h"
 #include "train/file_io.h"
@@ -13,12 +13,6 @@ namespace podium {
 namespace {
 
 constexpr double kEverySeconds = 10;
-
-std::vector<std::string> class_names_of(const Recipe& recipe) {
-  for (const DatasetInfo& info : dataset_list())
-    if (info.name == recipe.data) return info.class_names;
-  return {};
-}
 
 }  // namespace
 
@@ -37,7 +31,7 @@ void RunReport::started(const Trainer& trainer, std::int64_t first_step, std::in
   if (first_step >= last_step) return;  // nothing new
   page_ = std::make_unique<RunPage>(read_run_page(folder_));
   page_->resolved = describe(trainer);
-  page_->class_names = class_names_of(trainer.recipe());
+  page_->class_names = trainer.evaluation_set().class_names;
   write(true);
 }
 
@@ -51,14 +45,46 @@ void RunReport::measured(const RunMetrics& metrics) {
   if (steady_seconds() - written_ >= kEverySeconds) write(true);
 }
 
-void RunReport::evaluated(const Trainer&, const EvaluationResult& result) {
+void RunReport::profiled(const Trainer& trainer, const ProfiledSteps& steps) {
   if (!page_) return;
+  const OperationTimes times = operation_times(trainer, steps);
+  if (times.operations.empty()) return;  // a backend that has no profile
+  page_->operations = times;
+  try {
+    write_operations(folder_, times);
+  } catch (const UserError& error) {
+    log(LogLevel::kWarning, cat("the times of operations are not kept: ", error.what()));
+  }
+}
+
+void RunReport::evaluated(const Trainer& trainer, const EvaluationResult& result) {
+  if (!page_) return;
+  show_examples(trainer.evaluation_set(), result);
   page_->history.course.tests.push_back({.step = result.step,
                                          .accuracy = result.accuracy(),
                                          .loss = static_cast<double>(result.loss)});
   page_->confusion = result.confusion;
   page_->confusion_step = result.step;
   if (steady_seconds() - written_ >= kEverySeconds) write(true);
+}
+
+void RunReport::show_examples(const Source& set, const EvaluationResult& result) {
+  std::vector<PagePicture> first, worst;
+  const auto add = [&](std::vector<PagePicture>& pictures, const ExampleGuess& example) {
+    pictures.push_back({.png = picture_of(set, example.index).png,
+                        .caption = caption_of(set, example),
+                        .mistaken = example.mistaken()});
+  };
+  try {
+    for (const ExampleGuess& example : result.first) add(first, example);
+    for (const ExampleGuess& example : result.worst) add(worst, example);
+  } catch (const UserError& error) {
+    if (!failed_) log(LogLevel::kWarning, cat("report.html lacks examples: ", error.what()));
+    failed_ = true;
+    return;
+  }
+  page_->examples = std::move(first);
+  page_->mistakes = std::move(worst);
 }
 
 void RunReport::finish() {

@@ -22,6 +22,7 @@ class RunReport : public RunObserver {
 
   void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override;
   void measured(const RunMetrics& metrics) override;
+  void profiled(const Trainer& trainer, const ProfiledSteps& steps) override;
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override;
   // Call it after run() has returned: writes the page with the totals of the run. The destructor
   // does so after a run that threw.
@@ -29,6 +30,7 @@ class RunReport : public RunObserver {
 
  private:
   void write(bool goes_on);
+  void show_examples(const Source& set, const EvaluationResult& result);
 
   std::filesystem::path folder_;
   std::unique_ptr<RunPage> page_;  // null: before the run

@@ -59,6 +59,7 @@ std::optional<StartOutcome> outcome_of(const json& start) {
   outcome.planned_memory_bytes = value_or<std::int64_t>(*found, "planned_memory_bytes", 0);
   if (const auto joules = found->find("joules"); joules != found->end() && joules->is_number())
     outcome.joules = joules->get<double>();
+  outcome.joules_of = text_of(*found, "joules_of");
   return outcome;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #include "base/scratch_test_util.h"
@@ -96,6 +97,89 @@ TEST(TensorBoard, tensorboard_reads_what_is_written) {
             "loss 10:0.25 20:0.125\n"
             "steps_per_second 10:412 20:412\n"
             "test_accuracy 20:0.9931\n");
+}
+
+// The server's own view of two runs: histograms, pictures and texts of one, and hyperparameters.
+constexpr const char* kReadAll = R"(
+import os, sys
+from tensorboard.backend.event_processing import data_provider, event_accumulator
+from tensorboard.backend.event_processing import plugin_event_multiplexer
+from tensorboard.data import provider
+from tensorboard.plugins import base_plugin
+from tensorboard.plugins.hparams import backend_context, get_experiment, list_session_groups
+from tensorboard.plugins.hparams import api_pb2
+from tensorboard import context
+events = event_accumulator.EventAccumulator(os.path.join(sys.argv[1], 'a'))
+events.Reload()
+h = events.Histograms('weights')[0]
+v = h.histogram_value
+print(h.step, v.min, v.max, v.num, v.sum, v.sum_squares, sum(v.bucket))
+for limit, count in zip(v.bucket_limit, v.bucket):
+    if count: print('%g' % limit, int(count))
+image = events.Images('picture')[0]
+print(image.step, image.height, image.width, image.encoded_image_string)
+multiplexer = plugin_event_multiplexer.EventMultiplexer()
+multiplexer.AddRunsFromDirectory(sys.argv[1])
+multiplexer.Reload()
+shown = data_provider.MultiplexerDataProvider(multiplexer, sys.argv[1])
+ctx = context.RequestContext()
+for kind, plugin in ((shown.list_tensors, 'histograms'), (shown.list_blob_sequences, 'images'),
+                     (shown.list_tensors, 'text'), (shown.list_tensors, 'hparams')):
+    found = kind(ctx, experiment_id='e', plugin_name=plugin)
+    print(plugin, sorted((run, tag) for run in found for tag in found[run]))
+text = shown.read_tensors(ctx, experiment_id='e', plugin_name='text', downsample=9)['a']['note']
+print(text[0].numpy.item().decode())
+hparams = backend_context.Context(base_plugin.TBContext(data_provider=shown))
+whole = hparams.experiment_from_metadata(ctx, 'e', True, hparams.hparams_metadata(ctx, 'e'),
+    provider.ListHyperparametersResult(hyperparameters=[], session_groups=[]))
+print(sorted((i.name, api_pb2.DataType.Name(i.type)) for i in whole.hparam_infos))
+print([i.name.tag for i in whole.metric_infos])
+request = api_pb2.ListSessionGroupsRequest(slice_size=9, allowed_statuses=[0, 1, 2, 3])
+for i in whole.hparam_infos: request.col_params.add(hparam=i.name, include_in_result=True)
+for i in whole.metric_infos: request.col_params.add(metric=i.name)
+groups = list_session_groups.Handler(ctx, hparams, 'e', request).run()
+for group in sorted(groups.session_groups, key=lambda g: g.sessions[0].name):
+    session = group.sessions[0]
+    print(session.name, api_pb2.Status.Name(session.status), group.hparams['rate'].number_value,
+          group.hparams['model'].string_value, group.hparams['flip'].bool_value,
+          [(m.name.tag, '%g' % m.value) for m in session.metric_values])
+)";
+
+TEST(TensorBoard, tensorboard_shows_histograms_pictures_texts_and_hyperparameters_of_runs) {
+  if (!python_has("tensorboard.plugins.hparams.list_session_groups"))
+    GTEST_SKIP() << "python3 has no tensorboard";
+  const TestFolder folder;
+  for (const char* run : {"a", "b"}) {
+    TensorBoardWriter writer(folder / run);
+    const bool first = run[0] == 'a';
+    writer.hyperparameters({{"rate", first ? 0.1 : 0.2}, {"model", "mnist"}, {"flip", first}});
+    writer.scalar("test/accuracy", 8, first ? 0.5 : 0.75);
+    if (!first) continue;
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::vector<float> values = {-2, -2, -1, 0, 0, 0, 0.5f, 4, nan};
+    writer.histogram("weights", 8, values);
+    writer.histogram("nothing", 8, std::vector<float>{nan});
+    writer.picture("picture", 8, std::vector<std::uint8_t>{'P', 'N', 'G'}, 3, 5);
+    writer.text("note", 8, "| a |");
+    writer.finished();
+  }
+  std::string output;
+  ASSERT_TRUE(run_python(kReadAll, folder.path(), &output)) << output;
+  EXPECT_EQ(output,
+            "8 -2.0 4.0 8.0 -0.5 25.25 8.0\n"
+            "-1.9662 2\n-0.917246 1\n1e-12 3\n0.517762 1\n4.21472 1\n"
+            "8 3 5 b'PNG'\n"
+            "histograms [('a', 'weights')]\n"
+            "images [('a', 'picture')]\n"
+            "text [('a', 'note')]\n"
+            "hparams [('a', '_hparams_/session_end_info'), ('a', '_hparams_/session_start_info'), "
+            "('b', '_hparams_/session_start_info')]\n"
+            "| a |\n"
+            "[('flip', 'DATA_TYPE_BOOL'), ('model', 'DATA_TYPE_STRING'), "
+            "('rate', 'DATA_TYPE_FLOAT64')]\n"
+            "['test/accuracy']\n"
+            "a STATUS_SUCCESS 0.1 mnist True [('test/accuracy', '0.5')]\n"
+            "b STATUS_UNKNOWN 0.2 mnist False [('test/accuracy', '0.75')]\n");
 }
 
 TEST(TensorBoard, a_resumed_run_continues_with_nothing_doubled) {

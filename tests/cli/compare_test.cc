@@ -1,5 +1,6 @@
 // Runs side by side.
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -153,10 +154,19 @@ TEST_F(Compare, placements_of_a_recipe_are_run_first_and_told_in_a_sentence) {
 TEST_F(Compare, each_run_has_a_page_and_report_adds_pictures) {
   train("a");
   const std::string own = read("a/report.html");
-  for (const char* part :
-       {"</html>", "of 16 steps", "Confusion matrix after step 16", "What was trained", "<svg"})
+  for (const char* part : {"</html>", "of 16 steps", "Confusion matrix after step 16",
+                           "What was trained", "<svg", "Time of each operation", "conv2d conv1",
+                           "Worst mistakes", "Examples", "data:image/png;base64,iVBOR"})
     EXPECT_NE(own.find(part), std::string::npos) << part;
   EXPECT_EQ(own.find("http-equiv=\"refresh\""), std::string::npos);
+  // The page that has all of the run's last evaluation stays, until the run goes on.
+  EXPECT_EQ(podium({"report", "a"}).out, "a/report.html\n");
+  EXPECT_EQ(read("a/report.html"), own);
+  std::filesystem::last_write_time(
+      path("a/report.html"),
+      std::filesystem::last_write_time(path("a/metrics.jsonl")) - std::chrono::seconds(5));
+  EXPECT_EQ(podium({"report", "a"}).code, 0);
+  EXPECT_NE(read("a/report.html").find("Time of each operation"), std::string::npos);
   const Outcome outcome = podium({"report", "a", "--pictures", "--out", "page.html"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "page.html\n");
@@ -199,6 +209,11 @@ TEST_F(Compare, refuses_placements_prices_and_files_that_are_none) {
   expect_refusal(podium({"compare", "a", "--steps", "5"}), 2, {"--placements"});
   expect_refusal(podium({"compare", "a", "--price", "aws/p3.2large"}), 2,
                  {"the nearest are aws/p3.2xlarge"});
+  const std::string recipe = read("a/recipe.toml");
+  write("a/recipe.toml", "of_tomorrow = 1\n" + recipe);
+  expect_refusal(podium({"compare", "a"}), 2,
+                 {"a/recipe.toml:1: unknown key `of_tomorrow`", "if a newer Podium made this run"});
+  write("a/recipe.toml", recipe);
   write("a/environment.json", "{\"starts\": 3}");
   expect_refusal(podium({"compare", "a"}), 3, {"environment.json", "remove the file"});
 }
