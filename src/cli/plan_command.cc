@@ -4,21 +4,23 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "backend/cpu/kernels/roof.h"
 #include "backend/device.h"
-#include "base/clock.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/image_set.h"
-#include "data/loader.h"
 #include "nn/models.h"
+#include "plan/input_rate.h"
 #include "plan/local_model.h"
 #include "plan/run_plan.h"
 #include "report/progress.h"
@@ -43,6 +45,7 @@ struct Parts {
   Recipe recipe;
   Shape image;
   std::int64_t classes = 0, test_examples = 0;
+  DataShape data;
   ProgramWork work;
   ReplicaProgram program;
   Plan compiled;  // of the replica's program, on the CPU
@@ -53,7 +56,8 @@ Parts parts_of(const RecipeArguments& arguments) {
   parts.recipe = read_named_recipe(arguments.recipe, arguments.overrides);
   const PlannedData planned = planned_data(parts.recipe);
   if (!planned.note.empty()) say(planned.note);
-  const DataShape& data = planned.shape;
+  parts.data = planned.shape;
+  const DataShape& data = parts.data;
   if (has_pictures(parts.recipe)) parts.recipe.train_examples = data.training;
   const Recipe& recipe = parts.recipe;
   const ModelInfo& model = find_model(recipe.model);
@@ -67,33 +71,6 @@ Parts parts_of(const RecipeArguments& arguments) {
       recipe.seed, recipe.batch, recipe.label_smoothing, false, Optimizers(recipe));
   parts.compiled = make_device("cpu")->plan(parts.program.graph, {});
   return parts;
-}
-
-// Images that one core of this machine normalises and augments in a second. Decoding of files is
-// not in it.
-double input_rate(const Parts& parts) {
-  const Recipe& recipe = parts.recipe;
-  auto set = std::make_shared<ImageSet>();
-  set->channels = parts.image[0], set->height = parts.image[1], set->width = parts.image[2];
-  set->classes = parts.classes;
-  // A batch, or as much of it as the rate needs.
-  constexpr std::int64_t kMostBytes = 64 << 20;
-  set->count =
-      std::min(training_examples(recipe),
-               std::max<std::int64_t>(std::min(recipe.batch, kMostBytes / set->image_bytes()), 64));
-  set->pixels.resize(static_cast<std::size_t>(set->count * set->image_bytes()));
-  set->labels.resize(static_cast<std::size_t>(set->count));
-  const Loader loader(set, {.seed = recipe.seed,
-                            .batch = std::min(recipe.batch, set->count),
-                            .augment = recipe.augment,
-                            .normalise = recipe.normalise});
-  std::vector<float> image(static_cast<std::size_t>(set->image_bytes()));
-  const auto start = Clock::now();
-  std::int64_t made = 0;
-  while (seconds_since(start) < 0.1) {
-    for (int i = 0; i < 8; ++i) loader.example(0, made++ % set->count, image.data());
-  }
-  return static_cast<double>(made) / seconds_since(start);
 }
 
 // "v100x8" is eight of them; a device's own name may hold an x.
@@ -122,13 +99,23 @@ std::string default_precision(const DeviceSpec& device, const std::string& asked
   return "fp32";
 }
 
-// The best of several tries: what else runs here must not pass for a slow core.
-CoreRoof measured_roof() {
+// The mean over so many cores at once, which share memory and clock. The best of several tries:
+// what else runs here must not pass for a slow core.
+CoreRoof measured_roof(std::int64_t cores) {
+  const auto mean_of = [&](const std::function<double()>& measure) {
+    std::vector<double> rates(static_cast<std::size_t>(cores));
+    std::vector<std::thread> threads;
+    for (double& rate : rates) threads.emplace_back([&] { rate = measure(); });
+    for (std::thread& thread : threads) thread.join();
+    return std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(cores);
+  };
   CoreRoof roof;
   for (int i = 0; i < 5; ++i) {
-    roof.flops = std::max(roof.flops, cpu::fma_peak());
-    roof.near_bytes = std::max(roof.near_bytes, cpu::copy_bandwidth(256 << 10));
-    roof.far_bytes = std::max(roof.far_bytes, cpu::copy_bandwidth(64 << 20));
+    roof.flops = std::max(roof.flops, mean_of(cpu::fma_peak));
+    roof.near_bytes =
+        std::max(roof.near_bytes, mean_of([] { return cpu::copy_bandwidth(256 << 10); }));
+    roof.far_bytes =
+        std::max(roof.far_bytes, mean_of([] { return cpu::copy_bandwidth(64 << 20); }));
   }
   return roof;
 }
@@ -142,6 +129,19 @@ DeviceSpec this_machine(const Environment& here, const CoreRoof& roof) {
           .memory_bytes = static_cast<double>(usable_memory_bytes()),
           .bandwidth = roof.far_bytes,
           .source = "measured now"};
+}
+
+// What a run with so many workers takes here, as its plan says, with the program itself.
+MemoryParts memory_of_process(const Parts& parts, std::int64_t workers) {
+  return_free_memory();
+  const Recipe& recipe = parts.recipe;
+  const RankPlan plan = plan_rank(recipe, find_model(recipe.model).build, parts.data,
+                                  {.backend = "cpu"}, {static_cast<int>(workers)});
+  const MemoryUse use = plan.memory();
+  MemoryParts memory = {{"program", static_cast<double>(plan.program_bytes)}};
+  for (const MemoryKind& kind : kMemoryKinds)
+    memory.emplace_back(kind.name, static_cast<double>(use.*kind.bytes));
+  return memory;
 }
 
 std::optional<ChosenPrice> price_for(const PlanArguments& arguments, const DeviceSpec& device) {
@@ -167,9 +167,21 @@ std::optional<ChosenPrice> price_for(const PlanArguments& arguments, const Devic
   return best;
 }
 
+std::function<std::string(const std::string&)> above_zero() {
+  return [](const std::string& text) -> std::string {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && rest == end && std::isfinite(value) && value > 0) return "";
+    return cat("\"", text, "\" is not a number above zero");
+  };
+}
+
 std::string hours(double seconds) { return std::isfinite(seconds) ? duration_text(seconds) : "-"; }
 
 nlohmann::ordered_json json_of(const PlanRow& row) {
+  nlohmann::ordered_json memory = nlohmann::ordered_json::object();
+  for (const auto& [what, bytes] : row.memory) memory[what] = bytes;
   return {{"devices", row.devices},
           {"same_recipe", row.same_recipe},
           {"batch", row.batch},
@@ -191,21 +203,39 @@ nlohmann::ordered_json json_of(const PlanRow& row) {
           {"usd_high", row.usd_high},
           {"machines", row.machines},
           {"memory_bytes", row.memory_bytes},
+          {"memory", memory},
           {"fits", row.fits},
           {"input_cores", row.input_cores},
+          {"waits_for_input", row.waits_for_input},
           {"meets", row.meets}};
 }
 
-void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan) {
+std::string memory_text(const PlanQuestion& q, const PlanRow& row) {
+  const auto text_of = [](double bytes) { return format_bytes(static_cast<std::int64_t>(bytes)); };
+  std::string text = q.measured_memory ? cat("memory of a process with ", row.devices,
+                                             row.devices == 1 ? " worker: " : " workers: ")
+                                       : std::string("memory of a device: ");
+  text += cat(text_of(row.memory_bytes), " of ", text_of(q.device->memory_bytes), ":");
+  const char* between = " ";
+  for (const auto& [what, bytes] : row.memory) {
+    if (bytes == 0) continue;
+    text += cat(between, what, " ", text_of(bytes));
+    between = ", ";
+  }
+  return text + "\n";
+}
+
+void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan,
+           const std::string& input) {
   const Recipe& recipe = parts.recipe;
   const PlanRow& first = plan.rows.front();
   std::cout << recipe.name << " on " << q.device->name << ", " << q.device->description << " ("
             << q.device->source << "), " << q.precision << "\n"
-            << "memory of a device: " << format_bytes(static_cast<std::int64_t>(first.memory_bytes))
-            << " of " << format_bytes(static_cast<std::int64_t>(q.device->memory_bytes)) << ": "
-            << with_commas(static_cast<std::int64_t>(q.work->parameter_values))
-            << " parameters with gradients, exchange and optimizer, activations of "
-            << recipe.batch / recipe.replicas << " images\n";
+            << with_commas(static_cast<std::int64_t>(q.work->parameter_values)) << " parameters, "
+            << recipe.replicas << (recipe.replicas == 1 ? " replica of " : " replicas of ")
+            << recipe.batch / recipe.replicas << " images\n"
+            << memory_text(q, first);
+  if (q.measured_memory && plan.rows.size() > 1) std::cout << memory_text(q, plan.rows.back());
   Table table({"DEVICES", "BATCH", "EPOCHS", "STEPS/S", "IMAGES/S", "% OF LINEAR", "TIME",
                "80% INTERVAL", "COST, USD", "80% INTERVAL", "CORES FOR INPUT", ""});
   const auto usd = [](double value) {
@@ -216,6 +246,7 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan) {
     const PlanRow& row = plan.rows[i];
     std::string remark = row.fits ? "" : "does not fit";
     if (!row.same_recipe) remark += cat(remark.empty() ? "" : ", ", "another recipe");
+    if (row.waits_for_input) remark += cat(remark.empty() ? "" : ", ", "waits for input");
     if (plan.cheapest == i) remark += cat(remark.empty() ? "" : ", ", "cheapest");
     if (plan.fastest == i) remark += cat(remark.empty() ? "" : ", ", "fastest");
     const bool priced = std::isfinite(row.usd);
@@ -244,10 +275,15 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan) {
                             "how the number of epochs grows is not known (--critical-batch)"))
               << "\n";
   if (first.input_cores > 0)
-    std::cout << "cores for input: host cores per device for normalisation and augmentation, at "
-                 "the rate of a core of this machine, "
-              << with_commas(static_cast<std::int64_t>(q.images_per_core))
-              << " images/s; decoding of files is not included\n";
+    std::cout << "cores for input: host cores per device, at the rate of a core of this machine: "
+              << with_commas(static_cast<std::int64_t>(q.images_per_core)) << " images/s, " << input
+              << "\n";
+  if (first.input_cores > 0 && q.device->host_cores > 0 && !q.measured)
+    std::cout
+        << "its host has " << fixed(q.device->host_cores, 1) << " cores for each device"
+        << (std::ranges::any_of(plan.rows, &PlanRow::waits_for_input)
+                ? "; where more are needed, the device waits for input and is slower than planned\n"
+                : "\n");
 }
 
 ExitCode plan(const PlanArguments& arguments) {
@@ -258,7 +294,7 @@ ExitCode plan(const PlanArguments& arguments) {
   CoreRoof roof;
   const Environment here = collect_environment({}, make_device("cpu")->description(), 0);
   if (name == "here") {
-    roof = measured_roof();
+    roof = measured_roof(1);
     device = this_machine(here, roof);
   } else {
     device = find_device(name, devices);
@@ -279,13 +315,16 @@ ExitCode plan(const PlanArguments& arguments) {
                    device.name, " is known; choose one with --price, or add it to prices/");
   }
   question.critical_batch = arguments.critical_batch;
-  question.images_per_core = input_rate(parts);
+  const InputRate input = measure_input_rate(recipe, parts.data);
+  question.images_per_core = input.images_per_core;
+  const std::int64_t most = std::min<std::int64_t>(here.usable_cores, recipe.replicas);
   if (count != 0) {
+    PODIUM_REQUIRE(name != "here" || count <= most, ExitCode::kUsage, "--on ", arguments.on,
+                   ": this machine runs at most ", most, " workers of this recipe, which has ",
+                   recipe.replicas, " replicas, on its ", here.usable_cores, " cores");
     question.devices = {count};
   } else if (name == "here") {
-    for (std::int64_t n = 1; n <= std::min<std::int64_t>(here.usable_cores, recipe.replicas);
-         n *= 2)
-      question.devices.push_back(n);
+    for (std::int64_t n = 1; n <= most; n *= 2) question.devices.push_back(n);
   } else {
     for (std::int64_t n = 1; n <= 4096; n *= 2) question.devices.push_back(n);
   }
@@ -294,22 +333,33 @@ ExitCode plan(const PlanArguments& arguments) {
         build_update_program(parts.program.layout, Optimizers(recipe), recipe.replicas, 0,
                              parts.program.layout.parameter_bytes);
     const Plan update_plan = make_device("cpu")->plan(update.graph, {});
-    const double replica = program_seconds(parts.compiled.kernels, roof);
-    const double updating = program_seconds(update_plan.kernels, roof);
-    question.measured = [replica, updating, &recipe](std::int64_t workers) {
-      return local_step_seconds(replica, updating, recipe.replicas, workers);
+    question.measured = [&, update_plan](std::int64_t workers) {
+      const CoreRoof shared = workers == 1 ? roof : measured_roof(workers);
+      return local_step_seconds(program_seconds(parts.compiled.kernels, shared),
+                                program_seconds(update_plan.kernels, shared), recipe.replicas,
+                                workers);
     };
-    question.low = 0.82, question.high = 1.08;
+    question.low = 0.9, question.high = 1.05;
+    question.measured_memory = [&](std::int64_t workers) {
+      return memory_of_process(parts, workers);
+    };
   }
   const RunPlan made = plan_run(question);
   if (arguments.json) {
     auto rows = nlohmann::ordered_json::array();
     for (const PlanRow& row : made.rows) rows.push_back(json_of(row));
-    nlohmann::ordered_json json = {
-        {"recipe", recipe.name},  {"device", device.name}, {"precision", question.precision},
-        {"price", nullptr},       {"price_date", nullptr}, {"rows", rows},
-        {"cheapest", nullptr},    {"fastest", nullptr},    {"bend", made.bend},
-        {"nearest", made.nearest}};
+    nlohmann::ordered_json json = {{"recipe", recipe.name},
+                                   {"device", device.name},
+                                   {"precision", question.precision},
+                                   {"images_per_core", question.images_per_core},
+                                   {"input", input.of},
+                                   {"price", nullptr},
+                                   {"price_date", nullptr},
+                                   {"rows", rows},
+                                   {"cheapest", nullptr},
+                                   {"fastest", nullptr},
+                                   {"bend", made.bend},
+                                   {"nearest", made.nearest}};
     if (question.price) {
       json["price"] = question.price->price.text();
       json["price_date"] = question.price->price.date;
@@ -318,7 +368,7 @@ ExitCode plan(const PlanArguments& arguments) {
     if (made.fastest) json["fastest"] = made.rows[*made.fastest].devices;
     std::cout << json_text(json, 2) << "\n";
   } else {
-    print(parts, question, made);
+    print(parts, question, made, input.of);
   }
   return ExitCode::kDone;
 }
@@ -345,12 +395,12 @@ void add_plan_command(CLI::App& app, CommandLine& line) {
       "Price of the machine (`podium prices`); default: the newest on-demand price of the device");
   command->add_option("--deadline", arguments->deadline, "Longest time: 90m, 2h, 1d");
   command->add_option("--budget", arguments->budget, "Highest cost in USD")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   command
       ->add_option("--critical-batch", arguments->critical_batch,
                    "Batch size above which more images per step gain little: epochs grow as 1 + "
                    "batch / this. ResNet-50 on ImageNet: about 50000")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   command->add_flag("--json", arguments->json, "Write JSON");
 }
 

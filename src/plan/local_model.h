@@ -15,13 +15,12 @@ namespace podium {
 // prints them.
 struct CoreRoof {
   double flops = 0, near_bytes = 0, far_bytes = 0;
-  // The least time of one call of a kernel.
-  double seconds(double flop, double bytes) const;
+  // Bytes/s for a kernel that moves so many in a call.
+  double bandwidth(double bytes) const;
 };
 
-// The fraction of the roof that operations of this name reach ("conv2d", "batch_norm"), over the
-// recipes of this tree.
-double kernel_efficiency(std::string_view operation);
+// Of one call of a kernel of this operation ("conv2d", "batch_norm").
+double kernel_seconds(std::string_view operation, double flop, double bytes, const CoreRoof& roof);
 
 // Of the kernels of a program, one run of it.
 double program_seconds(std::span<const KernelCost> kernels, const CoreRoof& roof);

@@ -4,6 +4,7 @@
 
 #include "base/scratch_test_util.h"
 #include "nn/models.h"
+#include "plan/input_rate.h"
 #include "plan/local_model.h"
 #include "plan/run_plan.h"
 #include "plan/step_model.h"
@@ -123,6 +124,47 @@ TEST(RunPlan, what_does_not_fit_in_memory_meets_nothing) {
   EXPECT_CONTAINS(plan.nearest, "no number of devices fits");
 }
 
+TEST(RunPlan, a_host_that_is_too_slow_for_its_devices_is_pointed_out) {
+  Question q;
+  DeviceSpec device = *q.question.device;
+  device.host_cores = 2;
+  q.question.device = &device;
+  const double rate = plan_run(q.question).rows[0].images_per_second;
+  q.question.images_per_core = rate / 8;
+  const PlanRow slow = plan_run(q.question).rows[0];
+  EXPECT_NEAR(slow.input_cores, 8, 1e-6);
+  EXPECT_TRUE(slow.waits_for_input);
+  EXPECT_DOUBLE_EQ(slow.images_per_second, rate) << "the rate is that of another machine's core";
+  q.question.images_per_core = rate;
+  EXPECT_FALSE(plan_run(q.question).rows[0].waits_for_input);
+  device.host_cores = 0;
+  q.question.images_per_core = 1;
+  EXPECT_FALSE(plan_run(q.question).rows[0].waits_for_input) << "nobody knows";
+}
+
+TEST(RunPlan, memory_is_the_sum_of_its_parts_or_what_is_measured) {
+  Question q;
+  const PlanRow row = plan_run(q.question).rows[1];
+  double sum = 0;
+  for (const auto& [what, bytes] : row.memory) sum += bytes;
+  EXPECT_DOUBLE_EQ(row.memory_bytes, sum);
+  EXPECT_DOUBLE_EQ(sum, 4 * q.work.parameter_values * 3.5 + 1e8 / 2);  // half of the momentum
+  q.question.measured_memory = [](std::int64_t workers) {
+    return MemoryParts{{"program", 10}, {"batches", 2.0 * static_cast<double>(workers)}};
+  };
+  EXPECT_DOUBLE_EQ(plan_run(q.question).rows[1].memory_bytes, 14);
+}
+
+TEST(InputRate, a_core_decodes_a_drawn_photograph_where_there_are_none) {
+  const Recipe recipe = read_recipe(find_recipe("imagenet-resnet50"), {"data.path=not-here"});
+  const InputRate drawn = measure_input_rate(recipe, stated_shape(recipe));
+  EXPECT_CONTAINS(drawn.of, "drawn JPEG of 500 x 375 pixels");
+  EXPECT_GT(drawn.images_per_core, 5);
+  const Recipe small = small_recipe();
+  const InputRate images = measure_input_rate(small, stated_shape(small));
+  EXPECT_GT(images.images_per_core, drawn.images_per_core);
+}
+
 TEST(RunPlan, scaling_bends_where_operations_are_short_or_the_exchange_is_long) {
   Question q;
   q.question.devices = {1, 8, 64, 512, 4096};
@@ -137,13 +179,28 @@ TEST(RunPlan, durations_are_read_with_their_units) {
     EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { parse_duration(wrong); }), "is not a time");
 }
 
-TEST(LocalModel, a_kernel_takes_its_least_time_over_what_its_kind_reaches) {
+TEST(LocalModel, products_add_the_time_of_moving_and_others_hide_it) {
   const CoreRoof roof{.flops = 1e9, .near_bytes = 1e9, .far_bytes = 1e8};
-  EXPECT_DOUBLE_EQ(roof.seconds(2e9, 1), 2);
-  EXPECT_DOUBLE_EQ(roof.seconds(0, 1e8), 1);  // too many for the cache
-  const std::vector<KernelCost> kernels = {{"conv2d a", 1e9, 0}, {"unheard_of b", 1e9, 0}};
+  const auto time = [&](const char* operation, double flop, double bytes) {
+    return kernel_seconds(operation, flop, bytes, roof) - kernel_seconds(operation, 0, 0, roof);
+  };
+  for (const char* product : {"conv2d", "conv2d_winograd_grad_weight"})
+    EXPECT_NEAR(time(product, 1e9, 1e8), time(product, 1e9, 0) + time(product, 0, 1e8), 1e-12);
+  for (const char* other : {"batch_norm", "unheard_of"}) {
+    EXPECT_DOUBLE_EQ(time(other, 1e9, 1e7), time(other, 1e9, 0));
+    EXPECT_DOUBLE_EQ(time(other, 1e9, 1e9), time(other, 0, 1e9));
+  }
+  // What does not fit in a near cache comes from memory.
+  EXPECT_NEAR(time("conv2d", 0, 1e7) / time("conv2d", 0, 1e6), 100, 1e-6);
+  // Wide layers reach more of the roof than narrow ones.
+  EXPECT_GT(time("conv2d_winograd", 1e9, 1e8), 1.4 * time("conv2d_winograd", 1e9, 1e7));
+}
+
+TEST(LocalModel, a_program_takes_as_long_as_its_kernels_and_workers_share_its_replicas) {
+  const CoreRoof roof{.flops = 1e9, .near_bytes = 1e9, .far_bytes = 1e8};
+  const std::vector<KernelCost> kernels = {{"conv2d a", 1e9, 0}, {"conv2d", 0, 0}, {"x b", 1e9, 0}};
   EXPECT_NEAR(program_seconds(kernels, roof),
-              1 / kernel_efficiency("conv2d") + 1 / kernel_efficiency("unheard_of"), 1e-3);
+              kernel_seconds("conv2d", 1e9, 0, roof) + kernel_seconds("x", 1e9, 0, roof), 1e-12);
   EXPECT_NEAR(local_step_seconds(1, 0, 8, 2) / local_step_seconds(1, 0, 8, 1), 0.5, 1e-12);
 }
 

@@ -13,6 +13,19 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
+// Parameters, gradients and the partial sums that are exchanged, all FP32 on every device; of the
+// optimizer's state each has its shard; activations in the precision of the device.
+MemoryParts memory_of(const PlanQuestion& q, std::int64_t devices) {
+  if (q.measured_memory) return q.measured_memory(devices);
+  const double values = 4 * q.work->parameter_values;
+  const auto states = static_cast<double>(q.work->optimizer_states);
+  return {{"parameters", values},
+          {"gradients", values},
+          {"exchange", values},
+          {"optimizer", values * states / static_cast<double>(devices)},
+          {"activations", q.activation_bytes * bytes_of(q.precision) / 4}};
+}
+
 PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
   const Recipe& recipe = *q.recipe;
   PlanRow row{.devices = devices};
@@ -67,16 +80,12 @@ PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
     row.usd_low = price.usd(row.low), row.usd_high = price.usd(row.high);
   }
 
-  // Parameters, gradients and the partial sums that are exchanged, all FP32 on every device; of the
-  // optimizer's state each has its shard; activations in the precision of the device.
-  const double values = 4 * q.work->parameter_values;
-  row.memory_bytes =
-      3 * values +
-      values * static_cast<double>(q.work->optimizer_states) / static_cast<double>(devices) +
-      q.activation_bytes * bytes_of(q.precision) / 4;
+  row.memory = memory_of(q, devices);
+  for (const auto& [what, bytes] : row.memory) row.memory_bytes += bytes;
   row.fits = row.memory_bytes <= q.device->memory_bytes;
   if (q.images_per_core > 0)
     row.input_cores = row.images_per_second / static_cast<double>(devices) / q.images_per_core;
+  row.waits_for_input = q.device->host_cores > 0 && row.input_cores > q.device->host_cores;
   row.meets = row.fits && std::isfinite(row.seconds) && row.seconds <= q.deadline &&
               (!std::isfinite(q.budget) || row.usd <= q.budget);
   return row;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/step_model.h"
@@ -14,6 +15,9 @@
 #include "train/recipe.h"
 
 namespace podium {
+
+// Memory in bytes, by what it is for.
+using MemoryParts = std::vector<std::pair<std::string, double>>;
 
 // The input of a plan.
 struct PlanQuestion {
@@ -28,7 +32,9 @@ struct PlanQuestion {
   double deadline = std::numeric_limits<double>::infinity();  // seconds
   double budget = std::numeric_limits<double>::infinity();    // USD
   double images_per_core = 0;  // decoded and augmented in a second; 0: unknown
-  double critical_batch = 0;   // of epochs_factor(); 0: unknown
+  // Replaces the model of memory: that of a process with so many workers.
+  std::function<MemoryParts(std::int64_t)> measured_memory;
+  double critical_batch = 0;  // of epochs_factor(); 0: unknown
   Efficiency efficiency;
   // Replaces the model of step_model.h: seconds of a step on a number of workers.
   std::function<double(std::int64_t)> measured;
@@ -51,11 +57,15 @@ struct PlanRow {
   double seconds = 0, low = 0, high = 0;      // of the run, with evaluation; the 80% interval
   double usd = 0, usd_low = 0, usd_high = 0;  // NaN without a price
   std::int64_t machines = 0;
-  double memory_bytes = 0;  // of one device
+  MemoryParts memory;       // of one device
+  double memory_bytes = 0;  // the sum
   bool fits = true;
   double efficiency = 1;   // images/s per device, relative to the first row
   double input_cores = 0;  // for each device; 0: unknown
-  bool meets = true;       // fits, the deadline and the budget
+  // They are more than the device's host has, so that the device will be slower than planned: by
+  // how much depends on the host's cores, which nobody measured.
+  bool waits_for_input = false;
+  bool meets = true;  // fits, the deadline and the budget
 };
 
 struct RunPlan {

@@ -58,7 +58,8 @@ TEST_F(PlanCommand, refuses_devices_prices_and_times_that_are_none) {
                  {"is for the device tpu-v2"});
   expect_refusal(podium({"plan", "mnist", "--on", "v100", "--deadline", "soon"}), 2,
                  {"is not a time above zero"});
-  expect_refusal(podium({"plan", "mnist", "--on", "v100", "--budget", "-3"}), 2, {"--budget"});
+  expect_refusal(podium({"plan", "mnist", "--on", "v100", "--budget", "-3"}), 2,
+                 {"--budget: \"-3\" is not a number above zero"});
   expect_refusal(podium({"plan", "mnist", "--on", "a40", "--budget", "3"}), 2,
                  {"no price of a40 is known"});
 }
