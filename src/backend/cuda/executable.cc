@@ -230,7 +230,7 @@ void CudaExecutable::start_profile() {
 std::vector<KernelProfile> CudaExecutable::profile() const {
   std::vector<KernelProfile> rows;
   const auto runs = static_cast<double>(runs_);
-  for (std::size_t i = 0; profiling_ && i < program_.steps.size(); ++i) {
+  for (std::size_t i = 0; !seconds_.empty() && i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
     rows.push_back({step.name, seconds_[i], step.cost.flops * runs, step.cost.bytes * runs, runs_});
   }

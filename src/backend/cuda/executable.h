@@ -83,6 +83,7 @@ class CudaExecutable : public Executable {
   std::optional<std::string> find_non_finite(std::span<const View> inputs,
                                              std::span<const View> outputs) override;
   void start_profile() override;
+  void stop_profile() override { profiling_ = false; }
   std::vector<KernelProfile> profile() const override;
 
   // The parts of run(), for a whole step. The caller holds the queue's mutex.
