@@ -20,7 +20,7 @@ void set_counter(const fs::path& folder, const char* file, long long value) {
 
 TEST(Energy, sums_packages_and_leaves_out_their_parts) {
   const TestFolder folder;
-  const fs::path root = folder.path();
+  const fs::path& root = folder.path();
   for (const char* name : {"intel-rapl:0", "intel-rapl:1", "intel-rapl:0:0"}) {
     set_counter(root / name, "energy_uj", 1'000'000);
     set_counter(root / name, "max_energy_range_uj", 10'000'000);

@@ -20,6 +20,7 @@ std::vector<long long> counters() {
 
 extern "C" {
 
+// NOLINTBEGIN(readability-identifier-naming): NVML's own names
 int nvmlInit_v2();
 int nvmlShutdown();
 int nvmlDeviceGetCount_v2(unsigned* count);
@@ -35,18 +36,20 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
-  static char devices[64];
+  static unsigned char devices[64];
   *device = devices + index;
-  devices[index] = static_cast<char>(index);
+  devices[index] = static_cast<unsigned char>(index);
   return kDone;
 }
 
 int nvmlDeviceGetTotalEnergyConsumption(void* device, unsigned long long* millijoules) {
-  const auto index = static_cast<std::size_t>(*static_cast<const char*>(device));
+  const auto index = std::size_t{*static_cast<const unsigned char*>(device)};
   const std::vector<long long> all = counters();
   if (index >= all.size() || all[index] < 0) return kNotSupported;
   *millijoules = static_cast<unsigned long long>(all[index]);
   return kDone;
 }
+
+// NOLINTEND(readability-identifier-naming)
 
 }  // extern "C"

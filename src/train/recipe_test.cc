@@ -336,7 +336,7 @@ TEST(Recipe, tables_as_deep_as_may_be_are_read_and_refused) {
   std::string text, end;
   for (int level = 0; level < 200; ++level) {
     text += cat("{", dotted(17), " = ");
-    end += "}";
+    end += '}';
   }
   EXPECT_NE(refusal(minimal_and("description = " + text + "1" + end + "\n"))
                 .find("`description` must be a string, got a table"),

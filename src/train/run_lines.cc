@@ -52,8 +52,9 @@ bool read_plain(std::string_view line, HashLine& found) {
   line.remove_suffix(kEnd.size());
   const std::size_t at = line.find(kHash);
   if (at == 0 || at == std::string_view::npos || line[0] < '1' || line[0] > '9') return false;
-  const auto [rest, error] = std::from_chars(line.data(), line.data() + at, found.step);
-  return error == std::errc() && rest == line.data() + at &&
+  const char *const begin = line.data(), *const end = begin + at;
+  const auto [rest, error] = std::from_chars(begin, end, found.step);
+  return error == std::errc() && rest == end &&
          read_hash(line.substr(at + kHash.size()), found.hash);
 }
 

@@ -76,15 +76,15 @@ class PlanOfPictures : public CommandLine {
     words.insert(words.end(), more.begin(), more.end());
     return podium(words);
   }
-  const std::vector<std::string> kShow = {"show", "pictures", "data.path=photos", "batch=4"},
-                                 kPlan = {"plan",   "pictures",         "--on",   "v100",
+  const std::vector<std::string> show_ = {"show", "pictures", "data.path=photos", "batch=4"},
+                                 plan_ = {"plan",   "pictures",         "--on",   "v100",
                                           "--json", "data.path=photos", "batch=4"};
 };
 
 TEST_F(PlanOfPictures, that_are_not_there_is_made_for_what_the_recipe_states) {
   const std::vector<std::string> stated = {"train_examples=40", "test_examples=8",
                                            "data.classes=2"};
-  const Outcome guess = of(kPlan, stated), text = of(kShow, stated);
+  const Outcome guess = of(plan_, stated), text = of(show_, stated);
   ASSERT_EQ(guess.code, 0) << guess.err;
   ASSERT_EQ(text.code, 0) << text.err;
   for (const Outcome& one : {guess, text})
@@ -96,7 +96,7 @@ TEST_F(PlanOfPictures, that_are_not_there_is_made_for_what_the_recipe_states) {
   write_pictures("train", 40);
   write_pictures("val", 8);
   for (const std::vector<std::string>& words : {stated, {}}) {
-    const Outcome found = of(kPlan, words);
+    const Outcome found = of(plan_, words);
     EXPECT_EQ(found.err, "");
     const auto rows = [](const Outcome& one) { return nlohmann::json::parse(one.out)["rows"]; };
     EXPECT_EQ(rows(found)[0]["seconds"], rows(guess)[0]["seconds"]);
@@ -105,7 +105,7 @@ TEST_F(PlanOfPictures, that_are_not_there_is_made_for_what_the_recipe_states) {
 }
 
 TEST_F(PlanOfPictures, that_are_not_there_nor_stated_is_refused) {
-  for (const auto& words : {kShow, kPlan})
+  for (const auto& words : {show_, plan_})
     expect_refusal(of(words, {"train_examples=40", "data.classes=2"}), 3,
                    {"the pictures photos were not found", "data.path=PHOTOS", "train_examples=N",
                     "test_examples=N data.classes=N"});
@@ -123,7 +123,7 @@ TEST_F(PlanOfPictures, other_pictures_than_the_recipe_states_are_refused) {
                                           "train_examples=40 data.classes=2"};
   const std::vector<std::string> wrong = {"train_examples=41", "test_examples=8",
                                           "data.classes=1000"};
-  for (const auto& words : {kShow, kPlan}) expect_refusal(of(words, wrong), 3, parts);
+  for (const auto& words : {show_, plan_}) expect_refusal(of(words, wrong), 3, parts);
   expect_refusal(of({"train", "pictures", "data.path=photos", "--out", "run"}, wrong), 3, parts);
   EXPECT_FALSE(std::filesystem::exists(path("run")));
 }
