@@ -50,7 +50,7 @@ class Nvml {
   }
 
  private:
-  using Device = struct OpaqueDevice*;
+  using Device = void*;  // opaque
   struct Gpu {
     Device device;
     unsigned long long first;  // millijoules since the driver was loaded
