@@ -11,7 +11,7 @@ namespace podium {
 namespace {
 
 constexpr const char* kFile = "operations.json";
-constexpr std::uint64_t kMostBytes = 16 << 20;
+constexpr std::uint64_t kMostFileBytes = 16 << 20;
 
 }  // namespace
 
@@ -85,7 +85,7 @@ void write_operations(const std::filesystem::path& run, const OperationTimes& ti
 }
 
 std::optional<OperationTimes> read_operations(const std::filesystem::path& run) {
-  const auto text = read_text(run / kFile, kMostBytes);
+  const auto text = read_text(run / kFile, kMostFileBytes);
   return text ? parse_operations(*text) : std::nullopt;
 }
 
