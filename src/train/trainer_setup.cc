@@ -121,23 +121,23 @@ std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
   return std::max<std::int64_t>(most, 1);
 }
 
+// Of the ranks below `end`, those on the host of this one.
+int neighbours_below(const Transport& all, int end) {
+  int neighbours = 0;
+  for (int rank = 0; rank < end; ++rank) neighbours += all.host(rank) == all.host(all.rank());
+  return neighbours;
+}
+
 // How many of the run's ranks are on this rank's host, itself included.
 int ranks_on_this_host(const Placement& placement) {
   if (placement.ranks == nullptr) return 1;
-  const Transport& all = *placement.ranks;
-  int neighbours = 0;
-  for (int rank = 0; rank < all.ranks(); ++rank)
-    neighbours += all.host(rank) == all.host(all.rank());
-  return neighbours;
+  return neighbours_below(*placement.ranks, placement.ranks->ranks());
 }
 
 // The number of this process among them.
 int local_rank(const Placement& placement) {
   if (placement.ranks == nullptr) return 0;
-  const Transport& all = *placement.ranks;
-  int earlier = 0;
-  for (int rank = 0; rank < all.rank(); ++rank) earlier += all.host(rank) == all.host(all.rank());
-  return earlier;
+  return neighbours_below(*placement.ranks, placement.ranks->rank());
 }
 
 }  // namespace

@@ -43,8 +43,7 @@ __device__ inline float largest(SoftmaxShared& shared, float lane_value) {
   return shared.lanes[0][i];
 }
 
-// write(k, n, e, sum, replica) for each class of a thread's lane, once sums are known; finish(n, d
-// of the label, sum of e, sum of d, replica) for each image.
+// The loss of each image, or with kGradient dz. A thread has the classes of one lane of one image.
 template <bool kGradient>
 __global__ void __launch_bounds__(kLanes* kImages)
     softmax_kernel(SoftmaxShape s, ConstFloats logits, Each<const std::int32_t> labels,

@@ -74,7 +74,7 @@ __device__ std::uint64_t block_sum(HashShared& shared, std::uint64_t own) {
   return shared.sums[0];
 }
 
-__device__ inline std::uint64_t keyed(const std::uint32_t* words, std::int64_t count,
+__device__ inline std::uint32_t keyed(const std::uint32_t* words, std::int64_t count,
                                       std::uint64_t first, std::int64_t i) {
   const std::uint32_t word = i < count ? words[i] : 0u;
   return word +
@@ -91,8 +91,7 @@ __global__ void __launch_bounds__(kHashThreads)
   std::uint64_t own = 0;
   for (std::int64_t i = begin + 2 * static_cast<std::int64_t>(threadIdx.x); i < end;
        i += 2 * kHashThreads)
-    own += static_cast<std::uint64_t>(static_cast<std::uint32_t>(keyed(words, count, first, i))) *
-           static_cast<std::uint32_t>(keyed(words, count, first, i + 1));
+    own += std::uint64_t{keyed(words, count, first, i)} * keyed(words, count, first, i + 1);
   const std::uint64_t sum = block_sum(shared, own);
   if (threadIdx.x == 0) parts.of(blockIdx.z)[blockIdx.x] = sum;
 }
