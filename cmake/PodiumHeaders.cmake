@@ -44,6 +44,7 @@ set(PODIUM_PUBLIC_HEADERS
 set(PODIUM_CARRIED_HEADERS
   base/device_function.h
   base/functions.h
+  base/precision.h
   base/tree.h
   data/loader.h
   data/option_problem.h

@@ -68,7 +68,7 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t s
   const std::int64_t classes = classes_of(sample);
   for (std::size_t i = 0; i < sample.inputs.size(); ++i) {
     const TensorType& type = sample.inputs[i];
-    const bool batch = type.shape.rank() >= 1 && &op != &matmul_op &&
+    const bool batch = type.shape.rank() >= 1 && &op != &matmul_op && &op != &matmul_bf16_op &&
                        type.shape[0] == sample.inputs[0].shape[0] && i != 1;
     values.push_back(
         c.graph.input(cat("input", i), type, batch ? InputRole::kBatch : InputRole::kParameter));
@@ -165,7 +165,7 @@ struct ConvCase {
 
 // Any strides and paddings that the rules C1 to C4 allow, at no more work than the reference can
 // do in some milliseconds.
-ConvCase draw_conv(Draw& draw, bool winograd) {
+ConvCase draw_conv(Draw& draw, bool winograd, bool whole_runs) {
   while (true) {
     ConvCase c;
     Conv2dAttributes& a = c.attributes;
@@ -187,6 +187,10 @@ ConvCase draw_conv(Draw& draw, bool winograd) {
     } else if (!winograd && draw.one_in(6)) {
       c.x = Shape{c.x[0], draw.in(1, 3), draw.in(33, 150), c.x[3]};
       c.w = Shape{draw.in(1, 4), c.x[1], r, s};
+    }
+    if (whole_runs) {
+      c.w = Shape{32 * draw.in(1, 2), 32 * draw.in(1, 2), c.w[2], c.w[3]};
+      c.x = Shape{c.x[0], c.w[1], c.x[2], c.x[3]};
     }
     try {
       const Attributes attributes = a;
@@ -212,7 +216,9 @@ OpSample draw_conv_sample(Draw& draw, OpKind kind) {
   const bool winograd = kind == OpKind::kConv2dWinograd ||
                         kind == OpKind::kConv2dWinogradGradInput ||
                         kind == OpKind::kConv2dWinogradGradWeight;
-  ConvCase c = draw_conv(draw, winograd);
+  const bool bf16 = kind == OpKind::kConv2dBf16 || kind == OpKind::kConv2dBf16GradInput ||
+                    kind == OpKind::kConv2dBf16GradWeight;
+  ConvCase c = draw_conv(draw, winograd, bf16 && draw.one_in(3));
   if (kind == OpKind::kConv2dWinograd && winograd_pools(c.attributes, c.x, c.y)) {
     c.attributes.pools = draw.one_in(2);
     c.attributes.places = c.attributes.pools && draw.one_in(2);
@@ -225,13 +231,13 @@ OpSample draw_conv_sample(Draw& draw, OpKind kind) {
     c.attributes.activation = draw_cheap_activation(draw);
   }
   const TensorType affine = f32(Shape{2, c.x[1]});
-  if (kind == OpKind::kConv2d || kind == OpKind::kConv2dWinograd) {
+  if (kind == OpKind::kConv2d || kind == OpKind::kConv2dBf16 || kind == OpKind::kConv2dWinograd) {
     OpSample sample{c.attributes, {f32(c.x), f32(c.w)}};
     if (c.attributes.normalises) sample.inputs.push_back(affine);
     return sample;
   }
-  const bool to_input =
-      kind == OpKind::kConv2dGradInput || kind == OpKind::kConv2dWinogradGradInput;
+  const bool to_input = kind == OpKind::kConv2dGradInput || kind == OpKind::kConv2dBf16GradInput ||
+                        kind == OpKind::kConv2dWinogradGradInput;
   c.attributes.extent_h = to_input ? c.x[2] : c.w[2];
   c.attributes.extent_w = to_input ? c.x[3] : c.w[3];
   TensorType y = f32(c.y);
@@ -320,10 +326,14 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
     case OpKind::kConv2d:
     case OpKind::kConv2dGradInput:
     case OpKind::kConv2dGradWeight:
+    case OpKind::kConv2dBf16:
+    case OpKind::kConv2dBf16GradInput:
+    case OpKind::kConv2dBf16GradWeight:
     case OpKind::kConv2dWinograd:
     case OpKind::kConv2dWinogradGradInput:
     case OpKind::kConv2dWinogradGradWeight: return draw_conv_sample(draw, op.kind);
-    case OpKind::kMatmul: {
+    case OpKind::kMatmul:
+    case OpKind::kMatmulBf16: {
       const std::int64_t m = draw.images(), n = draw.in(1, 70),
                          k = draw.one_in(3) ? draw.in(250, 600) : draw.in(1, 80);
       const bool ta = draw.one_in(2), tb = draw.one_in(2);

@@ -281,7 +281,8 @@ ExitCode show(const ShowArguments& arguments) {
   const ModelInfo& model = find_model(recipe.model);
   ReplicaInputs inputs{.image = Shape{data.channels, data.height, data.width},
                        .images = recipe.batch / recipe.replicas,
-                       .classes = data.classes};
+                       .classes = data.classes,
+                       .precision = precision_of(recipe)};
   if (has_pictures(recipe)) recipe.train_examples = data.training;
   const Optimizers optimizers(recipe);
   const ReplicaProgram training = build_replica_program(

@@ -35,11 +35,20 @@ const OpDef& chosen(const Graph& graph, const Node& node) {
   return winograd_pays(a, first, result, second) ? conv2d_winograd_grad_weight_op : *node.op;
 }
 
+const OpDef& of_bf16(const OpDef& op) {
+  if (&op == &conv2d_op) return conv2d_bf16_op;
+  if (&op == &conv2d_grad_input_op) return conv2d_bf16_grad_input_op;
+  if (&op == &conv2d_grad_weight_op) return conv2d_bf16_grad_weight_op;
+  if (&op == &matmul_op) return matmul_bf16_op;
+  return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
+}
+
 }  // namespace
 
-Graph choose_algorithms(const Graph& graph) {
-  return with_changed_nodes(graph,
-                            [&](std::int32_t, Node& node) { node.op = &chosen(graph, node); });
+Graph choose_algorithms(const Graph& graph, Precision precision) {
+  return with_changed_nodes(graph, [&](std::int32_t, Node& node) {
+    node.op = precision == Precision::kBf16 ? &of_bf16(*node.op) : &chosen(graph, node);
+  });
 }
 
 }  // namespace podium

@@ -14,7 +14,11 @@
   X(Conv2dWinograd, conv2d_winograd)                       \
   X(Conv2dWinogradGradInput, conv2d_winograd_grad_input)   \
   X(Conv2dWinogradGradWeight, conv2d_winograd_grad_weight) \
+  X(Conv2dBf16, conv2d_bf16)                               \
+  X(Conv2dBf16GradInput, conv2d_bf16_grad_input)           \
+  X(Conv2dBf16GradWeight, conv2d_bf16_grad_weight)         \
   X(Matmul, matmul)                                        \
+  X(MatmulBf16, matmul_bf16)                               \
   X(BiasAdd, bias_add)                                     \
   X(ChannelSum, channel_sum)                               \
   X(BatchNorm, batch_norm)                                 \

@@ -27,6 +27,10 @@ const OpDef& plain(const OpDef& op) {
   if (&op == &conv2d_winograd_op) return conv2d_op;
   if (&op == &conv2d_winograd_grad_input_op) return conv2d_grad_input_op;
   if (&op == &conv2d_winograd_grad_weight_op) return conv2d_grad_weight_op;
+  if (&op == &conv2d_bf16_op) return conv2d_op;
+  if (&op == &conv2d_bf16_grad_input_op) return conv2d_grad_input_op;
+  if (&op == &conv2d_bf16_grad_weight_op) return conv2d_grad_weight_op;
+  if (&op == &matmul_bf16_op) return matmul_op;
   return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
@@ -34,7 +38,10 @@ bool is_product(std::string_view op) { return op.starts_with("conv2d") || op == 
 
 ReplicaProgram program_of(const Recipe& recipe, const Model& model, const Shape& image,
                           std::int64_t classes, std::int64_t images) {
-  return build_replica_program(model, {.image = image, .images = images, .classes = classes},
+  return build_replica_program(model, {.image = image,
+                                .images = images,
+                                .classes = classes,
+                                .precision = precision_of(recipe)},
                                recipe.seed, images * recipe.replicas, recipe.label_smoothing, false,
                                Optimizers(recipe));
 }

@@ -30,10 +30,12 @@ struct Input {
   Shape image;
   std::int64_t classes = 0;
   std::vector<std::string> class_names;
+  Precision precision = Precision::kFp32;
 };
 
 Input input_of(const Recipe& recipe, const Checkpoint& checkpoint) {
   Input input;
+  input.precision = precision_of(recipe);
   if (const auto text = checkpoint.metadata.find(kInputKey); text != checkpoint.metadata.end()) {
     std::vector<std::int64_t> numbers;
     const char* at = text->second.data();
@@ -95,7 +97,10 @@ struct Predictor::State {
 
   Graph program_of(std::int64_t images) const {
     return build_evaluation_program(
-        model, {.image = input.image, .images = images, .classes = input.classes});
+        model, {.image = input.image,
+                                          .images = images,
+                                          .classes = input.classes,
+                                          .precision = input.precision});
   }
 
   // One for each worker, compiled when first asked for, of the batch for so many images: a power of

@@ -125,7 +125,7 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   program.parameters = net.parameters();
   for (const Statistic& statistic : net.statistics())
     program.statistic_starts.push_back(statistic.initial);
-  program.graph = choose_algorithms(graph);
+  program.graph = choose_algorithms(graph, inputs.precision);
   return program;
 }
 
@@ -134,7 +134,7 @@ Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs) 
   const Value images = graph.input("images", {DType::kF32, batch_shape(inputs)}, InputRole::kBatch);
   Network net(graph, Mode::kEvaluate, 0);
   graph.output("logits", checked_logits(net, model, images, inputs));
-  return choose_algorithms(without_unread_pixels(graph));
+  return choose_algorithms(without_unread_pixels(graph), inputs.precision);
 }
 
 Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing) {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/precision.h"
 #include "nn/network.h"
 #include "optim/optimizer.h"
 #include "train/recipe.h"
@@ -71,6 +72,7 @@ struct ReplicaInputs {
   Shape image;  // [C, H, W]
   std::int64_t images = 0;
   std::int64_t classes = 0;
+  Precision precision = Precision::kFp32;
 };
 
 // Inputs: images, labels, step, replica, parameters, statistics. Outputs: gradients of the trained

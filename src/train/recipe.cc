@@ -534,6 +534,10 @@ Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::str
   return parse_recipe(*text, file.string(), overrides, models);
 }
 
+Precision precision_of(const Recipe& recipe) {
+  return recipe.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
+}
+
 std::int64_t training_examples(const Recipe& recipe) {
   if (has_pictures(recipe)) return recipe.train_examples;
   const std::int64_t all =

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/precision.h"
 #include "data/augment.h"
 #include "data/normalise.h"
 #include "data/picture_options.h"
@@ -106,6 +107,9 @@ inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.d
 // (data/picture_options.h) the recipe `pictures` on these, named after the folder, with a batch of
 // at most the number of pictures.
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {});
+
+// As `precision` says.
+Precision precision_of(const Recipe& recipe);
 
 // The training examples without those held out; the whole steps of an epoch; the steps of the run.
 // For pictures in files they are 0 until a run has counted the pictures.

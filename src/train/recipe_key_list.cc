@@ -113,9 +113,9 @@ std::vector<RecipeKey> top_level_keys() {
       {.table = "",
        .name = "precision",
        .field = PODIUM_RECIPE_FIELD(precision),
-       .choices = {"fp32"},
-       .refused = {{"bf16", "this version has no backend that supports bf16"}},
-       .meaning = "precision of arithmetic and sums"},
+       .choices = {"fp32", "bf16"},
+       .meaning = "precision of the operands of convolutions and matrix products; sums and all "
+                  "else are FP32"},
       {.table = "",
        .name = "label_smoothing",
        .field = PODIUM_RECIPE_FIELD(label_smoothing),

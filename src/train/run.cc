@@ -446,8 +446,7 @@ Environment environment_of(const Trainer& trainer, const RunOptions& options) {
                                       static_cast<int>(placement.workers));
   e.backend = trainer.device().name();
   const std::string& precision = trainer.recipe().precision;
-  e.kind = cat(trainer.device().traits().exact_fp32 && precision == "fp32" ? "exact" : e.backend,
-               " ", precision);
+  e.kind = cat(trainer.device().traits().exact_fp32 ? "exact" : e.backend, " ", precision);
   e.threads = static_cast<int>(placement.threads);
   e.input_threads = static_cast<int>(placement.input_threads);
   e.ranks = RunRanks(placement).count();

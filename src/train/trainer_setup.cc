@@ -260,7 +260,8 @@ void Trainer::State::start_input_threads() {
 ReplicaInputs Trainer::State::inputs_of(std::int64_t images) const {
   return {.image = Shape{data.channels, data.height, data.width},
           .images = images,
-          .classes = data.classes};
+          .classes = data.classes,
+          .precision = precision_of(recipe)};
 }
 
 void Trainer::State::build_program() {

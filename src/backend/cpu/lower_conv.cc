@@ -1,4 +1,6 @@
 // Convolution and its gradients with the batch in the lanes.
+#include "backend/cpu/kernels/bf16/conv_bf16.h"
+#include "backend/cpu/kernels/bf16/matmul_bf16.h"
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/pool.h"
 #include "backend/cpu/lower.h"
@@ -189,6 +191,33 @@ void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) 
 void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   lower_grad_weight(l, node, index, conv_grad_weight_work, conv_grad_weight);
 }
+
+void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  lower_forward(l, node, index, conv_bf16_forward_work, conv_bf16_forward);
+}
+void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_input(l, node, index, conv_bf16_grad_input_work, conv_bf16_grad_input);
+}
+void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_weight(l, node, index, conv_bf16_grad_weight_work, conv_bf16_grad_weight);
+}
+void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& t = node.attributes.as<MatmulAttributes>();
+  const Slot a = l.plain(node.inputs[0]), b = l.plain(node.inputs[1]),
+             c = l.define_plain({index, 0});
+  const Shape &y = node.outputs[0].shape, &left = l.shape(node.inputs[0]);
+  const MatmulShape shape{.rows = y[0],
+                          .columns = y[1],
+                          .depth = t.transpose_a ? left[0] : left[1],
+                          .transpose_a = t.transpose_a,
+                          .transpose_b = t.transpose_b};
+  emit_phases(l, matmul_bf16_work(shape),
+              [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
+                matmul_bf16(shape, m.f32(a), m.f32(b), m.f32(c), shared, scratch, phase, part);
+              },
+              {a, b}, {c});
+}
+
 void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
   lower_winograd_forward(l, node, index);
 }

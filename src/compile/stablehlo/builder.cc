@@ -113,6 +113,11 @@ HloValue Builder::bitcast(const HloValue& x, const std::string& element) {
                   type_text(element, x.shape)));
 }
 
+HloValue Builder::rounded_to_bf16(const HloValue& x) {
+  return make(x.element, x.shape,
+              cat("stablehlo.reduce_precision ", x.name, ", format = e8m7 : ", x.type()));
+}
+
 HloValue Builder::reshape(const HloValue& x, const Shape& shape) {
   if (x.shape == shape) return x;
   return make(

@@ -72,6 +72,8 @@ class Builder {
 
   HloValue convert(const HloValue& x, const std::string& element);
   HloValue bitcast(const HloValue& x, const std::string& element);
+  // FP32 whose lower half is 0. Unlike two conversions, no compiler leaves it out.
+  HloValue rounded_to_bf16(const HloValue& x);
   // Itself where it has that shape.
   HloValue reshape(const HloValue& x, const Shape& shape);
   // Axis i of x becomes axis axes[i] of the result.
@@ -126,9 +128,24 @@ class Builder {
   HloValue make(const std::string& element, const Shape& shape, const std::string& operation);
 
  private:
+  friend class DefaultPrecision;
   std::string precision_;
   std::string text_;
   std::size_t next_ = 0;
+};
+
+// While it lives, products have the precision DEFAULT, which is enough for operands of BF16.
+class DefaultPrecision {
+ public:
+  explicit DefaultPrecision(Builder& builder)
+      : builder_(builder), before_(std::exchange(builder.precision_, "DEFAULT")) {}
+  ~DefaultPrecision() { builder_.precision_ = before_; }
+  DefaultPrecision(const DefaultPrecision&) = delete;
+  DefaultPrecision& operator=(const DefaultPrecision&) = delete;
+
+ private:
+  Builder& builder_;
+  std::string before_;
 };
 
 }  // namespace podium::stablehlo

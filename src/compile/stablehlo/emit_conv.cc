@@ -96,4 +96,22 @@ std::vector<HloValue> emit_matmul(const EmitContext& c) {
   return {c.b.product(c.in[0], c.in[1], t.transpose_a ? 0 : 1, t.transpose_b ? 1 : 0)};
 }
 
+// Operands are rounded here, and products then need no more than the device's own BF16.
+namespace {
+std::vector<HloValue> of_bf16(const EmitContext& c, Emitter emitter) {
+  const HloValue operands[] = {c.b.rounded_to_bf16(c.in[0]), c.b.rounded_to_bf16(c.in[1])};
+  const DefaultPrecision products(c.b);
+  return emitter({c.b, c.node, operands});
+}
+}  // namespace
+
+std::vector<HloValue> emit_conv2d_bf16(const EmitContext& c) { return of_bf16(c, emit_conv2d); }
+std::vector<HloValue> emit_conv2d_bf16_grad_input(const EmitContext& c) {
+  return of_bf16(c, emit_conv2d_grad_input);
+}
+std::vector<HloValue> emit_conv2d_bf16_grad_weight(const EmitContext& c) {
+  return of_bf16(c, emit_conv2d_grad_weight);
+}
+std::vector<HloValue> emit_matmul_bf16(const EmitContext& c) { return of_bf16(c, emit_matmul); }
+
 }  // namespace podium::stablehlo

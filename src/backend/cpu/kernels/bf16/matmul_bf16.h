@@ -1,0 +1,14 @@
+// The matrix product of plain row-major matrices of BF16 numbers (contract matmul_bf16), in phases
+// and parts as in kernels/conv/conv.h.
+#pragma once
+
+#include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/matmul.h"
+
+namespace podium::cpu {
+
+ConvWork matmul_bf16_work(const MatmulShape& shape);
+void matmul_bf16(const MatmulShape& shape, const float* a, const float* b, float* c, float* shared,
+                 float* scratch, int phase, int part);
+
+}  // namespace podium::cpu

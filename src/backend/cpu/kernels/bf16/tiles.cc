@@ -1,0 +1,188 @@
+#include "backend/cpu/kernels/bf16/tiles.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "backend/cpu/kernels/bf16/amx.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/bf16/tiles.cc"
+#include "backend/cpu/kernels/foreach_target.h"
+#include "backend/cpu/kernels/v16-inl.h"
+
+#if defined(__x86_64__) && !defined(PODIUM_BACKEND_CPU_KERNELS_BF16_TILES_CC_)
+#define PODIUM_BACKEND_CPU_KERNELS_BF16_TILES_CC_
+#include <immintrin.h>
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+#if HWY_ARCH_X86
+
+constexpr int kRows = HWY_TARGET == HWY_AVX2 ? 4 : 8;  // whose sums and chains are in registers
+
+// Rows [0, kRows) of a left tile, as floats, by a register of columns.
+HWY_NOINLINE void multiply_rows(const float* HWY_RESTRICT left, const std::uint16_t* const* right,
+                                std::int64_t runs, int half, bool continues, float* out,
+                                std::int64_t stride, std::int64_t rows) {
+  const NativeTag d;
+  const hn::RebindToUnsigned<NativeTag> words;
+  Native sums[kRows];
+  for (int i = 0; i < kRows; ++i)
+    sums[i] = continues && i < rows ? hn::LoadU(d, out + i * stride + half * kNative) : hn::Zero(d);
+  for (std::int64_t run = 0; run < runs; ++run) {
+    const auto* pairs = reinterpret_cast<const std::uint32_t*>(right[run]) + half * kNative;
+    const float* factors = left + run * kTileValues;
+    Native even[kRows], odd[kRows];
+    HWY_UNROLL(8)
+    for (int i = 0; i < kRows; ++i) even[i] = odd[i] = hn::Zero(d);
+    for (int pair = 0; pair < kBf16Run / 2; ++pair) {
+      const auto both = hn::LoadU(words, pairs + pair * kTileColumns);
+      const Native first = hn::BitCast(d, hn::ShiftLeft<16>(both)),
+                   second = hn::BitCast(d, hn::And(both, hn::Set(words, 0xffff0000u)));
+      HWY_UNROLL(8)
+      for (int i = 0; i < kRows; ++i) {
+        const float* factor = factors + i * kBf16Run + 2 * pair;
+        even[i] = hn::MulAdd(hn::Set(d, factor[0]), first, even[i]);
+        odd[i] = hn::MulAdd(hn::Set(d, factor[1]), second, odd[i]);
+      }
+    }
+    HWY_UNROLL(8)
+    for (int i = 0; i < kRows; ++i) sums[i] = hn::Add(sums[i], hn::Add(even[i], odd[i]));
+  }
+  for (int i = 0; i < kRows && i < rows; ++i)
+    hn::StoreU(sums[i], d, out + i * stride + half * kNative);
+}
+
+// Subnormal numbers are 0 in these sums, operands and results alike.
+class FlushSubnormals {
+ public:
+  FlushSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040u); }
+  ~FlushSubnormals() { _mm_setcsr(before_); }
+  FlushSubnormals(const FlushSubnormals&) = delete;
+  FlushSubnormals& operator=(const FlushSubnormals&) = delete;
+
+ private:
+  unsigned before_;
+};
+
+void multiply(const TileProduct& p, float* scratch) {
+  const FlushSubnormals flush;
+  for (std::int64_t top = 0; top < p.rows; top += kTileRows) {
+    const std::uint16_t* left = p.left + top / kTileRows * p.left_stride;
+    for (std::int64_t i = 0; i < p.runs * kTileValues; ++i) scratch[i] = bf16_value(left[i]);
+    for (std::int64_t column = 0; column < p.columns; ++column)
+      for (std::int64_t row = top; row < std::min<std::int64_t>(p.rows, top + kTileRows);
+           row += kRows)
+        for (int half = 0; half < kRegisters; ++half)
+          multiply_rows(scratch + (row - top) * kBf16Run, p.right + column * p.runs, p.runs, half,
+                        p.continues, p.out[column] + row * p.out_stride, p.out_stride,
+                        p.rows - row);
+  }
+}
+
+#else
+
+// Other processors flush in other ways, so each link of a chain is made as the contract says.
+void multiply(const TileProduct& p, float*) {
+  for (std::int64_t column = 0; column < p.columns; ++column)
+    for (std::int64_t row = 0; row < p.rows; ++row)
+      for (int j = 0; j < kTileColumns; ++j) {
+        float& out = p.out[column][row * p.out_stride + j];
+        float sum = p.continues ? out : 0;
+        for (std::int64_t run = 0; run < p.runs; ++run) {
+          const std::uint16_t* left = p.left + row / kTileRows * p.left_stride + run * kTileValues +
+                                      row % kTileRows * kBf16Run;
+          const std::uint16_t* right = p.right[column * p.runs + run];
+          float chains[2] = {0, 0};
+          for (int i = 0; i < kBf16Run; ++i)
+            chains[i % 2] = flushed_fma(bf16_value(left[i]),
+                                        bf16_value(right[(i / 2 * kTileColumns + j) * 2 + i % 2]),
+                                        chains[i % 2]);
+          sum = flushed_add(sum, flushed_add(chains[0], chains[1]));
+        }
+        out = sum;
+      }
+}
+
+#endif
+
+}  // namespace
+
+void multiply_by_vectors(const TileProduct& p, float* scratch) { multiply(p, scratch); }
+// AMX comes with AVX-512.
+bool is_for_amx() { return HWY_TARGET == HWY_AVX3; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace podium::cpu {
+
+HWY_EXPORT(multiply_by_vectors);
+HWY_EXPORT(is_for_amx);
+
+alignas(64) const std::uint16_t kZeroTile[kTileValues] = {};
+
+namespace {
+
+std::atomic<bool> amx_allowed{true};
+
+// Whether AMX adds in the contract's order: on numbers of all sizes, so that another order, another
+// rounding or subnormal numbers would show.
+bool amx_returns_the_bits() {
+  constexpr int kRuns = 3;
+  alignas(64) static std::uint16_t left[2 * kRuns * kTileValues], right[2 * kRuns * kTileValues];
+  alignas(64) static float by_amx[2][2 * kTileRows * kTileColumns],
+      expected[2][2 * kTileRows * kTileColumns], scratch[tile_scratch(kRuns)];
+  std::uint32_t state = 1;
+  const auto draw = [&](std::uint32_t base, std::uint32_t spread) {
+    state = state * 1664525u + 1013904223u;
+    const std::uint32_t exponent = base + (state >> 8) % spread;
+    return static_cast<std::uint16_t>((state >> 31 << 15) | exponent << 7 | (state >> 24 & 127u));
+  };
+  // Products around 1, and around 2^-126.
+  for (const std::uint32_t base : {120u, 56u}) {
+    for (std::uint16_t& value : left) value = draw(base, 14);
+    for (std::uint16_t& value : right) value = draw(base, 14);
+    const std::uint16_t* tiles[2 * kRuns];
+    for (int i = 0; i < 2 * kRuns; ++i) tiles[i] = right + i * kTileValues;
+    float *const to[] = {by_amx[0], by_amx[1]}, *const vectors[] = {expected[0], expected[1]};
+    TileProduct product{.left = left,
+                        .left_stride = kRuns * kTileValues,
+                        .right = tiles,
+                        .runs = kRuns,
+                        .columns = 2,
+                        .out = to,
+                        .out_stride = kTileColumns,
+                        .rows = 2 * kTileRows};
+    multiply_tiles_by_amx(product);
+    product.out = vectors;
+    PODIUM_DISPATCH(multiply_by_vectors)(product, scratch);
+    if (std::memcmp(by_amx, expected, sizeof expected) != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void allow_amx(bool allowed) { amx_allowed.store(allowed); }
+
+bool uses_amx() {
+  static const bool works = has_amx() && amx_returns_the_bits();
+  return works && amx_allowed.load(std::memory_order_relaxed) && PODIUM_DISPATCH(is_for_amx)();
+}
+
+void multiply_tiles(const TileProduct& product, float* scratch) {
+  if (uses_amx())
+    multiply_tiles_by_amx(product);
+  else
+    PODIUM_DISPATCH(multiply_by_vectors)(product, scratch);
+}
+
+}  // namespace podium::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,48 @@
+// Products of tiles of BF16 numbers (docs/numerics.md, BF16): what convolutions and matrix products
+// of BF16 operands are made of. A run has 32 terms.
+//
+//   left   [16 rows][32 terms]
+//   right  [16 pairs of terms][16 columns][2]
+//
+// Both are 1 KiB, best aligned to 64 bytes; this is how AMX, the matrix unit of newer x86
+// processors, takes them. Where there is none, vector instructions compute the same bits.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bf16.h"
+
+namespace podium::cpu {
+
+inline constexpr int kTileRows = 16;
+inline constexpr int kTileColumns = 16;
+inline constexpr int kTileValues = kTileRows * kBf16Run;
+inline constexpr std::int64_t kTileFloats = kTileValues / 2;  // memory of a tile, in floats
+
+// A tile of zeros.
+extern const std::uint16_t kZeroTile[kTileValues];
+
+// Rows of the sums of up to two left tiles with several right ones.
+struct TileProduct {
+  const std::uint16_t* left = nullptr;  // [left tiles][runs] tiles, left tiles `left_stride` apart
+  std::int64_t left_stride = 0;         // in BF16 numbers
+  const std::uint16_t* const* right = nullptr;  // [columns][runs] addresses of tiles
+  std::int64_t runs = 0;
+  std::int64_t columns = 0;     // of tiles
+  float* const* out = nullptr;  // [columns]: where the first row of 16 sums goes
+  std::int64_t out_stride = 0;  // floats from one row to the next
+  std::int64_t rows = 0;        // that are written, 1 to 32; two left tiles if above 16
+  bool continues = false;       // whether the sums go on from those in `out`
+};
+
+// Floats of scratch memory that multiply_tiles() wants for so many runs.
+constexpr std::int64_t tile_scratch(std::int64_t runs) { return runs * kTileValues; }
+void multiply_tiles(const TileProduct& product, float* scratch);
+
+// Whether multiply_tiles() uses AMX: the processor and the system have it, it returns the
+// contract's bits (tried once), and the vector target is AVX-512.
+bool uses_amx();
+// Tests switch it off.
+void allow_amx(bool allowed);
+
+}  // namespace podium::cpu

@@ -1,0 +1,140 @@
+// Products of tiles against their contract, on every vector target and by AMX.
+#include "backend/cpu/kernels/bf16/tiles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/bf16/amx.h"
+#include "backend/cpu/kernels/bf16/pack_tiles.h"
+#include "backend/cpu/kernels/targets.h"
+
+namespace podium::cpu {
+namespace {
+
+constexpr std::int64_t kRuns = 3;
+constexpr std::int64_t kColumns = 3;
+
+struct alignas(64) Tile {
+  std::uint16_t values[kTileValues];
+};
+
+struct Case {
+  std::vector<Tile> left{2 * kRuns}, right{kColumns * kRuns};
+  std::vector<float> before;  // [column][32][16]
+  std::int64_t rows = 32;
+  bool continues = false;
+
+  // Exponents around `exponent`.
+  Case(std::uint32_t seed, std::uint32_t exponent, std::uint32_t spread) {
+    std::mt19937 words(seed);
+    const auto draw = [&] {
+      const auto word = static_cast<std::uint32_t>(words());
+      return static_cast<std::uint16_t>((word & 0x8000u) | (exponent + (word >> 16) % spread) << 7 |
+                                        (word & 0x7fu));
+    };
+    for (Tile& tile : left) std::ranges::generate(tile.values, draw);
+    for (Tile& tile : right) std::ranges::generate(tile.values, draw);
+    for (int i = 0; i < kColumns * 32 * 16; ++i) before.push_back(bf16_value(draw()));
+  }
+
+  std::vector<float> expected() const {
+    std::vector<float> sums = before;
+    for (std::int64_t column = 0; column < kColumns; ++column)
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t j = 0; j < kTileColumns; ++j) {
+          float& sum = sums[static_cast<std::size_t>((column * 32 + row) * kTileColumns + j)];
+          if (!continues) sum = 0;
+          for (std::int64_t run = 0; run < kRuns; ++run) {
+            const Tile &a = left[static_cast<std::size_t>(row / kTileRows * kRuns + run)],
+                       &b = right[static_cast<std::size_t>(column * kRuns + run)];
+            float even = 0, odd = 0;
+            for (std::int64_t i = 0; i < kBf16Run; i += 2) {
+              const std::uint16_t* factors = a.values + row % kTileRows * kBf16Run + i;
+              const std::uint16_t* pair = b.values + i * kTileColumns + 2 * j;
+              even = flushed_fma(bf16_value(factors[0]), bf16_value(pair[0]), even);
+              odd = flushed_fma(bf16_value(factors[1]), bf16_value(pair[1]), odd);
+            }
+            sum = flushed_add(sum, flushed_add(even, odd));
+          }
+        }
+    return sums;
+  }
+
+  std::vector<float> actual() const {
+    std::vector<float> sums = before;
+    std::vector<const std::uint16_t*> addresses;
+    for (const Tile& tile : right) addresses.push_back(tile.values);
+    std::vector<float*> to;
+    for (std::int64_t column = 0; column < kColumns; ++column)
+      to.push_back(sums.data() + column * 32 * kTileColumns);
+    std::vector<float> scratch(tile_scratch(kRuns));
+    multiply_tiles({.left = left.front().values,
+                    .left_stride = kRuns * kTileValues,
+                    .right = addresses.data(),
+                    .runs = kRuns,
+                    .columns = kColumns,
+                    .out = to.data(),
+                    .out_stride = kTileColumns,
+                    .rows = rows,
+                    .continues = continues},
+                   scratch.data());
+    return sums;
+  }
+};
+
+void expect_contract(const std::string& what) {
+  std::uint32_t seed = 1;
+  for (const auto& [exponent, spread] : {std::pair{120u, 12u}, {56u, 14u}, {61u, 4u}, {1u, 250u}})
+    for (const std::int64_t rows : {1, 16, 20, 32})
+      for (const bool continues : {false, true}) {
+        Case c(seed++, exponent, spread);
+        c.rows = rows;
+        c.continues = continues;
+        const std::vector<float> expected = c.expected(), actual = c.actual();
+        ASSERT_EQ(std::memcmp(expected.data(), actual.data(), expected.size() * sizeof(float)), 0)
+            << what << ", exponents from " << exponent << ", " << rows << " rows, "
+            << (continues ? "continued" : "from 0");
+      }
+}
+
+TEST(Bf16Tiles, have_the_bits_of_the_contract_on_every_vector_target) {
+  allow_amx(false);
+  for (const std::string& target : vector_targets()) {
+    set_vector_target(target);
+    expect_contract(target);
+  }
+  allow_amx(true);
+  set_vector_target(vector_targets().front());
+}
+
+TEST(Bf16Tiles, have_the_bits_of_the_contract_by_amx) {
+  if (!has_amx()) GTEST_SKIP() << "this processor has no AMX for BF16";
+  ASSERT_TRUE(uses_amx());
+  expect_contract("amx");
+}
+
+TEST(Bf16Tiles, are_packed_with_the_rounding_of_every_number) {
+  std::vector<float> numbers;
+  for (std::uint32_t upper = 0; upper < 0x10000u; ++upper)
+    for (const std::uint32_t lower : {0u, 1u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu})
+      numbers.push_back(std::bit_cast<float>(upper << 16 | lower));
+  numbers.resize(numbers.size() - 3);  // not whole vectors
+  for (const std::string& target : vector_targets()) {
+    set_vector_target(target);
+    std::vector<std::uint16_t> rounded(numbers.size());
+    round_to_bf16(numbers.data(), std::ssize(numbers), rounded.data());
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      ASSERT_EQ(rounded[i], bf16_bits(numbers[i])) << target << " " << std::hexfloat << numbers[i];
+  }
+  set_vector_target(vector_targets().front());
+}
+
+}  // namespace
+}  // namespace podium::cpu
