@@ -1,8 +1,7 @@
 // The forward pass and the gradient to the images: rows of tiles are the channels that are made,
-// columns the images of a block, terms the channels that are summed over. Where these come in
-// whole runs of 32, a run is one tap of the kernel, so each pixel is packed once and then read by
-// all taps. Otherwise runs hold the terms of several taps, and each pixel of the result gathers
-// its own.
+// columns the images of a block, terms the channels that are summed over. Where these come in whole
+// runs of 32, a run is one tap of the kernel, so each pixel is packed once and then read by all
+// taps. Otherwise runs hold the terms of several taps, and each pixel of the result gathers its own.
 #include "backend/cpu/kernels/bf16/conv_bf16.h"
 
 #include <algorithm>
@@ -40,8 +39,9 @@ Axis backward_axis(std::int64_t in, std::int64_t kernel, std::int64_t stride, st
           -1};
 }
 
-constexpr std::int64_t kMostColumns = 64;     // of a part
-constexpr std::int64_t kGatheredTiles = 512;  // of a part: half of a usual L2
+constexpr std::int64_t kMostColumns = 64;  // of a part
+constexpr std::int64_t kOwnTiles = 512;    // of a part: half of a usual L2
+constexpr std::int64_t kOwnChunks = 16;
 
 constexpr std::int64_t tiles_of(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 constexpr std::int64_t runs_of(std::int64_t terms) { return (terms + kBf16Run - 1) / kBf16Run; }
@@ -70,7 +70,13 @@ struct Pass {
         out_h(to_input ? s.in_height : s.out_height),
         out_w(to_input ? s.in_width : s.out_width) {}
 
-  bool gathers() const { return summed % kBf16Run != 0; }
+  bool whole_runs() const { return summed % kBf16Run == 0; }
+  // Whether all parts share tiles of the source; else each packs what it reads, which no other part
+  // does if the kernel is one pixel.
+  bool shares() const {
+    return whole_runs() &&
+           (s.taps() > 1 || s.stride_height * s.stride_width > 1 || chunks() > kOwnChunks);
+  }
   std::int64_t chunks() const { return summed / kBf16Run; }
   std::int64_t source_pixels() const { return source_h * source_w; }
 
@@ -99,8 +105,8 @@ struct Pass {
   }
   // Columns of a part.
   std::int64_t part_columns() const {
-    if (!gathers()) return kMostColumns;
-    return std::clamp<std::int64_t>(kGatheredTiles / std::max<std::int64_t>(most_runs(), 1), 2,
+    if (shares()) return kMostColumns;
+    return std::clamp<std::int64_t>(kOwnTiles / std::max<std::int64_t>(most_runs(), 1), 2,
                                     kMostColumns);
   }
   std::int64_t parts(std::int64_t phase) const {
@@ -115,26 +121,28 @@ struct Pass {
     return tiles;
   }
   std::int64_t source_tiles() const {
-    return gathers() ? 0 : s.blocks() * chunks() * source_pixels();
+    return !shares() ? 0 : s.blocks() * chunks() * source_pixels();
   }
   // A part's: addresses of tiles, where sums go, gathered tiles, and what products want.
   std::int64_t address_floats() const { return whole_lines_of(part_columns() * most_runs() * 2); }
   std::int64_t out_floats() const { return whole_lines_of(part_columns() * 2); }
-  std::int64_t gathered_floats() const {
-    return gathers() ? part_columns() * most_runs() * kTileFloats : 0;
+  std::int64_t own_floats() const {
+    return !shares() ? part_columns() * most_runs() * kTileFloats : 0;
   }
-  // The weights' phase has one kernel row in BF16 there.
+  std::int64_t tap_floats() const { return whole_lines_of(2 * s.taps()); }
+  // The weights' phase has kernels in BF16 there: those of a row, or of 16 rows for 32 channels.
   std::int64_t scratch_floats() const {
     const std::int64_t row =
-        whole_lines_of(std::max(summed, kTileRows * std::int64_t{1}) * s.taps());
-    return std::max(
-        row, address_floats() + out_floats() + gathered_floats() + tile_scratch(most_runs()));
+        tap_floats() +
+        whole_lines_of(std::max<std::int64_t>(to_input ? kTileValues : summed, 1) * s.taps());
+    return std::max(row,
+                    address_floats() + out_floats() + own_floats() + tile_scratch(most_runs()));
   }
 
   ConvWork work() const {
     ConvWork work;
     work.parts[work.phases++] = static_cast<int>(phases() * tiles_of(rows));
-    if (!gathers()) work.parts[work.phases++] = static_cast<int>(s.blocks() * chunks());
+    if (shares()) work.parts[work.phases++] = static_cast<int>(s.blocks() * chunks());
     std::int64_t parts_of_all = 0;
     for (std::int64_t i = 0; i < phases(); ++i) parts_of_all += parts(i);
     work.parts[work.phases++] = static_cast<int>(parts_of_all);
@@ -147,13 +155,71 @@ struct Pass {
   void pack_source(const float* source, float* shared, std::int64_t part) const;
   void multiply(const float* source, float* out, float* shared, float* scratch,
                 std::int64_t part) const;
+  // The right tiles of these columns, [column][run].
+  struct Columns;
+  void address_shared(const Columns& columns, const std::uint16_t* packed,
+                      const std::uint16_t** right) const;
+  void pack_pixels(const Columns& columns, const float* source, std::uint16_t* own,
+                   const std::uint16_t** right) const;
+  void gather(const Columns& columns, const float* source, std::uint16_t* own,
+              const std::uint16_t** right) const;
   void run(const float* source, const float* w, float* out, float* shared, float* scratch,
            int phase, int part) const {
     if (phase == 0) return pack_weights(w, shared, scratch, part);
-    if (phase == 1 && !gathers()) return pack_source(source, shared, part);
+    if (phase == 1 && shares()) return pack_source(source, shared, part);
     multiply(source, out, shared, scratch, part);
   }
 };
+
+// Columns of tiles: pixels of the result of one phase, of one block of images after the other.
+struct Pass::Columns {
+  const Pass& pass;
+  Axis vertical, horizontal;
+  std::int64_t begin, end;
+
+  Columns(const Pass& of, std::int64_t phase, std::int64_t part)
+      : pass(of),
+        vertical(of.vertical(phase)),
+        horizontal(of.horizontal(phase)),
+        begin(part * of.part_columns()),
+        end(std::min(begin + of.part_columns(), of.columns(phase))) {}
+
+  std::int64_t count() const { return end - begin; }
+  std::int64_t block(std::int64_t column) const {
+    return column / (horizontal.pixels * vertical.pixels);
+  }
+  std::int64_t y(std::int64_t column) const { return column / horizontal.pixels % vertical.pixels; }
+  std::int64_t x(std::int64_t column) const { return column % horizontal.pixels; }
+  // Where it lies in the result: block, row 0, pixel.
+  std::int64_t place(std::int64_t column) const {
+    return (block(column) * pass.rows * pass.out_h + vertical.first_pixel +
+            y(column) * vertical.pixel_step) *
+               pass.out_w +
+           horizontal.first_pixel + x(column) * horizontal.pixel_step;
+  }
+  // The source's pixel for a tap; below 0 outside.
+  std::int64_t source(std::int64_t column, std::int64_t i, std::int64_t j) const {
+    const std::int64_t h = vertical.origin + y(column) * vertical.stride + i * vertical.step,
+                       v = horizontal.origin + x(column) * horizontal.stride + j * horizontal.step;
+    if (h < 0 || h >= pass.source_h || v < 0 || v >= pass.source_w) return -1;
+    return h * pass.source_w + v;
+  }
+};
+
+// to[tap][c] = from[c * from_step + taps[tap]], where tiles of a tap are `to_step` apart; kTaps, if
+// it is not 0: they are all taps of the kernel, in order.
+template <int kTaps>
+void put_taps(const std::uint16_t* from, std::int64_t from_step, std::int64_t channels,
+              const std::int64_t* taps, std::int64_t count, std::uint16_t* to,
+              std::int64_t to_step) {
+  for (std::int64_t c = 0; c < channels; ++c) {
+    if constexpr (kTaps != 0) {
+      for (int i = 0; i < kTaps; ++i) to[i * to_step + c] = from[c * from_step + i];
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) to[i * to_step + c] = from[c * from_step + taps[i]];
+    }
+  }
+}
 
 // Sixteen rows of one phase. The kernels of a row lie side by side (forward), or those of sixteen
 // rows do for each channel that is summed over.
@@ -162,42 +228,48 @@ void Pass::pack_weights(const float* w, float* shared, float* scratch, std::int6
                      runs = this->runs(phase), first = tile * kTileRows,
                      count = std::min<std::int64_t>(kTileRows, rows - first), taps = s.taps();
   const Axis vertical = this->vertical(phase), horizontal = this->horizontal(phase);
+  const std::int64_t own_taps = vertical.taps * horizontal.taps;
   std::uint16_t* to =
       in_memory<std::uint16_t>(shared) + (weights_before(phase) + tile * runs) * kTileValues;
-  auto* rounded = in_memory<std::uint16_t>(scratch);
-  std::fill_n(to, runs * kTileValues, std::uint16_t{0});
-  const std::int64_t own_taps = vertical.taps * horizontal.taps;
-  // The place of term (c, tap i) of a row of tiles.
-  const auto place = [&](std::int64_t c, std::int64_t i) {
-    const std::int64_t chunk = c / kBf16Run * kBf16Run,
-                       width = std::min<std::int64_t>(kBf16Run, summed - chunk),
-                       term = chunk * own_taps + i * width + c - chunk;
-    return term / kBf16Run * kTileValues + term % kBf16Run;
-  };
-  const auto tap = [&](std::int64_t i) {
-    return (vertical.first_tap + i / horizontal.taps * vertical.tap_step) * s.kernel_width +
-           horizontal.first_tap + i % horizontal.taps * horizontal.tap_step;
+  // Which tap of the kernel is number i of this phase, then kernels in BF16.
+  auto* tap_of = in_memory<std::int64_t>(scratch);
+  auto* rounded = in_memory<std::uint16_t>(scratch + tap_floats());
+  for (std::int64_t i = 0; i < own_taps; ++i)
+    tap_of[i] = (vertical.first_tap + i / horizontal.taps * vertical.tap_step) * s.kernel_width +
+                horizontal.first_tap + i % horizontal.taps * horizontal.tap_step;
+  const bool all = own_taps == taps, whole = summed % kBf16Run == 0;
+  if (!whole || count != kTileRows) std::fill_n(to, runs * kTileValues, std::uint16_t{0});
+  // The terms of a chunk of channels, of one row: `from_step` from a channel's kernel to the next.
+  const auto put = [&](std::int64_t chunk, std::int64_t row, const std::uint16_t* from,
+                       std::int64_t from_step) {
+    const std::int64_t width = std::min<std::int64_t>(kBf16Run, summed - chunk);
+    if (whole) {
+      std::uint16_t* tiles = to + chunk / kBf16Run * own_taps * kTileValues + row * kBf16Run;
+      const auto put_all = all && taps == 1   ? put_taps<1>
+                           : all && taps == 9 ? put_taps<9>
+                                              : put_taps<0>;
+      return put_all(from, from_step, width, tap_of, own_taps, tiles, kTileValues);
+    }
+    for (std::int64_t i = 0; i < own_taps; ++i)
+      for (std::int64_t c = 0; c < width; ++c) {
+        const std::int64_t term = chunk * own_taps + i * width + c;
+        to[term / kBf16Run * kTileValues + row * kBf16Run + term % kBf16Run] =
+            from[c * from_step + tap_of[i]];
+      }
   };
   if (!to_input) {
     for (std::int64_t row = 0; row < count; ++row) {
       round_to_bf16(w + (first + row) * summed * taps, summed * taps, rounded);
       for (std::int64_t chunk = 0; chunk < summed; chunk += kBf16Run)
-        for (std::int64_t i = 0; i < own_taps; ++i) {
-          const std::uint16_t* from = rounded + chunk * taps + tap(i);
-          const std::int64_t width = std::min<std::int64_t>(kBf16Run, summed - chunk);
-          for (std::int64_t c = 0; c < width; ++c)
-            to[place(chunk + c, i) + row * kBf16Run] = from[c * taps];
-        }
+        put(chunk, row, rounded + chunk * taps, taps);
     }
     return;
   }
-  for (std::int64_t k = 0; k < summed; ++k) {
-    round_to_bf16(w + (k * rows + first) * taps, count * taps, rounded);
-    for (std::int64_t i = 0; i < own_taps; ++i) {
-      const std::uint16_t* from = rounded + tap(i);
-      std::uint16_t* column = to + place(k, i);
-      for (std::int64_t row = 0; row < count; ++row) column[row * kBf16Run] = from[row * taps];
-    }
+  const std::int64_t step = count * taps;
+  for (std::int64_t chunk = 0; chunk < summed; chunk += kBf16Run) {
+    for (std::int64_t k = chunk; k < std::min<std::int64_t>(chunk + kBf16Run, summed); ++k)
+      round_to_bf16(w + (k * rows + first) * taps, step, rounded + (k - chunk) * step);
+    for (std::int64_t row = 0; row < count; ++row) put(chunk, row, rounded + row * taps, step);
   }
 }
 
@@ -205,7 +277,7 @@ void Pass::pack_weights(const float* w, float* shared, float* scratch, std::int6
 void Pass::pack_source(const float* source, float* shared, std::int64_t part) const {
   const std::int64_t block = part / chunks(), chunk = part % chunks();
   pack_channels(source + (block * summed + chunk * kBf16Run) * source_pixels() * kLanes,
-                source_pixels(), s.images - block * kLanes,
+                source_pixels(), source_pixels(), s.images - block * kLanes,
                 in_memory<std::uint16_t>(shared) +
                     (weights_before(phases()) + part * source_pixels()) * kTileValues);
 }
@@ -214,62 +286,20 @@ void Pass::multiply(const float* source, float* out, float* shared, float* scrat
                     std::int64_t part) const {
   std::int64_t phase = 0;
   while (part >= parts(phase)) part -= parts(phase++);
-  const Axis vertical = this->vertical(phase), horizontal = this->horizontal(phase);
-  const std::int64_t runs = this->runs(phase), begin = part * part_columns(),
-                     end = std::min(begin + part_columns(), columns(phase));
+  const Columns columns(*this, phase, part);
+  const std::int64_t runs = this->runs(phase);
   auto** const right = in_memory<const std::uint16_t*>(scratch);
   auto** const to = in_memory<float*>(scratch + address_floats());
-  auto* gathered = in_memory<std::uint16_t>(scratch + address_floats() + out_floats());
-  float* const own = scratch + address_floats() + out_floats() + gathered_floats();
-  const std::uint16_t* const packed =
-      in_memory<std::uint16_t>(shared) + weights_before(phases()) * kTileValues;
-  const auto** next = right;
-  for (std::int64_t column = begin; column < end; ++column) {
-    const std::int64_t x = column % horizontal.pixels,
-                       y = column / horizontal.pixels % vertical.pixels,
-                       block = column / horizontal.pixels / vertical.pixels,
-                       images = s.images - block * kLanes;
-    to[column - begin] = out + (block * rows * out_h * out_w +
-                                (vertical.first_pixel + y * vertical.pixel_step) * out_w +
-                                horizontal.first_pixel + x * horizontal.pixel_step) *
-                                   kLanes;
-    // The source's pixel for a tap; below 0 outside.
-    const auto pixel = [&](std::int64_t i, std::int64_t j) -> std::int64_t {
-      const std::int64_t h = vertical.origin + y * vertical.stride + i * vertical.step,
-                         v = horizontal.origin + x * horizontal.stride + j * horizontal.step;
-      return h < 0 || h >= source_h || v < 0 || v >= source_w ? -1 : h * source_w + v;
-    };
-    if (!gathers()) {
-      const std::uint16_t* tiles = packed + block * chunks() * source_pixels() * kTileValues;
-      for (std::int64_t chunk = 0; chunk < chunks();
-           ++chunk, tiles += source_pixels() * kTileValues)
-        for (std::int64_t i = 0; i < vertical.taps; ++i)
-          for (std::int64_t j = 0; j < horizontal.taps; ++j) {
-            const std::int64_t at = pixel(i, j);
-            *next++ = at < 0 ? kZeroTile : tiles + at * kTileValues;
-          }
-      continue;
-    }
-    const float* terms[kBf16Run];
-    int filled = 0;
-    const auto take = [&](const float* term) {
-      terms[filled++] = term;
-      if (filled < kBf16Run) return;
-      pack_terms(terms, images, gathered);
-      *next++ = gathered;
-      gathered += kTileValues;
-      filled = 0;
-    };
-    const float* own_source = source + block * summed * source_pixels() * kLanes;
-    for (std::int64_t chunk = 0; chunk < summed; chunk += kBf16Run)
-      for (std::int64_t i = 0; i < vertical.taps; ++i)
-        for (std::int64_t j = 0; j < horizontal.taps; ++j) {
-          const std::int64_t at = pixel(i, j);
-          for (std::int64_t c = chunk; c < std::min<std::int64_t>(chunk + kBf16Run, summed); ++c)
-            take(at < 0 ? nullptr : own_source + (c * source_pixels() + at) * kLanes);
-        }
-    while (filled != 0) take(nullptr);
-  }
+  auto* const own = in_memory<std::uint16_t>(scratch + address_floats() + out_floats());
+  for (std::int64_t i = columns.begin; i < columns.end; ++i)
+    to[i - columns.begin] = out + columns.place(i) * kLanes;
+  if (shares())
+    address_shared(
+        columns, in_memory<std::uint16_t>(shared) + weights_before(phases()) * kTileValues, right);
+  else if (whole_runs())
+    pack_pixels(columns, source, own, right);
+  else
+    gather(columns, source, own, right);
   const std::int64_t row_floats = out_h * out_w * kLanes;
   const std::uint16_t* weights =
       in_memory<std::uint16_t>(shared) + weights_before(phase) * kTileValues;
@@ -278,12 +308,69 @@ void Pass::multiply(const float* source, float* out, float* shared, float* scrat
                     .left_stride = runs * kTileValues,
                     .right = right,
                     .runs = runs,
-                    .columns = end - begin,
+                    .columns = columns.count(),
                     .out = to,
                     .out_stride = row_floats,
                     .rows = std::min<std::int64_t>(2 * kTileRows, rows - row)},
-                   own);
-    for (std::int64_t i = 0; i < end - begin; ++i) to[i] += 2 * kTileRows * row_floats;
+                   scratch + address_floats() + out_floats() + own_floats());
+    for (std::int64_t i = 0; i < columns.count(); ++i) to[i] += 2 * kTileRows * row_floats;
+  }
+}
+
+void Pass::address_shared(const Columns& columns, const std::uint16_t* packed,
+                          const std::uint16_t** right) const {
+  for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+    const std::uint16_t* tiles =
+        packed + columns.block(column) * chunks() * source_pixels() * kTileValues;
+    for (std::int64_t chunk = 0; chunk < chunks(); ++chunk, tiles += source_pixels() * kTileValues)
+      for (std::int64_t i = 0; i < columns.vertical.taps; ++i)
+        for (std::int64_t j = 0; j < columns.horizontal.taps; ++j) {
+          const std::int64_t at = columns.source(column, i, j);
+          *right++ = at < 0 ? kZeroTile : tiles + at * kTileValues;
+        }
+  }
+}
+
+// Of a kernel of one pixel, which reads the pixels that it makes.
+void Pass::pack_pixels(const Columns& columns, const float* source, std::uint16_t* own,
+                       const std::uint16_t** right) const {
+  for (std::int64_t column = columns.begin; column < columns.end;) {
+    const std::int64_t block = columns.block(column), pixel = column % source_pixels(),
+                       count = std::min(columns.end - column, source_pixels() - pixel);
+    for (std::int64_t chunk = 0; chunk < chunks(); ++chunk) {
+      pack_channels(
+          source + ((block * summed + chunk * kBf16Run) * source_pixels() + pixel) * kLanes,
+          source_pixels(), count, s.images - block * kLanes, own);
+      for (std::int64_t i = 0; i < count; ++i, own += kTileValues)
+        right[(column - columns.begin + i) * chunks() + chunk] = own;
+    }
+    column += count;
+  }
+}
+
+void Pass::gather(const Columns& columns, const float* source, std::uint16_t* own,
+                  const std::uint16_t** right) const {
+  for (std::int64_t column = columns.begin; column < columns.end; ++column) {
+    const std::int64_t block = columns.block(column);
+    const float* images = source + block * summed * source_pixels() * kLanes;
+    const float* terms[kBf16Run];
+    int filled = 0;
+    const auto take = [&](const float* term) {
+      terms[filled++] = term;
+      if (filled < kBf16Run) return;
+      pack_terms(terms, s.images - block * kLanes, own);
+      *right++ = own;
+      own += kTileValues;
+      filled = 0;
+    };
+    for (std::int64_t chunk = 0; chunk < summed; chunk += kBf16Run)
+      for (std::int64_t i = 0; i < columns.vertical.taps; ++i)
+        for (std::int64_t j = 0; j < columns.horizontal.taps; ++j) {
+          const std::int64_t at = columns.source(column, i, j);
+          for (std::int64_t c = chunk; c < std::min<std::int64_t>(chunk + kBf16Run, summed); ++c)
+            take(at < 0 ? nullptr : images + (c * source_pixels() + at) * kLanes);
+        }
+    while (filled != 0) take(nullptr);
   }
 }
 

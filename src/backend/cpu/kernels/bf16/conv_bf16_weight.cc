@@ -145,13 +145,17 @@ struct WeightPass {
       }
     }
     for (std::int64_t k = 0; k < s.out_channels; ++k)
-      for (std::int64_t c = first * kTileColumns; c < std::min(end * kTileColumns, s.in_channels);
-           ++c)
+      for (std::int64_t tile = first; tile < end; ++tile) {
+        const std::int64_t c = tile * kTileColumns,
+                           count = std::min<std::int64_t>(kTileColumns, s.in_channels - c);
+        const float* from = sums +
+                            (k / (2 * kTileRows) * right_tiles + tile) * s.taps() * kSumsFloats +
+                            k % (2 * kTileRows) * kTileColumns;
+        float* row = dw + (k * s.in_channels + c) * s.taps();
         for (std::int64_t tap = 0; tap < s.taps(); ++tap)
-          dw[(k * s.in_channels + c) * s.taps() + tap] =
-              sums[((k / (2 * kTileRows) * right_tiles + c / kTileColumns) * s.taps() + tap) *
-                       kSumsFloats +
-                   k % (2 * kTileRows) * kTileColumns + c % kTileColumns];
+          for (std::int64_t i = 0; i < count; ++i)
+            row[i * s.taps() + tap] = from[tap * kSumsFloats + i];
+      }
   }
 };
 

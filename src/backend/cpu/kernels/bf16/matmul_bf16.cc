@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/cpu/kernels/bf16/pack_tiles.h"
 #include "backend/cpu/kernels/bf16/tiles.h"
 
 namespace podium::cpu {
@@ -38,21 +39,39 @@ struct Product {
     return work;
   }
 
+  // Of a matrix [lines][depth], or turned: where number k of a line lies is for the caller to say.
+  template <typename Put>
+  void pack(const float* from, std::int64_t lines, bool turned, std::int64_t first,
+            const Put& put) const {
+    const std::int64_t count = std::min<std::int64_t>(kTileRows, lines - first);
+    std::uint16_t rounded[kBf16Run];
+    if (!turned) {
+      for (std::int64_t i = 0; i < count; ++i)
+        for (std::int64_t k = 0; k < s.depth; k += kBf16Run) {
+          const std::int64_t width = std::min<std::int64_t>(kBf16Run, s.depth - k);
+          round_to_bf16(from + (first + i) * s.depth + k, width, rounded);
+          for (std::int64_t m = 0; m < width; ++m) put(i, k / kBf16Run, m, rounded[m]);
+        }
+      return;
+    }
+    for (std::int64_t k = 0; k < s.depth; ++k) {
+      round_to_bf16(from + k * lines + first, count, rounded);
+      for (std::int64_t i = 0; i < count; ++i) put(i, k / kBf16Run, k % kBf16Run, rounded[i]);
+    }
+  }
   void pack_left(const float* a, std::uint16_t* to, std::int64_t tile) const {
-    for (std::int64_t run = 0; run < runs; ++run)
-      for (std::int64_t i = tile * kTileRows; i < (tile + 1) * kTileRows; ++i)
-        for (std::int64_t k = run * kBf16Run; k < (run + 1) * kBf16Run; ++k)
-          *to++ = i < s.rows && k < s.depth
-                      ? bf16_bits(a[s.transpose_a ? k * s.rows + i : i * s.depth + k])
-                      : std::uint16_t{0};
+    std::fill_n(to, runs * kTileValues, std::uint16_t{0});
+    pack(a, s.rows, s.transpose_a, tile * kTileRows,
+         [&](std::int64_t i, std::int64_t run, std::int64_t m, std::uint16_t value) {
+           to[run * kTileValues + i * kBf16Run + m] = value;
+         });
   }
   void pack_right(const float* b, std::uint16_t* to, std::int64_t tile) const {
-    for (std::int64_t k = 0; k < runs * kBf16Run; k += 2)
-      for (std::int64_t j = tile * kTileColumns; j < (tile + 1) * kTileColumns; ++j)
-        for (std::int64_t m = k; m < k + 2; ++m)
-          *to++ = j < s.columns && m < s.depth
-                      ? bf16_bits(b[s.transpose_b ? j * s.depth + m : m * s.columns + j])
-                      : std::uint16_t{0};
+    std::fill_n(to, runs * kTileValues, std::uint16_t{0});
+    pack(b, s.columns, !s.transpose_b, tile * kTileColumns,
+         [&](std::int64_t i, std::int64_t run, std::int64_t m, std::uint16_t value) {
+           to[run * kTileValues + (m / 2 * kTileColumns + i) * 2 + m % 2] = value;
+         });
   }
 
   void multiply(const std::uint16_t* left, const std::uint16_t* right_all, float* c, float* scratch,

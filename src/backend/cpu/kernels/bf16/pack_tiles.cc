@@ -63,12 +63,12 @@ HWY_INLINE void pack_images(const float* x, std::int64_t images, std::uint16_t* 
 
 }  // namespace
 
-void pack_channels_of(const float* x, std::int64_t pixels, std::int64_t images,
+void pack_channels_of(const float* x, std::int64_t pixels, std::int64_t count, std::int64_t images,
                       std::uint16_t* tiles) {
   constexpr std::int64_t kAtOnce = 16;  // pixels whose tiles stay in L1 while they are made
-  for (std::int64_t first = 0; first < pixels; first += kAtOnce)
+  for (std::int64_t first = 0; first < count; first += kAtOnce)
     for (int pair = 0; pair < kBf16Run / 2; ++pair)
-      for (std::int64_t i = first; i < std::min(first + kAtOnce, pixels); ++i)
+      for (std::int64_t i = first; i < std::min(first + kAtOnce, count); ++i)
         pack_pair(x + (2 * pair * pixels + i) * kLanes, x + ((2 * pair + 1) * pixels + i) * kLanes,
                   images, tiles + i * kTileValues + pair * 2 * kTileColumns);
 }
@@ -130,8 +130,9 @@ HWY_EXPORT(pack_rows_of);
 HWY_EXPORT(pack_columns_of);
 HWY_EXPORT(round_all);
 
-void pack_channels(const float* x, std::int64_t pixels, std::int64_t images, std::uint16_t* tiles) {
-  PODIUM_DISPATCH(pack_channels_of)(x, pixels, images, tiles);
+void pack_channels(const float* x, std::int64_t pixels, std::int64_t count, std::int64_t images,
+                   std::uint16_t* tiles) {
+  PODIUM_DISPATCH(pack_channels_of)(x, pixels, count, images, tiles);
 }
 void pack_terms(const float* const* terms, std::int64_t images, std::uint16_t* tile) {
   PODIUM_DISPATCH(pack_terms_of)(terms, images, tile);
