@@ -380,14 +380,6 @@ class Reader {
       return std::nullopt;
     }
     const std::string& word = string->get();
-    for (const auto& [refused, reason] : key.refused) {
-      if (word == refused) {
-        refuse(key, place,
-               cat("`", key.path(), "` = \"", word, "\": ", reason, "; use \"", key.words().front(),
-                   "\""));
-        return std::nullopt;
-      }
-    }
     const bool any = models_ == ModelNames::kAny && key.path() == "model";
     const std::vector<std::string> known = any ? std::vector<std::string>() : key.words();
     const std::string name = key.path() == "data" ? split_data_name(word).name : word;

@@ -46,8 +46,6 @@ struct RecipeKey {
   std::vector<std::string> choices = {};          // of a word; empty: any
   std::vector<std::string> (*names)() = nullptr;  // of a word that names what is registered
   std::vector<std::int64_t> numbers = {};  // of an integer, where it is one of a few; empty: any
-  // Words that a user may well try, and why they are refused.
-  std::vector<std::pair<std::string, std::string>> refused = {};
   // The values of the table's `name` with which the key has a meaning; empty: all.
   std::vector<std::string> fits = {};
   bool required = false;

@@ -246,7 +246,7 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
             "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
             "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
             "`precision=fp16` on the command line: `precision` = \"fp16\" is unknown; known: fp32, "
-            "bf16; the nearest is \"bf16\"\n"
+            "bf16; the nearest is \"fp32\"\n"
             "`sed=3` on the command line: unknown key `sed`; the nearest known one is `seed`");
 }
 

@@ -54,7 +54,7 @@ std::string fewer_images(const std::string& recipe) {
 }
 
 // Every recipe; then what the recipes leave out: one replica, trees that are no powers of
-// two, the other optimizer, decay, smoothing, augmentation, normalisation.
+// two, the other optimizer, decay, smoothing, augmentation, normalisation, BF16.
 std::vector<Case> cases() {
   std::vector<Case> list;
   for (const std::string& recipe : recipe_names()) {
@@ -77,6 +77,8 @@ std::vector<Case> cases() {
   list.push_back({"five_replicas_standardised", "glyphs",
                   small + "batch=160 replicas=5 normalise.name=per-image augment.shift=3 "
                           "augment.padding=reflect augment.flip=alternating augment.cutout=6"});
+  list.push_back({"three_replicas_bf16", "glyphs", small + "batch=96 replicas=3 precision=bf16"});
+  list.push_back({"davidnet_bf16", "cifar10-davidnet", "batch=68 replicas=2 precision=bf16"});
   return list;
 }
 

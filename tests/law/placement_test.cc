@@ -7,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "backend/cpu/kernels/bf16/tiles.h"
 #include "backend/cpu/kernels/targets.h"
 #include "law_util.h"
 #include "train/run_plan.h"
@@ -61,6 +62,7 @@ std::vector<OptimizerCase> optimizer_cases() {
        {"optimizer.name=lars", "optimizer.momentum=0.9", "optimizer.weight_decay=0.01",
         "schedule.name=polynomial", "schedule.warmup=3"}},
       {"adam", {"optimizer.weight_decay=0.01"}},
+      {"adam_bf16", {"precision=bf16"}},
       {"adamw",
        {"optimizer.name=adamw", "optimizer.weight_decay=0.01", "optimizer.decay_all=true",
         "schedule.name=cosine", "schedule.warmup=3"}},
@@ -183,6 +185,23 @@ TEST(Placement, the_reference_backend_gives_the_same_hashes) {
   const Recipe recipe = small_recipe(64, 2);
   EXPECT_EQ(step_hashes(*make_trainer(recipe, 2, 1, "reference"), 3),
             step_hashes(*make_trainer(recipe, 1), 3));
+}
+
+TEST(Placement, bf16_has_the_same_hashes_by_vectors_by_a_matrix_unit_and_by_the_reference) {
+  Recipe recipe = small_recipe(64, 2);
+  const auto fp32 = step_hashes(*make_trainer(recipe, 1), 1);
+  recipe.precision = "bf16";
+  const auto expected = step_hashes(*make_trainer(recipe, 2, 1, "reference"), 2);
+  EXPECT_NE(expected.front(), fp32.front());
+  for (const bool amx : {true, false})
+    for (const std::string& target : cpu::vector_targets()) {
+      cpu::allow_amx(amx);
+      cpu::set_vector_target(target);
+      EXPECT_EQ(step_hashes(*make_trainer(recipe, 1), 2), expected)
+          << target << (amx ? ", AMX where there is one" : "");
+    }
+  cpu::allow_amx(true);
+  cpu::set_vector_target(cpu::vector_targets().front());
 }
 
 // G4: every example counts once, in integers, whatever the evaluation batch and the placement.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/cpu/jobs.h"
+#include "backend/cpu/kernels/bf16/tiles.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/layout.h"
 #include "backend/cpu/kernels/targets.h"
@@ -327,7 +328,9 @@ class CpuDevice : public HostDevice {
     cpu::choose_vector_target();
   }
   std::string name() const override { return "cpu"; }
-  std::string description() const override { return cpu::vector_target() + " kernels"; }
+  std::string description() const override {
+    return cat(cpu::vector_target(), " kernels", cpu::uses_amx() ? ", amx for bf16" : "");
+  }
 
   Plan plan(const Graph& graph, const CompileOptions& compile) override {
     return lay_out(graph, compile, options()).plan;

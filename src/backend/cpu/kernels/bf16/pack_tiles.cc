@@ -54,7 +54,6 @@ HWY_INLINE void pack_pair(const float* even, const float* odd, std::int64_t imag
 
 // Sixteen images, one after the other.
 HWY_INLINE void pack_images(const float* x, std::int64_t images, std::uint16_t* to) {
-  const Words d;
   const hn::Rebind<std::uint16_t, Words> halves;
   for (int i = 0; i < kRegisters; ++i)
     hn::StoreU(hn::TruncateTo(halves, hn::ShiftRight<16>(rounded(images_at(x, i, images)))), halves,
@@ -102,9 +101,10 @@ void pack_columns_of(const float* first, const float* second, std::int64_t chann
   // Pairs of images are words, which a transpose moves as it moves floats.
   HWY_ALIGN float turned[kTileRows * kTileColumns];
   transpose16(reinterpret_cast<const float*>(rows), kTileColumns, turned, kTileColumns);
-  constexpr std::size_t kHalf = kTileValues;  // bytes
-  std::memcpy(first_half, turned, kHalf);
-  if (second_half != nullptr) std::memcpy(second_half, turned + kHalf / sizeof(float), kHalf);
+  constexpr std::size_t kHalfFloats = kTileRows / 2 * kTileColumns;
+  std::memcpy(first_half, turned, kHalfFloats * sizeof(float));
+  if (second_half != nullptr)
+    std::memcpy(second_half, turned + kHalfFloats, kHalfFloats * sizeof(float));
 }
 
 void round_all(const float* from, std::int64_t count, std::uint16_t* to) {

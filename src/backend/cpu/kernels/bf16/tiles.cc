@@ -1,7 +1,8 @@
 #include "backend/cpu/kernels/bf16/tiles.h"
 
+#include <algorithm>
 #include <atomic>
-#include <cstring>
+#include <bit>
 
 #include "backend/cpu/kernels/bf16/amx.h"
 
@@ -163,7 +164,11 @@ bool amx_returns_the_bits() {
     multiply_tiles_by_amx(product);
     product.out = vectors;
     PODIUM_DISPATCH(multiply_by_vectors)(product, scratch);
-    if (std::memcmp(by_amx, expected, sizeof expected) != 0) return false;
+    for (int column = 0; column < 2; ++column)
+      for (int i = 0; i < 2 * kTileRows * kTileColumns; ++i)
+        if (std::bit_cast<std::uint32_t>(by_amx[column][i]) !=
+            std::bit_cast<std::uint32_t>(expected[column][i]))
+          return false;
   }
   return true;
 }
