@@ -3,6 +3,7 @@
 // recipe says `precision = "bf16"`. Their rules are those of conv2d and matmul.
 #include "base/bf16.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
