@@ -65,13 +65,13 @@ Parts parts_of(const RecipeArguments& arguments) {
   parts.classes = data.classes;
   parts.test_examples = data.held_out;
   parts.work = work_of(recipe, model.build, parts.image, parts.classes);
-  parts.program = build_replica_program(
-      model.build,
-      {.image = parts.image,
-                                .images = recipe.batch / recipe.replicas,
-                                .classes = parts.classes,
-                                .precision = precision_of(recipe)},
-      recipe.seed, recipe.batch, recipe.label_smoothing, false, Optimizers(recipe));
+  parts.program = build_replica_program(model.build,
+                                        {.image = parts.image,
+                                         .images = recipe.batch / recipe.replicas,
+                                         .classes = parts.classes,
+                                         .precision = precision_of(recipe)},
+                                        recipe.seed, recipe.batch, recipe.label_smoothing, false,
+                                        Optimizers(recipe));
   parts.compiled = make_device("cpu")->plan(parts.program.graph, {});
   return parts;
 }

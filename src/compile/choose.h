@@ -7,7 +7,7 @@
 //                                                    per phase) and to make are at least 12 each,
 //                                                    and outputs 4x4 or more; 3x3 from 64 channels
 //
-// Where the precision is BF16, direct convolutions and matrix products go to their BF16 forms instead:
+// Where the precision is BF16, all of them stay direct:
 //   conv2d -> conv2d_bf16, matmul -> matmul_bf16, and the gradients
 //
 // How large the tiles of a Winograd convolution are is part of its contract

@@ -38,12 +38,10 @@ bool is_product(std::string_view op) { return op.starts_with("conv2d") || op == 
 
 ReplicaProgram program_of(const Recipe& recipe, const Model& model, const Shape& image,
                           std::int64_t classes, std::int64_t images) {
-  return build_replica_program(model, {.image = image,
-                                .images = images,
-                                .classes = classes,
-                                .precision = precision_of(recipe)},
-                               recipe.seed, images * recipe.replicas, recipe.label_smoothing, false,
-                               Optimizers(recipe));
+  return build_replica_program(
+      model,
+      {.image = image, .images = images, .classes = classes, .precision = precision_of(recipe)},
+      recipe.seed, images * recipe.replicas, recipe.label_smoothing, false, Optimizers(recipe));
 }
 
 std::vector<Cost> costs_of(const Graph& graph) {

@@ -96,11 +96,10 @@ struct Predictor::State {
       streams;  // by batch, a worker each
 
   Graph program_of(std::int64_t images) const {
-    return build_evaluation_program(
-        model, {.image = input.image,
-                                          .images = images,
-                                          .classes = input.classes,
-                                          .precision = input.precision});
+    return build_evaluation_program(model, {.image = input.image,
+                                            .images = images,
+                                            .classes = input.classes,
+                                            .precision = input.precision});
   }
 
   // One for each worker, compiled when first asked for, of the batch for so many images: a power of

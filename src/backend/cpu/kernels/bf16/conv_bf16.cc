@@ -1,7 +1,8 @@
 // The forward pass and the gradient to the images: rows of tiles are the channels that are made,
 // columns the images of a block, terms the channels that are summed over. Where these come in whole
 // runs of 32, a run is one tap of the kernel, so each pixel is packed once and then read by all
-// taps. Otherwise runs hold the terms of several taps, and each pixel of the result gathers its own.
+// taps. Otherwise runs hold the terms of several taps, and each pixel of the
+// result gathers its own.
 #include "backend/cpu/kernels/bf16/conv_bf16.h"
 
 #include <algorithm>

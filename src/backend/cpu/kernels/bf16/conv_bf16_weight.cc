@@ -1,5 +1,5 @@
-// The gradient to the weights: rows of tiles are channels of dy, columns channels of x, and a run is
-// two neighbouring pixels of sixteen images. A tap reads other pixels of x, so these are packed
+// The gradient to the weights: rows of tiles are channels of dy, columns channels of x, and a run
+// is two neighbouring pixels of sixteen images. A tap reads other pixels of x, so these are packed
 // once, a pixel half a tile, and a row of them holds what lies outside of the image, too.
 #include <algorithm>
 #include <cstddef>

@@ -9,8 +9,8 @@
 namespace podium::cpu {
 
 // Right tiles whose terms are 32 channels of a pixel, and whose columns are the images of a block:
-// one for each of `count` pixels, the first at x in channel 0 of x[channel][pixels][16]. Images from
-// `images` on are 0.
+// one for each of `count` pixels, the first at x in channel 0 of x[channel][pixels][16]. Images
+// from `images` on are 0.
 void pack_channels(const float* x, std::int64_t pixels, std::int64_t count, std::int64_t images,
                    std::uint16_t* tiles);
 
