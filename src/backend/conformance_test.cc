@@ -99,6 +99,11 @@ std::int64_t differing(const Tensor& a, const Tensor& b) {
 // nothing.
 std::string difference_from_reference(Device& device, const OperationCase& c) {
   Traits allowed = device.traits();
+  for (const Node& node : c.graph.nodes())
+    if (node.op != nullptr && is_bf16(*node.op) && !allowed.bf16_family.empty()) {
+      allowed.exact_fp32 = false;
+      allowed.tolerance = allowed.bf16_tolerance;
+    }
   const Graph graph = allowed.exact_fp32 ? c.graph : with_plain_convolutions(c.graph);
   const std::vector<Tensor> expected = interpret(graph, c.inputs);
   const std::vector<std::string> targets = ways_to_run(device);
@@ -212,13 +217,12 @@ Activation draw_cheap_activation(Draw& draw) {
   return is_costly(a.kind) ? Activation{} : a;
 }
 
-OpSample draw_conv_sample(Draw& draw, OpKind kind) {
+OpSample draw_conv_sample(Draw& draw, const OpDef& op) {
+  const OpKind kind = op.kind;
   const bool winograd = kind == OpKind::kConv2dWinograd ||
                         kind == OpKind::kConv2dWinogradGradInput ||
                         kind == OpKind::kConv2dWinogradGradWeight;
-  const bool bf16 = kind == OpKind::kConv2dBf16 || kind == OpKind::kConv2dBf16GradInput ||
-                    kind == OpKind::kConv2dBf16GradWeight;
-  ConvCase c = draw_conv(draw, winograd, bf16 && draw.one_in(3));
+  ConvCase c = draw_conv(draw, winograd, is_bf16(op) && draw.one_in(3));
   if (kind == OpKind::kConv2dWinograd && winograd_pools(c.attributes, c.x, c.y)) {
     c.attributes.pools = draw.one_in(2);
     c.attributes.places = c.attributes.pools && draw.one_in(2);
@@ -331,7 +335,7 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
     case OpKind::kConv2dBf16GradWeight:
     case OpKind::kConv2dWinograd:
     case OpKind::kConv2dWinogradGradInput:
-    case OpKind::kConv2dWinogradGradWeight: return draw_conv_sample(draw, op.kind);
+    case OpKind::kConv2dWinogradGradWeight: return draw_conv_sample(draw, op);
     case OpKind::kMatmul:
     case OpKind::kMatmulBf16: {
       const std::int64_t m = draw.images(), n = draw.in(1, 70),

@@ -80,6 +80,11 @@ struct Traits {
   // The same for Winograd convolutions, if the device computes direct convolutions instead, which
   // lack the roundings of the Winograd contract.
   float winograd_tolerance = 0;
+  // BF16 operations (docs/numerics.md): empty if they, too, return the bits of their contracts.
+  // Otherwise devices of one family have the same bits ("sm_90"), and an element may differ from
+  // the contract's by `bf16_tolerance` times the largest magnitude in the result.
+  std::string bf16_family = "";
+  float bf16_tolerance = 0;
   // Whether the device can compile a whole step to one program: Device::compile_step().
   bool whole_steps = false;
   // Whether a whole step computes all replicas of a worker at once, so that it needs the memory of

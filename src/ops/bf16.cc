@@ -190,6 +190,11 @@ std::vector<OpSample> samples_matmul() { return matmul_op.samples(); }
 
 }  // namespace
 
+bool is_bf16(const OpDef& op) {
+  return op.kind == OpKind::kConv2dBf16 || op.kind == OpKind::kConv2dBf16GradInput ||
+         op.kind == OpKind::kConv2dBf16GradWeight || op.kind == OpKind::kMatmulBf16;
+}
+
 const OpDef conv2d_bf16_op = {OpKind::kConv2dBf16, "conv2d_bf16", infer,  nullptr,
                               reference,           cost,          samples};
 const OpDef conv2d_bf16_grad_input_op = {

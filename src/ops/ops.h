@@ -22,6 +22,10 @@ Planes planes_of(const Shape& shape);
 
 // --- convolution (ops/conv2d.cc)
 
+// Whether its operands are BF16: conv2d_bf16, its gradients, matmul_bf16 (ops/bf16.cc). They have
+// the attributes of the FP32 operations that they stand for.
+bool is_bf16(const OpDef& op);
+
 // Attributes of conv2d and its gradients.
 struct Conv2dAttributes {
   std::int64_t stride_h = 1, stride_w = 1;

@@ -445,8 +445,7 @@ Environment environment_of(const Trainer& trainer, const RunOptions& options) {
   Environment e = collect_environment(options.command_line, trainer.device().description(),
                                       static_cast<int>(placement.workers));
   e.backend = trainer.device().name();
-  const std::string& precision = trainer.recipe().precision;
-  e.kind = cat(trainer.device().traits().exact_fp32 ? "exact" : e.backend, " ", precision);
+  e.kind = trainer.kind();
   e.threads = static_cast<int>(placement.threads);
   e.input_threads = static_cast<int>(placement.input_threads);
   e.ranks = RunRanks(placement).count();

@@ -35,6 +35,7 @@ void RunRanks::require_same_program(const Recipe& recipe) const {
 
 void RunRanks::require_same_data(const Trainer& trainer) const {
   if (!several()) return;
+  transport_->agree_on("kind of device", trainer.kind());
   transport_->agree_on("training set", trainer.training_identity());
   transport_->agree_on("evaluation set", trainer.evaluation_identity());
 }

@@ -174,6 +174,8 @@ class Trainer {
   const Recipe& recipe() const;
   const Placement& placement() const;  // resolved
   Device& device() const;
+  // Results of one kind are equal to the bit: "exact fp32", "exact bf16", "cuda bf16 on sm_90", ...
+  std::string kind() const;
   MemoryUse memory_use() const;
   std::int64_t evaluation_batch() const;
   // Of the gradients that ranks send each other at once, in their order; one where there is one

@@ -9,6 +9,7 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/whole_step.h"
+#include "ops/ops.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
@@ -18,6 +19,10 @@ constexpr const char* kName = "cuda-emulated";
 #else
 constexpr const char* kName = "cuda";
 #endif
+
+// Tensor cores keep 24 bits of a sum of 16 products, but may cut off instead of rounding: after 100
+// of them, 100 * 2^-23 of the largest sum.
+constexpr float kBf16Tolerance = 1.2e-5f;
 
 class CudaDevice : public Device {
  public:
@@ -35,8 +40,12 @@ class CudaDevice : public Device {
                info_.memory / (1 << 20), " MiB");
   }
   Traits traits() const override {
-    return {
-        .whole_steps = true, .replicas_together = true, .memory_bytes = info_.memory, .devices = 1};
+    return {.bf16_family = cat("sm_", info_.major, info_.minor),
+            .bf16_tolerance = kBf16Tolerance,
+            .whole_steps = true,
+            .replicas_together = true,
+            .memory_bytes = info_.memory,
+            .devices = 1};
   }
 
   std::unique_ptr<Buffer> allocate(std::int64_t bytes) override {
@@ -76,9 +85,11 @@ class CudaDevice : public Device {
   }
 
   Plan plan(const Graph& graph, const CompileOptions& compile) override {
+    require_bf16(graph);
     return plan_of(graph, compile);
   }
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& compile) override {
+    require_bf16(graph);
     runtime::use(queue_.device);
     return std::make_unique<CudaExecutable>(queue_, graph, compile);
   }
@@ -88,6 +99,14 @@ class CudaDevice : public Device {
   }
 
  private:
+  void require_bf16(const Graph& graph) const {
+    if (info_.major >= 8) return;
+    for (const Node& node : graph.nodes())
+      PODIUM_REQUIRE(node.op == nullptr || !is_bf16(*node.op), ExitCode::kUsage, "--backend ",
+                     kName, ": ", info_.name, " has compute capability ", info_.major, ".",
+                     info_.minor, ", and BF16 needs 8.0; use precision=fp32, or --backend cpu");
+  }
+
   const runtime::DeviceInfo info_;
   Queue queue_;
 };

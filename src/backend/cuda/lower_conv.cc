@@ -1,4 +1,5 @@
 // Convolutions of batch-last images, and matrix products of operands as they lie.
+#include "backend/cuda/kernels/bf16.h"
 #include "backend/cuda/kernels/conv.h"
 #include "backend/cuda/kernels/matmul.h"
 #include "backend/cuda/kernels/winograd.h"
@@ -86,33 +87,85 @@ MatrixLayout transposed(const MatrixLayout& layout, bool transposes) {
   return transposes ? MatrixLayout{layout.column, layout.row} : layout;
 }
 
-}  // namespace
+using ScratchFunction = std::int64_t (*)(const ConvShape&);
 
-void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
+void lower_forward(Lowering& l, const Node& node, std::int32_t index, ConvFunction function,
+                   ScratchFunction scratch) {
   const Value x = node.inputs[0], w = node.inputs[1];
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x), l.shape(w),
                                      node.outputs[0].shape);
   const Slot images = l.batch_last(x), weights = l.plain(w);
-  emit_conv(l, shape, conv2d, conv2d_scratch(shape), images, weights,
-            l.define_batch_last({index, 0}));
+  emit_conv(l, shape, function, scratch(shape), images, weights, l.define_batch_last({index, 0}));
 }
 
-void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+void lower_grad_input(Lowering& l, const Node& node, std::int32_t index, ConvFunction function,
+                      ScratchFunction scratch) {
   const Value dy = node.inputs[0], w = node.inputs[1];
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
                                      l.shape(w), l.shape(dy));
   const Slot gradient = l.batch_last(dy), weights = l.plain(w);
-  emit_conv(l, shape, conv2d_grad_input, conv2d_grad_input_scratch(shape), gradient, weights,
-            l.define_batch_last({index, 0}));
+  emit_conv(l, shape, function, scratch(shape), gradient, weights, l.define_batch_last({index, 0}));
 }
 
-void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index, ConvFunction function,
+                       ScratchFunction scratch) {
   const Value x = node.inputs[0], dy = node.inputs[1];
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x),
                                      node.outputs[0].shape, l.shape(dy));
   const Slot images = l.batch_last(x), gradient = l.batch_last(dy);
-  emit_conv(l, shape, conv2d_grad_weight, conv2d_grad_weight_scratch(shape), images, gradient,
-            l.define_plain({index, 0}));
+  emit_conv(l, shape, function, scratch(shape), images, gradient, l.define_plain({index, 0}));
+}
+
+using MatmulFunction = void (*)(const Launch&, const MatmulShape&, ConstFloats, ConstFloats, Floats,
+                                Floats);
+
+void lower_product(Lowering& l, const Node& node, std::int32_t index, MatmulFunction function,
+                   std::int64_t (*scratch)(const MatmulShape&)) {
+  const auto& t = node.attributes.as<MatmulAttributes>();
+  const Value a = node.inputs[0], b = node.inputs[1], y{index, 0};
+  const Matrix left = read_matrix(l, a), right = read_matrix(l, b);
+  const Shape& result = node.outputs[0].shape;
+  // Rows of images make rows of images.
+  const bool batch = !t.transpose_a && l.is_batch_last(a);
+  const Slot out = batch ? l.define_batch_last(y) : l.define_plain(y);
+  const MatmulShape shape{.rows = result[0],
+                          .depth = l.shape(a)[t.transpose_a ? 0 : 1],
+                          .columns = result[1],
+                          .a = transposed(left.layout, t.transpose_a),
+                          .b = transposed(right.layout, t.transpose_b),
+                          .y = batch ? MatrixLayout{1, result[0]} : MatrixLayout{result[1], 1}};
+  const Slot x = left.slot, w = right.slot, own = l.temporary(scratch(shape));
+  l.emit({.reads = {x, w}, .writes = {out, own}, .run = [=](const Launch& launch, const Memory& m) {
+            function(launch, shape, m.f32(x), m.f32(w), m.f32(out), m.f32(own));
+          }});
+}
+
+}  // namespace
+
+void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
+  lower_forward(l, node, index, conv2d, conv2d_scratch);
+}
+void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_input(l, node, index, conv2d_grad_input, conv2d_grad_input_scratch);
+}
+void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_weight(l, node, index, conv2d_grad_weight, conv2d_grad_weight_scratch);
+}
+void lower_matmul(Lowering& l, const Node& node, std::int32_t index) {
+  lower_product(l, node, index, matmul, matmul_scratch);
+}
+
+void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  lower_forward(l, node, index, conv2d_bf16, conv2d_bf16_scratch);
+}
+void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_input(l, node, index, conv2d_bf16_grad_input, conv2d_bf16_grad_input_scratch);
+}
+void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  lower_grad_weight(l, node, index, conv2d_bf16_grad_weight, conv2d_bf16_grad_weight_scratch);
+}
+void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  lower_product(l, node, index, matmul_bf16, matmul_bf16_scratch);
 }
 
 void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
@@ -163,26 +216,6 @@ void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32
           .run = [=](const Launch& launch, const Memory& m) {
             conv2d_winograd_grad_weight(launch, shape, m.f32(x), {m.f32(dy), places.of(m)},
                                         m.f32(dw), m.f32(own), norm.of(m));
-          }});
-}
-
-void lower_matmul(Lowering& l, const Node& node, std::int32_t index) {
-  const auto& t = node.attributes.as<MatmulAttributes>();
-  const Value a = node.inputs[0], b = node.inputs[1], y{index, 0};
-  const Matrix left = read_matrix(l, a), right = read_matrix(l, b);
-  const Shape& result = node.outputs[0].shape;
-  // Rows of images make rows of images.
-  const bool batch = !t.transpose_a && l.is_batch_last(a);
-  const Slot out = batch ? l.define_batch_last(y) : l.define_plain(y);
-  const MatmulShape shape{.rows = result[0],
-                          .depth = l.shape(a)[t.transpose_a ? 0 : 1],
-                          .columns = result[1],
-                          .a = transposed(left.layout, t.transpose_a),
-                          .b = transposed(right.layout, t.transpose_b),
-                          .y = batch ? MatrixLayout{1, result[0]} : MatrixLayout{result[1], 1}};
-  const Slot x = left.slot, w = right.slot, own = l.temporary(matmul_scratch(shape));
-  l.emit({.reads = {x, w}, .writes = {out, own}, .run = [=](const Launch& launch, const Memory& m) {
-            matmul(launch, shape, m.f32(x), m.f32(w), m.f32(out), m.f32(own));
           }});
 }
 

@@ -47,6 +47,25 @@ __device__ T& shared() {
   return *reinterpret_cast<T*>(podium_shared_memory);
 }
 
+// d += a b on tensor cores: a is 16 x 16, row by row, b 16 x 8, column by column, both BF16 in
+// pairs, d FP32. A warp calls it together. With group = lane / 4 and i = lane % 4, a lane has the
+// pairs (i, i + 4) of rows (group, group + 8) of a, in the order (group, i), (group + 8, i),
+// (group, i + 4), (group + 8, i + 4); pairs i and i + 4 of column `group` of b; and columns 2 i and
+// 2 i + 1 of d, of row `group`, then of row group + 8. In which order products are added is not
+// stated; it is the same each time.
+__device__ inline void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4],
+                                         const std::uint32_t (&b)[2]) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  __trap();  // the device refuses such programs
+#else
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
+}
+
 template <typename... P, typename... A>
 void launch(void (*kernel)(P...), const Grid& grid, Stream stream, A&&... arguments) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;

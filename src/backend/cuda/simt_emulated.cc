@@ -1,5 +1,6 @@
 #include "backend/cuda/simt_emulated.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "backend/cuda/fiber.h"
+#include "base/bf16.h"
 
 namespace podium::cuda_emulated::simt {
 namespace {
@@ -36,6 +38,8 @@ struct Warp {
   // What the lanes exchange. Two exchanges that follow one another use different places, so that
   // one barrier is enough.
   std::uint32_t slots[2][kWarp] = {};
+  // The same of operands of a tensor core, six registers a lane.
+  std::uint32_t operands[2][kWarp][6] = {};
 };
 
 class Block {
@@ -104,6 +108,17 @@ class Block {
     wait_for_warp(~0u);
     return slots;
   }
+  // The operands of all lanes; valid until the next call.
+  const std::uint32_t (*operands(const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]))[6] {
+    Warp& w = warp();
+    auto* const all = w.operands[w.barrier.generation % 2];
+    std::uint32_t* const own = all[lane()];
+    std::copy_n(a, 4, own);
+    std::copy_n(b, 2, own + 4);
+    wait_for_warp(~0u);
+    return all;
+  }
+  int lane() const { return running_->rank() % kWarp; }
   void* memory() { return memory_.data(); }
 
  private:
@@ -199,6 +214,22 @@ std::uint32_t exchange(unsigned mask, std::uint32_t value, int lane_mask) {
   return t_block->exchange(mask, value, lane_mask);
 }
 const std::uint32_t* gather(std::uint32_t value) { return t_block->gather(value); }
+void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  const auto* const operands = t_block->operands(a, b);
+  const int lane = t_block->lane(), group = lane / 4, in_group = lane % 4;
+  for (int i = 0; i < 4; ++i) {
+    const int lower = i / 2, column = in_group * 2 + i % 2;
+    double sum = static_cast<double>(d[i]);
+    for (int pair = 0; pair < 8; ++pair) {
+      const std::uint32_t left = operands[group * 4 + pair % 4][pair / 4 * 2 + lower],
+                          right = operands[column * 4 + pair % 4][4 + pair / 4];
+      for (const int half : {0, 16})
+        sum += static_cast<double>(bf16_value(static_cast<std::uint16_t>(left >> half))) *
+               static_cast<double>(bf16_value(static_cast<std::uint16_t>(right >> half)));
+    }
+    d[i] = static_cast<float>(sum);
+  }
+}
 void* shared_memory() { return t_block->memory(); }
 
 void run(const Grid& grid, const std::function<void()>& kernel) {

@@ -32,6 +32,9 @@ namespace podium::cuda_emulated {
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
 };
+struct alignas(8) float2 {
+  float x, y;
+};
 struct alignas(16) float4 {
   float x, y, z, w;
 };
@@ -64,6 +67,8 @@ void wait_for_warp(unsigned mask);
 std::uint32_t exchange(unsigned mask, std::uint32_t value, int lane_mask);
 // The values of all 32 lanes of a warp, which call it together; valid until the next exchange.
 const std::uint32_t* gather(std::uint32_t value);
+// d += a b on a tensor core (simt.h): each sum of 16 products and d, rounded once.
+void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
 void* shared_memory();
 
 template <typename T>

@@ -11,6 +11,7 @@
 #include "backend/cuda/emulated.h"
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/runtime.h"
+#include "base/bf16.h"
 #include "base/error.h"
 #include "base/sanitizers.h"
 
@@ -154,6 +155,41 @@ TEST_F(EmulationDeathTest, lets_the_host_touch_no_memory_of_the_device) {
   EXPECT_DEATH(memory_[0] = 1, "");
 }
 #endif
+
+// Two products of 16x16 by 16x8 numbers, by registers as NVIDIA's manual of PTX lays them out.
+void tensor_core(float* y) {
+  const auto lane = static_cast<int>(threadIdx.x % 32), group = lane / 4, in_group = lane % 4;
+  const auto pair = [](int line, int term) {  // numbers of 8 bits, different for each place
+    const auto number = [&](int i) { return static_cast<float>(1 + (line * 16 + i) % 251); };
+    return bf16_bits(number(term)) | static_cast<std::uint32_t>(bf16_bits(number(term + 1))) << 16;
+  };
+  const int term = 2 * in_group;
+  const std::uint32_t a[4] = {pair(group, term), pair(group + 8, term), pair(group, term + 8),
+                              pair(group + 8, term + 8)};
+  const std::uint32_t b[2] = {pair(100 + group, term), pair(100 + group, term + 8)};
+  float d[4] = {0, 0, 0, 0};
+  simt::add_bf16_products(d, a, b);
+  simt::add_bf16_products(d, a, b);
+  if (threadIdx.x >= 32) return;
+  for (int i = 0; i < 4; ++i) y[(group + i / 2 * 8) * 8 + term + i % 2] = d[i];
+}
+
+TEST_F(Emulation, multiplies_on_tensor_cores) {
+  auto* const sums = static_cast<float*>(runtime::allocate(128 * sizeof(float)));
+  launch(tensor_core, 0, sums);
+  std::vector<float> actual(128), expected;
+  runtime::download(stream_, actual.data(), sums, 128 * sizeof(float));
+  runtime::deallocate(sums);
+  for (int row = 0; row < 16; ++row)
+    for (int column = 0; column < 8; ++column) {
+      float sum = 0;
+      for (int i = 0; i < 16; ++i)
+        sum +=
+            static_cast<float>((1 + (row * 16 + i) % 251) * (1 + ((100 + column) * 16 + i) % 251));
+      expected.push_back(2 * sum);
+    }
+  EXPECT_EQ(actual, expected);
+}
 
 TEST_F(Emulation, records_launches_and_plays_them) {
   float* const y = memory_;

@@ -8,6 +8,7 @@
 
 #include "backend/cuda/kernels/conv.h"
 #include "backend/cuda/kernels/flat.h"
+#include "backend/cuda/kernels/gather.h"
 #include "backend/cuda/kernels/tile.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -15,62 +16,17 @@ namespace {
 
 static_assert(kSlice == 16, "a slice is a block of channels of the contract");
 
-// The kernel along one axis. Outputs i of phase a read pixel read(i) + shift(a, tap).
-struct Axis {
-  int kernel, stride, pad, reads, outs;
-  bool backward;
+struct Gather : Reads {
+  int terms;  // most terms of a phase
+  int row;    // floats between terms of the packed weights
 
-  PODIUM_DEVICE_FUNCTION int phases() const { return backward ? stride : 1; }
-  PODIUM_DEVICE_FUNCTION int first(int a) const { return backward ? (a + pad) % stride : 0; }
-  PODIUM_DEVICE_FUNCTION int tap_step() const { return backward ? stride : 1; }
-  PODIUM_DEVICE_FUNCTION int taps(int a) const {
-    return first(a) < kernel ? (kernel - 1 - first(a)) / tap_step() + 1 : 0;
-  }
-  // That of tap 0; the others follow one pixel apart.
-  PODIUM_DEVICE_FUNCTION int first_shift(int a) const {
-    return backward ? (a + pad - first(a)) / stride : -pad;
-  }
-  PODIUM_DEVICE_FUNCTION int shift_step() const { return backward ? -1 : 1; }
-  PODIUM_DEVICE_FUNCTION int shift(int a, int tap) const {
-    return first_shift(a) + tap * shift_step();
-  }
-  PODIUM_DEVICE_FUNCTION int outputs(int a) const {
-    return backward ? (outs > a ? (outs - a - 1) / stride + 1 : 0) : outs;
-  }
-  PODIUM_DEVICE_FUNCTION int output(int a, int i) const { return backward ? a + stride * i : i; }
-  PODIUM_DEVICE_FUNCTION int read(int i) const { return backward ? i : i * stride; }
-};
-
-struct Gather {
-  Axis down, across;
-  int images, depth, outputs;  // channels that are read and written
-  int terms;                   // most terms of a phase
-  int row;                     // floats between terms of the packed weights
-  bool backward;
-
-  int phases() const { return down.phases() * across.phases(); }
   std::int64_t packed() const { return std::int64_t{phases()} * terms * row; }
 };
 
 Gather gather_of(const ConvShape& s, bool backward) {
-  const auto i = [](std::int64_t v) { return static_cast<int>(v); };
-  Gather g{};
-  g.down = {i(s.kernel_height), i(s.stride_height), i(s.pad_top),
-            i(s.in_height),     i(s.out_height),    backward};
-  g.across = {i(s.kernel_width), i(s.stride_width), i(s.pad_left),
-              i(s.in_width),     i(s.out_width),    backward};
-  g.images = i(s.images), g.depth = i(s.in_channels), g.outputs = i(s.out_channels);
-  if (backward) {
-    std::swap(g.down.reads, g.down.outs);
-    std::swap(g.across.reads, g.across.outs);
-    std::swap(g.depth, g.outputs);
-  }
-  const auto most = [](const Axis& axis) {
-    return (axis.kernel + axis.tap_step() - 1) / axis.tap_step();
-  };
-  g.terms = g.depth * most(g.down) * most(g.across);
+  Gather g{reads_of(s, backward), 0, 0};
+  g.terms = g.depth * g.taps();
   g.row = (g.outputs + 3) / 4 * 4;
-  g.backward = backward;
   return g;
 }
 
@@ -118,27 +74,6 @@ void pack(const Launch& launch, const Gather& gather, ConstFloats w, Floats pack
     packed.of(replica)[i] = value;
   });
 }
-
-// Four images at one pixel of a phase.
-struct Unit {
-  int h, v;          // the pixel that tap shift 0 reads; far outside beyond the last unit
-  int n;             // first image
-  std::int64_t out;  // pixel of the output
-  bool there;
-
-  __device__ Unit(const Gather& g, int a, int b, int index) {
-    const int units = (g.images + 3) / 4, width = g.across.outputs(b);
-    const int pixel = index / units, i = pixel / width, j = pixel % width;
-    there = i < g.down.outputs(a);
-    n = index % units * 4;
-    h = there ? g.down.read(i) : -(1 << 28), v = g.across.read(j);
-    out = static_cast<std::int64_t>(g.down.output(a, i)) * g.across.outs + g.across.output(b, j);
-  }
-  __device__ bool meets(const Gather& g, int down, int across) const {
-    return static_cast<unsigned>(h + down) < static_cast<unsigned>(g.down.reads) &&
-           static_cast<unsigned>(v + across) < static_cast<unsigned>(g.across.reads);
-  }
-};
 
 template <typename T>
 struct GatherShared {

@@ -1,0 +1,33 @@
+// Convolution, its gradients and the matrix product of BF16 operands on tensor cores, of batch-last
+// images as in kernels/conv.h and matrices as in kernels/matmul.h. Operands are rounded as the
+// contracts say (docs/numerics.md, BF16); in which order a tensor core adds the products of its 16
+// terms is not stated by its maker, so the sums are those of a family of GPUs. They depend on the
+// shape alone.
+//
+// GPUs of compute capability 8.0 and above.
+#pragma once
+
+#include <cstdint>
+
+#include "backend/cuda/kernels/conv.h"
+#include "backend/cuda/kernels/matmul.h"
+#include "backend/cuda/launch.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+// The floats of `scratch`, for each replica. Its memory begins at a multiple of 16 bytes.
+std::int64_t conv2d_bf16_scratch(const ConvShape& shape);
+std::int64_t conv2d_bf16_grad_input_scratch(const ConvShape& shape);
+std::int64_t conv2d_bf16_grad_weight_scratch(const ConvShape& shape);
+std::int64_t matmul_bf16_scratch(const MatmulShape& shape);
+
+void conv2d_bf16(const Launch& launch, const ConvShape& shape, ConstFloats x, ConstFloats w,
+                 Floats y, Floats scratch);
+void conv2d_bf16_grad_input(const Launch& launch, const ConvShape& shape, ConstFloats dy,
+                            ConstFloats w, Floats dx, Floats scratch);
+void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, ConstFloats x,
+                             ConstFloats dy, Floats dw, Floats scratch);
+void matmul_bf16(const Launch& launch, const MatmulShape& shape, ConstFloats a, ConstFloats b,
+                 Floats y, Floats scratch);
+
+}  // namespace podium::PODIUM_CUDA_SPACE
