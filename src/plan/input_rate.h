@@ -4,8 +4,8 @@
 
 #include <string>
 
+#include "train/rank_plan.h"
 #include "train/recipe.h"
-#include "train/run_plan.h"
 
 namespace podium {
 

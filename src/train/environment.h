@@ -46,7 +46,7 @@ struct StartOutcome {
   double start_seconds = 0, train_seconds = 0, eval_seconds = 0;
   double input_wait_percent = 0;  // of the steps' time
   // Of rank 0. The planned memory is that of the run's plan and of the program itself
-  // (train/run_plan.h).
+  // (train/rank_plan.h).
   std::int64_t peak_memory_bytes = 0, planned_memory_bytes = 0;
   std::optional<double> joules;  // of the machine, including other programs (train/energy.h)
   std::string joules_of = {};    // of what: "processors (RAPL)"; empty: nothing is reported

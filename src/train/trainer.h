@@ -44,7 +44,7 @@ struct Placement {
   Trace* trace = nullptr;
 };
 
-// Memory in bytes, known before step 1 (train/run_plan.h). Activations are the arenas of a
+// Memory in bytes, known before step 1 (train/rank_plan.h). Activations are the arenas of a
 // replica's program and of the evaluation program.
 struct MemoryUse {
   std::int64_t parameters = 0, statistics = 0, optimizer = 0, gradients = 0;
@@ -262,10 +262,8 @@ class Trainer {
   std::unique_ptr<State> state_;
 };
 
-// The default number of workers of a single process that computes on the host's cores.
-std::int64_t default_workers(std::int64_t replicas);
-// Of this rank: as many as the devices of its backend, which this opens, or its share of the host's
-// cores.
+// The default number of workers of this rank: as many as the devices of its backend, which this
+// opens, or its share of the host's cores.
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement);
 
 // A warning if the CPU backend's threads of all ranks on this host are more than its usable cores;

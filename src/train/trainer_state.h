@@ -1,4 +1,4 @@
-// What a trainer holds; shared by trainer.cc, trainer_setup.cc, run_plan.cc, step.cc,
+// What a trainer holds; shared by trainer.cc, trainer_setup.cc, rank_plan.cc, step.cc,
 // whole_step.cc, evaluator.cc and inspect.cc, and by nobody else.
 #pragma once
 
@@ -17,7 +17,7 @@
 #include "data/prefetch.h"
 #include "parallel/exchange.h"
 #include "train/inference.h"
-#include "train/run_plan.h"
+#include "train/rank_plan.h"
 #include "train/step_programs.h"
 #include "train/trainer.h"
 
@@ -188,7 +188,7 @@ struct Trainer::State {
   std::vector<DeviceTensor> values() const;  // the parameters and running statistics alone
 
   // The steps of making a trainer, in this order (trainer_setup.cc). A plan of a run takes those
-  // alone that need neither data nor threads, on a device that only counts (run_plan.cc).
+  // alone that need neither data nor threads, on a device that only counts (rank_plan.cc).
   // `workers_of_ranks`: empty: the ranks tell each other.
   void resolve_placement(std::vector<int> workers_of_ranks = {});
   void open_device();
