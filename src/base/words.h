@@ -73,4 +73,15 @@ inline std::string with_commas(std::int64_t value) {
   return text;
 }
 
+// "1 picture", "2,000 pictures"; a plural without an s is `several`.
+inline std::string count_text(std::int64_t n, std::string_view one, std::string_view several = {}) {
+  std::string text = with_commas(n) + " ";
+  if (n == 1 || several.empty())
+    text += one;
+  else
+    text += several;
+  if (n != 1 && several.empty()) text += "s";
+  return text;
+}
+
 }  // namespace podium

@@ -65,5 +65,13 @@ TEST(Words, with_commas_groups_the_digits_by_three) {
   EXPECT_EQ(with_commas(-123456), "-123,456");
 }
 
+TEST(Words, count_text_has_the_noun_in_its_number) {
+  EXPECT_EQ(count_text(1, "picture"), "1 picture");
+  EXPECT_EQ(count_text(0, "picture"), "0 pictures");
+  EXPECT_EQ(count_text(2000, "picture"), "2,000 pictures");
+  EXPECT_EQ(count_text(1, "class", "classes"), "1 class");
+  EXPECT_EQ(count_text(3, "class", "classes"), "3 classes");
+}
+
 }  // namespace
 }  // namespace podium

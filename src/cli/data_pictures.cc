@@ -22,11 +22,6 @@
 namespace podium {
 namespace {
 
-// "1 picture", "2,000 pictures"
-std::string counted(std::int64_t n, const char* one, const char* several) {
-  return cat(with_commas(n), " ", n == 1 ? one : several);
-}
-
 std::unique_ptr<const RecordIndex> index_of(const PictureArguments& arguments,
                                             bool* from_cache = nullptr) {
   ProgressLine line;
@@ -35,7 +30,7 @@ std::unique_ptr<const RecordIndex> index_of(const PictureArguments& arguments,
       {.fresh = arguments.fresh,
        .check_files = true,
        .stop = StopToken(stop_request()),
-       .progress = [&](std::int64_t pictures) { line(counted(pictures, "picture", "pictures")); }},
+       .progress = [&](std::int64_t pictures) { line(count_text(pictures, "picture")); }},
       from_cache);
   line.end();
   return index;
@@ -96,7 +91,7 @@ Decoded decode_all(const Records& records) {
       all.problems.insert(all.problems.end(), own.begin(), own.end());
       all.pixels += decoded;
       done += end - first;
-      line(cat(with_commas(done), " of ", counted(records.count(), "picture", "pictures"),
+      line(cat(with_commas(done), " of ", count_text(records.count(), "picture"),
                all.problems.empty() ? std::string() : cat(", ", all.problems.size(), " bad")));
     });
   }
@@ -132,8 +127,8 @@ ExitCode index_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index->origin() << ": " << counted(records->count(), "picture", "pictures") << " of "
-            << counted(records->classes(), "class", "classes") << ", "
+  std::cout << index->origin() << ": " << count_text(records->count(), "picture") << " of "
+            << count_text(records->classes(), "class", "classes") << ", "
             << format_bytes(index->picture_bytes()) << "\n";
   for (const RecordIndex::Count& count : index->counts())
     if (count.count > 0) std::cout << with_commas(count.count) << " " << count.text << "\n";
@@ -166,13 +161,13 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
   } else {
     std::cout << index->origin() << ": " << with_commas(records.count() - std::ssize(problems))
-              << " of " << counted(records.count(), "picture decodes", "pictures decode") << ", "
+              << " of " << count_text(records.count(), "picture decodes", "pictures decode") << ", "
               << fixed(seconds, 1) << " s; hash of labels and contents "
               << hash_text(decoded.contents) << "\n";
   }
   if (problems.empty()) return ExitCode::kDone;
   const bool can_be_skipped = std::ranges::all_of(problems, &Problem::can_be_skipped);
-  say(cat("repair or remove the ", counted(std::ssize(problems), "picture", "pictures"), " above",
+  say(cat("repair or remove the ", count_text(std::ssize(problems), "picture"), " above",
           can_be_skipped ? ", or train with data.on_error=skip" : ""));
   return ExitCode::kData;
 }
@@ -201,7 +196,7 @@ ExitCode show_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index->origin() << ": " << counted(parts.train->count(), "picture", "pictures")
+  std::cout << index->origin() << ": " << count_text(parts.train->count(), "picture")
             << " to train (" << parts.train->origin() << "), " << with_commas(parts.test->count())
             << " to evaluate (" << parts.test->origin() << ")\n";
   Table table({"LABEL", "CLASS", "TRAIN", "EVALUATE"});

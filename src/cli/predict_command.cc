@@ -166,8 +166,8 @@ ExitCode predict(const PredictArguments& arguments) {
   std::cout << (arguments.json ? answers.json() : answers.text());
   const std::int64_t answered = answers.answered();
   if (answered > 0)
-    say(cat(with_commas(answered), answered == 1 ? " picture" : " pictures", ": read in ",
-            fixed(read_seconds, 2), " s, predicted in ", fixed(predict_seconds, 2), " s (",
+    say(cat(count_text(answered, "picture"), ": read in ", fixed(read_seconds, 2),
+            " s, predicted in ", fixed(predict_seconds, 2), " s (",
             with_commas(static_cast<std::int64_t>(static_cast<double>(answered) / predict_seconds)),
             " images/s)"));
   if (answers.refused() == 0) return ExitCode::kDone;

@@ -21,9 +21,9 @@
 #include "ops/ops.h"
 #include "train/memory.h"
 #include "train/program.h"
+#include "train/rank_plan.h"
 #include "train/recipe.h"
 #include "train/run.h"
-#include "train/run_plan.h"
 
 namespace podium {
 namespace {
@@ -131,8 +131,7 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
   const std::int64_t replicas = is_whole ? recipe.replicas / used : 1;
   Table table({is_whole ? "OF THE WHOLE STEP" : "OF ONE REPLICA'S STEP", arguments.topology});
   table.add({"devices of the topology", cat(facts.devices, ", ", facts.platform)});
-  table.add({"devices of the step",
-             cat(used, ", each with ", replicas, replicas == 1 ? " replica" : " replicas")});
+  table.add({"devices of the step", cat(used, ", each with ", count_text(replicas, "replica"))});
   table.add({"compiled in", cat(fixed(facts.seconds, 1), " s")});
   table.add({"memory, arguments", format_bytes(facts.arguments)});
   table.add({"memory, results", format_bytes(facts.results)});
@@ -228,8 +227,8 @@ std::string kernels_of(const WorkerPlan& worker) {
     const ProgramPlan& program = *section.program;
     const std::int64_t runs = program.step_runs + program.evaluation_runs;
     text += cat("\n", program.name, ": ", scaled(section.flops, "FLOP"), " and ",
-                format_bytes(static_cast<std::int64_t>(section.bytes)), " a run, ", runs,
-                runs == 1 ? " run" : " runs",
+                format_bytes(static_cast<std::int64_t>(section.bytes)), " a run, ",
+                count_text(runs, "run"),
                 program.step_runs != 0 ? " a step\n" : " a batch of evaluation\n");
     Table table({"KERNEL", "FLOP", "BYTES", "FLOP/BYTE"});
     for (const KernelCost& kernel : section.kernels) {
@@ -267,9 +266,8 @@ std::string plan_of(const Recipe& recipe, const Model& model, const DataShape& d
     if (rank == 0) kernels = kernels_of(plan.workers.front());
     if (rank == 0) batch = std::to_string(plan.evaluation_batch);
   }
-  return cat(ranks == 1 ? "" : cat(ranks, " ranks of "), placement.workers,
-             placement.workers == 1 ? " worker of " : " workers of ", placement.threads,
-             placement.threads == 1 ? " thread" : " threads", "; evaluation batch ", batch, "\n",
+  return cat(ranks == 1 ? "" : cat(ranks, " ranks of "), count_text(placement.workers, "worker"),
+             " of ", count_text(placement.threads, "thread"), "; evaluation batch ", batch, "\n",
              memory.text(), "\nprograms of worker 0\n", kernels);
 }
 

@@ -11,6 +11,7 @@
 #include "base/cache_file.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "data/indexed_file.h"
 #include "data/records.h"
 
@@ -152,11 +153,12 @@ void require_pictures(const FolderIndex& index) {
   PODIUM_REQUIRE(!index.class_names.empty(), ExitCode::kData, root,
                  ": has no folders, and each class must be a folder: PHOTOS/cats/1.jpg, "
                  "PHOTOS/dogs/2.jpg",
-                 index.others == 0   ? ""
-                 : index.others == 1 ? "; its 1 file belongs to no class"
-                                     : cat("; its ", index.others, " files belong to no class"));
-  PODIUM_REQUIRE(index.count() > 0, ExitCode::kData, root, ": its ", index.class_names.size(),
-                 index.class_names.size() == 1 ? " folder has" : " folders have",
+                 index.others == 0
+                     ? ""
+                     : cat("; its ", count_text(index.others, "file belongs", "files belong"),
+                           " to no class"));
+  PODIUM_REQUIRE(index.count() > 0, ExitCode::kData, root, ": its ",
+                 count_text(std::ssize(index.class_names), "folder has", "folders have"),
                  " no pictures, which are files whose names end in .jpg, .jpeg or .png",
                  index.others == 0   ? ""
                  : index.others == 1 ? " (there is 1 other)"

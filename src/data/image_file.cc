@@ -5,6 +5,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "data/byte_source.h"
 #include "data/idx.h"
 #include "data/picture.h"
@@ -65,9 +66,10 @@ void read_pictures_idx(const Wanted& wanted, std::span<const std::uint8_t> file,
   IdxData data = parse_idx(file, wanted.name, {0, kRemedy});
   const auto rank = data.extents.size();
   if (rank < 2 || rank > 3) {
-    fail(wanted, cat("at byte 3: the IDX file has ", rank, " dimension", rank == 1 ? "" : "s",
-                     ", where a picture has 2 and a file of pictures 3",
-                     rank == 1 ? " (are these labels?)" : "", "; ", kRemedy));
+    fail(wanted,
+         cat("at byte 3: the IDX file has ", count_text(std::ssize(data.extents), "dimension"),
+             ", where a picture has 2 and a file of pictures 3",
+             rank == 1 ? " (are these labels?)" : "", "; ", kRemedy));
   }
   if (wanted.channels != 1) {
     fail(wanted, "at byte 3: IDX pictures are grey, the model takes colour; give PNG files");

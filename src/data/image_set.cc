@@ -4,13 +4,14 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/words.h"
 
 namespace podium {
 namespace {
 
 constexpr std::int64_t kMostExtent = 65536, kMostExamples = 10'000'000;
 
-std::string images(std::int64_t n) { return cat(n, n == 1 ? " image" : " images"); }
+std::string images(std::int64_t n) { return count_text(n, "image"); }
 
 // What does not fit in memory of so many bytes and labels; no label has been looked at.
 void require_sizes(const SourceFields& shape, std::size_t bytes, std::size_t labels,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/tree.h"
+#include "base/words.h"
 
 namespace podium {
 namespace {
@@ -59,10 +60,9 @@ std::vector<OptionProblem> normalise_problems(const NormaliseOptions& options,
   if (options.name != "per-channel") return problems;
   const auto one_each = [&](const std::string& key, const std::vector<double>& values) {
     if (values.size() == static_cast<std::size_t>(channels)) return;
-    const char* number = values.size() == 1 ? " number" : " numbers";
-    problems.push_back(
-        {key, cat("`", key, "` has ", values.size(), number, "; the images have ", channels,
-                  channels == 1 ? " channel" : " channels", ": give one number per channel")});
+    problems.push_back({key, cat("`", key, "` has ", count_text(std::ssize(values), "number"),
+                                 "; the images have ", count_text(channels, "channel"),
+                                 ": give one number per channel")});
   };
   one_each("normalise.mean", options.mean);
   one_each("normalise.deviation", options.deviation);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/words.h"
 
 namespace podium {
 
@@ -98,8 +99,8 @@ Source::Example PictureSource::read(std::int64_t index, const AugmentKey* key,
 
 void PictureSource::require_usable(const std::string& what) const {
   PODIUM_REQUIRE(count >= 1, ExitCode::kData, what, " (", source, ") has no pictures");
-  PODIUM_REQUIRE(classes >= 2, ExitCode::kData, what, " (", source, ") has ", classes,
-                 classes == 1 ? " class" : " classes", "; a classifier needs at least two");
+  PODIUM_REQUIRE(classes >= 2, ExitCode::kData, what, " (", source, ") has ",
+                 count_text(classes, "class", "classes"), "; a classifier needs at least two");
 }
 
 std::string PictureSource::identity(StopToken stop) const {

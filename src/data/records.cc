@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/words.h"
 
 namespace podium {
 
@@ -52,8 +53,8 @@ HeldOut hold_out(const std::string& origin, std::span<const std::int32_t> labels
   }
   std::ranges::sort(parts.train);
   std::ranges::sort(parts.test);
-  PODIUM_REQUIRE(!parts.test.empty(), ExitCode::kData, origin, ": has ", labels.size(),
-                 labels.size() == 1 ? " picture" : " pictures",
+  PODIUM_REQUIRE(!parts.test.empty(), ExitCode::kData, origin, ": has ",
+                 count_text(std::ssize(labels), "picture"),
                  ", and no class has two, so none can be held out; add pictures");
   return parts;
 }

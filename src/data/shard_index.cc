@@ -9,6 +9,7 @@
 #include "base/cache_file.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "data/shard_pattern.h"
 #include "data/source.h"
 #include "data/tar_shard.h"
@@ -244,8 +245,8 @@ ShardIndex index_shards(ShardFormat format, const std::string& pattern, const In
   index.pattern = whole;
   Indexing indexing(index, options);
   for (const std::string& path : paths) indexing.shard(path);
-  PODIUM_REQUIRE(index.count() > 0, ExitCode::kData, whole, ": its ", index.shards.size(),
-                 index.shards.size() == 1 ? " shard has" : " shards have", " no pictures",
+  PODIUM_REQUIRE(index.count() > 0, ExitCode::kData, whole, ": its ",
+                 count_text(std::ssize(index.shards), "shard has", "shards have"), " no pictures",
                  format == ShardFormat::kTar
                      ? "; these are files NAME.jpg, .jpeg or .png beside NAME.cls"
                      : "");

@@ -135,13 +135,12 @@ std::string operations_of(const RunPage& page) {
                html_number(one.bytes > 0 ? rate(one.bytes) : kNoValue)});
   }
   std::string html = fmt::format(
-      "<h2>Time of each operation</h2>\n<p class=\"soft\">From {} step{} from step {} on, {:.4g} "
-      "ms "
-      "a step, on {} core{}: {:.1f}% of the time in operations, the rest outside them (input, "
+      "<h2>Time of each operation</h2>\n<p class=\"soft\">From {} from step {} on, {:.4g} ms a "
+      "step, on {}: {:.1f}% of the time in operations, the rest outside them (input, "
       "exchange, waiting, and the clock that times them).</p>\n",
-      times.steps.count, times.steps.count == 1 ? "" : "s", with_commas(times.steps.first),
-      1e3 * times.steps.seconds / static_cast<double>(times.steps.count), times.cores,
-      times.cores == 1 ? "" : "s", 100 * in_operations / core_seconds);
+      count_text(times.steps.count, "step"), with_commas(times.steps.first),
+      1e3 * times.steps.seconds / static_cast<double>(times.steps.count),
+      count_text(times.cores, "core"), 100 * in_operations / core_seconds);
   html += table.html();
   if (times.operations.size() > kMostOperations)
     html += fmt::format("<p class=\"soft\">The {} others take {:.1f}% of a step.</p>\n",
@@ -213,9 +212,9 @@ std::string summary_of(const RunPage& page) {
   for (const TrainingPoint& point : run.course.training) speeds.push_back(point.images_per_second);
   const Spread speed = spread_of(speeds);
   if (speed.n > 0)
-    text += fmt::format(", {} images/s (median of {} point{})",
-                        with_commas(static_cast<std::int64_t>(speed.median)), speed.n,
-                        speed.n == 1 ? "" : "s");
+    text += fmt::format(", {} images/s (median of {})",
+                        with_commas(static_cast<std::int64_t>(speed.median)),
+                        count_text(static_cast<std::int64_t>(speed.n), "point"));
   double usd = 0;
   const ChosenPrice* price = nullptr;
   for (const RunStart& start : page.starts)

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "train/file_io.h"
 
 namespace podium {
@@ -69,10 +70,9 @@ std::string RunStart::placement() const {
   if (workers == 0) return "unknown placement";
   std::string text;
   if (ranks > 1) text = cat(ranks, " ranks of ");
-  text += cat(workers, workers == 1 ? " worker" : " workers");
+  text += count_text(workers, "worker");
   if (threads > 1) text += cat(" of ", threads, " threads");
-  if (input_threads > 0)
-    text += cat(", ", input_threads, input_threads == 1 ? " input thread" : " input threads");
+  if (input_threads > 0) text += ", " + count_text(input_threads, "input thread");
   if (!backend.empty() && backend != "cpu") text += cat(", backend ", backend);
   return text;
 }

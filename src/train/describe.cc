@@ -1,5 +1,6 @@
 // What a run resolved before step 1, as text for people.
 #include "base/error.h"
+#include "base/words.h"
 #include "train/memory.h"
 #include "train/run.h"
 #include "train/run_ranks.h"
@@ -25,12 +26,12 @@ std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimiz
   const double decay = own.weight_decay * (per_replica ? static_cast<double>(r.replicas) : 1.0);
   std::string of;
   if (!optimizers.groups.empty()) {
-    std::size_t values = 0, tensors = 0;
+    std::int64_t values = 0, tensors = 0;
     for (const FlatEntry& entry : trainer.layout().parameters) {
       if (!entry.trained || entry.optimizer != index) continue;
-      ++tensors, values += static_cast<std::size_t>(entry.elements());
+      ++tensors, values += entry.elements();
     }
-    of = cat(" of ", tensors, tensors == 1 ? " tensor (" : " tensors (", values, " values)");
+    of = cat(" of ", count_text(tensors, "tensor"), " (", values, " values)");
   }
   return cat(own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
              own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, " epochs"), ", weight decay ",
@@ -47,8 +48,8 @@ std::string describe_frozen(const Trainer& trainer, const Optimizers& optimizers
     if (optimizers.freezes(entry.name)) ++tensors, values += entry.elements();
   for (const FlatEntry& entry : trainer.layout().statistics) statistics += entry.trained ? 0 : 1;
   if (tensors == 0) return "";
-  return cat(tensors, tensors == 1 ? " tensor (" : " tensors (", values, " values) and ",
-             statistics, " running statistics");
+  return cat(count_text(tensors, "tensor"), " (", values, " values) and ", statistics,
+             " running statistics");
 }
 
 }  // namespace
@@ -78,17 +79,15 @@ std::string describe(const Trainer& trainer) {
     text += cat("frozen        ", frozen, "\n");
   text += cat("precision     ", r.precision, "\n");
   const int ranks = RunRanks(trainer.placement()).count();
-  text +=
-      cat("placement     ", ranks == 1 ? "" : cat(ranks, " ranks, rank 0 of "),
-          trainer.placement().workers, trainer.placement().workers == 1 ? " worker" : " workers",
-          " of ", trainer.placement().threads,
-          trainer.placement().threads == 1 ? " thread" : " threads", ", backend ",
-          trainer.device().name(), " (", trainer.device().description(), ")",
-          trainer.placement().input_threads == 0
-              ? ""
-              : cat(", batches prepared in advance by ", trainer.placement().input_threads,
-                    trainer.placement().input_threads == 1 ? " thread" : " threads"),
-          "\n");
+  text += cat("placement     ", ranks == 1 ? "" : cat(ranks, " ranks, rank 0 of "),
+              count_text(trainer.placement().workers, "worker"), " of ",
+              count_text(trainer.placement().threads, "thread"), ", backend ",
+              trainer.device().name(), " (", trainer.device().description(), ")",
+              trainer.placement().input_threads == 0
+                  ? ""
+                  : ", batches prepared in advance by " +
+                        count_text(trainer.placement().input_threads, "thread"),
+              "\n");
   text +=
       cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
           " (", parameters, " values), statistics ", format_bytes(m.statistics), ", optimizer ",

@@ -341,9 +341,8 @@ class Check {
 void check_recipe(const Recipe& recipe, RecipeProblems& problems) { Check(recipe, problems).all(); }
 
 void check_counts(const Recipe& recipe) {
-  RecipeProblems problems(cat("recipe ", recipe.name, ", with ", recipe.train_examples,
-                              recipe.train_examples == 1 ? " example" : " examples",
-                              " to train on"));
+  RecipeProblems problems(cat("recipe ", recipe.name, ", with ",
+                              count_text(recipe.train_examples, "example"), " to train on"));
   Check(recipe, problems).counts();
   problems.raise();
 }

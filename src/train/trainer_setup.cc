@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/tree.h"
+#include "base/words.h"
 #include "ops/ops.h"
 #include "train/run_ranks.h"
 #include "train/trainer_state.h"
@@ -142,10 +143,6 @@ int local_rank(const Placement& placement) {
 
 }  // namespace
 
-std::int64_t default_workers(std::int64_t replicas) {
-  return std::clamp<std::int64_t>(usable_cores(), 1, replicas);
-}
-
 Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
                  std::shared_ptr<const Source> held_out, Placement placement, StopToken stop)
     : state_(std::make_unique<State>(std::move(recipe))) {
@@ -270,10 +267,10 @@ void Trainer::State::build_program() {
                                     recipe.label_smoothing, false, optimizers);
   } catch (const UserError& error) {
     // An operation's rule knows nothing of recipes.
-    throw UserError(cat("recipe ", recipe.name, " (batch = ", recipe.batch,
-                        ", replicas = ", recipe.replicas, ", so a replica has ", replica_images,
-                        replica_images == 1 ? " image" : " images", "): ", error.what()),
-                    error.code());
+    throw UserError(
+        cat("recipe ", recipe.name, " (batch = ", recipe.batch, ", replicas = ", recipe.replicas,
+            ", so a replica has ", count_text(replica_images, "image"), "): ", error.what()),
+        error.code());
   }
   optimizers.require_parameters(layout(), recipe.model);
 }
