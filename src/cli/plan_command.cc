@@ -27,8 +27,8 @@
 #include "train/environment.h"
 #include "train/memory.h"
 #include "train/program.h"
+#include "train/rank_plan.h"
 #include "train/run.h"
-#include "train/run_plan.h"
 
 namespace podium {
 namespace {
@@ -161,8 +161,16 @@ std::optional<ChosenPrice> price_for(const PlanArguments& arguments, const Devic
   const auto each = [](const Price& price) {
     return price.usd_per_hour / static_cast<double>(std::max<std::int64_t>(price.count, 1));
   };
+  const auto is_replaced = [&](const Price& old) {
+    return std::ranges::any_of(prices, [&](const Price& price) {
+      return price.name() == old.name() && price.region == old.region && price.kind == old.kind &&
+             price.date > old.date;
+    });
+  };
   for (const Price& price : prices) {
-    if (price.device != device.name || price.kind != "on demand" || price.count == 0) continue;
+    if (price.device != device.name || price.kind != "on demand" || price.count == 0 ||
+        is_replaced(price))
+      continue;
     const bool newer = best && price.date.substr(0, 4) > best->price.date.substr(0, 4);
     const bool same = best && price.date.substr(0, 4) == best->price.date.substr(0, 4);
     if (!best || newer || (same && each(price) < each(best->price))) best = ChosenPrice{price, 1};
@@ -215,9 +223,9 @@ nlohmann::ordered_json json_of(const PlanRow& row) {
 
 std::string memory_text(const PlanQuestion& q, const PlanRow& row) {
   const auto text_of = [](double bytes) { return format_bytes(static_cast<std::int64_t>(bytes)); };
-  std::string text = q.measured_memory ? cat("memory of a process with ", row.devices,
-                                             row.devices == 1 ? " worker: " : " workers: ")
-                                       : std::string("memory of a device: ");
+  std::string text = q.measured_memory
+                         ? cat("memory of a process with ", count_text(row.devices, "worker"), ": ")
+                         : std::string("memory of a device: ");
   text += cat(text_of(row.memory_bytes), " of ", text_of(q.device->memory_bytes), ":");
   const char* between = " ";
   for (const auto& [what, bytes] : row.memory) {
@@ -232,11 +240,12 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan,
            const std::string& input) {
   const Recipe& recipe = parts.recipe;
   const PlanRow& first = plan.rows.front();
-  std::cout << recipe.name << " on " << q.device->name << ", " << q.device->description << " ("
-            << q.device->source << "), " << q.precision << "\n"
+  std::cout << recipe.name << " on " << q.device->name << ", " << q.device->description << ", "
+            << q.precision << "\n"
+            << "source: " << q.device->source << "\n"
             << with_commas(static_cast<std::int64_t>(q.work->parameter_values)) << " parameters, "
-            << recipe.replicas << (recipe.replicas == 1 ? " replica of " : " replicas of ")
-            << recipe.batch / recipe.replicas << " images\n"
+            << count_text(recipe.replicas, "replica") << " of "
+            << count_text(recipe.batch / recipe.replicas, "image") << "\n"
             << memory_text(q, first);
   if (q.measured_memory && plan.rows.size() > 1) std::cout << memory_text(q, plan.rows.back());
   Table table({"DEVICES", "BATCH", "EPOCHS", "STEPS/S", "IMAGES/S", "% OF LINEAR", "TIME",

@@ -124,6 +124,15 @@ TEST(RunPlan, what_does_not_fit_in_memory_meets_nothing) {
   EXPECT_CONTAINS(plan.nearest, "no number of devices fits");
 }
 
+TEST(RunPlan, a_time_that_is_not_known_is_no_lack_of_memory) {
+  Question q;
+  q.question.devices = {16};
+  q.question.deadline = 1;
+  EXPECT_CONTAINS(plan_run(q.question).nearest, "the time is not known");
+  q.question.devices = {1};
+  EXPECT_CONTAINS(plan_run(q.question).nearest, "the nearest is 1 device with");
+}
+
 TEST(RunPlan, a_host_that_is_too_slow_for_its_devices_is_pointed_out) {
   Question q;
   DeviceSpec device = *q.question.device;

@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/words.h"
 
 namespace podium {
 namespace {
@@ -95,10 +96,10 @@ std::string bend_of(const std::vector<PlanRow>& rows, bool measured) {
   for (const PlanRow& row : rows) {
     if (row.efficiency >= 0.8 || measured) continue;
     return fmt::format(
-        "scaling falls below 80% of the first row at {} devices: {} ({:.0f}% of a "
-        "step in the exchange, {:.0f}% in short operations)",
-        row.devices, row.step.limit(), 100 * row.step.exchange / row.step.total(),
-        100 * row.step.kernels / row.step.total());
+        "scaling falls below 80% of the first row at {}: {} ({:.0f}% of a step in the "
+        "exchange, {:.0f}% in short operations)",
+        count_text(row.devices, "device"), row.step.limit(),
+        100 * row.step.exchange / row.step.total(), 100 * row.step.kernels / row.step.total());
   }
   return "";
 }
@@ -113,10 +114,18 @@ std::string nearest_of(const PlanQuestion& q, const std::vector<PlanRow>& rows) 
     if (std::isfinite(q.budget)) miss *= std::max(1.0, row.usd / q.budget);
     if (best == nullptr || miss < least) best = &row, least = miss;
   }
-  if (best == nullptr) return "no number of devices fits in memory";
-  return fmt::format("no number of devices meets that; the nearest is {} devices with {:.3g} h{}",
-                     best->devices, best->seconds / 3600,
-                     std::isfinite(best->usd) ? " and " + usd_text(best->usd) : "");
+  if (best == nullptr && std::ranges::none_of(rows, &PlanRow::fits))
+    return "no number of devices fits in memory";
+  if (best == nullptr)
+    return "the time is not known: the recipe has fewer replicas, and how many epochs another one "
+           "needs is not known (--critical-batch), or a batch is larger than the training set";
+  const double seconds = best->seconds;
+  const std::string time = seconds < 120    ? fmt::format("{:.3g} s", seconds)
+                           : seconds < 7200 ? fmt::format("{:.1f} minutes", seconds / 60)
+                                            : fmt::format("{:.1f} h", seconds / 3600);
+  return cat("no number of devices meets that; the nearest is ",
+             count_text(best->devices, "device"), " with ", time,
+             std::isfinite(best->usd) ? " and " + usd_text(best->usd) : "");
 }
 
 }  // namespace

@@ -256,7 +256,10 @@ void check_bits(Comparison& all) {
   std::map<std::string, std::vector<const ComparedRun*>> trainings;
   for (const ComparedRun& run : all.runs)
     trainings[training_of(run) + "\n" + run.kind].push_back(&run);
-  for (const auto& [training, runs] : trainings) {
+  for (auto& [training, runs] : trainings) {
+    // The longest first: a run that stopped early says nothing about the later steps of others.
+    std::ranges::stable_sort(runs, std::ranges::greater(),
+                             [](const ComparedRun* run) { return run->history.last_step(); });
     for (std::size_t i = 1; i < runs.size(); ++i) {
       const HashComparison hashes =
           compare_hashes(runs[0]->history.hashes, runs[i]->history.hashes);
@@ -320,15 +323,16 @@ std::vector<PlacementSummary> by_placement(const Comparison& all) {
     runs.push_back(&run);
   }
   for (PlacementSummary& group : groups) {
-    std::vector<double> speeds, usd, seconds;
+    std::vector<double> steps, images, usd, seconds;
     const auto& runs = runs_of[group_key(all.runs[group.first])];
     for (const ComparedRun* run : runs) {
-      speeds.push_back(run->steps_per_second.median);
+      steps.push_back(run->steps_per_second.median);
+      images.push_back(run->images_per_second.median);
       usd.push_back(run->usd);
       seconds.push_back(run->seconds);
     }
     group.runs = runs.size();
-    group.steps_per_second = median_of(speeds);
+    group.steps_per_second = median_of(steps), group.images_per_second = median_of(images);
     group.usd = median_of(usd), group.seconds = median_of(seconds);
   }
   return groups;
@@ -380,8 +384,9 @@ void say_it(Comparison& all) {
     return fmt::format("{}: {:.4g} steps/s", group.placement, group.steps_per_second);
   };
   if (groups.size() == 1) {
-    all.sentences.push_back(
-        fmt::format("{} ({} run{}).", alone(base), base.runs, base.runs == 1 ? "" : "s"));
+    all.sentences.push_back(cat(alone(base), " (",
+                                count_text(static_cast<std::int64_t>(base.runs), "run"),
+                                all.different_trainings ? " of different trainings" : "", ")."));
     return;
   }
   for (std::size_t i = 1; i < groups.size(); ++i) {
@@ -394,7 +399,7 @@ void say_it(Comparison& all) {
     if (other_device) text += " on " + or_unknown(group.device, "device");
     if (all.runs[group.first].kind != all.runs[base.first].kind)
       text += cat(" (", or_unknown(all.runs[group.first].kind, "kind of results"), ")");
-    text += cat(": ", times_text(group.steps_per_second / base.steps_per_second), " as fast as ",
+    text += cat(": ", times_text(group.images_per_second / base.images_per_second), " as fast as ",
                 base.placement);
     const std::vector<const ComparedRun*> base_runs = runs_of(all, base);
     const std::vector<const ComparedRun*> group_runs = runs_of(all, group);
@@ -403,7 +408,7 @@ void say_it(Comparison& all) {
     if (std::isfinite(group.usd) && std::isfinite(base.usd) && base.usd > 0 &&
         end_at_one_step(base_runs, last_step) && end_at_one_step(group_runs, last_step)) {
       const double change = 100 * (group.usd / base.usd - 1);
-      text += std::abs(change) < 0.5 ? ", at the same price"
+      text += std::abs(change) < 0.5 ? ", at the same cost"
               : change >= 100        ? cat(", ", times_text(group.usd / base.usd), " as expensive")
                                      : fmt::format(", {:.0f}% {}", std::abs(change),
                                             change < 0 ? "cheaper" : "more expensive");

@@ -78,7 +78,8 @@ struct Difference {
 struct PlacementSummary {
   std::string placement, device;
   std::size_t runs = 0;
-  double steps_per_second = kNoValue, usd = kNoValue, seconds = kNoValue;
+  double steps_per_second = kNoValue, images_per_second = kNoValue;
+  double usd = kNoValue, seconds = kNoValue;
   std::size_t first = 0;  // a run of it
 };
 

@@ -78,7 +78,7 @@ TEST(Comparison, two_placements_are_told_in_a_sentence) {
                 write_run(folder / "b", {.workers = "2", .price = kPrice, .speed = 1970})});
   ASSERT_EQ(all.sentences.size(), 1u);
   EXPECT_EQ(all.sentences[0],
-            "2 workers: 1.97 times as fast as 1 worker, same result to the bit, at the same price "
+            "2 workers: 1.97 times as fast as 1 worker, same result to the bit, at the same cost "
             "(n = 1 and 1 runs).");
   EXPECT_TRUE(all.findings.empty());
   EXPECT_FALSE(all.different_trainings);
@@ -112,6 +112,35 @@ TEST(Comparison, unequal_bits_within_a_kind_are_a_finding_and_across_kinds_are_n
   EXPECT_TRUE(other.findings.empty());
   EXPECT_TRUE(says(other.sentences, "another kind of results"));
   EXPECT_TRUE(says(other.notes, "has no band"));
+}
+
+TEST(Comparison, unequal_bits_after_the_end_of_the_first_run_are_found) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {.points = 2});
+  const fs::path b = write_run(folder / "b", {});
+  const fs::path c = write_run(folder / "c", {.workers = "2"});
+  // One training: the last step is not part of the mathematics.
+  fs::copy_file(b / "recipe.toml", a / "recipe.toml", fs::copy_options::overwrite_existing);
+  std::string hashes;
+  for (std::int64_t step = 10; step <= 200; step += 10)
+    hashes +=
+        cat("{\"step\": ", step, ", \"hash\": \"00000000000000", step < 100 ? "aa" : "bb", "\"}\n");
+  put_text(c / "hashes.jsonl", hashes);
+  const auto all = compared({a, b, c});
+  ASSERT_EQ(all.findings.size(), 1u);
+  EXPECT_CONTAINS(all.findings[0], "parameters differ from step 100 on");
+}
+
+TEST(Comparison, placements_of_unequal_batches_are_compared_by_their_images) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {});
+  const fs::path b = write_run(folder / "b", {.workers = "2"});
+  std::string recipe = read_text(b / "recipe.toml").value();
+  recipe.replace(recipe.find("batch = 100"), 11, "batch = 50");
+  put_text(b / "recipe.toml", recipe);
+  const auto all = compared({a, b});
+  ASSERT_EQ(all.sentences.size(), 1u);
+  EXPECT_CONTAINS(all.sentences[0], "1.00 times as fast as 1 worker, another training");
 }
 
 TEST(Comparison, an_accuracy_outside_the_band_is_a_finding) {
