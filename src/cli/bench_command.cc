@@ -36,11 +36,11 @@ struct BenchArguments {
 };
 
 // What one core can do at best. Bandwidth: of a copy within the L2 cache, or, for a kernel that
-// moves more than fits there, of one in memory.
+// moves more than fits there, of one beyond it.
 struct Roof {
   double flops = cpu::fma_peak();
-  double bytes = cpu::copy_bandwidth(256 << 10);
-  double far_bytes = cpu::copy_bandwidth(64 << 20);
+  double bytes = cpu::copy_bandwidth(cpu::kNearCopy);
+  double far_bytes = cpu::copy_bandwidth(cpu::kFarCopy);
 
   // The least time for one call of a kernel.
   double seconds(const Cost& cost) const {
@@ -49,7 +49,7 @@ struct Roof {
   }
   std::string text() const {
     return cat("roof of a core: ", scaled(flops, "FLOP/s"), ", L2 ", scaled(bytes, "B/s"),
-               ", memory ", scaled(far_bytes, "B/s"));
+               ", beyond it ", scaled(far_bytes, "B/s"));
   }
 };
 

@@ -116,9 +116,9 @@ CoreRoof measured_roof(std::int64_t cores) {
   for (int i = 0; i < 5; ++i) {
     roof.flops = std::max(roof.flops, mean_of(cpu::fma_peak));
     roof.near_bytes =
-        std::max(roof.near_bytes, mean_of([] { return cpu::copy_bandwidth(256 << 10); }));
+        std::max(roof.near_bytes, mean_of([] { return cpu::copy_bandwidth(cpu::kNearCopy); }));
     roof.far_bytes =
-        std::max(roof.far_bytes, mean_of([] { return cpu::copy_bandwidth(64 << 20); }));
+        std::max(roof.far_bytes, mean_of([] { return cpu::copy_bandwidth(cpu::kFarCopy); }));
   }
   return roof;
 }

@@ -11,7 +11,7 @@
 
 namespace podium {
 
-// Of one core: FLOP/s, and bytes/s near (in the L2 cache) and far (in memory). `podium bench`
+// Of one core: FLOP/s, and bytes/s near (in the L2 cache) and far (beyond it). `podium bench`
 // prints them.
 struct CoreRoof {
   double flops = 0, near_bytes = 0, far_bytes = 0;

@@ -4,8 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
+#include <utility>
 
+#include "base/words.h"
 #include "report/html.h"
 
 namespace podium {
@@ -53,67 +56,125 @@ std::string list_of(const std::vector<std::string>& lines, const char* mark) {
   return html + "</ul>\n";
 }
 
+// "a, b and 48 more runs".
+std::string some_of(const std::vector<std::string>& runs) {
+  constexpr std::size_t kNamed = 4;
+  if (runs.size() <= kNamed) return join_words(runs);
+  return cat(join_words({runs.begin(), runs.begin() + kNamed - 1}), " and ",
+             count_text(static_cast<std::int64_t>(runs.size() - kNamed + 1), "more run"));
+}
+
+// A row for each value, so that many runs do not make it wide.
 std::string differences_of(const Comparison& all) {
+  constexpr std::size_t kMostValues = 12;  // of one difference
   if (all.differences.empty()) return "<p>The runs differ only in their placement.</p>\n";
   std::string html;
   if (all.different_trainings)
     html +=
         "<p class=\"bad\">This is a comparison between different trainings: the mathematics "
         "differs.</p>\n";
-  std::vector<std::string> heads = {"differs"};
-  for (const ComparedRun& run : all.runs) heads.push_back(run.history.folder.string());
-  HtmlTable table(heads);
+  HtmlTable table({"differs", "value", "runs"});
   for (const Difference& difference : all.differences) {
-    std::vector<std::string> row = {difference.what};
-    row.insert(row.end(), difference.values.begin(), difference.values.end());
-    table.add(row, difference.mathematics ? "bad" : "");
+    std::vector<std::pair<std::string, std::vector<std::string>>> values;
+    for (std::size_t i = 0; i < difference.values.size(); ++i) {
+      auto known = std::ranges::find(values, difference.values[i],
+                                     &std::pair<std::string, std::vector<std::string>>::first);
+      if (known == values.end()) known = values.insert(known, {difference.values[i], {}});
+      known->second.push_back(all.runs[i].history.folder.string());
+    }
+    const char* mark = difference.mathematics ? "bad" : "";
+    for (std::size_t i = 0; i < std::min(values.size(), kMostValues); ++i)
+      table.add({difference.what, values[i].first, some_of(values[i].second)}, mark);
+    if (values.size() > kMostValues)
+      table.add(
+          {difference.what,
+           count_text(static_cast<std::int64_t>(values.size() - kMostValues), "more value"), ""},
+          mark);
   }
   return html + table.html();
 }
 
-std::string table_of(const Comparison& all) {
-  std::vector<std::string> heads = {"run",        "placement",   "device",    "steps/s",
-                                    "10% to 90%", "images/s",    "n, points", "warm-up, steps",
-                                    "steps",      "accuracy, %", "time, s",   "cost, USD",
-                                    "price of"};
-  for (const double target : all.targets) {
-    heads.push_back(fmt::format("to {:g}%, s", 100 * target));
-    heads.push_back(fmt::format("to {:g}%, USD", 100 * target));
+struct Column {
+  std::string head;
+  std::vector<std::string> cells;  // by run
+  bool shared = false;             // told once if all cells are equal
+};
+
+std::vector<Column> columns_of(const Comparison& all) {
+  std::vector<Column> columns;
+  const auto add = [&](const std::string& head, auto cell_of, bool shared = false) {
+    Column column{.head = head, .cells = {}, .shared = shared};
+    for (const ComparedRun& run : all.runs) column.cells.push_back(cell_of(run));
+    columns.push_back(std::move(column));
+  };
+  using Run = const ComparedRun&;
+  add("run", [](Run run) { return run.history.folder.string(); });
+  add("placement", [](Run run) { return run.placement; });
+  add(
+      "device", [](Run run) { return run.device.empty() ? "unknown" : run.device; }, true);
+  add("steps/s", [](Run run) { return html_number(run.steps_per_second.median); });
+  add("10% to 90%, steps/s", [](Run run) {
+    const Spread& speed = run.steps_per_second;
+    return speed.n == 0 ? "-" : cat(html_number(speed.low), " to ", html_number(speed.high));
+  });
+  add("n, points", [](Run run) { return cat(run.steps_per_second.n); });
+  add("images/s", [](Run run) { return html_number(run.images_per_second.median); });
+  const auto tests_of = [](Run run) -> const auto& { return run.history.course.tests; };
+  add("accuracy, %", [&](Run run) {
+    return html_number(tests_of(run).empty() ? kNoValue : 100 * tests_of(run).back().accuracy);
+  });
+  add("at step",
+      [&](Run run) { return tests_of(run).empty() ? "-" : cat(tests_of(run).back().step); });
+  add("time, s", [](Run run) { return html_number(run.seconds); });
+  add("cost, USD", [](Run run) { return html_number(run.usd, 3); });
+  for (std::size_t i = 0; i < all.targets.size(); ++i) {
+    const std::string to = fmt::format("to {:g}%, ", 100 * all.targets[i]);
+    add(to + "s", [i](Run run) { return html_number(run.seconds_to[i]); });
+    add(to + "USD", [i](Run run) { return html_number(run.usd_to[i], 3); });
   }
-  for (const char* head : {"input wait, %", "peak memory, MiB", "energy, J", "state"})
-    heads.emplace_back(head);
+  add("input wait, %", [](Run run) { return html_number(run.input_wait_percent, 3); });
+  add("peak memory, MiB", [](Run run) {
+    return run.peak_memory_bytes == 0
+               ? "-"
+               : html_number(static_cast<double>(run.peak_memory_bytes) / (1 << 20));
+  });
+  add(
+      "energy, J",
+      [](Run run) { return run.joules ? html_number(*run.joules) : "not reported by the machine"; },
+      true);
+  add(
+      "price of", [](Run run) { return run.price ? run.price->text() : "none chosen"; }, true);
+  add(
+      "warm-up, steps", [](Run run) { return cat(run.warm_up); }, true);
+  add(
+      "last step", [](Run run) { return cat(run.history.last_step()); }, true);
+  add(
+      "state", [](Run run) { return std::string(run.state()); }, true);
+  return columns;
+}
+
+std::string table_of(const Comparison& all) {
+  std::vector<Column> columns = columns_of(all);
+  std::vector<std::string> shared;
+  std::erase_if(columns, [&](const Column& column) {
+    const auto& cells = column.cells;
+    if (!column.shared || std::ranges::adjacent_find(cells, std::not_equal_to()) != cells.end())
+      return false;
+    shared.push_back(cat(column.head, ": ", cells.front()));
+    return true;
+  });
+  std::vector<std::string> heads;
+  for (const Column& column : columns) heads.push_back(column.head);
   HtmlTable table(heads);
-  for (const ComparedRun& run : all.runs) {
-    const auto& tests = run.history.course.tests;
-    std::vector<std::string> row = {
-        run.history.folder.string(),
-        run.placement,
-        run.device.empty() ? "unknown" : run.device,
-        html_number(run.steps_per_second.median),
-        run.steps_per_second.n == 0 ? "-"
-                                    : html_number(run.steps_per_second.low) + " to " +
-                                          html_number(run.steps_per_second.high),
-        html_number(run.images_per_second.median),
-        std::to_string(run.steps_per_second.n),
-        std::to_string(run.warm_up),
-        std::to_string(run.history.last_step()),
-        html_number(tests.empty() ? kNoValue : 100 * tests.back().accuracy),
-        html_number(run.seconds),
-        html_number(run.usd, 3),
-        run.price ? run.price->text() : "none chosen"};
-    for (std::size_t i = 0; i < all.targets.size(); ++i) {
-      row.push_back(html_number(run.seconds_to[i]));
-      row.push_back(html_number(run.usd_to[i], 3));
-    }
-    row.push_back(html_number(run.input_wait_percent, 3));
-    row.push_back(run.peak_memory_bytes == 0
-                      ? "-"
-                      : html_number(static_cast<double>(run.peak_memory_bytes) / (1 << 20)));
-    row.push_back(run.joules ? html_number(*run.joules) : "not reported by the machine");
-    row.push_back(run.state());
+  for (std::size_t i = 0; i < all.runs.size(); ++i) {
+    std::vector<std::string> row;
+    for (const Column& column : columns) row.push_back(column.cells[i]);
     table.add(row);
   }
-  return table.html();
+  return table.html() + (shared.empty() ? ""
+                                        : fmt::format("<p class=\"soft\">{}{}.</p>\n",
+                                                      all.runs.size() == 1 ? "" : "All runs: ",
+                                                      html_text(join_words(shared, "; "))));
 }
 
 }  // namespace

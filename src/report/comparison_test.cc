@@ -10,6 +10,7 @@
 #include "report/band.h"
 #include "report/comparison_page.h"
 #include "report/html.h"
+#include "train/file_io.h"
 
 namespace podium {
 namespace {

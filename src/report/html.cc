@@ -38,15 +38,19 @@ td:first-child,th:first-child{position:sticky;left:0;background:var(--ground)}
 th:first-child{background:var(--card)}
 td.n,th.n{text-align:right}
 pre{background:var(--card);padding:.6rem;border-radius:6px;overflow-x:auto;font-size:.85rem}
-svg{display:block;width:100%;max-width:54rem;height:auto}
+svg{display:block;width:100%;max-width:44rem;height:auto}
 svg.narrow{display:none;max-width:30rem}
 img{image-rendering:pixelated}
 figure{display:inline-block;margin:.3rem;text-align:center;font-size:.8rem}
 @media screen and (max-width:40rem){
 svg.broad{display:none}svg.narrow{display:block}
-td:first-child,th:first-child{max-width:9rem;white-space:normal;
-overflow-wrap:break-word}}
-@media print{body{max-width:none}.wide{overflow:visible;border:0}th{cursor:auto}}
+td.long{min-width:9rem;white-space:normal;overflow-wrap:anywhere}}
+@media print{body{max-width:none;font-size:12px}.wide{overflow:visible;border:0}th{cursor:auto}
+th,td{white-space:normal;padding:.15rem .3rem;overflow-wrap:anywhere;min-width:2.2rem}
+td:first-child,th:first-child{position:static}
+pre{white-space:pre-wrap}.plot,figure,tr{break-inside:avoid}
+.plot{display:inline-block;width:48%;vertical-align:top}}
+@page{margin:12mm}
 )";
 
 constexpr const char* kScript = R"(
@@ -103,25 +107,34 @@ std::string html_number(double value, int significant) {
   return fmt::format("{:.{}f}", value, std::max(0, significant - whole));
 }
 
-HtmlTable::HtmlTable(std::vector<std::string> heads)
-    : heads_(std::move(heads)), numbers_(heads_.size(), true) {}
+HtmlTable::HtmlTable(std::vector<std::string> heads) : heads_(std::move(heads)) {}
 
 void HtmlTable::add(const std::vector<std::string>& cells, const std::string& mark) {
-  rows_ += mark.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", mark);
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const bool number = is_number(cells[i]);
-    if (i < numbers_.size()) numbers_[i] = numbers_[i] && number;
-    rows_ += fmt::format("<td{}>{}</td>", number ? " class=\"n\"" : "", html_text(cells[i]));
-  }
-  rows_ += "</tr>\n";
+  rows_.push_back({cells, mark});
 }
 
 std::string HtmlTable::html() const {
+  constexpr std::size_t kLong = 12;  // letters of a first cell that may break on a phone
+  std::vector<bool> numbers(heads_.size(), !rows_.empty());
+  for (const Row& row : rows_)
+    for (std::size_t i = 0; i < std::min(row.cells.size(), numbers.size()); ++i)
+      numbers[i] = numbers[i] && is_number(row.cells[i]);
   std::string text = "<div class=\"wide\"><table><thead><tr>";
   for (std::size_t i = 0; i < heads_.size(); ++i)
-    text += fmt::format("<th{} title=\"click to sort\">{}</th>",
-                        numbers_[i] && !rows_.empty() ? " class=\"n\"" : "", html_text(heads_[i]));
-  return text + "</tr></thead><tbody>\n" + rows_ + "</tbody></table></div>\n";
+    text += fmt::format("<th{} title=\"click to sort\">{}</th>", numbers[i] ? " class=\"n\"" : "",
+                        html_text(heads_[i]));
+  text += "</tr></thead><tbody>\n";
+  for (const auto& [cells, mark] : rows_) {
+    text += mark.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", mark);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const char* kind = i < numbers.size() && numbers[i]    ? " class=\"n\""
+                         : i == 0 && cells[i].size() > kLong ? " class=\"long\""
+                                                             : "";
+      text += fmt::format("<td{}>{}</td>", kind, html_text(cells[i]));
+    }
+    text += "</tr>\n";
+  }
+  return text + "</tbody></table></div>\n";
 }
 
 namespace {
@@ -142,7 +155,7 @@ std::string html_plot(const Plot& plot) {
   constexpr std::size_t kMostNarrow = 200;  // points that can be told apart on a phone
   Plot narrow = plot;
   for (PlotLine& line : narrow.lines) line.points = thinned(line.points, kMostNarrow);
-  return "<div class=\"wide plot\">" + svg_for_page(plot, PlotWidth::kWide, "broad") +
+  return "<div class=\"wide plot\">" + svg_for_page(plot, PlotWidth::kHalf, "broad") +
          svg_for_page(narrow, PlotWidth::kNarrow, "narrow") + "</div>\n";
 }
 

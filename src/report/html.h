@@ -22,15 +22,19 @@ class HtmlTable {
  public:
   // Heads with their units: "images/s".
   explicit HtmlTable(std::vector<std::string> heads);
-  // Cells as text. Numbers are aligned to the right and sort as numbers. `mark` is a class
-  // of the row: "bad", or empty.
+  // Cells as text. A column of numbers is aligned to the right and sorts as numbers. `mark` is a
+  // class of the row: "bad", or empty.
   void add(const std::vector<std::string>& cells, const std::string& mark = "");
   std::string html() const;
 
  private:
+  struct Row {
+    std::vector<std::string> cells;
+    std::string mark;
+  };
+
   std::vector<std::string> heads_;
-  std::vector<bool> numbers_;  // by column: whether all of its cells are numbers
-  std::string rows_;
+  std::vector<Row> rows_;
 };
 
 // A plot in the colours of the page.

@@ -19,7 +19,8 @@ struct Layout {
   int ticks_across;
   std::size_t most_letters;  // of a label
 };
-constexpr Layout kWide = {820, 360, 64, 30, 8, 96}, kNarrow = {380, 230, 60, 24, 4, 40};
+constexpr Layout kWide = {820, 360, 64, 30, 8, 96}, kHalf = {600, 300, 64, 30, 6, 60},
+                 kNarrow = {380, 230, 60, 24, 4, 40};
 
 // In the middle, since runs often begin and end alike.
 std::string shortened(const std::string& label, std::size_t most) {
@@ -99,7 +100,9 @@ std::vector<double> round_ticks(double low, double high, int count) {
 }
 
 std::string svg_of(const Plot& plot, PlotWidth width) {
-  const Layout& layout = width == PlotWidth::kWide ? kWide : kNarrow;
+  const Layout& layout = width == PlotWidth::kWide   ? kWide
+                         : width == PlotWidth::kHalf ? kHalf
+                                                     : kNarrow;
   Extent across, up;
   for (const PlotLine& line : plot.lines) {
     for (const auto& point : line.points) {

@@ -19,9 +19,9 @@ struct Plot {
   std::string unit = "";  // of values in the legend: "%", " images/s"
 };
 
-// How wide a plot is drawn: for documents and screens, or for phones, where the wide one would have
-// to be shrunk until nobody can read it.
-enum class PlotWidth { kWide, kNarrow };
+// How wide a plot is drawn: for documents, for half of a page, or for phones, where a wider one
+// would have to be shrunk until nobody can read it.
+enum class PlotWidth { kWide, kHalf, kNarrow };
 
 // A complete SVG file. The axes cover all points and end at round numbers; the legend below shows
 // each line's last value. A line of one point is drawn as a dot.

@@ -82,31 +82,53 @@ std::string curves_of(const RunHistory& run) {
   return html;
 }
 
+// A column for each start: a run has few of them, and they have many quantities.
 std::string starts_of(const std::vector<RunStart>& starts) {
   if (starts.empty()) return "";
-  HtmlTable table({"from step", "to step", "date", "device", "placement", "kind", "start, s",
-                   "steps, s", "evaluation, s", "all, s", "peak memory, MiB", "planned memory, MiB",
-                   "energy, J", "cost, USD", "price of", "build"});
+  std::vector<std::string> heads = {"start"};
+  for (std::size_t i = 1; i <= starts.size(); ++i) heads.push_back(std::to_string(i));
+  HtmlTable table(heads);
+  const StartOutcome none{.seconds = kNoValue,
+                          .start_seconds = kNoValue,
+                          .train_seconds = kNoValue,
+                          .eval_seconds = kNoValue};
+  const auto add = [&](const char* what, auto text_of) {
+    std::vector<std::string> row = {what};
+    for (const RunStart& start : starts)
+      row.push_back(text_of(start, start.outcome ? *start.outcome : none));
+    table.add(row);
+  };
   const auto mib = [](std::int64_t bytes) {
     return bytes == 0 ? std::string("-") : html_number(static_cast<double>(bytes) / (1 << 20));
   };
-  for (const RunStart& start : starts) {
-    const StartOutcome none{.seconds = kNoValue,
-                            .start_seconds = kNoValue,
-                            .train_seconds = kNoValue,
-                            .eval_seconds = kNoValue};
-    const StartOutcome& outcome = start.outcome ? *start.outcome : none;
-    table.add({std::to_string(start.from_step),
-               start.outcome ? std::to_string(outcome.to_step) : "not ended", start.date, start.cpu,
-               start.placement(), start.kind, html_number(outcome.start_seconds),
-               html_number(outcome.train_seconds), html_number(outcome.eval_seconds),
-               html_number(outcome.seconds), mib(outcome.peak_memory_bytes),
-               mib(outcome.planned_memory_bytes),
-               outcome.joules ? html_number(*outcome.joules) : "not reported by the machine",
-               start.price ? html_number(start.price->usd(outcome.seconds), 3) : "-",
-               start.price ? start.price->text() : "none chosen",
-               cat(start.podium_version, " ", start.git_commit.substr(0, 10))});
-  }
+  using Start = const RunStart&;
+  using Outcome = const StartOutcome&;
+  add("date", [](Start start, Outcome) { return start.date; });
+  add("from step", [](Start start, Outcome) { return std::to_string(start.from_step); });
+  add("to step", [](Start start, Outcome outcome) {
+    return start.outcome ? std::to_string(outcome.to_step) : "not ended";
+  });
+  add("device", [](Start start, Outcome) { return start.cpu; });
+  add("placement", [](Start start, Outcome) { return start.placement(); });
+  add("kind of results", [](Start start, Outcome) { return start.kind; });
+  add("start, s", [](Start, Outcome outcome) { return html_number(outcome.start_seconds); });
+  add("steps, s", [](Start, Outcome outcome) { return html_number(outcome.train_seconds); });
+  add("evaluation, s", [](Start, Outcome outcome) { return html_number(outcome.eval_seconds); });
+  add("all, s", [](Start, Outcome outcome) { return html_number(outcome.seconds); });
+  add("peak memory, MiB", [&](Start, Outcome outcome) { return mib(outcome.peak_memory_bytes); });
+  add("planned memory, MiB",
+      [&](Start, Outcome outcome) { return mib(outcome.planned_memory_bytes); });
+  add("energy, J", [](Start, Outcome outcome) {
+    return outcome.joules ? html_number(*outcome.joules) : "not reported by the machine";
+  });
+  add("cost, USD", [](Start start, Outcome outcome) {
+    return start.price ? html_number(start.price->usd(outcome.seconds), 3) : "-";
+  });
+  add("price of",
+      [](Start start, Outcome) { return start.price ? start.price->text() : "none chosen"; });
+  add("build", [](Start start, Outcome) {
+    return cat(start.podium_version, " ", start.git_commit.substr(0, 10));
+  });
   return "<h2>Starts</h2>\n" + table.html();
 }
 
@@ -217,10 +239,14 @@ std::string summary_of(const RunPage& page) {
                         count_text(static_cast<std::int64_t>(speed.n), "point"));
   double usd = 0;
   const ChosenPrice* price = nullptr;
-  for (const RunStart& start : page.starts)
+  bool whole = true;  // a start that was killed has no end, and the one that goes on not yet
+  for (const RunStart& start : page.starts) {
+    whole = whole && start.price && start.outcome;
     if (start.price && start.outcome)
       usd += start.price->usd(start.outcome->seconds), price = &*start.price;
-  if (price != nullptr) text += fmt::format(", cost {} ({})", usd_text(usd), price->text());
+  }
+  if (price != nullptr)
+    text += fmt::format(", cost {}{} ({})", whole ? "" : "at least ", usd_text(usd), price->text());
   return text + ".";
 }
 

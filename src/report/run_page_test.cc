@@ -28,7 +28,7 @@ TEST(RunPage, a_run_of_100000_points_is_a_small_page_that_loads_nothing) {
   const std::string html = run_page(page);
   EXPECT_LT(html.size(), 300'000u);
   EXPECT_CONTAINS(html, "99.31% test accuracy after step 50,000");
-  EXPECT_CONTAINS(html, "1,000 images/s (median of 100000 points)");
+  EXPECT_CONTAINS(html, "1,000 images/s (median of 100,000 points)");
   EXPECT_CONTAINS(html, "http-equiv=\"refresh\"");
   EXPECT_CONTAINS(html, "&lt;r&gt;");
   EXPECT_EQ(html.find("<r>"), std::string::npos);

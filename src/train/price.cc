@@ -154,8 +154,8 @@ ChosenPrice choose_price(const std::string& words, const std::vector<Price>& pri
     throw UserError(cat("there is no price \"", name, "\"; the nearest are ", join_words(names),
                         "; `podium prices` lists all"));
   }
-  PODIUM_REQUIRE(best != nullptr, ExitCode::kUsage, "\"", words, "\": no price is of that kind ",
-                 date.empty() ? "" : "and not later than that date", "; there are ",
+  PODIUM_REQUIRE(best != nullptr, ExitCode::kUsage, "\"", words, "\": no price is of that kind",
+                 date.empty() ? "" : " and not later than that date", "; there are ",
                  join_words(others, "; "));
   chosen.price = *best;
   return chosen;

@@ -14,4 +14,9 @@ double fma_peak();
 // the cache in question. Takes about 20 ms.
 double copy_bandwidth(std::int64_t bytes);
 
+// Sizes for a copy within a usual L2 cache, and for one far beyond it. A much larger one would
+// measure page tables and what else the machine does: on a virtual machine, 64 MiB gave 4 to 27
+// GB/s within a minute, and 8 MiB 28 to 30.
+inline constexpr std::int64_t kNearCopy = 256 << 10, kFarCopy = 8 << 20;
+
 }  // namespace podium::cpu
