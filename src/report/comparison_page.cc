@@ -155,6 +155,9 @@ std::vector<Column> columns_of(const Comparison& all) {
 
 std::string table_of(const Comparison& all) {
   std::vector<Column> columns = columns_of(all);
+  std::erase_if(columns, [](const Column& column) {
+    return std::ranges::all_of(column.cells, [](const std::string& cell) { return cell == "-"; });
+  });
   std::vector<std::string> shared;
   std::erase_if(columns, [&](const Column& column) {
     const auto& cells = column.cells;

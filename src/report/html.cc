@@ -44,13 +44,13 @@ img{image-rendering:pixelated}
 figure{display:inline-block;margin:.3rem;text-align:center;font-size:.8rem}
 @media screen and (max-width:40rem){
 svg.broad{display:none}svg.narrow{display:block}
-td.long{min-width:9rem;white-space:normal;overflow-wrap:anywhere}}
+td.long{min-width:9rem;white-space:normal;overflow-wrap:break-word}}
 @media print{body{max-width:none;font-size:12px}.wide{overflow:visible;border:0}th{cursor:auto}
-th,td{white-space:normal;padding:.15rem .3rem;overflow-wrap:anywhere;min-width:2.2rem}
+table{font-size:9px}th,td{white-space:normal;padding:.1rem .25rem}td.n{white-space:nowrap}
 td:first-child,th:first-child{position:static}
 pre{white-space:pre-wrap}.plot,figure,tr{break-inside:avoid}
 .plot{display:inline-block;width:48%;vertical-align:top}}
-@page{margin:12mm}
+@page{size:landscape;margin:10mm}
 )";
 
 constexpr const char* kScript = R"(
@@ -130,7 +130,9 @@ std::string HtmlTable::html() const {
       const char* kind = i < numbers.size() && numbers[i]    ? " class=\"n\""
                          : i == 0 && cells[i].size() > kLong ? " class=\"long\""
                                                              : "";
-      text += fmt::format("<td{}>{}</td>", kind, html_text(cells[i]));
+      std::string cell = html_text(cells[i]);
+      if (i == 0 && cells[i].size() > kLong) replace_all(cell, "_", "_<wbr>");
+      text += fmt::format("<td{}>{}</td>", kind, cell);
     }
     text += "</tr>\n";
   }

@@ -20,7 +20,7 @@ struct Layout {
   std::size_t most_letters;  // of a label
 };
 constexpr Layout kWide = {820, 360, 64, 30, 8, 96}, kHalf = {600, 300, 64, 30, 6, 60},
-                 kNarrow = {380, 230, 60, 24, 4, 40};
+                 kNarrow = {380, 230, 60, 28, 4, 40};
 
 // In the middle, since runs often begin and end alike.
 std::string shortened(const std::string& label, std::size_t most) {
@@ -111,9 +111,13 @@ std::string svg_of(const Plot& plot, PlotWidth width) {
   }
   across = across.shown(), up = up.shown();
   const double bottom = kTop + layout.height;
-  const Axis x{round_ticks(across.low, across.high, layout.ticks_across), layout.left,
-               layout.width - layout.right};
   const Axis y{round_ticks(up.low, up.high, 6), bottom, kTop};
+  std::size_t longest = 0;
+  for (const double tick : y.ticks) longest = std::max(longest, y.text(tick).size());
+  // The axis' title stands beside its numbers.
+  const double left = std::max(layout.left, 38 + 7.5 * static_cast<double>(longest));
+  const Axis x{round_ticks(across.low, across.high, layout.ticks_across), left,
+               layout.width - layout.right};
   const double height =
       bottom + kBelowAxis + kLegendRow * static_cast<double>(plot.lines.size()) + 8;
 
@@ -123,13 +127,12 @@ std::string svg_of(const Plot& plot, PlotWidth width) {
       "<rect width=\"100%\" height=\"100%\" rx=\"6\" fill=\"#ffffff\"/>\n"
       "<g font-family=\"system-ui,sans-serif\" font-size=\"13\" fill=\"#24292f\">\n"
       "<text x=\"{3:.0f}\" y=\"24\" font-size=\"16\" font-weight=\"600\">{2}</text>\n",
-      layout.width, height, escaped(plot.title), layout.left);
+      layout.width, height, escaped(plot.title), left);
   for (const double tick : y.ticks) {
     svg += fmt::format(
         "<path d=\"M{0:.1f} {1:.1f}H{2:.1f}\" stroke=\"#d0d7de\"/>"
         "<text x=\"{3:.1f}\" y=\"{4:.1f}\" text-anchor=\"end\">{5}</text>\n",
-        layout.left, y.at(tick), layout.width - layout.right, layout.left - 8, y.at(tick) + 4.5,
-        y.text(tick));
+        left, y.at(tick), layout.width - layout.right, left - 8, y.at(tick) + 4.5, y.text(tick));
   }
   for (const double tick : x.ticks) {
     svg += fmt::format(
@@ -140,7 +143,7 @@ std::string svg_of(const Plot& plot, PlotWidth width) {
   svg += fmt::format(
       "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>\n"
       "<text transform=\"translate(18 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-      (layout.left + layout.width - layout.right) / 2, bottom + 38, escaped(plot.x_title),
+      (left + layout.width - layout.right) / 2, bottom + 38, escaped(plot.x_title),
       kTop + layout.height / 2, escaped(plot.y_title));
 
   for (std::size_t i = 0; i < plot.lines.size(); ++i) {
@@ -169,9 +172,9 @@ std::string svg_of(const Plot& plot, PlotWidth width) {
                          stroke);
     svg += mark;
     svg += fmt::format(
-        "<path d=\"M{:.1f} {:.1f}h28\" {}/><text x=\"{:.1f}\" y=\"{:.1f}\">{}: {}</text>\n",
-        layout.left, row, stroke, layout.left + 36, row + 4.5,
-        escaped(shortened(line.label, layout.most_letters)), last);
+        "<path d=\"M{:.1f} {:.1f}h28\" {}/><text x=\"{:.1f}\" y=\"{:.1f}\">{}: {}</text>\n", left,
+        row, stroke, left + 36, row + 4.5, escaped(shortened(line.label, layout.most_letters)),
+        last);
   }
   return svg + "</g>\n</svg>\n";
 }

@@ -13,7 +13,7 @@ TEST_F(PlanCommand, says_time_and_cost_with_an_interval_and_the_date_of_the_pric
   const Outcome outcome = podium({"plan", "cifar10-resnet32", "--on", "v100"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   for (const char* part :
-       {"data sheet 2017", "memory of a device", "80% INTERVAL", "another recipe",
+       {"whitepaper WP-08608-001, 2017", "memory of a device", "80% INTERVAL", "another recipe",
         "on demand, 2026", "cheapest", "scaling falls below 80%"})
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
   const auto json =
