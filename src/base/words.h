@@ -69,7 +69,7 @@ inline std::string join_words(const std::vector<std::string>& words,
 inline std::string with_commas(std::int64_t value) {
   std::string text = std::to_string(value);
   for (auto i = static_cast<std::int64_t>(text.size()) - 3; i > (value < 0 ? 1 : 0); i -= 3)
-    text.insert(static_cast<std::size_t>(i), ",");
+    text.insert(static_cast<std::size_t>(i), 1, ',');
   return text;
 }
 
