@@ -80,7 +80,7 @@ inline std::string count_text(std::int64_t n, std::string_view one, std::string_
     text += one;
   else
     text += several;
-  if (n != 1 && several.empty()) text += "s";
+  if (n != 1 && several.empty()) text += 's';
   return text;
 }
 
