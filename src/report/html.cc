@@ -48,7 +48,7 @@ td.long{min-width:9rem;white-space:normal;overflow-wrap:break-word}}
 @media print{body{max-width:none;font-size:12px}.wide{overflow:visible;border:0}th{cursor:auto}
 table{font-size:9px}th,td{white-space:normal;padding:.1rem .25rem}td.n{white-space:nowrap}
 td:first-child,th:first-child{position:static}
-pre{white-space:pre-wrap}.plot,figure,tr{break-inside:avoid}
+h2{break-after:avoid}pre{white-space:pre-wrap}.plot,figure,tr{break-inside:avoid}
 .plot{display:inline-block;width:48%;vertical-align:top}}
 @page{size:landscape;margin:10mm}
 )";

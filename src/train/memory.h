@@ -15,9 +15,9 @@ std::string format_bytes(std::int64_t bytes);
 
 // Throws UserError(kMemory), which names a setting that fits, if the run would need more than
 // `limit` bytes or, if that is 0, more than this process may use of the machine (`usable`). Only
-// plans are made for this (train/rank_plan.h). With ranks, all call it, and all throw if one of them
-// needs too much; the limit is per rank, and ranks on one host share its memory. Throws Stopped if
-// `stop` requests it. Returns RankPlan::program_bytes of this rank.
+// plans are made for this (train/rank_plan.h). With ranks, all call it, and all throw if one of
+// them needs too much; the limit is per rank, and ranks on one host share its memory. Throws
+// Stopped if `stop` requests it. Returns RankPlan::program_bytes of this rank.
 std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
                           const Placement& placement, std::int64_t limit,
                           std::int64_t usable = usable_memory_bytes(), StopToken stop = {});
