@@ -124,12 +124,13 @@ void read_starts_of(ComparedRun& run, const CompareOptions& options) {
     run.placement = "unknown placement";
     return;
   }
-  std::vector<std::string> placements;
+  std::vector<std::string> placements, kinds;
   double joules = 0;
   bool all_joules = true;
   for (const RunStart& start : run.starts) {
     if (std::ranges::find(placements, start.placement()) == placements.end())
       placements.push_back(start.placement());
+    if (std::ranges::find(kinds, start.kind) == kinds.end()) kinds.push_back(start.kind);
     if (start.outcome) {
       run.peak_memory_bytes = std::max(run.peak_memory_bytes, start.outcome->peak_memory_bytes);
       if (start.outcome->joules) {
@@ -142,7 +143,7 @@ void read_starts_of(ComparedRun& run, const CompareOptions& options) {
   const RunStart& last = run.starts.back();
   run.placement = join_words(placements, ", then ");
   run.device = last.cpu;
-  run.kind = last.kind;
+  run.kind = join_words(kinds, ", then ");
   if (all_joules)
     run.joules = joules;
   else

@@ -30,6 +30,8 @@ namespace podium {
 inline constexpr int kCheckpointFormat = 1;
 // The metadata key for the number of the numerical contract (base/contract.h).
 inline constexpr const char* kContractKey = "numerical_contract";
+// Trainer::kind() of the steps before the checkpoint.
+inline constexpr const char* kKindKey = "kind";
 // The metadata key for the model's input and output: "CHANNELS HEIGHT WIDTH CLASSES".
 inline constexpr const char* kInputKey = "input";
 // The metadata key for the names of the classes, if they come from folders: a JSON array.

@@ -75,6 +75,17 @@ void note_unknown_evaluation(const Trainer& trainer, const Checkpoint& checkpoin
                            trainer.evaluation_data()));
 }
 
+// The law holds within a kind.
+void warn_of_other_kind(const Trainer& trainer, const Checkpoint& checkpoint,
+                        RunObserver& observer) {
+  const auto before = checkpoint.metadata.find(kKindKey);
+  if (before == checkpoint.metadata.end() || before->second == trainer.kind()) return;
+  observer.warning(cat("until step ", checkpoint.step, ", this run was computed as ",
+                       before->second, ", and goes on as ", trainer.kind(),
+                       ": from here on, its hashes are those of neither. For equal hashes, resume "
+                       "it on a device of the first kind"));
+}
+
 // One call of run(): the loop and its bookkeeping.
 class Session {
  public:
@@ -425,6 +436,8 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
           }
           if (!trainer.require_same_evaluation_data(checkpoint))
             note_unknown_evaluation(trainer, checkpoint);
+          if (checkpoint.step < trainer.total_steps())
+            warn_of_other_kind(trainer, checkpoint, observer);
           trainer.restore(checkpoint);
           run.session->resumed_from(checkpoint);
           resumed = true;

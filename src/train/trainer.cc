@@ -178,6 +178,7 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
   checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
   const Source& set = *s.held_out;
+  checkpoint.metadata[kKindKey] = kind();
   checkpoint.metadata[kDataKey] = s.training_identity.of(s.loader->set());
   checkpoint.metadata[kEvaluationDataKey] = s.evaluation_identity.of(set);
   checkpoint.metadata[kInputKey] =

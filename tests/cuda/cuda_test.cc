@@ -51,6 +51,22 @@ TEST_F(Cuda, a_run_that_moves_between_cpu_and_gpu_has_the_hashes_of_one_that_doe
   expect_equal("cpu", "moved");
 }
 
+TEST_F(Cuda, a_bf16_run_that_moves_says_that_its_hashes_are_of_neither_kind) {
+  const auto run = [&](const std::string& backend, const std::string& steps) {
+    return podium(train_small("moved", {"--backend", backend, "--steps", steps, "precision=bf16"}));
+  };
+  ASSERT_EQ(run("cpu", "1").code, 0);
+  const Outcome outcome = run(kGpu, "2");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("until step 1, this run was computed as exact bf16, and goes on as "
+                             "cuda-emulated bf16 on sm_"),
+            std::string::npos)
+      << outcome.err;
+  const Outcome compared = podium({"compare", "moved", "--json"});
+  EXPECT_NE(compared.out.find("exact bf16, then cuda-emulated bf16 on sm_"), std::string::npos)
+      << compared.out;
+}
+
 TEST_F(Cuda, a_gpu_that_fails_in_any_call_leaves_a_run_that_goes_on_elsewhere) {
   ASSERT_EQ(train("cpu", "cpu", "12").code, 0);
   int after_a_checkpoint = 0;
