@@ -170,7 +170,7 @@ struct ConvCase {
 
 // Any strides and paddings that the rules C1 to C4 allow, at no more work than the reference can
 // do in some milliseconds.
-ConvCase draw_conv(Draw& draw, bool winograd, bool whole_runs) {
+ConvCase draw_conv(Draw& draw, bool winograd, bool whole_runs, double most_flops) {
   while (true) {
     ConvCase c;
     Conv2dAttributes& a = c.attributes;
@@ -201,7 +201,7 @@ ConvCase draw_conv(Draw& draw, bool winograd, bool whole_runs) {
       const Attributes attributes = a;
       const std::vector<TensorType> inputs = {f32(c.x), f32(c.w)};
       c.y = conv2d_op.infer({"", attributes, inputs})[0].shape;
-      if (conv2d_op.cost(attributes, inputs, {}).flops < 3e6) return c;
+      if (conv2d_op.cost(attributes, inputs, {}).flops < most_flops) return c;
     } catch (const UserError&) {  // does not fit: another one
     }
   }
@@ -222,7 +222,8 @@ OpSample draw_conv_sample(Draw& draw, const OpDef& op) {
   const bool winograd = kind == OpKind::kConv2dWinograd ||
                         kind == OpKind::kConv2dWinogradGradInput ||
                         kind == OpKind::kConv2dWinogradGradWeight;
-  ConvCase c = draw_conv(draw, winograd, is_bf16(op) && draw.one_in(3));
+  const bool bf16 = is_bf16(op);
+  ConvCase c = draw_conv(draw, winograd, bf16 && draw.one_in(3), bf16 ? 6e5 : 3e6);
   if (kind == OpKind::kConv2dWinograd && winograd_pools(c.attributes, c.x, c.y)) {
     c.attributes.pools = draw.one_in(2);
     c.attributes.places = c.attributes.pools && draw.one_in(2);

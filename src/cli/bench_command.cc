@@ -4,7 +4,9 @@
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "backend/cpu/kernels/bf16/peak.h"
 #include "backend/cpu/kernels/roof.h"
 #include "backend/operation_case.h"
 #include "base/clock.h"
@@ -39,17 +41,20 @@ struct BenchArguments {
 // moves more than fits there, of one beyond it.
 struct Roof {
   double flops = cpu::fma_peak();
+  double bf16_flops = cpu::bf16_peak();  // in products of BF16 operands
   double bytes = cpu::copy_bandwidth(cpu::kNearCopy);
   double far_bytes = cpu::copy_bandwidth(cpu::kFarCopy);
 
   // The least time for one call of a kernel.
-  double seconds(const Cost& cost) const {
+  double seconds(std::string_view operation, const Cost& cost) const {
     constexpr double kNear = 4 << 20;
-    return std::max(cost.flops / flops, cost.bytes / (cost.bytes > kNear ? far_bytes : bytes));
+    const bool bf16 = operation.find("_bf16") != std::string_view::npos;
+    return std::max(cost.flops / (bf16 ? bf16_flops : flops),
+                    cost.bytes / (cost.bytes > kNear ? far_bytes : bytes));
   }
   std::string text() const {
-    return cat("roof of a core: ", scaled(flops, "FLOP/s"), ", L2 ", scaled(bytes, "B/s"),
-               ", beyond it ", scaled(far_bytes, "B/s"));
+    return cat("roof of a core: ", scaled(flops, "FLOP/s"), " (", scaled(bf16_flops, "FLOP/s"),
+               " in BF16), L2 ", scaled(bytes, "B/s"), ", beyond it ", scaled(far_bytes, "B/s"));
   }
 };
 
@@ -122,7 +127,7 @@ ExitCode bench_ops(const BenchArguments& arguments) {
     for (const OpSample& sample : op->samples()) {
       const OpTime time = time_sample(*device, *op, sample);
       std::vector<std::string> row = {time.op, time.shapes, fixed(1e6 * time.seconds, 1)};
-      add_rates(row, time.cost, time.seconds, roof.seconds(time.cost));
+      add_rates(row, time.cost, time.seconds, roof.seconds(time.op, time.cost));
       table.add(std::move(row));
       json.push_back({{"op", time.op},
                       {"shapes", time.shapes},
@@ -130,7 +135,7 @@ ExitCode bench_ops(const BenchArguments& arguments) {
                       {"seconds", time.seconds},
                       {"flops", time.cost.flops},
                       {"bytes", time.cost.bytes},
-                      {"roof_seconds", roof.seconds(time.cost)}});
+                      {"roof_seconds", roof.seconds(time.op, time.cost)}});
     }
   }
   if (arguments.json) {
@@ -196,7 +201,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   const double core_steps = steps * cores;
   const auto least_of = [&](const KernelProfile& kernel) {
     const auto calls = static_cast<double>(kernel.calls);
-    return calls * roof.seconds({kernel.flops / calls, kernel.bytes / calls});
+    return calls * roof.seconds(kernel.name, {kernel.flops / calls, kernel.bytes / calls});
   };
   double in_kernels = 0, flops = 0, least = 0;
   for (const KernelProfile& kernel : kernels) {
@@ -243,6 +248,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
                                           {"worker_wait_percent", for_others},
                                           {"outside_kernels_percent", outside},
                                           {"roof_flops", roof.flops},
+                                          {"roof_bf16_flops", roof.bf16_flops},
                                           {"roof_bytes", roof.bytes},
                                           {"roof_far_bytes", roof.far_bytes},
                                           {"floor_seconds", least / core_steps},

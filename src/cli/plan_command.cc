@@ -6,12 +6,15 @@
 #include <cmath>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "backend/cpu/kernels/bf16/peak.h"
 #include "backend/cpu/kernels/roof.h"
 #include "backend/device.h"
 #include "base/json_text.h"
@@ -104,7 +107,7 @@ std::string default_precision(const DeviceSpec& device, const std::string& asked
 
 // The mean over so many cores at once, which share memory and clock. The best of several tries:
 // what else runs here must not pass for a slow core.
-CoreRoof measured_roof(std::int64_t cores) {
+CoreRoof measured_roof(std::int64_t cores, bool bf16) {
   const auto mean_of = [&](const std::function<double()>& measure) {
     std::vector<double> rates(static_cast<std::size_t>(cores));
     std::vector<std::thread> threads;
@@ -115,6 +118,7 @@ CoreRoof measured_roof(std::int64_t cores) {
   CoreRoof roof;
   for (int i = 0; i < 5; ++i) {
     roof.flops = std::max(roof.flops, mean_of(cpu::fma_peak));
+    if (bf16) roof.bf16_flops = std::max(roof.bf16_flops, mean_of(cpu::bf16_peak));
     roof.near_bytes =
         std::max(roof.near_bytes, mean_of([] { return cpu::copy_bandwidth(cpu::kNearCopy); }));
     roof.far_bytes =
@@ -125,10 +129,12 @@ CoreRoof measured_roof(std::int64_t cores) {
 
 // The cores of this machine, as a device.
 DeviceSpec this_machine(const Environment& here, const CoreRoof& roof) {
+  std::map<std::string, double> flops = {{"fp32", roof.flops}};
+  if (roof.bf16_flops > 0) flops["bf16"] = roof.bf16_flops;
   return {.name = "here",
           .description = cat(here.cpu, ", ", here.usable_cores, " cores, ", here.vector_target),
           .family = Family::kGpu,
-          .flops = {{"fp32", roof.flops}},
+          .flops = std::move(flops),
           .memory_bytes = static_cast<double>(usable_memory_bytes()),
           .bandwidth = roof.far_bytes,
           .source = "measured now"};
@@ -304,16 +310,17 @@ ExitCode plan(const PlanArguments& arguments) {
   PlanQuestion question;
   DeviceSpec device;
   CoreRoof roof;
+  const Parts parts = parts_of(arguments.recipe);
+  const Recipe& recipe = parts.recipe;
+  const bool bf16 = precision_of(recipe) == Precision::kBf16;
   const Environment here = collect_environment({}, make_device("cpu")->description(), 0);
   if (name == "here") {
-    roof = measured_roof(1);
+    roof = measured_roof(1, bf16);
     device = this_machine(here, roof);
   } else {
     device = find_device(name, devices);
   }
   question.precision = default_precision(device, arguments.precision);
-  const Parts parts = parts_of(arguments.recipe);
-  const Recipe& recipe = parts.recipe;
   question.recipe = &parts.recipe;
   question.work = &parts.work;
   question.device = &device;
@@ -346,7 +353,7 @@ ExitCode plan(const PlanArguments& arguments) {
                              parts.program.layout.parameter_bytes);
     const Plan update_plan = make_device("cpu")->plan(update.graph, {});
     question.measured = [&, update_plan](std::int64_t workers) {
-      const CoreRoof shared = workers == 1 ? roof : measured_roof(workers);
+      const CoreRoof shared = workers == 1 ? roof : measured_roof(workers, bf16);
       return local_step_seconds(program_seconds(parts.compiled.kernels, shared),
                                 program_seconds(update_plan.kernels, shared), recipe.replicas,
                                 workers);

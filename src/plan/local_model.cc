@@ -28,11 +28,15 @@ constexpr Reached kReached[] = {
     {"bias_add", 0.41},
     {"channel_sum", 0.42},
     {"conv2d", 0.64, 0.84},
+    {"conv2d_bf16", 0.60, 0.30},
+    {"conv2d_bf16_grad_input", 0.60, 0.20},
+    {"conv2d_bf16_grad_weight", 0.50, 0.25},
     {"conv2d_grad_input", 0.77, 0.25},
     {"conv2d_grad_weight", 0.61},
     {"conv2d_winograd", 0.47, 0.23},
     {"conv2d_winograd_grad_input", 0.42, 0.25},
     {"conv2d_winograd_grad_weight", 0.48, 0.12},
+    {"matmul_bf16", 0.02},
     {"matmul", 0.78},
     {"max_pool", 0.43},
     {"max_pool_grad", 0.48},
@@ -56,7 +60,9 @@ double CoreRoof::bandwidth(double bytes) const {
 double kernel_seconds(std::string_view operation, double flop, double bytes, const CoreRoof& roof) {
   const auto* const found = std::ranges::find(kReached, operation, &Reached::operation);
   const Reached& reached = found == std::end(kReached) ? kOther : *found;
-  const double computing = flop / roof.flops, moving = bytes / roof.bandwidth(bytes);
+  const bool bf16 = operation.find("_bf16") != std::string_view::npos;
+  const double computing = flop / (bf16 ? roof.bf16_flops : roof.flops),
+               moving = bytes / roof.bandwidth(bytes);
   return kCall + (reached.bandwidth > 0
                       ? computing / reached.arithmetic + moving / reached.bandwidth
                       : std::max(computing, moving) / reached.arithmetic);

@@ -15,6 +15,7 @@ namespace podium {
 // prints them.
 struct CoreRoof {
   double flops = 0, near_bytes = 0, far_bytes = 0;
+  double bf16_flops = 0;  // in products of BF16 operands
   // Bytes/s for a kernel that moves so many in a call.
   double bandwidth(double bytes) const;
 };

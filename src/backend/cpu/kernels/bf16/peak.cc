@@ -1,0 +1,44 @@
+#include "backend/cpu/kernels/bf16/peak.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/kernels/bf16/tiles.h"
+
+namespace podium::cpu {
+
+double bf16_peak() {
+  constexpr std::int64_t kRuns = 4, kColumns = 2, kRounds = 50;
+  constexpr std::int64_t kRows = std::int64_t{2} * kTileRows;
+  constexpr double kOperations = 2.0 * kRounds * kRuns * kBf16Run * kRows * kColumns * kTileColumns;
+  struct alignas(64) Tile {
+    std::uint16_t values[kTileValues] = {};
+  };
+  std::vector<Tile> left(2 * kRuns), right(kColumns * kRuns);
+  std::vector<float> sums(kColumns * kRows * kTileColumns), scratch(tile_scratch(kRuns));
+  const std::uint16_t* tiles[kColumns * kRuns];
+  for (std::size_t i = 0; i < right.size(); ++i) tiles[i] = right[i].values;
+  float* const out[kColumns] = {sums.data(), sums.data() + kRows * kTileColumns};
+  using Clock = std::chrono::steady_clock;
+  double best = 0;
+  for (const auto end = Clock::now() + std::chrono::milliseconds(20); Clock::now() < end;) {
+    const auto begin = Clock::now();
+    for (std::int64_t i = 0; i < kRounds; ++i)
+      multiply_tiles({.left = left.front().values,
+                      .left_stride = kRuns * kTileValues,
+                      .right = tiles,
+                      .runs = kRuns,
+                      .columns = kColumns,
+                      .out = out,
+                      .out_stride = kTileColumns,
+                      .rows = kRows},
+                     scratch.data());
+    best =
+        std::max(best, kOperations / std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  return best;
+}
+
+}  // namespace podium::cpu
