@@ -8,6 +8,7 @@
 #include "backend/cuda/executable.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/runtime.h"
+#include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/whole_step.h"
 #include "ops/ops.h"
 
@@ -57,7 +58,8 @@ class CudaDevice : public Device {
     const std::scoped_lock lock(queue_.mutex);
     // What the step that waits for its losses does not use can go ahead of its updates.
     const auto* const step = static_cast<const CudaStep*>(queue_.pending);
-    if (step == nullptr || step->updates_use(*to.buffer)) queue_.settle();
+    if (step == nullptr || (step->updates_use(*to.buffer) && !seeded(SeededFault::kUploadTooEarly)))
+      queue_.settle();
     runtime::use(queue_.device);
     runtime::upload(queue_.stream, address(to), from, to.bytes);
   }

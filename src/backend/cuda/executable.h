@@ -23,6 +23,12 @@ class Allocation {
  public:
   Allocation() = default;
   explicit Allocation(std::int64_t bytes) : memory_(runtime::allocate(bytes)) {}
+  // Whose values are written before they are read.
+  static Allocation scratch(std::int64_t bytes) {
+    Allocation allocation;
+    allocation.memory_ = runtime::allocate_scratch(bytes);
+    return allocation;
+  }
   ~Allocation() { reset(); }
   Allocation(Allocation&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
   Allocation& operator=(Allocation&& other) noexcept {

@@ -39,6 +39,8 @@ void destroy_stream(Stream stream);
 
 // Zeroed. Throws std::bad_alloc if there is not enough.
 void* allocate(std::int64_t bytes);
+// For values that are written before they are read: holds anything, in the emulation NaN.
+void* allocate_scratch(std::int64_t bytes);
 void deallocate(void* memory) noexcept;
 
 // The host may overwrite `from` when the call returns.

@@ -170,17 +170,25 @@ void destroy_stream(Stream stream) {
   (void)cudaStreamDestroy(owned->stream);
 }
 
-void* allocate(std::int64_t bytes) {
+void* allocate_scratch(std::int64_t bytes) {
   void* memory = nullptr;
-  const auto size = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
-  const cudaError_t error = cudaMalloc(&memory, size);
+  const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(bytes == 0 ? 1 : bytes));
   if (error == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
     throw std::bad_alloc();
   }
   require(error, "cudaMalloc");
-  require(cudaMemset(memory, 0, size), "cudaMemset");
-  require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
+  return memory;
+}
+void* allocate(std::int64_t bytes) {
+  void* const memory = allocate_scratch(bytes);
+  try {
+    require(cudaMemset(memory, 0, static_cast<std::size_t>(bytes)), "cudaMemset");
+    require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // other streams do not wait for it
+  } catch (...) {
+    deallocate(memory);
+    throw;
+  }
   return memory;
 }
 void deallocate(void* memory) noexcept { (void)cudaFree(memory); }

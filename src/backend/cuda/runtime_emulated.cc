@@ -175,6 +175,12 @@ void* allocate(std::int64_t bytes) {
   enter("cudaMalloc");
   return device_memory().allocate(bytes);
 }
+void* allocate_scratch(std::int64_t bytes) {
+  void* const memory = allocate(bytes);
+  const Access access;
+  std::memset(memory, 0xff, static_cast<std::size_t>(bytes));
+  return memory;
+}
 void deallocate(void* memory) noexcept { device_memory().deallocate(memory); }
 
 namespace {

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/kernels/norms.h"
+#include "backend/cuda/seeded_fault.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
@@ -44,7 +45,7 @@ CudaStep::CudaStep(Queue& queue, StepProgram step)
   std::int64_t arena = 0;
   for (std::size_t r = 0; r < worker_.replicas.size(); ++r)
     arena = std::max(arena, program(r).arena_bytes());
-  arena_ = Allocation(together_ ? replicas * arena : arena);
+  arena_ = Allocation::scratch(together_ ? replicas * arena : arena);
 }
 
 CudaStep::~CudaStep() {
@@ -102,6 +103,7 @@ void CudaStep::launch_replicas() {
       program(r).launch(1, arena_.data(), in, out);
     }
   }
+  if (seeded(SeededFault::kWaitsWhileRecording)) runtime::synchronise(queue_.stream);
   const Launch all{.stream = queue_.stream, .replicas = static_cast<int>(replicas)};
   copy_words(all, 1, words_at(sums_.data() + step_.loss.offset - step_.sum.offset, step_.sum.bytes),
              words_at(address(worker_.losses), kWord));
@@ -123,7 +125,7 @@ void CudaStep::run_updates() {
     arena = std::max(arena, static_cast<CudaExecutable&>(*call.program).arena_bytes());
   // The replicas' arena is free by now.
   if (runs_ == 0 && arena > std::ssize(worker_.replicas) * program(0).arena_bytes())
-    arena_ = Allocation(arena);
+    arena_ = Allocation::scratch(arena);
   const auto launch = [this] {
     for (const Call& call : worker_.updates) {
       std::vector<Place> in, out;
@@ -146,9 +148,12 @@ void CudaStep::run() {
 
 void CudaStep::finish() {
   std::vector<float> losses(worker_.replicas.size());
+  if (seeded(SeededFault::kHostReadsDevice))
+    losses.assign(1, *reinterpret_cast<const float*>(address(worker_.losses)));
   runtime::download(queue_.stream, losses.data(), address(worker_.losses),
                     std::ssize(losses) * kWord);
-  if (!std::ranges::all_of(losses, [](float x) { return std::isfinite(x); })) return;
+  const bool finite = std::ranges::all_of(losses, [](float x) { return std::isfinite(x); });
+  if (!finite && !seeded(SeededFault::kUpdateWithoutLosses)) return;
   run_updates();
   ++runs_;
 }

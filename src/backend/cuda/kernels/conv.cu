@@ -216,7 +216,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
     bool all = true;
 #pragma unroll
     for (int group = 0; group < T::kGroupsN; ++group) counts[group] = ~0u;
-    if (!inner) {
+    if (!inner && !seeded(SeededFault::kPaddingMultiplied)) {
       if constexpr (kWide) {
         const int down = source.shift_down(), across = source.shift_across();
 #pragma unroll

@@ -3,6 +3,7 @@
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/sums.h"
+#include "backend/cuda/seeded_fault.h"
 #include "base/functions.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -53,7 +54,8 @@ __global__ void __launch_bounds__(kLanes* kImages)
   const std::int64_t lane = threadIdx.y;
   const bool inside = n < s.images;
   const float* const z = logits.of(blockIdx.z);
-  const std::int64_t label = inside ? labels.of(blockIdx.z)[n] : -1;
+  const unsigned of_labels = seeded(SeededFault::kReplicaForgotten) ? 0 : blockIdx.z;
+  const std::int64_t label = inside ? labels.of(of_labels)[n] : -1;
 
   float most = -std::numeric_limits<float>::infinity();
   for (std::int64_t k = lane; inside && k < s.classes; k += kLanes) {

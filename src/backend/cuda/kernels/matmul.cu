@@ -29,10 +29,13 @@ __device__ inline float4 read_four(const Operand& o, const float* from, int row,
   float4 v = zero4();
   if (row >= o.rows || term >= o.terms) return v;
   const float* const p = from + row * o.row + term * o.term;
-  if (o.reading == Reading::kRows4 || o.reading == Reading::kTerms4) return load4(p);
+  if (o.reading == Reading::kRows4 || o.reading == Reading::kTerms4 ||
+      (o.reading == Reading::kTerms && seeded(SeededFault::kReadsBeyondEnd)))
+    return load4(p);
   const bool rows = o.reading == Reading::kRows;
   const std::int64_t step = rows ? o.row : o.term;
-  const int left = rows ? o.rows - row : o.terms - term;
+  const int left =
+      (rows ? o.rows - row : o.terms - term) - (seeded(SeededFault::kEdgeOffByOne) ? 1 : 0);
   v.x = p[0];
   if (left > 1) v.y = p[step];
   if (left > 2) v.z = p[2 * step];

@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/move.h"
+#include "backend/cuda/seeded_fault.h"
 #include "base/view.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -43,7 +44,7 @@ void transpose(const Launch& launch, std::int64_t rows, std::int64_t columns, Co
       transpose_kernel,
       {.blocks = {static_cast<unsigned>(blocks), 1, static_cast<unsigned>(launch.replicas)},
        .threads = {kTile, kRows, 1},
-       .shared_bytes = sizeof(TransposeTile)},
+       .shared_bytes = seeded(SeededFault::kSharedTooSmall) ? 4 : sizeof(TransposeTile)},
       launch.stream, rows, columns, x, y);
 }
 

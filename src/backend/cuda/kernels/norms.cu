@@ -2,6 +2,7 @@
 #include "backend/cuda/kernels/norms.h"
 #include "backend/cuda/kernels/sums.h"
 #include "backend/cuda/kernels/tree_total.h"
+#include "backend/cuda/seeded_fault.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
@@ -24,7 +25,7 @@ __global__ void __launch_bounds__(kRunsOfBlock* kLanes)
 // level: where the next neighbour is missing, a part rises as it is.
 __device__ void block_tree(float* values, std::int64_t count) {
   for (std::int64_t step = 1; step < count; step *= 2) {
-    __syncthreads();
+    if (!seeded(SeededFault::kTreeWithoutBarrier)) __syncthreads();
     for (std::int64_t i = 2 * step * threadIdx.x; i + step < count; i += 2 * step * blockDim.x)
       values[i] = values[i] + values[i + step];
   }
@@ -68,7 +69,7 @@ struct HashShared {
 __device__ std::uint64_t block_sum(HashShared& shared, std::uint64_t own) {
   shared.sums[threadIdx.x] = own;
   for (unsigned step = kHashThreads / 2; step > 0; step /= 2) {
-    __syncthreads();
+    if (threadIdx.x < step || !seeded(SeededFault::kBarrierInBranch)) __syncthreads();
     if (threadIdx.x < step) shared.sums[threadIdx.x] += shared.sums[threadIdx.x + step];
   }
   return shared.sums[0];
@@ -93,7 +94,8 @@ __global__ void __launch_bounds__(kHashThreads)
        i += 2 * kHashThreads)
     own += std::uint64_t{keyed(words, count, first, i)} * keyed(words, count, first, i + 1);
   const std::uint64_t sum = block_sum(shared, own);
-  if (threadIdx.x == 0) parts.of(blockIdx.z)[blockIdx.x] = sum;
+  if (threadIdx.x == 0 || seeded(SeededFault::kSameValueTwice))
+    parts.of(blockIdx.z)[blockIdx.x] = sum;
 }
 
 __global__ void __launch_bounds__(kHashThreads)
@@ -185,6 +187,13 @@ void hash_sum(const Launch& launch, std::int64_t count, std::uint64_t first, Con
 void tree_over_parts(const Launch& launch, std::int64_t count, std::int64_t parts,
                      ConstFloats of_part, Floats sum) {
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
+    if (seeded(SeededFault::kTreeAsChain)) {
+      float chain = of_part.of(0)[i];
+      for (std::int64_t p = 1; p < parts; ++p)
+        chain = chain + of_part.of(static_cast<unsigned>(p))[i];
+      sum.of(r)[i] = chain;
+      return;
+    }
     TreeTotal total;
     for (std::int64_t p = 0; p < parts; ++p) total.add(of_part.of(static_cast<unsigned>(p))[i]);
     sum.of(r)[i] = total.total();

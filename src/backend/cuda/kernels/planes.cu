@@ -2,6 +2,7 @@
 #include "backend/cuda/kernels/planes.h"
 #include "backend/cuda/kernels/sums.h"
 #include "backend/cuda/kernels/tree_total.h"
+#include "backend/cuda/seeded_fault.h"
 #include "base/activation.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -43,13 +44,15 @@ __global__ void __launch_bounds__(kChains* kColumns)
           if (top + i < end) step(sum, c, top + i, w, n, blockIdx.z);
       }
   }
-  shared.sums[chain][threadIdx.x] = sum;
+  if (chain < s.width || !seeded(SeededFault::kSharedUnwritten))
+    shared.sums[chain][threadIdx.x] = sum;
   __syncthreads();
   if (chain != 0 || n >= s.images) return;
   const auto& all = shared.sums;
   const int i = static_cast<int>(threadIdx.x);
   float* const to = partial.of(blockIdx.z) + (c * bands + blockIdx.y) * s.images + n;
   to[0] = (all[0][i].a + all[1][i].a) + (all[2][i].a + all[3][i].a);
+  if (seeded(SeededFault::kScratchUnwritten)) return;
   to[s.channels * bands * s.images] = (all[0][i].b + all[1][i].b) + (all[2][i].b + all[3][i].b);
 }
 
@@ -69,7 +72,8 @@ __global__ void __launch_bounds__(2 * kLanes)
     sum = sum + plane.total();
   }
   sum = lane_tree(sum);
-  const float other = __shfl_xor_sync(~0u, sum, kLanes);
+  const unsigned mask = seeded(SeededFault::kLaneMissingInMask) ? 0xffffu : ~0u;
+  const float other = __shfl_xor_sync(mask, sum, kLanes);
   if (threadIdx.x == 0) finish(Pair{sum, other}, c, blockIdx.z);
 }
 

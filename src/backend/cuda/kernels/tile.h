@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/simt.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -138,7 +139,9 @@ struct Tile {
   __device__ static void multiply_slice(const Shared& shared, int buffer, int terms, Sums& sums) {
     if (terms == kSlice) {
 #pragma unroll
-      for (int term = 0; term < kSlice; ++term) multiply(shared, buffer, term, sums);
+      for (int term = 0; term < kSlice; ++term)
+        multiply(shared, buffer, seeded(SeededFault::kTermsReversed) ? kSlice - 1 - term : term,
+                 sums);
     } else {
 #pragma unroll 1
       for (int term = 0; term < terms; ++term) multiply(shared, buffer, term, sums);
@@ -174,17 +177,17 @@ __device__ void sum_runs(typename T::Shared& shared, Source& source, int first_r
   if (more) source.fetch(ahead);
   while (more) {
     source.put(ahead, shared, buffer);
-    __syncthreads();
+    if (!seeded(SeededFault::kTileReadTooEarly)) __syncthreads();
     const int terms = source.terms();
 #pragma unroll 1
-    for (const int at = source.run(); run < at; ++run) {
+    for (const int at = source.run(); run < at && !seeded(SeededFault::kRunsJoined); ++run) {
       end_run(run, sums);
       T::clear(sums);
     }
     more = source.next();
     if (more) source.fetch(ahead);
     T::multiply_slice(shared, buffer, terms, sums);
-    buffer ^= 1;
+    if (!seeded(SeededFault::kTileWrittenTooEarly)) buffer ^= 1;
   }
 #pragma unroll 1
   for (; run < last_run; ++run) {

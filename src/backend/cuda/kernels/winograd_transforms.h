@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/simt.h"
 #include "base/winograd_points.h"
 
@@ -36,6 +37,8 @@ struct Transforms<4> {
     const float even_b = std::fma(-C::kA2, d[2], d[4]),
                 odd_b = C::kB * std::fma(-C::kA2, d[1], d[3]);
     o[1] = even_a + odd_a, o[2] = even_a - odd_a;
+    if (seeded(SeededFault::kContracted))
+      o[1] = std::fma(C::kA, std::fma(-C::kB2, d[1], d[3]), even_a);
     o[3] = even_b + odd_b, o[4] = even_b - odd_b;
     o[5] = whole ? std::fma(C::kP, d[1], std::fma(-C::kS, d[3], d[5])) : 0.0f;
   }
