@@ -29,6 +29,10 @@ pjrt_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/pjrt-1
 # shellcheck disable=SC2034
 libtpu_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/libtpu-0.0.52
 
+# Disassemblers of NVIDIA GPUs' code, which Debian lacks and a CUDA toolkit may: tests/cuda/CMakeLists.txt looks here.
+# shellcheck disable=SC2034
+sass_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/sass-13
+
 say() { printf '\n== %s\n' "$*" >&2; }
 fail() {
   printf '%s: %s\n' "$(basename "$0")" "$*" >&2

@@ -2,7 +2,8 @@
 # Installs the missing packages that Podium is built with: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt tpu package docs docker lint tidy fuzz neon
+#   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt tpu sass package docs docker lint tidy fuzz
+#                                                   # neon
 #   scripts/install-dependencies.sh clang-22        # a compiler of this name: g++-N, clang-N
 #   scripts/install-dependencies.sh --list build    # only list the packages
 #
@@ -10,7 +11,8 @@
 # slower, and Debian has no hadolint.
 # The group pjrt downloads, in the same way, the header of PJRT's C API and XLA's CPU plugin, on which the backend pjrt is
 # tested. The group tpu downloads libtpu, Google's compiler and runtime for TPUs, which is not open source; if you install it,
-# you accept its terms. The hash of each is checked.
+# you accept its terms. The group sass downloads NVIDIA's cuobjdump and nvdisasm, with which a test reads the GPU's code; they
+# are not open source either. The hash of each is checked.
 # Ubuntu 22.04's own compiler and Highway are too old: there, build installs g++-12 as well, and downloads Highway's source and
 # builds it in the user's cache. PODIUM_HIGHWAY_URL names another location of the source, such as file:///tmp/highway.tar.gz.
 # Prints nothing if nothing is missing. With PODIUM_SKIP_INSTALL=1 it does nothing, for machines whose packages come from
@@ -27,7 +29,7 @@ packages_of() {
     mpi) echo libopenmpi-dev openmpi-bin ;;  # for runs of several processes and hosts
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
-    docker | pjrt | tpu) echo python3-pip ;;
+    docker | pjrt | tpu | sass) echo python3-pip ;;
     # Other versions format differently.
     lint) if unknown clang-format-14; then fail "this distribution has no clang-format-14, by which Podium is formatted; run" \
       "scripts/lint.sh on Debian 12"; else echo git clang-format-14 shellcheck; fi ;;
@@ -38,8 +40,8 @@ packages_of() {
     fi ;;
     g++-[0-9]* | clang-[0-9]*) echo "$1" ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, mpi, pjrt, tpu, package, docs, docker, lint, tidy, fuzz, neon, or" \
-      "a compiler, such as clang-22" ;;
+    *) fail "unknown group '$1'; groups are build, test, mpi, pjrt, tpu, sass, package, docs, docker, lint, tidy, fuzz, neon," \
+      "or a compiler, such as clang-22" ;;
   esac
 }
 
@@ -188,4 +190,15 @@ if [[ " ${groups[*]} " == *" tpu "* ]]; then
       "$libtpu_folder" --python-version 3.11 --implementation cp --abi cp311 --platform manylinux_2_31_x86_64
   fi
   echo "libtpu: PODIUM_PJRT_PLUGIN=$libtpu_folder/libtpu.so" >&2
+fi
+if [[ " ${groups[*]} " == *" sass "* && $(uname -m) == x86_64 ]]; then
+  if [[ ! -e $sass_folder/cuobjdump ]]; then
+    fetch_from_wheel nvidia-cuda-cuobjdump 13.2.51 95c69d3ddf0c2c1f535ec44c3433a66aeee19f588d9d22f73356e20b25f12b50 \
+      nvidia/cu13/bin/cuobjdump "$sass_folder"
+  fi
+  if [[ ! -e $sass_folder/nvdisasm ]]; then
+    fetch_from_wheel nvidia-cuda-nvdisasm 13.5.37 d3fdbdd49fa53e2e4aacd3db8259d052bd2b049ececdcb69e92e083c6728e7ca \
+      nvidia/cu13/bin/nvdisasm "$sass_folder"
+  fi
+  chmod +x "$sass_folder/cuobjdump" "$sass_folder/nvdisasm"
 fi

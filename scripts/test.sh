@@ -10,6 +10,9 @@ if [[ ${1:-} == --long ]]; then
 fi
 "$root/scripts/install-dependencies.sh" build test mpi
 "$root/scripts/install-dependencies.sh" pjrt || say "without PJRT: its tests are left out or skipped"
+if command -v nvcc >/dev/null; then
+  "$root/scripts/install-dependencies.sh" sass || say "without disassemblers of GPU code: a test is skipped"
+fi
 say "building the tests and benchmarks"
 configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_BENCH=ON
 build build
