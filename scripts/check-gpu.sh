@@ -12,7 +12,8 @@
 # 2. the first hashes of each recipe, GPU and CPU
 # 3. a whole run of mnist, GPU and CPU
 # 4. a run that moves from CPU to GPU and back
-# 5. images/s of each recipe, and the time of each operation beside its roof
+# 5. images/s of each recipe, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
+#    (python3) has PyTorch with CUDA; and the time of each operation beside its roof
 # shellcheck disable=SC2317 # verdict() calls the functions
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -25,6 +26,11 @@ else
   conformance=$build/src/backend/backend_test
 fi
 podium=$build/podium
+torch=$build/torch_on_gpu.py
+[[ -e $torch ]] || torch=$(dirname "$here")/tests/peer/torch_on_gpu.py
+python=${PODIUM_PEER_PYTHON:-python3}
+peers=${PODIUM_PEERS:-}
+[[ -n $peers || ! -d $here/peers ]] || peers=$here/peers
 backend=cuda
 # Recipe and steps whose hashes are compared; then recipe and steps to measure.
 compared=(mnist:200 cifar10-resnet32:200 cifar10-davidnet:60 cifar10-sprint:12)
@@ -39,6 +45,8 @@ while [[ $# -gt 0 ]]; do
       cp "$podium" "$conformance" "$bundle/"
       cp -r "$(dirname "$here")/recipes" "$bundle/"
       cp "${BASH_SOURCE[0]}" "$bundle/check-gpu.sh"
+      cp "$torch" "$bundle/"
+      if [[ -n $peers ]]; then mkdir -p "$bundle/peers" && cp "$peers"/*.py "$bundle/peers/"; fi
       # All libraries but those of the C library, which must be the machine's own.
       for program in "$podium" "$conformance"; do
         ldd "$program" | sed -nE 's/.* => (\/[^ ]+) .*/\1/p'
@@ -121,6 +129,16 @@ for recipe in "${whole[@]}"; do
 done
 verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" move_between
 
+# PyTorch's images/s and Podium's share of them: RECIPE MODE PODIUM'S, as two columns.
+beside_torch() {
+  local theirs
+  if theirs=$("$python" "$torch" "$1" --peers "$peers" --data "${PODIUM_DATA:-data}" --mode "$2" 2>"$folder/log"); then
+    awk -v theirs="$theirs" -v ours="$3" 'BEGIN { printf " %d | %.2f |", theirs, ours / theirs }'
+  else
+    printf ' %s | |' "$(tail -n 1 "$folder/log" | cut -c 1-60)"
+  fi
+}
+declare -A podium_speed
 if [[ ${#measured[@]} -gt 0 ]]; then
   echo
   echo "| recipe | images/s | input waiting | memory |"
@@ -130,10 +148,30 @@ if [[ ${#measured[@]} -gt 0 ]]; then
     train gpu "$backend" "${pair%:*}" "${pair#*:}" evaluation.every_epochs=0 --json >"$folder/json" 2>"$folder/log" ||
       { echo "| \`${pair%:*}\` | **failed**: $(tail -n 1 "$folder/log") | | |" && failed=1 && continue; }
     value() { sed -nE "s/.*\"$1\": ?([0-9.e+-]+).*/\1/p" "$folder/json"; }
+    podium_speed[${pair%:*}]=$(value images_per_second)
     # shellcheck disable=SC2016 # Markdown's
     printf '| `%s`, %s steps | %.0f | %.2f%% | %.0f MB of the host |\n' "${pair%:*}" "${pair#*:}" \
       "$(value images_per_second)" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
   done
+  if [[ -n $peers ]]; then
+    modes=(fp32+channels_last tf32+channels_last bf16+channels_last fp32+channels_last+compile bf16+channels_last+compile)
+    echo
+    echo "PyTorch's images/s, with inputs ready in the GPU's memory, and Podium's FP32 above as a multiple of them:"
+    echo
+    echo "| recipe |$(printf ' %s | ratio |' "${modes[@]}")"
+    echo "| --- |$(printf ' --- | --- |%.0s' "${modes[@]}")"
+    for pair in "${measured[@]}"; do
+      recipe=${pair%:*}
+      [[ -n ${podium_speed[$recipe]:-} ]] || continue
+      # shellcheck disable=SC2016 # Markdown's
+      printf '| `%s` |' "$recipe"
+      for mode in "${modes[@]}"; do beside_torch "$recipe" "$mode" "${podium_speed[$recipe]}"; done
+      echo
+    done
+  else
+    echo
+    echo "PyTorch was not measured beside it: PODIUM_PEERS is not set."
+  fi
   for pair in "${measured[@]}"; do
     echo
     echo "\`podium bench recipe ${pair%:*} --backend $backend\`:"

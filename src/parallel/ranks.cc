@@ -11,6 +11,7 @@
 #include "parallel/local_transport.h"
 #ifdef PODIUM_HAS_MPI
 #include "parallel/mpi_transport.h"
+#include "parallel/network_transport.h"
 #endif
 
 namespace podium {
@@ -37,7 +38,7 @@ std::unique_ptr<Transport> join_ranks(const RankOptions& options) {
   if (launcher.ranks == 1) stop_with_launcher();
   if (launcher.ranks <= 1) return lone_transport();
 #ifdef PODIUM_HAS_MPI
-  return mpi_transport(launcher, options.timeout);
+  return network_transport(mpi_transport(launcher, options.timeout), options.timeout);
 #else
   static_cast<void>(options);
   check_world(launcher, 1, "");

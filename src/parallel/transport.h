@@ -15,9 +15,8 @@
 // stderr. With processes, the process then ends with ExitCode::kRankLost; between threads, the call
 // throws RankFailure. A rank that cannot go on calls abort().
 //
-// Transports between devices (NCCL, a TPU's interconnect) override start(), wait() and arrived()
-// for views that the host cannot read, and may override all_gather() and broadcast(); small things
-// of the host (agree, gather) then go by a transport between hosts.
+// Views that the host cannot read go by a network between devices where there is one
+// (network_transport.h), otherwise through memory of the host.
 #pragma once
 
 #include <cstddef>
@@ -69,9 +68,11 @@ class Transport {
 
   const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
 
-  // The device that the views of a device belong to, until release().
-  void use(Device& device) { device_ = &device; }
-  void release() { device_ = nullptr; }
+  // The device that the views of a device belong to, until release(). By all ranks.
+  virtual void use(Device& device) { device_ = &device; }
+  virtual void release() { device_ = nullptr; }
+  // What carries messages between devices, and if it is not a network of theirs, why; for people.
+  virtual std::string carrier() const { return ""; }
 
   // Begins to send `out` and to receive `in`; neither list names this rank. The k-th message from a
   // to b on a channel, empty ones not counted, is the k-th that b awaits from a on it, and is as

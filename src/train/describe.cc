@@ -88,6 +88,8 @@ std::string describe(const Trainer& trainer) {
                   : ", batches prepared in advance by " +
                         count_text(trainer.placement().input_threads, "thread"),
               "\n");
+  const std::string carrier = ranks == 1 ? "" : trainer.placement().ranks->carrier();
+  if (!carrier.empty()) text += cat("messages      ", carrier, "\n");
   text +=
       cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
           " (", parameters, " values), statistics ", format_bytes(m.statistics), ", optimizer ",

@@ -91,7 +91,7 @@ TEST_F(Cuda, memory_that_does_not_suffice_ends_the_run_before_its_first_step) {
 }
 
 TEST_F(Cuda, evaluation_and_prediction_give_the_answers_of_the_cpu) {
-  ASSERT_EQ(train("run", kGpu, "12").code, 0);
+  ASSERT_EQ(train("run", kGpu, "1").code, 0);
   const Outcome cpu = podium({"eval", "run", "--json", "--backend", "cpu"}),
                 gpu = podium({"eval", "run", "--json", "--backend", kGpu});
   ASSERT_EQ(gpu.code, 0) << gpu.err;
@@ -102,19 +102,50 @@ TEST_F(Cuda, evaluation_and_prediction_give_the_answers_of_the_cpu) {
   EXPECT_EQ(answers(gpu.out), answers(cpu.out));
 }
 
-TEST_F(Cuda, two_ranks_with_a_gpu_each_have_the_hashes_of_one_cpu) {
-  if (std::string(PODIUM_MPIRUN).empty()) GTEST_SKIP() << "this build has no MPI";
-  ASSERT_EQ(train("cpu", "cpu", "6").code, 0);
-  std::string words = cat(
-      "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
-      "OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
-      "PODIUM_RECIPES='",
-      (std::filesystem::current_path() / "recipes").string(), "' && cd '", path("").string(),
-      "' && '", PODIUM_MPIRUN, "' -n 2 '", PODIUM_PROGRAM, "'");
-  for (const std::string& word : train_small("ranks", {"--backend", kGpu, "--steps", "6"}))
-    words += " '" + word + "'";
-  const int status = std::system((words + " > ranks.log 2>&1").c_str());
-  ASSERT_EQ(WEXITSTATUS(status), 0) << read("ranks.log");
+// Trains on so many ranks of the host; returns the exit code. What they print is in ranks.log.
+class CudaRanks : public Cuda {
+ protected:
+  void SetUp() override {
+    Cuda::SetUp();
+    if (std::string(PODIUM_MPIRUN).empty()) GTEST_SKIP() << "this build has no MPI";
+    ASSERT_EQ(train("cpu", "cpu", "4").code, 0);
+  }
+  int train_on(int ranks, const std::string& out, const std::string& environment) {
+    std::string words = cat(
+        "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+        "OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
+        "PODIUM_RECIPES='",
+        (std::filesystem::current_path() / "recipes").string(), "' ", environment, " && cd '",
+        path("").string(), "' && '", PODIUM_MPIRUN, "' -n ", ranks, " '", PODIUM_PROGRAM, "'");
+    for (const std::string& word :
+         train_small(out, {"--backend", kGpu, "--steps", "4", "run.checkpoint_every_steps=2"}))
+      words += " '" + word + "'";
+    return WEXITSTATUS(std::system((words + " > ranks.log 2>&1").c_str()));
+  }
+};
+
+TEST_F(CudaRanks, that_share_a_gpu_have_the_hashes_of_one_cpu) {
+  ASSERT_EQ(train_on(2, "ranks", ""), 0) << read("ranks.log");
+  EXPECT_NE(read("ranks.log").find("shares its GPU with another rank"), std::string::npos);
+  expect_equal("cpu", "ranks");
+}
+
+TEST_F(CudaRanks, with_a_gpu_each_use_nccl_and_have_the_hashes_of_one_cpu) {
+  for (const int ranks : {2, 3}) {
+    const std::string out = cat("ranks", ranks);
+    ASSERT_EQ(train_on(ranks, out, "PODIUM_CUDA_DEVICES=4"), 0) << read("ranks.log");
+    EXPECT_NE(read("ranks.log").find("messages      NCCL 2.28.9 between GPUs"), std::string::npos);
+    expect_equal("cpu", out);
+  }
+}
+
+TEST_F(CudaRanks, say_what_nccl_says_when_it_fails_and_the_run_goes_on_elsewhere) {
+  EXPECT_NE(train_on(2, "ranks", "PODIUM_CUDA_DEVICES=2 PODIUM_NCCL_FAIL_FROM=70"), 0);
+  const std::string log = read("ranks.log");
+  EXPECT_NE(log.find("NCCL failed in"), std::string::npos) << log;
+  EXPECT_NE(log.find("on host"), std::string::npos) << log;
+  ASSERT_TRUE(std::filesystem::exists(path("ranks") / "checkpoints")) << log;
+  ASSERT_EQ(train("ranks", "cpu", "4").code, 0);
   expect_equal("cpu", "ranks");
 }
 

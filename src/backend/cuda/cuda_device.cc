@@ -1,12 +1,16 @@
 #include "backend/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <utility>
 
 #include "backend/cuda/executable.h"
 #include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/move.h"
+#include "backend/cuda/nccl.h"
+#include "backend/cuda/network.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/whole_step.h"
@@ -25,13 +29,24 @@ constexpr const char* kName = "cuda";
 // of them, 100 * 2^-23 of the largest sum.
 constexpr float kBf16Tolerance = 1.2e-5f;
 
-class CudaDevice : public Device {
+class CudaDevice : public Device, public NetworkedDevice {
  public:
   CudaDevice(const DeviceOptions& options, const runtime::Found& found, int number)
       : Device(options), info_(found.devices[static_cast<std::size_t>(number)]) {
     queue_.device = number;
     runtime::use(number);
     queue_.stream = runtime::make_stream();
+    try {
+      free_memory_ = runtime::free_memory();
+      // A program without code for this GPU fails here rather than in the first step.
+      void* const word = runtime::allocate(4);
+      fill({.stream = queue_.stream}, 1, 0, {static_cast<float*>(word), 0});
+      runtime::synchronise(queue_.stream);
+      runtime::deallocate(word);
+    } catch (...) {
+      runtime::destroy_stream(queue_.stream);
+      throw;
+    }
   }
   ~CudaDevice() override { runtime::destroy_stream(queue_.stream); }
 
@@ -45,7 +60,7 @@ class CudaDevice : public Device {
             .bf16_tolerance = kBf16Tolerance,
             .whole_steps = true,
             .replicas_together = true,
-            .memory_bytes = info_.memory,
+            .memory_bytes = free_memory_,
             .devices = 1};
   }
 
@@ -86,6 +101,19 @@ class CudaDevice : public Device {
     runtime::synchronise(queue_.stream);
   }
 
+  std::string network_name() const override { return nccl::name(); }
+  std::string network_missing() const override {
+    const char* const choice = std::getenv("PODIUM_NCCL");
+    if (choice != nullptr && std::string(choice) == "0") return "PODIUM_NCCL=0 is set";
+    return nccl::library().missing;
+  }
+  std::string network_id() const override { return info_.id; }
+  std::string make_network_key() override { return make_nccl_key(); }
+  std::unique_ptr<DeviceNetwork> join_network(const std::string& key, int rank,
+                                              std::span<const std::string> names) override {
+    return join_nccl(queue_, key, rank, names);
+  }
+
   Plan plan(const Graph& graph, const CompileOptions& compile) override {
     require_bf16(graph);
     return plan_of(graph, compile);
@@ -110,6 +138,7 @@ class CudaDevice : public Device {
   }
 
   const runtime::DeviceInfo info_;
+  std::int64_t free_memory_ = 0;  // when it was opened: other processes may have the rest
   Queue queue_;
 };
 

@@ -18,6 +18,7 @@ void set_cuda_thread_order(const std::string& order) {
 }
 
 void fail_cuda_from(std::optional<std::int64_t> call) { cuda_emulated::runtime::fail_from(call); }
+void set_cuda_devices(int count) { cuda_emulated::runtime::set_devices(count); }
 void set_cuda_memory(std::int64_t bytes) { cuda_emulated::runtime::set_memory(bytes); }
 std::int64_t cuda_calls() { return cuda_emulated::runtime::calls(); }
 

@@ -19,5 +19,14 @@ void fail_cuda_from(std::optional<std::int64_t> call);
 std::int64_t cuda_calls();
 // The bytes that the emulated GPU has from now on.
 void set_cuda_memory(std::int64_t bytes);
+// How many emulated GPUs the host has from now on: 1 unless set.
+void set_cuda_devices(int count);
+
+// The imitation of NCCL fails in the call of this number that may, counted from now on from 0, and
+// in all that follow. nullopt: in none.
+void fail_nccl_from(std::optional<std::int64_t> call);
+std::int64_t nccl_calls();
+// Whether the library is not there.
+void set_nccl_missing(bool missing);
 
 }  // namespace podium

@@ -19,6 +19,7 @@ namespace podium::PODIUM_CUDA_SPACE::runtime {
 
 struct DeviceInfo {
   std::string name;          // "NVIDIA H100 80GB HBM3"
+  std::string id;            // of this one
   int major = 0, minor = 0;  // compute capability
   std::int64_t memory = 0;   // bytes
 };
@@ -33,6 +34,8 @@ Found find_devices();
 
 // The calls below concern this device, on every thread that calls use().
 void use(int device);
+// The bytes that no process has now.
+std::int64_t free_memory();
 
 Stream make_stream();
 void destroy_stream(Stream stream);
@@ -49,6 +52,23 @@ void upload(Stream stream, void* to, const void* from, std::int64_t bytes);
 void download(Stream stream, void* to, const void* from, std::int64_t bytes);
 void copy(Stream stream, void* to, const void* from, std::int64_t bytes);
 void synchronise(Stream stream);
+
+// What is enqueued on `stream` from now on begins after all that `other` has now.
+void follow(Stream stream, Stream other);
+// CUDA's own handle of a stream, for libraries.
+void* native(Stream stream);
+
+// A place in a stream.
+class Event {
+ public:
+  virtual ~Event() = default;
+  virtual void set(Stream stream) = 0;
+  // Whether the stream has come past the place.
+  virtual bool is_done() = 0;
+  // What is enqueued on this stream from now on begins after that.
+  virtual void hold(Stream stream) = 0;
+};
+std::unique_ptr<Event> make_event();
 
 // Launches that are recorded once and played often, which costs one call. record() calls
 // `launches`, whose launches on `stream` are not made but recorded; it may launch only.
@@ -77,6 +97,8 @@ void fail_from(std::optional<std::int64_t> call);
 std::int64_t calls();
 // The memory of the device in bytes.
 void set_memory(std::int64_t bytes);
+// The number of devices.
+void set_devices(int count);
 #endif
 
 }  // namespace podium::PODIUM_CUDA_SPACE::runtime

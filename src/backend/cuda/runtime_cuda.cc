@@ -10,11 +10,32 @@
 namespace podium::cuda {
 namespace {
 
+// What to do about an error, where more can be said than CUDA says.
+const char* remedy(cudaError_t error) {
+  switch (error) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorInvalidDeviceFunction:
+      return "; this program has no code for this GPU: build it with PODIUM_CUDA_ARCHITECTURES set "
+             "to the GPU's compute capability, which \"podium devices\" shows, or choose --backend "
+             "cpu";
+    case cudaErrorDevicesUnavailable:
+      return "; another process may have the GPU for itself: nvidia-smi shows its processes and "
+             "its "
+             "compute mode";
+    case cudaErrorECCUncorrectable:
+    case cudaErrorHardwareStackError:
+    case cudaErrorLaunchFailure:
+    case cudaErrorUnknown: return "; the kernel log (dmesg, lines with Xid) says more";
+    default: return "";
+  }
+}
+
 void require(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();  // else the next call reports it again, if it can be forgotten
   throw UserError(cat("the GPU failed in ", call, ": ", cudaGetErrorString(error), " (",
-                      cudaGetErrorName(error), ")"),
+                      cudaGetErrorName(error), ")", remedy(error)),
                   error == cudaErrorMemoryAllocation ? ExitCode::kMemory : ExitCode::kUsage);
 }
 
@@ -64,13 +85,41 @@ struct OwnStream {
 class CudaRecording : public runtime::Recording {
  public:
   explicit CudaRecording(cudaGraphExec_t graph) : graph_(graph) {}
-  ~CudaRecording() override { (void)cudaGraphExecDestroy(graph_); }
+  ~CudaRecording() override {
+    if (played_ != nullptr) (void)cudaStreamSynchronize(played_);  // it may be under way
+    (void)cudaGraphExecDestroy(graph_);
+  }
   CudaRecording(const CudaRecording&) = delete;
   CudaRecording& operator=(const CudaRecording&) = delete;
   void play(Stream stream) override;
 
  private:
   cudaGraphExec_t graph_;
+  cudaStream_t played_ = nullptr;
+};
+
+class CudaEvent : public runtime::Event {
+ public:
+  CudaEvent() {
+    require(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreate");
+  }
+  ~CudaEvent() override { (void)cudaEventDestroy(event_); }
+  CudaEvent(const CudaEvent&) = delete;
+  CudaEvent& operator=(const CudaEvent&) = delete;
+  void set(Stream stream) override;
+  bool is_done() override {
+    const cudaError_t error = cudaEventQuery(event_);
+    if (error == cudaErrorNotReady) {
+      (void)cudaGetLastError();  // which is no error, but is reported as one by the next call
+      return false;
+    }
+    require(error, "cudaEventQuery");
+    return true;
+  }
+  void hold(Stream stream) override;
+
+ private:
+  cudaEvent_t event_ = nullptr;
 };
 
 class CudaMarks : public runtime::Marks {
@@ -100,10 +149,18 @@ class CudaMarks : public runtime::Marks {
 OwnStream& own(Stream stream) { return *static_cast<OwnStream*>(stream); }
 
 void CudaRecording::play(Stream stream) {
-  require(cudaGraphLaunch(graph_, own(stream).stream), "cudaGraphLaunch");
+  played_ = own(stream).stream;
+  require(cudaGraphLaunch(graph_, played_), "cudaGraphLaunch");
 }
 void CudaMarks::set(std::size_t mark, Stream stream) {
   require(cudaEventRecord(events_[mark], own(stream).stream), "cudaEventRecord");
+}
+
+void CudaEvent::set(Stream stream) {
+  require(cudaEventRecord(event_, own(stream).stream), "cudaEventRecord");
+}
+void CudaEvent::hold(Stream stream) {
+  require(cudaStreamWaitEvent(own(stream).stream, event_, 0), "cudaStreamWaitEvent");
 }
 
 std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
@@ -150,11 +207,18 @@ Found find_devices() {
     cudaDeviceProp properties{};
     require(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
     found.devices.push_back({.name = properties.name,
+                             .id = {properties.uuid.bytes, sizeof properties.uuid.bytes},
                              .major = properties.major,
                              .minor = properties.minor,
                              .memory = static_cast<std::int64_t>(properties.totalGlobalMem)});
   }
   return found;
+}
+
+std::int64_t free_memory() {
+  std::size_t free = 0, total = 0;
+  require(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return static_cast<std::int64_t>(free);
 }
 
 void use(int device) { require(cudaSetDevice(device), "cudaSetDevice"); }
@@ -212,6 +276,15 @@ void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
 void synchronise(Stream stream) {
   require(cudaStreamSynchronize(own(stream).stream), "cudaStreamSynchronize");
 }
+
+void follow(Stream stream, Stream other) {
+  // An event may be recorded again as soon as the wait is enqueued.
+  CudaEvent event;
+  event.set(other);
+  event.hold(stream);
+}
+void* native(Stream stream) { return own(stream).stream; }
+std::unique_ptr<Event> make_event() { return std::make_unique<CudaEvent>(); }
 
 std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches) {
   const cudaStream_t on = own(stream).stream;

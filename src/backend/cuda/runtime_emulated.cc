@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kMemory = std::int64_t{8} << 30;
 
 std::atomic<std::int64_t> g_calls{0}, g_fails_from{-1}, g_memory{kMemory};
+std::atomic<int> g_devices{1};
 
 // Counts one call of the runtime.
 void enter(const char* call) {
@@ -49,6 +50,10 @@ class DeviceMemory {
     unmap(memory, found->second);
     used_ -= static_cast<std::int64_t>(found->second);
     regions_.erase(found);
+  }
+  std::int64_t free() {
+    const std::scoped_lock lock(mutex_);
+    return g_memory - used_;
   }
   void open() {
     const std::scoped_lock lock(mutex_);
@@ -118,6 +123,13 @@ class EmulatedRecording : public runtime::Recording {
   std::vector<std::function<void()>> launches;
 };
 
+class EmulatedEvent : public runtime::Event {
+ public:
+  void set(Stream /*stream*/) override { enter("cudaEventRecord"); }
+  bool is_done() override { return true; }
+  void hold(Stream /*stream*/) override { enter("cudaStreamWaitEvent"); }
+};
+
 // All is done at once, so marks are times.
 class EmulatedMarks : public runtime::Marks {
  public:
@@ -158,12 +170,15 @@ void submit_elements(Stream stream, std::function<void(bool)> loop) {
 namespace runtime {
 
 Found find_devices() {
-  return {.devices = {{"emulation on the host", 9, 0, g_memory}},
-          .versions = "no driver",
-          .missing = ""};
+  Found found{.devices = {}, .versions = "no driver", .missing = ""};
+  for (int i = 0; i < g_devices; ++i)
+    found.devices.push_back({"emulation on the host", cat("emulated ", i), 9, 0, g_memory});
+  return found;
 }
 
-void use(int device) { PODIUM_CHECK(device == 0, "there is one emulated device"); }
+void use(int device) { PODIUM_CHECK(device < g_devices, "there are ", g_devices, " devices"); }
+
+std::int64_t free_memory() { return device_memory().free(); }
 
 Stream make_stream() {
   enter("cudaStreamCreate");
@@ -206,6 +221,11 @@ void synchronise(Stream stream) {
   PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording cannot wait");
 }
 
+// All is done at once, so each place has been passed.
+void follow(Stream /*stream*/, Stream /*other*/) { enter("cudaStreamWaitEvent"); }
+void* native(Stream stream) { return stream; }
+std::unique_ptr<Event> make_event() { return std::make_unique<EmulatedEvent>(); }
+
 std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches) {
   enter("cudaStreamBeginCapture");
   auto recording = std::make_unique<EmulatedRecording>();
@@ -230,6 +250,7 @@ void fail_from(std::optional<std::int64_t> call) {
 }
 std::int64_t calls() { return g_calls; }
 void set_memory(std::int64_t bytes) { g_memory = bytes; }
+void set_devices(int count) { g_devices = count; }
 
 }  // namespace runtime
 }  // namespace podium::cuda_emulated

@@ -1,0 +1,184 @@
+// An imitation of NCCL, for tests: ranks are processes or threads of one host, and a message is a
+// file in a folder that the key names. Sends end at once; what is received comes when somebody asks
+// how things stand.
+#include <dirent.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "backend/cuda/emulated.h"
+#include "backend/cuda/nccl.h"
+#include "backend/cuda/runtime.h"
+#include "base/error.h"
+
+namespace podium::cuda_emulated::nccl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSystemError = 2, kInvalidUsage = 5, kRemoteError = 6;  // ncclResult_t
+
+std::atomic<std::int64_t> g_calls{0}, g_fails_from{-1};
+std::atomic<bool> g_is_missing{false};
+
+struct Receipt {
+  fs::path file;
+  void* to;
+  std::int64_t bytes;
+  Stream stream;
+};
+struct Communicator {
+  fs::path folder;
+  int rank = 0;
+  std::map<int, std::int64_t> sent, awaited;  // messages, by rank
+  std::deque<Receipt> receipts;
+};
+Communicator& of(Comm comm) { return *static_cast<Communicator*>(comm); }
+
+// Whether this call fails.
+bool fails() {
+  const std::int64_t number = g_calls++, first = g_fails_from;
+  return first >= 0 && number >= first;
+}
+
+fs::path file_of(const Communicator& c, int from, int to, std::int64_t number) {
+  return c.folder / cat(from, "-", to, "-", number);
+}
+
+// Another process sees a file with all of its bytes, or none.
+void put(const fs::path& file, const std::vector<char>& bytes) {
+  const fs::path unfinished = file.string() + ".part";
+  std::ofstream(unfinished, std::ios::binary).write(bytes.data(), std::ssize(bytes));
+  fs::rename(unfinished, file);
+}
+
+int get_version(int* version) {
+  *version = 22809;
+  return kSuccess;
+}
+
+int get_unique_id(UniqueId* id) {
+  std::memset(id->bytes, 0, sizeof id->bytes);
+  std::string name = (fs::temp_directory_path() / "podium-nccl-XXXXXX").string();
+  if (name.size() >= sizeof id->bytes || mkdtemp(name.data()) == nullptr) return kSystemError;
+  std::memcpy(id->bytes, name.data(), name.size());
+  return kSuccess;
+}
+
+int comm_init_rank(Comm* comm, int ranks, UniqueId id, int rank) {
+  if (fails() || rank < 0 || rank >= ranks) return kSystemError;
+  *comm =
+      new Communicator{.folder = id.bytes, .rank = rank, .sent = {}, .awaited = {}, .receipts = {}};
+  return kSuccess;
+}
+
+int comm_destroy(Comm comm) {
+  const fs::path folder = of(comm).folder;
+  delete static_cast<Communicator*>(comm);
+  std::error_code error;
+  fs::remove(folder, error);  // by the last one, when it is empty
+  return kSuccess;
+}
+
+int comm_abort(Comm comm) {
+  std::error_code error;
+  fs::remove_all(of(comm).folder, error);
+  delete static_cast<Communicator*>(comm);
+  return kSuccess;
+}
+
+int comm_get_async_error(Comm comm, int* error) {
+  if (fails()) {
+    *error = kRemoteError;
+    return kSuccess;
+  }
+  std::deque<Receipt>& receipts = of(comm).receipts;
+  for (; !receipts.empty(); receipts.pop_front()) {
+    const Receipt& receipt = receipts.front();
+    std::ifstream file(receipt.file, std::ios::binary);
+    if (!file) break;
+    std::vector<char> bytes(static_cast<std::size_t>(receipt.bytes) + 1);
+    file.read(bytes.data(), std::ssize(bytes));
+    if (file.gcount() != receipt.bytes) {
+      *error = kInvalidUsage;
+      return kSuccess;
+    }
+    runtime::upload(receipt.stream, receipt.to, bytes.data(), receipt.bytes);
+    fs::remove(receipt.file);
+  }
+  *error = receipts.empty() ? kSuccess : kInProgress;
+  return kSuccess;
+}
+
+const char* get_error_string(int result) {
+  switch (result) {
+    case kSystemError: return "unhandled system error";
+    case kInvalidUsage: return "invalid usage";
+    case kRemoteError: return "remote process exited or there was a network error";
+    default: return "unknown result code";
+  }
+}
+
+const char* get_last_error(Comm /*comm*/) { return "emulated"; }
+
+int send(const void* from, std::size_t count, int /*type*/, int peer, Comm comm,
+         NativeStream stream) {
+  if (fails()) return kSystemError;
+  Communicator& c = of(comm);
+  std::vector<char> bytes(count);
+  runtime::download(stream, bytes.data(), from, static_cast<std::int64_t>(count));
+  put(file_of(c, c.rank, peer, c.sent[peer]++), bytes);
+  return kSuccess;
+}
+
+int recv(void* to, std::size_t count, int /*type*/, int peer, Comm comm, NativeStream stream) {
+  if (fails()) return kSystemError;
+  Communicator& c = of(comm);
+  c.receipts.push_back(
+      {file_of(c, peer, c.rank, c.awaited[peer]++), to, static_cast<std::int64_t>(count), stream});
+  return kSuccess;
+}
+
+int group_start() { return fails() ? kSystemError : kSuccess; }
+int group_end() { return kSuccess; }
+
+}  // namespace
+
+const Library& library() {
+  static const Library imitation{.functions = {.get_version = get_version,
+                                               .get_unique_id = get_unique_id,
+                                               .comm_init_rank = comm_init_rank,
+                                               .comm_destroy = comm_destroy,
+                                               .comm_abort = comm_abort,
+                                               .comm_get_async_error = comm_get_async_error,
+                                               .get_error_string = get_error_string,
+                                               .get_last_error = get_last_error,
+                                               .send = send,
+                                               .recv = recv,
+                                               .group_start = group_start,
+                                               .group_end = group_end},
+                                 .missing = ""};
+  static const Library none{.functions = {}, .missing = "libnccl.so.2 cannot be opened (emulated)"};
+  return g_is_missing ? none : imitation;
+}
+
+}  // namespace podium::cuda_emulated::nccl
+
+namespace podium {
+
+void fail_nccl_from(std::optional<std::int64_t> call) {
+  cuda_emulated::nccl::g_calls = 0;
+  cuda_emulated::nccl::g_fails_from = call.value_or(-1);
+}
+std::int64_t nccl_calls() { return cuda_emulated::nccl::g_calls; }
+void set_nccl_missing(bool missing) { cuda_emulated::nccl::g_is_missing = missing; }
+
+}  // namespace podium

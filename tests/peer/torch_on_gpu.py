@@ -1,0 +1,61 @@
+"""Images/s of a recipe's training step in PyTorch on a GPU, by the models and optimizers of torch_bench.py, which is no part of
+Podium: --peers names its folder. scripts/check-gpu.sh runs this. Prints one number. Exit code 77: PyTorch or its CUDA is missing.
+
+    torch_on_gpu.py cifar10-davidnet --peers DIR --data DIR --mode tf32+compile
+
+Modes, joined by +: fp32 (TF32 off), tf32, bf16 (autocast), compile (torch.compile with CUDA graphs), channels_last.
+"""
+
+import argparse
+import statistics
+import sys
+import time
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe")
+    parser.add_argument("--peers", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--mode", default="fp32")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--device", default="cuda")
+    arguments = parser.parse_args()
+    try:
+        import torch
+    except ImportError:
+        print("PyTorch is not installed", file=sys.stderr)
+        return 77
+    if arguments.device == "cuda" and not torch.cuda.is_available():
+        print("PyTorch has no CUDA, or finds no GPU", file=sys.stderr)
+        return 77
+    sys.path.insert(0, arguments.peers)
+    import data
+    import torch_bench
+
+    mode = set(arguments.mode.split("+"))
+    if mode - {"fp32", "tf32", "bf16", "compile", "channels_last"}:
+        parser.error(f"unknown mode {arguments.mode}")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = "tf32" in mode
+    torch.backends.cudnn.benchmark = True
+    # torch_bench.py names the CPU, and compiles without CUDA graphs.
+    autocast, compiled = torch.autocast, torch.compile
+    torch.autocast = lambda _, *a, **k: autocast(arguments.device, *a, **k)
+    torch.compile = lambda f: compiled(f, mode="reduce-overhead")
+    batch = data.BATCH[arguments.recipe]
+    model, batches = torch_bench.build(arguments.recipe, arguments.data, batch, mode)
+    model = model.to(arguments.device)
+    batches = [(x.to(arguments.device), y.to(arguments.device)) for x, y in batches]
+    step = torch_bench.train_step(arguments.recipe, model, batch, mode)
+    times = []
+    warm_up = 20
+    for number in range(warm_up + arguments.steps):
+        x, y = batches[number % len(batches)]
+        begin = time.perf_counter()
+        step(x, y, number)  # which waits for the loss
+        times.append(time.perf_counter() - begin)
+    print(round(batch / statistics.median(times[warm_up:])))
+    return 0
+
+
+sys.exit(main())
