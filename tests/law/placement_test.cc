@@ -233,8 +233,8 @@ TEST(Evaluation, any_batch_and_placement_counts_the_same) {
 // another placement.
 TEST(Resume, a_restored_run_continues_with_the_same_hashes) {
   // As few steps as a device needs that launches, records and then plays them.
-  constexpr int kBefore = 3, kAfter = 4;
-  const Recipe recipe = small_recipe(64, 8);
+  constexpr int kBefore = 3, kAfter = 3;
+  const Recipe recipe = small_recipe(30, 5);
   const auto undisturbed = step_hashes(*make_trainer(recipe, 2), kBefore + kAfter);
   const auto first = make_trainer(recipe, 3);
   step_hashes(*first, kBefore);

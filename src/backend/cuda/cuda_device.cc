@@ -154,6 +154,9 @@ std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
 Gpus find_gpus() {
   const runtime::Found found = runtime::find_devices();
   Gpus gpus{.versions = found.versions, .missing = found.missing, .list = {}};
+  if (found.missing.empty())
+    gpus.versions +=
+        nccl::library().missing.empty() ? cat(", ", nccl::name()) : ", no NCCL (libnccl.so.2)";
   for (const runtime::DeviceInfo& device : found.devices)
     gpus.list.push_back({.name = device.name,
                          .compute_capability = cat(device.major, ".", device.minor),

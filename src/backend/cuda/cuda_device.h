@@ -23,7 +23,7 @@ struct Gpu {
   std::int64_t memory_bytes = 0;
 };
 struct Gpus {
-  std::string versions;  // of the runtime and of the driver
+  std::string versions;  // of the runtime, of the driver, and of NCCL
   std::string missing;   // why none can be used, and what to do; empty if one can
   std::vector<Gpu> list;
 };
