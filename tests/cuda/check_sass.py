@@ -29,7 +29,8 @@ TRANSFORMS = {
     "gt": {4: (5, 4, 2), 6: (8, 6, 2), 8: (11, 8, 2)},
 }
 # Kernels with a loop of additions or of fma alone that ptxas may unroll: it then has more of the same, and nothing else.
-UNROLLED = ("square_sums_kernel(", "add_runs(", "image_sums_kernel(", "image_sums_kernel<", "avg_pool(", "batch_mean_kernel(")
+UNROLLED = ("square_sums_kernel(", "add_runs(", "image_sums_kernel(", "image_sums_kernel<", "avg_pool(", "batch_mean_kernel(",
+            "conv2d_bf16_grad_weight(")
 
 
 class Counts(collections.Counter):
