@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <exception>
 #include <mutex>
 #include <set>
 #include <thread>

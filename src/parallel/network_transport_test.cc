@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>

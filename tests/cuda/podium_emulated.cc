@@ -2,7 +2,7 @@
 //   PODIUM_CUDA_FAIL_FROM=N    the emulated GPU fails in the Nth call of CUDA and all that follow
 //   PODIUM_CUDA_MEMORY=BYTES   the memory that it has
 //   PODIUM_CUDA_DEVICES=N      how many there are
-//   PODIUM_NCCL_FAIL_FROM=N    the imitation of NCCL fails in the Nth call that may and all that follow
+//   PODIUM_NCCL_FAIL_FROM=N    the imitation of NCCL fails in the Nth call that may, and after it
 #include <cstdlib>
 #include <string>
 

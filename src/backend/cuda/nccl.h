@@ -1,6 +1,7 @@
 // The functions of NVIDIA's library NCCL that the backend calls, and no others: they move bytes
 // between GPUs, and add nothing. The library is opened when it is first asked for, so that a
-// program needs it neither to be built nor to start. The tests have an imitation (nccl_emulated.cc).
+// program needs it neither to be built nor to start. The tests have an imitation
+// (nccl_emulated.cc).
 #pragma once
 
 #include <cstddef>

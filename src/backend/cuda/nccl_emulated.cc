@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <mutex>
+#include <system_error>
 #include <vector>
 
 #include "backend/cuda/emulated.h"

@@ -1,5 +1,5 @@
-// Every fault of seeded_fault.h is found: by the bits of operations in some order of the threads, by
-// the bits of a step of several replicas, by the emulation, or by a sanitizer. Without a fault,
+// Every fault of seeded_fault.h is found: by the bits of operations in some order of the threads,
+// by the bits of a step of several replicas, by the emulation, or by a sanitizer. Without a fault,
 // nothing is.
 #include "backend/cuda/seeded_fault.h"
 
