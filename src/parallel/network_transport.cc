@@ -111,6 +111,7 @@ class NetworkTransport final : public Transport {
   }
   [[noreturn]] void abort(const std::string& why, ExitCode code) override {
     hosts_->abort(why, code);
+    std::terminate();  // not reached; gcc does not know it of a call of a virtual function
   }
   void leave() override { hosts_->leave(); }
   bool has_left() const override { return hosts_->has_left(); }
