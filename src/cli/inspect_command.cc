@@ -22,7 +22,7 @@ struct InspectArguments {
   std::int64_t step = 1;
   std::string out, data_dir;
   Placement placement;
-  bool force = false;
+  bool force = false, activations = false;
 };
 
 ExitCode inspect(const InspectArguments& arguments) {
@@ -43,7 +43,7 @@ ExitCode inspect(const InspectArguments& arguments) {
   const double rate =
       learning_rate_at(recipe.optimizer, recipe.schedule,
                        {trainer.steps_done(), trainer.steps_per_epoch(), trainer.total_steps()});
-  const InspectedStep step = trainer.inspect_step();
+  const InspectedStep step = trainer.inspect_step(arguments.activations);
   const std::string hash = hash_text(trainer.parameter_hash());
   write_safetensors(arguments.out, step.tensors,
                     {{"step", cat(arguments.step)},
@@ -76,6 +76,10 @@ void add_inspect_command(CLI::App& app, CommandLine& line) {
       ->check(at_least(1), "POSITIVE")
       ->required();
   command->add_option("--out", arguments->out, "File to write")->required();
+  command->add_flag(
+      "--activations", arguments->activations,
+      "Also write what activations return and what max pooling reads, which takes far "
+      "more memory");
   add_force_flag(*command, arguments->force);
   add_placement_flags(*command, arguments->placement);
   add_input_threads_flag(*command, arguments->placement);

@@ -6,13 +6,30 @@
 #include "train/trainer_state.h"
 
 namespace podium {
+namespace {
 
-InspectedStep Trainer::inspect_step() {
+// Appends an output for each value that has a branch in its derivative: what activations return,
+// and what max pooling reads, counted in the order of the program.
+void output_activations(Graph& graph) {
+  std::int64_t activations = 0, pooled = 0;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.op == &activate_op)
+      graph.output(cat("activation/", activations++), Value{static_cast<std::int32_t>(i), 0});
+    else if (node.op == &max_pool_op)
+      graph.output(cat("pooled/", pooled++), node.inputs[0]);
+  }
+}
+
+}  // namespace
+
+InspectedStep Trainer::inspect_step(bool activations) {
   State& s = *state_;
   const Source& set = s.loader->set();
-  const ReplicaProgram program =
+  ReplicaProgram program =
       build_replica_program(s.model, s.inputs_of(s.replica_images), s.recipe.seed, s.recipe.batch,
                             s.recipe.label_smoothing, true, s.optimizers);
+  if (activations) output_activations(program.graph);
   BoundExecutable executable(*s.device, program.graph, {});
   s.settle();
   s.bind_values(executable);
@@ -78,7 +95,8 @@ InspectedStep Trainer::inspect_step() {
         sum.f32()[i] = tree_sum(0, replicas, [&](std::int64_t r) { return of(r).f32()[i]; });
       }
       results.push_back({name, std::move(sum)});
-    } else if (name == "loss" || name == "logits" || name.starts_with("dropout/")) {
+    } else if (name == "loss" || name == "logits" || name.starts_with("dropout/") ||
+               name.starts_with("activation/") || name.starts_with("pooled/")) {
       std::vector<std::int64_t> extents = {name == "loss" ? replicas : batch};
       for (std::int64_t axis = 1; axis < of(0).shape().rank(); ++axis)
         extents.push_back(of(0).shape()[axis]);

@@ -247,8 +247,9 @@ class Trainer {
   void take_state_of_first_rank();
 
   // Makes the next step and returns everything that it computes, with the names and layouts that
-  // docs/recipes.md lists.
-  InspectedStep inspect_step();
+  // docs/recipes.md lists; on request with the activations of the network, which take far more
+  // memory than the rest.
+  InspectedStep inspect_step(bool activations = false);
 
   void start_profile();
   void stop_profile();
