@@ -135,7 +135,7 @@ TEST(OwnData, sets_that_cannot_be_used_are_refused_before_anything_is_written) {
       user_error(ExitCode::kUsage,
                  [&] { run(recipe, find_model("mnist").build, options, nobody); }),
       "recipe own, with 40 examples to train on: `schedule.warmup` = 10000 is longer than the "
-      "run of 6 steps");
+      "run of 6 steps; set a shorter one, or 0 for none");
   recipe = own_recipe();
   recipe.batch = 48;
   EXPECT_EQ(

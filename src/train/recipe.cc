@@ -11,6 +11,7 @@
 #include <system_error>
 #include <type_traits>
 
+#include "base/log.h"
 #include "base/words.h"
 #include "data/dataset.h"
 #include "train/file_io.h"
@@ -87,6 +88,7 @@ class Reader {
     const std::string path = text.substr(0, equals), value = text.substr(equals + 1);
     const RecipeKey* key = find_recipe_key(path == "data.name" ? "data" : path);
     if (key == nullptr) return unknown(path, place);
+    if (overrides_ == 1) file_epochs_ = recipe_.epochs, file_steps_ = recipe_.steps;
     if (auto node = parse_value(value, is_word(*key))) {
       overridden_.insert(path);
       if (key->group == 0) return assign(*key, **node, place);
@@ -482,6 +484,7 @@ class Reader {
     };
     replaces("epochs", recipe_.epochs, "steps", recipe_.steps);
     replaces("steps", recipe_.steps, "epochs", recipe_.epochs);
+    shorten_warm_up();
 
     for (const RecipeKey& key : recipe_keys(recipe_)) {
       if (key.fits.empty() || !overridden_.contains(name_key_of(key.table))) continue;
@@ -490,6 +493,25 @@ class Reader {
       reset_key(key, recipe_);
       problems_.forget(key.path());
     }
+  }
+
+  // A run that is made shorter than the file's warm-up is warmed up for the same share of it.
+  void shorten_warm_up() {
+    double& warmup = recipe_.schedule.warmup;
+    const bool by_epoch = recipe_.schedule.unit == "epoch";
+    const std::int64_t length = by_epoch ? recipe_.epochs : recipe_.steps,
+                       of_file = by_epoch ? file_epochs_ : file_steps_;
+    const char* const key = by_epoch ? "epochs" : "steps";
+    if (!overridden_.contains(key) || overridden_.contains("schedule.warmup") ||
+        overridden_.contains("schedule.unit") || length == 0 || of_file <= length ||
+        warmup <= static_cast<double>(length) || warmup > static_cast<double>(of_file))
+      return;
+    const double shortened = warmup * static_cast<double>(length) / static_cast<double>(of_file);
+    log(LogLevel::kInfo,
+        cat(source_, ": its warm-up of ", number_text(warmup), " ", key, " is longer than ", key,
+            "=", length,
+            ", so it keeps its share of the run: schedule.warmup=", number_text(shortened)));
+    warmup = shortened;
   }
 
   std::string source_;
@@ -502,6 +524,7 @@ class Reader {
   std::vector<std::pair<std::string, const toml::node*>> older_groups_;
   std::vector<GroupValue> group_overrides_;
   std::int64_t overrides_ = 0, unknown_ = 0;
+  std::int64_t file_epochs_ = 0, file_steps_ = 0;  // before overrides
   bool readable_ = true;
 };
 

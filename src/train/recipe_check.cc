@@ -228,10 +228,10 @@ class Check {
       const double steps =
           s.unit == "epoch" ? s.warmup * static_cast<double>(steps_per_epoch(r_)) : s.warmup;
       if (steps > static_cast<double>(total_steps(r_)))
-        problems_.add(
-            "schedule.warmup",
-            cat("`schedule.warmup` = ", number_text(s.warmup), s.unit == "epoch" ? " epochs" : "",
-                " is longer than the run of ", total_steps(r_), " steps"));
+        problems_.add("schedule.warmup",
+                      cat("`schedule.warmup` = ", number_text(s.warmup),
+                          s.unit == "epoch" ? " epochs" : "", " is longer than the run of ",
+                          total_steps(r_), " steps; set a shorter one, or 0 for none"));
     }
     if (s.name == "exponential") {
       if (good({"schedule.time_constant"}) && s.time_constant == 0) {

@@ -77,7 +77,8 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
   std::int64_t batch = recipe.batch;
   while (batch > count && batch > recipe.replicas) batch /= 2;
   if (batch == recipe.batch) return recipe;
-  all.insert(all.begin(), cat("batch=", batch));
+  all.insert(all.begin(),
+             {cat("batch=", batch), cat("schedule.warmup=", number_text(recipe.schedule.warmup))});
   return read_recipe(find_recipe("pictures"), all);
 }
 

@@ -530,6 +530,20 @@ TEST(Recipe, warm_up_must_fit_into_the_run) {
       0u);
 }
 
+TEST(Recipe, a_run_that_is_made_shorter_than_its_warm_up_keeps_the_share_of_it) {
+  const std::string rest =
+      minimal_and("[schedule]\nname = \"cosine\"\nunit = \"epoch\"\nwarmup = ");
+  const auto warmup = [&](const std::string& text, const std::vector<std::string>& overrides) {
+    return parse_recipe(text, "x.toml", overrides).schedule.warmup;
+  };
+  EXPECT_EQ(warmup(rest + "2\n", {"epochs=1"}), 1.0) << "2 of 2 epochs";
+  EXPECT_EQ(warmup(rest + "2\n", {"batch=64", "epochs=1"}), 1.0) << "whatever else is set";
+  EXPECT_EQ(warmup(rest + "1\n", {"epochs=1"}), 1.0) << "it fits";
+  EXPECT_EQ(warmup(rest + "0.5\n", {"epochs=1"}), 0.5) << "it fits";
+  EXPECT_THROW(warmup(rest + "2\n", {"epochs=1", "schedule.warmup=2"}), UserError) << "as asked";
+  EXPECT_THROW(warmup(rest + "3\n", {"epochs=1"}), UserError) << "the file itself is wrong";
+}
+
 TEST(Recipe, decoupled_decay_cannot_be_per_replica) {
   EXPECT_EQ(refusal(minimal_and("[optimizer]\nname = \"adamw\"\ndecay = \"per-replica\"\n")),
             "x.toml:8: `optimizer.decay` = \"per-replica\" is for weight decay that is added to "

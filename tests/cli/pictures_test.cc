@@ -87,7 +87,8 @@ TEST_F(OwnPictures, that_a_recipe_does_not_fit_are_refused_before_a_run_has_a_fo
                                       "schedule.warmup=10000"};
     if (command == "train") words.insert(words.end(), {"--out", "run"});
     expect_refusal(podium(words), 2,
-                   {source + "`schedule.warmup` = 10000 epochs is longer than the run of 6 steps"});
+                   {source + "`schedule.warmup` = 10000 epochs is longer than the run of 6 "
+                             "steps; set a shorter one, or 0 for none"});
   }
   refused("folder:photos", {"batch=64"}, 2,
           {source + "`batch` = 64 is larger than the training set of 26 examples"});
