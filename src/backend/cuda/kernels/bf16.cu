@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/bf16_tile.h"
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/gather.h"
+#include "backend/cuda/kernels/weight_layer.h"
 #include "base/bf16.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -247,31 +248,17 @@ void gather(const Launch& launch, const ConvShape& s, bool backward, ConstFloats
 
 // --- gradients to the weights ---
 
-struct Layer {
-  int images, in_channels, in_height, in_width, out_channels, out_height, out_width;
-  int kernel_height, kernel_width, stride_height, stride_width, pad_top, pad_left;
+struct Layer : WeightLayer {
   int chunks;  // of 16 images
 
-  PODIUM_DEVICE_FUNCTION int taps() const { return kernel_height * kernel_width; }
-  PODIUM_DEVICE_FUNCTION int out_pixels() const { return out_height * out_width; }
-  PODIUM_DEVICE_FUNCTION int in_pixels() const { return in_height * in_width; }
-  PODIUM_DEVICE_FUNCTION int slices() const { return (out_pixels() * chunks + 1) / 2; }
+  PODIUM_DEVICE_FUNCTION int slices() const { return (pixels() * chunks + 1) / 2; }
   // Pairs of a pixel of a channel.
   PODIUM_DEVICE_FUNCTION int pairs() const { return chunks * (kHalf / 2); }
-  PODIUM_DEVICE_FUNCTION std::int64_t weights() const {
-    return static_cast<std::int64_t>(out_channels) * in_channels * taps();
-  }
 };
 
 Layer layer_of(const ConvShape& s) {
-  const auto i = [](std::int64_t v) { return static_cast<int>(v); };
-  return {i(s.images),       i(s.in_channels),
-          i(s.in_height),    i(s.in_width),
-          i(s.out_channels), i(s.out_height),
-          i(s.out_width),    i(s.kernel_height),
-          i(s.kernel_width), i(s.stride_height),
-          i(s.stride_width), i(s.pad_top),
-          i(s.pad_left),     (i(s.images) + kHalf - 1) / kHalf};
+  const WeightLayer layer = weight_layer_of(s);
+  return {layer, (layer.images + kHalf - 1) / kHalf};
 }
 
 // Pairs of images of `count` pixels of all channels; +0 beyond the last image.
@@ -301,13 +288,13 @@ struct WeightSlices {
       const int half = slice * 2 + pair / (kHalf / 2);
       pixel = half / s.chunks;
       first = half % s.chunks * (kHalf / 2) + pair % (kHalf / 2);
-      return pixel < s.out_pixels();
+      return pixel < s.pixels();
     };
     int pixel = 0, first = 0;
     a.fetch([&](int row, int pair) -> Pair4 {
       const std::int64_t k = filter + row;
       if (k >= s.out_channels || !place(pair, pixel, first)) return {};
-      return load_pairs(dy + (k * s.out_pixels() + pixel) * s.pairs() + first);
+      return load_pairs(dy + (k * s.pixels() + pixel) * s.pairs() + first);
     });
     b.fetch([&](int row, int pair) -> Pair4 {
       const std::int64_t c = channel + row;
@@ -385,7 +372,7 @@ Parts parts_of(const Layer& s) {
 }
 
 std::int64_t gradient_pairs(const Layer& s) {
-  return rounded_up(std::int64_t{s.out_channels} * s.out_pixels() * s.pairs(), std::int64_t{4});
+  return rounded_up(std::int64_t{s.out_channels} * s.pixels() * s.pairs(), std::int64_t{4});
 }
 std::int64_t image_pairs(const Layer& s) {
   return rounded_up(std::int64_t{s.in_channels} * s.in_pixels() * s.pairs(), std::int64_t{4});
@@ -439,7 +426,7 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
   const Parts parts = parts_of(s);
   const Pairs gradients = pairs_in(scratch), images = gradients.from(gradient_pairs(s));
   const Floats sums = scratch.from(gradient_pairs(s) + image_pairs(s));
-  pack_images(launch, s, std::int64_t{s.out_channels} * s.out_pixels(), dy, gradients);
+  pack_images(launch, s, std::int64_t{s.out_channels} * s.pixels(), dy, gradients);
   pack_images(launch, s, std::int64_t{s.in_channels} * s.in_pixels(), x, images);
   with_weight_tile(s, [&](auto tile) {
     using T = decltype(tile);

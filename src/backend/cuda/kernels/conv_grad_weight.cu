@@ -8,6 +8,7 @@
 #include "backend/cuda/kernels/sums.h"
 #include "backend/cuda/kernels/tile.h"
 #include "backend/cuda/kernels/tree_total.h"
+#include "backend/cuda/kernels/weight_layer.h"
 #include "ops/ops.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -17,15 +18,8 @@ namespace {
 constexpr std::int64_t kBusyBlocks = 512;
 constexpr int kRunSlices = 16;  // runs of 256 columns
 
-struct Layer {
-  int images, in_channels, in_height, in_width, out_channels, out_height, out_width;
-  int kernel_height, kernel_width, stride_height, stride_width, pad_top, pad_left;
-
-  PODIUM_DEVICE_FUNCTION int pixels() const { return out_height * out_width; }
-  PODIUM_DEVICE_FUNCTION int taps() const { return kernel_height * kernel_width; }
-  PODIUM_DEVICE_FUNCTION std::int64_t weights() const {
-    return static_cast<std::int64_t>(out_channels) * in_channels * taps();
-  }
+// Of one convolution.
+struct Layer : WeightLayer {
   // Of columns, each of 16 images of one pixel.
   PODIUM_DEVICE_FUNCTION int slices() const { return (images + kSlice - 1) / kSlice * pixels(); }
   PODIUM_DEVICE_FUNCTION int runs() const { return (slices() + kRunSlices - 1) / kRunSlices; }
@@ -34,13 +28,7 @@ struct Layer {
   }
 };
 
-Layer layer_of(const ConvShape& s) {
-  const auto i = [](std::int64_t v) { return static_cast<int>(v); };
-  return {i(s.images),       i(s.in_channels),   i(s.in_height),    i(s.in_width),
-          i(s.out_channels), i(s.out_height),    i(s.out_width),    i(s.kernel_height),
-          i(s.kernel_width), i(s.stride_height), i(s.stride_width), i(s.pad_top),
-          i(s.pad_left)};
-}
+Layer layer_of(const ConvShape& s) { return {weight_layer_of(s)}; }
 
 // --- wide layers ---
 
