@@ -12,7 +12,8 @@
 # 2. the first hashes of each recipe, GPU and CPU
 # 3. a whole run of mnist, GPU and CPU
 # 4. a run that moves from CPU to GPU and back
-# 5. images/s of each recipe, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
+# 5. the first hashes in BF16, of one worker and of two
+# 6. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
 #    (python3) has PyTorch with CUDA; and the time of each operation beside its roof
 # shellcheck disable=SC2317 # verdict() calls the functions
 set -euo pipefail
@@ -33,6 +34,7 @@ peers=${PODIUM_PEERS:-}
 [[ -n $peers || ! -d $here/peers ]] || peers=$here/peers
 backend=cuda
 # Recipe and steps whose hashes are compared; then recipe and steps to measure.
+in_bf16=(cifar10-resnet32:100 cifar10-davidnet:30)
 compared=(mnist:200 cifar10-resnet32:200 cifar10-davidnet:60 cifar10-sprint:12)
 measured=(mnist:2000 cifar10-resnet32:1000 cifar10-davidnet:150 cifar10-sprint:60)
 whole=(mnist)
@@ -59,6 +61,7 @@ while [[ $# -gt 0 ]]; do
       backend=cuda-emulated
       podium=$build/tests/cuda/podium-cuda-emulated
       compared=(glyphs:12 mnist:2)
+      in_bf16=(glyphs:2)
       measured=()
       whole=()
       ;;
@@ -109,6 +112,13 @@ move_between() {
   train moved cpu glyphs 24 && "$podium" diff "$folder/cpu" "$folder/moved"
 }
 
+compare_bf16() { # RECIPE STEPS
+  rm -rf "${folder:?}/one" "$folder/two"
+  train one "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 --workers 1 &&
+    train two "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 --workers 2 &&
+    "$podium" diff "$folder/one" "$folder/two"
+}
+
 echo "## $(date +%F), $backend"
 echo
 echo '```'
@@ -128,6 +138,9 @@ for recipe in "${whole[@]}"; do
   verdict "\`$recipe\`, a whole run" compare_whole "$recipe"
 done
 verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" move_between
+for pair in "${in_bf16[@]}"; do
+  verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, one worker and two" compare_bf16 "${pair%:*}" "${pair#*:}"
+done
 
 # PyTorch's images/s and Podium's share of them: RECIPE MODE PODIUM'S, as two columns.
 beside_torch() {
@@ -141,31 +154,38 @@ beside_torch() {
 declare -A podium_speed
 if [[ ${#measured[@]} -gt 0 ]]; then
   echo
-  echo "| recipe | images/s | input waiting | memory |"
-  echo "| --- | --- | --- | --- |"
+  echo "| recipe | precision | images/s | input waiting | memory |"
+  echo "| --- | --- | --- | --- | --- |"
   for pair in "${measured[@]}"; do
-    rm -rf "${folder:?}/gpu"
-    train gpu "$backend" "${pair%:*}" "${pair#*:}" evaluation.every_epochs=0 --json >"$folder/json" 2>"$folder/log" ||
-      { echo "| \`${pair%:*}\` | **failed**: $(tail -n 1 "$folder/log") | | |" && failed=1 && continue; }
-    value() { sed -nE "s/.*\"$1\": ?([0-9.e+-]+).*/\1/p" "$folder/json"; }
-    podium_speed[${pair%:*}]=$(value images_per_second)
-    # shellcheck disable=SC2016 # Markdown's
-    printf '| `%s`, %s steps | %.0f | %.2f%% | %.0f MB of the host |\n' "${pair%:*}" "${pair#*:}" \
-      "$(value images_per_second)" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
+    for precision in fp32 bf16; do
+      rm -rf "${folder:?}/gpu"
+      train gpu "$backend" "${pair%:*}" "${pair#*:}" "precision=$precision" evaluation.every_epochs=0 --json \
+        >"$folder/json" 2>"$folder/log" ||
+        { echo "| \`${pair%:*}\` | $precision | **failed**: $(tail -n 1 "$folder/log") | | |" && failed=1 && continue; }
+      value() { sed -nE "s/.*\"$1\": ?([0-9.e+-]+).*/\1/p" "$folder/json"; }
+      podium_speed[${pair%:*}/$precision]=$(value images_per_second)
+      # shellcheck disable=SC2016 # Markdown's
+      printf '| `%s`, %s steps | %s | %.0f | %.2f%% | %.0f MB of the host |\n' "${pair%:*}" "${pair#*:}" "$precision" \
+        "$(value images_per_second)" "$(value input_wait_percent)" "$(($(value peak_memory_bytes) / 1000000))"
+    done
   done
   if [[ -n $peers ]]; then
     modes=(fp32+channels_last tf32+channels_last bf16+channels_last fp32+channels_last+compile bf16+channels_last+compile)
     echo
-    echo "PyTorch's images/s, with inputs ready in the GPU's memory, and Podium's FP32 above as a multiple of them:"
+    echo "PyTorch's images/s, with inputs ready in the GPU's memory, and Podium's as a multiple of them: BF16 beside BF16, FP32 beside the others:"
     echo
     echo "| recipe |$(printf ' %s | ratio |' "${modes[@]}")"
     echo "| --- |$(printf ' --- | --- |%.0s' "${modes[@]}")"
     for pair in "${measured[@]}"; do
       recipe=${pair%:*}
-      [[ -n ${podium_speed[$recipe]:-} ]] || continue
+      [[ -n ${podium_speed[$recipe/fp32]:-} && -n ${podium_speed[$recipe/bf16]:-} ]] || continue
       # shellcheck disable=SC2016 # Markdown's
       printf '| `%s` |' "$recipe"
-      for mode in "${modes[@]}"; do beside_torch "$recipe" "$mode" "${podium_speed[$recipe]}"; done
+      for mode in "${modes[@]}"; do
+        precision=fp32
+        [[ $mode != bf16* ]] || precision=bf16
+        beside_torch "$recipe" "$mode" "${podium_speed[$recipe/$precision]}"
+      done
       echo
     done
   else
@@ -173,12 +193,14 @@ if [[ ${#measured[@]} -gt 0 ]]; then
     echo "PyTorch was not measured beside it: PODIUM_PEERS is not set."
   fi
   for pair in "${measured[@]}"; do
-    echo
-    echo "\`podium bench recipe ${pair%:*} --backend $backend\`:"
-    echo
-    echo '```'
-    "$podium" bench recipe "${pair%:*}" --backend "$backend" 2>&1 || failed=1
-    echo '```'
+    for precision in fp32 bf16; do
+      echo
+      echo "\`podium bench recipe ${pair%:*} precision=$precision --backend $backend\`:"
+      echo
+      echo '```'
+      "$podium" bench recipe "${pair%:*}" "precision=$precision" --backend "$backend" 2>&1 || failed=1
+      echo '```'
+    done
   done
 fi
 exit "$failed"
