@@ -16,6 +16,7 @@
 #include "backend/pjrt/cpu_plugin_test_util.h"
 #include "backend/reference/reference_device.h"
 #include "backend/tested_devices_test_util.h"
+#include "backend/variance_test_util.h"
 #include "base/philox.h"
 #include "ops/ops.h"
 
@@ -110,6 +111,7 @@ std::string difference_from_reference(Device& device, const OperationCase& c) {
   for (const Node& node : graph.nodes())
     if (node.op != nullptr && is_winograd(*node.op))
       allowed.tolerance = std::max(allowed.tolerance, allowed.winograd_tolerance);
+  allowed.tolerance += growth_of_variance(graph, expected);
   for (const std::string& target : targets) {
     choose_way(device, target);
     const std::vector<Tensor> actual = run_case(device, c, {});
