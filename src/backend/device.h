@@ -31,6 +31,8 @@
 
 namespace podium {
 
+class KeyValues;
+
 // A handle to memory of a device. The device may move the memory in each run.
 class Buffer {
  public:
@@ -87,6 +89,8 @@ struct Traits {
   float bf16_tolerance = 0;
   // Whether the device can compile a whole step to one program: Device::compile_step().
   bool whole_steps = false;
+  // Whether such a step can also limit the norm of the sum and hash what it has written.
+  bool complete_steps = false;
   // Whether a whole step computes all replicas of a worker at once, so that it needs the memory of
   // all of them.
   bool replicas_together = false;
@@ -189,19 +193,38 @@ struct Call {
 //   `sum` becomes the sum over all replicas of what each wrote there, by the tree of base/tree.h
 //   if all losses are finite, each worker runs its `updates`, one after the other
 //
+// Where the norm of the sum has a limit, before the updates of a step whose losses are finite:
+//
+//   each worker runs its `squares`, which read the sum and write parts of one memory
+//   each worker runs its `norm`, which reads all of that and writes a norm and a factor to the
+//   worker's `norm_values`: the same for all workers
+//   if the norm is finite, and the factor is not 1, each worker runs its `scales`, which replace
+//   parts of the sum; if the norm is not finite, there are no updates
+//
+// Where there are hashes: after the updates, if there were any and the word `hash_wanted` is not 0,
+// each worker runs its `hashes`, which read what all workers' updates wrote and write the worker's
+// `hash_words`. Both come with Traits::complete_steps alone.
+//
 // `sum` is FP32 memory between the replicas and the updates: each replica writes the same ranges of
 // it, and its contents before and after the step have no meaning. `loss` is a part of it.
 //
 // The calls of two workers' replicas of one number differ in memory alone: the same, or each one's
 // own. An update reads nothing that another worker's updates write, and no two workers' write the
-// same. What a worker's updates read of `sum` and write is best one range of each memory.
+// same. What a worker's updates read of `sum` and write is best one range of each memory. That goes
+// for `squares` and `scales`, too.
 struct StepProgram {
   // What one worker runs.
   struct Worker {
     std::vector<Call> replicas;
     View losses;
     std::vector<Call> updates;
+    std::vector<Call> squares = {}, scales = {};
+    Call norm = {};    // of no program: the norm has no limit
+    View norm_values;  // f32 norm, f32 factor
+    std::vector<Call> hashes = {};
+    View hash_words, hash_wanted;  // of no buffer: no worker has hashes
   };
+  bool clips() const { return workers[0].norm.program != nullptr; }
   std::vector<Worker> workers;
   View sum, loss;
 };
@@ -223,6 +246,8 @@ struct DeviceOptions {
   // Number of the process among those of the run on this host: each takes a device of its own, if
   // there are several.
   int local_rank = 0;
+  // Of all processes of the run, while the device is opened; null: there is one.
+  KeyValues* key_values = nullptr;
 };
 
 // One device of a process, shared by its workers.

@@ -198,7 +198,8 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
       ->check(at_least(1), "POSITIVE")
       ->capture_default_str();
   add_placement_flags(*command, arguments->placement);
-  command->get_option("--workers")->description("Number of workers; default: one per core");
+  command->get_option("--workers")
+      ->description("Number of workers; default: one per core, or per device of the backend");
   command->add_flag("--json", arguments->json,
                     "Write a JSON array with probabilities and logits of all classes, or an error, "
                     "for each image");

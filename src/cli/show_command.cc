@@ -19,6 +19,7 @@
 #include "compile/stablehlo/stablehlo.h"
 #include "nn/models.h"
 #include "ops/ops.h"
+#include "ops/unpadded.h"
 #include "train/memory.h"
 #include "train/program.h"
 #include "train/rank_plan.h"
@@ -83,20 +84,9 @@ std::string counted(const std::map<std::string, int>& counts) {
   return words.empty() ? "none" : join_words(words);
 }
 
-// The work of a graph whose Winograd convolutions are plain ones, as they are in StableHLO.
-double plain_flops_of(const Graph& graph) {
-  return flops_of(with_changed_nodes(graph, [](std::int32_t, Node& node) {
-    if (node.op == &conv2d_winograd_op) node.op = &conv2d_op;
-    if (node.op == &conv2d_winograd_grad_input_op) node.op = &conv2d_grad_input_op;
-    if (node.op == &conv2d_winograd_grad_weight_op) node.op = &conv2d_grad_weight_op;
-  }));
-}
-
-// The whole step on as many of the devices as have equally many replicas. One replica's program,
-// where the step is no program: clipping asks the host.
+// The whole step on as many of the devices as have equally many replicas.
 pjrt::ProgramOfDevices step_on(int devices, const Recipe& recipe, const Model& model,
-                               const DataShape& data, Placement placement, const Graph& replica) {
-  if (recipe.clip_norm != 0) return {stablehlo::module_text(replica, recipe.name), 1};
+                               const DataShape& data, Placement placement) {
   int used = static_cast<int>(std::min<std::int64_t>(devices, recipe.replicas));
   while (recipe.replicas % used != 0) --used;
   placement.workers = used;
@@ -105,19 +95,33 @@ pjrt::ProgramOfDevices step_on(int devices, const Recipe& recipe, const Model& m
           used};
 }
 
+// What a device computes in a step, as XLA counts it: its replicas, its part of the tree over all
+// replicas, and what follows (update, means, norm, hashes) of its shard.
+double step_flops(const Recipe& recipe, const Model& model, const DataShape& data, int devices,
+                  const ReplicaProgram& training) {
+  const RankPlan plan =
+      plan_rank(recipe, model, data, {.workers = devices, .backend = "cpu"}, {devices});
+  const std::int64_t replicas = recipe.replicas / devices;
+  double flops = unpadded_flops(training.graph) * static_cast<double>(replicas);
+  for (const ProgramPlan& program : plan.workers[0].programs)
+    for (const KernelCost& kernel : program.plan.kernels)
+      if (program.name != "replica") flops += static_cast<double>(program.step_runs) * kernel.flops;
+  const double words = static_cast<double>(training.layout.bytes) / sizeof(float);
+  return flops + static_cast<double>(recipe.replicas - 1) * words / devices;
+}
+
 // A step, compiled for devices that need not be there.
 ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const Model& model,
-                     const DataShape& data, const Graph& replica) {
+                     const DataShape& data, const ReplicaProgram& training) {
   const char* const plugin = std::getenv("PODIUM_PJRT_PLUGIN");
   PODIUM_REQUIRE(plugin != nullptr && *plugin != '\0', ExitCode::kUsage,
                  "--compile-for: name the library with the compiler in PODIUM_PJRT_PLUGIN; "
                  "scripts/install-dependencies.sh tpu downloads libtpu and prints its path");
   pjrt::CompiledFacts facts;
-  std::int64_t used = 0;
+  int used = 0;
   try {
     facts = pjrt::compile_for(plugin, arguments.topology, [&](int devices) {
-      pjrt::ProgramOfDevices program =
-          step_on(devices, recipe, model, data, arguments.placement, replica);
+      pjrt::ProgramOfDevices program = step_on(devices, recipe, model, data, arguments.placement);
       used = program.devices;
       return program;
     });
@@ -127,9 +131,8 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
                         "replicas=", 2 * recipe.replicas),
                     ExitCode::kMemory);
   }
-  const bool is_whole = recipe.clip_norm == 0;
-  const std::int64_t replicas = is_whole ? recipe.replicas / used : 1;
-  Table table({is_whole ? "OF THE WHOLE STEP" : "OF ONE REPLICA'S STEP", arguments.topology});
+  const std::int64_t replicas = recipe.replicas / used;
+  Table table({"OF THE WHOLE STEP", arguments.topology});
   table.add({"devices of the topology", cat(facts.devices, ", ", facts.platform)});
   table.add({"devices of the step", cat(used, ", each with ", count_text(replicas, "replica"))});
   table.add({"compiled in", cat(fixed(facts.seconds, 1), " s")});
@@ -138,9 +141,10 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
   table.add({"memory, temporary", format_bytes(facts.temporary)});
   table.add({"memory, code", format_bytes(facts.code)});
   if (facts.peak > 0) table.add({"peak memory", format_bytes(facts.peak)});
+  const double own_flops = step_flops(recipe, model, data, used, training);
   table.add({"work, as compiled", scaled(facts.flops, "FLOP")});
-  table.add({"work, of Podium's graphs",
-             scaled(plain_flops_of(replica) * static_cast<double>(replicas), "FLOP")});
+  table.add({"work, of Podium's graphs", scaled(own_flops, "FLOP")});
+  table.add({"difference", cat(fixed(100 * (facts.flops / own_flops - 1), 2), "%")});
   table.add({"memory traffic", scaled(facts.bytes_accessed, "B")});
   table.add({"precision of products", counted(facts.precisions)});
   table.add({"collectives", counted(facts.collectives)});
@@ -149,7 +153,7 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
 }
 #else
 ExitCode compile_for(const ShowArguments&, const Recipe&, const Model&, const DataShape&,
-                     const Graph&) {
+                     const ReplicaProgram&) {
   throw UserError("--compile-for: this build of Podium has no PJRT (docs/tpu.md)");
 }
 #endif
@@ -295,7 +299,7 @@ ExitCode show(const ShowArguments& arguments) {
     return ExitCode::kDone;
   }
   if (!arguments.topology.empty())
-    return compile_for(arguments, recipe, model.build, data, training.graph);
+    return compile_for(arguments, recipe, model.build, data, training);
   const std::string plan = plan_of(recipe, model.build, data, arguments.placement, arguments.ranks);
   inputs.images = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);

@@ -69,9 +69,12 @@ Input input_of(const Recipe& recipe, const Checkpoint& checkpoint) {
   return input;
 }
 
-std::int64_t resolved_workers(std::int64_t workers) {
-  const std::int64_t cores = usable_cores();
-  if (workers == 0) return cores;
+std::int64_t resolved_workers(const Placement& placement) {
+  const std::int64_t cores = usable_cores(), workers = placement.workers;
+  if (workers == 0) {
+    const int devices = make_device(placement.backend)->traits().devices;
+    return devices == 0 ? cores : devices;
+  }
   const int most = most_threads();
   PODIUM_REQUIRE(workers >= 1 && workers <= most, ExitCode::kUsage, "--workers ", workers,
                  ": 1 to ", most, " predict on this machine, where podium may use ", cores,
@@ -173,7 +176,7 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   s.step = checkpoint.step;
   s.model = model ? model : Model(find_model(recipe.model).build);
   s.placement = placement;
-  s.placement.workers = resolved_workers(placement.workers);
+  s.placement.workers = resolved_workers(placement);
   s.placement.input_threads = 0;
   s.input = input_of(recipe, checkpoint);
   s.device = make_device(s.placement.backend, {.workers = static_cast<int>(s.placement.workers),

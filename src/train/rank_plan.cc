@@ -171,6 +171,7 @@ MemoryUse Trainer::State::shared_memory() const {
   use.exchange = exchange->buffer_bytes();
   for (const WholeStepState::Batch& batch : whole_step.batches)
     use.batches += batch.images.bytes() + batch.labels.bytes() + batch.places.bytes();
+  use.batches += whole_step.hash_wanted.bytes();
   if (placement.input_threads > 0) {
     const PrefetchOptions options = prefetch_options();
     use.batches += options.depth * options.examples * static_cast<std::int64_t>(sizeof(float)) *
@@ -239,7 +240,7 @@ std::string whole_step_text(const Recipe& recipe, const Model& model, const Data
   PODIUM_REQUIRE(state.whole_step.program, ExitCode::kUsage, "recipe ", recipe.name,
                  ": its step is not one program on ", state.device->description(),
                  " with --workers ", state.placement.workers,
-                 "; that needs optimizer.clip_norm = 0, and as many replicas for each device");
+                 "; that needs as many replicas for each device");
   return state.whole_step.program->text();
 }
 

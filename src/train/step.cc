@@ -385,7 +385,12 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   result.loss = NAN;
   result.gradient_norm = gradient_norm;
   if (!losses_are || !finite) {
-    if (losses_are) {
+    if (losses_are && is_whole) {
+      const float sum = tree_sum(0, recipe.replicas, [&](std::int64_t replica) {
+        return losses[static_cast<std::size_t>(replica)];
+      });
+      result.loss = sum / static_cast<float>(recipe.replicas);
+    } else if (losses_are) {
       exchange->gather_sums();
       result.loss = total_loss();
     }

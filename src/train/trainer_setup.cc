@@ -9,6 +9,7 @@
 #include "base/tree.h"
 #include "base/words.h"
 #include "ops/ops.h"
+#include "parallel/rank_key_values.h"
 #include "train/run_ranks.h"
 #include "train/trainer_state.h"
 #include "train/whitening.h"
@@ -141,6 +142,14 @@ int local_rank(const Placement& placement) {
   return neighbours_below(*placement.ranks, placement.ranks->rank());
 }
 
+std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options) {
+  if (placement.ranks == nullptr || placement.ranks->ranks() == 1)
+    return make_device(placement.backend, options);
+  RankKeyValues key_values(*placement.ranks);
+  options.key_values = &key_values;
+  return make_device(placement.backend, options);
+}
+
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
@@ -173,7 +182,7 @@ std::int64_t default_workers(std::int64_t replicas, const Placement& placement) 
   std::int64_t most = replicas;
   if (placement.ranks != nullptr)
     most = replicas_of_worker(replicas, placement.ranks->ranks(), placement.ranks->rank()).size();
-  const int devices = make_device(placement.backend)->traits().devices;
+  const int devices = open_for(placement, {})->traits().devices;
   return std::clamp<std::int64_t>(
       devices == 0 ? usable_cores() / ranks_on_this_host(placement) : devices, 1,
       std::max<std::int64_t>(most, 1));
@@ -219,9 +228,9 @@ void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
 }
 
 void Trainer::State::open_device() {
-  device = make_device(placement.backend, {.workers = static_cast<int>(placement.workers),
-                                           .threads = placement.threads,
-                                           .local_rank = local_rank(placement)});
+  device = open_for(placement, {.workers = static_cast<int>(placement.workers),
+                                .threads = placement.threads,
+                                .local_rank = local_rank(placement)});
   if (placement.ranks != nullptr) placement.ranks->use(*device);
 }
 
@@ -445,10 +454,13 @@ void Trainer::State::prepare_means(Worker& worker, Shard& shard) {
 void Trainer::State::prepare_hashes(Worker& worker, Shard& shard) {
   constexpr std::int64_t kWords = 2 * sizeof(std::uint32_t);
   const std::vector<HashShare> shares = hash_shares(layout(), shard.range.begin, shard.range.end);
+  // Where they are part of a step's program, all workers have room for as many.
+  const std::size_t room =
+      device->traits().complete_steps ? layout().parameters.size() : shares.size();
+  if (room > 0) shard.hash_words = Staging(*device, static_cast<std::int64_t>(room) * kWords);
   if (shares.empty()) return;
   shard.hashes =
       BoundExecutable(*device, build_hash_program(layout(), shares), {.worker = worker.number});
-  shard.hash_words = Staging(*device, std::ssize(shares) * kWords);
   for (std::size_t i = 0; i < shares.size(); ++i) {
     const FlatRange range = shares[i].range;
     shard.hashed.push_back(shares[i].parameter);

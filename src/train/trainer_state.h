@@ -91,6 +91,8 @@ struct WholeStepState {
   };
   std::vector<Batch> batches;  // by worker
   std::int64_t sent = -1;      // the step whose batch lies there
+  Staging hash_wanted;         // u32; of nothing: the program has no hashes
+  bool are_hashes_wanted = false;
 };
 
 // Values of the device that the caller reads and changes (Trainer::parameters()): the device's
@@ -234,6 +236,7 @@ struct Trainer::State {
   StepResult make(Part part, const StepOptions& options);
   void run_part(std::int64_t worker, Part part, const StepOptions& options);
   void run_whole_step(const StepOptions& options);
+  void want_hashes(bool wanted);
   void send_batch(std::int64_t step);
   void release_buffers(Worker& worker);
   void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;

@@ -1,6 +1,8 @@
 // A step as one program of the device, where there is a device that takes it as such: for one
 // worker with all replicas, or for several, each on a device of its own. The program is made of
 // what the workers would run: their calls, bound to batches of their own.
+#include <cmath>
+
 #include "base/clock.h"
 #include "train/trainer_state.h"
 
@@ -8,8 +10,8 @@ namespace podium {
 
 bool Trainer::State::takes_whole_steps() const {
   const Traits traits = device->traits();
-  // Clipping decides on the host whether a step updates.
-  if (!traits.whole_steps || ranks() != 1 || recipe.clip_norm != 0) return false;
+  if (!traits.whole_steps || ranks() != 1) return false;
+  if (recipe.clip_norm != 0 && (!traits.complete_steps || runs.count() == 0)) return false;
   // One program for all devices: all have as many replicas.
   const auto count = std::ssize(workers);
   return count == 1 || (count <= traits.devices && recipe.replicas % count == 0);
@@ -18,6 +20,7 @@ bool Trainer::State::takes_whole_steps() const {
 void Trainer::State::prepare_whole_step() {
   if (!takes_whole_steps()) return;
   const View sum = *workers[0].buffers[0];
+  if (device->traits().complete_steps) whole_step.hash_wanted = Staging(*device, kWord);
   StepProgram step{.workers = {}, .sum = sum, .loss = sum.part(layout().loss_offset, kWord)};
   for (Worker& worker : workers) {
     const std::int64_t count = worker.replicas.size();
@@ -35,7 +38,12 @@ StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
   const std::int64_t count = worker.replicas.size(), image_bytes = worker.images.bytes(),
                      label_bytes = worker.labels.bytes();
   const View results = worker.results.view();
-  StepProgram::Worker part{.replicas = {}, .losses = results.part(0, count * kWord), .updates = {}};
+  StepProgram::Worker part{.replicas = {},
+                           .losses = results.part(0, count * kWord),
+                           .updates = {},
+                           .norm_values = {},
+                           .hash_words = {},
+                           .hash_wanted = {}};
   for (std::int64_t i = 0; i < count; ++i) {
     bind_examples(worker, batch.images.view().part(i * image_bytes, image_bytes),
                   batch.labels.view().part(i * label_bytes, label_bytes),
@@ -46,21 +54,34 @@ StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
     part.replicas.push_back(worker.program.call());
   }
   bind_examples(worker, worker.images.view(), worker.labels.view(), worker.place.view());
-  const auto add = [&](BoundExecutable& bound, const std::vector<Shard::FlatInput>& inputs) {
+  const auto add = [&](std::vector<Call>& calls, BoundExecutable& bound,
+                       const std::vector<Shard::FlatInput>& inputs) {
     if (!bound) return;
     for (const Shard::FlatInput& input : inputs)
       bound.set_input(input.slot, sum.part(input.range.begin, input.range.bytes()));
-    part.updates.push_back(bound.call());
+    calls.push_back(bound.call());
   };
   for (Shard& shard : worker.shards) {
     // All workers' scalars are the same: those of the first go to all devices.
     if (shard.update) bind_scalars(shard, workers[0].scalars.view());
-    add(shard.update, shard.update_gradients);
+    add(part.updates, shard.update, shard.update_gradients);
     if (shard.update) bind_scalars(shard, worker.scalars.view());
-    add(shard.means, shard.mean_sums);
+    add(part.updates, shard.means, shard.mean_sums);
     if (shard.range.begin <= layout().loss_offset && layout().loss_offset < shard.range.end)
-      add(mean_loss, mean_loss_sum);
+      add(part.updates, mean_loss, mean_loss_sum);
   }
+  if (device->traits().complete_steps) {
+    part.hash_words = worker.shards[0].hash_words.view();
+    part.hash_wanted = whole_step.hash_wanted.view();
+    if (worker.shards[0].hashes) part.hashes.push_back(worker.shards[0].hashes.call());
+  }
+  if (recipe.clip_norm == 0) return part;
+  for (Shard& shard : worker.shards) {
+    add(part.squares, shard.squares, shard.square_gradients);
+    add(part.scales, shard.scale, shard.scale_values);
+  }
+  part.norm = worker.norm.call();
+  part.norm_values = worker.norm_values.view();
   return part;
 }
 
@@ -93,12 +114,22 @@ void Trainer::State::send_batch(std::int64_t step) {
   whole_step.sent = step;
 }
 
+// Of a program that also hashes.
+void Trainer::State::want_hashes(bool wanted) {
+  const Staging& word = whole_step.hash_wanted;
+  if (word.bytes() == 0 || whole_step.are_hashes_wanted == wanted) return;
+  *word.host<std::uint32_t>() = wanted ? 1 : 0;
+  word.send();
+  whole_step.are_hashes_wanted = wanted;
+}
+
 void Trainer::State::run_whole_step(const StepOptions& options) {
   for (Worker& worker : workers) worker.input_seconds = worker.waiting_seconds = 0;
   Worker& first = workers[0];
   const auto start = Clock::now();
   send_batch(done);
   first.input_seconds = seconds_since(start);
+  want_hashes(options.hash);
   const TraceSpan span(placement.trace, first.lane, "whole step", done);
   whole_step.program->run();
   // While the device computes. Memory that the host shares with it would be in use.
@@ -106,9 +137,16 @@ void Trainer::State::run_whole_step(const StepOptions& options) {
     send_batch(done + 1);
   for (Worker& worker : workers) read_results(worker);
   if (!losses_are_finite()) return;
+  if (recipe.clip_norm != 0) {
+    first.norm_values.receive();
+    gradient_norm = first.norm_values.host<float>()[0];
+    finite = std::isfinite(gradient_norm);
+    if (!finite) return;
+  }
+  const bool are_hashed = whole_step.hash_wanted.bytes() > 0;
   for (Worker& worker : workers)
     for (Shard& shard : worker.shards)
-      if (options.hash && shard.hashes) shard.hashes.run();
+      if (options.hash && shard.hashes && !are_hashed) shard.hashes.run();
   // A refused step's batch is still needed, to find out why.
   for (std::size_t i = 0; prefetcher && i < workers.size(); ++i) prefetcher->release(done);
 }

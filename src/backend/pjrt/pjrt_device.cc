@@ -20,8 +20,11 @@ using stablehlo::Builder;
 using stablehlo::HloValue;
 
 // An element may be so far from the contract's: conformance_test.cc compares every operation.
-constexpr Traits kTraits = {
-    .exact_fp32 = false, .tolerance = 1e-5f, .winograd_tolerance = 1e-4f, .whole_steps = true};
+constexpr Traits kTraits = {.exact_fp32 = false,
+                            .tolerance = 1e-5f,
+                            .winograd_tolerance = 1e-4f,
+                            .whole_steps = true,
+                            .complete_steps = true};
 
 // Views of at most so many words are not part of a compiled program: where they begin is an operand
 // of it. So one program serves all replicas, whose losses stand side by side.
@@ -351,7 +354,7 @@ class PjrtDevice : public Device {
 }  // namespace pjrt
 
 std::unique_ptr<Device> make_pjrt_device(const DeviceOptions& options) {
-  std::shared_ptr<pjrt::Plugin> plugin = pjrt::Plugin::from_environment();
+  std::shared_ptr<pjrt::Plugin> plugin = pjrt::Plugin::from_environment(options.key_values);
   const int devices = plugin->devices();
   return std::make_unique<pjrt::PjrtDevice>(options, std::move(plugin), devices);
 }

@@ -19,6 +19,7 @@
 
 #include "backend/pjrt/api.h"
 #include "backend/pjrt/compile_options.pb.h"
+#include "backend/pjrt/key_value_callbacks.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/progress.h"
@@ -149,12 +150,19 @@ struct ClientOption {
   PJRT_NamedValue value;
 };
 
-ClientOption parse_option(const std::string& item) {
+// Which process of how many this is, for an option whose value says `rank` or `ranks`.
+std::string of_process(const std::string& text, const KeyValues* key_values) {
+  if (text == "rank") return std::to_string(key_values == nullptr ? 0 : key_values->process());
+  if (text == "ranks") return std::to_string(key_values == nullptr ? 1 : key_values->processes());
+  return text;
+}
+
+ClientOption parse_option(const std::string& item, const KeyValues* key_values) {
   const std::size_t equals = item.find('=');
   PODIUM_REQUIRE(equals != std::string::npos && equals > 0, ExitCode::kUsage,
                  "PODIUM_PJRT_OPTIONS: \"", item,
                  "\" is not an option; write NAME=VALUE,NAME=VALUE, such as cpu_device_count=4");
-  ClientOption option{item.substr(0, equals), item.substr(equals + 1), {}};
+  ClientOption option{item.substr(0, equals), of_process(item.substr(equals + 1), key_values), {}};
   const char *const begin = option.text.data(), *const end = begin + option.text.size();
   PJRT_NamedValue& value = option.value;
   std::memset(&value, 0, sizeof value);
@@ -175,11 +183,11 @@ ClientOption parse_option(const std::string& item) {
   return option;
 }
 
-std::vector<ClientOption> parse_options(const std::string& text) {
+std::vector<ClientOption> parse_options(const std::string& text, const KeyValues* key_values) {
   std::vector<ClientOption> options;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(',', at), text.size());
-    options.push_back(parse_option(text.substr(at, end - at)));
+    options.push_back(parse_option(text.substr(at, end - at), key_values));
     at = end + 1;
   }
   return options;
@@ -275,7 +283,8 @@ ProgramMemory Program::memory() const {
   return memory;
 }
 
-Plugin::Plugin(const std::string& path, const std::string& options) : path_(path) {
+Plugin::Plugin(const std::string& path, const std::string& options, KeyValues* key_values)
+    : path_(path) {
   // How XLA's CPU divides a product among its threads decides the order of its sums. It has as many
   // as the machine has cores or the client has devices, whichever is more, or as NPROC says: one
   // number for all, so that neither decides a result.
@@ -283,7 +292,7 @@ Plugin::Plugin(const std::string& path, const std::string& options) : path_(path
   api_ = open_plugin(path);
   PODIUM_PJRT_ARGS(start, PJRT_Plugin_Initialize_Args);
   require(api_->PJRT_Plugin_Initialize(&start), "could not be initialised");
-  create_client(options);
+  create_client(options, key_values);
   if (PODIUM_PJRT_HAS(api_, PJRT_LoadedExecutable_GetExecutable) &&
       PODIUM_PJRT_HAS(api_, PJRT_Executable_Destroy) &&
       PODIUM_PJRT_HAS(api_, PJRT_Executable_Serialize) &&
@@ -291,8 +300,8 @@ Plugin::Plugin(const std::string& path, const std::string& options) : path_(path
     cache_ = ProgramCache::of_environment(maker(options));
 }
 
-void Plugin::create_client(const std::string& text) {
-  std::vector<ClientOption> options = parse_options(text);
+void Plugin::create_client(const std::string& text, KeyValues* key_values) {
+  std::vector<ClientOption> options = parse_options(text, key_values);
   std::vector<PJRT_NamedValue> values;
   for (ClientOption& option : options) {
     option.value.name = option.name.data();
@@ -304,8 +313,13 @@ void Plugin::create_client(const std::string& text) {
   PODIUM_PJRT_ARGS(create, PJRT_Client_Create_Args);
   create.create_options = values.data();
   create.num_options = values.size();
-  require(api_->PJRT_Client_Create(&create),
-          "opened no client; a TPU or GPU may be missing, or in use by another process");
+  if (key_values != nullptr) {
+    key_values_ = std::make_unique<KeyValueAccess>(*key_values);
+    key_values_->fill_in(create);
+  }
+  PJRT_Error* const error = api_->PJRT_Client_Create(&create);
+  if (key_values_) key_values_->close(error == nullptr ? "" : message_of(api_, error));
+  require(error, "opened no client; a TPU or GPU may be missing, or in use by another process");
   client_ = create.client;
   PODIUM_PJRT_ARGS(list, PJRT_Client_AddressableDevices_Args);
   list.client = client_;
@@ -329,21 +343,34 @@ PJRT_DeviceDescription* Plugin::description(PJRT_Device* device) const {
   return get.device_description;
 }
 
-std::shared_ptr<Plugin> Plugin::from_environment() {
+namespace {
+
+// To open a device takes time, and a run asks for its device more than once. First called after a
+// plugin was opened, so that it ends before what the plugin's library has for the whole process.
+std::shared_ptr<Plugin>& last_opened() {
+  static std::shared_ptr<Plugin> plugin;
+  return plugin;
+}
+
+}  // namespace
+
+std::shared_ptr<Plugin> Plugin::from_environment(KeyValues* key_values) {
   const char* const path = std::getenv("PODIUM_PJRT_PLUGIN");
   PODIUM_REQUIRE(path != nullptr && *path != '\0', ExitCode::kUsage,
                  "--backend pjrt: name the plugin of your device in PODIUM_PJRT_PLUGIN, such as "
                  "PODIUM_PJRT_PLUGIN=/usr/lib/libtpu.so (docs/tpu.md)");
   const char* const options = std::getenv("PODIUM_PJRT_OPTIONS");
   static std::mutex mutex;
-  static std::map<std::pair<std::string, std::string>, std::weak_ptr<Plugin>> open;
   const std::scoped_lock lock(mutex);
+  static std::map<std::pair<std::string, std::string>, std::weak_ptr<Plugin>> open;
   std::weak_ptr<Plugin>& known = open[{path, options == nullptr ? "" : options}];
   std::shared_ptr<Plugin> plugin = known.lock();
   if (!plugin) {
-    plugin = std::make_shared<Plugin>(path, options == nullptr ? "" : options);
+    if (open.size() > 1) last_opened().reset();
+    plugin = std::make_shared<Plugin>(path, options == nullptr ? "" : options, key_values);
     known = plugin;
   }
+  last_opened() = plugin;
   return plugin;
 }
 

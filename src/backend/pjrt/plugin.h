@@ -3,7 +3,8 @@
 // UserError that quotes the plugin's message.
 //
 //   PODIUM_PJRT_PLUGIN   the library
-//   PODIUM_PJRT_OPTIONS  options of the plugin, NAME=VALUE,NAME=VALUE: cpu_device_count=4
+//   PODIUM_PJRT_OPTIONS  options of the plugin, NAME=VALUE,NAME=VALUE: cpu_device_count=4. The
+//                        values `rank` and `ranks` stand for the number of this process and of all
 //   NPROC                threads of XLA's CPU, 8 where it is not set; they decide the order of sums
 //   PODIUM_PJRT_CACHE    the folder of compiled programs (program_cache.h)
 #pragma once
@@ -31,7 +32,13 @@ struct PJRT_Event;
 struct PJRT_LoadedExecutable;
 // NOLINTEND(readability-identifier-naming)
 
+namespace podium {
+class KeyValues;
+}
+
 namespace podium::pjrt {
+
+class KeyValueAccess;
 
 // Of a device of a plugin.
 struct DeviceFacts {
@@ -86,10 +93,12 @@ class Plugin {
  public:
   // Opens the library, or throws UserError, which says what is wrong with it and what to do.
   // `options`: as PODIUM_PJRT_OPTIONS has them.
-  Plugin(const std::string& path, const std::string& options);
+  // With the key-values of several processes (may be null), its client may be one of all of them.
+  Plugin(const std::string& path, const std::string& options, KeyValues* key_values = nullptr);
   // Of the environment: all who have one at a time have the same, since a TPU belongs to one
-  // client. Throws UserError where PODIUM_PJRT_PLUGIN is not set.
-  static std::shared_ptr<Plugin> from_environment();
+  // client, and it stays open until another is asked for. Throws UserError where
+  // PODIUM_PJRT_PLUGIN is not set.
+  static std::shared_ptr<Plugin> from_environment(KeyValues* key_values = nullptr);
   ~Plugin();
   Plugin(const Plugin&) = delete;
   Plugin& operator=(const Plugin&) = delete;
@@ -119,7 +128,7 @@ class Plugin {
   SharedArray copy_to(const Array& array, int device);
 
  private:
-  void create_client(const std::string& options);
+  void create_client(const std::string& options, KeyValues* key_values);
   PJRT_DeviceDescription* description(PJRT_Device* device) const;
   std::string maker(const std::string& options) const;
   // Null where it is not kept, or the plugin takes none back.
@@ -134,6 +143,8 @@ class Plugin {
   PJRT_Client* client_ = nullptr;
   std::vector<PJRT_Device*> devices_;
   std::vector<std::int64_t> ids_;  // of these
+  // What the client's callbacks have, as long as the client lives.
+  std::unique_ptr<KeyValueAccess> key_values_;
   ProgramCache cache_;
 };
 

@@ -33,10 +33,14 @@ void make_equal(std::vector<Window>& windows, std::int64_t words) {
 }  // namespace
 
 StepModule::StepModule(const StepProgram& step, const GraphOf& graph_of)
-    : step_(step), graph_of_(graph_of), sum_windows_(step.workers.size()) {
+    : step_(step),
+      graph_of_(graph_of),
+      sum_windows_(step.workers.size()),
+      square_windows_(step.workers.size()) {
   for (const StepProgram::Worker& worker : step.workers)
     PODIUM_CHECK(worker.replicas.size() == step.workers[0].replicas.size());
   hold_replicas();
+  hold_windows_of_sums();
   hold_updates();
 }
 
@@ -74,6 +78,27 @@ void StepModule::hold_replicas() {
       hold([&](const Worker& w) -> const View& { return w.replicas[i].outputs[k]; }, true);
   }
   hold([](const Worker& w) -> const View& { return w.losses; }, true);
+  if (step_.clips()) hold([](const Worker& w) -> const View& { return w.norm_values; }, true);
+  if (!hashes()) return;
+  hold([](const Worker& w) -> const View& { return w.hash_words; }, true);
+  hold([](const Worker& w) -> const View& { return w.hash_wanted; }, false);
+}
+
+void StepModule::hold_windows_of_sums() {
+  for (std::size_t w = 0; w < workers(); ++w) {
+    const StepProgram::Worker& worker = step_.workers[w];
+    for (const std::vector<Call>* const calls : {&worker.squares, &worker.scales, &worker.updates})
+      for (const Call& call : *calls)
+        for (const View& view : call.inputs) {
+          const std::int64_t first = word(view) - word(step_.sum);
+          if (is_sum(view)) extend(sum_windows_[w], first, first + words_in(view));
+        }
+    for (const Call& call : worker.squares)
+      for (const View& view : call.outputs)
+        extend(square_windows_[w], word(view), word(view) + words_in(view));
+  }
+  make_equal(sum_windows_, sum_words());
+  if (step_.clips()) make_equal(square_windows_, words_of(step_.workers[0].norm.inputs[0]).words());
 }
 
 void StepModule::hold_updates() {
@@ -85,14 +110,8 @@ void StepModule::hold_updates() {
   };
   for (std::size_t w = 0; w < workers(); ++w) {
     for (const Call& call : step_.workers[w].updates) {
-      for (const View& view : call.inputs) {
-        const std::int64_t first = word(view) - word(step_.sum);
-        if (is_sum(view)) {
-          extend(sum_windows_[w], first, first + words_in(view));
-        } else {
-          vector_of(view, w);
-        }
-      }
+      for (const View& view : call.inputs)
+        if (!is_sum(view)) vector_of(view, w);
       for (const View& view : call.outputs) {
         StepVector& vector = vector_of(view, w);
         PODIUM_CHECK(std::ranges::count(vector.buffers, vector.buffers[0]) ==
@@ -103,7 +122,6 @@ void StepModule::hold_updates() {
       }
     }
   }
-  make_equal(sum_windows_, sum_words());
   for (StepVector& vector : vectors_) {
     make_equal(vector.windows, vector.buffers[0]->words());
     vector.is_whole = vector.is_whole || workers() == 1;
@@ -111,7 +129,8 @@ void StepModule::hold_updates() {
 }
 
 // No operation may melt into one of another program of the step, which would round in other places:
-// additions, and updates, stand in branches of their own.
+// additions, sums of squares, the norm, products with its factor, and updates stand in branches of
+// their own.
 std::string StepModule::text() {
   std::vector<std::string> arguments;
   std::size_t results = 0;
@@ -136,15 +155,18 @@ std::string StepModule::text() {
   HloValue finite = all_true(b_.make("i1", own.shape,
                                      cat("stablehlo.is_finite ", own.name, " : (", own.type(),
                                          ") -> ", stablehlo::type_text("i1", own.shape))));
+  HloValue sum;
   if (workers() == 1) {
-    update(finite, sums(finite, sum_words(), [&] {
-             return std::vector{flat_sum(replicas, 0, std::ssize(replicas))};
-           })[0]);
+    sum = sums(finite, sum_words(),
+               [&] { return std::vector{flat_sum(replicas, 0, std::ssize(replicas))}; })[0];
   } else {
     const std::vector<HloValue> leaves = exchange(local_sums(replicas, finite), finite);
-    update(finite, sums(finite, sum_windows_[0].words,
-                        [&] { return std::vector{leaf_sum(leaves, 0, std::ssize(leaves))}; })[0]);
+    sum = sums(finite, sum_windows_[0].words,
+               [&] { return std::vector{leaf_sum(leaves, 0, std::ssize(leaves))}; })[0];
   }
+  if (step_.clips()) sum = clipped(finite, sum);
+  update(finite, sum);
+  if (hashes()) hash(finite);
   std::vector<HloValue> made;
   for (std::size_t i = 0; i < vectors_.size(); ++i)
     if (vectors_[i].is_written) made.push_back(values_[i]);
@@ -291,6 +313,105 @@ StepModule::HloValue StepModule::leaf_sum(const std::vector<HloValue>& leaves, s
   return b_.add(left, leaf_sum(leaves, middle, end));
 }
 
+StepModule::HloValue StepModule::read_sum(const View& view, const TensorType& type,
+                                          std::size_t worker, const HloValue& sum) {
+  return read(sum, word(view) - word(step_.sum) - sum_windows_[worker].first, type);
+}
+
+// The number of a device's branch after branch 0, or 0 where the condition is false.
+StepModule::HloValue StepModule::of_device(const HloValue& condition) {
+  const HloValue branch = b_.convert(condition, "i32");
+  if (workers() == 1) return branch;
+  return b_.mul(branch, b_.add(b_.convert(b_.device_number(), "i32"), b_.integer("i32", 1)));
+}
+
+// The worker's window of the sums of squares.
+StepModule::HloValue StepModule::run_squares(std::size_t worker, const HloValue& sum) {
+  const Window& window = square_windows_[worker];
+  HloValue own = b_.integer("ui32", 0, Shape{window.words});
+  for (const Call& call : step_.workers[worker].squares) {
+    const std::vector<HloValue> made = run(call, [&](const View& view, const TensorType& type) {
+      return read_sum(view, type, worker, sum);
+    });
+    for (std::size_t i = 0; i < made.size(); ++i)
+      own = written(own, b_.bitcast(made[i], "ui32"), word(call.outputs[i]) - window.first);
+  }
+  return own;
+}
+
+// The vector of the norm and its factor.
+StepModule::HloValue StepModule::run_norm(const HloValue& squares) {
+  const Call& call = step_.workers[0].norm;
+  HloValue kept = values_[number_of(step_.workers[0].norm_values, 0)];
+  const std::vector<HloValue> made = run(call, [&](const View& view, const TensorType& type) {
+    return read(squares, word(view), type);
+  });
+  for (std::size_t i = 0; i < made.size(); ++i)
+    kept = written(kept, b_.bitcast(made[i], "ui32"), word(call.outputs[i]));
+  return kept;
+}
+
+// The worker's window of the sum, scaled.
+StepModule::HloValue StepModule::run_scales(std::size_t worker, const HloValue& sum) {
+  const StepProgram::Worker& of = step_.workers[worker];
+  const HloValue norm_values = values_[number_of(of.norm_values, worker)];
+  HloValue scaled = b_.bitcast(sum, "ui32");
+  for (const Call& call : of.scales) {
+    const std::vector<HloValue> made = run(call, [&](const View& view, const TensorType& type) {
+      return is_sum(view) ? read_sum(view, type, worker, sum) : read(norm_values, word(view), type);
+    });
+    for (std::size_t i = 0; i < made.size(); ++i)
+      scaled = written(scaled, b_.bitcast(made[i], "ui32"),
+                       word(call.outputs[i]) - word(step_.sum) - sum_windows_[worker].first);
+  }
+  return b_.bitcast(scaled, "f32");
+}
+
+// The sums of squares of all devices, in their places.
+StepModule::HloValue StepModule::gathered_squares(const HloValue& own) {
+  if (workers() == 1) return own;
+  const HloValue all = b_.all_gather(own, static_cast<std::int64_t>(workers()));
+  HloValue squares =
+      b_.integer("ui32", 0, Shape{words_of(step_.workers[0].norm.inputs[0]).words()});
+  for (std::size_t w = 0; w < workers(); ++w) {
+    const Window& window = square_windows_[w];
+    if (window.begin == window.end) continue;
+    const std::int64_t at =
+        static_cast<std::int64_t>(w) * window.words + window.begin - window.first;
+    squares = written(squares, b_.slice(all, 0, at, window.end - window.begin), window.begin);
+  }
+  return squares;
+}
+
+// This device's window of the sum, of a norm that has its limit. `finite` becomes whether the norm
+// is, too.
+StepModule::HloValue StepModule::clipped(HloValue& finite, const HloValue& sum) {
+  std::vector<stablehlo::Builder::Branch> branches = {
+      [&] { return std::vector{b_.integer("ui32", 0, Shape{square_windows_[0].words})}; }};
+  for (std::size_t w = 0; w < workers(); ++w)
+    branches.emplace_back([&, w] { return std::vector{run_squares(w, sum)}; });
+  const HloValue squares = gathered_squares(b_.choose(of_device(finite), branches)[0]);
+
+  HloValue& kept = values_[number_of(step_.workers[0].norm_values, 0)];
+  const HloValue before = kept;
+  const stablehlo::Builder::Branch norms[] = {[&] { return std::vector{before}; },
+                                              [&] { return std::vector{run_norm(squares)}; }};
+  kept = b_.choose(b_.convert(finite, "i32"), norms)[0];
+  const HloValue values =
+      b_.bitcast(b_.slice(kept, 0, word(step_.workers[0].norm_values), 2), "f32");
+  const auto value = [&](std::int64_t i) { return b_.reshape(b_.slice(values, 0, i, 1), Shape{}); };
+  const HloValue norm = value(0), factor = value(1);
+  const HloValue norm_is_finite = b_.make(
+      "i1", {}, cat("stablehlo.is_finite ", norm.name, " : (", norm.type(), ") -> tensor<i1>"));
+  finite = b_.binary("and", finite, norm_is_finite);
+
+  branches = {[&] { return std::vector{sum}; }};
+  for (std::size_t w = 0; w < workers(); ++w)
+    branches.emplace_back([&, w] { return std::vector{run_scales(w, sum)}; });
+  const HloValue scales = b_.binary("and", finite, b_.compare("NE", factor, 1.0f));
+  return b_.choose(of_device(scales), branches)[0];
+}
+
 // This device's window of a whole vector.
 StepModule::HloValue StepModule::own_window(const HloValue& vector, const StepVector& of) {
   std::vector<HloValue> firsts;
@@ -310,8 +431,7 @@ std::vector<StepModule::HloValue> StepModule::run_updates(std::size_t worker, co
   };
   for (const Call& call : step_.workers[worker].updates) {
     const std::vector<HloValue> made = run(call, [&](const View& view, const TensorType& type) {
-      if (is_sum(view))
-        return read(sum, word(view) - word(step_.sum) - sum_windows_[worker].first, type);
+      if (is_sum(view)) return read_sum(view, type, worker, sum);
       const std::size_t number = number_of(view, worker);
       return read(now[number], word(view) - first_of(number), type);
     });
@@ -342,16 +462,40 @@ void StepModule::update(const HloValue& finite, const HloValue& sum) {
   std::vector<stablehlo::Builder::Branch> branches = {[&] { return old; }};
   for (std::size_t w = 0; w < workers(); ++w)
     branches.emplace_back([this, w, &sum] { return run_updates(w, sum); });
-  HloValue branch = b_.convert(finite, "i32");
-  if (workers() > 1)
-    branch = b_.mul(branch, b_.add(b_.convert(b_.device_number(), "i32"), b_.integer("i32", 1)));
-  const std::vector<HloValue> windows = b_.choose(branch, branches);
+  const std::vector<HloValue> windows = b_.choose(of_device(finite), branches);
   values_ = whole;
   if (workers() > 1) {
     gather(targets, windows);
   } else {
     for (std::size_t i = 0; i < targets.size(); ++i) values_[targets[i]] = windows[i];
   }
+}
+
+// The worker's hash words, of the values as they are now.
+StepModule::HloValue StepModule::run_hashes(std::size_t worker) {
+  const StepProgram::Worker& of = step_.workers[worker];
+  HloValue words = values_[number_of(of.hash_words, worker)];
+  for (const Call& call : of.hashes) {
+    const std::vector<HloValue> made = run(call, [&](const View& view, const TensorType& type) {
+      return read(values_[number_of(view, worker)], word(view), type);
+    });
+    for (std::size_t i = 0; i < made.size(); ++i)
+      words = written(words, made[i], word(call.outputs[i]));
+  }
+  return words;
+}
+
+// In branches of their own, and only where they are wanted.
+void StepModule::hash(const HloValue& finite) {
+  const StepProgram::Worker& first = step_.workers[0];
+  HloValue& words = values_[number_of(first.hash_words, 0)];
+  const HloValue flags = values_[number_of(first.hash_wanted, 0)];
+  const HloValue flag = b_.reshape(b_.slice(flags, 0, word(first.hash_wanted), 1), Shape{});
+  std::vector<stablehlo::Builder::Branch> branches = {[&] { return std::vector{words}; }};
+  for (std::size_t w = 0; w < workers(); ++w)
+    branches.emplace_back([this, w] { return std::vector{run_hashes(w)}; });
+  const HloValue wanted = b_.binary("and", finite, b_.compare("NE", flag, b_.integer("ui32", 0)));
+  words = b_.choose(of_device(wanted), branches)[0];
 }
 
 // What replicas read goes to all devices.

@@ -3,8 +3,12 @@
 //
 //   each device runs its worker's replicas, and adds them up the tree as far as they reach
 //   one all-to-all brings to each device what all have computed of its shard
-//   each device adds that, in the tree's order, and updates its shard
+//   each device adds that, in the tree's order
+//   where the norm of the sum has a limit: one all-gather brings to all devices the sums of squares
+//   of all shards, from which each computes the norm, and scales its shard
+//   each device updates its shard
 //   one all-gather brings to all devices what their replicas read
+//   where hashes are wanted: each device hashes its shard
 //
 // The collectives carry integers, whose bits nobody may change.
 #pragma once
@@ -58,11 +62,17 @@ class StepModule {
   using Replica = std::vector<Part>;
 
   std::size_t workers() const { return step_.workers.size(); }
+  bool hashes() const { return static_cast<bool>(step_.workers[0].hash_wanted); }
   bool is_sum(const View& view) const { return view.buffer == step_.sum.buffer; }
+  // Sums of squares, which all have between `squares` and `norm`.
+  bool is_squares(const View& view) const {
+    return step_.clips() && view.buffer == step_.workers[0].norm.inputs[0].buffer;
+  }
   std::int64_t sum_words() const { return (step_.sum.bytes + 3) / 4; }
   std::size_t number_of(const View& view, std::size_t worker) const;
   void hold_replicas();
   void hold_updates();
+  void hold_windows_of_sums();
 
   HloValue read(const HloValue& vector, std::int64_t first, const TensorType& type);
   HloValue written(const HloValue& vector, const HloValue& words, std::int64_t first);
@@ -70,6 +80,10 @@ class StepModule {
                             const std::function<HloValue(const View&, const TensorType&)>& read);
   Replica run_replica(const Call& call);
   std::vector<HloValue> run_updates(std::size_t worker, const HloValue& sum);
+  HloValue run_squares(std::size_t worker, const HloValue& sum);
+  HloValue run_norm(const HloValue& squares);
+  HloValue run_hashes(std::size_t worker);
+  HloValue run_scales(std::size_t worker, const HloValue& sum);
 
   HloValue all_true(const HloValue& flags);
   HloValue sum_of(const std::vector<Replica>& replicas, std::size_t part, std::int64_t begin,
@@ -80,16 +94,24 @@ class StepModule {
   std::vector<HloValue> local_sums(const std::vector<Replica>& replicas, const HloValue& finite);
   HloValue leaf_sum(const std::vector<HloValue>& leaves, std::int64_t begin, std::int64_t end);
   std::vector<HloValue> exchange(const std::vector<HloValue>& sums, HloValue& finite);
+  HloValue read_sum(const View& view, const TensorType& type, std::size_t worker,
+                    const HloValue& sum);
+  HloValue of_device(const HloValue& condition);
+  HloValue gathered_squares(const HloValue& own);
+  HloValue clipped(HloValue& finite, const HloValue& sum);
   HloValue own_window(const HloValue& vector, const StepVector& of);
   void update(const HloValue& finite, const HloValue& sum);
+  void hash(const HloValue& finite);
   void gather(const std::vector<std::size_t>& targets, const std::vector<HloValue>& windows);
 
   stablehlo::Builder b_{"HIGHEST"};
   const StepProgram& step_;
   const GraphOf& graph_of_;
   std::vector<StepVector> vectors_;
-  std::vector<HloValue> values_;     // of each of these, as it is by now
-  std::vector<Window> sum_windows_;  // what of the sum each worker's updates read, likewise
+  std::vector<HloValue> values_;  // of each of these, as it is by now
+  // What of the sum each worker's updates read, and what it writes of all sums of squares;
+  // likewise each as long as the longest.
+  std::vector<Window> sum_windows_, square_windows_;
 };
 
 }  // namespace podium::pjrt

@@ -36,6 +36,20 @@ HloValue squares_of_runs(Builder& b, const HloValue& x) {
   return b.reshape(sums, Shape{runs});
 }
 
+// The sum [1] of a vector, by the tree of base/tree.h: neighbours are added, the last of an odd
+// number is kept for the next round.
+HloValue tree_sum_of(Builder& b, HloValue x) {
+  while (x.shape[0] > 1) {
+    const std::int64_t pairs = x.shape[0] / 2;
+    const HloValue rows = b.reshape(b.slice(x, 0, 0, 2 * pairs), Shape{pairs, 2});
+    const HloValue sums =
+        b.reshape(b.add(b.slice(rows, 1, 0, 1), b.slice(rows, 1, 1, 1)), Shape{pairs});
+    const HloValue both[] = {sums, b.slice(x, 0, x.shape[0] - 1, 1)};
+    x = x.shape[0] % 2 == 0 ? sums : b.concatenate(both, 0);
+  }
+  return x;
+}
+
 }  // namespace
 
 std::vector<HloValue> emit_sgd_update(const EmitContext& c) {
@@ -65,7 +79,8 @@ std::vector<HloValue> emit_rescale(const EmitContext& c) {
   const auto& a = c.as<RescaleAttributes>();
   Builder& b = c.b;
   const HloValue flat = b.reshape(c.in[0], Shape{c.in[0].shape.elements()});
-  const HloValue norm = b.unary("sqrt", b.sum(squares_of_runs(b, flat), kFirst));
+  const HloValue square = b.reshape(tree_sum_of(b, squares_of_runs(b, flat)), Shape{});
+  const HloValue norm = b.unary("sqrt", square);
   const HloValue factor = b.div(b.constant(a.norm), b.add(norm, a.epsilon));
   return {b.mul(c.in[0], b.broadcast(factor, c.out()))};
 }
@@ -80,9 +95,14 @@ std::vector<HloValue> emit_descend(const EmitContext& c) {
 std::vector<HloValue> emit_square_sums(const EmitContext& c) {
   return {squares_of_runs(c.b, c.in[0])};
 }
-// All runs at once: which of them are one parameter's matters to the order alone.
 std::vector<HloValue> emit_global_norm(const EmitContext& c) {
-  return {c.b.unary("sqrt", c.b.sum(c.in[0], kFirst))};
+  Builder& b = c.b;
+  const std::vector<std::int64_t>& first = c.as<GlobalNormAttributes>().first_runs;
+  std::vector<HloValue> sums;
+  for (std::size_t i = 0; i + 1 < first.size(); ++i)
+    sums.push_back(tree_sum_of(b, b.slice(c.in[0], 0, first[i], first[i + 1] - first[i])));
+  const HloValue square = tree_sum_of(b, b.concatenate(sums, 0));
+  return {b.unary("sqrt", b.reshape(square, Shape{}))};
 }
 std::vector<HloValue> emit_clip_factor(const EmitContext& c) {
   const HloValue limit = c.b.constant(c.as<ClipFactorAttributes>().limit);
