@@ -1,7 +1,10 @@
-// Libraries that are no PJRT plugins, or bad ones; KIND says which. Those of kind 6 to 9 hand all
+// Libraries that are no PJRT plugins, or bad ones; KIND says which. Those of kind 6 to 11 hand all
 // calls on to the plugin in FAKE_PJRT_REAL: 6 and 7 up to the execution whose number is in
 // FAKE_PJRT_FAILS; 8 and 9 append a line to the file FAKE_PJRT_LOG for each program that they
-// compile or load, and 9 hands no program out.
+// compile or load, and 9 hands no program out. 10 has a client of several processes, whose options
+// are `process` and `processes`: each tells all others a word by the key-values, and refuses what
+// it does not hear; the process in FAKE_PJRT_FAILS refuses before. 11 crashes where a client is
+// created.
 #include <dlfcn.h>
 #include <pjrt_c_api.h>
 
@@ -15,7 +18,7 @@
 namespace {
 
 constexpr int kNoApi = 1, kOtherVersion = 2, kTooOld = 3, kNoDevices = 4, kBusy = 5, kFails = 6,
-              kCrashes = 7, kLogs = 8, kKeepsPrograms = 9;
+              kCrashes = 7, kLogs = 8, kKeepsPrograms = 9, kProcesses = 10, kCrashesAtStart = 11;
 
 // The one error that these plugins make.
 char own_error = 0;
@@ -49,6 +52,84 @@ PJRT_Error* create(PJRT_Client_Create_Args* args) {
   args->client = reinterpret_cast<PJRT_Client*>(&api);
   return nullptr;
 }
+// --- a client of several processes
+
+std::string kept_words;  // of own_words
+
+PJRT_Error* refused(const std::string& words) {
+  kept_words = words;
+  own_words = kept_words.c_str();
+  return kOwnError;
+}
+
+PJRT_Error_Code called_back = PJRT_Error_Code_UNKNOWN;
+PJRT_Error* error_of_callback(PJRT_Error_Code code, const char* words, std::size_t size) {
+  called_back = code;
+  return refused({words, size});
+}
+
+PJRT_Error* create_of_processes(PJRT_Client_Create_Args* args) {
+  long process = -1, processes = -1;
+  for (std::size_t i = 0; i < args->num_options; ++i) {
+    const PJRT_NamedValue& option = args->create_options[i];
+    const std::string name(option.name, option.name_size);
+    (name == "process" ? process : processes) = option.int64_value;
+  }
+  const char* const failing = std::getenv("FAKE_PJRT_FAILS");
+  if (failing != nullptr && process == std::atol(failing))
+    return refused("the chip of this process is broken");
+  PJRT_CallbackError make_error = error_of_callback;
+  const auto hear = [&](const std::string& key, int milliseconds, std::string& value) {
+    PJRT_KeyValueGetCallback_Args get{};
+    get.struct_size = sizeof get;
+    get.key = key.data();
+    get.key_size = key.size();
+    get.timeout_in_ms = milliseconds;
+    get.callback_error = &make_error;
+    get.user_arg = args->kv_get_user_arg;
+    PJRT_Error* const error = args->kv_get_callback(&get);
+    if (error != nullptr) return error;
+    value.assign(get.value, get.value_size);
+    get.value_deleter_callback(get.value);
+    return error;
+  };
+  const auto word_of = [](long of) { return "process " + std::to_string(of) + " is here"; };
+  const std::string key = "fake/" + std::to_string(process), mine = word_of(process);
+  PJRT_KeyValuePutCallback_Args put{};
+  put.struct_size = sizeof put;
+  put.key = key.data();
+  put.key_size = key.size();
+  put.value = mine.data();
+  put.value_size = mine.size();
+  put.callback_error = &make_error;
+  put.user_arg = args->kv_put_user_arg;
+  if (PJRT_Error* const error = args->kv_put_callback(&put)) return error;
+  std::string heard;
+  for (long other = 0; other < processes; ++other) {
+    if (PJRT_Error* const error = hear("fake/" + std::to_string(other), 20'000, heard))
+      return error;
+    if (heard != word_of(other)) return refused("heard \"" + heard + "\"");
+  }
+  PJRT_Error* error = hear("fake/nobody", 50, heard);
+  if (error == nullptr || called_back != PJRT_Error_Code_DEADLINE_EXCEEDED)
+    return refused("a key of nobody was heard");
+  PJRT_KeyValueTryGetCallback_Args look{};
+  look.struct_size = sizeof look;
+  look.key = "fake/nobody";
+  look.key_size = std::strlen(look.key);
+  look.callback_error = &make_error;
+  look.user_arg = args->kv_try_get_user_arg;
+  error = args->kv_try_get_callback(&look);
+  if (error == nullptr || called_back != PJRT_Error_Code_NOT_FOUND)
+    return refused("a key of nobody was found");
+  std::ofstream(std::getenv("FAKE_PJRT_LOG"), std::ios::app)
+      << "process " << process << " of " << processes << "\n";
+  args->num_options = 0;  // the real one knows none of them
+  return real->PJRT_Client_Create(args);
+}
+
+PJRT_Error* crash(PJRT_Client_Create_Args*) { std::abort(); }
+
 PJRT_Error* destroy_client(PJRT_Client_Destroy_Args*) { return nullptr; }
 PJRT_Error* no_devices(PJRT_Client_AddressableDevices_Args* args) {
   args->num_addressable_devices = 0;
@@ -103,6 +184,8 @@ GetPjrtApi() {  // NOLINT: the name that PJRT looks for
     api.struct_size = std::min(sizeof api, real->struct_size);
     if (KIND == kFails || KIND == kCrashes) {
       api.PJRT_LoadedExecutable_Execute = execute;
+    } else if (KIND == kProcesses || KIND == kCrashesAtStart) {
+      api.PJRT_Client_Create = KIND == kProcesses ? create_of_processes : crash;
     } else {
       api.PJRT_Client_Compile = compile;
       api.PJRT_Executable_DeserializeAndLoad = load;

@@ -1,0 +1,148 @@
+// One step of each recipe on a PJRT plugin beside the same step on the CPU backend, on images that
+// are drawn: each tensor's gradient, the running statistics and the loss.
+//
+// How far they may be apart follows from the roundings. A second CPU step starts from parameters
+// that are wrong by at most one rounding each; what that changes in a gradient is what one rounding
+// for each product is worth in this network, d. The plugin adds up in other orders, where the
+// roundings of a sum of n products come to sqrt(n) of that, n up to about 4,600, and in the CPU's
+// Winograd convolutions to more: kRoundings * d.
+//
+// Recipes named in PODIUM_PJRT_RECIPES, or "all"; without it, mnist.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <iostream>
+#include <iterator>
+#include <limits>
+#include <sstream>
+
+#include "backend/pjrt/cpu_plugin_test_util.h"
+#include "base/philox.h"
+#include "data/dataset.h"
+#include "law_util.h"
+#include "train/checkpoint.h"
+#include "train/run_plan.h"
+
+namespace podium {
+namespace {
+
+constexpr double kRoundings = 128;
+constexpr std::int64_t kReplicas = 2, kReplicaImages = 8;
+
+std::vector<std::string> wanted_recipes() {
+  const char* const stated = std::getenv("PODIUM_PJRT_RECIPES");
+  const std::string wanted = stated == nullptr ? "mnist" : stated;
+  if (wanted == "all") return recipe_names();
+  std::istringstream words(wanted);
+  return {std::istream_iterator<std::string>(words), {}};
+}
+
+std::shared_ptr<const ImageSet> drawn_images(const DataShape& shape, std::int64_t count,
+                                             std::uint64_t seed) {
+  const PhiloxStream words(seed, RandomPurpose::kInitialise, 0);
+  const std::int64_t bytes = count * shape.channels * shape.height * shape.width;
+  std::vector<std::uint8_t> pixels;
+  for (std::int64_t i = 0; i < bytes; ++i)
+    pixels.push_back(static_cast<std::uint8_t>(words.word(static_cast<std::uint64_t>(i)) >> 24));
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < count; ++i)
+    labels.push_back(static_cast<std::int32_t>(i % shape.classes));
+  return std::make_shared<const ImageSet>(make_image_set(pixels, labels,
+                                                         {.count = count,
+                                                          .channels = shape.channels,
+                                                          .height = shape.height,
+                                                          .width = shape.width,
+                                                          .classes = shape.classes,
+                                                          .source = "drawn"}));
+}
+
+// With few images, and without what needs files.
+Recipe small(const std::string& name) {
+  Recipe recipe = read_recipe(find_recipe(name));
+  recipe.replicas = kReplicas;
+  recipe.batch = kReplicas * kReplicaImages;
+  recipe.init = {};
+  recipe.augment = {};
+  return recipe;
+}
+
+// A step's results: the gradients, then what it made of the running statistics.
+struct Made {
+  double loss = 0;
+  std::vector<NamedTensor> tensors;
+};
+
+Made step_on(const std::string& backend, const Recipe& recipe, const RunData& data,
+             bool is_disturbed) {
+  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+                  Placement{.workers = 1, .backend = backend});
+  const PhiloxStream words(5, RandomPurpose::kInitialise, 1);
+  std::uint32_t at = 0;
+  for (const TensorSpan& parameter : trainer.parameters())
+    for (float& value : parameter.values)
+      if (is_disturbed)
+        value *= 1 + (uniform01(words.word(at++)) - 0.5f) * std::numeric_limits<float>::epsilon();
+  Made made;
+  made.loss = trainer.compute_gradients().loss;
+  for (const TensorSpan& gradient : trainer.gradients()) {
+    Tensor tensor(TensorType{DType::kF32, gradient.shape});
+    std::ranges::copy(gradient.values, tensor.f32().begin());
+    made.tensors.push_back({"gradient of " + gradient.name, std::move(tensor)});
+  }
+  trainer.apply_update();
+  for (NamedTensor& tensor : trainer.checkpoint().tensors)
+    if (tensor.name.find("running_") != std::string::npos) made.tensors.push_back(tensor);
+  return made;
+}
+
+// The largest difference, as a share of the largest magnitude.
+double distance(const Tensor& a, const Tensor& b) {
+  double largest = 0, apart = 0;
+  for (std::size_t i = 0; i < a.f32().size(); ++i) {
+    const double x = a.f32()[i], y = b.f32()[i];
+    largest = std::max(largest, std::abs(y));
+    apart = std::max(apart, std::abs(x - y));
+  }
+  return largest == 0 ? apart : apart / largest;
+}
+
+class PjrtRecipes : public testing::TestWithParam<std::string> {};
+
+TEST_P(PjrtRecipes, one_step_is_that_of_the_cpu_up_to_roundings) {
+  if (!pjrt::use_cpu_plugin()) GTEST_SKIP() << pjrt::kNoCpuPlugin;
+  const Recipe recipe = small(GetParam());
+  DataShape shape = stated_shape(recipe);
+  if (shape.classes == 0) shape.classes = 10;
+  const RunData data = {drawn_images(shape, 4 * recipe.batch, 1), drawn_images(shape, 16, 2)};
+  const Made cpu = step_on("cpu", recipe, data, false),
+             disturbed = step_on("cpu", recipe, data, true),
+             here = step_on("pjrt", recipe, data, false);
+  EXPECT_NEAR(here.loss, cpu.loss, kRoundings * std::abs(disturbed.loss - cpu.loss) + 1e-6);
+  ASSERT_EQ(here.tensors.size(), cpu.tensors.size());
+  double furthest = 0, most = 0, one = 0;
+  for (std::size_t i = 0; i < cpu.tensors.size(); ++i) {
+    const Tensor& expected = cpu.tensors[i].tensor;
+    const double rounding = std::max<double>(distance(disturbed.tensors[i].tensor, expected),
+                                             std::numeric_limits<float>::epsilon() / 2),
+                 found = distance(here.tensors[i].tensor, expected);
+    EXPECT_LE(found, kRoundings * rounding) << cpu.tensors[i].name;
+    furthest = std::max(furthest, found);
+    most = std::max(most, found / rounding);
+    one = std::max(one, rounding);
+  }
+  std::cout << GetParam() << ": " << cpu.tensors.size() << " tensors; apart by " << furthest
+            << " of the largest magnitude at most; one rounding of the parameters: " << one
+            << " at most; largest ratio " << most << "\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PjrtRecipes, testing::ValuesIn(wanted_recipes()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace podium
