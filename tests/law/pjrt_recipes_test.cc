@@ -23,7 +23,7 @@
 #include "data/dataset.h"
 #include "law_util.h"
 #include "train/checkpoint.h"
-#include "train/run_plan.h"
+#include "train/rank_plan.h"
 
 namespace podium {
 namespace {
