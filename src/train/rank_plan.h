@@ -17,6 +17,10 @@ namespace podium {
 
 struct RunData;
 
+// A device of the placement's backend; of several ranks, each calls it, since their devices may
+// have to find each other.
+std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options = {});
+
 // What a plan needs to know of the data: the shape of an image, and how many there are.
 struct DataShape {
   std::int64_t channels = 0, height = 0, width = 0, classes = 0;

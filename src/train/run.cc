@@ -394,7 +394,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   }
   recipe.init.hash = ranks.decide(recipe.init.hash);
   // Whoever opens it again until the trainer has it shares what takes long to open.
-  const std::unique_ptr<Device> device = make_device(options.placement.backend);
+  const std::unique_ptr<Device> device = open_for(options.placement);
   const auto require_memory = [&](const DataShape& shape) {
     run.program_bytes = check_memory(recipe, model, shape, options.placement, options.memory_limit,
                                      usable_memory_bytes(), stop);

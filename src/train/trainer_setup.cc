@@ -142,14 +142,6 @@ int local_rank(const Placement& placement) {
   return neighbours_below(*placement.ranks, placement.ranks->rank());
 }
 
-std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options) {
-  if (placement.ranks == nullptr || placement.ranks->ranks() == 1)
-    return make_device(placement.backend, options);
-  RankKeyValues key_values(*placement.ranks);
-  options.key_values = &key_values;
-  return make_device(placement.backend, options);
-}
-
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
@@ -225,6 +217,14 @@ void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
                  recipe.replicas, " workers in all, not ", all,
                  "; give each rank fewer, or leave --workers out");
   replicas = shards.replicas_of(rank(), recipe.replicas);
+}
+
+std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options) {
+  if (placement.ranks == nullptr || placement.ranks->ranks() == 1)
+    return make_device(placement.backend, options);
+  RankKeyValues key_values(*placement.ranks);
+  options.key_values = &key_values;
+  return make_device(placement.backend, options);
 }
 
 void Trainer::State::open_device() {

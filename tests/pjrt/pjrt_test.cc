@@ -104,12 +104,12 @@ TEST_F(PjrtCpu, a_plugin_that_fails_or_crashes_in_a_step_leaves_a_run_that_goes_
     return std::map<std::string, std::string>{{"FAKE_PJRT_REAL", PODIUM_PJRT_CPU_PLUGIN},
                                               {"FAKE_PJRT_FAILS", execution}};
   };
-  const Outcome failed = train(fake(6), failing_at("60"));
+  const Outcome failed = train(fake(6), failing_at("9"));
   EXPECT_EQ(failed.code, 2);
   EXPECT_NE(failed.err.find("Its message: the interconnect is down"), std::string::npos)
       << failed.err;
   EXPECT_NE(failed.err.find("resumes from the last checkpoint"), std::string::npos) << failed.err;
-  EXPECT_EQ(train(fake(7), failing_at("20")).code, 128 + SIGABRT);
+  EXPECT_EQ(train(fake(7), failing_at("4")).code, 128 + SIGABRT);
   EXPECT_EQ(train(fake(11), failing_at("0")).code, 128 + SIGABRT) << "where a client is created";
   ASSERT_EQ(train(PODIUM_PJRT_CPU_PLUGIN).code, 0);
   EXPECT_EQ(hashes("run"), expected);
