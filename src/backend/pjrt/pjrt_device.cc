@@ -19,13 +19,6 @@ namespace {
 using stablehlo::Builder;
 using stablehlo::HloValue;
 
-// An element may be so far from the contract's: conformance_test.cc compares every operation.
-constexpr Traits kTraits = {.exact_fp32 = false,
-                            .tolerance = 1e-5f,
-                            .winograd_tolerance = 1e-4f,
-                            .whole_steps = true,
-                            .complete_steps = true};
-
 // Views of at most so many words are not part of a compiled program: where they begin is an operand
 // of it. So one program serves all replicas, whose losses stand side by side.
 constexpr std::int64_t kMovable = 16;
@@ -302,7 +295,12 @@ class PjrtDevice : public Device {
                ", PJRT API ", facts.api_major, ".", facts.api_minor);
   }
   Traits traits() const override {
-    Traits traits = kTraits;
+    // An element may be so far from the contract's: conformance_test.cc compares every operation.
+    Traits traits = {.exact_fp32 = false,
+                     .tolerance = 1e-5f,
+                     .winograd_tolerance = 1e-4f,
+                     .whole_steps = true,
+                     .complete_steps = true};
     traits.devices = devices_;
     return traits;
   }
