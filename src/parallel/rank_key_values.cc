@@ -10,7 +10,7 @@ namespace podium {
 namespace {
 
 // Nobody hurries: a device is opened once.
-constexpr auto kSleep = std::chrono::milliseconds(1);
+constexpr auto kLook = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -122,7 +122,7 @@ void RankKeyValues::move_bytes(int rank, void* memory, std::int64_t bytes, bool 
   } else {
     ranks_.start(channel, {&message, 1}, {});
   }
-  while (!ranks_.arrived(channel)) std::this_thread::sleep_for(kSleep);
+  while (!ranks_.arrived(channel)) std::this_thread::sleep_for(kLook);
   ranks_.wait(channel);
 }
 

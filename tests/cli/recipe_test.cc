@@ -40,8 +40,8 @@ TEST_F(BadRecipe, wrong_type) {
 
 TEST_F(BadRecipe, several_errors_are_all_shown) {
   write("r.toml", "model = \"mnsit\"\ndata = \"glyphs\"\nbatch = \"8\"\n[augment]\nflpi = true\n");
-  expect_refused({"r.toml", "precision=bf16"}, {"r.toml:1", "\"mnist\"", "r.toml:3", "r.toml:5",
-                                                "`augment.flip`", "bf16", "`epochs` or `steps`"});
+  expect_refused({"r.toml", "precision=fp16"}, {"r.toml:1", "\"mnist\"", "r.toml:3", "r.toml:5",
+                                                "`augment.flip`", "fp16", "`epochs` or `steps`"});
 }
 
 TEST_F(BadRecipe, text_that_is_no_toml) {

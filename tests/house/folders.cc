@@ -25,7 +25,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"optim", {"ops"}},
       {"compile", {"ops"}},
       {"backend", {"compile"}},
-      {"parallel", {"tensor", "backend/device.h"}},
+      {"parallel", {"tensor", "backend/device.h", "backend/key_values.h"}},
       {"data", {"tensor"}},
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},
@@ -177,8 +177,8 @@ class Checker {
     if (include.name == "pjrt_c_api.h") {
       return backend_of(path) == "pjrt" ? "" : "PJRT belongs in backend/pjrt/, not pjrt_c_api.h";
     }
-    if (include.name == "cuda_runtime.h") {
-      return backend_of(path) == "cuda" ? "" : "CUDA belongs in backend/cuda/, not cuda_runtime.h";
+    if (include.name == "cuda_runtime.h" || include.name == "nccl.h") {
+      return backend_of(path) == "cuda" ? "" : "CUDA belongs in backend/cuda/, not " + include.name;
     }
     if (core_.contains(folder) && !is_standard_or_system(include.name)) {
       return "the core may include no third-party header but Highway's, not " + include.name;

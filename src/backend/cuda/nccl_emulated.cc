@@ -1,7 +1,6 @@
 // An imitation of NCCL, for tests: ranks are processes or threads of one host, and a message is a
 // file in a folder that the key names. Sends end at once; what is received comes when somebody asks
 // how things stand.
-#include <dirent.h>
 #include <unistd.h>
 
 #include <atomic>

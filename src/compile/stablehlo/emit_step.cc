@@ -6,8 +6,6 @@
 namespace podium::stablehlo {
 namespace {
 
-constexpr std::int64_t kFirst[] = {0};
-
 HloValue with_decay(Builder& b, float weight_decay, const HloValue& parameter,
                     const HloValue& gradient) {
   return weight_decay == 0 ? gradient : b.add(b.mul(parameter, weight_decay), gradient);

@@ -14,15 +14,6 @@ namespace {
 constexpr std::int64_t kHalfTile = kTileValues / 2;
 constexpr std::int64_t kChunkRuns = 32;  // that a part sums before it goes to the next weights
 constexpr std::int64_t kPartTiles = 16;  // of channels of x
-constexpr std::int64_t kSumsFloats = 2 * kTileRows * kTileColumns;
-
-constexpr std::int64_t tiles_of(std::int64_t channels) {
-  return (channels + kTileRows - 1) / kTileRows;
-}
-template <typename T>
-T* in_memory(float* memory) {
-  return reinterpret_cast<T*>(memory);
-}
 
 struct WeightPass {
   const ConvShape& s;
@@ -50,7 +41,7 @@ struct WeightPass {
   std::int64_t right_values() const {
     return s.blocks() * right_tiles * s.in_height * line_values();
   }
-  std::int64_t sums_floats() const { return pairs() * right_tiles * s.taps() * kSumsFloats; }
+  std::int64_t sums_floats() const { return pairs() * right_tiles * s.taps() * kPairSums; }
   // A part's: addresses of tiles, where sums go, and what products want.
   std::int64_t part_columns() const { return std::min(kPartTiles, right_tiles) * s.taps(); }
   std::int64_t address_floats() const {
@@ -131,7 +122,7 @@ struct WeightPass {
           }
       for (std::int64_t pair = 0; pair < pairs(); ++pair) {
         for (std::int64_t i = 0; i < columns; ++i)
-          to[i] = sums + ((pair * right_tiles + first) * s.taps() + i) * kSumsFloats;
+          to[i] = sums + ((pair * right_tiles + first) * s.taps() + i) * kPairSums;
         multiply_tiles({.left = left + (2 * pair * rows + row) * row_runs * kTileValues,
                         .left_stride = rows * row_runs * kTileValues,
                         .right = right,
@@ -149,12 +140,12 @@ struct WeightPass {
         const std::int64_t c = tile * kTileColumns,
                            count = std::min<std::int64_t>(kTileColumns, s.in_channels - c);
         const float* from = sums +
-                            (k / (2 * kTileRows) * right_tiles + tile) * s.taps() * kSumsFloats +
+                            (k / (2 * kTileRows) * right_tiles + tile) * s.taps() * kPairSums +
                             k % (2 * kTileRows) * kTileColumns;
         float* row = dw + (k * s.in_channels + c) * s.taps();
         for (std::int64_t tap = 0; tap < s.taps(); ++tap)
           for (std::int64_t i = 0; i < count; ++i)
-            row[i * s.taps() + tap] = from[tap * kSumsFloats + i];
+            row[i * s.taps() + tap] = from[tap * kPairSums + i];
       }
   }
 };

@@ -9,9 +9,6 @@ namespace podium::cpu {
 namespace {
 
 constexpr std::int64_t kPartColumns = 16;  // tiles
-constexpr std::int64_t kSumsFloats = 2 * kTileRows * kTileColumns;
-
-constexpr std::int64_t tiles_of(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
 
 struct Product {
   const MatmulShape& s;
@@ -35,7 +32,7 @@ struct Product {
     work.parts[work.phases++] = static_cast<int>(right_tiles);
     work.parts[work.phases++] = static_cast<int>(pairs() * groups());
     work.shared = (left_tiles + right_tiles) * runs * kTileFloats;
-    work.scratch = address_floats() + kOutFloats + kPartColumns * kSumsFloats + tile_scratch(runs);
+    work.scratch = address_floats() + kOutFloats + kPartColumns * kPairSums + tile_scratch(runs);
     return work;
   }
 
@@ -83,7 +80,7 @@ struct Product {
     auto** const to = reinterpret_cast<float**>(scratch + address_floats());
     float* const sums = scratch + address_floats() + kOutFloats;
     for (std::int64_t tile = first; tile < end; ++tile) {
-      to[tile - first] = sums + (tile - first) * kSumsFloats;
+      to[tile - first] = sums + (tile - first) * kPairSums;
       for (std::int64_t run = 0; run < runs; ++run)
         right[(tile - first) * runs + run] = right_all + (tile * runs + run) * kTileValues;
     }
@@ -96,11 +93,11 @@ struct Product {
                     .out = to,
                     .out_stride = kTileColumns,
                     .rows = rows},
-                   sums + kPartColumns * kSumsFloats);
+                   sums + kPartColumns * kPairSums);
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = first * kTileColumns; j < std::min(end * kTileColumns, s.columns); ++j)
         c[(row + i) * s.columns + j] =
-            sums[(j / kTileColumns - first) * kSumsFloats + i * kTileColumns + j % kTileColumns];
+            sums[(j / kTileColumns - first) * kPairSums + i * kTileColumns + j % kTileColumns];
   }
 };
 

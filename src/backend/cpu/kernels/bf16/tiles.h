@@ -19,6 +19,16 @@ inline constexpr int kTileColumns = 16;
 inline constexpr int kTileValues = kTileRows * kBf16Run;
 inline constexpr std::int64_t kTileFloats = kTileValues / 2;  // memory of a tile, in floats
 
+// Floats of the sums of two left tiles with a right one.
+inline constexpr std::int64_t kPairSums = 2 * kTileRows * kTileColumns;
+// Tiles that so many rows or columns fill.
+constexpr std::int64_t tiles_of(std::int64_t rows) { return (rows + kTileRows - 1) / kTileRows; }
+// Memory that is planned in floats, as what it holds.
+template <typename T>
+T* in_memory(float* memory) {
+  return reinterpret_cast<T*>(memory);
+}
+
 // A tile of zeros.
 extern const std::uint16_t kZeroTile[kTileValues];
 
