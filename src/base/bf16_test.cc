@@ -33,7 +33,7 @@ TEST(Bf16, rounds_to_the_nearest_and_between_two_to_the_even_one) {
 
 TEST(Bf16, of_any_number_is_one_of_its_two_neighbours_and_the_nearer) {
   std::mt19937 words(1);
-  for (int i = 0; i < 1000000; ++i) {
+  for (int i = 0; i < 200000; ++i) {
     const float x = std::bit_cast<float>(static_cast<std::uint32_t>(words()));
     if (!std::isfinite(x) || std::fabs(x) < 0x1p-126f || std::fabs(x) > 0x1p127f) continue;
     const std::uint32_t below = std::bit_cast<std::uint32_t>(x) & 0xffff0000u;
@@ -76,7 +76,7 @@ TEST(Bf16, a_multiply_add_is_that_of_x86_processors) {
     return (word & 0x80000000u) | (exponent + word % spread) << 23;
   };
   std::int64_t limits = 0;
-  for (int i = 0; i < 3000000; ++i) {
+  for (int i = 0; i < 400000; ++i) {
     // Products and sums around 2^-126, and of a few bits, so that many sums lie just below it.
     const auto bits = static_cast<std::uint32_t>(words());
     const float a = std::bit_cast<float>(draw(60, 8) | (bits & 0x30000u)),
@@ -88,7 +88,7 @@ TEST(Bf16, a_multiply_add_is_that_of_x86_processors) {
         << std::hexfloat << a << " * " << b << " + " << c;
     limits += std::fabs(std::fma(a, b, c)) == 0x1p-126f && sum == 0 ? 1 : 0;
   }
-  EXPECT_GT(limits, 100);  // the case that rounding twice would get wrong
+  EXPECT_GT(limits, 10);  // the case that rounding twice would get wrong
 }
 #endif
 
