@@ -93,8 +93,9 @@ TEST(RankKeyValues, whoever_waits_hears_that_another_rank_has_failed) {
     for (int rank = 0; rank < 3; ++rank) {
       const std::string& error = errors[static_cast<std::size_t>(rank)];
       EXPECT_NE(error.find("the device is in use"), std::string::npos) << rank << ": " << error;
-      if (rank != failing)
+      if (rank != failing) {
         EXPECT_NE(error.find("rank " + std::to_string(failing)), std::string::npos) << error;
+      }
     }
   }
 }

@@ -138,8 +138,8 @@ TEST_P(PjrtRecipes, one_step_is_that_of_the_cpu_up_to_roundings) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PjrtRecipes, testing::ValuesIn(wanted_recipes()),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& tested) {
+                           std::string name = tested.param;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
