@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,14 +39,19 @@ class NetworkTransports : public testing::Test {
     set_cuda_devices(options.gpus);
     LocalRanks shared(options.ranks, options.timeout);
     std::vector<std::string> errors(static_cast<std::size_t>(options.ranks));
+    // A rank that ends by an error leaves messages behind, which the others may still read.
+    std::vector<std::unique_ptr<Device>> devices(errors.size());
+    std::vector<std::unique_ptr<Transport>> transports(errors.size());
     std::vector<std::thread> threads;
     for (int rank = 0; rank < options.ranks; ++rank) {
       threads.emplace_back([&, rank] {
+        auto& transport = transports[static_cast<std::size_t>(rank)];
+        auto& device = devices[static_cast<std::size_t>(rank)];
         try {
-          const auto transport =
+          transport =
               network_transport(std::make_unique<LocalTransport>(shared, rank), options.timeout);
           const bool other = rank == 1 && !options.other_backend.empty();
-          const auto device =
+          device =
               make_device(other ? options.other_backend : "cuda-emulated", {.local_rank = rank});
           transport->use(*device);
           work(*transport, *device);
@@ -57,7 +63,22 @@ class NetworkTransports : public testing::Test {
       });
     }
     for (std::thread& thread : threads) thread.join();
+    kept.clear();
     return errors;
+  }
+
+ public:
+  // What messages lie in, until all ranks have ended.
+  struct Memory {
+    std::vector<std::unique_ptr<Buffer>> device;
+    std::vector<float> words, mine;
+    std::deque<HostMemory> host;
+  };
+  static inline std::mutex kept_mutex;
+  static inline std::deque<Memory> kept;
+  static Memory& new_memory() {
+    const std::scoped_lock lock(kept_mutex);
+    return kept.emplace_back();
   }
 };
 
@@ -70,10 +91,10 @@ void all_to_all(Transport& transport, Device& device, int rounds) {
     return static_cast<float>(1000 * round + 100 * channel + 10 * from + to);
   };
   for (int round = 0; round < rounds; ++round) {
-    std::vector<std::unique_ptr<Buffer>> memory;
+    auto& [memory, words, mine, host] = NetworkTransports::new_memory();
     std::vector<std::vector<Message>> out(2), in(2);
-    std::vector<float> words(static_cast<std::size_t>(ranks), -1), mine{static_cast<float>(me)};
-    std::deque<HostMemory> host;
+    words.assign(static_cast<std::size_t>(ranks), -1);
+    mine = {static_cast<float>(me)};
     host.emplace_back(mine.data(), 4);
     for (const int channel : {0, 1})
       for (int other = 0; other < ranks; ++other) {
