@@ -22,6 +22,7 @@
 #include "nn/models.h"
 #include "ops/op_registry.h"
 #include "ops/ops.h"
+#include "plan/local_model.h"
 #include "report/operation_times.h"
 #include "train/run.h"
 
@@ -48,8 +49,7 @@ struct Roof {
   // The least time for one call of a kernel.
   double seconds(std::string_view operation, const Cost& cost) const {
     constexpr double kNear = 4 << 20;
-    const bool bf16 = operation.find("_bf16") != std::string_view::npos;
-    return std::max(cost.flops / (bf16 ? bf16_flops : flops),
+    return std::max(cost.flops / (has_bf16_operands(operation) ? bf16_flops : flops),
                     cost.bytes / (cost.bytes > kNear ? far_bytes : bytes));
   }
   std::string text() const {

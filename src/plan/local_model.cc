@@ -57,11 +57,14 @@ double CoreRoof::bandwidth(double bytes) const {
   return bytes > kNear ? far_bytes : near_bytes;
 }
 
+bool has_bf16_operands(std::string_view operation) {
+  return operation.find("_bf16") != std::string_view::npos;
+}
+
 double kernel_seconds(std::string_view operation, double flop, double bytes, const CoreRoof& roof) {
   const auto* const found = std::ranges::find(kReached, operation, &Reached::operation);
   const Reached& reached = found == std::end(kReached) ? kOther : *found;
-  const bool bf16 = operation.find("_bf16") != std::string_view::npos;
-  const double computing = flop / (bf16 ? roof.bf16_flops : roof.flops),
+  const double computing = flop / (has_bf16_operands(operation) ? roof.bf16_flops : roof.flops),
                moving = bytes / roof.bandwidth(bytes);
   return kCall + (reached.bandwidth > 0
                       ? computing / reached.arithmetic + moving / reached.bandwidth

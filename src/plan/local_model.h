@@ -20,6 +20,9 @@ struct CoreRoof {
   double bandwidth(double bytes) const;
 };
 
+// Whether the kernel's operands are BF16, by the name of its operation.
+bool has_bf16_operands(std::string_view operation);
+
 // Of one call of a kernel of this operation ("conv2d", "batch_norm").
 double kernel_seconds(std::string_view operation, double flop, double bytes, const CoreRoof& roof);
 

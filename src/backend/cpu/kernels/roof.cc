@@ -1,8 +1,9 @@
 #include "backend/cpu/kernels/roof.h"
 
 #include <algorithm>
-#include <chrono>
 #include <vector>
+
+#include "backend/cpu/kernels/best_rate.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/roof.cc"
@@ -42,25 +43,6 @@ namespace podium::cpu {
 
 HWY_EXPORT(multiply_add);
 HWY_EXPORT(copy);
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// The best of the rates of `work` (which returns how much it did) over about 20 ms.
-template <typename Work>
-double best_rate(const Work& work) {
-  double best = 0;
-  const auto end = Clock::now() + std::chrono::milliseconds(20);
-  while (Clock::now() < end) {
-    const auto begin = Clock::now();
-    const double amount = work();
-    best = std::max(best, amount / std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return best;
-}
-
-}  // namespace
 
 double fma_peak() {
   std::vector<float> sink(256);

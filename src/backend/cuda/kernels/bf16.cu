@@ -10,6 +10,7 @@
 #include "backend/cuda/kernels/bf16_tile.h"
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/gather.h"
+#include "backend/cuda/kernels/tile.h"
 #include "backend/cuda/kernels/weight_layer.h"
 #include "base/bf16.h"
 
@@ -200,12 +201,9 @@ void launch_gather(const Launch& launch, const Gather& g, const Written& written
                    ConstPairs packed, Floats y) {
   const std::int64_t units = std::int64_t{(g.images + 3) / 4} * g.down.outputs(0) *
                              g.across.outputs(0);  // no phase has more
-  const auto blocks = [](std::int64_t count, int each) {
-    return static_cast<unsigned>((count + each - 1) / each);
-  };
   simt::launch(gather_bf16_kernel<T>,
-               {.blocks = {blocks(units * 4, T::kN),
-                           blocks(g.outputs, T::kM) * static_cast<unsigned>(g.phases()),
+               {.blocks = {blocks_of(units * 4, T::kN),
+                           blocks_of(g.outputs, T::kM) * static_cast<unsigned>(g.phases()),
                            static_cast<unsigned>(launch.replicas)},
                 .threads = {T::kThreads, 1, 1},
                 .shared_bytes = sizeof(typename T::Shared)},
@@ -403,12 +401,10 @@ std::int64_t conv2d_bf16_grad_weight_scratch(const ConvShape& shape) {
   return gradient_pairs(s) + image_pairs(s) + (parts.count > 1 ? parts.count * s.weights() : 0);
 }
 std::int64_t matmul_bf16_scratch(const MatmulShape& s) {
-  return std::max(
-      gather_scratch(gather_of(as_convolution(s), false)),
-      gather_scratch(gather_of(
-          as_convolution(
-              {.rows = s.columns, .depth = s.depth, .columns = s.rows, .a = {}, .b = {}, .y = {}}),
-          false)));
+  const auto scratch = [](const MatmulShape& shape) {
+    return gather_scratch(gather_of(as_convolution(shape), false));
+  };
+  return std::max(scratch(s), scratch(transposed(s)));
 }
 
 void conv2d_bf16(const Launch& launch, const ConvShape& s, ConstFloats x, ConstFloats w, Floats y,
@@ -430,11 +426,8 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
   pack_images(launch, s, std::int64_t{s.in_channels} * s.in_pixels(), x, images);
   with_weight_tile(s, [&](auto tile) {
     using T = decltype(tile);
-    const auto blocks = [](int count, int each) {
-      return static_cast<unsigned>((count + each - 1) / each);
-    };
     simt::launch(weight_bf16_kernel<T>,
-                 {.blocks = {blocks(s.out_channels, T::kM) * blocks(s.in_channels, T::kN),
+                 {.blocks = {blocks_of(s.out_channels, T::kM) * blocks_of(s.in_channels, T::kN),
                              static_cast<unsigned>(s.taps() * parts.count),
                              static_cast<unsigned>(launch.replicas)},
                   .threads = {T::kThreads, 1, 1},
@@ -454,15 +447,7 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
 void matmul_bf16(const Launch& launch, const MatmulShape& s, ConstFloats a, ConstFloats b, Floats y,
                  Floats scratch) {
   // The transposed product, if that has its columns side by side.
-  if (s.y.row == 1 && s.y.column != 1)
-    return matmul_bf16(launch,
-                       {.rows = s.columns,
-                        .depth = s.depth,
-                        .columns = s.rows,
-                        .a = {s.b.column, s.b.row},
-                        .b = {s.a.column, s.a.row},
-                        .y = {s.y.column, s.y.row}},
-                       b, a, y, scratch);
+  if (s.y.row == 1 && s.y.column != 1) return matmul_bf16(launch, transposed(s), b, a, y, scratch);
   const Gather g = gather_of(as_convolution(s), false);
   const Pairs source = pairs_in(scratch);
   Pairs packed = source.from(rounded_up(g.source(), std::int64_t{4}));

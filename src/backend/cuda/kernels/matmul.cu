@@ -189,20 +189,10 @@ std::int64_t matmul_scratch(const MatmulShape& s) {
   return shares_runs(s) ? runs_of(s) * s.rows * s.columns : 0;
 }
 
-void matmul(const Launch& launch, const MatmulShape& shape, ConstFloats a, ConstFloats b, Floats y,
+void matmul(const Launch& launch, const MatmulShape& s, ConstFloats a, ConstFloats b, Floats y,
             Floats scratch) {
   // The transposed product, if that has its columns side by side.
-  if (shape.y.row == 1 && shape.y.column != 1) {
-    return matmul(launch,
-                  {.rows = shape.columns,
-                   .depth = shape.depth,
-                   .columns = shape.rows,
-                   .a = {shape.b.column, shape.b.row},
-                   .b = {shape.a.column, shape.a.row},
-                   .y = {shape.y.column, shape.y.row}},
-                  b, a, y, scratch);
-  }
-  const MatmulShape& s = shape;
+  if (s.y.row == 1 && s.y.column != 1) return matmul(launch, transposed(s), b, a, y, scratch);
   const int depth = static_cast<int>(s.depth);
   Operand left{s.a.row, s.a.column, static_cast<int>(s.rows), depth, {}},
       right{s.b.column, s.b.row, static_cast<int>(s.columns), depth, {}};

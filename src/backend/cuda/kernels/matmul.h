@@ -20,6 +20,17 @@ struct MatmulShape {
   MatrixLayout a, b, y;
 };
 
+// y^T = b^T a^T in the same memory: a and b change places.
+inline MatmulShape transposed(const MatmulShape& s) {
+  const auto turned = [](const MatrixLayout& m) { return MatrixLayout{m.column, m.row}; };
+  return {.rows = s.columns,
+          .depth = s.depth,
+          .columns = s.rows,
+          .a = turned(s.b),
+          .b = turned(s.a),
+          .y = turned(s.y)};
+}
+
 // The floats of `scratch`, for each replica.
 std::int64_t matmul_scratch(const MatmulShape& shape);
 void matmul(const Launch& launch, const MatmulShape& shape, ConstFloats a, ConstFloats b, Floats y,

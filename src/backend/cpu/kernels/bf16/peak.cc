@@ -1,10 +1,9 @@
 #include "backend/cpu/kernels/bf16/peak.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
+#include "backend/cpu/kernels/best_rate.h"
 #include "backend/cpu/kernels/bf16/tiles.h"
 
 namespace podium::cpu {
@@ -21,10 +20,7 @@ double bf16_peak() {
   const std::uint16_t* tiles[kColumns * kRuns];
   for (std::size_t i = 0; i < right.size(); ++i) tiles[i] = right[i].values;
   float* const out[kColumns] = {sums.data(), sums.data() + kRows * kTileColumns};
-  using Clock = std::chrono::steady_clock;
-  double best = 0;
-  for (const auto end = Clock::now() + std::chrono::milliseconds(20); Clock::now() < end;) {
-    const auto begin = Clock::now();
+  return best_rate([&] {
     for (std::int64_t i = 0; i < kRounds; ++i)
       multiply_tiles({.left = left.front().values,
                       .left_stride = kRuns * kTileValues,
@@ -35,10 +31,8 @@ double bf16_peak() {
                       .out_stride = kTileColumns,
                       .rows = kRows},
                      scratch.data());
-    best =
-        std::max(best, kOperations / std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  return best;
+    return kOperations;
+  });
 }
 
 }  // namespace podium::cpu
