@@ -156,13 +156,42 @@ void lower_matmul(Lowering& l, const Node& node, std::int32_t index) {
 }
 
 void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
-  lower_forward(l, node, index, conv2d_bf16, conv2d_bf16_scratch);
+  const Value x = node.inputs[0], w = node.inputs[1];
+  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x), l.shape(w),
+                                     node.outputs[0].shape);
+  const Slot images = l.rounded(x), weights = l.plain(w), y = l.define_batch_last({index, 0});
+  const Slot own = l.temporary(conv2d_bf16_scratch(shape));
+  l.emit({.reads = {images, weights},
+          .writes = {y, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            conv2d_bf16(launch, shape, m.u16(images), m.f32(weights), m.f32(y), m.f32(own));
+          }});
 }
 void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_input(l, node, index, conv2d_bf16_grad_input, conv2d_bf16_grad_input_scratch);
+  const Value dy = node.inputs[0], w = node.inputs[1];
+  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
+                                     l.shape(w), l.shape(dy));
+  const Slot gradient = l.rounded(dy), weights = l.plain(w), dx = l.define_batch_last({index, 0});
+  const Slot own = l.temporary(conv2d_bf16_grad_input_scratch(shape));
+  l.emit({.reads = {gradient, weights},
+          .writes = {dx, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            conv2d_bf16_grad_input(launch, shape, m.u16(gradient), m.f32(weights), m.f32(dx),
+                                   m.f32(own));
+          }});
 }
 void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_weight(l, node, index, conv2d_bf16_grad_weight, conv2d_bf16_grad_weight_scratch);
+  const Value x = node.inputs[0], dy = node.inputs[1];
+  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x),
+                                     node.outputs[0].shape, l.shape(dy));
+  const Slot images = l.rounded(x), gradient = l.rounded(dy), dw = l.define_plain({index, 0});
+  const Slot own = l.temporary(conv2d_bf16_grad_weight_scratch(shape));
+  l.emit({.reads = {images, gradient},
+          .writes = {dw, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            conv2d_bf16_grad_weight(launch, shape, m.u16(images), m.u16(gradient), m.f32(dw),
+                                    m.f32(own));
+          }});
 }
 void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
   lower_product(l, node, index, matmul_bf16, matmul_bf16_scratch);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/cuda/kernels/bf16.h"
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/lower.h"
 
@@ -122,6 +123,23 @@ Slot Lowering::plain(Value value) {
   const Slot target = define_plain(value);
   turn(value, "turn " + label_, source, target, false);
   return target;
+}
+
+Slot Lowering::rounded(Value value) {
+  if (const auto found = rounded_.find(value); found != rounded_.end()) return found->second;
+  const Slot source = batch_last(value);
+  const std::int64_t features = features_of(shape(value)), images = shape(value)[0],
+                     bytes = rounded_bytes(features, images);
+  const Slot target = temporary((bytes + 3) / 4);
+  emit({.name = "round " + graph_.node(value).name,
+        .reads = {source},
+        .writes = {target},
+        .run =
+            [=](const Launch& launch, const Memory& m) {
+              round_images(launch, features, images, m.f32(source), m.u16(target));
+            },
+        .cost = {.flops = 0, .bytes = static_cast<double>(graph_.type(value).bytes() + bytes)}});
+  return rounded_[value] = target;
 }
 
 Slot Lowering::define_batch_last(Value value) {

@@ -28,6 +28,7 @@ class Memory {
   explicit Memory(std::size_t slots) : places_(slots) {}
   Floats f32(Slot slot) const { return as<float>(slot); }
   Each<std::int32_t> i32(Slot slot) const { return as<std::int32_t>(slot); }
+  Each<std::uint16_t> u16(Slot slot) const { return as<std::uint16_t>(slot); }
   Each<std::uint32_t> u32(Slot slot) const { return as<std::uint32_t>(slot); }
   Each<std::uint64_t> u64(Slot slot) const { return as<std::uint64_t>(slot); }
   std::byte* first(Slot slot) const { return places_[static_cast<std::size_t>(slot)].first; }
@@ -82,6 +83,8 @@ class Lowering {
   // The slot of a value in the layout asked for; emits a conversion if it is held in the other.
   Slot batch_last(Value value);
   Slot plain(Value value);
+  // The value batch last, rounded to BF16 (kernels/bf16.h); emits the rounding at its first use.
+  Slot rounded(Value value);
   // Whether the value is held batch last.
   bool is_batch_last(Value value) const { return batch_last_.contains(value); }
   // New memory for a value that the current operation computes.
@@ -110,7 +113,7 @@ class Lowering {
 
   const Graph& graph_;
   Program program_;
-  std::map<Value, Slot> batch_last_, plain_;
+  std::map<Value, Slot> batch_last_, plain_, rounded_;
   std::map<Value, float> constants_;
   std::map<Value, int> output_index_;  // of a program output that nobody has written yet
   std::string label_;

@@ -7,8 +7,8 @@
 //   simt::launch(kernel, {.blocks = {8}, .threads = {128}, .shared_bytes = sizeof(Shared)}, stream,
 //                x, y);
 //
-// A kernel uses threadIdx, blockIdx, blockDim, gridDim, __syncthreads(), __syncwarp() and
-// __shfl_xor_sync() alone. Shared memory holds anything at the start. Arithmetic is that of the
+// A kernel uses threadIdx, blockIdx, blockDim, gridDim, __syncthreads(), __syncwarp(),
+// __shfl_xor_sync() and the functions of namespace simt alone. Shared memory holds anything at the start. Arithmetic is that of the
 // contracts: std::fma where they say fma, plain operators elsewhere; no compiler contracts
 // (-fmad=false, -ffp-contract=off), and division and std::sqrt are correctly rounded.
 #pragma once
@@ -45,6 +45,52 @@ template <typename T>
 __device__ T& shared() {
   extern __shared__ __align__(16) unsigned char podium_shared_memory[];
   return *reinterpret_cast<T*>(podium_shared_memory);
+}
+
+// Copies of 16 bytes to shared memory that go on while the thread does something else; zeros
+// instead if nothing is there. Copies since the last end_copies() are a group. A thread sees its
+// own once wait_for_copies<N>() has waited for all groups but the last N, and those of others after
+// a barrier, too. Both addresses are multiples of 16.
+__device__ inline void copy16(void* shared, const void* from, bool there) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  *static_cast<uint4*>(shared) = there ? *static_cast<const uint4*>(from) : uint4{0, 0, 0, 0};
+#else
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                   static_cast<unsigned>(__cvta_generic_to_shared(shared))),
+               "l"(from), "r"(there ? 16 : 0)
+               : "memory");
+#endif
+}
+__device__ inline void end_copies() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+template <int kGroups>
+__device__ inline void wait_for_copies() {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_group %0;" ::"n"(kGroups) : "memory");
+#endif
+}
+
+// Four matrices of 8 x 8 numbers of 16 bits from shared memory, for a warp together: row(i) is where
+// row i % 8 of matrix i / 8 begins, a multiple of 16 bytes. A lane gets of each matrix elements
+// 2 i and 2 i + 1 of row `group`, with group = lane / 4 and i = lane % 4; with kTransposed, of column
+// `group`.
+template <bool kTransposed, typename Row>
+__device__ inline void load_matrices(std::uint32_t (&to)[4], const Row& row) {
+  const auto from =
+      static_cast<unsigned>(__cvta_generic_to_shared(row(static_cast<int>(threadIdx.x % 32))));
+  if constexpr (kTransposed)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(from)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(from)
+                 : "memory");
 }
 
 // d += a b on tensor cores: a is 16 x 16, row by row, b 16 x 8, column by column, both BF16 in

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <deque>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -42,6 +44,17 @@ struct Warp {
   std::uint32_t operands[2][kWarp][6] = {};
 };
 
+// A thread's copies to shared memory that it has not waited for.
+struct Copy {
+  void* to;
+  const void* from;  // nullptr: zeros
+  int group;
+};
+struct Copies {
+  std::deque<Copy> pending;
+  int groups = 0;  // that have ended
+};
+
 class Block {
  public:
   Block(const Grid& grid, const std::function<void()>& kernel)
@@ -50,7 +63,8 @@ class Block {
         count_(static_cast<int>(shape_.x * shape_.y * shape_.z)),
         memory_(grid.shared_bytes / sizeof(Line) + 1),
         order_(static_cast<std::size_t>(count_)),
-        warps_(static_cast<std::size_t>(count_ + kWarp - 1) / kWarp) {
+        warps_(static_cast<std::size_t>(count_ + kWarp - 1) / kWarp),
+        copies_(static_cast<std::size_t>(count_)) {
     if (count_ < 1 || count_ > kMostThreads) fail("a block has 1 to 1024 threads");
     if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) fail("a grid of no blocks");
     if (grid.blocks.x > 0x7fffffff || grid.blocks.y > kMostBlocks || grid.blocks.z > kMostBlocks)
@@ -71,6 +85,7 @@ class Block {
     for (Line& line : memory_)
       for (volatile float& x : line.floats) x = std::numeric_limits<float>::quiet_NaN();
     next_ = finished_ = 0;
+    for (Copies& copies : copies_) copies = {};
     release(this);
     // A fiber runs one thread after the other until one has to wait; then comes the next fiber.
     std::size_t started = 0;
@@ -119,6 +134,7 @@ class Block {
     return all;
   }
   int lane() const { return running_->rank() % kWarp; }
+  Copies& copies() { return copies_[static_cast<std::size_t>(running_->rank())]; }
   void* memory() { return memory_.data(); }
 
  private:
@@ -196,6 +212,7 @@ class Block {
   std::vector<int> order_;
   std::vector<dim3> places_;  // threadIdx of each thread
   std::vector<Warp> warps_;
+  std::vector<Copies> copies_;
   Barrier block_;
   Runner* running_ = nullptr;
   int next_ = 0, finished_ = 0;
@@ -228,6 +245,26 @@ void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4], const std::ui
                static_cast<double>(bf16_value(static_cast<std::uint16_t>(right >> half)));
     }
     d[i] = static_cast<float>(sum);
+  }
+}
+int lane() { return t_block->lane(); }
+void copy16(void* shared, const void* from, bool there) {
+  if (reinterpret_cast<std::uintptr_t>(shared) % 16 != 0 ||
+      (there && reinterpret_cast<std::uintptr_t>(from) % 16 != 0))
+    fail("a copy of 16 bytes that are not at a multiple of 16");
+  Copies& copies = t_block->copies();
+  copies.pending.push_back({shared, there ? from : nullptr, copies.groups});
+}
+void end_copies() { ++t_block->copies().groups; }
+void wait_for_copies(int groups) {
+  Copies& copies = t_block->copies();
+  for (auto& pending = copies.pending;
+       !pending.empty() && pending.front().group < copies.groups - groups; pending.pop_front()) {
+    const Copy& copy = pending.front();
+    if (copy.from == nullptr)
+      std::memset(copy.to, 0, 16);
+    else
+      std::memcpy(copy.to, copy.from, 16);
   }
 }
 void* shared_memory() { return t_block->memory(); }

@@ -4,8 +4,11 @@
 // reach ends the program. A missing barrier gives other bits in another order of the threads, and
 // ThreadSanitizer names it.
 //
-// What this cannot show: races between blocks, asynchronous copies, faults of the assembler or the
-// driver, and all speed.
+// Copies to shared memory (copy16) are made when they are waited for, so that what reads earlier
+// finds NaN.
+//
+// What this cannot show: races between blocks, faults of the assembler or the driver, and all
+// speed.
 #pragma once
 
 #include <algorithm>
@@ -69,6 +72,27 @@ std::uint32_t exchange(unsigned mask, std::uint32_t value, int lane_mask);
 const std::uint32_t* gather(std::uint32_t value);
 // d += a b on a tensor core (simt.h): each sum of 16 products and d, rounded once.
 void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
+// Copies to shared memory (simt.h).
+void copy16(void* shared, const void* from, bool there);
+void end_copies();
+void wait_for_copies(int groups);
+template <int kGroups>
+void wait_for_copies() {
+  wait_for_copies(kGroups);
+}
+int lane();
+// Matrices from shared memory (simt.h). A lane reads what it gets, so that nothing is exchanged.
+template <bool kTransposed, typename Row>
+void load_matrices(std::uint32_t (&to)[4], const Row& row) {
+  const int group = lane() / 4, first = lane() % 4 * 2;
+  const auto element = [&](int matrix, int i, int j) {
+    return std::uint32_t{static_cast<const std::uint16_t*>(row(matrix * 8 + i))[j]};
+  };
+  for (int matrix = 0; matrix < 4; ++matrix)
+    to[matrix] = kTransposed
+                     ? element(matrix, first, group) | element(matrix, first + 1, group) << 16
+                     : element(matrix, group, first) | element(matrix, group, first + 1) << 16;
+}
 void* shared_memory();
 
 template <typename T>

@@ -15,18 +15,28 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
+// Rounded operands: batch last, [feature][image], with images filled up to a multiple of 8 by zeros.
+// Their memory begins at multiples of 16 bytes.
+using Halves = Each<std::uint16_t>;
+using ConstHalves = Each<const std::uint16_t>;
+
+// The bytes of a rounded value.
+std::int64_t rounded_bytes(std::int64_t features, std::int64_t images);
+void round_images(const Launch& launch, std::int64_t features, std::int64_t images, ConstFloats x,
+                  Halves to);
+
 // The floats of `scratch`, for each replica. Its memory begins at a multiple of 16 bytes.
 std::int64_t conv2d_bf16_scratch(const ConvShape& shape);
 std::int64_t conv2d_bf16_grad_input_scratch(const ConvShape& shape);
 std::int64_t conv2d_bf16_grad_weight_scratch(const ConvShape& shape);
 std::int64_t matmul_bf16_scratch(const MatmulShape& shape);
 
-void conv2d_bf16(const Launch& launch, const ConvShape& shape, ConstFloats x, ConstFloats w,
+void conv2d_bf16(const Launch& launch, const ConvShape& shape, ConstHalves x, ConstFloats w,
                  Floats y, Floats scratch);
-void conv2d_bf16_grad_input(const Launch& launch, const ConvShape& shape, ConstFloats dy,
+void conv2d_bf16_grad_input(const Launch& launch, const ConvShape& shape, ConstHalves dy,
                             ConstFloats w, Floats dx, Floats scratch);
-void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, ConstFloats x,
-                             ConstFloats dy, Floats dw, Floats scratch);
+void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, ConstHalves x,
+                             ConstHalves dy, Floats dw, Floats scratch);
 void matmul_bf16(const Launch& launch, const MatmulShape& shape, ConstFloats a, ConstFloats b,
                  Floats y, Floats scratch);
 

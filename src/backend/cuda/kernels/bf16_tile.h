@@ -1,74 +1,38 @@
 // What the kernels on tensor cores share: a block computes a tile of kM x kN sums, and each of its
-// warps a part of it, in units of 16 x 8. The terms come in slices of 32, as 16 pairs of BF16
-// numbers, through shared memory in two buffers. For *.cu files only.
+// warps a part of it, in units of 16 x 8. The terms come in slices of 32 through shared memory,
+// which holds several: while one is multiplied, the next are on their way. For *.cu files only.
 #pragma once
 
 #include <cstdint>
 
+#include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/simt.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-using Pair = std::uint32_t;  // two BF16 numbers, the first in the lower half
+using Half = std::uint16_t;  // the bits of a BF16 number
 
-struct alignas(16) Pair4 {
-  Pair x, y, z, w;
-};
-__device__ inline Pair4 load_pairs(const Pair* p) { return *reinterpret_cast<const Pair4*>(p); }
-__device__ inline void store_pairs(Pair* p, const Pair4& v) { *reinterpret_cast<Pair4*>(p) = v; }
+inline constexpr int kTerms = 32;    // of a slice
+inline constexpr int kOctet = 8;     // numbers of 16 bytes, which are copied at once
+inline constexpr int kStages = 3;    // slices in shared memory
+inline constexpr int kProduct = 16;  // terms that one instruction adds
 
-inline constexpr int kPairs = 16;  // of a slice
-inline constexpr int kHalf = 16;   // terms of half a slice, which one instruction adds
-
-// kByTerm: neighbours in memory are rows of one pair, otherwise pairs of one row. Strides keep the
-// 32 lanes that read a register of an operand in different banks.
-template <int kRows, bool kByTerm>
-struct OperandTile {
-  static constexpr int kStride = kByTerm ? kRows + 8 : kPairs + 4;
-  alignas(16) Pair values[kByTerm ? kPairs : kRows][kStride];
-  __device__ Pair at(int row, int pair) const {
-    return kByTerm ? values[pair][row] : values[row][pair];
-  }
-};
-
-template <int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kByTerm>
+// Operand a has the terms of a row side by side. So has b, or else, with kColumns, the columns of a
+// term. Lines lie so far apart that the eight that one instruction reads are in different banks.
+template <int kTileM, int kTileN, int kWarpsM, int kWarpsN, bool kColumns>
 struct TensorTile {
   static constexpr int kM = kTileM, kN = kTileN, kThreads = 32 * kWarpsM * kWarpsN;
   static constexpr int kUnitsM = kM / kWarpsM / 16, kUnitsN = kN / kWarpsN / 8;
-  static_assert(kUnitsM * 16 * kWarpsM == kM && kUnitsN * 8 * kWarpsN == kN);
+  static_assert(kUnitsM * 16 * kWarpsM == kM && kUnitsN * 8 * kWarpsN == kN && kUnitsN % 2 == 0);
+  static constexpr int kLineOctets = kColumns ? kN / kOctet : kTerms / kOctet;  // of b
+  static constexpr int kLines = kColumns ? kTerms : kN;
 
-  struct Shared {
-    OperandTile<kM, kByTerm> a[2];
-    OperandTile<kN, kByTerm> b[2];
+  struct Stage {
+    alignas(16) Half a[kM][kTerms + kOctet];
+    alignas(16) Half b[kLines][kLineOctets * kOctet + kOctet];
   };
-  // What a thread fetches of a slice, in fours: fetch(row, pair) reads the next ones of one pair,
-  // or of one row.
-  template <int kRows>
-  struct Fetched {
-    static constexpr int kFours = kRows * kPairs / 4, kLoads = (kFours + kThreads - 1) / kThreads;
-    Pair4 values[kLoads];
-
-    template <typename Fetch>
-    __device__ void fetch(const Fetch& from) {
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const int at = i * kThreads + thread();
-        if (kFours % kThreads != 0 && at >= kFours) return;
-        values[i] = kByTerm ? from(at % (kRows / 4) * 4, at / (kRows / 4))
-                            : from(at / (kPairs / 4), at % (kPairs / 4) * 4);
-      }
-    }
-    __device__ void put(OperandTile<kRows, kByTerm>& to) const {
-#pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        const int at = i * kThreads + thread();
-        if (kFours % kThreads != 0 && at >= kFours) return;
-        if (kByTerm)
-          store_pairs(&to.values[at / (kRows / 4)][at % (kRows / 4) * 4], values[i]);
-        else
-          store_pairs(&to.values[at / (kPairs / 4)][at % (kPairs / 4) * 4], values[i]);
-      }
-    }
+  struct Shared {
+    Stage stages[kStages];
   };
   using Sums = float[kUnitsM][kUnitsN][4];
 
@@ -78,6 +42,20 @@ struct TensorTile {
   __device__ static int first_row() { return thread() / 32 / kWarpsN * (kM / kWarpsM); }
   __device__ static int first_column() { return thread() / 32 % kWarpsN * (kN / kWarpsN); }
 
+  // Calls f(i, line, octet) for the thread's share of a tile's octets. A thread has the same octet
+  // of several lines, `i` being their number.
+  template <int kTileLines, int kOctets, typename F>
+  __device__ static void for_each_octet(const F& f) {
+    static_assert(kThreads % kOctets == 0);
+    constexpr int kStep = kThreads / kOctets;
+#pragma unroll
+    for (int i = 0; i < (kTileLines + kStep - 1) / kStep; ++i) {
+      const int line = i * kStep + thread() / kOctets;
+      if (kTileLines % kStep != 0 && line >= kTileLines) return;
+      f(i, line, thread() % kOctets);
+    }
+  }
+
   __device__ static void clear(Sums& sums) {
 #pragma unroll
     for (int i = 0; i < kUnitsM; ++i)
@@ -86,60 +64,80 @@ struct TensorTile {
 #pragma unroll
         for (int k = 0; k < 4; ++k) sums[i][j][k] = 0;
   }
-  __device__ static void multiply(const Shared& shared, int buffer, Sums& sums) {
-    const auto& a = shared.a[buffer];
-    const auto& b = shared.b[buffer];
-    const int group = lane() / 4, in_group = lane() % 4;
+  // What a warp multiplies at once: 16 terms of its rows and columns.
+  struct Operands {
+    std::uint32_t rows[kUnitsM][4], columns[kUnitsN / 2][4];
+
+    __device__ void load(const Stage& stage, int first) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int pair = half * (kHalf / 2) + in_group;
-      Pair columns[kUnitsN][2];
+      for (int j = 0; j < kUnitsN / 2; ++j)
+        simt::load_matrices<kColumns>(columns[j], [&](int i) -> const void* {
+          const int column = first_column() + 16 * j + i / 16 * 8, term = first + i / 8 % 2 * 8;
+          return kColumns ? &stage.b[term + i % 8][column] : &stage.b[column + i % 8][term];
+        });
 #pragma unroll
-      for (int j = 0; j < kUnitsN; ++j) {
-        const int column = first_column() + 8 * j + group;
-        columns[j][0] = b.at(column, pair);
-        columns[j][1] = b.at(column, pair + 4);
-      }
+      for (int i = 0; i < kUnitsM; ++i)
+        simt::load_matrices<false>(rows[i], [&](int k) -> const void* {
+          return &stage.a[first_row() + 16 * i + k % 16][first + k / 16 * 8];
+        });
+    }
+    __device__ void multiply(Sums& sums) const {
+#pragma unroll
+      for (int i = 0; i < kUnitsM; ++i)
+#pragma unroll
+        for (int j = 0; j < kUnitsN; ++j)
+          simt::add_bf16_products(sums[i][j], rows[i],
+                                  {columns[j / 2][j % 2 * 2], columns[j / 2][j % 2 * 2 + 1]});
+    }
+  };
+  // Of each two neighbouring columns, calls put(row, first, second) of what `at(column)` returns for
+  // each row.
+  template <typename At>
+  __device__ static void for_each_two(const Sums& sums, const At& at) {
+#pragma unroll
+    for (int j = 0; j < kUnitsN; ++j) {
+      const auto put = at(first_column() + 8 * j + lane() % 4 * 2);
 #pragma unroll
       for (int i = 0; i < kUnitsM; ++i) {
-        const int row = first_row() + 16 * i + group;
-        const Pair rows[4] = {a.at(row, pair), a.at(row + 8, pair), a.at(row, pair + 4),
-                              a.at(row + 8, pair + 4)};
-#pragma unroll
-        for (int j = 0; j < kUnitsN; ++j) simt::add_bf16_products(sums[i][j], rows, columns[j]);
+        const int row = first_row() + 16 * i + lane() / 4;
+        put(row, sums[i][j][0], sums[i][j][1]);
+        put(row + 8, sums[i][j][2], sums[i][j][3]);
       }
     }
   }
-  // Calls put(row, column, first, second) for each two neighbours of a row.
-  template <typename Put>
-  __device__ static void for_each_two(const Sums& sums, const Put& put) {
-    const int row = first_row() + lane() / 4, column = first_column() + lane() % 4 * 2;
-#pragma unroll
-    for (int j = 0; j < kUnitsN; ++j)
-#pragma unroll
-      for (int i = 0; i < kUnitsM; ++i) {
-        put(row + 16 * i, column + 8 * j, sums[i][j][0], sums[i][j][1]);
-        put(row + 16 * i + 8, column + 8 * j, sums[i][j][2], sums[i][j][3]);
-      }
-  }
 };
 
-// The sums of all slices: source.next() goes to the next slice and says whether there is one,
-// source.fetch(a, b) reads it.
+// The sums of `slices` slices, one or more; source.copy(stage) begins to copy the next one. While the
+// tensor cores multiply, the operands of the next product are read and the slice after the next is
+// copied.
 template <typename T, typename Source>
-__device__ void sum_slices(typename T::Shared& shared, Source& source, typename T::Sums& sums) {
-  typename T::template Fetched<T::kM> a;
-  typename T::template Fetched<T::kN> b;
+__device__ void sum_slices(typename T::Shared& shared, Source& source, int slices,
+                           typename T::Sums& sums) {
+  static_assert(kTerms == 2 * kProduct);
   T::clear(sums);
-  bool more = source.next();
-  if (more) source.fetch(a, b);
-  for (int buffer = 0; more; buffer ^= 1) {
-    a.put(shared.a[buffer]);
-    b.put(shared.b[buffer]);
-    __syncthreads();
-    more = source.next();
-    if (more) source.fetch(a, b);
-    T::multiply(shared, buffer, sums);
+#pragma unroll
+  for (int slice = 0; slice < kStages - 1; ++slice) {
+    if (slice < slices) source.copy(shared.stages[slice]);
+    simt::end_copies();
+  }
+  simt::wait_for_copies<kStages - 2>();
+  __syncthreads();
+  typename T::Operands first, second;
+  first.load(shared.stages[0], 0);
+  int stage = 0, free = kStages - 1;
+#pragma unroll 1
+  for (int slice = 0; slice < slices; ++slice) {
+    second.load(shared.stages[stage], kProduct);
+    if (slice + kStages - 1 < slices) source.copy(shared.stages[free]);
+    simt::end_copies();
+    first.multiply(sums);
+    stage = stage == kStages - 1 ? 0 : stage + 1;
+    free = free == kStages - 1 ? 0 : free + 1;
+    // The next slice is there, and everybody has read this one, whose place the next copy takes.
+    simt::wait_for_copies<kStages - 2>();
+    if (!seeded(SeededFault::kTileReadTooEarly)) __syncthreads();
+    if (slice + 1 < slices) first.load(shared.stages[stage], 0);
+    second.multiply(sums);
   }
 }
 

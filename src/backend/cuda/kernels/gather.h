@@ -71,18 +71,19 @@ inline Reads reads_of(const ConvShape& s, bool backward) {
   return g;
 }
 
-// Four images at one pixel of a phase.
-struct Unit {
+// Some images at one pixel of a phase, neighbours in memory.
+template <int kImages>
+struct UnitOf {
   int h, v;          // the pixel that tap shift 0 reads; far outside beyond the last unit
   int n;             // first image
   std::int64_t out;  // pixel of the output
   bool there;
 
-  __device__ Unit(const Reads& g, int a, int b, int index) {
-    const int units = (g.images + 3) / 4, width = g.across.outputs(b);
+  __device__ UnitOf(const Reads& g, int a, int b, int index) {
+    const int units = (g.images + kImages - 1) / kImages, width = g.across.outputs(b);
     const int pixel = index / units, i = pixel / width, j = pixel % width;
     there = i < g.down.outputs(a);
-    n = index % units * 4;
+    n = index % units * kImages;
     h = there ? g.down.read(i) : -(1 << 28), v = g.across.read(j);
     out = static_cast<std::int64_t>(g.down.output(a, i)) * g.across.outs + g.across.output(b, j);
   }
@@ -91,5 +92,6 @@ struct Unit {
            static_cast<unsigned>(v + across) < static_cast<unsigned>(g.across.reads);
   }
 };
+using Unit = UnitOf<4>;
 
 }  // namespace podium::PODIUM_CUDA_SPACE
