@@ -10,6 +10,7 @@
 #define PODIUM_SEEDED_FAULTS(X)                                                                 \
   X(kTileReadTooEarly, "a tile of a product is read without a barrier after it was written")    \
   X(kTileWrittenTooEarly, "a tile's buffer is written while other threads still read it")       \
+  X(kCopyNotWaited, "a copy to shared memory is read before it was waited for")                 \
   X(kTreeWithoutBarrier, "a level of a block's tree begins before the one below has ended")     \
   X(kBarrierInBranch, "a barrier lies in a branch that not all threads take")                   \
   X(kLaneMissingInMask, "the mask of a shuffle lacks lanes that take part")                     \

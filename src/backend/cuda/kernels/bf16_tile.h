@@ -120,7 +120,7 @@ __device__ void sum_slices(typename T::Shared& shared, Source& source, int slice
     if (slice < slices) source.copy(shared.stages[slice]);
     simt::end_copies();
   }
-  simt::wait_for_copies<kStages - 2>();
+  if (!seeded(SeededFault::kCopyNotWaited)) simt::wait_for_copies<kStages - 2>();
   __syncthreads();
   typename T::Operands first, second;
   first.load(shared.stages[0], 0);
