@@ -242,7 +242,7 @@ void multiply(const Launch& launch, const Gather& g, const Written& written, Con
       "a product of BF16 operands of 2^31 elements or more");
   const std::int64_t sums =
       std::int64_t{g.outputs} * g.images8 * g.down.outs * g.across.outs * launch.replicas;
-  if (g.outputs > 64 && sums < 4 * kFew)
+  if (g.outputs > 64 && sums < 2 * kFew)
     launch_gather<TensorTile<128, 128, 2, 2, true>>(launch, g, written, x, packed, y);
   else if (g.outputs > 64)
     launch_gather<TensorTile<128, 256, 2, 4, true>>(launch, g, written, x, packed, y);

@@ -1,5 +1,5 @@
-// The gradient to the weights is a product of filters by columns, a column being a tap and a
-// channel. Its terms are the pixels and images of the output, images filled up to multiples of 8.
+// The gradient to the weights is a product of filters by columns, a column being a channel and a
+// tap. Its terms are the pixels and images of the output, images filled up to multiples of 8.
 // Both operands have a row's terms side by side: dy[filter][pixel][image], and for a column what its
 // tap meets of x[channel][pixel][image].
 #include <algorithm>
@@ -36,15 +36,16 @@ template <typename T, bool kMany>
 struct WeightSlices {
   static constexpr int kStep = T::kThreads / kSliceOctets;  // between the lines of a thread
   static constexpr int kColumns = (T::kN + kStep - 1) / kStep;
+  static constexpr int kNowhere = -32768;  // a shift to above any image
   const Layer& s;
   const Half* dy;           // the row that this thread copies first, at the next octet
   const Half* x;            // channel 0 at the next octet, with tap shift 0
   int rows;                 // that are there, of this thread's
   int left;                 // octets to the end of a row
   int octet, down, across;  // the next one's place: of the images, the pixel
-  // The columns that this thread copies: where they lie beyond x, and what their taps shift.
-  int column_at[kColumns];
-  int shift_down[kColumns], shift_across[kColumns];
+  // The columns that this thread copies: where they lie beyond x, and what their taps shift, down in
+  // the upper 16 bits and across in the lower ones, which saves registers.
+  int column_at[kColumns], shifts[kColumns];
 
   __device__ WeightSlices(const Layer& layer, const Half* gradients, const Half* images,
                           int first_filter, int first_column, int first_slice)
@@ -65,12 +66,11 @@ struct WeightSlices {
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       const int column = first_column + i * kStep + T::thread() / kSliceOctets;
-      const int channel = column % s.in_channels, tap = column / s.in_channels;
+      const int channel = column / s.taps(), tap = column % s.taps();
       const int r = tap / s.kernel_width - s.pad_top, t = tap % s.kernel_width - s.pad_left;
       column_at[i] = (channel * s.in_pixels() + r * s.in_width + t) * s.octets * kOctet;
       // Beyond the last column, nothing is met.
-      shift_down[i] = tap < s.taps() ? r : -(1 << 28);
-      shift_across[i] = t;
+      shifts[i] = (channel < s.in_channels ? r : kNowhere) * 65536 + (t & 65535);
     }
   }
 
@@ -84,8 +84,9 @@ struct WeightSlices {
     T::template for_each_octet<T::kN, kSliceOctets>([&](int i, int row, int place) {
       const bool there =
           left > 0 &&
-          static_cast<unsigned>(h0 + shift_down[i]) < static_cast<unsigned>(s.in_height) &&
-          static_cast<unsigned>(v0 + shift_across[i]) < static_cast<unsigned>(s.in_width);
+          static_cast<unsigned>(h0 + (shifts[i] >> 16)) < static_cast<unsigned>(s.in_height) &&
+          static_cast<unsigned>(v0 + static_cast<std::int16_t>(shifts[i])) <
+              static_cast<unsigned>(s.in_width);
       simt::copy16(&stage.b[row][place * kOctet], x + (there ? column_at[i] : 0), there);
     });
     dy += kSliceOctets * kOctet;
@@ -156,7 +157,7 @@ void with_weight_tile(const Layer& s, const F& f) {
 
 // Blocks of one replica; where tiles are fewer, blocks share the slices of one. A function of the
 // shape alone, since sums depend on it.
-constexpr std::int64_t kBusyBlocks = 160;
+constexpr std::int64_t kBusyBlocks = 96;
 constexpr std::int64_t kLeastSlices = 16;  // of a part
 
 struct Parts {
@@ -178,7 +179,8 @@ Parts parts_of(const Layer& s) {
 
 std::int64_t conv2d_bf16_grad_weight_scratch(const ConvShape& shape) {
   const Layer s = layer_of(shape);
-  return parts_of(s).count * s.weights();
+  const int parts = parts_of(s).count;
+  return parts == 1 ? 0 : parts * s.weights();
 }
 
 void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, ConstHalves x,
@@ -186,9 +188,12 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
   const Layer s = layer_of(shape);
   const Parts parts = parts_of(s);
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // that an int can number
-  PODIUM_CHECK(std::int64_t{s.in_channels} * s.in_pixels() * s.octets * kOctet < kMostElements &&
-                   std::int64_t{s.out_channels} * s.row() * kOctet < kMostElements,
-               "a convolution of BF16 operands of 2^31 elements or more");
+  PODIUM_CHECK(
+      s.in_height < 32768 && s.in_width < 32768 &&
+          std::int64_t{s.in_channels} * s.in_pixels() * s.octets * kOctet < kMostElements &&
+          std::int64_t{s.out_channels} * s.row() * kOctet < kMostElements,
+      "a convolution of BF16 operands of 2^31 elements or more, or of images of 2^15 pixels a "
+      "side");
   with_weight_tile(s, [&](auto tile) {
     using T = decltype(tile);
     with_constant(s.octets >= kSliceOctets, [&](auto many) {
@@ -198,17 +203,16 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
                       static_cast<unsigned>(parts.count), static_cast<unsigned>(launch.replicas)},
            .threads = {T::kThreads, 1, 1},
            .shared_bytes = sizeof(typename T::Shared)},
-          launch.stream, s, parts.slices, dy, x, scratch);
+          launch.stream, s, parts.slices, dy, x, parts.count == 1 ? dw : scratch);
     });
   });
+  if (parts.count == 1) return;
   const std::int64_t weights = s.weights();
-  const int taps = s.taps(), channels = s.in_channels;
   launch_flat(launch, weights, [=] __device__(std::int64_t i, unsigned replica) {
     const float* const from = scratch.of(replica) + i;
     float total = from[0];
     for (int part = 1; part < parts.count; ++part) total = total + from[part * weights];
-    const std::int64_t column = i % (taps * channels);
-    dw.of(replica)[i - column + column % channels * taps + column / channels] = total;
+    dw.of(replica)[i] = total;
   });
 }
 

@@ -77,6 +77,11 @@ TEST_F(Bf16Products, follow_the_contract_in_the_tiles_of_any_number_of_outputs) 
                             op == &conv2d_bf16_grad_input_op ? 32 : filters, 3});
 }
 
+TEST_F(Bf16Products, follow_the_contract_in_the_largest_tiles) {
+  expect_contract(conv2d_bf16_op, {512, 1, 8, 72, 1});  // many columns
+  expect_contract(conv2d_bf16_op, {512, 1, 6, 60, 1});
+}
+
 TEST_F(Bf16Products, follow_the_contract_with_images_and_channels_that_fill_no_octet) {
   for (const OpDef* op : {&conv2d_bf16_op, &conv2d_bf16_grad_input_op, &conv2d_bf16_grad_weight_op})
     for (const Layer& layer :

@@ -108,35 +108,34 @@ struct TensorTile {
 };
 
 // The sums of `slices` slices, one or more; source.copy(stage) begins to copy the next one. While the
-// tensor cores multiply, the operands of the next product are read and the slice after the next is
-// copied.
+// tensor cores multiply, the operands of the next product are read and a slice to come is copied.
 template <typename T, typename Source>
 __device__ void sum_slices(typename T::Shared& shared, Source& source, int slices,
                            typename T::Sums& sums) {
   static_assert(kTerms == 2 * kProduct);
   T::clear(sums);
 #pragma unroll
-  for (int slice = 0; slice < kStages - 1; ++slice) {
+  for (int slice = 0; slice < kStages; ++slice) {
     if (slice < slices) source.copy(shared.stages[slice]);
     simt::end_copies();
   }
-  if (!seeded(SeededFault::kCopyNotWaited)) simt::wait_for_copies<kStages - 2>();
+  if (!seeded(SeededFault::kCopyNotWaited)) simt::wait_for_copies<kStages - 1>();
   __syncthreads();
   typename T::Operands first, second;
   first.load(shared.stages[0], 0);
-  int stage = 0, free = kStages - 1;
+  int stage = 0;
 #pragma unroll 1
   for (int slice = 0; slice < slices; ++slice) {
-    second.load(shared.stages[stage], kProduct);
-    if (slice + kStages - 1 < slices) source.copy(shared.stages[free]);
-    simt::end_copies();
-    first.multiply(sums);
+    auto& now = shared.stages[stage];
     stage = stage == kStages - 1 ? 0 : stage + 1;
-    free = free == kStages - 1 ? 0 : free + 1;
-    // The next slice is there, and everybody has read this one, whose place the next copy takes.
+    second.load(now, kProduct);
+    first.multiply(sums);
+    // The next slice is there, and everybody has read this one.
     simt::wait_for_copies<kStages - 2>();
     if (!seeded(SeededFault::kTileReadTooEarly)) __syncthreads();
-    if (slice + 1 < slices) first.load(shared.stages[stage], 0);
+    first.load(shared.stages[stage], 0);  // of the last slice, what nobody uses
+    if (slice + kStages < slices) source.copy(now);
+    simt::end_copies();
     second.multiply(sums);
   }
 }
