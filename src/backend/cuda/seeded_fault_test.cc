@@ -252,7 +252,8 @@ std::function<std::string(Device&)> at_samples(const OpDef& op, Values values = 
   };
 }
 
-// Looks for NaN, which no operand is, in products of BF16 operands: their bits are no contract here.
+// Looks for NaN, which no operand is, in products of BF16 operands: their bits are no contract
+// here.
 std::string nan_in_products(Device& device) {
   const OpDef& op = conv2d_bf16_op;
   for (const OpSample& sample : op.samples())

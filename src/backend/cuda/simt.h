@@ -8,9 +8,10 @@
 //                x, y);
 //
 // A kernel uses threadIdx, blockIdx, blockDim, gridDim, __syncthreads(), __syncwarp(),
-// __shfl_xor_sync() and the functions of namespace simt alone. Shared memory holds anything at the start. Arithmetic is that of the
-// contracts: std::fma where they say fma, plain operators elsewhere; no compiler contracts
-// (-fmad=false, -ffp-contract=off), and division and std::sqrt are correctly rounded.
+// __shfl_xor_sync() and the functions of namespace simt alone. Shared memory holds anything at the
+// start. Arithmetic is that of the contracts: std::fma where they say fma, plain operators
+// elsewhere; no compiler contracts (-fmad=false, -ffp-contract=off), and division and std::sqrt are
+// correctly rounded.
 #pragma once
 
 #include <cmath>
@@ -73,10 +74,10 @@ __device__ inline void wait_for_copies() {
 #endif
 }
 
-// Four matrices of 8 x 8 numbers of 16 bits from shared memory, for a warp together: row(i) is where
-// row i % 8 of matrix i / 8 begins, a multiple of 16 bytes. A lane gets of each matrix elements
-// 2 i and 2 i + 1 of row `group`, with group = lane / 4 and i = lane % 4; with kTransposed, of column
-// `group`.
+// Four matrices of 8 x 8 numbers of 16 bits from shared memory, for a warp together: row(i) is
+// where row i % 8 of matrix i / 8 begins, a multiple of 16 bytes. A lane gets of each matrix
+// elements 2 i and 2 i + 1 of row `group`, with group = lane / 4 and i = lane % 4; with
+// kTransposed, of column `group`.
 template <bool kTransposed, typename Row>
 __device__ inline void load_matrices(std::uint32_t (&to)[4], const Row& row) {
   const auto from =

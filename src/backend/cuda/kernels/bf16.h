@@ -15,8 +15,8 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-// Rounded operands: batch last, [feature][image], with images filled up to a multiple of 8 by zeros.
-// Their memory begins at multiples of 16 bytes.
+// Rounded operands: batch last, [feature][image], with images filled up to a multiple of 8 by
+// zeros. Their memory begins at multiples of 16 bytes.
 using Halves = Each<std::uint16_t>;
 using ConstHalves = Each<const std::uint16_t>;
 

@@ -1,7 +1,7 @@
 // The gradient to the weights is a product of filters by columns, a column being a channel and a
-// tap. Its terms are the pixels and images of the output, images filled up to multiples of 8.
-// Both operands have a row's terms side by side: dy[filter][pixel][image], and for a column what its
-// tap meets of x[channel][pixel][image].
+// tap. Its terms are the pixels and images of the output, images filled up to multiples of 8. Both
+// operands have a row's terms side by side: dy[filter][pixel][image], and for a column what its tap
+// meets of x[channel][pixel][image].
 #include <algorithm>
 #include <cstdint>
 
@@ -30,8 +30,8 @@ Layer layer_of(const ConvShape& s) {
   return {layer, (layer.images + kOctet - 1) / kOctet};
 }
 
-// kMany: a pixel has a slice of images or more. There is no branch in a copy then, so that it may go
-// on between products.
+// kMany: a pixel has a slice of images or more. There is no branch in a copy then, so that it may
+// go on between products.
 template <typename T, bool kMany>
 struct WeightSlices {
   static constexpr int kStep = T::kThreads / kSliceOctets;  // between the lines of a thread
@@ -43,8 +43,8 @@ struct WeightSlices {
   int rows;                 // that are there, of this thread's
   int left;                 // octets to the end of a row
   int octet, down, across;  // the next one's place: of the images, the pixel
-  // The columns that this thread copies: where they lie beyond x, and what their taps shift, down in
-  // the upper 16 bits and across in the lower ones, which saves registers.
+  // The columns that this thread copies: where they lie beyond x, and what their taps shift, down
+  // in the upper 16 bits and across in the lower ones, which saves registers.
   int column_at[kColumns], shifts[kColumns];
 
   __device__ WeightSlices(const Layer& layer, const Half* gradients, const Half* images,

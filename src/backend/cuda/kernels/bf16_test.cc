@@ -1,6 +1,6 @@
-// Products of BF16 operands, on the emulation, in every tile that shapes choose: beside the contract
-// of BF16 within rounding, the same bits in every order of the threads, and the same for a replica
-// alone and beside others.
+// Products of BF16 operands, on the emulation, in every tile that shapes choose: beside the
+// contract of BF16 within rounding, the same bits in every order of the threads, and the same for a
+// replica alone and beside others.
 #include "backend/cuda/kernels/bf16.h"
 
 #include <gtest/gtest.h>

@@ -90,8 +90,8 @@ struct TensorTile {
                                   {columns[j / 2][j % 2 * 2], columns[j / 2][j % 2 * 2 + 1]});
     }
   };
-  // Of each two neighbouring columns, calls put(row, first, second) of what `at(column)` returns for
-  // each row.
+  // Of each two neighbouring columns, calls put(row, first, second) of what `at(column)` returns
+  // for each row.
   template <typename At>
   __device__ static void for_each_two(const Sums& sums, const At& at) {
 #pragma unroll
@@ -107,8 +107,9 @@ struct TensorTile {
   }
 };
 
-// The sums of `slices` slices, one or more; source.copy(stage) begins to copy the next one. While the
-// tensor cores multiply, the operands of the next product are read and a slice to come is copied.
+// The sums of `slices` slices, one or more; source.copy(stage) begins to copy the next one. While
+// the tensor cores multiply, the operands of the next product are read and a slice to come is
+// copied.
 template <typename T, typename Source>
 __device__ void sum_slices(typename T::Shared& shared, Source& source, int slices,
                            typename T::Sums& sums) {
