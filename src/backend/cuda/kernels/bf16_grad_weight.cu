@@ -38,8 +38,9 @@ struct WeightSlices {
   static constexpr int kColumns = (T::kN + kStep - 1) / kStep;
   static constexpr int kNowhere = -32768;  // a shift to above any image
   const Layer& s;
-  const Half* dy;           // the row that this thread copies first, at the next octet
-  const Half* x;            // channel 0 at the next octet, with tap shift 0
+  const Half *dy, *x;
+  int dy_at;                // of the row that this thread copies first, the next octet
+  int x_at;                 // of channel 0 with tap shift 0
   int rows;                 // that are there, of this thread's
   int left;                 // octets to the end of a row
   int octet, down, across;  // the next one's place: of the images, the pixel
@@ -49,20 +50,17 @@ struct WeightSlices {
 
   __device__ WeightSlices(const Layer& layer, const Half* gradients, const Half* images,
                           int first_filter, int first_column, int first_slice)
-      : s(layer) {
+      : s(layer), dy(gradients), x(images) {
     const int at = first_slice * kSliceOctets + T::thread() % kSliceOctets,
               row = first_filter + T::thread() / kSliceOctets;
     rows = row < s.out_channels ? (s.out_channels - 1 - row) / kStep + 1 : 0;
-    dy = gradients + (static_cast<std::int64_t>(rows > 0 ? row : 0) * s.row() + at) * kOctet;
+    dy_at = ((rows > 0 ? row : 0) * s.row() + at) * kOctet;
     left = s.row() - at;
     octet = at % s.octets;
     down = at / s.octets / s.out_width;
     across = at / s.octets % s.out_width;
-    x = images +
-        (static_cast<std::int64_t>(down * s.stride_height * s.in_width + across * s.stride_width) *
-             s.octets +
-         octet) *
-            kOctet;
+    x_at = ((down * s.stride_height * s.in_width + across * s.stride_width) * s.octets + octet) *
+           kOctet;
 #pragma unroll
     for (int i = 0; i < kColumns; ++i) {
       const int column = first_column + i * kStep + T::thread() / kSliceOctets;
@@ -77,8 +75,8 @@ struct WeightSlices {
   __device__ void copy(typename T::Stage& stage) {
     T::template for_each_octet<T::kM, kSliceOctets>([&](int i, int row, int place) {
       const bool there = i < rows && left > 0;
-      simt::copy16(&stage.a[row][place * kOctet], dy + (there ? i * kStep * s.row() * kOctet : 0),
-                   there);
+      simt::copy16(&stage.a[row][place * kOctet],
+                   dy + (there ? dy_at + i * kStep * s.row() * kOctet : 0), there);
     });
     const int h0 = down * s.stride_height, v0 = across * s.stride_width;
     T::template for_each_octet<T::kN, kSliceOctets>([&](int i, int row, int place) {
@@ -87,12 +85,12 @@ struct WeightSlices {
           static_cast<unsigned>(h0 + (shifts[i] >> 16)) < static_cast<unsigned>(s.in_height) &&
           static_cast<unsigned>(v0 + static_cast<std::int16_t>(shifts[i])) <
               static_cast<unsigned>(s.in_width);
-      simt::copy16(&stage.b[row][place * kOctet], x + (there ? column_at[i] : 0), there);
+      simt::copy16(&stage.b[row][place * kOctet], x + (there ? x_at + column_at[i] : 0), there);
     });
-    dy += kSliceOctets * kOctet;
+    dy_at += kSliceOctets * kOctet;
     left -= kSliceOctets;
     octet += kSliceOctets;
-    x += kSliceOctets * kOctet;
+    x_at += kSliceOctets * kOctet;
     if constexpr (kMany) {
       next_pixel();
     } else {
@@ -104,13 +102,13 @@ struct WeightSlices {
     const bool ends = octet >= s.octets;
     octet -= ends ? s.octets : 0;
     across += ends ? 1 : 0;
-    x += ends ? (s.stride_width - 1) * s.octets * kOctet : 0;
+    x_at += ends ? (s.stride_width - 1) * s.octets * kOctet : 0;
     const bool row_ends = across == s.out_width;
     across = row_ends ? 0 : across;
     down += row_ends ? 1 : 0;
-    x += row_ends
-             ? (s.stride_height * s.in_width - s.out_width * s.stride_width) * s.octets * kOctet
-             : 0;
+    x_at += row_ends
+                ? (s.stride_height * s.in_width - s.out_width * s.stride_width) * s.octets * kOctet
+                : 0;
   }
 };
 
