@@ -13,7 +13,8 @@
 # 3. a whole run of mnist, GPU and CPU
 # 4. a run that moves from CPU to GPU and back
 # 5. the first hashes in BF16, of one worker and of two
-# 6. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
+# 6. the first hashes of two ranks on this GPU over MPI, where there is mpirun
+# 7. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
 #    (python3) has PyTorch with CUDA; and the time of each operation beside its roof
 # shellcheck disable=SC2317 # verdict() calls the functions
 set -euo pipefail
@@ -119,6 +120,13 @@ compare_bf16() { # RECIPE STEPS
     "$podium" diff "$folder/one" "$folder/two"
 }
 
+compare_ranks() { # RECIPE STEPS
+  rm -rf "${folder:?}/one" "$folder/two"
+  train one "$backend" "$1" "$2" evaluation.every_epochs=0 &&
+    mpirun -n 2 --oversubscribe "$podium" train "$1" --backend "$backend" --out "$folder/two" --quiet --steps "$2" evaluation.every_epochs=0 &&
+    "$podium" diff "$folder/one" "$folder/two"
+}
+
 echo "## $(date +%F), $backend"
 echo
 echo '```'
@@ -141,15 +149,16 @@ verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" mo
 for pair in "${in_bf16[@]}"; do
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, one worker and two" compare_bf16 "${pair%:*}" "${pair#*:}"
 done
+if command -v mpirun >/dev/null; then
+  verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps, two ranks on one GPU over MPI" compare_ranks "${compared[0]%:*}" "${compared[0]#*:}"
+fi
 
-# PyTorch's images/s and Podium's share of them: RECIPE MODE PODIUM'S, as two columns.
+# PyTorch's images/s and Podium's as a multiple of them: RECIPE MODE PODIUM'S, as two columns.
 beside_torch() {
-  local theirs
-  if theirs=$("$python" "$torch" "$1" --peers "$peers" --data "${PODIUM_DATA:-data}" --mode "$2" 2>"$folder/log"); then
-    awk -v theirs="$theirs" -v ours="$3" 'BEGIN { printf " %d | %.2f |", theirs, ours / theirs }'
-  else
-    printf ' %s | |' "$(tail -n 1 "$folder/log" | cut -c 1-60)"
-  fi
+  awk -v name="$1:$2" -v ours="$3" '
+    $1 == name && $2 ~ /^[0-9]+$/ { printf " %d | %.2f |", $2, ours / $2; found = 1 }
+    $1 == name && $2 !~ /^[0-9]+$/ { $1 = ""; printf " %s | |", substr($0, 2, 60); found = 1 }
+    END { if (!found) printf " | |" }' "$folder/torch"
 }
 declare -A podium_speed
 if [[ ${#measured[@]} -gt 0 ]]; then
@@ -171,6 +180,12 @@ if [[ ${#measured[@]} -gt 0 ]]; then
   done
   if [[ -n $peers ]]; then
     modes=(fp32+channels_last tf32+channels_last bf16+channels_last fp32+channels_last+compile bf16+channels_last+compile)
+    cases=()
+    for mode in "${modes[@]}"; do
+      for pair in "${measured[@]}"; do cases+=("${pair%:*}:$mode"); done
+    done
+    "$python" "$torch" "${cases[@]}" --peers "$peers" --data "${PODIUM_DATA:-data}" >"$folder/torch" 2>"$folder/log" ||
+      tail -n 1 "$folder/log"
     echo
     echo "PyTorch's images/s, with inputs ready in the GPU's memory, and Podium's as a multiple of them: BF16 beside BF16, FP32 beside the others:"
     echo
