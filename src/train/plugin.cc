@@ -10,6 +10,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "base/shared_object.h"
 #include "base/words.h"
 #include "data/checksum.h"
 #include "podium_version.h"
@@ -34,12 +35,6 @@ std::deque<LoadedPlugin>& plugins() {
 std::string sha256_of(const fs::path& file) {
   const std::string bytes = read_text(file, kMostBytes).value_or("");
   return sha256({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-}
-
-// Why dlopen or dlsym failed, in the system's words.
-std::string reason() {
-  const char* text = ::dlerror();
-  return text == nullptr ? "unknown reason" : text;
 }
 
 template <typename Function>
@@ -131,7 +126,7 @@ const LoadedPlugin& load_plugin(const fs::path& file) {
 
   void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   PODIUM_REQUIRE(handle != nullptr, ExitCode::kUsage, "plugin ", path.string(),
-                 ": the system cannot load it: ", reason(),
+                 ": the system cannot load it: ", why_not_loaded(path.string()),
                  "; a plugin is a shared object that was compiled for this version of Podium "
                  "(docs/adding-a-model.md)");
   const auto build = entry_point<const PluginBuild* (*)()>(handle, "podium_plugin_build", path);

@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/progress.h"
+#include "base/shared_object.h"
 
 namespace podium::pjrt {
 namespace {
@@ -83,11 +84,8 @@ const PJRT_Api* open_library(const std::string& path) {
   PODIUM_REQUIRE(std::filesystem::is_regular_file(path), ExitCode::kUsage,
                  "PODIUM_PJRT_PLUGIN=", path, ": there is no such file; ", kRemedy);
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* const why = dlerror();
-    throw UserError(cat("PODIUM_PJRT_PLUGIN=", path, ": cannot be loaded on this machine (",
-                        why == nullptr ? "unknown" : why, "); ", kRemedy));
-  }
+  PODIUM_REQUIRE(library != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
+                 ": cannot be loaded on this machine: ", why_not_loaded(path), "; ", kRemedy);
   using GetApi = const PJRT_Api* (*)();
   const auto get = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"));
   PODIUM_REQUIRE(get != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
