@@ -108,9 +108,14 @@ struct Donation {
   bool operator==(const Donation&) const = default;
 };
 
+class Executable;
+
 // How a graph is compiled. Results do not depend on it.
 struct CompileOptions {
-  int worker = 0;    // number of the worker that runs it
+  int worker = 0;  // number of the worker that runs it
+  // An executable of the same device that lives longer and never runs at the same time: its arena
+  // may be used where it is large enough.
+  const Executable* arena_of = nullptr;
   bool fuse = true;  // off: one kernel per operation, same bits
   // Other workers wait for its runs and call idle() meanwhile.
   bool awaited = false;
@@ -137,7 +142,7 @@ struct Plan {
   std::vector<std::pair<int, int>> donated;  // numbers of an output and of its input
   std::vector<std::vector<int>> milestones;  // numbers of outputs
   std::vector<KernelCost> kernels;           // in the order in which they run
-  std::int64_t arena_bytes = 0;              // for values between operations
+  std::int64_t arena_bytes = 0;              // for values between operations; 0 in another's arena
 };
 
 // Time and work of one kernel of an executable, summed over the runs since profiling began and over

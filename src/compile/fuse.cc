@@ -69,6 +69,8 @@ class Fuser {
       auto a = node.attributes.as<PoolAttributes>();
       a.places = true;
       unit.attributes = a;
+    } else if (is(node, activate_grad_op)) {
+      take_result(unit);
     }
     std::vector<Value> inputs;
     for (const Value value : unit.sources) inputs.push_back(moved_.at(value));
@@ -176,6 +178,28 @@ class Fuser {
     unit.attributes = a;
     unit.sources[0] = found->second.x;
     unit.further.push_back(found->second.affine);
+  }
+
+  // Of the gradient of a ReLU: whether the operand was above zero, the result tells as well. Where
+  // nothing else needs the operand, it need not be kept.
+  void take_result(Unit& unit) const {
+    const auto& activation = unit.attributes.as<ActivationAttributes>().activation;
+    const auto found = readers_.find(unit.sources[1]);
+    if (activation.kind != ActivationKind::kRelu || found->second.outputs > 0) return;
+    std::optional<Value> result;
+    for (const std::int32_t reader : found->second.nodes) {
+      const Node& n = node(reader);
+      const bool forward = is(n, activate_op);
+      if (forward ? result.has_value() : !is_gradient_of(n, unit.sources[1])) return;
+      if (n.attributes != unit.attributes) return;
+      if (forward) result = Value{reader, 0};
+    }
+    if (result && readers_.contains(*result) && moved_.contains(*result)) unit.sources[1] = *result;
+  }
+
+  // Whether the node is the gradient of an activation of `x`.
+  static bool is_gradient_of(const Node& node, Value x) {
+    return is(node, activate_grad_op) && node.inputs[1] == x && node.inputs[0] != x;
   }
 
   // Whether one Winograd convolution of a wide layer and, in training, its gradient to the weights

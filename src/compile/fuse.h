@@ -21,6 +21,9 @@
 //     gradient to the weights alone, of a      norm's input as they read that, so that it is not
 //     wide layer                               written; not after a costly activation
 //
+//   activate_grad of a ReLU                 the same of the ReLU's result, which others read too;
+//                                             if nothing else needs the operand
+//
 // A pattern applies only where nothing else reads the value in between: the normalised value is
 // read by one activation, and by the gradient of that one on its way to this batch_norm's; what is
 // pooled, by one pooling, and by its gradient on the same way; the value that is added to, by the

@@ -231,6 +231,31 @@ TEST(Fuse, a_sum_with_what_comes_later_or_that_is_not_alone_is_kept) {
   EXPECT_EQ(names(checked_fuse(twice.graph)), (Names{"batch_norm+activation", "add"}));
 }
 
+// Of the one activate_grad of a graph: what the second of its operands is.
+const Node& operand_of_gradient(const Graph& graph) {
+  const auto gradient = std::ranges::find_if(
+      graph.nodes(), [](const Node& node) { return node.op == &activate_grad_op; });
+  return graph.node(gradient->inputs[1]);
+}
+
+TEST(Fuse, the_gradient_of_a_relu_reads_its_result_if_only_they_read_its_operand) {
+  const auto fused_sum = [](const Activation& activation, bool puts_out) {
+    Norm n;
+    const Value sum = add(n.graph, n.x, n.out.y), y = activate(n.graph, sum, activation);
+    n.graph.output("y", y);
+    if (puts_out) n.graph.output("sum", sum);
+    n.differentiate(y);
+    return checked_fuse(n.graph);
+  };
+  const Graph fused = fused_sum({ActivationKind::kRelu}, false);
+  EXPECT_EQ(names(fused),
+            (Names{"batch_norm+add", "activate", "activate_grad", "batch_norm_grad+add"}));
+  EXPECT_EQ(operand_of_gradient(fused).op, &activate_op);
+  EXPECT_NE(operand_of_gradient(fused_sum({ActivationKind::kRelu}, true)).op, &activate_op);
+  EXPECT_NE(operand_of_gradient(fused_sum({ActivationKind::kLeakyRelu, 0.1f}, false)).op,
+            &activate_op);
+}
+
 TEST(Fuse, a_pooling_is_part_of_the_unit_and_its_gradient) {
   for (const bool activated : {false, true}) {
     Norm n;

@@ -96,9 +96,9 @@ std::string describe(const Trainer& trainer) {
           format_bytes(m.optimizer), ", gradients ", format_bytes(m.gradients),
           ranks == 1 ? "" : cat(", exchange ", format_bytes(m.exchange)), ", activations ",
           format_bytes(m.training_activations), " in training and ",
-          format_bytes(m.evaluation_activations), " in evaluation (batch ",
-          trainer.evaluation_batch(), "), batches ", format_bytes(m.batches), ", checkpoint ",
-          format_bytes(m.checkpoint), ", data ", format_bytes(m.data), "\n");
+          m.evaluation_activations == 0 ? "" : cat(format_bytes(m.evaluation_activations), " in "),
+          "evaluation (batch ", trainer.evaluation_batch(), "), batches ", format_bytes(m.batches),
+          ", checkpoint ", format_bytes(m.checkpoint), ", data ", format_bytes(m.data), "\n");
   return text;
 }
 

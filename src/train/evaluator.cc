@@ -73,14 +73,17 @@ void choose_shown(EvaluationResult& result, const Source& set, std::span<const f
 
 void Trainer::State::prepare_evaluation() {
   const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
-  // 256, halved until evaluation needs no more memory than training; never more than there are.
+  // 256, halved until evaluation fits into the memory of training, and its images take no more than
+  // this; never more than there are.
+  constexpr std::int64_t kMostImageBytes = std::int64_t{48} << 20;
   evaluation_batch = std::min(
       recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, data.held_out);
   Graph graph;
   while (true) {
     graph = build_evaluation_program(model, inputs_of(evaluation_batch));
     if (recipe.evaluation.batch != 0 || evaluation_batch == 1 ||
-        device->plan(graph, {}).arena_bytes <= limit)
+        (device->plan(graph, {}).arena_bytes <= limit &&
+         evaluation_batch * data.image_values() * kWord <= kMostImageBytes))
       break;
     evaluation_batch /= 2;
   }
@@ -93,7 +96,8 @@ void Trainer::State::prepare_evaluation() {
                  "); a model must create the same ones in both, whatever Network::mode() is");
   const Graph loss = build_loss_program(evaluation_batch, data.classes, recipe.label_smoothing);
   for (Worker& worker : workers) {
-    const CompileOptions options{.worker = worker.number};
+    // Training waits meanwhile.
+    const CompileOptions options{.worker = worker.number, .arena_of = &worker.program.executable()};
     worker.evaluation = std::make_unique<Inference>(*device, worker.number,
                                                     BoundExecutable(*device, graph, options), graph,
                                                     recipe.evaluation.views, tensors);

@@ -52,6 +52,8 @@ struct Layout {
   std::vector<cpu::Slot> slots;  // in the arena
   MemoryPlan memory;
   std::int64_t scratch_bytes = 0;  // of all threads
+  std::int64_t arena_bytes = 0;    // scratch memory and values
+  bool borrows = false;            // the arena of CompileOptions::arena_of
   int guests = 0;
   std::vector<std::size_t> milestones;  // the jobs that must have run for each, in rising order
   Plan plan;
@@ -124,14 +126,17 @@ Layout lay_out(const Graph& graph, const CompileOptions& options, const DeviceOp
       static_cast<std::int64_t>(sizeof(float)) * layout.program.scratch_floats * threads;
   for (const Step& step : layout.program.steps)
     layout.plan.kernels.push_back({step.name, step.cost.flops, step.cost.bytes});
-  layout.plan.arena_bytes = layout.scratch_bytes + layout.memory.bytes;
+  layout.arena_bytes = layout.scratch_bytes + layout.memory.bytes;
+  layout.borrows =
+      options.arena_of != nullptr && options.arena_of->plan().arena_bytes >= layout.arena_bytes;
+  layout.plan.arena_bytes = layout.borrows ? 0 : layout.arena_bytes;
   return layout;
 }
 
 class CpuExecutable : public Executable {
  public:
   // `worker` is the one that runs it, where others wait for that.
-  CpuExecutable(Layout layout, int threads, WorkerState* worker)
+  CpuExecutable(Layout layout, int threads, WorkerState* worker, const Executable* arena_of)
       : guests_(layout.guests),
         pool_(threads),
         program_(std::move(layout.program)),
@@ -139,7 +144,10 @@ class CpuExecutable : public Executable {
         milestones_(std::move(layout.milestones)),
         plan_(std::move(layout.plan)),
         memory_(program_.slots.size()),
-        arena_(static_cast<std::size_t>(plan_.arena_bytes)),
+        arena_(layout.borrows ? AlignedBytes::borrowed(
+                                    static_cast<const CpuExecutable*>(arena_of)->arena_.data(),
+                                    static_cast<std::size_t>(layout.arena_bytes))
+                              : AlignedBytes(static_cast<std::size_t>(layout.arena_bytes))),
         worker_(worker) {
     for (int thread = 0; thread < all_threads(); ++thread)
       memory_.set_scratch(
@@ -339,7 +347,8 @@ class CpuDevice : public HostDevice {
     Layout layout = lay_out(graph, compile, options());
     WorkerState* const worker =
         layout.guests == 0 ? nullptr : &workers_[static_cast<std::size_t>(compile.worker)];
-    return std::make_unique<CpuExecutable>(std::move(layout), options().threads, worker);
+    return std::make_unique<CpuExecutable>(std::move(layout), options().threads, worker,
+                                           compile.arena_of);
   }
 
   void accumulate(View sum, View addend) override {

@@ -223,6 +223,8 @@ class DetachedExecutable : public Executable {
   static CompileOptions inner_options(CompileOptions options) {
     options.worker = 0;
     options.awaited = false;
+    if (options.arena_of != nullptr)
+      options.arena_of = static_cast<const DetachedExecutable*>(options.arena_of)->program_.get();
     return options;
   }
   static std::vector<View> all(std::span<const View> inputs, std::span<const View> outputs) {
@@ -318,7 +320,9 @@ class DetachedDevice : public Device {
   void synchronise() override { shared_.queue.wait(); }
 
   Plan plan(const Graph& graph, const CompileOptions& compile) override {
-    return shared_.inner->plan(graph, {.fuse = compile.fuse, .donations = compile.donations});
+    return shared_.inner->plan(
+        graph,
+        {.arena_of = compile.arena_of, .fuse = compile.fuse, .donations = compile.donations});
   }
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& compile) override {
     return std::make_unique<DetachedExecutable>(shared_, graph, compile);
