@@ -39,6 +39,7 @@ struct CompileFor {
   std::vector<std::int64_t> ids;  // theirs; none: for one device, any of the client's; for several,
                                   // the plugin chooses
   bool is_only_looked_at = false;  // never run
+  std::string platform;            // the plugin's, such as "cuda"
 };
 // CompileOptionsProto, serialised.
 std::string compile_options(const CompileFor& target);

@@ -225,6 +225,17 @@ const PJRT_Api* open_plugin(const std::string& path) {
   return api;
 }
 
+namespace {
+
+// What a platform must be told so that a program has the same bits each time. XLA's compiler for
+// GPUs otherwise chooses algorithms by measuring them, and some that add in any order.
+std::vector<const char*> flags_of(const std::string& platform) {
+  if (platform == "cuda" || platform == "rocm") return {"xla_gpu_deterministic_ops"};
+  return {};
+}
+
+}  // namespace
+
 std::string compile_options(const CompileFor& target) {
   CompileOptions options;
   ExecutableBuildOptions& build = *options.mutable_executable_build_options();
@@ -239,6 +250,8 @@ std::string compile_options(const CompileFor& target) {
     for (const std::int64_t id : target.ids) only.add_replica_device_ids(id);
   }
   options.set_compile_portable_executable(target.devices == 1 && !target.is_only_looked_at);
+  for (const char* const flag : flags_of(target.platform))
+    (*options.mutable_env_option_overrides())[flag].set_bool_field(true);
   // A TPU's compiler otherwise takes minutes.
   if (target.is_only_looked_at) build.set_optimization_level(9);
   return options.SerializeAsString();
@@ -436,6 +449,7 @@ std::string Plugin::maker(const std::string& options) const {
     const char* const value = std::getenv(name);
     text += cat(name, " ", value == nullptr ? "" : value, "\n");
   }
+  for (const char* const flag : flags_of(facts.platform)) text += cat("flag ", flag, "\n");
   return text + processor();
 }
 
@@ -487,6 +501,7 @@ std::shared_ptr<Program> Plugin::compile(const std::string& module, const std::s
   program.format = "mlir";
   program.format_size = 4;
   CompileFor target;
+  target.platform = facts().platform;
   if (devices.size() > 1) {
     target.devices = static_cast<int>(devices.size());
     for (const int device : devices) target.ids.push_back(ids_[static_cast<std::size_t>(device)]);
