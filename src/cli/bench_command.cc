@@ -8,6 +8,7 @@
 
 #include "backend/cpu/kernels/bf16/peak.h"
 #include "backend/cpu/kernels/roof.h"
+#include "backend/device_roof.h"
 #include "backend/operation_case.h"
 #include "base/clock.h"
 #include "base/json_text.h"
@@ -38,24 +39,38 @@ struct BenchArguments {
   bool json = false;
 };
 
-// What one core can do at best. Bandwidth: of a copy within the L2 cache, or, for a kernel that
-// moves more than fits there, of one beyond it.
-struct Roof {
-  double flops = cpu::fma_peak();
-  double bf16_flops = cpu::bf16_peak();  // in products of BF16 operands
-  double bytes = cpu::copy_bandwidth(cpu::kNearCopy);
-  double far_bytes = cpu::copy_bandwidth(cpu::kFarCopy);
+// What one core, or a device that knows its roof, can do at best. Bandwidth: of a copy within the
+// cache, or, for a kernel that moves more than fits there, of one beyond it.
+class Roof {
+ public:
+  explicit Roof(Device& device) {
+    auto* const measured = dynamic_cast<MeasuredDevice*>(&device);
+    is_core_ = measured == nullptr;
+    roof_ = is_core_ ? DeviceRoof{.flops = cpu::fma_peak(),
+                                  .bf16_flops = cpu::bf16_peak(),
+                                  .near_bytes = cpu::copy_bandwidth(cpu::kNearCopy),
+                                  .far_bytes = cpu::copy_bandwidth(cpu::kFarCopy),
+                                  .cache_bytes = 4 << 20}
+                     : measured->roof();
+  }
 
+  bool is_core() const { return is_core_; }
+  const DeviceRoof& rates() const { return roof_; }
   // The least time for one call of a kernel.
   double seconds(std::string_view operation, const Cost& cost) const {
-    constexpr double kNear = 4 << 20;
-    return std::max(cost.flops / (has_bf16_operands(operation) ? bf16_flops : flops),
-                    cost.bytes / (cost.bytes > kNear ? far_bytes : bytes));
+    return std::max(
+        cost.flops / (has_bf16_operands(operation) ? roof_.bf16_flops : roof_.flops),
+        cost.bytes / (cost.bytes > roof_.cache_bytes ? roof_.far_bytes : roof_.near_bytes));
   }
   std::string text() const {
-    return cat("roof of a core: ", scaled(flops, "FLOP/s"), " (", scaled(bf16_flops, "FLOP/s"),
-               " in BF16), L2 ", scaled(bytes, "B/s"), ", beyond it ", scaled(far_bytes, "B/s"));
+    return cat("roof of ", is_core_ ? "a core" : "the GPU", ": ", scaled(roof_.flops, "FLOP/s"),
+               " (", scaled(roof_.bf16_flops, "FLOP/s"), " in BF16), L2 ",
+               scaled(roof_.near_bytes, "B/s"), ", beyond it ", scaled(roof_.far_bytes, "B/s"));
   }
+
+ private:
+  DeviceRoof roof_;
+  bool is_core_ = true;
 };
 
 void add_rates(std::vector<std::string>& row, const Cost& cost, double seconds, double least) {
@@ -116,7 +131,7 @@ ExitCode bench_ops(const BenchArguments& arguments) {
     PODIUM_REQUIRE(std::find(names.begin(), names.end(), name) != names.end(), ExitCode::kUsage,
                    "unknown operation \"", name, "\"; `podium bench ops` times all of them");
   }
-  const Roof roof;
+  const Roof roof(*device);
   Table table({"OPERATION", "SHAPES", "MICROSECONDS", "GFLOP/S", "GB/S", "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
   for (const OpDef* op : known_operations()) {
@@ -179,7 +194,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
                   arguments.placement);
   say(describe(trainer));
-  const Roof roof;
+  const Roof roof(trainer.device());
   // Caches and clocks warm up; and where no number is given, there are steps for ten seconds.
   constexpr double kSeconds = 10;
   const double first = make_steps(trainer, 1).seconds;
@@ -200,7 +215,8 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   const double cores = workers * trainer.placement().threads;
   const double core_steps = steps * cores;
   const auto least_of = [&](const KernelProfile& kernel) {
-    const auto calls = static_cast<double>(kernel.calls);
+    // A device may make all replicas' calls at once.
+    const double calls = roof.is_core() ? static_cast<double>(kernel.calls) : steps;
     return calls * roof.seconds(kernel.name, {kernel.flops / calls, kernel.bytes / calls});
   };
   double in_kernels = 0, flops = 0, least = 0;
@@ -212,7 +228,13 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
   const double for_input = 100 * plain.input_seconds / plain.seconds;
   const double for_others = 100 * profiled.waiting_seconds / profiled.seconds;
-  const double outside = 100 * (1 - in_kernels / cores / profiled.seconds) - for_others;
+  // A device computes while the host prepares the next batch, but not where each of its kernels is
+  // timed: what is outside is seen in steps without that.
+  const double outside = roof.is_core()
+                             ? 100 * (1 - in_kernels / cores / profiled.seconds) - for_others
+                             : 100 * std::max(0.0, 1 - in_kernels / cores / plain.seconds);
+  const double step_seconds =
+      roof.is_core() ? profiled.seconds : std::max(plain.seconds, in_kernels / cores);
   // Calls are those of all workers; times are a core's, the mean.
   Table table({"OPERATION", "CALLS/STEP", "US/STEP", "% OF STEP", "GFLOP/S", "GB/S", "% OF ROOF"});
   auto json = nlohmann::ordered_json::array();
@@ -221,7 +243,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
     std::vector<std::string> row = {kernel.name,
                                     fixed(static_cast<double>(kernel.calls) / steps, 0),
                                     fixed(1e6 * kernel.seconds / core_steps, 1),
-                                    fixed(100 * kernel.seconds / cores / profiled.seconds, 1)};
+                                    fixed(100 * kernel.seconds / cores / step_seconds, 1)};
     add_rates(row, cost, kernel.seconds, least_of(kernel));
     table.add(std::move(row));
     json.push_back({{"op", kernel.name},
@@ -247,10 +269,10 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
                                           {"input_wait_percent", for_input},
                                           {"worker_wait_percent", for_others},
                                           {"outside_kernels_percent", outside},
-                                          {"roof_flops", roof.flops},
-                                          {"roof_bf16_flops", roof.bf16_flops},
-                                          {"roof_bytes", roof.bytes},
-                                          {"roof_far_bytes", roof.far_bytes},
+                                          {"roof_flops", roof.rates().flops},
+                                          {"roof_bf16_flops", roof.rates().bf16_flops},
+                                          {"roof_bytes", roof.rates().near_bytes},
+                                          {"roof_far_bytes", roof.rates().far_bytes},
                                           {"floor_seconds", least / core_steps},
                                           {"ops", json}};
     std::cout << json_text(whole) << "\n";
@@ -269,9 +291,9 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
             << (trainer.placement().threads > 1 ? ", idle threads" : "")
             << "), waiting for other workers " << fixed(for_others, 1) << "%; in kernels "
             << scaled(flops / in_kernels, "FLOP/s") << ", " << fixed(100 * least / in_kernels, 0)
-            << "% of the roof\nfloor of a core's step, the sum of the kernels' least times: "
-            << fixed(1e3 * least / core_steps, 1) << " ms, of "
-            << fixed(1e3 * in_kernels / core_steps, 1) << " ms in kernels\n"
+            << "% of the roof\nfloor of a " << (roof.is_core() ? "core's " : "")
+            << "step, the sum of the kernels' least times: " << fixed(1e3 * least / core_steps, 1)
+            << " ms, of " << fixed(1e3 * in_kernels / core_steps, 1) << " ms in kernels\n"
             << roof.text() << "\n\n"
             << table.text();
   return ExitCode::kDone;

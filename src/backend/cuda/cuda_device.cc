@@ -11,6 +11,7 @@
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/nccl.h"
 #include "backend/cuda/network.h"
+#include "backend/cuda/roof.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/whole_step.h"
@@ -29,7 +30,7 @@ constexpr const char* kName = "cuda";
 // of them, 100 * 2^-23 of the largest sum.
 constexpr float kBf16Tolerance = 1.2e-5f;
 
-class CudaDevice : public Device, public NetworkedDevice {
+class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice {
  public:
   CudaDevice(const DeviceOptions& options, const runtime::Found& found, int number)
       : Device(options), info_(found.devices[static_cast<std::size_t>(number)]) {
@@ -99,6 +100,12 @@ class CudaDevice : public Device, public NetworkedDevice {
     const std::scoped_lock lock(queue_.mutex);
     queue_.settle();
     runtime::synchronise(queue_.stream);
+  }
+
+  DeviceRoof roof() override {
+    const std::scoped_lock lock(queue_.mutex);
+    queue_.settle();
+    return roof_of(queue_, info_);
   }
 
   std::string network_name() const override { return nccl::name(); }

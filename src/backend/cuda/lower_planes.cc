@@ -65,7 +65,7 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
   const Slot dx = l.define_batch_last({index, 0}), dgamma = l.define_plain({index, 1}),
              dbeta = l.define_plain({index, 2});
   const Slot scratch = l.temporary(plane_sums_scratch(shape)),
-             factors = l.temporary(3 * shape.channels);
+             factors = l.temporary(norm_grad_factors(shape));
   l.emit({.reads = {dy, x, gamma, beta, mean, inv_std, addend},
           .writes = {dx, dgamma, dbeta, scratch, factors},
           .run = [=](const Launch& launch, const Memory& m) {

@@ -22,6 +22,9 @@ struct DeviceInfo {
   std::string id;            // of this one
   int major = 0, minor = 0;  // compute capability
   std::int64_t memory = 0;   // bytes
+  int multiprocessors = 0;
+  double clock = 0;        // of a multiprocessor at most, in Hz
+  std::int64_t cache = 0;  // bytes of L2
 };
 
 // What this machine has. `missing`: why there is no GPU to use, for people; empty if there is one.

@@ -206,11 +206,16 @@ Found find_devices() {
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     require(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
+    int kilohertz = 0;
+    require(cudaDeviceGetAttribute(&kilohertz, cudaDevAttrClockRate, i), "cudaDeviceGetAttribute");
     found.devices.push_back({.name = properties.name,
                              .id = {properties.uuid.bytes, sizeof properties.uuid.bytes},
                              .major = properties.major,
                              .minor = properties.minor,
-                             .memory = static_cast<std::int64_t>(properties.totalGlobalMem)});
+                             .memory = static_cast<std::int64_t>(properties.totalGlobalMem),
+                             .multiprocessors = properties.multiProcessorCount,
+                             .clock = 1e3 * kilohertz,
+                             .cache = properties.l2CacheSize});
   }
   return found;
 }

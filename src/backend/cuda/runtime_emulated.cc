@@ -172,7 +172,14 @@ namespace runtime {
 Found find_devices() {
   Found found{.devices = {}, .versions = "no driver", .missing = ""};
   for (int i = 0; i < g_devices; ++i)
-    found.devices.push_back({"emulation on the host", cat("emulated ", i), 9, 0, g_memory});
+    found.devices.push_back({.name = "emulation on the host",
+                             .id = cat("emulated ", i),
+                             .major = 9,
+                             .minor = 0,
+                             .memory = g_memory,
+                             .multiprocessors = 1,
+                             .clock = 1e9,
+                             .cache = 1 << 20});
   return found;
 }
 

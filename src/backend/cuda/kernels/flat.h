@@ -1,14 +1,63 @@
 // One thread for each element: what kernels without cooperation between threads are launched with.
-// For *.cu files only.
+// What keeps the memory busy: several floats a read, no division of an index by a number that only
+// the host knows. For *.cu files only.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 
 #include "backend/cuda/simt.h"
+#include "base/error.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
+
+// Division by a number that the host knows, as a multiplication and a shift (Granlund, Montgomery:
+// Division by Invariant Integers using Multiplication, 1994). Dividends and divisor below 2^31.
+class Divisor {
+ public:
+  explicit Divisor(std::int64_t divisor) : divisor_(static_cast<unsigned>(divisor)) {
+    int log = 0;
+    while (std::int64_t{1} << log < divisor) ++log;
+    shift_ = 31 + log;
+    factor_ = static_cast<unsigned>(((std::int64_t{1} << shift_) + divisor - 1) / divisor);
+  }
+  __device__ unsigned quotient(unsigned dividend) const {
+    return static_cast<unsigned>(std::uint64_t{dividend} * factor_ >> shift_);
+  }
+  // Leaves the quotient in `dividend` and returns the remainder.
+  __device__ unsigned split(unsigned& dividend) const {
+    const unsigned whole = dividend;
+    dividend = quotient(whole);
+    return whole - dividend * divisor_;
+  }
+
+ private:
+  unsigned divisor_, factor_;
+  int shift_;
+};
+
+// Neighbouring floats that are read and written at once.
+template <int kWidth>
+struct alignas(kWidth * sizeof(float)) Pack {
+  float v[kWidth];
+};
+template <int kWidth>
+__device__ inline Pack<kWidth> load_pack(const float* from) {
+  return *reinterpret_cast<const Pack<kWidth>*>(from);
+}
+template <int kWidth>
+__device__ inline void store_pack(float* to, const Pack<kWidth>& pack) {
+  *reinterpret_cast<Pack<kWidth>*>(to) = pack;
+}
+// Whether tensors can be read in packs of four: rows of `extent` floats begin where packs do.
+inline bool has_packs(std::int64_t extent, std::initializer_list<ConstFloats> tensors) {
+  return extent % 4 == 0 && std::ranges::all_of(tensors, [](const ConstFloats& tensor) {
+           return reinterpret_cast<std::uintptr_t>(tensor.first) % 16 == 0 &&
+                  tensor.stride % 4 == 0;
+         });
+}
 
 #ifdef PODIUM_CUDA_EMULATED
 
@@ -21,6 +70,14 @@ void launch_flat(const Launch& launch, std::int64_t count, F f) {
         for (std::int64_t i = count; i-- > 0;) f(i, replica);
       else
         for (std::int64_t i = 0; i < count; ++i) f(i, replica);
+  });
+}
+
+// Calls f(row, i, replica) for all rows, all i below `count`, and each replica, in any order.
+template <typename F>
+void launch_rows(const Launch& launch, std::int64_t rows, std::int64_t count, F f) {
+  launch_flat(launch, rows * count, [=](std::int64_t i, unsigned replica) {
+    f(i / count, static_cast<unsigned>(i % count), replica);
   });
 }
 
@@ -48,6 +105,32 @@ void launch_flat(const Launch& launch, std::int64_t count, F f) {
                {.blocks = {blocks, 1, static_cast<unsigned>(launch.replicas)},
                 .threads = {kFlatThreads, 1, 1}},
                launch.stream, count, f);
+}
+
+template <typename F>
+__global__ void __launch_bounds__(kFlatThreads)
+    rows_kernel(std::int64_t rows, unsigned count, F f) {
+  const unsigned step = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
+  for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y)
+    for (unsigned i = first; i < count; i += step) f(row, i, blockIdx.z);
+}
+
+// Calls f(row, i, replica) for all rows, all i below `count`, and each replica, in any order.
+// `count` is below 2^31.
+template <typename F>
+void launch_rows(const Launch& launch, std::int64_t rows, std::int64_t count, F f) {
+  if (rows == 0 || count == 0) return;
+  PODIUM_CHECK(count < std::int64_t{1} << 31, "a row of ", count, " elements is too long");
+  constexpr std::int64_t kWarp = 32, kMostRows = 65535;
+  const std::int64_t threads =
+                         std::min<std::int64_t>((count + kWarp - 1) / kWarp * kWarp, kFlatThreads),
+                     blocks = std::min((count + threads - 1) / threads, kMostFlatBlocks);
+  simt::launch(
+      rows_kernel<F>,
+      {.blocks = {static_cast<unsigned>(blocks), static_cast<unsigned>(std::min(rows, kMostRows)),
+                  static_cast<unsigned>(launch.replicas)},
+       .threads = {static_cast<unsigned>(threads), 1, 1}},
+      launch.stream, rows, static_cast<unsigned>(count), f);
 }
 
 #endif

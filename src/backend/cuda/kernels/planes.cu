@@ -1,192 +1,379 @@
 #include "backend/cuda/kernels/flat.h"
+#include "backend/cuda/kernels/plane_sums.h"
 #include "backend/cuda/kernels/planes.h"
-#include "backend/cuda/kernels/sums.h"
-#include "backend/cuda/kernels/tree_total.h"
-#include "backend/cuda/seeded_fault.h"
 #include "base/activation.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-constexpr int kChains = 4;  // of a pixel sum: the columns modulo 4
-constexpr int kColumns = 32;
+// The terms of channel_sum, and of the statistics of a batch norm: x and its square.
+template <bool kSquares>
+struct Values {
+  static constexpr int kWide = 1, kAhead = 8;
+  ConstFloats x;
 
-struct Pair {
-  float a, b;
-};
-
-std::int64_t bands_of(const PlaneShape& s) { return (s.height + kBandRows - 1) / kBandRows; }
-
-// The four chains of a plane are threads of a block, and so are 32 images.
-struct Chains {
-  Pair sums[kChains][kColumns];
-};
-
-// partial[(channel * bands + band) * images + n] and, as far behind as there are of these, the
-// second sum: pixel sums of one band of each plane. `step(pair, c, h, w, n, replica)` adds the
-// pixel's terms.
-template <typename Step>
-__global__ void __launch_bounds__(kChains* kColumns)
-    pixel_sums_kernel(PlaneShape s, Step step, Floats partial) {
-  auto& shared = simt::shared<Chains>();
-  const auto chunks = static_cast<unsigned>((s.images + kColumns - 1) / kColumns);
-  const std::int64_t c = blockIdx.x / chunks;
-  const std::int64_t n = static_cast<std::int64_t>(blockIdx.x % chunks) * kColumns + threadIdx.x;
-  const int chain = static_cast<int>(threadIdx.y);
-  const std::int64_t bands = gridDim.y, begin = blockIdx.y * kBandRows;
-  const std::int64_t end = begin + kBandRows < s.height ? begin + kBandRows : s.height;
-  Pair sum{0, 0};
-  if (n < s.images) {
-    for (std::int64_t top = begin; top < end; top += 4)
-      for (std::int64_t w = chain; w < s.width; w += 4) {
+  struct Tile {
+    float x[kTileRows];
+  };
+  using Channel = const float*;
+  __device__ Channel channel(const PlaneShape& s, std::int64_t c, std::int64_t n,
+                             unsigned r) const {
+    return x.of(r) + c * s.inner() + n;
+  }
+  __device__ void load(Tile& tile, Channel from, const PlaneShape& s,
+                       const TilePlace& place) const {
+    const auto line = static_cast<unsigned>(s.width * s.images);
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          if (top + i < end) step(sum, c, top + i, w, n, blockIdx.z);
-      }
+    for (unsigned i = 0; i < kTileRows; ++i)
+      if (i < place.rows) tile.x[i] = from[place.pixel + i * line];
   }
-  if (chain < s.width || !seeded(SeededFault::kSharedUnwritten))
-    shared.sums[chain][threadIdx.x] = sum;
-  __syncthreads();
-  if (chain != 0 || n >= s.images) return;
-  const auto& all = shared.sums;
-  const int i = static_cast<int>(threadIdx.x);
-  float* const to = partial.of(blockIdx.z) + (c * bands + blockIdx.y) * s.images + n;
-  to[0] = (all[0][i].a + all[1][i].a) + (all[2][i].a + all[3][i].a);
-  if (seeded(SeededFault::kScratchUnwritten)) return;
-  to[s.channels * bands * s.images] = (all[0][i].b + all[1][i].b) + (all[2][i].b + all[3][i].b);
-}
-
-// The image sums of channel blockIdx.x, given to finish(sums, c, replica) on one thread: half of
-// the warp has the lanes of the first sum, the other half those of the second.
-template <typename Finish>
-__global__ void __launch_bounds__(2 * kLanes)
-    image_sums_kernel(PlaneShape s, std::int64_t bands, ConstFloats partial, Finish finish) {
-  const std::int64_t c = blockIdx.x;
-  const int lane = static_cast<int>(threadIdx.x) % kLanes,
-            which = static_cast<int>(threadIdx.x) / kLanes;
-  const float* const from = partial.of(blockIdx.z) + (which * s.channels + c) * bands * s.images;
-  float sum = 0;
-  for (std::int64_t n = lane; n < s.images; n += kLanes) {
-    TreeTotal plane;
-    for (std::int64_t band = 0; band < bands; ++band) plane.add(from[band * s.images + n]);
-    sum = sum + plane.total();
-  }
-  sum = lane_tree(sum);
-  const unsigned mask = seeded(SeededFault::kLaneMissingInMask) ? 0xffffu : ~0u;
-  const float other = __shfl_xor_sync(mask, sum, kLanes);
-  if (threadIdx.x == 0) finish(Pair{sum, other}, c, blockIdx.z);
-}
-
-template <typename Step, typename Finish>
-void plane_sums(const Launch& launch, const PlaneShape& s, Floats scratch, Step step,
-                Finish finish) {
-  const auto replicas = static_cast<unsigned>(launch.replicas);
-  const std::int64_t bands = bands_of(s);
-  const std::int64_t chunks = (s.images + kColumns - 1) / kColumns;
-  simt::launch(pixel_sums_kernel<Step>,
-               {.blocks = {static_cast<unsigned>(s.channels * chunks), static_cast<unsigned>(bands),
-                           replicas},
-                .threads = {kColumns, kChains, 1},
-                .shared_bytes = sizeof(Chains)},
-               launch.stream, s, step, scratch);
-  simt::launch(
-      image_sums_kernel<Finish>,
-      {.blocks = {static_cast<unsigned>(s.channels), 1, replicas}, .threads = {2 * kLanes, 1, 1}},
-      launch.stream, s, bands, scratch, finish);
-}
-
-__device__ inline std::int64_t at(const PlaneShape& s, std::int64_t c, std::int64_t h,
-                                  std::int64_t w, std::int64_t n) {
-  return ((c * s.height + h) * s.width + w) * s.images + n;
-}
-
-// Element i of the images.
-struct Pixel {
-  std::int64_t n, w, h, c;
-  __device__ Pixel(const PlaneShape& s, std::int64_t i) {
-    n = i % s.images, i /= s.images;
-    w = i % s.width, i /= s.width;
-    h = i % s.height, c = i / s.height;
+  __device__ void add(Pair (&sums)[kWide], const Tile& tile, Channel, unsigned rows) const {
+#pragma unroll
+    for (unsigned i = 0; i < kTileRows; ++i) {
+      if (i >= rows) continue;
+      sums[0].a = sums[0].a + tile.x[i];
+      if (kSquares) sums[0].b = std::fma(tile.x[i], tile.x[i], sums[0].b);
+    }
   }
 };
 
-// What a batch norm with an activation makes of x at a pixel.
-struct Normalised {
-  PlaneShape s;
-  Activation activation;
-  const float* x;
+// activate_f32() and its gradient without the activations that call exp, which would cost a kernel
+// registers, and without a branch.
+__device__ inline float cheap_activate(const Activation& a, float x) {
+  const bool stays = a.kind == ActivationKind::kNone || x > 0 || x != x;
+  return stays ? x : a.kind == ActivationKind::kRelu ? 0.0f : a.slope * x;
+}
+__device__ inline float cheap_activate_grad(const Activation& a, float dy, float x) {
+  const bool stays = a.kind == ActivationKind::kNone || x > 0;
+  return stays ? dy : a.kind == ActivationKind::kRelu ? 0.0f : a.slope * dy;
+}
+template <bool kCostly>
+__device__ float activated(const Activation& a, float x) {
+  return kCostly ? activate_f32(a, x) : cheap_activate(a, x);
+}
+template <bool kCostly>
+__device__ float activated_grad(const Activation& a, float dy, float x) {
+  return kCostly ? activate_grad_f32(a, dy, x) : cheap_activate_grad(a, dy, x);
+}
+
+// What a batch norm makes of x before its activation.
+struct Affine {
   float scale, shift;
-  __device__ float operator()(std::int64_t c, std::int64_t h, std::int64_t w,
-                              std::int64_t n) const {
-    return activate_f32(activation, std::fma(x[at(s, c, h, w, n)], scale, shift));
-  }
+  __device__ float operator()(float x) const { return std::fma(x, scale, shift); }
 };
 
-// Which pixel of a window of 2x2, row by row, is the largest: the first of equals, NaN larger than
-// all.
-template <typename F>
-__device__ int largest_of_four(const F& f, std::int64_t c, std::int64_t h, std::int64_t w,
-                               std::int64_t n, float& value) {
+// Which of a window's pixels, row by row, is the largest: the first of equals, NaN larger than all.
+__device__ inline int largest_of_four(const float (&values)[4], float& largest) {
   int best = 0;
-  value = f(c, h, w, n);
+  largest = values[0];
 #pragma unroll
-  for (int k = 1; k < 4; ++k) {
-    const float next = f(c, h + k / 2, w + k % 2, n);
-    if (next > value || next != next) best = k, value = next;
-  }
+  for (int k = 1; k < 4; ++k)
+    if (values[k] > largest || values[k] != values[k]) best = k, largest = values[k];
   return best;
 }
 
-// activate_grad_f32() without the activations that call exp, which would cost a kernel the
-// registers that it saves around the call.
-__device__ inline float cheap_activate_grad(const Activation& a, float dy, float x) {
-  if (a.kind == ActivationKind::kRelu) return x > 0 ? dy : 0.0f;
-  if (a.kind == ActivationKind::kLeakyRelu) return x > 0 ? dy : a.slope * dy;
-  return dy;
+// The gradient to what the batch norm put out before its activation, at the four pixels of a window
+// whose largest, activated, has the gradient dy.
+template <bool kCostly>
+__device__ void window_gradients(const Activation& activation, const Affine& affine,
+                                 const float (&x)[4], float dy, float (&to)[4]) {
+  float before[4], after[4], largest = 0;
+#pragma unroll
+  for (int k = 0; k < 4; ++k) {
+    before[k] = affine(x[k]);
+    after[k] = activated<kCostly>(activation, before[k]);
+  }
+  const int place = largest_of_four(after, largest);
+#pragma unroll
+  for (int k = 0; k < 4; ++k)
+    to[k] = activated_grad<kCostly>(activation, k == place ? dy : 0.0f, before[k]);
 }
 
-// The gradient to what the batch norm put out before its activation, at a pixel.
-template <bool kCostly>
-struct NormGradient {
-  PlaneShape s;
-  NormResult result;
+// What the sums of a gradient know of a channel and image.
+struct GradientChannel {
+  const float *x, *dy;
+  Affine affine;
+  float mean;
+};
+__device__ inline GradientChannel gradient_channel(const PlaneShape& s, const NormGradOperands& o,
+                                                   std::int64_t dy_inner, std::int64_t c,
+                                                   std::int64_t n, unsigned r) {
+  const float scale = o.gamma.of(r)[c] * o.inv_std.of(r)[c], mean = o.mean.of(r)[c];
+  return {o.x.of(r) + c * s.inner() + n,
+          o.dy.of(r) + c * dy_inner + n,
+          {scale, std::fma(-mean, scale, o.beta.of(r)[c])},
+          mean};
+}
+__device__ inline void add_gradient(Pair& sum, float dy, float x, float mean) {
+  sum.a = sum.a + dy;
+  sum.b = std::fma(dy, x - mean, sum.b);
+}
+
+// The terms of the sums of a batch norm's gradient.
+struct Gradients {
+  static constexpr int kWide = 1, kAhead = 4;
+  Activation activation;
   NormGradOperands o;
-  __device__ float operator()(std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t n,
-                              unsigned r) const {
-    const float scale = o.gamma.of(r)[c] * o.inv_std.of(r)[c];
-    const float shift = std::fma(-o.mean.of(r)[c], scale, o.beta.of(r)[c]);
-    const float* const x = o.x.of(r);
-    float dy = 0;
-    if (result.pools) {
-      const Normalised normalised{s, result.activation, x, scale, shift};
-      float largest = 0;
-      const int place = largest_of_four(normalised, c, h / 2 * 2, w / 2 * 2, n, largest);
-      if (place == static_cast<int>(h % 2 * 2 + w % 2)) {
-        const PlaneShape pooled{s.images, s.channels, s.height / 2, s.width / 2};
-        dy = o.dy.of(r)[at(pooled, c, h / 2, w / 2, n)];
-      }
-    } else {
-      dy = o.dy.of(r)[at(s, c, h, w, n)];
+
+  struct Tile {
+    float x[kTileRows], dy[kTileRows];
+  };
+  using Channel = GradientChannel;
+  __device__ Channel channel(const PlaneShape& s, std::int64_t c, std::int64_t n,
+                             unsigned r) const {
+    return gradient_channel(s, o, s.inner(), c, n, r);
+  }
+  __device__ void load(Tile& tile, const Channel& from, const PlaneShape& s,
+                       const TilePlace& place) const {
+    const auto line = static_cast<unsigned>(s.width * s.images);
+#pragma unroll
+    for (unsigned i = 0; i < kTileRows; ++i) {
+      if (i >= place.rows) continue;
+      tile.x[i] = from.x[place.pixel + i * line];
+      tile.dy[i] = from.dy[place.pixel + i * line];
     }
-    const float before = std::fma(x[at(s, c, h, w, n)], scale, shift);
-    return kCostly ? activate_grad_f32(result.activation, dy, before)
-                   : cheap_activate_grad(result.activation, dy, before);
+  }
+  __device__ void add(Pair (&sums)[kWide], const Tile& tile, const Channel& channel,
+                      unsigned rows) const {
+#pragma unroll
+    for (unsigned i = 0; i < kTileRows; ++i)
+      if (i < rows)
+        add_gradient(sums[0],
+                     cheap_activate_grad(activation, tile.dy[i], channel.affine(tile.x[i])),
+                     tile.x[i], channel.mean);
   }
 };
+
+// The same behind a pooling over windows of 2x2: a thread has both columns of a window.
+struct PooledGradients {
+  static constexpr int kWide = 2, kAhead = 3, kWindows = kTileRows / 2;
+  Activation activation;
+  NormGradOperands o;
+
+  struct Tile {
+    float x[kWindows][4], dy[kWindows];
+  };
+  using Channel = GradientChannel;
+  __device__ Channel channel(const PlaneShape& s, std::int64_t c, std::int64_t n,
+                             unsigned r) const {
+    return gradient_channel(s, o, s.inner() / 4, c, n, r);
+  }
+  __device__ void load(Tile& tile, const Channel& from, const PlaneShape& s,
+                       const TilePlace& place) const {
+    const auto images = static_cast<unsigned>(s.images),
+               line = static_cast<unsigned>(s.width * s.images);
+#pragma unroll
+    for (unsigned i = 0; i < kWindows; ++i) {
+      if (2 * i >= place.rows) continue;
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k)
+        tile.x[i][k] = from.x[place.pixel + (2 * i + k / 2) * line + k % 2 * images];
+      tile.dy[i] = from.dy[place.window + i * (line / 2)];
+    }
+  }
+  __device__ void add(Pair (&sums)[kWide], const Tile& tile, const Channel& channel,
+                      unsigned rows) const {
+#pragma unroll
+    for (unsigned i = 0; i < kWindows; ++i) {
+      if (2 * i >= rows) continue;
+      float dy[4];
+      window_gradients<false>(activation, channel.affine, tile.x[i], tile.dy[i], dy);
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) add_gradient(sums[k % 2], dy[k], tile.x[i][k], channel.mean);
+    }
+  }
+};
+
+// The windows of 2x2 that tile the planes of a channel, in packs of kWidth images.
+template <int kWidth>
+struct Windows {
+  Divisor packs, across;
+  unsigned images, width;  // of the plane
+  explicit Windows(const PlaneShape& s)
+      : packs(s.images / kWidth),
+        across(std::max<std::int64_t>(1, s.width / 2)),
+        images(static_cast<unsigned>(s.images)),
+        width(static_cast<unsigned>(s.width)) {}
+
+  // Where in the channel the first pixel of pack i lies; the pack itself begins at i * kWidth.
+  __device__ unsigned first(unsigned i) const {
+    unsigned window = i;
+    const unsigned pack = packs.split(window);
+    unsigned h = window;
+    const unsigned w = across.split(h);
+    return (2 * h * width + 2 * w) * images + pack * kWidth;
+  }
+  // How far behind it pixel k lies.
+  __device__ unsigned behind(int k) const {
+    return (static_cast<unsigned>(k / 2) * width + static_cast<unsigned>(k % 2)) * images;
+  }
+};
+
+template <int kWidth, bool kCostly>
+void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, ConstFloats x,
+           ConstFloats affine, ConstFloats addend, Floats y) {
+  const Activation activation = result.activation;
+  const bool adds = result.adds;
+  const std::int64_t inner = s.inner();
+  launch_rows(launch, s.channels, inner / kWidth,
+              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
+                const Pack<kWidth> in = load_pack<kWidth>(x.of(r) + at);
+                const Pack<kWidth> more = adds ? load_pack<kWidth>(addend.of(r) + at) : in;
+                const Affine norm{affine.of(r)[c], affine.of(r)[s.channels + c]};
+                Pack<kWidth> out;
+#pragma unroll
+                for (int k = 0; k < kWidth; ++k) {
+                  const float value = activated<kCostly>(activation, norm(in.v[k]));
+                  out.v[k] = adds ? value + more.v[k] : value;
+                }
+                store_pack(y.of(r) + at, out);
+              });
+}
+
+template <int kWidth, bool kCostly>
+void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult& result,
+                    ConstFloats x, ConstFloats affine, Floats y) {
+  const Activation activation = result.activation;
+  const std::int64_t inner = s.inner();
+  const Windows<kWidth> windows(s);
+  launch_rows(launch, s.channels, inner / 4 / kWidth,
+              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                const float* const from = x.of(r) + c * inner + windows.first(i);
+                Pack<kWidth> in[4], out;
+#pragma unroll
+                for (int k = 0; k < 4; ++k) in[k] = load_pack<kWidth>(from + windows.behind(k));
+                const Affine norm{affine.of(r)[c], affine.of(r)[s.channels + c]};
+#pragma unroll
+                for (int j = 0; j < kWidth; ++j) {
+                  float values[4];
+#pragma unroll
+                  for (int k = 0; k < 4; ++k)
+                    values[k] = activated<kCostly>(activation, norm(in[k].v[j]));
+                  largest_of_four(values, out.v[j]);
+                }
+                store_pack(y.of(r) + c * (inner / 4) + std::int64_t{i} * kWidth, out);
+              });
+}
+
+// What makes dx of x and the gradient before the activation, of a channel: `factors` of
+// batch_norm_grad().
+constexpr int kFactors = 4;
+struct GradientFactors {
+  float to_dy, to_x, rest;
+  Affine affine;
+  __device__ GradientFactors(const float* factors, std::int64_t c) {
+    const float* const f = factors + kFactors * c;
+    to_dy = f[0], to_x = f[1], rest = f[2];
+    affine = {f[0], f[3]};
+  }
+  __device__ float operator()(float dy, float x) const {
+    return std::fma(to_dy, dy, std::fma(to_x, x, rest));
+  }
+};
+
+template <int kWidth>
+void apply_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
+                const NormGradOperands& operands, ConstFloats factors) {
+  const NormGradOperands o = operands;
+  const NormResult of = result;
+  const std::int64_t inner = s.inner();
+  launch_rows(launch, s.channels, inner / kWidth,
+              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
+                const Pack<kWidth> x = load_pack<kWidth>(o.x.of(r) + at),
+                                   dy = load_pack<kWidth>(o.dy.of(r) + at),
+                                   more = of.adds ? load_pack<kWidth>(o.addend.of(r) + at) : x;
+                const GradientFactors f(factors.of(r), c);
+                Pack<kWidth> out;
+#pragma unroll
+                for (int k = 0; k < kWidth; ++k) {
+                  const float value =
+                      f(cheap_activate_grad(of.activation, dy.v[k], f.affine(x.v[k])), x.v[k]);
+                  out.v[k] = of.adds ? value + more.v[k] : value;
+                }
+                store_pack(o.dx.of(r) + at, out);
+              });
+}
+
+template <int kWidth>
+void apply_pooled_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
+                       const NormGradOperands& operands, ConstFloats factors) {
+  const NormGradOperands o = operands;
+  const NormResult of = result;
+  const std::int64_t inner = s.inner();
+  const Windows<kWidth> windows(s);
+  launch_rows(
+      launch, s.channels, inner / 4 / kWidth,
+      [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const std::int64_t at = c * inner + windows.first(i);
+        const Pack<kWidth> dy =
+            load_pack<kWidth>(o.dy.of(r) + c * (inner / 4) + std::int64_t{i} * kWidth);
+        Pack<kWidth> x[4], more[4], out[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          x[k] = load_pack<kWidth>(o.x.of(r) + at + windows.behind(k));
+          more[k] = of.adds ? load_pack<kWidth>(o.addend.of(r) + at + windows.behind(k)) : x[k];
+        }
+        const GradientFactors f(factors.of(r), c);
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) {
+          float to[4];
+          window_gradients<false>(of.activation, f.affine,
+                                  {x[0].v[j], x[1].v[j], x[2].v[j], x[3].v[j]}, dy.v[j], to);
+#pragma unroll
+          for (int k = 0; k < 4; ++k) {
+            const float value = f(to[k], x[k].v[j]);
+            out[k].v[j] = of.adds ? value + more[k].v[j] : value;
+          }
+        }
+#pragma unroll
+        for (int k = 0; k < 4; ++k) store_pack(o.dx.of(r) + at + windows.behind(k), out[k]);
+      });
+}
+
+// Where the activation is costly: the gradient before it, to where dx will be.
+void gradient_before_activation(const Launch& launch, const PlaneShape& s, const NormResult& result,
+                                const NormGradOperands& operands) {
+  const NormGradOperands o = operands;
+  const Activation activation = result.activation;
+  const std::int64_t inner = s.inner();
+  const auto affine_of = [=] __device__(std::int64_t c, unsigned r) {
+    const float scale = o.gamma.of(r)[c] * o.inv_std.of(r)[c];
+    return Affine{scale, std::fma(-o.mean.of(r)[c], scale, o.beta.of(r)[c])};
+  };
+  if (!result.pools) {
+    launch_rows(launch, s.channels, inner, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+      const std::int64_t at = c * inner + i;
+      o.dx.of(r)[at] =
+          activate_grad_f32(activation, o.dy.of(r)[at], affine_of(c, r)(o.x.of(r)[at]));
+    });
+    return;
+  }
+  const Windows<1> windows(s);
+  launch_rows(
+      launch, s.channels, inner / 4, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const std::int64_t at = c * inner + windows.first(i);
+        float x[4], to[4];
+#pragma unroll
+        for (int k = 0; k < 4; ++k) x[k] = o.x.of(r)[at + windows.behind(k)];
+        window_gradients<true>(activation, affine_of(c, r), x, o.dy.of(r)[c * (inner / 4) + i], to);
+#pragma unroll
+        for (int k = 0; k < 4; ++k) o.dx.of(r)[at + windows.behind(k)] = to[k];
+      });
+}
 
 }  // namespace
 
 std::int64_t plane_sums_scratch(const PlaneShape& s) {
-  return 2 * s.channels * bands_of(s) * s.images;
+  return sums_channels_at_once(s) ? 0 : 2 * s.channels * bands_of(s) * s.images;
 }
+std::int64_t norm_grad_factors(const PlaneShape& s) { return kFactors * s.channels; }
 
 void channel_sum(const Launch& launch, const PlaneShape& s, ConstFloats x, Floats scratch,
                  Floats sum) {
-  plane_sums(
-      launch, s, scratch,
-      [=] __device__(Pair & p, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t n,
-                     unsigned r) { p.a = p.a + x.of(r)[at(s, c, h, w, n)]; },
-      [=] __device__(Pair p, std::int64_t c, unsigned r) { sum.of(r)[c] = p.a; });
+  plane_sums(launch, s, scratch, Values<false>{x},
+             [=] __device__(Pair p, std::int64_t c, unsigned r) { sum.of(r)[c] = p.a; });
 }
 
 void batch_norm_statistics(const Launch& launch, const PlaneShape& s, float epsilon, ConstFloats x,
@@ -194,26 +381,19 @@ void batch_norm_statistics(const Launch& launch, const PlaneShape& s, float epsi
                            const Statistics& statistics, Floats affine) {
   const auto m = static_cast<float>(s.images * s.pixels());
   const Statistics to = statistics;
-  plane_sums(
-      launch, s, scratch,
-      [=] __device__(Pair & p, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t n,
-                     unsigned r) {
-        const float value = x.of(r)[at(s, c, h, w, n)];
-        p.a = p.a + value;
-        p.b = std::fma(value, value, p.b);
-      },
-      [=] __device__(Pair p, std::int64_t c, unsigned r) {
-        const float mean = p.a / m;
-        const float raw = std::fma(-mean, mean, p.b / m);
-        const float variance = raw < 0 ? 0.0f : raw;
-        const float inv_std = 1.0f / std::sqrt(variance + epsilon);
-        const float scale = gamma.of(r)[c] * inv_std;
-        to.mean.of(r)[c] = mean;
-        to.variance.of(r)[c] = variance;
-        to.inv_std.of(r)[c] = inv_std;
-        affine.of(r)[c] = scale;
-        affine.of(r)[s.channels + c] = std::fma(-mean, scale, beta.of(r)[c]);
-      });
+  plane_sums(launch, s, scratch, Values<true>{x},
+             [=] __device__(Pair p, std::int64_t c, unsigned r) {
+               const float mean = p.a / m;
+               const float raw = std::fma(-mean, mean, p.b / m);
+               const float variance = raw < 0 ? 0.0f : raw;
+               const float inv_std = 1.0f / std::sqrt(variance + epsilon);
+               const float scale = gamma.of(r)[c] * inv_std;
+               to.mean.of(r)[c] = mean;
+               to.variance.of(r)[c] = variance;
+               to.inv_std.of(r)[c] = inv_std;
+               affine.of(r)[c] = scale;
+               affine.of(r)[s.channels + c] = std::fma(-mean, scale, beta.of(r)[c]);
+             });
 }
 
 void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilon,
@@ -229,29 +409,22 @@ void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilo
 
 void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResult& result,
                       ConstFloats x, ConstFloats affine, ConstFloats addend, Floats y) {
-  const Activation activation = result.activation;
+  const bool costly = is_costly(result.activation.kind);
   if (result.pools) {
-    const PlaneShape pooled{s.images, s.channels, s.height / 2, s.width / 2};
-    launch_flat(launch, pooled.elements(), [=] __device__(std::int64_t i, unsigned r) {
-      const std::int64_t n = i % s.images, pixel = i / s.images;
-      const std::int64_t w = pixel % pooled.width, line = pixel / pooled.width;
-      const std::int64_t h = line % pooled.height, c = line / pooled.height;
-      const Normalised normalised{s, activation, x.of(r), affine.of(r)[c],
-                                  affine.of(r)[s.channels + c]};
-      float largest = 0;
-      largest_of_four(normalised, c, 2 * h, 2 * w, n, largest);
-      y.of(r)[i] = largest;
-    });
+    if (costly)
+      apply_and_pool<1, true>(launch, s, result, x, affine, y);
+    else if (has_packs(s.images, {x, y}))
+      apply_and_pool<4, false>(launch, s, result, x, affine, y);
+    else
+      apply_and_pool<1, false>(launch, s, result, x, affine, y);
     return;
   }
-  const bool adds = result.adds;
-  const std::int64_t inner = s.height * s.width * s.images;
-  launch_flat(launch, s.channels * inner, [=] __device__(std::int64_t i, unsigned r) {
-    const std::int64_t c = i / inner;
-    const float value = activate_f32(
-        activation, std::fma(x.of(r)[i], affine.of(r)[c], affine.of(r)[s.channels + c]));
-    y.of(r)[i] = adds ? value + addend.of(r)[i] : value;
-  });
+  if (costly)
+    apply<1, true>(launch, s, result, x, affine, addend, y);
+  else if (has_packs(s.inner(), {x, y, result.adds ? addend : x}))
+    apply<4, false>(launch, s, result, x, affine, addend, y);
+  else
+    apply<1, false>(launch, s, result, x, affine, addend, y);
 }
 
 void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
@@ -261,45 +434,36 @@ void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult
   NormResult of = result;
   if (is_costly(result.activation.kind)) {
     // Computed once, where dx will be; the rest takes it for the gradient.
-    const NormGradient<true> gradient{s, result, o};
-    launch_flat(launch, s.channels * s.height * s.width * s.images,
-                [=] __device__(std::int64_t i, unsigned r) {
-                  const Pixel p(s, i);
-                  gradient.o.dx.of(r)[i] = gradient(p.c, p.h, p.w, p.n, r);
-                });
+    gradient_before_activation(launch, s, result, o);
     o.dy = o.dx;
     of = {.activation = {}, .pools = false, .adds = result.adds};
   }
-  const NormGradient<false> gradient{s, of, o};
-  plane_sums(
-      launch, s, scratch,
-      [=] __device__(Pair & p, std::int64_t c, std::int64_t h, std::int64_t w, std::int64_t n,
-                     unsigned r) {
-        const float dy = gradient(c, h, w, n, r);
-        p.a = p.a + dy;
-        p.b = std::fma(dy, o.x.of(r)[at(s, c, h, w, n)] - o.mean.of(r)[c], p.b);
-      },
-      [=] __device__(Pair p, std::int64_t c, unsigned r) {
-        const float inv_std = o.inv_std.of(r)[c];
-        const float dgamma = p.b * inv_std;
-        o.dbeta.of(r)[c] = p.a;
-        o.dgamma.of(r)[c] = dgamma;
-        const float to_dy = o.gamma.of(r)[c] * inv_std;
-        const float to_x = -(to_dy * inv_std) * (dgamma / m);
-        float* const f = factors.of(r) + 3 * c;
-        f[0] = to_dy;
-        f[1] = to_x;
-        f[2] = std::fma(-to_x, o.mean.of(r)[c], -(to_dy * (p.a / m)));
-      });
-  const bool adds = result.adds;
-  launch_flat(launch, s.channels * s.height * s.width * s.images,
-              [=] __device__(std::int64_t i, unsigned r) {
-                const Pixel p(s, i);
-                const float* const f = factors.of(r) + 3 * p.c;
-                const float value = std::fma(f[0], gradient(p.c, p.h, p.w, p.n, r),
-                                             std::fma(f[1], o.x.of(r)[i], f[2]));
-                o.dx.of(r)[i] = adds ? value + o.addend.of(r)[i] : value;
-              });
+  const auto finish = [=] __device__(Pair p, std::int64_t c, unsigned r) {
+    const float inv_std = o.inv_std.of(r)[c], mean = o.mean.of(r)[c];
+    const float dgamma = p.b * inv_std;
+    o.dbeta.of(r)[c] = p.a;
+    o.dgamma.of(r)[c] = dgamma;
+    const float to_dy = o.gamma.of(r)[c] * inv_std;
+    const float to_x = -(to_dy * inv_std) * (dgamma / m);
+    float* const f = factors.of(r) + kFactors * c;
+    f[0] = to_dy;
+    f[1] = to_x;
+    f[2] = std::fma(-to_x, mean, -(to_dy * (p.a / m)));
+    f[3] = std::fma(-mean, to_dy, o.beta.of(r)[c]);
+  };
+  if (of.pools) {
+    plane_sums(launch, s, scratch, PooledGradients{of.activation, o}, finish);
+    if (has_packs(s.images, {o.x, o.dy, o.dx, of.adds ? o.addend : o.x}))
+      apply_pooled_grad<4>(launch, s, of, o, factors);
+    else
+      apply_pooled_grad<1>(launch, s, of, o, factors);
+    return;
+  }
+  plane_sums(launch, s, scratch, Gradients{of.activation, o}, finish);
+  if (has_packs(s.inner(), {o.x, o.dy, o.dx, of.adds ? o.addend : o.x}))
+    apply_grad<4>(launch, s, of, o, factors);
+  else
+    apply_grad<1>(launch, s, of, o, factors);
 }
 
 void batch_norm_running(const Launch& launch, std::int64_t channels,

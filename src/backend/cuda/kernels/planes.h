@@ -12,12 +12,14 @@ namespace podium::PODIUM_CUDA_SPACE {
 
 struct PlaneShape {
   std::int64_t images, channels, height, width;
-  std::int64_t pixels() const { return height * width; }
-  std::int64_t inner() const { return pixels() * images; }  // floats of a channel
+  PODIUM_DEVICE_FUNCTION std::int64_t pixels() const { return height * width; }
+  // The floats of a channel.
+  PODIUM_DEVICE_FUNCTION std::int64_t inner() const { return pixels() * images; }
   std::int64_t elements() const { return channels * inner(); }
 };
 
-// The floats that a sum over planes needs beside its operands: two partial sums of each image.
+// The floats that a sum over planes needs beside its operands: two partial sums of each image, or
+// none where a block sums a channel by itself.
 std::int64_t plane_sums_scratch(const PlaneShape& shape);
 
 // sum[c], the image sum of pixel sums.
@@ -48,7 +50,8 @@ struct NormGradOperands {
   ConstFloats dy, x, gamma, beta, mean, inv_std, addend;
   Floats dx, dgamma, dbeta;
 };
-// `factors`: 3 floats for each channel; `scratch` as plane_sums_scratch() says.
+// `scratch` as plane_sums_scratch() says, `factors` as norm_grad_factors().
+std::int64_t norm_grad_factors(const PlaneShape& shape);
 void batch_norm_grad(const Launch& launch, const PlaneShape& shape, const NormResult& result,
                      const NormGradOperands& operands, Floats scratch, Floats factors);
 
