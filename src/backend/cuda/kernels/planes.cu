@@ -37,23 +37,24 @@ struct Values {
   }
 };
 
-// activate_f32() and its gradient without the activations that call exp, which would cost a kernel
-// registers, and without a branch.
-__device__ inline float cheap_activate(const Activation& a, float x) {
-  const bool stays = a.kind == ActivationKind::kNone || x > 0 || x != x;
-  return stays ? x : a.kind == ActivationKind::kRelu ? 0.0f : a.slope * x;
+// An activation without exp, whose registers cost a kernel speed, and without branches: below zero
+// the value times `slope`, or +0 where it `cuts`. Without activation the slope is 1.
+struct CheapActivation {
+  bool cuts;
+  float slope;
+  explicit CheapActivation(const Activation& a)
+      : cuts(a.kind == ActivationKind::kRelu),
+        slope(a.kind == ActivationKind::kLeakyRelu ? a.slope : 1) {}
+};
+__device__ inline float activated(const CheapActivation& a, float x) {
+  return x > 0 || x != x ? x : a.cuts ? 0.0f : a.slope * x;
 }
-__device__ inline float cheap_activate_grad(const Activation& a, float dy, float x) {
-  const bool stays = a.kind == ActivationKind::kNone || x > 0;
-  return stays ? dy : a.kind == ActivationKind::kRelu ? 0.0f : a.slope * dy;
+__device__ inline float activated(const Activation& a, float x) { return activate_f32(a, x); }
+__device__ inline float activated_grad(const CheapActivation& a, float dy, float x) {
+  return x > 0 ? dy : a.cuts ? 0.0f : a.slope * dy;
 }
-template <bool kCostly>
-__device__ float activated(const Activation& a, float x) {
-  return kCostly ? activate_f32(a, x) : cheap_activate(a, x);
-}
-template <bool kCostly>
-__device__ float activated_grad(const Activation& a, float dy, float x) {
-  return kCostly ? activate_grad_f32(a, dy, x) : cheap_activate_grad(a, dy, x);
+__device__ inline float activated_grad(const Activation& a, float dy, float x) {
+  return activate_grad_f32(a, dy, x);
 }
 
 // What a batch norm makes of x before its activation.
@@ -74,19 +75,18 @@ __device__ inline int largest_of_four(const float (&values)[4], float& largest) 
 
 // The gradient to what the batch norm put out before its activation, at the four pixels of a window
 // whose largest, activated, has the gradient dy.
-template <bool kCostly>
-__device__ void window_gradients(const Activation& activation, const Affine& affine,
-                                 const float (&x)[4], float dy, float (&to)[4]) {
+template <typename Kind>
+__device__ void window_gradients(const Kind& activation, const Affine& affine, const float (&x)[4],
+                                 float dy, float (&to)[4]) {
   float before[4], after[4], largest = 0;
 #pragma unroll
   for (int k = 0; k < 4; ++k) {
     before[k] = affine(x[k]);
-    after[k] = activated<kCostly>(activation, before[k]);
+    after[k] = activated(activation, before[k]);
   }
   const int place = largest_of_four(after, largest);
 #pragma unroll
-  for (int k = 0; k < 4; ++k)
-    to[k] = activated_grad<kCostly>(activation, k == place ? dy : 0.0f, before[k]);
+  for (int k = 0; k < 4; ++k) to[k] = activated_grad(activation, k == place ? dy : 0.0f, before[k]);
 }
 
 // What the sums of a gradient know of a channel and image.
@@ -112,7 +112,7 @@ __device__ inline void add_gradient(Pair& sum, float dy, float x, float mean) {
 // The terms of the sums of a batch norm's gradient.
 struct Gradients {
   static constexpr int kWide = 1, kAhead = 4;
-  Activation activation;
+  CheapActivation activation;
   NormGradOperands o;
 
   struct Tile {
@@ -138,8 +138,7 @@ struct Gradients {
 #pragma unroll
     for (unsigned i = 0; i < kTileRows; ++i)
       if (i < rows)
-        add_gradient(sums[0],
-                     cheap_activate_grad(activation, tile.dy[i], channel.affine(tile.x[i])),
+        add_gradient(sums[0], activated_grad(activation, tile.dy[i], channel.affine(tile.x[i])),
                      tile.x[i], channel.mean);
   }
 };
@@ -147,7 +146,7 @@ struct Gradients {
 // The same behind a pooling over windows of 2x2: a thread has both columns of a window.
 struct PooledGradients {
   static constexpr int kWide = 2, kAhead = 3, kWindows = kTileRows / 2;
-  Activation activation;
+  CheapActivation activation;
   NormGradOperands o;
 
   struct Tile {
@@ -177,7 +176,7 @@ struct PooledGradients {
     for (unsigned i = 0; i < kWindows; ++i) {
       if (2 * i >= rows) continue;
       float dy[4];
-      window_gradients<false>(activation, channel.affine, tile.x[i], tile.dy[i], dy);
+      window_gradients(activation, channel.affine, tile.x[i], tile.dy[i], dy);
 #pragma unroll
       for (unsigned k = 0; k < 4; ++k) add_gradient(sums[k % 2], dy[k], tile.x[i][k], channel.mean);
     }
@@ -209,10 +208,10 @@ struct Windows {
   }
 };
 
-template <int kWidth, bool kCostly>
+template <int kWidth, typename Kind>
 void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, ConstFloats x,
            ConstFloats affine, ConstFloats addend, Floats y) {
-  const Activation activation = result.activation;
+  const Kind activation(result.activation);
   const bool adds = result.adds;
   const std::int64_t inner = s.inner();
   launch_rows(launch, s.channels, inner / kWidth,
@@ -224,17 +223,17 @@ void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, 
                 Pack<kWidth> out;
 #pragma unroll
                 for (int k = 0; k < kWidth; ++k) {
-                  const float value = activated<kCostly>(activation, norm(in.v[k]));
+                  const float value = activated(activation, norm(in.v[k]));
                   out.v[k] = adds ? value + more.v[k] : value;
                 }
                 store_pack(y.of(r) + at, out);
               });
 }
 
-template <int kWidth, bool kCostly>
+template <int kWidth, typename Kind>
 void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult& result,
                     ConstFloats x, ConstFloats affine, Floats y) {
-  const Activation activation = result.activation;
+  const Kind activation(result.activation);
   const std::int64_t inner = s.inner();
   const Windows<kWidth> windows(s);
   launch_rows(launch, s.channels, inner / 4 / kWidth,
@@ -248,8 +247,7 @@ void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult&
                 for (int j = 0; j < kWidth; ++j) {
                   float values[4];
 #pragma unroll
-                  for (int k = 0; k < 4; ++k)
-                    values[k] = activated<kCostly>(activation, norm(in[k].v[j]));
+                  for (int k = 0; k < 4; ++k) values[k] = activated(activation, norm(in[k].v[j]));
                   largest_of_four(values, out.v[j]);
                 }
                 store_pack(y.of(r) + c * (inner / 4) + std::int64_t{i} * kWidth, out);
@@ -276,60 +274,61 @@ template <int kWidth>
 void apply_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
                 const NormGradOperands& operands, ConstFloats factors) {
   const NormGradOperands o = operands;
-  const NormResult of = result;
+  const CheapActivation activation(result.activation);
+  const bool adds = result.adds;
   const std::int64_t inner = s.inner();
-  launch_rows(launch, s.channels, inner / kWidth,
-              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-                const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
-                const Pack<kWidth> x = load_pack<kWidth>(o.x.of(r) + at),
-                                   dy = load_pack<kWidth>(o.dy.of(r) + at),
-                                   more = of.adds ? load_pack<kWidth>(o.addend.of(r) + at) : x;
-                const GradientFactors f(factors.of(r), c);
-                Pack<kWidth> out;
+  launch_rows(
+      launch, s.channels, inner / kWidth, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
+        const Pack<kWidth> x = load_pack<kWidth>(o.x.of(r) + at),
+                           dy = load_pack<kWidth>(o.dy.of(r) + at),
+                           more = adds ? load_pack<kWidth>(o.addend.of(r) + at) : x;
+        const GradientFactors f(factors.of(r), c);
+        Pack<kWidth> out;
 #pragma unroll
-                for (int k = 0; k < kWidth; ++k) {
-                  const float value =
-                      f(cheap_activate_grad(of.activation, dy.v[k], f.affine(x.v[k])), x.v[k]);
-                  out.v[k] = of.adds ? value + more.v[k] : value;
-                }
-                store_pack(o.dx.of(r) + at, out);
-              });
+        for (int k = 0; k < kWidth; ++k) {
+          const float value = f(activated_grad(activation, dy.v[k], f.affine(x.v[k])), x.v[k]);
+          out.v[k] = adds ? value + more.v[k] : value;
+        }
+        store_pack(o.dx.of(r) + at, out);
+      });
 }
 
 template <int kWidth>
 void apply_pooled_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
                        const NormGradOperands& operands, ConstFloats factors) {
   const NormGradOperands o = operands;
-  const NormResult of = result;
+  const CheapActivation activation(result.activation);
+  const bool adds = result.adds;
   const std::int64_t inner = s.inner();
   const Windows<kWidth> windows(s);
-  launch_rows(
-      launch, s.channels, inner / 4 / kWidth,
-      [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-        const std::int64_t at = c * inner + windows.first(i);
-        const Pack<kWidth> dy =
-            load_pack<kWidth>(o.dy.of(r) + c * (inner / 4) + std::int64_t{i} * kWidth);
-        Pack<kWidth> x[4], more[4], out[4];
+  launch_rows(launch, s.channels, inner / 4 / kWidth,
+              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                const std::int64_t at = c * inner + windows.first(i);
+                const Pack<kWidth> dy =
+                    load_pack<kWidth>(o.dy.of(r) + c * (inner / 4) + std::int64_t{i} * kWidth);
+                Pack<kWidth> x[4], more[4], out[4];
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          x[k] = load_pack<kWidth>(o.x.of(r) + at + windows.behind(k));
-          more[k] = of.adds ? load_pack<kWidth>(o.addend.of(r) + at + windows.behind(k)) : x[k];
-        }
-        const GradientFactors f(factors.of(r), c);
+                for (int k = 0; k < 4; ++k) {
+                  x[k] = load_pack<kWidth>(o.x.of(r) + at + windows.behind(k));
+                  more[k] =
+                      adds ? load_pack<kWidth>(o.addend.of(r) + at + windows.behind(k)) : x[k];
+                }
+                const GradientFactors f(factors.of(r), c);
 #pragma unroll
-        for (int j = 0; j < kWidth; ++j) {
-          float to[4];
-          window_gradients<false>(of.activation, f.affine,
-                                  {x[0].v[j], x[1].v[j], x[2].v[j], x[3].v[j]}, dy.v[j], to);
+                for (int j = 0; j < kWidth; ++j) {
+                  float to[4];
+                  window_gradients(activation, f.affine,
+                                   {x[0].v[j], x[1].v[j], x[2].v[j], x[3].v[j]}, dy.v[j], to);
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            const float value = f(to[k], x[k].v[j]);
-            out[k].v[j] = of.adds ? value + more[k].v[j] : value;
-          }
-        }
+                  for (int k = 0; k < 4; ++k) {
+                    const float value = f(to[k], x[k].v[j]);
+                    out[k].v[j] = adds ? value + more[k].v[j] : value;
+                  }
+                }
 #pragma unroll
-        for (int k = 0; k < 4; ++k) store_pack(o.dx.of(r) + at + windows.behind(k), out[k]);
-      });
+                for (int k = 0; k < 4; ++k) store_pack(o.dx.of(r) + at + windows.behind(k), out[k]);
+              });
 }
 
 // Where the activation is costly: the gradient before it, to where dx will be.
@@ -357,7 +356,7 @@ void gradient_before_activation(const Launch& launch, const PlaneShape& s, const
         float x[4], to[4];
 #pragma unroll
         for (int k = 0; k < 4; ++k) x[k] = o.x.of(r)[at + windows.behind(k)];
-        window_gradients<true>(activation, affine_of(c, r), x, o.dy.of(r)[c * (inner / 4) + i], to);
+        window_gradients(activation, affine_of(c, r), x, o.dy.of(r)[c * (inner / 4) + i], to);
 #pragma unroll
         for (int k = 0; k < 4; ++k) o.dx.of(r)[at + windows.behind(k)] = to[k];
       });
@@ -412,19 +411,19 @@ void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResul
   const bool costly = is_costly(result.activation.kind);
   if (result.pools) {
     if (costly)
-      apply_and_pool<1, true>(launch, s, result, x, affine, y);
+      apply_and_pool<1, Activation>(launch, s, result, x, affine, y);
     else if (has_packs(s.images, {x, y}))
-      apply_and_pool<4, false>(launch, s, result, x, affine, y);
+      apply_and_pool<4, CheapActivation>(launch, s, result, x, affine, y);
     else
-      apply_and_pool<1, false>(launch, s, result, x, affine, y);
+      apply_and_pool<1, CheapActivation>(launch, s, result, x, affine, y);
     return;
   }
   if (costly)
-    apply<1, true>(launch, s, result, x, affine, addend, y);
+    apply<1, Activation>(launch, s, result, x, affine, addend, y);
   else if (has_packs(s.inner(), {x, y, result.adds ? addend : x}))
-    apply<4, false>(launch, s, result, x, affine, addend, y);
+    apply<4, CheapActivation>(launch, s, result, x, affine, addend, y);
   else
-    apply<1, false>(launch, s, result, x, affine, addend, y);
+    apply<1, CheapActivation>(launch, s, result, x, affine, addend, y);
 }
 
 void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
@@ -452,14 +451,14 @@ void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult
     f[3] = std::fma(-mean, to_dy, o.beta.of(r)[c]);
   };
   if (of.pools) {
-    plane_sums(launch, s, scratch, PooledGradients{of.activation, o}, finish);
+    plane_sums(launch, s, scratch, PooledGradients{CheapActivation(of.activation), o}, finish);
     if (has_packs(s.images, {o.x, o.dy, o.dx, of.adds ? o.addend : o.x}))
       apply_pooled_grad<4>(launch, s, of, o, factors);
     else
       apply_pooled_grad<1>(launch, s, of, o, factors);
     return;
   }
-  plane_sums(launch, s, scratch, Gradients{of.activation, o}, finish);
+  plane_sums(launch, s, scratch, Gradients{CheapActivation(of.activation), o}, finish);
   if (has_packs(s.inner(), {o.x, o.dy, o.dx, of.adds ? o.addend : o.x}))
     apply_grad<4>(launch, s, of, o, factors);
   else

@@ -60,21 +60,21 @@ class CudaPlanes : public testing::Test {
 
 TensorType images(const Shape& shape) { return {DType::kF32, shape}; }
 
-const Shape kShapes[] = {{3, 2, 5, 6},   {4, 3, 4, 4},   {32, 2, 6, 8},  {33, 1, 2, 2},
-                         {128, 1, 6, 6}, {130, 2, 6, 4}, {300, 1, 2, 4}, {5, 1, 34, 6},
-                         {40, 1, 66, 2}, {6, 2, 1, 9}};
+constexpr std::int64_t kShapes[][4] = {
+    {3, 2, 5, 6},   {4, 3, 4, 4},   {32, 2, 6, 8}, {33, 1, 2, 2},  {128, 1, 6, 6},
+    {130, 2, 6, 4}, {300, 1, 2, 4}, {5, 1, 34, 6}, {40, 1, 66, 2}, {6, 2, 1, 9}};
 
 TEST_F(CudaPlanes, are_summed_in_the_order_of_the_contract) {
-  for (const Shape& shape : kShapes) expect_equal(channel_sum_op, {}, {images(shape)});
+  for (const auto& [n, c, h, w] : kShapes) expect_equal(channel_sum_op, {}, {images({n, c, h, w})});
 }
 
 TEST_F(CudaPlanes, are_normalised_whatever_their_shape) {
-  for (const Shape& shape : kShapes)
+  for (const auto& [n, c, h, w] : kShapes)
     for (const Activation& activation : kActivations)
       for (const bool pools : {false, true}) {
-        if (pools && (shape[2] % 2 != 0 || shape[3] % 2 != 0)) continue;
-        const TensorType x = images(shape), vector = images({shape[1]}),
-                         y = pools ? images({shape[0], shape[1], shape[2] / 2, shape[3] / 2}) : x;
+        if (pools && (h % 2 != 0 || w % 2 != 0)) continue;
+        const TensorType x = images({n, c, h, w}), vector = images({c}),
+                         y = pools ? images({n, c, h / 2, w / 2}) : x;
         BatchNormAttributes a{.activation = activation, .pools = pools, .adds = !pools};
         expect_equal(batch_norm_op, Attributes(a),
                      pools ? std::vector{x, vector, vector} : std::vector{x, vector, vector, x});
