@@ -31,8 +31,8 @@ inline std::int64_t image_chunks(const PlaneShape& s) {
   return (s.images + kWarpImages - 1) / kWarpImages;
 }
 
-// A tile of four rows and one or two columns, of one image: how far behind the channel's first pixel
-// of the image its own first one lies, and the first one of a plane pooled over windows of 2x2.
+// A tile of four rows and one or two columns, of one image: how far behind the image's first pixel
+// in the channel its own first one lies, and the first one of a plane pooled over windows of 2x2.
 struct TilePlace {
   unsigned pixel, window;
   unsigned rows;  // 4, fewer at the end of a band, or 0 beyond the last tile
