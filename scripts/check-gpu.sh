@@ -88,6 +88,16 @@ train() { # OUT BACKEND RECIPE STEPS [ARGUMENT...]
   shift 4
   "$podium" train "$recipe" --backend "$backend" --out "$out" --quiet --steps "$steps" "$@"
 }
+compare_operations() { # several processes share the tests
+  local shards=$(($(nproc) < 8 ? $(nproc) : 8)) code=0 shard
+  local running=()
+  for ((shard = 0; shard < shards; ++shard)); do
+    GTEST_TOTAL_SHARDS=$shards GTEST_SHARD_INDEX=$shard "$conformance" --gtest_filter='*onformance*' --gtest_brief=1 &
+    running+=($!)
+  done
+  for shard in "${running[@]}"; do wait "$shard" || code=1; done
+  return "$code"
+}
 compare_first() { # RECIPE STEPS
   rm -rf "${folder:?}/cpu" "$folder/gpu"
   train cpu cpu "$1" "$2" evaluation.every_epochs=0 run.hash_every_steps=1 &&
@@ -137,7 +147,7 @@ echo
 echo "| check | result |"
 echo "| --- | --- |"
 if [[ $backend == cuda ]]; then
-  verdict "every operation, samples and random shapes" "$conformance" --gtest_filter='*onformance*' --gtest_brief=1
+  verdict "every operation, samples and random shapes" compare_operations
 fi
 for pair in "${compared[@]}"; do
   verdict "\`${pair%:*}\`, the hashes of ${pair#*:} steps" compare_first "${pair%:*}" "${pair#*:}"
