@@ -1,6 +1,7 @@
 // Operands are first rounded: what is gathered to x[channel][pixel][image], images filled up to
-// multiples of 8; its weights to packed[phase][output][term], terms being (tap, channel), filled up
-// to whole slices.
+// multiples of 8; its weights to packed[phase][output][term], terms being (tap, channel), with
+// channels filled up to multiples of 8, and
+// terms to whole slices.
 #include <algorithm>
 #include <cstdint>
 #include <utility>
@@ -56,19 +57,22 @@ void round_strided(const Launch& launch, std::int64_t features, std::int64_t ima
 }
 
 struct Gather : Reads {
-  int images8;  // images, filled up
-  int row;      // terms of a row of the packed weights, of any phase
+  int images8, depth8;  // images and channels that are read, filled up
+  int row;              // terms of a row of the packed weights, of any phase
 
   // Slices of a phase with so many taps.
-  PODIUM_DEVICE_FUNCTION int slices(int taps) const { return (taps * depth + kTerms - 1) / kTerms; }
-  // Whether the terms of a slice share a tap.
+  PODIUM_DEVICE_FUNCTION int slices(int taps) const {
+    return (taps * depth8 + kTerms - 1) / kTerms;
+  }
+  // Whether all terms of a slice share a tap, not eight of them.
   bool is_wide() const { return depth % kTerms == 0; }
   std::int64_t weights() const { return std::int64_t{phases()} * outputs * row; }
 };
 
 Gather gather_of(const ConvShape& s, bool backward) {
-  Gather g{reads_of(s, backward), 0, 0};
+  Gather g{reads_of(s, backward), 0, 0, 0};
   g.images8 = rounded_up(g.images, kOctet);
+  g.depth8 = rounded_up(g.depth, kOctet);
   g.row = g.slices(g.taps()) * kTerms;
   return g;
 }
@@ -82,9 +86,9 @@ void pack_weights(const Launch& launch, const Gather& gather, ConstFloats w, Hal
     const int term = static_cast<int>(i % g.row), output = static_cast<int>(i / g.row % g.outputs),
               phase = static_cast<int>(i / g.row / g.outputs);
     const int a = phase / g.across.phases(), b = phase % g.across.phases();
-    const int tap = term / g.depth, channel = term % g.depth;
+    const int tap = term / g.depth8, channel = term % g.depth8;
     Half half = 0;
-    if (tap < g.down.taps(a) * g.across.taps(b)) {
+    if (tap < g.down.taps(a) * g.across.taps(b) && channel < g.depth) {
       const int r = g.down.first(a) + tap / g.across.taps(b) * g.down.tap_step(),
                 s = g.across.first(b) + tap % g.across.taps(b) * g.across.tap_step();
       half = bf16_bits(w.of(replica)[at(output, channel, r * g.across.kernel + s)]);
@@ -95,25 +99,30 @@ void pack_weights(const Launch& launch, const Gather& gather, ConstFloats w, Hal
 
 using Octets = UnitOf<kOctet>;
 
-// kWide: the terms of a slice share a tap. There is no branch in a copy then, so that it may go on
-// between products.
+// kWide: the terms of a slice share a tap, and not eight of them. There is no branch in a copy, so
+// that it may go on between products.
 template <typename T, bool kWide>
 struct GatherSlices {
   static constexpr int kRowStep = T::kThreads / (kTerms / kOctet);
+  static constexpr int kLineStep = T::kThreads / T::kLineOctets;
+  static constexpr int kShare = kWide ? kTerms : kOctet;  // terms with the same tap
+  static_assert(kShare % kLineStep == 0);
   const Gather& g;
   const Half *x, *packed;  // the row that this thread copies first
   int rows;                // that are there, of this thread's
-  int taps, taps_across, first_down, first_across;
+  int taps_down, taps_across, first_down, first_across;
   Octets unit;  // that this thread copies
-  // Of the next slice: its first term; if it is wide, its tap, and where this thread's first line
-  // lies.
-  int term = 0, channel = 0, down = 0, across = 0;
+  // Of the next terms that share a tap: the first channel, the tap, where this thread's line lies.
+  int channel = 0, down = 0, across = 0;
   int line_at, channel_step;
 
   __device__ GatherSlices(const Gather& gather, const Half* source, const Half* weights,
                           int first_output, int a, int b, const Octets& octets)
-      : g(gather), x(source), taps_across(g.across.taps(b)), unit(octets) {
-    taps = g.down.taps(a) * taps_across;
+      : g(gather),
+        x(source),
+        taps_down(g.down.taps(a)),
+        taps_across(g.across.taps(b)),
+        unit(octets) {
     first_down = g.down.first_shift(a), first_across = g.across.first_shift(b);
     const int row = first_output + T::thread() / (kTerms / kOctet);
     rows = row < g.outputs ? (g.outputs - 1 - row) / kRowStep + 1 : 0;
@@ -136,40 +145,35 @@ struct GatherSlices {
                    there);
     });
     packed += kTerms;
-    if constexpr (kWide) {
-      const int h = first_down + down * g.down.shift_step(),
-                v = first_across + across * g.across.shift_step();
-      const bool there = unit.meets(g, h, v);
-      constexpr int kLineStep = T::kThreads / T::kLineOctets;
-      const Half* const from = x + (there ? line_at : 0);
-      const int step = there ? kLineStep * channel_step : 0;
-      T::template for_each_octet<kTerms, T::kLineOctets>([&](int i, int line, int octet) {
-        simt::copy16(&stage.b[line][octet * kOctet], from + i * step, there);
-      });
-      channel += kTerms;
-      const bool tap_ends = channel == g.depth;
-      across += tap_ends ? 1 : 0;
-      const bool row_ends = across == taps_across;
-      line_at += tap_ends ? g.across.shift_step() * g.images8 + (kTerms - g.depth) * channel_step
-                          : kTerms * channel_step;
-      line_at +=
-          row_ends ? (g.down.shift_step() * g.across.reads - taps_across * g.across.shift_step()) *
+    const int first_line = T::thread() / T::kLineOctets, octet = T::thread() % T::kLineOctets;
+#pragma unroll
+    for (int shared = 0; shared < kTerms; shared += kShare) {
+      const bool meets = unit.meets(g, first_down + down * g.down.shift_step(),
+                                    first_across + across * g.across.shift_step()) &&
+                         (kWide || down < taps_down);
+#pragma unroll
+      for (int i = 0; i < kShare; i += kLineStep) {
+        const bool there = meets && (kWide || channel + i + first_line < g.depth);
+        simt::copy16(&stage.b[shared + i + first_line][octet * kOctet],
+                     x + (there ? line_at + i * channel_step : 0), there);
+      }
+      next_shared();
+    }
+  }
+  __device__ void next_shared() {
+    channel += kShare;
+    const bool tap_ends = channel == g.depth8;
+    across += tap_ends ? 1 : 0;
+    const bool row_ends = across == taps_across;
+    line_at += tap_ends ? g.across.shift_step() * g.images8 + (kShare - g.depth8) * channel_step
+                        : kShare * channel_step;
+    line_at += row_ends
+                   ? (g.down.shift_step() * g.across.reads - taps_across * g.across.shift_step()) *
                          g.images8
                    : 0;
-      channel = tap_ends ? 0 : channel;
-      across = row_ends ? 0 : across;
-      down += row_ends ? 1 : 0;
-    } else {
-      T::template for_each_octet<kTerms, T::kLineOctets>([&](int, int line, int octet) {
-        const int tap = (term + line) / g.depth, c = (term + line) % g.depth;
-        const int h = first_down + tap / taps_across * g.down.shift_step(),
-                  v = first_across + tap % taps_across * g.across.shift_step();
-        const bool there = tap < taps && unit.meets(g, h, v);
-        simt::copy16(&stage.b[line][octet * kOctet],
-                     x + (there ? c * channel_step + pixel_at(h, v) + unit.n : 0), there);
-      });
-      term += kTerms;
-    }
+    channel = tap_ends ? 0 : channel;
+    across = row_ends ? 0 : across;
+    down += row_ends ? 1 : 0;
   }
 };
 
@@ -196,7 +200,7 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
       packed.of(blockIdx.z) + static_cast<std::int64_t>(phase) * g.outputs * g.row, first_output, a,
       b, Octets(g, a, b, first_unit + T::thread() % T::kLineOctets));
   typename T::Sums sums;
-  sum_slices<T>(shared, slices, g.slices(slices.taps), sums);
+  sum_slices<T>(shared, slices, g.slices(slices.taps_down * slices.taps_across), sums);
   float* const to = y.of(blockIdx.z);
   T::for_each_two(sums, [&](int column) {
     const Octets unit(g, a, b, first_unit + column / kOctet);
@@ -247,11 +251,11 @@ void multiply(const Launch& launch, const Gather& g, const Written& written, Con
   else if (g.outputs > 64)
     launch_gather<TensorTile<128, 256, 2, 4, true>>(launch, g, written, x, packed, y);
   else if (g.outputs > 32 && sums < kFew)
-    launch_gather<TensorTile<64, 64, 2, 2, true>>(launch, g, written, x, packed, y);
+    launch_gather<TensorTile<64, 128, 1, 4, true>>(launch, g, written, x, packed, y);
   else if (g.outputs > 32)
     launch_gather<TensorTile<64, 256, 1, 4, true>>(launch, g, written, x, packed, y);
   else if (g.outputs > 16)
-    launch_gather<TensorTile<32, 128, 1, 4, true>>(launch, g, written, x, packed, y);
+    launch_gather<TensorTile<32, 256, 1, 4, true>>(launch, g, written, x, packed, y);
   else
     launch_gather<TensorTile<16, 256, 1, 4, true>>(launch, g, written, x, packed, y);
 }
