@@ -20,6 +20,15 @@ namespace podium::PODIUM_CUDA_SPACE {
 using Halves = Each<std::uint16_t>;
 using ConstHalves = Each<const std::uint16_t>;
 
+// A block of the largest tiles of a gradient to weights has a multiprocessor for itself, so nothing
+// hides its beginning and its end: it needs so many slices.
+#ifdef PODIUM_CUDA_EMULATED
+inline int g_bf16_many_slices = 128;  // tests ask for fewer
+inline int bf16_many_slices() { return g_bf16_many_slices; }
+#else
+constexpr int bf16_many_slices() { return 128; }
+#endif
+
 // The bytes of a rounded value.
 std::int64_t rounded_bytes(std::int64_t features, std::int64_t images);
 void round_images(const Launch& launch, std::int64_t features, std::int64_t images, ConstFloats x,

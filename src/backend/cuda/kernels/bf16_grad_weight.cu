@@ -139,52 +139,56 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
   });
 }
 
-template <typename F>
-void with_weight_tile(const Layer& s, const F& f) {
-  if (s.out_channels > 64)
-    f(TensorTile<128, 128, 2, 2, false>());
-  else if (s.columns() <= 32)
-    f(TensorTile<64, 32, 4, 1, false>());
-  else if (s.out_channels > 32)
-    f(TensorTile<64, 128, 1, 4, false>());
-  else if (s.out_channels > 16)
-    f(TensorTile<32, 128, 1, 4, false>());
-  else
-    f(TensorTile<16, 128, 1, 4, false>());
-}
-
-// Blocks of one replica; where tiles are fewer, blocks share the slices of one. A function of the
-// shape alone, since sums depend on it.
+// Blocks of one replica; where tiles are fewer, blocks share the slices of one.
 constexpr std::int64_t kBusyBlocks = 96;
 constexpr std::int64_t kLeastSlices = 16;  // of a part
 
 struct Parts {
   int count, slices;
 };
-Parts parts_of(const Layer& s) {
-  std::int64_t tiles = 0;
-  with_weight_tile(s, [&](auto tile) {
-    using T = decltype(tile);
-    tiles = std::int64_t{blocks_of(s.out_channels, T::kM)} * blocks_of(s.columns(), T::kN);
-  });
+template <typename T>
+Parts parts_in(const Layer& s, const T&) {
+  const std::int64_t tiles =
+      std::int64_t{blocks_of(s.out_channels, T::kM)} * blocks_of(s.columns(), T::kN);
   const std::int64_t most = (s.slices() + kLeastSlices - 1) / kLeastSlices,
                      wanted = std::clamp<std::int64_t>(kBusyBlocks / tiles, 1, most);
   const auto slices = static_cast<int>((s.slices() + wanted - 1) / wanted);
   return {(s.slices() + slices - 1) / slices, slices};
 }
 
+// Calls f(tile, parts): functions of the shape alone, since sums depend on the parts.
+template <typename F>
+void with_weight_tile(const Layer& s, const F& f) {
+  const auto with = [&](auto tile) { f(tile, parts_in(s, tile)); };
+  constexpr TensorTile<128, 256, 2, 4, false> kLargest;
+  if (s.out_channels > 64 && parts_in(s, kLargest).slices >= bf16_many_slices())
+    with(kLargest);
+  else if (s.out_channels > 64)
+    with(TensorTile<128, 128, 2, 2, false>());
+  else if (s.columns() <= 32)
+    with(TensorTile<64, 32, 4, 1, false>());
+  else if (s.out_channels > 32)
+    with(TensorTile<64, 128, 1, 4, false>());
+  else if (s.out_channels > 16)
+    with(TensorTile<32, 128, 1, 4, false>());
+  else
+    with(TensorTile<16, 128, 1, 4, false>());
+}
+
 }  // namespace
 
 std::int64_t conv2d_bf16_grad_weight_scratch(const ConvShape& shape) {
   const Layer s = layer_of(shape);
-  const int parts = parts_of(s).count;
-  return parts == 1 ? 0 : parts * s.weights();
+  std::int64_t floats = 0;
+  with_weight_tile(s, [&](auto, const Parts& parts) {
+    floats = parts.count == 1 ? 0 : parts.count * s.weights();
+  });
+  return floats;
 }
 
 void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, ConstHalves x,
                              ConstHalves dy, Floats dw, Floats scratch) {
   const Layer s = layer_of(shape);
-  const Parts parts = parts_of(s);
   constexpr std::int64_t kMostElements = std::int64_t{1} << 31;  // that an int can number
   PODIUM_CHECK(
       s.in_height < 32768 && s.in_width < 32768 &&
@@ -192,8 +196,10 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
           std::int64_t{s.out_channels} * s.row() * kOctet < kMostElements,
       "a convolution of BF16 operands of 2^31 elements or more, or of images of 2^15 pixels a "
       "side");
-  with_weight_tile(s, [&](auto tile) {
+  int count = 0;
+  with_weight_tile(s, [&](auto tile, const Parts& parts) {
     using T = decltype(tile);
+    count = parts.count;
     with_constant(s.octets >= kSliceOctets, [&](auto many) {
       simt::launch(
           weight_bf16_kernel<T, decltype(many)::value>,
@@ -204,12 +210,12 @@ void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, Const
           launch.stream, s, parts.slices, dy, x, parts.count == 1 ? dw : scratch);
     });
   });
-  if (parts.count == 1) return;
+  if (count == 1) return;
   const std::int64_t weights = s.weights();
   launch_flat(launch, weights, [=] __device__(std::int64_t i, unsigned replica) {
     const float* const from = scratch.of(replica) + i;
     float total = from[0];
-    for (int part = 1; part < parts.count; ++part) total = total + from[part * weights];
+    for (int part = 1; part < count; ++part) total = total + from[part * weights];
     dw.of(replica)[i] = total;
   });
 }

@@ -80,6 +80,9 @@ TEST_F(Bf16Products, follow_the_contract_in_the_tiles_of_any_number_of_outputs) 
 TEST_F(Bf16Products, follow_the_contract_in_the_largest_tiles) {
   expect_contract(conv2d_bf16_op, {512, 1, 8, 72, 1});  // many columns
   expect_contract(conv2d_bf16_op, {512, 1, 6, 60, 1});
+  g_bf16_many_slices = 2;
+  expect_contract(conv2d_bf16_grad_weight_op, {40, 30, 4, 72, 3});
+  g_bf16_many_slices = 128;
 }
 
 TEST_F(Bf16Products, follow_the_contract_with_images_and_channels_that_fill_no_octet) {
