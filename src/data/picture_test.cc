@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
+#include "backend/cpu/kernels/targets.h"
 #include "data/checksum.h"
 #include "data/jpeg.h"
 #include "data/picture_source.h"
@@ -191,7 +192,7 @@ TEST(Picture, that_ends_early_still_has_its_first_rows) {
 
 // SHA-256 of Image.resize((width, height), BILINEAR) of Pillow 13.0, as planes, of the picture
 // whose channel c at (x, y) is 3 x x + 7 y + 50 c + x y mod 256.
-TEST(Resize, has_the_bytes_of_pillow) {
+TEST(Resize, has_the_bytes_of_pillow_on_every_vector_target) {
   struct Case {
     std::int64_t height, width, out_height, out_width;
     const char* sha256;
@@ -205,27 +206,35 @@ TEST(Resize, has_the_bytes_of_pillow) {
       {5, 5, 1, 1, "2f339efb456b539e05b2b7fe50138dbaeee437a64dd7ffe649ef2b4cb7300f0c"},
       {1, 1, 8, 8, "069539ae1940b0d472d059f41aa240c1985df0a6673c535fc82844ea8f664284"},
   };
-  for (const Case& c : kCases) {
-    PicturePixels pixels;
-    pixels.area = {0, 0, c.height, c.width};
-    pixels.allocate();
-    for (std::int64_t y = 0; y < c.height; ++y)
-      for (std::int64_t x = 0; x < c.width; ++x)
-        for (std::int64_t k = 0; k < 3; ++k)
-          pixels.row(y)[4 * x + k] = static_cast<std::uint8_t>(3 * x * x + 7 * y + 50 * k + x * y);
-    ResizeAxis rows, columns;
-    make_resize_axis(0, static_cast<double>(c.height), c.out_height, 0, c.out_height, rows);
-    make_resize_axis(0, static_cast<double>(c.width), c.out_width, 0, c.out_width, columns);
-    Bytes out(static_cast<std::size_t>(3 * c.out_height * c.out_width));
-    resize(pixels, rows, columns, out.data());
-    EXPECT_EQ(sha256(out), c.sha256) << c.height << " x " << c.width;
-    // Of a part of the output, the same.
-    if (c.out_height < 3 || c.out_width < 3) continue;
-    make_resize_axis(0, static_cast<double>(c.height), c.out_height, 1, 2, rows);
-    Bytes two(static_cast<std::size_t>(3 * 2 * c.out_width));
-    resize(pixels, rows, columns, two.data());
-    EXPECT_TRUE(std::equal(two.begin(), two.begin() + 2 * c.out_width, out.begin() + c.out_width));
+  const std::string own = cpu::vector_target();
+  for (const std::string& target : cpu::vector_targets()) {
+    cpu::set_vector_target(target);
+    SCOPED_TRACE(target);
+    for (const Case& c : kCases) {
+      PicturePixels pixels;
+      pixels.area = {0, 0, c.height, c.width};
+      pixels.allocate();
+      for (std::int64_t y = 0; y < c.height; ++y)
+        for (std::int64_t x = 0; x < c.width; ++x)
+          for (std::int64_t k = 0; k < 3; ++k)
+            pixels.row(y)[4 * x + k] =
+                static_cast<std::uint8_t>(3 * x * x + 7 * y + 50 * k + x * y);
+      ResizeAxis rows, columns;
+      make_resize_axis(0, static_cast<double>(c.height), c.out_height, 0, c.out_height, rows);
+      make_resize_axis(0, static_cast<double>(c.width), c.out_width, 0, c.out_width, columns);
+      Bytes out(static_cast<std::size_t>(3 * c.out_height * c.out_width));
+      resize(pixels, rows, columns, out.data());
+      EXPECT_EQ(sha256(out), c.sha256) << c.height << " x " << c.width;
+      // Of a part of the output, the same.
+      if (c.out_height < 3 || c.out_width < 3) continue;
+      make_resize_axis(0, static_cast<double>(c.height), c.out_height, 1, 2, rows);
+      Bytes two(static_cast<std::size_t>(3 * 2 * c.out_width));
+      resize(pixels, rows, columns, two.data());
+      EXPECT_TRUE(
+          std::equal(two.begin(), two.begin() + 2 * c.out_width, out.begin() + c.out_width));
+    }
   }
+  cpu::set_vector_target(own);
 }
 
 TEST(Resize, what_lies_beyond_a_crop_takes_no_part) {

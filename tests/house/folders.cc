@@ -27,7 +27,7 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"backend", {"compile"}},
       {"parallel",
        {"tensor", "backend/device.h", "backend/device_network.h", "backend/key_values.h"}},
-      {"data", {"tensor"}},
+      {"data", {"tensor", "backend/cpu/kernels/resize_pixels.h", "backend/cpu/kernels/targets.h"}},
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},
       {"plan", {"train"}},
