@@ -9,6 +9,7 @@
 #include "base/reflect.h"
 #include "base/words.h"
 #include "data/draws.h"
+#include "data/mirror.h"
 
 namespace podium {
 namespace {
@@ -142,12 +143,20 @@ Augmenter::Augmenter(const AugmentOptions& options, std::int64_t channels, std::
   }
 }
 
-bool Augmenter::mirrors(const AugmentKey& key) const {
+bool is_mirrored(const AugmentOptions& options, const AugmentKey& key) {
   const auto drawn = [](const AugmentKey& k) {
     return Draws(k, AugmentKind::kFlip).block(0)[0] >> 31 != 0;
   };
-  if (random_flip_) return drawn(key);
-  return alternating_flip_ && drawn({key.seed, 0, key.example}) != (key.epoch % 2 != 0);
+  if (options.flip == "random") return drawn(key);
+  return options.flip == "alternating" && drawn({key.seed, 0, key.example}) != (key.epoch % 2 != 0);
+}
+
+bool only_mirrors(const AugmentOptions& options) {
+  return options.shift == 0 && !warps(options) && options.cutout == 0;
+}
+
+bool Augmenter::mirrors(const AugmentKey& key) const {
+  return (random_flip_ || alternating_flip_) && is_mirrored(options_, key);
 }
 
 void Augmenter::apply(const AugmentKey& key, const float* in, float* out) const {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/colour.h"
+#include "data/mirror.h"
 #include "data/shuffle.h"
 
 namespace podium {
@@ -12,6 +13,13 @@ namespace {
 
 // Examples lie anywhere in memory: each is asked for this many before its turn.
 constexpr std::int64_t kAhead = 4;
+
+// Left to right.
+void mirror(const std::uint8_t* pixels, std::int64_t rows, std::int64_t width,
+            std::uint8_t* __restrict out) {
+  for (std::int64_t y = 0; y < rows; ++y, pixels += width, out += width)
+    for (std::int64_t x = 0; x < width; ++x) out[x] = pixels[width - 1 - x];
+}
 
 }  // namespace
 
@@ -57,7 +65,15 @@ std::int32_t Loader::make(std::int64_t index, const AugmentKey* key, float* imag
                    bytes.data());
     pixels = bytes.data();
   }
-  if (key != nullptr && augmenter_) {
+  if (key != nullptr && augmenter_ && only_mirrors(options_.augment)) {
+    if (is_mirrored(options_.augment, *key)) {
+      thread_local std::vector<std::uint8_t> mirrored;
+      mirrored.resize(size);
+      mirror(pixels, set_->channels * set_->height, set_->width, mirrored.data());
+      pixels = mirrored.data();
+    }
+    normaliser_.start(pixels, image);
+  } else if (key != nullptr && augmenter_) {
     thread_local std::vector<float> scratch;
     scratch.resize(size);
     normaliser_.start(pixels, scratch.data());

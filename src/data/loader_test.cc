@@ -132,6 +132,28 @@ TEST(Loader, images_are_standardised_after_augmentation_and_without_it_in_evalua
   EXPECT_GT(changed, 90);  // a cut pixel may have been 0 before
 }
 
+TEST(Loader, an_image_that_is_only_mirrored_has_the_bits_of_the_augmenter) {
+  for (const char* flip : {"random", "alternating"}) {
+    LoaderOptions options = options_of(1, 5);
+    options.normalise = {"per-channel", {0.4, 0.5, 0.6}, {0.2, 0.3, 0.4}};
+    options.augment.flip = flip;
+    const Loader loader(small_set(3), options);
+    const Augmenter augmenter(options.augment, 3, 2, 3);
+    std::vector<float> image(18), plain(18), expected(18);
+    std::int32_t label = 0;
+    int mirrored = 0;
+    for (std::int64_t i = 0; i < 100; ++i) {
+      loader.example(3, i, image.data());
+      loader.in_order(i, 1, plain.data(), &label);
+      augmenter.apply({5, 3, i}, plain.data(), expected.data());
+      EXPECT_EQ(image, expected);
+      mirrored += image == plain ? 0 : 1;
+    }
+    EXPECT_GT(mirrored, 25);
+    EXPECT_LT(mirrored, 75);
+  }
+}
+
 TEST(Loader, an_example_of_an_epoch_is_that_of_its_batch) {
   LoaderOptions options = options_of(103, 4);
   options.augment.shift = 1;
