@@ -111,9 +111,9 @@ std::optional<Include> parse_include(std::string_view line) {
 // The standard library's headers have no suffix; the system's are named here.
 bool is_standard_or_system(const std::string& name) {
   if (name.find('.') == std::string::npos && name.find('/') == std::string::npos) return true;
-  static const std::set<std::string> system = {"fcntl.h",  "unistd.h",  "pthread.h",   "sched.h",
-                                               "signal.h", "cpuid.h",   "immintrin.h", "poll.h",
-                                               "dlfcn.h",  "ucontext.h"};
+  static const std::set<std::string> system = {"fcntl.h",  "unistd.h",   "pthread.h",   "sched.h",
+                                               "signal.h", "cpuid.h",    "immintrin.h", "poll.h",
+                                               "dlfcn.h",  "ucontext.h", "elf.h"};
   return name.starts_with("sys/") || name.starts_with("linux/") || name.starts_with("sanitizer/") ||
          system.contains(name);
 }

@@ -19,9 +19,9 @@ std::int64_t resize_blocks();
 // Rows between the passes have a multiple of so many bytes.
 std::int64_t resize_row_bytes();
 
-// Output pixel x of a row, of four bytes, for x < width: the sum of the pixels from byte starts[x] of
-// `row` on, in `groups` groups, each times its weight. `starts` has whole vectors of blocks.
-// `weights`: [x / blocks][group][pair of pixels][high, low][x % blocks][channel][pixel of the pair].
+// Output pixel x of a row, of four bytes, for x < width: the sum of the pixels from byte starts[x]
+// of `row` on, in `groups` groups, each times its weight. `starts` has whole vectors of blocks.
+// `weights`: [x / blocks][group][pair][high, low][x % blocks][channel][pixel of the pair].
 void resize_columns(const std::uint8_t* row, std::int64_t width, std::int64_t groups,
                     const std::int64_t* starts, const std::int16_t* weights, std::uint8_t* to);
 
