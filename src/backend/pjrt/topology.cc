@@ -30,11 +30,17 @@ std::string type_name(const HloShape& shape) {
   }
 }
 
+bool is_float(const HloShape& shape) {
+  const int type = shape.element_type();
+  return type != 1 && type != 4 && type != 8;  // neither pred nor s32 nor u32
+}
+
 void count_instructions(const HloModule& module, CompiledFacts& facts) {
   for (const HloComputation& computation : module.computations()) {
     for (const HloInstruction& instruction : computation.instructions()) {
       const std::string& opcode = instruction.opcode();
-      if (opcode == "convolution" || opcode == "dot") {
+      // A TPU's compiler also moves pixels by convolutions of their bits, as integers.
+      if ((opcode == "convolution" || opcode == "dot") && is_float(instruction.shape())) {
         std::int32_t least = 2;
         for (const std::int32_t one : instruction.precision_config().operand_precision())
           least = std::min(least, one);
