@@ -170,6 +170,15 @@ std::string version_text(int version) { return cat(version / 1000, ".", version 
 // simt.h: what a launch needs of its stream.
 void* simt_stream(Stream stream) { return own(stream).stream; }
 void simt_require(int error, const char* call) { require(static_cast<cudaError_t>(error), call); }
+namespace simt {
+std::size_t most_shared_bytes() {
+  int device = 0, bytes = 0;
+  require(cudaGetDevice(&device), "cudaGetDevice");
+  require(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+          "cudaDeviceGetAttribute");
+  return static_cast<std::size_t>(bytes);
+}
+}  // namespace simt
 
 namespace runtime {
 

@@ -113,6 +113,9 @@ __device__ inline void add_bf16_products(float (&d)[4], const std::uint32_t (&a)
 #endif
 }
 
+// The most shared memory of a block that the current device has.
+std::size_t most_shared_bytes();
+
 template <typename... P, typename... A>
 void launch(void (*kernel)(P...), const Grid& grid, Stream stream, A&&... arguments) {
   constexpr std::size_t kWithoutAsking = 48 * 1024;

@@ -225,6 +225,7 @@ thread_local Block* t_block = nullptr;
 
 void set_order(Order order) { t_order = order; }
 Order order() { return t_order; }
+std::size_t most_shared_bytes() { return kMostSharedBytes; }
 void wait_for_block() { t_block->wait_for_block(); }
 void wait_for_warp(unsigned mask) { t_block->wait_for_warp(mask); }
 std::uint32_t exchange(unsigned mask, std::uint32_t value, int lane_mask) {

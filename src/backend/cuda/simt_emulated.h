@@ -100,6 +100,9 @@ T& shared() {
   return *static_cast<T*>(shared_memory());
 }
 
+// The most shared memory of a block.
+std::size_t most_shared_bytes();
+
 template <typename... P, typename... A>
 void launch(void (*kernel)(P...), const Grid& grid, Stream stream, A&&... arguments) {
   submit(stream, grid,

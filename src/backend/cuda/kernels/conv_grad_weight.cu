@@ -200,29 +200,46 @@ void wide(const Launch& launch, const Layer& s, ConstFloats x, ConstFloats dy, F
 
 // --- other layers ---
 
-constexpr int kFilters = 8, kTaps = 4;   // whose chains a thread has; the taps are of one row
-constexpr int kImages = 32, kTiles = 4;  // of a block
+// With fewer blocks, a GPU has room for more.
+constexpr std::int64_t kManyBlocks = 200;
+constexpr int kImages = 32;         // of a block, one a thread
+constexpr int kMostRowsOfTaps = 9;  // of a block, which read the same gradients
 
-// partial[weight][band][image], the chains of one band of each image.
-__global__ void __launch_bounds__(kImages* kTiles)
+// What a thread has: the chains of some filters and of some taps of a row. What some pixels need is on
+// its way from memory at the same time.
+template <int kChainFilters, int kChainTaps>
+struct Chains {
+  static constexpr int kFilters = kChainFilters, kTaps = kChainTaps;
+};
+
+// partial[weight][band][image], the chains of one band of each image. With kDense the stride across is
+// 1, and a tap reads what its neighbour reads at the next pixel.
+template <typename T, bool kDense>
+__global__ void __launch_bounds__(kImages* kMostRowsOfTaps)
     image_chains_kernel(Layer s, ConstFloats dy, ConstFloats x, Floats partial) {
+  constexpr int kFilters = T::kFilters, kTaps = T::kTaps, kAhead = kFilters > 2 || !kDense ? 8 : 16;
   const int chunks = (s.images + kImages - 1) / kImages, band = static_cast<int>(blockIdx.y);
   const int n = static_cast<int>(blockIdx.x) % chunks * kImages + static_cast<int>(threadIdx.x);
+  // In the order taps of a row, rows of taps, channels; then filters.
   const int taps_across = (s.kernel_width + kTaps - 1) / kTaps;
-  // Tiles: filters, then channels, rows of taps and taps of the row.
-  int tile = static_cast<int>(blockIdx.x) / chunks * kTiles + static_cast<int>(threadIdx.y);
-  const int filter_tiles = (s.out_channels + kFilters - 1) / kFilters;
-  const int k0 = tile % filter_tiles * kFilters;
-  tile /= filter_tiles;
-  const int t0 = tile % taps_across * kTaps;
-  tile /= taps_across;
-  const int r = tile % s.kernel_height, c = tile / s.kernel_height;
-  if (n >= s.images || c >= s.in_channels) return;
-  const std::int64_t step = s.images;
-  const std::int64_t filter_step = s.pixels() * step;
+  const int tap_rows = taps_across * s.kernel_height * s.in_channels,
+            tap_blocks =
+                (tap_rows + static_cast<int>(blockDim.y) - 1) / static_cast<int>(blockDim.y);
+  const int tile = static_cast<int>(blockIdx.x) / chunks, k0 = tile / tap_blocks * kFilters;
+  const int tap_row =
+      tile % tap_blocks * static_cast<int>(blockDim.y) + static_cast<int>(threadIdx.y);
+  const int t0 = tap_row % taps_across * kTaps, r = tap_row / taps_across % s.kernel_height,
+            c = tap_row / taps_across / s.kernel_height;
+  if (n >= s.images || tap_row >= tap_rows) return;
+  const std::int64_t step = s.images, filter_step = s.pixels() * step;
   const float* const gradients = dy.of(blockIdx.z) + k0 * filter_step + n;
   const float* const plane =
       x.of(blockIdx.z) + static_cast<std::int64_t>(c) * s.in_height * s.in_width * step + n;
+  // Chains beyond the last filter or tap are of the last one, and of anything; nobody writes them.
+  std::int64_t filter[kFilters];
+#pragma unroll
+  for (int i = 0; i < kFilters; ++i)
+    filter[i] = (k0 + i < s.out_channels ? i : s.out_channels - 1 - k0) * filter_step;
   float chains[kFilters][kTaps];
 #pragma unroll
   for (int i = 0; i < kFilters; ++i)
@@ -232,51 +249,54 @@ __global__ void __launch_bounds__(kImages* kTiles)
   const int end = begin + static_cast<int>(kBandRows) < s.out_height
                       ? begin + static_cast<int>(kBandRows)
                       : s.out_height;
-  // Where all taps meet the image nothing needs to be asked. Chains beyond the last filter or tap
-  // are of the last one, and of anything; nobody writes them.
-  const int first_v = t0 - s.pad_left;
-  const int inner = first_v < 0 ? (-first_v + s.stride_width - 1) / s.stride_width : 0;
-  const int room = s.in_width - kTaps - first_v;
-  const int outer = room < 0 ? 0 : room / s.stride_width + 1;
-  std::int64_t filter[kFilters];
-#pragma unroll
-  for (int i = 0; i < kFilters; ++i)
-    filter[i] = (k0 + i < s.out_channels ? i : s.out_channels - 1 - k0) * filter_step;
+  const int first_v = t0 - s.pad_left, stride = kDense ? 1 : s.stride_width;
+  const auto within = [](int i, int length) { return i < 0 ? 0 : i < length ? i : length - 1; };
+#pragma unroll 1
   for (int p = begin; p < end; ++p) {
     const int h = p * s.stride_height + r - s.pad_top;
     if (h < 0 || h >= s.in_height) continue;
     const float* const row = plane + static_cast<std::int64_t>(h) * s.in_width * step;
     const float* const from = gradients + static_cast<std::int64_t>(p) * s.out_width * step;
-    const auto checked = [&](int q) {
-      float g[kFilters];
-#pragma unroll
-      for (int i = 0; i < kFilters; ++i) g[i] = from[filter[i] + q * step];
-#pragma unroll
-      for (int j = 0; j < kTaps; ++j) {
-        const int v = q * s.stride_width + first_v + j;
-        if (v < 0 || v >= s.in_width) continue;
-        const float pixel = row[v * step];
-#pragma unroll
-        for (int i = 0; i < kFilters; ++i) chains[i][j] = std::fma(g[i], pixel, chains[i][j]);
-      }
-    };
-    int q = 0;
 #pragma unroll 1
-    for (; q < inner && q < s.out_width; ++q) checked(q);
-#pragma unroll 4
-    for (; q < outer && q < s.out_width; ++q) {
-      float g[kFilters];
+    for (int q0 = 0; q0 < s.out_width; q0 += kAhead) {
+      const int v0 = q0 * stride + first_v;
+      float g[kAhead][kFilters];
 #pragma unroll
-      for (int i = 0; i < kFilters; ++i) g[i] = from[filter[i] + q * step];
+      for (int q = 0; q < kAhead; ++q)
 #pragma unroll
-      for (int j = 0; j < kTaps; ++j) {
-        const float pixel = row[(q * s.stride_width + first_v + j) * step];
+        for (int i = 0; i < kFilters; ++i)
+          g[q][i] = from[filter[i] + within(q0 + q, s.out_width) * step];
+      constexpr int kPixels = kDense ? kAhead + kTaps - 1 : kAhead * kTaps;
+      float pixels[kPixels];
 #pragma unroll
-        for (int i = 0; i < kFilters; ++i) chains[i][j] = std::fma(g[i], pixel, chains[i][j]);
+      for (int i = 0; i < kPixels; ++i) {
+        const int v = v0 + (kDense ? i : i / kTaps * stride + i % kTaps);
+        pixels[i] = row[within(v, s.in_width) * step];
+      }
+      const auto pixel = [&](int q, int j) { return pixels[kDense ? q + j : q * kTaps + j]; };
+      // Where all taps of all of these pixels meet the image nothing needs to be asked.
+      if (v0 >= 0 && v0 + (kAhead - 1) * stride + kTaps <= s.in_width &&
+          q0 + kAhead <= s.out_width) {
+#pragma unroll
+        for (int q = 0; q < kAhead; ++q)
+#pragma unroll
+          for (int j = 0; j < kTaps; ++j)
+#pragma unroll
+            for (int i = 0; i < kFilters; ++i)
+              chains[i][j] = std::fma(g[q][i], pixel(q, j), chains[i][j]);
+      } else {
+#pragma unroll
+        for (int q = 0; q < kAhead; ++q)
+#pragma unroll
+          for (int j = 0; j < kTaps; ++j) {
+            const int v = v0 + q * stride + j;
+            if (q0 + q >= s.out_width || v < 0 || v >= s.in_width) continue;
+#pragma unroll
+            for (int i = 0; i < kFilters; ++i)
+              chains[i][j] = std::fma(g[q][i], pixel(q, j), chains[i][j]);
+          }
       }
     }
-#pragma unroll 1
-    for (; q < s.out_width; ++q) checked(q);
   }
   float* const to = partial.of(blockIdx.z);
 #pragma unroll
@@ -320,13 +340,32 @@ __global__ void __launch_bounds__(kSumsEach* kLanes)
 void by_images(const Launch& launch, const Layer& s, ConstFloats x, ConstFloats dy, Floats dw,
                Floats scratch) {
   const auto replicas = static_cast<unsigned>(launch.replicas);
-  const std::int64_t tiles = std::int64_t{blocks_of(s.out_channels, kFilters)} *
-                             blocks_of(s.kernel_width, kTaps) * s.kernel_height * s.in_channels;
-  simt::launch(image_chains_kernel,
-               {.blocks = {blocks_of(s.images, kImages) * blocks_of(tiles, kTiles),
-                           static_cast<unsigned>(s.bands()), replicas},
-                .threads = {kImages, kTiles, 1}},
-               launch.stream, s, dy, x, scratch);
+  const auto chains = [&](auto kind, auto dense) {
+    using T = decltype(kind);
+    const unsigned rows = blocks_of(s.kernel_width, T::kTaps) *
+                          static_cast<unsigned>(s.kernel_height * s.in_channels),
+                   each = std::min<unsigned>(rows, kMostRowsOfTaps);
+    simt::launch(image_chains_kernel<T, decltype(dense)::value>,
+                 {.blocks = {blocks_of(s.images, kImages) * blocks_of(rows, each) *
+                                 blocks_of(s.out_channels, T::kFilters),
+                             static_cast<unsigned>(s.bands()), replicas},
+                  .threads = {kImages, each, 1}},
+                 launch.stream, s, dy, x, scratch);
+  };
+  with_constant(s.stride_width == 1, [&](auto dense) {
+    // Few filters for each thread where threads are few.
+    const bool few = std::int64_t{blocks_of(s.images, kImages)} * blocks_of(s.out_channels, 4) *
+                         replicas * s.bands() <
+                     kManyBlocks;
+    if (s.kernel_width <= 3 && few)
+      chains(Chains<2, 3>(), dense);
+    else if (s.kernel_width <= 3)
+      chains(Chains<4, 3>(), dense);
+    else if (few)
+      chains(Chains<2, 4>(), dense);
+    else
+      chains(Chains<4, 4>(), dense);
+  });
   simt::launch(image_sums_kernel,
                {.blocks = {blocks_of(s.weights(), kSumsEach), 1, replicas},
                 .threads = {kSumsEach * kLanes, 1, 1}},

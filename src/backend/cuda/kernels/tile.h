@@ -51,7 +51,7 @@ struct Tile {
   };
   using Sums = float[kRegM][kRegN];
 
-  __device__ static int thread() { return static_cast<int>(threadIdx.x); }
+  __device__ static int thread() { return static_cast<int>(threadIdx.x % kThreads); }
   __device__ static int thread_row() {
     return thread() / 32 / (kColumns / 8) * 4 + thread() % 32 / 8;
   }
@@ -71,6 +71,22 @@ struct Tile {
       to.values[i] = load(at / (kRows / 4), at % (kRows / 4) * 4);
     }
   }
+  // The same by load(term), the rows and the term being the thread's own, and `term` others later.
+  template <int kRows, typename Load>
+  __device__ static void fetch_own_rows(Fetched<kRows>& to, const Load& load) {
+    static_assert(kThreads % (kRows / 4) == 0);
+#pragma unroll
+    for (int i = 0; i < Fetched<kRows>::kLoads; ++i)
+      to.values[i] = load(i * (kThreads / (kRows / 4)));
+  }
+  template <int kRows>
+  __device__ static int own_row() {
+    return thread() % (kRows / 4) * 4;
+  }
+  template <int kRows>
+  __device__ static int own_term() {
+    return thread() / (kRows / 4);
+  }
   template <int kRows>
   __device__ static void put_rows(const Fetched<kRows>& from, float (*to)[kRows + 4]) {
 #pragma unroll
@@ -88,6 +104,15 @@ struct Tile {
       to.values[i] = load(at % (kSlice / 4) * 4, at / (kSlice / 4));
     }
   }
+  // The same by load(row), the terms and the row being the thread's own, and `row` others later.
+  template <int kRows, typename Load>
+  __device__ static void fetch_own_terms(Fetched<kRows>& to, const Load& load) {
+#pragma unroll
+    for (int i = 0; i < Fetched<kRows>::kLoads; ++i)
+      to.values[i] = load(i * (kThreads / (kSlice / 4)));
+  }
+  __device__ static int own_terms() { return thread() % (kSlice / 4) * 4; }
+  __device__ static int own_terms_row() { return thread() / (kSlice / 4); }
   template <int kRows>
   __device__ static void put_terms(const Fetched<kRows>& from, float (*to)[kRows + 4]) {
 #pragma unroll
@@ -211,6 +236,41 @@ struct RunTotal {
     for (int i = 0; i < T::kSumsM; ++i)
 #pragma unroll
       for (int j = 0; j < T::kSumsN; ++j) total[i][j] = total[i][j] + sums[i][j];
+  }
+};
+
+// The same in shared memory, which leaves registers to more blocks of a multiprocessor. A thread
+// has places of its own.
+template <typename T>
+struct SharedTotal {
+  using Memory = float4[T::kSumsM * T::kGroupsN][T::kThreads];
+
+  // The total so far is total(row, column), four columns.
+  template <typename Total>
+  __device__ static void set(Memory& memory, const Total& total) {
+#pragma unroll
+    for (int i = 0; i < T::kSumsM; ++i)
+#pragma unroll
+      for (int g = 0; g < T::kGroupsN; ++g)
+        memory[i * T::kGroupsN + g][T::thread()] = total(T::row(i / 4) + i % 4, T::column(g));
+  }
+  // The first run is added to -0, which leaves all its bits.
+  __device__ static void add(Memory& memory, bool first, const typename T::Sums& sums) {
+    int i = 0;
+    T::for_each_four(sums, [&](int, int, const float4& four) {
+      float4& kept = memory[i++][T::thread()];
+      const float4 total = first ? float4{-0.0f, -0.0f, -0.0f, -0.0f} : kept;
+      kept = {total.x + four.x, total.y + four.y, total.z + four.z, total.w + four.w};
+    });
+  }
+  // Calls put(row, column, four) as Tile::for_each_four does.
+  template <typename Put>
+  __device__ static void for_each_four(const Memory& memory, const Put& put) {
+#pragma unroll
+    for (int i = 0; i < T::kSumsM; ++i)
+#pragma unroll
+      for (int g = 0; g < T::kGroupsN; ++g)
+        put(T::row(i / 4) + i % 4, T::column(g), memory[i * T::kGroupsN + g][T::thread()]);
   }
 };
 

@@ -1,7 +1,7 @@
 // conv2d_winograd and conv2d_winograd_grad_input, in three kernels: the points of the tiles, at
 // each point a product of the filters by the tiles in runs of 64 channels, and back. The tiles of
 // all replicas are columns of one product where the replicas share weights; as many at a time as
-// stay in the cache.
+// their scratch memory has room for.
 #include "backend/cuda/kernels/winograd.h"
 #include "backend/cuda/kernels/winograd_points.h"
 
@@ -80,27 +80,40 @@ struct ProductShape {
   int depth, rows, row;
 };
 
+// A thread's own floats of the slices.
 template <typename T>
 struct PointSlices {
-  const ProductShape& s;
-  const float *filters, *patches;
-  std::int64_t piece;
-  int first_row, at;
+  const float *filters, *patches;  // of the slice before the first at the start
+  int row, piece;                  // floats between two terms
+  int depth, at;
 
+  __device__ PointSlices(const ProductShape& s, const float* first_filters, int first_row,
+                         const float* first_patches, int columns)
+      : filters(first_filters + (T::template own_term<T::kM>() - kSlice) * s.row +
+                within(first_row + T::template own_row<T::kM>(), s.row)),
+        patches(first_patches + (T::template own_term<T::kN>() - kSlice) * columns +
+                T::template own_row<T::kN>()),
+        row(s.row),
+        piece(columns),
+        depth(s.depth),
+        at(-kSlice) {}
+  // Sums of rows beyond the last are of the last ones, and nobody writes them.
+  __device__ static int within(int own_row, int rows) {
+    return own_row < rows ? own_row : rows - 4;
+  }
   __device__ bool next() {
-    at += kSlice;
-    return at < s.depth;
+    at += kSlice, filters += kSlice * row, patches += kSlice * piece;
+    return at < depth;
   }
   __device__ int run() const { return at / kRun; }
-  __device__ int terms() const { return s.depth - at < kSlice ? s.depth - at : kSlice; }
+  __device__ int terms() const { return depth - at < kSlice ? depth - at : kSlice; }
   __device__ void fetch(typename T::Ahead& ahead) const {
-    T::fetch_rows(ahead.a, [&](int term, int row) {
-      return at + term < s.depth && first_row + row < s.row
-                 ? load4(filters + static_cast<std::int64_t>(at + term) * s.row + first_row + row)
-                 : zero4();
+    const int left = depth - at;
+    T::fetch_own_rows(ahead.a, [&](int term) {
+      return T::template own_term<T::kM>() + term < left ? load4(filters + term * row) : zero4();
     });
-    T::fetch_rows(ahead.b, [&](int term, int column) {
-      return at + term < s.depth ? load4(patches + (at + term) * piece + column) : zero4();
+    T::fetch_own_rows(ahead.b, [&](int term) {
+      return T::template own_term<T::kN>() + term < left ? load4(patches + term * piece) : zero4();
     });
   }
   __device__ void put(const typename T::Ahead& ahead, typename T::Shared& shared,
@@ -110,11 +123,21 @@ struct PointSlices {
   }
 };
 
+template <typename T, bool kOneRun>
+struct ProductMemory {
+  typename T::Shared tiles;
+  typename SharedTotal<T>::Memory total;
+};
+template <typename T>
+struct ProductMemory<T, true> {
+  typename T::Shared tiles;
+};
+
 // products[point][row][column] from filters[point][depth][row] and patches[point][depth][column].
 template <typename T, bool kOneRun>
-__global__ void __launch_bounds__(T::kThreads, 1)
+__global__ void __launch_bounds__(T::kThreads, product_blocks<T>())
     products_kernel(ProductShape s, PieceColumns columns, const float* filters, Floats products) {
-  auto& shared = simt::shared<typename T::Shared>();
+  auto& shared = simt::shared<ProductMemory<T, kOneRun>>();
   const int point = static_cast<int>(blockIdx.z), first_row = static_cast<int>(blockIdx.y) * T::kM;
   const int local = static_cast<int>(blockIdx.x) * T::kN;
   const int end = local + T::kN < columns.count ? local + T::kN : columns.count;
@@ -122,25 +145,22 @@ __global__ void __launch_bounds__(T::kThreads, 1)
   const auto replica = static_cast<unsigned>(local / columns.piece);
   const int column = local % columns.piece;
   const std::int64_t piece = columns.piece;
-  PointSlices<T> slices{s,
-                        filters + static_cast<std::int64_t>(point) * s.depth * s.row,
+  PointSlices<T> slices(s, filters + static_cast<std::int64_t>(point) * s.depth * s.row, first_row,
                         columns.points.of(replica) + point * s.depth * piece + column,
-                        piece,
-                        first_row,
-                        -kSlice};
+                        columns.piece);
   float* const to = products.of(replica) + point * s.rows * piece + column;
-  const auto write = [&](const typename T::Sums& sums) {
-    T::for_each_four(sums, [&](int i, int j, const float4& four) {
-      if (first_row + i < s.rows) store4(to + (first_row + i) * piece + j, four);
-    });
+  const auto put = [&](int i, int j, const float4& four) {
+    if (first_row + i < s.rows) store4(to + (first_row + i) * piece + j, four);
   };
   if constexpr (kOneRun) {
-    const auto end_run = [&](int, const typename T::Sums& sums) { write(sums); };
-    sum_runs<T>(shared, slices, 0, 1, end_run);
+    const auto end_run = [&](int, const typename T::Sums& sums) { T::for_each_four(sums, put); };
+    sum_runs<T>(shared.tiles, slices, 0, 1, end_run);
   } else {
-    RunTotal<T> total;
-    sum_runs<T>(shared, slices, 0, (s.depth + kRun - 1) / kRun, total);
-    write(total.total);
+    const auto end_run = [&](int run, const typename T::Sums& sums) {
+      SharedTotal<T>::add(shared.total, run == 0, sums);
+    };
+    sum_runs<T>(shared.tiles, slices, 0, (s.depth + kRun - 1) / kRun, end_run);
+    SharedTotal<T>::for_each_four(shared.total, put);
   }
 }
 
@@ -212,7 +232,7 @@ struct InputSink {
 };
 
 template <int kM, typename Sink>
-__global__ void __launch_bounds__(kTransformThreads, 1)
+__global__ void __launch_bounds__(kTransformThreads, transform_blocks(kM))
     outputs_kernel(Sink sink, PieceColumns columns) {
   const int local = static_cast<int>(blockIdx.x * kTransformThreads + threadIdx.x);
   if (local >= columns.count) return;
@@ -223,15 +243,14 @@ __global__ void __launch_bounds__(kTransformThreads, 1)
              whole_across = columns.across.is_whole(column.j);
   constexpr int kPoints = kM + 2;
   float d[kPoints][kPoints];
+  // In place of a point that the tile lacks, which is not used, point 0 is read.
 #pragma unroll
   for (int i = 0; i < kPoints; ++i)
 #pragma unroll
-    for (int j = 0; j < kPoints; ++j)
-      d[i][j] =
-          (i <= kM || whole_down) && (j <= kM || whole_across)
-              ? column.memory[(static_cast<std::int64_t>(i * kPoints + j) * channels + channel) *
-                              column.step]
-              : 0.0f;
+    for (int j = 0; j < kPoints; ++j) {
+      const bool there = (i <= kM || whole_down) && (j <= kM || whole_across);
+      d[i][j] = column.at(there ? i * kPoints + j : 0, channel, channels);
+    }
   Transforms2d<kM>::at(d, whole_down, whole_across);
   sink.template put<kM>(d, column, channel, static_cast<int>(columns.down.begin(column.i)),
                         static_cast<int>(columns.across.begin(column.j)), whole_down ? kM : kM - 1,
@@ -250,12 +269,12 @@ struct Pass {
   int row() const { return (rows + 3) / 4 * 4; }
   int tiles() const { return static_cast<int>(down.count * across.count); }
   std::int64_t columns() const { return std::int64_t{tiles()} * images; }
-  // Columns at a time, and those of one piece.
-  std::int64_t most() const {
-    return std::max<std::int64_t>(kCachedFloats / (points() * (depth + rows)) / kPiece, 1) * kPiece;
-  }
+  // Columns of a replica that are at work at a time, nearly the same each time.
   std::int64_t piece() const {
-    return std::min((columns() + kPiece - 1) / kPiece * kPiece, most());
+    const std::int64_t most = std::max<std::int64_t>(
+                           kMostPointFloats / (points() * (depth + rows)) / kPiece, 1),
+                       all = (columns() + kPiece - 1) / kPiece, times = (all + most - 1) / most;
+    return (all + times - 1) / times * kPiece;
   }
   std::int64_t filters() const { return points() * depth * row(); }
   std::int64_t scratch() const { return filters() + points() * (depth + rows) * piece(); }
@@ -283,12 +302,14 @@ template <typename T>
 void launch_products(const Launch& launch, const Pass& pass, const PieceColumns& columns,
                      const float* filters, Floats products) {
   const ProductShape shape{pass.axis(), pass.depth, pass.rows, pass.row()};
-  with_constant(pass.depth <= kRun, [&](auto one_run) {
-    simt::launch(products_kernel<T, decltype(one_run)::value>,
+  // The largest tile leaves no registers for another kind.
+  with_constant(pass.depth <= kRun && T::kThreads < 256, [&](auto one_run) {
+    constexpr bool kOneRun = decltype(one_run)::value && T::kThreads < 256;
+    simt::launch(products_kernel<T, kOneRun>,
                  {.blocks = {blocks_of(columns.count, T::kN), blocks_of(pass.rows, T::kM),
                              static_cast<unsigned>(pass.points())},
                   .threads = {T::kThreads, 1, 1},
-                  .shared_bytes = sizeof(typename T::Shared)},
+                  .shared_bytes = sizeof(ProductMemory<T, kOneRun>)},
                  launch.stream, shape, columns, filters, products);
   });
 }
@@ -301,8 +322,7 @@ void launch_pass(const Launch& launch, const WinogradLayer& s, const Pass& pass,
                 .threads = {kFilterThreads, 1, 1}},
                launch.stream, s, pass.row(), w, scratch);
   const std::int64_t all = pass.columns() * launch.replicas, piece = pass.piece();
-  const std::int64_t step =
-      std::clamp<std::int64_t>(pass.most() / piece, 1, launch.replicas) * piece;
+  const std::int64_t step = launch.replicas * piece;
   const Floats points = scratch.from(pass.filters()),
                products = points.from(pass.points() * pass.depth * piece);
   for (std::int64_t first = 0; first < all; first += step) {
@@ -321,7 +341,8 @@ void launch_pass(const Launch& launch, const WinogradLayer& s, const Pass& pass,
                  launch.stream, source, columns);
     const std::int64_t largest =
         pass.points() * blocks_of(columns.count, 128) * blocks_of(pass.rows, 128);
-    if (pass.rows > 64 && largest >= kManyBlocks)
+    if (pass.rows > 64 && largest >= kManyBlocks &&
+        sizeof(ProductMemory<Tile<128, 128, 8, 8>, false>) <= simt::most_shared_bytes())
       launch_products<Tile<128, 128, 8, 8>>(launch, pass, columns, scratch.first, products);
     else if (pass.rows > 64)
       launch_products<Tile<128, 64, 8, 8>>(launch, pass, columns, scratch.first, products);

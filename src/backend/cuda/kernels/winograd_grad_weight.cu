@@ -81,7 +81,7 @@ struct SlotColumns {
 };
 
 template <int kM, typename Source>
-__global__ void __launch_bounds__(kTransformThreads, 1)
+__global__ void __launch_bounds__(kTransformThreads, transform_blocks(kM))
     gradient_points_kernel(Source source, SlotColumns columns) {
   const int local = static_cast<int>(blockIdx.x * kTransformThreads + threadIdx.x);
   if (local >= columns.count) return;
@@ -92,29 +92,24 @@ __global__ void __launch_bounds__(kTransformThreads, 1)
              whole_across = columns.across.is_whole(column.j);
   const int top = static_cast<int>(columns.down.begin(column.i)),
             left = static_cast<int>(columns.across.begin(column.j));
-  const auto view = source.view(column.replica, channel, column.n, column.inside);
   constexpr int kPoints = kM + 2;
   float d[kPoints][kPoints];
-#pragma unroll
-  for (int i = 0; i < kM; ++i)
-#pragma unroll
-    for (int j = 0; j < kM; ++j) d[i][j] = view.at(top + i, left + j);
+  source.template read<kM>(column, channel, top, left, d);
   Transforms2d<kM>::a(d, whole_down, whole_across);
 #pragma unroll
   for (int i = 0; i < kPoints; ++i)
 #pragma unroll
     for (int j = 0; j < kPoints; ++j)
       if ((i <= kM || whole_down) && (j <= kM || whole_across))
-        column.memory[(static_cast<std::int64_t>(i * kPoints + j) * channels + channel) *
-                      column.step] = d[i][j];
+        column.at(i * kPoints + j, channel, channels) = d[i][j];
 }
 
 // The sums at the points: sums[group][point][filter][channel].
 struct Sums {
   int axis, filters, channels;
   int groups;
-  int run_tiles;  // 0 where the lanes have chains of their own
-  int points() const { return axis * axis; }
+  int run_tiles;  // 4 or 8, and 0 where the lanes have chains of their own
+  PODIUM_DEVICE_FUNCTION int points() const { return axis * axis; }
   PODIUM_DEVICE_FUNCTION std::int64_t at(int group, int point) const {
     return (static_cast<std::int64_t>(group) * axis * axis + point) * filters * channels;
   }
@@ -123,34 +118,38 @@ struct Sums {
 
 // --- wide layers
 
+// A thread's own floats of the slices, one a position.
 template <typename T>
 struct ColumnSlices {
   const Slots& slots;
-  const float *gradients, *patches;  // of the point
-  int rows, row, channels, channel;
+  const float *gradients, *patches;  // of the position
+  int step;                          // floats between two filters, and two channels
+  // The last filter and channel, from the thread's first; sums beyond are of them, and nobody writes
+  // those.
+  int filters, channels;
   bool last_down, last_across;
-  int run_tiles, first_block;
-  int at, end;
+  int run_shift, at, end;
+  int tile, block;  // of the position
 
   __device__ bool next() {
-    while (++at < end)
-      if (slots.has(at % slots.groups.tiles, last_down, last_across)) return true;
+    while (++at < end) {
+      gradients += kLanes, patches += kLanes;
+      if (++tile == slots.groups.tiles) tile = 0, ++block;
+      if (slots.has(tile, last_down, last_across)) return true;
+    }
     return false;
   }
-  __device__ int run() const { return at / run_tiles; }
+  __device__ int run() const { return at >> run_shift; }
   __device__ int terms() const {
-    const int left = slots.groups.images - (first_block + at / slots.groups.tiles) * kLanes;
+    const int left = slots.groups.images - block * kLanes;
     return left < kLanes ? left : kLanes;
   }
   __device__ void fetch(typename T::Ahead& ahead) const {
-    const int column = (at - slots.begin) * kLanes;
-    const std::int64_t step = slots.width * kLanes;
-    T::fetch_terms(ahead.a, [&](int term, int i) {
-      return row + i < rows ? load4(gradients + (row + i) * step + column + term) : zero4();
+    T::fetch_own_terms(ahead.a, [&](int k) {
+      return load4(gradients + static_cast<std::int64_t>(k < filters ? k : filters) * step);
     });
-    T::fetch_terms(ahead.b, [&](int term, int i) {
-      return channel + i < channels ? load4(patches + (channel + i) * step + column + term)
-                                    : zero4();
+    T::fetch_own_terms(ahead.b, [&](int e) {
+      return load4(patches + static_cast<std::int64_t>(e < channels ? e : channels) * step);
     });
   }
   __device__ void put(const typename T::Ahead& ahead, typename T::Shared& shared,
@@ -160,54 +159,67 @@ struct ColumnSlices {
   }
 };
 
+template <typename T>
+struct SumsMemory {
+  typename T::Shared tiles;
+  typename SharedTotal<T>::Memory total;
+};
+
 // Goes on where an earlier launch ended within the group.
 template <typename T>
-__global__ void __launch_bounds__(T::kThreads, 1)
+__global__ void __launch_bounds__(T::kThreads, product_blocks<T>())
     wide_sums_kernel(Sums s, Slots slots, Floats sums) {
-  auto& shared = simt::shared<typename T::Shared>();
+  auto& shared = simt::shared<SumsMemory<T>>();
   const int slot = static_cast<int>(blockIdx.z), group = slots.group(slot);
   const int point = static_cast<int>(blockIdx.y), across = (s.channels + T::kN - 1) / T::kN;
   const int row = static_cast<int>(blockIdx.x) / across * T::kM,
             channel = static_cast<int>(blockIdx.x) % across * T::kN;
-  const std::int64_t step = slots.width * kLanes;
-  const float* const patches = slots.of(slot);
-  const float* const gradients = patches + s.axis * s.axis * s.channels * step;
   const int end = slots.end(slot);
   if (slots.begin >= end) return;  // a short group
+  const int step = slots.width * kLanes, k = row + T::own_terms_row(),
+            e = channel + T::own_terms_row();
+  // Of the position before the first.
+  const float* const patches = slots.of(slot) + T::own_terms() - kLanes;
+  const float* const gradients =
+      patches + static_cast<std::int64_t>(s.points()) * s.channels * step;
   ColumnSlices<T> slices{slots,
-                         gradients + point * s.filters * step,
-                         patches + point * s.channels * step,
-                         s.filters,
-                         row,
-                         s.channels,
-                         channel,
+                         gradients + (static_cast<std::int64_t>(point) * s.filters + k) * step,
+                         patches + (static_cast<std::int64_t>(point) * s.channels + e) * step,
+                         step,
+                         s.filters - 1 - k,
+                         s.channels - 1 - e,
                          point / s.axis == s.axis - 1,
                          point % s.axis == s.axis - 1,
-                         s.run_tiles,
-                         group * slots.groups.group_positions / slots.groups.tiles,
+                         s.run_tiles == 8 ? 3 : 2,
                          slots.begin - 1,
-                         end};
+                         end,
+                         (slots.begin - 1 + slots.groups.tiles) % slots.groups.tiles,
+                         group * (slots.groups.group_positions / slots.groups.tiles) +
+                             (slots.begin - 1 + slots.groups.tiles) / slots.groups.tiles - 1};
   float* const to = sums.of(slots.replica(slot)) + s.at(group, point);
-  RunTotal<T> total;
-  if (slots.begin > 0) {
-#pragma unroll
-    for (int i = 0; i < T::kSumsM; ++i)
-#pragma unroll
-      for (int j = 0; j < T::kSumsN; ++j) {
-        const int k = row + T::row(i / 4) + i % 4, e = channel + T::column(j / 4) + j % 4;
-        if (k < s.filters && e < s.channels) total.total[i][j] = to[k * s.channels + e];
-      }
-  }
-  sum_runs<T>(shared, slices, slots.begin / s.run_tiles, (end + s.run_tiles - 1) / s.run_tiles,
-              total);
-  T::for_each_four(total.total, [&](int i, int j, const float4& four) {
-    const int left = s.channels - channel - j;
-    if (row + i >= s.filters || left <= 0) return;
-    float* const p = to + (row + i) * s.channels + channel + j;
-    p[0] = four.x;
-    if (left > 1) p[1] = four.y;
-    if (left > 2) p[2] = four.z;
-    if (left > 3) p[3] = four.w;
+  const auto place = [&](int i, int j) { return to + (row + i) * s.channels + channel + j; };
+  const auto left = [&](int i, int j) {
+    return row + i < s.filters ? s.channels - channel - j : 0;
+  };
+  if (slots.begin > 0)
+    SharedTotal<T>::set(shared.total, [&](int i, int j) {
+      const float* const p = place(i, j);
+      const int count = left(i, j);
+      return float4{count > 0 ? p[0] : 0, count > 1 ? p[1] : 0, count > 2 ? p[2] : 0,
+                    count > 3 ? p[3] : 0};
+    });
+  const auto end_run = [&](int run, const typename T::Sums& of_run) {
+    SharedTotal<T>::add(shared.total, run == 0, of_run);
+  };
+  sum_runs<T>(shared.tiles, slices, slots.begin >> slices.run_shift,
+              (end + s.run_tiles - 1) >> slices.run_shift, end_run);
+  SharedTotal<T>::for_each_four(shared.total, [&](int i, int j, const float4& four) {
+    float* const p = place(i, j);
+    const int count = left(i, j);
+    if (count > 0) p[0] = four.x;
+    if (count > 1) p[1] = four.y;
+    if (count > 2) p[2] = four.z;
+    if (count > 3) p[3] = four.w;
   });
 }
 
@@ -295,9 +307,6 @@ __global__ void __launch_bounds__(kTransformThreads, 1) add_groups_kernel(Sums s
 
 // --- the launches
 
-// Blocks that keep a GPU busy.
-constexpr std::int64_t kBusyBlocks = 512;
-
 struct Plan {
   WinogradLayer layer;
   winograd::Tiles down, across;
@@ -307,12 +316,11 @@ struct Plan {
   std::int64_t position_floats() const {
     return std::int64_t{kLanes} * sums.points() * (sums.filters + sums.channels);
   }
-  // Positions that stay in the cache, and those for which a replica has memory.
-  std::int64_t cached() const {
-    return std::max<std::int64_t>(kCachedFloats / position_floats(), least());
-  }
+  // Positions for which a replica has memory.
   std::int64_t memory() const {
-    return std::min<std::int64_t>(cached(), std::int64_t{groups.groups} * groups.group_positions);
+    return std::min<std::int64_t>(
+        std::max<std::int64_t>(kMostPointFloats / position_floats(), least()),
+        std::int64_t{groups.groups} * groups.group_positions);
   }
   // What can be summed apart: a run, or a group.
   int least() const {
@@ -322,16 +330,15 @@ struct Plan {
   std::int64_t sum_floats() const { return (sums.floats() + 3) / 4 * 4; }
   std::int64_t scratch() const { return sum_floats() + memory() * position_floats(); }
 
-  // Slots for so many replicas whose products have so many blocks each: as many as keep the GPU
-  // busy, as wide as the cache allows.
-  Slots slots(int replicas, std::int64_t blocks) const {
-    const std::int64_t all = std::int64_t{replicas} * groups.groups;
-    const std::int64_t busy = std::clamp<std::int64_t>((kBusyBlocks + blocks - 1) / blocks, 1, all);
-    std::int64_t width = cached() / busy / least() * least();
-    width = std::clamp<std::int64_t>(width, least(), groups.group_positions);
-    // Groups that fit whole may be many.
-    const std::int64_t count =
-        std::min({all, std::max<std::int64_t>(cached() / width, 1), replicas * (memory() / width)});
+  // As many slots as there is memory for: of whole groups, or of parts of nearly the same width.
+  Slots slots(int replicas) const {
+    const std::int64_t most =
+        std::min<std::int64_t>(memory() / least() * least(), groups.group_positions);
+    const std::int64_t times = (groups.group_positions + most - 1) / most,
+                       each = (groups.group_positions + times - 1) / times,
+                       width = std::min<std::int64_t>((each + least() - 1) / least() * least(),
+                                                      groups.group_positions);
+    const std::int64_t count = std::min<std::int64_t>(groups.groups, memory() / width) * replicas;
     return {groups,
             down,
             across,
@@ -373,7 +380,7 @@ Plan plan_of(const WinogradShape& shape) {
 // Calls f with the tile of a wide layer's products.
 template <typename F>
 void with_wide_tile(const Sums& s, const F& f) {
-  if (s.filters >= 128 && s.channels >= 128)
+  if (s.filters > 64 && s.channels > 32)
     f(Tile<128, 64, 8, 8>());
   else if (s.filters > 32 && s.channels > 32)
     f(Tile<64, 64, 8, 4>());
@@ -410,11 +417,10 @@ void launch_sums(const Launch& launch, const Sums& s, const Slots& slots, Floats
   }
   with_wide_tile(s, [&](auto tile) {
     using T = decltype(tile);
-    simt::launch(wide_sums_kernel<T>,
-                 {.blocks = blocks,
-                  .threads = {T::kThreads, 1, 1},
-                  .shared_bytes = sizeof(typename T::Shared)},
-                 launch.stream, s, slots, sums);
+    simt::launch(
+        wide_sums_kernel<T>,
+        {.blocks = blocks, .threads = {T::kThreads, 1, 1}, .shared_bytes = sizeof(SumsMemory<T>)},
+        launch.stream, s, slots, sums);
   });
 }
 
@@ -423,7 +429,7 @@ void launch_plan(const Launch& launch, const Plan& plan, const Images& images,
                  const Gradients& gradients, Floats dw, Floats scratch) {
   const auto replicas = static_cast<unsigned>(launch.replicas);
   const Sums& s = plan.sums;
-  Slots slots = plan.slots(launch.replicas, sum_blocks(s) * s.points());
+  Slots slots = plan.slots(launch.replicas);
   slots.memory = scratch.from(plan.sum_floats());
   const int all = launch.replicas * plan.groups.groups, most = slots.count;
   for (slots.first = 0; slots.first < all; slots.first += most) {
