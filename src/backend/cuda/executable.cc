@@ -80,6 +80,38 @@ std::vector<Place> places_of(std::span<const View> views) {
   return places;
 }
 
+// Times the steps of a run, and the phases of those that tell of some.
+class StepTimer : public Phases {
+ public:
+  explicit StepTimer(Stream stream) : stream_(stream) {}
+  // What follows belongs to this step.
+  void begin_step(std::size_t step) {
+    step_ = step;
+    begin("");
+  }
+  void begin(const char* phase) override {
+    marks_->add(stream_);
+    spans_.push_back({step_, phase});
+  }
+  void end() { marks_->add(stream_); }
+  // Calls f(step, phase, seconds) for all spans between two marks.
+  template <typename F>
+  void for_each(const F& f) const {
+    for (std::size_t i = 0; i < spans_.size(); ++i)
+      f(spans_[i].step, spans_[i].phase, marks_->seconds_between(i, i + 1));
+  }
+
+ private:
+  struct Span {
+    std::size_t step;
+    const char* phase;
+  };
+  Stream stream_;
+  std::size_t step_ = 0;
+  std::unique_ptr<runtime::Marks> marks_ = runtime::make_marks();
+  std::vector<Span> spans_;
+};
+
 bool same(const Place& a, const Place& b) { return a.first == b.first && a.stride == b.stride; }
 
 }  // namespace
@@ -162,19 +194,21 @@ void CudaExecutable::run_step(const Step& step, const Launch& launch, const Memo
 void CudaExecutable::launch(int replicas, std::byte* arena, std::span<const Place> inputs,
                             std::span<const Place> outputs) {
   const Memory memory = bind(replicas, arena, inputs, outputs);
-  const Launch launch{.stream = queue_.stream, .replicas = replicas};
+  Launch launch{.stream = queue_.stream, .replicas = replicas};
   if (!profiling_) {
     for (const Step& step : program_.steps) run_step(step, launch, memory);
     return;
   }
-  const std::size_t count = program_.steps.size();
-  const auto marks = runtime::make_marks(count + 1);
-  marks->set(0, queue_.stream);
-  for (std::size_t i = 0; i < count; ++i) {
+  StepTimer timer(queue_.stream);
+  launch.phases = &timer;
+  for (std::size_t i = 0; i < program_.steps.size(); ++i) {
+    timer.begin_step(i);
     run_step(program_.steps[i], launch, memory);
-    marks->set(i + 1, queue_.stream);
   }
-  for (std::size_t i = 0; i < count; ++i) seconds_[i] += marks->seconds_between(i, i + 1);
+  timer.end();
+  timer.for_each([&](std::size_t step, const char* phase, double seconds) {
+    seconds_[step][phase] += seconds;
+  });
   runs_ += replicas;
 }
 
@@ -226,7 +260,7 @@ std::optional<std::string> CudaExecutable::find_non_finite(std::span<const View>
 void CudaExecutable::start_profile() {
   profiling_ = true;
   runs_ = 0;
-  seconds_.assign(program_.steps.size(), 0.0);
+  seconds_.assign(program_.steps.size(), {});
 }
 
 std::vector<KernelProfile> CudaExecutable::profile() const {
@@ -234,7 +268,14 @@ std::vector<KernelProfile> CudaExecutable::profile() const {
   const auto runs = static_cast<double>(runs_);
   for (std::size_t i = 0; !seconds_.empty() && i < program_.steps.size(); ++i) {
     const Step& step = program_.steps[i];
-    rows.push_back({step.name, seconds_[i], step.cost.flops * runs, step.cost.bytes * runs, runs_});
+    const std::string costly = seconds_[i].contains(kProductsPhase) ? kProductsPhase : "";
+    for (const auto& [phase, seconds] : seconds_[i]) {
+      // Nothing happens before the first phase of a step that has some.
+      if (phase.empty() && !costly.empty()) continue;
+      const double cost_runs = phase == costly ? runs : 0;
+      rows.push_back({phase.empty() ? step.name : cat(step.name, ": ", phase), seconds,
+                      step.cost.flops * cost_runs, step.cost.bytes * cost_runs, runs_});
+    }
   }
   return rows;
 }

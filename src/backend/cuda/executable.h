@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -128,7 +129,8 @@ class CudaExecutable : public Executable {
   std::vector<Recorded> recordings_;
   bool profiling_ = false;
   std::int64_t runs_ = 0;
-  std::vector<double> seconds_;
+  std::vector<std::map<std::string, double>>
+      seconds_;  // of each step, by phase; "": of one without
 };
 
 // What a graph needs, without any memory or launch.

@@ -12,11 +12,26 @@ namespace podium::PODIUM_CUDA_SPACE {
 
 using Stream = void*;  // of runtime.h
 
+// Hears, while operations are timed, what the next launches of an operation do.
+class Phases {
+ public:
+  virtual ~Phases() = default;
+  virtual void begin(const char* phase) = 0;
+};
+// The phase that has the operation's cost.
+inline constexpr const char* kProductsPhase = "products";
+
 // Where and for how many replicas a kernel runs. The replicas of a worker differ in memory alone: a
 // launch computes all of them, replica blockIdx.z being one.
 struct Launch {
   Stream stream = nullptr;
   int replicas = 1;
+  Phases* phases = nullptr;
+
+  // Of functions with several kernels that take long.
+  void begin(const char* phase) const {
+    if (phases != nullptr) phases->begin(phase);
+  }
 };
 
 // A tensor of each replica. That of replica r begins `stride` elements after that of replica r - 1;

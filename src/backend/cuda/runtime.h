@@ -86,11 +86,12 @@ std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& la
 class Marks {
  public:
   virtual ~Marks() = default;
-  virtual void set(std::size_t mark, Stream stream) = 0;
+  // The marks are numbered from 0.
+  virtual void add(Stream stream) = 0;
   // Waits for both.
   virtual double seconds_between(std::size_t first, std::size_t second) = 0;
 };
-std::unique_ptr<Marks> make_marks(std::size_t count);
+std::unique_ptr<Marks> make_marks();
 
 #ifdef PODIUM_CUDA_EMULATED
 // For tests: the call of this number, counted from now on from 0, and all after it fail as if the

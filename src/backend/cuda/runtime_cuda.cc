@@ -124,16 +124,13 @@ class CudaEvent : public runtime::Event {
 
 class CudaMarks : public runtime::Marks {
  public:
-  explicit CudaMarks(std::size_t count) : events_(count, nullptr) {
-    for (cudaEvent_t& event : events_) require(cudaEventCreate(&event), "cudaEventCreate");
-  }
+  CudaMarks() = default;
   ~CudaMarks() override {
-    for (const cudaEvent_t event : events_)
-      if (event != nullptr) (void)cudaEventDestroy(event);
+    for (const cudaEvent_t event : events_) (void)cudaEventDestroy(event);
   }
   CudaMarks(const CudaMarks&) = delete;
   CudaMarks& operator=(const CudaMarks&) = delete;
-  void set(std::size_t mark, Stream stream) override;
+  void add(Stream stream) override;
   double seconds_between(std::size_t first, std::size_t second) override {
     require(cudaEventSynchronize(events_[second]), "cudaEventSynchronize");
     float milliseconds = 0;
@@ -152,8 +149,11 @@ void CudaRecording::play(Stream stream) {
   played_ = own(stream).stream;
   require(cudaGraphLaunch(graph_, played_), "cudaGraphLaunch");
 }
-void CudaMarks::set(std::size_t mark, Stream stream) {
-  require(cudaEventRecord(events_[mark], own(stream).stream), "cudaEventRecord");
+void CudaMarks::add(Stream stream) {
+  cudaEvent_t event = nullptr;
+  require(cudaEventCreate(&event), "cudaEventCreate");
+  events_.push_back(event);
+  require(cudaEventRecord(event, own(stream).stream), "cudaEventRecord");
 }
 
 void CudaEvent::set(Stream stream) {
@@ -319,7 +319,7 @@ std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& la
   return std::make_unique<CudaRecording>(ready);
 }
 
-std::unique_ptr<Marks> make_marks(std::size_t count) { return std::make_unique<CudaMarks>(count); }
+std::unique_ptr<Marks> make_marks() { return std::make_unique<CudaMarks>(); }
 
 }  // namespace runtime
 }  // namespace podium::cuda

@@ -11,9 +11,6 @@ namespace {
 constexpr int kRun = 64;     // channels of one chain
 constexpr int kPiece = 128;  // pieces are multiples of it: a tile of a product lies in one
 constexpr int kFilterThreads = 64;
-// With fewer of the largest blocks than this, the last of them leave much of a GPU idle; smaller
-// ones do not.
-constexpr std::int64_t kManyBlocks = 528;
 
 // Some columns of all, in the order (replica, tile, image). Their points lie in pieces, one in the
 // memory of each replica.
@@ -314,9 +311,28 @@ void launch_products(const Launch& launch, const Pass& pass, const PieceColumns&
   });
 }
 
+// Blocks run in waves. The largest tile has the fewest loads; but if a smaller one's blocks fill the
+// waves of a large GPU better, these end earlier.
+bool has_largest_tile(const Pass& pass, std::int64_t columns) {
+  using Large = Tile<128, 128, 8, 8>;
+  using Small = Tile<128, 64, 8, 8>;
+  constexpr int kMultiprocessors = 132;
+  // In sums that a multiprocessor makes.
+  const auto time = [&](auto tile) {
+    using T = decltype(tile);
+    const std::int64_t blocks =
+        pass.points() * blocks_of(columns, T::kN) * blocks_of(pass.rows, T::kM);
+    return blocks_of(blocks, kMultiprocessors * product_blocks<T>()) * product_blocks<T>() * T::kM *
+           T::kN;
+  };
+  return sizeof(ProductMemory<Large, false>) <= simt::most_shared_bytes() &&
+         time(Large()) * 9 <= time(Small()) * 10;
+}
+
 template <int kM, bool kBackward, typename Source, typename Sink>
 void launch_pass(const Launch& launch, const WinogradLayer& s, const Pass& pass,
                  const Source& source, ConstFloats w, const Sink& sink, Floats scratch) {
+  launch.begin("filters");
   simt::launch(filter_points_kernel<kM, kBackward>,
                {.blocks = {blocks_of(pass.rows, kFilterThreads), static_cast<unsigned>(pass.depth)},
                 .threads = {kFilterThreads, 1, 1}},
@@ -335,14 +351,13 @@ void launch_pass(const Launch& launch, const WinogradLayer& s, const Pass& pass,
                          static_cast<int>(piece),
                          points};
     const unsigned across = blocks_of(columns.count, kTransformThreads);
+    launch.begin("to points");
     simt::launch(patch_points_kernel<kM, Source, PieceColumns>,
                  {.blocks = {across, static_cast<unsigned>(pass.depth)},
                   .threads = {kTransformThreads, 1, 1}},
                  launch.stream, source, columns);
-    const std::int64_t largest =
-        pass.points() * blocks_of(columns.count, 128) * blocks_of(pass.rows, 128);
-    if (pass.rows > 64 && largest >= kManyBlocks &&
-        sizeof(ProductMemory<Tile<128, 128, 8, 8>, false>) <= simt::most_shared_bytes())
+    launch.begin(kProductsPhase);
+    if (pass.rows > 64 && has_largest_tile(pass, columns.count))
       launch_products<Tile<128, 128, 8, 8>>(launch, pass, columns, scratch.first, products);
     else if (pass.rows > 64)
       launch_products<Tile<128, 64, 8, 8>>(launch, pass, columns, scratch.first, products);
@@ -353,6 +368,7 @@ void launch_pass(const Launch& launch, const WinogradLayer& s, const Pass& pass,
     else
       launch_products<Tile<16, 128, 4, 8>>(launch, pass, columns, scratch.first, products);
     columns.points = products;
+    launch.begin("to outputs");
     simt::launch(outputs_kernel<kM, Sink>,
                  {.blocks = {across, static_cast<unsigned>(pass.rows)},
                   .threads = {kTransformThreads, 1, 1}},

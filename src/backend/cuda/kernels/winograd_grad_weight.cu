@@ -437,6 +437,7 @@ void launch_plan(const Launch& launch, const Plan& plan, const Images& images,
     for (slots.begin = 0; slots.begin < plan.groups.group_positions; slots.begin += slots.width) {
       SlotColumns columns{slots, plan.down, plan.across, slots.count * slots.width * kLanes, 0};
       const unsigned across = blocks_of(columns.count, kTransformThreads);
+      launch.begin("to points");
       simt::launch(patch_points_kernel<kM, Images, SlotColumns>,
                    {.blocks = {across, static_cast<unsigned>(s.channels)},
                     .threads = {kTransformThreads, 1, 1}},
@@ -446,9 +447,11 @@ void launch_plan(const Launch& launch, const Plan& plan, const Images& images,
                    {.blocks = {across, static_cast<unsigned>(s.filters)},
                     .threads = {kTransformThreads, 1, 1}},
                    launch.stream, gradients, columns);
+      launch.begin(kProductsPhase);
       launch_sums(launch, s, slots, scratch);
     }
   }
+  launch.begin("filters");
   if (s.groups > 1)
     simt::launch(add_groups_kernel,
                  {.blocks = {blocks_of(s.at(1, 0), kTransformThreads), 1, replicas},
