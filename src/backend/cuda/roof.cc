@@ -29,11 +29,11 @@ const Generation& generation_of(const runtime::DeviceInfo& device) {
 double copy_rate(Queue& queue, std::int64_t bytes, int times) {
   constexpr std::size_t kRounds = 5;
   const Allocation from = Allocation::scratch(bytes), to = Allocation::scratch(bytes);
-  const auto marks = runtime::make_marks(kRounds + 1);
-  marks->set(0, queue.stream);
+  const auto marks = runtime::make_marks();
+  marks->add(queue.stream);
   for (std::size_t round = 0; round < kRounds; ++round) {
     for (int i = 0; i < times; ++i) runtime::copy(queue.stream, to.data(), from.data(), bytes);
-    marks->set(round + 1, queue.stream);
+    marks->add(queue.stream);
   }
   double best = 0;
   for (std::size_t round = 0; round < kRounds; ++round)
