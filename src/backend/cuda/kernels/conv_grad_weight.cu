@@ -205,15 +205,15 @@ constexpr std::int64_t kManyBlocks = 200;
 constexpr int kImages = 32;         // of a block, one a thread
 constexpr int kMostRowsOfTaps = 9;  // of a block, which read the same gradients
 
-// What a thread has: the chains of some filters and of some taps of a row. What some pixels need is on
-// its way from memory at the same time.
+// What a thread has: the chains of some filters and of some taps of a row. What some pixels need is
+// on its way from memory at the same time.
 template <int kChainFilters, int kChainTaps>
 struct Chains {
   static constexpr int kFilters = kChainFilters, kTaps = kChainTaps;
 };
 
-// partial[weight][band][image], the chains of one band of each image. With kDense the stride across is
-// 1, and a tap reads what its neighbour reads at the next pixel.
+// partial[weight][band][image], the chains of one band of each image. With kDense the stride across
+// is 1, and a tap reads what its neighbour reads at the next pixel.
 template <typename T, bool kDense>
 __global__ void __launch_bounds__(kImages* kMostRowsOfTaps)
     image_chains_kernel(Layer s, ConstFloats dy, ConstFloats x, Floats partial) {

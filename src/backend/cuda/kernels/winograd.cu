@@ -311,8 +311,8 @@ void launch_products(const Launch& launch, const Pass& pass, const PieceColumns&
   });
 }
 
-// Blocks run in waves. The largest tile has the fewest loads; but if a smaller one's blocks fill the
-// waves of a large GPU better, these end earlier.
+// Blocks run in waves. The largest tile has the fewest loads; but if a smaller one's blocks fill
+// the waves of a large GPU better, these end earlier.
 bool has_largest_tile(const Pass& pass, std::int64_t columns) {
   using Large = Tile<128, 128, 8, 8>;
   using Small = Tile<128, 64, 8, 8>;

@@ -124,8 +124,8 @@ struct ColumnSlices {
   const Slots& slots;
   const float *gradients, *patches;  // of the position
   int step;                          // floats between two filters, and two channels
-  // The last filter and channel, from the thread's first; sums beyond are of them, and nobody writes
-  // those.
+  // The last filter and channel, from the thread's first; sums beyond are of them, and nobody
+  // writes those.
   int filters, channels;
   bool last_down, last_across;
   int run_shift, at, end;

@@ -15,10 +15,10 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-// The most floats of points that a replica's scratch memory has. All replicas are at work at the same
-// time. So launches are large enough to fill a GPU, whose memory is fast enough to hold the points
-// from the kernel that writes them to the one that reads them: staying in its cache would take
-// launches of a few microseconds.
+// The most floats of points that a replica's scratch memory has. All replicas are at work at the
+// same time. So launches are large enough to fill a GPU, whose memory is fast enough to hold the
+// points from the kernel that writes them to the one that reads them: staying in its cache would
+// take launches of a few microseconds.
 inline constexpr std::int64_t kMostPointFloats = std::int64_t{20} << 20;
 
 inline constexpr int kTransformThreads = 64;
@@ -71,8 +71,8 @@ struct Column {
 
 // --- what is transformed: read(column, channel, top, left, d) gives pixels (top + i, left + j)
 //
-// What lies outside the image is +0. No load waits for another one or is skipped: outside, one of the
-// nearest pixel is made.
+// What lies outside the image is +0. No load waits for another one or is skipped: outside, one of
+// the nearest pixel is made.
 
 // Some indices of an axis of an image: `first`, and those that follow `stride` apart.
 template <int kCount>
@@ -200,7 +200,7 @@ struct GradientSource {
     return static_cast<std::int64_t>(k) * height * width * s.images +
            (column.inside ? column.n : 0);
   }
-  // Each window of 2x2 pixels once. Pixel 0 is in the row kDown and the column kAcross of the first.
+  // Each window of 2x2 pixels once. Pixel 0 is in row kDown and column kAcross of the first.
   template <int kCount, int kDown, int kAcross, int kPoints>
   __device__ void read_windows(const Column& column, int k, int first, int first_across,
                                float (&d)[kPoints][kPoints]) const {
