@@ -138,7 +138,7 @@ def implied(name):
         if "gather_kernel" in name:
             # And once where a mask says which columns count; slices of which all terms share a tap are always whole.
             return Counts(fma=fma if name.split(">(")[0].endswith("true") else 18 * sums)
-        if "matmul_runs_kernel" in name or re.search(r"(wide_kernel|products_kernel)<.*?>, true>", name):
+        if "matmul_runs_kernel" in name or re.search(r"(wide_kernel|wide_sums_kernel|products_kernel)<.*?>, true>", name):
             return Counts(fma=fma)
         return Counts(fma=fma, add=ends)
     if chains := re.search(r"image_chains_kernel<.*Chains<(\d), (\d)>, (true|false)>", name):

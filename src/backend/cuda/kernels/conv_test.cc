@@ -289,15 +289,22 @@ OpSample sample_of(const OpDef& op, std::int64_t images, std::int64_t channels, 
   return {a, {{DType::kF32, to_input ? y : x}, {DType::kF32, gives_weights(op) ? y : w}}};
 }
 
-TEST(CudaWinograd, works_in_several_passes_where_the_cache_is_too_small) {
+TEST(CudaWinograd, works_in_several_turns_where_scratch_memory_is_too_small) {
   for (const OpDef* op :
        {&conv2d_winograd_op, &conv2d_winograd_grad_input_op, &conv2d_winograd_grad_weight_op}) {
-    // The columns of the second replica begin within a pass; a group of images takes two.
+    // The columns of the second replica begin within a turn; a group of images takes two.
     EXPECT_EQ(difference(*op, sample_of(*op, 128, 112, 16, 16), {.replicas = 2}), "") << op->name;
   }
   // Some groups of images at a time, the last of which is short.
   const OpDef& op = conv2d_winograd_grad_weight_op;
   EXPECT_EQ(difference(op, sample_of(op, 410, 16, 16, 16), {.replicas = 3}), "");
+}
+
+TEST(CudaWinograd, makes_runs_side_by_side_where_sums_are_few) {
+  // A run and a half, the last block of images being short; and a group for each of two replicas.
+  const OpDef& op = conv2d_winograd_grad_weight_op;
+  for (const Values values : {Values::kPlain, Values::kTiny})
+    EXPECT_EQ(difference(op, sample_of(op, 40, 20, 16, 16), {.replicas = 2, .values = values}), "");
 }
 
 TEST(CudaConvolutions, have_tiles_for_many_channels) {

@@ -104,14 +104,16 @@ __global__ void __launch_bounds__(kTransformThreads, transform_blocks(kM))
         column.at(i * kPoints + j, channel, channels) = d[i][j];
 }
 
-// The sums at the points: sums[group][point][filter][channel].
+// The sums at the points: sums[group][run][point][filter][channel].
 struct Sums {
   int axis, filters, channels;
   int groups;
   int run_tiles;  // 4 or 8, and 0 where the lanes have chains of their own
+  int runs;       // of a group where each has a block of its own, otherwise 1
   PODIUM_DEVICE_FUNCTION int points() const { return axis * axis; }
-  PODIUM_DEVICE_FUNCTION std::int64_t at(int group, int point) const {
-    return (static_cast<std::int64_t>(group) * axis * axis + point) * filters * channels;
+  PODIUM_DEVICE_FUNCTION std::int64_t at(int group, int point, int run = 0) const {
+    return ((static_cast<std::int64_t>(group) * runs + run) * axis * axis + point) * filters *
+           channels;
   }
   std::int64_t floats() const { return at(groups, 0); }
 };
@@ -159,27 +161,35 @@ struct ColumnSlices {
   }
 };
 
-template <typename T>
+template <typename T, bool kOneRun>
 struct SumsMemory {
   typename T::Shared tiles;
   typename SharedTotal<T>::Memory total;
 };
-
-// Goes on where an earlier launch ended within the group.
 template <typename T>
+struct SumsMemory<T, true> {
+  typename T::Shared tiles;
+};
+
+// A block has all runs that are at work, and goes on where an earlier launch ended within the
+// group; or it has one of them.
+template <typename T, bool kOneRun>
 __global__ void __launch_bounds__(T::kThreads, product_blocks<T>())
     wide_sums_kernel(Sums s, Slots slots, Floats sums) {
-  auto& shared = simt::shared<SumsMemory<T>>();
-  const int slot = static_cast<int>(blockIdx.z), group = slots.group(slot);
+  auto& shared = simt::shared<SumsMemory<T, kOneRun>>();
+  const int blocks = kOneRun ? (slots.width + s.run_tiles - 1) / s.run_tiles : 1;
+  const int slot = static_cast<int>(blockIdx.z) / blocks, group = slots.group(slot);
   const int point = static_cast<int>(blockIdx.y), across = (s.channels + T::kN - 1) / T::kN;
   const int row = static_cast<int>(blockIdx.x) / across * T::kM,
             channel = static_cast<int>(blockIdx.x) % across * T::kN;
-  const int end = slots.end(slot);
-  if (slots.begin >= end) return;  // a short group
+  const int begin = slots.begin + static_cast<int>(blockIdx.z) % blocks * s.run_tiles,
+            last = slots.end(slot),
+            end = kOneRun && begin + s.run_tiles < last ? begin + s.run_tiles : last;
+  if (begin >= end) return;  // a short group
   const int step = slots.width * kLanes, k = row + T::own_terms_row(),
             e = channel + T::own_terms_row();
   // Of the position before the first.
-  const float* const patches = slots.of(slot) + T::own_terms() - kLanes;
+  const float* const patches = slots.of(slot) + T::own_terms() + (begin - slots.begin - 1) * kLanes;
   const float* const gradients =
       patches + static_cast<std::int64_t>(s.points()) * s.channels * step;
   ColumnSlices<T> slices{slots,
@@ -191,36 +201,45 @@ __global__ void __launch_bounds__(T::kThreads, product_blocks<T>())
                          point / s.axis == s.axis - 1,
                          point % s.axis == s.axis - 1,
                          s.run_tiles == 8 ? 3 : 2,
-                         slots.begin - 1,
+                         begin - 1,
                          end,
-                         (slots.begin - 1 + slots.groups.tiles) % slots.groups.tiles,
+                         (begin - 1 + slots.groups.tiles) % slots.groups.tiles,
                          group * (slots.groups.group_positions / slots.groups.tiles) +
-                             (slots.begin - 1 + slots.groups.tiles) / slots.groups.tiles - 1};
-  float* const to = sums.of(slots.replica(slot)) + s.at(group, point);
+                             (begin - 1 + slots.groups.tiles) / slots.groups.tiles - 1};
+  const int first_run = begin >> slices.run_shift;
+  float* const to = sums.of(slots.replica(slot)) + s.at(group, point, kOneRun ? first_run : 0);
   const auto place = [&](int i, int j) { return to + (row + i) * s.channels + channel + j; };
   const auto left = [&](int i, int j) {
     return row + i < s.filters ? s.channels - channel - j : 0;
   };
-  if (slots.begin > 0)
-    SharedTotal<T>::set(shared.total, [&](int i, int j) {
-      const float* const p = place(i, j);
-      const int count = left(i, j);
-      return float4{count > 0 ? p[0] : 0, count > 1 ? p[1] : 0, count > 2 ? p[2] : 0,
-                    count > 3 ? p[3] : 0};
-    });
-  const auto end_run = [&](int run, const typename T::Sums& of_run) {
-    SharedTotal<T>::add(shared.total, run == 0, of_run);
-  };
-  sum_runs<T>(shared.tiles, slices, slots.begin >> slices.run_shift,
-              (end + s.run_tiles - 1) >> slices.run_shift, end_run);
-  SharedTotal<T>::for_each_four(shared.total, [&](int i, int j, const float4& four) {
+  const auto put = [&](int i, int j, const float4& four) {
     float* const p = place(i, j);
     const int count = left(i, j);
     if (count > 0) p[0] = four.x;
     if (count > 1) p[1] = four.y;
     if (count > 2) p[2] = four.z;
     if (count > 3) p[3] = four.w;
-  });
+  };
+  if constexpr (kOneRun) {
+    const auto end_run = [&](int, const typename T::Sums& of_run) {
+      T::for_each_four(of_run, put);
+    };
+    sum_runs<T>(shared.tiles, slices, first_run, first_run + 1, end_run);
+  } else {
+    if (begin > 0)
+      SharedTotal<T>::set(shared.total, [&](int i, int j) {
+        const float* const p = place(i, j);
+        const int count = left(i, j);
+        return float4{count > 0 ? p[0] : 0, count > 1 ? p[1] : 0, count > 2 ? p[2] : 0,
+                      count > 3 ? p[3] : 0};
+      });
+    const auto end_run = [&](int run, const typename T::Sums& of_run) {
+      SharedTotal<T>::add(shared.total, run == 0, of_run);
+    };
+    sum_runs<T>(shared.tiles, slices, first_run, (end + s.run_tiles - 1) >> slices.run_shift,
+                end_run);
+    SharedTotal<T>::for_each_four(shared.total, put);
+  }
 }
 
 // --- other layers: half a warp has the 16 lanes of a few sums
@@ -294,14 +313,23 @@ __global__ void __launch_bounds__(kTransformThreads, 1)
     for (int t = 0; t < 3; ++t) to[layer.weight(k, e, r, t)] = d[r][t];
 }
 
-// The tree over the groups, left where the first group's sums were.
-__global__ void __launch_bounds__(kTransformThreads, 1) add_groups_kernel(Sums s, Floats sums) {
-  const std::int64_t count = s.at(1, 0);
+// The runs of a group in order, where each has a place of its own; then the tree over the groups,
+// left where the first group's sums were.
+__global__ void __launch_bounds__(kTransformThreads, 1)
+    add_groups_kernel(Sums s, Groups groups, Floats sums) {
+  const std::int64_t count = s.at(0, s.points());
   const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kTransformThreads + threadIdx.x;
   if (i >= count) return;
   float* const from = sums.of(blockIdx.z) + i;
   TreeTotal total;
-  for (int group = 0; group < s.groups; ++group) total.add(from[group * count]);
+#pragma unroll 1
+  for (int group = 0; group < s.groups; ++group) {
+    float of_group = from[s.at(group, 0)];
+    const int runs = s.runs == 1 ? 1 : (groups.count(group) + s.run_tiles - 1) / s.run_tiles;
+#pragma unroll 1
+    for (int run = 1; run < runs; ++run) of_group = of_group + from[s.at(group, 0, run)];
+    total.add(of_group);
+  }
   from[0] = total.total();
 }
 
@@ -352,30 +380,8 @@ struct Plan {
   }
 };
 
-Plan plan_of(const WinogradShape& shape) {
-  const WinogradLayer s = winograd_layer(shape);
-  const int m = s.tile_outputs(s.out_height, s.out_width);
-  Plan plan{s, winograd::Tiles(s.out_height, m), winograd::Tiles(s.out_width, m), {}, {}};
-  Groups& groups = plan.groups;
-  Sums& sums = plan.sums;
-  groups.images = s.images;
-  groups.tiles = static_cast<int>(plan.down.count * plan.across.count);
-  sums.axis = m + 2, sums.filters = s.filters, sums.channels = s.phased();
-  const std::int64_t blocks = (s.images + kLanes - 1) / kLanes;
-  std::int64_t group_blocks = 2;
-  if (winograd::is_wide(s.phased(), s.filters)) {
-    constexpr std::int64_t kGroupTiles = 32, kMostSums = 5 << 20;  // of the contract
-    const std::int64_t most = std::max<std::int64_t>(
-        1, std::min(blocks * groups.tiles / kGroupTiles, kMostSums / sums.at(1, 0)));
-    group_blocks = (blocks + most - 1) / most;
-    sums.run_tiles = s.phased() <= 64 ? 8 : 4;
-  }
-  group_blocks = std::min(group_blocks, blocks);
-  groups.groups = sums.groups = static_cast<int>((blocks + group_blocks - 1) / group_blocks);
-  groups.group_positions = static_cast<int>(group_blocks) * groups.tiles;
-  groups.positions = static_cast<int>(blocks) * groups.tiles;
-  return plan;
-}
+// Layers of so few filters and channels have one small tile at each point.
+constexpr int kNarrow = 32;
 
 // Calls f with the tile of a wide layer's products.
 template <typename F>
@@ -407,9 +413,40 @@ std::int64_t sum_blocks(const Sums& s) {
   return blocks;
 }
 
+Plan plan_of(const WinogradShape& shape) {
+  const WinogradLayer s = winograd_layer(shape);
+  const int m = s.tile_outputs(s.out_height, s.out_width);
+  Plan plan{s, winograd::Tiles(s.out_height, m), winograd::Tiles(s.out_width, m), {}, {}};
+  Groups& groups = plan.groups;
+  Sums& sums = plan.sums;
+  groups.images = s.images;
+  groups.tiles = static_cast<int>(plan.down.count * plan.across.count);
+  sums.axis = m + 2, sums.filters = s.filters, sums.channels = s.phased(), sums.runs = 1;
+  const std::int64_t blocks = (s.images + kLanes - 1) / kLanes;
+  std::int64_t group_blocks = 2;
+  if (winograd::is_wide(s.phased(), s.filters)) {
+    constexpr std::int64_t kGroupTiles = 32, kMostSums = 5 << 20;  // of the contract
+    const std::int64_t most = std::max<std::int64_t>(
+        1, std::min(blocks * groups.tiles / kGroupTiles, kMostSums / sums.at(1, 0)));
+    group_blocks = (blocks + most - 1) / most;
+    sums.run_tiles = s.phased() <= 64 ? 8 : 4;
+  }
+  group_blocks = std::min(group_blocks, blocks);
+  groups.groups = sums.groups = static_cast<int>((blocks + group_blocks - 1) / group_blocks);
+  groups.group_positions = static_cast<int>(group_blocks) * groups.tiles;
+  groups.positions = static_cast<int>(blocks) * groups.tiles;
+  // Where a replica has few blocks of sums, their runs are made side by side.
+  constexpr std::int64_t kFewBlocks = 128;
+  if (sums.run_tiles > 0 && sums.filters <= kNarrow && sums.channels <= kNarrow &&
+      sum_blocks(sums) * sums.points() * groups.groups <= kFewBlocks)
+    sums.runs = (groups.group_positions + sums.run_tiles - 1) / sums.run_tiles;
+  return plan;
+}
+
 void launch_sums(const Launch& launch, const Sums& s, const Slots& slots, Floats sums) {
-  const dim3 blocks{static_cast<unsigned>(sum_blocks(s)), static_cast<unsigned>(s.points()),
-                    static_cast<unsigned>(slots.count)};
+  const dim3 blocks{
+      static_cast<unsigned>(sum_blocks(s)), static_cast<unsigned>(s.points()),
+      static_cast<unsigned>(slots.count) * (s.runs > 1 ? blocks_of(slots.width, s.run_tiles) : 1)};
   if (s.run_tiles == 0) {
     simt::launch(lane_sums_kernel, {.blocks = blocks, .threads = {kLanes * kHalves, 1, 1}},
                  launch.stream, s, slots, sums);
@@ -417,10 +454,14 @@ void launch_sums(const Launch& launch, const Sums& s, const Slots& slots, Floats
   }
   with_wide_tile(s, [&](auto tile) {
     using T = decltype(tile);
-    simt::launch(
-        wide_sums_kernel<T>,
-        {.blocks = blocks, .threads = {T::kThreads, 1, 1}, .shared_bytes = sizeof(SumsMemory<T>)},
-        launch.stream, s, slots, sums);
+    with_constant(s.runs > 1, [&](auto one_run) {
+      constexpr bool kOneRun = decltype(one_run)::value && T::kM * T::kN <= kNarrow * kNarrow;
+      simt::launch(wide_sums_kernel<T, kOneRun>,
+                   {.blocks = blocks,
+                    .threads = {T::kThreads, 1, 1},
+                    .shared_bytes = sizeof(SumsMemory<T, kOneRun>)},
+                   launch.stream, s, slots, sums);
+    });
   });
 }
 
@@ -452,11 +493,11 @@ void launch_plan(const Launch& launch, const Plan& plan, const Images& images,
     }
   }
   launch.begin("filters");
-  if (s.groups > 1)
+  if (s.groups > 1 || s.runs > 1)
     simt::launch(add_groups_kernel,
-                 {.blocks = {blocks_of(s.at(1, 0), kTransformThreads), 1, replicas},
+                 {.blocks = {blocks_of(s.at(0, s.points()), kTransformThreads), 1, replicas},
                   .threads = {kTransformThreads, 1, 1}},
-                 launch.stream, s, scratch);
+                 launch.stream, s, plan.groups, scratch);
   simt::launch(filter_gradients_kernel<kM>,
                {.blocks = {blocks_of(s.channels, kTransformThreads),
                            static_cast<unsigned>(s.filters), replicas},

@@ -19,7 +19,11 @@ namespace podium::PODIUM_CUDA_SPACE {
 // same time. So launches are large enough to fill a GPU, whose memory is fast enough to hold the
 // points from the kernel that writes them to the one that reads them: staying in its cache would
 // take launches of a few microseconds.
+#ifdef PODIUM_CUDA_EMULATED  // so that a test's shapes take several turns
+inline constexpr std::int64_t kMostPointFloats = std::int64_t{6} << 20;
+#else
 inline constexpr std::int64_t kMostPointFloats = std::int64_t{20} << 20;
+#endif
 
 inline constexpr int kTransformThreads = 64;
 // Blocks of a multiprocessor, whose registers they share.
