@@ -21,10 +21,10 @@ void add_placement_flags(CLI::App& command, Placement& placement) {
 
 void add_input_threads_flag(CLI::App& command, Placement& placement) {
   command
-      .add_option(
-          "--input-threads", placement.input_threads,
-          "Threads that prepare batches in advance, for cores without a worker; default: 0, "
-          "each worker prepares its own")
+      .add_option("--input-threads", placement.input_threads,
+                  "Threads that prepare batches in advance, for cores without a worker; default: "
+                  "each worker "
+                  "prepares its own; where a GPU computes, up to 8 cores do")
       ->check(at_least(0), "NONNEGATIVE");
 }
 

@@ -212,11 +212,11 @@ RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& da
   state.placement.workers = workers[static_cast<std::size_t>(rank)];
   state.placement.ranks = workers.size() == 1 ? nullptr : &ranks;
   state.resolve_placement(workers);
-  state.start_input_threads();
   const Placement& resolved = state.placement;
   state.device = std::make_unique<PlanningDevice>(
       make_device(resolved.backend,
                   {.workers = static_cast<int>(resolved.workers), .threads = resolved.threads}));
+  state.start_input_threads();
   state.build_program();
   state.allocate_values();
   state.make_workers(stop);

@@ -257,8 +257,16 @@ void Trainer::State::take_data(std::shared_ptr<const Source> train,
   total_steps = recipe.steps != 0 ? recipe.steps : recipe.epochs * loader->steps_per_epoch();
 }
 
-// Workers that decode pictures themselves would compute nothing meanwhile.
+// Workers that decode pictures themselves would compute nothing meanwhile. And a device of its own
+// needs the host's cores for input alone; more than a few threads would only wait for it.
 void Trainer::State::start_input_threads() {
+  constexpr std::int64_t kMostForDevice = 8;
+  if (placement.input_threads != 0) return;
+  if (device->traits().devices > 0) {
+    const std::int64_t cores = usable_cores() / ranks_on_this_host(placement);
+    placement.input_threads =
+        static_cast<int>(std::clamp<std::int64_t>(cores - 1, 0, kMostForDevice));
+  }
   if (data.is_slow && placement.input_threads == 0)
     placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
 }

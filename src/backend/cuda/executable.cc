@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
 #include "backend/cuda/seeded_fault.h"
@@ -19,6 +20,7 @@ struct Layout {
   Program program;
   Plan plan;
   std::vector<std::int64_t> offsets;
+  int branches = 1;
 };
 
 // A donated output is written where its input lay, so nothing may read that afterwards.
@@ -41,33 +43,40 @@ void require_donations(const Program& program, const Plan& plan) {
   }
 }
 
+// Where the slots of a branch lie in the arena, behind those of the branches before.
+void place_branch(Layout& layout, int branch) {
+  const Program& program = layout.program;
+  std::map<Slot, Lifetime> found;
+  for (std::size_t i = 0; i < program.steps.size(); ++i) {
+    if (program.steps[i].branch != branch) continue;
+    const auto at = static_cast<std::int64_t>(i);
+    for (const auto* used : {&program.steps[i].reads, &program.steps[i].writes})
+      for (const Slot slot : *used) {
+        const SlotInfo& info = program.slots[static_cast<std::size_t>(slot)];
+        if (info.kind != SlotInfo::Kind::kArena) continue;
+        const Lifetime begun{.bytes = info.bytes, .first = at, .last = at};
+        found.emplace(slot, begun).first->second.last = at;
+      }
+  }
+  std::vector<Lifetime> lives;
+  for (const auto& [slot, life] : found) lives.push_back(life);
+  const MemoryPlan memory = plan_memory(lives);
+  std::size_t i = 0;
+  for (const auto& [slot, life] : found)
+    layout.offsets[static_cast<std::size_t>(slot)] = layout.plan.arena_bytes + memory.offsets[i++];
+  layout.plan.arena_bytes += memory.bytes;
+}
+
 Layout lay_out(const Graph& graph, const CompileOptions& options) {
   const Graph prepared = options.fuse ? fuse(graph) : without_dead_nodes(graph);
   prepared.verify();
   Layout layout{.program = Lowering(prepared).run(), .plan = interface_of(prepared, options)};
   const Program& program = layout.program;
   require_donations(program, layout.plan);
-  std::vector<Lifetime> lives;
-  std::vector<Slot> slots;
-  for (std::size_t slot = 0; slot < program.slots.size(); ++slot) {
-    if (program.slots[slot].kind != SlotInfo::Kind::kArena) continue;
-    slots.push_back(static_cast<Slot>(slot));
-    lives.push_back(
-        {.bytes = program.slots[slot].bytes, .first = std::ssize(program.steps), .last = -1});
-  }
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    for (std::size_t step = 0; step < program.steps.size(); ++step)
-      for (const auto* used : {&program.steps[step].reads, &program.steps[step].writes})
-        if (std::ranges::find(*used, slots[i]) != used->end()) {
-          const auto at = static_cast<std::int64_t>(step);
-          lives[i].first = std::min(lives[i].first, at);
-          lives[i].last = std::max(lives[i].last, at);
-        }
-  const MemoryPlan memory = plan_memory(lives);
+  layout.branches = find_branches(layout.program, layout.plan.donated);
   layout.offsets.resize(program.slots.size(), 0);
-  for (std::size_t i = 0; i < slots.size(); ++i)
-    layout.offsets[static_cast<std::size_t>(slots[i])] = memory.offsets[i];
-  layout.plan.arena_bytes = memory.bytes;
+  // What runs side by side has memory side by side.
+  for (int branch = 0; branch < layout.branches; ++branch) place_branch(layout, branch);
   for (const Step& step : program.steps)
     layout.plan.kernels.push_back({step.name, step.cost.flops, step.cost.bytes});
   return layout;
@@ -130,6 +139,7 @@ CudaExecutable::CudaExecutable(Queue& queue, const Graph& graph, const CompileOp
   program_ = std::move(layout.program);
   plan_ = std::move(layout.plan);
   offsets_ = std::move(layout.offsets);
+  branches_ = layout.branches;
   recordable_ =
       std::ranges::none_of(program_.steps, [](const Step& step) { return bool{step.on_host}; });
   const std::scoped_lock lock(queue_.mutex);
@@ -192,9 +202,16 @@ void CudaExecutable::run_step(const Step& step, const Launch& launch, const Memo
 }
 
 void CudaExecutable::launch(int replicas, std::byte* arena, std::span<const Place> inputs,
-                            std::span<const Place> outputs) {
+                            std::span<const Place> outputs, BranchStreams* streams) {
   const Memory memory = bind(replicas, arena, inputs, outputs);
   Launch launch{.stream = queue_.stream, .replicas = replicas};
+  if (!profiling_ && streams != nullptr && branches_ > 1) {
+    streams->fork(queue_.stream, branches_);
+    for (const Step& step : program_.steps)
+      run_step(step, {.stream = streams->of(step.branch), .replicas = replicas}, memory);
+    streams->join();
+    return;
+  }
   if (!profiling_) {
     for (const Step& step : program_.steps) run_step(step, launch, memory);
     return;

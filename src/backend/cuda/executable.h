@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/branches.h"
 #include "backend/cuda/lowering.h"
 #include "backend/cuda/runtime.h"
 #include "backend/device.h"
@@ -100,8 +101,9 @@ class CudaExecutable : public Executable {
   // Bytes of the arena for each replica.
   std::int64_t arena_bytes() const { return plan_.arena_bytes; }
   // Makes the launches for `replicas` replicas, whose arenas lie at `arena` one after the other.
+  // `streams`: for launches that are being recorded; null: one after the other.
   void launch(int replicas, std::byte* arena, std::span<const Place> inputs,
-              std::span<const Place> outputs);
+              std::span<const Place> outputs, BranchStreams* streams = nullptr);
   std::string text() const;
 
  private:
@@ -123,6 +125,7 @@ class CudaExecutable : public Executable {
   Program program_;
   Plan plan_;
   std::vector<std::int64_t> offsets_;  // by slot, in the arena
+  int branches_ = 1;
   std::vector<Allocation> constants_;
   bool recordable_ = true;
   Allocation arena_;

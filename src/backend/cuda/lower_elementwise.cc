@@ -156,17 +156,26 @@ void lower_sgd_update(Lowering& l, const Node& node, std::int32_t index) {
              rate = l.plain(node.inputs[3]);
   const Slot new_p = l.define_plain({index, 0}), new_v = l.define_plain({index, 1});
   const std::int64_t count = l.shape(node.inputs[0]).elements();
+  const auto part = [=](const Memory& m) {
+    return SgdPart{.count = count,
+                   .attributes = a,
+                   .operands = {.p = m.f32(p),
+                                .g = m.f32(g),
+                                .v = m.f32(v),
+                                .rate = m.f32(rate),
+                                .new_p = m.f32(new_p),
+                                .new_v = m.f32(new_v)}};
+  };
+  // A larger one is worth a launch.
+  constexpr std::int64_t kSmall = 1 << 16;
   l.emit({.reads = {p, g, v, rate},
           .writes = {new_p, new_v},
-          .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::sgd_update(launch, count, a,
-                                          {.p = m.f32(p),
-                                           .g = m.f32(g),
-                                           .v = m.f32(v),
-                                           .rate = m.f32(rate),
-                                           .new_p = m.f32(new_p),
-                                           .new_v = m.f32(new_v)});
-          }});
+          .run =
+              [=](const Launch& launch, const Memory& m) {
+                const SgdPart own[] = {part(m)};
+                PODIUM_CUDA_SPACE::sgd_update(launch, own);
+              },
+          .part = count <= kSmall ? JoinedPart(part) : JoinedPart()});
 }
 
 void lower_adam_update(Lowering& l, const Node& node, std::int32_t index) {

@@ -107,17 +107,24 @@ void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index)
              new_mean = l.define_plain({index, 0}), new_variance = l.define_plain({index, 1});
   const auto a = node.attributes.as<BatchNormRunningAttributes>();
   const std::int64_t channels = l.shape(node.inputs[0])[0];
+  const auto part = [=](const Memory& m) {
+    return RunningPart{.count = channels,
+                       .attributes = a,
+                       .operands = {.old_mean = m.f32(old_mean),
+                                    .old_variance = m.f32(old_variance),
+                                    .mean = m.f32(mean),
+                                    .variance = m.f32(variance),
+                                    .new_mean = m.f32(new_mean),
+                                    .new_variance = m.f32(new_variance)}};
+  };
   l.emit({.reads = {old_mean, old_variance, mean, variance},
           .writes = {new_mean, new_variance},
-          .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::batch_norm_running(launch, channels, a,
-                                                  {.old_mean = m.f32(old_mean),
-                                                   .old_variance = m.f32(old_variance),
-                                                   .mean = m.f32(mean),
-                                                   .variance = m.f32(variance),
-                                                   .new_mean = m.f32(new_mean),
-                                                   .new_variance = m.f32(new_variance)});
-          }});
+          .run =
+              [=](const Launch& launch, const Memory& m) {
+                const RunningPart own[] = {part(m)};
+                PODIUM_CUDA_SPACE::batch_norm_running(launch, own);
+              },
+          .part = part});
 }
 
 void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {

@@ -73,6 +73,7 @@ Program Lowering::run() {
             }});
     }
   }
+  program_.steps = join_steps(std::move(program_.steps));
   return std::move(program_);
 }
 

@@ -13,8 +13,11 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/planes.h"
 #include "backend/cuda/launch.h"
 #include "graph/op_def.h"
 
@@ -46,6 +49,10 @@ class Memory {
   std::vector<Each<std::byte>> places_;
 };
 
+// How a step that computes a small tensor takes part in one launch for many of them.
+using JoinedPart = std::variant<std::monostate, std::function<SgdPart(const Memory&)>,
+                                std::function<RunningPart(const Memory&)>>;
+
 // One or more launches that belong together. `run` makes them.
 struct Step {
   std::string name;
@@ -55,6 +62,8 @@ struct Step {
   // `reads` into copies of `writes`.
   std::function<void(const std::vector<const void*>&, const std::vector<void*>&)> on_host = {};
   Cost cost = {};
+  JoinedPart part = {};
+  int branch = 0;  // steps of two branches depend on nothing of each other (branches.h)
 };
 
 struct SlotInfo {
@@ -119,6 +128,9 @@ class Lowering {
   std::string label_;
   Cost cost_;
 };
+
+// Makes one step of those of a kind that have a part, where the steps between them allow it.
+std::vector<Step> join_steps(std::vector<Step> steps);
 
 using LowerFunction = void (*)(Lowering& lowering, const Node& node, std::int32_t index);
 // By OpKind; one entry for each operation, expanded from ops/op_list.h in lowering.cc. Operations

@@ -125,9 +125,19 @@ class EmulatedRecording : public runtime::Recording {
 
 class EmulatedEvent : public runtime::Event {
  public:
-  void set(Stream /*stream*/) override { enter("cudaEventRecord"); }
+  void set(Stream stream) override {
+    enter("cudaEventRecord");
+    recorded_ = stream_of(stream).recorded;
+  }
   bool is_done() override { return true; }
-  void hold(Stream /*stream*/) override { enter("cudaStreamWaitEvent"); }
+  // A stream that waits for one that is being recorded is recorded, too.
+  void hold(Stream stream) override {
+    enter("cudaStreamWaitEvent");
+    if (recorded_ != nullptr) stream_of(stream).recorded = recorded_;
+  }
+
+ private:
+  std::vector<std::function<void()>>* recorded_ = nullptr;
 };
 
 // All is done at once, so marks are times.

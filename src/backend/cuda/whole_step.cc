@@ -126,36 +126,49 @@ void CudaStep::run_updates() {
   // The replicas' arena is free by now.
   if (runs_ == 0 && arena > std::ssize(worker_.replicas) * program(0).arena_bytes())
     arena_ = Allocation::scratch(arena);
-  const auto launch = [this] {
+  const auto launch = [&](BranchStreams* side_by_side) {
     for (const Call& call : worker_.updates) {
       std::vector<Place> in, out;
       for (const View& view : call.inputs) in.push_back({address(view), 0});
       for (const View& view : call.outputs) out.push_back({address(view), 0});
-      static_cast<CudaExecutable&>(*call.program).launch(1, arena_.data(), in, out);
+      static_cast<CudaExecutable&>(*call.program).launch(1, arena_.data(), in, out, side_by_side);
     }
   };
-  if (!is_recordable() || runs_ == 0) return launch();
-  if (updates_ == nullptr) updates_ = runtime::record(queue_.stream, launch);
+  if (!is_recordable() || runs_ == 0) return launch(nullptr);
+  if (updates_ == nullptr) {
+    BranchStreams streams;
+    updates_ = runtime::record(queue_.stream, [&] { launch(&streams); });
+  }
   updates_->play(queue_.stream);
 }
 
 void CudaStep::run() {
   const std::scoped_lock lock(queue_.mutex);
   queue_.settle();
+  losses_.clear();
   run_replicas();
   queue_.pending = this;
 }
 
 void CudaStep::finish() {
-  std::vector<float> losses(worker_.replicas.size());
   if (seeded(SeededFault::kHostReadsDevice))
-    losses.assign(1, *reinterpret_cast<const float*>(address(worker_.losses)));
-  runtime::download(queue_.stream, losses.data(), address(worker_.losses),
-                    std::ssize(losses) * kWord);
-  const bool finite = std::ranges::all_of(losses, [](float x) { return std::isfinite(x); });
+    losses_.assign(1, *reinterpret_cast<const float*>(address(worker_.losses)));
+  if (losses_.empty()) {
+    losses_.resize(worker_.replicas.size());
+    runtime::download(queue_.stream, losses_.data(), address(worker_.losses),
+                      std::ssize(losses_) * kWord);
+  }
+  const bool finite = std::ranges::all_of(losses_, [](float x) { return std::isfinite(x); });
   if (!finite && !seeded(SeededFault::kUpdateWithoutLosses)) return;
   run_updates();
   ++runs_;
+}
+
+void CudaStep::have_seen(const void* values, const View& view) {
+  if (!is_part(worker_.losses, view)) return;
+  const auto* const first = reinterpret_cast<const float*>(static_cast<const std::byte*>(values) +
+                                                           (worker_.losses.offset - view.offset));
+  losses_.assign(first, first + worker_.replicas.size());
 }
 
 bool CudaStep::updates_use(const Buffer& buffer) const {

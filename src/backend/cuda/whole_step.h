@@ -26,6 +26,8 @@ class CudaStep : public WholeStep, public Pending {
   void finish() override;
   // Whether the updates read or write this buffer.
   bool updates_use(const Buffer& buffer) const;
+  // What the host has downloaded since run(): it may be the losses.
+  void have_seen(const void* values, const View& view);
 
  private:
   void run_replicas();
@@ -44,6 +46,7 @@ class CudaStep : public WholeStep, public Pending {
   Allocation arena_;      // of all replicas
   Allocation sums_;       // what each replica adds to the sum, one after the other
   std::int64_t runs_ = 0;
+  std::vector<float> losses_;  // of this run, if the host has seen them
   std::unique_ptr<runtime::Recording> replicas_, updates_;
 };
 

@@ -333,7 +333,7 @@ TEST(CudaMatmul, reads_and_writes_every_layout) {
 
 TEST(CudaMatmul, has_tiles_for_every_size_and_shares_the_runs_of_a_few) {
   for (const auto& [m, k, n] :
-       {std::array<std::int64_t, 3>{5, 1300, 7}, {40, 2048, 36}, {1030, 20, 1024}})
+       {std::array<std::int64_t, 3>{5, 1300, 7}, {40, 2048, 36}, {600, 20, 516}, {1030, 20, 1024}})
     EXPECT_EQ(
         difference(matmul_op,
                    {MatmulAttributes{}, {{DType::kF32, Shape{m, k}}, {DType::kF32, Shape{k, n}}}},

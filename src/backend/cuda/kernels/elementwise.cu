@@ -75,10 +75,10 @@ void descend(const Launch& launch, std::int64_t count, ConstFloats p, ConstFloat
   });
 }
 
-void sgd_update(const Launch& launch, std::int64_t count, const SgdAttributes& attributes,
-                const SgdOperands& o) {
-  const SgdAttributes a = attributes;
-  launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
+void sgd_update(const Launch& launch, std::span<const SgdPart> parts) {
+  launch_parts(launch, parts, [] __device__(const SgdPart& part, std::int64_t i, unsigned r) {
+    const SgdAttributes& a = part.attributes;
+    const SgdOperands& o = part.operands;
     const float p = o.p.of(r)[i];
     const float g = decayed(a.weight_decay, p, o.g.of(r)[i]);
     const float v = std::fma(a.momentum, o.v.of(r)[i], g);

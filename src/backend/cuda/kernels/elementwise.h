@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "backend/cuda/launch.h"
 #include "base/activation.h"
@@ -36,8 +37,13 @@ struct SgdOperands {
   ConstFloats p, g, v, rate;
   Floats new_p, new_v;
 };
-void sgd_update(const Launch& launch, std::int64_t count, const SgdAttributes& attributes,
-                const SgdOperands& operands);
+struct SgdPart {
+  std::int64_t count;
+  SgdAttributes attributes;
+  SgdOperands operands;
+};
+// Of several tensors, kTogether at most in a launch.
+void sgd_update(const Launch& launch, std::span<const SgdPart> parts);
 struct AdamOperands {
   ConstFloats p, g, m, v, step_size, correction, learning_rate;  // the last if decoupled
   Floats new_p, new_m, new_v;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <utility>
 
 #include "backend/cuda/simt.h"
@@ -109,7 +110,7 @@ void launch_flat(const Launch& launch, std::int64_t count, F f) {
 
 template <typename F>
 __global__ void __launch_bounds__(kFlatThreads)
-    rows_kernel(std::int64_t rows, unsigned count, F f) {
+    rows_kernel(std::int64_t rows, unsigned count, const __grid_constant__ F f) {
   const unsigned step = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y)
     for (unsigned i = first; i < count; i += step) f(row, i, blockIdx.z);
@@ -134,5 +135,31 @@ void launch_rows(const Launch& launch, std::int64_t rows, std::int64_t count, F 
 }
 
 #endif
+
+// How many tensors one launch takes, as an argument of 4096 bytes at most.
+inline constexpr std::int64_t kTogether = 32;
+
+template <typename Part>
+struct PartTable {
+  Part parts[kTogether];
+};
+
+// Calls f(part, i, replica) for all parts, all i below part.count, and each replica, in any order.
+template <typename Part, typename F>
+void launch_parts(const Launch& launch, std::span<const Part> parts, F f) {
+  static_assert(sizeof(PartTable<Part>) < 4000);
+  while (!parts.empty()) {
+    const auto some = parts.first(std::min<std::size_t>(parts.size(), kTogether));
+    parts = parts.subspan(some.size());
+    PartTable<Part> table;
+    std::ranges::copy(some, table.parts);
+    const std::int64_t most = std::ranges::max(some, {}, &Part::count).count;
+    launch_rows(launch, std::ssize(some), most,
+                [=] __device__(std::int64_t row, unsigned i, unsigned r) {
+                  const Part& part = table.parts[row];
+                  if (i < part.count) f(part, i, r);
+                });
+  }
+}
 
 }  // namespace podium::PODIUM_CUDA_SPACE

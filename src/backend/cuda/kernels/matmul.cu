@@ -9,8 +9,11 @@ namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
 constexpr int kRun = 256;  // terms of one chain
-// Blocks that keep a GPU busy; where tiles are fewer, blocks share the runs of one.
-constexpr std::int64_t kBusyBlocks = 256;
+// Blocks that keep a GPU busy, if they have kBusyThreads; where tiles are fewer, blocks share the
+// runs of one.
+constexpr std::int64_t kBusyBlocks = 256, kBusyThreads = 128;
+// Fewer large tiles than these leave multiprocessors idle: then they are small ones.
+constexpr std::int64_t kFewTiles = 80;
 
 // How an operand is read: along what lies side by side, four floats at once where they are aligned.
 enum class Reading : std::uint8_t { kRows4, kTerms4, kRows, kTerms };
@@ -143,11 +146,12 @@ Reading reading_of(const Operand& o, bool aligned) {
   return Reading::kTerms;
 }
 
+std::int64_t large_tiles(const MatmulShape& s) {
+  return ((s.rows + 63) / 64) * ((s.columns + 63) / 64);
+}
 std::int64_t runs_of(const MatmulShape& s) { return (s.depth + kRun - 1) / kRun; }
 // Whether blocks share a tile's runs.
-bool shares_runs(const MatmulShape& s) {
-  return runs_of(s) >= 4 && ((s.rows + 63) / 64) * ((s.columns + 63) / 64) < kBusyBlocks;
-}
+bool shares_runs(const MatmulShape& s) { return runs_of(s) >= 4 && large_tiles(s) < kBusyBlocks; }
 
 template <typename T>
 void launch_tiles(const Launch& launch, const MatmulShape& s, const Operand& a, const Operand& b,
@@ -166,7 +170,8 @@ void launch_tiles(const Launch& launch, const MatmulShape& s, const Operand& a, 
     return;
   }
   const std::int64_t runs = runs_of(s), tiles = std::int64_t{down} * across;
-  const std::int64_t parts = std::min(runs, (kBusyBlocks + tiles - 1) / tiles);
+  const std::int64_t busy = kBusyBlocks * kBusyThreads / T::kThreads;
+  const std::int64_t parts = std::min(runs, (busy + tiles - 1) / tiles);
   const std::int64_t each = (runs + parts - 1) / parts;
   const Result result{{s.columns, 1}, rows, columns, columns % 4 == 0 && is_aligned(scratch)};
   simt::launch(matmul_runs_kernel<T>,
@@ -200,7 +205,7 @@ void matmul(const Launch& launch, const MatmulShape& s, ConstFloats a, ConstFloa
   right.reading = reading_of(right, is_aligned(b));
   if (s.rows >= 1024 && s.columns >= 1024)
     launch_tiles<Tile<128, 128, 8, 8>>(launch, s, left, right, a, b, y, scratch);
-  else if (s.rows > 32 && s.columns > 32)
+  else if (s.rows > 32 && s.columns > 32 && large_tiles(s) >= kFewTiles)
     launch_tiles<Tile<64, 64, 8, 4>>(launch, s, left, right, a, b, y, scratch);
   else if (s.rows <= 16)
     launch_tiles<Tile<16, 64, 4, 4>>(launch, s, left, right, a, b, y, scratch);

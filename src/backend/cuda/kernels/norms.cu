@@ -7,16 +7,23 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-constexpr int kRunsOfBlock = 16;
+constexpr int kRunsOfBlock = 8;
 
 __global__ void __launch_bounds__(kRunsOfBlock* kLanes)
     square_sums_kernel(std::int64_t count, std::int64_t runs, ConstFloats values, Floats sums) {
   const std::int64_t run = static_cast<std::int64_t>(blockIdx.x) * kRunsOfBlock + threadIdx.y;
   const float* const x = values.of(blockIdx.z);
   const std::int64_t end = (run + 1) * kSquareRun < count ? (run + 1) * kSquareRun : count;
+  constexpr int kAhead = 16;  // values that are read at once
   float lane = 0;
-  for (std::int64_t i = run * kSquareRun + threadIdx.x; i < end; i += kLanes)
-    lane = std::fma(x[i], x[i], lane);
+  for (std::int64_t i = run * kSquareRun + threadIdx.x; i < end; i += kAhead * kLanes) {
+    float next[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) next[k] = i + k * kLanes < end ? x[i + k * kLanes] : 0.0f;
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (i + k * kLanes < end) lane = std::fma(next[k], next[k], lane);
+  }
   const float sum = lane_tree(lane);
   if (threadIdx.x == 0 && run < runs) sums.of(blockIdx.z)[run] = sum;
 }
@@ -184,16 +191,38 @@ void hash_sum(const Launch& launch, std::int64_t count, std::uint64_t first, Con
                launch.stream, parts, scratch, words);
 }
 
-void tree_over_parts(const Launch& launch, std::int64_t count, std::int64_t parts,
-                     ConstFloats of_part, Floats sum) {
+namespace {
+
+// The tree over at most kMost parts, which are read at once. Level by level: where the next
+// neighbour is missing, a part rises as it is.
+template <int kMost>
+void tree_over_few(const Launch& launch, std::int64_t count, int parts, ConstFloats of_part,
+                   Floats sum) {
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
+    float values[kMost];
+#pragma unroll
+    for (int p = 0; p < kMost; ++p)
+      values[p] = p < parts ? of_part.of(static_cast<unsigned>(p))[i] : 0.0f;
     if (seeded(SeededFault::kTreeAsChain)) {
-      float chain = of_part.of(0)[i];
-      for (std::int64_t p = 1; p < parts; ++p)
-        chain = chain + of_part.of(static_cast<unsigned>(p))[i];
-      sum.of(r)[i] = chain;
+      for (int p = 1; p < parts; ++p) values[0] = values[0] + values[p];
+      sum.of(r)[i] = values[0];
       return;
     }
+#pragma unroll
+    for (int step = 1; step < kMost; step *= 2)
+#pragma unroll
+      for (int p = 0; p + step < kMost; p += 2 * step)
+        if (p + step < parts) values[p] = values[p] + values[p + step];
+    sum.of(r)[i] = values[0];
+  });
+}
+
+}  // namespace
+
+void tree_over_parts(const Launch& launch, std::int64_t count, std::int64_t parts,
+                     ConstFloats of_part, Floats sum) {
+  if (parts <= 8) return tree_over_few<8>(launch, count, static_cast<int>(parts), of_part, sum);
+  launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
     TreeTotal total;
     for (std::int64_t p = 0; p < parts; ++p) total.add(of_part.of(static_cast<unsigned>(p))[i]);
     sum.of(r)[i] = total.total();

@@ -465,14 +465,12 @@ void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult
     apply_grad<1>(launch, s, of, o, factors);
 }
 
-void batch_norm_running(const Launch& launch, std::int64_t channels,
-                        const BatchNormRunningAttributes& attributes,
-                        const RunningOperands& operands) {
-  const RunningOperands o = operands;
-  const float momentum = attributes.momentum, rest = 1.0f - attributes.momentum;
-  const auto m = static_cast<float>(attributes.count);
-  const float unbiased = m / (m - 1.0f);
-  launch_flat(launch, channels, [=] __device__(std::int64_t c, unsigned r) {
+void batch_norm_running(const Launch& launch, std::span<const RunningPart> parts) {
+  launch_parts(launch, parts, [] __device__(const RunningPart& part, std::int64_t c, unsigned r) {
+    const RunningOperands& o = part.operands;
+    const float momentum = part.attributes.momentum, rest = 1.0f - momentum;
+    const auto m = static_cast<float>(part.attributes.count);
+    const float unbiased = m / (m - 1.0f);
     o.new_mean.of(r)[c] = std::fma(momentum, o.old_mean.of(r)[c], rest * o.mean.of(r)[c]);
     o.new_variance.of(r)[c] =
         std::fma(momentum, o.old_variance.of(r)[c], rest * (o.variance.of(r)[c] * unbiased));

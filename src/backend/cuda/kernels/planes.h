@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "backend/cuda/launch.h"
 #include "base/activation.h"
@@ -59,8 +60,12 @@ struct RunningOperands {
   ConstFloats old_mean, old_variance, mean, variance;
   Floats new_mean, new_variance;
 };
-void batch_norm_running(const Launch& launch, std::int64_t channels,
-                        const BatchNormRunningAttributes& attributes,
-                        const RunningOperands& operands);
+struct RunningPart {
+  std::int64_t count;  // channels
+  BatchNormRunningAttributes attributes;
+  RunningOperands operands;
+};
+// Of several layers, kTogether at most in a launch.
+void batch_norm_running(const Launch& launch, std::span<const RunningPart> parts);
 
 }  // namespace podium::PODIUM_CUDA_SPACE
