@@ -33,8 +33,8 @@ struct Placement {
   std::int64_t workers = 0;
   int threads = 1;  // per worker
   // Threads that prepare batches in advance. 0: workers prepare their own; but with pictures to
-  // decode there is one for each computing thread, and with a device of its own (a GPU) there are as
-  // many as the host has further cores, up to 8.
+  // decode there is one for each computing thread, and with a device of its own (a GPU) there are
+  // as many as the host has further cores, up to 8.
   int input_threads = 0;
   std::string backend;  // empty: the default
   // Least size of a bucket, the gradients that ranks exchange at once; 0: chosen by the size of the

@@ -2,6 +2,7 @@
 // tensors: where launches are recorded, they run side by side.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>

@@ -1,6 +1,7 @@
 // Many small tensors in one launch: a launch costs as long as such a tensor by itself.
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "backend/cuda/lowering.h"
 
