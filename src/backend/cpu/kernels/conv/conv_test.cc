@@ -125,6 +125,26 @@ TEST(ConvTest, has_the_bits_of_the_contract_for_more_than_sixteen_channels) {
   check(make_shape(18, 16, 7, 7, 33, 2, 5, 2, 1, 0, 2), 2);
 }
 
+TEST(ConvTest, of_one_pixel_have_the_bits_of_the_contract) {
+  const auto check_pass = [](const ConvShape& s, unsigned seed) {
+    const Tensors t(s, seed);
+    const std::vector<float> y = forward_by_contract(s, t.x, t.w),
+                             dx = grad_input_by_contract(s, t.dy, t.w);
+    on_every_target([&] {
+      EXPECT_TRUE(same_bits(y, run_forward(s, t, conv_forward_work, conv_forward))) << name(s);
+      EXPECT_TRUE(same_bits(dx, run_grad_input(s, t, conv_grad_input_work, conv_grad_input)))
+          << name(s);
+    });
+  };
+  // Of fewer and of more channels than lie in L1 at a time; pixels that fill no tile; strides.
+  check_pass(same_shape(17, 16, 7, 16, 1, 1), 1);
+  check_pass(same_shape(3, 129, 3, 19, 1, 1), 2);
+  check_pass(same_shape(2, 40, 5, 250, 1, 1), 3);
+  check_pass(same_shape(18, 230, 1, 64, 1, 1), 4);
+  check_pass(make_shape(5, 140, 7, 6, 33, 1, 1, 2, 2, 0, 0), 5);
+  check_pass(make_shape(3, 16, 5, 9, 24, 1, 1, 1, 3, 0, 0), 6);
+}
+
 TEST(ConvTest, sums_over_images_ignore_what_the_padding_lanes_hold) {
   // Tensors fills the padding lanes with NaN; a kernel that met one would return NaN.
   const ConvShape s = same_shape(5, 2, 6, 3, 3, 1);

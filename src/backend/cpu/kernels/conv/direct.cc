@@ -3,6 +3,7 @@
 // each column class (x mod stride) by the stride. Registers hold up to 6 output channels of up to 4
 // pixels.
 #include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/conv/pointwise.h"
 #include "backend/cpu/kernels/conv/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -265,6 +266,7 @@ HWY_EXPORT(forward_rows);
 HWY_EXPORT(grad_input_rows);
 
 ConvWork conv_forward_work(const ConvShape& s) {
+  if (is_pointwise_forward(s)) return pointwise_work(pointwise_forward(s));
   ConvWork work;
   work.phases = 2;
   work.parts[0] = static_cast<int>(forward_packing(s).blocks());
@@ -274,7 +276,9 @@ ConvWork conv_forward_work(const ConvShape& s) {
 }
 
 void conv_forward(const ConvShape& s, const float* x, const float* w, float* y, float* shared,
-                  float* /*scratch*/, int phase, int part) {
+                  float* scratch, int phase, int part) {
+  if (is_pointwise_forward(s))
+    return pointwise(pointwise_forward(s), x, w, y, shared, scratch, phase, part);
   if (phase == 0) return pack(forward_packing(s), w, shared, part);
   const int groups = forward_groups(s);
   PODIUM_DISPATCH(forward_rows)
@@ -282,6 +286,7 @@ void conv_forward(const ConvShape& s, const float* x, const float* w, float* y, 
 }
 
 ConvWork conv_grad_input_work(const ConvShape& s) {
+  if (is_pointwise_grad_input(s)) return pointwise_work(pointwise_grad_input(s));
   ConvWork work;
   work.phases = 2;
   work.parts[0] = static_cast<int>(grad_input_packing(s).blocks());
@@ -291,7 +296,9 @@ ConvWork conv_grad_input_work(const ConvShape& s) {
 }
 
 void conv_grad_input(const ConvShape& s, const float* dy, const float* w, float* dx, float* shared,
-                     float* /*scratch*/, int phase, int part) {
+                     float* scratch, int phase, int part) {
+  if (is_pointwise_grad_input(s))
+    return pointwise(pointwise_grad_input(s), dy, w, dx, shared, scratch, phase, part);
   if (phase == 0) return pack(grad_input_packing(s), w, shared, part);
   const int groups = grad_input_groups(s);
   PODIUM_DISPATCH(grad_input_rows)

@@ -126,23 +126,40 @@ TEST(Streams, batch_norm_that_pools) {
   }
 }
 
+// Of a convolution with as many input as output channels and pixels. A phase is a kernel of its
+// own.
+template <typename Kernel>
+void expect_equal_phases(const ConvShape& shape, const char* what, const ConvWork& work,
+                         const Kernel& kernel) {
+  const Floats x = numbers(shape.in_floats(), 9), w = numbers(shape.weight_floats(), 10);
+  Floats shared(work.shared), scratch(work.scratch);
+  for (int phase = 0; phase < work.phases; ++phase)
+    expect_equal_bits(
+        what, work.parts[phase],
+        [&](float* to, int part) {
+          kernel(shape, x.data(), w.data(), to, shared.data(), scratch.data(), phase, part);
+        },
+        shape.out_floats());
+}
+
 TEST(Streams, winograd) {
   ConvShape shape;
   shape.images = kShape.images, shape.in_channels = kShape.channels;
   shape.in_height = shape.in_width = 31, shape.out_channels = kShape.channels;
   shape.kernel_height = shape.kernel_width = 3, shape.stride_height = shape.stride_width = 1;
   shape.pad_top = shape.pad_left = 1, shape.out_height = shape.out_width = 31;
-  const Floats x = numbers(kShape.floats(), 9), w = numbers(shape.weight_floats(), 10);
-  const auto check = [&](const char* what, const ConvWork& work, const auto& kernel) {
-    Floats shared(work.shared), scratch(work.scratch);
-    // A phase is a kernel of its own.
-    for (int phase = 0; phase < work.phases; ++phase)
-      expect_equal_bits(what, work.parts[phase], [&](float* to, int part) {
-        kernel(shape, x.data(), w.data(), to, shared.data(), scratch.data(), phase, part);
-      });
-  };
-  check("forward", conv_winograd_forward_work(shape), conv_winograd_forward);
-  check("gradient to the input", conv_winograd_grad_input_work(shape), conv_winograd_grad_input);
+  expect_equal_phases(shape, "forward", conv_winograd_forward_work(shape), conv_winograd_forward);
+  expect_equal_phases(shape, "gradient to the input", conv_winograd_grad_input_work(shape),
+                      conv_winograd_grad_input);
+}
+
+TEST(Streams, convolutions_of_one_pixel) {
+  ConvShape shape;
+  shape.images = kShape.images, shape.in_channels = shape.out_channels = 16;
+  shape.in_height = shape.in_width = shape.out_height = shape.out_width = 31;
+  shape.kernel_height = shape.kernel_width = 1;
+  expect_equal_phases(shape, "forward", conv_forward_work(shape), conv_forward);
+  expect_equal_phases(shape, "gradient to the input", conv_grad_input_work(shape), conv_grad_input);
 }
 
 }  // namespace
