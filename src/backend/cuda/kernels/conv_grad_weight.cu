@@ -231,12 +231,13 @@ __global__ void __launch_bounds__(kImages* kMostRowsOfTaps)
   const int t0 = tap_row % taps_across * kTaps, r = tap_row / taps_across % s.kernel_height,
             c = tap_row / taps_across / s.kernel_height;
   if (n >= s.images || tap_row >= tap_rows) return;
-  const std::int64_t step = s.images, filter_step = s.pixels() * step;
-  const float* const gradients = dy.of(blockIdx.z) + k0 * filter_step + n;
+  const int step = s.images, filter_step = s.pixels() * step;
+  const float* const gradients =
+      dy.of(blockIdx.z) + static_cast<std::int64_t>(k0) * filter_step + n;
   const float* const plane =
       x.of(blockIdx.z) + static_cast<std::int64_t>(c) * s.in_height * s.in_width * step + n;
   // Chains beyond the last filter or tap are of the last one, and of anything; nobody writes them.
-  std::int64_t filter[kFilters];
+  int filter[kFilters];
 #pragma unroll
   for (int i = 0; i < kFilters; ++i)
     filter[i] = (k0 + i < s.out_channels ? i : s.out_channels - 1 - k0) * filter_step;

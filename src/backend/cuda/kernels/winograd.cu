@@ -299,9 +299,10 @@ template <typename T>
 void launch_products(const Launch& launch, const Pass& pass, const PieceColumns& columns,
                      const float* filters, Floats products) {
   const ProductShape shape{pass.axis(), pass.depth, pass.rows, pass.row()};
-  // The largest tile leaves no registers for another kind.
-  with_constant(pass.depth <= kRun && T::kThreads < 256, [&](auto one_run) {
-    constexpr bool kOneRun = decltype(one_run)::value && T::kThreads < 256;
+  // Tiles of 8x8 sums have no registers for another kind.
+  constexpr bool kSmall = T::kSumsM * T::kSumsN < 64;
+  with_constant(pass.depth <= kRun && kSmall, [&](auto one_run) {
+    constexpr bool kOneRun = decltype(one_run)::value && kSmall;
     simt::launch(products_kernel<T, kOneRun>,
                  {.blocks = {blocks_of(columns.count, T::kN), blocks_of(pass.rows, T::kM),
                              static_cast<unsigned>(pass.points())},
