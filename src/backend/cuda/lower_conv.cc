@@ -27,15 +27,17 @@ ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, 
           .pad_left = a.pad_left};
 }
 
-using ConvFunction = void (*)(const Launch&, const ConvShape&, ConstFloats, ConstFloats, Floats,
-                              Floats);
-
-void emit_conv(Lowering& l, const ConvShape& shape, ConvFunction function, std::int64_t scratch,
-               Slot a, Slot b, Slot out) {
-  const Slot own = l.temporary(scratch);
-  l.emit({.reads = {a, b}, .writes = {out, own}, .run = [=](const Launch& launch, const Memory& m) {
-            function(launch, shape, m.f32(a), m.f32(b), m.f32(out), m.f32(own));
-          }});
+// How an operand is read: its values, or, with kRounded, them rounded to BF16.
+template <bool kRounded>
+Slot operand(Lowering& l, Value value) {
+  return kRounded ? l.rounded(value) : l.batch_last(value);
+}
+template <bool kRounded>
+auto values(const Memory& m, Slot slot) {
+  if constexpr (kRounded)
+    return m.u16(slot);
+  else
+    return m.f32(slot);
 }
 
 // --- Winograd convolutions
@@ -89,31 +91,52 @@ MatrixLayout transposed(const MatrixLayout& layout, bool transposes) {
 
 using ScratchFunction = std::int64_t (*)(const ConvShape&);
 
-void lower_forward(Lowering& l, const Node& node, std::int32_t index, ConvFunction function,
+template <bool kRounded, typename Function>
+void lower_forward(Lowering& l, const Node& node, std::int32_t index, Function function,
                    ScratchFunction scratch) {
   const Value x = node.inputs[0], w = node.inputs[1];
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x), l.shape(w),
                                      node.outputs[0].shape);
-  const Slot images = l.batch_last(x), weights = l.plain(w);
-  emit_conv(l, shape, function, scratch(shape), images, weights, l.define_batch_last({index, 0}));
+  const Slot images = operand<kRounded>(l, x), weights = l.plain(w),
+             y = l.define_batch_last({index, 0}), own = l.temporary(scratch(shape));
+  l.emit({.reads = {images, weights},
+          .writes = {y, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            function(launch, shape, values<kRounded>(m, images), m.f32(weights), m.f32(y),
+                     m.f32(own));
+          }});
 }
 
-void lower_grad_input(Lowering& l, const Node& node, std::int32_t index, ConvFunction function,
+template <bool kRounded, typename Function>
+void lower_grad_input(Lowering& l, const Node& node, std::int32_t index, Function function,
                       ScratchFunction scratch) {
   const Value dy = node.inputs[0], w = node.inputs[1];
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
                                      l.shape(w), l.shape(dy));
-  const Slot gradient = l.batch_last(dy), weights = l.plain(w);
-  emit_conv(l, shape, function, scratch(shape), gradient, weights, l.define_batch_last({index, 0}));
+  const Slot gradient = operand<kRounded>(l, dy), weights = l.plain(w),
+             dx = l.define_batch_last({index, 0}), own = l.temporary(scratch(shape));
+  l.emit({.reads = {gradient, weights},
+          .writes = {dx, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            function(launch, shape, values<kRounded>(m, gradient), m.f32(weights), m.f32(dx),
+                     m.f32(own));
+          }});
 }
 
-void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index, ConvFunction function,
+template <bool kRounded, typename Function>
+void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index, Function function,
                        ScratchFunction scratch) {
   const Value x = node.inputs[0], dy = node.inputs[1];
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x),
                                      node.outputs[0].shape, l.shape(dy));
-  const Slot images = l.batch_last(x), gradient = l.batch_last(dy);
-  emit_conv(l, shape, function, scratch(shape), images, gradient, l.define_plain({index, 0}));
+  const Slot images = operand<kRounded>(l, x), gradient = operand<kRounded>(l, dy),
+             dw = l.define_plain({index, 0}), own = l.temporary(scratch(shape));
+  l.emit({.reads = {images, gradient},
+          .writes = {dw, own},
+          .run = [=](const Launch& launch, const Memory& m) {
+            function(launch, shape, values<kRounded>(m, images), values<kRounded>(m, gradient),
+                     m.f32(dw), m.f32(own));
+          }});
 }
 
 using MatmulFunction = void (*)(const Launch&, const MatmulShape&, ConstFloats, ConstFloats, Floats,
@@ -143,55 +166,26 @@ void lower_product(Lowering& l, const Node& node, std::int32_t index, MatmulFunc
 }  // namespace
 
 void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
-  lower_forward(l, node, index, conv2d, conv2d_scratch);
+  lower_forward<false>(l, node, index, conv2d, conv2d_scratch);
 }
 void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_input(l, node, index, conv2d_grad_input, conv2d_grad_input_scratch);
+  lower_grad_input<false>(l, node, index, conv2d_grad_input, conv2d_grad_input_scratch);
 }
 void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_weight(l, node, index, conv2d_grad_weight, conv2d_grad_weight_scratch);
+  lower_grad_weight<false>(l, node, index, conv2d_grad_weight, conv2d_grad_weight_scratch);
 }
 void lower_matmul(Lowering& l, const Node& node, std::int32_t index) {
   lower_product(l, node, index, matmul, matmul_scratch);
 }
 
 void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
-  const Value x = node.inputs[0], w = node.inputs[1];
-  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x), l.shape(w),
-                                     node.outputs[0].shape);
-  const Slot images = l.rounded(x), weights = l.plain(w), y = l.define_batch_last({index, 0});
-  const Slot own = l.temporary(conv2d_bf16_scratch(shape));
-  l.emit({.reads = {images, weights},
-          .writes = {y, own},
-          .run = [=](const Launch& launch, const Memory& m) {
-            conv2d_bf16(launch, shape, m.u16(images), m.f32(weights), m.f32(y), m.f32(own));
-          }});
+  lower_forward<true>(l, node, index, conv2d_bf16, conv2d_bf16_scratch);
 }
 void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
-  const Value dy = node.inputs[0], w = node.inputs[1];
-  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
-                                     l.shape(w), l.shape(dy));
-  const Slot gradient = l.rounded(dy), weights = l.plain(w), dx = l.define_batch_last({index, 0});
-  const Slot own = l.temporary(conv2d_bf16_grad_input_scratch(shape));
-  l.emit({.reads = {gradient, weights},
-          .writes = {dx, own},
-          .run = [=](const Launch& launch, const Memory& m) {
-            conv2d_bf16_grad_input(launch, shape, m.u16(gradient), m.f32(weights), m.f32(dx),
-                                   m.f32(own));
-          }});
+  lower_grad_input<true>(l, node, index, conv2d_bf16_grad_input, conv2d_bf16_grad_input_scratch);
 }
 void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
-  const Value x = node.inputs[0], dy = node.inputs[1];
-  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x),
-                                     node.outputs[0].shape, l.shape(dy));
-  const Slot images = l.rounded(x), gradient = l.rounded(dy), dw = l.define_plain({index, 0});
-  const Slot own = l.temporary(conv2d_bf16_grad_weight_scratch(shape));
-  l.emit({.reads = {images, gradient},
-          .writes = {dw, own},
-          .run = [=](const Launch& launch, const Memory& m) {
-            conv2d_bf16_grad_weight(launch, shape, m.u16(images), m.u16(gradient), m.f32(dw),
-                                    m.f32(own));
-          }});
+  lower_grad_weight<true>(l, node, index, conv2d_bf16_grad_weight, conv2d_bf16_grad_weight_scratch);
 }
 void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
   lower_product(l, node, index, matmul_bf16, matmul_bf16_scratch);

@@ -274,6 +274,17 @@ struct SharedTotal {
   }
 };
 
+// What a block needs to add runs: of one run, no total.
+template <typename T, bool kOneRun>
+struct RunsMemory {
+  typename T::Shared tiles;
+  typename SharedTotal<T>::Memory total;
+};
+template <typename T>
+struct RunsMemory<T, true> {
+  typename T::Shared tiles;
+};
+
 // Calls f with a constant: true or false.
 template <typename F>
 void with_constant(bool value, const F& f) {

@@ -120,21 +120,11 @@ struct PointSlices {
   }
 };
 
-template <typename T, bool kOneRun>
-struct ProductMemory {
-  typename T::Shared tiles;
-  typename SharedTotal<T>::Memory total;
-};
-template <typename T>
-struct ProductMemory<T, true> {
-  typename T::Shared tiles;
-};
-
 // products[point][row][column] from filters[point][depth][row] and patches[point][depth][column].
 template <typename T, bool kOneRun>
 __global__ void __launch_bounds__(T::kThreads, product_blocks<T>())
     products_kernel(ProductShape s, PieceColumns columns, const float* filters, Floats products) {
-  auto& shared = simt::shared<ProductMemory<T, kOneRun>>();
+  auto& shared = simt::shared<RunsMemory<T, kOneRun>>();
   const int point = static_cast<int>(blockIdx.z), first_row = static_cast<int>(blockIdx.y) * T::kM;
   const int local = static_cast<int>(blockIdx.x) * T::kN;
   const int end = local + T::kN < columns.count ? local + T::kN : columns.count;
@@ -307,7 +297,7 @@ void launch_products(const Launch& launch, const Pass& pass, const PieceColumns&
                  {.blocks = {blocks_of(columns.count, T::kN), blocks_of(pass.rows, T::kM),
                              static_cast<unsigned>(pass.points())},
                   .threads = {T::kThreads, 1, 1},
-                  .shared_bytes = sizeof(ProductMemory<T, kOneRun>)},
+                  .shared_bytes = sizeof(RunsMemory<T, kOneRun>)},
                  launch.stream, shape, columns, filters, products);
   });
 }
@@ -326,7 +316,7 @@ bool has_largest_tile(const Pass& pass, std::int64_t columns) {
     return blocks_of(blocks, kMultiprocessors * product_blocks<T>()) * product_blocks<T>() * T::kM *
            T::kN;
   };
-  return sizeof(ProductMemory<Large, false>) <= simt::most_shared_bytes() &&
+  return sizeof(RunsMemory<Large, false>) <= simt::most_shared_bytes() &&
          time(Large()) * 9 <= time(Small()) * 10;
 }
 

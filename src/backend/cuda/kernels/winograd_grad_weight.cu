@@ -161,22 +161,12 @@ struct ColumnSlices {
   }
 };
 
-template <typename T, bool kOneRun>
-struct SumsMemory {
-  typename T::Shared tiles;
-  typename SharedTotal<T>::Memory total;
-};
-template <typename T>
-struct SumsMemory<T, true> {
-  typename T::Shared tiles;
-};
-
 // A block has all runs that are at work, and goes on where an earlier launch ended within the
 // group; or it has one of them.
 template <typename T, bool kOneRun>
 __global__ void __launch_bounds__(T::kThreads, product_blocks<T>())
     wide_sums_kernel(Sums s, Slots slots, Floats sums) {
-  auto& shared = simt::shared<SumsMemory<T, kOneRun>>();
+  auto& shared = simt::shared<RunsMemory<T, kOneRun>>();
   const int blocks = kOneRun ? (slots.width + s.run_tiles - 1) / s.run_tiles : 1;
   const int slot = static_cast<int>(blockIdx.z) / blocks, group = slots.group(slot);
   const int point = static_cast<int>(blockIdx.y), across = (s.channels + T::kN - 1) / T::kN;
@@ -459,7 +449,7 @@ void launch_sums(const Launch& launch, const Sums& s, const Slots& slots, Floats
       simt::launch(wide_sums_kernel<T, kOneRun>,
                    {.blocks = blocks,
                     .threads = {T::kThreads, 1, 1},
-                    .shared_bytes = sizeof(SumsMemory<T, kOneRun>)},
+                    .shared_bytes = sizeof(RunsMemory<T, kOneRun>)},
                    launch.stream, s, slots, sums);
     });
   });
