@@ -93,6 +93,31 @@ TEST_F(PjrtLaw, any_division_of_replicas_gives_the_same_hashes) {
   EXPECT_FALSE(makes_whole_steps(recipe, 4));
 }
 
+// How many of them begin only when the one before has its gradients.
+std::int64_t replicas_in_turn(const Recipe& recipe, int devices) {
+  std::istringstream text(whole_step_text(recipe, light_model, stated_shape(recipe),
+                                          Placement{.workers = devices, .backend = "pjrt"},
+                                          make_absent_pjrt_device({}, devices)));
+  std::int64_t count = 0;
+  for (std::string line; std::getline(text, line);)
+    count += line.find("optimization_barrier") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+TEST_F(PjrtLaw, replicas_in_turn_have_the_bits_of_replicas_side_by_side) {
+  const Recipe recipe = small_recipe(64, 8);
+  const auto expected = step_hashes(*on_devices(recipe, 1, 1), kSteps);
+  setenv("PODIUM_PJRT_REPLICAS", "in-turn", 1);
+  for (const int devices : {1, 2})
+    EXPECT_EQ(step_hashes(*on_devices(recipe, devices, devices), kSteps), expected) << devices;
+  EXPECT_EQ(replicas_in_turn(recipe, 1), 7);
+  EXPECT_EQ(replicas_in_turn(recipe, 2), 3);
+  setenv("PODIUM_PJRT_REPLICAS", "side-by-side", 1);
+  EXPECT_EQ(replicas_in_turn(recipe, 1), 0);
+  unsetenv("PODIUM_PJRT_REPLICAS");
+  EXPECT_EQ(replicas_in_turn(recipe, 1), 7) << "of devices that are not XLA's CPU";
+}
+
 // A step is one program of the plugin; one in two halves is many.
 std::vector<std::uint64_t> hashes_in_halves(Trainer& trainer, int steps) {
   std::vector<std::uint64_t> hashes;

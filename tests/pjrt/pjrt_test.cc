@@ -92,6 +92,8 @@ TEST_F(PjrtCpu, is_listed_with_its_devices) {
 TEST_F(PjrtCpu, options_that_are_none_are_refused) {
   expect_refused(train(PODIUM_PJRT_CPU_PLUGIN, {{"PODIUM_PJRT_OPTIONS", "many"}}),
                  {"PODIUM_PJRT_OPTIONS", "\"many\" is not an option"});
+  expect_refused(train(PODIUM_PJRT_CPU_PLUGIN, {{"PODIUM_PJRT_REPLICAS", "both"}}),
+                 {"PODIUM_PJRT_REPLICAS=both", "write in-turn or side-by-side"});
 }
 
 // Its message has the plugin's words; the run goes on from its checkpoint, and ends as one that was

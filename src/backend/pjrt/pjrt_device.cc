@@ -1,6 +1,7 @@
 #include "backend/pjrt/pjrt_device.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -281,11 +282,27 @@ class PjrtExecutable : public Executable {
   std::map<Binding, std::shared_ptr<Program>> programs_;
 };
 
+// One replica does not occupy the cores of XLA's CPU; any other device, whose memory is scarcer, it
+// does. PODIUM_PJRT_REPLICAS says otherwise.
+ReplicaOrder replica_order(const std::string& platform) {
+  const char* const named = std::getenv("PODIUM_PJRT_REPLICAS");
+  const std::string order = named == nullptr ? "" : named;
+  if (order == "in-turn") return ReplicaOrder::kInTurn;
+  if (order == "side-by-side") return ReplicaOrder::kSideBySide;
+  PODIUM_REQUIRE(order.empty(), ExitCode::kUsage, "PODIUM_PJRT_REPLICAS=", order,
+                 ": write in-turn or side-by-side");
+  return platform == "cpu" ? ReplicaOrder::kSideBySide : ReplicaOrder::kInTurn;
+}
+
 class PjrtDevice : public Device {
  public:
   // Without a plugin, it runs nothing.
   PjrtDevice(const DeviceOptions& options, std::shared_ptr<Plugin> plugin, int devices)
-      : Device(options), plugin_(std::move(plugin)), devices_(devices), memory_(plugin_.get()) {}
+      : Device(options),
+        plugin_(std::move(plugin)),
+        devices_(devices),
+        order_(replica_order(plugin_ ? plugin_->facts().platform : "")),
+        memory_(plugin_.get()) {}
 
   std::string name() const override { return "pjrt"; }
   std::string description() const override {
@@ -339,12 +356,14 @@ class PjrtDevice : public Device {
       devices.push_back(own(*worker.replicas.at(0).program).device());
     return compile_whole_step(
         memory_, devices, step,
-        [=](const Executable& executable) -> const Graph& { return own(executable).graph(); });
+        [=](const Executable& executable) -> const Graph& { return own(executable).graph(); },
+        order_);
   }
 
  private:
   const std::shared_ptr<Plugin> plugin_;
   const int devices_;
+  const ReplicaOrder order_;
   Memory memory_;
 };
 

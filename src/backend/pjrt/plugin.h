@@ -7,6 +7,7 @@
 //                        values `rank` and `ranks` stand for the number of this process and of all
 //   NPROC                threads of XLA's CPU, 8 where it is not set; they decide the order of sums
 //   PODIUM_PJRT_CACHE    the folder of compiled programs (program_cache.h)
+//   PODIUM_PJRT_REPLICAS in-turn or side-by-side: how a device computes its replicas
 #pragma once
 
 #include <cstddef>

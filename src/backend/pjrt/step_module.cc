@@ -1,6 +1,7 @@
 #include "backend/pjrt/step_module.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/tree.h"
@@ -32,9 +33,10 @@ void make_equal(std::vector<Window>& windows, std::int64_t words) {
 
 }  // namespace
 
-StepModule::StepModule(const StepProgram& step, const GraphOf& graph_of)
+StepModule::StepModule(const StepProgram& step, const GraphOf& graph_of, ReplicaOrder order)
     : step_(step),
       graph_of_(graph_of),
+      order_(order),
       sum_windows_(step.workers.size()),
       square_windows_(step.workers.size()) {
   for (const StepProgram::Worker& worker : step.workers)
@@ -143,6 +145,7 @@ std::string StepModule::text() {
   std::vector<Replica> replicas;
   std::vector<HloValue> losses;
   for (const Call& call : step_.workers[0].replicas) {
+    if (order_ == ReplicaOrder::kInTurn && !replicas.empty()) begin_after(replicas.back(), call);
     replicas.push_back(run_replica(call));
     losses.push_back(
         std::ranges::find(replicas.back(), word(step_.loss) - word(step_.sum), &Part::first)
@@ -219,6 +222,25 @@ StepModule::Replica StepModule::run_replica(const Call& call) {
   }
   std::ranges::sort(parts, {}, &Part::first);
   return parts;
+}
+
+// What no other replica reads (images, labels) waits for the results of the one before. Parameters
+// do not wait, so that the compiler need not arrange them anew for each replica.
+void StepModule::begin_after(Replica& before, const Call& call) {
+  const Call& first = step_.workers[0].replicas[0];
+  std::set<std::size_t> own;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool is_shared = call.inputs[i].buffer == first.inputs[i].buffer &&
+                           call.inputs[i].offset == first.inputs[i].offset;
+    if (!is_shared) own.insert(number_of(call.inputs[i], 0));
+  }
+  std::vector<HloValue*> waiting;
+  for (const std::size_t number : own) waiting.push_back(&values_[number]);
+  for (Part& part : before) waiting.push_back(&part.value);
+  std::vector<HloValue> values;
+  for (const HloValue* const value : waiting) values.push_back(*value);
+  values = b_.barrier(std::move(values));
+  for (std::size_t i = 0; i < waiting.size(); ++i) *waiting[i] = values[i];
 }
 
 StepModule::HloValue StepModule::all_true(const HloValue& flags) {

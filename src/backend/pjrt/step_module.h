@@ -1,7 +1,8 @@
 // A whole step as a module of StableHLO: for one device, or one program that runs on several at
 // once. With several,
 //
-//   each device runs its worker's replicas, and adds them up the tree as far as they reach
+//   each device runs its worker's replicas, one after the other or side by side, and adds them up
+//   the tree as far as they reach
 //   one all-to-all brings to each device what all have computed of its shard
 //   each device adds that, in the tree's order
 //   where the norm of the sum has a limit: one all-gather brings to all devices the sums of squares
@@ -43,10 +44,16 @@ struct StepVector {
   std::int64_t words() const { return in_parts() ? windows[0].words : buffers[0]->words(); }
 };
 
+// The bits are the same.
+enum class ReplicaOrder {
+  kInTurn,     // each begins when the one before has its gradients: the memory of one is enough
+  kSideBySide  // as the compiler sees fit
+};
+
 class StepModule {
  public:
-  // Both must outlive it.
-  StepModule(const StepProgram& step, const GraphOf& graph_of);
+  // `step` and `graph_of` must outlive it.
+  StepModule(const StepProgram& step, const GraphOf& graph_of, ReplicaOrder order);
 
   std::string text();
   // In the order of the program's arguments; results are those that are written.
@@ -79,6 +86,7 @@ class StepModule {
   std::vector<HloValue> run(const Call& call,
                             const std::function<HloValue(const View&, const TensorType&)>& read);
   Replica run_replica(const Call& call);
+  void begin_after(Replica& before, const Call& call);
   std::vector<HloValue> run_updates(std::size_t worker, const HloValue& sum);
   HloValue run_squares(std::size_t worker, const HloValue& sum);
   HloValue run_norm(const HloValue& squares);
@@ -107,6 +115,7 @@ class StepModule {
   stablehlo::Builder b_{"HIGHEST"};
   const StepProgram& step_;
   const GraphOf& graph_of_;
+  const ReplicaOrder order_;
   std::vector<StepVector> vectors_;
   std::vector<HloValue> values_;  // of each of these, as it is by now
   // What of the sum each worker's updates read, and what it writes of all sums of squares;

@@ -11,11 +11,13 @@ constexpr const char* kName = "the program of a whole step";
 
 class PjrtStep : public WholeStep {
  public:
-  PjrtStep(Memory& memory, std::vector<int> devices, StepProgram step, GraphOf graph_of)
+  PjrtStep(Memory& memory, std::vector<int> devices, StepProgram step, GraphOf graph_of,
+           ReplicaOrder order)
       : memory_(memory),
         devices_(std::move(devices)),
         step_(std::move(step)),
-        graph_of_(std::move(graph_of)) {}
+        graph_of_(std::move(graph_of)),
+        order_(order) {}
 
   void run() override {
     const std::scoped_lock lock(memory_.mutex());
@@ -43,11 +45,11 @@ class PjrtStep : public WholeStep {
       if (vector.is_written) replace(vector, made, next++);
   }
 
-  std::string text() const override { return StepModule(step_, graph_of_).text(); }
+  std::string text() const override { return StepModule(step_, graph_of_, order_).text(); }
 
  private:
   void compile() {
-    StepModule module(step_, graph_of_);
+    StepModule module(step_, graph_of_, order_);
     program_ = memory_.programs().get(module.text(), kName, devices_);
     vectors_ = module.vectors();
     for (StepVector& vector : vectors_)
@@ -77,6 +79,7 @@ class PjrtStep : public WholeStep {
   const std::vector<int> devices_;
   const StepProgram step_;
   const GraphOf graph_of_;
+  const ReplicaOrder order_;
   std::vector<StepVector> vectors_;
   std::shared_ptr<Program> program_;
 };
@@ -84,8 +87,9 @@ class PjrtStep : public WholeStep {
 }  // namespace
 
 std::unique_ptr<WholeStep> compile_whole_step(Memory& memory, std::vector<int> devices,
-                                              const StepProgram& step, const GraphOf& graph_of) {
-  return std::make_unique<PjrtStep>(memory, std::move(devices), step, graph_of);
+                                              const StepProgram& step, const GraphOf& graph_of,
+                                              ReplicaOrder order) {
+  return std::make_unique<PjrtStep>(memory, std::move(devices), step, graph_of, order);
 }
 
 }  // namespace podium::pjrt

@@ -12,6 +12,7 @@ namespace podium::pjrt {
 
 // On these devices of the plugin, one for each worker. Compiled when it first runs.
 std::unique_ptr<WholeStep> compile_whole_step(Memory& memory, std::vector<int> devices,
-                                              const StepProgram& step, const GraphOf& graph_of);
+                                              const StepProgram& step, const GraphOf& graph_of,
+                                              ReplicaOrder order);
 
 }  // namespace podium::pjrt

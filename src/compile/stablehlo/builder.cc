@@ -284,6 +284,19 @@ std::vector<HloValue> Builder::choose(const HloValue& number, std::span<const Br
   return first;
 }
 
+std::vector<HloValue> Builder::barrier(std::vector<HloValue> values) {
+  const std::string result = cat("%", next_++);
+  std::string names, types;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    names += cat(i == 0 ? "" : ", ", values[i].name);
+    types += cat(i == 0 ? "" : ", ", values[i].type());
+    values[i].name = values.size() == 1 ? result : cat(result, "#", i);
+  }
+  text_ += cat("    ", result, values.size() == 1 ? "" : cat(":", values.size()),
+               " = stablehlo.optimization_barrier ", names, " : ", types, "\n");
+  return values;
+}
+
 HloValue Builder::device_number() {
   return make("ui32", Shape{}, "stablehlo.replica_id : tensor<ui32>");
 }

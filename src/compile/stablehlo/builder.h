@@ -117,6 +117,9 @@ class Builder {
   using Branch = std::function<std::vector<HloValue>()>;
   std::vector<HloValue> choose(const HloValue& number, std::span<const Branch> branches);
 
+  // The same values, of which what follows computes nothing before all of them are computed.
+  std::vector<HloValue> barrier(std::vector<HloValue> values);
+
   // Of a program that runs on `devices` devices at once: which of them this one is, ui32.
   HloValue device_number();
   // Row i goes to device i; the result has the rows of all devices, in their order.
