@@ -140,7 +140,8 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
   table.add({"memory, results", format_bytes(facts.results)});
   table.add({"memory, temporary", format_bytes(facts.temporary)});
   table.add({"memory, code", format_bytes(facts.code)});
-  if (facts.peak > 0) table.add({"peak memory", format_bytes(facts.peak)});
+  const std::string limit = facts.limit > 0 ? cat(" of ", format_bytes(facts.limit)) : "";
+  if (facts.peak > 0) table.add({"peak memory", cat(format_bytes(facts.peak), limit)});
   const double own_flops = step_flops(recipe, model, data, used, training);
   table.add({"work, as compiled", scaled(facts.flops, "FLOP")});
   table.add({"work, of Podium's graphs", scaled(own_flops, "FLOP")});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "backend/pjrt/api.h"
@@ -103,6 +104,7 @@ class Compilation {
     require(api_->PJRT_TopologyDescription_GetDeviceDescriptions(&list),
             "does not describe the devices of a topology");
     facts.devices = static_cast<int>(list.num_descriptions);
+    if (list.num_descriptions > 0) facts.limit = memory_of(list.descriptions[0]);
     PODIUM_PJRT_ARGS(platform, PJRT_TopologyDescription_PlatformName_Args);
     platform.topology = topology_;
     require(api_->PJRT_TopologyDescription_PlatformName(&platform), "does not name its platform");
@@ -175,6 +177,21 @@ class Compilation {
   }
 
  private:
+  // 0 where the plugin does not say.
+  std::int64_t memory_of(PJRT_DeviceDescription* device) const {
+    if (!PODIUM_PJRT_HAS(api_, PJRT_DeviceDescription_Attributes)) return 0;
+    PODIUM_PJRT_ARGS(args, PJRT_DeviceDescription_Attributes_Args);
+    args.device_description = device;
+    require(api_->PJRT_DeviceDescription_Attributes(&args), "does not describe a device");
+    for (std::size_t i = 0; i < args.num_attributes; ++i) {
+      const PJRT_NamedValue& attribute = args.attributes[i];
+      if (std::string_view(attribute.name, attribute.name_size) == "device_memory_bytes_limit" &&
+          attribute.type == PJRT_NamedValue_kInt64)
+        return attribute.int64_value;
+    }
+    return 0;
+  }
+
   void require(PJRT_Error* error, const std::string& what) const {
     require_none(api_, path_, error, what);
   }
@@ -191,6 +208,8 @@ CompiledFacts compile_for(const std::string& plugin, const std::string& topology
                           const std::function<ProgramOfDevices(int devices)>& program_for) {
   // libtpu otherwise asks, for minutes, a server that only machines of Google's cloud have.
   setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+  // Nor does it let two processes compile at once, as if each took the TPU.
+  setenv("ALLOW_MULTIPLE_LIBTPU_LOAD", "1", 0);
   CompiledFacts facts;
   Compilation compilation(plugin);
   compilation.open_topology(topology, facts);

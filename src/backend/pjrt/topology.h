@@ -15,8 +15,8 @@ struct CompiledFacts {
   int devices = 0;     // of the topology, as the plugin counts them: chips, or cores of these
   double seconds = 0;  // of compiling
   double flops = 0, bytes_accessed = 0;
-  // In bytes, of one device. `peak` is 0 where the plugin does not say.
-  std::int64_t arguments = 0, results = 0, temporary = 0, code = 0, peak = 0;
+  // In bytes, of one device. `peak` and the device's `limit` are 0 where the plugin does not say.
+  std::int64_t arguments = 0, results = 0, temporary = 0, code = 0, peak = 0, limit = 0;
   // Of convolutions and products: how many have a precision ("highest", "default"). Of collectives:
   // how many there are of each kind ("all-gather of u32").
   std::map<std::string, int> precisions, collectives;
