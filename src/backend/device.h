@@ -96,6 +96,9 @@ struct Traits {
   bool replicas_together = false;
   // The bytes of memory that the device has for itself; 0 if it uses the host's, or unknown.
   std::int64_t memory_bytes = 0;
+  // Whether its compiler finds out what a step takes of it (WholeStep::memory()), and refuses what
+  // does not fit. Plans then count for the host's memory only.
+  bool compiler_checks_memory = false;
   // How many devices the process has of this kind: worker i computes on number i modulo this one. 0
   // where it has the host's cores.
   int devices = 0;
@@ -234,10 +237,22 @@ struct StepProgram {
   View sum, loss;
 };
 
+// What a compiled program takes of each of its devices, in bytes, if its compiler says so.
+struct ProgramMemory {
+  std::int64_t arguments = 0, results = 0;  // results that do not replace arguments
+  std::int64_t temporary = 0;
+  std::int64_t total() const { return arguments + results + temporary; }
+};
+
 // A compiled step.
 class WholeStep {
  public:
   virtual ~WholeStep() = default;
+  // Compiles it if that has not been done. run() does the same. Throws UserError with
+  // ExitCode::kMemory if the devices have too little memory.
+  virtual void compile() {}
+  // Of a program that has been compiled.
+  virtual ProgramMemory memory() const { return {}; }
   // Enqueued.
   virtual void run() = 0;
   // The program as text, as the device's compiler takes it.

@@ -126,10 +126,9 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
       return program;
     });
   } catch (const UserError& error) {
-    if (error.code() != ExitCode::kMemory || recipe.batch % (2 * recipe.replicas) != 0) throw;
-    throw UserError(cat(error.what(), "\nA replica of half as many images needs about half: try ",
-                        "replicas=", 2 * recipe.replicas),
-                    ExitCode::kMemory);
+    const std::string remedy = smaller_replicas(recipe);
+    if (error.code() != ExitCode::kMemory || remedy.empty()) throw;
+    throw UserError(cat(error.what(), "\n", remedy), ExitCode::kMemory);
   }
   const std::int64_t replicas = recipe.replicas / used;
   Table table({"OF THE WHOLE STEP", arguments.topology});

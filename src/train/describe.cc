@@ -93,9 +93,11 @@ std::string describe(const Trainer& trainer) {
   text +=
       cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
           " (", parameters, " values), statistics ", format_bytes(m.statistics), ", optimizer ",
-          format_bytes(m.optimizer), ", gradients ", format_bytes(m.gradients),
+          format_bytes(m.optimizer),
+          m.gradients == 0 ? "" : cat(", gradients ", format_bytes(m.gradients)),
           ranks == 1 ? "" : cat(", exchange ", format_bytes(m.exchange)), ", activations ",
-          format_bytes(m.training_activations), " in training and ",
+          format_bytes(m.training_activations), " in training",
+          m.gradients == 0 ? " (as compiled, with gradients)" : "", " and ",
           m.evaluation_activations == 0 ? "" : cat(format_bytes(m.evaluation_activations), " in "),
           "evaluation (batch ", trainer.evaluation_batch(), "), batches ", format_bytes(m.batches),
           ", checkpoint ", format_bytes(m.checkpoint), ", data ", format_bytes(m.data), "\n");

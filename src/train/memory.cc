@@ -239,14 +239,42 @@ std::int64_t check_share(Share share, const char* where, const Recipe& recipe, c
 std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
                           const Placement& placement, std::int64_t limit, std::int64_t usable,
                           StopToken stop) {
-  const std::int64_t own = make_device(placement.backend)->traits().memory_bytes;
+  const Traits traits = make_device(placement.backend)->traits();
+  const std::int64_t own = traits.memory_bytes;
   if (own == 0)
     return check_share([](const MemoryUse& use) { return use.total(); }, "", recipe, model, data,
                        placement, limit, usable, stop);
-  check_share([](const MemoryUse& use) { return use.total() - use.on_device(); },
-              " of the host's memory", recipe, model, data, placement, limit, usable, stop);
+  const std::int64_t program_bytes =
+      check_share([](const MemoryUse& use) { return use.total() - use.on_device(); },
+                  " of the host's memory", recipe, model, data, placement, limit, usable, stop);
+  if (traits.compiler_checks_memory) return program_bytes;
   return check_share([](const MemoryUse& use) { return use.on_device(); },
                      " of the device's memory", recipe, model, data, placement, own, usable, stop);
+}
+
+std::string smaller_replicas(const Recipe& recipe) {
+  if (recipe.batch % (2 * recipe.replicas) != 0) return "";
+  return cat("A replica of half as many images needs about half: try replicas=",
+             2 * recipe.replicas, " (another result)");
+}
+
+void compile_within_memory(Trainer& trainer, std::int64_t limit, std::int64_t usable) {
+  const std::string remedy = smaller_replicas(trainer.recipe());
+  try {
+    trainer.compile_step();
+  } catch (const UserError& error) {
+    if (error.code() != ExitCode::kMemory || remedy.empty()) throw;
+    throw UserError(cat(error.what(), "\n", remedy), ExitCode::kMemory);
+  }
+  const Traits traits = trainer.device().traits();
+  if (!traits.compiler_checks_memory || traits.memory_bytes != 0) return;
+  const std::int64_t needed = trainer.memory_use().total(), most = limit != 0 ? limit : usable;
+  if (needed <= most) return;
+  throw UserError(
+      cat("this run needs ", format_bytes(needed), ", as compiled",
+          limit != 0 ? "; the limit is " : ", and this process may take ", format_bytes(most), ". ",
+          remedy.empty() ? "Raise the limit, or take a larger machine" : remedy),
+      ExitCode::kMemory);
 }
 
 }  // namespace podium

@@ -22,4 +22,13 @@ std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataSh
                           const Placement& placement, std::int64_t limit,
                           std::int64_t usable = usable_memory_bytes(), StopToken stop = {});
 
+// Compiles a step (Trainer::compile_step()). Throws UserError(kMemory), which names a setting to
+// try, if it does not fit the device, or, where that has the host's memory and a compiler that says
+// what a step takes, if the run would need more than `limit` or `usable`.
+void compile_within_memory(Trainer& trainer, std::int64_t limit,
+                           std::int64_t usable = usable_memory_bytes());
+
+// What to try where the memory of a device does not suffice; empty: nothing is known.
+std::string smaller_replicas(const Recipe& recipe);
+
 }  // namespace podium

@@ -185,6 +185,11 @@ MemoryUse Trainer::State::shared_memory() const {
 MemoryUse Trainer::memory_use() const {
   MemoryUse use = state_->shared_memory();
   for (const Worker& worker : state_->workers) use += state_->memory_of(worker);
+  if (!state_->whole_step.program) return use;
+  const ProgramMemory step = state_->whole_step.program->memory();
+  if (step.total() == 0) return use;
+  use.training_activations = std::ssize(state_->workers) * (step.temporary + step.results);
+  use.gradients = 0;
   return use;
 }
 

@@ -418,7 +418,10 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
 
   if (ranks.leads()) {
     // Of a run that begins now, before it has a folder: what does not fit leaves nothing behind.
-    if (options.fresh || list_checkpoints(options.out).empty()) run.initial = take_initial(trainer);
+    if (options.fresh || list_checkpoints(options.out).empty()) {
+      run.initial = take_initial(trainer);
+      compile_within_memory(trainer, options.memory_limit);
+    }
     run.folder = std::make_unique<RunFolder>(options.out);
     if (options.fresh) run.folder->start_afresh();
     run.folder->adopt_recipe(to_toml(recipe));
@@ -444,6 +447,8 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
         },
         [&](const std::string& line) { observer.warning(line); }, stop);
     if (!resumed && run.initial.empty()) run.initial = take_initial(trainer);
+    if (trainer.steps_done() < trainer.total_steps())
+      compile_within_memory(trainer, options.memory_limit);
   }
   ranks.record_in(options.out);
   if (ranks.several()) {

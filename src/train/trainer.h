@@ -179,7 +179,11 @@ class Trainer {
   Device& device() const;
   // Results of one kind are equal to the bit: "exact fp32", "exact bf16", "cuda bf16 on sm_90", ...
   std::string kind() const;
+  // As planned; once compile_step() was called, what the device's compiler says of a step instead,
+  // as training_activations: it includes the gradients.
   MemoryUse memory_use() const;
+  // Compiles what the next step needs. Without it, the step does that.
+  void compile_step();
   std::int64_t evaluation_batch() const;
   // Of the gradients that ranks send each other at once, in their order; one where there is one
   // rank.

@@ -33,6 +33,10 @@ void Trainer::State::prepare_whole_step() {
   whole_step.program = device->compile_step(step);
 }
 
+void Trainer::compile_step() {
+  if (state_->whole_step.program) state_->whole_step.program->compile();
+}
+
 StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
   const WholeStepState::Batch& batch = whole_step.batches.back();
   const std::int64_t count = worker.replicas.size(), image_bytes = worker.images.bytes(),

@@ -13,6 +13,7 @@
 #include "data/dataset.h"
 #include "law_util.h"
 #include "train/checkpoint.h"
+#include "train/memory.h"
 #include "train/rank_plan.h"
 
 namespace podium {
@@ -116,6 +117,26 @@ TEST_F(PjrtLaw, replicas_in_turn_have_the_bits_of_replicas_side_by_side) {
   EXPECT_EQ(replicas_in_turn(recipe, 1), 0);
   unsetenv("PODIUM_PJRT_REPLICAS");
   EXPECT_EQ(replicas_in_turn(recipe, 1), 7) << "of devices that are not XLA's CPU";
+}
+
+TEST_F(PjrtLaw, the_memory_of_a_step_is_that_of_the_compiled_program) {
+  const auto trainer = on_devices(small_recipe(64, 8), 2, 2);
+  const MemoryUse planned = trainer->memory_use();
+  compile_within_memory(*trainer, 0);
+  const MemoryUse compiled = trainer->memory_use();
+  EXPECT_NE(compiled.training_activations, planned.training_activations);
+  EXPECT_GT(compiled.training_activations, 2 * trainer->layout().bytes) << "gradients at least";
+  EXPECT_EQ(compiled.gradients, 0);
+  compile_within_memory(*trainer, compiled.total());
+  try {
+    compile_within_memory(*trainer, compiled.total() - 1);
+    ADD_FAILURE() << "a step that takes more than the limit was accepted";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kMemory);
+    EXPECT_NE(std::string(error.what()).find("try replicas=16"), std::string::npos) << error.what();
+  }
+  trainer->step();
+  EXPECT_EQ(trainer->memory_use(), compiled);
 }
 
 // A step is one program of the plugin; one in two halves is many.

@@ -1,10 +1,10 @@
-// Libraries that are no PJRT plugins, or bad ones; KIND says which. Those of kind 6 to 11 hand all
+// Libraries that are no PJRT plugins, or bad ones; KIND says which. Those of kind 6 to 12 hand all
 // calls on to the plugin in FAKE_PJRT_REAL: 6 and 7 up to the execution whose number is in
 // FAKE_PJRT_FAILS; 8 and 9 append a line to the file FAKE_PJRT_LOG for each program that they
 // compile or load, and 9 hands no program out. 10 has a client of several processes, whose options
 // are `process` and `processes`: each tells all others a word by the key-values, and refuses what
 // it does not hear; the process in FAKE_PJRT_FAILS refuses before. 11 crashes where a client is
-// created.
+// created. 12 has too little memory for any program.
 #include <dlfcn.h>
 #include <pjrt_c_api.h>
 
@@ -18,7 +18,8 @@
 namespace {
 
 constexpr int kNoApi = 1, kOtherVersion = 2, kTooOld = 3, kNoDevices = 4, kBusy = 5, kFails = 6,
-              kCrashes = 7, kLogs = 8, kKeepsPrograms = 9, kProcesses = 10, kCrashesAtStart = 11;
+              kCrashes = 7, kLogs = 8, kKeepsPrograms = 9, kProcesses = 10, kCrashesAtStart = 11,
+              kFull = 12;
 
 // The one error that these plugins make.
 char own_error = 0;
@@ -39,7 +40,7 @@ void destroy(PJRT_Error_Destroy_Args* args) {
 }
 PJRT_Error* code(PJRT_Error_GetCode_Args* args) {
   if (args->error != kOwnError) return real->PJRT_Error_GetCode(args);
-  args->code = PJRT_Error_Code_UNAVAILABLE;
+  args->code = KIND == kFull ? PJRT_Error_Code_RESOURCE_EXHAUSTED : PJRT_Error_Code_UNAVAILABLE;
   return nullptr;
 }
 
@@ -148,6 +149,10 @@ void note(const char* what) {
   std::ofstream(std::getenv("FAKE_PJRT_LOG"), std::ios::app) << what << "\n";
 }
 PJRT_Error* compile(PJRT_Client_Compile_Args* args) {
+  if (KIND == kFull) {
+    own_words = "Used 18.2G of 15.7G";
+    return kOwnError;
+  }
   note("compile");
   return real->PJRT_Client_Compile(args);
 }

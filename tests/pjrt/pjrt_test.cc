@@ -96,6 +96,12 @@ TEST_F(PjrtCpu, options_that_are_none_are_refused) {
                  {"PODIUM_PJRT_REPLICAS=both", "write in-turn or side-by-side"});
 }
 
+TEST_F(PjrtCpu, a_step_that_does_not_fit_is_found_when_it_is_compiled) {
+  const Outcome outcome = train(fake(12), {{"FAKE_PJRT_REAL", PODIUM_PJRT_CPU_PLUGIN}});
+  expect_refusal(outcome, 4, {"Its message: Used 18.2G of 15.7G", "try replicas="});
+  EXPECT_FALSE(std::filesystem::exists(path("run")));
+}
+
 // Its message has the plugin's words; the run goes on from its checkpoint, and ends as one that was
 // never disturbed.
 TEST_F(PjrtCpu, a_plugin_that_fails_or_crashes_in_a_step_leaves_a_run_that_goes_on) {

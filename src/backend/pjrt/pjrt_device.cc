@@ -302,6 +302,7 @@ class PjrtDevice : public Device {
         plugin_(std::move(plugin)),
         devices_(devices),
         order_(replica_order(plugin_ ? plugin_->facts().platform : "")),
+        memory_bytes_(plugin_ ? plugin_->facts().devices[0].memory_bytes : 0),
         memory_(plugin_.get()) {}
 
   std::string name() const override { return "pjrt"; }
@@ -317,7 +318,10 @@ class PjrtDevice : public Device {
                      .tolerance = 1e-5f,
                      .winograd_tolerance = 1e-4f,
                      .whole_steps = true,
-                     .complete_steps = true};
+                     .complete_steps = true,
+                     .replicas_together = order_ == ReplicaOrder::kSideBySide,
+                     .memory_bytes = memory_bytes_,
+                     .compiler_checks_memory = true};
     traits.devices = devices_;
     return traits;
   }
@@ -364,6 +368,7 @@ class PjrtDevice : public Device {
   const std::shared_ptr<Plugin> plugin_;
   const int devices_;
   const ReplicaOrder order_;
+  const std::int64_t memory_bytes_;
   Memory memory_;
 };
 

@@ -285,8 +285,9 @@ ProgramMemory Program::memory() const {
   if (PJRT_Error* const error = api_->PJRT_Executable_GetCompiledMemoryStats(&args)) {
     destroy(api_, error);
   } else {
-    memory = {args.argument_size_in_bytes, args.output_size_in_bytes, args.alias_size_in_bytes,
-              args.temp_size_in_bytes};
+    memory = {.arguments = args.argument_size_in_bytes,
+              .results = args.output_size_in_bytes - args.alias_size_in_bytes,
+              .temporary = args.temp_size_in_bytes};
   }
   PODIUM_PJRT_ARGS(end, PJRT_Executable_Destroy_Args);
   end.executable = get.executable;

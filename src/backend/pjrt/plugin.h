@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/device.h"
 #include "backend/pjrt/program_cache.h"
 #include "base/error.h"
 #include "tensor/tensor.h"
@@ -67,11 +68,6 @@ class Array {
   PJRT_Buffer* buffer_;
 };
 using SharedArray = std::shared_ptr<Array>;
-
-// In bytes, of a compiled program. 0 where the plugin does not say.
-struct ProgramMemory {
-  std::int64_t arguments = 0, results = 0, aliased = 0, temporary = 0;
-};
 
 // A compiled program. It runs on any device of the client, or on several at once.
 class Program {

@@ -19,9 +19,16 @@ class PjrtStep : public WholeStep {
         graph_of_(std::move(graph_of)),
         order_(order) {}
 
+  void compile() override {
+    const std::scoped_lock lock(memory_.mutex());
+    compile_locked();
+  }
+
+  ProgramMemory memory() const override { return program_ ? program_->memory() : ProgramMemory{}; }
+
   void run() override {
     const std::scoped_lock lock(memory_.mutex());
-    if (!program_) compile();
+    compile_locked();
     std::vector<std::vector<SharedArray>> arguments(devices_.size());
     std::size_t results = 0;
     for (const StepVector& vector : vectors_) {
@@ -48,7 +55,8 @@ class PjrtStep : public WholeStep {
   std::string text() const override { return StepModule(step_, graph_of_, order_).text(); }
 
  private:
-  void compile() {
+  void compile_locked() {
+    if (program_) return;
     StepModule module(step_, graph_of_, order_);
     program_ = memory_.programs().get(module.text(), kName, devices_);
     vectors_ = module.vectors();
