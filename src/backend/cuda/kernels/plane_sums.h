@@ -137,10 +137,18 @@ __device__ void sum_chains(ChainSums<kImages>& shared, const PlaneShape& s, cons
       shared.of[first + j][threadIdx.x] = sums[j];
 }
 
+// How many blocks of pixel_sums_kernel() a multiprocessor must have room for. Left to itself (0),
+// ptxas makes room for six, and then spills registers except on compute capability 9.0.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ != 900
+inline constexpr int kPixelSumBlocks = 4;
+#else
+inline constexpr int kPixelSumBlocks = 0;
+#endif
+
 // partial[(channel * bands + band) * images + n] and, as far behind as there are of these, the
 // second sum: pixel sums of one band of each plane.
 template <typename Terms>
-__global__ void __launch_bounds__(kChains* kWarpImages)
+__global__ void __launch_bounds__(kChains* kWarpImages, kPixelSumBlocks)
     pixel_sums_kernel(PlaneShape s, Terms terms, Floats partial) {
   auto& shared = simt::shared<ChainSums<kWarpImages>>();
   const auto chunks = static_cast<unsigned>((s.images + kWarpImages - 1) / kWarpImages);
