@@ -20,9 +20,14 @@ log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 failed=0
 for recipe in "${recipes[@]}"; do
+  # Steps on somebody's own pictures do not depend on how many there are.
+  settings=()
+  if grep -qE '^path = ' "$root/recipes/$recipe.toml" && ! grep -q '^train_examples' "$root/recipes/$recipe.toml"; then
+    settings=(train_examples=9469 test_examples=3925 data.classes=10)
+  fi
   for topology in "${topologies[@]}"; do
     # One process per topology: libtpu fails on a second topology in one process.
-    if ! "$podium" show "$recipe" --compile-for "$topology" >"$log" 2>&1; then
+    if ! "$podium" show "$recipe" "${settings[@]}" --compile-for "$topology" >"$log" 2>&1; then
       tail -n 3 "$log" >&2
       failed=1
     elif ! grep -qE '^precision of products +[0-9]+ highest$' "$log" ||

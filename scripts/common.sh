@@ -83,7 +83,7 @@ clang_program() { if command -v clang++-14 >/dev/null; then echo clang++-14; els
 # The folder of the address and undefined-behaviour sanitizers, which the fuzz targets share.
 configure_asan() {
   configure build-asan -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON -DPODIUM_WERROR=ON \
-    -DPODIUM_SANITIZE=address,undefined -DCMAKE_CXX_COMPILER="$(clang_program)" -DPODIUM_FUZZ=ON
+    -DPODIUM_UNITY=ON -DPODIUM_SANITIZE=address,undefined -DCMAKE_CXX_COMPILER="$(clang_program)" -DPODIUM_FUZZ=ON
 }
 
 # build FOLDER [targets]

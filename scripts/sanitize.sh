@@ -23,7 +23,7 @@ case $kind in
     "$root/scripts/install-dependencies.sh" build test
     folder=build-tsan
     configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
-      -DPODIUM_WERROR=ON -DPODIUM_SANITIZE=thread
+      -DPODIUM_WERROR=ON -DPODIUM_UNITY=ON -DPODIUM_SANITIZE=thread
     targets=(base_test parallel_test data_test backend_test backend_cuda_emulated_test law_test)
     # Left out: long tests with one thread, and of the placements those whose threads are the others', too.
     tests=(-L '^(quick|law)$'

@@ -1,11 +1,13 @@
 // One step of each recipe on a PJRT plugin beside the same step on the CPU backend, on images that
 // are drawn: each tensor's gradient, the running statistics and the loss.
 //
-// How far they may be apart follows from the roundings. A second CPU step starts from parameters
-// that are wrong by at most one rounding each; what that changes in a gradient is what one rounding
-// for each product is worth in this network, d. The plugin adds up in other orders, where the
-// roundings of a sum of n products come to sqrt(n) of that, n up to about 4,600, and in the CPU's
-// Winograd convolutions to more: kRoundings * d.
+// How far they may be apart follows from the roundings. The plugin adds up in other orders, where
+// the roundings of a sum of n products come to those of sqrt(n) products, n up to about 4,600. So
+// further CPU steps start from parameters that are wrong by up to kRoundings roundings each, and
+// what that changes in a gradient, at most, is what the plugin may change; twice that, because the
+// roundings of the CPU's Winograd convolutions come to more. There are several of these steps,
+// since a network is not smooth: an input of ReLU near 0, or two of max pooling that are nearly
+// equal, may change sides in one of them and not in another.
 //
 // Recipes named in PODIUM_PJRT_RECIPES, or "all"; without it, mnist.
 #include <gtest/gtest.h>
@@ -28,7 +30,8 @@
 namespace podium {
 namespace {
 
-constexpr double kRoundings = 128;
+constexpr double kRoundings = 64, kMost = 2;
+constexpr std::uint64_t kDisturbedSteps = 4;
 constexpr std::int64_t kReplicas = 2, kReplicaImages = 8;
 
 std::vector<std::string> wanted_recipes() {
@@ -74,16 +77,18 @@ struct Made {
   std::vector<NamedTensor> tensors;
 };
 
+// `disturbance`: the number of the disturbed step, or 0.
 Made step_on(const std::string& backend, const Recipe& recipe, const RunData& data,
-             bool is_disturbed) {
+             std::uint64_t disturbance = 0) {
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
                   Placement{.workers = 1, .backend = backend});
-  const PhiloxStream words(5, RandomPurpose::kInitialise, 1);
+  const PhiloxStream words(4 + disturbance, RandomPurpose::kInitialise, 1);
   std::uint32_t at = 0;
   for (const TensorSpan& parameter : trainer.parameters())
     for (float& value : parameter.values)
-      if (is_disturbed)
-        value *= 1 + (uniform01(words.word(at++)) - 0.5f) * std::numeric_limits<float>::epsilon();
+      if (disturbance != 0)
+        value *= 1 + (uniform01(words.word(at++)) - 0.5f) * static_cast<float>(kRoundings) *
+                         std::numeric_limits<float>::epsilon();
   Made made;
   made.loss = trainer.compute_gradients().loss;
   for (const TensorSpan& gradient : trainer.gradients()) {
@@ -116,25 +121,31 @@ TEST_P(PjrtRecipes, one_step_is_that_of_the_cpu_up_to_roundings) {
   DataShape shape = stated_shape(recipe);
   if (shape.classes == 0) shape.classes = 10;
   const RunData data = {drawn_images(shape, 4 * recipe.batch, 1), drawn_images(shape, 16, 2)};
-  const Made cpu = step_on("cpu", recipe, data, false),
-             disturbed = step_on("cpu", recipe, data, true),
-             here = step_on("pjrt", recipe, data, false);
-  EXPECT_NEAR(here.loss, cpu.loss, kRoundings * std::abs(disturbed.loss - cpu.loss) + 1e-6);
+  const Made cpu = step_on("cpu", recipe, data), here = step_on("pjrt", recipe, data);
+  std::vector<Made> disturbed;
+  for (std::uint64_t i = 1; i <= kDisturbedSteps; ++i)
+    disturbed.push_back(step_on("cpu", recipe, data, i));
+  double loss_change = 0;
+  for (const Made& made : disturbed)
+    loss_change = std::max(loss_change, std::abs(made.loss - cpu.loss));
+  EXPECT_NEAR(here.loss, cpu.loss, kMost * loss_change + 1e-6);
   ASSERT_EQ(here.tensors.size(), cpu.tensors.size());
-  double furthest = 0, most = 0, one = 0;
+  double furthest = 0, most = 0, largest = 0;
   for (std::size_t i = 0; i < cpu.tensors.size(); ++i) {
     const Tensor& expected = cpu.tensors[i].tensor;
-    const double rounding = std::max<double>(distance(disturbed.tensors[i].tensor, expected),
-                                             std::numeric_limits<float>::epsilon() / 2),
-                 found = distance(here.tensors[i].tensor, expected);
-    EXPECT_LE(found, kRoundings * rounding) << cpu.tensors[i].name;
+    double change = kRoundings * std::numeric_limits<float>::epsilon() / 2;
+    for (const Made& made : disturbed)
+      change = std::max(change, distance(made.tensors[i].tensor, expected));
+    const double found = distance(here.tensors[i].tensor, expected);
+    EXPECT_LE(found, kMost * change) << cpu.tensors[i].name;
     furthest = std::max(furthest, found);
-    most = std::max(most, found / rounding);
-    one = std::max(one, rounding);
+    most = std::max(most, found / change);
+    largest = std::max(largest, change);
   }
   std::cout << GetParam() << ": " << cpu.tensors.size() << " tensors; apart by " << furthest
-            << " of the largest magnitude at most; one rounding of the parameters: " << one
-            << " at most; largest ratio " << most << "\n";
+            << " of the largest magnitude at most; " << kRoundings
+            << " roundings of the parameters change " << largest << " at most; largest ratio "
+            << most << "\n";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, PjrtRecipes, testing::ValuesIn(wanted_recipes()),
