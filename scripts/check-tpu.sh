@@ -22,7 +22,7 @@ failed=0
 for recipe in "${recipes[@]}"; do
   # Steps on somebody's own pictures do not depend on how many there are.
   settings=()
-  if grep -qE '^path = ' "$root/recipes/$recipe.toml" && ! grep -q '^train_examples' "$root/recipes/$recipe.toml"; then
+  if grep -qsE '^path = ' "$root/recipes/$recipe.toml" && ! grep -q '^train_examples' "$root/recipes/$recipe.toml"; then
     settings=(train_examples=9469 test_examples=3925 data.classes=10)
   fi
   for topology in "${topologies[@]}"; do

@@ -119,17 +119,13 @@ ExitCode compile_for(const ShowArguments& arguments, const Recipe& recipe, const
                  "scripts/install-dependencies.sh tpu downloads libtpu and prints its path");
   pjrt::CompiledFacts facts;
   int used = 0;
-  try {
+  with_memory_remedy(recipe, [&] {
     facts = pjrt::compile_for(plugin, arguments.topology, [&](int devices) {
       pjrt::ProgramOfDevices program = step_on(devices, recipe, model, data, arguments.placement);
       used = program.devices;
       return program;
     });
-  } catch (const UserError& error) {
-    const std::string remedy = smaller_replicas(recipe);
-    if (error.code() != ExitCode::kMemory || remedy.empty()) throw;
-    throw UserError(cat(error.what(), "\n", remedy), ExitCode::kMemory);
-  }
+  });
   const std::int64_t replicas = recipe.replicas / used;
   Table table({"OF THE WHOLE STEP", arguments.topology});
   table.add({"devices of the topology", cat(facts.devices, ", ", facts.platform)});

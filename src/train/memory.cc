@@ -252,24 +252,34 @@ std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataSh
                      " of the device's memory", recipe, model, data, placement, own, usable, stop);
 }
 
+namespace {
+
+// Empty: nothing is known.
 std::string smaller_replicas(const Recipe& recipe) {
   if (recipe.batch % (2 * recipe.replicas) != 0) return "";
   return cat("A replica of half as many images needs about half: try replicas=",
              2 * recipe.replicas, " (another result)");
 }
 
-void compile_within_memory(Trainer& trainer, std::int64_t limit, std::int64_t usable) {
-  const std::string remedy = smaller_replicas(trainer.recipe());
+}  // namespace
+
+void with_memory_remedy(const Recipe& recipe, const std::function<void()>& compile) {
   try {
-    trainer.compile_step();
+    compile();
   } catch (const UserError& error) {
+    const std::string remedy = smaller_replicas(recipe);
     if (error.code() != ExitCode::kMemory || remedy.empty()) throw;
     throw UserError(cat(error.what(), "\n", remedy), ExitCode::kMemory);
   }
+}
+
+void compile_within_memory(Trainer& trainer, std::int64_t limit, std::int64_t usable) {
+  with_memory_remedy(trainer.recipe(), [&] { trainer.compile_step(); });
   const Traits traits = trainer.device().traits();
   if (!traits.compiler_checks_memory || traits.memory_bytes != 0) return;
   const std::int64_t needed = trainer.memory_use().total(), most = limit != 0 ? limit : usable;
   if (needed <= most) return;
+  const std::string remedy = smaller_replicas(trainer.recipe());
   throw UserError(
       cat("this run needs ", format_bytes(needed), ", as compiled",
           limit != 0 ? "; the limit is " : ", and this process may take ", format_bytes(most), ". ",

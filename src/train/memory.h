@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "train/environment.h"
@@ -28,7 +29,8 @@ std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataSh
 void compile_within_memory(Trainer& trainer, std::int64_t limit,
                            std::int64_t usable = usable_memory_bytes());
 
-// What to try where the memory of a device does not suffice; empty: nothing is known.
-std::string smaller_replicas(const Recipe& recipe);
+// Calls `compile`, which compiles a step of the recipe: a UserError(kMemory) of it then names a
+// setting to try, if one is known.
+void with_memory_remedy(const Recipe& recipe, const std::function<void()>& compile);
 
 }  // namespace podium

@@ -91,36 +91,35 @@ MatrixLayout transposed(const MatrixLayout& layout, bool transposes) {
 
 using ScratchFunction = std::int64_t (*)(const ConvShape&);
 
+// Of planes and weights, to planes.
 template <bool kRounded, typename Function>
-void lower_forward(Lowering& l, const Node& node, std::int32_t index, Function function,
-                   ScratchFunction scratch) {
-  const Value x = node.inputs[0], w = node.inputs[1];
-  const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(x), l.shape(w),
-                                     node.outputs[0].shape);
-  const Slot images = operand<kRounded>(l, x), weights = l.plain(w),
-             y = l.define_batch_last({index, 0}), own = l.temporary(scratch(shape));
-  l.emit({.reads = {images, weights},
-          .writes = {y, own},
+void lower_planes(Lowering& l, const Node& node, std::int32_t index, const ConvShape& shape,
+                  Function function, ScratchFunction scratch) {
+  const Slot planes = operand<kRounded>(l, node.inputs[0]), weights = l.plain(node.inputs[1]),
+             result = l.define_batch_last({index, 0}), own = l.temporary(scratch(shape));
+  l.emit({.reads = {planes, weights},
+          .writes = {result, own},
           .run = [=](const Launch& launch, const Memory& m) {
-            function(launch, shape, values<kRounded>(m, images), m.f32(weights), m.f32(y),
+            function(launch, shape, values<kRounded>(m, planes), m.f32(weights), m.f32(result),
                      m.f32(own));
           }});
 }
 
 template <bool kRounded, typename Function>
+void lower_forward(Lowering& l, const Node& node, std::int32_t index, Function function,
+                   ScratchFunction scratch) {
+  const ConvShape shape =
+      conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(node.inputs[0]),
+                 l.shape(node.inputs[1]), node.outputs[0].shape);
+  lower_planes<kRounded>(l, node, index, shape, function, scratch);
+}
+
+template <bool kRounded, typename Function>
 void lower_grad_input(Lowering& l, const Node& node, std::int32_t index, Function function,
                       ScratchFunction scratch) {
-  const Value dy = node.inputs[0], w = node.inputs[1];
   const ConvShape shape = conv_shape(node.attributes.as<Conv2dAttributes>(), node.outputs[0].shape,
-                                     l.shape(w), l.shape(dy));
-  const Slot gradient = operand<kRounded>(l, dy), weights = l.plain(w),
-             dx = l.define_batch_last({index, 0}), own = l.temporary(scratch(shape));
-  l.emit({.reads = {gradient, weights},
-          .writes = {dx, own},
-          .run = [=](const Launch& launch, const Memory& m) {
-            function(launch, shape, values<kRounded>(m, gradient), m.f32(weights), m.f32(dx),
-                     m.f32(own));
-          }});
+                                     l.shape(node.inputs[1]), l.shape(node.inputs[0]));
+  lower_planes<kRounded>(l, node, index, shape, function, scratch);
 }
 
 template <bool kRounded, typename Function>

@@ -301,16 +301,15 @@ class PjrtDevice : public Device {
       : Device(options),
         plugin_(std::move(plugin)),
         devices_(devices),
-        order_(replica_order(plugin_ ? plugin_->facts().platform : "")),
-        memory_bytes_(plugin_ ? plugin_->facts().devices[0].memory_bytes : 0),
+        facts_(plugin_ ? plugin_->facts() : PluginFacts{}),
+        order_(replica_order(facts_.platform)),
         memory_(plugin_.get()) {}
 
   std::string name() const override { return "pjrt"; }
   std::string description() const override {
     if (!plugin_) return cat(devices_, " devices that are not there");
-    const PluginFacts facts = plugin_->facts();
-    return cat(facts.platform, ", ", facts.devices.size(), " x ", facts.devices[0].kind,
-               ", PJRT API ", facts.api_major, ".", facts.api_minor);
+    return cat(facts_.platform, ", ", facts_.devices.size(), " x ", facts_.devices[0].kind,
+               ", PJRT API ", facts_.api_major, ".", facts_.api_minor);
   }
   Traits traits() const override {
     // An element may be so far from the contract's: conformance_test.cc compares every operation.
@@ -320,7 +319,7 @@ class PjrtDevice : public Device {
                      .whole_steps = true,
                      .complete_steps = true,
                      .replicas_together = order_ == ReplicaOrder::kSideBySide,
-                     .memory_bytes = memory_bytes_,
+                     .memory_bytes = plugin_ ? facts_.devices[0].memory_bytes : 0,
                      .compiler_checks_memory = true};
     traits.devices = devices_;
     return traits;
@@ -367,8 +366,8 @@ class PjrtDevice : public Device {
  private:
   const std::shared_ptr<Plugin> plugin_;
   const int devices_;
+  const PluginFacts facts_;
   const ReplicaOrder order_;
-  const std::int64_t memory_bytes_;
   Memory memory_;
 };
 
