@@ -1,4 +1,4 @@
-# The headers that programs outside the tree may include, as <podium/train/run.h>. This is the one list of them: they are
+# The headers that programs outside the tree may include, as <podium/train/run/run.h>. This is the one list of them: they are
 # installed, documented by Doxygen (scripts/docs.sh) and compiled alone (tests/install). scripts/docs.sh reads the first list
 # too.
 
@@ -22,21 +22,21 @@ set(PODIUM_PUBLIC_HEADERS
   nn/network.h
   optim/optimizer.h
   backend/device.h
-  data/augment.h
-  data/dataset.h
-  data/dataset_registry.h
-  data/image_set.h
-  data/picture_options.h
-  data/source.h
-  data/normalise.h
-  train/check_operation.h
-  train/checkpoint.h
-  train/plugin.h
-  train/predictor.h
-  train/recipe.h
-  train/run.h
-  train/safetensors.h
-  train/trainer.h
+  data/pictures/augment.h
+  data/datasets/dataset.h
+  data/datasets/dataset_registry.h
+  data/pictures/image_set.h
+  data/pictures/picture_options.h
+  data/source/source.h
+  data/pictures/normalise.h
+  train/plugin/check_operation.h
+  train/loop/checkpoint.h
+  train/plugin/plugin.h
+  train/run/predictor.h
+  train/recipe/recipe.h
+  train/run/run.h
+  files/safetensors.h
+  train/loop/trainer.h
   report/run_board.h
   report/tensorboard.h)
 
@@ -46,12 +46,12 @@ set(PODIUM_CARRIED_HEADERS
   base/functions.h
   base/precision.h
   base/tree.h
-  data/loader.h
-  data/option_problem.h
+  data/pictures/loader.h
+  data/source/option_problem.h
   ops/reference_sums.h
-  train/file_io.h
-  train/price.h
-  train/program.h)
+  files/file_io.h
+  train/run/price.h
+  train/program/program.h)
 
 # The copies in the build folder: what a program sees that links Podium::podium inside this tree, and what is installed.
 # In a copy each #include "folder/x.h" reads #include <podium/folder/x.h>.

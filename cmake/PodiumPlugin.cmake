@@ -1,4 +1,4 @@
-# For builds of plugins (src/train/plugin.h), in this tree and against an installed Podium.
+# For builds of plugins (src/train/plugin/plugin.h), in this tree and against an installed Podium.
 #
 #   podium_add_plugin(my_plugin my_plugin.cc)   # my_plugin.so, which links nothing of Podium
 #   podium_loads_plugins(my_program)            # a program that calls load_plugin(): has and exports what plugins need

@@ -4,7 +4,7 @@
 //   podium plugin squeeze_plugin.so
 //   podium train squeeze.toml --plugin squeeze_plugin.so --out runs/squeeze
 //   podium eval runs/squeeze --plugin squeeze_plugin.so
-#include <podium/train/plugin.h>
+#include <podium/train/plugin/plugin.h>
 
 #include "squeeze.h"
 

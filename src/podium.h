@@ -3,14 +3,14 @@
 // headers included here.
 #pragma once
 
-#include "data/dataset_registry.h"
-#include "data/image_set.h"
+#include "data/datasets/dataset_registry.h"
+#include "data/pictures/image_set.h"
 #include "nn/models.h"
 #include "nn/network.h"
 #include "ops/op_registry.h"
 #include "ops/ops.h"
 #include "report/run_board.h"
-#include "train/check_operation.h"
-#include "train/predictor.h"
-#include "train/run.h"
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
+#include "train/plugin/check_operation.h"
+#include "train/run/predictor.h"
+#include "train/run/run.h"

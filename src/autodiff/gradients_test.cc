@@ -7,7 +7,7 @@
 
 #include "backend/reference/reference_device.h"
 #include "ops/ops.h"
-#include "train/check_operation.h"
+#include "train/plugin/check_operation.h"
 
 namespace podium {
 namespace {

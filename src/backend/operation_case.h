@@ -1,5 +1,5 @@
 // One operation on operands that are drawn, run by a backend: what the conformance test and
-// train/check_operation.h share. Also any graph on host tensors.
+// train/plugin/check_operation.h share. Also any graph on host tensors.
 #pragma once
 
 #include <cstddef>

@@ -18,9 +18,9 @@
 #include "nn/models.h"
 #include "report/band.h"
 #include "report/run_board.h"
-#include "train/initial.h"
-#include "train/run.h"
-#include "train/run_folder.h"
+#include "train/run/initial.h"
+#include "train/run/run.h"
+#include "train/run/run_folder.h"
 
 namespace podium {
 namespace {

@@ -25,7 +25,7 @@
 #include "ops/ops.h"
 #include "plan/local_model.h"
 #include "report/operation_times.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

@@ -10,10 +10,10 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "cli/table.h"
-#include "data/loader.h"
-#include "data/pictures.h"
-#include "data/shuffle.h"
-#include "train/run.h"
+#include "data/pictures/loader.h"
+#include "data/pictures/pictures.h"
+#include "data/source/shuffle.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

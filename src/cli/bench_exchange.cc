@@ -22,8 +22,8 @@
 #include "parallel/exchange.h"
 #include "parallel/mpi_sums.h"
 #include "parallel/ranks.h"
-#include "train/memory.h"
-#include "train/run.h"
+#include "train/run/memory.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

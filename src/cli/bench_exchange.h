@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 #include "parallel/transport.h"
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 namespace podium {
 

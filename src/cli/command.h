@@ -34,7 +34,7 @@ struct RecipeArguments {
   std::vector<std::string> overrides;
 };
 void add_recipe_arguments(CLI::App& command, RecipeArguments& arguments);
-// Which checkpoint of a run: checkpoint_of() of train/run_folder.h.
+// Which checkpoint of a run: checkpoint_of() of train/run/run_folder.h.
 void add_step_flag(CLI::App& command, std::string& step);
 
 #define PODIUM_COMMAND_LIST(X) \

@@ -23,7 +23,7 @@
 #include "cli/talk.h"
 #include "parallel/launcher.h"
 #include "podium_version.h"
-#include "train/plugin.h"
+#include "train/plugin/plugin.h"
 
 namespace podium {
 namespace {

@@ -20,13 +20,13 @@
 #include "cli/placement_runs.h"
 #include "cli/table.h"
 #include "cli/talk.h"
+#include "files/file_io.h"
 #include "report/comparison_page.h"
 #include "report/history.h"
 #include "report/plot.h"
-#include "train/file_io.h"
-#include "train/memory.h"
-#include "train/recipe_keys.h"
-#include "train/run_folder.h"
+#include "train/recipe/recipe_keys.h"
+#include "train/run/memory.h"
+#include "train/run/run_folder.h"
 
 namespace podium {
 namespace {

@@ -10,7 +10,7 @@
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/help.h"
-#include "train/recipe_keys.h"
+#include "train/recipe/recipe_keys.h"
 
 namespace podium {
 namespace {

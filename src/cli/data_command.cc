@@ -15,10 +15,10 @@
 #include "cli/progress_line.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/dataset.h"
-#include "data/fetch.h"
-#include "train/memory.h"
-#include "train/run.h"
+#include "data/datasets/dataset.h"
+#include "data/datasets/fetch.h"
+#include "train/run/memory.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

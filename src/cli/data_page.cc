@@ -6,11 +6,11 @@
 
 #include "base/json_text.h"
 #include "cli/output_file.h"
-#include "data/font.h"
-#include "data/loader.h"
-#include "data/page.h"
-#include "train/file_io.h"
-#include "train/run.h"
+#include "data/pictures/font.h"
+#include "data/pictures/loader.h"
+#include "data/pictures/page.h"
+#include "files/file_io.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

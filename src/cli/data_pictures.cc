@@ -15,9 +15,9 @@
 #include "cli/signals.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/picture.h"
-#include "data/pictures.h"
-#include "train/memory.h"
+#include "data/pictures/picture.h"
+#include "data/pictures/pictures.h"
+#include "train/run/memory.h"
 
 namespace podium {
 namespace {

@@ -17,9 +17,9 @@
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
-#include "train/environment.h"
-#include "train/memory.h"
-#include "train/run.h"
+#include "train/run/environment.h"
+#include "train/run/memory.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

@@ -13,10 +13,10 @@
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
+#include "files/file_io.h"
 #include "report/history.h"
-#include "train/checkpoint.h"
-#include "train/file_io.h"
-#include "train/run_folder.h"
+#include "train/loop/checkpoint.h"
+#include "train/run/run_folder.h"
 
 namespace podium {
 namespace {

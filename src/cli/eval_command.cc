@@ -9,8 +9,8 @@
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
-#include "train/environment.h"
-#include "train/run.h"
+#include "train/run/environment.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

@@ -7,12 +7,12 @@
 #include "cli/output_file.h"
 #include "cli/placement_flags.h"
 #include "cli/talk.h"
+#include "files/file_io.h"
+#include "files/safetensors.h"
 #include "nn/models.h"
 #include "optim/optimizer.h"
-#include "train/file_io.h"
-#include "train/initial.h"
-#include "train/run.h"
-#include "train/safetensors.h"
+#include "train/run/initial.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

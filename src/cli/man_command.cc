@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "cli/help.h"
 #include "podium_version.h"
-#include "train/recipe_keys.h"
+#include "train/recipe/recipe_keys.h"
 
 namespace podium {
 namespace {

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "train/file_io.h"
+#include "files/file_io.h"
 
 namespace podium {
 

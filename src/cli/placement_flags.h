@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/command.h"
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 namespace podium {
 

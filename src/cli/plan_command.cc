@@ -27,11 +27,11 @@
 #include "plan/local_model.h"
 #include "plan/run_plan.h"
 #include "report/progress.h"
-#include "train/environment.h"
-#include "train/memory.h"
-#include "train/program.h"
-#include "train/rank_plan.h"
-#include "train/run.h"
+#include "train/program/program.h"
+#include "train/run/environment.h"
+#include "train/run/memory.h"
+#include "train/run/rank_plan.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

@@ -7,9 +7,9 @@
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
 #include "nn/models.h"
-#include "train/plugin.h"
+#include "train/plugin/plugin.h"
 
 namespace podium {
 namespace {

@@ -14,9 +14,9 @@
 #include "cli/placement_flags.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "data/image_file.h"
-#include "data/pictures.h"
-#include "train/predictor.h"
+#include "data/pictures/image_file.h"
+#include "data/pictures/pictures.h"
+#include "train/run/predictor.h"
 
 namespace podium {
 namespace {

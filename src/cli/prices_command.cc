@@ -8,7 +8,7 @@
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
-#include "train/price.h"
+#include "train/run/price.h"
 
 namespace podium {
 namespace {

@@ -7,7 +7,7 @@
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/talk.h"
-#include "train/recipe_keys.h"
+#include "train/recipe/recipe_keys.h"
 
 namespace podium {
 namespace {

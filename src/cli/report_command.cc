@@ -16,12 +16,12 @@
 #include "cli/output_file.h"
 #include "cli/placement_flags.h"
 #include "cli/talk.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
+#include "files/file_io.h"
 #include "report/example_pictures.h"
 #include "report/run_page.h"
-#include "train/file_io.h"
-#include "train/predictor.h"
-#include "train/run.h"
+#include "train/run/predictor.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "report/metrics.h"
 #include "report/progress.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 

@@ -20,11 +20,11 @@
 #include "nn/models.h"
 #include "ops/ops.h"
 #include "ops/unpadded.h"
-#include "train/memory.h"
-#include "train/program.h"
-#include "train/rank_plan.h"
-#include "train/recipe.h"
-#include "train/run.h"
+#include "train/program/program.h"
+#include "train/recipe/recipe.h"
+#include "train/run/memory.h"
+#include "train/run/rank_plan.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

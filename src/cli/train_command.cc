@@ -21,9 +21,9 @@
 #include "report/mlperf_log.h"
 #include "report/run_board.h"
 #include "report/run_report.h"
-#include "train/memory.h"
-#include "train/recipe_keys.h"
-#include "train/run.h"
+#include "train/recipe/recipe_keys.h"
+#include "train/run/memory.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

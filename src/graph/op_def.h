@@ -1,6 +1,6 @@
 // The definition of an operation: everything that the system knows about it except fast kernels.
 // One constant per operation, in ops/; ops/op_list.h lists them. A program may define its own
-// (docs/adding-an-operation.md); check_operation() in train/check_operation.h checks them.
+// (docs/adding-an-operation.md); check_operation() in train/plugin/check_operation.h checks them.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 
 #include "backend/reference/reference_device.h"
 #include "ops/ops.h"
-#include "train/program.h"
+#include "train/program/program.h"
 
 namespace podium {
 namespace {

@@ -4,8 +4,8 @@
 //
 // where "heard" is the number of ranks that whoever wrote it still heard. Ranks that are cut off
 // from each other each see the others fail: of the lines of one start, that of the most ranks
-// holds. A run of one process writes what its last line of stderr said. train/last_failure.h reads
-// the file.
+// holds. A run of one process writes what its last line of stderr said. train/run/last_failure.h
+// reads the file.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/words.h"
-#include "train/file_io.h"
-#include "train/toml_records.h"
+#include "files/file_io.h"
+#include "files/toml_records.h"
 
 namespace podium {
 namespace {

@@ -9,11 +9,11 @@
 #include "base/clock.h"
 #include "base/philox.h"
 #include "base/words.h"
-#include "data/image_set.h"
-#include "data/jpeg.h"
-#include "data/loader.h"
-#include "data/pictures.h"
-#include "data/shuffle.h"
+#include "data/pictures/image_set.h"
+#include "data/pictures/jpeg.h"
+#include "data/pictures/loader.h"
+#include "data/pictures/pictures.h"
+#include "data/source/shuffle.h"
 
 namespace podium {
 namespace {

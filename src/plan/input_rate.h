@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "train/rank_plan.h"
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
+#include "train/run/rank_plan.h"
 
 namespace podium {
 

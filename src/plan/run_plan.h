@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "plan/step_model.h"
-#include "train/price.h"
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
+#include "train/run/price.h"
 
 namespace podium {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "ops/ops.h"
-#include "train/program.h"
+#include "train/program/program.h"
 
 namespace podium {
 namespace {

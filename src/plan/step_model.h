@@ -13,7 +13,7 @@
 #include "graph/graph.h"
 #include "nn/network.h"
 #include "plan/device_spec.h"
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
 
 namespace podium {
 

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
-#include "train/file_io.h"
-#include "train/recipe_keys.h"
+#include "files/file_io.h"
+#include "train/recipe/recipe_keys.h"
 
 namespace podium {
 namespace {

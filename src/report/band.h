@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/recipe.h"
+#include "train/recipe/recipe.h"
 
 namespace podium {
 

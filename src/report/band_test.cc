@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/scratch_test_util.h"
-#include "train/file_io.h"
+#include "files/file_io.h"
 
 namespace podium {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "base/words.h"
 #include "report/band.h"
-#include "train/last_failure.h"
-#include "train/recipe_keys.h"
+#include "train/recipe/recipe_keys.h"
+#include "train/run/last_failure.h"
 
 namespace podium {
 namespace {

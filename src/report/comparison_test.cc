@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "base/scratch_test_util.h"
+#include "files/file_io.h"
 #include "report/band.h"
 #include "report/comparison_page.h"
 #include "report/html.h"
-#include "train/file_io.h"
 
 namespace podium {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "data/image_file.h"
+#include "data/pictures/image_file.h"
 
 namespace podium {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "data/source.h"
-#include "train/trainer.h"
+#include "data/source/source.h"
+#include "train/loop/trainer.h"
 
 namespace podium {
 

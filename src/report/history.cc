@@ -4,9 +4,9 @@
 #include <functional>
 #include <variant>
 
-#include "train/file_io.h"
-#include "train/plugin.h"
-#include "train/run_folder.h"
+#include "files/file_io.h"
+#include "train/plugin/plugin.h"
+#include "train/run/run_folder.h"
 
 namespace podium {
 namespace {

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "train/recipe.h"
-#include "train/run_lines.h"
+#include "train/recipe/recipe.h"
+#include "train/run/run_lines.h"
 
 namespace podium {
 

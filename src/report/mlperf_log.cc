@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
-#include "train/recipe_keys.h"
+#include "train/recipe/recipe_keys.h"
 
 namespace podium {
 namespace {

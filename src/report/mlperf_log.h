@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "base/json_text.h"
-#include "train/file_io.h"
+#include "files/file_io.h"
 
 namespace podium {
 namespace {

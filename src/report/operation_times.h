@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 

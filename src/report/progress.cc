@@ -11,7 +11,7 @@
 #include <cstdlib>
 
 #include "base/words.h"
-#include "train/price.h"
+#include "train/run/price.h"
 
 namespace podium {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "report/example_pictures.h"
 #include "report/tensorboard.h"
-#include "train/recipe_keys.h"
+#include "train/recipe/recipe_keys.h"
 
 namespace podium {
 

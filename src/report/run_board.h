@@ -1,12 +1,13 @@
 // Writes a run's curves for TensorBoard: RUN/tensorboard, for `tensorboard --logdir`. An observer
-// of run() (train/run.h); Observers combines it with others. report/tensorboard.h writes the file.
+// of run() (train/run/run.h); Observers combines it with others. report/tensorboard.h writes the
+// file.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 

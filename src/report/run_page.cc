@@ -6,12 +6,12 @@
 #include <cmath>
 
 #include "base/words.h"
+#include "files/file_io.h"
 #include "report/comparison.h"
 #include "report/html.h"
 #include "report/progress.h"
-#include "train/file_io.h"
-#include "train/last_failure.h"
-#include "train/memory.h"
+#include "train/run/last_failure.h"
+#include "train/run/memory.h"
 
 namespace podium {
 namespace {

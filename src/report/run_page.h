@@ -11,7 +11,7 @@
 #include "report/history.h"
 #include "report/operation_times.h"
 #include "report/starts.h"
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 namespace podium {
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/scratch_test_util.h"
-#include "data/image_set.h"
+#include "data/pictures/image_set.h"
 #include "report/example_pictures.h"
 
 namespace podium {

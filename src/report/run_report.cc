@@ -3,11 +3,11 @@
 #include <exception>
 
 #include "base/log.h"
+#include "files/file_io.h"
 #include "report/example_pictures.h"
 #include "report/metrics.h"
 #include "report/run_page.h"
-#include "train/file_io.h"
-#include "train/last_failure.h"
+#include "train/run/last_failure.h"
 
 namespace podium {
 namespace {

@@ -1,12 +1,12 @@
-// Writes RUN/report.html during a run. An observer of run() (train/run.h); Observers combines it
-// with others.
+// Writes RUN/report.html during a run. An observer of run() (train/run/run.h); Observers combines
+// it with others.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 

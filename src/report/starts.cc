@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/words.h"
-#include "train/file_io.h"
+#include "files/file_io.h"
 
 namespace podium {
 namespace {

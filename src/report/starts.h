@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/environment.h"
+#include "train/run/environment.h"
 
 namespace podium {
 

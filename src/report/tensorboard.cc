@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/record_file.h"
+#include "data/storage/record_file.h"
 #include "report/event.pb.h"
 
 namespace podium {

@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "train/file_io.h"
+#include "files/file_io.h"
 
 namespace podium {
 

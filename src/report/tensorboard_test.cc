@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/scratch_test_util.h"
-#include "data/record_file.h"
+#include "data/storage/record_file.h"
 
 namespace podium {
 namespace {

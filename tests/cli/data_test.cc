@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "data/download_test_server.h"
+#include "data/storage/download_test_server.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "base/scratch_test_util.h"
+#include "files/safetensors.h"
 #include "tests/cli/run_podium.h"
-#include "train/safetensors.h"
 
 namespace podium::test {
 namespace {

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/example.pb.h"
-#include "data/record_file.h"
-#include "data/shard_test_util.h"
+#include "data/pictures/example.pb.h"
+#include "data/pictures/shard_test_util.h"
+#include "data/storage/record_file.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "data/image_file.h"
+#include "data/pictures/image_file.h"
 #include "tests/cli/run_podium.h"
-#include "train/checkpoint.h"
+#include "train/loop/checkpoint.h"
 
 namespace podium::test {
 namespace {

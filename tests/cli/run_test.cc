@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "files/safetensors.h"
 #include "tests/cli/run_podium.h"
-#include "train/safetensors.h"
 
 namespace podium::test {
 namespace {

@@ -27,11 +27,24 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"backend", {"compile"}},
       {"parallel",
        {"tensor", "backend/device.h", "backend/device_network.h", "backend/key_values.h"}},
-      {"data", {"tensor", "backend/cpu/kernels/resize_pixels.h", "backend/cpu/kernels/targets.h"}},
+      {"files", {"tensor"}},
+      {"data", {"files", "backend/cpu/kernels/resize_pixels.h", "backend/cpu/kernels/targets.h"}},
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},
       {"plan", {"train"}},
       {"cli", {"train", "report", "plan"}},
+  };
+  return table;
+}
+
+// Folders with rooms: what each room may include of its own folder.
+const std::vector<std::pair<std::string, std::vector<std::string>>>& rooms() {
+  static const std::vector<std::pair<std::string, std::vector<std::string>>> table = {
+      {"train/recipe", {}},
+      {"train/program", {"train/recipe"}},
+      {"train/loop", {"train/program", "train/run/rank_plan.h"}},
+      {"train/plugin", {"train/loop"}},
+      {"train/run", {"train/plugin"}},
   };
   return table;
 }
@@ -48,10 +61,11 @@ constexpr std::string_view kSlowHeaders[] = {"nlohmann/", "toml++/", "spdlog/", 
 // Made by the build (cmake/PodiumVersion.cmake).
 constexpr std::string_view kGenerated = "podium_version.h";
 
-// All that a folder may include: folder names, and single files.
-std::map<std::string, std::set<std::string>> closure() {
+// All that a folder or a room may include: names of folders or rooms, and single files.
+std::map<std::string, std::set<std::string>> closure(
+    const std::vector<std::pair<std::string, std::vector<std::string>>>& table) {
   std::map<std::string, std::set<std::string>> allowed;
-  for (const auto& [folder, names] : rows()) {
+  for (const auto& [folder, names] : table) {
     std::set<std::string>& all = allowed[folder];
     all.insert(folder);
     for (const std::string& name : names) {
@@ -72,6 +86,13 @@ bool ends_with_any(std::string_view text, std::initializer_list<std::string_view
 }
 
 std::string first_part(const std::string& path) { return path.substr(0, path.find('/')); }
+
+// "train/loop" of "train/loop/step.cc"; empty for a file of train/ itself.
+std::string room_of(const std::string& path) {
+  const std::size_t first = path.find('/');
+  const std::size_t second = first == std::string::npos ? first : path.find('/', first + 1);
+  return second == std::string::npos ? "" : path.substr(0, second);
+}
 
 // "cpu" of "backend/cpu/kernels/conv.cc"; empty for a file of backend/ itself.
 std::string backend_of(const std::string& path) {
@@ -120,7 +141,7 @@ bool is_standard_or_system(const std::string& name) {
 
 class Checker {
  public:
-  Checker() : allowed_(closure()) {
+  Checker() : allowed_(closure(rows())), rooms_(closure(rooms())) {
     for (const auto& [folder, names] : rows()) {
       core_.insert(folder);
       if (folder == kLastOfCore) break;
@@ -156,6 +177,11 @@ class Checker {
       const std::set<std::string>& allowed = allowed_.at(folder);
       if (!allowed.contains(other) && !allowed.contains(include.name)) {
         return folder + "/ may not include " + include.name;
+      }
+      if (const auto room = rooms_.find(room_of(path));
+          room != rooms_.end() && other == folder &&
+          !room->second.contains(room_of(include.name)) && !room->second.contains(include.name)) {
+        return room->first + "/ may not include " + include.name;
       }
       const std::string from = backend_of(path);
       const std::string to = backend_of(include.name);
@@ -193,6 +219,7 @@ class Checker {
   }
 
   std::map<std::string, std::set<std::string>> allowed_;
+  std::map<std::string, std::set<std::string>> rooms_;
   std::set<std::string> core_;
 };
 

@@ -23,8 +23,9 @@ TEST(House, every_include_of_src_is_allowed) {
 }
 
 TEST(House, a_folder_may_include_what_its_row_names_and_what_that_stands_on) {
-  EXPECT_EQ(check("train/step.cc", "#include \"parallel/tree.h\"\n#include \"base/error.h\"\n"),
-            Lines{});
+  EXPECT_EQ(
+      check("train/loop/step.cc", "#include \"parallel/tree.h\"\n#include \"base/error.h\"\n"),
+      Lines{});
   EXPECT_EQ(check("nn/layers.h", "#include \"graph/graph.h\"\n#include \"tensor/tensor.h\"\n"),
             Lines{});
 }
@@ -35,10 +36,16 @@ TEST(House, an_include_upwards_is_reported_with_its_line) {
 }
 
 TEST(House, a_neighbour_that_the_row_does_not_name_is_reported) {
-  EXPECT_EQ(check("data/loader.cc", "#include \"graph/graph.h\"\n"),
-            Lines{"data/loader.cc:1: data/ may not include graph/graph.h"});
+  EXPECT_EQ(check("data/pictures/loader.cc", "#include \"graph/graph.h\"\n"),
+            Lines{"data/pictures/loader.cc:1: data/ may not include graph/graph.h"});
   EXPECT_EQ(check("optim/sgd.cc", "#  include \"nn/layers.h\"\n"),
             Lines{"optim/sgd.cc:1: optim/ may not include nn/layers.h"});
+}
+
+TEST(House, a_room_may_include_the_rooms_that_its_row_names) {
+  EXPECT_EQ(check("train/run/run.cc", "#include \"train/loop/trainer.h\"\n"), Lines{});
+  EXPECT_EQ(check("train/loop/step.cc", "#include \"train/run/run.h\"\n"),
+            Lines{"train/loop/step.cc:1: train/loop/ may not include train/run/run.h"});
 }
 
 TEST(House, a_row_that_names_one_file_allows_that_file_alone) {
@@ -74,15 +81,15 @@ TEST(House, mpi_is_known_to_one_file) {
 }
 
 TEST(House, slow_headers_stay_in_cc_files) {
-  EXPECT_EQ(check("train/recipe.cc", "#include <toml++/toml.h>\n"), Lines{});
-  EXPECT_EQ(check("train/recipe.h", "#include <toml++/toml.h>\n"),
-            Lines{"train/recipe.h:1: toml++/toml.h belongs in a .cc file"});
+  EXPECT_EQ(check("train/recipe/recipe.cc", "#include <toml++/toml.h>\n"), Lines{});
+  EXPECT_EQ(check("train/recipe/recipe.h", "#include <toml++/toml.h>\n"),
+            Lines{"train/recipe/recipe.h:1: toml++/toml.h belongs in a .cc file"});
 }
 
 TEST(House, includes_are_written_from_src) {
   EXPECT_EQ(check("base/hash.cc", "#include \"hash.h\"\n"),
             Lines{"base/hash.cc:1: include \"hash.h\" by its path from src/"});
-  EXPECT_EQ(check("train/environment.cc", "#include \"podium_version.h\"\n"), Lines{});
+  EXPECT_EQ(check("train/run/environment.cc", "#include \"podium_version.h\"\n"), Lines{});
 }
 
 TEST(House, a_folder_without_a_row_is_reported) {

@@ -6,8 +6,8 @@
 #include "law_util.h"
 #include "nn/models.h"
 #include "program_util.h"
-#include "train/program.h"
-#include "train/recipe.h"
+#include "train/program/program.h"
+#include "train/recipe/recipe.h"
 
 namespace podium {
 namespace {

@@ -9,11 +9,11 @@
 #include "backend/operation_case.h"
 #include "backend/reference/reference_device.h"
 #include "compile/fuse.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
 #include "law_util.h"
 #include "ops/ops.h"
 #include "program_util.h"
-#include "train/program.h"
+#include "train/program/program.h"
 
 namespace podium {
 namespace {

@@ -13,11 +13,11 @@
 #include "backend/cpu/kernels/targets.h"
 #include "base/hash.h"
 #include "base/scratch_test_util.h"
-#include "data/archive.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
+#include "files/archive.h"
 #include "law_util.h"
 #include "nn/models.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {

@@ -10,7 +10,7 @@
 #include "backend/cuda/emulated.h"
 #include "backend/detached/detached_device.h"
 #include "nn/models.h"
-#include "train/run.h"
+#include "train/run/run.h"
 
 namespace podium {
 

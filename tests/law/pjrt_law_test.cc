@@ -10,11 +10,11 @@
 #include "backend/pjrt/pjrt_device.h"
 #include "base/scratch_test_util.h"
 #include "base/trace.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
 #include "law_util.h"
-#include "train/checkpoint.h"
-#include "train/memory.h"
-#include "train/rank_plan.h"
+#include "train/loop/checkpoint.h"
+#include "train/run/memory.h"
+#include "train/run/rank_plan.h"
 
 namespace podium {
 namespace {

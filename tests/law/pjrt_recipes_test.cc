@@ -22,10 +22,10 @@
 
 #include "backend/pjrt/cpu_plugin_test_util.h"
 #include "base/philox.h"
-#include "data/dataset.h"
+#include "data/datasets/dataset.h"
 #include "law_util.h"
-#include "train/checkpoint.h"
-#include "train/rank_plan.h"
+#include "train/loop/checkpoint.h"
+#include "train/run/rank_plan.h"
 
 namespace podium {
 namespace {

@@ -10,7 +10,7 @@
 #include "backend/cpu/kernels/bf16/tiles.h"
 #include "backend/cpu/kernels/targets.h"
 #include "law_util.h"
-#include "train/rank_plan.h"
+#include "train/run/rank_plan.h"
 
 namespace podium {
 namespace {

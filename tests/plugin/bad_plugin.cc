@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #if KIND == 1  // another version
-#include <podium/train/plugin.h>
+#include <podium/train/plugin/plugin.h>
 extern "C" const podium::PluginBuild* podium_plugin_build() {
   static constexpr podium::PluginBuild kBuild{
       .bytes = sizeof(podium::PluginBuild), .version = "9.8.7", .layout = 1};
@@ -11,7 +11,7 @@ extern "C" const podium::PluginBuild* podium_plugin_build() {
 }
 extern "C" void podium_plugin_register(podium::Registry&) { __builtin_trap(); }
 #elif KIND == 2  // this version, other headers
-#include <podium/train/plugin.h>
+#include <podium/train/plugin/plugin.h>
 extern "C" const podium::PluginBuild* podium_plugin_build() {
   static podium::PluginBuild build = podium::this_plugin_build();
   build.layout += 1;
@@ -24,13 +24,13 @@ extern "C" int anything() { return 3; }
 extern "C" int podium_has_no_such_function();
 extern "C" int anything() { return podium_has_no_such_function(); }
 #elif KIND == 5  // names that are taken
-#include <podium/train/plugin.h>
+#include <podium/train/plugin/plugin.h>
 PODIUM_PLUGIN(registry) { registry.model("mnist", "another", podium::mnist_model); }
 #elif KIND == 6  // throws
-#include <podium/train/plugin.h>
+#include <podium/train/plugin/plugin.h>
 PODIUM_PLUGIN(registry) { throw std::out_of_range("no licence"); }
 #elif KIND == 7  // an operation whose gradient is wrong
-#include <podium/train/plugin.h>
+#include <podium/train/plugin/plugin.h>
 namespace {
 std::vector<podium::TensorType> infer(const podium::InferContext& c) { return {c.inputs[0]}; }
 std::vector<podium::Value> gradient(const podium::GradientContext& c) {

@@ -4,11 +4,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "data/image_file.h"
+#include "data/pictures/image_file.h"
 #include "nn/models.h"
 #include "tests/cli/run_podium.h"
-#include "train/predictor.h"
-#include "train/run.h"
+#include "train/run/predictor.h"
+#include "train/run/run.h"
 
 namespace podium::test {
 namespace {

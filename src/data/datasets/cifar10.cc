@@ -5,9 +5,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "data/archive.h"
-#include "data/cifar.h"
-#include "data/dataset_list.h"
+#include "data/datasets/dataset_list.h"
+#include "data/pictures/cifar.h"
+#include "files/archive.h"
 
 namespace podium {
 namespace {

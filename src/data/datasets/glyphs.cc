@@ -17,7 +17,7 @@
 #include "base/functions.h"
 #include "base/philox.h"
 #include "base/thread_pool.h"
-#include "data/dataset_list.h"
+#include "data/datasets/dataset_list.h"
 
 namespace podium {
 namespace {

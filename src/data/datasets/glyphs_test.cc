@@ -6,10 +6,10 @@
 #include <cmath>
 #include <span>
 
-#include "data/checksum.h"
-#include "data/dataset.h"
-#include "data/loader.h"
-#include "data/test_files.h"
+#include "data/datasets/dataset.h"
+#include "data/pictures/loader.h"
+#include "files/checksum.h"
+#include "files/test_files.h"
 
 namespace podium {
 namespace {

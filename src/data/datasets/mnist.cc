@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "data/dataset_list.h"
-#include "data/idx.h"
+#include "data/datasets/dataset_list.h"
+#include "data/pictures/idx.h"
 
 namespace podium {
 namespace {

@@ -1,5 +1,5 @@
-// The two passes of a resize on vectors, for data/resize.cc. Sums are integers, so their order is
-// free: every target gives the same bytes.
+// The two passes of a resize on vectors, for data/pictures/resize.cc. Sums are integers, so their
+// order is free: every target gives the same bytes.
 //
 // A weight has 23 bits. It is split into two numbers of 16 bits, high * 2^11 + low, whose products
 // with the bytes of two pixels are added in one instruction.

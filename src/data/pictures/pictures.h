@@ -1,0 +1,47 @@
+// Pictures that lie in files as sources: what a recipe's [data] table names is found and opened.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/stop.h"
+#include "data/pictures/augment.h"
+#include "data/pictures/crop.h"
+#include "data/pictures/picture_options.h"
+#include "data/pictures/picture_source.h"
+#include "data/pictures/records.h"
+#include "data/source/option_problem.h"
+#include "data/storage/index_file.h"
+
+namespace podium {
+
+// The options that contradict each other.
+std::vector<OptionProblem> picture_problems(const PictureOptions& options,
+                                            const AugmentOptions& augment);
+CropOptions crop_of(const PictureOptions& options, const AugmentOptions& augment);
+
+// Where the pictures are: the path or pattern itself or, where a relative one is not there, below
+// the first of the folders that are searched for datasets (data/datasets/dataset.h). Throws
+// UserError(kData).
+std::string find_pictures(const std::string& path, const std::string& data_dir);
+
+// What is known of the pictures that `data` ("folder", "tar", "tfrecord") and `path` name. Throws
+// UserError(kData) where there are none, or files are not readable; Stopped as the options say.
+// `from_cache`, if not null, is told whether it had been made before.
+std::unique_ptr<const RecordIndex> index_pictures(const DataName& data, const std::string& data_dir,
+                                                  const IndexOptions& options,
+                                                  bool* from_cache = nullptr);
+
+struct Pictures {
+  std::shared_ptr<const PictureSource> train, test;
+};
+// Throws UserError(kData) where there are none, or files are not readable.
+Pictures open_pictures(const std::string& data, const PictureOptions& options,
+                       const AugmentOptions& augment, const std::string& data_dir,
+                       StopToken stop = {},
+                       const std::function<void(std::int64_t files)>& progress = {});
+
+}  // namespace podium

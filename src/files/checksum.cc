@@ -1,0 +1,50 @@
+#include "files/checksum.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+
+#include "base/error.h"
+
+namespace podium {
+
+struct Checksum::State {
+  EVP_MD_CTX* context = EVP_MD_CTX_new();
+  State() = default;
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { EVP_MD_CTX_free(context); }
+};
+
+Checksum::Checksum(ChecksumKind kind) : state_(std::make_unique<State>()) {
+  PODIUM_CHECK(state_->context != nullptr &&
+               EVP_DigestInit_ex(state_->context,
+                                 kind == ChecksumKind::kMd5 ? EVP_md5() : EVP_sha256(),
+                                 nullptr) == 1);
+}
+
+Checksum::~Checksum() = default;
+
+void Checksum::update(std::span<const std::uint8_t> bytes) {
+  PODIUM_CHECK(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+}
+
+std::string Checksum::finish() {
+  std::array<std::uint8_t, EVP_MAX_MD_SIZE> digest{};
+  unsigned size = 0;
+  PODIUM_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &size) == 1);
+  std::string text;
+  for (const std::uint8_t byte : std::span(digest).first(size)) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+std::string sha256(std::span<const std::uint8_t> bytes) {
+  Checksum sum(ChecksumKind::kSha256);
+  sum.update(bytes);
+  return sum.finish();
+}
+
+}  // namespace podium

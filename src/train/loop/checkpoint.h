@@ -1,0 +1,106 @@
+// Checkpoints of a run:
+//
+//   RUN/checkpoints/step-00000470/
+//     state.safetensors   parameters NAME, optimizer state optimizer/NAME/m, running statistics, in
+//                         the caller's names; metadata: the caller's, and format, format_version
+//                         and step
+//     checkpoint.json     format version, step, metadata, size and CRC-32 of state.safetensors, and
+//                         a CRC-32 of its own text before that line
+//   RUN/checkpoints/best/   the same, of the step with the best evaluation (run.keep_best)
+//
+// A checkpoint is written into a temporary folder, synced and renamed into place, so a kill at any
+// moment or a full disk leaves the earlier ones intact. A checksum covers every byte. One process
+// writes (train/run/run_folder.h holds the lock); any number may read at the same time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/stop.h"
+#include "files/safetensors.h"
+
+namespace podium {
+
+inline constexpr int kCheckpointFormat = 1;
+// The metadata key for the number of the numerical contract (base/contract.h).
+inline constexpr const char* kContractKey = "numerical_contract";
+// Trainer::kind() of the steps before the checkpoint.
+inline constexpr const char* kKindKey = "kind";
+// The metadata key for the model's input and output: "CHANNELS HEIGHT WIDTH CLASSES".
+inline constexpr const char* kInputKey = "input";
+// The metadata key for the names of the classes, if they come from folders: a JSON array.
+inline constexpr const char* kClassNamesKey = "class_names";
+std::string class_names_text(const std::vector<std::string>& names);
+// Empty if the text is not such an array.
+std::vector<std::string> parse_class_names(const std::string& text);
+// The prefix of the optimizer's tensors; all other tensors are parameters and statistics.
+inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
+
+// The state of a run after a step.
+struct Checkpoint {
+  std::int64_t step = 0;                        // steps done
+  std::map<std::string, std::string> metadata;  // recipe, its hash, ...; text
+  std::vector<NamedTensor> tensors;
+  // The tensor of that name, or null.
+  const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
+};
+
+// The step and the folder of a checkpoint.
+struct CheckpointPlace {
+  std::int64_t step = 0;
+  std::filesystem::path folder;
+};
+
+// The checkpoints of a run by increasing step, including damaged ones.
+std::vector<CheckpointPlace> list_checkpoints(const std::filesystem::path& run_dir);
+
+// Writes checkpoint `checkpoint.step` and keeps the last `keep` >= 1. Does nothing if exactly that
+// checkpoint exists already. Checkpoints of later steps, which load_latest must have skipped, are
+// renamed to damaged-step-N. Throws UserError(kData) if the disk is full or the folder is not
+// writable; the earlier checkpoints are then intact.
+void write_checkpoint(const std::filesystem::path& run_dir, const Checkpoint& checkpoint, int keep);
+
+// Writes checkpoint `checkpoint.step` as the best one, replacing the previous best.
+// write_checkpoint does not remove it. Throws UserError(kData) as write_checkpoint does.
+void write_best_checkpoint(const std::filesystem::path& run_dir, const Checkpoint& checkpoint);
+// The folder of the best checkpoint, whether it exists or not.
+std::filesystem::path best_checkpoint(const std::filesystem::path& run_dir);
+
+// What load_latest does with damaged checkpoints that are newer than the one that it returns.
+enum class Damaged { kLeave, kSetAside };  // set aside: renamed to damaged-step-N
+
+// The newest intact checkpoint; nothing if the run has none. `warn` is called for each damaged one
+// that is skipped. Throws UserError(kData) if all are damaged or if the newest intact one has
+// another format version. Throws Stopped if `stop` requests it.
+std::optional<Checkpoint> load_latest(const std::filesystem::path& run_dir,
+                                      const std::function<void(const std::string&)>& warn,
+                                      Damaged damaged = Damaged::kLeave, StopToken stop = {});
+
+// The checkpoint in a folder. Throws UserError(kData) if it is missing or damaged.
+Checkpoint load_checkpoint(const std::filesystem::path& folder);
+
+// The contents of checkpoint.json.
+struct CheckpointRecord {
+  std::int64_t step = 0;
+  std::map<std::string, std::string> metadata;
+  std::uint64_t bytes = 0;  // of state.safetensors
+  std::string crc32;
+};
+// Parses its text, without verifying the checksum in it. `source` names the folder in errors, which
+// are UserError(kData).
+CheckpointRecord parse_checkpoint_record(std::string_view text, const std::string& source);
+
+// Throws UserError(kData) if the checkpoint was computed under another numerical contract, so that
+// further steps would not continue it.
+void require_same_contract(const Checkpoint& checkpoint);
+
+// Removes files left by killed writers. Only for the process that holds the run's lock.
+void clean_checkpoints(const std::filesystem::path& run_dir);
+
+}  // namespace podium

@@ -1,0 +1,77 @@
+// One stream of inference: a batch of images in, their logits out, averaged over the views that the
+// recipe asks for (base/view.h). The trainer uses it for evaluation and the Predictor for
+// prediction, one stream per worker. The logits of an image depend on no other image of the batch.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/bound_executable.h"
+#include "backend/staging.h"
+#include "tensor/tensor.h"
+
+namespace podium {
+
+// A tensor of floats in memory owned by the caller.
+struct TensorView {
+  std::string name;
+  Shape shape;
+  const float* values = nullptr;
+  std::int64_t elements() const { return shape.elements(); }
+};
+
+// A tensor in memory of a device.
+struct DeviceTensor {
+  std::string name;
+  TensorType type;
+  View memory;
+};
+
+// The name of the first tensor with a value that is not finite; empty: none.
+std::string first_non_finite(std::span<const TensorView> tensors);
+
+// What of the parameters and running statistics of an evaluation program (train/program/program.h)
+// does not agree with `tensors`, for people: `needs "fc.weight" as f32[10, 64], ...`. Empty:
+// nothing; the order does not matter. Looks at names and shapes alone.
+std::string binding_problem(const Graph& evaluation, std::span<const DeviceTensor> tensors);
+
+class Inference {
+ public:
+  // `program` is of `evaluation`, for `worker` of the device. The tensors stay where they are for
+  // the life of this object, and binding_problem() finds nothing wrong with them.
+  Inference(Device& device, int worker, BoundExecutable program, const Graph& evaluation,
+            std::int64_t views, std::span<const DeviceTensor> tensors);
+
+  std::int64_t batch() const { return images_shape_[0]; }
+  // [batch, C, H, W], for the caller to fill.
+  float* images() { return images_.host<float>(); }
+  // Computes the logits of the images, enqueued.
+  void run();
+  // [batch, classes], for a program that goes on with them.
+  View logits_view() const { return logits_.view(); }
+  // The same for the host; waits. Rows of images that nobody wrote mean nothing.
+  const float* logits() const {
+    logits_.receive();
+    return logits_.host<float>();
+  }
+
+  // Calls visit(name, runs for a batch, plan) for each of its programs.
+  void visit_programs(
+      const std::function<void(const char*, std::int64_t, const Plan&)>& visit) const;
+  std::int64_t batch_bytes() const;  // of images, views and logits
+
+ private:
+  BoundExecutable program_;
+  Shape images_shape_;
+  Staging images_, logits_;
+  // Of more than one view: one view of the images, its logits, and the programs that make the one
+  // and add the other, by view.
+  std::unique_ptr<Buffer> view_images_, view_logits_;
+  std::vector<BoundExecutable> makers_, adders_;
+};
+
+}  // namespace podium

@@ -1,0 +1,118 @@
+// Everything that one step computed, for a check against other frameworks. It runs the replicas'
+// program with more outputs, and then the step itself.
+
+#include "base/tree.h"
+#include "ops/ops.h"
+#include "train/loop/trainer_state.h"
+
+namespace podium {
+namespace {
+
+// Appends an output for each value that has a branch in its derivative: what activations return,
+// and what max pooling reads, counted in the order of the program.
+void output_activations(Graph& graph) {
+  std::int64_t activations = 0, pooled = 0;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    if (node.op == &activate_op)
+      graph.output(cat("activation/", activations++), Value{static_cast<std::int32_t>(i), 0});
+    else if (node.op == &max_pool_op)
+      graph.output(cat("pooled/", pooled++), node.inputs[0]);
+  }
+}
+
+}  // namespace
+
+InspectedStep Trainer::inspect_step(bool activations) {
+  State& s = *state_;
+  const Source& set = s.loader->set();
+  ReplicaProgram program =
+      build_replica_program(s.model, s.inputs_of(s.replica_images), s.recipe.seed, s.recipe.batch,
+                            s.recipe.label_smoothing, true, s.optimizers);
+  if (activations) output_activations(program.graph);
+  BoundExecutable executable(*s.device, program.graph, {});
+  s.settle();
+  s.bind_values(executable);
+
+  std::vector<NamedTensor> list;
+  const auto batch = s.recipe.batch, part = s.replica_images, replicas = s.recipe.replicas;
+  const auto add = [&](std::string name, Tensor tensor) {
+    list.push_back({std::move(name), std::move(tensor)});
+  };
+  const auto add_state = [&](const Checkpoint& checkpoint, const std::string& values,
+                             const std::string& states) {
+    for (const NamedTensor& t : checkpoint.tensors) {
+      const bool optimizer = t.name.starts_with(kOptimizerPrefix);
+      add((optimizer ? states + t.name.substr(kOptimizerPrefix.size()) : values + t.name),
+          t.tensor);
+    }
+  };
+
+  Tensor images(DType::kF32, Shape{batch, set.channels, set.height, set.width});
+  Tensor labels(DType::kI32, Shape{batch});
+  s.loader->examples(s.done, 0, batch, images.f32().data(), labels.i32().data());
+
+  // One tensor a program output and replica; the batch's outputs are joined along their first axis.
+  std::vector<std::vector<Tensor>> outputs(static_cast<std::size_t>(replicas));
+  std::vector<std::unique_ptr<Buffer>> memory;
+  const auto bind = [&](const std::string& name, std::int64_t bytes) {
+    memory.push_back(s.device->allocate(bytes));
+    executable.bind_input(name, *memory.back());
+    return View(*memory.back());
+  };
+  const View part_images = bind("images", part * set.image_bytes() * kWord);
+  const View part_labels = bind("labels", part * kWord);
+  const View at_step = bind("step", kWord), at_replica = bind("replica", kWord);
+  std::vector<View> results_of;
+  for (const NamedValue& output : program.graph.outputs()) {
+    memory.push_back(s.device->allocate(program.graph.type(output.value).bytes()));
+    executable.bind_output(output.name, *memory.back());
+    results_of.push_back(*memory.back());
+  }
+  for (std::int64_t r = 0; r < replicas; ++r) {
+    const auto step = static_cast<std::uint32_t>(s.done), replica = static_cast<std::uint32_t>(r);
+    s.device->upload(part_images, images.f32().data() + r * part * set.image_bytes());
+    s.device->upload(part_labels, labels.i32().data() + r * part);
+    s.device->upload(at_step, &step);
+    s.device->upload(at_replica, &replica);
+    executable.run();
+    std::vector<Tensor>& results = outputs[static_cast<std::size_t>(r)];
+    for (std::size_t o = 0; o < results_of.size(); ++o) {
+      Tensor& result = results.emplace_back(program.graph.type(program.graph.outputs()[o].value));
+      s.device->download(result.data(), results_of[o]);
+    }
+  }
+
+  std::vector<NamedTensor> results;
+  for (std::size_t o = 0; o < program.graph.outputs().size(); ++o) {
+    const std::string& name = program.graph.outputs()[o].name;
+    const auto of = [&](std::int64_t r) -> const Tensor& {
+      return outputs[static_cast<std::size_t>(r)][o];
+    };
+    if (name.starts_with("gradient/")) {
+      Tensor sum(of(0).type());
+      for (std::int64_t i = 0; i < sum.elements(); ++i) {
+        sum.f32()[i] = tree_sum(0, replicas, [&](std::int64_t r) { return of(r).f32()[i]; });
+      }
+      results.push_back({name, std::move(sum)});
+    } else if (name == "loss" || name == "logits" || name.starts_with("dropout/") ||
+               name.starts_with("activation/") || name.starts_with("pooled/")) {
+      std::vector<std::int64_t> extents = {name == "loss" ? replicas : batch};
+      for (std::int64_t axis = 1; axis < of(0).shape().rank(); ++axis)
+        extents.push_back(of(0).shape()[axis]);
+      Tensor joined(DType::kF32, Shape(extents));
+      for (std::int64_t r = 0; r < replicas; ++r)
+        std::ranges::copy(of(r).f32(), joined.f32().begin() + r * of(r).elements());
+      results.push_back({name, std::move(joined)});
+    }
+  }
+  add("inputs", images);
+  add("labels", labels);
+  add_state(checkpoint(), "before/", "state_before/");
+  for (NamedTensor& result : results) list.push_back(std::move(result));
+  const StepResult result = step({.throw_on_divergence = false});
+  add_state(checkpoint(), "after/", "state_after/");
+  return {result, std::move(list)};
+}
+
+}  // namespace podium

@@ -1,0 +1,274 @@
+#include "train/loop/trainer.h"
+
+#include <limits>
+#include <span>
+
+#include "base/contract.h"
+#include "base/hash.h"
+#include "train/loop/trainer_state.h"
+
+namespace podium {
+namespace {
+
+constexpr const char* kDataKey = "training_data";
+constexpr const char* kEvaluationDataKey = "evaluation_data";
+
+std::string shapes_differ(const std::string& name, const Shape& expected, const Tensor* found) {
+  return found == nullptr ? cat("has no tensor \"", name, "\"")
+                          : cat("has \"", name, "\" as ", to_string(found->type()),
+                                ", this recipe's model needs ", to_string(expected));
+}
+
+}  // namespace
+
+const Recipe& Trainer::recipe() const { return state_->recipe; }
+const Placement& Trainer::placement() const { return state_->placement; }
+Device& Trainer::device() const { return *state_->device; }
+std::string Trainer::kind() const {
+  const Traits traits = device().traits();
+  const std::string& precision = recipe().precision;
+  if (!traits.exact_fp32) return cat(device().name(), " ", precision);
+  if (precision_of(recipe()) == Precision::kFp32 || traits.bf16_family.empty())
+    return "exact " + precision;
+  return cat(device().name(), " ", precision, " on ", traits.bf16_family);
+}
+std::int64_t Trainer::evaluation_batch() const { return state_->evaluation_batch; }
+std::vector<std::int64_t> Trainer::bucket_bytes() const {
+  std::vector<std::int64_t> bytes;
+  for (const auto& cuts : state_->shards.cuts) bytes.push_back(cuts.back() - cuts.front());
+  return bytes;
+}
+std::int64_t Trainer::steps_per_epoch() const { return state_->loader->steps_per_epoch(); }
+std::int64_t Trainer::total_steps() const { return state_->total_steps; }
+const FlatLayout& Trainer::layout() const { return state_->layout(); }
+const Source& Trainer::training_set() const { return state_->loader->set(); }
+const Source& Trainer::evaluation_set() const { return *state_->held_out; }
+std::int64_t Trainer::steps_done() const { return state_->done; }
+
+std::uint64_t Trainer::parameter_hash() const {
+  State& s = *state_;
+  s.settle();
+  const HostCopy values(*s.device, *s.parameters);
+  std::uint64_t hash = 0;
+  for (const FlatEntry& entry : s.layout().parameters) {
+    const auto count = static_cast<std::size_t>(entry.elements());
+    hash = hash_append(hash, hash_tensor(hash_sum({values.at<float>(entry.offset), count}), count));
+  }
+  return hash;
+}
+
+void Trainer::read_parameters(
+    const std::function<void(const std::string&, std::span<const float>)>& read) const {
+  State& s = *state_;
+  s.settle();
+  const HostCopy values(*s.device, *s.parameters);
+  for (const FlatEntry& entry : s.layout().parameters)
+    read(entry.name, {values.at<float>(entry.offset), static_cast<std::size_t>(entry.elements())});
+}
+
+std::string Trainer::first_non_finite() const {
+  State& s = *state_;
+  s.settle();
+  for (const DeviceTensor& value : s.values()) {
+    const HostCopy values(*s.device, value.memory);
+    const TensorView view{value.name, value.type.shape, values.at<float>()};
+    if (!podium::first_non_finite({&view, 1}).empty()) return value.name;
+  }
+  return "";
+}
+
+// --- checkpoints
+
+void Trainer::State::settle() {
+  exchange->finish_updates();
+  parameter_mirror.push();
+}
+
+std::vector<DeviceTensor> Trainer::State::values() const {
+  std::vector<DeviceTensor> list;
+  for (const FlatEntry& e : layout().parameters)
+    list.push_back({e.name, e.type, {*parameters, e.offset, e.bytes()}});
+  for (const FlatEntry& e : layout().statistics)
+    list.push_back({e.name, e.type, {*statistics, e.offset - layout().parameter_bytes, e.bytes()}});
+  return list;
+}
+
+std::vector<DeviceTensor> Trainer::State::places() const {
+  std::vector<DeviceTensor> list = values();
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    for (const FlatEntry& e : layout().parameters) {
+      const std::vector<std::string> names = optimizer_states(optimizers.of(e));
+      if (e.trained && i < names.size())
+        list.push_back({cat(kOptimizerPrefix, e.name, "/", names[i]),
+                        e.type,
+                        {*states[i], e.offset, e.bytes()}});
+    }
+  }
+  return list;
+}
+
+// One batch is in use and one ready; beside them as many as keep all threads busy.
+PrefetchOptions Trainer::State::prefetch_options() const {
+  const std::int64_t examples = replicas.size() * replica_images,
+                     busy = placement.input_threads * kPrefetchedAtOnce;
+  return {.first_step = done,
+          .end_step = std::numeric_limits<std::int64_t>::max(),
+          .threads = placement.input_threads,
+          .depth = static_cast<int>(2 + (busy + examples - 1) / examples),
+          .first_example = replicas.begin * replica_images,
+          .examples = examples,
+          .readers = static_cast<int>(placement.workers)};
+}
+
+const std::string& Trainer::State::Identity::of(const Source& set, StopToken stop) {
+  if (text.empty()) text = set.identity(stop);
+  return text;
+}
+
+void Trainer::identify_data(StopToken stop) const {
+  state_->training_identity.of(state_->loader->set(), stop);
+  state_->evaluation_identity.of(*state_->held_out, stop);
+}
+
+std::string Trainer::training_identity() const {
+  return state_->training_identity.of(state_->loader->set());
+}
+
+std::string Trainer::evaluation_identity() const {
+  return state_->evaluation_identity.of(*state_->held_out);
+}
+
+std::string Trainer::training_data() const {
+  const Source& set = state_->loader->set();
+  return cat(state_->training_identity.of(set), " (", set.source, ")");
+}
+
+std::string Trainer::evaluation_data() const {
+  const Source& set = *state_->held_out;
+  return cat(state_->evaluation_identity.of(set), " (", set.source, ")");
+}
+
+void Trainer::require_same_data(const Checkpoint& checkpoint) const {
+  const auto found = checkpoint.metadata.find(kDataKey);
+  if (found == checkpoint.metadata.end()) return;  // written before checkpoints knew their data
+  PODIUM_REQUIRE(
+      found->second == state_->training_identity.of(state_->loader->set()), ExitCode::kData,
+      "the checkpoint of step ", checkpoint.step, " was trained on other data: then ",
+      found->second, ", now ", training_data(),
+      ". Name the folder of those with --data-dir or $PODIUM_DATA (copies of one dataset may "
+      "differ in the order of their examples), or start over with --fresh or another --out folder");
+}
+
+bool Trainer::require_same_evaluation_data(const Checkpoint& checkpoint) const {
+  const auto found = checkpoint.metadata.find(kEvaluationDataKey);
+  if (found == checkpoint.metadata.end()) return false;
+  PODIUM_REQUIRE(found->second == state_->evaluation_identity.of(*state_->held_out),
+                 ExitCode::kData, "the run was evaluated on other data: by the checkpoint of step ",
+                 checkpoint.step, " on ", found->second, ", now on ", evaluation_data(),
+                 ". Name the folder of those with --data-dir or $PODIUM_DATA; to evaluate on "
+                 "these, train with --fresh or another --out folder");
+  return true;
+}
+
+Checkpoint Trainer::checkpoint() const {
+  State& s = *state_;
+  Checkpoint checkpoint;
+  checkpoint.step = s.done;
+  checkpoint.metadata["recipe"] = to_toml(s.recipe);
+  checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
+  checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
+  const Source& set = *s.held_out;
+  checkpoint.metadata[kKindKey] = kind();
+  checkpoint.metadata[kDataKey] = s.training_identity.of(s.loader->set());
+  checkpoint.metadata[kEvaluationDataKey] = s.evaluation_identity.of(set);
+  checkpoint.metadata[kInputKey] =
+      cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
+  if (has_pictures(s.recipe))
+    checkpoint.metadata[kClassNamesKey] = class_names_text(set.class_names);
+  s.settle();
+  // A rank has the optimizer's state of its shard alone, after the first step.
+  if (s.done > 0)
+    for (const auto& state : s.states) s.exchange->gather_flat(*state, 0);
+  for (const DeviceTensor& place : s.places()) {
+    Tensor tensor(place.type);
+    s.device->download(tensor.data(), place.memory);
+    checkpoint.tensors.push_back({place.name, std::move(tensor)});
+  }
+  return checkpoint;
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+  State& s = *state_;
+  const std::vector<DeviceTensor> places = s.places();
+  // All is looked up before anything is overwritten.
+  std::vector<const Tensor*> found;
+  for (const DeviceTensor& place : places) {
+    const Tensor* tensor = checkpoint.find(place.name);
+    PODIUM_REQUIRE(tensor != nullptr && tensor->type() == place.type, ExitCode::kData,
+                   "the checkpoint of step ", checkpoint.step, " ",
+                   shapes_differ(place.name, place.type.shape, tensor),
+                   "; it is of another recipe: use another --out folder, or --fresh");
+    found.push_back(tensor);
+  }
+  std::uint64_t hash = 0;  // of the parameters, which come first
+  for (std::size_t i = 0; i < s.layout().parameters.size(); ++i)
+    hash = hash_append(hash, hash_tensor(hash_sum(found[i]->f32()), found[i]->f32().size()));
+  const auto stated = checkpoint.metadata.find("parameter_hash");
+  PODIUM_REQUIRE(
+      stated == checkpoint.metadata.end() || stated->second == hash_text(hash), ExitCode::kData,
+      "the parameters of the checkpoint of step ", checkpoint.step, " have the hash ",
+      hash_text(hash), ", and it states ", stated->second,
+      ": they were changed after it was written; restore it from a copy, or start over with "
+      "--fresh");
+  s.settle();
+  for (std::size_t i = 0; i < places.size(); ++i)
+    s.device->upload(places[i].memory, found[i]->data());
+  s.parameter_mirror.pull();
+  s.prefetcher.reset();
+  s.whole_step.sent = -1;
+  for (Worker& worker : s.workers) worker.adopted.clear();  // of the batches that are gone
+  s.gradients_ready = false;
+  s.done = checkpoint.step;
+}
+
+void Trainer::take_state_of_first_rank() {
+  State& s = *state_;
+  if (s.ranks() == 1) return;
+  s.settle();
+  HostMemory done(&s.done, sizeof s.done);
+  std::vector<View> all = {done, *s.parameters, *s.statistics};
+  for (const auto& state : s.states) all.emplace_back(*state);
+  for (const View& view : all) s.exchange->broadcast(view);
+  s.prefetcher.reset();
+  for (Worker& worker : s.workers) worker.adopted.clear();
+  s.gradients_ready = false;
+  s.parameter_mirror.pull();
+}
+
+void Trainer::start_profile() {
+  for (Worker& worker : state_->workers) {
+    worker.program.executable().start_profile();
+    for (Shard& shard : worker.shards)
+      if (shard.update) shard.update.executable().start_profile();
+  }
+}
+
+void Trainer::stop_profile() {
+  for (Worker& worker : state_->workers) {
+    worker.program.executable().stop_profile();
+    for (Shard& shard : worker.shards)
+      if (shard.update) shard.update.executable().stop_profile();
+  }
+}
+
+std::vector<KernelProfile> Trainer::profile(std::int64_t worker) const {
+  const Worker& w = state_->workers[static_cast<std::size_t>(worker)];
+  std::vector<KernelProfile> rows = w.program.executable().profile();
+  for (const Shard& shard : w.shards) {
+    if (!shard.update) continue;
+    for (KernelProfile& row : shard.update.executable().profile()) rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace podium

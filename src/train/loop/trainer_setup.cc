@@ -1,0 +1,481 @@
+// How a trainer is made: the placement, the data, the programs, the values that it starts from, the
+// workers with their memory. Each step needs those before it, and each checks what it takes.
+#include <algorithm>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "base/tree.h"
+#include "base/words.h"
+#include "ops/ops.h"
+#include "parallel/rank_key_values.h"
+#include "train/loop/run_ranks.h"
+#include "train/loop/trainer_state.h"
+#include "train/program/whitening.h"
+
+namespace podium {
+namespace {
+
+void require_threads(const char* flag, int threads, int least) {
+  const int most = most_threads();
+  PODIUM_REQUIRE(threads >= least && threads <= most, ExitCode::kUsage, flag, " ", threads, ": ",
+                 least, " to ", most, " on this machine, where podium may use ", usable_cores(),
+                 " cores");
+}
+
+// Buckets of the exchange between ranks, the end of flat memory first: gradients are made in the
+// order opposite to that of the parameters. A bucket holds whole parameters. With one rank nothing
+// travels, and there is one.
+std::vector<FlatRange> cut_buckets(const FlatLayout& layout, std::int64_t ranks,
+                                   std::int64_t bucket_bytes) {
+  if (ranks == 1) return {{0, layout.bytes}};
+  bucket_bytes = bucket_size(layout.bytes, bucket_bytes);
+  std::vector<FlatRange> buckets;
+  std::int64_t end = layout.bytes;
+  for (std::size_t i = layout.parameters.size(); i-- > 0;) {
+    const std::int64_t begin = layout.parameters[i].offset;
+    if (end - begin < bucket_bytes && begin > 0) continue;
+    buckets.push_back({begin, end});
+    end = begin;
+  }
+  return buckets;
+}
+
+// Where each bucket is cut into the shards of `count` workers: whole tensors and runs of them, but
+// that an optimizer of matrices wants them whole, and the norm of the gradients runs of kSquareRun
+// elements. What a worker gets too much of a bucket, it gets less of the next one. A shard's bounds
+// are even, as the hash needs, and no result depends on them.
+std::vector<std::vector<std::int64_t>> cut_shards(std::int64_t count,
+                                                  const std::vector<FlatRange>& buckets,
+                                                  const FlatLayout& layout,
+                                                  const Optimizers& optimizers, bool clips) {
+  constexpr std::int64_t kRunBytes = kSquareRun * sizeof(float);
+  std::vector<std::vector<std::int64_t>> all;
+  std::vector<std::int64_t> held(static_cast<std::size_t>(count));  // by each worker, so far
+  std::int64_t bytes = 0;                                           // of all buckets so far
+  for (const FlatRange bucket : buckets) {
+    bytes += bucket.bytes();
+    std::vector<std::int64_t> cuts = {bucket.begin};
+    std::int64_t held_before = 0;  // by this worker and those before it
+    for (std::int64_t i = 0; i < count; ++i) {
+      held_before += held[static_cast<std::size_t>(i)];
+      const std::int64_t share = bytes / kFlatAlign * (i + 1) / count * kFlatAlign - held_before;
+      std::int64_t end =
+          i + 1 == count ? bucket.end : std::clamp(bucket.begin + share, cuts.back(), bucket.end);
+      for (const FlatEntry& entry : layout.parameters) {
+        const std::int64_t last =
+            (entry.offset + entry.bytes() + kFlatAlign - 1) / kFlatAlign * kFlatAlign;
+        if (end <= entry.offset || end >= last) continue;
+        if (needs_whole_parameters(optimizers.of(entry))) {
+          end = end - entry.offset < last - end ? entry.offset : last;
+        } else if (clips) {
+          end = entry.offset + (end - entry.offset) / kRunBytes * kRunBytes;
+        }
+        break;
+      }
+      cuts.push_back(std::max(cuts.back(), end));
+    }
+    for (std::size_t i = 0; i < held.size(); ++i) held[i] += cuts[i + 1] - cuts[i];
+    all.push_back(std::move(cuts));
+  }
+  return all;
+}
+
+// The outputs of a replica's program that lie in flat memory.
+std::vector<std::pair<std::string, FlatRange>> flat_outputs_of(const FlatLayout& layout) {
+  std::vector<std::pair<std::string, FlatRange>> outputs;
+  const auto add = [&](const std::string& kind, const FlatEntry& entry) {
+    if (entry.trained)
+      outputs.emplace_back(kind + entry.name,
+                           FlatRange{entry.offset, entry.offset + entry.bytes()});
+  };
+  for (const FlatEntry& entry : layout.parameters) add("gradient/", entry);
+  for (const FlatEntry& entry : layout.statistics) add("new/", entry);
+  outputs.emplace_back("loss", FlatRange{layout.loss_offset, layout.loss_offset + kWord});
+  return outputs;
+}
+
+// A milestone for each bucket: what lies in it. With the first one other ranks get the counts, too.
+std::vector<std::vector<std::string>> milestones_of(const FlatLayout& layout,
+                                                    const Shards& shards) {
+  const auto outputs = flat_outputs_of(layout);
+  std::vector<std::vector<std::string>> milestones;
+  for (const std::vector<std::int64_t>& cuts : shards.cuts) {
+    milestones.emplace_back();
+    for (const auto& [name, range] : outputs)
+      if (cuts.front() <= range.begin && range.begin < cuts.back())
+        milestones.back().push_back(name);
+  }
+  milestones.front().emplace_back("correct");
+  return milestones;
+}
+
+// How many sums of nodes a worker holds at once at most.
+std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
+  std::int64_t most = 0, held = 0;
+  for (const ReplicaRange node : largest_nodes(replicas, range)) {
+    std::int64_t depth = 1;
+    for (std::int64_t size = 1; size < node.size(); size *= 2) ++depth;
+    most = std::max(most, held + depth);
+    ++held;
+  }
+  return std::max<std::int64_t>(most, 1);
+}
+
+// Of the ranks below `end`, those on the host of this one.
+int neighbours_below(const Transport& all, int end) {
+  int neighbours = 0;
+  for (int rank = 0; rank < end; ++rank) neighbours += all.host(rank) == all.host(all.rank());
+  return neighbours;
+}
+
+// How many of the run's ranks are on this rank's host, itself included.
+int ranks_on_this_host(const Placement& placement) {
+  if (placement.ranks == nullptr) return 1;
+  return neighbours_below(*placement.ranks, placement.ranks->ranks());
+}
+
+// The number of this process among them.
+int local_rank(const Placement& placement) {
+  if (placement.ranks == nullptr) return 0;
+  return neighbours_below(*placement.ranks, placement.ranks->rank());
+}
+
+}  // namespace
+
+Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
+                 std::shared_ptr<const Source> held_out, Placement placement, StopToken stop)
+    : state_(std::make_unique<State>(std::move(recipe))) {
+  State& s = *state_;
+  s.model = std::move(model);
+  s.placement = std::move(placement);
+  s.resolve_placement();
+  s.open_device();
+  s.take_data(std::move(train), std::move(held_out));
+  s.build_program();
+  s.allocate_values();
+  s.set_start_values(stop);
+  s.make_workers(stop);
+  s.prepare_evaluation();
+  s.threads = std::make_unique<ThreadPool>(static_cast<int>(s.placement.workers));
+}
+
+Trainer::~Trainer() {
+  try {
+    if (state_->exchange) state_->exchange->finish_updates();
+  } catch (const std::exception&) {
+    // A rank is lost. Whoever destroys the trainer has heard of that, or does so next.
+  }
+  if (state_->placement.ranks != nullptr) state_->placement.ranks->release();
+}
+
+std::int64_t default_workers(std::int64_t replicas, const Placement& placement) {
+  std::int64_t most = replicas;
+  if (placement.ranks != nullptr)
+    most = replicas_of_worker(replicas, placement.ranks->ranks(), placement.ranks->rank()).size();
+  const int devices = open_for(placement, {})->traits().devices;
+  return std::clamp<std::int64_t>(
+      devices == 0 ? usable_cores() / ranks_on_this_host(placement) : devices, 1,
+      std::max<std::int64_t>(most, 1));
+}
+
+std::string oversubscription(const Trainer& trainer) {
+  const Placement& placement = trainer.placement();
+  const std::int64_t ranks = ranks_on_this_host(placement),
+                     threads = ranks * placement.workers * placement.threads;
+  if (trainer.device().name() != "cpu" || threads <= usable_cores()) return "";
+  return cat(threads, " computing threads share the ", usable_cores(),
+             " cores that podium may use on this host",
+             ranks == 1 ? "" : cat(" (", ranks, " ranks)"),
+             ": the result is the same, but fewer are faster; see --workers and --threads");
+}
+
+void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
+  const int count = placement.ranks == nullptr ? 1 : placement.ranks->ranks();
+  if (count > recipe.replicas) throw too_many_ranks(count, recipe.replicas);
+  if (placement.workers == 0) placement.workers = default_workers(recipe.replicas, placement);
+  PODIUM_REQUIRE(
+      placement.workers >= 1 && placement.workers <= recipe.replicas, ExitCode::kUsage,
+      "--workers ", placement.workers, ": a run of ", recipe.replicas, " replicas has 1 to ",
+      recipe.replicas,
+      " workers (a worker runs whole replicas); use --threads to give a worker more cores");
+  require_threads("--threads", placement.threads, 1);
+  require_threads("--input-threads", placement.input_threads, 0);
+  PODIUM_REQUIRE(recipe.batch % recipe.replicas == 0, ExitCode::kUsage, "batch = ", recipe.batch,
+                 " is not divisible by replicas = ", recipe.replicas);
+  replica_images = recipe.batch / recipe.replicas;
+  shards.workers = std::move(workers_of_ranks);
+  if (shards.workers.empty() && count == 1) shards.workers = {static_cast<int>(placement.workers)};
+  if (shards.workers.empty()) {
+    for (const std::string& own : placement.ranks->gather(std::to_string(placement.workers)))
+      shards.workers.push_back(std::stoi(own));
+  }
+  const int all = shards.all_workers();
+  PODIUM_REQUIRE(all <= recipe.replicas, ExitCode::kUsage, "--workers ", placement.workers, " on ",
+                 count, " ranks: a run of ", recipe.replicas, " replicas has at most ",
+                 recipe.replicas, " workers in all, not ", all,
+                 "; give each rank fewer, or leave --workers out");
+  replicas = shards.replicas_of(rank(), recipe.replicas);
+}
+
+std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options) {
+  if (placement.ranks == nullptr || placement.ranks->ranks() == 1)
+    return make_device(placement.backend, options);
+  RankKeyValues key_values(*placement.ranks);
+  options.key_values = &key_values;
+  return make_device(placement.backend, options);
+}
+
+void Trainer::State::open_device() {
+  device = open_for(placement, {.workers = static_cast<int>(placement.workers),
+                                .threads = placement.threads,
+                                .local_rank = local_rank(placement)});
+  if (placement.ranks != nullptr) placement.ranks->use(*device);
+}
+
+void Trainer::State::take_data(std::shared_ptr<const Source> train,
+                               std::shared_ptr<const Source> its_held_out) {
+  held_out = std::move(its_held_out);
+  PODIUM_REQUIRE(train && held_out, ExitCode::kData, "the ", train ? "held-out" : "training",
+                 " set is a null pointer");
+  train->require_usable("the training set");
+  held_out->require_usable("the held-out set");
+  PODIUM_REQUIRE(held_out->channels == train->channels && held_out->height == train->height &&
+                     held_out->width == train->width && held_out->classes == train->classes,
+                 ExitCode::kUsage, "the training set (", train->source, ") and the held-out one (",
+                 held_out->source, ") differ in the shape or the classes of their images");
+  loader = std::make_shared<const Loader>(std::move(train),
+                                          LoaderOptions{.seed = recipe.seed,
+                                                        .batch = recipe.batch,
+                                                        .augment = recipe.augment,
+                                                        .normalise = recipe.normalise});
+  held_out_loader =
+      std::make_unique<Loader>(held_out, LoaderOptions{.normalise = recipe.normalise});
+  data = shape_of(loader->set(), *held_out);
+  start_input_threads();
+  total_steps = recipe.steps != 0 ? recipe.steps : recipe.epochs * loader->steps_per_epoch();
+}
+
+// Workers that decode pictures themselves would compute nothing meanwhile. And a device of its own
+// needs the host's cores for input alone; more than a few threads would only wait for it.
+void Trainer::State::start_input_threads() {
+  constexpr std::int64_t kMostForDevice = 8;
+  if (placement.input_threads != 0) return;
+  if (device->traits().devices > 0) {
+    const std::int64_t cores = usable_cores() / ranks_on_this_host(placement);
+    placement.input_threads =
+        static_cast<int>(std::clamp<std::int64_t>(cores - 1, 0, kMostForDevice));
+  }
+  if (data.is_slow && placement.input_threads == 0)
+    placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
+}
+
+ReplicaInputs Trainer::State::inputs_of(std::int64_t images) const {
+  return {.image = Shape{data.channels, data.height, data.width},
+          .images = images,
+          .classes = data.classes,
+          .precision = precision_of(recipe)};
+}
+
+void Trainer::State::build_program() {
+  try {
+    program = build_replica_program(model, inputs_of(replica_images), recipe.seed, recipe.batch,
+                                    recipe.label_smoothing, false, optimizers);
+  } catch (const UserError& error) {
+    // An operation's rule knows nothing of recipes.
+    throw UserError(
+        cat("recipe ", recipe.name, " (batch = ", recipe.batch, ", replicas = ", recipe.replicas,
+            ", so a replica has ", count_text(replica_images, "image"), "): ", error.what()),
+        error.code());
+  }
+  optimizers.require_parameters(layout(), recipe.model);
+}
+
+void Trainer::State::allocate_values() {
+  parameters = device->allocate(layout().parameter_bytes);
+  statistics = device->allocate(layout().loss_offset - layout().parameter_bytes + kFlatAlign);
+  for (std::size_t i = 0; i < optimizers.states(); ++i)
+    states.push_back(device->allocate(layout().parameter_bytes));
+}
+
+void Trainer::State::set_start_values(StopToken stop) {
+  for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
+    const Parameter& parameter = program.parameters[i];
+    const Tensor start = parameter.initialiser == Initialiser::kWhitening
+                             ? whitening_filters(parameter, *loader, stop)
+                             : initial_value(parameter, recipe.seed, static_cast<std::uint32_t>(i));
+    const FlatEntry& entry = layout().parameters[i];
+    device->upload({*parameters, entry.offset, entry.bytes()}, start.data());
+  }
+  for (std::size_t i = 0; i < layout().statistics.size(); ++i) {
+    const FlatEntry& entry = layout().statistics[i];
+    Tensor start(entry.type);
+    std::ranges::fill(start.f32(), program.statistic_starts[i]);
+    device->upload({*statistics, entry.offset - layout().parameter_bytes, entry.bytes()},
+                   start.data());
+  }
+}
+
+void Trainer::State::make_workers(StopToken stop) {
+  losses.resize(static_cast<std::size_t>(recipe.replicas));
+  correct.resize(static_cast<std::size_t>(recipe.replicas));
+  workers.resize(static_cast<std::size_t>(placement.workers));
+  const int all = shards.all_workers();
+  shards.cuts = cut_shards(all, cut_buckets(layout(), ranks(), placement.bucket_bytes), layout(),
+                           optimizers, recipe.clip_norm != 0);
+  for (std::size_t w = 0; w < workers.size(); ++w) {
+    stop.check();
+    Worker& worker = workers[w];
+    worker.number = static_cast<int>(w);
+    if (placement.trace != nullptr) worker.lane = placement.trace->lane(cat("worker ", w));
+    const std::size_t number = static_cast<std::size_t>(shards.first_worker(rank())) + w;
+    worker.replicas = replicas_of_worker(recipe.replicas, all, static_cast<std::int64_t>(number));
+    worker.nodes = largest_nodes(recipe.replicas, worker.replicas);
+    for (std::int64_t i = buffers_needed(recipe.replicas, worker.replicas); i > 0; --i) {
+      worker.buffers.push_back(device->allocate(layout().bytes));
+      worker.free_buffers.push_back(worker.buffers.back().get());
+    }
+    worker.scalars = Staging(*device, std::ssize(optimizers.scalars()) * kWord);
+    prepare_program(worker);
+    for (const std::vector<std::int64_t>& cuts : shards.cuts) {
+      Shard& shard = worker.shards.emplace_back();
+      shard.range = {cuts[number], cuts[number + 1]};
+      prepare_update(worker, shard);
+      prepare_means(worker, shard);
+      prepare_hashes(worker, shard);
+    }
+  }
+  mean_loss =
+      BoundExecutable(*device, build_mean_program({{0, sizeof(float)}}, recipe.replicas), {});
+  mean_loss_sum = {
+      {mean_loss.input_slot("sum/0"), {layout().loss_offset, layout().loss_offset + kWord}}};
+  mean_loss_value = Staging(*device, kWord);
+  mean_loss.bind_output("mean/0", mean_loss_value.view());
+  prepare_exchange();
+  if (recipe.clip_norm != 0) prepare_clipping();
+  prepare_whole_step();
+}
+
+void Trainer::State::prepare_exchange() {
+  exchange = std::make_unique<Exchange>(*device, placement.ranks, recipe.replicas, shards,
+                                        placement.trace);
+  tails.resize(static_cast<std::size_t>(ranks()) * (layout().parameters.size() + 1));
+  if (ranks() == 1) return;
+  std::vector<std::span<std::byte>> of_losses, of_correct, of_tails;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const ReplicaRange own = shards.replicas_of(rank, recipe.replicas);
+    const auto begin = static_cast<std::size_t>(own.begin),
+               count = static_cast<std::size_t>(own.size());
+    of_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(begin, count)));
+    of_correct.push_back(std::as_writable_bytes(std::span(correct).subspan(begin, count)));
+    of_tails.push_back(
+        std::as_writable_bytes(std::span(tail(rank), layout().parameters.size() + 1)));
+  }
+  exchange->gather_with_sums(of_losses);
+  exchange->gather_with_sums(of_correct);
+  exchange->add(tail_round, of_tails);
+  exchange->share_flat(*parameters, 0);
+  exchange->share_flat(*statistics, layout().parameter_bytes);
+}
+
+void Trainer::State::bind_values(BoundExecutable& executable) {
+  for (const DeviceTensor& value : values()) executable.bind_input(value.name, value.memory);
+}
+
+void Trainer::State::bind_examples(Worker& worker, View images, View labels, View place) {
+  worker.program.bind_input("images", images);
+  worker.program.bind_input("labels", labels);
+  worker.program.bind_input("step", place.part(0, kWord));
+  worker.program.bind_input("replica", place.part(kWord, kWord));
+}
+
+void Trainer::State::prepare_program(Worker& worker) {
+  worker.program = BoundExecutable(
+      *device, program.graph,
+      {.worker = worker.number, .awaited = true, .milestones = milestones_of(layout(), shards)});
+  worker.reached = [this, &worker](std::size_t bucket) {
+    complete_bucket(worker, static_cast<int>(bucket));
+  };
+  worker.images = Staging(*device, replica_images * data.image_values() * kWord);
+  worker.labels = Staging(*device, replica_images * kWord);
+  worker.place = Staging(*device, 2 * kWord);
+  worker.results = Staging(*device, 2 * worker.replicas.size() * kWord);
+  // Of batches made ahead, a replica's part may be bound when it runs.
+  worker.images_slot = worker.program.input_slot("images");
+  worker.labels_slot = worker.program.input_slot("labels");
+  bind_examples(worker, worker.images.view(), worker.labels.view(), worker.place.view());
+  bind_values(worker.program);
+  worker.correct_slot = worker.program.output_slot("correct");
+  for (const auto& [name, range] : flat_outputs_of(layout()))
+    worker.flat_outputs.push_back({worker.program.output_slot(name), range.begin, range.bytes()});
+}
+
+void Trainer::State::prepare_update(Worker& worker, Shard& shard) {
+  const UpdateProgram update = build_update_program(layout(), optimizers, recipe.replicas,
+                                                    shard.range.begin, shard.range.end);
+  if (update.pieces.empty()) return;
+  CompileOptions options{.worker = worker.number, .awaited = true};
+  for (std::size_t i = 0; i < update.pieces.size(); ++i) {
+    const auto& own = optimizers.options[update.pieces[i].optimizer];
+    options.donations.push_back({cat("new/", i, "/", 0), cat("parameter/", i)});
+    for (std::size_t k = 0; k < optimizer_states(own).size(); ++k)
+      options.donations.push_back(
+          {cat("new/", i, "/", k + 1), cat(optimizer_states(own)[k], "/", i)});
+  }
+  shard.update = BoundExecutable(*device, update.graph, options);
+  bind_scalars(shard, worker.scalars.view());
+  for (std::size_t i = 0; i < update.pieces.size(); ++i) {
+    const UpdatePiece& piece = update.pieces[i];
+    const std::int64_t bytes = piece.end - piece.begin;
+    shard.update.bind_input(cat("parameter/", i), {*parameters, piece.begin, bytes});
+    const std::vector<std::string> own = optimizer_states(optimizers.options[piece.optimizer]);
+    for (std::size_t k = 0; k < own.size(); ++k)
+      shard.update.bind_input(cat(own[k], "/", i), {*states[k], piece.begin, bytes});
+    shard.update_gradients.push_back(
+        {shard.update.input_slot(cat("gradient/", i)), {piece.begin, piece.end}});
+  }
+}
+
+// What the optimizers read in this step.
+void Trainer::State::bind_scalars(Shard& shard, View scalars) {
+  const std::vector<std::string> names = optimizers.scalars();
+  for (std::size_t i = 0; i < names.size(); ++i)
+    shard.update.bind_input(names[i], scalars.part(static_cast<std::int64_t>(i) * kWord, kWord));
+}
+
+// Running statistics: the mean over replicas.
+void Trainer::State::prepare_means(Worker& worker, Shard& shard) {
+  const std::vector<FlatRange> ranges =
+      changed_statistics(layout(), shard.range.begin, shard.range.end);
+  if (ranges.empty()) return;
+  shard.means = BoundExecutable(*device, build_mean_program(ranges, recipe.replicas),
+                                {.worker = worker.number});
+  for (std::size_t i = 0; i < ranges.size(); ++i) {
+    shard.mean_sums.push_back({shard.means.input_slot(cat("sum/", i)), ranges[i]});
+    shard.means.bind_output(
+        cat("mean/", i),
+        {*statistics, ranges[i].begin - layout().parameter_bytes, ranges[i].bytes()});
+  }
+}
+
+void Trainer::State::prepare_hashes(Worker& worker, Shard& shard) {
+  constexpr std::int64_t kWords = 2 * sizeof(std::uint32_t);
+  const std::vector<HashShare> shares = hash_shares(layout(), shard.range.begin, shard.range.end);
+  // Where they are part of a step's program, all workers have room for as many.
+  const std::size_t room =
+      device->traits().complete_steps ? layout().parameters.size() : shares.size();
+  if (room > 0) shard.hash_words = Staging(*device, static_cast<std::int64_t>(room) * kWords);
+  if (shares.empty()) return;
+  shard.hashes =
+      BoundExecutable(*device, build_hash_program(layout(), shares), {.worker = worker.number});
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const FlatRange range = shares[i].range;
+    shard.hashed.push_back(shares[i].parameter);
+    shard.hashes.bind_input(cat("values/", i), {*parameters, range.begin, range.bytes()});
+    shard.hashes.bind_output(cat("hash/", i), shard.hash_words.view().part(
+                                                  static_cast<std::int64_t>(i) * kWords, kWords));
+  }
+}
+
+}  // namespace podium

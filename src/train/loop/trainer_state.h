@@ -1,0 +1,266 @@
+// What a trainer holds; shared by trainer.cc, trainer_setup.cc, rank_plan.cc, step.cc,
+// whole_step.cc, evaluator.cc and inspect.cc, and by nobody else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "backend/bound_executable.h"
+#include "backend/staging.h"
+#include "base/thread_pool.h"
+#include "base/trace.h"
+#include "data/pictures/prefetch.h"
+#include "parallel/exchange.h"
+#include "train/loop/inference.h"
+#include "train/loop/trainer.h"
+#include "train/program/step_programs.h"
+#include "train/run/rank_plan.h"
+
+namespace podium {
+
+constexpr std::int64_t kWord = sizeof(float);
+
+// What a worker updates of one bucket of the exchange, and the programs that do so
+// (train/program/step_programs.h).
+struct Shard {
+  FlatRange range;  // of [parameters | statistics | loss]
+  BoundExecutable update, means, hashes, squares, scale;
+  // Inputs that lie in the sum over all replicas, wherever that is in this step.
+  struct FlatInput {
+    std::size_t slot;
+    FlatRange range;
+  };
+  std::vector<FlatInput> update_gradients, mean_sums, square_gradients, scale_values;
+  std::vector<std::size_t> hashed;  // parameters that it has a share of
+  Staging hash_words;               // u32[2] of each of these
+};
+
+// One worker: its programs, its memory, the sums of its replicas.
+struct Worker {
+  int number = 0;
+  int lane = 0;  // of Placement::trace
+  ReplicaRange replicas;
+  std::vector<ReplicaRange> nodes;  // the largest of the tree within these
+  std::vector<Shard> shards;        // of each bucket
+  BoundExecutable program, norm, evaluation_loss;
+  std::unique_ptr<Inference> evaluation;
+
+  Staging images, labels;                        // of one replica
+  std::vector<std::unique_ptr<Buffer>> buffers;  // flat: gradients and statistics of nodes
+  std::vector<Buffer*> free_buffers;
+  std::vector<Buffer*> held_buffers;  // published in this step
+  // While the last replica runs: the sums left of it that it is to be added to, the root's first.
+  std::vector<Buffer*> left_sums;
+  Buffer* last_buffer = nullptr;
+  std::function<void(std::size_t)> reached;  // a milestone of the last replica's run: a bucket
+  Staging place;  // u32 step, u32 replica: scalars that the program reads
+  // Of each replica: f32 losses, then i32 counts of correct answers.
+  Staging results;
+  // What is bound anew for each replica: its examples, and what its program writes.
+  struct FlatOutput {
+    std::size_t slot;
+    std::int64_t offset, bytes;  // in the buffer
+  };
+  std::size_t images_slot = 0, labels_slot = 0, correct_slot = 0;
+  std::vector<FlatOutput> flat_outputs;
+  // Batches that were made ahead, as memory of the device, where that can be the host's.
+  struct AdoptedBatch {
+    const Prefetcher::Batch* batch;
+    std::unique_ptr<Buffer> images, labels;
+  };
+  std::vector<AdoptedBatch> adopted;
+
+  Staging scalars;                                // of the optimizers
+  Staging norm_values;                            // f32 norm, f32 factor
+  double input_seconds = 0, waiting_seconds = 0;  // of this step
+
+  Staging evaluation_labels, evaluation_losses, guesses;  // of an evaluation batch
+};
+
+// The step as one program, where the device takes it as such (whole_step.cc).
+struct WholeStepState {
+  std::unique_ptr<WholeStep> program;  // null: workers make the steps
+  struct Batch {
+    Staging images, labels;  // of all replicas of a worker
+    Staging places;          // u32 step, u32 replica of each
+  };
+  std::vector<Batch> batches;  // by worker
+  std::int64_t sent = -1;      // the step whose batch lies there
+  Staging hash_wanted;         // u32; of nothing: the program has no hashes
+  bool are_hashes_wanted = false;
+};
+
+// Values of the device that the caller reads and changes (Trainer::parameters()): the device's
+// where the host can reach them, otherwise a copy that goes to the device before it is used and
+// comes back afterwards.
+class Mirror {
+ public:
+  // Waits for the device. Valid until opened for another view.
+  float* open(Device& device, View view) {
+    device_ = &device;
+    view_ = view;
+    if (view.host() == nullptr && std::ssize(copy_) < view.bytes)
+      copy_ = AlignedBytes(static_cast<std::size_t>(view.bytes));
+    pull();
+    return reinterpret_cast<float*>(view.host() == nullptr ? copy_.data() : view.host());
+  }
+  bool is_open() const { return device_ != nullptr; }
+  void push() const {
+    if (device_ != nullptr && view_.host() == nullptr) device_->upload(view_, copy_.data());
+  }
+  void pull() const {
+    if (device_ == nullptr) return;
+    if (view_.host() == nullptr) {
+      device_->download(copy_.data(), view_);
+    } else {
+      device_->synchronise();
+    }
+  }
+
+ private:
+  Device* device_ = nullptr;
+  View view_;
+  AlignedBytes copy_;
+};
+
+struct Trainer::State {
+  explicit State(Recipe its_recipe) : recipe(std::move(its_recipe)), optimizers(recipe) {}
+
+  Recipe recipe;
+  Optimizers optimizers;
+  Model model;
+  Placement placement;
+  std::unique_ptr<Device> device;
+  DataShape data;
+  std::shared_ptr<const Loader> loader;
+  std::unique_ptr<Prefetcher> prefetcher;  // from the first step on, if threads make batches ahead
+  std::shared_ptr<const Source> held_out;
+  std::unique_ptr<Loader> held_out_loader;
+  ReplicaProgram program;
+  Shards shards;
+  ReplicaRange replicas;  // of this rank
+  std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
+  // What tells a set from another. Read from memory once: checkpoints ask for it, and trainers that
+  // nobody runs do not.
+  struct Identity {
+    std::string text;
+    const std::string& of(const Source& set, StopToken stop = {});
+  } training_identity, evaluation_identity;
+  std::int64_t done = 0;
+
+  std::unique_ptr<Buffer> parameters,
+      statistics;  // flat; statistics are [layout.parameter_bytes, loss_offset) moved to 0
+  std::vector<std::unique_ptr<Buffer>> states;  // of the optimizers, flat as the parameters
+  std::vector<float> losses;                    // by replica
+  std::vector<std::int32_t> correct;            // by replica
+  bool finite = true;                           // whether the step may update
+  bool gradients_ready = false;  // compute_gradients() was called, apply_update() not yet
+  double seconds_before = 0;     // of the half of the step that was made before
+  std::vector<TensorSpan> parameter_spans, gradient_spans;
+  Mirror parameter_mirror, gradient_mirror;
+
+  // Of recipe.clip_norm (gradient_norm.cc).
+  SquareRuns runs;
+  std::unique_ptr<Buffer> squares;  // by run
+  Exchange::Round square_round;     // each rank's part of it
+  float gradient_norm = 0;
+
+  BoundExecutable mean_loss;
+  std::vector<Shard::FlatInput> mean_loss_sum;
+  Staging mean_loss_value;
+  std::vector<Worker> workers;
+  WholeStepState whole_step;
+  bool is_whole = false;  // this step is one program
+  std::unique_ptr<Exchange> exchange;
+  // With several ranks, what each of them tells the others in a step: sums of hashes by parameter
+  // and the mean loss, of which one rank knows it. [rank][parameters + 1]
+  std::vector<std::uint64_t> tails;
+  Exchange::Round tail_round;
+  std::unique_ptr<ThreadPool> threads;  // one for each worker
+
+  const FlatLayout& layout() const { return program.layout; }
+  // Parameters, running statistics, the optimizer's state: all that a checkpoint holds, in order
+  // and by its names there.
+  std::vector<DeviceTensor> places() const;
+  std::vector<DeviceTensor> values() const;  // the parameters and running statistics alone
+
+  // The steps of making a trainer, in this order (trainer_setup.cc). A plan of a run takes those
+  // alone that need neither data nor threads, on a device that only counts (rank_plan.cc).
+  // `workers_of_ranks`: empty: the ranks tell each other.
+  void resolve_placement(std::vector<int> workers_of_ranks = {});
+  void open_device();
+  void take_data(std::shared_ptr<const Source> train, std::shared_ptr<const Source> held_out);
+  void start_input_threads();
+  void build_program();
+  void allocate_values();
+  void set_start_values(StopToken stop);
+  void make_workers(StopToken stop);
+  void prepare_exchange();
+  void prepare_program(Worker& worker);
+  bool takes_whole_steps() const;
+  void prepare_whole_step();
+  StepProgram::Worker whole_step_of(Worker& worker, View sum);
+  // What a replica's program reads: its examples, and u32 step, u32 replica.
+  void bind_examples(Worker& worker, View images, View labels, View place);
+  void bind_scalars(Shard& shard, View scalars);
+  void prepare_update(Worker& worker, Shard& shard);
+  void prepare_means(Worker& worker, Shard& shard);
+  void prepare_hashes(Worker& worker, Shard& shard);
+  void prepare_evaluation();
+
+  MemoryUse shared_memory() const;  // by all workers
+  MemoryUse memory_of(const Worker& worker) const;
+  RankPlan plan() const;
+
+  ReplicaInputs inputs_of(std::int64_t images) const;
+  // Parameters and running statistics, as inputs of a training program of the model.
+  void bind_values(BoundExecutable& executable);
+
+  PrefetchOptions prefetch_options() const;
+  void bind_batch(Worker& worker, std::int64_t replica);
+  void bind_replica(Worker& worker, std::int64_t replica, Buffer& buffer);
+  void run_replica(Worker& worker, std::int64_t replica, Buffer& buffer);
+  void run_last_replica(Worker& worker, Buffer& buffer);
+  void keep_loss(Worker& worker, std::int64_t replica, Buffer& buffer);
+  void complete_bucket(Worker& worker, int bucket);
+  Buffer& run_node(Worker& worker, ReplicaRange node);
+  void read_results(Worker& worker);
+  Worker& owner(std::int64_t replica);
+  // A step, or a half of it: up to the sum of the gradients, and from there on.
+  enum class Part { kWhole, kGradients, kUpdate };
+  StepResult make(Part part, const StepOptions& options);
+  void run_part(std::int64_t worker, Part part, const StepOptions& options);
+  void run_whole_step(const StepOptions& options);
+  void want_hashes(bool wanted);
+  void send_batch(std::int64_t step);
+  void release_buffers(Worker& worker);
+  void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;
+  void require_gradients(const char* call) const;
+  void prepare_clipping();
+  bool clip_gradients(Worker& worker);
+  void wait_for_others(Worker& worker, double patience);
+  bool sum_and_update(Worker& worker, Part part, const StepOptions& options);
+  void update_shard(Worker& worker, int bucket, const StepOptions& options);
+  bool losses_are_finite() const;  // of all replicas
+  int rank() const { return placement.ranks == nullptr ? 0 : placement.ranks->rank(); }
+  int ranks() const { return shards.ranks(); }
+  // Before parameters, statistics or optimizer states are read or written by anything but a step:
+  // what other ranks have updated is here, and what the caller has changed is on the device.
+  void settle();
+  std::uint64_t* tail(int rank) {
+    return tails.data() + static_cast<std::size_t>(rank) * (layout().parameters.size() + 1);
+  }
+  void share_results(const StepOptions& options, StepResult& result);
+  float total_loss();
+  std::vector<TensorSpan> spans_of(float* flat, bool trained_only) const;
+  void add_hashes(std::uint64_t* sums) const;
+  std::string first_bad_operation();
+  std::string diagnose();
+};
+
+}  // namespace podium

@@ -1,0 +1,127 @@
+// A recipe: the complete mathematics of a run. It is read from a TOML file, changed by `key=value`
+// overrides and checked completely (all errors at once, each with its position and the nearest
+// known name). to_toml() writes it back resolved, every key with its value.
+// docs/recipes.md describes each key.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/precision.h"
+#include "data/pictures/augment.h"
+#include "data/pictures/normalise.h"
+#include "data/pictures/picture_options.h"
+#include "optim/optimizer.h"
+
+namespace podium {
+
+// When and how the held-out set is evaluated.
+struct EvaluationOptions {
+  std::int64_t every_epochs = 1;  // 0: only at the end
+  std::int64_t batch = 0;         // 0: chosen so that evaluation needs no more memory than training
+  std::int64_t views = 1;         // of each image (base/view.h); the network's outputs are averaged
+};
+
+// Parameters, selected by name, that have their own optimizer or are not trained.
+struct OptimizerGroup {
+  std::vector<std::string> parameters;  // patterns of names (base/words.h)
+  bool frozen = false;
+  OptimizerOptions optimizer;
+  bool operator==(const OptimizerGroup&) const = default;
+};
+inline constexpr std::size_t kMostOptimizerGroups = 64;
+
+// The source of initial values (train/run/initial.h); unused if `from` is empty.
+struct InitOptions {
+  std::string from;                // a run's folder, one of its checkpoints or a safetensors file
+  std::string hash;                // of its contents; empty: not known yet
+  std::vector<std::string> map;    // "old*=new*": how its tensors are renamed
+  std::vector<std::string> fresh;  // patterns of names that keep the values drawn by the recipe
+  bool operator==(const InitOptions&) const = default;
+};
+
+// The keys of a recipe, with their defaults.
+struct Recipe {
+  std::string name;         // the file's name, without folder and extension
+  std::string description;  // one line, for `podium recipes`
+  std::string model;
+  std::string data;         // a dataset, kOwnData or, with `pictures`, kFolderData
+  PictureOptions pictures;  // [data]; only for pictures in files
+  // 0: the default, or all there are. A run records them for pictures in files.
+  std::int64_t train_examples = 0, test_examples = 0;
+  // The last `validation` training examples are held out and evaluated instead of the test set; 0:
+  // none.
+  std::int64_t validation = 0;
+  std::int64_t batch = 0;     // the global batch
+  std::int64_t replicas = 1;  // divides the batch
+  std::uint64_t seed = 0;
+  // Exactly one of the two is given; the other is 0.
+  std::int64_t epochs = 0, steps = 0;
+  std::string precision = "fp32";
+  float label_smoothing = 0;
+  float clip_norm = 0;         // limit of the norm of all gradients together; 0: no clipping
+  OptimizerOptions optimizer;  // for the parameters that are in no group
+  // A parameter belongs to the first group with a pattern that matches its name.
+  std::vector<OptimizerGroup> optimizer_groups;
+  ScheduleOptions schedule;
+  InitOptions init;
+  NormaliseOptions normalise;
+  AugmentOptions augment;
+  EvaluationOptions evaluation;
+  std::int64_t checkpoint_every_steps = 0;  // 0: once per epoch
+  std::int64_t checkpoints_kept = 3;
+  bool keep_best = false;             // also keep the checkpoint of the best evaluation
+  std::int64_t hash_every_steps = 1;  // 0: only at the end
+  std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times per epoch
+  bool histograms = false;            // of parameters, for TensorBoard
+};
+
+// Resolves RECIPE of a command line: the path of a TOML file, or a name in the recipes folder
+// ($PODIUM_RECIPES, recipes/ in the current folder or beside the program, share/podium/recipes).
+// Throws UserError(kUsage), which names the nearest known recipe, if there is none.
+std::filesystem::path find_recipe(const std::string& name_or_path);
+// The names in the recipes folder, sorted.
+std::vector<std::string> recipe_names();
+
+// Which models a recipe may name: only registered ones, or any, for callers that have the model
+// themselves.
+enum class ModelNames { kRegistered, kAny };
+
+// Overrides are `dotted.key=value`, with the value in TOML syntax (strings may be written without
+// quotes). All errors are collected into one UserError, one line each.
+Recipe read_recipe(const std::filesystem::path& file,
+                   const std::vector<std::string>& overrides = {},
+                   ModelNames models = ModelNames::kRegistered);
+// The same from text; errors name `source`.
+Recipe parse_recipe(const std::string& text, const std::string& source,
+                    const std::vector<std::string>& overrides = {},
+                    ModelNames models = ModelNames::kRegistered);
+
+// Whether `data` names pictures in files.
+inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.data); }
+
+// The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" and its like
+// (data/pictures/picture_options.h) the recipe `pictures` on these, named after the folder, with a
+// batch of at most the number of pictures.
+Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {});
+
+// As `precision` says.
+Precision precision_of(const Recipe& recipe);
+
+// The training examples without those held out; the whole steps of an epoch; the steps of the run.
+// For pictures in files they are 0 until a run has counted the pictures.
+std::int64_t training_examples(const Recipe& recipe);
+std::int64_t steps_per_epoch(const Recipe& recipe);
+std::int64_t total_steps(const Recipe& recipe);
+
+// The resolved recipe: every key, in a fixed order. parse_recipe() of it returns the same recipe.
+std::string to_toml(const Recipe& recipe);
+
+// A resolved recipe that an older Podium may have written, as this version writes it: new keys have
+// their defaults. Returns the text itself if it is not a recipe.
+std::string resolved_anew(const std::string& text);
+
+}  // namespace podium

@@ -1,0 +1,209 @@
+// The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
+#include "data/pictures/picture_options.h"
+#include "data/source/source.h"
+#include "train/recipe/recipe_key_lists.h"
+
+namespace podium {
+
+// Of pictures in files.
+std::vector<RecipeKey> data_keys() {
+  std::vector<RecipeKey> keys = {
+      {.table = "data",
+       .name = "path",
+       .field = PODIUM_RECIPE_FIELD(pictures.path),
+       .decides_result = false,
+       .meaning = "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
+                  "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
+                  "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
+                  "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
+                  "of shards divide them. A relative path is also looked up in the folders of "
+                  "datasets"},
+      {.table = "data",
+       .name = "size",
+       .field = PODIUM_RECIPE_FIELD(pictures.size),
+       .range = between(1, 4096),
+       .unit = "pixels",
+       .meaning = "height and width of an example"},
+      {.table = "data",
+       .name = "resize",
+       .field = PODIUM_RECIPE_FIELD(pictures.resize),
+       .range = between(0, 8192),
+       .unit = "pixels",
+       .meaning = "in evaluation, and in training without `augment.crop`, the shorter side of a "
+                  "picture is resized to this length, and `size` x `size` pixels are cut from the "
+                  "centre; 0: size * 8 / 7, which is 256 for 224"},
+      {.table = "data",
+       .name = "held_out",
+       .field = PODIUM_RECIPE_FIELD(pictures.held_out),
+       .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
+       .unit = "of a class",
+       .meaning = "if there are no parts `train` and `val`: the share of each class, chosen by "
+                  "names, that is evaluated instead of trained on"},
+      {.table = "data",
+       .name = "on_error",
+       .field = PODIUM_RECIPE_FIELD(pictures.on_error),
+       .choices = {"stop", "skip"},
+       .meaning = "what happens in training if a picture cannot be decoded. `stop`: the run ends. "
+                  "`skip`: the next picture takes its place, with its own label"},
+      {.table = "data",
+       .name = "skip_limit",
+       .field = PODIUM_RECIPE_FIELD(pictures.skip_limit),
+       .range = between(0, 1e9),
+       .unit = "pictures",
+       .meaning = "with `skip`, the largest number of different pictures that may be replaced; one "
+                  "more ends the run"},
+      {.table = "data",
+       .name = "label_base",
+       .field = PODIUM_RECIPE_FIELD(pictures.label_base),
+       .range = between(0, kMostClasses - 1),
+       .fits = {kTarData, kTfrecordData},
+       .meaning = "label of the first class in the shards: 1 if they count from 1, as ImageNet's "
+                  "TFRecords do"},
+      {.table = "data",
+       .name = "classes",
+       .field = PODIUM_RECIPE_FIELD(pictures.classes),
+       .range = between(0, kMostClasses),
+       .meaning = "number of classes. If stated, a run fails if a folder has another number, or if "
+                  "a label in shards is beyond; 0: as many as there are"},
+  };
+  for (RecipeKey& key : keys)
+    if (key.fits.empty()) key.fits = {kFolderData, kTarData, kTfrecordData};
+  return keys;
+}
+
+std::vector<RecipeKey> normalise_keys() {
+  const std::vector<std::string> per_channel = {"per-channel"};
+  return {
+      {.table = "normalise",
+       .name = "name",
+       .field = PODIUM_RECIPE_FIELD(normalise.name),
+       .choices = {"none", "per-channel", "per-image"},
+       .meaning = "input of the network. `none`: pixel / 255. `per-channel`: (pixel / 255 - mean) "
+                  "/ deviation, before augmentation, so that pixels that augmentation sets to 0 "
+                  "have the mean value. `per-image`: after augmentation, (value - mean) / "
+                  "deviation with the image's own mean and deviation; the divisor is at least 1 / "
+                  "sqrt(values)"},
+      {.table = "normalise",
+       .name = "mean",
+       .field = PODIUM_RECIPE_FIELD(normalise.mean),
+       .range = between(0, 1),
+       .fits = per_channel,
+       .unit = "pixel / 255",
+       .meaning = "one number per channel"},
+      {.table = "normalise",
+       .name = "deviation",
+       .field = PODIUM_RECIPE_FIELD(normalise.deviation),
+       .range = {.least = 0, .most = 1, .least_open = true},
+       .fits = per_channel,
+       .unit = "pixel / 255",
+       .meaning = "one number per channel"},
+  };
+}
+
+std::vector<RecipeKey> augment_keys() {
+  return {
+      {.table = "augment",
+       .name = "shift",
+       .field = PODIUM_RECIPE_FIELD(augment.shift),
+       .range = between(0, 4096),
+       .unit = "pixels",
+       .meaning = "whole pixels down and right, each drawn from -shift to shift. With `padding`, "
+                  "this is a random crop of the padded image"},
+      {.table = "augment",
+       .name = "padding",
+       .field = PODIUM_RECIPE_FIELD(augment.padding),
+       .choices = {"zero", "reflect"},
+       .meaning = "what fills the pixels that a shift uncovers. `zero`: zeros. `reflect`: the "
+                  "image, mirrored at the centres of its edge pixels; not allowed with a key "
+                  "below that warps the image"},
+      {.table = "augment",
+       .name = "rotate_degrees",
+       .field = PODIUM_RECIPE_FIELD(augment.rotate_degrees),
+       .range = between(0, 180),
+       .unit = "degrees",
+       .meaning = "largest rotation about the centre, in either direction"},
+      {.table = "augment",
+       .name = "scale",
+       .field = PODIUM_RECIPE_FIELD(augment.scale),
+       .range = between(0, 0.9),
+       .unit = "relative",
+       .meaning = "largest change in size: 0.1 draws a factor from 0.9 to 1.1"},
+      {.table = "augment",
+       .name = "shear",
+       .field = PODIUM_RECIPE_FIELD(augment.shear),
+       .range = between(0, 2),
+       .unit = "pixels per pixel",
+       .meaning = "largest shear: shift to the right per pixel down, in either direction"},
+      {.table = "augment",
+       .name = "elastic",
+       .field = PODIUM_RECIPE_FIELD(augment.elastic),
+       .range = between(0, 4096),
+       .unit = "pixels",
+       .meaning = "elastic distortion: how far the points of a coarse lattice move, with a smooth "
+                  "spline between them"},
+      {.table = "augment",
+       .name = "elastic_cell",
+       .field = PODIUM_RECIPE_FIELD(augment.elastic_cell),
+       .range = between(1, 4096),
+       .unit = "pixels",
+       .meaning = "distance between the lattice points"},
+      {.table = "augment",
+       .name = "cutout",
+       .field = PODIUM_RECIPE_FIELD(augment.cutout),
+       .range = between(0, 4096),
+       .unit = "pixels",
+       .meaning = "side length of a square, anywhere in the image, that is set to 0"},
+      {.table = "augment",
+       .name = "flip",
+       .field = PODIUM_RECIPE_FIELD(augment.flip),
+       .choices = {"none", "random", "alternating"},
+       .meaning = "horizontal mirroring, before all other augmentation. `random`: half of the "
+                  "images, chosen anew in each epoch. `alternating`: half of the images in the "
+                  "first epoch; after that, each image is flipped relative to the previous epoch"},
+      {.table = "augment",
+       .name = "brightness",
+       .field = PODIUM_RECIPE_FIELD(augment.brightness),
+       .range = between(0, 1),
+       .unit = "relative",
+       .meaning = "colour jitter, before normalisation: 0.4 draws a factor of 0.6 to 1.4"},
+      {.table = "augment",
+       .name = "contrast",
+       .field = PODIUM_RECIPE_FIELD(augment.contrast),
+       .range = between(0, 1),
+       .unit = "relative",
+       .meaning = "the same, for the distance to the image's mean luminance"},
+      {.table = "augment",
+       .name = "saturation",
+       .field = PODIUM_RECIPE_FIELD(augment.saturation),
+       .range = between(0, 1),
+       .unit = "relative",
+       .meaning = "the same, for the distance to the pixel's luminance"},
+      {.table = "augment",
+       .name = "hue",
+       .field = PODIUM_RECIPE_FIELD(augment.hue),
+       .range = between(0, 0.5),
+       .unit = "of the circle",
+       .meaning = "largest rotation of the colour circle, in either direction"},
+      {.table = "augment",
+       .name = "crop",
+       .field = PODIUM_RECIPE_FIELD(augment.crop),
+       .choices = {"none", "random-resized"},
+       .meaning =
+           "for pictures in files. `random-resized`: a random part of the picture, drawn by area "
+           "and aspect ratio, resized to `data.size`. `none`: the centre crop, as in evaluation"},
+      {.table = "augment",
+       .name = "crop_area",
+       .field = PODIUM_RECIPE_FIELD(augment.crop_area),
+       .range = {.least = 0, .most = 1, .least_open = true},
+       .unit = "of the picture",
+       .meaning = "smallest and largest area of a random-resized crop"},
+      {.table = "augment",
+       .name = "crop_ratio",
+       .field = PODIUM_RECIPE_FIELD(augment.crop_ratio),
+       .range = {.least = 0, .most = 100, .least_open = true},
+       .unit = "width / height",
+       .meaning = "smallest and largest aspect ratio of a random-resized crop"},
+  };
+}
+
+}  // namespace podium

@@ -1,0 +1,290 @@
+#include "train/run/memory.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <initializer_list>
+#include <limits>
+#include <sstream>
+#include <vector>
+
+#include "train/loop/run_ranks.h"
+#include "train/run/environment.h"
+
+namespace podium {
+namespace {
+
+// A run as it might be made.
+struct Setting {
+  Recipe recipe;
+  std::vector<int> workers;  // of each rank
+};
+
+// What each rank may take, and where it is.
+struct Limits {
+  std::vector<std::int64_t> bytes;
+  std::vector<std::string> hosts;
+  bool of_machine;  // bytes are what a host has for all its ranks together
+
+  bool several() const { return bytes.size() > 1; }
+  // The first rank that needs more than it may take, where needs[r] is what rank r needs; -1: none.
+  int exceeded(const std::vector<std::int64_t>& needs) const {
+    for (std::size_t rank = 0; rank < needs.size(); ++rank)
+      if (needed_with(needs, rank) > bytes[rank]) return static_cast<int>(rank);
+    return -1;
+  }
+  // What a rank needs, with its neighbours where they share one limit.
+  std::int64_t needed_with(const std::vector<std::int64_t>& needs, std::size_t rank) const {
+    std::int64_t sum = needs[rank];
+    for (std::size_t other = 0; of_machine && other < needs.size(); ++other)
+      if (other != rank && hosts[other] == hosts[rank]) sum += needs[other];
+    return sum;
+  }
+};
+
+// What of a run's memory is limited: all of it, or the share of a device or of its host.
+using Share = std::int64_t (*)(const MemoryUse&);
+
+// Settings of a run, tried one after the other.
+class Search {
+ public:
+  Search(Setting setting, Share share, const Model& model, const DataShape& data,
+         const Placement& placement, Limits limits, StopToken stop)
+      : setting_(std::move(setting)),
+        share_(share),
+        model_(model),
+        data_(data),
+        placement_(placement),
+        limits_(std::move(limits)),
+        stop_(stop) {}
+
+  // The first that fits: what changes no result first, then more replicas, then a smaller batch.
+  std::string first_that_fits() {
+    Recipe& recipe = setting_.recipe;
+    std::string changed;
+    if (recipe.evaluation.batch != 0) {
+      recipe.evaluation.batch = 0;
+      changed = "evaluation.batch=0";
+      if (fits()) return changed + " fits (the same result)";
+      changed += " with ";
+    }
+    for (int most = *std::ranges::max_element(setting_.workers) - 1; most >= 1; --most) {
+      for (int& workers : setting_.workers) workers = std::min(workers, most);
+      if (fits()) return cat(changed, "--workers ", most, " fits (the same result)");
+    }
+    changed += "--workers 1";
+    if (limits_.several() && !limits_.of_machine) {
+      if (const int ranks = more_ranks_that_fit(); ranks != 0)
+        return cat(changed, " on ", ranks, " ranks fits (the same result)");
+    }
+    const std::int64_t batch = recipe.batch, own = recipe.replicas;
+    for (recipe.replicas = own + 1; recipe.replicas <= batch / 2; ++recipe.replicas) {
+      if (batch % recipe.replicas == 0 && fits())
+        return cat("replicas=", recipe.replicas, " with ", changed,
+                   " fits (another recipe: the batch-norm span becomes ", batch / recipe.replicas,
+                   ")");
+    }
+    recipe.replicas = own;
+    for (std::int64_t images = batch / own / 2; images >= 2; images /= 2) {
+      recipe.batch = images * own;
+      if (fits()) return cat("batch=", recipe.batch, " with ", changed, " fits (another recipe)");
+    }
+    return cat("no setting fits; the smallest found needs ", format_bytes(least_),
+               ", most of it for data and parameters; raise the limit, or use a larger machine");
+  }
+
+ private:
+  bool fits() {
+    std::vector<std::int64_t> needs;
+    for (std::size_t rank = 0; rank < setting_.workers.size(); ++rank)
+      needs.push_back(share_(plan_rank(setting_.recipe, model_, data_, placement_, setting_.workers,
+                                       static_cast<int>(rank), stop_)
+                                 .memory()));
+    std::int64_t most = 0;
+    for (std::size_t rank = 0; rank < needs.size(); ++rank)
+      most = std::max(most, limits_.needed_with(needs, rank));
+    least_ = std::min(least_, most);
+    return limits_.exceeded(needs) < 0;
+  }
+
+  // Ranks of one worker, each with the smallest of the limits; 0: none are enough.
+  int more_ranks_that_fit() {
+    const Setting own = setting_;
+    const Limits limits = limits_;
+    const auto replicas = static_cast<std::size_t>(setting_.recipe.replicas);
+    for (std::size_t ranks = own.workers.size(); ranks < replicas;) {
+      ranks = std::min(2 * ranks, replicas);
+      setting_.workers.assign(ranks, 1);
+      limits_.bytes.assign(ranks, *std::ranges::min_element(limits.bytes));
+      if (fits()) return static_cast<int>(ranks);
+    }
+    setting_ = own;
+    limits_ = limits;
+    return 0;
+  }
+
+  Setting setting_;
+  const Share share_;
+  const Model& model_;
+  const DataShape& data_;
+  const Placement& placement_;
+  Limits limits_;
+  StopToken stop_;
+  std::int64_t least_ = std::numeric_limits<std::int64_t>::max();
+};
+
+}  // namespace
+
+std::string format_bytes(std::int64_t bytes) {
+  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof text, value < 10 && unit > 0 ? "%.2f %s" : "%.0f %s", value,
+                units[unit]);
+  return text;
+}
+
+std::int64_t parse_bytes(const std::string& text) {
+  const auto wrong = [&]() -> UserError {
+    return UserError(cat("\"", text,
+                         "\" is not an amount of memory; write bytes, or a number with KB, MB, GB, "
+                         "KiB, MiB or GiB, such as 2GiB"));
+  };
+  std::size_t used = 0;
+  double value = 0;
+  try {
+    value = std::stod(text, &used);
+  } catch (const std::exception&) {
+    throw wrong();
+  }
+  const std::string unit = text.substr(text.find_first_not_of(' ', used) == std::string::npos
+                                           ? text.size()
+                                           : text.find_first_not_of(' ', used));
+  double factor = 0;
+  for (const auto& [name, bytes] :
+       std::initializer_list<std::pair<const char*, double>>{{"", 1},
+                                                             {"B", 1},
+                                                             {"KB", 1e3},
+                                                             {"MB", 1e6},
+                                                             {"GB", 1e9},
+                                                             {"TB", 1e12},
+                                                             {"KiB", 1024.0},
+                                                             {"MiB", 1048576.0},
+                                                             {"GiB", 1073741824.0},
+                                                             {"TiB", 1099511627776.0}}) {
+    if (unit == name) factor = bytes;
+  }
+  if (factor == 0 || !(value * factor >= 1) || value * factor > 9e18) throw wrong();
+  return static_cast<std::int64_t>(value * factor);
+}
+
+namespace {
+
+// That the share of no rank exceeds what it may take: `limit`, or if that is 0 what `usable` says
+// that its host has for all ranks there. `where` follows the bytes that are needed, for people.
+// Returns RankPlan::program_bytes.
+std::int64_t check_share(Share share, const char* where, const Recipe& recipe, const Model& model,
+                         const DataShape& data, const Placement& placement, std::int64_t limit,
+                         std::int64_t usable, StopToken stop) {
+  const RunRanks ranks(placement);
+  Limits limits{.bytes = {}, .hosts = ranks.hosts(), .of_machine = limit == 0};
+  Setting setting{.recipe = recipe, .workers = {}};
+  const std::int64_t own =
+      placement.workers != 0 ? placement.workers : default_workers(recipe.replicas, placement);
+  for (const std::string& text : ranks.gather(std::to_string(own)))
+    setting.workers.push_back(std::stoi(text));
+  const RankPlan plan =
+      plan_rank(recipe, model, data, placement, setting.workers, ranks.rank(), stop);
+  const std::int64_t needed = share(plan.memory());
+  std::vector<std::int64_t> needs;
+  for (const std::string& text :
+       ranks.gather(cat(needed, " ", limits.of_machine ? usable : limit))) {
+    std::istringstream words(text);
+    words >> needs.emplace_back() >> limits.bytes.emplace_back();
+  }
+  const int exceeded = limits.exceeded(needs);
+  if (exceeded < 0) return plan.program_bytes;
+
+  const auto first = static_cast<std::size_t>(exceeded);
+  MemoryUse only_data;
+  only_data.data = data.bytes();
+  const std::vector<std::int64_t> of_data(needs.size(), share(only_data));
+  const bool data_alone = limits.exceeded(of_data) >= 0;
+  std::string text = cat(ranks.several() ? ranks.name(exceeded) : "this run", " needs ",
+                         format_bytes(needs[first]), where);
+  if (data_alone) text += cat(", ", format_bytes(data.bytes()), " of it for its data alone");
+  const std::int64_t with_neighbours = limits.needed_with(needs, first);
+  if (with_neighbours != needs[first])
+    text += cat(", and all ranks on its host ", format_bytes(with_neighbours));
+  text += cat(!limits.of_machine ? "; the limit is "
+              : ranks.several()  ? "; they may take "
+                                 : ", and this process may take ",
+              format_bytes(limits.bytes[first]), "; ");
+  if (data_alone) {
+    text += "raise the limit, or take fewer examples or a larger machine";
+  } else {
+    // All ranks wait for one of them to look.
+    text += ranks.decide(
+        ranks.leads()
+            ? Search(setting, share, model, data, placement, limits, stop).first_that_fits()
+            : "");
+  }
+  ranks.refuse(UserError(text, ExitCode::kMemory));
+}
+
+}  // namespace
+
+std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
+                          const Placement& placement, std::int64_t limit, std::int64_t usable,
+                          StopToken stop) {
+  const Traits traits = make_device(placement.backend)->traits();
+  const std::int64_t own = traits.memory_bytes;
+  if (own == 0)
+    return check_share([](const MemoryUse& use) { return use.total(); }, "", recipe, model, data,
+                       placement, limit, usable, stop);
+  const std::int64_t program_bytes =
+      check_share([](const MemoryUse& use) { return use.total() - use.on_device(); },
+                  " of the host's memory", recipe, model, data, placement, limit, usable, stop);
+  if (traits.compiler_checks_memory) return program_bytes;
+  return check_share([](const MemoryUse& use) { return use.on_device(); },
+                     " of the device's memory", recipe, model, data, placement, own, usable, stop);
+}
+
+namespace {
+
+// Empty: nothing is known.
+std::string smaller_replicas(const Recipe& recipe) {
+  if (recipe.batch % (2 * recipe.replicas) != 0) return "";
+  return cat("A replica of half as many images needs about half: try replicas=",
+             2 * recipe.replicas, " (another result)");
+}
+
+}  // namespace
+
+void with_memory_remedy(const Recipe& recipe, const std::function<void()>& compile) {
+  try {
+    compile();
+  } catch (const UserError& error) {
+    const std::string remedy = smaller_replicas(recipe);
+    if (error.code() != ExitCode::kMemory || remedy.empty()) throw;
+    throw UserError(cat(error.what(), "\n", remedy), ExitCode::kMemory);
+  }
+}
+
+void compile_within_memory(Trainer& trainer, std::int64_t limit, std::int64_t usable) {
+  with_memory_remedy(trainer.recipe(), [&] { trainer.compile_step(); });
+  const Traits traits = trainer.device().traits();
+  if (!traits.compiler_checks_memory || traits.memory_bytes != 0) return;
+  const std::int64_t needed = trainer.memory_use().total(), most = limit != 0 ? limit : usable;
+  if (needed <= most) return;
+  const std::string remedy = smaller_replicas(trainer.recipe());
+  throw UserError(
+      cat("this run needs ", format_bytes(needed), ", as compiled",
+          limit != 0 ? "; the limit is " : ", and this process may take ", format_bytes(most), ". ",
+          remedy.empty() ? "Raise the limit, or take a larger machine" : remedy),
+      ExitCode::kMemory);
+}
+
+}  // namespace podium

@@ -1,0 +1,36 @@
+// How much memory a run may use, and which settings need less.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "train/run/environment.h"
+#include "train/run/rank_plan.h"
+
+namespace podium {
+
+// "2GiB", "512MiB", "1.5GB", "100000" in bytes, at least one; UserError otherwise.
+std::int64_t parse_bytes(const std::string& text);
+std::string format_bytes(std::int64_t bytes);
+
+// Throws UserError(kMemory), which names a setting that fits, if the run would need more than
+// `limit` bytes or, if that is 0, more than this process may use of the machine (`usable`). Only
+// plans are made for this (train/run/rank_plan.h). With ranks, all call it, and all throw if one of
+// them needs too much; the limit is per rank, and ranks on one host share its memory. Throws
+// Stopped if `stop` requests it. Returns RankPlan::program_bytes of this rank.
+std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
+                          const Placement& placement, std::int64_t limit,
+                          std::int64_t usable = usable_memory_bytes(), StopToken stop = {});
+
+// Compiles a step (Trainer::compile_step()). Throws UserError(kMemory), which names a setting to
+// try, if it does not fit the device, or, where that has the host's memory and a compiler that says
+// what a step takes, if the run would need more than `limit` or `usable`.
+void compile_within_memory(Trainer& trainer, std::int64_t limit,
+                           std::int64_t usable = usable_memory_bytes());
+
+// Calls `compile`, which compiles a step of the recipe: a UserError(kMemory) of it then names a
+// setting to try, if one is known.
+void with_memory_remedy(const Recipe& recipe, const std::function<void()>& compile);
+
+}  // namespace podium

@@ -1,0 +1,252 @@
+#include "train/run/rank_plan.h"
+
+#include <utility>
+
+#include "backend/planning_device.h"
+#include "data/datasets/dataset.h"
+#include "data/pictures/pictures.h"
+#include "train/loop/trainer_state.h"
+#include "train/run/environment.h"
+#include "train/run/run.h"
+
+namespace podium {
+namespace {
+
+// What an index takes for a picture: its numbers, and a name of about as many letters.
+constexpr std::int64_t kIndexBytes = 64;
+
+// Knows how many ranks there are. Nothing is sent.
+class PlannedRanks : public Transport {
+ public:
+  PlannedRanks(int rank, std::size_t ranks) {
+    set_ranks(rank, std::vector<std::string>(ranks, "plan"));
+  }
+  void start(int, std::span<const Message>, std::span<const Message>) override { refuse(); }
+  Clock::time_point wait(int) override { refuse(); }
+  bool arrived(int) override { refuse(); }
+  void at(std::int64_t, const char*) override {}
+  [[noreturn]] void abort(const std::string&, ExitCode) override { refuse(); }
+  void leave() override {}
+  bool has_left() const override { return true; }
+
+ private:
+  [[noreturn]] static void refuse() {
+    throw InternalError(__FILE__, __LINE__, "ranks that are only planned were sent something");
+  }
+};
+
+// Calls visit(name, kind of memory, runs in a step, runs for a batch of evaluation, plan) for each
+// program of a worker.
+template <typename Visit>
+void visit_programs(const Worker& worker, const Visit& visit) {
+  const auto program = [&](const char* name, std::int64_t MemoryUse::*kind, std::int64_t step,
+                           std::int64_t evaluation, const BoundExecutable& bound) {
+    if (bound) visit(name, kind, step, evaluation, bound.executable().plan());
+  };
+  program("replica", &MemoryUse::training_activations, worker.replicas.size(), 0, worker.program);
+  for (const Shard& shard : worker.shards)
+    program("squares", &MemoryUse::gradients, 1, 0, shard.squares);
+  program("norm", &MemoryUse::gradients, 1, 0, worker.norm);
+  for (const Shard& shard : worker.shards) {
+    program("scale", &MemoryUse::gradients, 1, 0, shard.scale);
+    program("update", &MemoryUse::optimizer, 1, 0, shard.update);
+    program("means", &MemoryUse::statistics, 1, 0, shard.means);
+    program("hashes", &MemoryUse::parameters, 1, 0, shard.hashes);
+  }
+  worker.evaluation->visit_programs([&](const char* name, std::int64_t runs, const Plan& plan) {
+    visit(name, &MemoryUse::evaluation_activations, 0, runs, plan);
+  });
+  program("evaluation loss", &MemoryUse::evaluation_activations, 0, 1, worker.evaluation_loss);
+}
+
+}  // namespace
+
+DataShape stated_shape(const Recipe& recipe) {
+  if (has_pictures(recipe)) {
+    const std::int64_t examples = recipe.train_examples + recipe.test_examples;
+    return {.channels = 3,
+            .height = recipe.pictures.size,
+            .width = recipe.pictures.size,
+            .classes = recipe.pictures.classes,
+            .training = recipe.train_examples,
+            .held_out = recipe.test_examples,
+            .is_slow = true,
+            .set_bytes = examples * kIndexBytes};
+  }
+  const DatasetInfo& info = find_dataset(recipe.data);
+  const auto stated = [](std::int64_t asked, std::int64_t own) { return asked != 0 ? asked : own; };
+  DataShape shape{.channels = info.channels,
+                  .height = info.height,
+                  .width = info.width,
+                  .classes = info.classes,
+                  .training = stated(recipe.train_examples, info.train_examples),
+                  .held_out = stated(recipe.test_examples, info.test_examples)};
+  if (recipe.validation != 0) {
+    shape.held_out = recipe.validation;
+    shape.training -= recipe.validation;
+  }
+  return shape;
+}
+
+DataShape shape_of(const Source& train, const Source& held_out) {
+  DataShape shape{.channels = train.channels,
+                  .height = train.height,
+                  .width = train.width,
+                  .classes = train.classes,
+                  .training = train.count,
+                  .held_out = held_out.count,
+                  .is_slow = train.is_slow()};
+  const std::int64_t bytes = train.memory_bytes() + held_out.memory_bytes();
+  if (bytes != shape.bytes()) shape.set_bytes = bytes;
+  return shape;
+}
+
+PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
+  if (!has_pictures(recipe)) return {stated_shape(recipe), ""};
+  try {
+    static_cast<void>(find_pictures(recipe.pictures.path, data_dir));
+  } catch (const UserError& error) {
+    const DataShape shape = stated_shape(recipe);
+    if (shape.training == 0 || shape.held_out == 0 || shape.classes == 0)
+      throw UserError(cat(error.what(),
+                          "; or, to plan without them, say how many there are to train on and to "
+                          "evaluate: train_examples=N test_examples=N data.classes=N"),
+                      error.code());
+    return {shape,
+            cat("the pictures ", recipe.pictures.path,
+                " were not found; planned for what the recipe states: ", shape.training,
+                " to train on, ", shape.held_out, " to evaluate, ", shape.classes, " classes")};
+  }
+  const RunData data = load_data(recipe, data_dir);
+  static_cast<void>(with_counts(recipe, data));
+  return {shape_of(*data.train, *data.held_out), ""};
+}
+
+MemoryUse& MemoryUse::operator+=(const MemoryUse& other) {
+  for (const MemoryKind& kind : kMemoryKinds) this->*kind.bytes += other.*kind.bytes;
+  return *this;
+}
+
+std::int64_t MemoryUse::total() const {
+  std::int64_t sum = 0;
+  for (const MemoryKind& kind : kMemoryKinds) sum += this->*kind.bytes;
+  return sum;
+}
+
+MemoryUse RankPlan::memory() const {
+  MemoryUse all = shared;
+  for (const WorkerPlan& worker : workers) all += worker.memory;
+  return all;
+}
+
+MemoryUse Trainer::State::memory_of(const Worker& worker) const {
+  MemoryUse use;
+  visit_programs(worker, [&](const char*, std::int64_t MemoryUse::*kind, std::int64_t, std::int64_t,
+                             const Plan& plan) { use.*kind += plan.arena_bytes; });
+  for (const auto& buffer : worker.buffers) use.gradients += buffer->bytes();
+  if (takes_whole_steps() && device->traits().replicas_together) {
+    // Instead of one replica at a time; and what each adds to the sum.
+    const std::int64_t count = worker.replicas.size();
+    use.training_activations += (count - 1) * worker.program.executable().plan().arena_bytes;
+    use.gradients += count * worker.buffers[0]->bytes();
+  }
+  use.gradients += worker.norm_values.bytes() + worker.results.bytes();
+  use.optimizer += worker.scalars.bytes();
+  for (const Shard& shard : worker.shards) use.parameters += shard.hash_words.bytes();
+  use.batches += worker.images.bytes() + worker.labels.bytes() + worker.place.bytes() +
+                 worker.evaluation->batch_bytes();
+  for (const Staging* memory :
+       {&worker.evaluation_labels, &worker.evaluation_losses, &worker.guesses})
+    use.batches += memory->bytes();
+  return use;
+}
+
+MemoryUse Trainer::State::shared_memory() const {
+  MemoryUse use;
+  use.parameters = parameters->bytes();
+  use.statistics = statistics->bytes();
+  for (const auto& state : states) use.optimizer += state->bytes();
+  use.gradients = mean_loss_value.bytes() + mean_loss.executable().plan().arena_bytes +
+                  (squares ? squares->bytes() : 0);
+  use.exchange = exchange->buffer_bytes();
+  for (const WholeStepState::Batch& batch : whole_step.batches)
+    use.batches += batch.images.bytes() + batch.labels.bytes() + batch.places.bytes();
+  use.batches += whole_step.hash_wanted.bytes();
+  if (placement.input_threads > 0) {
+    const PrefetchOptions options = prefetch_options();
+    use.batches += options.depth * options.examples * static_cast<std::int64_t>(sizeof(float)) *
+                   (data.image_values() + 1);
+  }
+  for (const DeviceTensor& place : places()) use.checkpoint += place.type.bytes();
+  use.data = data.bytes();
+  return use;
+}
+
+MemoryUse Trainer::memory_use() const {
+  MemoryUse use = state_->shared_memory();
+  for (const Worker& worker : state_->workers) use += state_->memory_of(worker);
+  if (!state_->whole_step.program) return use;
+  const ProgramMemory step = state_->whole_step.program->memory();
+  if (step.total() == 0) return use;
+  use.training_activations = std::ssize(state_->workers) * (step.temporary + step.results);
+  use.gradients = 0;
+  return use;
+}
+
+RankPlan Trainer::State::plan() const {
+  RankPlan plan{.shared = shared_memory(), .workers = {}, .evaluation_batch = evaluation_batch};
+  for (const Worker& worker : workers) {
+    WorkerPlan& own = plan.workers.emplace_back(
+        WorkerPlan{.replicas = worker.replicas, .memory = memory_of(worker), .programs = {}});
+    visit_programs(worker, [&](const char* name, std::int64_t MemoryUse::*, std::int64_t step,
+                               std::int64_t evaluation, const Plan& its) {
+      own.programs.push_back({name, step, evaluation, its});
+    });
+  }
+  return plan;
+}
+
+RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& data,
+                   const Placement& placement, const std::vector<int>& workers, int rank,
+                   StopToken stop) {
+  PlannedRanks ranks(rank, workers.size());
+  Trainer::State state(recipe);
+  state.model = model;
+  state.data = data;
+  state.placement = placement;
+  state.placement.workers = workers[static_cast<std::size_t>(rank)];
+  state.placement.ranks = workers.size() == 1 ? nullptr : &ranks;
+  state.resolve_placement(workers);
+  const Placement& resolved = state.placement;
+  state.device = std::make_unique<PlanningDevice>(
+      make_device(resolved.backend,
+                  {.workers = static_cast<int>(resolved.workers), .threads = resolved.threads}));
+  state.start_input_threads();
+  state.build_program();
+  state.allocate_values();
+  state.make_workers(stop);
+  state.prepare_evaluation();
+  RankPlan plan = state.plan();
+  plan.program_bytes = resident_memory_bytes();
+  return plan;
+}
+
+std::string whole_step_text(const Recipe& recipe, const Model& model, const DataShape& data,
+                            const Placement& placement, std::unique_ptr<Device> device) {
+  Trainer::State state(recipe);
+  state.model = model;
+  state.data = data;
+  state.placement = placement;
+  state.resolve_placement();
+  state.device = std::move(device);
+  state.build_program();
+  state.allocate_values();
+  state.make_workers({});
+  PODIUM_REQUIRE(state.whole_step.program, ExitCode::kUsage, "recipe ", recipe.name,
+                 ": its step is not one program on ", state.device->description(),
+                 " with --workers ", state.placement.workers,
+                 "; that needs as many replicas for each device");
+  return state.whole_step.program->text();
+}
+
+}  // namespace podium

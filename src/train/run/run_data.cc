@@ -1,0 +1,69 @@
+// The sets that a recipe's data are.
+#include "base/error.h"
+#include "data/datasets/dataset.h"
+#include "data/pictures/pictures.h"
+#include "train/recipe/recipe_keys.h"
+#include "train/run/run.h"
+
+namespace podium {
+
+RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop) {
+  if (has_pictures(recipe)) {
+    const Pictures pictures =
+        open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir, stop);
+    return {pictures.train, pictures.test};
+  }
+  const DatasetOptions options{.data_dir = data_dir,
+                               .seed = 0,
+                               .train_examples = recipe.train_examples,
+                               .test_examples = recipe.test_examples,
+                               .stop = stop};
+  auto train = std::make_shared<ImageSet>(load_dataset(recipe.data, Split::kTrain, options));
+  if (recipe.validation == 0)
+    return {train,
+            std::make_shared<const ImageSet>(load_dataset(recipe.data, Split::kTest, options))};
+  PODIUM_REQUIRE(recipe.validation < train->count, ExitCode::kUsage,
+                 "validation = ", recipe.validation, ": the training set has ", train->count,
+                 " examples");
+  const std::int64_t kept = train->count - recipe.validation;
+  auto held_out = std::make_shared<const ImageSet>(part_of(*train, kept, recipe.validation));
+  // Shortened in place: a copy would need the set's memory twice.
+  train->count = kept;
+  train->pixels.resize(static_cast<std::size_t>(kept * train->image_bytes()));
+  train->labels.resize(static_cast<std::size_t>(kept));
+  return {train, held_out};
+}
+
+namespace {
+
+void require_stated(const Recipe& recipe, const RunData& data) {
+  std::string differences, remedy;
+  const auto compare = [&](const char* key, std::int64_t stated, std::int64_t found,
+                           const char* what) {
+    if (stated == 0 || stated == found) return;
+    differences +=
+        cat(differences.empty() ? "" : ", ", found, " ", what, " (`", key, "` = ", stated, ")");
+    remedy += cat(" ", key, "=", found);
+  };
+  compare("train_examples", recipe.train_examples, data.train->count, "to train on");
+  compare("test_examples", recipe.test_examples, data.held_out->count, "to evaluate");
+  compare("data.classes", recipe.pictures.classes, data.train->classes, "classes");
+  PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->source,
+                 ": the pictures are not those that the recipe states: ", differences,
+                 ". Name the folder that has them (data.path=PHOTOS), or train on these with",
+                 remedy, "; a run that has begun goes on only with those that it had");
+}
+
+}  // namespace
+
+Recipe with_counts(Recipe recipe, const RunData& data) {
+  if (!has_pictures(recipe)) return recipe;
+  data.train->require_usable("the training set");
+  require_stated(recipe, data);
+  recipe.train_examples = data.train->count;
+  recipe.test_examples = data.held_out->count;
+  check_counts(recipe);
+  return recipe;
+}
+
+}  // namespace podium
