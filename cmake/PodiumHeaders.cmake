@@ -10,6 +10,7 @@ set(PODIUM_PUBLIC_HEADERS
   base/hash.h
   base/stop.h
   base/version.h
+  tensor/field.h
   tensor/tensor.h
   graph/attributes.h
   graph/graph.h
@@ -18,6 +19,8 @@ set(PODIUM_PUBLIC_HEADERS
   ops/op_registry.h
   ops/ops.h
   autodiff/gradients.h
+  nn/metric.h
+  nn/model.h
   nn/models.h
   nn/network.h
   optim/optimizer.h
@@ -26,11 +29,13 @@ set(PODIUM_PUBLIC_HEADERS
   data/datasets/dataset.h
   data/datasets/dataset_registry.h
   data/pictures/image_set.h
+  data/pictures/image_source.h
   data/pictures/picture_options.h
   data/source/source.h
   data/pictures/normalise.h
   train/plugin/check_operation.h
   train/loop/checkpoint.h
+  train/loop/evaluation.h
   train/plugin/plugin.h
   train/run/predictor.h
   train/recipe/recipe.h
@@ -46,7 +51,6 @@ set(PODIUM_CARRIED_HEADERS
   base/functions.h
   base/precision.h
   base/tree.h
-  data/pictures/loader.h
   data/source/option_problem.h
   ops/reference_sums.h
   files/file_io.h

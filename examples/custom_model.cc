@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
       if (step.step % trainer.steps_per_epoch() != 0) continue;
       const podium::EvaluationResult result = trainer.evaluate();
       std::printf("step %4lld  loss %.4f  test accuracy %.2f%%\n",
-                  static_cast<long long>(step.step), step.loss, 100 * result.accuracy());
+                  static_cast<long long>(step.step), step.sums.loss, 100 * result.metric());
     }
     std::printf("parameters %s\n", podium::hash_text(trainer.parameter_hash()).c_str());
     return 0;

@@ -44,7 +44,7 @@ int main(int argc, char** argv) {
     podium::RunObserver nobody;
     const podium::RunResult result = podium::run(recipe, podium::mnist_model, options, nobody);
     std::printf("accuracy %.2f%% after %lld steps of the head alone\n",
-                100 * result.evaluation.accuracy(), static_cast<long long>(result.steps));
+                100 * result.evaluation.metric(), static_cast<long long>(result.steps));
     return 0;
   } catch (const podium::UserError& error) {
     std::fprintf(stderr, "%s\n", error.what());

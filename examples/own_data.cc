@@ -36,7 +36,7 @@ class EachEpoch : public podium::RunObserver {
  public:
   void evaluated(const podium::Trainer& trainer, const podium::EvaluationResult& result) override {
     std::printf("step %lld  accuracy %.2f%%\n", static_cast<long long>(trainer.steps_done()),
-                100 * result.accuracy());
+                100 * result.metric());
   }
 };
 
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
     options.data = {quarters(2048, 1), quarters(512, 2)};
     EachEpoch observer;
     const podium::RunResult result = podium::run(recipe, podium::mnist_model, options, observer);
-    std::printf("accuracy %.2f%%, parameters %s, in %s\n", 100 * result.evaluation.accuracy(),
+    std::printf("accuracy %.2f%%, parameters %s, in %s\n", 100 * result.evaluation.metric(),
                 podium::hash_text(result.parameter_hash).c_str(), options.out.c_str());
     return 0;
   } catch (const podium::UserError& error) {

@@ -55,11 +55,11 @@ int main(int argc, char** argv) {
       clip(trainer.gradients(), 1.0);
       const podium::StepResult step = trainer.apply_update();
       if (step.step % trainer.steps_per_epoch() != 0) continue;
-      const double accuracy = trainer.evaluate().accuracy();
+      const double accuracy = trainer.evaluate().metric();
       epochs_since_best = accuracy > best ? 0 : epochs_since_best + 1;
       best = std::max(best, accuracy);
       std::printf("epoch %lld  loss %.4f  accuracy %.2f%%\n",
-                  static_cast<long long>(step.step / trainer.steps_per_epoch()), step.loss,
+                  static_cast<long long>(step.step / trainer.steps_per_epoch()), step.sums.loss,
                   100 * accuracy);
     }
     std::printf("best accuracy %.2f%% after %lld steps, parameters %s\n", 100 * best,

@@ -93,10 +93,10 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
       return ExitCode::kStopped;
     }
     const std::string hash = hash_text(result.parameter_hash);
-    add_run(band, {recipe.seed, result.evaluation.accuracy(), hash});
+    add_run(band, {recipe.seed, result.evaluation.metric(), hash});
     write_band(file, band);
-    table.add({cat(recipe.seed), percent(result.evaluation.accuracy()),
-               fixed(result.evaluation.loss, 4),
+    table.add({cat(recipe.seed), percent(result.evaluation.metric()),
+               fixed(result.evaluation.sums.loss, 4),
                result.steps_made == 0 ? "before" : fixed(result.train_seconds, 0) + " s", hash});
   }
   if (arguments.json) {
@@ -125,7 +125,7 @@ ExitCode check(const BandArguments& arguments) {
   PODIUM_REQUIRE(trainer.steps_done() == trainer.total_steps(), ExitCode::kUsage, arguments.check,
                  ": has made ", trainer.steps_done(), " of ", trainer.total_steps(),
                  " steps; a band applies only to finished runs; `podium train` resumes it");
-  const double accuracy = trainer.evaluate().accuracy();
+  const double accuracy = trainer.evaluate().metric();
   const bool inside = accuracy >= band.low() && accuracy <= band.high();
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"run", arguments.check},  {"band", file},

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "cli/table.h"
-#include "data/pictures/loader.h"
 #include "data/pictures/pictures.h"
+#include "data/pictures/prepared_pictures.h"
 #include "data/source/shuffle.h"
 #include "train/run/run.h"
 
@@ -82,18 +82,18 @@ ExitCode bench_data(const BenchDataArguments& arguments) {
                                                  epoch_order(recipe.seed, 0, all.train->count),
                                                  std::min(arguments.pictures, all.train->count));
   const CropOptions& crop = all.train->crop();
-  const Loader loader(
-      std::make_shared<const PictureSource>(pile, crop, BadPictures{}),
-      {.seed = recipe.seed, .augment = recipe.augment, .normalise = recipe.normalise});
+  const PreparedPictures prepared(std::make_shared<const PictureSource>(pile, crop, BadPictures{}),
+                                  {recipe.augment, recipe.normalise});
 
   PicturePixels pixels;
   ExamplePlan plan;
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(3 * crop.size * crop.size));
   std::vector<float> image(bytes.size());
-  const auto key_of = [&](std::int64_t i) { return AugmentKey{recipe.seed, 0, i}; };
+  std::int32_t label = 0;
+  const auto key_of = [&](std::int64_t i) { return ExampleKey{recipe.seed, 0, i}; };
   std::int64_t coded = 0, whole = 0, part = 0;
   for (std::int64_t i = 0; i < pile->count(); ++i) {
-    const AugmentKey key = key_of(i);
+    const ExampleKey key = key_of(i);
     const PictureReader reader(pile->file(i), pile->name(i));
     plan_example(reader, crop, &key, plan);
     coded += std::ssize(pile->file(i));
@@ -106,16 +106,19 @@ ExitCode bench_data(const BenchDataArguments& arguments) {
                         reader.decode(8, {0, 0, reader.height(), reader.width()}, pixels);
                       },
                       [&](std::int64_t i) {
-                        const AugmentKey key = key_of(i);
+                        const ExampleKey key = key_of(i);
                         PictureReader reader(pile->file(i), pile->name(i));
                         plan_example(reader, crop, &key, plan);
                         reader.decode(plan.eighths, plan.area, pixels);
                       },
                       [&](std::int64_t i) {
-                        const AugmentKey key = key_of(i);
+                        const ExampleKey key = key_of(i);
                         make_example(pile->file(i), pile->name(i), crop, &key, bytes.data());
                       },
-                      [&](std::int64_t i) { loader.example(0, i, image.data()); }});
+                      [&](std::int64_t i) {
+                        const ExampleKey key = key_of(i);
+                        prepared.read(i, &key, {image.data(), &label});
+                      }});
   const auto share = [&](std::size_t stage) { return seconds[1] / seconds[stage]; };
   const auto mean = [&](std::int64_t sum) {
     return static_cast<double>(sum) / static_cast<double>(pile->count());

@@ -50,13 +50,13 @@ struct Measure {
 };
 constexpr Measure kMeasures[] = {
     {"test-accuracy", "test accuracy, %", nullptr,
-     [](const TestPoint& p) { return 100 * p.accuracy; }},
+     [](const TestPoint& p) { return 100 * p.metric; }},
     {"test-loss", "test loss", nullptr, [](const TestPoint& p) { return p.loss; }},
     {"accuracy", "accuracy of training batches, %",
-     [](const TrainingPoint& p) { return 100 * p.accuracy; }, nullptr},
+     [](const TrainingPoint& p) { return 100 * p.metric; }, nullptr},
     {"loss", "loss of training batches", [](const TrainingPoint& p) { return p.loss; }, nullptr},
     {"images-per-second", "images per second",
-     [](const TrainingPoint& p) { return p.images_per_second; }, nullptr},
+     [](const TrainingPoint& p) { return p.items_per_second; }, nullptr},
 };
 
 std::vector<const RecipeKey*> differing_keys(const std::vector<ComparedRun>& runs) {
@@ -100,12 +100,12 @@ double epoch_of(const RunHistory& run, std::int64_t step) {
 }
 
 // Step 0 and NaN before the first.
-constexpr TestPoint kNoTest = {.accuracy = std::numeric_limits<double>::quiet_NaN(),
+constexpr TestPoint kNoTest = {.metric = std::numeric_limits<double>::quiet_NaN(),
                                .loss = std::numeric_limits<double>::quiet_NaN()};
 TestPoint best_test(const RunHistory& run) {
   TestPoint best = kNoTest;
   for (const TestPoint& point : run.course.tests)
-    if (!(point.accuracy <= best.accuracy)) best = point;
+    if (!(point.metric <= best.metric)) best = point;
   return best;
 }
 TestPoint last_test(const RunHistory& run) {
@@ -221,8 +221,8 @@ void print_results(const std::vector<ComparedRun>& runs,
     };
     row.push_back(cat(epochs(step), step < total ? cat(" of ", epochs(total)) : ""));
     const TestPoint best = best_test(run);
-    row.push_back(at_step(run, percent(last.accuracy), last.step));
-    row.push_back(at_step(run, percent(best.accuracy), best.step));
+    row.push_back(at_step(run, percent(last.metric), last.step));
+    row.push_back(at_step(run, percent(best.metric), best.step));
     row.push_back(at_step(run, fixed(last.loss, 4), last.step));
     row.push_back(fixed(compared.images_per_second.median, 0));
     row.push_back(run.hashes.empty()
@@ -323,10 +323,10 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
                                    {"total_steps", total_steps(run.recipe)},
                                    {"epoch", epoch_of(run, run.last_step())},
                                    {"test_step", step_or_null(last.step)},
-                                   {"test_accuracy", last.accuracy},
+                                   {"test_accuracy", last.metric},
                                    {"test_loss", last.loss},
                                    {"best_test_step", step_or_null(best.step)},
-                                   {"best_test_accuracy", best.accuracy},
+                                   {"best_test_accuracy", best.metric},
                                    {"images_per_second", compared.images_per_second.median},
                                    {"placement", compared.placement},
                                    {"device", compared.device},
@@ -359,7 +359,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
     }
     for (const TestPoint& point : run.course.tests)
       json["tests"].push_back(
-          {{"step", point.step}, {"accuracy", point.accuracy}, {"loss", point.loss}});
+          {{"step", point.step}, {"accuracy", point.metric}, {"loss", point.loss}});
     if (!compared.failure.empty()) json["failure"] = compared.failure;
     if (compared.price) {
       json["price"] = compared.price->text();

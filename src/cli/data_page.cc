@@ -7,8 +7,8 @@
 #include "base/json_text.h"
 #include "cli/output_file.h"
 #include "data/pictures/font.h"
-#include "data/pictures/loader.h"
 #include "data/pictures/page.h"
+#include "data/pictures/prepared_pictures.h"
 #include "files/file_io.h"
 #include "train/run/run.h"
 
@@ -27,8 +27,8 @@ std::int64_t widest(const std::vector<std::string>& captions, std::int64_t size)
   return most;
 }
 
-Page make_page(const Loader& loader, const PageArguments& arguments, std::int64_t count) {
-  const Source& set = loader.set();
+Page make_page(const ImageSource& set, const Recipe& recipe, const PageArguments& arguments,
+               std::int64_t count) {
   const std::int64_t enlarged =
       std::max<std::int64_t>(1, kWantedSide / std::max(set.height, set.width));
   std::vector<std::string> heads = {"original"}, classes, examples;
@@ -50,6 +50,10 @@ Page make_page(const Loader& loader, const PageArguments& arguments, std::int64_
     page.write(kMargin, column_at(static_cast<std::int64_t>(k)), size, heads[k], kGrey);
   const auto values = static_cast<std::size_t>(set.image_bytes());
   std::vector<float> image(values);
+  std::int32_t label = 0;
+  // Not owned: it outlives this function.
+  const PreparedPictures trained_on({std::shared_ptr<const ImageSource>(), &set},
+                                    {recipe.augment, recipe.normalise});
   std::vector<std::uint8_t> pixels(values);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t example = arguments.first + i, y = top + i * row;
@@ -58,10 +62,11 @@ Page make_page(const Loader& loader, const PageArguments& arguments, std::int64_
     const auto draw = [&](std::int64_t k, const std::uint8_t* shown) {
       page.draw(y, column_at(k), enlarged, set.channels, set.height, set.width, shown);
     };
-    draw(0, set.read(example, nullptr, pixels.data()).pixels);
+    draw(0, set.read_image(example, nullptr, pixels.data()).pixels);
     for (std::int64_t e = 0; e < kEpochs; ++e) {
-      loader.example(arguments.epoch + e, example, image.data());
-      loader.normaliser().to_pixels(image.data(), pixels.data());
+      const ExampleKey key{recipe.seed, arguments.epoch + e, example};
+      trained_on.read(example, &key, {image.data(), &label});
+      trained_on.normaliser().to_pixels(image.data(), pixels.data());
       draw(1 + e, pixels.data());
     }
   }
@@ -77,15 +82,14 @@ ExitCode write_data_page(const PageArguments& arguments) {
   const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
   const RunData data = load_data(recipe, arguments.data_dir);
   const bool train = arguments.split == "train";
-  const auto set = train ? data.train : data.held_out;
+  const ImageSource* const set = images_of(train ? *data.train : *data.held_out);
+  PODIUM_REQUIRE(set != nullptr, ExitCode::kUsage, "recipe ", recipe.name, " has data = \"",
+                 recipe.data, "\", which are no pictures; a page shows pictures");
   PODIUM_REQUIRE(arguments.first < set->count, ExitCode::kUsage, "--first ", arguments.first, ": ",
                  recipe.name, " has ", set->count, " ", arguments.split,
                  " examples, counted from 0");
-  const Loader loader(
-      set,
-      LoaderOptions{.seed = recipe.seed, .augment = recipe.augment, .normalise = recipe.normalise});
   const std::int64_t count = std::min(arguments.count, set->count - arguments.first);
-  const Page page = make_page(loader, arguments, count);
+  const Page page = make_page(*set, recipe, arguments, count);
   const std::vector<std::uint8_t> file = page.png();
   replace_text(arguments.out, {reinterpret_cast<const char*>(file.data()), file.size()});
   if (arguments.json) {

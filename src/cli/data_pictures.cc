@@ -175,8 +175,8 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
 ExitCode show_pictures(const PictureArguments& arguments) {
   const auto index = index_of(arguments);
   const RecordParts parts = index->parts({});
-  const SourceFields classes{.classes = parts.train->classes(),
-                             .class_names = parts.train->class_names()};
+  const ImageFields classes{.classes = parts.train->classes(),
+                            .class_names = parts.train->class_names()};
   std::vector<std::int64_t> train(static_cast<std::size_t>(classes.classes)), test(train.size());
   for (std::int64_t i = 0; i < parts.train->count(); ++i)
     ++train[static_cast<std::size_t>(parts.train->label(i))];

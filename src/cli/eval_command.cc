@@ -23,12 +23,12 @@ struct EvalArguments {
 };
 
 // Of each class: its name, how many examples were taken for it, of how many.
-nlohmann::ordered_json classes_json(const EvaluationResult& result, const SourceFields& data) {
+nlohmann::ordered_json classes_json(const EvaluationResult& result, const Field& target) {
   const ConfusionMatrix& counts = result.confusion;
   auto classes = nlohmann::ordered_json::array();
   for (std::int64_t label = 0; label < counts.classes(); ++label)
     classes.push_back({{"class", label},
-                       {"name", data.class_name(label)},
+                       {"name", word_of(target, label)},
                        {"accuracy", counts.accuracy(label)},
                        {"correct", counts.at(label, label)},
                        {"examples", counts.examples(label)},
@@ -60,7 +60,7 @@ nlohmann::ordered_json cells_json(const ConfusionMatrix& counts) {
 }
 
 // Each class with the class that it is most often mistaken for.
-std::string classes_text(const EvaluationResult& result, const SourceFields& data) {
+std::string classes_text(const EvaluationResult& result, const Field& target) {
   const ConfusionMatrix& counts = result.confusion;
   struct Mistake {
     std::int64_t count = 0, guess = 0;
@@ -74,11 +74,11 @@ std::string classes_text(const EvaluationResult& result, const SourceFields& dat
   Table table({"CLASS", "ACCURACY", "CORRECT", "EXAMPLES", "MOST OFTEN MISTAKEN FOR"});
   for (std::int64_t label = 0; label < counts.classes(); ++label) {
     const Mistake& worst = most[static_cast<std::size_t>(label)];
-    table.add({data.class_name(label), percent(counts.accuracy(label)),
+    table.add({word_of(target, label), percent(counts.accuracy(label)),
                with_commas(counts.at(label, label)), with_commas(counts.examples(label)),
                worst.count == 0
                    ? ""
-                   : cat(data.class_name(worst.guess), " (", with_commas(worst.count), ")")});
+                   : cat(word_of(target, worst.guess), " (", with_commas(worst.count), ")")});
   }
   return table.text();
 }
@@ -91,8 +91,10 @@ ExitCode evaluate(const EvalArguments& arguments) {
   Trainer& trainer = *loaded.trainer;
   const EvaluationResult result = trainer.evaluate();
   const double speed =
-      result.seconds > 0 ? static_cast<double>(result.examples) / result.seconds : 0;
-  const SourceFields& data = trainer.evaluation_set();
+      result.seconds > 0 ? static_cast<double>(result.sums.examples) / result.seconds : 0;
+  const std::vector<Field> fields = trainer.evaluation_set().fields();
+  // Of classes; otherwise there is nothing to tell them apart by.
+  const Field target = target_of(fields) == nullptr ? Field() : *target_of(fields);
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"recipe", loaded.recipe.name},
                                          {"seed", loaded.recipe.seed},
@@ -100,26 +102,26 @@ ExitCode evaluate(const EvalArguments& arguments) {
                                          {"replicas", loaded.recipe.replicas},
                                          {"workers", trainer.placement().workers},
                                          {"evaluation_batch", trainer.evaluation_batch()},
-                                         {"loss", result.loss},
-                                         {"accuracy", result.accuracy()},
-                                         {"correct", result.correct},
-                                         {"examples", result.examples},
+                                         {"loss", result.sums.loss},
+                                         {"accuracy", result.metric()},
+                                         {"correct", result.sums.count(kCorrectCount)},
+                                         {"examples", result.sums.examples},
                                          {"parameter_hash", hash_text(trainer.parameter_hash())},
                                          {"eval_seconds", result.seconds},
                                          {"images_per_second", speed},
                                          {"peak_memory_bytes", peak_memory_bytes()},
-                                         {"classes", classes_json(result, data)},
+                                         {"classes", classes_json(result, target)},
                                          {"confusion", confusion_json(result.confusion)},
                                          {"confusion_cells", cells_json(result.confusion)}};
     std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }
   std::cout << arguments.run << ", step " << trainer.steps_done() << ": "
-            << percent(result.accuracy()) << " (" << with_commas(result.correct) << " of "
-            << with_commas(result.examples) << "), loss " << fixed(result.loss, 4) << ", "
-            << with_commas(static_cast<std::int64_t>(speed)) << " images/s\nparameters "
-            << hash_text(trainer.parameter_hash()) << "\n";
-  if (arguments.per_class) std::cout << "\n" << classes_text(result, data);
+            << percent(result.metric()) << " (" << with_commas(result.sums.count(kCorrectCount))
+            << " of " << with_commas(result.sums.examples) << "), loss "
+            << fixed(result.sums.loss, 4) << ", " << with_commas(static_cast<std::int64_t>(speed))
+            << " images/s\nparameters " << hash_text(trainer.parameter_hash()) << "\n";
+  if (arguments.per_class) std::cout << "\n" << classes_text(result, target);
   return ExitCode::kDone;
 }
 

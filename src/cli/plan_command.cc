@@ -46,8 +46,7 @@ struct PlanArguments {
 // What the plan of a recipe is made of.
 struct Parts {
   Recipe recipe;
-  Shape image;
-  std::int64_t classes = 0, test_examples = 0;
+  std::int64_t test_examples = 0;
   DataShape data;
   ProgramWork work;
   ReplicaProgram program;
@@ -64,17 +63,14 @@ Parts parts_of(const RecipeArguments& arguments) {
   if (has_pictures(parts.recipe)) parts.recipe.train_examples = data.training;
   const Recipe& recipe = parts.recipe;
   const ModelInfo& model = find_model(recipe.model);
-  parts.image = Shape{data.channels, data.height, data.width};
-  parts.classes = data.classes;
   parts.test_examples = data.held_out;
-  parts.work = work_of(recipe, model.build, parts.image, parts.classes);
+  parts.work = work_of(recipe, model.build, data.fields);
   parts.program = build_replica_program(model.build,
-                                        {.image = parts.image,
-                                         .images = recipe.batch / recipe.replicas,
-                                         .classes = parts.classes,
-                                         .precision = precision_of(recipe)},
-                                        recipe.seed, recipe.batch, recipe.label_smoothing, false,
-                                        Optimizers(recipe));
+                                        {.fields = data.fields,
+                                         .rows = recipe.batch / recipe.replicas,
+                                         .precision = precision_of(recipe),
+                                         .label_smoothing = recipe.label_smoothing},
+                                        recipe.seed, recipe.batch, false, Optimizers(recipe));
   parts.compiled = make_device("cpu")->plan(parts.program.graph, {});
   return parts;
 }

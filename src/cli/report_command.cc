@@ -17,6 +17,7 @@
 #include "cli/placement_flags.h"
 #include "cli/talk.h"
 #include "data/datasets/dataset.h"
+#include "data/pictures/prepared_pictures.h"
 #include "files/file_io.h"
 #include "report/example_pictures.h"
 #include "report/run_page.h"
@@ -39,7 +40,9 @@ constexpr std::size_t kShown = 24;
 void add_pictures(RunPage& page, const ReportArguments& arguments) {
   Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
   const RunData data = load_data(page.history.recipe, arguments.data_dir);
-  const ImageSet part = part_of(*data.held_out, 0, std::min(kPictured, data.held_out->count));
+  const ImageSource* const held_out = images_of(*data.held_out);
+  if (held_out == nullptr) return;  // there are no pictures
+  const ImageSet part = part_of(*held_out, 0, std::min(kPictured, held_out->count));
   const Tensor logits = predictor.logits(part);
   struct Guess {
     std::int64_t index, label, guess;
@@ -114,7 +117,7 @@ ExitCode report(const ReportArguments& arguments) {
     LoadedRun loaded = load_run(arguments.run, arguments.data_dir, arguments.placement);
     page.confusion = loaded.trainer->evaluate().confusion;
     page.confusion_step = loaded.trainer->steps_done();
-    page.class_names = loaded.trainer->evaluation_set().class_names;
+    page.class_names = class_names_of(*loaded.trainer);
     add_pictures(page, arguments);
   }
   replace_text(out, run_page(page));

@@ -33,14 +33,16 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
   }
 }
 
-void RunWatch::measured(const RunMetrics& metrics) { accuracy_ = metrics.accuracy; }
+void RunWatch::measured(const RunMetrics& metrics) {
+  accuracy_ = metrics.metrics.empty() ? kUnknownValue : metrics.metrics[0].value;
+}
 
 void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
   const double now = steady_seconds();
   if (paused_) meter_->resume(now - step.seconds);
   paused_ = false;
   meter_->step(now, recipe_.batch, step.input_seconds);
-  loss_ = static_cast<double>(step.loss);
+  loss_ = static_cast<double>(step.sums.loss);
   if (progress_ == nullptr) return;
   if (step.step % trainer.steps_per_epoch() == 0) {
     progress_->epoch_done(progress_state(trainer));
@@ -52,7 +54,7 @@ void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
 
 void RunWatch::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   pause(result.seconds);
-  test_accuracy_ = result.accuracy();
+  test_accuracy_ = result.metric();
   test_step_ = result.step;
   if (last_) last_ = with_accuracy(*last_, trainer);
 }

@@ -277,14 +277,14 @@ ExitCode show(const ShowArguments& arguments) {
   if (!planned.note.empty()) say(planned.note);
   const DataShape& data = planned.shape;
   const ModelInfo& model = find_model(recipe.model);
-  ReplicaInputs inputs{.image = Shape{data.channels, data.height, data.width},
-                       .images = recipe.batch / recipe.replicas,
-                       .classes = data.classes,
-                       .precision = precision_of(recipe)};
+  BatchInputs inputs{.fields = data.fields,
+                     .rows = recipe.batch / recipe.replicas,
+                     .precision = precision_of(recipe),
+                     .label_smoothing = recipe.label_smoothing};
   if (has_pictures(recipe)) recipe.train_examples = data.training;
   const Optimizers optimizers(recipe);
-  const ReplicaProgram training = build_replica_program(
-      model.build, inputs, recipe.seed, recipe.batch, recipe.label_smoothing, false, optimizers);
+  const ReplicaProgram training =
+      build_replica_program(model.build, inputs, recipe.seed, recipe.batch, false, optimizers);
   optimizers.require_parameters(training.layout, recipe.model);
   if (arguments.graph) {
     std::cout << to_string(training.graph);
@@ -297,7 +297,7 @@ ExitCode show(const ShowArguments& arguments) {
   if (!arguments.topology.empty())
     return compile_for(arguments, recipe, model.build, data, training);
   const std::string plan = plan_of(recipe, model.build, data, arguments.placement, arguments.ranks);
-  inputs.images = 1;
+  inputs.rows = 1;
   const Graph forward = build_evaluation_program(model.build, inputs);
 
   std::int64_t values = 0;

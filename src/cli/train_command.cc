@@ -42,7 +42,7 @@ double rate(double count, double seconds) { return seconds > 0 ? count / seconds
 
 nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
                                const RunResult& result, const RunWatch& watch) {
-  const bool evaluated = result.evaluation.examples != 0;
+  const bool evaluated = result.evaluation.sums.examples != 0;
   const EvaluationResult& last = result.last_evaluation;
   const auto made = static_cast<double>(result.steps_made);
   // JSON has no NaN: what was not computed is null.
@@ -62,10 +62,10 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"input_threads", options.placement.input_threads},
       {"backend", known(prepared, watch.backend())},
       {"train_loss", known(result.steps_made != 0, result.train_loss)},
-      {"loss", known(evaluated, result.evaluation.loss)},
-      {"accuracy", known(evaluated, result.evaluation.accuracy())},
-      {"correct", known(evaluated, result.evaluation.correct)},
-      {"examples", known(evaluated, result.evaluation.examples)},
+      {"loss", known(evaluated, result.evaluation.sums.loss)},
+      {"accuracy", known(evaluated, result.evaluation.metric())},
+      {"correct", known(evaluated, result.evaluation.sums.count(kCorrectCount))},
+      {"examples", known(evaluated, result.evaluation.sums.examples)},
       {"last_evaluation", nullptr},
       {"parameter_hash", known(prepared, hash_text(result.parameter_hash))},
       {"steps_made", result.steps_made},
@@ -84,23 +84,24 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
     json["cost"] = {{"usd", options.price->usd(result.seconds)},
                     {"price", options.price->text()},
                     {"date", options.price->price.date}};
-  if (last.examples != 0)
+  if (last.sums.examples != 0)
     json["last_evaluation"] = {{"step", last.step},
-                               {"loss", last.loss},
-                               {"accuracy", last.accuracy()},
-                               {"correct", last.correct},
-                               {"examples", last.examples}};
+                               {"loss", last.sums.loss},
+                               {"accuracy", last.metric()},
+                               {"correct", last.sums.count(kCorrectCount)},
+                               {"examples", last.sums.examples}};
   return json;
 }
 
 std::string report_of(const Recipe& recipe, const RunOptions& options, const RunResult& result) {
   const auto accuracy = [&](const EvaluationResult& e) {
-    return cat(percent(e.accuracy()), " (", with_commas(e.correct), " of ", with_commas(e.examples),
-               recipe.validation != 0 ? " held out" : "", "), loss ", fixed(e.loss, 4));
+    return cat(percent(e.metric()), " (", with_commas(e.sums.count(kCorrectCount)), " of ",
+               with_commas(e.sums.examples), recipe.validation != 0 ? " held out" : "", "), loss ",
+               fixed(e.sums.loss, 4));
   };
   std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
   if (!result.prepared) return text + "stopped before the first step; nothing was saved\n";
-  if (result.evaluation.examples != 0) text += accuracy(result.evaluation) + ", ";
+  if (result.evaluation.sums.examples != 0) text += accuracy(result.evaluation) + ", ";
   text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
   if (result.steps_made != 0) {
     const auto made = static_cast<double>(result.steps_made);
@@ -116,7 +117,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
                 options.price->text(), ")");
   // Of a stopped run: the last parameters have no accuracy, and it must not pass for theirs.
   const EvaluationResult& last = result.last_evaluation;
-  if (result.evaluation.examples == 0 && last.examples != 0)
+  if (result.evaluation.sums.examples == 0 && last.sums.examples != 0)
     text += cat("\nlast evaluation after step ", with_commas(last.step), ": ", accuracy(last));
   return text + cat("\nparameters ", hash_text(result.parameter_hash), ", in ",
                     options.out.string(), "\n");

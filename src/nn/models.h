@@ -5,7 +5,7 @@
 #include <deque>
 #include <string>
 
-#include "nn/network.h"
+#include "nn/model.h"
 
 namespace podium {
 

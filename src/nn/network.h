@@ -176,9 +176,6 @@ class Network {
   std::vector<Dropout> dropouts_;
 };
 
-// images [N, C, H, W] -> logits [N, classes].
-using Model = std::function<Value(Network& net, Value images, std::int64_t classes)>;
-
 // The initial values of a parameter: a pure function of (seed, position in the model's list,
 // element). Not for kWhitening, which needs the training set.
 Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32_t position);

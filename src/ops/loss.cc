@@ -1,6 +1,6 @@
 // Softmax cross-entropy with label smoothing, the mean of losses, guesses, and how many are right.
 //   C1 logits are [N, K]
-//   C2 labels are i32 [N], each in [0, K) (the loader checks: data/pictures/loader.h)
+//   C2 labels are i32 [N], each in [0, K) (the loader checks: data/source/loader.h)
 //   C3 0 <= label smoothing < 1
 #include <cmath>
 #include <vector>

@@ -11,8 +11,8 @@
 #include "base/words.h"
 #include "data/pictures/image_set.h"
 #include "data/pictures/jpeg.h"
-#include "data/pictures/loader.h"
 #include "data/pictures/pictures.h"
+#include "data/pictures/prepared_pictures.h"
 #include "data/source/shuffle.h"
 
 namespace podium {
@@ -65,9 +65,7 @@ class SamePicture final : public Records {
 std::shared_ptr<const Source> drawn_images(const Recipe& recipe, const DataShape& data) {
   // A batch, or as much of it as the rate needs.
   constexpr std::int64_t kMostBytes = 64 << 20;
-  auto set = std::make_shared<ImageSet>();
-  set->channels = data.channels, set->height = data.height, set->width = data.width;
-  set->classes = data.classes;
+  auto set = std::make_shared<ImageSet>(image_fields_of(data.fields));
   set->count =
       std::min(data.training,
                std::max<std::int64_t>(std::min(recipe.batch, kMostBytes / set->image_bytes()), 64));
@@ -83,20 +81,24 @@ double thread_seconds() {
 }
 
 double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, double seconds) {
-  const Loader loader(set, {.seed = recipe.seed,
-                            .batch = std::min(recipe.batch, set->count),
-                            .augment = recipe.augment,
-                            .normalise = recipe.normalise});
-  std::vector<float> image(static_cast<std::size_t>(set->image_bytes()));
+  const std::shared_ptr<const Source> source = prepared(set, {recipe.augment, recipe.normalise});
+  std::vector<std::vector<std::byte>> fields;
+  std::vector<void*> row;
+  for (const Field& field : source->fields())
+    row.push_back(fields.emplace_back(static_cast<std::size_t>(field.bytes())).data());
   // Not in the order of files, whose first may be of one kind.
-  const std::vector<std::uint32_t> order = epoch_order(recipe.seed, 0, set->count);
-  loader.example(0, order[0], image.data());  // what is made once
+  const std::vector<std::uint32_t> order = epoch_order(recipe.seed, 0, source->examples());
+  const auto read = [&](std::uint32_t example) {
+    const ExampleKey key{recipe.seed, 0, example};
+    source->read(example, &key, row);
+  };
+  read(order[0]);  // what is made once
   // The time of this core, so that what else runs here does not count.
   const auto start = Clock::now();
   const double begin = thread_seconds();
   std::size_t made = 0;
   do {
-    for (int i = 0; i < 8; ++i) loader.example(0, order[++made % order.size()], image.data());
+    for (int i = 0; i < 8; ++i) read(order[++made % order.size()]);
   } while (seconds_since(start) < seconds);
   return static_cast<double>(made) / std::max(thread_seconds() - begin, 1e-9);
 }
@@ -113,8 +115,8 @@ InputRate measure_input_rate(const Recipe& recipe, const DataShape& data,
             "decoded, cropped, normalised and augmented, of this recipe's pictures"};
   } catch (const UserError&) {  // they are not here; or no pictures, which a run will say
     const auto drawn = std::make_shared<const PictureSource>(
-        std::make_shared<const SamePicture>(data.classes), crop_of(recipe.pictures, recipe.augment),
-        BadPictures{});
+        std::make_shared<const SamePicture>(target_of(data.fields)->below),
+        crop_of(recipe.pictures, recipe.augment), BadPictures{});
     return {rate_of(drawn, recipe, 0.5),
             cat("decoded, cropped, normalised and augmented, of a drawn JPEG of ", kWidth, " x ",
                 kHeight, " pixels")};

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/scratch_test_util.h"
+#include "data/pictures/image_source.h"
 #include "nn/models.h"
 #include "plan/input_rate.h"
 #include "plan/local_model.h"
@@ -21,7 +22,7 @@ Recipe small_recipe() {
 
 struct Question {
   Recipe recipe = small_recipe();
-  ProgramWork work = work_of(recipe, find_model(recipe.model).build, Shape{3, 32, 32}, 10);
+  ProgramWork work = work_of(recipe, find_model(recipe.model).build, image_fields(3, 32, 32, 10));
   std::vector<DeviceSpec> devices = known_devices();
   PlanQuestion question;
 

@@ -36,12 +36,14 @@ const OpDef& plain(const OpDef& op) {
 
 bool is_product(std::string_view op) { return op.starts_with("conv2d") || op == "matmul"; }
 
-ReplicaProgram program_of(const Recipe& recipe, const Model& model, const Shape& image,
-                          std::int64_t classes, std::int64_t images) {
-  return build_replica_program(
-      model,
-      {.image = image, .images = images, .classes = classes, .precision = precision_of(recipe)},
-      recipe.seed, images * recipe.replicas, recipe.label_smoothing, false, Optimizers(recipe));
+ReplicaProgram program_of(const Recipe& recipe, const Model& model,
+                          const std::vector<Field>& fields, std::int64_t rows) {
+  return build_replica_program(model,
+                               {.fields = fields,
+                                .rows = rows,
+                                .precision = precision_of(recipe),
+                                .label_smoothing = recipe.label_smoothing},
+                               recipe.seed, rows * recipe.replicas, false, Optimizers(recipe));
 }
 
 std::vector<Cost> costs_of(const Graph& graph) {
@@ -57,12 +59,11 @@ std::vector<Cost> costs_of(const Graph& graph) {
 
 }  // namespace
 
-ProgramWork work_of(const Recipe& recipe, const Model& model, const Shape& image,
-                    std::int64_t classes) {
-  // Two sizes tell what is of each image and what is not.
+ProgramWork work_of(const Recipe& recipe, const Model& model, const std::vector<Field>& fields) {
+  // Two sizes tell what is of each example and what is not.
   constexpr std::int64_t kSmall = 4;
-  const ReplicaProgram small = program_of(recipe, model, image, classes, kSmall);
-  const ReplicaProgram large = program_of(recipe, model, image, classes, 2 * kSmall);
+  const ReplicaProgram small = program_of(recipe, model, fields, kSmall);
+  const ReplicaProgram large = program_of(recipe, model, fields, 2 * kSmall);
   const std::vector<Cost> a = costs_of(small.graph), b = costs_of(large.graph);
   PODIUM_CHECK(a.size() == b.size(), a.size(), " ", b.size());
   ProgramWork work;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "nn/network.h"
+#include "nn/model.h"
 #include "plan/device_spec.h"
 #include "train/recipe/recipe.h"
 
@@ -33,8 +33,7 @@ struct ProgramWork {
 };
 
 // Of a replica's program of a recipe with this model.
-ProgramWork work_of(const Recipe& recipe, const Model& model, const Shape& image,
-                    std::int64_t classes);
+ProgramWork work_of(const Recipe& recipe, const Model& model, const std::vector<Field>& fields);
 
 // The fractions of peaks that are reached, fitted to all published rows by bench/planner_check
 // (docs/results/planner.md).

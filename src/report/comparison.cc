@@ -56,7 +56,7 @@ double read_wall_times(const ComparedRun& run, std::map<std::int64_t, double>& b
   double wall = 0;
   for (const TrainingPoint& point : run.history.course.training) {
     wall = clock.at(point.step, point.seconds);
-    const double speed = point.images_per_second;
+    const double speed = point.items_per_second;
     const double window = speed > 0 ? static_cast<double>(point.step - before) * batch / speed : 0;
     began[point.step] = std::max(0.0, wall - window);
     before = point.step;
@@ -75,7 +75,7 @@ void read_course(ComparedRun& run, const CompareOptions& options) {
   std::int64_t before = 0;
   std::map<std::int64_t, double> trained_at, began;
   for (const TrainingPoint& point : history.course.training) {
-    const double speed = point.images_per_second;
+    const double speed = point.items_per_second;
     if (speed > 0) trained += static_cast<double>(point.step - before) * batch / speed;
     trained_at[point.step] = trained;
     // A point stands for the steps since the one before.
@@ -112,7 +112,7 @@ void read_course(ComparedRun& run, const CompareOptions& options) {
     run.accuracy_curve.emplace_back(!run.whole_time       ? trained_until(test.step)
                                     : next == began.end() ? end
                                                           : next->second,
-                                    test.accuracy);
+                                    test.metric);
   }
   run.seconds = run.whole_time ? end : run.train_seconds;
 }
@@ -157,7 +157,7 @@ std::vector<double> targets_of(const std::vector<ComparedRun>& runs) {
                                0.99, 0.992, 0.993, 0.994, 0.995, 0.996, 0.997, 0.998, 0.999};
   double best = 0;
   for (const ComparedRun& run : runs)
-    for (const TestPoint& test : run.history.course.tests) best = std::max(best, test.accuracy);
+    for (const TestPoint& test : run.history.course.tests) best = std::max(best, test.metric);
   std::vector<double> reached;
   for (const double target : kRound)
     if (target <= best) reached.push_back(target);
@@ -301,7 +301,7 @@ void check_bands(Comparison& all, const CompareOptions& options) {
                                 " runs; whether kinds of devices agree was not checked"));
       continue;
     }
-    const double accuracy = tests.back().accuracy;
+    const double accuracy = tests.back().metric;
     if (accuracy < band.low() || accuracy > band.high())
       all.findings.push_back(fmt::format(
           "{}: accuracy {:.2f}% is outside the recipe's band, {:.2f}% to {:.2f}% ({} runs, {})",

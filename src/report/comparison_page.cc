@@ -121,7 +121,7 @@ std::vector<Column> columns_of(const Comparison& all) {
   add("images/s", [](Run run) { return html_number(run.images_per_second.median); });
   const auto tests_of = [](Run run) -> const auto& { return run.history.course.tests; };
   add("accuracy, %", [&](Run run) {
-    return html_number(tests_of(run).empty() ? kNoValue : 100 * tests_of(run).back().accuracy);
+    return html_number(tests_of(run).empty() ? kNoValue : 100 * tests_of(run).back().metric);
   });
   add("at step",
       [&](Run run) { return tests_of(run).empty() ? "-" : cat(tests_of(run).back().step); });

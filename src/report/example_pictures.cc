@@ -8,9 +8,9 @@
 
 namespace podium {
 
-ExamplePicture picture_of(const Source& set, std::int64_t index, std::int64_t most_side) {
+ExamplePicture picture_of(const ImageSource& set, std::int64_t index, std::int64_t most_side) {
   std::vector<std::uint8_t> memory(static_cast<std::size_t>(set.image_bytes()));
-  const std::uint8_t* pixels = set.read(index, nullptr, memory.data()).pixels;
+  const std::uint8_t* pixels = set.read_image(index, nullptr, memory.data()).pixels;
   const std::int64_t side = std::max(set.height, set.width);
   const std::int64_t factor = (side + most_side - 1) / most_side;
   ExamplePicture picture{.png = {}, .height = set.height / factor, .width = set.width / factor};
@@ -33,10 +33,12 @@ ExamplePicture picture_of(const Source& set, std::int64_t index, std::int64_t mo
   return picture;
 }
 
-std::string caption_of(const Source& set, const ExampleGuess& example) {
-  const std::string guess = example.guess < 0 ? "no class" : set.class_name(example.guess);
-  if (!example.mistaken()) return guess;
-  return fmt::format("{} (is {}), loss {:.2f}", guess, set.class_name(example.label), example.loss);
+std::string caption_of(const ImageSource& set, const ExamplePrediction& example) {
+  const auto predicted = static_cast<std::int64_t>(example.predicted),
+             target = static_cast<std::int64_t>(example.target);
+  const std::string text = predicted < 0 ? "no class" : set.class_name(predicted);
+  if (predicted == target) return text;
+  return fmt::format("{} (is {}), loss {:.2f}", text, set.class_name(target), example.loss);
 }
 
 }  // namespace podium

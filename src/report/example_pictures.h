@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/source/source.h"
+#include "data/pictures/image_source.h"
 #include "train/loop/trainer.h"
 
 namespace podium {
@@ -17,9 +17,9 @@ struct ExamplePicture {
 
 // Example `index` as evaluation sees it, in colour. One with a side above `most_side` is reduced by
 // a whole factor, so that pages stay small. Throws UserError(kData) if it cannot be read.
-ExamplePicture picture_of(const Source& set, std::int64_t index, std::int64_t most_side = 96);
+ExamplePicture picture_of(const ImageSource& set, std::int64_t index, std::int64_t most_side = 96);
 
 // "cat", or of a mistake "cat (is dog), loss 3.21".
-std::string caption_of(const Source& set, const ExampleGuess& example);
+std::string caption_of(const ImageSource& set, const ExamplePrediction& example);
 
 }  // namespace podium

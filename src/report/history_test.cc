@@ -29,11 +29,11 @@ TEST(History, metrics_are_read_line_by_line) {
   ASSERT_EQ(course.training.size(), 2U);
   EXPECT_EQ(course.training[0].step, 2);
   EXPECT_EQ(course.training[0].loss, 2.5);
-  EXPECT_EQ(course.training[1].images_per_second, 120);
+  EXPECT_EQ(course.training[1].items_per_second, 120);
   EXPECT_TRUE(std::isnan(course.training[1].loss));
   ASSERT_EQ(course.tests.size(), 1U);
   EXPECT_EQ(course.tests[0].step, 4);
-  EXPECT_EQ(course.tests[0].accuracy, 0.75);
+  EXPECT_EQ(course.tests[0].metric, 0.75);
   EXPECT_EQ(course.tests[0].loss, 1.5);
 }
 

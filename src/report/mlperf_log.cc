@@ -106,16 +106,16 @@ void MlperfLog::stepped(const Trainer& trainer, const StepResult& step) {
 void MlperfLog::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   if (!started_) return;
   if (eval_samples_ == 0) {
-    eval_samples_ = result.examples;
+    eval_samples_ = result.sums.examples;
     line("POINT_IN_TIME", "eval_samples", cat(eval_samples_));
   }
   const std::int64_t per_epoch = trainer.steps_per_epoch();
   const std::string of_epoch = cat("\"epoch_num\": ", (result.step + per_epoch - 1) / per_epoch);
   line("INTERVAL_START", "eval_start", "null", of_epoch,
        std::chrono::milliseconds(static_cast<std::int64_t>(1000 * result.seconds)));
-  line("POINT_IN_TIME", "eval_accuracy", number_text(result.accuracy()), of_epoch);
+  line("POINT_IN_TIME", "eval_accuracy", number_text(result.metric()), of_epoch);
   line("INTERVAL_END", "eval_stop", "null", of_epoch);
-  reached_ = reached_ || result.accuracy() >= kTarget;
+  reached_ = reached_ || result.metric() >= kTarget;
 }
 
 void MlperfLog::finish() {

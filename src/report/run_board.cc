@@ -7,6 +7,7 @@
 #include <system_error>
 #include <vector>
 
+#include "data/pictures/prepared_pictures.h"
 #include "report/example_pictures.h"
 #include "report/tensorboard.h"
 #include "train/recipe/recipe_keys.h"
@@ -47,20 +48,21 @@ void RunBoard::started(const Trainer& trainer, std::int64_t first_step, std::int
 }
 
 void RunBoard::measured(const RunMetrics& metrics) {
-  writer_->scalars(metrics.step, {{"train/loss", metrics.loss},
-                                  {"train/accuracy", metrics.accuracy},
-                                  {"train/learning_rate", metrics.learning_rate},
-                                  {"speed/steps_per_second", metrics.steps_per_second},
-                                  {"speed/images_per_second", metrics.images_per_second},
-                                  {"speed/input_wait_percent", metrics.input_wait_percent}});
+  writer_->scalars(metrics.step,
+                   {{"train/loss", metrics.loss},
+                    {"train/accuracy", metrics.metrics.empty() ? 0 : metrics.metrics[0].value},
+                    {"train/learning_rate", metrics.learning_rate},
+                    {"speed/steps_per_second", metrics.steps_per_second},
+                    {"speed/images_per_second", metrics.items_per_second},
+                    {"speed/input_wait_percent", metrics.input_wait_percent}});
 }
 
 void RunBoard::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   if (!writer_) return;
   const std::string held_out = trainer.recipe().validation != 0 ? "validation" : "test";
-  writer_->scalars(result.step, {{held_out + "/accuracy", result.accuracy()},
-                                 {held_out + "/loss", static_cast<double>(result.loss)}});
-  show_mistakes(trainer.evaluation_set(), result);
+  writer_->scalars(result.step, {{held_out + "/accuracy", result.metric()},
+                                 {held_out + "/loss", static_cast<double>(result.sums.loss)}});
+  if (const ImageSource* set = images_of(trainer.evaluation_set())) show_mistakes(*set, result);
   if (trainer.recipe().histograms)
     trainer.read_parameters([&](const std::string& name, std::span<const float> values) {
       writer_->histogram("parameters/" + name, result.step, values);
@@ -68,16 +70,18 @@ void RunBoard::evaluated(const Trainer& trainer, const EvaluationResult& result)
   writer_->flush();
 }
 
-void RunBoard::show_mistakes(const Source& set, const EvaluationResult& result) {
+void RunBoard::show_mistakes(const ImageSource& set, const EvaluationResult& result) {
   if (result.worst.empty()) return;
   std::string text = "| picture | taken for | is | loss |\n| --- | --- | --- | --- |\n";
   for (std::size_t i = 0; i < std::min(result.worst.size(), kMistakes); ++i) {
-    const ExampleGuess& example = result.worst[i];
+    const ExamplePrediction& example = result.worst[i];
     const ExamplePicture picture = picture_of(set, example.index);
     writer_->picture(cat("mistakes/", i + 1), result.step, picture.png, picture.height,
                      picture.width);
-    text += cat("| ", i + 1, " | ", example.guess < 0 ? "no class" : set.class_name(example.guess),
-                " | ", set.class_name(example.label), " | ", example.loss, " |\n");
+    const auto predicted = static_cast<std::int64_t>(example.predicted),
+               target = static_cast<std::int64_t>(example.target);
+    text += cat("| ", i + 1, " | ", predicted < 0 ? "no class" : set.class_name(predicted), " | ",
+                set.class_name(target), " | ", example.loss, " |\n");
   }
   writer_->text("mistakes", result.step, text);
 }

@@ -32,7 +32,7 @@ class RunBoard : public RunObserver {
   void finish();
 
  private:
-  void show_mistakes(const Source& set, const EvaluationResult& result);
+  void show_mistakes(const ImageSource& set, const EvaluationResult& result);
 
   std::filesystem::path folder_;
   std::unique_ptr<TensorBoardWriter> writer_;  // null: before the run, or nothing to write

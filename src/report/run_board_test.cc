@@ -54,7 +54,7 @@ class Notes : public RunObserver {
     losses[metrics.step] = static_cast<float>(metrics.loss);
   }
   void evaluated(const Trainer&, const EvaluationResult& result) override {
-    accuracies[result.step] = static_cast<float>(result.accuracy());
+    accuracies[result.step] = static_cast<float>(result.metric());
   }
   std::map<std::int64_t, float> losses, accuracies;
 };

@@ -65,16 +65,16 @@ std::string curves_of(const RunHistory& run) {
   const char* held_out = run.recipe.validation != 0 ? "held out" : "test";
   std::string html = "<h2>Curves</h2>\n";
   html += plot_of("accuracy", "%", "%",
-                  {{held_out, of_tests(run, [](const TestPoint& p) { return 100 * p.accuracy; })},
+                  {{held_out, of_tests(run, [](const TestPoint& p) { return 100 * p.metric; })},
                    {"training batches",
-                    of_training(run, [](const TrainingPoint& p) { return 100 * p.accuracy; })}});
+                    of_training(run, [](const TrainingPoint& p) { return 100 * p.metric; })}});
   html += plot_of(
       "loss", "loss", "",
       {{held_out, of_tests(run, [](const TestPoint& p) { return p.loss; })},
        {"training batches", of_training(run, [](const TrainingPoint& p) { return p.loss; })}});
   html += plot_of(
       "speed", "images/s", " images/s",
-      {{"training", of_training(run, [](const TrainingPoint& p) { return p.images_per_second; })}});
+      {{"training", of_training(run, [](const TrainingPoint& p) { return p.items_per_second; })}});
   html +=
       plot_of("waiting for input", "% of a step", "%",
               {{"input wait",
@@ -223,7 +223,7 @@ std::string summary_of(const RunPage& page) {
   std::string text;
   if (!run.course.tests.empty()) {
     const TestPoint& last = run.course.tests.back();
-    text += fmt::format("{:.2f}% {} accuracy after step {}, ", 100 * last.accuracy,
+    text += fmt::format("{:.2f}% {} accuracy after step {}, ", 100 * last.metric,
                         run.recipe.validation != 0 ? "held-out" : "test", with_commas(last.step));
   } else {
     text += "no accuracy yet, ";
@@ -231,7 +231,7 @@ std::string summary_of(const RunPage& page) {
   text += fmt::format("{} of {} steps", with_commas(run.last_step()),
                       with_commas(total_steps(run.recipe)));
   std::vector<double> speeds;
-  for (const TrainingPoint& point : run.course.training) speeds.push_back(point.images_per_second);
+  for (const TrainingPoint& point : run.course.training) speeds.push_back(point.items_per_second);
   const Spread speed = spread_of(speeds);
   if (speed.n > 0)
     text += fmt::format(", {} images/s (median of {})",

@@ -17,13 +17,13 @@ RunPage page_of(std::int64_t points) {
       "[optimizer]\nname = \"sgd\"\nlearning_rate = 0.1\n",
       "r");
   for (std::int64_t i = 1; i <= points; ++i)
-    page.history.course.training.push_back({.step = i, .loss = 1, .images_per_second = 1000});
+    page.history.course.training.push_back({.step = i, .loss = 1, .items_per_second = 1000});
   return page;
 }
 
 TEST(RunPage, a_run_of_100000_points_is_a_small_page_that_loads_nothing) {
   RunPage page = page_of(100'000);
-  page.history.course.tests.push_back({.step = 50'000, .accuracy = 0.9931, .loss = 0.1});
+  page.history.course.tests.push_back({.step = 50'000, .metric = 0.9931, .loss = 0.1});
   page.goes_on = true;
   const std::string html = run_page(page);
   EXPECT_LT(html.size(), 300'000u);
@@ -105,9 +105,11 @@ TEST(ExamplePictures, large_ones_are_reduced_by_a_whole_factor) {
   const ExamplePicture picture = picture_of(set, 0);
   EXPECT_EQ(picture.height, 50);
   EXPECT_EQ(picture.width, 75);
-  EXPECT_EQ(caption_of(set, {.label = 1, .guess = 1}), "dog");
-  EXPECT_EQ(caption_of(set, {.label = 1, .guess = 0, .loss = 2.5f}), "cat (is dog), loss 2.50");
-  EXPECT_EQ(caption_of(set, {.label = 1, .guess = -1, .loss = 1}), "no class (is dog), loss 1.00");
+  EXPECT_EQ(caption_of(set, {.target = 1, .predicted = 1}), "dog");
+  EXPECT_EQ(caption_of(set, {.target = 1, .predicted = 0, .loss = 2.5f}),
+            "cat (is dog), loss 2.50");
+  EXPECT_EQ(caption_of(set, {.target = 1, .predicted = -1, .loss = 1}),
+            "no class (is dog), loss 1.00");
 }
 
 TEST(RunPage, pictures_are_within_the_page) {

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "base/log.h"
+#include "data/pictures/prepared_pictures.h"
 #include "files/file_io.h"
 #include "report/example_pictures.h"
 #include "report/metrics.h"
@@ -31,17 +32,18 @@ void RunReport::started(const Trainer& trainer, std::int64_t first_step, std::in
   if (first_step >= last_step) return;  // nothing new
   page_ = std::make_unique<RunPage>(read_run_page(folder_));
   page_->resolved = describe(trainer);
-  page_->class_names = trainer.evaluation_set().class_names;
+  page_->class_names = class_names_of(trainer);
   write(true);
 }
 
 void RunReport::measured(const RunMetrics& metrics) {
   if (!page_) return;
-  page_->history.course.training.push_back({.step = metrics.step,
-                                            .loss = metrics.loss,
-                                            .accuracy = metrics.accuracy,
-                                            .images_per_second = metrics.images_per_second,
-                                            .input_wait_percent = metrics.input_wait_percent});
+  page_->history.course.training.push_back(
+      {.step = metrics.step,
+       .loss = metrics.loss,
+       .metric = metrics.metrics.empty() ? kNoValue : metrics.metrics[0].value,
+       .items_per_second = metrics.items_per_second,
+       .input_wait_percent = metrics.input_wait_percent});
   if (steady_seconds() - written_ >= kEverySeconds) write(true);
 }
 
@@ -59,25 +61,25 @@ void RunReport::profiled(const Trainer& trainer, const ProfiledSteps& steps) {
 
 void RunReport::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   if (!page_) return;
-  show_examples(trainer.evaluation_set(), result);
+  if (const ImageSource* set = images_of(trainer.evaluation_set())) show_examples(*set, result);
   page_->history.course.tests.push_back({.step = result.step,
-                                         .accuracy = result.accuracy(),
-                                         .loss = static_cast<double>(result.loss)});
+                                         .metric = result.metric(),
+                                         .loss = static_cast<double>(result.sums.loss)});
   page_->confusion = result.confusion;
   page_->confusion_step = result.step;
   if (steady_seconds() - written_ >= kEverySeconds) write(true);
 }
 
-void RunReport::show_examples(const Source& set, const EvaluationResult& result) {
+void RunReport::show_examples(const ImageSource& set, const EvaluationResult& result) {
   std::vector<PagePicture> first, worst;
-  const auto add = [&](std::vector<PagePicture>& pictures, const ExampleGuess& example) {
+  const auto add = [&](std::vector<PagePicture>& pictures, const ExamplePrediction& example) {
     pictures.push_back({.png = picture_of(set, example.index).png,
                         .caption = caption_of(set, example),
-                        .mistaken = example.mistaken()});
+                        .mistaken = example.predicted != example.target});
   };
   try {
-    for (const ExampleGuess& example : result.first) add(first, example);
-    for (const ExampleGuess& example : result.worst) add(worst, example);
+    for (const ExamplePrediction& example : result.first) add(first, example);
+    for (const ExamplePrediction& example : result.worst) add(worst, example);
   } catch (const UserError& error) {
     if (!failed_) log(LogLevel::kWarning, cat("report.html lacks examples: ", error.what()));
     failed_ = true;

@@ -34,12 +34,12 @@ TEST(Allocations, there_are_none_when_a_program_runs) {
   for (const char* name : {"mnist", "cifar10-resnet32", "cifar10-davidnet", "cifar10-sprint"}) {
     const Recipe recipe = read_recipe(find_recipe(name), {});
     const Model model = find_model(recipe.model).build;
-    const ReplicaInputs inputs{
-        .image = recipe.data == "mnist" ? Shape{1, 28, 28} : Shape{3, 32, 32},
-        .images = 17,
-        .classes = 10};
-    const ReplicaProgram step = build_replica_program(
-        model, inputs, 3, 17 * recipe.replicas, recipe.label_smoothing, false, Optimizers(recipe));
+    const BatchInputs inputs{.fields = recipe.data == "mnist" ? image_fields(1, 28, 28, 10)
+                                                              : image_fields(3, 32, 32, 10),
+                             .rows = 17,
+                             .label_smoothing = recipe.label_smoothing};
+    const ReplicaProgram step =
+        build_replica_program(model, inputs, 3, 17 * recipe.replicas, false, Optimizers(recipe));
     const Graph evaluation = build_evaluation_program(model, inputs);
     const Graph update =
         build_update_program(step.layout, Optimizers(recipe), recipe.replicas, 0, step.layout.bytes)

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "data/datasets/dataset.h"
 #include "law_util.h"
 
 namespace podium {

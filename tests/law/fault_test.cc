@@ -19,7 +19,7 @@ Shown steps_of(Trainer& trainer) {
   Shown shown;
   for (int i = 0; i < 8; ++i) {
     const StepResult step = trainer.step({.hash = true});
-    shown.emplace_back(step.hash, step.loss, step.correct);
+    shown.emplace_back(step.hash, step.sums.loss, step.sums.count(kCorrectCount));
   }
   return shown;
 }

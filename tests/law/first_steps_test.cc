@@ -33,8 +33,8 @@ void expect_first_steps_of_the_reference(const std::vector<std::string>& overrid
   for (int step = 1; step <= steps; ++step) {
     const StepResult a = cpu->step({.hash = true}), b = reference->step({.hash = true});
     ASSERT_EQ(a.hash, b.hash) << "step " << step;
-    ASSERT_EQ(a.loss, b.loss) << "step " << step;
-    ASSERT_EQ(a.correct, b.correct) << "step " << step;
+    ASSERT_EQ(a.sums.loss, b.sums.loss) << "step " << step;
+    ASSERT_EQ(a.sums.count(kCorrectCount), b.sums.count(kCorrectCount)) << "step " << step;
   }
 }
 
@@ -92,12 +92,13 @@ void expect_fusion_changes_nothing(const Graph& graph) {
   expect_on_cpu(graph, inputs, expected);
 }
 
-const ReplicaInputs kMnistInputs{.image = Shape{1, 28, 28}, .images = 19, .classes = 10};
+const BatchInputs kMnistInputs{
+    .fields = image_fields(1, 28, 28, 10), .rows = 19, .label_smoothing = 0.1f};
 
 TEST(Fusion, changes_no_bit_of_a_replicas_program) {
   for (const bool inspect : {false, true}) {
     const Graph graph =
-        build_replica_program(find_model("mnist").build, kMnistInputs, 3, 152, 0.1f, inspect).graph;
+        build_replica_program(find_model("mnist").build, kMnistInputs, 3, 152, inspect).graph;
     EXPECT_EQ(nodes_of(graph, activate_op), 4);
     EXPECT_EQ(nodes_of(fuse(graph), activate_op), 0) << "nothing was fused: the test shows nothing";
     EXPECT_EQ(nodes_of(fuse(graph), activate_grad_op), 0);
@@ -114,12 +115,13 @@ TEST(Fusion, changes_no_bit_of_the_evaluation_program) {
 // Those of CIFAR-10 are too large for the reference: the truth is the program that is not fused.
 // They have every pattern.
 TEST(Fusion, changes_no_bit_of_the_programs_of_cifar10) {
-  const ReplicaInputs cifar{.image = Shape{3, 32, 32}, .images = 17, .classes = 10};
+  const BatchInputs cifar{
+      .fields = image_fields(3, 32, 32, 10), .rows = 17, .label_smoothing = 0.1f};
   std::string patterns;
   for (const char* model : {"resnet32", "davidnet", "sprint"}) {
     SCOPED_TRACE(model);
     const Graph training =
-        build_replica_program(find_model(model).build, cifar, 3, 152, 0.1f, false).graph;
+        build_replica_program(find_model(model).build, cifar, 3, 152, false).graph;
     const Graph evaluation = build_evaluation_program(find_model(model).build, cifar);
     for (const Graph* graph : {&training, &evaluation}) {
       const Graph fused = fuse(*graph);
@@ -134,7 +136,7 @@ TEST(Fusion, changes_no_bit_of_the_programs_of_cifar10) {
 
 TEST(Fusion, changes_no_bit_of_the_updates) {
   const FlatLayout layout =
-      build_replica_program(find_model("mnist").build, kMnistInputs, 3, 152, 0, false).layout;
+      build_replica_program(find_model("mnist").build, kMnistInputs, 3, 152, false).layout;
   for (const char* optimizer : {"adam", "sgd"}) {
     OptimizerOptions options;
     options.name = optimizer;

@@ -160,12 +160,12 @@ TEST_F(PjrtLaw, a_step_as_one_program_has_the_bits_of_its_parts) {
     const StepResult a = whole->step({.hash = true});
     parts->compute_gradients();
     const StepResult b = parts->apply_update({.hash = true});
-    EXPECT_EQ(a.loss, b.loss);
-    EXPECT_EQ(a.correct, b.correct);
+    EXPECT_EQ(a.sums.loss, b.sums.loss);
+    EXPECT_EQ(a.sums.count(kCorrectCount), b.sums.count(kCorrectCount));
     EXPECT_EQ(step_hashes(*parts, 2), hashes_in_halves(*whole, 2)) << workers;
     const EvaluationResult ours = whole->evaluate(), theirs = parts->evaluate();
-    EXPECT_EQ(ours.loss, theirs.loss);
-    EXPECT_EQ(ours.correct, theirs.correct);
+    EXPECT_EQ(ours.sums.loss, theirs.sums.loss);
+    EXPECT_EQ(ours.sums.count(kCorrectCount), theirs.sums.count(kCorrectCount));
     EXPECT_EQ(step_hashes(*whole, 1), step_hashes(*parts, 1)) << "after an evaluation";
   }
 }
@@ -250,8 +250,8 @@ TEST_F(PjrtLaw, a_norm_that_is_not_finite_is_divergence_and_updates_nothing) {
   const std::uint64_t before = whole->parameter_hash();
   const StepResult result = whole->step({.throw_on_divergence = false}),
                    expected = parts->step({.throw_on_divergence = false});
-  EXPECT_TRUE(std::isfinite(result.loss)) << result.loss;
-  EXPECT_EQ(result.loss, expected.loss);
+  EXPECT_TRUE(std::isfinite(result.sums.loss)) << result.sums.loss;
+  EXPECT_EQ(result.sums.loss, expected.sums.loss);
   EXPECT_FALSE(std::isfinite(result.gradient_norm)) << result.gradient_norm;
   EXPECT_EQ(result.non_finite, expected.non_finite);
   EXPECT_NE(result.non_finite, "");

@@ -45,20 +45,16 @@ std::vector<std::string> wanted_recipes() {
 std::shared_ptr<const ImageSet> drawn_images(const DataShape& shape, std::int64_t count,
                                              std::uint64_t seed) {
   const PhiloxStream words(seed, RandomPurpose::kInitialise, 0);
-  const std::int64_t bytes = count * shape.channels * shape.height * shape.width;
+  ImageFields fields = image_fields_of(shape.fields);
+  fields.count = count, fields.source = "drawn";
+  const std::int64_t bytes = count * fields.image_bytes();
   std::vector<std::uint8_t> pixels;
   for (std::int64_t i = 0; i < bytes; ++i)
     pixels.push_back(static_cast<std::uint8_t>(words.word(static_cast<std::uint64_t>(i)) >> 24));
   std::vector<std::int32_t> labels;
   for (std::int64_t i = 0; i < count; ++i)
-    labels.push_back(static_cast<std::int32_t>(i % shape.classes));
-  return std::make_shared<const ImageSet>(make_image_set(pixels, labels,
-                                                         {.count = count,
-                                                          .channels = shape.channels,
-                                                          .height = shape.height,
-                                                          .width = shape.width,
-                                                          .classes = shape.classes,
-                                                          .source = "drawn"}));
+    labels.push_back(static_cast<std::int32_t>(i % fields.classes));
+  return std::make_shared<const ImageSet>(make_image_set(pixels, labels, fields));
 }
 
 // With few images, and without what needs files.
@@ -90,7 +86,7 @@ Made step_on(const std::string& backend, const Recipe& recipe, const RunData& da
         value *= 1 + (uniform01(words.word(at++)) - 0.5f) * static_cast<float>(kRoundings) *
                          std::numeric_limits<float>::epsilon();
   Made made;
-  made.loss = trainer.compute_gradients().loss;
+  made.loss = trainer.compute_gradients().sums.loss;
   for (const TensorSpan& gradient : trainer.gradients()) {
     Tensor tensor(TensorType{DType::kF32, gradient.shape});
     std::ranges::copy(gradient.values, tensor.f32().begin());
@@ -119,7 +115,7 @@ TEST_P(PjrtRecipes, one_step_is_that_of_the_cpu_up_to_roundings) {
   if (!pjrt::use_cpu_plugin()) GTEST_SKIP() << pjrt::kNoCpuPlugin;
   const Recipe recipe = small(GetParam());
   DataShape shape = stated_shape(recipe);
-  if (shape.classes == 0) shape.classes = 10;
+  if (shape.fields[1].below == 0) shape.fields[1].below = 10;
   const RunData data = {drawn_images(shape, 4 * recipe.batch, 1), drawn_images(shape, 16, 2)};
   const Made cpu = step_on("cpu", recipe, data), here = step_on("pjrt", recipe, data);
   std::vector<Made> disturbed;

@@ -80,12 +80,9 @@ INSTANTIATE_TEST_SUITE_P(Each, PlacementOfOptimizers, testing::ValuesIn(optimize
 // Noise in the shape of a dataset, for tests that need neither its files nor a model that learns.
 std::shared_ptr<const ImageSet> random_images(const Recipe& recipe, std::int64_t count) {
   const DataShape shape = stated_shape(recipe);
-  auto set = std::make_shared<ImageSet>(
-      SourceFields{.count = count,
-                   .channels = shape.channels,
-                   .height = shape.height,
-                   .width = shape.width,
-                   .classes = std::max<std::int64_t>(shape.classes, 10)});
+  auto set = std::make_shared<ImageSet>(image_fields_of(shape.fields));
+  set->count = count;
+  set->classes = std::max<std::int64_t>(set->classes, 10);
   set->source = "random images";
   std::minstd_rand draw(7);
   for (std::int64_t i = 0; i < count * set->image_bytes(); ++i)
@@ -213,17 +210,17 @@ TEST(Evaluation, any_batch_and_placement_counts_the_same) {
   step_hashes(*trainer, 20);
   const Checkpoint trained = trainer->checkpoint();
   const EvaluationResult expected = trainer->evaluate();
-  EXPECT_EQ(expected.examples, small_data().held_out->count);
-  EXPECT_GT(expected.correct, expected.examples / 5);
-  EXPECT_EQ(expected.confusion.correct(), expected.correct);
+  EXPECT_EQ(expected.sums.examples, small_data().held_out->examples());
+  EXPECT_GT(expected.sums.count(kCorrectCount), expected.sums.examples / 5);
+  EXPECT_EQ(expected.confusion.correct(), expected.sums.count(kCorrectCount));
   for (const std::int64_t batch : {1, 7, 100, 10000}) {
     for (const std::int64_t workers : {1, 3}) {
       recipe.evaluation.batch = batch;
       const auto other = make_trainer(recipe, workers);
       other->restore(trained);
       const EvaluationResult result = other->evaluate();
-      EXPECT_EQ(result.correct, expected.correct) << batch;
-      EXPECT_EQ(result.loss, expected.loss) << batch;
+      EXPECT_EQ(result.sums.count(kCorrectCount), expected.sums.count(kCorrectCount)) << batch;
+      EXPECT_EQ(result.sums.loss, expected.sums.loss) << batch;
       EXPECT_EQ(result.confusion, expected.confusion) << batch;
     }
   }

@@ -151,9 +151,9 @@ TEST(Ranks, evaluate_each_example_once_whatever_the_batch) {
     on_ranks(recipe, {1, 2, 1}, [&](Trainer& trainer, int) {
       step_hashes(trainer, 3);
       const EvaluationResult result = trainer.evaluate();
-      EXPECT_EQ(result.examples, expected.examples);
+      EXPECT_EQ(result.sums.examples, expected.sums.examples);
       EXPECT_EQ(result.confusion, expected.confusion);
-      EXPECT_EQ(result.loss, expected.loss);
+      EXPECT_EQ(result.sums.loss, expected.sums.loss);
     });
   }
 }

@@ -170,7 +170,7 @@ TEST(OwnModel, of_a_run_is_given_to_the_predictor_where_its_name_is_not_register
   std::int64_t correct = 0;
   for (std::size_t i = 0; i < set->labels.size(); ++i)
     correct += ranking(logits.f32().subspan(10 * i, 10))[0] == set->labels[i] ? 1 : 0;
-  EXPECT_EQ(correct, result.evaluation.correct);
+  EXPECT_EQ(correct, result.evaluation.sums.count(kCorrectCount));
   try {
     Predictor::load(options.out);
     FAIL() << "nothing was thrown";

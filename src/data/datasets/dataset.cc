@@ -151,15 +151,15 @@ bool is_archive(const DatasetInfo& info, const std::string& path) {
   return info.archive && fs::path(path).filename().string().starts_with(info.archive->name);
 }
 
-ImageSet part_of(const Source& set, std::int64_t first, std::int64_t n) {
+ImageSet part_of(const ImageSource& set, std::int64_t first, std::int64_t n) {
   PODIUM_CHECK(first >= 0 && n >= 0 && first + n <= set.count, first, " ", n);
-  ImageSet part(static_cast<const SourceFields&>(set));
+  ImageSet part(static_cast<const ImageFields&>(set));
   part.count = n;
   const auto size = static_cast<std::size_t>(set.image_bytes());
   part.pixels.reserve(static_cast<std::size_t>(n) * size);
   std::vector<std::uint8_t> memory(size);
   for (std::int64_t i = first; i < first + n; ++i) {
-    const Source::Example example = set.read(i, nullptr, memory.data());
+    const ImageSource::Example example = set.read_image(i, nullptr, memory.data());
     part.pixels.insert(part.pixels.end(), example.pixels, example.pixels + size);
     if (set.has_labels()) part.labels.push_back(example.label);
   }

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "data/datasets/dataset.h"
-#include "data/pictures/loader.h"
+#include "data/pictures/picture_loader_test_util.h"
 #include "files/checksum.h"
 #include "files/test_files.h"
 
@@ -87,8 +87,8 @@ double linear_accuracy(const std::shared_ptr<const ImageSet>& train,
   };
   std::vector<float> image(kPixels);
   std::int32_t label = 0;
-  LoaderOptions one_at_a_time;
-  const Loader loader(train, one_at_a_time);
+  PictureLoaderOptions one_at_a_time;
+  const PictureLoader loader(train, one_at_a_time);
   for (std::int64_t step = 0; step < epochs * train->count; ++step) {
     loader.examples(step, 0, 1, image.data(), &label);
     std::array<float, kClasses> z = scores(image.data());
@@ -105,7 +105,7 @@ double linear_accuracy(const std::shared_ptr<const ImageSet>& train,
       for (std::size_t k = 0; k < kClasses; ++k) weights[i * kClasses + k] -= x * z[k];
     }
   }
-  const Loader tester(test, one_at_a_time);
+  const PictureLoader tester(test, one_at_a_time);
   int right = 0;
   for (std::int64_t i = 0; i < test->count; ++i) {
     tester.in_order(i, 1, image.data(), &label);

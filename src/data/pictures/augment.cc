@@ -143,8 +143,8 @@ Augmenter::Augmenter(const AugmentOptions& options, std::int64_t channels, std::
   }
 }
 
-bool is_mirrored(const AugmentOptions& options, const AugmentKey& key) {
-  const auto drawn = [](const AugmentKey& k) {
+bool is_mirrored(const AugmentOptions& options, const ExampleKey& key) {
+  const auto drawn = [](const ExampleKey& k) {
     return Draws(k, AugmentKind::kFlip).block(0)[0] >> 31 != 0;
   };
   if (options.flip == "random") return drawn(key);
@@ -155,11 +155,11 @@ bool only_mirrors(const AugmentOptions& options) {
   return options.shift == 0 && !warps(options) && options.cutout == 0;
 }
 
-bool Augmenter::mirrors(const AugmentKey& key) const {
+bool Augmenter::mirrors(const ExampleKey& key) const {
   return (random_flip_ || alternating_flip_) && is_mirrored(options_, key);
 }
 
-void Augmenter::apply(const AugmentKey& key, const float* in, float* out) const {
+void Augmenter::apply(const ExampleKey& key, const float* in, float* out) const {
   const bool mirror = mirrors(key);
   std::int64_t down = 0;
   std::int64_t right = 0;
@@ -210,7 +210,7 @@ void Augmenter::move(std::int64_t down, std::int64_t right, bool mirror, const f
 
 // Output pixel (x, y) comes from
 //   centre + rotation * shear * ((x, y) - centre - shift) / size + displacement(x, y).
-void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t right, bool mirror,
+void Augmenter::warp(const ExampleKey& key, std::int64_t down, std::int64_t right, bool mirror,
                      const float* in, float* out) const {
   thread_local Scratch scratch;
   for (std::vector<float>* row : {&scratch.x, &scratch.y}) {
@@ -270,7 +270,7 @@ void Augmenter::warp(const AugmentKey& key, std::int64_t down, std::int64_t righ
 }
 
 // Moves each point of the lattice: 16 bits of a word for each direction.
-void Augmenter::draw_lattice(const AugmentKey& key, Scratch& scratch) const {
+void Augmenter::draw_lattice(const ExampleKey& key, Scratch& scratch) const {
   const auto points = static_cast<std::size_t>(lattice_rows_ * lattice_columns_);
   scratch.points.resize(2 * points);
   const Draws draws(key, AugmentKind::kElastic);
@@ -337,7 +337,7 @@ void Augmenter::resample(const float* in, bool mirror, Scratch& scratch, float* 
   }
 }
 
-void Augmenter::cut(const AugmentKey& key, float* out) const {
+void Augmenter::cut(const ExampleKey& key, float* out) const {
   const PhiloxBlock words = Draws(key, AugmentKind::kCutout).block(0);
   const auto side = static_cast<std::int64_t>(options_.cutout);
   const std::int64_t top = uniform_below(words[0], static_cast<std::uint32_t>(height_ - side + 1));

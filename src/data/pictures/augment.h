@@ -64,19 +64,19 @@ class Augmenter {
 
   // Both images are [channels, height, width]; `in` and `out` must not overlap. Allocates nothing
   // after a thread's first call.
-  void apply(const AugmentKey& key, const float* in, float* out) const;
+  void apply(const ExampleKey& key, const float* in, float* out) const;
 
  private:
   struct Scratch;  // a thread's memory for one image's warp
 
-  bool mirrors(const AugmentKey& key) const;
+  bool mirrors(const ExampleKey& key) const;
   void move(std::int64_t down, std::int64_t right, bool mirror, const float* in, float* out) const;
-  void warp(const AugmentKey& key, std::int64_t down, std::int64_t right, bool mirror,
+  void warp(const ExampleKey& key, std::int64_t down, std::int64_t right, bool mirror,
             const float* in, float* out) const;
-  void draw_lattice(const AugmentKey& key, Scratch& scratch) const;
+  void draw_lattice(const ExampleKey& key, Scratch& scratch) const;
   void displace(std::int64_t y, Scratch& scratch) const;
   void resample(const float* in, bool mirror, Scratch& scratch, float* out) const;
-  void cut(const AugmentKey& key, float* out) const;
+  void cut(const ExampleKey& key, float* out) const;
 
   AugmentOptions options_;
   bool random_flip_ = false, alternating_flip_ = false, reflects_ = false;  // the options' words

@@ -34,7 +34,7 @@ Image slope(std::int64_t channels = 1) {
   return image;
 }
 
-Image augment(const AugmentOptions& options, const AugmentKey& key, const Image& in,
+Image augment(const AugmentOptions& options, const ExampleKey& key, const Image& in,
               std::int64_t channels = 1) {
   Image out(in.size(), -1.0f);
   Augmenter(options, channels, kSide, kSide).apply(key, in.data(), out.data());
@@ -78,7 +78,7 @@ TEST(Augment, is_a_function_of_seed_epoch_and_example_alone) {
   Image first(in.size());
   Image again(in.size());
   augmenter.apply({1, 2, 3}, in.data(), first.data());
-  for (const AugmentKey& other : {AugmentKey{9, 2, 3}, AugmentKey{1, 9, 3}, AugmentKey{1, 2, 9}}) {
+  for (const ExampleKey& other : {ExampleKey{9, 2, 3}, ExampleKey{1, 9, 3}, ExampleKey{1, 2, 9}}) {
     augmenter.apply(other, in.data(), again.data());
     EXPECT_NE(first, again);
   }

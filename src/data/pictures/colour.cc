@@ -60,7 +60,7 @@ bool changes_colours(const AugmentOptions& options) {
          options.hue != 0;
 }
 
-void change_colours(const AugmentOptions& options, const AugmentKey& key, std::int64_t channels,
+void change_colours(const AugmentOptions& options, const ExampleKey& key, std::int64_t channels,
                     std::int64_t pixels, std::uint8_t* image) {
   PODIUM_CHECK(channels == 1 || channels == 3, channels);
   const PhiloxBlock words = Draws(key, AugmentKind::kColour).block(0);

@@ -21,7 +21,7 @@ namespace podium {
 bool changes_colours(const AugmentOptions& options);
 
 // Changes an image [channels, pixels] in place; of 1 or 3 channels.
-void change_colours(const AugmentOptions& options, const AugmentKey& key, std::int64_t channels,
+void change_colours(const AugmentOptions& options, const ExampleKey& key, std::int64_t channels,
                     std::int64_t pixels, std::uint8_t* image);
 
 }  // namespace podium

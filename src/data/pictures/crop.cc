@@ -22,7 +22,7 @@ std::int64_t middle(std::int64_t whole, std::int64_t part) {
 
 }  // namespace
 
-PictureArea random_crop(const CropOptions& options, const AugmentKey& key, std::int64_t height,
+PictureArea random_crop(const CropOptions& options, const ExampleKey& key, std::int64_t height,
                         std::int64_t width) {
   const double area = static_cast<double>(height) * static_cast<double>(width);
   const double low = log_f64(options.least_ratio), high = log_f64(options.most_ratio);

@@ -27,7 +27,7 @@ struct CropOptions {
 };
 
 // The drawn crop of a picture of height x width, in its pixels.
-PictureArea random_crop(const CropOptions& options, const AugmentKey& key, std::int64_t height,
+PictureArea random_crop(const CropOptions& options, const ExampleKey& key, std::int64_t height,
                         std::int64_t width);
 
 // What is made of a picture of height x width for evaluation: its sides after resizing, and the

@@ -33,7 +33,7 @@ TEST(Crop, drawn_ones_lie_inside_and_have_the_area_and_ratio_that_are_allowed) {
 
 TEST(Crop, drawn_ones_are_a_function_of_seed_epoch_and_example) {
   const CropOptions options;
-  const auto draw = [&](AugmentKey key) { return random_crop(options, key, 375, 500); };
+  const auto draw = [&](ExampleKey key) { return random_crop(options, key, 375, 500); };
   EXPECT_EQ(draw({1, 2, 3}), draw({1, 2, 3}));
   EXPECT_NE(draw({1, 2, 3}), draw({1, 2, 4}));
   EXPECT_NE(draw({1, 2, 3}), draw({1, 3, 3}));

@@ -22,7 +22,7 @@ enum class AugmentKind : std::uint32_t {
 
 class Draws {
  public:
-  Draws(const AugmentKey& key, AugmentKind kind)
+  Draws(const ExampleKey& key, AugmentKind kind)
       : stream_(key.seed, RandomPurpose::kAugment, static_cast<std::uint32_t>(kind)),
         example_(static_cast<std::uint32_t>(key.example)),
         epoch_(static_cast<std::uint32_t>(key.epoch)) {}

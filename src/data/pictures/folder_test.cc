@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "data/pictures/folder_records.h"
-#include "data/pictures/loader.h"
+#include "data/pictures/picture_loader_test_util.h"
 #include "data/pictures/pictures.h"
 #include "files/test_files.h"
 
@@ -137,7 +137,7 @@ TEST_F(Folder, with_files_or_folders_that_are_not_readable_names_them) {
   fs::permissions(path, fs::perms::none);
   Bytes out(3 * 16 * 16);
   const auto file =
-      data_error_as_nobody(photos_, [&] { pictures.train->read(0, nullptr, out.data()); });
+      data_error_as_nobody(photos_, [&] { pictures.train->read_image(0, nullptr, out.data()); });
   EXPECT_CONTAINS(*file, path + ": Permission denied; make it readable, or remove it");
 }
 
@@ -210,11 +210,11 @@ TEST_F(Folder, a_file_that_changes_or_vanishes_is_an_error_that_names_it) {
   add_two_classes(3);
   const Pictures pictures = open();
   Bytes out(3 * 16 * 16);
-  EXPECT_NO_THROW(pictures.train->read(0, nullptr, out.data()));
+  EXPECT_NO_THROW(pictures.train->read_image(0, nullptr, out.data()));
   const std::string path = pictures.train->records().name(0);
   write_file(path, sample("progressive.jpg"));
   const auto error = [&] {
-    return data_error([&] { pictures.train->read(0, nullptr, out.data()); });
+    return data_error([&] { pictures.train->read_image(0, nullptr, out.data()); });
   };
   EXPECT_CONTAINS(error(), path + ": it has changed since it was indexed");
   fs::remove(path);
@@ -229,8 +229,9 @@ TEST_F(Folder, a_bad_picture_ends_training_or_the_next_takes_its_place_up_to_a_l
   const std::string path = open().train->records().name(0);
   write_file(path, sample("cut.jpg"));
   index_folder(photos_ / "", {.fresh = true});
-  const AugmentKey key{0, 0, 0};
-  const std::string error = data_error([&] { open(options).train->read(0, &key, out.data()); });
+  const ExampleKey key{0, 0, 0};
+  const std::string error =
+      data_error([&] { open(options).train->read_image(0, &key, out.data()); });
   EXPECT_CONTAINS(error, path);
   EXPECT_CONTAINS(error, "Premature end");
   EXPECT_CONTAINS(error, "data.on_error=skip");
@@ -238,16 +239,16 @@ TEST_F(Folder, a_bad_picture_ends_training_or_the_next_takes_its_place_up_to_a_l
   options.skip_limit = 1;
   const Pictures pictures = open(options);
   set_log_sink([](LogLevel, const std::string&) {});
-  const auto replaced = pictures.train->read(0, &key, out.data());
-  const auto second = pictures.train->read(1, &key, next.data());
+  const auto replaced = pictures.train->read_image(0, &key, out.data());
+  const auto second = pictures.train->read_image(1, &key, next.data());
   EXPECT_EQ(out, next);
   EXPECT_EQ(replaced.label, second.label);
   EXPECT_EQ(pictures.train->skipped(), 1);
-  EXPECT_NO_THROW(pictures.train->read(0, &key, out.data()));  // counted once
-  EXPECT_CONTAINS(data_error([&] { pictures.train->read(0, nullptr, out.data()); }),
+  EXPECT_NO_THROW(pictures.train->read_image(0, &key, out.data()));  // counted once
+  EXPECT_CONTAINS(data_error([&] { pictures.train->read_image(0, nullptr, out.data()); }),
                   "evaluation skips no picture");
   options.skip_limit = 0;
-  EXPECT_CONTAINS(data_error([&] { open(options).train->read(0, &key, out.data()); }),
+  EXPECT_CONTAINS(data_error([&] { open(options).train->read_image(0, &key, out.data()); }),
                   "`data.skip_limit` is 0");
   set_log_sink(nullptr);
 }
@@ -262,7 +263,7 @@ TEST_F(Folder, batches_do_not_depend_on_who_makes_them) {
   augment.crop = "random-resized";
   augment.flip = "random";
   const Pictures pictures = open_pictures("folder", options, augment, "");
-  const Loader loader(pictures.train, {.seed = 5, .batch = 4, .augment = augment});
+  const PictureLoader loader(pictures.train, {.seed = 5, .batch = 4, .augment = augment});
   constexpr std::size_t kImage = 3 * 16 * 16;
   std::vector<float> whole(4 * kImage), one(kImage), later(4 * kImage);
   std::int32_t labels[4], label = 0;

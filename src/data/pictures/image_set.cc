@@ -14,7 +14,7 @@ constexpr std::int64_t kMostExtent = 65536, kMostExamples = 10'000'000;
 std::string images(std::int64_t n) { return count_text(n, "image"); }
 
 // What does not fit in memory of so many bytes and labels; no label has been looked at.
-void require_sizes(const SourceFields& shape, std::size_t bytes, std::size_t labels,
+void require_sizes(const ImageFields& shape, std::size_t bytes, std::size_t labels,
                    const std::string& what) {
   PODIUM_REQUIRE(shape.count >= 1 && shape.count <= kMostExamples, ExitCode::kData, what, ": ",
                  shape.count, " examples; there must be 1 to ", kMostExamples);
@@ -59,7 +59,7 @@ void require_labels(std::span<const std::int32_t> labels, std::int64_t classes,
 }  // namespace
 
 ImageSet make_image_set(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels,
-                        const SourceFields& shape) {
+                        const ImageFields& shape) {
   const std::string what =
       shape.source.empty() ? std::string("the program's own data") : shape.source;
   PODIUM_REQUIRE(pixels.data() != nullptr, ExitCode::kData, what,
@@ -73,8 +73,8 @@ ImageSet make_image_set(std::span<const std::uint8_t> pixels, std::span<const st
   return set;
 }
 
-Source::Example ImageSet::read(std::int64_t index, const AugmentKey* /*key*/,
-                               std::uint8_t* /*out*/) const {
+ImageSource::Example ImageSet::read_image(std::int64_t index, const ExampleKey* /*key*/,
+                                          std::uint8_t* /*out*/) const {
   return {image(index), labels.empty() ? 0 : label(index)};
 }
 

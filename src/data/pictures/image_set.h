@@ -15,27 +15,29 @@
 #include <utility>
 #include <vector>
 
-#include "data/source/source.h"
+#include "data/pictures/image_source.h"
 
 namespace podium {
 
 // Images [count, channels, height, width], row-major, and one label each: at most ten million
 // images, in at most 1,048,576 classes.
-struct ImageSet final : Source {
+struct ImageSet final : ImageSource {
   std::vector<std::uint8_t> pixels;
   std::vector<std::int32_t> labels;  // empty if they are not known (images to predict)
 
   ImageSet() = default;
   // The bytes and labels are not checked here.
-  explicit ImageSet(SourceFields fields, std::vector<std::uint8_t> its_pixels = {},
+  explicit ImageSet(ImageFields fields, std::vector<std::uint8_t> its_pixels = {},
                     std::vector<std::int32_t> its_labels = {})
-      : Source(std::move(fields)), pixels(std::move(its_pixels)), labels(std::move(its_labels)) {}
+      : ImageSource(std::move(fields)),
+        pixels(std::move(its_pixels)),
+        labels(std::move(its_labels)) {}
 
   // Example `index`: image_bytes() bytes.
   const std::uint8_t* image(std::int64_t index) const {
     return pixels.data() + index * image_bytes();
   }
-  Example read(std::int64_t index, const AugmentKey* key, std::uint8_t* out) const override;
+  Example read_image(std::int64_t index, const ExampleKey* key, std::uint8_t* out) const override;
   std::int32_t label(std::int64_t index) const override {
     return labels[static_cast<std::size_t>(index)];
   }
@@ -51,7 +53,7 @@ struct ImageSet final : Source {
 // there are no examples, the shape is invalid, there are too few or too many bytes or labels, a
 // pointer is null, or a label is out of range.
 ImageSet make_image_set(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels,
-                        const SourceFields& fields);
+                        const ImageFields& fields);
 
 // A hash of the set. Other examples, or the same ones in another order, give another hash.
 // Throws Stopped if `stop` requests it.

@@ -8,7 +8,7 @@ namespace podium {
 namespace {
 
 constexpr std::int64_t kImage = 2 * 3 * 4;
-const SourceFields kShape = {.count = 5, .channels = 2, .height = 3, .width = 4, .classes = 3};
+const ImageFields kShape = {.count = 5, .channels = 2, .height = 3, .width = 4, .classes = 3};
 
 std::vector<std::uint8_t> pixels_of(std::int64_t bytes) {
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(bytes));
@@ -17,7 +17,7 @@ std::vector<std::uint8_t> pixels_of(std::int64_t bytes) {
 }
 
 // The text of the error, which is about data; "accepted" where there is none.
-std::string error_of(const SourceFields& shape, std::span<const std::uint8_t> pixels,
+std::string error_of(const ImageFields& shape, std::span<const std::uint8_t> pixels,
                      std::span<const std::int32_t> labels) {
   try {
     make_image_set(pixels, labels, shape);
@@ -83,7 +83,7 @@ TEST(MakeImageSet, refuses_null_pointers) {
 }
 
 TEST(MakeImageSet, refuses_zero_examples_and_shapes_that_cannot_be) {
-  SourceFields shape = kShape;
+  ImageFields shape = kShape;
   shape.count = 0;
   EXPECT_EQ(error_of(shape, kPixels, kLabels),
             "the program's own data: 0 examples; there must be 1 to 10000000");

@@ -1,12 +1,12 @@
-#include "data/pictures/loader.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 #include <thread>
 
-#include "data/pictures/prefetch.h"
+#include "data/pictures/image_set.h"
+#include "data/pictures/picture_loader_test_util.h"
+#include "data/source/prefetch.h"
 #include "data/source/shuffle.h"
 #include "files/test_files.h"
 
@@ -34,8 +34,8 @@ std::shared_ptr<const ImageSet> small_set(std::int64_t channels = 1) {
   return set;
 }
 
-LoaderOptions options_of(std::int64_t batch, std::uint64_t seed = 0) {
-  LoaderOptions options;
+PictureLoaderOptions options_of(std::int64_t batch, std::uint64_t seed = 0) {
+  PictureLoaderOptions options;
   options.batch = batch;
   options.seed = seed;
   return options;
@@ -47,9 +47,9 @@ struct Made {
   bool operator==(const Made&) const = default;
 };
 
-Made make(const Loader& loader, std::int64_t step, std::int64_t first, std::int64_t n) {
+Made make(const PictureLoader& loader, std::int64_t step, std::int64_t first, std::int64_t n) {
   Made made;
-  made.images.resize(static_cast<std::size_t>(n * loader.set().image_bytes()));
+  made.images.resize(static_cast<std::size_t>(n * loader.images().image_bytes()));
   made.labels.resize(static_cast<std::size_t>(n));
   loader.examples(step, first, n, made.images.data(), made.labels.data());
   return made;
@@ -64,7 +64,7 @@ TEST(Loader, pixels_are_divided_by_255_correctly_rounded) {
   set->classes = 1;
   set->labels = {0};
   for (int i = 0; i < 256; ++i) set->pixels.push_back(static_cast<std::uint8_t>(i));
-  const Loader loader(set, options_of(1));
+  const PictureLoader loader(set, options_of(1));
   const Made made = make(loader, 0, 0, 1);
   for (std::size_t i = 0; i < 256; ++i) {
     EXPECT_EQ(made.images[i], static_cast<float>(i) / 255.0f) << i;
@@ -72,10 +72,10 @@ TEST(Loader, pixels_are_divided_by_255_correctly_rounded) {
 }
 
 TEST(Loader, standardises_each_channel_by_its_own_mean_and_deviation) {
-  LoaderOptions options = options_of(1);
+  PictureLoaderOptions options = options_of(1);
   options.normalise = {"per-channel", {0.5, 0.25}, {0.2, 0.1}};
   const auto set = small_set(2);
-  const Loader loader(set, options);
+  const PictureLoader loader(set, options);
   std::vector<float> image(12);
   std::int32_t label = 0;
   loader.in_order(7, 1, image.data(), &label);
@@ -87,12 +87,12 @@ TEST(Loader, standardises_each_channel_by_its_own_mean_and_deviation) {
 
 // Per-channel normalisation comes before augmentation: what moves in is the mean, 0.
 TEST(Loader, what_a_shift_moves_in_is_the_mean) {
-  LoaderOptions options = options_of(1);
+  PictureLoaderOptions options = options_of(1);
   options.normalise = {"per-channel", {0.9}, {0.1}};
   options.augment.shift = 1;
-  const Loader loader(small_set(), options);
+  const PictureLoader loader(small_set(), options);
   options.augment = {};
-  const Loader still(small_set(), options);
+  const PictureLoader still(small_set(), options);
   int zeros = 0;
   std::vector<float> moved(6), image(6);
   for (std::int64_t i = 0; i < 50; ++i) {
@@ -108,10 +108,10 @@ TEST(Loader, what_a_shift_moves_in_is_the_mean) {
 
 // Per-image normalisation comes after augmentation: it sees the zeros that moved in.
 TEST(Loader, images_are_standardised_after_augmentation_and_without_it_in_evaluation) {
-  LoaderOptions options = options_of(1);
+  PictureLoaderOptions options = options_of(1);
   options.normalise = {"per-image", {}, {}};
   options.augment.cutout = 1;
-  const Loader loader(small_set(), options);
+  const PictureLoader loader(small_set(), options);
   std::vector<float> image(6), plain(6);
   std::int32_t label = 0;
   int changed = 0;
@@ -134,10 +134,10 @@ TEST(Loader, images_are_standardised_after_augmentation_and_without_it_in_evalua
 
 TEST(Loader, an_image_that_is_only_mirrored_has_the_bits_of_the_augmenter) {
   for (const char* flip : {"random", "alternating"}) {
-    LoaderOptions options = options_of(1, 5);
+    PictureLoaderOptions options = options_of(1, 5);
     options.normalise = {"per-channel", {0.4, 0.5, 0.6}, {0.2, 0.3, 0.4}};
     options.augment.flip = flip;
-    const Loader loader(small_set(3), options);
+    const PictureLoader loader(small_set(3), options);
     const Augmenter augmenter(options.augment, 3, 2, 3);
     std::vector<float> image(18), plain(18), expected(18);
     std::int32_t label = 0;
@@ -155,11 +155,11 @@ TEST(Loader, an_image_that_is_only_mirrored_has_the_bits_of_the_augmenter) {
 }
 
 TEST(Loader, an_example_of_an_epoch_is_that_of_its_batch) {
-  LoaderOptions options = options_of(103, 4);
+  PictureLoaderOptions options = options_of(103, 4);
   options.augment.shift = 1;
   options.augment.flip = "alternating";
   options.normalise.name = "per-image";
-  const Loader loader(small_set(), options);
+  const PictureLoader loader(small_set(), options);
   for (const std::int64_t epoch : {0, 1, 5}) {
     const Made made = make(loader, epoch, 0, 103);
     const auto order = epoch_order(4, epoch, 103);
@@ -173,7 +173,7 @@ TEST(Loader, an_example_of_an_epoch_is_that_of_its_batch) {
 }
 
 TEST(Loader, an_epoch_shows_each_example_at_most_once_and_drops_the_remainder) {
-  const Loader loader(small_set(), options_of(10));
+  const PictureLoader loader(small_set(), options_of(10));
   EXPECT_EQ(loader.steps_per_epoch(), 10);
   for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
     std::set<float> seen;
@@ -190,7 +190,7 @@ TEST(Loader, an_epoch_shows_each_example_at_most_once_and_drops_the_remainder) {
 
 TEST(Loader, batches_follow_the_epoch_order) {
   const auto set = small_set();
-  const Loader loader(set, options_of(10, 9));
+  const PictureLoader loader(set, options_of(10, 9));
   const auto order = epoch_order(9, 2, 103);
   const Made made = make(loader, 23, 0, 10);
   for (std::size_t i = 0; i < 10; ++i) {
@@ -199,13 +199,13 @@ TEST(Loader, batches_follow_the_epoch_order) {
 }
 
 TEST(Loader, slices_are_the_same_whoever_asks_and_when) {
-  LoaderOptions options = options_of(12, 3);
+  PictureLoaderOptions options = options_of(12, 3);
   options.augment.shift = 1;
   options.augment.rotate_degrees = 10;
-  const Loader one(small_set(), options);
+  const PictureLoader one(small_set(), options);
   const Made whole = make(one, 17, 0, 12);
   for (const std::int64_t size : {1, 3, 4, 6}) {
-    const Loader another(small_set(), options);
+    const PictureLoader another(small_set(), options);
     for (std::int64_t first = 12 - size; first >= 0; first -= size) {
       make(another, first, 0, 1);  // other steps between
       const Made part = make(another, 17, first, size);
@@ -217,9 +217,9 @@ TEST(Loader, slices_are_the_same_whoever_asks_and_when) {
 }
 
 TEST(Loader, augments_the_same_example_anew_in_each_epoch) {
-  LoaderOptions options = options_of(103);
+  PictureLoaderOptions options = options_of(103);
   options.augment.shift = 1;
-  const Loader loader(small_set(), options);
+  const PictureLoader loader(small_set(), options);
   const Made first = make(loader, 0, 0, 103);
   const Made second = make(loader, 1, 0, 103);
   const auto order0 = epoch_order(0, 0, 103);
@@ -238,9 +238,9 @@ TEST(Loader, augments_the_same_example_anew_in_each_epoch) {
 }
 
 TEST(Loader, evaluation_is_in_file_order_and_never_augmented) {
-  LoaderOptions options = options_of(5);
+  PictureLoaderOptions options = options_of(5);
   options.augment.shift = 1;
-  const Loader loader(small_set(), options);
+  const PictureLoader loader(small_set(), options);
   std::vector<float> images(103 * 6);
   std::vector<std::int32_t> labels(103);
   loader.in_order(0, 50, images.data(), labels.data());
@@ -252,13 +252,13 @@ TEST(Loader, evaluation_is_in_file_order_and_never_augmented) {
 }
 
 TEST(Loader, many_threads_get_the_same_bytes) {
-  LoaderOptions options = options_of(10, 5);
+  PictureLoaderOptions options = options_of(10, 5);
   options.augment.shift = 1;
   options.augment.elastic = 1;
-  const Loader quiet(small_set(), options);
+  const PictureLoader quiet(small_set(), options);
   std::vector<Made> expected;
   for (std::int64_t step = 0; step < 60; ++step) expected.push_back(make(quiet, step, 0, 10));
-  const Loader shared(small_set(), options);
+  const PictureLoader shared(small_set(), options);
   std::vector<std::jthread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
@@ -271,21 +271,23 @@ TEST(Loader, many_threads_get_the_same_bytes) {
 
 TEST(Loader, refuses_a_batch_larger_than_the_set_and_options_that_do_not_fit) {
   EXPECT_CONTAINS(
-      user_error(ExitCode::kUsage, [] { const Loader bad(small_set(), options_of(104)); }),
+      user_error(ExitCode::kUsage, [] { const PictureLoader bad(small_set(), options_of(104)); }),
       "batch is 104, but the training set has 103 examples");
-  LoaderOptions options = options_of(1);
+  PictureLoaderOptions options = options_of(1);
   options.normalise = {"per-channel", {0, 0, 0}, {1}};
-  EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { const Loader bad(small_set(), options); }),
-                  "`normalise.mean` has 3 numbers; the images have 1 channel");
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kUsage, [&] { const PictureLoader bad(small_set(), options); }),
+      "`normalise.mean` has 3 numbers; the images have 1 channel");
   options.normalise = {"per-channel", {0}, {0}};
-  EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { const Loader bad(small_set(), options); }),
-                  "must be above 0");
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kUsage, [&] { const PictureLoader bad(small_set(), options); }),
+      "must be above 0");
 }
 
 TEST(Prefetcher, yields_the_bytes_of_the_loader_for_any_threads_depth_and_readers) {
-  LoaderOptions options = options_of(10, 5);
+  PictureLoaderOptions options = options_of(10, 5);
   options.augment.shift = 1;
-  const auto loader = std::make_shared<const Loader>(small_set(), options);
+  const auto loader = std::make_shared<const PictureLoader>(small_set(), options);
   for (const int threads : {1, 3}) {
     for (const int depth : {1, 2, 5}) {
       for (const int readers : {1, 2}) {
@@ -301,9 +303,9 @@ TEST(Prefetcher, yields_the_bytes_of_the_loader_for_any_threads_depth_and_reader
               const Prefetcher::Batch& batch = prefetcher.wait(step);
               const Made expected = make(*loader, step, 0, 10);
               EXPECT_TRUE(std::equal(expected.images.begin(), expected.images.end(),
-                                     batch.images.f32().begin()));
+                                     batch.fields[0].f32().begin()));
               EXPECT_TRUE(std::equal(expected.labels.begin(), expected.labels.end(),
-                                     batch.labels.i32().begin()));
+                                     batch.fields[1].i32().begin()));
               prefetcher.release(step);
             }
           });
@@ -316,7 +318,7 @@ TEST(Prefetcher, yields_the_bytes_of_the_loader_for_any_threads_depth_and_reader
 }
 
 TEST(Prefetcher, stops_at_any_point) {
-  const auto loader = std::make_shared<const Loader>(small_set(), options_of(10));
+  const auto loader = std::make_shared<const PictureLoader>(small_set(), options_of(10));
   for (std::int64_t used = 0; used < 6; ++used) {
     Prefetcher prefetcher(loader, {.end_step = 1000000, .threads = 2, .depth = 3});
     for (std::int64_t step = 0; step < used; ++step) {
@@ -335,7 +337,7 @@ TEST(Prefetcher, counts_the_time_that_readers_wait) {
   set->channels = set->height = set->width = set->classes = 1;
   set->pixels.resize(20000);
   set->labels.resize(20000);
-  const auto loader = std::make_shared<const Loader>(set, options_of(20000));
+  const auto loader = std::make_shared<const PictureLoader>(set, options_of(20000));
   Prefetcher prefetcher(loader, {.end_step = 20, .depth = 1});
   for (std::int64_t step = 0; step < 20; ++step) {
     prefetcher.wait(step);

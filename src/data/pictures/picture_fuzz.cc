@@ -10,9 +10,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   podium::CropOptions crop;
   crop.size = 8, crop.resize = 9, crop.random = true;
-  const podium::AugmentKey key{1, 0, static_cast<std::int64_t>(size)};
+  const podium::ExampleKey key{1, 0, static_cast<std::int64_t>(size)};
   std::vector<std::uint8_t> example(3 * 8 * 8);
-  for (const podium::AugmentKey* drawn : {&key, static_cast<const podium::AugmentKey*>(nullptr)}) {
+  for (const podium::ExampleKey* drawn : {&key, static_cast<const podium::ExampleKey*>(nullptr)}) {
     try {
       podium::make_example({bytes, size}, "input", crop, drawn, example.data());
     } catch (const podium::UserError&) {

@@ -11,7 +11,7 @@
 
 namespace podium {
 
-void plan_example(const PictureReader& reader, const CropOptions& options, const AugmentKey* key,
+void plan_example(const PictureReader& reader, const CropOptions& options, const ExampleKey* key,
                   ExamplePlan& plan) {
   const std::int64_t size = options.size;
   plan.eighths = 8;
@@ -37,7 +37,7 @@ void plan_example(const PictureReader& reader, const CropOptions& options, const
 }
 
 void make_example(std::span<const std::uint8_t> file, const std::string& name,
-                  const CropOptions& options, const AugmentKey* key, std::uint8_t* out) {
+                  const CropOptions& options, const ExampleKey* key, std::uint8_t* out) {
   thread_local PicturePixels pixels;
   thread_local ExamplePlan plan;
   PictureReader reader(file, name);
@@ -73,8 +73,8 @@ std::int64_t PictureSource::skipped() const {
   return std::ssize(skipped_);
 }
 
-Source::Example PictureSource::read(std::int64_t index, const AugmentKey* key,
-                                    std::uint8_t* out) const {
+ImageSource::Example PictureSource::read_image(std::int64_t index, const ExampleKey* key,
+                                               std::uint8_t* out) const {
   PODIUM_CHECK(index >= 0 && index < count, index);
   thread_local std::vector<std::uint8_t> bytes;
   for (std::int64_t i = 0; i < count; ++i) {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "data/pictures/crop.h"
+#include "data/pictures/image_source.h"
 #include "data/pictures/picture.h"
 #include "data/pictures/records.h"
 #include "data/pictures/resize.h"
-#include "data/source/source.h"
 
 namespace podium {
 
@@ -23,7 +23,7 @@ struct BadPictures {
   std::int64_t limit = 0;  // more than so many different ones end it, too
 };
 
-class PictureSource final : public Source {
+class PictureSource final : public ImageSource {
  public:
   PictureSource(std::shared_ptr<const Records> records, const CropOptions& crop, BadPictures bad);
 
@@ -33,7 +33,7 @@ class PictureSource final : public Source {
   // In training, a picture that cannot be decoded may be passed over: the next by index takes its
   // place, with its own label, which is a function of the records alone. In evaluation, where each
   // example counts once, it is an error.
-  Example read(std::int64_t index, const AugmentKey* key, std::uint8_t* out) const override;
+  Example read_image(std::int64_t index, const ExampleKey* key, std::uint8_t* out) const override;
   std::int32_t label(std::int64_t index) const override { return records_->label(index); }
   void require_usable(const std::string& what) const override;
   std::string identity(StopToken stop) const override;
@@ -60,12 +60,12 @@ struct ExamplePlan {
   ResizeAxis rows, columns;
 };
 // As training sees it, with a key and if the options say so, or as evaluation does.
-void plan_example(const PictureReader& reader, const CropOptions& options, const AugmentKey* key,
+void plan_example(const PictureReader& reader, const CropOptions& options, const ExampleKey* key,
                   ExamplePlan& plan);
 
 // Makes an example [3, size, size] of an encoded picture: as training sees it, with a key and if
 // the options say so, or as evaluation does. Throws BadPicture.
 void make_example(std::span<const std::uint8_t> file, const std::string& name,
-                  const CropOptions& options, const AugmentKey* key, std::uint8_t* out);
+                  const CropOptions& options, const ExampleKey* key, std::uint8_t* out);
 
 }  // namespace podium

@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/words.h"
+#include "data/pictures/image_source.h"
 #include "data/pictures/shard_pattern.h"
 #include "data/pictures/tar_shard.h"
 #include "data/pictures/tfrecord_shard.h"
-#include "data/source/source.h"
 
 namespace podium {
 namespace {

@@ -14,12 +14,12 @@
 
 #include "base/log.h"
 #include "data/pictures/example.pb.h"
-#include "data/pictures/loader.h"
+#include "data/pictures/picture_loader_test_util.h"
 #include "data/pictures/pictures.h"
-#include "data/pictures/prefetch.h"
 #include "data/pictures/shard_pattern.h"
 #include "data/pictures/shard_records.h"
 #include "data/pictures/shard_test_util.h"
+#include "data/source/prefetch.h"
 #include "data/storage/record_file.h"
 #include "files/test_files.h"
 
@@ -276,10 +276,10 @@ TEST_F(Shards, that_change_or_vanish_are_an_error_that_names_them) {
     const std::string path = write(6);
     const Pictures pictures = open(data);
     Bytes out(3 * 16 * 16);
-    EXPECT_NO_THROW(pictures.train->read(0, nullptr, out.data()));
+    EXPECT_NO_THROW(pictures.train->read_image(0, nullptr, out.data()));
     write(7);
     const auto error = [&] {
-      return data_error([&] { pictures.train->read(0, nullptr, out.data()); });
+      return data_error([&] { pictures.train->read_image(0, nullptr, out.data()); });
     };
     EXPECT_CONTAINS(error(), path + ": it has changed since it was indexed");
     EXPECT_CONTAINS(error(), "`podium data index`");
@@ -300,18 +300,18 @@ TEST_F(Shards, a_corrupt_record_ends_training_or_the_next_takes_its_place) {
   bytes[static_cast<std::size_t>(before.at(record).offset + 100)] ^= 1;
   write_file(path, bytes);
   fs::last_write_time(path, time);
-  const AugmentKey key{0, 0, 0};
+  const ExampleKey key{0, 0, 0};
   Bytes out(3 * 16 * 16), next(3 * 16 * 16);
   const std::string error =
-      data_error([&] { open("tfrecord", some).train->read(0, &key, out.data()); });
+      data_error([&] { open("tfrecord", some).train->read_image(0, &key, out.data()); });
   EXPECT_CONTAINS(error, name + " at byte ");
   EXPECT_CONTAINS(error, "the checksum of its data is wrong");
   EXPECT_CONTAINS(error, "data.on_error=skip");
   some.on_error = "skip";
   const Pictures pictures = open("tfrecord", some);
   set_log_sink([](LogLevel, const std::string&) {});
-  const auto replaced = pictures.train->read(0, &key, out.data());
-  EXPECT_EQ(replaced.label, pictures.train->read(1, &key, next.data()).label);
+  const auto replaced = pictures.train->read_image(0, &key, out.data());
+  EXPECT_EQ(replaced.label, pictures.train->read_image(1, &key, next.data()).label);
   EXPECT_EQ(pictures.train->skipped(), 1);
   set_log_sink(nullptr);
 }
@@ -346,8 +346,9 @@ class Counted final : public Records {
 
 // Steps [first, end) of an epoch of 6, each batch of 8 divided among so many ranks, each with so
 // many threads that make batches ahead of it.
-void read_epoch(const std::shared_ptr<const Loader>& loader, std::int64_t first, std::int64_t end,
-                int ranks, int threads, std::map<std::int64_t, std::vector<float>>& batches) {
+void read_epoch(const std::shared_ptr<const PictureLoader>& loader, std::int64_t first,
+                std::int64_t end, int ranks, int threads,
+                std::map<std::int64_t, std::vector<float>>& batches) {
   const std::int64_t own = loader->options().batch / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
     Prefetcher prefetcher(loader, {.first_step = first,
@@ -356,7 +357,7 @@ void read_epoch(const std::shared_ptr<const Loader>& loader, std::int64_t first,
                                    .first_example = rank * own,
                                    .examples = own});
     for (std::int64_t step = first; step < end; ++step) {
-      const auto images = prefetcher.wait(step).images.f32();
+      const auto images = prefetcher.wait(step).fields[0].f32();
       batches[step].insert(batches[step].end(), images.begin(), images.end());
       prefetcher.release(step);
     }
@@ -376,9 +377,9 @@ TEST_F(Shards, are_read_once_in_an_epoch_that_is_interrupted_whoever_reads_them)
     std::map<std::int64_t, std::vector<float>> expected;
     for (const int ranks : {1, 2, 4}) {
       const auto counted = std::make_shared<const Counted>(pictures.train->records());
-      const auto loader = std::make_shared<const Loader>(
+      const auto loader = std::make_shared<const PictureLoader>(
           std::make_shared<const PictureSource>(counted, pictures.train->crop(), BadPictures{}),
-          LoaderOptions{.seed = 3, .batch = 8, .augment = augment});
+          PictureLoaderOptions{.seed = 3, .batch = 8, .augment = augment});
       std::map<std::int64_t, std::vector<float>> batches;
       read_epoch(loader, 0, 2, ranks, 1, batches);
       read_epoch(loader, 2, 6, ranks, 3, batches);
@@ -393,13 +394,13 @@ TEST_F(Shards, on_a_disk_that_answers_late_are_waited_for_and_the_run_says_so) {
   put_tar("a.tar", 20);
   const Pictures pictures = open();
   const auto batch_of = [&](std::chrono::milliseconds late) {
-    const auto loader = std::make_shared<const Loader>(
+    const auto loader = std::make_shared<const PictureLoader>(
         std::make_shared<const PictureSource>(
             std::make_shared<const Counted>(pictures.train->records(), late),
             pictures.train->crop(), BadPictures{}),
-        LoaderOptions{.seed = 3, .batch = 8});
+        PictureLoaderOptions{.seed = 3, .batch = 8});
     Prefetcher prefetcher(loader, {.end_step = 1, .patience_seconds = 0.05});
-    const auto images = prefetcher.wait(0).images.f32();
+    const auto images = prefetcher.wait(0).fields[0].f32();
     const std::vector<float> batch(images.begin(), images.end());
     EXPECT_GE(prefetcher.seconds_waited() + 0.05, late.count() * 1e-3);
     return batch;
@@ -416,7 +417,7 @@ TEST_F(Shards, on_a_disk_that_answers_late_are_waited_for_and_the_run_says_so) {
   ASSERT_GE(warnings.size(), 1U);  // after 0.05, 0.1, 0.2 s, on a machine that is not busy
   EXPECT_LE(warnings.size(), 8U);
   EXPECT_CONTAINS(warnings[0],
-                  "step 1 has waited 0.05 s for pictures of " + folder_.path().string());
+                  "step 1 has waited 0.05 s for examples of " + folder_.path().string());
   EXPECT_CONTAINS(warnings[0], "the disk answers late");
 }
 

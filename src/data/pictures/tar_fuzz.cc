@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "data/pictures/image_source.h"
 #include "data/pictures/tar_shard.h"
-#include "data/source/source.h"
 
 namespace {
 

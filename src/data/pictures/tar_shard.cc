@@ -10,8 +10,8 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "data/pictures/image_source.h"
 #include "data/pictures/records.h"
-#include "data/source/source.h"
 
 namespace podium {
 namespace {

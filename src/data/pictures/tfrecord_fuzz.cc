@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "data/pictures/image_source.h"
 #include "data/pictures/tfrecord_shard.h"
-#include "data/source/source.h"
 #include "data/storage/record_file.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "data/pictures/example.pb.h"
-#include "data/source/source.h"
+#include "data/pictures/image_source.h"
 #include "data/storage/record_file.h"
 
 namespace podium {

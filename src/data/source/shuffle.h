@@ -16,4 +16,16 @@ namespace podium {
 // `count` and `epoch` are below 2^32.
 std::vector<std::uint32_t> epoch_order(std::uint64_t seed, std::int64_t epoch, std::int64_t count);
 
+// The same without a table, for sets of any size: where `place` of `epoch` goes, a bijection of
+// [0, count). Six rounds of a Feistel network on the smallest even number of bits, 2 h, that hold
+// count - 1, repeated until the result is below `count`:
+//
+//   (left, right) = the high and the low h bits of place
+//   round r = 0, ..., 5: (left, right) = (right, left ^ low h bits of word)
+//     word = PhiloxStream(seed, kPermute).block(right, epoch, r)[0]
+//
+// `count` is at most 2^62, `epoch` below 2^32.
+std::int64_t permuted(std::uint64_t seed, std::int64_t epoch, std::int64_t count,
+                      std::int64_t place);
+
 }  // namespace podium

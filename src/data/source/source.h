@@ -1,62 +1,67 @@
-// A source: labelled images of one shape, by index. An ImageSet is in memory
-// (data/pictures/image_set.h); photographs are decoded when they are read
-// (data/pictures/picture_source.h). The loader, the trainer and evaluation access examples only
-// through this interface.
+// A source: a set of examples by index, each a row of named fields (tensor/field.h). Pictures,
+// tables and texts are sources; the loader, the trainer and evaluation access examples only through
+// this interface.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "base/stop.h"
+#include "tensor/field.h"
 
 namespace podium {
 
-// Determines the augmentation of an image.
-struct AugmentKey {
+// Determines what is random about an example in training, such as its augmentation.
+struct ExampleKey {
   std::uint64_t seed = 0;
   std::int64_t epoch = 0;
-  std::int64_t example = 0;  // index in the dataset
+  std::int64_t example = 0;  // index in the set
 };
 
-// Upper limit of the number of classes.
-inline constexpr std::int64_t kMostClasses = 1 << 20;
+// Where examples are written: one pointer a field, in the order of the fields. Valid as long as the
+// list that it was made of.
+class FieldMemory {
+ public:
+  FieldMemory(std::initializer_list<void*> fields)
+      : fields_(fields.begin(), fields.size()) {}                     // for a call's argument
+  FieldMemory(std::span<void* const> fields) : fields_(fields) {}     // NOLINT: one is the other
+  FieldMemory(const std::vector<void*>& fields) : fields_(fields) {}  // NOLINT
+  std::size_t size() const { return fields_.size(); }
+  void* operator[](std::size_t field) const { return fields_[field]; }
+  template <typename T>
+  T* at(std::size_t field) const {
+    return static_cast<T*>(fields_[field]);
+  }
 
-// The number of examples and their shape, classes and origin.
-struct SourceFields {
-  std::int64_t count = 0;  // examples
-  std::int64_t channels = 1, height = 0, width = 0;
-  std::int64_t classes = 0;                   // labels are in [0, classes)
-  std::string source;                         // the folder or procedure of origin, for people
-  std::vector<std::string> class_names = {};  // by label; none: classes have only numbers
+ private:
+  std::span<void* const> fields_;
+};
 
-  std::int64_t image_bytes() const { return channels * height * width; }
-  // The name of a class, or its number if classes have no names.
-  std::string class_name(std::int64_t label) const;
+// In which order training visits the examples (data/source/loader.h).
+enum class VisitOrder {
+  kShuffled,  // every epoch another order, from a table
+  kPermuted,  // every epoch another order, computed for each example: for sets of any size
+  kStreams,   // row k of a batch goes on, from step to step, where it ended
 };
 
 // A set of examples. Immutable once it is passed to a loader, so threads may share it.
-class Source : public SourceFields {
+class Source {
  public:
   Source() = default;
-  // A source with these examples.
-  explicit Source(SourceFields fields) : SourceFields(std::move(fields)) {}
   virtual ~Source();
 
-  // What read() returns.
-  struct Example {
-    const std::uint8_t* pixels =
-        nullptr;             // [channels, height, width]: the source's memory or `out`
-    std::int32_t label = 0;  // 0 where labels are not known
-  };
-  // Example `index`. With a key, as training sees it: if the source crops, the crop is a function
-  // of the key. Without a key, as evaluation sees it. `out` has room for image_bytes(), and may
-  // stay unused. Throws UserError(kData), which names the file, if the example cannot be read.
-  virtual Example read(std::int64_t index, const AugmentKey* key, std::uint8_t* out) const = 0;
-  // The label of an example, without reading the example.
-  virtual std::int32_t label(std::int64_t index) const = 0;
-  virtual bool has_labels() const { return true; }
+  virtual std::vector<Field> fields() const = 0;
+  virtual std::int64_t examples() const = 0;
+  // The folder or procedure of origin, for people.
+  virtual const std::string& origin() const = 0;
+  // Writes example `index`. With a key, as training sees it: whatever is random about it is a
+  // function of the key. Without, as evaluation sees it. Thread-safe. Throws UserError(kData),
+  // which names the file, if the example cannot be read.
+  virtual void read(std::int64_t index, const ExampleKey* key, FieldMemory to) const = 0;
   // Prefetches the memory of an example that will be read soon.
   virtual void prefetch(std::int64_t /*index*/) const {}
 
@@ -69,6 +74,7 @@ class Source : public SourceFields {
   virtual std::int64_t memory_bytes() const = 0;
   // Whether reading an example is so expensive that threads should do it ahead of the steps.
   virtual bool is_slow() const { return false; }
+  virtual VisitOrder order() const { return VisitOrder::kShuffled; }
 
  protected:
   // Only derived classes can be copied and moved.

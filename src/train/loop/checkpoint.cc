@@ -8,11 +8,13 @@
 #include <cerrno>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <system_error>
 
 #include "base/contract.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "data/pictures/image_source.h"
 #include "files/file_io.h"
 
 namespace podium {
@@ -334,12 +336,19 @@ void require_same_contract(const Checkpoint& checkpoint) {
                  "--fresh or another --out folder");
 }
 
-std::string class_names_text(const std::vector<std::string>& names) {
-  return json_text(nlohmann::json(names));
+namespace {
+
+// How older checkpoints state images: "CHANNELS HEIGHT WIDTH CLASSES", and a JSON array of names.
+constexpr const char *kOlderInputKey = "input", *kOlderNamesKey = "class_names";
+
+[[noreturn]] void refuse_fields(const Checkpoint& checkpoint, const std::string& text) {
+  throw UserError(
+      cat("the checkpoint of step ", checkpoint.step, " states the fields of its data as \"", text,
+          "\", which is not a list of fields; restore it from a copy"),
+      ExitCode::kData);
 }
 
-std::vector<std::string> parse_class_names(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+std::vector<std::string> names_in(const nlohmann::json& json) {
   std::vector<std::string> names;
   if (!json.is_array()) return names;
   for (const auto& name : json) {
@@ -347,6 +356,85 @@ std::vector<std::string> parse_class_names(const std::string& text) {
     names.push_back(name.get<std::string>());
   }
   return names;
+}
+
+nlohmann::json parsed(const std::string& text) {
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::vector<Field> older_fields_of(const Checkpoint& checkpoint) {
+  const auto found = checkpoint.metadata.find(kOlderInputKey);
+  if (found == checkpoint.metadata.end()) return {};
+  std::istringstream text(found->second);
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t number = 0; text >> number;) {
+    if (number < 1 || number > kMostClasses) refuse_fields(checkpoint, found->second);
+    numbers.push_back(number);
+  }
+  if (!text.eof() || numbers.size() != 4) refuse_fields(checkpoint, found->second);
+  std::vector<std::string> names;
+  if (const auto stated = checkpoint.metadata.find(kOlderNamesKey);
+      stated != checkpoint.metadata.end())
+    names = names_in(parsed(stated->second));
+  if (std::ssize(names) != numbers[3]) names.clear();
+  return image_fields(numbers[0], numbers[1], numbers[2], numbers[3], std::move(names));
+}
+
+}  // namespace
+
+std::string fields_text(const std::vector<Field>& fields) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Field& field : fields) {
+    nlohmann::ordered_json one = {
+        {"name", field.name},
+        {"dtype", to_string(field.dtype)},
+        {"shape",
+         std::vector<std::int64_t>(field.shape.extents().begin(), field.shape.extents().end())}};
+    if (!field.unit.empty()) one["unit"] = field.unit;
+    if (field.below != 0) one["below"] = field.below;
+    if (!field.words.empty()) one["words"] = field.words;
+    if (field.target) one["target"] = true;
+    list.push_back(std::move(one));
+  }
+  return json_text(list);
+}
+
+std::vector<Field> fields_of(const Checkpoint& checkpoint) {
+  constexpr std::int64_t kMostExtent = std::int64_t{1} << 31;
+  const auto found = checkpoint.metadata.find(kFieldsKey);
+  if (found == checkpoint.metadata.end()) return older_fields_of(checkpoint);
+  const auto refuse_unless = [&](bool right) {
+    if (!right) refuse_fields(checkpoint, found->second);
+  };
+  const nlohmann::json list = parsed(found->second);
+  refuse_unless(list.is_array());
+  std::vector<Field> fields;
+  for (const nlohmann::json& one : list) {
+    refuse_unless(one.is_object() && one.contains("name") && one["name"].is_string() &&
+                  one.contains("dtype") && (one["dtype"] == "f32" || one["dtype"] == "i32") &&
+                  one.contains("shape") && one["shape"].is_array());
+    std::vector<std::int64_t> extents;
+    std::int64_t elements = 1;
+    for (const nlohmann::json& extent : one["shape"]) {
+      refuse_unless(extent.is_number_integer() && extent.get<std::int64_t>() >= 1 &&
+                    extent.get<std::int64_t>() <= kMostExtent / elements);
+      elements *= extents.emplace_back(extent.get<std::int64_t>());
+    }
+    Field& field = fields.emplace_back();
+    field.name = one["name"].get<std::string>();
+    field.dtype = one["dtype"] == "f32" ? DType::kF32 : DType::kI32;
+    field.shape = Shape(std::move(extents));
+    if (one.contains("unit") && one["unit"].is_string()) field.unit = one["unit"];
+    if (one.contains("below")) {
+      refuse_unless(one["below"].is_number_integer() && one["below"].get<std::int64_t>() >= 0 &&
+                    one["below"].get<std::int64_t>() <= kMostExtent);
+      field.below = one["below"].get<std::int64_t>();
+    }
+    if (one.contains("words")) field.words = names_in(one["words"]);
+    if (std::ssize(field.words) > field.below) field.words.clear();
+    field.target = one.contains("target") && one["target"] == true;
+  }
+  return fields;
 }
 
 }  // namespace podium

@@ -24,6 +24,7 @@
 
 #include "base/stop.h"
 #include "files/safetensors.h"
+#include "tensor/field.h"
 
 namespace podium {
 
@@ -32,13 +33,6 @@ inline constexpr int kCheckpointFormat = 1;
 inline constexpr const char* kContractKey = "numerical_contract";
 // Trainer::kind() of the steps before the checkpoint.
 inline constexpr const char* kKindKey = "kind";
-// The metadata key for the model's input and output: "CHANNELS HEIGHT WIDTH CLASSES".
-inline constexpr const char* kInputKey = "input";
-// The metadata key for the names of the classes, if they come from folders: a JSON array.
-inline constexpr const char* kClassNamesKey = "class_names";
-std::string class_names_text(const std::vector<std::string>& names);
-// Empty if the text is not such an array.
-std::vector<std::string> parse_class_names(const std::string& text);
 // The prefix of the optimizer's tensors; all other tensors are parameters and statistics.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 
@@ -50,6 +44,13 @@ struct Checkpoint {
   // The tensor of that name, or null.
   const Tensor* find(std::string_view name) const { return find_tensor(tensors, name); }
 };
+
+// The metadata key for the fields of the data (tensor/field.h): JSON.
+inline constexpr const char* kFieldsKey = "fields";
+std::string fields_text(const std::vector<Field>& fields);
+// The fields that a checkpoint states, also one of an older Podium, which knew of images alone.
+// Empty if it states none. Throws UserError(kData) if its text is not of fields.
+std::vector<Field> fields_of(const Checkpoint& checkpoint);
 
 // The step and the folder of a checkpoint.
 struct CheckpointPlace {

@@ -3,7 +3,9 @@
 // the whole set in one stated order (docs/numerics.md, image sum).
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
+#include <limits>
 #include <span>
 
 #include "base/clock.h"
@@ -43,22 +45,36 @@ double ConfusionMatrix::accuracy(std::int64_t label) const {
   return all == 0 ? 0 : static_cast<double>(at(label, label)) / static_cast<double>(all);
 }
 
+double EvaluationResult::metric() const {
+  return main_metric() == nullptr ? std::numeric_limits<double>::quiet_NaN() : main_metric()->value;
+}
+
 namespace {
 
-// The examples that people are shown. `worst` are in the order of their losses.
-void choose_shown(EvaluationResult& result, const Source& set, std::span<const float> losses,
-                  std::span<const std::int32_t> guesses) {
-  std::vector<ExampleGuess> mistakes;
+// What was predicted of each example, as words of 32 bits: f32 or i32, as the target is.
+struct Predictions {
+  DType dtype = DType::kI32;
+  std::vector<std::int32_t> targets, predicted;
+  double number(std::int32_t word) const {
+    return dtype == DType::kI32 ? word : static_cast<double>(std::bit_cast<float>(word));
+  }
+};
+
+// The examples that people are shown. `worst` are in the order of their losses: the mistakes, where
+// there are classes.
+void choose_shown(EvaluationResult& result, std::span<const float> losses,
+                  const Predictions& predictions) {
+  std::vector<ExamplePrediction> mistakes;
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    const ExampleGuess example{.index = static_cast<std::int64_t>(i),
-                               .label = set.label(static_cast<std::int64_t>(i)),
-                               .guess = guesses[i],
-                               .loss = losses[i]};
+    const ExamplePrediction example{.index = static_cast<std::int64_t>(i),
+                                    .target = predictions.number(predictions.targets[i]),
+                                    .predicted = predictions.number(predictions.predicted[i]),
+                                    .loss = losses[i]};
     if (example.index < EvaluationResult::kShown) result.first.push_back(example);
-    if (example.mistaken()) mistakes.push_back(example);
+    if (predictions.targets[i] != predictions.predicted[i]) mistakes.push_back(example);
   }
   // A loss that is no number is the largest.
-  const auto worse = [](const ExampleGuess& a, const ExampleGuess& b) {
+  const auto worse = [](const ExamplePrediction& a, const ExamplePrediction& b) {
     const bool odd_a = std::isnan(a.loss), odd_b = std::isnan(b.loss);
     if (odd_a != odd_b) return odd_a;
     if (!odd_a && a.loss != b.loss) return a.loss > b.loss;
@@ -69,13 +85,35 @@ void choose_shown(EvaluationResult& result, const Source& set, std::span<const f
   result.worst.assign(mistakes.begin(), mistakes.begin() + shown);
 }
 
+std::vector<float> as_floats(std::span<const std::int32_t> words) {
+  std::vector<float> floats;
+  for (const std::int32_t word : words) floats.push_back(std::bit_cast<float>(word));
+  return floats;
+}
+
+void add_metrics(EvaluationResult& result, const std::vector<Metric>& metrics,
+                 const Predictions& predictions) {
+  for (const Metric& metric : metrics) {
+    double value = 0;
+    if (metric.of) {
+      value = metric.of(result.sums);
+    } else if (predictions.dtype == DType::kF32 && !predictions.predicted.empty()) {
+      value =
+          metric.of_predictions(as_floats(predictions.predicted), as_floats(predictions.targets));
+    } else {
+      continue;
+    }
+    result.metrics.push_back({metric.name, metric.unit, metric.more_is_better, value});
+  }
+}
+
 }  // namespace
 
 void Trainer::State::prepare_evaluation() {
   const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
-  // 256, halved until evaluation fits into the memory of training, and its images take no more than
-  // this; never more than there are.
-  constexpr std::int64_t kMostImageBytes = std::int64_t{48} << 20;
+  // 256, halved until evaluation fits into the memory of training, and what the network reads takes
+  // no more than this; never more than there are.
+  constexpr std::int64_t kMostInputBytes = std::int64_t{48} << 20;
   evaluation_batch = std::min(
       recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, data.held_out);
   Graph graph;
@@ -83,7 +121,7 @@ void Trainer::State::prepare_evaluation() {
     graph = build_evaluation_program(model, inputs_of(evaluation_batch));
     if (recipe.evaluation.batch != 0 || evaluation_batch == 1 ||
         (device->plan(graph, {}).arena_bytes <= limit &&
-         evaluation_batch * data.image_values() * kWord <= kMostImageBytes))
+         evaluation_batch * data.input_bytes() <= kMostInputBytes))
       break;
     evaluation_batch /= 2;
   }
@@ -94,53 +132,75 @@ void Trainer::State::prepare_evaluation() {
                  "in training (in evaluation it ",
                  problem,
                  "); a model must create the same ones in both, whatever Network::mode() is");
-  const Graph loss = build_loss_program(evaluation_batch, data.classes, recipe.label_smoothing);
+  const Graph loss = build_loss_program(model, inputs_of(evaluation_batch), graph);
   for (Worker& worker : workers) {
     // Training waits meanwhile.
     const CompileOptions options{.worker = worker.number, .arena_of = &worker.program.executable()};
-    worker.evaluation = std::make_unique<Inference>(*device, worker.number,
-                                                    BoundExecutable(*device, graph, options), graph,
-                                                    recipe.evaluation.views, tensors);
-    for (Staging* memory : {&worker.evaluation_labels, &worker.evaluation_losses, &worker.guesses})
-      *memory = Staging(*device, evaluation_batch * kWord);
+    worker.evaluation_batch = BatchMemory(*device, data.fields, evaluation_batch);
+    worker.evaluation = std::make_unique<Inference>(
+        *device, worker.number, BoundExecutable(*device, graph, options), graph,
+        recipe.evaluation.views, tensors, worker.evaluation_batch);
     worker.evaluation_loss = BoundExecutable(*device, loss, options);
-    worker.evaluation_loss.bind_input("logits", worker.evaluation->logits_view());
-    worker.evaluation_loss.bind_input("labels", worker.evaluation_labels.view());
-    worker.evaluation_loss.bind_output("losses", worker.evaluation_losses.view());
-    worker.evaluation_loss.bind_output("guesses", worker.guesses.view());
+    worker.evaluation_batch.bind(worker.evaluation_loss, loss);
+    for (const NamedValue& output : graph.outputs())
+      worker.evaluation_loss.bind_input(kOutputPrefix + output.name,
+                                        worker.evaluation->output_view(output.name));
+    for (const NamedValue& output : loss.outputs()) {
+      Staging& memory = output.name == "losses" ? worker.evaluation_losses : worker.predictions;
+      memory = Staging(*device, loss.type(output.value).bytes());
+      worker.evaluation_loss.bind_output(output.name, memory.view());
+    }
   }
 }
 
 EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   State& s = *state_;
   const auto start = Clock::now();
-  const std::int64_t count = s.held_out->count, classes = s.held_out->classes;
-  std::vector<float> losses(static_cast<std::size_t>(count));
-  std::vector<std::int32_t> guesses(losses.size(), -2);  // -2: not evaluated, which is a bug
+  const std::int64_t count = s.held_out->examples();
+  const std::vector<Field>& fields = s.data.fields;
+  const Field* const target = target_of(fields);
+  const std::size_t target_field =
+      target == nullptr ? 0 : static_cast<std::size_t>(target - fields.data());
+  std::vector<float> losses(static_cast<std::size_t>(count));  // of each example, its items summed
+  Predictions predictions;
+  if (s.workers[0].predictions.bytes() > 0 && target != nullptr && target->shape.elements() == 1) {
+    predictions.dtype = target->dtype;
+    predictions.targets.resize(losses.size());
+    predictions.predicted.resize(losses.size());
+  }
+  const bool predicts = !predictions.targets.empty();
   // This rank's share of the examples, whatever its batch: that may differ between ranks. Each
   // batch is for whichever worker is free.
   const auto first_of = [&](int rank) { return count * rank / s.ranks(); };
   const std::int64_t end = first_of(s.rank() + 1);
   std::atomic<std::int64_t> next{first_of(s.rank())};
+  const std::int64_t items =
+      s.workers[0].evaluation_losses.bytes() / kWord / s.evaluation_batch;  // of an example
   s.settle();
   s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
-    Inference& evaluation = *worker.evaluation;
-    auto* labels = worker.evaluation_labels.host<std::int32_t>();
+    const BatchMemory& batch = worker.evaluation_batch;
     while (stop == nullptr || stop->load() == 0) {
       const std::int64_t first = next.fetch_add(s.evaluation_batch);
       if (first >= end) break;
       const std::int64_t n = std::min(s.evaluation_batch, end - first);
-      s.held_out_loader->in_order(first, n, evaluation.images(), labels);
-      std::fill(labels + n, labels + s.evaluation_batch,
-                0);  // what fills up the last batch is not counted
-      evaluation.run();
-      worker.evaluation_labels.send();
+      s.held_out_loader->in_order(first, n, batch.host());
+      batch.clear_integers(n);  // what fills up the last batch is not counted
+      batch.send();
+      worker.evaluation->run();
       worker.evaluation_loss.run();
       worker.evaluation_losses.receive();
-      std::copy_n(worker.evaluation_losses.host<float>(), n, losses.begin() + first);
-      worker.guesses.receive();
-      std::copy_n(worker.guesses.host<std::int32_t>(), n, guesses.begin() + first);
+      const auto* const own = worker.evaluation_losses.host<float>();
+      for (std::int64_t i = 0; i < n; ++i)
+        losses[static_cast<std::size_t>(first + i)] =
+            items == 1 ? own[i]
+                       : lane_sum(items, [&](std::int64_t k) { return own[i * items + k]; });
+      if (!predicts) continue;
+      worker.predictions.receive();
+      std::copy_n(worker.predictions.host<std::int32_t>(), n,
+                  predictions.predicted.begin() + first);
+      std::copy_n(batch.host().at<std::int32_t>(target_field), n,
+                  predictions.targets.begin() + first);
     }
   });
   EvaluationResult result{.step = s.done};
@@ -148,26 +208,32 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   bool stopped = next < end;
   if (s.ranks() > 1) stopped = s.placement.ranks->agree(stopped ? 1 : 0) != 0;
   if (stopped) return result;
-  result.examples = count;
   if (s.ranks() > 1) {
-    std::vector<std::span<std::byte>> all_guesses, all_losses;
-    for (int rank = 0; rank < s.ranks(); ++rank) {
-      const auto from = static_cast<std::size_t>(first_of(rank));
-      const std::size_t size = static_cast<std::size_t>(first_of(rank + 1)) - from;
-      all_guesses.push_back(std::as_writable_bytes(std::span(guesses).subspan(from, size)));
-      all_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(from, size)));
-    }
-    s.exchange->all_gather(all_guesses);
-    s.exchange->all_gather(all_losses);
+    const auto gather = [&](auto& values) {
+      std::vector<std::span<std::byte>> parts;
+      for (int rank = 0; rank < s.ranks(); ++rank) {
+        const auto from = static_cast<std::size_t>(first_of(rank));
+        const std::size_t size = static_cast<std::size_t>(first_of(rank + 1)) - from;
+        parts.push_back(std::as_writable_bytes(std::span(values).subspan(from, size)));
+      }
+      s.exchange->all_gather(parts);
+    };
+    gather(losses);
+    if (predicts) gather(predictions.predicted);
+    if (predicts) gather(predictions.targets);
   }
-  result.confusion = ConfusionMatrix(classes);
-  for (std::int64_t i = 0; i < count; ++i)
-    result.confusion.add(s.held_out->label(i), guesses[static_cast<std::size_t>(i)]);
-  result.correct = result.confusion.correct();
-  result.loss =
+  result.sums = {.examples = count, .items = count * items, .weight = count * items};
+  result.sums.loss =
       lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /
-      static_cast<float>(count);
-  choose_shown(result, *s.held_out, losses, guesses);
+      static_cast<float>(result.sums.weight);
+  if (predicts && predictions.dtype == DType::kI32) {
+    result.confusion = ConfusionMatrix(target->below);
+    for (std::size_t i = 0; i < losses.size(); ++i)
+      result.confusion.add(predictions.targets[i], predictions.predicted[i]);
+    result.sums.counts[kCorrectCount] = result.confusion.correct();
+  }
+  add_metrics(result, metrics_of(s.model, fields), predictions);
+  if (predicts) choose_shown(result, losses, predictions);
   result.seconds = seconds_since(start);
   return result;
 }

@@ -48,7 +48,8 @@ std::string binding_problem(const Graph& evaluation, std::span<const DeviceTenso
   std::map<std::string, const DeviceTensor*> given;
   for (const DeviceTensor& tensor : tensors) given.emplace(tensor.name, &tensor);
   for (const NamedValue& input : evaluation.inputs()) {
-    if (input.name == kImages) continue;
+    const Node& node = evaluation.nodes()[static_cast<std::size_t>(input.value.node)];
+    if (node.role == InputRole::kBatch) continue;
     const Shape& shape = evaluation.shape(input.value);
     const auto found = given.find(input.name);
     if (found == given.end()) return cat("needs \"", input.name, "\" as ", to_string(shape));
@@ -61,20 +62,29 @@ std::string binding_problem(const Graph& evaluation, std::span<const DeviceTenso
 }
 
 Inference::Inference(Device& device, int worker, BoundExecutable program, const Graph& evaluation,
-                     std::int64_t views, std::span<const DeviceTensor> tensors)
-    : program_(std::move(program)), images_shape_(evaluation.shape(evaluation.input(kImages))) {
-  const TensorType images = evaluation.type(evaluation.input(kImages)),
-                   logits = evaluation.type(evaluation.output(kLogits));
-  images_ = Staging(device, images.bytes());
-  logits_ = Staging(device, logits.bytes());
+                     std::int64_t views, std::span<const DeviceTensor> tensors,
+                     const BatchMemory& batch)
+    : program_(std::move(program)) {
+  batch.bind(program_, evaluation);
+  for (const NamedValue& value : evaluation.outputs()) {
+    Staging& memory =
+        outputs_.emplace_back(value.name, Staging(device, evaluation.type(value.value).bytes()))
+            .second;
+    program_.bind_output(value.name, memory.view());
+  }
   for (const DeviceTensor& tensor : tensors) program_.bind_input(tensor.name, tensor.memory);
   PODIUM_REQUIRE(std::ranges::find(kViewCounts, views) != kViewCounts.end(), ExitCode::kUsage,
                  "`evaluation.views` = ", views, "; it must be 1, 2 or 6");
-  if (views == 1) {
-    program_.bind_input(kImages, images_.view());
-    program_.bind_output(kLogits, logits_.view());
-    return;
-  }
+  if (views == 1) return;
+  const auto images_field = std::ranges::find(batch.fields(), kImages, &Field::name);
+  PODIUM_REQUIRE(
+      images_field != batch.fields().end() && outputs_.size() == 1 && outputs_[0].first == kLogits,
+      ExitCode::kUsage, "`evaluation.views` = ", views,
+      ": only the logits of images are averaged over views; it must be 1");
+  const auto field = static_cast<std::size_t>(images_field - batch.fields().begin());
+  const TensorType images = images_field->batch(batch.rows()),
+                   logits = evaluation.type(evaluation.output(kLogits));
+  const Staging& logits_memory = outputs_[0].second;
   view_images_ = device.allocate(images.bytes());
   view_logits_ = device.allocate(logits.bytes());
   program_.bind_input(kImages, *view_images_);
@@ -82,7 +92,7 @@ Inference::Inference(Device& device, int worker, BoundExecutable program, const 
   for (int i = 0; i < static_cast<int>(views); ++i) {
     BoundExecutable& maker = makers_.emplace_back(device, build_view_program(images, views, i),
                                                   CompileOptions{.worker = worker});
-    maker.bind_input(kImages, images_.view());
+    maker.bind_input(kImages, batch.view(field));
     maker.bind_output("view", *view_images_);
     CompileOptions options{.worker = worker};
     if (i > 0) options.donations = {{"sum", "mean"}};
@@ -90,15 +100,14 @@ Inference::Inference(Device& device, int worker, BoundExecutable program, const 
         device, build_view_sum_program(logits, view_weight(views, i), i == 0), options);
     adder.bind_input(kLogits, *view_logits_);
     if (i > 0) {
-      adder.bind_input("mean", logits_.view());
+      adder.bind_input("mean", logits_memory.view());
     } else {
-      adder.bind_output("sum", logits_.view());
+      adder.bind_output("sum", logits_memory.view());
     }
   }
 }
 
 void Inference::run() {
-  images_.send();
   if (makers_.empty()) program_.run();
   for (std::size_t view = 0; view < makers_.size(); ++view) {
     makers_[view].run();
@@ -118,8 +127,15 @@ void Inference::visit_programs(
 }
 
 std::int64_t Inference::batch_bytes() const {
-  return images_.bytes() + logits_.bytes() +
-         (view_images_ ? view_images_->bytes() + view_logits_->bytes() : 0);
+  std::int64_t sum = view_images_ ? view_images_->bytes() + view_logits_->bytes() : 0;
+  for (const auto& [name, memory] : outputs_) sum += memory.bytes();
+  return sum;
+}
+
+const Staging& Inference::output(const std::string& name) const {
+  const auto found = std::ranges::find(outputs_, name, &std::pair<std::string, Staging>::first);
+  PODIUM_CHECK(found != outputs_.end(), name);
+  return found->second;
 }
 
 }  // namespace podium

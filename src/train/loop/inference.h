@@ -1,6 +1,7 @@
-// One stream of inference: a batch of images in, their logits out, averaged over the views that the
-// recipe asks for (base/view.h). The trainer uses it for evaluation and the Predictor for
-// prediction, one stream per worker. The logits of an image depend on no other image of the batch.
+// One stream of inference: a batch in, what the network makes of it out; of images averaged over
+// the views that the recipe asks for (base/view.h). The trainer uses it for evaluation and the
+// Predictor for prediction, one stream per worker. The outputs of an example depend on no other
+// example of the batch.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/bound_executable.h"
 #include "backend/staging.h"
 #include "tensor/tensor.h"
+#include "train/loop/batch_memory.h"
 
 namespace podium {
 
@@ -36,38 +39,38 @@ std::string first_non_finite(std::span<const TensorView> tensors);
 
 // What of the parameters and running statistics of an evaluation program (train/program/program.h)
 // does not agree with `tensors`, for people: `needs "fc.weight" as f32[10, 64], ...`. Empty:
-// nothing; the order does not matter. Looks at names and shapes alone.
+// nothing; the order does not matter. Looks at names and shapes alone, and not at the batch.
 std::string binding_problem(const Graph& evaluation, std::span<const DeviceTensor> tensors);
 
 class Inference {
  public:
   // `program` is of `evaluation`, for `worker` of the device. The tensors stay where they are for
-  // the life of this object, and binding_problem() finds nothing wrong with them.
+  // the life of this object, and binding_problem() finds nothing wrong with them. So does `batch`,
+  // which the caller fills and sends.
   Inference(Device& device, int worker, BoundExecutable program, const Graph& evaluation,
-            std::int64_t views, std::span<const DeviceTensor> tensors);
+            std::int64_t views, std::span<const DeviceTensor> tensors, const BatchMemory& batch);
 
-  std::int64_t batch() const { return images_shape_[0]; }
-  // [batch, C, H, W], for the caller to fill.
-  float* images() { return images_.host<float>(); }
-  // Computes the logits of the images, enqueued.
+  // Computes the outputs of the batch, enqueued.
   void run();
-  // [batch, classes], for a program that goes on with them.
-  View logits_view() const { return logits_.view(); }
-  // The same for the host; waits. Rows of images that nobody wrote mean nothing.
-  const float* logits() const {
-    logits_.receive();
-    return logits_.host<float>();
+  // An output of the network, for a program that goes on with it.
+  View output_view(const std::string& name) const { return output(name).view(); }
+  // The same for the host; waits. Rows of examples that nobody wrote mean nothing.
+  const float* values(const std::string& name) const {
+    const Staging& own = output(name);
+    own.receive();
+    return own.host<float>();
   }
 
   // Calls visit(name, runs for a batch, plan) for each of its programs.
   void visit_programs(
       const std::function<void(const char*, std::int64_t, const Plan&)>& visit) const;
-  std::int64_t batch_bytes() const;  // of images, views and logits
+  std::int64_t batch_bytes() const;  // of views and outputs
 
  private:
+  const Staging& output(const std::string& name) const;
+
   BoundExecutable program_;
-  Shape images_shape_;
-  Staging images_, logits_;
+  std::vector<std::pair<std::string, Staging>> outputs_;
   // Of more than one view: one view of the images, its logits, and the programs that make the one
   // and add the other, by view.
   std::unique_ptr<Buffer> view_images_, view_logits_;

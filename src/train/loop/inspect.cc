@@ -1,7 +1,10 @@
 // Everything that one step computed, for a check against other frameworks. It runs the replicas'
 // program with more outputs, and then the step itself.
 
+#include <algorithm>
+
 #include "base/tree.h"
+#include "data/pictures/image_source.h"
 #include "ops/ops.h"
 #include "train/loop/trainer_state.h"
 
@@ -25,17 +28,15 @@ void output_activations(Graph& graph) {
 
 InspectedStep Trainer::inspect_step(bool activations) {
   State& s = *state_;
-  const Source& set = s.loader->set();
-  ReplicaProgram program =
-      build_replica_program(s.model, s.inputs_of(s.replica_images), s.recipe.seed, s.recipe.batch,
-                            s.recipe.label_smoothing, true, s.optimizers);
+  ReplicaProgram program = build_replica_program(s.model, s.inputs_of(s.replica_rows),
+                                                 s.recipe.seed, s.recipe.batch, true, s.optimizers);
   if (activations) output_activations(program.graph);
   BoundExecutable executable(*s.device, program.graph, {});
   s.settle();
   s.bind_values(executable);
 
   std::vector<NamedTensor> list;
-  const auto batch = s.recipe.batch, part = s.replica_images, replicas = s.recipe.replicas;
+  const auto batch = s.recipe.batch, part = s.replica_rows, replicas = s.recipe.replicas;
   const auto add = [&](std::string name, Tensor tensor) {
     list.push_back({std::move(name), std::move(tensor)});
   };
@@ -48,9 +49,11 @@ InspectedStep Trainer::inspect_step(bool activations) {
     }
   };
 
-  Tensor images(DType::kF32, Shape{batch, set.channels, set.height, set.width});
-  Tensor labels(DType::kI32, Shape{batch});
-  s.loader->examples(s.done, 0, batch, images.f32().data(), labels.i32().data());
+  std::vector<Tensor> fields;
+  std::vector<void*> field_memory;
+  for (const Field& field : s.data.fields)
+    field_memory.push_back(fields.emplace_back(field.batch(batch)).data());
+  s.loader->examples(s.done, 0, batch, field_memory);
 
   // One tensor a program output and replica; the batch's outputs are joined along their first axis.
   std::vector<std::vector<Tensor>> outputs(static_cast<std::size_t>(replicas));
@@ -60,8 +63,8 @@ InspectedStep Trainer::inspect_step(bool activations) {
     executable.bind_input(name, *memory.back());
     return View(*memory.back());
   };
-  const View part_images = bind("images", part * set.image_bytes() * kWord);
-  const View part_labels = bind("labels", part * kWord);
+  std::vector<View> parts;
+  for (const Field& field : s.data.fields) parts.push_back(bind(field.name, part * field.bytes()));
   const View at_step = bind("step", kWord), at_replica = bind("replica", kWord);
   std::vector<View> results_of;
   for (const NamedValue& output : program.graph.outputs()) {
@@ -71,8 +74,9 @@ InspectedStep Trainer::inspect_step(bool activations) {
   }
   for (std::int64_t r = 0; r < replicas; ++r) {
     const auto step = static_cast<std::uint32_t>(s.done), replica = static_cast<std::uint32_t>(r);
-    s.device->upload(part_images, images.f32().data() + r * part * set.image_bytes());
-    s.device->upload(part_labels, labels.i32().data() + r * part);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      s.device->upload(parts[i],
+                       static_cast<const std::byte*>(field_memory[i]) + r * parts[i].bytes);
     s.device->upload(at_step, &step);
     s.device->upload(at_replica, &replica);
     executable.run();
@@ -95,8 +99,8 @@ InspectedStep Trainer::inspect_step(bool activations) {
         sum.f32()[i] = tree_sum(0, replicas, [&](std::int64_t r) { return of(r).f32()[i]; });
       }
       results.push_back({name, std::move(sum)});
-    } else if (name == "loss" || name == "logits" || name.starts_with("dropout/") ||
-               name.starts_with("activation/") || name.starts_with("pooled/")) {
+    } else if (name == "loss" || name.starts_with("dropout/") || name.starts_with("activation/") ||
+               name.starts_with("pooled/") || std::ranges::count(program.outputs, name) > 0) {
       std::vector<std::int64_t> extents = {name == "loss" ? replicas : batch};
       for (std::int64_t axis = 1; axis < of(0).shape().rank(); ++axis)
         extents.push_back(of(0).shape()[axis]);
@@ -106,8 +110,11 @@ InspectedStep Trainer::inspect_step(bool activations) {
       results.push_back({name, std::move(joined)});
     }
   }
-  add("inputs", images);
-  add("labels", labels);
+  // Images have been called "inputs" since before there were other fields.
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const std::string& name = s.data.fields[i].name;
+    add(name == kImagesField ? "inputs" : name, fields[i]);
+  }
   add_state(checkpoint(), "before/", "state_before/");
   for (NamedTensor& result : results) list.push_back(std::move(result));
   const StepResult result = step({.throw_on_divergence = false});

@@ -55,11 +55,12 @@ TEST(OwnLoop, two_halves_of_a_step_make_the_step_for_any_placement) {
       EXPECT_EQ(second.hash, step.hash) << step.step;
       for (const StepResult& result : {first, again, second}) {
         EXPECT_EQ(result.step, step.step);
-        EXPECT_EQ(result.loss, step.loss);
-        EXPECT_EQ(result.correct, step.correct);
+        EXPECT_EQ(result.sums.loss, step.sums.loss);
+        EXPECT_EQ(result.sums.count(kCorrectCount), step.sums.count(kCorrectCount));
       }
     }
-    EXPECT_EQ(halves->evaluate().correct, whole->evaluate().correct);
+    EXPECT_EQ(halves->evaluate().sums.count(kCorrectCount),
+              whole->evaluate().sums.count(kCorrectCount));
   }
 }
 

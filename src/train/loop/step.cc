@@ -13,6 +13,7 @@
 #include <bit>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -33,34 +34,26 @@ constexpr double kPatience = 0.002;
 void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
   if (prefetcher) {
     const Prefetcher::Batch& batch = prefetcher->wait(done);
-    const std::int64_t first = (replica - replicas.begin) * replica_images,
-                       image = loader->set().image_bytes();
-    const float* const images = batch.images.f32().data() + first * image;
-    const std::int32_t* const labels = batch.labels.i32().data() + first;
     auto known = std::ranges::find(worker.adopted, &batch, &Worker::AdoptedBatch::batch);
     if (known == worker.adopted.end()) {
-      const auto adopt = [&](const Tensor& tensor) {
-        return device->adopt(const_cast<void*>(tensor.data()), tensor.type().bytes());
-      };
-      worker.adopted.push_back({&batch, adopt(batch.images), adopt(batch.labels)});
+      worker.adopted.push_back({&batch, {}});
       known = worker.adopted.end() - 1;
+      for (const Tensor& field : batch.fields)
+        known->fields.push_back(
+            device->adopt(const_cast<void*>(field.data()), field.type().bytes()));
     }
-    if (known->images) {
-      const std::int64_t image_bytes = worker.images.bytes(), label_bytes = worker.labels.bytes();
-      const std::int64_t own = replica - replicas.begin;
-      worker.program.set_input(worker.images_slot,
-                               {*known->images, own * image_bytes, image_bytes});
-      worker.program.set_input(worker.labels_slot,
-                               {*known->labels, own * label_bytes, label_bytes});
-    } else {
-      device->upload(worker.images.view(), images);
-      device->upload(worker.labels.view(), labels);
+    for (std::size_t i = 0; i < batch.fields.size(); ++i) {
+      const View own = worker.batch.view(i);
+      const std::int64_t first = (replica - replicas.begin) * own.bytes;
+      if (known->fields[i]) {
+        worker.program.set_input(worker.field_slots[i], {*known->fields[i], first, own.bytes});
+      } else {
+        device->upload(own, static_cast<const std::byte*>(batch.fields[i].data()) + first);
+      }
     }
   } else {
-    loader->examples(done, replica * replica_images, replica_images, worker.images.host<float>(),
-                     worker.labels.host<std::int32_t>());
-    worker.images.send();
-    worker.labels.send();
+    loader->examples(done, replica * replica_rows, replica_rows, worker.batch.host());
+    worker.batch.send();
   }
   worker.place.host<std::uint32_t>()[0] = static_cast<std::uint32_t>(done);
   worker.place.host<std::uint32_t>()[1] = static_cast<std::uint32_t>(replica);
@@ -78,9 +71,11 @@ void Trainer::State::bind_replica(Worker& worker, std::int64_t replica, Buffer& 
   for (const Worker::FlatOutput& output : worker.flat_outputs)
     worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
   const std::int64_t own = replica - worker.replicas.begin;
-  worker.program.set_output(
-      worker.correct_slot,
-      worker.results.view().part((worker.replicas.size() + own) * kWord, kWord));
+  for (std::size_t i = 0; i < worker.count_slots.size(); ++i)
+    worker.program.set_output(
+        worker.count_slots[i],
+        worker.results.view().part(
+            ((static_cast<std::int64_t>(i) + 1) * worker.replicas.size() + own) * kWord, kWord));
   if (ranks() == 1) return;
   const TraceSpan span(placement.trace, worker.lane, "wait for parameters");
   exchange->finish_updates();
@@ -155,7 +150,8 @@ void Trainer::State::read_results(Worker& worker) {
              first = static_cast<std::size_t>(worker.replicas.begin);
   for (std::size_t i = 0; i < count; ++i) {
     losses[first + i] = worker.results.host<float>()[i];
-    correct[first + i] = worker.results.host<std::int32_t>()[count + i];
+    for (std::size_t k = 0; k < counts.size(); ++k)
+      counts[k][first + i] = worker.results.host<std::int32_t>()[(k + 1) * count + i];
   }
 }
 
@@ -286,7 +282,7 @@ std::string Trainer::State::first_bad_operation() {
 }
 
 std::string StepResult::divergence() const {
-  return cat(std::isfinite(loss) ? "the norm of the gradients" : "the loss",
+  return cat(std::isfinite(sums.loss) ? "the norm of the gradients" : "the loss",
              " is not finite; the first operation with such a result is ", non_finite);
 }
 
@@ -336,13 +332,23 @@ void Trainer::State::share_results(const StepOptions& options, StepResult& resul
   while (shards.end(0, holder) <= layout().loss_offset) ++holder;
   if (holder == exchange->rank()) mine[count] = std::bit_cast<std::uint32_t>(total_loss());
   exchange->exchange(tail_round);
-  result.loss = std::bit_cast<float>(static_cast<std::uint32_t>(tail(holder)[count]));
+  result.sums.loss = std::bit_cast<float>(static_cast<std::uint32_t>(tail(holder)[count]));
   for (std::size_t i = 0; options.hash && i < count; ++i) {
     std::uint64_t sum = 0;
     for (int rank = 0; rank < ranks(); ++rank) sum += tail(rank)[i];
     const auto elements = static_cast<std::uint64_t>(layout().parameters[i].elements());
     result.hash = hash_append(result.hash, hash_tensor(sum, elements));
   }
+}
+
+// But for the loss.
+Sums Trainer::State::sums_of_step() const {
+  Sums sums{.examples = recipe.batch, .items = program.items * recipe.replicas};
+  sums.weight = sums.items;
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    sums.counts[program.counts[i]] =
+        std::accumulate(counts[i].begin(), counts[i].end(), std::int64_t{0});
+  return sums;
 }
 
 StepResult Trainer::State::make(Part part, const StepOptions& options) {
@@ -376,23 +382,23 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   }
 
   result.step = done + 1;
-  for (const std::int32_t count : correct) result.correct += count;
+  result.sums = sums_of_step();
   for (const Worker& worker : workers) {
     result.input_seconds += worker.input_seconds / static_cast<double>(workers.size());
     result.waiting_seconds += worker.waiting_seconds / static_cast<double>(workers.size());
   }
   const bool losses_are = losses_are_finite();
-  result.loss = NAN;
+  result.sums.loss = NAN;
   result.gradient_norm = gradient_norm;
   if (!losses_are || !finite) {
     if (losses_are && is_whole) {
       const float sum = tree_sum(0, recipe.replicas, [&](std::int64_t replica) {
         return losses[static_cast<std::size_t>(replica)];
       });
-      result.loss = sum / static_cast<float>(recipe.replicas);
+      result.sums.loss = sum / static_cast<float>(recipe.replicas);
     } else if (losses_are) {
       exchange->gather_sums();
-      result.loss = total_loss();
+      result.sums.loss = total_loss();
     }
     result.non_finite = diagnose();
     if (!options.throw_on_divergence) return result;
@@ -403,7 +409,7 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   if (part == Part::kGradients) {
     gradients_ready = true;
     exchange->gather_sums();
-    result.loss = total_loss();
+    result.sums.loss = total_loss();
     float* const total = gradient_mirror.open(*device, exchange->sums(0, layout().bytes));
     gradient_spans = spans_of(total, true);
   } else {

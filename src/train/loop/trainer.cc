@@ -43,7 +43,21 @@ std::int64_t Trainer::total_steps() const { return state_->total_steps; }
 const FlatLayout& Trainer::layout() const { return state_->layout(); }
 const Source& Trainer::training_set() const { return state_->loader->set(); }
 const Source& Trainer::evaluation_set() const { return *state_->held_out; }
+std::vector<Metric> Trainer::metrics() const {
+  return metrics_of(state_->model, state_->data.fields);
+}
+std::int64_t Trainer::items_per_step() const {
+  return state_->program.items * state_->recipe.replicas;
+}
+const std::vector<std::string>& Trainer::counts() const { return state_->program.counts; }
+std::string Trainer::unit() const { return unit_of(state_->data.fields); }
 std::int64_t Trainer::steps_done() const { return state_->done; }
+
+std::vector<std::string> class_names_of(const Trainer& trainer) {
+  const std::vector<Field> fields = trainer.evaluation_set().fields();
+  const Field* const target = target_of(fields);
+  return target == nullptr ? std::vector<std::string>() : target->words;
+}
 
 std::uint64_t Trainer::parameter_hash() const {
   State& s = *state_;
@@ -109,13 +123,13 @@ std::vector<DeviceTensor> Trainer::State::places() const {
 
 // One batch is in use and one ready; beside them as many as keep all threads busy.
 PrefetchOptions Trainer::State::prefetch_options() const {
-  const std::int64_t examples = replicas.size() * replica_images,
+  const std::int64_t examples = replicas.size() * replica_rows,
                      busy = placement.input_threads * kPrefetchedAtOnce;
   return {.first_step = done,
           .end_step = std::numeric_limits<std::int64_t>::max(),
           .threads = placement.input_threads,
           .depth = static_cast<int>(2 + (busy + examples - 1) / examples),
-          .first_example = replicas.begin * replica_images,
+          .first_example = replicas.begin * replica_rows,
           .examples = examples,
           .readers = static_cast<int>(placement.workers)};
 }
@@ -140,12 +154,12 @@ std::string Trainer::evaluation_identity() const {
 
 std::string Trainer::training_data() const {
   const Source& set = state_->loader->set();
-  return cat(state_->training_identity.of(set), " (", set.source, ")");
+  return cat(state_->training_identity.of(set), " (", set.origin(), ")");
 }
 
 std::string Trainer::evaluation_data() const {
   const Source& set = *state_->held_out;
-  return cat(state_->evaluation_identity.of(set), " (", set.source, ")");
+  return cat(state_->evaluation_identity.of(set), " (", set.origin(), ")");
 }
 
 void Trainer::require_same_data(const Checkpoint& checkpoint) const {
@@ -181,10 +195,7 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.metadata[kKindKey] = kind();
   checkpoint.metadata[kDataKey] = s.training_identity.of(s.loader->set());
   checkpoint.metadata[kEvaluationDataKey] = s.evaluation_identity.of(set);
-  checkpoint.metadata[kInputKey] =
-      cat(set.channels, " ", set.height, " ", set.width, " ", set.classes);
-  if (has_pictures(s.recipe))
-    checkpoint.metadata[kClassNamesKey] = class_names_text(set.class_names);
+  checkpoint.metadata[kFieldsKey] = fields_text(set.fields());
   s.settle();
   // A rank has the optimizer's state of its shard alone, after the first step.
   if (s.done > 0)

@@ -16,9 +16,9 @@
 
 #include "backend/device.h"
 #include "data/pictures/image_set.h"
-#include "data/pictures/loader.h"
-#include "nn/network.h"
+#include "nn/model.h"
 #include "train/loop/checkpoint.h"
+#include "train/loop/evaluation.h"
 #include "train/program/program.h"
 #include "train/recipe/recipe.h"
 
@@ -84,8 +84,7 @@ struct StepOptions {
 struct StepResult {
   std::int64_t step = 0;  // number of the step, counted from 1
   double learning_rate = 0;
-  float loss = 0;  // mean over the global batch
-  std::int64_t correct = 0;
+  Sums sums;  // over the global batch
   double seconds = 0;
   // Parts of `seconds`, as means over workers: waiting for the batch; waiting for other workers
   // with no part of their work to help with.
@@ -101,59 +100,6 @@ struct StepResult {
   std::string divergence() const;
 };
 
-// How often each class was classified as each class. Integers: equal for any placement. Holds only
-// the pairs of classes that occur, so its memory is bounded by the number of examples, not by the
-// square of the number of classes.
-class ConfusionMatrix {
- public:
-  ConfusionMatrix() = default;
-  // All counts are 0.
-  explicit ConfusionMatrix(std::int64_t classes) : classes_(classes) {}
-  std::int64_t classes() const { return classes_; }
-  // Counts `examples` more of class `label` that were classified as `guess`; -1: as no class,
-  // because their logits are not numbers.
-  void add(std::int64_t label, std::int64_t guess, std::int64_t examples = 1);
-  // How many there are.
-  std::int64_t at(std::int64_t label, std::int64_t guess) const;
-  // The number of examples of the class.
-  std::int64_t examples(std::int64_t label) const;
-  std::int64_t correct() const;
-  // Recall: the share of a class's examples that were classified as it; 0 if there are none.
-  double accuracy(std::int64_t label) const;
-  // The counts above 0, by (label, guess).
-  using Cells = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>;
-  const Cells& cells() const { return cells_; }
-  bool operator==(const ConfusionMatrix&) const = default;
-
- private:
-  std::int64_t classes_ = 0;
-  Cells cells_;
-};
-
-// What the network makes of an example of the held-out set.
-struct ExampleGuess {
-  std::int64_t index = 0, label = 0;
-  std::int64_t guess = 0;  // -1: its logits are not numbers
-  float loss = 0;
-  bool mistaken() const { return guess != label; }
-};
-
-// The held-out set under the parameters of one step.
-struct EvaluationResult {
-  std::int64_t step = 0;  // the parameters are those after this step
-  std::int64_t correct = 0, examples = 0;
-  float loss = 0;  // mean
-  double seconds = 0;
-  ConfusionMatrix confusion;
-  // For people to look at: the first examples of the set, and the mistakes with the largest losses.
-  // At most kShown of each.
-  static constexpr std::int64_t kShown = 24;
-  std::vector<ExampleGuess> first, worst;
-  double accuracy() const {
-    return examples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(examples);
-  }
-};
-
 // A step and everything that it computed.
 struct InspectedStep {
   StepResult result;
@@ -163,11 +109,11 @@ struct InspectedStep {
 // The state of a recipe, advanced step by step. Used by one thread at a time.
 class Trainer {
  public:
-  // evaluate() evaluates `held_out`. The sets must have the same image shape. Throws UserError:
-  // kData if a set is not usable (data/pictures/image_set.h); kUsage if the recipe does not fit the
-  // placement (more workers than replicas) or the data (a batch that is not a multiple of the
-  // replicas, or larger than the set); kMemory if there is not enough memory or no thread can be
-  // started. Throws Stopped if `stop` requests it.
+  // evaluate() evaluates `held_out`. The sets must have the same fields; pictures are prepared as
+  // the recipe says. Throws UserError: kData if a set is not usable; kUsage if the recipe does not
+  // fit the placement (more workers than replicas) or the data (a batch that is not a multiple of
+  // the replicas, or larger than the set); kMemory if there is not enough memory or no thread can
+  // be started. Throws Stopped if `stop` requests it.
   Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
           std::shared_ptr<const Source> held_out, Placement placement, StopToken stop = {});
   ~Trainer();
@@ -193,6 +139,12 @@ class Trainer {
   const FlatLayout& layout() const;
   const Source& training_set() const;
   const Source& evaluation_set() const;
+  // The numbers that people look at, and what they count: "image".
+  std::vector<Metric> metrics() const;
+  std::string unit() const;
+  // Losses of a step's batch, and the names of its counts.
+  std::int64_t items_per_step() const;
+  const std::vector<std::string>& counts() const;
 
   std::int64_t steps_done() const;
   // Throws UserError(kDiverged), which names the step and the operation, if the loss (or, if the
@@ -269,6 +221,9 @@ class Trainer {
  private:
   std::unique_ptr<State> state_;
 };
+
+// The names of the classes that are the trainer's target; empty if it has none.
+std::vector<std::string> class_names_of(const Trainer& trainer);
 
 // The default number of workers of this rank: as many as the devices of its backend, which this
 // opens, or its share of the host's cores.

@@ -8,6 +8,7 @@
 
 #include "base/tree.h"
 #include "base/words.h"
+#include "data/pictures/prepared_pictures.h"
 #include "ops/ops.h"
 #include "parallel/rank_key_values.h"
 #include "train/loop/run_ranks.h"
@@ -97,9 +98,9 @@ std::vector<std::pair<std::string, FlatRange>> flat_outputs_of(const FlatLayout&
 }
 
 // A milestone for each bucket: what lies in it. With the first one other ranks get the counts, too.
-std::vector<std::vector<std::string>> milestones_of(const FlatLayout& layout,
+std::vector<std::vector<std::string>> milestones_of(const ReplicaProgram& program,
                                                     const Shards& shards) {
-  const auto outputs = flat_outputs_of(layout);
+  const auto outputs = flat_outputs_of(program.layout);
   std::vector<std::vector<std::string>> milestones;
   for (const std::vector<std::int64_t>& cuts : shards.cuts) {
     milestones.emplace_back();
@@ -107,7 +108,7 @@ std::vector<std::vector<std::string>> milestones_of(const FlatLayout& layout,
       if (cuts.front() <= range.begin && range.begin < cuts.back())
         milestones.back().push_back(name);
   }
-  milestones.front().emplace_back("correct");
+  for (const std::string& count : program.counts) milestones.front().push_back(count);
   return milestones;
 }
 
@@ -121,6 +122,17 @@ std::int64_t buffers_needed(std::int64_t replicas, ReplicaRange range) {
     ++held;
   }
   return std::max<std::int64_t>(most, 1);
+}
+
+// Names of classes may differ.
+void require_same_fields(const Source& train, const Source& held_out) {
+  const std::vector<Field> one = train.fields(), other = held_out.fields();
+  const bool same = std::ranges::equal(one, other, [](const Field& a, const Field& b) {
+    return a.name == b.name && a.dtype == b.dtype && a.shape == b.shape && a.below == b.below;
+  });
+  PODIUM_REQUIRE(same, ExitCode::kUsage, "the training set (", train.origin(), ") has ",
+                 to_text(one), ", and the held-out one (", held_out.origin(), ") has ",
+                 to_text(other), "; both must have the same fields");
 }
 
 // Of the ranks below `end`, those on the host of this one.
@@ -204,7 +216,7 @@ void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
   require_threads("--input-threads", placement.input_threads, 0);
   PODIUM_REQUIRE(recipe.batch % recipe.replicas == 0, ExitCode::kUsage, "batch = ", recipe.batch,
                  " is not divisible by replicas = ", recipe.replicas);
-  replica_images = recipe.batch / recipe.replicas;
+  replica_rows = recipe.batch / recipe.replicas;
   shards.workers = std::move(workers_of_ranks);
   if (shards.workers.empty() && count == 1) shards.workers = {static_cast<int>(placement.workers)};
   if (shards.workers.empty()) {
@@ -236,22 +248,16 @@ void Trainer::State::open_device() {
 
 void Trainer::State::take_data(std::shared_ptr<const Source> train,
                                std::shared_ptr<const Source> its_held_out) {
-  held_out = std::move(its_held_out);
-  PODIUM_REQUIRE(train && held_out, ExitCode::kData, "the ", train ? "held-out" : "training",
+  PODIUM_REQUIRE(train && its_held_out, ExitCode::kData, "the ", train ? "held-out" : "training",
                  " set is a null pointer");
   train->require_usable("the training set");
-  held_out->require_usable("the held-out set");
-  PODIUM_REQUIRE(held_out->channels == train->channels && held_out->height == train->height &&
-                     held_out->width == train->width && held_out->classes == train->classes,
-                 ExitCode::kUsage, "the training set (", train->source, ") and the held-out one (",
-                 held_out->source, ") differ in the shape or the classes of their images");
-  loader = std::make_shared<const Loader>(std::move(train),
-                                          LoaderOptions{.seed = recipe.seed,
-                                                        .batch = recipe.batch,
-                                                        .augment = recipe.augment,
-                                                        .normalise = recipe.normalise});
-  held_out_loader =
-      std::make_unique<Loader>(held_out, LoaderOptions{.normalise = recipe.normalise});
+  its_held_out->require_usable("the held-out set");
+  require_same_fields(*train, *its_held_out);
+  train = prepared(std::move(train), {recipe.augment, recipe.normalise});
+  held_out = prepared(std::move(its_held_out), {{}, recipe.normalise});
+  loader = std::make_shared<const Loader>(
+      std::move(train), LoaderOptions{.seed = recipe.seed, .batch = recipe.batch});
+  held_out_loader = std::make_unique<Loader>(held_out);
   data = shape_of(loader->set(), *held_out);
   start_input_threads();
   total_steps = recipe.steps != 0 ? recipe.steps : recipe.epochs * loader->steps_per_epoch();
@@ -271,23 +277,23 @@ void Trainer::State::start_input_threads() {
     placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
 }
 
-ReplicaInputs Trainer::State::inputs_of(std::int64_t images) const {
-  return {.image = Shape{data.channels, data.height, data.width},
-          .images = images,
-          .classes = data.classes,
-          .precision = precision_of(recipe)};
+BatchInputs Trainer::State::inputs_of(std::int64_t rows) const {
+  return {.fields = data.fields,
+          .rows = rows,
+          .precision = precision_of(recipe),
+          .label_smoothing = recipe.label_smoothing};
 }
 
 void Trainer::State::build_program() {
   try {
-    program = build_replica_program(model, inputs_of(replica_images), recipe.seed, recipe.batch,
-                                    recipe.label_smoothing, false, optimizers);
+    program = build_replica_program(model, inputs_of(replica_rows), recipe.seed, recipe.batch,
+                                    false, optimizers);
   } catch (const UserError& error) {
     // An operation's rule knows nothing of recipes.
-    throw UserError(
-        cat("recipe ", recipe.name, " (batch = ", recipe.batch, ", replicas = ", recipe.replicas,
-            ", so a replica has ", count_text(replica_images, "image"), "): ", error.what()),
-        error.code());
+    throw UserError(cat("recipe ", recipe.name, " (batch = ", recipe.batch,
+                        ", replicas = ", recipe.replicas, ", so a replica has ",
+                        count_text(replica_rows, unit_of(data.fields)), "): ", error.what()),
+                    error.code());
   }
   optimizers.require_parameters(layout(), recipe.model);
 }
@@ -303,7 +309,7 @@ void Trainer::State::set_start_values(StopToken stop) {
   for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];
     const Tensor start = parameter.initialiser == Initialiser::kWhitening
-                             ? whitening_filters(parameter, *loader, stop)
+                             ? whitening_filters(parameter, loader->set(), stop)
                              : initial_value(parameter, recipe.seed, static_cast<std::uint32_t>(i));
     const FlatEntry& entry = layout().parameters[i];
     device->upload({*parameters, entry.offset, entry.bytes()}, start.data());
@@ -319,7 +325,8 @@ void Trainer::State::set_start_values(StopToken stop) {
 
 void Trainer::State::make_workers(StopToken stop) {
   losses.resize(static_cast<std::size_t>(recipe.replicas));
-  correct.resize(static_cast<std::size_t>(recipe.replicas));
+  counts.assign(program.counts.size(),
+                std::vector<std::int32_t>(static_cast<std::size_t>(recipe.replicas)));
   workers.resize(static_cast<std::size_t>(placement.workers));
   const int all = shards.all_workers();
   shards.cuts = cut_shards(all, cut_buckets(layout(), ranks(), placement.bucket_bytes), layout(),
@@ -362,18 +369,20 @@ void Trainer::State::prepare_exchange() {
                                         placement.trace);
   tails.resize(static_cast<std::size_t>(ranks()) * (layout().parameters.size() + 1));
   if (ranks() == 1) return;
-  std::vector<std::span<std::byte>> of_losses, of_correct, of_tails;
+  std::vector<std::span<std::byte>> of_losses, of_tails;
+  std::vector<std::vector<std::span<std::byte>>> of_counts(counts.size());
   for (int rank = 0; rank < ranks(); ++rank) {
     const ReplicaRange own = shards.replicas_of(rank, recipe.replicas);
     const auto begin = static_cast<std::size_t>(own.begin),
                count = static_cast<std::size_t>(own.size());
     of_losses.push_back(std::as_writable_bytes(std::span(losses).subspan(begin, count)));
-    of_correct.push_back(std::as_writable_bytes(std::span(correct).subspan(begin, count)));
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      of_counts[i].push_back(std::as_writable_bytes(std::span(counts[i]).subspan(begin, count)));
     of_tails.push_back(
         std::as_writable_bytes(std::span(tail(rank), layout().parameters.size() + 1)));
   }
   exchange->gather_with_sums(of_losses);
-  exchange->gather_with_sums(of_correct);
+  for (const auto& of_count : of_counts) exchange->gather_with_sums(of_count);
   exchange->add(tail_round, of_tails);
   exchange->share_flat(*parameters, 0);
   exchange->share_flat(*statistics, layout().parameter_bytes);
@@ -383,9 +392,10 @@ void Trainer::State::bind_values(BoundExecutable& executable) {
   for (const DeviceTensor& value : values()) executable.bind_input(value.name, value.memory);
 }
 
-void Trainer::State::bind_examples(Worker& worker, View images, View labels, View place) {
-  worker.program.bind_input("images", images);
-  worker.program.bind_input("labels", labels);
+void Trainer::State::bind_examples(Worker& worker, const BatchMemory& batch, std::int64_t first,
+                                   View place) {
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    worker.program.bind_input(batch.fields()[i].name, batch.view(i, first, replica_rows));
   worker.program.bind_input("step", place.part(0, kWord));
   worker.program.bind_input("replica", place.part(kWord, kWord));
 }
@@ -393,20 +403,20 @@ void Trainer::State::bind_examples(Worker& worker, View images, View labels, Vie
 void Trainer::State::prepare_program(Worker& worker) {
   worker.program = BoundExecutable(
       *device, program.graph,
-      {.worker = worker.number, .awaited = true, .milestones = milestones_of(layout(), shards)});
+      {.worker = worker.number, .awaited = true, .milestones = milestones_of(program, shards)});
   worker.reached = [this, &worker](std::size_t bucket) {
     complete_bucket(worker, static_cast<int>(bucket));
   };
-  worker.images = Staging(*device, replica_images * data.image_values() * kWord);
-  worker.labels = Staging(*device, replica_images * kWord);
+  worker.batch = BatchMemory(*device, data.fields, replica_rows);
   worker.place = Staging(*device, 2 * kWord);
-  worker.results = Staging(*device, 2 * worker.replicas.size() * kWord);
+  worker.results = Staging(*device, (1 + std::ssize(counts)) * worker.replicas.size() * kWord);
   // Of batches made ahead, a replica's part may be bound when it runs.
-  worker.images_slot = worker.program.input_slot("images");
-  worker.labels_slot = worker.program.input_slot("labels");
-  bind_examples(worker, worker.images.view(), worker.labels.view(), worker.place.view());
+  for (const Field& field : data.fields)
+    worker.field_slots.push_back(worker.program.input_slot(field.name));
+  bind_examples(worker, worker.batch, 0, worker.place.view());
   bind_values(worker.program);
-  worker.correct_slot = worker.program.output_slot("correct");
+  for (const std::string& count : program.counts)
+    worker.count_slots.push_back(worker.program.output_slot(count));
   for (const auto& [name, range] : flat_outputs_of(layout()))
     worker.flat_outputs.push_back({worker.program.output_slot(name), range.begin, range.bytes()});
 }

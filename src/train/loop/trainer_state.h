@@ -14,8 +14,9 @@
 #include "backend/staging.h"
 #include "base/thread_pool.h"
 #include "base/trace.h"
-#include "data/pictures/prefetch.h"
+#include "data/source/prefetch.h"
 #include "parallel/exchange.h"
+#include "train/loop/batch_memory.h"
 #include "train/loop/inference.h"
 #include "train/loop/trainer.h"
 #include "train/program/step_programs.h"
@@ -50,7 +51,7 @@ struct Worker {
   BoundExecutable program, norm, evaluation_loss;
   std::unique_ptr<Inference> evaluation;
 
-  Staging images, labels;                        // of one replica
+  BatchMemory batch;                             // of one replica
   std::vector<std::unique_ptr<Buffer>> buffers;  // flat: gradients and statistics of nodes
   std::vector<Buffer*> free_buffers;
   std::vector<Buffer*> held_buffers;  // published in this step
@@ -59,19 +60,19 @@ struct Worker {
   Buffer* last_buffer = nullptr;
   std::function<void(std::size_t)> reached;  // a milestone of the last replica's run: a bucket
   Staging place;  // u32 step, u32 replica: scalars that the program reads
-  // Of each replica: f32 losses, then i32 counts of correct answers.
+  // f32 losses of all replicas, then their i32 counts, all of one count after those of another.
   Staging results;
   // What is bound anew for each replica: its examples, and what its program writes.
   struct FlatOutput {
     std::size_t slot;
     std::int64_t offset, bytes;  // in the buffer
   };
-  std::size_t images_slot = 0, labels_slot = 0, correct_slot = 0;
+  std::vector<std::size_t> field_slots, count_slots;
   std::vector<FlatOutput> flat_outputs;
   // Batches that were made ahead, as memory of the device, where that can be the host's.
   struct AdoptedBatch {
     const Prefetcher::Batch* batch;
-    std::unique_ptr<Buffer> images, labels;
+    std::vector<std::unique_ptr<Buffer>> fields;
   };
   std::vector<AdoptedBatch> adopted;
 
@@ -79,15 +80,16 @@ struct Worker {
   Staging norm_values;                            // f32 norm, f32 factor
   double input_seconds = 0, waiting_seconds = 0;  // of this step
 
-  Staging evaluation_labels, evaluation_losses, guesses;  // of an evaluation batch
+  BatchMemory evaluation_batch;
+  Staging evaluation_losses, predictions;  // of it
 };
 
 // The step as one program, where the device takes it as such (whole_step.cc).
 struct WholeStepState {
   std::unique_ptr<WholeStep> program;  // null: workers make the steps
   struct Batch {
-    Staging images, labels;  // of all replicas of a worker
-    Staging places;          // u32 step, u32 replica of each
+    BatchMemory examples;  // of all replicas of a worker
+    Staging places;        // u32 step, u32 replica of each
   };
   std::vector<Batch> batches;  // by worker
   std::int64_t sent = -1;      // the step whose batch lies there
@@ -144,7 +146,7 @@ struct Trainer::State {
   ReplicaProgram program;
   Shards shards;
   ReplicaRange replicas;  // of this rank
-  std::int64_t replica_images = 0, evaluation_batch = 0, total_steps = 0;
+  std::int64_t replica_rows = 0, evaluation_batch = 0, total_steps = 0;
   // What tells a set from another. Read from memory once: checkpoints ask for it, and trainers that
   // nobody runs do not.
   struct Identity {
@@ -155,10 +157,10 @@ struct Trainer::State {
 
   std::unique_ptr<Buffer> parameters,
       statistics;  // flat; statistics are [layout.parameter_bytes, loss_offset) moved to 0
-  std::vector<std::unique_ptr<Buffer>> states;  // of the optimizers, flat as the parameters
-  std::vector<float> losses;                    // by replica
-  std::vector<std::int32_t> correct;            // by replica
-  bool finite = true;                           // whether the step may update
+  std::vector<std::unique_ptr<Buffer>> states;    // of the optimizers, flat as the parameters
+  std::vector<float> losses;                      // by replica
+  std::vector<std::vector<std::int32_t>> counts;  // of the program, each by replica
+  bool finite = true;                             // whether the step may update
   bool gradients_ready = false;  // compute_gradients() was called, apply_update() not yet
   double seconds_before = 0;     // of the half of the step that was made before
   std::vector<TensorSpan> parameter_spans, gradient_spans;
@@ -205,8 +207,8 @@ struct Trainer::State {
   bool takes_whole_steps() const;
   void prepare_whole_step();
   StepProgram::Worker whole_step_of(Worker& worker, View sum);
-  // What a replica's program reads: its examples, and u32 step, u32 replica.
-  void bind_examples(Worker& worker, View images, View labels, View place);
+  // What a replica's program reads: its rows of a batch, and u32 step, u32 replica.
+  void bind_examples(Worker& worker, const BatchMemory& batch, std::int64_t first, View place);
   void bind_scalars(Shard& shard, View scalars);
   void prepare_update(Worker& worker, Shard& shard);
   void prepare_means(Worker& worker, Shard& shard);
@@ -217,7 +219,8 @@ struct Trainer::State {
   MemoryUse memory_of(const Worker& worker) const;
   RankPlan plan() const;
 
-  ReplicaInputs inputs_of(std::int64_t images) const;
+  BatchInputs inputs_of(std::int64_t rows) const;
+  Sums sums_of_step() const;
   // Parameters and running statistics, as inputs of a training program of the model.
   void bind_values(BoundExecutable& executable);
 

@@ -25,8 +25,7 @@ void Trainer::State::prepare_whole_step() {
   for (Worker& worker : workers) {
     const std::int64_t count = worker.replicas.size();
     WholeStepState::Batch& batch = whole_step.batches.emplace_back();
-    batch.images = Staging(*device, count * worker.images.bytes());
-    batch.labels = Staging(*device, count * worker.labels.bytes());
+    batch.examples = BatchMemory(*device, data.fields, count * replica_rows);
     batch.places = Staging(*device, count * 2 * kWord);
     step.workers.push_back(whole_step_of(worker, sum));
   }
@@ -39,8 +38,7 @@ void Trainer::compile_step() {
 
 StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
   const WholeStepState::Batch& batch = whole_step.batches.back();
-  const std::int64_t count = worker.replicas.size(), image_bytes = worker.images.bytes(),
-                     label_bytes = worker.labels.bytes();
+  const std::int64_t count = worker.replicas.size();
   const View results = worker.results.view();
   StepProgram::Worker part{.replicas = {},
                            .losses = results.part(0, count * kWord),
@@ -49,15 +47,17 @@ StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
                            .hash_words = {},
                            .hash_wanted = {}};
   for (std::int64_t i = 0; i < count; ++i) {
-    bind_examples(worker, batch.images.view().part(i * image_bytes, image_bytes),
-                  batch.labels.view().part(i * label_bytes, label_bytes),
+    bind_examples(worker, batch.examples, i * replica_rows,
                   batch.places.view().part(i * 2 * kWord, 2 * kWord));
     for (const Worker::FlatOutput& output : worker.flat_outputs)
       worker.program.set_output(output.slot, sum.part(output.offset, output.bytes));
-    worker.program.set_output(worker.correct_slot, results.part((count + i) * kWord, kWord));
+    for (std::size_t k = 0; k < worker.count_slots.size(); ++k)
+      worker.program.set_output(
+          worker.count_slots[k],
+          results.part(((static_cast<std::int64_t>(k) + 1) * count + i) * kWord, kWord));
     part.replicas.push_back(worker.program.call());
   }
-  bind_examples(worker, worker.images.view(), worker.labels.view(), worker.place.view());
+  bind_examples(worker, worker.batch, 0, worker.place.view());
   const auto add = [&](std::vector<Call>& calls, BoundExecutable& bound,
                        const std::vector<Shard::FlatInput>& inputs) {
     if (!bound) return;
@@ -97,16 +97,17 @@ void Trainer::State::send_batch(std::int64_t step) {
   for (std::size_t w = 0; w < workers.size(); ++w) {
     const ReplicaRange own = workers[w].replicas;
     WholeStepState::Batch& batch = whole_step.batches[w];
-    const std::int64_t first = own.begin * replica_images, count = own.size() * replica_images;
+    const std::int64_t first = own.begin * replica_rows, count = own.size() * replica_rows;
     if (ready != nullptr) {
-      device->upload(batch.images.view(),
-                     ready->images.f32().data() + first * loader->set().image_bytes());
-      device->upload(batch.labels.view(), ready->labels.i32().data() + first);
+      std::vector<void*> from;
+      for (std::size_t i = 0; i < data.fields.size(); ++i)
+        from.push_back(
+            const_cast<std::byte*>(static_cast<const std::byte*>(ready->fields[i].data())) +
+            first * data.fields[i].bytes());
+      batch.examples.upload(*device, from);
     } else {
-      loader->examples(step, first, count, batch.images.host<float>(),
-                       batch.labels.host<std::int32_t>());
-      batch.images.send();
-      batch.labels.send();
+      loader->examples(step, first, count, batch.examples.host());
+      batch.examples.send();
     }
     for (std::int64_t i = 0; i < own.size(); ++i) {
       std::uint32_t* const place = batch.places.host<std::uint32_t>() + 2 * i;
@@ -137,7 +138,7 @@ void Trainer::State::run_whole_step(const StepOptions& options) {
   const TraceSpan span(placement.trace, first.lane, "whole step", done);
   whole_step.program->run();
   // While the device computes. Memory that the host shares with it would be in use.
-  if (whole_step.batches[0].images.view().host() == nullptr && done + 1 < total_steps)
+  if (whole_step.batches[0].examples.view(0).host() == nullptr && done + 1 < total_steps)
     send_batch(done + 1);
   for (Worker& worker : workers) read_results(worker);
   if (!losses_are_finite()) return;

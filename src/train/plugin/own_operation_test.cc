@@ -6,6 +6,7 @@
 
 #include "backend/operation_case.h"
 #include "base/scratch_test_util.h"
+#include "data/datasets/dataset.h"
 #include "nn/network.h"
 #include "ops/ops.h"
 #include "train/loop/trainer.h"
@@ -143,11 +144,11 @@ Course train(const Placement& placement) {
   Course course;
   while (trainer.steps_done() < trainer.total_steps()) {
     const StepResult step = trainer.step({.hash = true});
-    if (course.hashes.empty()) course.first_loss = step.loss;
-    course.last_loss = step.loss;
+    if (course.hashes.empty()) course.first_loss = step.sums.loss;
+    course.last_loss = step.sums.loss;
     course.hashes.push_back(step.hash);
   }
-  course.correct = trainer.evaluate().correct;
+  course.correct = trainer.evaluate().sums.count(kCorrectCount);
   course.end = trainer.checkpoint();
   return course;
 }
@@ -311,8 +312,8 @@ TEST(OwnModel, a_trained_parameter_that_nothing_reads_is_an_error_that_names_it)
     net.parameter({.name = "lonely", .shape = {3}});
     return net.dense("fc", net.flatten(x), {.units = classes});
   });
-  EXPECT_TRUE(has(
-      text, "[\"lonely\"] is a trained parameter that no logit depends on; use it or remove it"))
+  EXPECT_TRUE(
+      has(text, "[\"lonely\"] is a trained parameter that no loss depends on; use it or remove it"))
       << text;
 }
 

@@ -19,10 +19,10 @@ std::int64_t floats_in(std::int64_t bytes) {
   return bytes / static_cast<std::int64_t>(size_of(DType::kF32));
 }
 
-Shape batch_shape(const ReplicaInputs& inputs) {
-  std::vector<std::int64_t> extents = {inputs.images};
-  extents.insert(extents.end(), inputs.image.extents().begin(), inputs.image.extents().end());
-  return Shape(std::move(extents));
+Inputs inputs_in(Graph& graph, const BatchInputs& inputs, bool with_targets) {
+  Inputs all(graph, inputs.fields, inputs.rows, with_targets);
+  all.label_smoothing = inputs.label_smoothing;
+  return all;
 }
 
 // What a model of one's own can get wrong, said before a pass stumbles over it.
@@ -37,19 +37,19 @@ void require_complete(const Network& net, const Graph& graph, Value losses) {
   for (const Parameter& parameter : net.parameters())
     PODIUM_REQUIRE(!parameter.trained || read[static_cast<std::size_t>(parameter.value.node)],
                    ExitCode::kUsage, "[\"", parameter.name,
-                   "\"] is a trained parameter that no logit depends on; use it or remove it");
+                   "\"] is a trained parameter that no loss depends on; use it or remove it");
   for (const Statistic& statistic : net.statistics())
     PODIUM_REQUIRE(statistic.new_value || statistic.frozen, ExitCode::kUsage, "[\"", statistic.name,
                    "\"] is a statistic without a next value; give it one with Network::update()");
 }
 
-Value checked_logits(Network& net, const Model& model, Value images, const ReplicaInputs& inputs) {
-  const Value logits = model(net, images, inputs.classes);
-  const Shape expected{inputs.images, inputs.classes};
-  PODIUM_REQUIRE(net.graph().shape(logits) == expected, ExitCode::kUsage, "the model returns ",
-                 to_string(net.graph().shape(logits)), " instead of logits ", to_string(expected),
-                 "; end it with a dense layer that has one unit per class");
-  return logits;
+// Each item has a loss, and each row as many items.
+void require_losses(const Graph& graph, Value losses, std::int64_t rows) {
+  const TensorType& type = graph.type(losses);
+  PODIUM_REQUIRE(type.dtype == DType::kF32 && type.shape.rank() == 1 && type.shape[0] % rows == 0,
+                 ExitCode::kUsage, "the model's score returns losses as ", to_string(type), " for ",
+                 count_text(rows, "example"),
+                 "; they must be f32 [items], with as many items for each example");
 }
 
 FlatLayout make_layout(const Network& net, const Optimizers& optimizers) {
@@ -75,26 +75,32 @@ FlatLayout make_layout(const Network& net, const Optimizers& optimizers) {
 
 }  // namespace
 
-ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& inputs,
-                                     std::uint64_t seed, std::int64_t global_batch,
-                                     float label_smoothing, bool inspect,
+ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inputs,
+                                     std::uint64_t seed, std::int64_t global_batch, bool inspect,
                                      const Optimizers& optimizers) {
   Graph graph;
-  const Value images = graph.input("images", {DType::kF32, batch_shape(inputs)}, InputRole::kBatch);
-  const Value labels =
-      graph.input("labels", {DType::kI32, Shape{inputs.images}}, InputRole::kBatch);
+  Inputs network_inputs = inputs_in(graph, inputs, false),
+         score_inputs = inputs_in(graph, inputs, true);
+  for (const Field& field : inputs.fields) {
+    const Value value = score_inputs[field.name];
+    if (!field.target) network_inputs.set(field.name, value);
+  }
   const Value step = graph.input("step", {DType::kU32, Shape{}}, InputRole::kScalar);
   const Value replica = graph.input("replica", {DType::kU32, Shape{}}, InputRole::kScalar);
 
   Network net(graph, Mode::kTrain, seed, step, replica);
   net.freeze([&](const std::string& name) { return optimizers.freezes(name); });
-  const Value logits = checked_logits(net, model, images, inputs);
+  const Outputs outputs = model.forward(net, network_inputs);
   graph = without_unread_pixels(graph);
-  const Value losses = softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss");
+  const Score score = score_of(model, net, outputs, score_inputs);
+  const Value losses = score.losses;
+  require_losses(graph, losses, inputs.rows);
 
-  // Each example weighs 1 / B, so the tree sum over replicas is the gradient of the mean loss over
-  // the global batch.
-  const Value weights = fill(graph, Shape{inputs.images}, 1.0f / static_cast<float>(global_batch));
+  // Each item weighs one of all items of the global batch, so the tree sum over replicas is the
+  // gradient of their mean loss.
+  const std::int64_t items = graph.shape(losses)[0];
+  const Value weights =
+      fill(graph, Shape{items}, 1.0f / static_cast<float>(global_batch / inputs.rows * items));
   std::vector<Value> trained;
   std::vector<std::string> names;
   for (const Parameter& parameter : net.parameters()) {
@@ -104,18 +110,24 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   }
   require_complete(net, graph, losses);
   // Before the backward pass: with them begins the exchange between ranks, beside it.
-  const Value mean_loss = batch_mean(graph, losses, "loss"),
-              count = correct(graph, logits, labels, "correct");
+  const Value mean_loss = batch_mean(graph, losses, "loss");
   const std::vector<Value> gradient_values = gradients(graph, losses, weights, trained);
   for (std::size_t i = 0; i < trained.size(); ++i)
     graph.output("gradient/" + names[i], gradient_values[i]);
   for (const Statistic& statistic : net.statistics())
     if (statistic.new_value) graph.output("new/" + statistic.name, statistic.new_value);
   graph.output("loss", mean_loss);
-  graph.output("correct", count);
   ReplicaProgram program;
+  program.items = items;
+  if (score.correct) {
+    graph.output(kCorrectCount, score.correct);
+    program.counts.emplace_back(kCorrectCount);
+  }
   if (inspect) {
-    graph.output("logits", logits);
+    for (const NamedValue& output : outputs) {
+      graph.output(output.name, output.value);
+      program.outputs.push_back(output.name);
+    }
     for (const Dropout& dropout : net.dropouts()) {
       graph.output("dropout/" + dropout.name, dropout.mask);
       program.dropouts.push_back(dropout.name);
@@ -129,21 +141,25 @@ ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& in
   return program;
 }
 
-Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs) {
+Graph build_evaluation_program(const Model& model, const BatchInputs& inputs) {
   Graph graph;
-  const Value images = graph.input("images", {DType::kF32, batch_shape(inputs)}, InputRole::kBatch);
   Network net(graph, Mode::kEvaluate, 0);
-  graph.output("logits", checked_logits(net, model, images, inputs));
+  for (const NamedValue& output : model.forward(net, inputs_in(graph, inputs, false)))
+    graph.output(output.name, output.value);
   return choose_algorithms(without_unread_pixels(graph), inputs.precision);
 }
 
-Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing) {
+Graph build_loss_program(const Model& model, const BatchInputs& inputs, const Graph& evaluation) {
   Graph graph;
-  const Value logits =
-      graph.input("logits", {DType::kF32, Shape{images, classes}}, InputRole::kBatch);
-  const Value labels = graph.input("labels", {DType::kI32, Shape{images}}, InputRole::kBatch);
-  graph.output("losses", softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss"));
-  graph.output("guesses", argmax(graph, logits, "guess"));
+  Network net(graph, Mode::kEvaluate, 0);
+  Outputs outputs;
+  for (const NamedValue& output : evaluation.outputs())
+    outputs.push_back({output.name, graph.input(kOutputPrefix + output.name,
+                                                evaluation.type(output.value), InputRole::kBatch)});
+  const Score score = score_of(model, net, outputs, inputs_in(graph, inputs, true));
+  require_losses(graph, score.losses, inputs.rows);
+  graph.output("losses", score.losses);
+  if (score.predictions) graph.output("predictions", score.predictions);
   return graph;
 }
 

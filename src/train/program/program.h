@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/precision.h"
-#include "nn/network.h"
+#include "nn/model.h"
 #include "optim/optimizer.h"
 #include "train/recipe/recipe.h"
 
@@ -68,33 +68,38 @@ struct Optimizers {
   std::size_t states() const;
 };
 
-struct ReplicaInputs {
-  Shape image;  // [C, H, W]
-  std::int64_t images = 0;
-  std::int64_t classes = 0;
+// What a program computes on: the fields of the data, and how many examples.
+struct BatchInputs {
+  std::vector<Field> fields;
+  std::int64_t rows = 0;  // examples
   Precision precision = Precision::kFp32;
+  float label_smoothing = 0;
 };
 
-// Inputs: images, labels, step, replica, parameters, statistics. Outputs: gradients of the trained
-// parameters (of the mean loss over the global batch), the new values of the statistics that a step
-// changes, loss, correct; to inspect a step, also logits and the dropout factors.
+// Inputs: the fields, step, replica, parameters, statistics. Outputs: gradients of the trained
+// parameters (of the mean loss over the items of the global batch), the new values of the
+// statistics that a step changes, loss, the counts; to inspect a step, also what the network
+// returns and the dropout factors.
 struct ReplicaProgram {
   Graph graph;
   FlatLayout layout;
+  std::int64_t items = 0;            // losses
+  std::vector<std::string> counts;   // outputs: i32 scalars
+  std::vector<std::string> outputs;  // of the network, if they are to be inspected
   std::vector<std::string> dropouts;
   std::vector<Parameter> parameters;  // with their initialisers
   std::vector<float> statistic_starts;
 };
-ReplicaProgram build_replica_program(const Model& model, const ReplicaInputs& inputs,
-                                     std::uint64_t seed, std::int64_t global_batch,
-                                     float label_smoothing, bool inspect,
+ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inputs,
+                                     std::uint64_t seed, std::int64_t global_batch, bool inspect,
                                      const Optimizers& optimizers = OptimizerOptions());
 
-// Inputs: images, parameters, statistics. Output: logits.
-Graph build_evaluation_program(const Model& model, const ReplicaInputs& inputs);
-// Inputs: logits, labels. Outputs per example: losses; guesses, the class with the largest logit,
-// or -1 if a logit is not a number.
-Graph build_loss_program(std::int64_t images, std::int64_t classes, float label_smoothing);
+// Inputs: the fields that the network reads, parameters, statistics. Outputs: those of the network.
+Graph build_evaluation_program(const Model& model, const BatchInputs& inputs);
+// Inputs: the outputs of `evaluation`, as output/NAME, and the fields that the score reads.
+// Outputs: losses, and predictions where the score has them.
+inline constexpr const char* kOutputPrefix = "output/";
+Graph build_loss_program(const Model& model, const BatchInputs& inputs, const Graph& evaluation);
 
 // A range of bytes of the parameters with one optimizer and one weight decay; for an optimizer that
 // needs whole parameters, a single parameter.

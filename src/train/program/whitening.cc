@@ -9,28 +9,38 @@ namespace {
 
 constexpr std::int64_t kWhitenedImages = 5000, kBatch = 100;
 
+Field images_field(const Source& set) {
+  const std::vector<Field> fields = set.fields();
+  PODIUM_REQUIRE(!fields.empty() && fields[0].shape.rank() == 3 && fields.size() == 2,
+                 ExitCode::kUsage, "a convolution that whitens starts from images, and ",
+                 set.origin(), " has ", to_text(fields), "; use another first layer");
+  return fields[0];
+}
+
 // The sum over all patches of the products of their values i and j <= i.
-std::vector<double> patch_products(const Shape& weight, const Loader& loader, StopToken stop) {
-  const Source& set = loader.set();
+std::vector<double> patch_products(const Shape& weight, const Source& set, StopToken stop) {
+  const Shape image = images_field(set).shape;
+  const std::int64_t channels = image[0], height = image[1], width = image[2];
   const std::int64_t kernel_h = weight[2], kernel_w = weight[3], values = weight.elements_from(1);
-  const std::int64_t images = std::min(kWhitenedImages, set.count), plane = set.height * set.width;
+  const std::int64_t images = std::min(kWhitenedImages, set.examples()), plane = height * width;
   std::vector<std::int64_t> offsets;  // of a patch's values from its corner
-  for (std::int64_t c = 0; c < set.channels; ++c)
+  for (std::int64_t c = 0; c < channels; ++c)
     for (std::int64_t r = 0; r < kernel_h; ++r)
-      for (std::int64_t s = 0; s < kernel_w; ++s) offsets.push_back(c * plane + r * set.width + s);
+      for (std::int64_t s = 0; s < kernel_w; ++s) offsets.push_back(c * plane + r * width + s);
 
   const auto n = static_cast<std::size_t>(values);
   std::vector<double> sums(n * n), patch(n);
-  std::vector<float> pixels(static_cast<std::size_t>(kBatch * set.image_bytes()));
+  std::vector<float> pixels(static_cast<std::size_t>(kBatch * image.elements()));
   std::vector<std::int32_t> labels(static_cast<std::size_t>(kBatch));
   for (std::int64_t first = 0; first < images; first += kBatch) {
     const std::int64_t count = std::min(kBatch, images - first);
     stop.check();
-    loader.in_order(first, count, pixels.data(), labels.data());
-    for (std::int64_t image = 0; image < count; ++image) {
-      for (std::int64_t y = 0; y + kernel_h <= set.height; ++y) {
-        for (std::int64_t x = 0; x + kernel_w <= set.width; ++x) {
-          const float* corner = pixels.data() + image * set.image_bytes() + y * set.width + x;
+    for (std::int64_t i = 0; i < count; ++i)
+      set.read(first + i, nullptr, {pixels.data() + i * image.elements(), labels.data() + i});
+    for (std::int64_t example = 0; example < count; ++example) {
+      for (std::int64_t y = 0; y + kernel_h <= height; ++y) {
+        for (std::int64_t x = 0; x + kernel_w <= width; ++x) {
+          const float* corner = pixels.data() + example * image.elements() + y * width + x;
           for (std::size_t i = 0; i < n; ++i) patch[i] = corner[offsets[i]];
           for (std::size_t i = 0; i < n; ++i)
             for (std::size_t j = 0; j <= i; ++j) sums[i * n + j] += patch[i] * patch[j];
@@ -38,7 +48,7 @@ std::vector<double> patch_products(const Shape& weight, const Loader& loader, St
       }
     }
   }
-  const std::int64_t patches = images * (set.height - kernel_h + 1) * (set.width - kernel_w + 1);
+  const std::int64_t patches = images * (height - kernel_h + 1) * (width - kernel_w + 1);
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = 0; j <= i; ++j) {
       sums[i * n + j] /= static_cast<double>(patches);
@@ -101,13 +111,13 @@ Eigen symmetric_eigen(std::vector<double> a, std::size_t n) {
   return result;
 }
 
-Tensor whitening_filters(const Parameter& parameter, const Loader& loader, StopToken stop) {
+Tensor whitening_filters(const Parameter& parameter, const Source& set, StopToken stop) {
   const Shape& shape = parameter.shape;
-  PODIUM_CHECK(shape.rank() == 4 && shape[1] == loader.set().channels &&
+  PODIUM_CHECK(shape.rank() == 4 && shape[1] == images_field(set).shape[0] &&
                    shape[0] == 2 * shape.elements_from(1),
                parameter.name, " ", to_string(shape));
   const auto n = static_cast<std::size_t>(shape.elements_from(1));
-  const Eigen eigen = symmetric_eigen(patch_products(shape, loader, stop), n);
+  const Eigen eigen = symmetric_eigen(patch_products(shape, set, stop), n);
   Tensor weight(DType::kF32, shape);
   for (std::size_t i = 0; i < n; ++i) {
     // Rounding may leave an eigenvalue of 0 a little below it.

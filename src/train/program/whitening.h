@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "data/pictures/loader.h"
+#include "data/source/source.h"
 #include "nn/network.h"
 
 namespace podium {
@@ -15,7 +15,7 @@ namespace podium {
 // taken off), each divided by sqrt(eigenvalue + epsilon), by rising eigenvalue, the largest
 // component of each positive; then the same with the other sign. Computed in double in one order,
 // by operations that every machine rounds alike. Throws Stopped as `stop` says.
-Tensor whitening_filters(const Parameter& parameter, const Loader& loader, StopToken stop = {});
+Tensor whitening_filters(const Parameter& parameter, const Source& set, StopToken stop = {});
 
 // Eigenvalues, rising, and eigenvectors, a row each, of a symmetric matrix [n, n] given row by row
 // (cyclic Jacobi rotations; Golub, Van Loan, Matrix computations, 8.5).

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "base/philox.h"
+#include "data/pictures/image_set.h"
+#include "data/pictures/prepared_pictures.h"
 
 namespace podium {
 namespace {
@@ -45,11 +47,11 @@ TEST(SymmetricEigen, solve_random_matrices_to_the_last_digits) {
 
 TEST(WhiteningFilters, are_given_up_on_request) {
   const ImageSet set({1, 1, 2, 2, 2, "drawn"}, {1, 2, 3, 4}, {0});
-  const Loader loader(std::make_shared<const ImageSet>(set), {.batch = 1});
+  const PreparedPictures prepared_set(std::make_shared<const ImageSet>(set), {});
   const std::atomic<int> request{1};
   Parameter parameter;
   parameter.shape = Shape{2, 1, 1, 1};
-  EXPECT_THROW(whitening_filters(parameter, loader, StopToken(&request)), Stopped);
+  EXPECT_THROW(whitening_filters(parameter, prepared_set, StopToken(&request)), Stopped);
 }
 
 // Images of correlated channels: what the filters give has covariance eigenvalue / (eigenvalue +
@@ -67,15 +69,16 @@ TEST(WhiteningFilters, whiten_the_patches_of_the_training_set) {
       set.pixels.push_back(static_cast<std::uint8_t>(pixel / 2 + words.word(next++) % 60));
     set.labels.push_back(0);
   }
-  const Loader loader(std::make_shared<const ImageSet>(set), {.batch = 1});
+  const PreparedPictures prepared_set(std::make_shared<const ImageSet>(set), {});
   const Parameter parameter{.name = "whiten.weight",
                             .shape = {16, 2, 2, 2},
                             .initialiser = Initialiser::kWhitening,
                             .epsilon = 1e-12f};
-  const Tensor weight = whitening_filters(parameter, loader);
+  const Tensor weight = whitening_filters(parameter, prepared_set);
   std::vector<float> images(static_cast<std::size_t>(set.count * set.image_bytes()));
   std::vector<std::int32_t> labels(static_cast<std::size_t>(set.count));
-  loader.in_order(0, set.count, images.data(), labels.data());
+  for (std::int64_t i = 0; i < set.count; ++i)
+    prepared_set.read(i, nullptr, {images.data() + i * set.image_bytes(), labels.data() + i});
   std::vector<double> covariance(16 * 16);
   double patches = 0;
   for (std::int64_t n = 0; n < set.count; ++n)

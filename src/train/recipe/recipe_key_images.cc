@@ -1,6 +1,6 @@
 // The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
+#include "data/pictures/image_source.h"
 #include "data/pictures/picture_options.h"
-#include "data/source/source.h"
 #include "train/recipe/recipe_key_lists.h"
 
 namespace podium {

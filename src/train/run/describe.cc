@@ -54,22 +54,35 @@ std::string describe_frozen(const Trainer& trainer, const Optimizers& optimizers
 
 }  // namespace
 
+namespace {
+
+// What a row of a batch is called: what people count, unless a row has many of them.
+std::string example_word(const Trainer& trainer) {
+  return trainer.items_per_step() == trainer.recipe().batch ? trainer.unit() : "example";
+}
+
+}  // namespace
+
 std::string describe(const Trainer& trainer) {
   const Recipe& r = trainer.recipe();
   const MemoryUse m = trainer.memory_use();
   std::int64_t parameters = 0;
   for (const FlatEntry& entry : trainer.layout().parameters) parameters += entry.elements();
+  const std::vector<Field> fields = trainer.evaluation_set().fields();
+  const Field* const target = target_of(fields);
   std::string text;
   text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data,
-              has_pictures(r) ? cat(" with ", trainer.evaluation_set().classes, " classes") : "",
-              ", seed ", r.seed, ", ", trainer.total_steps(), " steps, ", trainer.steps_per_epoch(),
-              " per epoch\n");
+              has_pictures(r) ? cat(" with ", target->below, " classes") : "", ", seed ", r.seed,
+              ", ", trainer.total_steps(), " steps, ", trainer.steps_per_epoch(), " per epoch\n");
   text += cat("data          ", trainer.training_data(), "\n");
   text += cat("evaluated on  ", trainer.evaluation_data(), "\n");
   text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
-              r.batch / r.replicas, " images; batch-norm span ", r.batch / r.replicas, "\n");
-  text += cat("gradient      of the mean loss over all ", r.batch, " examples (each has weight 1/",
-              r.batch, "), summed over replicas by the tree",
+              count_text(r.batch / r.replicas, example_word(trainer)), "; batch-norm span ",
+              r.batch / r.replicas, "\n");
+  const std::int64_t items = trainer.items_per_step();
+  text += cat("gradient      of the mean loss over all ", items, " ",
+              items == r.batch ? "example" : trainer.unit(), "s (each has weight 1/", items,
+              "), summed over replicas by the tree",
               r.clip_norm == 0 ? "" : cat(", scaled down where their norm exceeds ", r.clip_norm),
               "\n");
   const Optimizers optimizers(r);

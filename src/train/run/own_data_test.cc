@@ -69,7 +69,7 @@ TEST(OwnData, a_run_records_them_and_goes_on_with_the_same_examples_alone) {
   const TestFolder scratch;
   const RunResult first = run_own(scratch, own_set(40), 3);
   EXPECT_EQ(first.steps, 3);
-  EXPECT_EQ(first.evaluation.examples, 20);
+  EXPECT_EQ(first.evaluation.sums.examples, 20);
   const Recipe recorded = read_recipe(scratch.path() / "run" / "recipe.toml");
   EXPECT_EQ(recorded.data, "own");
   EXPECT_EQ(recorded.train_examples, 40);
@@ -104,7 +104,7 @@ TEST(OwnData, commands_say_whose_the_data_are_and_prediction_needs_none) {
                        held_out->labels[static_cast<std::size_t>(n)]
                    ? 1
                    : 0;
-  EXPECT_EQ(correct, result.evaluation.correct);
+  EXPECT_EQ(correct, result.evaluation.sums.count(kCorrectCount));
 }
 
 TEST(OwnData, sets_that_cannot_be_used_are_refused_before_anything_is_written) {
@@ -191,7 +191,7 @@ TEST(RunByProgram, ends_where_the_observer_says_saved_and_evaluated_once) {
   EXPECT_EQ(patient.asked, 4);
   EXPECT_EQ(patient.evaluated_at, (std::vector<std::int64_t>{2, 4}));
   EXPECT_EQ(result.evaluation.step, 4);
-  EXPECT_EQ(result.evaluation.examples, 20);
+  EXPECT_EQ(result.evaluation.sums.examples, 20);
   EXPECT_EQ(Predictor::load(options.out).step(), 4);
   RunObserver nobody;
   const RunResult rest = run(recipe, find_model("mnist").build, options, nobody);

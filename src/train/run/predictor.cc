@@ -3,17 +3,17 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
-#include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
-#include <system_error>
 #include <utility>
 
 #include "base/functions.h"
 #include "base/thread_pool.h"
-#include "data/pictures/loader.h"
+#include "data/pictures/prepared_pictures.h"
 #include "nn/models.h"
 #include "train/loop/inference.h"
 #include "train/plugin/plugin.h"
@@ -25,48 +25,21 @@ namespace {
 
 constexpr std::int64_t kMostAtOnce = 256;
 
-// What the model takes and gives: what the checkpoint says, else the recipe's dataset.
-struct Input {
-  Shape image;
-  std::int64_t classes = 0;
-  std::vector<std::string> class_names;
-  Precision precision = Precision::kFp32;
-};
-
-Input input_of(const Recipe& recipe, const Checkpoint& checkpoint) {
-  Input input;
-  input.precision = precision_of(recipe);
-  if (const auto text = checkpoint.metadata.find(kInputKey); text != checkpoint.metadata.end()) {
-    std::vector<std::int64_t> numbers;
-    const char* at = text->second.data();
-    const char* const end = at + text->second.size();
-    while (at < end) {
-      std::int64_t number = 0;
-      const auto [rest, error] = std::from_chars(at, end, number);
-      if (error != std::errc() || number < 1 || number > (1 << 20)) break;
-      numbers.push_back(number);
-      at = rest + (rest < end && *rest == ' ' ? 1 : 0);
-    }
-    PODIUM_REQUIRE(at == end && numbers.size() == 4, ExitCode::kData, "the checkpoint of step ",
-                   checkpoint.step, " states its model's input as \"", text->second,
-                   "\", which is not channels, height, width and classes; restore it from a copy");
-    input.image = Shape{numbers[0], numbers[1], numbers[2]};
-    input.classes = numbers[3];
-    if (const auto names = checkpoint.metadata.find(kClassNamesKey);
-        names != checkpoint.metadata.end()) {
-      input.class_names = parse_class_names(names->second);
-      if (std::ssize(input.class_names) != input.classes) input.class_names.clear();
-    }
-    for (const DatasetInfo& info : dataset_list())
-      if (info.name == recipe.data && info.classes == input.classes)
-        input.class_names = info.class_names;
-  } else {
-    const DatasetInfo& info = find_dataset(recipe.data);
-    input.image = Shape{info.channels, info.height, info.width};
-    input.classes = info.classes;
-    input.class_names = info.class_names;
+// The fields of the data that the network was trained on: what the checkpoint says, else those of
+// the recipe's dataset.
+std::vector<Field> fields_for(const Recipe& recipe, const Checkpoint& checkpoint) {
+  std::vector<Field> fields = fields_of(checkpoint);
+  const bool states_words =
+      std::ranges::any_of(fields, [](const Field& f) { return !f.words.empty(); });
+  if (states_words) return fields;
+  for (const DatasetInfo& info : dataset_list()) {
+    if (info.name != recipe.data) continue;
+    std::vector<Field> own =
+        image_fields(info.channels, info.height, info.width, info.classes, info.class_names);
+    if (fields.empty() || target_of(fields)->below == info.classes) return own;
   }
-  return input;
+  if (fields.empty()) static_cast<void>(find_dataset(recipe.data));  // says that there is none
+  return fields;
 }
 
 std::int64_t resolved_workers(const Placement& placement) {
@@ -89,32 +62,35 @@ struct Predictor::State {
   std::int64_t step = 0;
   Model model;
   Placement placement;
-  Input input;
+  std::vector<Field> fields, inputs;  // all, and those that the network reads
+  std::string output;                 // the one that is predicted: its first
+  Shape output_row;                   // of one example
   std::unique_ptr<Device> device;
   std::vector<std::unique_ptr<Buffer>> buffers;
   std::vector<DeviceTensor> tensors;
   std::unique_ptr<ThreadPool> threads;
   std::int64_t most_at_once = kMostAtOnce;
-  std::map<std::int64_t, std::vector<std::unique_ptr<Inference>>>
-      streams;  // by batch, a worker each
+  struct Stream {
+    BatchMemory batch;
+    std::unique_ptr<Inference> inference;
+  };
+  std::map<std::int64_t, std::vector<Stream>> streams;  // by batch, a worker each
 
-  Graph program_of(std::int64_t images) const {
-    return build_evaluation_program(model, {.image = input.image,
-                                            .images = images,
-                                            .classes = input.classes,
-                                            .precision = input.precision});
+  Graph program_of(std::int64_t rows) const {
+    return build_evaluation_program(
+        model, {.fields = fields, .rows = rows, .precision = precision_of(recipe)});
   }
 
-  // One for each worker, compiled when first asked for, of the batch for so many images: a power of
-  // two, so that there are few programs; no larger than keeps all workers busy, or than fits into
-  // half of the memory that this process may take.
-  std::vector<std::unique_ptr<Inference>>& streams_for(std::int64_t images) {
-    const std::int64_t share = (images + placement.workers - 1) / placement.workers;
+  // One for each worker, compiled when first asked for, of the batch for so many examples: a power
+  // of two, so that there are few programs; no larger than keeps all workers busy, or than fits
+  // into half of the memory that this process may take.
+  std::vector<Stream>& streams_for(std::int64_t examples) {
+    const std::int64_t share = (examples + placement.workers - 1) / placement.workers;
     const auto rounded =
         static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(share)));
     while (true) {
       const std::int64_t batch = std::min(most_at_once, rounded);
-      std::vector<std::unique_ptr<Inference>>& own = streams[batch];
+      std::vector<Stream>& own = streams[batch];
       if (!own.empty()) return own;
       const Graph graph = program_of(batch);
       if (batch > 1 &&
@@ -123,40 +99,50 @@ struct Predictor::State {
         most_at_once = batch / 2;
         continue;
       }
-      for (int w = 0; w < static_cast<int>(placement.workers); ++w)
-        own.push_back(std::make_unique<Inference>(*device, w,
-                                                  BoundExecutable(*device, graph, {.worker = w}),
-                                                  graph, recipe.evaluation.views, tensors));
+      for (int w = 0; w < static_cast<int>(placement.workers); ++w) {
+        BatchMemory& memory = own.emplace_back().batch;
+        memory = BatchMemory(*device, inputs, batch);
+        own.back().inference =
+            std::make_unique<Inference>(*device, w, BoundExecutable(*device, graph, {.worker = w}),
+                                        graph, recipe.evaluation.views, tensors, memory);
+      }
       return own;
     }
   }
 
-  // `fill` writes normalised images [first, first + n).
-  Tensor compute(std::int64_t count,
-                 const std::function<void(std::int64_t first, std::int64_t n, float* to)>& fill) {
-    Tensor result(DType::kF32, Shape{count, input.classes});
+  // `fill` writes the inputs of examples [first, first + n). Returns the first output, a row each.
+  Tensor compute(
+      std::int64_t count,
+      const std::function<void(std::int64_t first, std::int64_t n, FieldMemory to)>& fill) {
+    const std::int64_t values = output_row.elements();
+    std::vector<std::int64_t> extents = {count};
+    extents.insert(extents.end(), output_row.extents().begin(), output_row.extents().end());
+    Tensor result(DType::kF32, Shape(std::move(extents)));
     if (count == 0) return result;
     auto& own = streams_for(count);
-    const std::int64_t batch = own.front()->batch();
+    const std::int64_t batch = own.front().batch.rows();
     std::atomic<std::int64_t> next{0};  // batch, for whichever worker is free
     threads->run(static_cast<int>(placement.workers), [&](int worker, int) {
-      Inference& stream = *own[static_cast<std::size_t>(worker)];
+      Stream& stream = own[static_cast<std::size_t>(worker)];
       while (true) {
         const std::int64_t first = batch * next++;
         if (first >= count) break;
         const std::int64_t n = std::min(batch, count - first);
-        fill(first, n, stream.images());
-        stream.run();
-        std::memcpy(result.f32().data() + first * input.classes, stream.logits(),
-                    static_cast<std::size_t>(n * input.classes) * sizeof(float));
+        fill(first, n, stream.batch.host());
+        stream.batch.clear_integers(n);
+        stream.batch.send();
+        stream.inference->run();
+        std::memcpy(result.f32().data() + first * values, stream.inference->values(output),
+                    static_cast<std::size_t>(n * values) * sizeof(float));
       }
     });
     return result;
   }
 
   void require_shape(const Shape& shape, const std::string& source) const {
-    PODIUM_REQUIRE(shape == input.image, ExitCode::kData, source, ": images are ", to_string(shape),
-                   " (channels, height, width), the model takes ", to_string(input.image));
+    PODIUM_REQUIRE(shape == inputs[0].shape, ExitCode::kData, source, ": images are ",
+                   to_string(shape), " (channels, height, width), the model takes ",
+                   to_string(inputs[0].shape));
   }
 };
 
@@ -178,7 +164,9 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   s.placement = placement;
   s.placement.workers = resolved_workers(placement);
   s.placement.input_threads = 0;
-  s.input = input_of(recipe, checkpoint);
+  s.fields = fields_for(recipe, checkpoint);
+  std::ranges::copy_if(s.fields, std::back_inserter(s.inputs),
+                       [](const Field& field) { return !field.target; });
   s.device = make_device(s.placement.backend, {.workers = static_cast<int>(s.placement.workers),
                                                .threads = s.placement.threads});
   std::vector<TensorView> views;
@@ -202,6 +190,11 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   PODIUM_REQUIRE(bad.empty(), ExitCode::kData, "the checkpoint of step ", s.step, ": \"", bad,
                  "\" contains a value that is not finite, so the network cannot predict; use an "
                  "earlier checkpoint, or train again with a smaller learning rate");
+  PODIUM_REQUIRE(!one.outputs().empty(), ExitCode::kData, "the model ", recipe.model,
+                 " returns nothing to predict");
+  s.output = one.outputs()[0].name;
+  const Shape& row = one.shape(one.outputs()[0].value);
+  s.output_row = Shape({row.extents().begin() + 1, row.extents().end()});
   s.threads = std::make_unique<ThreadPool>(static_cast<int>(s.placement.workers));
   if (recipe.evaluation.batch != 0) s.most_at_once = recipe.evaluation.batch;
 }
@@ -213,28 +206,55 @@ Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 const Recipe& Predictor::recipe() const { return state_->recipe; }
 const Placement& Predictor::placement() const { return state_->placement; }
 std::int64_t Predictor::step() const { return state_->step; }
-const Shape& Predictor::image_shape() const { return state_->input.image; }
-std::int64_t Predictor::classes() const { return state_->input.classes; }
+const std::vector<Field>& Predictor::fields() const { return state_->fields; }
 
-std::string Predictor::class_name(std::int64_t label) const {
-  const std::vector<std::string>& names = state_->input.class_names;
-  return names.empty() ? std::to_string(label) : names.at(static_cast<std::size_t>(label));
+const Field& Predictor::target() const {
+  const Field* const target = target_of(state_->fields);
+  PODIUM_REQUIRE(target != nullptr, ExitCode::kData, "the run of recipe ", state_->recipe.name,
+                 " has no single target, but ", to_text(state_->fields));
+  return *target;
 }
 
-Tensor Predictor::logits(const Source& images) {
+const Shape& Predictor::image_shape() const { return state_->inputs.at(0).shape; }
+std::int64_t Predictor::classes() const { return target().below; }
+std::string Predictor::class_name(std::int64_t label) const { return word_of(target(), label); }
+
+Tensor Predictor::predict(const Source& examples) {
   State& s = *state_;
-  s.require_shape(Shape{images.channels, images.height, images.width}, images.source);
-  if (const auto* set = dynamic_cast<const ImageSet*>(&images))
-    PODIUM_REQUIRE(std::ssize(set->pixels) == set->count * set->image_bytes(), ExitCode::kData,
-                   set->source, ": ", set->count, " images of ", set->image_bytes(),
-                   " bytes are not ", set->pixels.size(), " bytes");
-  const Normaliser normaliser(s.recipe.normalise, images.channels, images.height, images.width);
-  return s.compute(images.count, [&](std::int64_t first, std::int64_t n, float* to) {
-    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(images.image_bytes()));
-    for (std::int64_t i = 0; i < n; ++i) {
-      float* const image = to + i * images.image_bytes();
-      normaliser.start(images.read(first + i, nullptr, bytes.data()).pixels, image);
-      normaliser.finish(image);
+  if (const ImageSource* images = images_of(examples)) {
+    s.require_shape(Shape{images->channels, images->height, images->width}, images->source);
+    if (const auto* set = dynamic_cast<const ImageSet*>(images))
+      PODIUM_REQUIRE(std::ssize(set->pixels) == set->count * set->image_bytes(), ExitCode::kData,
+                     set->source, ": ", set->count, " images of ", set->image_bytes(),
+                     " bytes are not ", set->pixels.size(), " bytes");
+  }
+  // Not owned: it outlives the call.
+  const std::shared_ptr<const Source> own =
+      prepared({std::shared_ptr<const Source>(), &examples}, {{}, s.recipe.normalise});
+  const std::vector<Field> fields = own->fields();
+  // Where each field goes: to an input of the network, or nowhere.
+  std::vector<std::ptrdiff_t> places;
+  for (const Field& field : fields) {
+    const auto found = std::ranges::find(s.inputs, field.name, &Field::name);
+    places.push_back(found == s.inputs.end() ? -1 : found - s.inputs.begin());
+  }
+  for (const Field& input : s.inputs) {
+    const Field* const found = find_field(fields, input.name);
+    PODIUM_REQUIRE(found != nullptr && found->shape == input.shape && found->dtype == input.dtype,
+                   ExitCode::kData, examples.origin(), " has ", to_text(fields),
+                   ", and the network was trained on ", to_text(s.fields));
+  }
+  return s.compute(examples.examples(), [&](std::int64_t first, std::int64_t n, FieldMemory to) {
+    std::vector<std::vector<std::byte>> unread(fields.size());
+    for (std::size_t i = 0; i < fields.size(); ++i)
+      if (places[i] < 0) unread[i].resize(static_cast<std::size_t>(fields[i].bytes()));
+    std::vector<void*> row(fields.size());
+    for (std::int64_t k = 0; k < n; ++k) {
+      for (std::size_t i = 0; i < fields.size(); ++i)
+        row[i] = places[i] < 0 ? unread[i].data()
+                               : to.at<std::byte>(static_cast<std::size_t>(places[i])) +
+                                     k * fields[i].bytes();
+      own->read(first + k, nullptr, row);
     }
   });
 }
@@ -246,8 +266,8 @@ Tensor Predictor::logits(const Tensor& images) {
                  to_string(images.type()), "; they must be f32 [images, channels, height, width]");
   s.require_shape(Shape{shape[1], shape[2], shape[3]}, "the tensor");
   const std::int64_t size = shape.elements_from(1);
-  return s.compute(shape[0], [&](std::int64_t first, std::int64_t n, float* to) {
-    std::memcpy(to, images.f32().data() + first * size,
+  return s.compute(shape[0], [&](std::int64_t first, std::int64_t n, FieldMemory to) {
+    std::memcpy(to[0], images.f32().data() + first * size,
                 static_cast<std::size_t>(n * size) * sizeof(float));
   });
 }

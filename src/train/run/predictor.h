@@ -1,13 +1,13 @@
-// The predictor: a trained network that classifies images. It needs only a run folder: no dataset,
-// no labels, no optimizer and no training programs.
+// The predictor: a trained network that predicts. It needs only a run folder: no dataset, no
+// targets, no optimizer and no training programs.
 //
 //   podium::Predictor predictor = podium::Predictor::load("runs/mnist-seed0");
 //   const podium::Tensor logits = predictor.logits(images);            // an ImageSet of n images
 //   const auto shares = podium::probabilities(logits.f32().first(10)); // of the first image
 //
-// The logits of an image depend on the network and the image alone, not on the placement or on
-// other images of the batch, and they are those that evaluation uses. To evaluate a labelled set,
-// use Trainer::evaluate (train/loop/trainer.h).
+// What is predicted of an example depends on the network and the example alone, not on the
+// placement or on other examples of the batch, and they are those that evaluation uses. To evaluate
+// a labelled set, use Trainer::evaluate (train/loop/trainer.h).
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace podium {
 
-// The network of a run at a checkpoint, ready to classify images.
+// The network of a run at a checkpoint, ready to predict.
 class Predictor {
  public:
   // Loads the network of a run's last intact checkpoint, or of the checkpoint `step`: "best" or a
@@ -43,14 +43,22 @@ class Predictor {
   const Recipe& recipe() const;
   const Placement& placement() const;  // resolved
   std::int64_t step() const;           // of the checkpoint
-  const Shape& image_shape() const;    // [C, H, W]
+  // Of the data that it was trained on, and the target among them.
+  const std::vector<Field>& fields() const;
+  const Field& target() const;
+  // Of a network of images.
+  const Shape& image_shape() const;  // [C, H, W]
   std::int64_t classes() const;
   std::string class_name(std::int64_t label) const;  // the label's number if it has no name
 
-  // Logits [n, classes] of n images, computed in batches by all workers, as the mean over the
-  // recipe's evaluation.views. Labels are not read. Throws UserError(kData) if the images do not
-  // have image_shape(). Must not be called from two threads at once.
-  Tensor logits(const Source& images);  // bytes; normalised as the recipe says
+  // The network's first output, a row for each example, computed in batches by all workers. Targets
+  // are not used. Images are normalised as the recipe says. Throws UserError(kData) if the examples
+  // lack a field of the network's, or have it in another shape. Must not be called from two threads
+  // at once.
+  Tensor predict(const Source& examples);
+  // The same of a network of images: logits [n, classes], as the mean over the recipe's
+  // evaluation.views.
+  Tensor logits(const Source& images) { return predict(images); }
   Tensor logits(const Tensor& images);  // [n, C, H, W], normalised already
 
  private:

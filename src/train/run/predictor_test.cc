@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "base/scratch_test_util.h"
-#include "data/pictures/loader.h"
+#include "data/pictures/picture_loader_test_util.h"
 #include "nn/models.h"
 #include "train/run/run.h"
 #include "train/run/run_folder.h"
@@ -59,7 +59,8 @@ TEST(Predictor, answers_what_evaluation_counts_with_every_number_of_views_and_no
     const EvaluationResult result = trained.trainer.evaluate();
     Predictor predictor(trained.recipe, trained.trainer.checkpoint());
     const Tensor logits = predictor.logits(trained.held_out());
-    EXPECT_EQ(taken_for_their_class(logits, trained.held_out()), result.correct) << more;
+    EXPECT_EQ(taken_for_their_class(logits, trained.held_out()), result.sums.count(kCorrectCount))
+        << more;
     EXPECT_EQ(predictor.step(), 3);
     EXPECT_EQ(predictor.image_shape(), (Shape{1, 28, 28}));
     EXPECT_EQ(predictor.classes(), 10);
@@ -87,7 +88,8 @@ TEST(Predictor, an_image_gives_the_same_bits_alone_in_a_batch_and_under_any_plac
 
 TEST(Predictor, takes_normalised_floats_as_it_takes_bytes) {
   Trained trained(digits("[normalise]\nname = \"per-image\"\n"));
-  const Loader loader(trained.data.held_out, {.normalise = trained.recipe.normalise});
+  const PictureLoader loader(std::dynamic_pointer_cast<const ImageSource>(trained.data.held_out),
+                             {.normalise = trained.recipe.normalise});
   Tensor images(DType::kF32, Shape{20, 1, 28, 28});
   std::vector<std::int32_t> labels(20);
   loader.in_order(0, 20, images.f32().data(), labels.data());
@@ -150,10 +152,25 @@ TEST(Predictor, refuses_a_checkpoint_that_does_not_fit_the_model_and_names_the_t
                 .find("has no \"head.weight\""),
             std::string::npos);
   Checkpoint bent = trained.trainer.checkpoint();
-  bent.metadata[kInputKey] = "1 28 ten";
-  EXPECT_NE(
-      user_error(ExitCode::kData, [&] { Predictor(trained.recipe, bent); }).find("\"1 28 ten\""),
-      std::string::npos);
+  const auto expect_refused = [&] {
+    const std::string text = user_error(ExitCode::kData, [&] { Predictor(trained.recipe, bent); });
+    EXPECT_NE(text.find("not a list of fields"), std::string::npos) << text;
+  };
+  for (const char* bad :
+       {"1 28 ten", "[1]", R"([{"name":"x"}])", R"([{"name":"x","dtype":"f64","shape":[]}])",
+        R"([{"name":"x","dtype":"f32","shape":[0]}])",
+        R"([{"name":"x","dtype":"f32","shape":[-1]}])",
+        R"([{"name":"x","dtype":"f32","shape":[65536,65536]}])"}) {
+    SCOPED_TRACE(bad);
+    bent.metadata[kFieldsKey] = bad;
+    expect_refused();
+  }
+  // As older Podiums stated images.
+  bent.metadata.erase(kFieldsKey);
+  bent.metadata["input"] = "1 28 28 10";
+  EXPECT_EQ(Predictor(trained.recipe, bent).image_shape(), (Shape{1, 28, 28}));
+  bent.metadata["input"] = "1 28 ten";
+  expect_refused();
 }
 
 TEST(Predictor, loads_a_run_by_its_folder_with_the_recipes_model_or_one_that_is_given) {

@@ -1,5 +1,7 @@
 #include "train/run/rank_plan.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "backend/planning_device.h"
@@ -63,42 +65,50 @@ void visit_programs(const Worker& worker, const Visit& visit) {
 
 DataShape stated_shape(const Recipe& recipe) {
   if (has_pictures(recipe)) {
-    const std::int64_t examples = recipe.train_examples + recipe.test_examples;
-    return {.channels = 3,
-            .height = recipe.pictures.size,
-            .width = recipe.pictures.size,
-            .classes = recipe.pictures.classes,
+    return {.fields = image_fields(3, recipe.pictures.size, recipe.pictures.size,
+                                   recipe.pictures.classes),
             .training = recipe.train_examples,
             .held_out = recipe.test_examples,
             .is_slow = true,
-            .set_bytes = examples * kIndexBytes};
+            .example_bytes = kIndexBytes};
   }
   const DatasetInfo& info = find_dataset(recipe.data);
   const auto stated = [](std::int64_t asked, std::int64_t own) { return asked != 0 ? asked : own; };
-  DataShape shape{.channels = info.channels,
-                  .height = info.height,
-                  .width = info.width,
-                  .classes = info.classes,
+  DataShape shape{.fields = image_fields(info.channels, info.height, info.width, info.classes,
+                                         info.class_names),
                   .training = stated(recipe.train_examples, info.train_examples),
                   .held_out = stated(recipe.test_examples, info.test_examples)};
   if (recipe.validation != 0) {
     shape.held_out = recipe.validation;
     shape.training -= recipe.validation;
   }
+  // A byte for each value, and the labels.
+  constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int32_t));
+  shape.example_bytes = info.channels * info.height * info.width + kLabel;
   return shape;
 }
 
 DataShape shape_of(const Source& train, const Source& held_out) {
-  DataShape shape{.channels = train.channels,
-                  .height = train.height,
-                  .width = train.width,
-                  .classes = train.classes,
-                  .training = train.count,
-                  .held_out = held_out.count,
+  DataShape shape{.fields = train.fields(),
+                  .training = train.examples(),
+                  .held_out = held_out.examples(),
                   .is_slow = train.is_slow()};
-  const std::int64_t bytes = train.memory_bytes() + held_out.memory_bytes();
+  const std::int64_t bytes = train.memory_bytes() + held_out.memory_bytes(),
+                     examples = std::max<std::int64_t>(1, shape.training + shape.held_out);
+  shape.example_bytes = bytes / examples;
   if (bytes != shape.bytes()) shape.set_bytes = bytes;
   return shape;
+}
+
+std::int64_t DataShape::row_bytes() const {
+  return std::accumulate(fields.begin(), fields.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Field& field) { return sum + field.bytes(); });
+}
+
+std::int64_t DataShape::input_bytes() const {
+  std::int64_t sum = 0;
+  for (const Field& field : fields) sum += field.target ? 0 : field.bytes();
+  return sum;
 }
 
 PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
@@ -107,15 +117,15 @@ PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
     static_cast<void>(find_pictures(recipe.pictures.path, data_dir));
   } catch (const UserError& error) {
     const DataShape shape = stated_shape(recipe);
-    if (shape.training == 0 || shape.held_out == 0 || shape.classes == 0)
+    if (shape.training == 0 || shape.held_out == 0 || recipe.pictures.classes == 0)
       throw UserError(cat(error.what(),
                           "; or, to plan without them, say how many there are to train on and to "
                           "evaluate: train_examples=N test_examples=N data.classes=N"),
                       error.code());
-    return {shape,
-            cat("the pictures ", recipe.pictures.path,
-                " were not found; planned for what the recipe states: ", shape.training,
-                " to train on, ", shape.held_out, " to evaluate, ", shape.classes, " classes")};
+    return {shape, cat("the pictures ", recipe.pictures.path,
+                       " were not found; planned for what the recipe states: ", shape.training,
+                       " to train on, ", shape.held_out, " to evaluate, ", recipe.pictures.classes,
+                       " classes")};
   }
   const RunData data = load_data(recipe, data_dir);
   static_cast<void>(with_counts(recipe, data));
@@ -153,11 +163,9 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
   use.gradients += worker.norm_values.bytes() + worker.results.bytes();
   use.optimizer += worker.scalars.bytes();
   for (const Shard& shard : worker.shards) use.parameters += shard.hash_words.bytes();
-  use.batches += worker.images.bytes() + worker.labels.bytes() + worker.place.bytes() +
-                 worker.evaluation->batch_bytes();
-  for (const Staging* memory :
-       {&worker.evaluation_labels, &worker.evaluation_losses, &worker.guesses})
-    use.batches += memory->bytes();
+  use.batches += worker.batch.bytes() + worker.place.bytes() + worker.evaluation->batch_bytes() +
+                 worker.evaluation_batch.bytes() + worker.evaluation_losses.bytes() +
+                 worker.predictions.bytes();
   return use;
 }
 
@@ -170,12 +178,11 @@ MemoryUse Trainer::State::shared_memory() const {
                   (squares ? squares->bytes() : 0);
   use.exchange = exchange->buffer_bytes();
   for (const WholeStepState::Batch& batch : whole_step.batches)
-    use.batches += batch.images.bytes() + batch.labels.bytes() + batch.places.bytes();
+    use.batches += batch.examples.bytes() + batch.places.bytes();
   use.batches += whole_step.hash_wanted.bytes();
   if (placement.input_threads > 0) {
     const PrefetchOptions options = prefetch_options();
-    use.batches += options.depth * options.examples * static_cast<std::int64_t>(sizeof(float)) *
-                   (data.image_values() + 1);
+    use.batches += options.depth * options.examples * data.row_bytes();
   }
   for (const DeviceTensor& place : places()) use.checkpoint += place.type.bytes();
   use.data = data.bytes();

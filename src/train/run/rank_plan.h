@@ -21,17 +21,19 @@ struct RunData;
 // have to find each other.
 std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options = {});
 
-// What a plan needs to know of the data: the shape of an image, and how many there are.
+// What a plan needs to know of the data: the fields of an example, and how many there are.
 struct DataShape {
-  std::int64_t channels = 0, height = 0, width = 0, classes = 0;
+  std::vector<Field> fields;
   std::int64_t training = 0, held_out = 0;  // examples
-  std::int64_t image_values() const { return channels * height * width; }
-  bool is_slow = false;         // Source::is_slow() of the training set
-  std::int64_t set_bytes = -1;  // of both sets in memory; -1: a byte for each value, and the labels
+  bool is_slow = false;                     // Source::is_slow() of the training set
+  // In memory: of each example, or, where these differ, of both sets; -1: not stated.
+  std::int64_t example_bytes = 0, set_bytes = -1;
   std::int64_t bytes() const {
-    constexpr auto kLabel = static_cast<std::int64_t>(sizeof(std::int32_t));
-    return set_bytes >= 0 ? set_bytes : (training + held_out) * (image_values() + kLabel);
+    return set_bytes >= 0 ? set_bytes : (training + held_out) * example_bytes;
   }
+  // Of one example in a batch: all fields, and those that a network reads.
+  std::int64_t row_bytes() const;
+  std::int64_t input_bytes() const;
   bool operator==(const DataShape&) const = default;
 };
 // As the recipe and its dataset state it, and as it is. Of pictures in files as the recipe alone

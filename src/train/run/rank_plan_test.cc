@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/philox.h"
-#include "data/pictures/prefetch.h"
+#include "data/source/prefetch.h"
 #include "nn/models.h"
 #include "parallel/local_transport.h"
 
@@ -53,17 +53,13 @@ class CountingDevice : public Device {
 };
 
 std::shared_ptr<const ImageSet> drawn_set(const DataShape& shape, std::int64_t count) {
-  auto set = std::make_shared<ImageSet>(ImageSet(SourceFields{.count = count,
-                                                              .channels = shape.channels,
-                                                              .height = shape.height,
-                                                              .width = shape.width,
-                                                              .classes = shape.classes,
-                                                              .source = "drawn"}));
+  auto set = std::make_shared<ImageSet>(image_fields_of(shape.fields));
+  set->count = count, set->source = "drawn";
   const PhiloxStream words(9, RandomPurpose::kInitialise, 0);
   for (std::int64_t i = 0; i < count * set->image_bytes(); ++i)
     set->pixels.push_back(static_cast<std::uint8_t>(words.word(static_cast<std::uint32_t>(i))));
   for (std::int64_t i = 0; i < count; ++i)
-    set->labels.push_back(static_cast<std::uint8_t>(i % shape.classes));
+    set->labels.push_back(static_cast<std::uint8_t>(i % set->classes));
   return set;
 }
 
@@ -147,7 +143,7 @@ void expect_planned_memory(const Recipe& recipe, bool steps) {
       const std::int64_t examples = replicas * recipe.batch / recipe.replicas,
                          busy = c.input_threads * kPrefetchedAtOnce,
                          depth = c.input_threads == 0 ? 0 : 2 + (busy + examples - 1) / examples;
-      const std::int64_t ahead = depth * examples * (shape.image_values() + 1) * 4;
+      const std::int64_t ahead = depth * examples * shape.row_bytes();
       of_device += plan.memory().total() - plan.memory().checkpoint - shape.bytes() - ahead;
     }
     EXPECT_EQ(of_device, given_bytes) << "the kinds of memory are all that there is";
@@ -216,10 +212,10 @@ TEST(Plan, of_pictures_that_are_not_found_has_the_shape_that_the_recipe_states) 
   const Recipe recipe = read_recipe(find_recipe("imagenet-resnet50"), {"data.path=not-here"});
   const PlannedData planned = planned_data(recipe);
   EXPECT_EQ(planned.shape, stated_shape(recipe));
-  EXPECT_EQ(planned.shape.image_values(), 3 * 224 * 224);
+  EXPECT_EQ(planned.shape.input_bytes(), 4 * 3 * 224 * 224);
   EXPECT_EQ(planned.shape.training, 1281167);
   EXPECT_EQ(planned.shape.held_out, 50000);
-  EXPECT_EQ(planned.shape.classes, 1000);
+  EXPECT_EQ(target_of(planned.shape.fields)->below, 1000);
   // No more than their index is in memory.
   EXPECT_LT(planned.shape.bytes(), std::int64_t{200} << 20);
   EXPECT_NE(planned.note.find("1281167"), std::string::npos) << planned.note;

@@ -1,9 +1,13 @@
 #include "train/run/run.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <system_error>
 
 #include "base/clock.h"
@@ -22,51 +26,19 @@
 #include "train/run/last_failure.h"
 #include "train/run/memory.h"
 #include "train/run/run_folder.h"
+#include "train/run/run_lines.h"
 #include "train/run/run_trace.h"
+#include "train/run/window.h"
 
 namespace podium {
 namespace {
 
-// Sums over the steps between two points of the curves. A checkpoint between them keeps what the
-// recipe decides, so that a resumed run's curves are those of an undisturbed one; times are of this
-// process alone.
-struct Window {
-  std::int64_t steps = 0, correct = 0;
-  std::int64_t timed_steps = 0;
-  double seconds = 0, input_seconds = 0;
-
-  void add(const StepResult& step) {
-    ++steps;
-    correct += step.correct;
-    ++timed_steps;
-    seconds += step.seconds;
-    input_seconds += step.input_seconds;
-  }
-  RunMetrics metrics(const StepResult& last, std::int64_t batch) const {
-    const auto images = static_cast<double>(batch), timed = static_cast<double>(timed_steps);
-    return {.step = last.step,
-            .loss = static_cast<double>(last.loss),
-            .accuracy = static_cast<double>(correct) / (static_cast<double>(steps) * images),
-            .learning_rate = last.learning_rate,
-            .steps_per_second = timed / seconds,
-            .images_per_second = timed * images / seconds,
-            .input_wait_percent = 100 * input_seconds / seconds};
-  }
-  void keep_in(Checkpoint& checkpoint) const {
-    checkpoint.metadata[kSteps] = std::to_string(steps);
-    checkpoint.metadata[kCorrect] = std::to_string(correct);
-  }
-  void take_from(const Checkpoint& checkpoint) {
-    const auto number = [&](const char* key) {
-      const auto found = checkpoint.metadata.find(key);
-      return found == checkpoint.metadata.end() ? 0 : std::atoll(found->second.c_str());
-    };
-    steps = number(kSteps);
-    correct = number(kCorrect);
-  }
-
-  static constexpr const char *kSteps = "steps_since_metrics", *kCorrect = "correct_since_metrics";
-};
+// Reads back as the same number.
+std::string shortest_text(double value) {
+  std::array<char, 32> text;
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return {text.data(), end};
+}
 
 void note_unknown_evaluation(const Trainer& trainer, const Checkpoint& checkpoint) {
   log(LogLevel::kInfo, cat("the checkpoint of step ", checkpoint.step,
@@ -121,9 +93,7 @@ class Session {
       save();
     if (recipe_.keep_best) {
       if (folder_ != nullptr) find_best();
-      best_correct_ =
-          static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(best_correct_ + 1))) -
-          1;
+      best_ = std::bit_cast<double>(ranks_.decide(std::bit_cast<std::uint64_t>(best_)));
     }
     // Where a run was stopped between a checkpoint and its evaluation.
     if (evaluation_is_due() && !evaluation_is_held()) evaluate();
@@ -133,11 +103,12 @@ class Session {
     if (saved_ != trainer_.steps_done() && trainer_.steps_done() > 0) save();
     // Where the observer ended the run, its last evaluation may be of this step.
     const EvaluationResult& last = result_.last_evaluation;
-    if (!stopping_ && (last.examples == 0 || last.step != trainer_.steps_done())) evaluate();
+    if (!stopping_ && (last.sums.examples == 0 || last.step != trainer_.steps_done())) evaluate();
     if (folder_ != nullptr) folder_->flush();
     result_.steps = trainer_.steps_done();
     if (result_.last_evaluation.step == result_.steps) result_.evaluation = result_.last_evaluation;
-    result_.stopped = (result_.steps < last_ && !result_.ended) || result_.evaluation.examples == 0;
+    result_.stopped =
+        (result_.steps < last_ && !result_.ended) || result_.evaluation.sums.examples == 0;
     result_.total_steps = trainer_.total_steps();
     result_.epochs =
         static_cast<double>(result_.steps) / static_cast<double>(trainer_.steps_per_epoch());
@@ -153,15 +124,17 @@ class Session {
 
   void resumed_from(const Checkpoint& checkpoint) {
     saved_ = checkpoint.step;
-    window_.take_from(checkpoint);
+    window_.take_from(checkpoint, trainer_.counts());
   }
   // With ranks: what resumed_from() took on rank 0.
   void take_from_first_rank() {
     saved_ = static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(saved_ + 1))) - 1;
     window_.steps =
         static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(window_.steps)));
-    window_.correct =
-        static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(window_.correct)));
+    for (const std::string& name : trainer_.counts()) {
+      std::int64_t& count = window_.counts[name];
+      count = static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(count)));
+    }
   }
 
  private:
@@ -185,7 +158,7 @@ class Session {
     if (!step.non_finite.empty()) diverged(step.divergence(), step.step);
     ++result_.steps_made;
     result_.train_seconds += step.seconds;
-    result_.train_loss = step.loss;
+    result_.train_loss = step.sums.loss;
     input_seconds_ += step.input_seconds;
     if (hashed && folder_ != nullptr) folder_->append_hash(step.step, step.hash);
     window_.add(step);
@@ -230,7 +203,7 @@ class Session {
   }
 
   void measure(const StepResult& step) {
-    const RunMetrics metrics = window_.metrics(step, recipe_.batch);
+    const RunMetrics metrics = window_.metrics(step, metrics_);
     energy_.joules();  // its counters wrap around
     window_ = {};
     if (folder_ != nullptr) append(metrics);
@@ -238,13 +211,14 @@ class Session {
   }
 
   void append(const RunMetrics& metrics) {
-    folder_->append_metrics(metrics.step, {{"loss", metrics.loss},
-                                           {"accuracy", metrics.accuracy},
-                                           {"learning_rate", metrics.learning_rate},
-                                           {"steps_per_second", metrics.steps_per_second},
-                                           {"images_per_second", metrics.images_per_second},
-                                           {"input_wait_percent", metrics.input_wait_percent},
-                                           {"seconds", seconds()}});
+    std::vector<MetricField> line = {{"loss", metrics.loss}};
+    for (const MetricValue& metric : metrics.metrics) line.push_back({metric.name, metric.value});
+    line.push_back({"learning_rate", metrics.learning_rate});
+    line.push_back({"steps_per_second", metrics.steps_per_second});
+    line.push_back({trainer_.unit() + "s_per_second", metrics.items_per_second});
+    line.push_back({"input_wait_percent", metrics.input_wait_percent});
+    line.push_back({"seconds", seconds()});
+    folder_->append_metrics(metrics.step, line);
   }
 
   // Since this call of run() began, all included.
@@ -254,23 +228,34 @@ class Session {
     ranks_.at(trainer_.steps_done(), "evaluation");
     const TraceSpan span(trace_, lane_, "evaluation");
     const EvaluationResult made = trainer_.evaluate(options_.stop_request);
-    if (made.examples == 0) {  // made when the run goes on
+    if (made.sums.examples == 0) {  // made when the run goes on
       stopping_ = true;
       return;
     }
     result_.last_evaluation = made;
     result_.eval_seconds += made.seconds;
-    if (!std::isfinite(made.loss)) diverged("the loss of the evaluation is not finite", made.step);
+    if (!std::isfinite(made.sums.loss))
+      diverged("the loss of the evaluation is not finite", made.step);
     // A run that was at its end already: a second line of this step would double it.
     if (result_.steps_made == 0 && evaluation_is_held()) return;
     observer_.evaluated(trainer_, made);
     // First the checkpoint: an evaluation that is written down is not made again.
-    if (recipe_.keep_best && made.correct > best_correct_) save_best(made);
+    if (recipe_.keep_best && goodness(made) > best_) save_best(made);
     if (folder_ == nullptr) return;
-    folder_->append_metrics(made.step, {{"test_accuracy", made.accuracy()},
-                                        {"test_loss", static_cast<double>(made.loss)},
-                                        {"test_correct", made.correct},
-                                        {"test_examples", made.examples}});
+    std::vector<MetricField> line;
+    for (const MetricValue& metric : made.metrics)
+      line.push_back({"test_" + metric.name, metric.value});
+    line.push_back({"test_loss", static_cast<double>(made.sums.loss)});
+    for (const auto& [name, count] : made.sums.counts) line.push_back({"test_" + name, count});
+    line.push_back({"test_examples", made.sums.examples});
+    folder_->append_metrics(made.step, line);
+  }
+
+  // By which the best checkpoint is chosen: more is better.
+  static double goodness(const EvaluationResult& made) {
+    const MetricValue* metric = made.main_metric();
+    if (metric == nullptr) return -static_cast<double>(made.sums.loss);
+    return metric->more_is_better ? metric->value : -metric->value;
   }
 
   // The best so far, of this run before it went on.
@@ -280,13 +265,23 @@ class Session {
     try {
       const Checkpoint best = load_checkpoint(place);
       require_same_recipe(best, folder_->dir());
-      const auto correct = best.metadata.find(kBestCorrect);
-      if (correct != best.metadata.end()) best_correct_ = std::atoll(correct->second.c_str());
+      best_ = goodness_of(best);
     } catch (const UserError& error) {
       observer_.warning(
           cat("the best checkpoint is ignored, and the next evaluation counts as the best so far: ",
               error.what()));
     }
+  }
+
+  // What save_best() wrote; before that was written, of images alone.
+  static double goodness_of(const Checkpoint& best) {
+    const auto number = [&](const char* key) {
+      const auto found = best.metadata.find(key);
+      return found == best.metadata.end() ? kNoValue : std::atof(found->second.c_str());
+    };
+    if (best.metadata.contains(kGoodness)) return number(kGoodness);
+    const double share = number("test_correct") / number("test_examples");
+    return std::isnan(share) ? -std::numeric_limits<double>::infinity() : share;
   }
 
   void save_best(const EvaluationResult& made) {
@@ -296,10 +291,12 @@ class Session {
     observer_.saving(trainer_.steps_done());
     Checkpoint checkpoint = trainer_.checkpoint();
     window_.keep_in(checkpoint);
-    checkpoint.metadata[kBestCorrect] = std::to_string(made.correct);
-    checkpoint.metadata["test_examples"] = std::to_string(made.examples);
+    for (const auto& [name, count] : made.sums.counts)
+      checkpoint.metadata["test_" + name] = std::to_string(count);
+    checkpoint.metadata["test_examples"] = std::to_string(made.sums.examples);
+    checkpoint.metadata[kGoodness] = shortest_text(goodness(made));
     if (folder_ != nullptr) folder_->save_best(checkpoint);
-    best_correct_ = made.correct;
+    best_ = goodness(made);
   }
 
   void save() {
@@ -342,8 +339,10 @@ class Session {
   Trace* const trace_;
   int lane_ = 0;
   std::int64_t checkpoint_every_, evaluate_every_, log_every_, last_;
-  std::int64_t saved_ = -1, best_correct_ = -1;
-  static constexpr const char* kBestCorrect = "test_correct";
+  std::int64_t saved_ = -1;
+  double best_ = -std::numeric_limits<double>::infinity();
+  static constexpr const char* kGoodness = "best_value";  // of the key by which it was chosen
+  const std::vector<Metric> metrics_ = trainer_.metrics();
   RunResult result_;
   double input_seconds_ = 0;
   Clock::time_point begin_;
@@ -364,8 +363,8 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   PODIUM_REQUIRE(recipe.validation == 0, ExitCode::kUsage, "validation = ", recipe.validation,
                  ": with your own sets, hold the examples out in the program");
   recipe.data = kOwnData;
-  recipe.train_examples = data.train->count;
-  recipe.test_examples = data.held_out->count;
+  recipe.train_examples = data.train->examples();
+  recipe.test_examples = data.held_out->examples();
   check_counts(recipe);
   return recipe;
 }

@@ -85,8 +85,10 @@ std::string describe(const Trainer& trainer);
 // since the previous point.
 struct RunMetrics {
   std::int64_t step = 0;
-  double loss = 0, accuracy = 0, learning_rate = 0;
-  double steps_per_second = 0, images_per_second = 0, input_wait_percent = 0;
+  double loss = 0, learning_rate = 0;
+  std::vector<MetricValue> metrics = {};  // the trainer's, over these steps
+  // Items: images, tokens, as the trainer's unit says.
+  double steps_per_second = 0, items_per_second = 0, input_wait_percent = 0;
 };
 
 // Steps whose kernels were timed.

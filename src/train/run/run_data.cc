@@ -45,10 +45,11 @@ void require_stated(const Recipe& recipe, const RunData& data) {
         cat(differences.empty() ? "" : ", ", found, " ", what, " (`", key, "` = ", stated, ")");
     remedy += cat(" ", key, "=", found);
   };
-  compare("train_examples", recipe.train_examples, data.train->count, "to train on");
-  compare("test_examples", recipe.test_examples, data.held_out->count, "to evaluate");
-  compare("data.classes", recipe.pictures.classes, data.train->classes, "classes");
-  PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->source,
+  compare("train_examples", recipe.train_examples, data.train->examples(), "to train on");
+  compare("test_examples", recipe.test_examples, data.held_out->examples(), "to evaluate");
+  compare("data.classes", recipe.pictures.classes, target_of(data.train->fields())->below,
+          "classes");
+  PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->origin(),
                  ": the pictures are not those that the recipe states: ", differences,
                  ". Name the folder that has them (data.path=PHOTOS), or train on these with",
                  remedy, "; a run that has begun goes on only with those that it had");
@@ -60,8 +61,8 @@ Recipe with_counts(Recipe recipe, const RunData& data) {
   if (!has_pictures(recipe)) return recipe;
   data.train->require_usable("the training set");
   require_stated(recipe, data);
-  recipe.train_examples = data.train->count;
-  recipe.test_examples = data.held_out->count;
+  recipe.train_examples = data.train->examples();
+  recipe.test_examples = data.held_out->examples();
   check_counts(recipe);
   return recipe;
 }

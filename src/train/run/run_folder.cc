@@ -374,7 +374,7 @@ void RunFolder::append_hash(std::int64_t step, std::uint64_t hash) {
   hashes_.append({line.data(), static_cast<std::size_t>(at - line.data())});
 }
 
-void RunFolder::append_metrics(std::int64_t step, std::span<const MetricField> fields) {
+void RunFolder::append_metrics(std::int64_t step, const std::vector<MetricField>& fields) {
   nlohmann::ordered_json line = {{"step", step}};
   for (const MetricField& field : fields)
     std::visit([&](const auto& value) { line[std::string(field.name)] = value; }, field.value);

@@ -58,7 +58,7 @@ class JsonLines {
 };
 
 struct MetricField {
-  std::string_view name;
+  std::string name;
   std::variant<double, std::int64_t, std::string_view> value;  // not finite: null in the file
 };
 
@@ -89,10 +89,7 @@ class RunFolder {
               const std::function<void(const std::string&)>& warn, StopToken stop = {});
 
   void append_hash(std::int64_t step, std::uint64_t hash);
-  void append_metrics(std::int64_t step, std::span<const MetricField> fields);
-  void append_metrics(std::int64_t step, std::initializer_list<MetricField> fields) {
-    append_metrics(step, std::span(fields.begin(), fields.size()));
-  }
+  void append_metrics(std::int64_t step, const std::vector<MetricField>& fields);
   void flush();
   // Whether metrics.jsonl has an evaluation after this step.
   bool has_evaluation(std::int64_t step);

@@ -23,19 +23,6 @@ std::optional<json> parse_line(std::string_view line, std::int64_t& step) {
   return value;
 }
 
-// Whether the field is a number, or null, which stands for one that is not finite.
-bool read_number(const json& line, const char* name, double& value) {
-  const auto found = line.find(name);
-  if (found == line.end() || !(found->is_number() || found->is_null())) return false;
-  value = found->is_null() ? std::numeric_limits<double>::quiet_NaN() : found->get<double>();
-  return true;
-}
-
-// One that may be missing; NaN then.
-void read_optional(const json& line, const char* name, double& value) {
-  if (!read_number(line, name, value)) value = kNoValue;
-}
-
 // Sixteen hexadecimal digits.
 bool read_hash(std::string_view text, std::uint64_t& hash) {
   if (text.size() != 16 || text.find_first_not_of("0123456789abcdef") != std::string_view::npos)
@@ -71,25 +58,90 @@ std::optional<HashLine> parse_hash_line(std::string_view line) {
   return found;
 }
 
-std::optional<MetricsLine> parse_metrics_line(std::string_view line) {
+namespace {
+
+constexpr std::string_view kTest = "test_", kRate = "s_per_second", kSteps = "step";
+
+// The names and values of a line in its order, which says what is its metric.
+using OrderedJson = nlohmann::ordered_json;
+
+struct Line {
   std::int64_t step = 0;
-  const std::optional<json> value = parse_line(line, step);
-  if (!value) return std::nullopt;
-  if (value->contains("test_accuracy")) {
-    TestPoint point{.step = step};
-    if (!read_number(*value, "test_accuracy", point.accuracy) ||
-        !read_number(*value, "test_loss", point.loss))
-      return std::nullopt;
+  bool is_test = false;
+  const OrderedJson *loss = nullptr, *metric = nullptr, *rate = nullptr;
+  LineNames names;
+};
+
+bool is_metric(std::string_view key, bool is_test) {
+  if (is_test) return key.starts_with(kTest) && key != "test_loss" && key != "test_examples";
+  return key != "step" && key != "loss" && key != "learning_rate" && key != "seconds" &&
+         key != "input_wait_percent" && !key.ends_with("_per_second");
+}
+
+std::optional<Line> metrics_line(const OrderedJson& object) {
+  Line line;
+  if (!object.is_object()) return std::nullopt;
+  const auto step = object.find("step");
+  if (step == object.end() || !step->is_number_unsigned() ||
+      step->get<std::uint64_t>() >
+          static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+    return std::nullopt;
+  line.step = step->get<std::int64_t>();
+  line.is_test = object.contains("test_loss");
+  const auto loss = object.find(line.is_test ? "test_loss" : "loss");
+  if (loss == object.end()) return std::nullopt;
+  line.loss = &*loss;
+  for (const auto& [key, value] : object.items()) {
+    if (line.metric == nullptr && is_metric(key, line.is_test)) {
+      line.metric = &value;
+      line.names.metric = line.is_test ? key.substr(kTest.size()) : key;
+    }
+    if (!key.ends_with(kRate)) continue;
+    const std::string unit = key.substr(0, key.size() - kRate.size());
+    if (unit == kSteps) continue;
+    line.rate = &value;
+    line.names.unit = unit;
+  }
+  return line;
+}
+
+// Whether the value is a number, or null, which stands for one that is not finite.
+bool take_number(const OrderedJson* found, double& value) {
+  if (found == nullptr || !(found->is_number() || found->is_null())) return false;
+  value = found->is_null() ? kNoValue : found->get<double>();
+  return true;
+}
+
+}  // namespace
+
+std::optional<MetricsLine> parse_metrics_line(std::string_view text) {
+  const OrderedJson object = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::optional<Line> line = metrics_line(object);
+  if (!line) return std::nullopt;
+  if (line->is_test) {
+    TestPoint point{.step = line->step};
+    if (!take_number(line->loss, point.loss)) return std::nullopt;
+    if (line->metric != nullptr && !take_number(line->metric, point.metric)) return std::nullopt;
     return point;
   }
-  TrainingPoint point{.step = step};
-  if (!read_number(*value, "loss", point.loss) ||
-      !read_number(*value, "accuracy", point.accuracy) ||
-      !read_number(*value, "images_per_second", point.images_per_second))
+  TrainingPoint point{.step = line->step};
+  if (!take_number(line->loss, point.loss) || !take_number(line->rate, point.items_per_second))
     return std::nullopt;
-  read_optional(*value, "input_wait_percent", point.input_wait_percent);
-  read_optional(*value, "seconds", point.seconds);
+  if (line->metric != nullptr && !take_number(line->metric, point.metric)) return std::nullopt;
+  const auto optional = [&](const char* name, double& value) {
+    const auto found = object.find(name);
+    if (found == object.end() || !take_number(&*found, value)) value = kNoValue;
+  };
+  optional("input_wait_percent", point.input_wait_percent);
+  optional("seconds", point.seconds);
   return point;
+}
+
+std::optional<LineNames> names_of_metrics_line(std::string_view text) {
+  const OrderedJson object = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::optional<Line> line = metrics_line(object);
+  if (!line) return std::nullopt;
+  return line->names;
 }
 
 }  // namespace podium

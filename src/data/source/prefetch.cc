@@ -1,4 +1,4 @@
-#include "data/pictures/prefetch.h"
+#include "data/source/prefetch.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,6 @@ Prefetcher::Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions opt
     : loader_(std::move(loader)), options_(options), next_step_(options.first_step) {
   PODIUM_CHECK(options.threads >= 1 && options.depth >= 1 && options.readers >= 1);
   PODIUM_CHECK(options.first_step >= 0 && options.first_step <= options.end_step);
-  const Source& set = loader_->set();
   if (options_.examples == 0) options_.examples = loader_->options().batch - options_.first_example;
   const std::int64_t examples = options_.examples;
   PODIUM_CHECK(options_.first_example >= 0 && examples >= 1 &&
@@ -20,8 +19,8 @@ Prefetcher::Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions opt
   slots_.resize(static_cast<std::size_t>(options.depth));
   for (Slot& slot : slots_) {
     slot.releases = options.readers;  // free
-    slot.batch.images = Tensor(DType::kF32, Shape{examples, set.channels, set.height, set.width});
-    slot.batch.labels = Tensor(DType::kI32, Shape{examples});
+    for (const Field& field : loader_->fields())
+      slot.batch.fields.emplace_back(field.batch(examples));
   }
   for (int i = 0; i < options.threads; ++i) {
     threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -55,9 +54,11 @@ void Prefetcher::work(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr error;
     try {
-      loader_->examples(step, options_.first_example + first, count,
-                        slot.batch.images.f32().data() + first * loader_->set().image_bytes(),
-                        slot.batch.labels.i32().data() + first);
+      std::vector<void*> to;
+      for (Tensor& field : slot.batch.fields)
+        to.push_back(static_cast<std::byte*>(field.data()) +
+                     first * (field.type().bytes() / options_.examples));
+      loader_->examples(step, options_.first_example + first, count, to);
     } catch (...) {
       error = std::current_exception();
     }
@@ -86,8 +87,8 @@ const Prefetcher::Batch& Prefetcher::wait(std::int64_t step) {
       warned_of_ = late;
       lock.unlock();
       log(LogLevel::kWarning,
-          cat("step ", step + 1, " has waited ", patience, " s for pictures of ",
-              loader_->set().source, " (the disk answers late, or decoding needs more ",
+          cat("step ", step + 1, " has waited ", patience, " s for examples of ",
+              loader_->set().origin(), " (the disk answers late, or decoding needs more ",
               "--input-threads); the run goes on when they are there"));
       lock.lock();
     }

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/pictures/loader.h"
+#include "data/source/loader.h"
 #include "tensor/tensor.h"
 
 namespace podium {
@@ -41,8 +41,7 @@ struct PrefetchOptions {
 class Prefetcher {
  public:
   struct Batch {
-    Tensor images;  // f32 [examples, C, H, W]
-    Tensor labels;  // i32 [examples]
+    std::vector<Tensor> fields;  // [examples, ...] of each
   };
 
   Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions options);

@@ -1,0 +1,79 @@
+// What an evaluation finds: sums, metrics, and examples for people to look at.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/metric.h"
+
+namespace podium {
+
+// How often each class was classified as each class. Integers: equal for any placement. Holds only
+// the pairs of classes that occur, so its memory is bounded by the number of examples, not by the
+// square of the number of classes.
+class ConfusionMatrix {
+ public:
+  ConfusionMatrix() = default;
+  // All counts are 0.
+  explicit ConfusionMatrix(std::int64_t classes) : classes_(classes) {}
+  std::int64_t classes() const { return classes_; }
+  // Counts `examples` more of class `label` that were classified as `guess`; -1: as no class,
+  // because their logits are not numbers.
+  void add(std::int64_t label, std::int64_t guess, std::int64_t examples = 1);
+  // How many there are.
+  std::int64_t at(std::int64_t label, std::int64_t guess) const;
+  // The number of examples of the class.
+  std::int64_t examples(std::int64_t label) const;
+  std::int64_t correct() const;
+  // Recall: the share of a class's examples that were classified as it; 0 if there are none.
+  double accuracy(std::int64_t label) const;
+  // The counts above 0, by (label, guess).
+  using Cells = std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t>;
+  const Cells& cells() const { return cells_; }
+  bool operator==(const ConfusionMatrix&) const = default;
+
+ private:
+  std::int64_t classes_ = 0;
+  Cells cells_;
+};
+
+// What the network makes of an example of the held-out set.
+struct ExamplePrediction {
+  std::int64_t index = 0;
+  // Classes, or numbers that are predicted. A class of -1: its logits are not numbers.
+  double target = 0, predicted = 0;
+  float loss = 0;
+};
+
+// The value of a metric.
+struct MetricValue {
+  std::string name, unit;
+  bool more_is_better = true;
+  double value = 0;
+};
+
+// The held-out set under the parameters of one step.
+struct EvaluationResult {
+  std::int64_t step = 0;  // the parameters are those after this step
+  Sums sums;              // 0 examples: it was stopped
+  double seconds = 0;
+  std::vector<MetricValue> metrics;
+  ConfusionMatrix confusion;  // of a target of classes
+  // For people to look at: some examples of the set, and the mistakes with the largest losses. At
+  // most kShown of each.
+  static constexpr std::int64_t kShown = 24;
+  std::vector<ExamplePrediction> first, worst;
+
+  // The first metric, by which the best checkpoint is chosen; null: there is none, and the loss
+  // decides.
+  const MetricValue* main_metric() const { return metrics.empty() ? nullptr : &metrics.front(); }
+  // Its value; NaN: there is none.
+  double metric() const;
+};
+
+}  // namespace podium
