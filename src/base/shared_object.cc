@@ -3,9 +3,15 @@
 #include <dlfcn.h>
 #include <elf.h>
 
-#include <array>
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
+#include <exception>
+#include <filesystem>
 #include <fstream>
+#include <optional>
+#include <system_error>
 
 #include "base/error.h"
 
@@ -34,26 +40,81 @@ std::string name_of(int number) {
   return cat("machine ", number, " of ELF");
 }
 
-// The machine of an ELF file; EM_NONE if it is none, or of the other byte order.
-int machine_of(const std::string& path) {
-  std::array<char, offsetof(Elf64_Ehdr, e_machine) + sizeof(Elf64_Half)> head{};
+// The header of an ELF file of 64 bits in this machine's byte order.
+std::optional<Elf64_Ehdr> header_of(std::ifstream& file) {
+  Elf64_Ehdr header{};
+  file.read(reinterpret_cast<char*>(&header), sizeof header);
+  // A file that ends within it still says what it is.
+  const bool has_machine =
+      file.gcount() >=
+      static_cast<std::streamsize>(offsetof(Elf64_Ehdr, e_machine) + sizeof header.e_machine);
+  file.clear();
+  if (!has_machine || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+      header.e_ident[EI_DATA] != ELFDATA2LSB)
+    return std::nullopt;
+  return header;
+}
+
+// Where a range ends; all of it for one that no file can have.
+std::uint64_t end_of(std::uint64_t begin, std::uint64_t bytes) {
+  return begin > ~bytes ? ~std::uint64_t{0} : begin + bytes;
+}
+
+// The bytes that the headers say the file has.
+std::uint64_t stated_bytes(std::ifstream& file, const Elf64_Ehdr& header) {
+  std::uint64_t bytes = sizeof header;
+  bytes =
+      std::max(bytes, end_of(header.e_phoff, std::uint64_t{header.e_phnum} * header.e_phentsize));
+  bytes =
+      std::max(bytes, end_of(header.e_shoff, std::uint64_t{header.e_shnum} * header.e_shentsize));
+  if (header.e_phentsize < sizeof(Elf64_Phdr)) return bytes;
+  for (std::uint64_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment{};
+    file.seekg(static_cast<std::streamoff>(header.e_phoff + i * header.e_phentsize));
+    if (!file.read(reinterpret_cast<char*>(&segment), sizeof segment)) break;
+    bytes = std::max(bytes, end_of(segment.p_offset, segment.p_filesz));
+  }
+  return bytes;
+}
+
+// What its headers tell without loading it; empty: nothing.
+std::string problem_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file.read(head.data(), head.size()) || std::memcmp(head.data(), ELFMAG, SELFMAG) != 0 ||
-      head[EI_DATA] != ELFDATA2LSB)
-    return EM_NONE;
-  Elf64_Half machine = 0;
-  std::memcpy(&machine, head.data() + offsetof(Elf64_Ehdr, e_machine), sizeof machine);
-  return machine;
+  const std::optional<Elf64_Ehdr> header = header_of(file);
+  if (!header) return "";
+  if (kThis != EM_NONE && header->e_machine != kThis)
+    return cat("it was built for ", name_of(header->e_machine), ", and this machine is ",
+               name_of(kThis));
+  if (header->e_ident[EI_CLASS] != ELFCLASS64) return "";
+  std::error_code error;
+  const std::uint64_t has = std::filesystem::file_size(path, error);
+  const std::uint64_t stated = stated_bytes(file, *header);
+  if (error || has >= stated) return "";
+  return cat("it is cut short: its headers speak of ", stated, " bytes, and it has ", has,
+             "; copy or build it again");
 }
 
 }  // namespace
 
-std::string why_not_loaded(const std::string& path) {
+SharedObject load_shared_object(const std::string& path) {
+  SharedObject object{.handle = nullptr, .problem = problem_of(path)};
+  if (!object.problem.empty()) return object;
+  // The header says that it throws nothing, which constructors of the file do not know: called as
+  // what it is, an exception arrives here instead of ending the process.
+  void* (*const volatile open)(const char*, int) = ::dlopen;
+  try {
+    object.handle = open(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  } catch (const std::exception& thrown) {
+    object.problem = cat("its initialisation threw: ", thrown.what());
+    return object;
+  } catch (...) {
+    object.problem = "its initialisation threw something that is not a std::exception";
+    return object;
+  }
+  if (object.handle != nullptr) return object;
   const char* const words = ::dlerror();
-  const int machine = machine_of(path);
-  if (kThis != EM_NONE && machine != EM_NONE && machine != kThis)
-    return cat("it was built for ", name_of(machine), ", and this machine is ", name_of(kThis));
-  return words == nullptr ? "unknown reason" : words;
+  object.problem = words == nullptr ? "unknown reason" : words;
+  return object;
 }
 
 }  // namespace podium

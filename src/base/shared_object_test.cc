@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "base/scratch_test_util.h"
@@ -13,8 +14,9 @@ namespace {
 
 std::string why(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
-  EXPECT_EQ(::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr);
-  return why_not_loaded(path);
+  const SharedObject object = load_shared_object(path);
+  EXPECT_EQ(object.handle, nullptr);
+  return object.problem;
 }
 
 // The head of a shared object, little endian, of 64 bits.
@@ -44,6 +46,22 @@ TEST(SharedObject, that_is_none_is_described_in_the_systems_words) {
     const std::string words = why(folder / "x.so", bytes);
     EXPECT_EQ(words.find("it was built for"), std::string::npos) << words;
     EXPECT_NE(words.find("x.so"), std::string::npos) << words;
+  }
+}
+
+// A library that every machine has, cut anywhere: never a crash, and words from where its segments
+// begin on.
+TEST(SharedObject, that_is_cut_short_is_refused_unloaded) {
+  const TestFolder folder;
+  Dl_info info{};
+  ASSERT_NE(::dladdr(::dlsym(RTLD_DEFAULT, "dlopen"), &info), 0);
+  std::ifstream file(info.dli_fname, std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(file), {}};
+  ASSERT_GT(whole.size(), 4096u);
+  for (const std::size_t size :
+       {whole.size() - 1, whole.size() / 2, std::size_t{4096}, std::size_t{200}, std::size_t{64}}) {
+    const std::string words = why(folder / "cut.so", whole.substr(0, size));
+    EXPECT_NE(words.find("it is cut short"), std::string::npos) << size << ": " << words;
   }
 }
 

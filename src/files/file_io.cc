@@ -123,6 +123,15 @@ void OutputFile::write(std::span<const std::byte> bytes) {
 
 void OutputFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
+bool OutputFile::is_in_place() const { return is_open() && leads_to(path_, descriptor_); }
+
+bool leads_to(const std::filesystem::path& path, int descriptor) {
+  struct stat own {
+  }, found{};
+  return ::fstat(descriptor, &own) == 0 && ::stat(path.c_str(), &found) == 0 &&
+         own.st_dev == found.st_dev && own.st_ino == found.st_ino;
+}
+
 void OutputFile::sync() {
   sync_descriptor(descriptor_, path_);
   unsynced_ = 0;

@@ -43,6 +43,8 @@ class OutputFile {
   void close();
 
   bool is_open() const { return descriptor_ >= 0; }
+  // Whether its path still leads to it: it was not deleted, moved or replaced.
+  bool is_in_place() const;
   const std::filesystem::path& path() const { return path_; }
   // The number and CRC-32 of the bytes that this object wrote.
   std::uint64_t bytes() const { return bytes_; }
@@ -55,6 +57,9 @@ class OutputFile {
   std::uint32_t crc_ = 0;
   std::size_t unsynced_ = 0;  // bytes
 };
+
+// Whether the path leads to the open file.
+bool leads_to(const std::filesystem::path& path, int descriptor);
 
 // A regular file being read, by position.
 class InputFile {

@@ -201,8 +201,24 @@ TextOf of_last_start(std::string RunStart::*field) {
   };
 }
 
+// The recipe without what decides nothing, and the data: runs with equal ones compute the same but
+// for the seed, so their speeds can be compared.
+std::string mathematics_of(const ComparedRun& run) {
+  std::string text;
+  for (const RecipeKey& key : recipe_keys(run.history.recipe.optimizer_groups.size()))
+    if (key.decides_result && key.path() != "seed")
+      text += cat(key.path(), "=", value_text(key, run.history.recipe), "\n");
+  return text + (run.starts.empty() ? "" : run.starts.back().training_data);
+}
+
+// Runs with equal ones are one training: their bits can be compared.
+std::string training_of(const ComparedRun& run) {
+  return cat(mathematics_of(run), "\nseed=", run.history.recipe.seed);
+}
+
+// First by what is computed, then by where.
 std::string group_key(const ComparedRun& run) {
-  return run.placement + "\n" + run.device + "\n" + run.kind;
+  return mathematics_of(run) + "\n" + run.placement + "\n" + run.device + "\n" + run.kind;
 }
 
 // Whether every placement was run with the same seeds: these are then repetitions of one training.
@@ -241,14 +257,6 @@ void find_differences(Comparison& all) {
   add_difference(all, "price", false, [](const ComparedRun& run) {
     return run.price ? run.price->text() : std::string("none");
   });
-}
-
-// The recipe without what decides nothing: runs with equal ones are one training.
-std::string training_of(const ComparedRun& run) {
-  std::string text;
-  for (const RecipeKey& key : recipe_keys(run.history.recipe.optimizer_groups.size()))
-    if (key.decides_result) text += cat(key.path(), "=", value_text(key, run.history.recipe), "\n");
-  return text + (run.starts.empty() ? "" : run.starts.back().training_data);
 }
 
 std::string name_of(const ComparedRun& run) { return run.history.folder.string(); }
@@ -339,26 +347,34 @@ std::vector<PlacementSummary> by_placement(const Comparison& all) {
   return groups;
 }
 
-// Of two placements: their runs of one training are compared, pair by pair.
+// Of two placements of one recipe: their runs of one seed are compared, pair by pair, at all steps
+// whose hashes both recorded.
 std::string result_words(const std::vector<const ComparedRun*>& as,
                          const std::vector<const ComparedRun*>& bs) {
   if (as.front()->kind != bs.front()->kind) return "another kind of results";
-  std::map<std::string, std::vector<const ComparedRun*>> runs_of;
-  for (const ComparedRun* b : bs) runs_of[training_of(*b)].push_back(b);
-  bool one_training = false, to_the_end = true;
-  std::int64_t steps = 0;
+  std::set<const ComparedRun*> compared;
+  bool same_length = true, to_the_end = true;
   for (const ComparedRun* a : as) {
-    for (const ComparedRun* b : runs_of[training_of(*a)]) {
-      one_training = true;
+    for (const ComparedRun* b : bs) {
+      if (training_of(*a) != training_of(*b)) continue;
       const HashComparison hashes = compare_hashes(a->history.hashes, b->history.hashes);
       if (hashes.first_difference) return "ANOTHER RESULT";
-      steps += hashes.compared;
-      to_the_end = to_the_end && a->history.last_step() == b->history.last_step();
+      if (hashes.compared == 0) continue;
+      compared.insert({a, b});
+      const std::int64_t one = a->history.last_step(), other = b->history.last_step();
+      same_length = same_length && one == other;
+      to_the_end = to_the_end && hashes.last_equal == std::min(one, other);
     }
   }
-  if (!one_training) return "another training";
-  if (steps == 0) return "result not compared";
-  return to_the_end ? "same result to the bit" : "same result to the bit over the steps of both";
+  if (compared.empty()) return "result not compared";
+  const std::size_t all = as.size() + bs.size();
+  std::string text = !to_the_end   ? "same result to the bit over the steps with hashes of both"
+                     : same_length ? "same result to the bit"
+                                   : "same result to the bit over the steps of both";
+  if (compared.size() < all)
+    text +=
+        cat(" of the ", compared.size(), " of ", all, " runs that have a partner of their seed");
+  return text;
 }
 
 std::vector<const ComparedRun*> runs_of(const Comparison& all, const PlacementSummary& group) {
@@ -374,20 +390,16 @@ bool end_at_one_step(const std::vector<const ComparedRun*>& runs, std::int64_t s
       runs, [&](const ComparedRun* run) { return run->history.last_step() == step; });
 }
 
-void say_it(Comparison& all) {
-  const std::vector<PlacementSummary> groups = by_placement(all);
-  if (groups.empty()) {
-    all.sentences.emplace_back("No run qualifies for this method.");
-    return;
-  }
+// Of placements that computed the same mathematics.
+void say_placements(Comparison& all, const std::vector<PlacementSummary>& groups,
+                    const std::string& prefix) {
   const PlacementSummary& base = groups.front();
   const auto alone = [](const PlacementSummary& group) {
     return fmt::format("{}: {:.4g} steps/s", group.placement, group.steps_per_second);
   };
   if (groups.size() == 1) {
-    all.sentences.push_back(cat(alone(base), " (",
-                                count_text(static_cast<std::int64_t>(base.runs), "run"),
-                                all.different_trainings ? " of different trainings" : "", ")."));
+    all.sentences.push_back(cat(prefix, alone(base), " (",
+                                count_text(static_cast<std::int64_t>(base.runs), "run"), ")."));
     return;
   }
   for (std::size_t i = 1; i < groups.size(); ++i) {
@@ -396,7 +408,7 @@ void say_it(Comparison& all) {
     const auto or_unknown = [](const std::string& word, const char* what) {
       return word.empty() ? cat("an unknown ", what) : word;
     };
-    std::string text = group.placement;
+    std::string text = prefix + group.placement;
     if (other_device) text += " on " + or_unknown(group.device, "device");
     if (all.runs[group.first].kind != all.runs[base.first].kind)
       text += cat(" (", or_unknown(all.runs[group.first].kind, "kind of results"), ")");
@@ -416,6 +428,34 @@ void say_it(Comparison& all) {
     }
     text += fmt::format(" (n = {} and {} runs).", group.runs, base.runs);
     all.sentences.push_back(std::move(text));
+  }
+}
+
+void say_it(Comparison& all) {
+  const std::vector<PlacementSummary> groups = by_placement(all);
+  if (groups.empty()) {
+    all.sentences.emplace_back("No run qualifies for this method.");
+    return;
+  }
+  std::vector<std::string> order;  // of the mathematics, as their first runs come
+  std::map<std::string, std::vector<PlacementSummary>> trainings;
+  for (const PlacementSummary& group : groups) {
+    const std::string key = mathematics_of(all.runs[group.first]);
+    if (!trainings.contains(key)) order.push_back(key);
+    trainings[key].push_back(group);
+  }
+  if (order.size() > 1)
+    all.sentences.push_back(cat("These are ", order.size(),
+                                " different trainings; speeds and bits are compared only within "
+                                "one."));
+  for (const std::string& key : order) {
+    const std::vector<PlacementSummary>& own = trainings[key];
+    const ComparedRun& first = all.runs[own.front().first];
+    say_placements(all, own,
+                   order.size() == 1
+                       ? ""
+                       : cat(first.history.recipe.name, " (", name_of(first),
+                             own.size() > 1 || own.front().runs > 1 ? " and others" : "", "), "));
   }
   if (std::ranges::any_of(groups, [](const PlacementSummary& g) { return g.runs == 1; }))
     all.notes.emplace_back(

@@ -132,7 +132,7 @@ TEST(Comparison, unequal_bits_after_the_end_of_the_first_run_are_found) {
   EXPECT_CONTAINS(all.findings[0], "parameters differ from step 100 on");
 }
 
-TEST(Comparison, placements_of_unequal_batches_are_compared_by_their_images) {
+TEST(Comparison, placements_of_unequal_batches_are_two_trainings_and_not_compared) {
   const TestFolder folder;
   const fs::path a = write_run(folder / "a", {});
   const fs::path b = write_run(folder / "b", {.workers = "2"});
@@ -140,8 +140,10 @@ TEST(Comparison, placements_of_unequal_batches_are_compared_by_their_images) {
   recipe.replace(recipe.find("batch = 100"), 11, "batch = 50");
   put_text(b / "recipe.toml", recipe);
   const auto all = compared({a, b});
-  ASSERT_EQ(all.sentences.size(), 1u);
-  EXPECT_CONTAINS(all.sentences[0], "1.00 times as fast as 1 worker, another training");
+  ASSERT_EQ(all.sentences.size(), 3u);
+  EXPECT_CONTAINS(all.sentences[0], "2 different trainings");
+  EXPECT_FALSE(says(all.sentences, "as fast as"));
+  EXPECT_FALSE(says(all.sentences, "bit."));
 }
 
 TEST(Comparison, an_accuracy_outside_the_band_is_a_finding) {
@@ -175,7 +177,8 @@ TEST(Comparison, other_mathematics_are_named_and_said_to_be_another_training) {
   EXPECT_TRUE(all.different_trainings);
   ASSERT_FALSE(all.differences.empty());
   EXPECT_EQ(all.differences[0].what, "optimizer.momentum");
-  EXPECT_TRUE(says(all.sentences, "another training"));
+  EXPECT_TRUE(says(all.sentences, "2 different trainings"));
+  EXPECT_FALSE(says(all.sentences, "times as fast"));
   bool device = false;
   for (const Difference& one : all.differences) device = device || one.what == "device";
   EXPECT_TRUE(device);
@@ -193,13 +196,41 @@ TEST(Comparison, seeds_that_every_placement_was_run_with_are_repetitions) {
   EXPECT_EQ(repeated.differences[0].what, "seed");
   EXPECT_TRUE(says(repeated.sentences, "same result to the bit"));
   EXPECT_TRUE(compared({a, c}).different_trainings);
+  EXPECT_TRUE(says(compared({a, c}).sentences, "result not compared"));
+}
+
+TEST(Comparison, a_third_run_of_another_recipe_enters_no_ratio_and_no_word_about_bits) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {});
+  const fs::path b = write_run(folder / "b", {.workers = "2", .speed = 1970});
+  const fs::path c =
+      write_run(folder / "c", {.workers = "2", .more_recipe = "momentum = 0.5\n", .speed = 10});
+  const auto all = compared({a, b, c});
+  ASSERT_EQ(all.sentences.size(), 3u);
+  EXPECT_CONTAINS(all.sentences[1],
+                  "2 workers: 1.97 times as fast as 1 worker, same result to the "
+                  "bit (n = 1 and 1 runs).");
+  EXPECT_CONTAINS(all.sentences[2], "2 workers: 0.1 steps/s (1 run).");
+}
+
+TEST(Comparison, bits_are_said_to_be_equal_only_of_the_runs_and_steps_whose_hashes_were_compared) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {});
+  const fs::path b = write_run(folder / "b", {.workers = "2"});
+  const fs::path c = write_run(folder / "c", {.seed = "1", .workers = "2"});
+  EXPECT_TRUE(says(compared({a, b, c}).sentences,
+                   "to the bit of the 2 of 3 runs that have a partner of their seed"));
+  put_text(b / "hashes.jsonl", "{\"step\": 10, \"hash\": \"00000000000000aa\"}\n");
+  EXPECT_TRUE(says(compared({a, b}).sentences, "over the steps with hashes of both"));
 }
 
 TEST(Comparison, the_cost_of_runs_of_unequal_length_is_not_compared) {
   const TestFolder folder;
-  const auto all =
-      compared({write_run(folder / "a", {.price = kPrice}),
-                write_run(folder / "b", {.workers = "2", .price = kPrice, .points = 10})});
+  const fs::path a = write_run(folder / "a", {.price = kPrice});
+  const fs::path b = write_run(folder / "b", {.workers = "2", .price = kPrice, .points = 10});
+  // It was stopped early.
+  fs::copy_file(a / "recipe.toml", b / "recipe.toml", fs::copy_options::overwrite_existing);
+  const auto all = compared({a, b});
   ASSERT_EQ(all.sentences.size(), 1u);
   EXPECT_EQ(all.sentences[0].find("price"), std::string::npos) << all.sentences[0];
   EXPECT_EQ(all.sentences[0].find("cheaper"), std::string::npos) << all.sentences[0];

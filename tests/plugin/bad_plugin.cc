@@ -49,4 +49,10 @@ const podium::OpDef twice_op = {.name = "twice",
                                 .samples = samples};
 }  // namespace
 PODIUM_PLUGIN(registry) { registry.operation(twice_op); }
+#elif KIND == 8  // throws before its entry point is known
+namespace {
+int fail() { throw std::out_of_range("no licence file"); }
+const int value = fail();
+}  // namespace
+extern "C" int anything() { return value; }
 #endif

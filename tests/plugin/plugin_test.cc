@@ -137,6 +137,8 @@ TEST_F(Plugin, that_cannot_be_loaded_is_refused_with_its_path_and_the_reason) {
   refused(bad(4), {"bad_plugin_4.so: the system cannot load it", "podium_has_no_such_function"});
   refused(bad(5), {"bad_plugin_5.so: its registration failed: model \"mnist\" is registered"});
   refused(bad(6), {"bad_plugin_6.so: its registration failed: no licence"});
+  refused(bad(8), {"bad_plugin_8.so: the system cannot load it: its initialisation threw: no "
+                   "licence file"});
 }
 
 TEST_F(Plugin, may_be_given_twice_and_beside_another) {

@@ -83,9 +83,9 @@ constexpr const char* kRemedy =
 const PJRT_Api* open_library(const std::string& path) {
   PODIUM_REQUIRE(std::filesystem::is_regular_file(path), ExitCode::kUsage,
                  "PODIUM_PJRT_PLUGIN=", path, ": there is no such file; ", kRemedy);
-  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto [library, problem] = load_shared_object(path);
   PODIUM_REQUIRE(library != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,
-                 ": cannot be loaded on this machine: ", why_not_loaded(path), "; ", kRemedy);
+                 ": cannot be loaded on this machine: ", problem, "; ", kRemedy);
   using GetApi = const PJRT_Api* (*)();
   const auto get = reinterpret_cast<GetApi>(dlsym(library, "GetPjrtApi"));
   PODIUM_REQUIRE(get != nullptr, ExitCode::kUsage, "PODIUM_PJRT_PLUGIN=", path,

@@ -124,9 +124,9 @@ const LoadedPlugin& load_plugin(const fs::path& file) {
   for (const LoadedPlugin& loaded : plugins())
     if (loaded.path == path) return loaded;
 
-  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto [handle, problem] = load_shared_object(path.string());
   PODIUM_REQUIRE(handle != nullptr, ExitCode::kUsage, "plugin ", path.string(),
-                 ": the system cannot load it: ", why_not_loaded(path.string()),
+                 ": the system cannot load it: ", problem,
                  "; a plugin is a shared object that was compiled for this version of Podium "
                  "(docs/adding-a-model.md)");
   const auto build = entry_point<const PluginBuild* (*)()>(handle, "podium_plugin_build", path);

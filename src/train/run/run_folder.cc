@@ -120,6 +120,11 @@ void JsonLines::flush(bool sync) {
     buffer_.reserve(text.capacity());
   }
   if (sync) file_.sync();
+  PODIUM_REQUIRE(file_.is_in_place(), ExitCode::kData, path_.string(),
+                 ": the file was deleted, moved or replaced while the run wrote it, so its lines "
+                 "are no longer recorded there. Put the run's folder back as it was and give the "
+                 "same command again, which goes on from the last checkpoint, or start over with "
+                 "--fresh");
 }
 
 namespace {
@@ -381,18 +386,29 @@ void RunFolder::append_metrics(std::int64_t step, const std::vector<MetricField>
   metrics_.append(json_line(line));
 }
 
+// The lock is what the folder had when the run began.
+void RunFolder::require_in_place() const {
+  PODIUM_REQUIRE(leads_to(dir_ / ".lock", lock_), ExitCode::kData, dir_.string(),
+                 ": the run's folder was deleted, moved or replaced during the run, so nothing can "
+                 "be recorded in it. Put it back and give the same command again, which goes on "
+                 "from its last checkpoint; without it, the run starts anew");
+}
+
 void RunFolder::flush() {
+  require_in_place();
   hashes_.flush(false);
   metrics_.flush(false);
 }
 
 void RunFolder::save(const Checkpoint& checkpoint, int keep) {
+  require_in_place();
   hashes_.flush(true);
   metrics_.flush(true);
   write_checkpoint(dir_, checkpoint, keep);
 }
 
 void RunFolder::save_best(const Checkpoint& checkpoint) {
+  require_in_place();
   hashes_.flush(true);
   metrics_.flush(true);
   write_best_checkpoint(dir_, checkpoint);

@@ -103,6 +103,7 @@ class RunFolder {
  private:
   void lock();
   void remove_half_written();
+  void require_in_place() const;
   std::filesystem::path dir_;
   int lock_ = -1;
   JsonLines hashes_, metrics_;

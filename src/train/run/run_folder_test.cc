@@ -234,6 +234,34 @@ TEST(RunFolder, a_damaged_line_of_the_metrics_costs_no_other) {
   EXPECT_CONTAINS(told, "metrics.jsonl: line 2 could not be read");
 }
 
+TEST(RunFolder, a_folder_or_a_file_that_is_deleted_moved_or_replaced_is_an_error) {
+  const TestFolder folder;
+  const auto expect_error = [](RunFolder& run, const std::string& what) {
+    const std::string text = user_error(ExitCode::kData, [&] { run.flush(); });
+    EXPECT_NE(text.find(what), std::string::npos) << text;
+    EXPECT_FALSE(user_error(ExitCode::kData, [&] { run.save({.step = 1}, 1); }).empty());
+  };
+  {
+    RunFolder run(folder / "deleted");
+    run.append_metrics(1, {{"loss", 1.0}});
+    fs::remove_all(folder / "deleted");
+    expect_error(run, "the run's folder was deleted, moved or replaced");
+    EXPECT_FALSE(fs::exists(folder / "deleted" / "checkpoints"));
+  }
+  {
+    RunFolder run(folder / "moved");
+    fs::rename(folder / "moved", folder / "elsewhere");
+    expect_error(run, "the run's folder was deleted, moved or replaced");
+  }
+  {
+    RunFolder run(folder / "cut");
+    run.append_metrics(1, {{"loss", 1.0}});
+    run.flush();
+    fs::remove(folder / "cut" / "metrics.jsonl");
+    expect_error(run, "metrics.jsonl: the file was deleted, moved or replaced");
+  }
+}
+
 TEST(RunFolder, an_evaluation_is_found_by_what_lines_say_not_by_their_spelling) {
   const TestFolder folder;
   put_text(folder / "metrics.jsonl",
