@@ -4,6 +4,7 @@
 #include <exception>
 #include <memory>
 
+#include "cli/command.h"
 #include "parallel/ranks.h"
 
 namespace podium {
@@ -31,7 +32,7 @@ void add_rank_timeout_flag(CLI::App& command, double& timeout) {
       .add_option("--rank-timeout", timeout,
                   "With several ranks: seconds that a rank may be silent or late before the run "
                   "ends and names it; default: 60")
-      ->check(CLI::Range(1.0, 86400.0));
+      ->check(between(1, 86400), "SECONDS");
 }
 
 }  // namespace podium

@@ -54,8 +54,8 @@ std::string summary(const Band& band) {
 }
 
 ExitCode make(const BandArguments& arguments, const CommandLine& line) {
-  Recipe recipe =
-      with_initial_hash(read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides));
+  Recipe recipe = with_initial_hash(
+      read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir));
   const std::filesystem::path folder =
       arguments.out.empty() ? cat("runs/", recipe.name, "-band") : arguments.out;
   require_own_folder(folder);
@@ -108,7 +108,8 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
 }
 
 ExitCode check(const BandArguments& arguments) {
-  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const Recipe recipe =
+      read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   std::string file = arguments.band;
   if (file.empty()) file = cat("docs/convergence/", recipe.name, ".json");
   std::error_code ignored;

@@ -189,7 +189,8 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
 }
 
 ExitCode bench_recipe(const BenchArguments& arguments) {
-  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const Recipe recipe =
+      read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   const RunData data = load_data(recipe, arguments.data_dir);
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
                   arguments.placement);

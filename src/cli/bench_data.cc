@@ -72,7 +72,8 @@ std::vector<double> seconds_of(std::int64_t pictures,
 }  // namespace
 
 ExitCode bench_data(const BenchDataArguments& arguments) {
-  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const Recipe recipe =
+      read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   PODIUM_REQUIRE(
       has_pictures(recipe), ExitCode::kUsage, "recipe ", recipe.name, " has data = \"", recipe.data,
       "\", whose examples are in memory; this command measures the decoding of pictures in files");

@@ -377,7 +377,8 @@ double predicted_step(const StepShape& shape, const Link& link,
 
 ExitCode bench_law(const BenchExchangeArguments& arguments, Transport& ranks) {
   set_quiet(ranks.rank() != 0);
-  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const Recipe recipe =
+      read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   const Recipe share = share_of(recipe, ranks.ranks());
   const RunData data = load_data(recipe, arguments.data_dir);
   const Model model = find_model(recipe.model).build;

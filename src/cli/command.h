@@ -27,6 +27,8 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
 
 // A check for an option: accepts only whole numbers from `least` on.
 std::function<std::string(const std::string&)> at_least(std::int64_t least);
+// The same for a number from `least` to `most`, which may have decimals.
+std::function<std::string(const std::string&)> between(double least, double most);
 
 // RECIPE [OVERRIDE ...], which several commands take.
 struct RecipeArguments {

@@ -242,6 +242,17 @@ std::function<std::string(const std::string&)> at_least(std::int64_t least) {
   };
 }
 
+std::function<std::string(const std::string&)> between(double least, double most) {
+  return [least, most](const std::string& text) -> std::string {
+    double number = 0;
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, number);
+    // False for what is not a number.
+    if (error == std::errc() && rest == end && number >= least && number <= most) return "";
+    return cat("\"", text, "\" is not a number from ", least, " to ", most);
+  };
+}
+
 void add_step_flag(CLI::App& command, std::string& step) {
   command.add_option(
       "--step", step,

@@ -471,7 +471,7 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
       ->add_option("--target", arguments->targets,
                    "Accuracy in percent whose time and cost are shown; may be repeated; default: "
                    "round values that were reached")
-      ->check(CLI::Range(0.0, 100.0))
+      ->check(between(0, 100), "PERCENT")
       ->allow_extra_args(false);
   command
       ->add_option("--method", arguments->method,

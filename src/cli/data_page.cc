@@ -79,7 +79,8 @@ ExitCode write_data_page(const PageArguments& arguments) {
   PODIUM_REQUIRE(arguments.count >= 1 && arguments.count <= kMostExamples, ExitCode::kUsage,
                  "--count ", arguments.count, ": a page shows 1 to ", kMostExamples, " examples");
   require_writable(arguments.out, "--out", arguments.force);
-  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const Recipe recipe =
+      read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   const RunData data = load_data(recipe, arguments.data_dir);
   const bool train = arguments.split == "train";
   const ImageSource* const set = images_of(train ? *data.train : *data.held_out);

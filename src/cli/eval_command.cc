@@ -20,6 +20,7 @@ struct EvalArguments {
   Placement placement;
   std::int64_t batch = 0;
   bool json = false, per_class = false;
+  std::vector<std::string> overrides;
 };
 
 // Of each class: its name, how many examples were taken for it, of how many.
@@ -84,7 +85,12 @@ std::string classes_text(const EvaluationResult& result, const Field& target) {
 }
 
 ExitCode evaluate(const EvalArguments& arguments) {
-  std::vector<std::string> overrides;
+  std::vector<std::string> overrides = arguments.overrides;
+  for (const std::string& override : overrides)
+    PODIUM_REQUIRE(
+        override.starts_with("data.path="), ExitCode::kUsage, "\"", override,
+        "\": eval takes data.path=FOLDER alone, where the pictures of the run were moved; "
+        "the rest of its recipe is fixed");
   if (arguments.batch != 0) overrides.push_back(cat("evaluation.batch=", arguments.batch));
   LoadedRun loaded =
       load_run(arguments.run, arguments.data_dir, arguments.placement, overrides, arguments.step);
@@ -134,6 +140,8 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
                   {"podium eval runs/mnist-seed0", "podium eval runs/a --batch 100 --json"},
                   [arguments] { return evaluate(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
+  command->add_option("OVERRIDE", arguments->overrides,
+                      "data.path=FOLDER: where the run's pictures are now");
   command->add_option("--batch", arguments->batch, "Images per batch; does not affect the result")
       ->check(at_least(1), "POSITIVE");
   add_step_flag(*command, arguments->step);

@@ -27,7 +27,8 @@ struct InspectArguments {
 
 ExitCode inspect(const InspectArguments& arguments) {
   require_writable(arguments.out, "--out", arguments.force);
-  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const Recipe recipe =
+      read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   const RunData data = load_data(recipe, arguments.data_dir);
   Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
                   arguments.placement);

@@ -245,6 +245,8 @@ std::string kernels_of(const WorkerPlan& worker) {
 // Memory of each rank and worker; the kernels of the first worker.
 std::string plan_of(const Recipe& recipe, const Model& model, const DataShape& data,
                     Placement placement, int ranks) {
+  require_ranks(ranks, recipe.replicas);
+  if (placement.workers != 0) require_workers(placement.workers, recipe.replicas);
   if (placement.workers == 0)
     placement.workers =
         std::clamp<std::int64_t>(default_workers(recipe.replicas, placement) / ranks, 1,

@@ -145,7 +145,8 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   const bool leads = ranks.rank() == 0;
   set_quiet(arguments.quiet || !leads);
   add_init(arguments);
-  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides);
+  const Recipe recipe = read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides,
+                                          arguments.run.data_dir);
   RunOptions& options = arguments.run;
   options.out =
       arguments.out.empty() ? cat("runs/", recipe.name, "-seed", recipe.seed) : arguments.out;

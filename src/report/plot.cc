@@ -60,12 +60,16 @@ struct Extent {
   }
 };
 
+// Beyond this no axis has room for the numbers, and differences overflow.
+constexpr double kMost = 1e100;
+
 bool finite(const std::pair<double, double>& point) {
-  return std::isfinite(point.first) && std::isfinite(point.second);
+  return std::abs(point.first) <= kMost && std::abs(point.second) <= kMost;  // false for NaN
 }
 
 // A tick's number, with the digits that its neighbours need.
 std::string number_text(double value, double step) {
+  if (step >= 1e9) return fmt::format("{:.6g}", value);
   const int digits = static_cast<int>(std::clamp(-std::floor(std::log10(step) + 1e-9), 0.0, 9.0));
   return fmt::format("{:.{}f}", value == 0 ? 0.0 : value, digits);
 }

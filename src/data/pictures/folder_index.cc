@@ -3,13 +3,16 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "base/cache_file.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/words.h"
 #include "data/pictures/records.h"
@@ -20,7 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFirstLine = "podium index 1\n";
+constexpr std::string_view kFirstLine = "podium index 2\n";
 constexpr std::int64_t kMostFiles = std::int64_t{1} << 31;
 
 // Lists a folder and all below it.
@@ -54,6 +57,7 @@ class Scan {
       }
     }
     sort_files();
+    leave_out_empty();
     if (options_.progress) options_.progress(std::ssize(found_));
   }
 
@@ -143,10 +147,48 @@ class Scan {
     }
   }
 
+  // Classes are those that have pictures.
+  void leave_out_empty() {
+    const std::size_t all = index_.class_names.size();
+    std::vector<bool> used(all, false);
+    for (const std::int32_t label : index_.labels) used[static_cast<std::size_t>(label)] = true;
+    std::vector<std::int32_t> numbers(all, -1);
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < all; ++i) {
+      if (used[i]) {
+        numbers[i] = static_cast<std::int32_t>(names.size());
+        names.push_back(index_.class_names[i]);
+      } else {
+        index_.left_out.push_back(index_.class_names[i]);
+      }
+    }
+    if (names.empty()) return;  // require_pictures() says so
+    index_.class_names = std::move(names);
+    for (std::int32_t& label : index_.labels) label = numbers[static_cast<std::size_t>(label)];
+  }
+
   FolderIndex& index_;
   const IndexOptions& options_;
   std::vector<Found> found_;
 };
+
+// The bytes of each file, or what an older index of the folder knows of one that has not changed.
+void hash_files(FolderIndex& index, const FolderIndex& older, const IndexOptions& options) {
+  std::map<std::string_view, std::size_t> known;
+  for (std::int64_t i = 0; i < older.count(); ++i)
+    known.emplace(older.name(i), static_cast<std::size_t>(i));
+  index.hashes.resize(index.labels.size());
+  for_each_file(index.count(), [&](std::int64_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    const FileState state{index.sizes[at], index.times[at]};
+    const auto found = known.find(index.name(i));
+    const bool same = found != known.end() &&
+                      state == FileState{older.sizes[found->second], older.times[found->second]};
+    index.hashes[at] = same
+                           ? older.hashes[found->second]
+                           : content_hash(cat(index.root, "/", index.name(i)), state, options.stop);
+  });
+}
 
 void require_pictures(const FolderIndex& index) {
   const std::string& root = index.root;
@@ -176,13 +218,14 @@ bool is_current(const FolderIndex& index, const IndexOptions& options) {
         return state && state->time == folder.time;
       });
   if (!same_folders || !options.check_files) return same_folders;
-  for (std::int64_t i = 0; i < index.count(); ++i) {
+  std::atomic<bool> same{true};
+  for_each_file(index.count(), [&](std::int64_t i) {
     const auto file = static_cast<std::size_t>(i);
     if (i % 1024 == 0) options.stop.check();
-    if (state_of(path(index.name(i))) != FileState{index.sizes[file], index.times[file]})
-      return false;
-  }
-  return true;
+    if (same && state_of(path(index.name(i))) != FileState{index.sizes[file], index.times[file]})
+      same = false;
+  });
+  return same;
 }
 
 }  // namespace
@@ -194,7 +237,7 @@ std::string_view FolderIndex::name(std::int64_t file) const {
 }
 
 std::int64_t FolderIndex::memory_bytes() const {
-  constexpr std::int64_t kFile = 3 * sizeof(std::int64_t) + sizeof(std::int32_t);
+  constexpr std::int64_t kFile = 4 * sizeof(std::int64_t) + sizeof(std::int32_t);
   return count() * kFile + std::ssize(names);
 }
 
@@ -209,13 +252,15 @@ std::string index_text(const FolderIndex& index) {
   line("", index.train_part);
   line("", index.test_part);
   line(cat(index.class_names.size(), " ", index.folders.size(), " ", index.count(), " ",
-           index.others, " ", index.circles),
+           index.others, " ", index.circles, " ", index.left_out.size()),
        "");
   for (const std::string& name : index.class_names) line("", name);
+  for (const std::string& name : index.left_out) line("", name);
   for (const FolderIndex::Folder& folder : index.folders) line(cat(folder.time, " "), folder.name);
   for (std::int64_t i = 0; i < index.count(); ++i) {
     const auto file = static_cast<std::size_t>(i);
-    line(cat(index.labels[file], " ", index.sizes[file], " ", index.times[file], " "),
+    line(cat(index.labels[file], " ", index.sizes[file], " ", index.times[file], " ",
+             hash_text(index.hashes[file]), " "),
          index.name(i));
   }
   return with_checksum(std::move(text));
@@ -232,9 +277,11 @@ FolderIndex parse_index(std::string_view text, const std::string& name) {
                      files = lines.number(counts);
   index.others = lines.number(counts);
   index.circles = lines.number(counts);
-  for (const std::int64_t n : {classes, folders, files}) lines.require_count(n);
+  const std::int64_t left_out = lines.number(counts);
+  for (const std::int64_t n : {classes, folders, files, left_out}) lines.require_count(n);
   for (std::int64_t i = 0; i < classes; ++i)
     index.class_names.push_back(lines.escaped(lines.line()));
+  for (std::int64_t i = 0; i < left_out; ++i) index.left_out.push_back(lines.escaped(lines.line()));
   for (std::int64_t i = 0; i < folders; ++i) {
     std::string_view line = lines.line();
     const std::int64_t time = lines.number(line);
@@ -248,6 +295,7 @@ FolderIndex parse_index(std::string_view text, const std::string& name) {
     index.sizes.push_back(lines.number(line));
     lines.require(index.sizes.back() >= 0, "a size is negative");
     index.times.push_back(lines.number(line));
+    index.hashes.push_back(lines.hash(line));
     index.names += lines.escaped(line);
     index.name_ends.push_back(index.names.size());
   }
@@ -263,6 +311,7 @@ FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
                  "; name a folder of pictures that has one folder for each class");
   const std::string path = index_file_of(root);
   if (from_cache != nullptr) *from_cache = true;
+  FolderIndex older;
   if (const auto text = options.fresh || path.empty() ? std::nullopt : read_cache_file(path)) {
     try {
       FolderIndex index = parse_index(*text, path);
@@ -270,6 +319,7 @@ FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
         require_pictures(index);
         return index;
       }
+      if (index.root == root) older = std::move(index);
     } catch (const UserError& problem) {
       log(LogLevel::kInfo, problem.what());
     }
@@ -279,6 +329,7 @@ FolderIndex index_folder(const std::string& folder, const IndexOptions& options,
   index.root = root;
   Scan(index, options).all();
   require_pictures(index);
+  hash_files(index, older, options);
   keep_index_text(path, index_text(index));
   return index;
 }

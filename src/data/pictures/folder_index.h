@@ -5,12 +5,12 @@
 //   PHOTOS/train/CLASS/... and PHOTOS/val/CLASS/...: two parts (also "valid", "validation", "test")
 //
 // Pictures are the files whose names end in .jpg, .jpeg or .png, in small letters or large; others
-// are counted. Names that begin with a dot are left out. Links are followed, but not in circles.
-// Classes are numbered by their names in the order of their bytes, and so are files.
+// are counted. Names that begin with a dot are left out. Links are followed, but not in circles. A
+// folder without pictures is no class, and is named. Classes are numbered by their names in the order of their bytes, and so are files.
 //
 // An index is kept in the user's cache folder, and is good for as long as no folder in it has
-// changed (by its time): making it takes a look at each file, and there may be millions. The
-// commands of `podium data` look at each (IndexOptions::check_files).
+// changed (by its time): making it reads each file, and there may be millions; of those that have
+// the time and size of an older index it takes the hash from there. The commands of `podium data` look at each (IndexOptions::check_files).
 #pragma once
 
 #include <cstdint>
@@ -36,8 +36,10 @@ struct FolderIndex {
   std::string names;                     // below the root, one after the other
   std::vector<std::int32_t> labels;
   std::vector<std::int64_t> sizes, times;
-  std::int64_t others = 0;   // files that are no pictures by their names
-  std::int64_t circles = 0;  // links that lead to a folder they are in
+  std::vector<std::uint64_t> hashes;  // of their bytes
+  std::vector<std::string> left_out;  // folders that would be classes, but have no pictures
+  std::int64_t others = 0;            // files that are no pictures by their names
+  std::int64_t circles = 0;           // links that lead to a folder they are in
 
   std::int64_t count() const { return std::ssize(labels); }
   std::string_view name(std::int64_t file) const;

@@ -26,8 +26,7 @@ std::uint64_t FolderRecords::hash(StopToken stop) const {
     const std::size_t at = file(i);
     hash = hash_append(hash, hash_of_text(index_->name(static_cast<std::int64_t>(at))));
     hash = hash_append(hash, static_cast<std::uint64_t>(index_->labels[at]));
-    hash = hash_append(hash, static_cast<std::uint64_t>(index_->sizes[at]));
-    hash = hash_append(hash, static_cast<std::uint64_t>(index_->times[at]));
+    hash = hash_append(hash, index_->hashes[at]);
   }
   return hash;
 }
@@ -44,7 +43,9 @@ std::vector<RecordIndex::Count> FolderRecordIndex::counts() const {
   const auto count = [](const char* key, std::int64_t n, const char* one, const char* several) {
     return Count{key, cat(n == 1 ? one : several, " ignored"), n};
   };
-  return {count("others", index_->others, "other file is", "other files are"),
+  return {count("left_out", std::ssize(index_->left_out), "folder without pictures is",
+                "folders without pictures are"),
+          count("others", index_->others, "other file is", "other files are"),
           count("circles", index_->circles, "circular link is", "circular links are")};
 }
 

@@ -48,6 +48,7 @@ class FolderRecordIndex final : public RecordIndex {
   std::int64_t memory_bytes() const override { return index_->memory_bytes(); }
   std::int64_t picture_bytes() const override;
   std::vector<Count> counts() const override;
+  std::vector<std::string> left_out() const override { return index_->left_out; }
   std::shared_ptr<const Records> all(const PictureOptions& options) const override;
   RecordParts parts(const PictureOptions& options) const override;
 

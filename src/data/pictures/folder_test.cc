@@ -194,7 +194,7 @@ TEST_F(Folder, an_index_reads_back_as_it_was_and_any_other_text_is_refused) {
                     "this is not a complete index");
 }
 
-TEST_F(Folder, identity_is_that_of_names_labels_sizes_and_times) {
+TEST_F(Folder, identity_is_that_of_names_labels_and_contents_whatever_the_times_and_the_place) {
   add_two_classes(3);
   const std::string before = open().train->identity({});
   EXPECT_EQ(open().train->identity({}), before);
@@ -202,6 +202,8 @@ TEST_F(Folder, identity_is_that_of_names_labels_sizes_and_times) {
   const std::string path = open().train->records().name(0);
   struct timespec times[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+  index_folder(photos_ / "", {.check_files = true});
+  EXPECT_EQ(open().train->identity({}), before);
   fs::rename(photos_ / "cats", photos_ / "lions");
   EXPECT_NE(open().train->identity({}), before);
 }

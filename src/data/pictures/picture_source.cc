@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <utility>
 
+#include "base/cache_file.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/words.h"
+#include "data/storage/index_file.h"
+#include "data/storage/indexed_file.h"
 
 namespace podium {
 
@@ -61,8 +65,9 @@ void PictureSource::pass_over(std::int64_t index, const std::string& problem) co
   const std::lock_guard lock(mutex_);
   if (!skipped_.insert(index).second) return;
   PODIUM_REQUIRE(
-      std::ssize(skipped_) <= bad_.limit, ExitCode::kData, problem, "\nThis is the ",
-      skipped_.size(), "th bad picture of ", source, ", and `data.skip_limit` is ", bad_.limit,
+      std::ssize(skipped_) <= bad_.limit, ExitCode::kData, problem, "\nThat makes ",
+      count_text(std::ssize(skipped_), "bad picture"), " of ", source,
+      ", and `data.skip_limit` is ", bad_.limit,
       "; `podium data verify` lists them all; repair or remove them, or raise the limit");
   log(LogLevel::kWarning, cat(problem, "; the next picture takes its place (", skipped_.size(),
                               " of at most ", bad_.limit, ")"));
@@ -85,15 +90,59 @@ ImageSource::Example PictureSource::read_image(std::int64_t index, const Example
       return {out, records_->label(at)};
     } catch (const BadPicture& problem) {
       if (key == nullptr || !bad_.skip) {
-        const char* const remedy = key == nullptr && bad_.skip
-                                       ? "; evaluation skips no picture: repair or remove it"
-                                       : "; repair or remove it, or train with data.on_error=skip";
+        const char* const remedy =
+            key == nullptr && bad_.skip ? "; evaluation skips no picture: repair or remove it"
+            : key == nullptr            ? "; repair or remove it and give the same command again"
+                                        : "; repair or remove it, or train with data.on_error=skip";
         throw BadPicture(cat(problem.what(), remedy, " (`podium data verify` lists all such)"));
       }
       pass_over(at, problem.what());
     }
   }
   throw UserError(cat(source, ": none of its ", count, " pictures can be decoded"),
+                  ExitCode::kData);
+}
+
+void require_decodable(const PictureSource& pictures, StopToken stop) {
+  constexpr std::size_t kMostNamed = 10;
+  const CropOptions& crop = pictures.crop();
+  const std::string key =
+      cat("decodable ", pictures.identity(stop), " ", crop.size, " ", crop.resize);
+  const std::string file = index_file_of(key);
+  if (!file.empty() && read_cache_file(file) == key) return;
+  const Records& records = pictures.records();
+  if (records.count() >= 1000)
+    log(LogLevel::kInfo, cat("checking that the ", records.count(),
+                             " pictures of the evaluation set can be decoded (once)"));
+  std::mutex mutex;
+  std::map<std::int64_t, std::string> bad;  // in the order of the set
+  for_each_file(records.count(), [&](std::int64_t i) {
+    stop.check();
+    thread_local std::vector<std::uint8_t> bytes, out;
+    out.resize(static_cast<std::size_t>(pictures.image_bytes()));
+    try {
+      records.read(i, bytes);
+      make_example(bytes, records.name(i), crop, nullptr, out.data());
+    } catch (const BadPicture& problem) {
+      const std::lock_guard lock(mutex);
+      bad.emplace(i, problem.what());
+    }
+  });
+  if (bad.empty()) {
+    if (!file.empty()) static_cast<void>(keep_cache_file(file, key));
+    return;
+  }
+  std::string text;
+  std::size_t named = 0;
+  for (const auto& [index, problem] : bad)
+    if (named++ < kMostNamed) text += cat("\n  ", problem);
+  if (bad.size() > kMostNamed) text += cat("\n  and ", bad.size() - kMostNamed, " more");
+  throw UserError(cat(pictures.source, ": ",
+                      count_text(std::ssize(bad), "picture of the evaluation set",
+                                 "pictures of the evaluation set"),
+                      " cannot be decoded, and evaluation skips none:", text, "\nRepair or remove ",
+                      bad.size() == 1 ? "it" : "them",
+                      " and give the same command again; `podium data verify` lists all such"),
                   ExitCode::kData);
 }
 

@@ -23,8 +23,9 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
                                             const AugmentOptions& augment);
 CropOptions crop_of(const PictureOptions& options, const AugmentOptions& augment);
 
-// Where the pictures are: the path or pattern itself or, where a relative one is not there, below
-// the first of the folders that are searched for datasets (data/datasets/dataset.h). Throws
+// Where the pictures are: a relative path or pattern below `data_dir`, if that is given; the path
+// itself; or, where a relative one is not there, below the first of the folders that are searched for
+// datasets (data/datasets/dataset.h). Throws
 // UserError(kData).
 std::string find_pictures(const std::string& path, const std::string& data_dir);
 
@@ -41,7 +42,6 @@ struct Pictures {
 // Throws UserError(kData) where there are none, or files are not readable.
 Pictures open_pictures(const std::string& data, const PictureOptions& options,
                        const AugmentOptions& augment, const std::string& data_dir,
-                       StopToken stop = {},
-                       const std::function<void(std::int64_t files)>& progress = {});
+                       const IndexOptions& how = {});
 
 }  // namespace podium

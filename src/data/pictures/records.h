@@ -29,7 +29,8 @@ class Records {
   // What `podium data verify` says of it that reading does not: what in it is otherwise than it was
   // indexed. Empty: nothing.
   virtual std::string problem(std::int64_t /*index*/) const { return ""; }
-  // Of names, labels, sizes and times: contents are not read.
+  // Of names, labels and contents, as they were when they were indexed: copies of the same files
+  // have the same hash, wherever they are and whatever their times.
   virtual std::uint64_t hash(StopToken stop) const = 0;
   virtual std::int64_t memory_bytes() const = 0;
   // Labels are in [0, classes()).
@@ -60,6 +61,8 @@ class RecordIndex {
     std::int64_t count = 0;
   };
   virtual std::vector<Count> counts() const = 0;
+  // Folders that would be classes but have no pictures.
+  virtual std::vector<std::string> left_out() const { return {}; }
   // All, and as a recipe divides them. Throws UserError(kData) where they do not fit the options.
   virtual std::shared_ptr<const Records> all(const PictureOptions& options) const = 0;
   virtual RecordParts parts(const PictureOptions& options) const = 0;

@@ -8,6 +8,7 @@
 
 #include "base/cache_file.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/words.h"
 #include "data/pictures/image_source.h"
@@ -20,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFirstLineOfShards = "podium shards 1\n";
+constexpr std::string_view kFirstLineOfShards = "podium shards 2\n";
 constexpr std::int64_t kMostInShards = std::int64_t{1} << 31;
 
 constexpr const char* word_of(ShardFormat format) {
@@ -138,7 +139,8 @@ std::string shard_index_text(const ShardIndex& index) {
            index.others));
   for (std::size_t i = 0; i < index.shards.size(); ++i) {
     const ShardIndex::Shard& shard = index.shards[i];
-    line(cat(shard.state.size, " ", shard.state.time, " ", shard.end - index.first_of(i), " "),
+    line(cat(shard.state.size, " ", shard.state.time, " ", shard.end - index.first_of(i), " ",
+             hash_text(shard.hash), " "),
          shard.path);
   }
   for (const auto& [label, name] : index.class_texts) line(cat(label, " "), name);
@@ -175,7 +177,8 @@ ShardIndex parse_shard_index(std::string_view text, const std::string& name) {
     const std::int64_t own = lines.number(line);
     lines.require(own >= 0 && own <= examples - end, "the shards have other examples");
     end += own;
-    index.shards.push_back({lines.escaped(line), state, end});
+    const std::uint64_t hash = lines.hash(line);
+    index.shards.push_back({lines.escaped(line), state, end, hash});
   }
   lines.require(end == examples, "the shards have other examples");
   for (std::int64_t i = 0; i < texts; ++i) {
@@ -250,6 +253,10 @@ ShardIndex index_shards(ShardFormat format, const std::string& pattern, const In
                  format == ShardFormat::kTar
                      ? "; these are files NAME.jpg, .jpeg or .png beside NAME.cls"
                      : "");
+  for_each_file(std::ssize(index.shards), [&](std::int64_t i) {
+    ShardIndex::Shard& shard = index.shards[static_cast<std::size_t>(i)];
+    shard.hash = content_hash(shard.path, shard.state, options.stop);
+  });
   if (options.progress) options.progress(index.count());
   keep_index_text(file, shard_index_text(index));
   return index;

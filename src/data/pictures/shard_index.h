@@ -27,7 +27,8 @@ struct ShardIndex {
   struct Shard {
     std::string path;
     FileState state;
-    std::int64_t end = 0;  // of its examples
+    std::int64_t end = 0;    // of its examples
+    std::uint64_t hash = 0;  // of its bytes
   };
   std::vector<Shard> shards;
   std::map<std::int32_t, std::string> class_texts;  // by label, where records have them

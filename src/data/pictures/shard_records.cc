@@ -79,8 +79,7 @@ std::uint64_t ShardRecords::hash(StopToken stop) const {
     if (shard != last) {
       const ShardIndex::Shard& file = index.shards[shard];
       hash = hash_append(hash, hash_of_text(fs::path(file.path).filename().string()));
-      hash = hash_append(hash, static_cast<std::uint64_t>(file.state.size));
-      hash = hash_append(hash, static_cast<std::uint64_t>(file.state.time));
+      hash = hash_append(hash, file.hash);
       last = shard;
     }
     const ShardExample found = index.at(example(i));

@@ -1,5 +1,6 @@
 #include "data/storage/index_file.h"
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <system_error>
@@ -88,6 +89,18 @@ std::int64_t IndexLines::number(std::string_view& line) const {
   line.remove_prefix(static_cast<std::size_t>(rest - line.data()));
   require(line.empty() || line.front() == ' ', "a number ends otherwise than in a blank");
   if (!line.empty()) line.remove_prefix(1);
+  return value;
+}
+
+std::uint64_t IndexLines::hash(std::string_view& line) const {
+  constexpr std::size_t kDigits = 16;
+  std::uint64_t value = 0;
+  const char* const end = line.data() + std::min(line.size(), kDigits);
+  const auto [rest, error] = std::from_chars(line.data(), end, value, 16);
+  require(error == std::errc() && rest == line.data() + kDigits, "a hash is missing");
+  line.remove_prefix(kDigits);
+  require(!line.empty() && line.front() == ' ', "a hash ends otherwise than in a blank");
+  line.remove_prefix(1);
   return value;
 }
 

@@ -49,6 +49,8 @@ class IndexLines {
   std::string_view line();
   // The number at the beginning of a line, with the blank after it.
   std::int64_t number(std::string_view& line) const;
+  // Sixteen hexadecimal digits at the beginning of a line, with the blank after them.
+  std::uint64_t hash(std::string_view& line) const;
   // What append_escaped() was given.
   std::string escaped(std::string_view line) const;
   // That the next line is the last one.

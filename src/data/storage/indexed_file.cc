@@ -4,11 +4,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstddef>
+#include <exception>
+#include <mutex>
 #include <system_error>
+#include <thread>
+#include <vector>
 
 #include "base/error.h"
+#include "base/hash.h"
+#include "base/thread_pool.h"
 
 namespace podium {
 namespace {
@@ -59,6 +67,45 @@ void read_indexed(const std::string& path, const FileState& state, std::int64_t 
     if (got == 0) fail("it became shorter while it was read");
     done += static_cast<std::size_t>(got);
   }
+}
+
+std::uint64_t content_hash(const std::string& path, const FileState& state, StopToken stop) {
+  std::vector<std::uint8_t> bytes;
+  std::uint64_t hash = hash_append(0, static_cast<std::uint64_t>(state.size));
+  for (std::int64_t at = 0; at < state.size; at += kHashedRun) {
+    stop.check();
+    bytes.resize(static_cast<std::size_t>(std::min(kHashedRun, state.size - at)));
+    read_indexed(path, state, at, bytes);
+    hash = hash_append(hash, hash_bytes(bytes));
+  }
+  return hash;
+}
+
+void for_each_file(std::int64_t count, const std::function<void(std::int64_t)>& work) {
+  std::atomic<std::int64_t> next{0};
+  std::atomic<bool> ends{false};
+  std::exception_ptr error;
+  std::mutex mutex;
+  const auto run = [&] {
+    while (!ends) {
+      const std::int64_t i = next++;
+      if (i >= count) return;
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+        ends = true;
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < std::min<std::int64_t>(usable_cores(), count); ++i)
+      threads.emplace_back(run);
+    run();
+  }
+  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace podium

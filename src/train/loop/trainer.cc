@@ -173,15 +173,25 @@ void Trainer::require_same_data(const Checkpoint& checkpoint) const {
       "differ in the order of their examples), or start over with --fresh or another --out folder");
 }
 
-bool Trainer::require_same_evaluation_data(const Checkpoint& checkpoint) const {
+std::string Trainer::check_evaluation_data(const Checkpoint& checkpoint) const {
   const auto found = checkpoint.metadata.find(kEvaluationDataKey);
-  if (found == checkpoint.metadata.end()) return false;
-  PODIUM_REQUIRE(found->second == state_->evaluation_identity.of(*state_->held_out),
-                 ExitCode::kData, "the run was evaluated on other data: by the checkpoint of step ",
-                 checkpoint.step, " on ", found->second, ", now on ", evaluation_data(),
+  if (found == checkpoint.metadata.end())
+    return cat(
+        "the checkpoint of step ", checkpoint.step,
+        " does not say on which examples its run was evaluated, because an older Podium wrote "
+        "it; these are ",
+        evaluation_data());
+  if (found->second == state_->evaluation_identity.of(*state_->held_out)) return "";
+  PODIUM_REQUIRE(has_pictures(state_->recipe), ExitCode::kData,
+                 "the run was evaluated on other data: by the checkpoint of step ", checkpoint.step,
+                 " on ", found->second, ", now on ", evaluation_data(),
                  ". Name the folder of those with --data-dir or $PODIUM_DATA; to evaluate on "
                  "these, train with --fresh or another --out folder");
-  return true;
+  return cat("the evaluation set is not as it was: up to step ", checkpoint.step,
+             " the run was evaluated on ", found->second, ", from here on it is evaluated on ",
+             evaluation_data(),
+             "; the training pictures are the same, so its parameters are those of an undisturbed "
+             "run");
 }
 
 Checkpoint Trainer::checkpoint() const {

@@ -196,9 +196,11 @@ class Trainer {
   Checkpoint checkpoint() const;
   // Throws UserError(kData) if the checkpoint was trained on other examples than these.
   void require_same_data(const Checkpoint& checkpoint) const;
-  // Throws UserError(kData) if the checkpoint's run was evaluated on other examples. Returns false
-  // if the checkpoint does not state its evaluation set, because an older Podium wrote it.
-  bool require_same_evaluation_data(const Checkpoint& checkpoint) const;
+  // Throws UserError(kData) if the checkpoint's run was evaluated on other examples, unless these are
+  // pictures in files, of which one may have been repaired: evaluation changes no parameter. Returns
+  // what people should then know, or that the checkpoint does not state its evaluation set, because
+  // an older Podium wrote it; empty: all is as it was.
+  std::string check_evaluation_data(const Checkpoint& checkpoint) const;
   // Throws UserError(kData) if tensors are missing or their shapes are not those of this recipe.
   void restore(const Checkpoint& checkpoint);
 
@@ -228,6 +230,10 @@ std::vector<std::string> class_names_of(const Trainer& trainer);
 // The default number of workers of this rank: as many as the devices of its backend, which this
 // opens, or its share of the host's cores.
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement);
+
+// Throws UserError(kUsage) if a run of so many replicas cannot have so many workers, or ranks.
+void require_workers(std::int64_t workers, std::int64_t replicas);
+void require_ranks(std::int64_t ranks, std::int64_t replicas);
 
 // A warning if the CPU backend's threads of all ranks on this host are more than its usable cores;
 // otherwise empty.

@@ -182,6 +182,17 @@ Trainer::~Trainer() {
   if (state_->placement.ranks != nullptr) state_->placement.ranks->release();
 }
 
+void require_workers(std::int64_t workers, std::int64_t replicas) {
+  PODIUM_REQUIRE(workers >= 1 && workers <= replicas, ExitCode::kUsage, "--workers ", workers,
+                 ": a run of ", count_text(replicas, "replica"), " has ",
+                 replicas == 1 ? "1 worker" : cat("1 to ", replicas, " workers"),
+                 " (a worker runs whole replicas); use --threads to give a worker more cores");
+}
+
+void require_ranks(std::int64_t ranks, std::int64_t replicas) {
+  if (ranks > replicas) throw too_many_ranks(ranks, replicas);
+}
+
 std::int64_t default_workers(std::int64_t replicas, const Placement& placement) {
   std::int64_t most = replicas;
   if (placement.ranks != nullptr)
@@ -205,13 +216,9 @@ std::string oversubscription(const Trainer& trainer) {
 
 void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
   const int count = placement.ranks == nullptr ? 1 : placement.ranks->ranks();
-  if (count > recipe.replicas) throw too_many_ranks(count, recipe.replicas);
+  require_ranks(count, recipe.replicas);
   if (placement.workers == 0) placement.workers = default_workers(recipe.replicas, placement);
-  PODIUM_REQUIRE(
-      placement.workers >= 1 && placement.workers <= recipe.replicas, ExitCode::kUsage,
-      "--workers ", placement.workers, ": a run of ", recipe.replicas, " replicas has 1 to ",
-      recipe.replicas,
-      " workers (a worker runs whole replicas); use --threads to give a worker more cores");
+  require_workers(placement.workers, recipe.replicas);
   require_threads("--threads", placement.threads, 1);
   require_threads("--input-threads", placement.input_threads, 0);
   PODIUM_REQUIRE(recipe.batch % recipe.replicas == 0, ExitCode::kUsage, "batch = ", recipe.batch,

@@ -104,6 +104,9 @@ class Reader {
     read_groups();
     replace_by_overrides();
     // A text that is no TOML is one error; what it lacks is not worth a line.
+    // "photos/" is the folder "photos".
+    std::string& path = recipe_.pictures.path;
+    while (path.size() > 1 && path.back() == '/') path.pop_back();
     if (readable_) check_recipe(recipe_, problems_);
     problems_.raise();
     return std::move(recipe_);
@@ -569,6 +572,16 @@ std::int64_t total_steps(const Recipe& recipe) {
 std::string resolved_anew(const std::string& text) {
   try {
     return to_toml(parse_recipe(text, "recipe"));
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
+std::string resolved_without_place(const std::string& text) {
+  try {
+    Recipe recipe = parse_recipe(text, "recipe");
+    recipe.pictures.path = "elsewhere";
+    return to_toml(recipe);
   } catch (const UserError&) {
     return text;
   }

@@ -106,7 +106,8 @@ inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.d
 // The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" and its like
 // (data/pictures/picture_options.h) the recipe `pictures` on these, named after the folder, with a
 // batch of at most the number of pictures.
-Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {});
+Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {},
+                         const std::string& data_dir = "");
 
 // As `precision` says.
 Precision precision_of(const Recipe& recipe);
@@ -123,5 +124,8 @@ std::string to_toml(const Recipe& recipe);
 // A resolved recipe that an older Podium may have written, as this version writes it: new keys have
 // their defaults. Returns the text itself if it is not a recipe.
 std::string resolved_anew(const std::string& text);
+// The same with another word for where its pictures lie (data.path), which decides no result: they are
+// known by their contents.
+std::string resolved_without_place(const std::string& text);
 
 }  // namespace podium

@@ -52,7 +52,8 @@ std::vector<std::string> recipe_names() {
   return names;
 }
 
-Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides) {
+Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides,
+                         const std::string& data_dir) {
   const DataName data = split_data_name(name);
   if (data.path.empty()) return read_recipe(find_recipe(name), overrides);
   std::error_code error;
@@ -73,7 +74,7 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
       overrides, [](const std::string& text) { return text.starts_with("batch="); });
   if (given) return recipe;
   const std::int64_t count =
-      open_pictures(recipe.data, recipe.pictures, recipe.augment, "").train->count;
+      open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir).train->count;
   std::int64_t batch = recipe.batch;
   while (batch > count && batch > recipe.replicas) batch /= 2;
   if (batch == recipe.batch) return recipe;

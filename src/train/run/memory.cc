@@ -193,6 +193,7 @@ std::int64_t check_share(Share share, const char* where, const Recipe& recipe, c
   Setting setting{.recipe = recipe, .workers = {}};
   const std::int64_t own =
       placement.workers != 0 ? placement.workers : default_workers(recipe.replicas, placement);
+  require_workers(own, recipe.replicas);
   for (const std::string& text : ranks.gather(std::to_string(own)))
     setting.workers.push_back(std::stoi(text));
   const RankPlan plan =

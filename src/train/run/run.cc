@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/trace.h"
+#include "data/pictures/pictures.h"
 #include "files/file_io.h"
 #include "nn/models.h"
 #include "parallel/failure_record.h"
@@ -38,13 +39,6 @@ std::string shortest_text(double value) {
   std::array<char, 32> text;
   const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
   return {text.data(), end};
-}
-
-void note_unknown_evaluation(const Trainer& trainer, const Checkpoint& checkpoint) {
-  log(LogLevel::kInfo, cat("the checkpoint of step ", checkpoint.step,
-                           " does not say on which examples its run was evaluated, because an "
-                           "older Podium wrote it; these are ",
-                           trainer.evaluation_data()));
 }
 
 // The law holds within a kind.
@@ -369,6 +363,20 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   return recipe;
 }
 
+// A run's folder within a folder of pictures would be taken for a class of them.
+void require_outside(const std::filesystem::path& out, const Recipe& recipe,
+                     const std::string& data_dir) {
+  if (recipe.data != kFolderData) return;
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path root = fs::weakly_canonical(find_pictures(recipe.pictures.path, data_dir), error),
+                 folder = fs::weakly_canonical(fs::absolute(out, error), error);
+  const auto [end, unused] = std::ranges::mismatch(root, folder);
+  PODIUM_REQUIRE(end != root.end(), ExitCode::kUsage, "--out ", out.string(),
+                 " lies in the folder of the pictures, ", root.string(),
+                 ", whose folders are classes; choose one outside of it");
+}
+
 // A run that is ready for its next step, as far as it was prepared.
 struct PreparedRun {
   std::unique_ptr<Trainer> trainer;
@@ -404,8 +412,11 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   } else if (!has_pictures(recipe)) {
     require_memory(stated_shape(recipe));
   }
+  if (!own && has_pictures(recipe)) require_outside(options.out, recipe, options.data_dir);
   const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
   recipe = with_counts(std::move(recipe), data);
+  if (const auto* pictures = dynamic_cast<const PictureSource*>(data.held_out.get()))
+    require_decodable(*pictures, stop);
   const DataShape shape = shape_of(*data.train, *data.held_out);
   if (own || has_pictures(recipe) || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
     require_memory(shape);
@@ -436,8 +447,8 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
             require_same_contract(checkpoint);
             trainer.require_same_data(checkpoint);
           }
-          if (!trainer.require_same_evaluation_data(checkpoint))
-            note_unknown_evaluation(trainer, checkpoint);
+          if (const std::string note = trainer.check_evaluation_data(checkpoint); !note.empty())
+            observer.warning(note);
           if (checkpoint.step < trainer.total_steps())
             warn_of_other_kind(trainer, checkpoint, observer);
           trainer.restore(checkpoint);
@@ -543,8 +554,8 @@ LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_
   loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
                                              data.train, data.held_out, placement);
   const Checkpoint checkpoint = checkpoint_of(folder, step);
-  if (!loaded.trainer->require_same_evaluation_data(checkpoint))
-    note_unknown_evaluation(*loaded.trainer, checkpoint);
+  if (const std::string note = loaded.trainer->check_evaluation_data(checkpoint); !note.empty())
+    log(LogLevel::kWarning, note);
   loaded.trainer->restore(checkpoint);
   return loaded;
 }

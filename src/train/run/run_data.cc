@@ -10,7 +10,9 @@ namespace podium {
 RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop) {
   if (has_pictures(recipe)) {
     const Pictures pictures =
-        open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir, stop);
+        // A picture that was repaired in its place is read anew.
+        open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir,
+                      {.check_files = true, .stop = stop});
     return {pictures.train, pictures.test};
   }
   const DatasetOptions options{.data_dir = data_dir,

@@ -309,8 +309,15 @@ void RunFolder::adopt_recipe(std::string_view text) {
     replace_text(dir_ / kRecipeFile, text);
     return;
   }
+  if (*own == text) return;
+  // The pictures were moved, or are called otherwise.
+  if (resolved_anew(*own) != text &&
+      resolved_without_place(*own) == resolved_without_place(std::string(text))) {
+    replace_text(dir_ / kRecipeFile, text);
+    return;
+  }
   PODIUM_REQUIRE(
-      *own == text || resolved_anew(*own) == text, ExitCode::kUsage, (dir_ / kRecipeFile).string(),
+      resolved_anew(*own) == text, ExitCode::kUsage, (dir_ / kRecipeFile).string(),
       ": this folder contains a run of another recipe; choose another folder with --out, or "
       "start over with --fresh. The difference (- the folder's, + yours):\n",
       line_difference(*own, text));
@@ -450,8 +457,8 @@ void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::pa
   const auto theirs = checkpoint.metadata.find("recipe");
   const std::optional<std::string> own = read_text(dir / kRecipeFile);
   if (theirs == checkpoint.metadata.end() || !own || theirs->second == *own) return;
-  // The folder's may be from before this Podium had some keys.
-  if (resolved_anew(theirs->second) == resolved_anew(*own)) return;
+  // The folder's may be from before this Podium had some keys, and the pictures may have moved.
+  if (resolved_without_place(theirs->second) == resolved_without_place(*own)) return;
   throw UserError(cat((dir / "checkpoints").string(), ": the checkpoint of step ", checkpoint.step,
                       " is of another recipe than ", (dir / kRecipeFile).string(),
                       "; move it away, or train with --fresh or another --out folder. The "
