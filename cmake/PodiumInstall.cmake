@@ -3,6 +3,7 @@
 #     bin/podium                      the command
 #     share/podium/recipes/           the recipes, which the command finds relative to itself
 #     share/podium/prices/, devices/  the prices and devices, in the same way
+#     share/podium/convergence/       the bands of the recipes, in the same way
 #     share/man/man1/podium.1, share/bash-completion/, share/zsh/    written by the command itself
 #     share/doc/podium/               the licence
 #   development
@@ -42,6 +43,8 @@ if(TARGET podium)
     install(DIRECTORY ${folder}/ DESTINATION ${CMAKE_INSTALL_DATADIR}/podium/${folder} COMPONENT program
       FILES_MATCHING PATTERN "*.toml")
   endforeach()
+  install(DIRECTORY docs/convergence/ DESTINATION ${CMAKE_INSTALL_DATADIR}/podium/convergence COMPONENT program
+    FILES_MATCHING PATTERN "*.json")
   install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/podium COMPONENT program)
   # The program of another kind of machine cannot be asked.
   if(NOT CMAKE_CROSSCOMPILING)

@@ -110,11 +110,8 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
 ExitCode check(const BandArguments& arguments) {
   const Recipe recipe =
       read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
-  std::string file = arguments.band;
-  if (file.empty()) file = cat("docs/convergence/", recipe.name, ".json");
-  std::error_code ignored;
-  if (arguments.band.empty() && !std::filesystem::exists(file, ignored))
-    file = cat("runs/", recipe.name, "-band/band.json");
+  std::string file = arguments.band.empty() ? find_band(recipe.name).string() : arguments.band;
+  if (file.empty()) file = cat("runs/", recipe.name, "-band/band.json");  // where it is missed
   const Band band = read_band(file);
   const LoadedRun loaded = load_run(arguments.check, arguments.data_dir, arguments.placement);
   const std::string own = band_recipe(loaded.recipe);
@@ -168,7 +165,7 @@ void add_band_command(CLI::App& app, CommandLine& line) {
   command->add_option("--check", arguments->check, "Folder of a finished run to check");
   command->add_option(
       "--band", arguments->band,
-      "Band file; default: docs/convergence/RECIPE.json, otherwise runs/RECIPE-band/band.json");
+      "Band file; default: the one that came with Podium, otherwise runs/RECIPE-band/band.json");
   add_placement_flags(*command, arguments->placement);
   add_input_threads_flag(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "base/json_text.h"
 #include "files/file_io.h"
+#include "files/toml_records.h"
 #include "train/recipe/recipe_keys.h"
 
 namespace podium {
@@ -56,7 +58,38 @@ std::string band_recipe(Recipe recipe) {
   for (const RecipeKey& key : recipe_keys()) {
     if (!key.decides_result && key.path() != "name") reset_key(key, recipe);
   }
+  // Of pictures in files, a run records how many there are, and a recipe need not.
+  if (has_pictures(recipe)) {
+    recipe.train_examples = recipe.test_examples = recipe.pictures.classes = 0;
+    recipe.pictures.path = "pictures";
+  }
   return to_toml(recipe);
+}
+
+namespace {
+
+// What an older Podium wrote as such a recipe, or other text, is taken as it is.
+std::string band_recipe_in(const std::string& text) {
+  try {
+    return band_recipe(parse_recipe(text, "recipe"));
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
+}  // namespace
+
+std::filesystem::path find_band(const std::string& recipe) {
+  const std::string file = recipe + ".json";
+  std::error_code error;
+  std::vector<std::filesystem::path> folders = shared_folders("convergence", "PODIUM_BANDS");
+  std::ranges::copy(shared_folders("docs/convergence", "PODIUM_BANDS"),
+                    std::back_inserter(folders));  // of a checkout
+  for (const std::filesystem::path& folder : folders)
+    if (std::filesystem::is_regular_file(folder / file, error)) return folder / file;
+  const std::filesystem::path own =
+      std::filesystem::path("runs") / (recipe + "-band") / "band.json";
+  return std::filesystem::is_regular_file(own, error) ? own : std::filesystem::path();
 }
 
 void add_run(Band& band, BandRun run) {
@@ -94,7 +127,7 @@ Band read_band(const std::filesystem::path& file, std::size_t least) {
 Band parse_band(std::string_view text, const std::string& source, std::size_t least) {
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
-    Band band{.recipe = resolved_anew(json.at("recipe").get<std::string>()), .runs = {}};
+    Band band{.recipe = band_recipe_in(json.at("recipe").get<std::string>()), .runs = {}};
     for (const auto& run : json.at("runs")) {
       const auto& seed = run.at("seed");
       PODIUM_REQUIRE(seed.is_number_unsigned(), ExitCode::kUsage, source,

@@ -40,6 +40,11 @@ struct Band {
 // The recipe as a band has it: its name, and every key that decides its result but the seed.
 std::string band_recipe(Recipe recipe);
 
+// The band of a recipe: that which came with Podium, which is found relative to the program, in
+// $PODIUM_BANDS or in a checkout; else the one that `podium band` made below the current folder.
+// Empty: there is none.
+std::filesystem::path find_band(const std::string& recipe);
+
 // Adds a run, in place of the one with its seed if there is one; runs stand by rising seed.
 void add_run(Band& band, BandRun run);
 

@@ -111,5 +111,29 @@ TEST(Band, its_recipe_leaves_out_the_seed_and_what_decides_no_result) {
   EXPECT_NE(band_recipe(a), band_recipe(b));
 }
 
+TEST(Band, of_pictures_in_files_is_of_the_recipe_whatever_a_run_records_of_their_number_and_place) {
+  const auto recipe = [](const std::string& more) {
+    return parse_recipe(
+        "name = \"p\"\nmodel = \"resnet18\"\ndata = \"folder:photos\"\nbatch = 8\n"
+        "epochs = 2\n" +
+            more + "[optimizer]\nname = \"sgd\"\nlearning_rate = 0.1\n",
+        "p");
+  };
+  Recipe recorded = recipe("train_examples = 108\ntest_examples = 12\n");
+  recorded.pictures.path = "/elsewhere/photos";
+  recorded.pictures.classes = 3;
+  EXPECT_EQ(band_recipe(recorded), band_recipe(recipe("")));
+}
+
+TEST(Band, that_came_with_podium_is_found_from_any_folder) {
+  const TestFolder folder;
+  std::filesystem::create_directories(folder / "bands");
+  put_text(folder / "bands" / "r.json", "{}");
+  ::setenv("PODIUM_BANDS", (folder / "bands").c_str(), 1);
+  EXPECT_EQ(find_band("r"), folder / "bands" / "r.json");
+  EXPECT_EQ(find_band("no-such-recipe"), "");
+  ::unsetenv("PODIUM_BANDS");
+}
+
 }  // namespace
 }  // namespace podium

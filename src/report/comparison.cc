@@ -291,12 +291,15 @@ void check_bands(Comparison& all, const CompareOptions& options) {
   for (const ComparedRun& run : all.runs) {
     const auto& tests = run.history.course.tests;
     if (!run.finished || tests.empty()) continue;
-    const auto file = std::filesystem::path(options.bands) / (run.history.recipe.name + ".json");
+    const std::string& recipe = run.history.recipe.name;
+    const std::filesystem::path file =
+        options.bands.empty() ? find_band(recipe)
+                              : std::filesystem::path(options.bands) / (recipe + ".json");
     std::error_code error;
     if (!std::filesystem::is_regular_file(file, error)) {
       if (kinds.size() > 1)
-        all.notes.push_back(cat(name_of(run), ": recipe ", run.history.recipe.name,
-                                " has no band in ", options.bands,
+        all.notes.push_back(cat(name_of(run), ": recipe ", run.history.recipe.name, " has no band",
+                                options.bands.empty() ? "" : " in " + options.bands,
                                 "; whether kinds of devices agree was not checked"));
       continue;
     }

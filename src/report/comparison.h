@@ -30,10 +30,10 @@ enum class Method {
 
 struct CompareOptions {
   Method method = Method::kOwn;
-  std::int64_t warm_up = -1;               // steps left out; below 0: as the method says
-  std::vector<double> targets;             // accuracies, 0 to 1; none: round ones that were reached
-  std::optional<ChosenPrice> price;        // of all runs; nothing: what each recorded
-  std::string bands = "docs/convergence";  // folder of RECIPE.json
+  std::int64_t warm_up = -1;         // steps left out; below 0: as the method says
+  std::vector<double> targets;       // accuracies, 0 to 1; none: round ones that were reached
+  std::optional<ChosenPrice> price;  // of all runs; nothing: what each recorded
+  std::string bands;                 // folder of RECIPE.json; empty: as find_band() says
 };
 
 // One run. Unknown values are NaN, 0 or empty.

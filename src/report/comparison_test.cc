@@ -213,6 +213,18 @@ TEST(Comparison, a_third_run_of_another_recipe_enters_no_ratio_and_no_word_about
   EXPECT_CONTAINS(all.sentences[2], "2 workers: 0.1 steps/s (1 run).");
 }
 
+TEST(Comparison, a_run_of_a_programs_own_model_and_data_is_read_like_any_other) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {}), b = write_run(folder / "b", {.workers = "2"});
+  for (const fs::path& run : {a, b}) {
+    std::string recipe = read_text(run / "recipe.toml").value();
+    recipe.replace(recipe.find("\"mnist\""), 7, "\"of-this-program\"");
+    recipe.replace(recipe.find("\"glyphs\""), 8, "\"own\"");
+    put_text(run / "recipe.toml", "test_examples = 100\n" + recipe);
+  }
+  EXPECT_TRUE(says(compared({a, b}).sentences, "same result to the bit"));
+}
+
 TEST(Comparison, bits_are_said_to_be_equal_only_of_the_runs_and_steps_whose_hashes_were_compared) {
   const TestFolder folder;
   const fs::path a = write_run(folder / "a", {});

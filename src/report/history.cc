@@ -100,7 +100,8 @@ RunHistory read_history(const fs::path& run) {
   require_run(run);
   const fs::path metrics = run / "metrics.jsonl";
   return {.folder = run,
-          .recipe = read_run_recipe(run),
+          // What was recorded is read without the model, which may be a program's own.
+          .recipe = read_run_recipe(run, {}, ModelNames::kAny),
           .course = parse_metrics(text_of(metrics), metrics.string()),
           .hashes = read_hashes(run)};
 }

@@ -13,7 +13,7 @@ set(prefix ${SCRATCH}/moved)
 file(REMOVE_RECURSE ${SCRATCH})
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${SCRATCH}/prefix)
 file(RENAME ${SCRATCH}/prefix ${prefix})
-foreach(file bin/podium include/podium/podium.h include/podium/train/loop/trainer.h share/podium/recipes/mnist.toml share/podium/prices/2018.toml share/podium/devices/nvidia.toml
+foreach(file bin/podium include/podium/podium.h include/podium/train/loop/trainer.h share/podium/recipes/mnist.toml share/podium/prices/2018.toml share/podium/convergence/mnist.json share/podium/devices/nvidia.toml
     share/man/man1/podium.1 share/bash-completion/completions/podium share/zsh/site-functions/_podium)
   if(NOT EXISTS ${prefix}/${file})
     message(FATAL_ERROR "cmake --install laid down no ${file}")
