@@ -6,11 +6,13 @@
 //
 // Pictures are the files whose names end in .jpg, .jpeg or .png, in small letters or large; others
 // are counted. Names that begin with a dot are left out. Links are followed, but not in circles. A
-// folder without pictures is no class, and is named. Classes are numbered by their names in the order of their bytes, and so are files.
+// folder without pictures is no class, and is named. Classes are numbered by their names in the
+// order of their bytes, and so are files.
 //
 // An index is kept in the user's cache folder, and is good for as long as no folder in it has
 // changed (by its time): making it reads each file, and there may be millions; of those that have
-// the time and size of an older index it takes the hash from there. The commands of `podium data` look at each (IndexOptions::check_files).
+// the time and size of an older index it takes the hash from there. The commands of `podium data`
+// look at each (IndexOptions::check_files).
 #pragma once
 
 #include <cstdint>

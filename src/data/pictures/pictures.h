@@ -24,8 +24,8 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
 CropOptions crop_of(const PictureOptions& options, const AugmentOptions& augment);
 
 // Where the pictures are: a relative path or pattern below `data_dir`, if that is given; the path
-// itself; or, where a relative one is not there, below the first of the folders that are searched for
-// datasets (data/datasets/dataset.h). Throws
+// itself; or, where a relative one is not there, below the first of the folders that are searched
+// for datasets (data/datasets/dataset.h). Throws
 // UserError(kData).
 std::string find_pictures(const std::string& path, const std::string& data_dir);
 

@@ -569,24 +569,6 @@ std::int64_t total_steps(const Recipe& recipe) {
   return recipe.steps != 0 ? recipe.steps : recipe.epochs * steps_per_epoch(recipe);
 }
 
-std::string resolved_anew(const std::string& text) {
-  try {
-    return to_toml(parse_recipe(text, "recipe"));
-  } catch (const UserError&) {
-    return text;
-  }
-}
-
-std::string resolved_without_place(const std::string& text) {
-  try {
-    Recipe recipe = parse_recipe(text, "recipe");
-    recipe.pictures.path = "elsewhere";
-    return to_toml(recipe);
-  } catch (const UserError&) {
-    return text;
-  }
-}
-
 std::string to_toml(const Recipe& recipe) {
   std::string text, table;
   for (const RecipeKey& key : recipe_keys(recipe)) {

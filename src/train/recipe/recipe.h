@@ -124,8 +124,8 @@ std::string to_toml(const Recipe& recipe);
 // A resolved recipe that an older Podium may have written, as this version writes it: new keys have
 // their defaults. Returns the text itself if it is not a recipe.
 std::string resolved_anew(const std::string& text);
-// The same with another word for where its pictures lie (data.path), which decides no result: they are
-// known by their contents.
+// The same with another word for where its pictures lie (data.path), which decides no result: they
+// are known by their contents.
 std::string resolved_without_place(const std::string& text);
 
 }  // namespace podium

@@ -83,4 +83,22 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
   return read_recipe(find_recipe("pictures"), all);
 }
 
+std::string resolved_anew(const std::string& text) {
+  try {
+    return to_toml(parse_recipe(text, "recipe"));
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
+std::string resolved_without_place(const std::string& text) {
+  try {
+    Recipe recipe = parse_recipe(text, "recipe");
+    recipe.pictures.path = "elsewhere";
+    return to_toml(recipe);
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
 }  // namespace podium
