@@ -1,6 +1,6 @@
-// BF16, the upper half of an FP32 number, and the arithmetic of sums of its products
+// BF16, the upper half of an FP32 number, and the arithmetic of sums of its products on processors
 // (docs/numerics.md, BF16): products are exact, sums are FP32, and what is subnormal counts as 0.
-// These are the rules of the processors' own instructions.
+// These are the rules of their own instructions; base/tensor_core.h has those of GPUs.
 #pragma once
 
 #include <bit>
@@ -29,6 +29,10 @@ PODIUM_DEVICE_FUNCTION inline std::uint16_t bf16_bits(float x) {
 PODIUM_DEVICE_FUNCTION inline float bf16_value(std::uint16_t bits) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
+// Of a number that is BF16 already.
+PODIUM_DEVICE_FUNCTION inline std::uint16_t bf16_upper(float x) {
+  return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(x) >> 16);
+}
 PODIUM_DEVICE_FUNCTION inline float bf16_rounded(float x) { return bf16_value(bf16_bits(x)); }
 
 // a * b + c, rounded to FP32 as if exponents had no lower limit, then flushed.
@@ -43,6 +47,12 @@ PODIUM_DEVICE_FUNCTION inline float flushed_fma(float a, float b, float c) {
 }
 // a + b, flushed: if the sum is subnormal, it is exact.
 PODIUM_DEVICE_FUNCTION inline float flushed_add(float a, float b) { return flushed(a + b); }
+
+// What the instructions of a processor make of two terms and a sum: VDPBF16PS, whose second term
+// comes first.
+PODIUM_DEVICE_FUNCTION inline float add_pair(float sum, float a0, float b0, float a1, float b1) {
+  return flushed_fma(flushed(a0), flushed(b0), flushed_fma(flushed(a1), flushed(b1), flushed(sum)));
+}
 
 // A sum in runs: term(i, a, b) sets the factors of term i, which are BF16 numbers.
 template <typename Term>

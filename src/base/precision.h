@@ -1,9 +1,30 @@
-// The precision of a recipe.
+// The precision of a recipe, and the orders in which hardware adds products of BF16 operands.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace podium {
+
+// How hardware adds the products of BF16 operands (docs/numerics.md, BF16; base/bf16.h,
+// base/tensor_core.h). Each is a contract of its own.
+enum class Bf16Order : std::uint8_t { kAmx, kVdpbf16ps, kAmpere, kHopper };
+
+inline constexpr std::array kBf16Orders = {Bf16Order::kAmx, Bf16Order::kVdpbf16ps,
+                                           Bf16Order::kAmpere, Bf16Order::kHopper};
+// As recipes name them, in the order of kBf16Orders.
+inline constexpr std::array<std::string_view, 4> kBf16OrderNames = {"amx", "vdpbf16ps", "ampere",
+                                                                    "hopper"};
+constexpr std::string_view name_of(Bf16Order order) {
+  return kBf16OrderNames[static_cast<std::size_t>(order)];
+}
+
+// A tensor core's. Its terms lie in another order, and long sums are cut.
+constexpr bool is_tensor_core(Bf16Order order) {
+  return order == Bf16Order::kAmpere || order == Bf16Order::kHopper;
+}
 
 // Of the operands of convolutions and matrix products; sums and all else are FP32.
 enum class Precision : std::uint8_t { kFp32, kBf16 };
