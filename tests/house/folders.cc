@@ -185,7 +185,7 @@ class Checker {
       }
       const std::string from = backend_of(path);
       const std::string to = backend_of(include.name);
-      if (!from.empty() && !to.empty() && to != from && to != "reference") {
+      if (!from.empty() && !to.empty() && to != from && to != "reference" && to != "lowering") {
         return "backend/" + from + "/ may not include " + include.name + " of another backend";
       }
       return "";

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/lowering.h"
+#include "compile/memory_plan.h"
 
 namespace podium::cpu {
 

@@ -1,5 +1,4 @@
-// Element-wise operations keep the layout of their first operand; shapes and constants compute
-// nothing.
+// Element-wise operations (backend/lowering/elementwise.h), copies, updates.
 #include <algorithm>
 #include <cstring>
 
@@ -9,38 +8,42 @@
 #include "backend/cpu/kernels/pack.h"
 #include "backend/cpu/kernels/update.h"
 #include "backend/cpu/lower.h"
+#include "backend/lowering/elementwise.h"
 
 namespace podium::cpu {
 namespace {
 
-// The operands of an element-wise node in one layout, its result in the same, and the floats to go
-// over.
-struct Flat {
-  Slot a, b, y;
-  std::int64_t count;
-
-  Flat(Lowering& l, const Node& node, std::int32_t index, std::size_t operands) {
-    const bool batch = l.in_lanes(node.inputs[0]);
-    const auto slot = [&](Value value) { return batch ? l.lanes(value) : l.plain(value); };
-    a = slot(node.inputs[0]);
-    b = operands > 1 ? slot(node.inputs[1]) : a;
-    y = batch ? l.define_lanes({index, 0}) : l.define_plain({index, 0});
-    const Shape& shape = l.shape({index, 0});
-    count = batch ? padded(shape[0]) * shape.elements_from(1) : shape.elements();
+struct Kernels {
+  static void add(int part, std::int64_t n, const float* a, const float* b, float* y) {
+    cpu::add(n, a, b, y, part);
+  }
+  static void sub(int part, std::int64_t n, const float* a, const float* b, float* y) {
+    cpu::sub(n, a, b, y, part);
+  }
+  static void mul(int part, std::int64_t n, const float* a, const float* b, float* y) {
+    cpu::mul(n, a, b, y, part);
+  }
+  static void scale(int part, std::int64_t n, float factor, const float* x, float* y) {
+    cpu::scale(n, x, factor, y, part);
+  }
+  static void divide(int part, std::int64_t n, float divisor, const float* x, float* y) {
+    cpu::divide(n, x, divisor, y, part);
+  }
+  static void multiply_by(int part, std::int64_t n, const float* x, const float* by, float* y) {
+    cpu::scale(n, x, *by, y, part);
+  }
+  static void combine(int part, std::int64_t n, const CombineAttributes& a, const float* u,
+                      const float* v, float* y) {
+    cpu::combine(n, a.a, u, a.b, v, y, false, part);
+  }
+  static void activate(int part, std::int64_t n, const Activation& f, const float* x, float* y) {
+    cpu::activate(n, f, x, y, part);
+  }
+  static void activate_grad(int part, std::int64_t n, const Activation& f, const float* dy,
+                            const float* x, float* dx) {
+    cpu::activate_grad(n, f, dy, x, dx, part);
   }
 };
-
-// kernel(count, a, b, y, part); b is a where there is one operand.
-template <typename Kernel>
-void lower_flat(Lowering& l, const Node& node, std::int32_t index, const Kernel& kernel) {
-  const Flat f(l, node, index, node.inputs.size());
-  l.emit({.parts = flat_parts(f.count),
-          .reads = {f.a, f.b},
-          .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) {
-            kernel(f.count, m.f32(f.a), m.f32(f.b), m.f32(f.y), part);
-          }});
-}
 
 // Updates work in place: where an output is not the memory of its input, the part is copied first.
 void copy_part(std::int64_t count, const float* from, float* to, int part) {
@@ -52,68 +55,12 @@ void copy_part(std::int64_t count, const float* from, float* to, int part) {
 
 }  // namespace
 
-void lower_add(Lowering& l, const Node& node, std::int32_t index) {
-  lower_flat(l, node, index, cpu::add);
-}
-void lower_sub(Lowering& l, const Node& node, std::int32_t index) {
-  lower_flat(l, node, index, cpu::sub);
-}
-void lower_mul(Lowering& l, const Node& node, std::int32_t index) {
-  lower_flat(l, node, index, cpu::mul);
-}
-void lower_scale(Lowering& l, const Node& node, std::int32_t index) {
-  const float factor = node.attributes.as<ScaleAttributes>().factor;
-  lower_flat(l, node, index,
-             [=](std::int64_t count, const float* x, const float*, float* y, int part) {
-               cpu::scale(count, x, factor, y, part);
-             });
-}
-void lower_divide(Lowering& l, const Node& node, std::int32_t index) {
-  const float divisor = node.attributes.as<DivideAttributes>().divisor;
-  lower_flat(l, node, index,
-             [=](std::int64_t count, const float* x, const float*, float* y, int part) {
-               cpu::divide(count, x, divisor, y, part);
-             });
-}
-void lower_multiply_by(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot factor = l.plain(node.inputs[1]);
-  const Flat f(l, node, index, 1);
-  l.emit({.parts = flat_parts(f.count),
-          .reads = {f.a, factor},
-          .writes = {f.y},
-          .run = [=](const Memory& m, int part, int) {
-            cpu::scale(f.count, m.f32(f.a), *m.f32(factor), m.f32(f.y), part);
-          }});
-}
-void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
-  const auto a = node.attributes.as<CombineAttributes>();
-  lower_flat(l, node, index,
-             [=](std::int64_t count, const float* x, const float* y, float* out, int part) {
-               cpu::combine(count, a.a, x, a.b, y, out, false, part);
-             });
-}
-void lower_activate(Lowering& l, const Node& node, std::int32_t index) {
-  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
-  lower_flat(l, node, index,
-             [=](std::int64_t count, const float* x, const float*, float* y, int part) {
-               cpu::activate(count, activation, x, y, part);
-             });
-}
-void lower_activate_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
-  lower_flat(l, node, index,
-             [=](std::int64_t count, const float* dy, const float* x, float* dx, int part) {
-               cpu::activate_grad(count, activation, dy, x, dx, part);
-             });
-}
-
-void lower_fill(Lowering& l, const Node& node, std::int32_t index) {
-  l.define_constant({index, 0}, node.attributes.as<FillAttributes>().value);
-}
-
-void lower_reshape(Lowering& l, const Node& node, std::int32_t index) {
-  l.define_alias({index, 0}, node.inputs[0]);
-}
+#define PODIUM_SHARED_LOWERING(name)                                     \
+  void lower_##name(Lowering& l, const Node& node, std::int32_t index) { \
+    lowering::lower_##name<Kernels>(l, node, index);                     \
+  }
+PODIUM_ELEMENTWISE_LIST(PODIUM_SHARED_LOWERING)
+#undef PODIUM_SHARED_LOWERING
 
 void lower_dropout_mask(Lowering& l, const Node& node, std::int32_t index) {
   const auto a = node.attributes.as<DropoutMaskAttributes>();

@@ -1,27 +1,21 @@
-// From a graph to a list of kernel calls. Each operation has one function here (lower_*.cc) that
-// asks for its inputs in the layout its kernel reads, defines its outputs, and emits steps; the
-// layouts between are converted as needed.
-//
-// Two layouts. Plain: row-major, as in a graph. Lanes: a batch value [N, ...] as blocks of 16
-// images (kernels/layout.h). Batch inputs of a program come plain and are packed at their first
-// use.
+// From a graph to a list of kernel calls (backend/lowering). The second layout is lanes: a batch
+// value [N, ...] as blocks of 16 images (kernels/layout.h).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <set>
 #include <string>
 #include <vector>
 
-#include "backend/device.h"
-#include "compile/memory_plan.h"
-#include "graph/op_def.h"
+#include "backend/cpu/kernels/elementwise.h"
+#include "backend/cpu/kernels/layout.h"
+#include "backend/lowering/lowering.h"
 
 namespace podium::cpu {
 
-using Slot = int;  // a piece of memory of the program
+using lowering::Slot;
+using lowering::SlotInfo;
 
 // Where each slot lies, during a run.
 class Memory {
@@ -68,70 +62,45 @@ struct Step {
   Cost cost = {};
 };
 
-struct SlotInfo {
-  enum class Kind { kArena, kInput, kOutput } kind = Kind::kArena;
-  std::int64_t bytes = 0;
-  int external = -1;  // index of the program input or output
-  DType dtype = DType::kF32;
-  std::int64_t images = 0;  // of a value in lanes; 0: plain
-  std::int64_t features = 0;
-  bool scratch = false;  // a temporary, which may be unwritten in part
-};
+using Program = lowering::Program<Step>;
 
-struct Program {
-  std::vector<Step> steps;
-  std::vector<SlotInfo> slots;
-  std::int64_t scratch_floats = 0;  // that a thread needs at most, whole cache lines
-};
-
-class Lowering {
+class Lowering : public lowering::Lowering<Step> {
  public:
   // `shared_outputs`: other cores read the outputs of updates next, so these are written in another
   // way, with the same bits.
   Lowering(const Graph& graph, bool shared_outputs)
-      : graph_(graph), shared_outputs_(shared_outputs) {}
+      : lowering::Lowering<Step>(graph), shared_outputs_(shared_outputs) {}
   Program run();
 
   // --- for the functions of operations ---
-  const Graph& graph() const { return graph_; }
-  const Shape& shape(Value value) const { return graph_.shape(value); }
   bool shared_outputs() const { return shared_outputs_; }
-
-  // The slot of a value in the layout asked for; emits a conversion where it is held in the other.
-  Slot lanes(Value value);
-  Slot plain(Value value);
-  bool in_lanes(Value value) const { return lanes_.contains(value); }
-  // New memory for a value that the current operation computes.
-  Slot define_lanes(Value value);
-  Slot define_plain(Value value);
-  // The value is the same memory as `other` holds, in the layout that it has.
-  void define_alias(Value value, Value other);
-  // A value whose elements are all one constant; memory only if somebody asks for it.
-  void define_constant(Value value, float constant) { constants_[value] = constant; }
-  const float* constant(Value value) const {
-    const auto found = constants_.find(value);
-    return found == constants_.end() ? nullptr : &found->second;
-  }
-  // Memory that lives as long as steps use it.
-  Slot temporary(std::int64_t floats);
+  Slot lanes(Value value) { return batched(value); }
+  bool in_lanes(Value value) const { return is_batched(value); }
+  Slot define_lanes(Value value) { return define_batched(value); }
   // Each thread will have so much of its own while it runs a part: Memory::scratch.
   void need_scratch(std::int64_t floats);
-
-  // The step's name and cost are those of the current node unless given.
-  void emit(Step step);
+  // kernel(memory, part) for `count` floats.
+  template <typename Kernel>
+  void emit_flat(std::int64_t count, std::vector<Slot> reads, std::vector<Slot> writes,
+                 const Kernel& kernel) {
+    emit({.parts = flat_parts(count),
+          .reads = std::move(reads),
+          .writes = std::move(writes),
+          .run = [=](const Memory& m, int part, int) { kernel(m, part); }});
+  }
+  // The floats of a value's slot.
+  std::int64_t floats_of(const Shape& shape, bool in_lanes) const {
+    return in_lanes ? padded(shape[0]) * lowering::features_of(shape) : shape.elements();
+  }
 
  private:
-  Slot add_slot(SlotInfo info);
-  void materialise(Value value);
+  lowering::SlotInfo batched_slot(const TensorType& type) const override;
+  bool is_same_in_both(const Shape&) const override { return false; }
+  void convert(Value value, const std::string& name, Slot from, Slot to, bool to_batched) override;
+  void emit_fill(std::int64_t count, float filler, Slot to) override;
+  void emit_copy(std::int64_t bytes, Slot from, Slot to) override;
 
-  const Graph& graph_;
   bool shared_outputs_;
-  Program program_;
-  std::map<Value, Slot> lanes_, plain_;
-  std::map<Value, float> constants_;
-  std::map<Value, int> output_index_;  // of a program output that nobody has written yet
-  std::string label_;
-  Cost cost_;
 };
 
 using LowerFunction = void (*)(Lowering& lowering, const Node& node, std::int32_t index);

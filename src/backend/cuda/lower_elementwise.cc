@@ -1,99 +1,33 @@
-// Element-wise operations keep the layout of their first operand; shapes and constants compute
-// nothing.
+// Element-wise operations (backend/lowering/elementwise.h), copies, updates.
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/kernels/norms.h"
 #include "backend/cuda/lower.h"
+#include "backend/lowering/elementwise.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-// The operands of an element-wise node in one layout, and its result in the same.
-struct Flat {
-  Slot a, b, y;
-  std::int64_t count;
-
-  Flat(Lowering& l, const Node& node, std::int32_t index, std::size_t operands) {
-    const bool batch = l.is_batch_last(node.inputs[0]);
-    const auto slot = [&](Value value) { return batch ? l.batch_last(value) : l.plain(value); };
-    a = slot(node.inputs[0]);
-    b = operands > 1 ? slot(node.inputs[1]) : a;
-    y = batch ? l.define_batch_last({index, 0}) : l.define_plain({index, 0});
-    count = l.shape({index, 0}).elements();
-  }
+struct Kernels {
+  static constexpr auto* add = &PODIUM_CUDA_SPACE::add;
+  static constexpr auto* sub = &PODIUM_CUDA_SPACE::sub;
+  static constexpr auto* mul = &PODIUM_CUDA_SPACE::mul;
+  static constexpr auto* scale = &PODIUM_CUDA_SPACE::scale;
+  static constexpr auto* divide = &PODIUM_CUDA_SPACE::divide;
+  static constexpr auto* multiply_by = &PODIUM_CUDA_SPACE::multiply_by;
+  static constexpr auto* combine = &PODIUM_CUDA_SPACE::combine;
+  static constexpr auto* activate = &PODIUM_CUDA_SPACE::activate;
+  static constexpr auto* activate_grad = &PODIUM_CUDA_SPACE::activate_grad;
 };
-
-// kernel(launch, count, a, b, y); b is a if there is one operand.
-template <typename Kernel>
-void lower_flat(Lowering& l, const Node& node, std::int32_t index, const Kernel& kernel) {
-  const Flat f(l, node, index, node.inputs.size());
-  l.emit({.reads = {f.a, f.b}, .writes = {f.y}, .run = [=](const Launch& launch, const Memory& m) {
-            kernel(launch, f.count, m.f32(f.a), m.f32(f.b), m.f32(f.y));
-          }});
-}
 
 }  // namespace
 
-void lower_add(Lowering& l, const Node& node, std::int32_t index) {
-  lower_flat(l, node, index, PODIUM_CUDA_SPACE::add);
-}
-void lower_sub(Lowering& l, const Node& node, std::int32_t index) {
-  lower_flat(l, node, index, PODIUM_CUDA_SPACE::sub);
-}
-void lower_mul(Lowering& l, const Node& node, std::int32_t index) {
-  lower_flat(l, node, index, PODIUM_CUDA_SPACE::mul);
-}
-void lower_scale(Lowering& l, const Node& node, std::int32_t index) {
-  const float factor = node.attributes.as<ScaleAttributes>().factor;
-  lower_flat(l, node, index,
-             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats, Floats y) {
-               PODIUM_CUDA_SPACE::scale(launch, count, factor, x, y);
-             });
-}
-void lower_divide(Lowering& l, const Node& node, std::int32_t index) {
-  const float divisor = node.attributes.as<DivideAttributes>().divisor;
-  lower_flat(l, node, index,
-             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats, Floats y) {
-               PODIUM_CUDA_SPACE::divide(launch, count, divisor, x, y);
-             });
-}
-void lower_multiply_by(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot factor = l.plain(node.inputs[1]);
-  const Flat f(l, node, index, 1);
-  l.emit(
-      {.reads = {f.a, factor}, .writes = {f.y}, .run = [=](const Launch& launch, const Memory& m) {
-         PODIUM_CUDA_SPACE::multiply_by(launch, f.count, m.f32(f.a), m.f32(factor), m.f32(f.y));
-       }});
-}
-void lower_combine(Lowering& l, const Node& node, std::int32_t index) {
-  const auto a = node.attributes.as<CombineAttributes>();
-  lower_flat(l, node, index,
-             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats y,
-                 Floats out) { PODIUM_CUDA_SPACE::combine(launch, count, a, x, y, out); });
-}
-void lower_activate(Lowering& l, const Node& node, std::int32_t index) {
-  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
-  lower_flat(l, node, index,
-             [=](const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats, Floats y) {
-               PODIUM_CUDA_SPACE::activate(launch, count, activation, x, y);
-             });
-}
-void lower_activate_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
-  lower_flat(
-      l, node, index,
-      [=](const Launch& launch, std::int64_t count, ConstFloats dy, ConstFloats x, Floats dx) {
-        PODIUM_CUDA_SPACE::activate_grad(launch, count, activation, dy, x, dx);
-      });
-}
-
-void lower_fill(Lowering& l, const Node& node, std::int32_t index) {
-  l.define_constant({index, 0}, node.attributes.as<FillAttributes>().value);
-}
-
-void lower_reshape(Lowering& l, const Node& node, std::int32_t index) {
-  l.define_alias({index, 0}, node.inputs[0]);
-}
+#define PODIUM_SHARED_LOWERING(name)                                     \
+  void lower_##name(Lowering& l, const Node& node, std::int32_t index) { \
+    lowering::lower_##name<Kernels>(l, node, index);                     \
+  }
+PODIUM_ELEMENTWISE_LIST(PODIUM_SHARED_LOWERING)
+#undef PODIUM_SHARED_LOWERING
 
 void lower_dropout_mask(Lowering& l, const Node& node, std::int32_t index) {
   const auto a = node.attributes.as<DropoutMaskAttributes>();

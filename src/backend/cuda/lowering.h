@@ -1,11 +1,7 @@
-// From a graph to a list of launches. Each operation has one function here (lower_*.cc) that asks
-// for its inputs in the layout its kernel reads, defines its outputs, and emits steps; layouts in
-// between are converted as needed.
-//
-// Two layouts. Plain: row-major, as in a graph. Batch last: a batch value [N, ...] with the images
-// innermost, element (n, f) at f * N + n, so that neighbouring threads take neighbouring images and
-// whether a term counts is the same for all of them. Batch inputs of a program come plain and are
-// turned at their first use. A value of one feature is the same in both.
+// From a graph to a list of launches (backend/lowering). The second layout is batch last: a batch
+// value [N, ...] with the images innermost, element (n, f) at f * N + n, so that neighbouring
+// threads take neighbouring images and whether a term counts is the same for all of them. A value
+// of one feature or of one image is the same in both.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +15,12 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/planes.h"
 #include "backend/cuda/launch.h"
-#include "graph/op_def.h"
+#include "backend/lowering/lowering.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-using Slot = int;  // a piece of memory of the program, of each replica
+using lowering::Slot;  // a piece of memory of the program, of each replica
+using lowering::SlotInfo;
 
 // Where each slot lies, during a run.
 class Memory {
@@ -66,67 +63,41 @@ struct Step {
   int branch = 0;  // steps of two branches depend on nothing of each other (branches.h)
 };
 
-struct SlotInfo {
-  enum class Kind : std::uint8_t { kArena, kInput, kOutput, kConstant } kind = Kind::kArena;
-  std::int64_t bytes = 0;
-  int external = -1;  // number of the program's input or output, or of the constant
-  DType dtype = DType::kF32;
-  bool scratch = false;  // a temporary, which may be unwritten in part
-};
+using Program = lowering::Program<Step>;
 
-struct Program {
-  std::vector<Step> steps;
-  std::vector<SlotInfo> slots;
-  std::vector<std::vector<std::byte>> constants;
-};
-
-class Lowering {
+class Lowering : public lowering::Lowering<Step> {
  public:
-  explicit Lowering(const Graph& graph) : graph_(graph) {}
+  using lowering::Lowering<Step>::Lowering;
   Program run();
 
   // --- for the functions of operations ---
-  const Graph& graph() const { return graph_; }
-  const Shape& shape(Value value) const { return graph_.shape(value); }
-
-  // The slot of a value in the layout asked for; emits a conversion if it is held in the other.
-  Slot batch_last(Value value);
-  Slot plain(Value value);
+  Slot batch_last(Value value) { return batched(value); }
+  bool is_batch_last(Value value) const { return is_batched(value); }
+  Slot define_batch_last(Value value) { return define_batched(value); }
   // The value batch last, rounded to BF16 (kernels/bf16.h); emits the rounding at its first use.
   Slot rounded(Value value);
-  // Whether the value is held batch last.
-  bool is_batch_last(Value value) const { return batch_last_.contains(value); }
-  // New memory for a value that the current operation computes.
-  Slot define_batch_last(Value value);
-  Slot define_plain(Value value);
-  // The value is the same memory as `other` holds, in the layout that it has.
-  void define_alias(Value value, Value other);
-  // A value whose elements are all one constant; memory only if somebody asks for it.
-  void define_constant(Value value, float constant) { constants_[value] = constant; }
-  const float* constant(Value value) const {
-    const auto found = constants_.find(value);
-    return found == constants_.end() ? nullptr : &found->second;
-  }
-  // Memory that lives as long as steps use it, of each replica.
-  Slot temporary(std::int64_t floats);
-  // Memory that holds these bytes always, the same for all replicas.
+  // Memory that holds these bytes always, the same for all replicas. Temporaries are each
+  // replica's.
   Slot data(std::vector<std::byte> bytes);
-
-  // The step's name and cost are those of the current node unless given.
-  void emit(Step step);
+  // kernel(memory, launch), for `count` floats.
+  template <typename Kernel>
+  void emit_flat(std::int64_t, std::vector<Slot> reads, std::vector<Slot> writes,
+                 const Kernel& kernel) {
+    emit({.reads = std::move(reads),
+          .writes = std::move(writes),
+          .run = [=](const Launch& launch, const Memory& m) { kernel(m, launch); }});
+  }
+  // The floats of a value's slot.
+  std::int64_t floats_of(const Shape& shape, bool) const { return shape.elements(); }
 
  private:
-  Slot add_slot(SlotInfo info);
-  void materialise(Value value);
-  void turn(Value value, const std::string& name, Slot from, Slot to, bool to_batch_last);
+  lowering::SlotInfo batched_slot(const TensorType& type) const override;
+  bool is_same_in_both(const Shape& shape) const override;
+  void convert(Value value, const std::string& name, Slot from, Slot to, bool to_batched) override;
+  void emit_fill(std::int64_t count, float filler, Slot to) override;
+  void emit_copy(std::int64_t bytes, Slot from, Slot to) override;
 
-  const Graph& graph_;
-  Program program_;
-  std::map<Value, Slot> batch_last_, plain_, rounded_;
-  std::map<Value, float> constants_;
-  std::map<Value, int> output_index_;  // of a program output that nobody has written yet
-  std::string label_;
-  Cost cost_;
+  std::map<Value, Slot> rounded_;
 };
 
 // Makes one step of those of a kind that have a part, where the steps between them allow it.
