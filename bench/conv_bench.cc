@@ -133,7 +133,7 @@ void measure(const char* layer, const ConvShape& s, double peak, double* totals)
   if (!any) return;
   const bool compared = std::ranges::all_of(
       kAlgorithms, [&](const Algorithm& algorithm) { return algorithm.applies(s); });
-  const Floats x(s.in_floats()), w(s.weight_floats()), y(s.out_floats()), dx(s.in_floats()),
+  const Floats x(in_floats(s)), w(s.weight_floats()), y(out_floats(s)), dx(in_floats(s)),
       dw(s.weight_floats());
   const float* first[] = {x.data, y.data, y.data};
   const float* second[] = {w.data, w.data, x.data};

@@ -19,20 +19,6 @@
 namespace podium {
 namespace {
 
-WinogradShape shape_of(const Conv2dAttributes& a, const Shape& x, const Shape& y) {
-  return {.images = x[0],
-          .in_channels = x[1],
-          .in_height = x[2],
-          .in_width = x[3],
-          .out_channels = y[1],
-          .out_height = y[2],
-          .out_width = y[3],
-          .stride_height = a.stride_h,
-          .stride_width = a.stride_w,
-          .pad_top = a.pad_top,
-          .pad_left = a.pad_left};
-}
-
 void check_affine(const InferContext& context) {
   if (!context.as<Conv2dAttributes>().normalises) return;
   const Shape &x = context.inputs[0].shape,
@@ -122,8 +108,8 @@ void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
   const auto& a = attributes.as<Conv2dAttributes>();
   const Shape shape = winograd_output(a, out[0]->shape());
   std::vector<float> y(static_cast<std::size_t>(shape.elements()));
-  winograd_reference(shape_of(a, in[0]->shape(), shape), images_of(attributes, in).data(),
-                     in[1]->f32().data(), y.data());
+  winograd_reference(conv_shape(a, in[0]->shape(), in[1]->shape(), out[0]->shape()),
+                     images_of(attributes, in).data(), in[1]->f32().data(), y.data());
   if (!a.pools) {
     std::ranges::copy(y, out[0]->f32().begin());
     return;
@@ -139,10 +125,10 @@ std::vector<TensorType> infer_grad_input(const InferContext& context) {
 }
 
 void reference_grad_input(const Attributes& attributes, ConstTensors in, Tensors out) {
-  winograd_grad_input_reference(
-      shape_of(attributes.as<Conv2dAttributes>(), out[0]->shape(),
-               winograd_output(attributes.as<Conv2dAttributes>(), in[0]->shape())),
-      gradient_to_output(attributes, *in[0], in).data(), in[1]->f32().data(), out[0]->f32().data());
+  winograd_grad_input_reference(conv_shape(attributes.as<Conv2dAttributes>(), out[0]->shape(),
+                                           in[1]->shape(), in[0]->shape()),
+                                gradient_to_output(attributes, *in[0], in).data(),
+                                in[1]->f32().data(), out[0]->f32().data());
 }
 
 std::vector<TensorType> infer_grad_weight(const InferContext& context) {
@@ -156,16 +142,15 @@ std::vector<TensorType> infer_grad_weight(const InferContext& context) {
 }
 
 void reference_grad_weight(const Attributes& attributes, ConstTensors in, Tensors out) {
-  winograd_grad_weight_reference(
-      shape_of(attributes.as<Conv2dAttributes>(), in[0]->shape(),
-               winograd_output(attributes.as<Conv2dAttributes>(), in[1]->shape())),
-      gradient_to_output(attributes, *in[1], in).data(), images_of(attributes, in).data(),
-      out[0]->f32().data());
+  winograd_grad_weight_reference(conv_shape(attributes.as<Conv2dAttributes>(), in[0]->shape(),
+                                            out[0]->shape(), in[1]->shape()),
+                                 gradient_to_output(attributes, *in[1], in).data(),
+                                 images_of(attributes, in).data(), out[0]->f32().data());
 }
 
 // The products at the points; the transforms come to little beside them. For a user's figures note
 // that this is less than half the work of the direct convolution.
-Cost products(const WinogradShape& s, std::int64_t height, std::int64_t width,
+Cost products(const ConvShape& s, std::int64_t height, std::int64_t width,
               std::span<const TensorType> in, std::span<const TensorType> out) {
   double bytes = 0;
   for (const TensorType& type : in) bytes += static_cast<double>(type.bytes());
@@ -180,15 +165,14 @@ Cost products(const WinogradShape& s, std::int64_t height, std::int64_t width,
 
 Cost cost(const Attributes& attributes, std::span<const TensorType> in,
           std::span<const TensorType> out) {
-  const WinogradShape s =
-      shape_of(attributes.as<Conv2dAttributes>(), in[0].shape,
-               winograd_output(attributes.as<Conv2dAttributes>(), out[0].shape));
+  const ConvShape s =
+      conv_shape(attributes.as<Conv2dAttributes>(), in[0].shape, in[1].shape, out[0].shape);
   return products(s, s.out_height, s.out_width, in, out);
 }
 Cost cost_grad_input(const Attributes& attributes, std::span<const TensorType> in,
                      std::span<const TensorType> out) {
-  const WinogradShape s = shape_of(attributes.as<Conv2dAttributes>(), out[0].shape,
-                                   winograd_output(attributes.as<Conv2dAttributes>(), in[0].shape));
+  const ConvShape s =
+      conv_shape(attributes.as<Conv2dAttributes>(), out[0].shape, in[1].shape, in[0].shape);
   // Indices of a phase that meet the image.
   const auto along = [](std::int64_t size, std::int64_t stride, std::int64_t pad) {
     return (size - 1 + pad) / stride - pad / stride + 1;
@@ -198,8 +182,8 @@ Cost cost_grad_input(const Attributes& attributes, std::span<const TensorType> i
 }
 Cost cost_grad_weight(const Attributes& attributes, std::span<const TensorType> in,
                       std::span<const TensorType> out) {
-  const WinogradShape s = shape_of(attributes.as<Conv2dAttributes>(), in[0].shape,
-                                   winograd_output(attributes.as<Conv2dAttributes>(), in[1].shape));
+  const ConvShape s =
+      conv_shape(attributes.as<Conv2dAttributes>(), in[0].shape, out[0].shape, in[1].shape);
   return products(s, s.out_height, s.out_width, in, out);
 }
 
@@ -267,6 +251,23 @@ std::vector<OpSample> samples_grad_weight() { return with_norms(make_samples(2))
 
 Shape winograd_output(const Conv2dAttributes& a, const Shape& result) {
   return a.pools ? Shape{result[0], result[1], 2 * result[2], 2 * result[3]} : result;
+}
+
+ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y) {
+  const Shape whole = winograd_output(a, y);
+  return {.images = x[0],
+          .in_channels = x[1],
+          .in_height = x[2],
+          .in_width = x[3],
+          .out_channels = w[0],
+          .out_height = whole[2],
+          .out_width = whole[3],
+          .kernel_height = w[2],
+          .kernel_width = w[3],
+          .stride_height = a.stride_h,
+          .stride_width = a.stride_w,
+          .pad_top = a.pad_top,
+          .pad_left = a.pad_left};
 }
 
 bool winograd_is_wide(const Conv2dAttributes& a, const Shape& x, std::int64_t out_channels) {

@@ -225,7 +225,7 @@ struct Grid {
   std::vector<Tile> down, across;
 
   // The tiles depend on the channels of the convolution, too.
-  Grid(const WinogradShape& s, Index rows, Index columns)
+  Grid(const ConvShape& s, Index rows, Index columns)
       : m(winograd::tile_outputs(rows, columns, s.in_channels * s.stride_height * s.stride_width,
                                  s.out_channels)),
         down(tiles_of(rows)),
@@ -315,11 +315,11 @@ struct Axis {
 };
 
 struct Problem {
-  const WinogradShape& s;
+  const ConvShape& s;
   Axis down, across;
   Index phases, kernel_width, taps;
 
-  explicit Problem(const WinogradShape& shape)
+  explicit Problem(const ConvShape& shape)
       : s(shape),
         down{s.stride_height, s.pad_top, s.in_height},
         across{s.stride_width, s.pad_left, s.in_width},
@@ -403,7 +403,7 @@ void filter_gradients(const Problem& problem, int m, float* dw, const Sum& sum) 
 
 // Few channels: groups of 32 images, in each sixteen chains over the images n mod 16.
 void narrow_grad_weight(const Problem& problem, const float* dy, const float* x, float* dw) {
-  const WinogradShape& s = problem.s;
+  const ConvShape& s = problem.s;
   const Index channels = problem.channels();
   // lanes[group][k][e][lane]
   constexpr Index kGroup = 32, kLanes = 16;
@@ -439,7 +439,7 @@ void narrow_grad_weight(const Problem& problem, const float* dy, const float* x,
 // Many channels: groups of blocks of 16 images, in each the columns (block, tile, image) in runs
 // of four or eight tiles, a run a chain.
 void wide_grad_weight(const Problem& problem, const float* dy, const float* x, float* dw) {
-  const WinogradShape& s = problem.s;
+  const ConvShape& s = problem.s;
   const Index channels = problem.channels(), pairs = s.out_channels * channels;
   constexpr Index kBlock = 16, kGroupTiles = 32, kSums = 5 << 20;
   const Index run_tiles = channels <= 64 ? 8 : 4;
@@ -486,9 +486,9 @@ void wide_grad_weight(const Problem& problem, const float* dy, const float* x, f
 
 }  // namespace
 
-void winograd_reference(const WinogradShape& shape, const float* x, const float* w, float* y) {
+void winograd_reference(const ConvShape& shape, const float* x, const float* w, float* y) {
   const Problem problem(shape);
-  const WinogradShape& s = shape;
+  const ConvShape& s = shape;
   const Index channels = problem.channels();
   const Grid grid(s, s.out_height, s.out_width);
   std::vector<Points> filters(s.out_channels * channels), patches(channels);
@@ -517,10 +517,10 @@ void winograd_reference(const WinogradShape& shape, const float* x, const float*
       }
 }
 
-void winograd_grad_input_reference(const WinogradShape& shape, const float* dy, const float* w,
+void winograd_grad_input_reference(const ConvShape& shape, const float* dy, const float* w,
                                    float* dx) {
   const Problem problem(shape);
-  const WinogradShape& s = shape;
+  const ConvShape& s = shape;
   const Index channels = problem.channels();
   const Index top = problem.down.first(), left = problem.across.first();
   const Grid grid(s, problem.down.last() - top + 1, problem.across.last() - left + 1);
@@ -554,11 +554,11 @@ void winograd_grad_input_reference(const WinogradShape& shape, const float* dy, 
       }
 }
 
-bool winograd_grad_weight_is_wide(const WinogradShape& s) {
+bool winograd_grad_weight_is_wide(const ConvShape& s) {
   return winograd::is_wide(s.in_channels * s.stride_height * s.stride_width, s.out_channels);
 }
 
-void winograd_grad_weight_reference(const WinogradShape& shape, const float* dy, const float* x,
+void winograd_grad_weight_reference(const ConvShape& shape, const float* dy, const float* x,
                                     float* dw) {
   const Problem problem(shape);
   if (winograd_grad_weight_is_wide(shape))

@@ -8,22 +8,6 @@
 namespace podium::cpu {
 namespace {
 
-ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y) {
-  return {.images = x[0],
-          .in_channels = x[1],
-          .in_height = x[2],
-          .in_width = x[3],
-          .out_channels = w[0],
-          .out_height = y[2],
-          .out_width = y[3],
-          .kernel_height = w[2],
-          .kernel_width = w[3],
-          .stride_height = a.stride_h,
-          .stride_width = a.stride_w,
-          .pad_top = a.pad_top,
-          .pad_left = a.pad_left};
-}
-
 using ConvKernel = void (*)(const ConvShape&, const float*, const float*, float*, float*, float*,
                             int, int);
 
@@ -89,8 +73,8 @@ void lower_winograd_forward(Lowering& l, const Node& node, std::int32_t index) {
   const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]);
   const Norm norm = norm_of(l, node, x);
   const Slot y = l.define_lanes({index, 0}), place = places ? l.define_lanes({index, 1}) : y;
-  const ConvShape shape = conv_shape(a, l.shape(node.inputs[0]), l.shape(node.inputs[1]),
-                                     winograd_output(a, node.outputs[0].shape));
+  const ConvShape shape =
+      conv_shape(a, l.shape(node.inputs[0]), l.shape(node.inputs[1]), node.outputs[0].shape);
   emit_phases(l, conv_winograd_forward_work(shape),
               [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
                 conv_winograd_fused_forward(shape,
@@ -107,13 +91,11 @@ void lower_winograd_forward(Lowering& l, const Node& node, std::int32_t index) {
 
 ConvShape grad_input_shape(const Lowering& l, const Node& node) {
   const auto& a = node.attributes.as<Conv2dAttributes>();
-  return conv_shape(a, node.outputs[0].shape, l.shape(node.inputs[1]),
-                    winograd_output(a, l.shape(node.inputs[0])));
+  return conv_shape(a, node.outputs[0].shape, l.shape(node.inputs[1]), l.shape(node.inputs[0]));
 }
 ConvShape grad_weight_shape(const Lowering& l, const Node& node) {
   const auto& a = node.attributes.as<Conv2dAttributes>();
-  return conv_shape(a, l.shape(node.inputs[0]), node.outputs[0].shape,
-                    winograd_output(a, l.shape(node.inputs[1])));
+  return conv_shape(a, l.shape(node.inputs[0]), node.outputs[0].shape, l.shape(node.inputs[1]));
 }
 
 void lower_grad_input(Lowering& l, const Node& node, std::int32_t index,

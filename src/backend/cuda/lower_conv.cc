@@ -8,25 +8,6 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-// --- direct convolutions
-
-// x, w and y by their shapes.
-ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y) {
-  return {.images = x[0],
-          .in_channels = x[1],
-          .in_height = x[2],
-          .in_width = x[3],
-          .out_channels = w[0],
-          .out_height = y[2],
-          .out_width = y[3],
-          .kernel_height = w[2],
-          .kernel_width = w[3],
-          .stride_height = a.stride_h,
-          .stride_width = a.stride_w,
-          .pad_top = a.pad_top,
-          .pad_left = a.pad_left};
-}
-
 // How an operand is read: its values, or, with kRounded, them rounded to BF16.
 template <bool kRounded>
 Slot operand(Lowering& l, Value value) {
@@ -38,22 +19,6 @@ auto values(const Memory& m, Slot slot) {
     return m.u16(slot);
   else
     return m.f32(slot);
-}
-
-// --- Winograd convolutions
-
-WinogradShape winograd_shape(const Conv2dAttributes& a, const Shape& x, const Shape& y) {
-  return {.images = x[0],
-          .in_channels = x[1],
-          .in_height = x[2],
-          .in_width = x[3],
-          .out_channels = y[1],
-          .out_height = y[2],
-          .out_width = y[3],
-          .stride_height = a.stride_h,
-          .stride_width = a.stride_w,
-          .pad_top = a.pad_top,
-          .pad_left = a.pad_left};
 }
 
 // Operands that an operation may lack; then `slot` is that of another one, which nobody reads.
@@ -192,8 +157,8 @@ void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
 
 void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<Conv2dAttributes>();
-  const WinogradShape shape =
-      winograd_shape(a, l.shape(node.inputs[0]), winograd_output(a, node.outputs[0].shape));
+  const ConvShape shape =
+      conv_shape(a, l.shape(node.inputs[0]), l.shape(node.inputs[1]), node.outputs[0].shape);
   const Slot x = l.batch_last(node.inputs[0]), w = l.plain(node.inputs[1]);
   const Norm norm = norm_of(l, node, x);
   const Slot y = l.define_batch_last({index, 0});
@@ -210,8 +175,8 @@ void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
 
 void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<Conv2dAttributes>();
-  const WinogradShape shape =
-      winograd_shape(a, node.outputs[0].shape, winograd_output(a, l.shape(node.inputs[0])));
+  const ConvShape shape =
+      conv_shape(a, node.outputs[0].shape, l.shape(node.inputs[1]), l.shape(node.inputs[0]));
   const Slot dy = l.batch_last(node.inputs[0]), w = l.plain(node.inputs[1]);
   const Optional places{a.pools, a.pools ? l.batch_last(node.inputs[2]) : dy};
   const Slot dx = l.define_batch_last({index, 0});
@@ -226,8 +191,8 @@ void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_
 
 void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<Conv2dAttributes>();
-  const WinogradShape shape =
-      winograd_shape(a, l.shape(node.inputs[0]), winograd_output(a, l.shape(node.inputs[1])));
+  const ConvShape shape =
+      conv_shape(a, l.shape(node.inputs[0]), node.outputs[0].shape, l.shape(node.inputs[1]));
   const Slot x = l.batch_last(node.inputs[0]), dy = l.batch_last(node.inputs[1]);
   const Optional places{a.pools, a.pools ? l.batch_last(node.inputs[2]) : dy};
   const Norm norm = norm_of(l, node, x);

@@ -5,14 +5,9 @@
 #include <cstdint>
 
 #include "backend/cuda/launch.h"
+#include "ops/geometry.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
-
-struct ConvShape {
-  std::int64_t images, in_channels, in_height, in_width, out_channels, out_height, out_width;
-  std::int64_t kernel_height, kernel_width;
-  std::int64_t stride_height = 1, stride_width = 1, pad_top = 0, pad_left = 0;
-};
 
 // The floats of `scratch`, for each replica. Its memory begins at a multiple of 16 bytes.
 std::int64_t conv2d_scratch(const ConvShape& shape);

@@ -117,14 +117,6 @@ void launch_matmul(const Run& run, const OpSample& sample, const Shape& y, const
   matmul(run.launch, shape, run.in[0], run.in[1], run.out[0], run.scratch(matmul_scratch(shape)));
 }
 
-ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y) {
-  return {x[0], x[1], x[2],       x[3],       w[0],      y[2],      y[3],
-          w[2], w[3], a.stride_h, a.stride_w, a.pad_top, a.pad_left};
-}
-WinogradShape winograd_shape(const Conv2dAttributes& a, const Shape& x, const Shape& y) {
-  return {x[0], x[1], x[2], x[3], y[1], y[2], y[3], a.stride_h, a.stride_w, a.pad_top, a.pad_left};
-}
-
 void launch_conv(const Run& run, const OpDef& op, const OpSample& sample, const Shape& out) {
   const auto& a = sample.attributes.as<Conv2dAttributes>();
   const Shape &first = sample.inputs[0].shape, &second = sample.inputs[1].shape;
@@ -143,16 +135,16 @@ void launch_conv(const Run& run, const OpDef& op, const OpSample& sample, const 
     conv2d_grad_weight(run.launch, s, run.in[0], run.in[1], run.out[0],
                        run.scratch(conv2d_grad_weight_scratch(s)));
   } else if (op.kind == OpKind::kConv2dWinograd) {
-    const WinogradShape s = winograd_shape(a, first, winograd_output(a, out));
+    const ConvShape s = conv_shape(a, first, second, out);
     conv2d_winograd(run.launch, s, run.in[0], run.in[1],
                     {run.out[0], a.pools, a.places ? run.out[1] : Floats{}},
                     run.scratch(conv2d_winograd_scratch(s)), norm);
   } else if (op.kind == OpKind::kConv2dWinogradGradInput) {
-    const WinogradShape s = winograd_shape(a, out, winograd_output(a, first));
+    const ConvShape s = conv_shape(a, out, second, first);
     conv2d_winograd_grad_input(run.launch, s, {run.in[0], places}, run.in[1], run.out[0],
                                run.scratch(conv2d_winograd_grad_input_scratch(s)));
   } else {
-    const WinogradShape s = winograd_shape(a, first, winograd_output(a, second));
+    const ConvShape s = conv_shape(a, first, out, second);
     conv2d_winograd_grad_weight(run.launch, s, run.in[0], {run.in[1], places}, run.out[0],
                                 run.scratch(conv2d_winograd_grad_weight_scratch(s)), norm);
   }

@@ -382,14 +382,14 @@ Each<T> of_replica(const Each<T>& x, int replica) {
 
 }  // namespace
 
-std::int64_t conv2d_winograd_scratch(const WinogradShape& shape) {
+std::int64_t conv2d_winograd_scratch(const ConvShape& shape) {
   return forward_pass(winograd_layer(shape)).scratch();
 }
-std::int64_t conv2d_winograd_grad_input_scratch(const WinogradShape& shape) {
+std::int64_t conv2d_winograd_grad_input_scratch(const ConvShape& shape) {
   return backward_pass(winograd_layer(shape)).scratch();
 }
 
-void conv2d_winograd(const Launch& launch, const WinogradShape& shape, ConstFloats x, ConstFloats w,
+void conv2d_winograd(const Launch& launch, const ConvShape& shape, ConstFloats x, ConstFloats w,
                      const WinogradResult& result, Floats scratch, const WinogradNorm& norm) {
   const WinogradLayer s = winograd_layer(shape);
   const Pass pass = forward_pass(s);
@@ -409,7 +409,7 @@ void conv2d_winograd(const Launch& launch, const WinogradShape& shape, ConstFloa
   });
 }
 
-void conv2d_winograd_grad_input(const Launch& launch, const WinogradShape& shape,
+void conv2d_winograd_grad_input(const Launch& launch, const ConvShape& shape,
                                 const WinogradGradient& gradient, ConstFloats w, Floats dx,
                                 Floats scratch) {
   const WinogradLayer s = winograd_layer(shape);

@@ -18,9 +18,9 @@ struct WinogradNorm {
 };
 
 // The floats of `scratch`, for each replica. Its memory begins at a multiple of 16 bytes.
-std::int64_t conv2d_winograd_scratch(const WinogradShape& shape);
-std::int64_t conv2d_winograd_grad_input_scratch(const WinogradShape& shape);
-std::int64_t conv2d_winograd_grad_weight_scratch(const WinogradShape& shape);
+std::int64_t conv2d_winograd_scratch(const ConvShape& shape);
+std::int64_t conv2d_winograd_grad_input_scratch(const ConvShape& shape);
+std::int64_t conv2d_winograd_grad_weight_scratch(const ConvShape& shape);
 
 // What the output becomes: itself, or the maxima of its windows of 2x2 and, unless null, their
 // places.
@@ -29,7 +29,7 @@ struct WinogradResult {
   bool pools = false;
   Floats places;
 };
-void conv2d_winograd(const Launch& launch, const WinogradShape& shape, ConstFloats x, ConstFloats w,
+void conv2d_winograd(const Launch& launch, const ConvShape& shape, ConstFloats x, ConstFloats w,
                      const WinogradResult& result, Floats scratch, const WinogradNorm& norm = {});
 
 // The gradient to the output: itself, or with `places` that to its maxima.
@@ -37,10 +37,10 @@ struct WinogradGradient {
   ConstFloats dy;
   ConstFloats places;
 };
-void conv2d_winograd_grad_input(const Launch& launch, const WinogradShape& shape,
+void conv2d_winograd_grad_input(const Launch& launch, const ConvShape& shape,
                                 const WinogradGradient& gradient, ConstFloats w, Floats dx,
                                 Floats scratch);
-void conv2d_winograd_grad_weight(const Launch& launch, const WinogradShape& shape, ConstFloats x,
+void conv2d_winograd_grad_weight(const Launch& launch, const ConvShape& shape, ConstFloats x,
                                  const WinogradGradient& gradient, Floats dw, Floats scratch,
                                  const WinogradNorm& norm = {});
 

@@ -403,7 +403,7 @@ std::int64_t sum_blocks(const Sums& s) {
   return blocks;
 }
 
-Plan plan_of(const WinogradShape& shape) {
+Plan plan_of(const ConvShape& shape) {
   const WinogradLayer s = winograd_layer(shape);
   const int m = s.tile_outputs(s.out_height, s.out_width);
   Plan plan{s, winograd::Tiles(s.out_height, m), winograd::Tiles(s.out_width, m), {}, {}};
@@ -497,11 +497,11 @@ void launch_plan(const Launch& launch, const Plan& plan, const Images& images,
 
 }  // namespace
 
-std::int64_t conv2d_winograd_grad_weight_scratch(const WinogradShape& shape) {
+std::int64_t conv2d_winograd_grad_weight_scratch(const ConvShape& shape) {
   return plan_of(shape).scratch();
 }
 
-void conv2d_winograd_grad_weight(const Launch& launch, const WinogradShape& shape, ConstFloats x,
+void conv2d_winograd_grad_weight(const Launch& launch, const ConvShape& shape, ConstFloats x,
                                  const WinogradGradient& gradient, Floats dw, Floats scratch,
                                  const WinogradNorm& norm) {
   const Plan plan = plan_of(shape);

@@ -53,7 +53,7 @@ struct WinogradLayer {
   }
 };
 
-inline WinogradLayer winograd_layer(const WinogradShape& s) {
+inline WinogradLayer winograd_layer(const ConvShape& s) {
   const auto i = [](std::int64_t v) { return static_cast<int>(v); };
   return {i(s.images),       i(s.in_channels), i(s.in_height), i(s.in_width),
           i(s.out_channels), i(s.out_height),  i(s.out_width), i(s.stride_height),

@@ -97,7 +97,7 @@ struct Pass {
     return most;
   }
   std::int64_t columns(std::int64_t phase) const {
-    return s.blocks() * vertical(phase).pixels * horizontal(phase).pixels;
+    return blocks_of(s.images) * vertical(phase).pixels * horizontal(phase).pixels;
   }
   // Columns of a part.
   std::int64_t part_columns() const {
@@ -117,7 +117,7 @@ struct Pass {
     return tiles;
   }
   std::int64_t source_tiles() const {
-    return !shares() ? 0 : s.blocks() * chunks() * source_pixels();
+    return !shares() ? 0 : blocks_of(s.images) * chunks() * source_pixels();
   }
   // A part's: addresses of tiles, where sums go, gathered tiles, and what products want.
   std::int64_t address_floats() const { return whole_lines_of(part_columns() * most_runs() * 2); }
@@ -138,7 +138,7 @@ struct Pass {
   ConvWork work() const {
     ConvWork work;
     work.parts[work.phases++] = static_cast<int>(phases() * tiles_of(rows));
-    if (shares()) work.parts[work.phases++] = static_cast<int>(s.blocks() * chunks());
+    if (shares()) work.parts[work.phases++] = static_cast<int>(blocks_of(s.images) * chunks());
     std::int64_t parts_of_all = 0;
     for (std::int64_t i = 0; i < phases(); ++i) parts_of_all += parts(i);
     work.parts[work.phases++] = static_cast<int>(parts_of_all);

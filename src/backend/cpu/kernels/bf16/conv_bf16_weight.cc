@@ -30,7 +30,7 @@ struct WeightPass {
         row_runs((s.out_width + 1) / 2),
         line_pixels(((2 * row_runs - 1) * s.stride_width + s.kernel_width - 1) / s.stride_width +
                     1),
-        rows(s.blocks() * s.out_height),
+        rows(blocks_of(s.images) * s.out_height),
         chunk_rows(std::max<std::int64_t>(kChunkRuns / row_runs, 1)) {}
 
   std::int64_t pairs() const { return (left_tiles + 1) / 2; }
@@ -39,7 +39,7 @@ struct WeightPass {
   // tiles][right tile][tap] sums of 32 x 16.
   std::int64_t left_values() const { return left_tiles * rows * row_runs * kTileValues; }
   std::int64_t right_values() const {
-    return s.blocks() * right_tiles * s.in_height * line_values();
+    return blocks_of(s.images) * right_tiles * s.in_height * line_values();
   }
   std::int64_t sums_floats() const { return pairs() * right_tiles * s.taps() * kPairSums; }
   // A part's: addresses of tiles, where sums go, and what products want.
@@ -51,8 +51,8 @@ struct WeightPass {
 
   ConvWork work() const {
     ConvWork work;
-    work.parts[work.phases++] = static_cast<int>(left_tiles * s.blocks());
-    work.parts[work.phases++] = static_cast<int>(s.blocks() * right_tiles);
+    work.parts[work.phases++] = static_cast<int>(left_tiles * blocks_of(s.images));
+    work.parts[work.phases++] = static_cast<int>(blocks_of(s.images) * right_tiles);
     work.parts[work.phases++] = static_cast<int>((right_tiles + kPartTiles - 1) / kPartTiles);
     work.shared = (left_values() + right_values()) / 2 + sums_floats();
     work.scratch = address_floats() + out_floats() + tile_scratch(chunk_rows * row_runs);
@@ -61,7 +61,7 @@ struct WeightPass {
 
   // A tile of channels of a block of dy.
   void pack_left(const float* dy, float* shared, std::int64_t part) const {
-    const std::int64_t tile = part / s.blocks(), block = part % s.blocks(),
+    const std::int64_t tile = part / blocks_of(s.images), block = part % blocks_of(s.images),
                        first = tile * kTileRows,
                        count = std::min<std::int64_t>(kTileRows, s.out_channels - first);
     const float* from = dy + (block * s.out_channels + first) * s.out_pixels() * kLanes;

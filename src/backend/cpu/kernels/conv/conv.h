@@ -15,35 +15,17 @@
 
 #include "backend/cpu/kernels/layout.h"
 #include "base/activation.h"
+#include "ops/geometry.h"
 
 namespace podium::cpu {
 
-struct ConvShape {
-  std::int64_t images = 0;
-  std::int64_t in_channels = 0;
-  std::int64_t in_height = 0;
-  std::int64_t in_width = 0;
-  std::int64_t out_channels = 0;
-  std::int64_t out_height = 0;
-  std::int64_t out_width = 0;
-  std::int64_t kernel_height = 0;
-  std::int64_t kernel_width = 0;
-  std::int64_t stride_height = 1;
-  std::int64_t stride_width = 1;
-  std::int64_t pad_top = 0;
-  std::int64_t pad_left = 0;
-
-  constexpr std::int64_t blocks() const { return blocks_of(images); }
-  constexpr std::int64_t in_pixels() const { return in_height * in_width; }
-  constexpr std::int64_t out_pixels() const { return out_height * out_width; }
-  constexpr std::int64_t taps() const { return kernel_height * kernel_width; }
-  // Floats in memory, padding lanes included.
-  constexpr std::int64_t in_floats() const { return blocks() * in_channels * in_pixels() * kLanes; }
-  constexpr std::int64_t out_floats() const {
-    return blocks() * out_channels * out_pixels() * kLanes;
-  }
-  constexpr std::int64_t weight_floats() const { return out_channels * in_channels * taps(); }
-};
+// Floats in memory, padding lanes included.
+constexpr std::int64_t in_floats(const ConvShape& s) {
+  return padded(s.images) * s.in_channels * s.in_pixels();
+}
+constexpr std::int64_t out_floats(const ConvShape& s) {
+  return padded(s.images) * s.out_channels * s.out_pixels();
+}
 
 inline constexpr int kMaxConvPhases = 3;
 struct ConvWork {

@@ -142,14 +142,14 @@ std::vector<float> run_kernel(const ConvShape& s, const std::vector<float>& in1,
 template <typename Work, typename Kernel>
 std::vector<float> run_forward(const ConvShape& s, const Tensors& t, const Work& work,
                                const Kernel& kernel, Order order = Order::kForward) {
-  return from_lanes(
-      run_kernel(s, to_lanes(t.x, s.images), t.w, s.out_floats(), work, kernel, order), s.images);
+  return from_lanes(run_kernel(s, to_lanes(t.x, s.images), t.w, out_floats(s), work, kernel, order),
+                    s.images);
 }
 template <typename Work, typename Kernel>
 std::vector<float> run_grad_input(const ConvShape& s, const Tensors& t, const Work& work,
                                   const Kernel& kernel, Order order = Order::kForward) {
-  return from_lanes(
-      run_kernel(s, to_lanes(t.dy, s.images), t.w, s.in_floats(), work, kernel, order), s.images);
+  return from_lanes(run_kernel(s, to_lanes(t.dy, s.images), t.w, in_floats(s), work, kernel, order),
+                    s.images);
 }
 template <typename Work, typename Kernel>
 std::vector<float> run_grad_weight(const ConvShape& s, const Tensors& t, const Work& work,

@@ -270,7 +270,7 @@ ConvWork conv_forward_work(const ConvShape& s) {
   ConvWork work;
   work.phases = 2;
   work.parts[0] = static_cast<int>(forward_packing(s).blocks());
-  work.parts[1] = static_cast<int>(s.blocks()) * forward_groups(s);
+  work.parts[1] = static_cast<int>(blocks_of(s.images)) * forward_groups(s);
   work.shared = s.weight_floats();
   return work;
 }
@@ -290,7 +290,7 @@ ConvWork conv_grad_input_work(const ConvShape& s) {
   ConvWork work;
   work.phases = 2;
   work.parts[0] = static_cast<int>(grad_input_packing(s).blocks());
-  work.parts[1] = static_cast<int>(s.blocks()) * grad_input_groups(s);
+  work.parts[1] = static_cast<int>(blocks_of(s.images)) * grad_input_groups(s);
   work.shared = s.weight_floats();
   return work;
 }

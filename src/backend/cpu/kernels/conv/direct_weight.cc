@@ -36,7 +36,7 @@ struct WeightParts {
   explicit WeightParts(const ConvShape& s) : row_groups(ceiling(s.kernel_height, 3)) {
     constexpr std::int64_t kNear = 1 << 18;  // floats: 1 MiB
     constexpr std::int64_t kEnough = 8;      // parts, to be shared out
-    far = s.in_floats() + s.out_floats() > kNear;
+    far = in_floats(s) + out_floats(s) > kNear;
     out_blocks = ceiling(s.out_channels, far ? 16 : 4);
     in_blocks = ceiling(s.in_channels, far ? 4 : 1);
     if (out_blocks * in_blocks * row_groups < kEnough) in_blocks = s.in_channels;
@@ -182,7 +182,7 @@ void run_tile(const WeightTile& t, const WeightTileImages& at, float* sums, floa
   const ConvShape& s = *at.shape;
   for (int lane = 0; lane < kLanes; lane += kNative)
     weight_tile<kChannels, kRows, kColumns>(t, at, sums, lane);
-  if (at.blocks.end < s.blocks()) return;
+  if (at.blocks.end < blocks_of(s.images)) return;
   HWY_ALIGN float totals[kMaxSums];
   lane_sums(sums, kChannels * kRows * kColumns, totals);
   for (int k = 0; k < kChannels; ++k)
@@ -243,8 +243,8 @@ void weight_part(const ConvShape& s, const float* dy, const float* x, float* dw,
   const Range inputs =
       share_of(s.in_channels, parts.in_blocks, part / parts.row_groups % parts.in_blocks);
   const Range rows = share_of(s.kernel_height, parts.row_groups, part % parts.row_groups);
-  const std::int64_t at_a_time = parts.far ? 1 : s.blocks();
-  for (std::int64_t block = 0; block < s.blocks(); block += at_a_time) {
+  const std::int64_t at_a_time = parts.far ? 1 : blocks_of(s.images);
+  for (std::int64_t block = 0; block < blocks_of(s.images); block += at_a_time) {
     float* sums = scratch;
     for_each_tile(s, outputs, inputs, rows, [&](const WeightTile& t) {
       const WeightTileImages at = {&s,

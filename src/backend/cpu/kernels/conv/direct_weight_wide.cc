@@ -166,7 +166,7 @@ void weight_part(const ConvShape& s, const float* dy, const float* x, float* dw,
   float* cast_run = turned_run + plan.turned_floats();
   const Operand gradients{dy, s.out_channels, s.out_pixels()},
       images{x, s.in_channels, s.in_pixels()};
-  const std::int64_t pixels = s.out_pixels(), all = s.blocks() * pixels;
+  const std::int64_t pixels = s.out_pixels(), all = blocks_of(s.images) * pixels;
 
   for (std::int64_t begin = 0; begin < all; begin += kRunPixels) {
     const std::int64_t end = std::min(begin + kRunPixels, all);

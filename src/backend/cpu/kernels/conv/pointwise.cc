@@ -186,7 +186,7 @@ bool is_pointwise_grad_input(const ConvShape& s) {
 }
 
 PointwiseShape pointwise_forward(const ConvShape& s) {
-  return {.blocks = s.blocks(),
+  return {.blocks = blocks_of(s.images),
           .in_channels = s.in_channels,
           .in_width = s.in_width,
           .in_pixels = s.in_pixels(),
@@ -200,7 +200,7 @@ PointwiseShape pointwise_forward(const ConvShape& s) {
 }
 
 PointwiseShape pointwise_grad_input(const ConvShape& s) {
-  return {.blocks = s.blocks(),
+  return {.blocks = blocks_of(s.images),
           .in_channels = s.out_channels,
           .in_width = s.out_width,
           .in_pixels = s.out_pixels(),

@@ -131,7 +131,7 @@ TEST(Streams, batch_norm_that_pools) {
 template <typename Kernel>
 void expect_equal_phases(const ConvShape& shape, const char* what, const ConvWork& work,
                          const Kernel& kernel) {
-  const Floats x = numbers(shape.in_floats(), 9), w = numbers(shape.weight_floats(), 10);
+  const Floats x = numbers(in_floats(shape), 9), w = numbers(shape.weight_floats(), 10);
   Floats shared(work.shared), scratch(work.scratch);
   for (int phase = 0; phase < work.phases; ++phase)
     expect_equal_bits(
@@ -139,7 +139,7 @@ void expect_equal_phases(const ConvShape& shape, const char* what, const ConvWor
         [&](float* to, int part) {
           kernel(shape, x.data(), w.data(), to, shared.data(), scratch.data(), phase, part);
         },
-        shape.out_floats());
+        out_floats(shape));
 }
 
 TEST(Streams, winograd) {

@@ -160,12 +160,8 @@ inline int tile_outputs(const ConvShape& s, std::int64_t rows, std::int64_t colu
 
 inline Correlation forward_correlation(const ConvShape& s) {
   const int m = tile_outputs(s, s.out_height, s.out_width);
-  return {s.blocks(),
-          phased_input(s),
-          plain_output(s, 0, 0),
-          Tiles(s.out_height, m),
-          Tiles(s.out_width, m),
-          false};
+  return {blocks_of(s.images),    phased_input(s),       plain_output(s, 0, 0),
+          Tiles(s.out_height, m), Tiles(s.out_width, m), false};
 }
 
 inline Correlation gradient_correlation(const ConvShape& s) {
@@ -177,12 +173,8 @@ inline Correlation gradient_correlation(const ConvShape& s) {
   out.first_h += s.stride_height * top;
   out.first_w += s.stride_width * left;
   const int m = tile_outputs(s, bottom - top + 1, right - left + 1);
-  return {s.blocks(),
-          plain_output(s, top - 2, left - 2),
-          out,
-          Tiles(bottom - top + 1, m),
-          Tiles(right - left + 1, m),
-          true};
+  return {blocks_of(s.images),        plain_output(s, top - 2, left - 2), out,
+          Tiles(bottom - top + 1, m), Tiles(right - left + 1, m),         true};
 }
 
 }  // namespace podium::cpu

@@ -16,19 +16,13 @@
 namespace podium::cpu {
 namespace {
 
-WinogradShape reference_shape(const ConvShape& s) {
-  return {s.images,    s.in_channels,   s.in_height,    s.in_width, s.out_channels, s.out_height,
-          s.out_width, s.stride_height, s.stride_width, s.pad_top,  s.pad_left};
-}
-
 struct Results {
   std::vector<float> y, dx, dw;
 
   Results(const ConvShape& s, const Tensors& t) : y(t.dy.size()), dx(t.x.size()), dw(t.w.size()) {
-    const WinogradShape shape = reference_shape(s);
-    winograd_reference(shape, t.x.data(), t.w.data(), y.data());
-    winograd_grad_input_reference(shape, t.dy.data(), t.w.data(), dx.data());
-    winograd_grad_weight_reference(shape, t.dy.data(), t.x.data(), dw.data());
+    winograd_reference(s, t.x.data(), t.w.data(), y.data());
+    winograd_grad_input_reference(s, t.dy.data(), t.w.data(), dx.data());
+    winograd_grad_weight_reference(s, t.dy.data(), t.x.data(), dw.data());
   }
 };
 

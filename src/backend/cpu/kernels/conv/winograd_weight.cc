@@ -24,8 +24,8 @@ struct WeightProblem : WeightGeometry {
   using WeightGeometry::WeightGeometry;
 
   std::int64_t half_points() const { return points() / 2; }
-  std::int64_t groups() const { return (s.blocks() + kGroupBlocks - 1) / kGroupBlocks; }
-  std::int64_t blocks_of_group() const { return std::min(kGroupBlocks, s.blocks()); }
+  std::int64_t groups() const { return (blocks_of(s.images) + kGroupBlocks - 1) / kGroupBlocks; }
+  std::int64_t blocks_of_group() const { return std::min(kGroupBlocks, blocks_of(s.images)); }
   // Tiles of a group, block by block, row by row.
   std::int64_t columns() const { return blocks_of_group() * tiles_of_block(); }
   std::int64_t out_blocks() const { return (s.out_channels + kSquare - 1) / kSquare; }
@@ -77,7 +77,7 @@ void transform_channels(const WeightProblem& p, const Phased& side, const float*
   const NativeTag d;
   const std::int64_t columns = p.columns();
   float* origin = out - kHalfBegin<kSecond> * kAxis<kTile> * plane;
-  const std::int64_t blocks = std::min(p.blocks_of_group(), p.s.blocks() - first_block);
+  const std::int64_t blocks = std::min(p.blocks_of_group(), blocks_of(p.s.images) - first_block);
   for (std::int64_t block = 0; block < blocks; ++block) {
     const std::int64_t images = p.s.images - (first_block + block) * kLanes;
     const float* block_base = base + (first_block + block) * side.block();
@@ -182,7 +182,7 @@ void half_group(const WeightProblem& p, const float* dy, const float* x, float* 
   float* v = u + p.half_points() * p.out_plane();
   std::fill(zeros, u, 0.0f);
   const std::int64_t first_block = group * kGroupBlocks;
-  const std::int64_t blocks = std::min(kGroupBlocks, p.s.blocks() - first_block);
+  const std::int64_t blocks = std::min(kGroupBlocks, blocks_of(p.s.images) - first_block);
   const std::int64_t channels = p.in.logical(), columns = p.columns();
   transform_channels<kSecond, true>(p, p.out, dy, first_block, 0, p.s.out_channels, zeros, u,
                                     p.out_plane());

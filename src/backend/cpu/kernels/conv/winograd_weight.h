@@ -41,7 +41,7 @@ struct WeightGeometry {
   std::int64_t axis() const { return tile() + 2; }
   std::int64_t points() const { return axis() * axis(); }
   std::int64_t tiles_of_block() const { return down.count * across.count; }
-  std::int64_t tiles() const { return s.blocks() * tiles_of_block(); }
+  std::int64_t tiles() const { return blocks_of(s.images) * tiles_of_block(); }
 };
 
 // Tiles of one chain of a wide layer: fewer where what is held of each is much.
@@ -51,7 +51,7 @@ inline std::int64_t wide_run(const WeightGeometry& g) {
 
 // Blocks of 16 images in a group of a wide layer.
 inline std::int64_t wide_group_blocks(const WeightGeometry& g) {
-  const std::int64_t blocks = g.s.blocks();
+  const std::int64_t blocks = blocks_of(g.s.images);
   const std::int64_t sums = g.points() * g.in.logical() * g.s.out_channels;
   const std::int64_t groups =
       std::max<std::int64_t>(1, std::min(g.tiles() / kWideGroupTiles, kWideSums / sums));

@@ -37,7 +37,7 @@ struct WideProblem : WeightGeometry {
         group_blocks(wide_group_blocks(*this)),
         run(std::min(wide_run(*this), group_blocks * tiles_of_block())) {}
 
-  std::int64_t groups() const { return (s.blocks() + group_blocks - 1) / group_blocks; }
+  std::int64_t groups() const { return (blocks_of(s.images) + group_blocks - 1) / group_blocks; }
   // Where all tiles are one run, each point's sums are made once, and a column of points at a time:
   // what is held of all points is then transformed along one axis, three for each column.
   bool by_columns() const { return tiles() <= run; }
@@ -351,7 +351,8 @@ void sums_of_tiles(const WideProblem& p, const ConvGradWeight& o, float* shared,
   const Range sixteens = p.out_part(part % p.out_parts());
   const Held held(p, scratch);
   float* sums = shared + group * p.group_sums() + sixteens.begin * p.in.logical() * kLanes;
-  const std::int64_t blocks = std::min(p.group_blocks, p.s.blocks() - group * p.group_blocks);
+  const std::int64_t blocks =
+      std::min(p.group_blocks, blocks_of(p.s.images) - group * p.group_blocks);
   const std::int64_t tiles = blocks * p.tiles_of_block();
   for (std::int64_t first = 0; first < tiles; first += p.run) {
     const Run run = run_of(p, group, first, std::min(p.run, tiles - first));
