@@ -95,8 +95,8 @@ void lower_reshape(L& l, const Node& node, std::int32_t index) {
 }  // namespace podium::lowering
 
 // Those above, by the names that they have in ops/op_list.h.
-#define PODIUM_ELEMENTWISE_LIST(X)                                                         \
-  X(add)                                                                                   \
-  X(sub)                                                                                   \
-  X(mul) X(scale) X(divide) X(multiply_by) X(combine) X(activate) X(activate_grad) X(fill) \
-      X(reshape)
+#define PODIUM_ELEMENTWISE_LIST(X) \
+  X(add)                           \
+  X(sub)                           \
+  X(mul)                           \
+  X(scale) X(divide) X(multiply_by) X(combine) X(activate) X(activate_grad) X(fill) X(reshape)
