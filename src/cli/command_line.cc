@@ -24,6 +24,7 @@
 #include "parallel/launcher.h"
 #include "podium_version.h"
 #include "train/plugin/plugin.h"
+#include "train/recipe/recipe_keys.h"
 
 namespace podium {
 namespace {
@@ -86,8 +87,11 @@ int parse_failed(CLI::App& app, const CLI::ParseError& error) {
     if (first.starts_with('-')) {
       const std::string flag = first.substr(0, first.find('=')),
                         nearest = nearest_word(flag, long_flags(*command));
-      text += nearest == flag ? cat("; put flags after `", full_name(*command), "`")
-                              : cat("; the nearest flag is ", nearest);
+      const std::string key =
+          flag.starts_with("--") ? key_of_usual_name(flag.substr(2)) : std::string();
+      text += !key.empty()      ? cat("; it is a key of the recipe, given as ", key, "=VALUE")
+              : nearest == flag ? cat("; put flags after `", full_name(*command), "`")
+                                : cat("; the nearest flag is ", nearest);
     }
   }
   return usage_error(app, text);

@@ -67,6 +67,7 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"correct", known(evaluated, result.evaluation.sums.count(kCorrectCount))},
       {"examples", known(evaluated, result.evaluation.sums.examples)},
       {"last_evaluation", nullptr},
+      {"best_step", known(result.best_step != 0, result.best_step)},
       {"parameter_hash", known(prepared, hash_text(result.parameter_hash))},
       {"steps_made", result.steps_made},
       {"start_seconds", result.start_seconds},
@@ -119,6 +120,8 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   const EvaluationResult& last = result.last_evaluation;
   if (result.evaluation.sums.examples == 0 && last.sums.examples != 0)
     text += cat("\nlast evaluation after step ", with_commas(last.step), ": ", accuracy(last));
+  if (result.best_step != 0)
+    text += cat("\nbest checkpoint: that of step ", with_commas(result.best_step));
   return text + cat("\nparameters ", hash_text(result.parameter_hash), ", in ",
                     options.out.string(), "\n");
 }

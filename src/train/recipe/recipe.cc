@@ -317,6 +317,7 @@ class Reader {
       if (!key.table.empty()) consider(key.table);
     }
     if (group == 0) consider(kGroupTable);
+    if (const std::string usual = key_of_usual_name(path); !usual.empty()) nearest = usual;
     problems_.add_at(place,
                      cat("unknown key `", path, "`; the nearest known one is `", nearest, "`"));
     problems_.mark_bad(nearest);

@@ -33,6 +33,10 @@ std::filesystem::path find_recipe(const std::string& name_or_path) {
   PODIUM_REQUIRE(!names.empty(), ExitCode::kUsage, "unknown recipe \"", name_or_path,
                  "\": no recipes folder was found; give the path of a TOML file, or name the "
                  "folder in $PODIUM_RECIPES");
+  if (fs::is_directory(name_or_path, ignored))
+    throw UserError(cat("unknown recipe \"", name_or_path,
+                        "\", which is a folder; to train on the ",
+                        "pictures in it, give folder:", name_or_path));
   throw UserError(cat("unknown recipe \"", name_or_path, "\"; the nearest is \"",
                       nearest_word(name_or_path, names), "\"; known: ", join_words(names),
                       "; or give the path of a TOML file"));

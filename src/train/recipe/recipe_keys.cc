@@ -199,4 +199,25 @@ std::string recipe_keys_markdown() {
   return text.substr(1);
 }
 
+std::string key_of_usual_name(std::string_view name) {
+  constexpr std::pair<std::string_view, const char*> kNames[] = {
+      {"lr", "optimizer.learning_rate"},
+      {"learning-rate", "optimizer.learning_rate"},
+      {"learning_rate", "optimizer.learning_rate"},
+      {"wd", "optimizer.weight_decay"},
+      {"weight-decay", "optimizer.weight_decay"},
+      {"weight_decay", "optimizer.weight_decay"},
+      {"momentum", "optimizer.momentum"},
+      {"bs", "batch"},
+      {"batch_size", "batch"},
+      {"batch-size", "batch"},
+      {"optim", "optimizer.name"},
+      {"warmup", "schedule.warmup"},
+      {"size", "data.size"},
+      {"clip", "optimizer.clip_norm"}};
+  for (const auto& [usual, key] : kNames)
+    if (name == usual) return key;
+  return "";
+}
+
 }  // namespace podium

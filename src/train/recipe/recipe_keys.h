@@ -10,6 +10,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -139,5 +140,8 @@ void check_recipe(const Recipe& recipe, RecipeProblems& problems);
 // What no number of examples may break, of a recipe that was read before they were counted. Throws
 // UserError(kUsage) with all that is wrong.
 void check_counts(const Recipe& recipe);
+
+// The key that people mean by a short or usual name: "optimizer.learning_rate" for "lr". Empty: none.
+std::string key_of_usual_name(std::string_view name);
 
 }  // namespace podium

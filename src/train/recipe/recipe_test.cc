@@ -550,5 +550,25 @@ TEST(Recipe, decoupled_decay_cannot_be_per_replica) {
             "gradients; that of adamw is not, so use \"once\"");
 }
 
+TEST(Recipe, usual_names_of_keys_meet_the_keys) {
+  for (const auto& [name, key] : std::vector<std::pair<std::string, std::string>>{
+           {"lr", "optimizer.learning_rate"}, {"wd", "optimizer.weight_decay"}, {"bs", "batch"}}) {
+    std::string text;
+    try {
+      read_recipe(find_recipe("mnist"), {name + "=1"});
+    } catch (const UserError& error) {
+      text = error.what();
+    }
+    EXPECT_NE(text.find("the nearest known one is `" + key + "`"), std::string::npos) << text;
+  }
+  // All lead to keys that there are.
+  for (const char* name : {"lr", "wd", "bs", "momentum", "optim", "warmup", "size", "clip"}) {
+    const std::string key = key_of_usual_name(name);
+    EXPECT_TRUE(std::ranges::any_of(recipe_keys(0), [&](const RecipeKey& k) {
+      return k.path() == key;
+    })) << name;
+  }
+}
+
 }  // namespace
 }  // namespace podium

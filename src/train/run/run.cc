@@ -260,6 +260,7 @@ class Session {
       const Checkpoint best = load_checkpoint(place);
       require_same_recipe(best, folder_->dir());
       best_ = goodness_of(best);
+      result_.best_step = best.step;
     } catch (const UserError& error) {
       observer_.warning(
           cat("the best checkpoint is ignored, and the next evaluation counts as the best so far: ",
@@ -291,6 +292,7 @@ class Session {
     checkpoint.metadata[kGoodness] = shortest_text(goodness(made));
     if (folder_ != nullptr) folder_->save_best(checkpoint);
     best_ = goodness(made);
+    result_.best_step = made.step;
   }
 
   void save() {

@@ -62,6 +62,8 @@ struct RunResult {
   // The evaluation of the parameters with `parameter_hash`; 0 examples if the run was stopped
   // before they were evaluated.
   EvaluationResult evaluation;
+  // Of run.keep_best: the step of the best checkpoint; 0: there is none.
+  std::int64_t best_step = 0;
   // The newest evaluation of this call; its `step` identifies the parameters. 0 examples: none.
   EvaluationResult last_evaluation;
   std::uint64_t parameter_hash = 0;
