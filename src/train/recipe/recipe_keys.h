@@ -141,7 +141,8 @@ void check_recipe(const Recipe& recipe, RecipeProblems& problems);
 // UserError(kUsage) with all that is wrong.
 void check_counts(const Recipe& recipe);
 
-// The key that people mean by a short or usual name: "optimizer.learning_rate" for "lr". Empty: none.
+// The key that people mean by a short or usual name: "optimizer.learning_rate" for "lr". Empty:
+// none.
 std::string key_of_usual_name(std::string_view name);
 
 }  // namespace podium
