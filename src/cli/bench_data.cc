@@ -35,7 +35,7 @@ class Pile final : public Records {
   std::int32_t label(std::int64_t i) const override { return labels_[static_cast<std::size_t>(i)]; }
   std::string name(std::int64_t i) const override { return names_[static_cast<std::size_t>(i)]; }
   void read(std::int64_t i, std::vector<std::uint8_t>& bytes) const override { bytes = file(i); }
-  std::uint64_t hash(StopToken) const override { return 0; }
+  Hash hash(StopToken) const override { return {}; }
   std::int64_t memory_bytes() const override { return 0; }
   std::int64_t classes() const override { return classes_; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
@@ -104,7 +104,7 @@ ExitCode bench_data(const BenchDataArguments& arguments) {
   const std::vector<double> seconds = seconds_of(
       pile->count(), {[&](std::int64_t i) {
                         PictureReader reader(pile->file(i), pile->name(i));
-                        reader.decode(8, {0, 0, reader.height(), reader.width()}, pixels);
+                        reader.decode_all(pixels);
                       },
                       [&](std::int64_t i) {
                         const ExampleKey key = key_of(i);

@@ -386,7 +386,7 @@ std::vector<std::string> make_runs(const CompareArguments& arguments) {
                      .train_flags = {},
                      .out = arguments.out,
                      .launcher = arguments.launcher};
-  const Recipe recipe = read_named_recipe(runs.recipe, runs.overrides);
+  const Recipe recipe = read_named_recipe(runs.recipe, runs.overrides, arguments.data_dir);
   if (runs.out.empty()) runs.out = cat("runs/compare-", recipe.name, "-seed", recipe.seed);
   if (arguments.steps != 0)
     runs.train_flags.insert(runs.train_flags.end(), {"--steps", cat(arguments.steps)});

@@ -22,8 +22,8 @@
 namespace podium {
 namespace {
 
-std::unique_ptr<const RecordIndex> index_of(const PictureArguments& arguments,
-                                            bool* from_cache = nullptr) {
+std::unique_ptr<const RecordIndex> opened(const PictureArguments& arguments,
+                                          bool* from_cache = nullptr) {
   ProgressLine line;
   auto index = index_pictures(
       split_data_name(arguments.name), arguments.data_dir,
@@ -77,7 +77,7 @@ Decoded decode_all(const Records& records) {
           hashes[static_cast<std::size_t>(i)] =
               hash_append(static_cast<std::uint64_t>(records.label(i)), hash_bytes(bytes));
           PictureReader reader(bytes, records.name(i));
-          reader.decode(8, {0, 0, reader.height(), reader.width()}, memory);
+          reader.decode_all(memory);
           decoded += reader.height() * reader.width();
           if (const std::string problem = records.problem(i); !problem.empty())
             own.push_back({i, cat(records.name(i), ": ", problem)});
@@ -111,7 +111,7 @@ ExitCode index_pictures(const PictureArguments& arguments) {
                  "\": pictures in files have an index, as in `podium data index folder:PHOTOS`");
   const auto start = Clock::now();
   bool from_cache = false;
-  const auto index = index_of(arguments, &from_cache);
+  const auto index = opened(arguments, &from_cache);
   const auto records = index->all({});
   const std::string file = index->file();
   if (arguments.json) {
@@ -132,6 +132,7 @@ ExitCode index_pictures(const PictureArguments& arguments) {
             << format_bytes(index->picture_bytes()) << "\n";
   for (const RecordIndex::Count& count : index->counts())
     if (count.count > 0) std::cout << with_commas(count.count) << " " << count.text << "\n";
+  for (const std::string& note : index->notes()) std::cout << note << "\n";
   std::cout << (from_cache ? "the index was up to date" : "indexed") << " in "
             << fixed(seconds_since(start), 2) << " s, " << format_bytes(index->memory_bytes())
             << " of memory" << (file.empty() ? "" : cat("; kept as ", file)) << "\n";
@@ -139,7 +140,7 @@ ExitCode index_pictures(const PictureArguments& arguments) {
 }
 
 ExitCode verify_pictures(const PictureArguments& arguments) {
-  const auto index = index_of(arguments);
+  const auto index = opened(arguments);
   const auto all = index->all({});
   const Records& records = *all;
   const auto start = Clock::now();
@@ -173,7 +174,7 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
 }
 
 ExitCode show_pictures(const PictureArguments& arguments) {
-  const auto index = index_of(arguments);
+  const auto index = opened(arguments);
   const RecordParts parts = index->parts({});
   const ImageFields classes{.classes = parts.train->classes(),
                             .class_names = parts.train->class_names()};
@@ -203,6 +204,8 @@ ExitCode show_pictures(const PictureArguments& arguments) {
   for (std::size_t i = 0; i < train.size(); ++i)
     table.add({cat(i), printable(name_of(i)), with_commas(train[i]), with_commas(test[i])});
   std::cout << table.text();
+  for (const std::string& note : index->notes()) std::cout << note << "\n";
+  for (const std::string& note : notes_of(parts)) std::cout << note << "\n";
   return ExitCode::kDone;
 }
 

@@ -31,7 +31,8 @@ void add_input_threads_flag(CLI::App& command, Placement& placement) {
 void add_data_dir_flag(CLI::App& command, std::string& data_dir) {
   command.add_option(
       "--data-dir", data_dir,
-      "Folder with the data files; default: $PODIUM_DATA, ../shared/data, the user's cache folder");
+      "Folder with the data files, searched first; then $PODIUM_DATA, ../shared/data, the user's "
+      "cache folder. A relative path of pictures is looked up in it before the current folder");
 }
 
 }  // namespace podium

@@ -12,6 +12,7 @@ RunWatch::RunWatch(const Recipe& recipe, const RunOptions& options, bool quiet)
 RunWatch::~RunWatch() { set_talk_route(nullptr); }
 
 void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) {
+  preparing_.reset();
   workers_ = trainer.placement().workers;
   backend_ = trainer.device().name();
   last_step_ = last_step;
@@ -62,6 +63,12 @@ void RunWatch::evaluated(const Trainer& trainer, const EvaluationResult& result)
 void RunWatch::saving(std::int64_t) { pause(0); }
 
 void RunWatch::warning(const std::string& text) { warn(text); }
+
+void RunWatch::preparing(const std::string& progress) {
+  if (quiet_) return;
+  if (!preparing_) preparing_.emplace();
+  (*preparing_)(progress);
+}
 
 void RunWatch::finish() {
   if (progress_ != nullptr && last_) progress_->finish(*last_);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "cli/progress_line.h"
 #include "report/metrics.h"
 #include "report/progress.h"
 #include "train/run/run.h"
@@ -23,6 +24,7 @@ class RunWatch : public RunObserver {
   void evaluated(const Trainer& trainer, const EvaluationResult& result) override;
   void saving(std::int64_t step) override;
   void warning(const std::string& text) override;
+  void preparing(const std::string& progress) override;
 
   // The final progress, after the run.
   void finish();
@@ -40,6 +42,7 @@ class RunWatch : public RunObserver {
   const bool quiet_;
   std::int64_t workers_ = 0, last_step_ = 0;
   std::string backend_;
+  std::optional<ProgressLine> preparing_;
   std::unique_ptr<Progress> progress_;
   std::optional<ThroughputMeter> meter_;
   std::optional<ProgressState> last_;

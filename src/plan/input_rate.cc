@@ -49,7 +49,7 @@ class SamePicture final : public Records {
   std::int32_t label(std::int64_t) const override { return 0; }
   std::string name(std::int64_t) const override { return origin_; }
   void read(std::int64_t, std::vector<std::uint8_t>& bytes) const override { bytes = file_; }
-  std::uint64_t hash(StopToken) const override { return 0; }
+  Hash hash(StopToken) const override { return {}; }
   std::int64_t memory_bytes() const override { return std::ssize(file_); }
   std::int64_t classes() const override { return classes_; }
   const std::vector<std::string>& class_names() const override { return names_; }

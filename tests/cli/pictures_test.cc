@@ -22,6 +22,12 @@ class OwnPictures : public CommandLine {
     for (int i = 0; i < pictures; ++i)
       write(cat("photos/", i % 2 == 0 ? "кошки/" : "dogs/", i, ".jpg"), picture(i));
   }
+  void write_parts(const std::string& folder) const {
+    for (int i = 0; i < 24; ++i)
+      write(cat(folder, "/train/", i % 2 == 0 ? "cats/" : "dogs/", i, ".jpg"), picture(i));
+    for (int i = 0; i < 4; ++i)
+      write(cat(folder, "/val/", i % 2 == 0 ? "cats/" : "dogs/", i, ".jpg"), picture(i));
+  }
   void write_shard(const std::string& name, int pictures) const {
     std::vector<testing::TarExample> examples;
     for (int i = 0; i < pictures; ++i) examples.push_back({cat("key", i), picture(i), cat(i % 2)});
@@ -155,6 +161,68 @@ TEST_F(OwnPictures, that_a_recipe_does_not_fit_are_refused_before_a_run_has_a_fo
   refused("folder:one", {}, 3, {"one: has 1 picture, and no class has two", "add pictures"});
   write("one/cats/2.jpg", picture(2));
   refused("folder:one", {}, 3, {"has 1 class; a classifier needs at least two"});
+}
+
+TEST_F(OwnPictures, a_damaged_picture_to_evaluate_is_named_before_step_1_and_its_repair_is_enough) {
+  write_parts("photos");
+  const std::string good = read("photos/val/dogs/1.jpg");
+  write("photos/val/dogs/1.jpg", good.substr(0, good.size() / 2));
+  const std::vector<std::string> command = train("folder:photos", "run", {"--steps", "2"});
+  for (int i = 0; i < 2; ++i) {
+    expect_refusal(podium(command), 3,
+                   {"photos/val/dogs/1.jpg: the JPEG picture is damaged", "evaluation skips none",
+                    "Repair or remove it and give the same command again"});
+    EXPECT_FALSE(fs::exists(path("run")));
+  }
+  write("photos/val/dogs/1.jpg", good);  // in its place
+  done(command);
+  // Removing is as good for a run that has not begun.
+  write("photos/val/dogs/1.jpg", good.substr(0, good.size() / 2));
+  const std::vector<std::string> other = train("folder:photos", "other", {"--steps", "2"});
+  done({"data", "index", "folder:photos"});
+  EXPECT_EQ(podium(other).code, 3);
+  fs::remove(path("photos/val/dogs/1.jpg"));
+  done(other);
+}
+
+TEST_F(OwnPictures, a_run_goes_on_after_a_picture_to_evaluate_was_repaired_and_says_so) {
+  write_parts("photos");
+  const std::vector<std::string> command = train("folder:photos", "run", {});
+  std::vector<std::string> first = command;
+  first.insert(first.end(), {"--steps", "3"});
+  done(first);
+  const std::string good = read("photos/val/dogs/1.jpg");
+  write("photos/val/dogs/1.jpg", good.substr(0, good.size() / 2));
+  done({"data", "index", "folder:photos"});
+  expect_refusal(podium(command), 3, {"photos/val/dogs/1.jpg", "Repair it, or put another"});
+  write("photos/val/dogs/1.jpg", picture(2));
+  const Outcome outcome = podium(command);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_CONTAINS(outcome.err, "the evaluation set is not as it was: up to step 3");
+  EXPECT_CONTAINS(read("run/resolved.txt"), "is not as it was");
+  EXPECT_CONTAINS(read("run/environment.json"), "is not as it was");
+  done({"eval", "run"});
+  write("photos/val/dogs/1.jpg", good);
+  done({"data", "index", "folder:photos"});
+  EXPECT_CONTAINS(podium({"eval", "run"}).err, "is not as it was");
+}
+
+TEST_F(OwnPictures, are_one_run_however_their_place_is_written_and_wherever_they_move) {
+  write_parts("photos");
+  done(train("folder:photos", "run", {"--steps", "1"}));
+  done(train("folder:photos/", "run", {"--steps", "2"}));
+  done(train("folder:" + path("photos").string(), "run", {"--steps", "3"}));
+  fs::create_directory(path("moved"));
+  fs::copy(path("photos"), path("moved/photos"), fs::copy_options::recursive);
+  fs::remove_all(path("photos"));
+  expect_refusal(podium({"eval", "run"}), 3, {"data.path="});
+  done({"eval", "run", "data.path=moved/photos"});
+  expect_refusal(podium({"eval", "run", "seed=1"}), 2, {"data.path=FOLDER alone"});
+  done(train("folder:photos", "run", {"--data-dir", "moved", "--steps", "4"}));
+  done(train("folder:photos", "run", {"data.path=moved/photos"}));
+  done(train("folder:moved/photos", "whole", {"name=photos"}));
+  EXPECT_EQ(read("run/hashes.jsonl"), read("whole/hashes.jsonl"));
+  EXPECT_CONTAINS(done({"bench", "data", "folder:photos", "--data-dir", "moved"}), "pictures of");
 }
 
 TEST_F(OwnPictures, of_tfrecord_shards_are_trained_on_evaluated_and_predicted) {

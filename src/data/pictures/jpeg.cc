@@ -125,10 +125,11 @@ JpegReader::JpegReader(std::span<const std::uint8_t> file, const std::string& na
     } const destroy{s};
     s.fail();
   }
-  if (std::int64_t{s.jpeg.image_height} * s.jpeg.image_width > kMostPicturePixels) {
-    const std::string text = picture_too_large(name, s.jpeg.image_height, s.jpeg.image_width);
+  try {
+    require_picture_size(name, s.jpeg.image_height, s.jpeg.image_width, !is_progressive());
+  } catch (...) {
     jpeg_destroy_decompress(&s.jpeg);
-    throw BadPicture(text);
+    throw;
   }
 }
 
@@ -136,6 +137,7 @@ JpegReader::~JpegReader() { jpeg_destroy_decompress(&state_->jpeg); }
 
 std::int64_t JpegReader::height() const { return state_->jpeg.image_height; }
 std::int64_t JpegReader::width() const { return state_->jpeg.image_width; }
+bool JpegReader::is_progressive() const { return state_->jpeg.progressive_mode != FALSE; }
 
 void JpegReader::decode(int eighths, const PictureArea& wanted, PicturePixels& pixels) {
   State& s = *state_;

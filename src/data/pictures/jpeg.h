@@ -29,6 +29,7 @@ class JpegReader {
 
   std::int64_t height() const;
   std::int64_t width() const;
+  bool is_progressive() const;
 
   // The part `wanted` of the picture at `eighths` / 8 of its size (8, 4, 2 or 1), which has
   // ceil(height * eighths / 8) rows. To be called once. Throws BadPicture.

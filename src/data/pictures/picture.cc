@@ -15,9 +15,16 @@ std::string size_text(std::int64_t height, std::int64_t width) {
 
 }  // namespace
 
-std::string picture_too_large(const std::string& name, std::int64_t height, std::int64_t width) {
-  return cat(name, ": the picture has ", size_text(height, width), ", more than the ",
-             kMostPicturePixels, " allowed; make it smaller with an image program");
+void require_picture_size(const std::string& name, std::int64_t height, std::int64_t width,
+                          bool scales) {
+  const std::int64_t most = scales ? kMostPicturePixels : kMostWholePixels;
+  if (height * width <= most) return;
+  throw BadPicture(cat(
+      name, ": the picture has ", size_text(height, width), ", more than the ", most, " allowed",
+      height * width <= kMostPicturePixels
+          ? " in a PNG or progressive JPEG; make it smaller, or a JPEG that is not "
+            "progressive, with an image program"
+          : "; make it smaller with an image program"));
 }
 
 struct PictureReader::Formats {
@@ -45,7 +52,9 @@ int PictureReader::eighths_for(std::int64_t height, std::int64_t width, std::int
                                std::int64_t least_width) const {
   if (!formats_->jpeg) return 8;
   for (const int eighths : {1, 2, 4})
-    if (height * eighths >= 8 * least_height && width * eighths >= 8 * least_width) return eighths;
+    if (eighths == most_eighths() ||
+        (height * eighths >= 8 * least_height && width * eighths >= 8 * least_width))
+      return eighths;
   return 8;
 }
 
@@ -67,6 +76,19 @@ void PictureReader::decode(int eighths, const PictureArea& wanted, PicturePixels
     for (std::int64_t x = 0; x < wanted.width; ++x, from += channels, to += 4)
       for (std::int64_t c = 0; c < 3; ++c) to[c] = from[channels == 1 ? 0 : c];
   }
+}
+
+void PictureReader::decode_all(PicturePixels& pixels) {
+  const std::int64_t eighths = most_eighths();
+  decode(most_eighths(), {0, 0, (height_ * eighths + 7) / 8, (width_ * eighths + 7) / 8}, pixels);
+}
+
+std::int64_t PictureReader::decoding_bytes() const {
+  const std::int64_t whole = height_ * width_;
+  // Four bytes a pixel, and what the library holds: all of a PNG, the coefficients of a JPEG.
+  if (formats_->png) return (4 + formats_->png->channels()) * whole;
+  const std::int64_t eighths = most_eighths();
+  return 4 * whole * eighths * eighths / 64 + (formats_->jpeg->is_progressive() ? 6 * whole : 0);
 }
 
 std::string picture_decoders() { return cat(jpeg_decoder_version(), ", ", png_decoder_version()); }

@@ -19,10 +19,15 @@ class BadPicture : public UserError {
   explicit BadPicture(const std::string& text) : UserError(text, ExitCode::kData) {}
 };
 
-// A larger picture would take more memory than decoding should: about 0.8 GiB of it, for one of
-// progressive JPEG 1.6 GiB.
-inline constexpr std::int64_t kMostPicturePixels = std::int64_t{1} << 28;
-std::string picture_too_large(const std::string& name, std::int64_t height, std::int64_t width);
+// A picture of more pixels than kMostWholePixels, 8192 x 8192, would take more memory than
+// decoding should. A JPEG is then decoded at half its sides, up to kMostPicturePixels; a larger one
+// is refused, and so are a PNG and a progressive JPEG, which cannot be decoded so (a rule of the
+// picture alone, docs/numerics.md).
+inline constexpr std::int64_t kMostWholePixels = std::int64_t{1} << 26,
+                              kMostPicturePixels = std::int64_t{1} << 28;
+// Throws BadPicture where the rule refuses it; `scales`: it can be decoded at half its sides.
+void require_picture_size(const std::string& name, std::int64_t height, std::int64_t width,
+                          bool scales);
 
 // Whole pixels of a picture.
 struct PictureArea {
@@ -38,7 +43,9 @@ struct PicturePixels {
 
   void allocate() {
     const auto size = static_cast<std::size_t>(4 * area.height * area.width);
-    if (bytes.size() < size) bytes.resize(size);
+    if (bytes.size() >= size) return;
+    bytes = {};  // not both at a time
+    bytes.resize(size);
   }
   std::uint8_t* row(std::int64_t y) { return bytes.data() + 4 * y * area.width; }
   const std::uint8_t* row(std::int64_t y) const { return bytes.data() + 4 * y * area.width; }
@@ -55,12 +62,18 @@ class PictureReader {
 
   std::int64_t height() const { return height_; }
   std::int64_t width() const { return width_; }
-  // The largest of 8, 4, 2 and 1 eighths of its size at which it can be decoded and an area of
+  // In eighths of its size, the most at which it is decoded: 8, or 4 where it is huge.
+  int most_eighths() const { return height_ * width_ <= kMostWholePixels ? 8 : 4; }
+  // What decoding it takes at most.
+  std::int64_t decoding_bytes() const;
+  // The smallest of 1, 2, 4 and 8 eighths, but most_eighths() at most, at which an area of
   // `height` x `width` still has at least `least_height` x `least_width` pixels. 8 for PNG.
   int eighths_for(std::int64_t height, std::int64_t width, std::int64_t least_height,
                   std::int64_t least_width) const;
   // `wanted` is of the picture at this size. To be called once. Throws BadPicture.
   void decode(int eighths, const PictureArea& wanted, PicturePixels& pixels);
+  // All of it, at most_eighths().
+  void decode_all(PicturePixels& pixels);
 
  private:
   struct Formats;

@@ -23,13 +23,6 @@ struct BadPictures {
   std::int64_t limit = 0;  // more than so many different ones end it, too
 };
 
-class PictureSource;
-// Throws UserError(kData), which names the first pictures that cannot be decoded, if evaluation
-// would meet any. Looks at all, on all cores; that they can be is remembered in the user's cache
-// folder, by their contents and the decoders, so that it is found out once. Throws Stopped as
-// `stop` says.
-void require_decodable(const PictureSource& pictures, StopToken stop = {});
-
 class PictureSource final : public ImageSource {
  public:
   PictureSource(std::shared_ptr<const Records> records, const CropOptions& crop, BadPictures bad);

@@ -173,6 +173,51 @@ TEST(Picture, the_scale_leaves_a_crop_as_many_pixels_as_are_wanted) {
   EXPECT_EQ(reader.eighths_for(100, 100, 224, 224), 8);
 }
 
+// Of one colour, with a baseline JPEG of this size.
+Bytes plain_jpeg(std::int64_t height, std::int64_t width) {
+  const Bytes colours(static_cast<std::size_t>(3 * height * width), 90);
+  return jpeg_bytes(colours, height, width, 50);
+}
+
+// The size in a JPEG's header, whose data are those of another.
+Bytes with_size(Bytes file, int height, int width) {
+  for (std::size_t i = 2; i + 9 < file.size(); i += 2 + 256 * file[i + 2] + file[i + 3]) {
+    if (file[i] != 0xFF) break;
+    if (file[i + 1] != 0xC0 && file[i + 1] != 0xC2) continue;
+    file[i + 5] = static_cast<std::uint8_t>(height / 256), file[i + 6] = height % 256;
+    file[i + 7] = static_cast<std::uint8_t>(width / 256), file[i + 8] = width % 256;
+    return file;
+  }
+  ADD_FAILURE() << "no size";
+  return file;
+}
+
+TEST(Picture, huge_pictures_are_decoded_at_half_their_sides_by_a_rule_of_their_size_alone) {
+  const Bytes plain = sample("colour-420.jpg");
+  const auto eighths = [&](int height, int width) {
+    return PictureReader(with_size(plain, height, width), "picture").most_eighths();
+  };
+  EXPECT_EQ(eighths(8192, 8192), 8);
+  EXPECT_EQ(eighths(8192, 8193), 4);
+  EXPECT_EQ(eighths(16384, 16384), 4);
+  EXPECT_LE(PictureReader(with_size(plain, 16384, 16384), "picture").decoding_bytes(), 1 << 28);
+  EXPECT_CONTAINS(error_of(with_size(plain, 16384, 16385)), "more than the 268435456 allowed");
+  EXPECT_CONTAINS(error_of(with_size(sample("progressive.jpg"), 8192, 8193)),
+                  "more than the 67108864 allowed in a PNG or progressive JPEG; make it smaller");
+  // Where it is asked for less than that, no more is decoded than before.
+  EXPECT_EQ(PictureReader(with_size(plain, 16384, 16384), "p").eighths_for(16384, 16384, 224, 224),
+            1);
+  EXPECT_EQ(PictureReader(with_size(plain, 16384, 16384), "p").eighths_for(300, 300, 224, 224), 4);
+}
+
+TEST(Picture, evaluation_sees_the_middle_of_a_huge_picture) {
+  Bytes out(3 * 16 * 16);
+  make_example(plain_jpeg(8200, 8193), "picture", {.size = 16, .resize = 18}, nullptr, out.data());
+  const auto [least, most] = std::ranges::minmax(out);
+  EXPECT_GE(least, 88);
+  EXPECT_LE(most, 92);
+}
+
 TEST(Picture, that_cannot_be_decoded_is_refused_with_the_reason) {
   EXPECT_CONTAINS(error_of(sample("cut.jpg")), "picture: the JPEG picture is damaged: Premature");
   EXPECT_CONTAINS(error_of(sample("text.txt")), "the file is neither JPEG nor PNG");

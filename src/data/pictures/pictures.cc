@@ -1,17 +1,12 @@
 #include "data/pictures/pictures.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <mutex>
-#include <set>
+#include <system_error>
+#include <utility>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "base/words.h"
 #include "data/datasets/dataset.h"
-#include "data/pictures/folder_records.h"
 #include "data/pictures/shard_pattern.h"
-#include "data/pictures/shard_records.h"
 
 namespace podium {
 
@@ -61,22 +56,21 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
 std::string find_pictures(const std::string& path, const std::string& data_dir) {
   PODIUM_REQUIRE(!path.empty(), ExitCode::kData,
                  "`data.path` is empty: it names the folder of pictures, as in data.path=PHOTOS");
-  const bool is_relative = fs::path(path).is_relative();
-  std::string searched;
-  // What --data-dir names comes before the current folder, as it does for datasets.
-  if (is_relative && !data_dir.empty()) {
-    const std::string full = (fs::path(data_dir) / path).string();
-    if (matches_files(full)) return full;
-    searched = full + "\n  ";
+  std::error_code error;
+  PODIUM_REQUIRE(data_dir.empty() || fs::is_directory(data_dir, error), ExitCode::kData,
+                 "--data-dir ", data_dir, ": no such folder; name one that contains ", path,
+                 ", or omit the flag");
+  std::vector<std::string> places = {path};
+  if (fs::path(path).is_relative()) {
+    for (const std::string& folder : dataset_folders(data_dir))
+      places.push_back((fs::path(folder) / path).string());
+    // A folder that is named is asked first.
+    if (!data_dir.empty()) std::swap(places[0], places[1]);
   }
-  if (matches_files(path)) return path;
-  searched += path;
-  if (is_relative) {
-    for (const std::string& folder : dataset_folders(data_dir)) {
-      const std::string full = (fs::path(folder) / path).string();
-      if (matches_files(full)) return full;
-      searched += "\n  " + full;
-    }
+  std::string searched;
+  for (const std::string& place : places) {
+    if (matches_files(place)) return place;
+    searched += cat(searched.empty() ? "" : "\n  ", place);
   }
   throw UserError(cat("the pictures ", path, " were not found. Searched:\n  ", searched,
                       "\nName their folder: data.path=PHOTOS; shards also by a pattern: "
@@ -88,75 +82,23 @@ std::unique_ptr<const RecordIndex> index_pictures(const DataName& data, const st
                                                   const IndexOptions& options, bool* from_cache) {
   PODIUM_CHECK(is_picture_data(data.name), data.name);
   const std::string path = find_pictures(data.path, data_dir);
-  if (data.name == kFolderData)
-    return std::make_unique<const FolderRecordIndex>(index_folder(path, options, from_cache));
-  const ShardFormat format = data.name == kTarData ? ShardFormat::kTar : ShardFormat::kTfrecord;
-  return std::make_unique<const ShardRecordIndex>(index_shards(format, path, options, from_cache));
+  const PictureFormat format = data.name == kFolderData ? PictureFormat::kFolder
+                               : data.name == kTarData  ? PictureFormat::kTar
+                                                        : PictureFormat::kTfrecord;
+  return std::make_unique<const RecordIndex>(index_of(format, path, options, from_cache), options);
 }
-
-namespace {
-
-// "cats, dogs and 3 more".
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kMost = 5;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kMost); ++i)
-    text += cat(i == 0 ? "" : ", ", names[i]);
-  if (names.size() > kMost) text += cat(" and ", names.size() - kMost, " more");
-  return text;
-}
-
-// Classes that a user would not expect to be as they are, said once in a process.
-void say_what_is_odd(const RecordIndex& index, const RecordParts& parts) {
-  static std::set<std::string> said;
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (!said.insert(index.origin()).second) return;
-  if (const std::vector<std::string> folders = index.left_out(); !folders.empty())
-    log(LogLevel::kInfo,
-        cat(index.origin(), ": ", count_text(std::ssize(folders), "folder has", "folders have"),
-            " no pictures and is no class: ", some_of(folders)));
-  std::vector<std::int64_t> trained(static_cast<std::size_t>(parts.train->classes())),
-      evaluated(trained.size());
-  const auto count = [](const Records& part, std::vector<std::int64_t>& counts) {
-    for (std::int64_t i = 0; i < part.count(); ++i)
-      ++counts.at(static_cast<std::size_t>(part.label(i)));
-  };
-  count(*parts.train, trained);
-  count(*parts.test, evaluated);
-  const std::vector<std::string>& names = parts.train->class_names();
-  std::vector<std::string> single, unseen;
-  for (std::size_t i = 0; i < trained.size(); ++i) {
-    const std::string name = i < names.size() ? names[i] : std::to_string(i);
-    if (trained[i] + evaluated[i] == 1) {
-      single.push_back(name);
-    } else if (evaluated[i] == 0) {
-      unseen.push_back(name);
-    }
-  }
-  const auto say = [&](const std::vector<std::string>& classes, const char* what) {
-    if (!classes.empty())
-      log(LogLevel::kWarning,
-          cat(index.origin(), ": ", count_text(std::ssize(classes), "class has", "classes have"),
-              what, some_of(classes)));
-  };
-  say(single, " one picture alone, so nothing can be both learned and evaluated of it: ");
-  say(unseen, " no picture that is evaluated: ");
-}
-
-}  // namespace
 
 Pictures open_pictures(const std::string& data, const PictureOptions& options,
                        const AugmentOptions& augment, const std::string& data_dir,
                        const IndexOptions& how) {
   const BadPictures bad{options.on_error == "skip", options.skip_limit};
   const CropOptions crop = crop_of(options, augment);
-  const std::unique_ptr<const RecordIndex> index =
-      index_pictures({data, options.path}, data_dir, how);
+  const auto index = index_pictures({data, options.path}, data_dir, how);
   const RecordParts parts = index->parts(options);
-  say_what_is_odd(*index, parts);
-  return {std::make_shared<const PictureSource>(parts.train, crop, bad),
-          std::make_shared<const PictureSource>(parts.test, crop, bad)};
+  Pictures pictures{std::make_shared<const PictureSource>(parts.train, crop, bad),
+                    std::make_shared<const PictureSource>(parts.test, crop, bad), index->notes()};
+  for (std::string& note : notes_of(parts)) pictures.notes.push_back(std::move(note));
+  return pictures;
 }
 
 }  // namespace podium

@@ -1,20 +1,16 @@
 // Pictures that lie in files as sources: what a recipe's [data] table names is found and opened.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/stop.h"
 #include "data/pictures/augment.h"
 #include "data/pictures/crop.h"
 #include "data/pictures/picture_options.h"
+#include "data/pictures/picture_records.h"
 #include "data/pictures/picture_source.h"
-#include "data/pictures/records.h"
 #include "data/source/option_problem.h"
-#include "data/storage/index_file.h"
 
 namespace podium {
 
@@ -23,10 +19,10 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
                                             const AugmentOptions& augment);
 CropOptions crop_of(const PictureOptions& options, const AugmentOptions& augment);
 
-// Where the pictures are: a relative path or pattern below `data_dir`, if that is given; the path
-// itself; or, where a relative one is not there, below the first of the folders that are searched
-// for datasets (data/datasets/dataset.h). Throws
-// UserError(kData).
+// Where the pictures are. An absolute path or pattern is taken as it is. A relative one is looked
+// up in the folder of --data-dir, if that is given, in the current folder, and then in the other
+// folders that are searched for datasets (data/datasets/dataset.h); the first that has it is taken.
+// Throws UserError(kData).
 std::string find_pictures(const std::string& path, const std::string& data_dir);
 
 // What is known of the pictures that `data` ("folder", "tar", "tfrecord") and `path` name. Throws
@@ -38,6 +34,7 @@ std::unique_ptr<const RecordIndex> index_pictures(const DataName& data, const st
 
 struct Pictures {
   std::shared_ptr<const PictureSource> train, test;
+  std::vector<std::string> notes;  // what people should hear before they train
 };
 // Throws UserError(kData) where there are none, or files are not readable.
 Pictures open_pictures(const std::string& data, const PictureOptions& options,

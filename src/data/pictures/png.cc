@@ -31,8 +31,7 @@ PngReader::PngReader(std::span<const std::uint8_t> file, const std::string& name
     : state_(std::make_unique<State>(name)) {
   State& s = *state_;
   if (png_image_begin_read_from_memory(&s.image, file.data(), file.size()) == 0) s.fail();
-  if (std::int64_t{s.image.height} * s.image.width > kMostPicturePixels)
-    throw BadPicture(picture_too_large(name, s.image.height, s.image.width));
+  require_picture_size(name, s.image.height, s.image.width, /*scales=*/false);
   s.colour = (s.image.format & PNG_FORMAT_FLAG_COLOR) != 0;
 }
 

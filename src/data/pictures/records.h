@@ -1,5 +1,5 @@
 // Records: labelled encoded pictures (files, members of archives), by index. What decodes them is
-// the same for all (data/pictures/picture_source.h), and what finds them is a RecordIndex.
+// the same for all (data/pictures/picture_source.h).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/stop.h"
-#include "data/pictures/picture_options.h"
+#include "data/pictures/crop.h"
 
 namespace podium {
 
@@ -29,43 +29,27 @@ class Records {
   // What `podium data verify` says of it that reading does not: what in it is otherwise than it was
   // indexed. Empty: nothing.
   virtual std::string problem(std::int64_t /*index*/) const { return ""; }
-  // Of names, labels and contents, as they were when they were indexed: copies of the same files
-  // have the same hash, wherever they are and whatever their times.
-  virtual std::uint64_t hash(StopToken stop) const = 0;
+  // Of what there is, and of what it holds: copies have the same, wherever they lie. Contents that
+  // are not known are read.
+  struct Hash {
+    std::uint64_t names = 0;  // of names and labels, in order
+    std::uint64_t contents = 0;
+  };
+  virtual Hash hash(StopToken stop) const = 0;
+  // The problems of those that do not decode as `crop` says in evaluation. Those of which it is
+  // known that they do are not read.
+  virtual std::vector<std::string> decoding_problems(const CropOptions& /*crop*/,
+                                                     StopToken /*stop*/) const {
+    return {};
+  }
+  // What decoding the largest takes, as far as contents are known.
+  virtual std::int64_t decoding_bytes() const { return 0; }
   virtual std::int64_t memory_bytes() const = 0;
   // Labels are in [0, classes()).
   virtual std::int64_t classes() const { return std::ssize(class_names()); }
   // By label; none: classes have only numbers.
   virtual const std::vector<std::string>& class_names() const = 0;
   virtual const std::string& origin() const = 0;
-};
-
-struct RecordParts {
-  std::shared_ptr<const Records> train, test;
-};
-
-// What is known of pictures in files before any is read.
-class RecordIndex {
- public:
-  virtual ~RecordIndex() = default;
-  // The folder or the pattern of shards, for people.
-  virtual const std::string& origin() const = 0;
-  // Where the index is kept; empty: nowhere.
-  virtual std::string file() const = 0;
-  virtual std::int64_t memory_bytes() const = 0;
-  // The sum of the sizes of all pictures.
-  virtual std::int64_t picture_bytes() const = 0;
-  // Of what lies there besides pictures.
-  struct Count {
-    std::string key, text;  // "others", "other files are left out"
-    std::int64_t count = 0;
-  };
-  virtual std::vector<Count> counts() const = 0;
-  // Folders that would be classes but have no pictures.
-  virtual std::vector<std::string> left_out() const { return {}; }
-  // All, and as a recipe divides them. Throws UserError(kData) where they do not fit the options.
-  virtual std::shared_ptr<const Records> all(const PictureOptions& options) const = 0;
-  virtual RecordParts parts(const PictureOptions& options) const = 0;
 };
 
 // Whether a name ends as that of a picture: in .jpg, .jpeg or .png, in small letters or large.

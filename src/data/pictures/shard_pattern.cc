@@ -62,15 +62,15 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   return paths;
 }
 
-const char* ends_of(ShardFormat format) {
-  return format == ShardFormat::kTar ? ".tar" : ".tfrecord, .tfrecords or -00000-of-00128";
+const char* ends_of(PictureFormat format) {
+  return format == PictureFormat::kTar ? ".tar" : ".tfrecord, .tfrecords or -00000-of-00128";
 }
 
 }  // namespace
 
-bool is_shard_name(ShardFormat format, const std::string& name) {
+bool is_shard_name(PictureFormat format, const std::string& name) {
   if (name.starts_with('.')) return false;
-  if (format == ShardFormat::kTar) return name.ends_with(".tar");
+  if (format == PictureFormat::kTar) return name.ends_with(".tar");
   if (name.ends_with(".tfrecord") || name.ends_with(".tfrecords")) return true;
   const std::size_t of = name.rfind("-of-");
   if (of == std::string::npos || of == 0 || !is_digits(name.substr(of + 4))) return false;
@@ -110,7 +110,7 @@ bool matches_files(const std::string& pattern) {
   });
 }
 
-std::vector<std::string> find_shards(ShardFormat format, const std::string& pattern) {
+std::vector<std::string> find_shards(PictureFormat format, const std::string& pattern) {
   std::error_code error;
   std::vector<std::string> paths;
   if (fs::is_directory(pattern, error)) {

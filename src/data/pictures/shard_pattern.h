@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "data/pictures/shard_index.h"
+#include "data/pictures/picture_index.h"
 
 namespace podium {
 
 // Whether a file in a folder of shards is one: NAME.tar; NAME.tfrecord, NAME.tfrecords or
 // NAME-00000-of-00128.
-bool is_shard_name(ShardFormat format, const std::string& name);
+bool is_shard_name(PictureFormat format, const std::string& name);
 
 // Each way to read the braces of a pattern. Throws UserError(kData) where they give too many.
 std::vector<std::string> expand_braces(const std::string& pattern);
@@ -24,6 +24,6 @@ bool matches_files(const std::string& pattern);
 
 // The files, sorted, each once. Throws UserError(kData) where there are none, or one that is named
 // in full is not there.
-std::vector<std::string> find_shards(ShardFormat format, const std::string& pattern);
+std::vector<std::string> find_shards(PictureFormat format, const std::string& pattern);
 
 }  // namespace podium

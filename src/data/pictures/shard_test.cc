@@ -17,7 +17,6 @@
 #include "data/pictures/picture_loader_test_util.h"
 #include "data/pictures/pictures.h"
 #include "data/pictures/shard_pattern.h"
-#include "data/pictures/shard_records.h"
 #include "data/pictures/shard_test_util.h"
 #include "data/source/prefetch.h"
 #include "data/storage/record_file.h"
@@ -64,11 +63,12 @@ class Shards : public ::testing::Test {
     }
     return put(name, shard);
   }
-  ShardIndex index(const std::string& pattern = "", bool* from_cache = nullptr,
-                   ShardFormat format = ShardFormat::kTar) {
-    return index_shards(format, folder_ / pattern, {}, from_cache);
+  PictureIndex index(const std::string& pattern = "", bool* from_cache = nullptr,
+                     PictureFormat format = PictureFormat::kTar) {
+    return index_of(format, folder_ / pattern, {}, from_cache);
   }
-  std::string index_error(const std::string& pattern = "", ShardFormat format = ShardFormat::kTar) {
+  std::string index_error(const std::string& pattern = "",
+                          PictureFormat format = PictureFormat::kTar) {
     return data_error([&] { index(pattern, nullptr, format); });
   }
   PictureOptions options() {
@@ -82,7 +82,7 @@ class Shards : public ::testing::Test {
     return open_pictures(data, options, {}, "");
   }
   std::vector<std::string> found(const std::string& pattern,
-                                 ShardFormat format = ShardFormat::kTar) {
+                                 PictureFormat format = PictureFormat::kTar) {
     std::vector<std::string> names;
     for (const std::string& path : find_shards(format, folder_ / pattern))
       names.push_back(fs::path(path).lexically_relative(folder_.path()).string());
@@ -100,13 +100,13 @@ TEST_F(Shards, are_named_by_a_folder_or_by_a_pattern) {
         "z-00000-of-00002", ".a.tar", "notes.txt", "sub/a-2.tar", "a{x}.tar", "of-01", "z-x-of-2"})
     put(name, "");
   EXPECT_EQ(found(""), (Names{"a-0.tar", "a-1.tar", "a{x}.tar", "b-10.tar"}));
-  EXPECT_EQ(found("", ShardFormat::kTfrecord),
+  EXPECT_EQ(found("", PictureFormat::kTfrecord),
             (Names{"x.tfrecord", "y.tfrecords", "z-00000-of-00002", "z-00001-of-00002"}));
   EXPECT_EQ(found("a-?.tar"), (Names{"a-0.tar", "a-1.tar"}));
   EXPECT_EQ(found("*/a-*.tar"), (Names{"sub/a-2.tar"}));
   EXPECT_EQ(found("{b-10,a-{0..1},a-*}.tar"), (Names{"a-0.tar", "a-1.tar", "b-10.tar"}));
   EXPECT_EQ(found("a{x}.tar"), (Names{"a{x}.tar"}));
-  EXPECT_EQ(found("z-{00000..00001}-of-00002", ShardFormat::kTfrecord).size(), 2U);
+  EXPECT_EQ(found("z-{00000..00001}-of-00002", PictureFormat::kTfrecord).size(), 2U);
   EXPECT_CONTAINS(data_error([&] { found("a-{0..2}.tar"); }),
                   "a-2.tar: this shard of " + (folder_ / "a-{0..2}.tar") + " is missing");
   EXPECT_CONTAINS(data_error([&] { found("c-*.tar"); }), "c-*.tar: no file has such a name");
@@ -120,9 +120,9 @@ TEST_F(Shards, are_named_by_a_folder_or_by_a_pattern) {
 TEST_F(Shards, give_their_pictures_byte_by_byte) {
   put("a.tar", tar_of({{"1", "first", "2"}, {"x/2", "second, longer", "0"}}));
   put("b.tar", tar_of({{"1", "third", "1"}}));
-  const auto check = [&](const ShardIndex& index, const Names& names, const Labels& labels,
+  const auto check = [&](const PictureIndex& index, const Names& names, const Labels& labels,
                          const Names& bytes) {
-    const auto records = ShardRecordIndex(index).all({});
+    const auto records = RecordIndex(index).all({});
     ASSERT_EQ(records->count(), std::ssize(names));
     EXPECT_EQ(records->classes(), *std::ranges::max_element(labels) + 1);
     for (std::int64_t i = records->count() - 1; i >= 0; --i) {
@@ -139,10 +139,10 @@ TEST_F(Shards, give_their_pictures_byte_by_byte) {
         {"first", "second, longer", "third"});
   put_tfrecord("a.tfrecord", 2);
   put_tfrecord("b.tfrecord", 1);
-  const ShardIndex records = index("", nullptr, ShardFormat::kTfrecord);
+  const PictureIndex records = index("", nullptr, PictureFormat::kTfrecord);
   check(records, {"a.tfrecord: record 0", "a.tfrecord: record 1", "b.tfrecord: record 0"},
         {0, 1, 0}, Names(3, sample("colour-420.jpg")));
-  EXPECT_EQ(ShardRecordIndex(records).all({})->class_names(), (Names{"class 97", "class 98"}));
+  EXPECT_EQ(RecordIndex(records).all({})->class_names(), (Names{"class 97", "class 98"}));
 }
 
 TEST_F(Shards, are_divided_by_their_names_or_by_a_share_of_each_class) {
@@ -162,7 +162,7 @@ TEST_F(Shards, are_divided_by_their_names_or_by_a_share_of_each_class) {
   EXPECT_EQ(divided.train->count, 60);
   EXPECT_EQ(divided.test->count, 12);
   EXPECT_CONTAINS(divided.test->source, ", val");
-  const ShardRecordIndex all(index());
+  const RecordIndex all(index());
   EXPECT_EQ(all.counts()[1].count, 1);  // what is for testing is left out
   put_tar("more.tar", 3);
   EXPECT_CONTAINS(data_error([&] { open(); }), "more.tar: the names of other shards say");
@@ -193,7 +193,7 @@ TEST_F(Shards, have_labels_that_fit_what_the_recipe_says_of_them) {
 TEST_F(Shards, of_one_class_with_two_names_are_refused) {
   put_tfrecord("a.tfrecord", 3);
   put_tfrecord("b.tfrecord", 3, 1);
-  EXPECT_CONTAINS(index_error("", ShardFormat::kTfrecord),
+  EXPECT_CONTAINS(index_error("", PictureFormat::kTfrecord),
                   "the class 1 is called \"class 97\" here (image/class/text) and \"class 98\"");
 }
 
@@ -215,7 +215,7 @@ TEST_F(Shards, are_indexed_again_once_they_have_changed) {
   EXPECT_EQ(count(), 1);
   EXPECT_FALSE(from_cache);
   // A damaged index is made again.
-  const std::string file = shard_index_file(ShardFormat::kTar, folder_ / "");
+  const std::string file = index_file_of(PictureFormat::kTar, folder_ / "");
   Bytes bytes = read_file(file);
   ASSERT_FALSE(bytes.empty());
   bytes[bytes.size() / 2] ^= 1;
@@ -227,23 +227,27 @@ TEST_F(Shards, are_indexed_again_once_they_have_changed) {
 TEST_F(Shards, have_an_index_that_reads_back_as_it_was_and_any_other_text_is_refused) {
   put("a.tar", tar_of({{"кошки/100%", "p", "1"}, {"a\nb", "q", "0"}}));
   put_tfrecord("a.tfrecord", 2);
-  for (const ShardFormat format : {ShardFormat::kTar, ShardFormat::kTfrecord}) {
-    const std::string text = shard_index_text(index("", nullptr, format));
-    EXPECT_EQ(shard_index_text(parse_shard_index(text, "index")), text);
+  for (const PictureFormat format : {PictureFormat::kTar, PictureFormat::kTfrecord}) {
+    const std::string text = index_text(index("", nullptr, format));
+    EXPECT_EQ(index_text(parse_index(text, "index")), text);
     for (std::size_t size = 0; size < text.size(); ++size)
-      EXPECT_CONTAINS(data_error([&] { parse_shard_index(text.substr(0, size), "index"); }),
+      EXPECT_CONTAINS(data_error([&] { parse_index(text.substr(0, size), "index"); }),
                       "this is not a complete index");
   }
 }
 
-TEST_F(Shards, have_the_identity_of_their_examples_and_contents_whatever_the_times) {
+TEST_F(Shards, copies_are_the_same_data_whatever_their_times_and_places) {
   put_tar("a.tar", 6);
   const std::string before = open().train->identity({});
-  EXPECT_EQ(open().train->identity({}), before);
   struct timespec times[2] = {{1000, 0}, {1000, 0}};
   ASSERT_EQ(::utimensat(AT_FDCWD, (folder_ / "a.tar").c_str(), times, 0), 0);
   EXPECT_EQ(open().train->identity({}), before);
-  put_tar("a.tar", 6, 1);
+  TempFolder elsewhere;
+  fs::copy(folder_ / "a.tar", elsewhere / "a.tar");
+  PictureOptions moved = options();
+  moved.path = elsewhere / "*.tar";
+  EXPECT_EQ(open("tar", moved).train->identity({}), before);
+  put_tar("a.tar", 6, 0, "colour-444.jpg");
   EXPECT_NE(open().train->identity({}), before);
 }
 
@@ -293,7 +297,7 @@ TEST_F(Shards, that_change_or_vanish_are_an_error_that_names_them) {
 TEST_F(Shards, a_corrupt_record_ends_training_or_the_next_takes_its_place) {
   const std::string path = put_tfrecord("a.tfrecord", 12);
   const auto time = fs::last_write_time(path);
-  const ShardIndex before = index("", nullptr, ShardFormat::kTfrecord);
+  const PictureIndex before = index("", nullptr, PictureFormat::kTfrecord);
   PictureOptions some = options();
   // The first record of those to train on. An unread byte of it changes, and no time does.
   const std::string name = open("tfrecord", some).train->records().name(0);
@@ -332,7 +336,7 @@ class Counted final : public Records {
     std::this_thread::sleep_for(std::exchange(late_, std::chrono::milliseconds(0)));
     ++reads_[static_cast<std::size_t>(i)];
   }
-  std::uint64_t hash(StopToken stop) const override { return all_.hash(stop); }
+  Hash hash(StopToken stop) const override { return all_.hash(stop); }
   std::int64_t memory_bytes() const override { return 0; }
   std::int64_t classes() const override { return all_.classes(); }
   const std::vector<std::string>& class_names() const override { return all_.class_names(); }

@@ -1,7 +1,6 @@
 // Index files: what is known of pictures that lie in files, as lines of text, kept in the user's
 // cache folder. The first line says what is indexed and in which form; the last one is a checksum.
-// What folders and shards have in common is here (data/pictures/folder_index.h,
-// data/pictures/shard_index.h).
+// What is in them is said in data/pictures/picture_index.h.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +19,9 @@ struct IndexOptions {
   bool check_files = false;
   StopToken stop = {};
   std::function<void(std::int64_t pictures)> progress = {};  // called now and then
+  // Likewise later, where pictures are read or decoded: how many of how many; by one thread at a
+  // time.
+  std::function<void(const char* what, std::int64_t done, std::int64_t all)> reading = {};
 };
 
 // Where the index of `what` is kept; empty: there is no cache folder.

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/thread_pool.h"
 
 namespace podium {
@@ -45,8 +44,8 @@ void read_indexed(const std::string& path, const FileState& state, std::int64_t 
                   std::span<std::uint8_t> out) {
   const auto fail = [&](const std::string& what) {
     throw UserError(cat(path, ": ", what,
-                        "; a run needs its pictures as they were when it began: restore it, or "
-                        "index again with `podium data index` and start over"),
+                        "; a run needs its pictures as they were when it began: restore it, "
+                        "then index again with `podium data index`, and the run goes on"),
                     ExitCode::kData);
   };
   const Descriptor opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -67,18 +66,6 @@ void read_indexed(const std::string& path, const FileState& state, std::int64_t 
     if (got == 0) fail("it became shorter while it was read");
     done += static_cast<std::size_t>(got);
   }
-}
-
-std::uint64_t content_hash(const std::string& path, const FileState& state, StopToken stop) {
-  std::vector<std::uint8_t> bytes;
-  std::uint64_t hash = hash_append(0, static_cast<std::uint64_t>(state.size));
-  for (std::int64_t at = 0; at < state.size; at += kHashedRun) {
-    stop.check();
-    bytes.resize(static_cast<std::size_t>(std::min(kHashedRun, state.size - at)));
-    read_indexed(path, state, at, bytes);
-    hash = hash_append(hash, hash_bytes(bytes));
-  }
-  return hash;
 }
 
 void for_each_file(std::int64_t count, const std::function<void(std::int64_t)>& work) {

@@ -9,8 +9,6 @@
 #include <span>
 #include <string>
 
-#include "base/stop.h"
-
 namespace podium {
 
 // What tells that a file has changed.
@@ -23,10 +21,6 @@ FileState state_in(const struct stat& status);
 // Of a file that can be found; links are followed. nullopt with errno set: it cannot.
 std::optional<FileState> state_of(const std::string& path);
 
-// The hash of a file's bytes, in runs of kHashedRun. Throws as read_indexed() does; Stopped as
-// `stop` says.
-inline constexpr std::int64_t kHashedRun = std::int64_t{4} << 20;
-std::uint64_t content_hash(const std::string& path, const FileState& state, StopToken stop = {});
 // Calls work(i) for i in [0, count), on as many threads as the machine has cores, in any order. The
 // first exception ends it and is thrown.
 void for_each_file(std::int64_t count, const std::function<void(std::int64_t)>& work);

@@ -169,9 +169,21 @@ void Trainer::require_same_data(const Checkpoint& checkpoint) const {
       found->second == state_->training_identity.of(state_->loader->set()), ExitCode::kData,
       "the checkpoint of step ", checkpoint.step, " was trained on other data: then ",
       found->second, ", now ", training_data(),
-      ". Name the folder of those with --data-dir or $PODIUM_DATA (copies of one dataset may "
+      ". Name the folder of those with --data-dir, $PODIUM_DATA or, of pictures, data.path= "
+      "(copies of one dataset may "
       "differ in the order of their examples), or start over with --fresh or another --out folder");
 }
+
+namespace {
+
+// An identity without the hash of contents; empty: it has none.
+std::string without_contents(const std::string& identity) {
+  const std::size_t begin = identity.find(", contents ");
+  if (begin == std::string::npos) return "";
+  return identity.substr(0, begin) + identity.substr(identity.find(',', begin + 1));
+}
+
+}  // namespace
 
 std::string Trainer::check_evaluation_data(const Checkpoint& checkpoint) const {
   const auto found = checkpoint.metadata.find(kEvaluationDataKey);
@@ -182,10 +194,12 @@ std::string Trainer::check_evaluation_data(const Checkpoint& checkpoint) const {
         "it; these are ",
         evaluation_data());
   if (found->second == state_->evaluation_identity.of(*state_->held_out)) return "";
-  PODIUM_REQUIRE(has_pictures(state_->recipe), ExitCode::kData,
-                 "the run was evaluated on other data: by the checkpoint of step ", checkpoint.step,
-                 " on ", found->second, ", now on ", evaluation_data(),
-                 ". Name the folder of those with --data-dir or $PODIUM_DATA; to evaluate on "
+  const std::string names = without_contents(found->second);
+  PODIUM_REQUIRE(!names.empty() && names == without_contents(evaluation_identity()),
+                 ExitCode::kData, "the run was evaluated on other data: by the checkpoint of step ",
+                 checkpoint.step, " on ", found->second, ", now on ", evaluation_data(),
+                 ". Name the folder of those with --data-dir, $PODIUM_DATA or, of pictures, "
+                 "data.path=; to evaluate on "
                  "these, train with --fresh or another --out folder");
   return cat("the evaluation set is not as it was: up to step ", checkpoint.step,
              " the run was evaluated on ", found->second, ", from here on it is evaluated on ",

@@ -197,9 +197,9 @@ class Trainer {
   // Throws UserError(kData) if the checkpoint was trained on other examples than these.
   void require_same_data(const Checkpoint& checkpoint) const;
   // Throws UserError(kData) if the checkpoint's run was evaluated on other examples, unless these
-  // are pictures in files, of which one may have been repaired: evaluation changes no parameter.
-  // Returns what people should then know, or that the checkpoint does not state its evaluation set,
-  // because an older Podium wrote it; empty: all is as it was.
+  // are pictures in files of the same names and labels, of which one may have been repaired:
+  // evaluation changes no parameter. Returns what people should then know, or that the checkpoint
+  // does not state its evaluation set, because an older Podium wrote it; empty: all is as it was.
   std::string check_evaluation_data(const Checkpoint& checkpoint) const;
   // Throws UserError(kData) if tensors are missing or their shapes are not those of this recipe.
   void restore(const Checkpoint& checkpoint);

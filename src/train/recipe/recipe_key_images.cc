@@ -16,8 +16,8 @@ std::vector<RecipeKey> data_keys() {
                   "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
                   "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
                   "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
-                  "of shards divide them. A relative path is also looked up in the folders of "
-                  "datasets"},
+                  "of shards divide them. A relative path is looked up in `--data-dir`, in the "
+                  "current folder, then in the other folders of datasets"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),

@@ -134,6 +134,7 @@ ordered_json json_of(const Environment& environment, std::int64_t from_step) {
       {"ranks", e.ranks},
       {"training_data", e.training_data},
       {"evaluation_data", e.evaluation_data},
+      {"notes", e.notes},
       {"price", e.price ? json_of(*e.price) : ordered_json(nullptr)},
       {"plugins", std::move(plugins)},
   };

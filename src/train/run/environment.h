@@ -29,6 +29,7 @@ struct Environment {
   std::string kind;  // results of one kind are equal to the bit: "exact fp32", "cuda bf16", ...
   int workers = 0, threads = 0, input_threads = 0, ranks = 1;
   std::string training_data, evaluation_data;
+  std::vector<std::string> notes;  // about the data
   std::optional<ChosenPrice> price;
   struct Plugin {
     std::string path, sha256;

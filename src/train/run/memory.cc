@@ -45,13 +45,17 @@ struct Limits {
 // What of a run's memory is limited: all of it, or the share of a device or of its host.
 using Share = std::int64_t (*)(const MemoryUse&);
 
+// A limit of the process counts the program, too.
+enum class Program { kCounts, kDoesNotCount };
+
 // Settings of a run, tried one after the other.
 class Search {
  public:
-  Search(Setting setting, Share share, const Model& model, const DataShape& data,
-         const Placement& placement, Limits limits, StopToken stop)
+  Search(Setting setting, Share share, std::vector<std::int64_t> besides, const Model& model,
+         const DataShape& data, const Placement& placement, Limits limits, StopToken stop)
       : setting_(std::move(setting)),
         share_(share),
+        besides_(std::move(besides)),
         model_(model),
         data_(data),
         placement_(placement),
@@ -89,6 +93,8 @@ class Search {
       recipe.batch = images * own;
       if (fits()) return cat("batch=", recipe.batch, " with ", changed, " fits (another recipe)");
     }
+    if (least_ == std::numeric_limits<std::int64_t>::max())
+      return "no smaller setting is known; raise the limit, or use a larger machine";
     return cat("no setting fits; the smallest found needs ", format_bytes(least_),
                ", most of it for data and parameters; raise the limit, or use a larger machine");
   }
@@ -99,7 +105,8 @@ class Search {
     for (std::size_t rank = 0; rank < setting_.workers.size(); ++rank)
       needs.push_back(share_(plan_rank(setting_.recipe, model_, data_, placement_, setting_.workers,
                                        static_cast<int>(rank), stop_)
-                                 .memory()));
+                                 .memory()) +
+                      besides_[std::min(rank, besides_.size() - 1)]);
     std::int64_t most = 0;
     for (std::size_t rank = 0; rank < needs.size(); ++rank)
       most = std::max(most, limits_.needed_with(needs, rank));
@@ -125,6 +132,7 @@ class Search {
 
   Setting setting_;
   const Share share_;
+  const std::vector<std::int64_t> besides_;  // what ranks hold besides; others as much as the last
   const Model& model_;
   const DataShape& data_;
   const Placement& placement_;
@@ -185,9 +193,10 @@ namespace {
 // That the share of no rank exceeds what it may take: `limit`, or if that is 0 what `usable` says
 // that its host has for all ranks there. `where` follows the bytes that are needed, for people.
 // Returns RankPlan::program_bytes.
-std::int64_t check_share(Share share, const char* where, const Recipe& recipe, const Model& model,
-                         const DataShape& data, const Placement& placement, std::int64_t limit,
-                         std::int64_t usable, StopToken stop) {
+std::int64_t check_share(Share share, Program program, const char* where, const Recipe& recipe,
+                         const Model& model, const DataShape& data, const Placement& placement,
+                         std::int64_t limit, std::int64_t usable, std::int64_t loaded,
+                         StopToken stop) {
   const RunRanks ranks(placement);
   Limits limits{.bytes = {}, .hosts = ranks.hosts(), .of_machine = limit == 0};
   Setting setting{.recipe = recipe, .workers = {}};
@@ -198,12 +207,15 @@ std::int64_t check_share(Share share, const char* where, const Recipe& recipe, c
     setting.workers.push_back(std::stoi(text));
   const RankPlan plan =
       plan_rank(recipe, model, data, placement, setting.workers, ranks.rank(), stop);
-  const std::int64_t needed = share(plan.memory());
-  std::vector<std::int64_t> needs;
+  const std::int64_t besides = limits.of_machine || program == Program::kDoesNotCount
+                                   ? 0
+                                   : std::max<std::int64_t>(0, plan.program_bytes - loaded),
+                     needed = share(plan.memory()) + besides;
+  std::vector<std::int64_t> needs, all_besides;
   for (const std::string& text :
-       ranks.gather(cat(needed, " ", limits.of_machine ? usable : limit))) {
+       ranks.gather(cat(needed, " ", besides, " ", limits.of_machine ? usable : limit))) {
     std::istringstream words(text);
-    words >> needs.emplace_back() >> limits.bytes.emplace_back();
+    words >> needs.emplace_back() >> all_besides.emplace_back() >> limits.bytes.emplace_back();
   }
   const int exceeded = limits.exceeded(needs);
   if (exceeded < 0) return plan.program_bytes;
@@ -215,6 +227,8 @@ std::int64_t check_share(Share share, const char* where, const Recipe& recipe, c
   const bool data_alone = limits.exceeded(of_data) >= 0;
   std::string text = cat(ranks.several() ? ranks.name(exceeded) : "this run", " needs ",
                          format_bytes(needs[first]), where);
+  if (besides != 0)
+    text += cat(", ", format_bytes(all_besides[first]), " of it the program itself");
   if (data_alone) text += cat(", ", format_bytes(data.bytes()), " of it for its data alone");
   const std::int64_t with_neighbours = limits.needed_with(needs, first);
   if (with_neighbours != needs[first])
@@ -228,9 +242,9 @@ std::int64_t check_share(Share share, const char* where, const Recipe& recipe, c
   } else {
     // All ranks wait for one of them to look.
     text += ranks.decide(
-        ranks.leads()
-            ? Search(setting, share, model, data, placement, limits, stop).first_that_fits()
-            : "");
+        ranks.leads() ? Search(setting, share, all_besides, model, data, placement, limits, stop)
+                            .first_that_fits()
+                      : "");
   }
   ranks.refuse(UserError(text, ExitCode::kMemory));
 }
@@ -239,18 +253,19 @@ std::int64_t check_share(Share share, const char* where, const Recipe& recipe, c
 
 std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
                           const Placement& placement, std::int64_t limit, std::int64_t usable,
-                          StopToken stop) {
+                          StopToken stop, std::int64_t loaded) {
   const Traits traits = make_device(placement.backend)->traits();
   const std::int64_t own = traits.memory_bytes;
   if (own == 0)
-    return check_share([](const MemoryUse& use) { return use.total(); }, "", recipe, model, data,
-                       placement, limit, usable, stop);
-  const std::int64_t program_bytes =
-      check_share([](const MemoryUse& use) { return use.total() - use.on_device(); },
-                  " of the host's memory", recipe, model, data, placement, limit, usable, stop);
+    return check_share([](const MemoryUse& use) { return use.total(); }, Program::kCounts, "",
+                       recipe, model, data, placement, limit, usable, loaded, stop);
+  const std::int64_t program_bytes = check_share(
+      [](const MemoryUse& use) { return use.total() - use.on_device(); }, Program::kCounts,
+      " of the host's memory", recipe, model, data, placement, limit, usable, loaded, stop);
   if (traits.compiler_checks_memory) return program_bytes;
-  return check_share([](const MemoryUse& use) { return use.on_device(); },
-                     " of the device's memory", recipe, model, data, placement, own, usable, stop);
+  return check_share([](const MemoryUse& use) { return use.on_device(); }, Program::kDoesNotCount,
+                     " of the device's memory", recipe, model, data, placement, own, usable, loaded,
+                     stop);
 }
 
 namespace {

@@ -13,8 +13,8 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "base/trace.h"
-#include "data/pictures/pictures.h"
 #include "files/file_io.h"
 #include "nn/models.h"
 #include "parallel/failure_record.h"
@@ -26,6 +26,7 @@
 #include "train/run/initial.h"
 #include "train/run/last_failure.h"
 #include "train/run/memory.h"
+#include "train/run/run_data.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_lines.h"
 #include "train/run/run_trace.h"
@@ -365,20 +366,6 @@ Recipe with_own_data(Recipe recipe, const RunData& data) {
   return recipe;
 }
 
-// A run's folder within a folder of pictures would be taken for a class of them.
-void require_outside(const std::filesystem::path& out, const Recipe& recipe,
-                     const std::string& data_dir) {
-  if (recipe.data != kFolderData) return;
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const fs::path root = fs::weakly_canonical(find_pictures(recipe.pictures.path, data_dir), error),
-                 folder = fs::weakly_canonical(fs::absolute(out, error), error);
-  const auto [end, unused] = std::ranges::mismatch(root, folder);
-  PODIUM_REQUIRE(end != root.end(), ExitCode::kUsage, "--out ", out.string(),
-                 " lies in the folder of the pictures, ", root.string(),
-                 ", whose folders are classes; choose one outside of it");
-}
-
 // A run that is ready for its next step, as far as it was prepared.
 struct PreparedRun {
   std::unique_ptr<Trainer> trainer;
@@ -386,6 +373,7 @@ struct PreparedRun {
   std::unique_ptr<Session> session;
   std::string initial;             // about what it started from, where that is [init]
   std::int64_t program_bytes = 0;  // RankPlan::program_bytes
+  std::vector<std::string> notes;  // about its data
 };
 
 // Throws Stopped where that is requested; nothing was made then.
@@ -404,28 +392,43 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   recipe.init.hash = ranks.decide(recipe.init.hash);
   // Whoever opens it again until the trainer has it shares what takes long to open.
   const std::unique_ptr<Device> device = open_for(options.placement);
-  const auto require_memory = [&](const DataShape& shape) {
+  const auto require_memory = [&](const DataShape& shape, std::int64_t loaded) {
     run.program_bytes = check_memory(recipe, model, shape, options.placement, options.memory_limit,
-                                     usable_memory_bytes(), stop);
+                                     usable_memory_bytes(), stop, loaded);
   };
   if (own) {
     options.data.train->require_usable("the training set");
     options.data.held_out->require_usable("the held-out set");
   } else if (!has_pictures(recipe)) {
-    require_memory(stated_shape(recipe));
+    require_memory(stated_shape(recipe), 0);
   }
   if (!own && has_pictures(recipe)) require_outside(options.out, recipe, options.data_dir);
-  const RunData data = own ? options.data : load_data(recipe, options.data_dir, stop);
+  const auto reading = [&](const char* what, std::int64_t done, std::int64_t all) {
+    observer.preparing(cat(done, " of ", all, " ", what));
+  };
+  const RunData data = own ? options.data
+                           : load_data(recipe, options.data_dir,
+                                       {.check_files = true, .stop = stop, .reading = reading});
+  run.notes = data.notes;
   recipe = with_counts(std::move(recipe), data);
-  if (const auto* pictures = dynamic_cast<const PictureSource*>(data.held_out.get()))
-    require_decodable(*pictures, stop);
+  if (options.memory_limit != 0 && !own && has_pictures(recipe)) {
+    for (const Source* set : {data.train.get(), data.held_out.get()})
+      static_cast<void>(set->identity(stop));
+    require_decoding_memory(data, resident_memory_bytes(), usable_cores(), options.memory_limit);
+  }
+  if (ranks.leads())
+    require_decodable(data, !options.fresh && !list_checkpoints(options.out).empty(), stop);
   const DataShape shape = shape_of(*data.train, *data.held_out);
   if (own || has_pictures(recipe) || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
-    require_memory(shape);
+    require_memory(shape, shape.bytes());
   run.trainer =
       std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
   Trainer& trainer = *run.trainer;
   trainer.identify_data(stop);
+  if (options.memory_limit != 0)
+    require_decoding_memory(data, trainer.memory_use().total() + run.program_bytes,
+                            trainer.placement().workers + trainer.placement().input_threads,
+                            options.memory_limit);
   ranks.require_same_data(trainer);
 
   if (ranks.leads()) {
@@ -450,7 +453,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
             trainer.require_same_data(checkpoint);
           }
           if (const std::string note = trainer.check_evaluation_data(checkpoint); !note.empty())
-            observer.warning(note);
+            run.notes.push_back(note);
           if (checkpoint.step < trainer.total_steps())
             warn_of_other_kind(trainer, checkpoint, observer);
           trainer.restore(checkpoint);
@@ -502,14 +505,21 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
   const Trainer& trainer = *run.trainer;
   if (const std::string warning = oversubscription(trainer); !warning.empty())
     observer.warning(warning);
+  std::string notes;
+  for (const std::string& note : run.notes) {
+    observer.warning(note);
+    notes += cat("note          ", note, "\n");
+  }
   if (run.folder) {
     for (const std::string& line : changed_plugins(run.folder->dir())) observer.warning(line);
     if (const std::string failure = last_failure(run.folder->dir()); !failure.empty())
       observer.warning(cat("the last start of this run ended with a failure: ", failure));
-    record_environment(run.folder->dir(), environment_of(trainer, options), trainer.steps_done());
-    replace_text(
-        run.folder->dir() / "resolved.txt",
-        describe(trainer) + (run.initial.empty() ? "" : cat("init          ", run.initial, "\n")));
+    Environment environment = environment_of(trainer, options);
+    environment.notes = run.notes;
+    record_environment(run.folder->dir(), environment, trainer.steps_done());
+    replace_text(run.folder->dir() / "resolved.txt",
+                 describe(trainer) +
+                     (run.initial.empty() ? "" : cat("init          ", run.initial, "\n")) + notes);
   }
   RunResult result;
   try {

@@ -20,6 +20,7 @@ namespace podium {
 // The sets that a run trains on and is evaluated on.
 struct RunData {
   std::shared_ptr<const Source> train, held_out;
+  std::vector<std::string> notes = {};  // what people should hear before step 1
 };
 
 // Where and how a recipe is run. Results depend only on the last two.
@@ -120,6 +121,8 @@ class RunObserver {
   // stopping. The same call of run() later would resume from there.
   virtual bool ends_run(const Trainer&) { return false; }
   virtual void warning(const std::string&) {}
+  // Called now and then while data are read or checked before step 1, by one thread at a time.
+  virtual void preparing(const std::string& /*progress*/) {}
 };
 
 // Forwards all events to several observers, in their order.
@@ -154,6 +157,9 @@ class Observers : public RunObserver {
   void warning(const std::string& text) override {
     for (RunObserver* one : observers_) one->warning(text);
   }
+  void preparing(const std::string& progress) override {
+    for (RunObserver* one : observers_) one->preparing(progress);
+  }
 
  private:
   std::vector<RunObserver*> observers_;
@@ -167,9 +173,8 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
               RunObserver& observer);
 
 // The sets of the recipe's dataset: its splits or, with `validation`, two parts of the training
-// split. Throws UserError(kData) if files of the dataset are missing or damaged, and Stopped if
-// `stop` requests it.
-RunData load_data(const Recipe& recipe, const std::string& data_dir, StopToken stop = {});
+// split. Throws UserError(kData) if files of the dataset are missing or damaged.
+RunData load_data(const Recipe& recipe, const std::string& data_dir);
 
 // The recipe with the numbers of its examples, which for pictures in files are those of `data`.
 // Throws UserError(kData), with both numbers, if these or their classes are not as many as the
