@@ -20,6 +20,7 @@
 #include "nn/models.h"
 #include "ops/ops.h"
 #include "ops/unpadded.h"
+#include "plan/step_model.h"
 #include "train/program/program.h"
 #include "train/recipe/recipe.h"
 #include "train/run/memory.h"
@@ -305,15 +306,21 @@ ExitCode show(const ShowArguments& arguments) {
   std::int64_t values = 0;
   for (const FlatEntry& entry : training.layout.parameters) values += entry.elements();
   const std::int64_t steps = total_steps(recipe);
-  const double step_flops = flops_of(training.graph) * static_cast<double>(recipe.replicas);
+  const auto replicas = static_cast<double>(recipe.replicas);
+  const double step_flops = direct_flops(training.graph) * replicas,
+               executed = flops_of(training.graph) * replicas;
   std::cout << printable(cat(recipe.name, ": ", recipe.description)) << "\n\nmodel " << model.name
             << ", " << model.description << "\n"
             << layers_of(forward) << "\n"
             << with_commas(values) << " parameters in " << training.layout.parameters.size()
-            << " tensors; forward " << scaled(flops_of(forward), "FLOP") << " an image\n"
+            << " tensors; forward " << scaled(direct_flops(forward), "FLOP") << " an image\n"
             << "a step " << scaled(step_flops, "FLOP") << " for " << recipe.batch
             << " images; the run's " << with_commas(steps) << " steps "
-            << scaled(step_flops * static_cast<double>(steps), "FLOP") << "\n\n"
+            << scaled(step_flops * static_cast<double>(steps), "FLOP")
+            << "\n(as papers count: direct convolutions, 2 for a multiply-add; executed are "
+            << scaled(executed, "FLOP") << " a step, "
+            << (executed < step_flops ? "with Winograd's algorithm where it pays" : "the same way")
+            << ")\n\n"
             << "parameters\n";
   Table parameters({"NAME", "SHAPE", "VALUES", "OPTIMIZER", "WEIGHT DECAY"});
   for (const FlatEntry& entry : training.layout.parameters) {

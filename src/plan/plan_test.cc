@@ -214,5 +214,17 @@ TEST(LocalModel, a_program_takes_as_long_as_its_kernels_and_workers_share_its_re
   EXPECT_NEAR(local_step_seconds(1, 0, 8, 2) / local_step_seconds(1, 0, 8, 1), 0.5, 1e-12);
 }
 
+// ResNet-32 for CIFAR-10 (He et al. 2015) has 69 million multiply-adds in its forward pass.
+TEST(Plan, flops_are_those_of_papers_whatever_algorithm_was_chosen) {
+  const Graph forward = build_evaluation_program(
+      find_model("resnet32").build, {.fields = image_fields(3, 32, 32, 10), .rows = 1});
+  EXPECT_NEAR(direct_flops(forward), 2 * 69e6, 3e6);
+  const ReplicaProgram step =
+      build_replica_program(find_model("resnet32").build,
+                            {.fields = image_fields(3, 32, 32, 10), .rows = 64}, 0, 64, false);
+  // Forward, and twice that backward, but for the images' gradient.
+  EXPECT_NEAR(direct_flops(step.graph), 3 * 64 * 2 * 69e6, 64 * 2 * 5e6);
+}
+
 }  // namespace
 }  // namespace podium

@@ -59,6 +59,17 @@ std::vector<Cost> costs_of(const Graph& graph) {
 
 }  // namespace
 
+double direct_flops(const Graph& graph) {
+  double flops = 0;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == nullptr) continue;
+    std::vector<TensorType> inputs;
+    for (const Value value : node.inputs) inputs.push_back(graph.type(value));
+    flops += cost_of(plain(*node.op), node.attributes, inputs, node.outputs).flops;
+  }
+  return flops;
+}
+
 ProgramWork work_of(const Recipe& recipe, const Model& model, const std::vector<Field>& fields) {
   // Two sizes tell what is of each example and what is not.
   constexpr std::int64_t kSmall = 4;

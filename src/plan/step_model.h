@@ -26,6 +26,10 @@ struct OpWork {
   double fixed_flops = 0, fixed_bytes = 0;  // whatever the images: weights
 };
 
+// Of all operations of a program by the convention of papers: convolutions as direct ones, 2 for a
+// multiply-add, whatever algorithm was chosen for them.
+double direct_flops(const Graph& graph);
+
 struct ProgramWork {
   std::vector<OpWork> ops;  // without those that compilers join to their neighbours
   double parameter_values = 0;
