@@ -20,6 +20,7 @@
 #include <sstream>
 
 #include "base/error.h"
+#include "data/pictures/image_source.h"
 #include "nn/models.h"
 #include "plan/run_plan.h"
 #include "plan/step_model.h"
@@ -161,7 +162,7 @@ class Check {
  public:
   explicit Check(const fs::path& folder)
       : devices_(known_devices()),
-        work_(work_of(plain_recipe("resnet50"), resnet50, Shape{3, 224, 224}, 1000)),
+        work_(work_of(plain_recipe("resnet50"), resnet50, image_fields(3, 224, 224, 1000))),
         results_(mlperf(folder)),
         folder_(folder) {
     for (const Result& r : results_) names_.insert(r.device);
@@ -491,8 +492,8 @@ class Check {
         "throughput in MLPerf's logs of that season): {:.0f} times\n",
         pod / one);
     fmt::print("  the same are 27 times a host of 8 V100: {:.1f} times\n", pod / eight);
-    const ProgramWork small =
-        work_of(plain_recipe("resnet32"), find_model("resnet32").build, Shape{3, 32, 32}, 10);
+    const ProgramWork small = work_of(plain_recipe("resnet32"), find_model("resnet32").build,
+                                      image_fields(3, 32, 32, 10));
     const auto small_rate = [&](const char* name, std::int64_t devices, double images) {
       const DeviceSpec& device = find_device(name, devices_);
       return static_cast<double>(devices) * images /
