@@ -29,6 +29,7 @@ struct Sums {
 // The name of the count of items that were predicted right.
 inline constexpr const char* kCorrectCount = "correct";
 
+// How a number for people is computed, called and judged.
 struct Metric {
   std::string name;  // "accuracy"
   std::string unit;  // "%": `of` is a share, and people read it times 100; else empty or a unit

@@ -78,7 +78,9 @@ using Classifier = std::function<Value(Network& net, Value images, std::int64_t 
 
 // A network, what is made of its outputs, and the numbers that people look at.
 struct Model {
+  // Fields of a batch -> outputs.
   using Forward = std::function<Outputs(Network&, const Inputs&)>;
+  // Outputs and fields, targets included -> losses.
   using MakeScore = std::function<Score(Network&, const Outputs&, const Inputs&)>;
 
   Forward forward;
@@ -88,16 +90,16 @@ struct Model {
   std::vector<Metric> metrics;
 
   Model() = default;
-  Model(std::nullptr_t) {}  // NOLINT: none, as of any function
+  Model(std::nullptr_t) {}  // none, as of any function
   // A function is a model.
   template <typename F>
   requires std::is_invocable_r_v<Outputs, F&, Network&, const Inputs&> Model(
-      F network, MakeScore its_score = {}, std::vector<Metric> its_metrics = {})  // NOLINT
+      F network, MakeScore its_score = {}, std::vector<Metric> its_metrics = {})
       : forward(std::move(network)), score(std::move(its_score)), metrics(std::move(its_metrics)) {}
   // A classifier of images, too.
   template <typename F>
   requires std::is_invocable_r_v<Value, F&, Network&, Value, std::int64_t> Model(F network)
-      : Model(of_images(Classifier(std::move(network)))) {}  // NOLINT
+      : Model(of_images(Classifier(std::move(network)))) {}
 
   explicit operator bool() const { return bool(forward); }
 

@@ -62,7 +62,9 @@ class ImageSource : public Source, public ImageFields {
   virtual std::int32_t label(std::int64_t index) const = 0;
   virtual bool has_labels() const { return true; }
 
+  // As image_fields() makes them.
   std::vector<Field> fields() const final;
+  // The count.
   std::int64_t examples() const final { return count; }
   const std::string& origin() const final { return source; }
   void read(std::int64_t index, const ExampleKey* key, FieldMemory to) const final;

@@ -32,6 +32,7 @@ class FieldMemory {
   FieldMemory(const std::vector<void*>& fields) : fields_(fields) {}  // NOLINT
   std::size_t size() const { return fields_.size(); }
   void* operator[](std::size_t field) const { return fields_[field]; }
+  // The pointer of a field, as one to its elements.
   template <typename T>
   T* at(std::size_t field) const {
     return static_cast<T*>(fields_[field]);
@@ -54,7 +55,9 @@ class Source {
   Source() = default;
   virtual ~Source();
 
+  // What each example has.
   virtual std::vector<Field> fields() const = 0;
+  // How many there are.
   virtual std::int64_t examples() const = 0;
   // The folder or procedure of origin, for people.
   virtual const std::string& origin() const = 0;
