@@ -82,11 +82,11 @@ class Lowering : public lowering::Lowering<Step> {
   void need_scratch(std::int64_t floats);
   // kernel(memory, part) for `count` floats.
   template <typename Kernel>
-  void emit_flat(std::int64_t count, std::vector<Slot> reads, std::vector<Slot> writes,
-                 const Kernel& kernel) {
+  void emit_flat(std::int64_t count, const std::vector<Slot>& reads,
+                 const std::vector<Slot>& writes, const Kernel& kernel) {
     emit({.parts = flat_parts(count),
-          .reads = std::move(reads),
-          .writes = std::move(writes),
+          .reads = reads,
+          .writes = writes,
           .run = [=](const Memory& m, int part, int) { kernel(m, part); }});
   }
   // The floats of a value's slot.

@@ -8,6 +8,8 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
+// Each is called as the function that it stands for.
+// NOLINTBEGIN(readability-identifier-naming)
 struct Kernels {
   static constexpr auto* add = &PODIUM_CUDA_SPACE::add;
   static constexpr auto* sub = &PODIUM_CUDA_SPACE::sub;
@@ -19,6 +21,7 @@ struct Kernels {
   static constexpr auto* activate = &PODIUM_CUDA_SPACE::activate;
   static constexpr auto* activate_grad = &PODIUM_CUDA_SPACE::activate_grad;
 };
+// NOLINTEND(readability-identifier-naming)
 
 }  // namespace
 

@@ -82,11 +82,11 @@ class Lowering : public lowering::Lowering<Step> {
   Slot data(std::vector<std::byte> bytes);
   // kernel(memory, launch), for `count` floats.
   template <typename Kernel>
-  void emit_flat(std::int64_t, std::vector<Slot> reads, std::vector<Slot> writes,
+  void emit_flat(std::int64_t, const std::vector<Slot>& reads, const std::vector<Slot>& writes,
                  const Kernel& kernel) {
-    emit({.reads = std::move(reads),
-          .writes = std::move(writes),
-          .run = [=](const Launch& launch, const Memory& m) { kernel(m, launch); }});
+    emit({.reads = reads, .writes = writes, .run = [=](const Launch& launch, const Memory& m) {
+            kernel(m, launch);
+          }});
   }
   // The floats of a value's slot.
   std::int64_t floats_of(const Shape& shape, bool) const { return shape.elements(); }

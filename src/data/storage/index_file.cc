@@ -95,9 +95,11 @@ std::int64_t IndexLines::number(std::string_view& line) const {
 std::uint64_t IndexLines::hash(std::string_view& line) const {
   constexpr std::size_t kDigits = 16;
   std::uint64_t value = 0;
-  const char* const end = line.data() + std::min(line.size(), kDigits);
-  const auto [rest, error] = std::from_chars(line.data(), end, value, 16);
-  require(error == std::errc() && rest == line.data() + kDigits, "a hash is missing");
+  const std::string_view digits = line.substr(0, kDigits);
+  const auto [rest, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  require(digits.size() == kDigits && error == std::errc() && rest == digits.data() + digits.size(),
+          "a hash is missing");
   line.remove_prefix(kDigits);
   require(!line.empty() && line.front() == ' ', "a hash ends otherwise than in a blank");
   line.remove_prefix(1);

@@ -98,9 +98,8 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
 
   // Each item weighs one of all items of the global batch, so the tree sum over replicas is the
   // gradient of their mean loss.
-  const std::int64_t items = graph.shape(losses)[0];
-  const Value weights =
-      fill(graph, Shape{items}, 1.0f / static_cast<float>(global_batch / inputs.rows * items));
+  const std::int64_t items = graph.shape(losses)[0], all_items = global_batch / inputs.rows * items;
+  const Value weights = fill(graph, Shape{items}, 1.0f / static_cast<float>(all_items));
   std::vector<Value> trained;
   std::vector<std::string> names;
   for (const Parameter& parameter : net.parameters()) {
