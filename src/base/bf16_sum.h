@@ -15,7 +15,7 @@ struct Bf16Terms {
 
 // `sum` and a run of products.
 inline float add_run(Bf16Order order, float sum, const Bf16Terms& terms) {
-  const auto& [a, b] = terms;
+  const auto &a = terms.a, &b = terms.b;  // a lambda may not capture structured bindings
   if (order == Bf16Order::kAmx) {
     float chains[2] = {0, 0};
     for (int i = 0; i < kBf16Run; ++i) chains[i % 2] = flushed_fma(a[i], b[i], chains[i % 2]);
