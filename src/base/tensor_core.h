@@ -59,8 +59,9 @@ PODIUM_DEVICE_FUNCTION constexpr Significand significand_of(std::uint32_t bits, 
   return {bits >> (fraction + 8) & 1u ? -value : value, field == 0 ? -126 : field - 127};
 }
 
-// `value` * 2^`up`, cut toward zero.
+// `value` * 2^`up`, cut toward zero. 0 has no exponent, so `up` may be of any size for it.
 PODIUM_DEVICE_FUNCTION constexpr std::int64_t cut(std::int64_t value, int up) {
+  if (value == 0) return 0;
   if (up >= 0) return value * (std::int64_t{1} << up);
   if (up <= -62) return 0;
   return value / (std::int64_t{1} << -up);
