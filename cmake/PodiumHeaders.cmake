@@ -23,6 +23,7 @@ set(PODIUM_PUBLIC_HEADERS
   nn/model.h
   nn/models.h
   nn/network.h
+  nn/task_words.h
   optim/optimizer.h
   backend/device.h
   data/pictures/augment.h

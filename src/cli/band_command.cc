@@ -1,4 +1,4 @@
-// podium band: how accurate a recipe ends over seeds, and whether a run is one of these.
+// podium band: how well a recipe ends over seeds, and whether a run is one of these.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
@@ -38,19 +38,22 @@ struct BandArguments {
 };
 
 std::string summary(const Band& band) {
-  const auto [least, most] = std::minmax_element(
-      band.runs.begin(), band.runs.end(),
-      [](const BandRun& a, const BandRun& b) { return a.accuracy < b.accuracy; });
-  std::string text = cat(band.runs.size(), " runs: mean ", percent(band.mean()), ", least ",
-                         percent(least->accuracy), ", most ", percent(most->accuracy));
+  const auto [least, most] =
+      std::minmax_element(band.runs.begin(), band.runs.end(),
+                          [](const BandRun& a, const BandRun& b) { return a.metric < b.metric; });
+  const TaskWords& words = band.words;
+  std::string text = cat(
+      band.runs.size(), " runs: ", words.metric_name(), ": mean ", words.metric_text(band.mean()),
+      ", least ", words.metric_text(least->metric), ", most ", words.metric_text(most->metric));
   if (band.runs.size() >= 2)
-    text += cat(", deviation ", fixed(100 * band.deviation(), 3), " points");
+    text += words.unit == "%" ? cat(", deviation ", fixed(100 * band.deviation(), 3), " points")
+                              : cat(", deviation ", words.metric_text(band.deviation()));
   if (band.runs.size() < kLeastBandRuns)
     return text + cat("\nfewer than ", kLeastBandRuns,
                       " runs are too few to predict further runs; use --seeds ", kLeastBandRuns,
                       " or more\n");
-  return text + cat("\n99 of 100 further runs end between ", percent(band.low()), " and ",
-                    percent(band.high()), "\n");
+  return text + cat("\n99 of 100 further runs end between ", words.metric_text(band.low()), " and ",
+                    words.metric_text(band.high()), "\n");
 }
 
 ExitCode make(const BandArguments& arguments, const CommandLine& line) {
@@ -73,7 +76,7 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
                    line_difference(before.recipe, band.recipe), "choose another folder with --out");
     band = std::move(before);
   }
-  Table table({"SEED", "ACCURACY", "LOSS", "TRAINING", "PARAMETERS"});
+  Table table({"SEED", "METRIC", "LOSS", "TRAINING", "PARAMETERS"});
   for (std::int64_t i = 0; i < arguments.seeds; ++i) {
     recipe.seed = arguments.first_seed + static_cast<std::uint64_t>(i);
     RunOptions options;
@@ -93,9 +96,10 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
       return ExitCode::kStopped;
     }
     const std::string hash = hash_text(result.parameter_hash);
+    band.words = watch.words();
     add_run(band, {recipe.seed, result.evaluation.metric(), hash});
     write_band(file, band);
-    table.add({cat(recipe.seed), percent(result.evaluation.metric()),
+    table.add({cat(recipe.seed), band.words.metric_text(result.evaluation.metric()),
                fixed(result.evaluation.sums.loss, 4),
                result.steps_made == 0 ? "before" : fixed(result.train_seconds, 0) + " s", hash});
   }
@@ -123,17 +127,20 @@ ExitCode check(const BandArguments& arguments) {
   PODIUM_REQUIRE(trainer.steps_done() == trainer.total_steps(), ExitCode::kUsage, arguments.check,
                  ": has made ", trainer.steps_done(), " of ", trainer.total_steps(),
                  " steps; a band applies only to finished runs; `podium train` resumes it");
-  const double accuracy = trainer.evaluate().metric();
-  const bool inside = accuracy >= band.low() && accuracy <= band.high();
+  const TaskWords words = trainer.words();
+  PODIUM_REQUIRE(words.metric == band.words.metric, ExitCode::kUsage, file, ": is of ",
+                 band.words.metric_name(), "; ", arguments.check, " has ", words.metric_name());
+  const double metric = trainer.evaluate().metric();
+  const bool inside = metric >= band.low() && metric <= band.high();
   if (arguments.json) {
     const nlohmann::ordered_json json = {{"run", arguments.check},  {"band", file},
-                                         {"accuracy", accuracy},    {"inside", inside},
+                                         {words.metric, metric},    {"inside", inside},
                                          {"low", band.low()},       {"high", band.high()},
                                          {"mean", band.mean()},     {"deviation", band.deviation()},
                                          {"runs", band.runs.size()}};
     std::cout << json_text(json) << "\n";
   } else {
-    std::cout << arguments.check << ": " << percent(accuracy) << ", "
+    std::cout << arguments.check << ": " << words.metric_text(metric) << ", "
               << (inside ? "inside" : "outside") << " the band of " << file << "\n"
               << summary(band);
   }

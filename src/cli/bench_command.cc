@@ -226,7 +226,8 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
     flops += kernel.flops;
     least += least_of(kernel);
   }
-  const double images = static_cast<double>(recipe.batch) * steps / plain.seconds;
+  const TaskWords words = trainer.words();
+  const double items = static_cast<double>(trainer.items_per_step()) * steps / plain.seconds;
   const double for_input = 100 * plain.input_seconds / plain.seconds;
   const double for_others = 100 * profiled.waiting_seconds / profiled.seconds;
   // A device computes while the host prepares the next batch, but not where each of its kernels is
@@ -261,7 +262,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
                                           {"input_threads", trainer.placement().input_threads},
                                           {"backend", trainer.device().name()},
                                           {"steps", count},
-                                          {"images_per_second", images},
+                                          {words.rate_key(), items},
                                           {"steps_per_second", steps / plain.seconds},
                                           {"step_seconds",
                                            {{"tenth", plain.quantile(0.1)},
@@ -279,8 +280,8 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
     std::cout << json_text(whole) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << recipe.name << ": " << with_commas(static_cast<std::int64_t>(images))
-            << " images/s, " << fixed(steps / plain.seconds, 1) << " steps/s with "
+  std::cout << recipe.name << ": " << with_commas(static_cast<std::int64_t>(items)) << " "
+            << words.rate_unit() << ", " << fixed(steps / plain.seconds, 1) << " steps/s with "
             << trainer.placement().workers << " workers of " << trainer.placement().threads
             << " threads each, backend " << trainer.device().name() << ", "
             << trainer.device().description() << "\nstep time "

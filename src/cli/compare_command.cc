@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 
 #include "base/hash.h"
@@ -33,7 +35,7 @@ namespace {
 
 struct CompareArguments {
   std::vector<std::string> runs;
-  std::string plot, measure = "test-accuracy", title, html;
+  std::string plot, measure, title, html;
   std::string placements, out, launcher = "mpirun", data_dir;
   std::int64_t steps = 0, warm_up = -1;
   std::vector<double> targets;
@@ -43,21 +45,53 @@ struct CompareArguments {
 
 // What a curve can be of, by the word that asks for it.
 struct Measure {
-  const char* name;
-  const char* title;  // of the axis; what stands before the comma, of the plot
-  double (*training)(const TrainingPoint&);  // null: it is one of tests
-  double (*test)(const TestPoint&);
+  std::string name;
+  std::string title;  // of the axis; what stands before the comma, of the plot
+  std::function<double(const TrainingPoint&)> training;  // none: it is one of tests
+  std::function<double(const TestPoint&)> test = {};
 };
-constexpr Measure kMeasures[] = {
-    {"test-accuracy", "test accuracy, %", nullptr,
-     [](const TestPoint& p) { return 100 * p.metric; }},
-    {"test-loss", "test loss", nullptr, [](const TestPoint& p) { return p.loss; }},
-    {"accuracy", "accuracy of training batches, %",
-     [](const TrainingPoint& p) { return 100 * p.metric; }, nullptr},
-    {"loss", "loss of training batches", [](const TrainingPoint& p) { return p.loss; }, nullptr},
-    {"images-per-second", "images per second",
-     [](const TrainingPoint& p) { return p.items_per_second; }, nullptr},
-};
+
+std::string hyphenated(std::string name) {
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+// Of a task; the first is the default.
+std::vector<Measure> measures_of(const TaskWords& words) {
+  std::vector<Measure> measures;
+  const std::string name = hyphenated(words.metric), head = words.metric_head();
+  if (!words.metric.empty())
+    measures.push_back({"test-" + name, "test " + head, {}, [words](const TestPoint& p) {
+                          return words.shown(p.metric);
+                        }});
+  measures.push_back({"test-loss", "test loss", {}, [](const TestPoint& p) { return p.loss; }});
+  if (!words.metric.empty())
+    measures.push_back({name,
+                        cat(words.metric_name(), " of training batches",
+                            words.unit.empty() ? "" : ", " + words.unit),
+                        [words](const TrainingPoint& p) { return words.shown(p.metric); }});
+  measures.push_back(
+      {"loss", "loss of training batches", [](const TrainingPoint& p) { return p.loss; }});
+  measures.push_back({hyphenated(words.rate_key()), words.item + "s per second",
+                      [](const TrainingPoint& p) { return p.items_per_second; }});
+  return measures;
+}
+
+// The measure that --plot draws. Throws UserError(kUsage), which names those that the runs have.
+Measure measure_of(const Comparison& all, const std::string& name) {
+  PODIUM_REQUIRE(all.words.has_value(), ExitCode::kUsage,
+                 "these runs are judged by several metrics; plot the runs of one task at a "
+                 "time");
+  const std::vector<Measure> measures = measures_of(*all.words);
+  if (name.empty()) return measures.front();
+  std::vector<std::string> names;
+  for (const Measure& measure : measures) {
+    if (measure.name == name) return measure;
+    names.push_back(measure.name);
+  }
+  throw UserError(cat("--measure ", name, ": these runs have ", join_words(names),
+                      "; did you mean ", nearest_word(name, names), "?"));
+}
 
 std::vector<const RecipeKey*> differing_keys(const std::vector<ComparedRun>& runs) {
   std::vector<const RecipeKey*> keys;
@@ -102,10 +136,10 @@ double epoch_of(const RunHistory& run, std::int64_t step) {
 // Step 0 and NaN before the first.
 constexpr TestPoint kNoTest = {.metric = std::numeric_limits<double>::quiet_NaN(),
                                .loss = std::numeric_limits<double>::quiet_NaN()};
-TestPoint best_test(const RunHistory& run) {
+TestPoint best_test(const ComparedRun& run) {
   TestPoint best = kNoTest;
-  for (const TestPoint& point : run.course.tests)
-    if (!(point.metric <= best.metric)) best = point;
+  for (const TestPoint& point : run.history.course.tests)
+    if (run.words.is_better(point.metric, best.metric)) best = point;
   return best;
 }
 TestPoint last_test(const RunHistory& run) {
@@ -128,7 +162,7 @@ std::string label_of(const RunHistory& run, const std::vector<const RecipeKey*>&
 
 PlotLine curve_of(const RunHistory& run, const Measure& measure, const std::string& label) {
   PlotLine line{.label = label, .points = {}};
-  if (measure.test != nullptr) {
+  if (measure.test) {
     for (const TestPoint& point : run.course.tests)
       line.points.emplace_back(epoch_of(run, point.step), measure.test(point));
   } else {
@@ -149,17 +183,15 @@ std::string title_of(const std::vector<ComparedRun>& runs, const Measure& measur
   return cat(join_words(names), ": ", axis.substr(0, axis.find(',')));
 }
 
-void write_plot(const CompareArguments& arguments, const std::vector<ComparedRun>& runs,
-                const std::vector<const RecipeKey*>& keys) {
-  const auto* measure = std::ranges::find_if(
-      kMeasures, [&](const Measure& m) { return arguments.measure == m.name; });
-  Plot plot{.title = arguments.title.empty() ? title_of(runs, *measure) : arguments.title,
+void write_plot(const CompareArguments& arguments, const Measure& measure,
+                const std::vector<ComparedRun>& runs, const std::vector<const RecipeKey*>& keys) {
+  Plot plot{.title = arguments.title.empty() ? title_of(runs, measure) : arguments.title,
             .x_title = "epoch",
-            .y_title = measure->title,
+            .y_title = measure.title,
             .lines = {},
-            .unit = std::string_view(measure->title).ends_with('%') ? "%" : ""};
+            .unit = measure.title.ends_with('%') ? "%" : ""};
   for (const ComparedRun& run : runs)
-    plot.lines.push_back(curve_of(run.history, *measure, label_of(run.history, keys)));
+    plot.lines.push_back(curve_of(run.history, measure, label_of(run.history, keys)));
   replace_text(arguments.plot, svg_of(plot));
 }
 
@@ -196,17 +228,22 @@ void print_differences(const Comparison& all) {
   if (!all.findings.empty() || !all.differences.empty()) std::cout << "\n";
 }
 
-void print_results(const std::vector<ComparedRun>& runs,
-                   const std::vector<const RecipeKey*>& keys) {
+void print_results(const Comparison& all, const std::vector<const RecipeKey*>& keys) {
+  const std::vector<ComparedRun>& runs = all.runs;
   const bool many = keys.size() > kMostKeys;
   std::vector<const RecipeKey*> shown;
   if (!many) shown = keys;
   std::vector<std::string> head{"RUN"};
   if (many) head.emplace_back("RECIPE");
   for (const RecipeKey* key : shown) head.push_back(upper(key->path()));
-  for (const char* title :
-       {"STEP", "EPOCH", "TEST ACCURACY", "BEST", "TEST LOSS", "IMAGES/S, MEDIAN", "PARAMETERS"})
-    head.emplace_back(title);
+  const bool same_items = std::ranges::all_of(
+      runs, [&](const ComparedRun& run) { return run.words.item == runs.front().words.item; });
+  const std::string metric = all.words ? all.words->metric_name() : "metric",
+                    rate = same_items ? runs.front().words.rate_unit() : "items/s";
+  for (const std::string& title :
+       {std::string("STEP"), std::string("EPOCH"), upper("test " + metric), std::string("BEST"),
+        std::string("TEST LOSS"), upper(rate + ", median"), std::string("PARAMETERS")})
+    head.push_back(title);
   Table table(head);
   for (const ComparedRun& compared : runs) {
     const RunHistory& run = compared.history;
@@ -220,11 +257,17 @@ void print_results(const std::vector<ComparedRun>& runs,
       return number_text(std::round(10 * epoch_of(run, steps)) / 10);
     };
     row.push_back(cat(epochs(step), step < total ? cat(" of ", epochs(total)) : ""));
-    const TestPoint best = best_test(run);
-    row.push_back(at_step(run, percent(last.metric), last.step));
-    row.push_back(at_step(run, percent(best.metric), best.step));
+    const TestPoint best = best_test(compared);
+    const auto metric_text = [&](double value) {
+      return all.words || !std::isfinite(value)
+                 ? compared.words.metric_text(value)
+                 : cat(compared.words.metric_name(), " ", compared.words.metric_text(value));
+    };
+    row.push_back(at_step(run, metric_text(last.metric), last.step));
+    row.push_back(at_step(run, metric_text(best.metric), best.step));
     row.push_back(at_step(run, fixed(last.loss, 4), last.step));
-    row.push_back(fixed(compared.images_per_second.median, 0));
+    row.push_back(cat(fixed(compared.items_per_second.median, 0),
+                      same_items ? "" : " " + compared.words.rate_unit()));
     row.push_back(run.hashes.empty()
                       ? "-"
                       : at_step(run, hash_text(run.hashes.back().second), run.hashes.back().first));
@@ -242,7 +285,7 @@ void print_speeds(const Comparison& all) {
   std::vector<std::string> head = {"RUN",        "PLACEMENT", "STEPS/S",
                                    "10% TO 90%", "POINTS",    "TIME, S"};
   for (const double target : all.targets)
-    head.push_back(cat("TO ", number_text(100 * target), "%, S"));
+    head.push_back(upper("to " + target_text(all, target)) + ", S");
   bool priced = false, energy = false;
   for (const ComparedRun& run : all.runs) {
     priced = priced || run.price;
@@ -251,7 +294,7 @@ void print_speeds(const Comparison& all) {
   if (priced) {
     head.emplace_back("COST, USD");
     for (const double target : all.targets)
-      head.push_back(cat("TO ", number_text(100 * target), "%, USD"));
+      head.push_back(upper("to " + target_text(all, target)) + ", USD");
     head.emplace_back("PRICE OF");
   }
   head.insert(head.end(), {"INPUT WAIT, %", "MEMORY"});
@@ -291,7 +334,7 @@ void print_speeds(const Comparison& all) {
 
 void print(const Comparison& all, const std::vector<const RecipeKey*>& keys) {
   print_differences(all);
-  print_results(all.runs, keys);
+  print_results(all, keys);
   print_speeds(all);
   for (const std::string& sentence : all.sentences) std::cout << printable(sentence) << "\n";
   std::cout << "(" << all.method << ")\n";
@@ -310,7 +353,9 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
   auto all = nlohmann::ordered_json::array();
   for (const ComparedRun& compared : comparison.runs) {
     const RunHistory& run = compared.history;
-    const TestPoint last = last_test(run), best = best_test(run);
+    const TestPoint last = last_test(run), best = best_test(compared);
+    const TaskWords& words = compared.words;
+    const std::string metric = words.metric.empty() ? "metric" : words.metric;
     const auto step_or_null = [](std::int64_t step) {
       return step == 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(step);
     };
@@ -323,18 +368,18 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
                                    {"total_steps", total_steps(run.recipe)},
                                    {"epoch", epoch_of(run, run.last_step())},
                                    {"test_step", step_or_null(last.step)},
-                                   {"test_accuracy", last.metric},
+                                   {"test_" + metric, last.metric},
                                    {"test_loss", last.loss},
                                    {"best_test_step", step_or_null(best.step)},
-                                   {"best_test_accuracy", best.metric},
-                                   {"images_per_second", compared.images_per_second.median},
+                                   {"best_test_" + metric, best.metric},
+                                   {words.rate_key(), compared.items_per_second.median},
                                    {"placement", compared.placement},
                                    {"device", compared.device},
                                    {"kind", compared.kind},
                                    {"warm_up_steps", compared.warm_up},
                                    {"speeds",
                                     {{"steps_per_second", to_json(compared.steps_per_second)},
-                                     {"images_per_second", to_json(compared.images_per_second)}}},
+                                     {words.rate_key(), to_json(compared.items_per_second)}}},
                                    {"seconds", compared.seconds},
                                    {"train_seconds", compared.train_seconds},
                                    {"whole_time", compared.whole_time},
@@ -358,8 +403,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
       json["parameter_hash"] = hash_text(run.hashes.back().second);
     }
     for (const TestPoint& point : run.course.tests)
-      json["tests"].push_back(
-          {{"step", point.step}, {"accuracy", point.metric}, {"loss", point.loss}});
+      json["tests"].push_back({{"step", point.step}, {metric, point.metric}, {"loss", point.loss}});
     if (!compared.failure.empty()) json["failure"] = compared.failure;
     if (compared.price) {
       json["price"] = compared.price->text();
@@ -407,7 +451,6 @@ ExitCode compare(const CompareArguments& arguments) {
   CompareOptions options{.method = arguments.method == "pods" ? Method::kPods : Method::kOwn,
                          .warm_up = arguments.warm_up,
                          .targets = arguments.targets};
-  for (double& target : options.targets) target /= 100;
   if (!arguments.price.empty()) options.price = choose_price(arguments.price, known_prices());
   std::vector<RunHistory> runs;
   for (const std::string& folder :
@@ -426,11 +469,14 @@ ExitCode compare(const CompareArguments& arguments) {
                  "none of these is a run's folder; `podium train RECIPE --out DIR` makes one");
   const Comparison comparison = compare_runs(std::move(runs), options);
   const std::vector<const RecipeKey*> keys = differing_keys(comparison.runs);
+  std::optional<Measure> measure;
+  if (!arguments.plot.empty() || !arguments.measure.empty())
+    measure = measure_of(comparison, arguments.measure);
   if (arguments.json)
     std::cout << json_text(to_json(comparison, keys)) << "\n";
   else
     print(comparison, keys);
-  if (!arguments.plot.empty()) write_plot(arguments, comparison.runs, keys);
+  if (!arguments.plot.empty()) write_plot(arguments, *measure, comparison.runs, keys);
   if (!arguments.html.empty()) replace_text(arguments.html, comparison_page(comparison));
   return ExitCode::kDone;
 }
@@ -440,12 +486,10 @@ ExitCode compare(const CompareArguments& arguments) {
 void add_compare_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<CompareArguments>();
   CLI::App* command =
-      add_command(app, line, "compare", "Compares runs: recipes, accuracy, speed, cost, curves",
+      add_command(app, line, "compare", "Compares runs: recipes, results, speed, cost, curves",
                   {"podium compare runs/* --html comparison.html --plot curves.svg",
                    "podium compare mnist --placements \"workers=1;workers=2\" --steps 500"},
                   [arguments] { return compare(*arguments); });
-  std::vector<std::string> measures;
-  for (const Measure& measure : kMeasures) measures.emplace_back(measure.name);
   command
       ->add_option("RUN", arguments->runs,
                    "Folders of runs, finished or not; other files and folders are skipped. With "
@@ -469,9 +513,8 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
                       "recorded");
   command
       ->add_option("--target", arguments->targets,
-                   "Accuracy in percent whose time and cost are shown; may be repeated; default: "
-                   "round values that were reached")
-      ->check(between(0, 100), "PERCENT")
+                   "Value of the metric whose time and cost are shown, such as 99 for an accuracy "
+                   "of 99%; may be repeated; default: round percentages that were reached")
       ->allow_extra_args(false);
   command
       ->add_option("--method", arguments->method,
@@ -486,9 +529,9 @@ void add_compare_command(CLI::App& app, CommandLine& line) {
       ->check(at_least(0), "NONNEGATIVE");
   command->add_option("--html", arguments->html, "HTML file for the comparison, self-contained");
   command->add_option("--plot", arguments->plot, "SVG file for the curves");
-  command->add_option("--measure", arguments->measure, "Quantity that the curves show")
-      ->check(CLI::IsMember(measures))
-      ->capture_default_str();
+  command->add_option("--measure", arguments->measure,
+                      "Quantity that the curves show, by the runs' task: test-METRIC, test-loss, "
+                      "METRIC, loss or ITEMS-per-second; default: test-METRIC, as test-accuracy");
   command->add_option("--title", arguments->title,
                       "Title of the plot; default: the recipe and the quantity");
   add_force_flag(*command, arguments->force);

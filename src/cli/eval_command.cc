@@ -9,6 +9,7 @@
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/table.h"
+#include "cli/talk.h"
 #include "train/run/environment.h"
 #include "train/run/run.h"
 
@@ -97,37 +98,42 @@ ExitCode evaluate(const EvalArguments& arguments) {
   Trainer& trainer = *loaded.trainer;
   const EvaluationResult result = trainer.evaluate();
   const double speed =
-      result.seconds > 0 ? static_cast<double>(result.sums.examples) / result.seconds : 0;
+      result.seconds > 0 ? static_cast<double>(result.sums.items) / result.seconds : 0;
+  const TaskWords words = trainer.words();
   const std::vector<Field> fields = trainer.evaluation_set().fields();
   // Of classes; otherwise there is nothing to tell them apart by.
   const Field target = target_of(fields) == nullptr ? Field() : *target_of(fields);
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"recipe", loaded.recipe.name},
-                                         {"seed", loaded.recipe.seed},
-                                         {"steps", trainer.steps_done()},
-                                         {"replicas", loaded.recipe.replicas},
-                                         {"workers", trainer.placement().workers},
-                                         {"evaluation_batch", trainer.evaluation_batch()},
-                                         {"loss", result.sums.loss},
-                                         {"accuracy", result.metric()},
-                                         {"correct", result.sums.count(kCorrectCount)},
-                                         {"examples", result.sums.examples},
-                                         {"parameter_hash", hash_text(trainer.parameter_hash())},
-                                         {"eval_seconds", result.seconds},
-                                         {"images_per_second", speed},
-                                         {"peak_memory_bytes", peak_memory_bytes()},
-                                         {"classes", classes_json(result, target)},
-                                         {"confusion", confusion_json(result.confusion)},
-                                         {"confusion_cells", cells_json(result.confusion)}};
+    nlohmann::ordered_json json = {{"recipe", loaded.recipe.name},
+                                   {"seed", loaded.recipe.seed},
+                                   {"steps", trainer.steps_done()},
+                                   {"replicas", loaded.recipe.replicas},
+                                   {"workers", trainer.placement().workers},
+                                   {"evaluation_batch", trainer.evaluation_batch()},
+                                   {"loss", result.sums.loss}};
+    for (const MetricValue& metric : result.metrics) json[metric.name] = metric.value;
+    for (const std::string& name : trainer.counts()) json[name] = result.sums.count(name);
+    json["examples"] = result.sums.examples;
+    json["parameter_hash"] = hash_text(trainer.parameter_hash());
+    json["eval_seconds"] = result.seconds;
+    json[words.rate_key()] = speed;
+    json["peak_memory_bytes"] = peak_memory_bytes();
+    if (target.below > 0) {
+      json["classes"] = classes_json(result, target);
+      json["confusion"] = confusion_json(result.confusion);
+      json["confusion_cells"] = cells_json(result.confusion);
+    }
     std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }
   std::cout << arguments.run << ", step " << trainer.steps_done() << ": "
-            << percent(result.metric()) << " (" << with_commas(result.sums.count(kCorrectCount))
-            << " of " << with_commas(result.sums.examples) << "), loss "
-            << fixed(result.sums.loss, 4) << ", " << with_commas(static_cast<std::int64_t>(speed))
-            << " images/s\nparameters " << hash_text(trainer.parameter_hash()) << "\n";
-  if (arguments.per_class) std::cout << "\n" << classes_text(result, target);
+            << evaluation_text(result, words) << ", "
+            << with_commas(static_cast<std::int64_t>(speed)) << " " << words.rate_unit()
+            << "\nparameters " << hash_text(trainer.parameter_hash()) << "\n";
+  if (arguments.per_class && target.below == 0)
+    say("--per-class: the target of this run has no classes");
+  else if (arguments.per_class)
+    std::cout << "\n" << classes_text(result, target);
   return ExitCode::kDone;
 }
 
@@ -142,7 +148,7 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command->add_option("OVERRIDE", arguments->overrides,
                       "data.path=FOLDER: where the run's pictures are now");
-  command->add_option("--batch", arguments->batch, "Images per batch; does not affect the result")
+  command->add_option("--batch", arguments->batch, "Examples per batch; does not affect the result")
       ->check(at_least(1), "POSITIVE");
   add_step_flag(*command, arguments->step);
   add_placement_flags(*command, arguments->placement);

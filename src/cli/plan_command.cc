@@ -2,6 +2,7 @@
 // much.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -192,7 +193,7 @@ std::function<std::string(const std::string&)> above_zero() {
 
 std::string hours(double seconds) { return std::isfinite(seconds) ? duration_text(seconds) : "-"; }
 
-nlohmann::ordered_json json_of(const PlanRow& row) {
+nlohmann::ordered_json json_of(const PlanRow& row, const std::string& item) {
   nlohmann::ordered_json memory = nlohmann::ordered_json::object();
   for (const auto& [what, bytes] : row.memory) memory[what] = bytes;
   return {{"devices", row.devices},
@@ -201,7 +202,7 @@ nlohmann::ordered_json json_of(const PlanRow& row) {
           {"replicas", row.replicas},
           {"epochs", row.epochs},
           {"steps_per_second", row.steps_per_second},
-          {"images_per_second", row.images_per_second},
+          {item + "s_per_second", row.items_per_second},
           {"efficiency", row.efficiency},
           {"step_seconds",
            {{"compute", row.step.compute},
@@ -247,11 +248,15 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan,
             << "source: " << q.device->source << "\n"
             << with_commas(static_cast<std::int64_t>(q.work->parameter_values)) << " parameters, "
             << count_text(recipe.replicas, "replica") << " of "
-            << count_text(recipe.batch / recipe.replicas, "image") << "\n"
+            << count_text(recipe.batch / recipe.replicas,
+                          q.items_per_example == 1 ? q.item : "example")
+            << "\n"
             << memory_text(q, first);
   if (q.measured_memory && plan.rows.size() > 1) std::cout << memory_text(q, plan.rows.back());
-  Table table({"DEVICES", "BATCH", "EPOCHS", "STEPS/S", "IMAGES/S", "% OF LINEAR", "TIME",
-               "80% INTERVAL", "COST, USD", "80% INTERVAL", "CORES FOR INPUT", ""});
+  std::string rate = q.item + "s/s";
+  for (char& c : rate) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  Table table({"DEVICES", "BATCH", "EPOCHS", "STEPS/S", rate, "% OF LINEAR", "TIME", "80% INTERVAL",
+               "COST, USD", "80% INTERVAL", "CORES FOR INPUT", ""});
   const auto usd = [](double value) {
     const std::string text = usd_text(value);
     return text.substr(0, text.find(' '));
@@ -266,7 +271,7 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan,
     const bool priced = std::isfinite(row.usd);
     table.add({cat(row.devices), cat(row.batch), fixed(row.epochs, 1),
                fixed(row.steps_per_second, row.steps_per_second < 10 ? 2 : 0),
-               with_commas(static_cast<std::int64_t>(row.images_per_second)),
+               with_commas(static_cast<std::int64_t>(row.items_per_second)),
                fixed(100 * row.efficiency, 0), hours(row.seconds),
                std::isfinite(row.low) ? cat(hours(row.low), " to ", hours(row.high)) : "-",
                priced ? usd(row.usd) : "-",
@@ -290,8 +295,8 @@ void print(const Parts& parts, const PlanQuestion& q, const RunPlan& plan,
               << "\n";
   if (first.input_cores > 0)
     std::cout << "cores for input: host cores per device, at the rate of a core of this machine: "
-              << with_commas(static_cast<std::int64_t>(q.images_per_core)) << " images/s, " << input
-              << "\n";
+              << with_commas(static_cast<std::int64_t>(q.examples_per_core)) << " examples/s, "
+              << input << "\n";
   if (first.input_cores > 0 && q.device->host_cores > 0 && !q.measured)
     std::cout
         << "its host has " << fixed(q.device->host_cores, 1) << " cores for each device"
@@ -331,7 +336,10 @@ ExitCode plan(const PlanArguments& arguments) {
   }
   question.critical_batch = arguments.critical_batch;
   const InputRate input = measure_input_rate(recipe, parts.data);
-  question.images_per_core = input.images_per_core;
+  question.examples_per_core = input.examples_per_core;
+  question.item = unit_of(parts.data.fields);
+  question.items_per_example = static_cast<double>(parts.program.items) /
+                               static_cast<double>(recipe.batch / recipe.replicas);
   const std::int64_t most = std::min<std::int64_t>(here.usable_cores, recipe.replicas);
   if (count != 0) {
     PODIUM_REQUIRE(name != "here" || count <= most, ExitCode::kUsage, "--on ", arguments.on,
@@ -362,11 +370,11 @@ ExitCode plan(const PlanArguments& arguments) {
   const RunPlan made = plan_run(question);
   if (arguments.json) {
     auto rows = nlohmann::ordered_json::array();
-    for (const PlanRow& row : made.rows) rows.push_back(json_of(row));
+    for (const PlanRow& row : made.rows) rows.push_back(json_of(row, question.item));
     nlohmann::ordered_json json = {{"recipe", recipe.name},
                                    {"device", device.name},
                                    {"precision", question.precision},
-                                   {"images_per_core", question.images_per_core},
+                                   {"examples_per_core", question.examples_per_core},
                                    {"input", input.of},
                                    {"price", nullptr},
                                    {"price_date", nullptr},
@@ -413,7 +421,7 @@ void add_plan_command(CLI::App& app, CommandLine& line) {
       ->check(above_zero(), "POSITIVE");
   command
       ->add_option("--critical-batch", arguments->critical_batch,
-                   "Batch size above which more images per step gain little: epochs grow as 1 + "
+                   "Batch size above which more examples per step gain little: epochs grow as 1 + "
                    "batch / this. ResNet-50 on ImageNet: about 50000")
       ->check(above_zero(), "POSITIVE");
   command->add_flag("--json", arguments->json, "Write JSON");

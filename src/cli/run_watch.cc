@@ -16,6 +16,9 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
   workers_ = trainer.placement().workers;
   backend_ = trainer.device().name();
   last_step_ = last_step;
+  words_ = trainer.words();
+  counts_ = trainer.counts();
+  items_per_step_ = trainer.items_per_step();
 
   std::string resolved = describe(trainer);
   if (!resolved.empty() && resolved.back() == '\n') resolved.pop_back();
@@ -35,14 +38,16 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
 }
 
 void RunWatch::measured(const RunMetrics& metrics) {
-  accuracy_ = metrics.metrics.empty() ? kUnknownValue : metrics.metrics[0].value;
+  metric_ = kUnknownValue;
+  for (const MetricValue& metric : metrics.metrics)
+    if (metric.name == words_.metric) metric_ = metric.value;
 }
 
 void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
   const double now = steady_seconds();
   if (paused_) meter_->resume(now - step.seconds);
   paused_ = false;
-  meter_->step(now, recipe_.batch, step.input_seconds);
+  meter_->step(now, items_per_step_, step.input_seconds);
   loss_ = static_cast<double>(step.sums.loss);
   if (progress_ == nullptr) return;
   if (step.step % trainer.steps_per_epoch() == 0) {
@@ -55,9 +60,9 @@ void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
 
 void RunWatch::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   pause(result.seconds);
-  test_accuracy_ = result.metric();
+  test_metric_ = result.metric();
   test_step_ = result.step;
-  if (last_) last_ = with_accuracy(*last_, trainer);
+  if (last_) last_ = with_test(*last_, trainer);
 }
 
 void RunWatch::saving(std::int64_t) { pause(0); }
@@ -90,20 +95,21 @@ ProgressState RunWatch::progress_state(const Trainer& trainer) const {
   state.epochs = 0.1 * std::round(10 * static_cast<double>(last_step_) /
                                   static_cast<double>(trainer.steps_per_epoch()));
   state.loss = loss_;
-  state.accuracy = accuracy_;
+  state.words = words_;
+  state.metric = metric_;
   state.steps_per_second = meter_->steps_per_second();
-  state.images_per_second = meter_->images_per_second();
+  state.items_per_second = meter_->items_per_second();
   state.seconds_left = meter_->seconds_left(last_step_ - state.step);
   state.input_wait_percent = meter_->input_wait_percent();
   if (options_.price) {
     state.usd = options_.price->usd(steady_seconds() - begun_);
     state.price = options_.price->text();
   }
-  return with_accuracy(std::move(state), trainer);
+  return with_test(std::move(state), trainer);
 }
 
-ProgressState RunWatch::with_accuracy(ProgressState state, const Trainer& trainer) const {
-  state.test_accuracy = test_accuracy_;
+ProgressState RunWatch::with_test(ProgressState state, const Trainer& trainer) const {
+  state.test_metric = test_metric_;
   state.test_epoch =
       static_cast<double>(test_step_) / static_cast<double>(trainer.steps_per_epoch());
   state.test_is_current = test_step_ == state.step;

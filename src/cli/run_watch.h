@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cli/progress_line.h"
 #include "report/metrics.h"
@@ -31,23 +32,29 @@ class RunWatch : public RunObserver {
 
   std::int64_t workers() const { return workers_; }
   const std::string& backend() const { return backend_; }
+  const TaskWords& words() const { return words_; }
+  const std::vector<std::string>& counts() const { return counts_; }
+  std::int64_t items_per_step() const { return items_per_step_; }
 
  private:
   ProgressState progress_state(const Trainer& trainer) const;
-  ProgressState with_accuracy(ProgressState state, const Trainer& trainer) const;
+  ProgressState with_test(ProgressState state, const Trainer& trainer) const;
   void pause(double seconds_ago);  // training time is paused since then
 
   const Recipe recipe_;
   const RunOptions options_;
   const bool quiet_;
   std::int64_t workers_ = 0, last_step_ = 0;
+  std::int64_t items_per_step_ = 0;
+  TaskWords words_;
+  std::vector<std::string> counts_;
   std::string backend_;
   std::optional<ProgressLine> preparing_;
   std::unique_ptr<Progress> progress_;
   std::optional<ThroughputMeter> meter_;
   std::optional<ProgressState> last_;
-  double accuracy_ = kUnknownValue, test_accuracy_ = kUnknownValue, loss_ = kUnknownValue;
-  std::int64_t test_step_ = 0;  // of test_accuracy_
+  double metric_ = kUnknownValue, test_metric_ = kUnknownValue, loss_ = kUnknownValue;
+  std::int64_t test_step_ = 0;  // of test_metric_
   bool paused_ = false;
   double begun_ = steady_seconds();  // the command, about
 };

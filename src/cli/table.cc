@@ -6,6 +6,8 @@
 #include <cctype>
 #include <cmath>
 
+#include "base/error.h"
+#include "base/words.h"
 #include "report/progress.h"
 
 namespace podium {
@@ -62,8 +64,21 @@ std::string fixed(double value, int digits) {
   return std::isfinite(value) ? fmt::format("{:.{}f}", value, digits) : "-";
 }
 
-std::string percent(double share) {
-  return std::isfinite(share) ? fixed(100 * share, 2) + "%" : "-";
+std::string percent(double share) { return share_text(share); }
+
+std::string evaluation_text(const EvaluationResult& result, const TaskWords& words,
+                            const std::string& of) {
+  const Sums& sums = result.sums;
+  std::string text;
+  if (words == TaskWords{.item = words.item})
+    text = cat(words.metric_text(result.metric()), " (", with_commas(sums.count(kCorrectCount)),
+               " of ", with_commas(sums.weight));
+  else if (words.metric.empty())
+    text = cat("(", count_text(sums.weight, words.item));
+  else
+    text = cat(words.metric_name(), " ", words.metric_text(result.metric()), " (",
+               count_text(sums.weight, words.item));
+  return cat(text, of, "), loss ", fixed(static_cast<double>(sums.loss), 4));
 }
 
 std::string scaled(double value, const char* unit) {

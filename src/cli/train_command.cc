@@ -40,9 +40,21 @@ struct TrainArguments {
 // Per second of `seconds`, 0 where there were none.
 double rate(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
 
+// Its metric and counts by their names; null where nothing was evaluated.
+void add_evaluation(nlohmann::ordered_json& json, const EvaluationResult& result,
+                    const RunWatch& watch) {
+  const bool known = result.sums.examples != 0;
+  const auto add = [&](const std::string& name, const auto& value) {
+    json[name] = known ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+  };
+  add("loss", result.sums.loss);
+  if (!watch.words().metric.empty()) add(watch.words().metric, result.metric());
+  for (const std::string& name : watch.counts()) add(name, result.sums.count(name));
+  add("examples", result.sums.examples);
+}
+
 nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
                                const RunResult& result, const RunWatch& watch) {
-  const bool evaluated = result.evaluation.sums.examples != 0;
   const EvaluationResult& last = result.last_evaluation;
   const auto made = static_cast<double>(result.steps_made);
   // JSON has no NaN: what was not computed is null.
@@ -50,22 +62,19 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
     return is ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
   };
   const bool prepared = result.prepared;
-  nlohmann::ordered_json json = {
-      {"recipe", recipe.name},
-      {"seed", recipe.seed},
-      {"steps", known(prepared, result.steps)},
-      {"total_steps", known(prepared, result.total_steps)},
-      {"epochs", known(prepared, result.epochs)},
-      {"replicas", recipe.replicas},
-      {"workers", known(prepared, watch.workers())},
-      {"threads", options.placement.threads},
-      {"input_threads", options.placement.input_threads},
-      {"backend", known(prepared, watch.backend())},
-      {"train_loss", known(result.steps_made != 0, result.train_loss)},
-      {"loss", known(evaluated, result.evaluation.sums.loss)},
-      {"accuracy", known(evaluated, result.evaluation.metric())},
-      {"correct", known(evaluated, result.evaluation.sums.count(kCorrectCount))},
-      {"examples", known(evaluated, result.evaluation.sums.examples)},
+  nlohmann::ordered_json json = {{"recipe", recipe.name},
+                                 {"seed", recipe.seed},
+                                 {"steps", known(prepared, result.steps)},
+                                 {"total_steps", known(prepared, result.total_steps)},
+                                 {"epochs", known(prepared, result.epochs)},
+                                 {"replicas", recipe.replicas},
+                                 {"workers", known(prepared, watch.workers())},
+                                 {"threads", options.placement.threads},
+                                 {"input_threads", options.placement.input_threads},
+                                 {"backend", known(prepared, watch.backend())},
+                                 {"train_loss", known(result.steps_made != 0, result.train_loss)}};
+  add_evaluation(json, result.evaluation, watch);
+  json.update(nlohmann::ordered_json{
       {"last_evaluation", nullptr},
       {"best_step", known(result.best_step != 0, result.best_step)},
       {"parameter_hash", known(prepared, hash_text(result.parameter_hash))},
@@ -73,53 +82,51 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"start_seconds", result.start_seconds},
       {"train_seconds", result.train_seconds},
       {"eval_seconds", result.eval_seconds},
-      {"images_per_second", rate(made * static_cast<double>(recipe.batch), result.train_seconds)},
+      {watch.words().rate_key(),
+       rate(made * static_cast<double>(watch.items_per_step()), result.train_seconds)},
       {"steps_per_second", rate(made, result.train_seconds)},
       {"input_wait_percent", result.input_wait_percent},
       {"peak_memory_bytes", known(prepared, result.peak_memory_bytes)},
       {"joules", known(result.joules.has_value(), result.joules.value_or(0))},
       {"cost", nullptr},
       {"stopped", result.stopped},
-      {"out", options.out.string()}};
+      {"out", options.out.string()}});
   if (options.price)
     json["cost"] = {{"usd", options.price->usd(result.seconds)},
                     {"price", options.price->text()},
                     {"date", options.price->price.date}};
-  if (last.sums.examples != 0)
-    json["last_evaluation"] = {{"step", last.step},
-                               {"loss", last.sums.loss},
-                               {"accuracy", last.metric()},
-                               {"correct", last.sums.count(kCorrectCount)},
-                               {"examples", last.sums.examples}};
+  if (last.sums.examples != 0) {
+    json["last_evaluation"] = {{"step", last.step}};
+    add_evaluation(json["last_evaluation"], last, watch);
+  }
   return json;
 }
 
-std::string report_of(const Recipe& recipe, const RunOptions& options, const RunResult& result) {
-  const auto accuracy = [&](const EvaluationResult& e) {
-    return cat(percent(e.metric()), " (", with_commas(e.sums.count(kCorrectCount)), " of ",
-               with_commas(e.sums.examples), recipe.validation != 0 ? " held out" : "", "), loss ",
-               fixed(e.sums.loss, 4));
+std::string report_of(const Recipe& recipe, const RunOptions& options, const RunResult& result,
+                      const RunWatch& watch) {
+  const auto evaluation = [&](const EvaluationResult& e) {
+    return evaluation_text(e, watch.words(), recipe.validation != 0 ? " held out" : "");
   };
   std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
   if (!result.prepared) return text + "stopped before the first step; nothing was saved\n";
-  if (result.evaluation.sums.examples != 0) text += accuracy(result.evaluation) + ", ";
+  if (result.evaluation.sums.examples != 0) text += evaluation(result.evaluation) + ", ";
   text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
   if (result.steps_made != 0) {
     const auto made = static_cast<double>(result.steps_made);
     text += cat(", trained ", fixed(result.train_seconds, 1), " s at ",
-                with_commas(static_cast<std::int64_t>(
-                    rate(made * static_cast<double>(recipe.batch), result.train_seconds))),
-                " images/s");
+                with_commas(static_cast<std::int64_t>(rate(
+                    made * static_cast<double>(watch.items_per_step()), result.train_seconds))),
+                " ", watch.words().rate_unit());
   } else {
     text += result.stopped ? ", none of them by this command" : ", all made earlier";
   }
   if (options.price)
     text += cat(", cost ", usd_text(options.price->usd(result.seconds)), " (",
                 options.price->text(), ")");
-  // Of a stopped run: the last parameters have no accuracy, and it must not pass for theirs.
+  // Of a stopped run: the last parameters have no metric, and it must not pass for theirs.
   const EvaluationResult& last = result.last_evaluation;
   if (result.evaluation.sums.examples == 0 && last.sums.examples != 0)
-    text += cat("\nlast evaluation after step ", with_commas(last.step), ": ", accuracy(last));
+    text += cat("\nlast evaluation after step ", with_commas(last.step), ": ", evaluation(last));
   if (result.best_step != 0)
     text += cat("\nbest checkpoint: that of step ", with_commas(result.best_step));
   return text + cat("\nparameters ", hash_text(result.parameter_hash), ", in ",
@@ -183,7 +190,7 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   if (arguments.json) {
     std::cout << json_text(json_of(recipe, options, result, watch)) << "\n";
   } else {
-    std::cout << report_of(recipe, options, result);
+    std::cout << report_of(recipe, options, result, watch);
   }
   if (!result.stopped) return ExitCode::kDone;
   const bool saved = result.prepared && result.steps > 0;

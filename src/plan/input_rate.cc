@@ -62,7 +62,7 @@ class SamePicture final : public Records {
   const std::string origin_;
 };
 
-std::shared_ptr<const Source> drawn_images(const Recipe& recipe, const DataShape& data) {
+std::shared_ptr<const Source> drawn_examples(const Recipe& recipe, const DataShape& data) {
   // A batch, or as much of it as the rate needs.
   constexpr std::int64_t kMostBytes = 64 << 20;
   auto set = std::make_shared<ImageSet>(image_fields_of(data.fields));
@@ -108,7 +108,7 @@ double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, d
 InputRate measure_input_rate(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir) {
   if (!has_pictures(recipe))
-    return {rate_of(drawn_images(recipe, data), recipe, 0.1), "normalised and augmented"};
+    return {rate_of(drawn_examples(recipe, data), recipe, 0.1), "normalised and augmented"};
   try {
     const Pictures pictures = open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir);
     return {rate_of(pictures.train, recipe, 0.5),

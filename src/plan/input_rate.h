@@ -10,8 +10,8 @@
 namespace podium {
 
 struct InputRate {
-  double images_per_core = 0;  // in a second
-  std::string of;              // what was prepared, for people
+  double examples_per_core = 0;  // in a second
+  std::string of;                // what was prepared, for people
 };
 
 // Measured now, in less than a second. Of a recipe with pictures in files, these are its own; if

@@ -139,16 +139,16 @@ TEST(RunPlan, a_host_that_is_too_slow_for_its_devices_is_pointed_out) {
   DeviceSpec device = *q.question.device;
   device.host_cores = 2;
   q.question.device = &device;
-  const double rate = plan_run(q.question).rows[0].images_per_second;
-  q.question.images_per_core = rate / 8;
+  const double rate = plan_run(q.question).rows[0].items_per_second;
+  q.question.examples_per_core = rate / 8;
   const PlanRow slow = plan_run(q.question).rows[0];
   EXPECT_NEAR(slow.input_cores, 8, 1e-6);
   EXPECT_TRUE(slow.waits_for_input);
-  EXPECT_DOUBLE_EQ(slow.images_per_second, rate) << "the rate is that of another machine's core";
-  q.question.images_per_core = rate;
+  EXPECT_DOUBLE_EQ(slow.items_per_second, rate) << "the rate is that of another machine's core";
+  q.question.examples_per_core = rate;
   EXPECT_FALSE(plan_run(q.question).rows[0].waits_for_input);
   device.host_cores = 0;
-  q.question.images_per_core = 1;
+  q.question.examples_per_core = 1;
   EXPECT_FALSE(plan_run(q.question).rows[0].waits_for_input) << "nobody knows";
 }
 
@@ -169,10 +169,10 @@ TEST(InputRate, a_core_decodes_a_drawn_photograph_where_there_are_none) {
   const Recipe recipe = read_recipe(find_recipe("imagenet-resnet50"), {"data.path=not-here"});
   const InputRate drawn = measure_input_rate(recipe, stated_shape(recipe));
   EXPECT_CONTAINS(drawn.of, "drawn JPEG of 500 x 375 pixels");
-  EXPECT_GT(drawn.images_per_core, 5);
+  EXPECT_GT(drawn.examples_per_core, 5);
   const Recipe small = small_recipe();
   const InputRate images = measure_input_rate(small, stated_shape(small));
-  EXPECT_GT(images.images_per_core, drawn.images_per_core);
+  EXPECT_GT(images.examples_per_core, drawn.examples_per_core);
 }
 
 TEST(RunPlan, scaling_bends_where_operations_are_short_or_the_exchange_is_long) {

@@ -30,22 +30,23 @@ MemoryParts memory_of(const PlanQuestion& q, std::int64_t devices) {
 PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
   const Recipe& recipe = *q.recipe;
   PlanRow row{.devices = devices};
-  const std::int64_t images = recipe.batch / recipe.replicas;
+  const std::int64_t rows = recipe.batch / recipe.replicas;
   row.same_recipe = devices <= recipe.replicas;
   row.replicas = row.same_recipe ? recipe.replicas : devices;
-  row.batch = images * row.replicas;
+  row.batch = rows * row.replicas;
   // The slowest device has one replica more than others where they do not divide evenly.
   const std::int64_t most = (row.replicas + devices - 1) / devices;
   const auto turns = static_cast<double>(most);
   if (q.measured) {
     row.step.compute = q.measured(devices);
   } else {
-    row.step = step_time(*q.work, *q.device, q.precision, devices, turns,
-                         static_cast<double>(images), q.efficiency);
+    row.step = step_time(*q.work, *q.device, q.precision, devices, turns, static_cast<double>(rows),
+                         q.efficiency);
   }
   const double step = row.step.total();
   row.steps_per_second = 1 / step;
-  row.images_per_second = static_cast<double>(row.batch) / step;
+  const double examples_per_second = static_cast<double>(row.batch) / step;
+  row.items_per_second = examples_per_second * q.items_per_example;
 
   const auto examples = static_cast<double>(training_examples(recipe));
   const double own_epochs =
@@ -64,7 +65,7 @@ PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
           : std::ceil(row.epochs / static_cast<double>(recipe.evaluation.every_epochs));
   const double views = static_cast<double>(recipe.evaluation.views);
   const double evaluation =
-      evaluations * static_cast<double>(q.test_examples) * views / (3 * row.images_per_second);
+      evaluations * static_cast<double>(q.test_examples) * views / (3 * examples_per_second);
   row.seconds = steps > 0 ? steps * step + evaluation : kUnknown;
   const double low = q.measured ? q.low : q.efficiency.low;
   const double high = q.measured ? q.high : q.efficiency.high;
@@ -84,8 +85,8 @@ PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
   row.memory = memory_of(q, devices);
   for (const auto& [what, bytes] : row.memory) row.memory_bytes += bytes;
   row.fits = row.memory_bytes <= q.device->memory_bytes;
-  if (q.images_per_core > 0)
-    row.input_cores = row.images_per_second / static_cast<double>(devices) / q.images_per_core;
+  if (q.examples_per_core > 0)
+    row.input_cores = examples_per_second / static_cast<double>(devices) / q.examples_per_core;
   row.waits_for_input = q.device->host_cores > 0 && row.input_cores > q.device->host_cores;
   row.meets = row.fits && std::isfinite(row.seconds) && row.seconds <= q.deadline &&
               (!std::isfinite(q.budget) || row.usd <= q.budget);
@@ -139,7 +140,7 @@ RunPlan plan_run(const PlanQuestion& question) {
   for (const std::int64_t devices : question.devices)
     plan.rows.push_back(row_of(question, devices));
   const auto rate = [](const PlanRow& row) {
-    return row.images_per_second / static_cast<double>(row.devices);
+    return row.items_per_second / static_cast<double>(row.devices);
   };
   for (PlanRow& row : plan.rows) row.efficiency = rate(row) / rate(plan.rows.front());
   for (std::size_t i = 0; i < plan.rows.size(); ++i) {

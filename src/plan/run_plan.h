@@ -31,7 +31,10 @@ struct PlanQuestion {
   std::optional<ChosenPrice> price;
   double deadline = std::numeric_limits<double>::infinity();  // seconds
   double budget = std::numeric_limits<double>::infinity();    // USD
-  double images_per_core = 0;  // decoded and augmented in a second; 0: unknown
+  // What people count of the data, and how many an example has: "token", 256.
+  std::string item = "example";
+  double items_per_example = 1;
+  double examples_per_core = 0;  // decoded and augmented in a second; 0: unknown
   // Replaces the model of memory: that of a process with so many workers.
   std::function<MemoryParts(std::int64_t)> measured_memory;
   double critical_batch = 0;  // of epochs_factor(); 0: unknown
@@ -41,7 +44,7 @@ struct PlanQuestion {
   double low = 0, high = 0;  // of `measured`: as those of Efficiency
 };
 
-// A batch beyond the critical one gains less from each image: epochs grow as 1 + batch / critical
+// A batch beyond the critical one gains less from each example: epochs grow as 1 + batch / critical
 // (McCandlish et al. 2018). Over those of the recipe's own batch.
 double epochs_factor(double batch, double recipe_batch, double critical_batch);
 
@@ -53,14 +56,14 @@ struct PlanRow {
   std::int64_t batch = 0, replicas = 0;
   double epochs = 0;  // NaN if it is not known how they grow
   StepTime step;
-  double steps_per_second = 0, images_per_second = 0;
+  double steps_per_second = 0, items_per_second = 0;
   double seconds = 0, low = 0, high = 0;      // of the run, with evaluation; the 80% interval
   double usd = 0, usd_low = 0, usd_high = 0;  // NaN without a price
   std::int64_t machines = 0;
   MemoryParts memory;       // of one device
   double memory_bytes = 0;  // the sum
   bool fits = true;
-  double efficiency = 1;   // images/s per device, relative to the first row
+  double efficiency = 1;   // items/s per device, relative to the first row
   double input_cores = 0;  // for each device; 0: unknown
   // They are more than the device's host has, so that the device will be slower than planned: by
   // how much depends on the host's cores, which nobody measured.

@@ -104,7 +104,7 @@ double bytes_of(const std::string& precision) {
 }
 
 StepTime step_time(const ProgramWork& work, const DeviceSpec& device, const std::string& precision,
-                   std::int64_t devices, double replicas, double images, const Efficiency& how) {
+                   std::int64_t devices, double replicas, double examples, const Efficiency& how) {
   const std::size_t family = device.family == Family::kMatrix ? 1 : 0;
   const double reached =
       family == 0 && precision == "fp32" ? how.vector_products : how.products[family];
@@ -113,8 +113,8 @@ StepTime step_time(const ProgramWork& work, const DeviceSpec& device, const std:
   const double part = bytes_of(precision) / 4;
   StepTime time;
   for (const OpWork& op : work.ops) {
-    const double compute = op.product ? (op.flops * images + op.fixed_flops) / flops : 0;
-    const double memory = part * (op.bytes * images + op.fixed_bytes) / bandwidth;
+    const double compute = op.product ? (op.flops * examples + op.fixed_flops) / flops : 0;
+    const double memory = part * (op.bytes * examples + op.fixed_bytes) / bandwidth;
     (compute > memory ? time.compute : time.memory) += replicas * std::max(compute, memory);
     time.kernels += replicas * 1e-6 * how.kernel_us[family];
   }

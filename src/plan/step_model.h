@@ -17,13 +17,13 @@
 
 namespace podium {
 
-// One operation of a replica's program, as a linear function of its images. Bytes are those of
+// One operation of a replica's program, as a linear function of its examples. Bytes are those of
 // FP32.
 struct OpWork {
   std::string name;
   bool product = false;         // convolutions and matrix products; else bound by memory
   double flops = 0, bytes = 0;  // for each image
-  double fixed_flops = 0, fixed_bytes = 0;  // whatever the images: weights
+  double fixed_flops = 0, fixed_bytes = 0;  // whatever the examples: weights
 };
 
 // Of all operations of a program by the convention of papers: convolutions as direct ones, 2 for a
@@ -61,10 +61,10 @@ struct StepTime {
   std::string limit() const;
 };
 
-// For `devices` devices that each run `replicas` replicas of `images` images, one after the other.
+// For `devices` devices that each run `replicas` replicas of `examples` examples, one after the other.
 // `values_bytes`: size of a value in memory and on the links.
 StepTime step_time(const ProgramWork& work, const DeviceSpec& device, const std::string& precision,
-                   std::int64_t devices, double replicas, double images, const Efficiency& how);
+                   std::int64_t devices, double replicas, double examples, const Efficiency& how);
 
 // Bytes of a value in this precision.
 double bytes_of(const std::string& precision);

@@ -40,18 +40,24 @@ double student_quantile(std::int64_t degrees) {
 
 double Band::mean() const {
   double sum = 0;
-  for (const BandRun& run : runs) sum += run.accuracy;
+  for (const BandRun& run : runs) sum += run.metric;
   return sum / static_cast<double>(runs.size());
 }
 
 double Band::deviation() const {
   double squares = 0;
-  for (const BandRun& run : runs) squares += (run.accuracy - mean()) * (run.accuracy - mean());
+  for (const BandRun& run : runs) squares += (run.metric - mean()) * (run.metric - mean());
   return std::sqrt(squares / static_cast<double>(runs.size() - 1));
 }
 
-double Band::low() const { return std::max(0.0, mean() - width(*this)); }
-double Band::high() const { return std::min(1.0, mean() + width(*this)); }
+double Band::low() const {
+  const double bound = mean() - width(*this);
+  return words.unit == "%" ? std::max(0.0, bound) : bound;
+}
+double Band::high() const {
+  const double bound = mean() + width(*this);
+  return words.unit == "%" ? std::min(1.0, bound) : bound;
+}
 
 std::string band_recipe(Recipe recipe) {
   recipe.seed = 0;
@@ -101,11 +107,14 @@ void add_run(Band& band, BandRun run) {
 }
 
 void write_band(const std::filesystem::path& file, const Band& band) {
+  const std::string metric = band.words.metric.empty() ? "loss" : band.words.metric;
   auto runs = nlohmann::ordered_json::array();
   for (const BandRun& run : band.runs)
     runs.push_back(
-        {{"seed", run.seed}, {"accuracy", run.accuracy}, {"parameter_hash", run.parameter_hash}});
-  nlohmann::ordered_json json = {{"recipe", band.recipe}, {"runs", runs}};
+        {{"seed", run.seed}, {metric, run.metric}, {"parameter_hash", run.parameter_hash}});
+  nlohmann::ordered_json json = {{"recipe", band.recipe},
+                                 {"metric", {{"name", metric}, {"unit", band.words.unit}}},
+                                 {"runs", runs}};
   if (band.runs.size() >= 2) {
     json["mean"] = band.mean();
     json["deviation"] = band.deviation();
@@ -128,12 +137,17 @@ Band parse_band(std::string_view text, const std::string& source, std::size_t le
   try {
     const nlohmann::json json = nlohmann::json::parse(text);
     Band band{.recipe = band_recipe_in(json.at("recipe").get<std::string>()), .runs = {}};
+    // Older ones name no metric: they are of accuracies.
+    if (const auto found = json.find("metric"); found != json.end()) {
+      band.words.metric = found->at("name").get<std::string>();
+      band.words.unit = found->at("unit").get<std::string>();
+    }
     for (const auto& run : json.at("runs")) {
       const auto& seed = run.at("seed");
       PODIUM_REQUIRE(seed.is_number_unsigned(), ExitCode::kUsage, source,
                      ": is not a band: the seed of run ", band.runs.size() + 1,
                      " is not a whole number from 0 on; `podium band RECIPE --seeds N` makes one");
-      band.runs.push_back({seed.get<std::uint64_t>(), run.at("accuracy").get<double>(),
+      band.runs.push_back({seed.get<std::uint64_t>(), run.at(band.words.metric).get<double>(),
                            run.at("parameter_hash").get<std::string>()});
     }
     PODIUM_REQUIRE(band.runs.size() >= least, ExitCode::kUsage, source, ": holds ",
@@ -141,8 +155,8 @@ Band parse_band(std::string_view text, const std::string& source, std::size_t le
                    " runs; `podium band RECIPE --seeds ", kLeastBandRuns, "` adds to it");
     for (const BandRun& run : band.runs)
       PODIUM_REQUIRE(
-          run.accuracy >= 0 && run.accuracy <= 1, ExitCode::kUsage, source,
-          ": the accuracy of seed ", run.seed, " is ", run.accuracy,
+          band.words.unit != "%" || (run.metric >= 0 && run.metric <= 1), ExitCode::kUsage, source,
+          ": the ", band.words.metric_name(), " of seed ", run.seed, " is ", run.metric,
           ", which is not between 0 and 1; `podium band RECIPE --seeds N` makes a new band");
     return band;
   } catch (const nlohmann::json::exception& error) {

@@ -1,4 +1,4 @@
-// The convergence band of a recipe: its final accuracies over seeds, and whether another run is
+// The convergence band of a recipe: its final metrics over seeds, and whether another run is
 // inside it. Guarantee G5 is stated in terms of it.
 #pragma once
 
@@ -9,29 +9,31 @@
 #include <string_view>
 #include <vector>
 
+#include "nn/task_words.h"
 #include "train/recipe/recipe.h"
 
 namespace podium {
 
 // Fewer runs do not predict further ones: with two runs that happen to agree, the bounds would be
-// their accuracy; with two that do not, nearly everything would be inside.
+// their metric; with two that do not, nearly everything would be inside.
 inline constexpr std::size_t kLeastBandRuns = 5;
 
 struct BandRun {
   std::uint64_t seed = 0;
-  double accuracy = 0;  // at the end, of the held-out set
+  double metric = 0;  // at the end, of the held-out set
   std::string parameter_hash;
 };
 
 struct Band {
   std::string recipe;  // resolved, with seed 0
   std::vector<BandRun> runs;
+  TaskWords words = {};  // of the metric
 
   double mean() const;
   double deviation() const;  // of one run: the root of the sum of squares over n - 1
-  // Where 99 of 100 further runs of the recipe end, if accuracies are normal: mean -+ t *
+  // Where 99 of 100 further runs of the recipe end, if their metrics are normal: mean -+ t *
   // deviation * sqrt(1 + 1 / n), t the 99.5% quantile of Student's distribution of n - 1 degrees;
-  // within [0, 1], as accuracies are. At least two runs are needed, and kLeastBandRuns for it to
+  // of shares (in "%"), within [0, 1]. At least two runs are needed, and kLeastBandRuns for it to
   // mean something.
   double low() const;
   double high() const;

@@ -17,7 +17,7 @@ Band sample() {
 
 TEST(Band, its_width_is_that_of_a_prediction_for_one_more_run) {
   Band band = sample();
-  for (BandRun& run : band.runs) run.accuracy -= 0.1;
+  for (BandRun& run : band.runs) run.metric -= 0.1;
   EXPECT_NEAR(band.mean(), 0.88, 1e-12);
   EXPECT_NEAR(band.deviation(), 0.00816497, 1e-8);
   // t(3) = 5.841, sqrt(1 + 1/4) = 1.118034
@@ -41,7 +41,7 @@ TEST(Band, is_read_back_as_it_was_written) {
   EXPECT_EQ(back.recipe, band.recipe);
   ASSERT_EQ(back.runs.size(), 4U);
   EXPECT_EQ(back.runs[3].seed, 7U);
-  EXPECT_EQ(back.runs[1].accuracy, 0.98);
+  EXPECT_EQ(back.runs[1].metric, 0.98);
   EXPECT_EQ(back.runs[2].parameter_hash, "02");
 }
 
@@ -94,10 +94,10 @@ TEST(Band, of_fewer_than_five_runs_has_no_bounds_and_is_refused) {
 
 TEST(Band, its_bounds_are_shares_of_0_to_1) {
   Band band = sample();
-  band.runs[0].accuracy = 1;
+  band.runs[0].metric = 1;
   EXPECT_GT(band.mean() + 5.841 * band.deviation() * std::sqrt(1.25), 1);
   EXPECT_EQ(band.high(), 1);
-  for (BandRun& run : band.runs) run.accuracy = 1 - run.accuracy;
+  for (BandRun& run : band.runs) run.metric = 1 - run.metric;
   EXPECT_EQ(band.low(), 0);
 }
 

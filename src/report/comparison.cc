@@ -50,14 +50,13 @@ class WallClock {
 
 // When the window of each training point began, by its step; returns when the run ended.
 double read_wall_times(const ComparedRun& run, std::map<std::int64_t, double>& began) {
-  const auto batch = static_cast<double>(run.history.recipe.batch);
   WallClock clock(run.starts);
   std::int64_t before = 0;
   double wall = 0;
   for (const TrainingPoint& point : run.history.course.training) {
     wall = clock.at(point.step, point.seconds);
-    const double speed = point.items_per_second;
-    const double window = speed > 0 ? static_cast<double>(point.step - before) * batch / speed : 0;
+    const double speed = run.history.steps_per_second(point);
+    const double window = speed > 0 ? static_cast<double>(point.step - before) / speed : 0;
     began[point.step] = std::max(0.0, wall - window);
     before = point.step;
   }
@@ -69,25 +68,24 @@ double read_wall_times(const ComparedRun& run, std::map<std::int64_t, double>& b
 
 void read_course(ComparedRun& run, const CompareOptions& options) {
   const RunHistory& history = run.history;
-  const auto batch = static_cast<double>(history.recipe.batch);
-  std::vector<double> images, steps, waits;
+  std::vector<double> items, steps, waits;
   double trained = 0;
   std::int64_t before = 0;
   std::map<std::int64_t, double> trained_at, began;
   for (const TrainingPoint& point : history.course.training) {
-    const double speed = point.items_per_second;
-    if (speed > 0) trained += static_cast<double>(point.step - before) * batch / speed;
+    const double speed = history.steps_per_second(point);
+    if (speed > 0) trained += static_cast<double>(point.step - before) / speed;
     trained_at[point.step] = trained;
     // A point stands for the steps since the one before.
     if (before >= run.warm_up && speed > 0) {
-      images.push_back(speed);
-      steps.push_back(speed / batch);
+      items.push_back(point.items_per_second);
+      steps.push_back(speed);
       if (std::isfinite(point.input_wait_percent)) waits.push_back(point.input_wait_percent);
     }
-    if (speed > 0) run.speed_curve.emplace_back(trained, speed / batch);
+    if (speed > 0) run.speed_curve.emplace_back(trained, speed);
     before = point.step;
   }
-  run.images_per_second = spread_of(images);
+  run.items_per_second = spread_of(items);
   run.steps_per_second = spread_of(steps);
   if (!waits.empty()) {
     double sum = 0;
@@ -109,10 +107,10 @@ void read_course(ComparedRun& run, const CompareOptions& options) {
   for (const TestPoint& test : history.course.tests) {
     // Evaluated before the next window began.
     const auto next = began.upper_bound(test.step);
-    run.accuracy_curve.emplace_back(!run.whole_time       ? trained_until(test.step)
-                                    : next == began.end() ? end
-                                                          : next->second,
-                                    test.metric);
+    run.metric_curve.emplace_back(!run.whole_time       ? trained_until(test.step)
+                                  : next == began.end() ? end
+                                                        : next->second,
+                                  run.words.shown(test.metric));
   }
   run.seconds = run.whole_time ? end : run.train_seconds;
 }
@@ -151,16 +149,19 @@ void read_starts_of(ComparedRun& run, const CompareOptions& options) {
   if (!run.price) run.price = last.price;
 }
 
-std::vector<double> targets_of(const std::vector<ComparedRun>& runs) {
+// Of shares in percent, the last two round ones that were reached; of other metrics, which have no
+// round values, none.
+std::vector<double> targets_of(const Comparison& all) {
+  if (!all.words || all.words->unit != "%" || !all.words->more_is_better) return {};
   constexpr double kRound[] = {0.1,  0.2,   0.3,   0.4,   0.5,   0.6,   0.7,   0.759, 0.8,
                                0.85, 0.9,   0.92,  0.94,  0.95,  0.96,  0.97,  0.98,  0.985,
                                0.99, 0.992, 0.993, 0.994, 0.995, 0.996, 0.997, 0.998, 0.999};
   double best = 0;
-  for (const ComparedRun& run : runs)
+  for (const ComparedRun& run : all.runs)
     for (const TestPoint& test : run.history.course.tests) best = std::max(best, test.metric);
   std::vector<double> reached;
   for (const double target : kRound)
-    if (target <= best) reached.push_back(target);
+    if (target <= best) reached.push_back(100 * target);
   if (reached.size() > 2) reached.erase(reached.begin(), reached.end() - 2);
   return reached;
 }
@@ -169,8 +170,8 @@ void find_targets(ComparedRun& run, const std::vector<double>& targets) {
   if (run.price) run.usd = run.price->usd(run.seconds);
   for (const double target : targets) {
     double seconds = kNoValue;
-    for (const auto& [time, accuracy] : run.accuracy_curve) {
-      if (!(accuracy >= target)) continue;
+    for (const auto& [time, value] : run.metric_curve) {
+      if (!run.words.reaches(value, target)) continue;
       seconds = time;
       break;
     }
@@ -312,12 +313,14 @@ void check_bands(Comparison& all, const CompareOptions& options) {
                                 " runs; whether kinds of devices agree was not checked"));
       continue;
     }
-    const double accuracy = tests.back().metric;
-    if (accuracy < band.low() || accuracy > band.high())
-      all.findings.push_back(fmt::format(
-          "{}: accuracy {:.2f}% is outside the recipe's band, {:.2f}% to {:.2f}% ({} runs, {})",
-          name_of(run), 100 * accuracy, 100 * band.low(), 100 * band.high(), band.runs.size(),
-          file.string()));
+    if (band.words.metric != run.words.metric) continue;
+    const double metric = tests.back().metric;
+    const TaskWords& words = band.words;
+    if (metric < band.low() || metric > band.high())
+      all.findings.push_back(cat(
+          name_of(run), ": ", words.metric_name(), " ", words.metric_text(metric),
+          " is outside the recipe's band, ", words.metric_text(band.low()), " to ",
+          words.metric_text(band.high()), " (", band.runs.size(), " runs, ", file.string(), ")"));
   }
 }
 
@@ -335,16 +338,16 @@ std::vector<PlacementSummary> by_placement(const Comparison& all) {
     runs.push_back(&run);
   }
   for (PlacementSummary& group : groups) {
-    std::vector<double> steps, images, usd, seconds;
+    std::vector<double> steps, items, usd, seconds;
     const auto& runs = runs_of[group_key(all.runs[group.first])];
     for (const ComparedRun* run : runs) {
       steps.push_back(run->steps_per_second.median);
-      images.push_back(run->images_per_second.median);
+      items.push_back(run->items_per_second.median);
       usd.push_back(run->usd);
       seconds.push_back(run->seconds);
     }
     group.runs = runs.size();
-    group.steps_per_second = median_of(steps), group.images_per_second = median_of(images);
+    group.steps_per_second = median_of(steps), group.items_per_second = median_of(items);
     group.usd = median_of(usd), group.seconds = median_of(seconds);
   }
   return groups;
@@ -415,7 +418,7 @@ void say_placements(Comparison& all, const std::vector<PlacementSummary>& groups
     if (other_device) text += " on " + or_unknown(group.device, "device");
     if (all.runs[group.first].kind != all.runs[base.first].kind)
       text += cat(" (", or_unknown(all.runs[group.first].kind, "kind of results"), ")");
-    text += cat(": ", times_text(group.images_per_second / base.images_per_second), " as fast as ",
+    text += cat(": ", times_text(group.items_per_second / base.items_per_second), " as fast as ",
                 base.placement);
     const std::vector<const ComparedRun*> base_runs = runs_of(all, base);
     const std::vector<const ComparedRun*> group_runs = runs_of(all, group);
@@ -482,6 +485,12 @@ Spread spread_of(std::vector<double> values) {
   return {.n = values.size(), .median = at(0.5), .low = at(0.1), .high = at(0.9)};
 }
 
+std::string target_text(const Comparison& all, double target) {
+  const TaskWords words = all.words.value_or(TaskWords());
+  return words.unit == "%" ? fmt::format("{:g}%", target)
+                           : fmt::format("{} {:g}", words.metric_name(), target);
+}
+
 std::string times_text(double ratio) {
   if (!std::isfinite(ratio)) return "an unknown number of times";
   return fmt::format("{:.{}f} times", ratio, ratio >= 100 ? 0 : ratio >= 10 ? 1 : 2);
@@ -504,11 +513,23 @@ Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions&
       all.notes.push_back(cat(name_of(run), " ended with a failure: ", run.failure));
     run.warm_up = warm_up_of(run.history, options);
     read_starts_of(run, options);
+    run.words = words_of(run.starts, run.history.course);
     read_course(run, options);
     all.runs.push_back(std::move(run));
   }
   all.pods = options.method == Method::kPods;
-  all.targets = options.targets.empty() ? targets_of(all.runs) : options.targets;
+  const auto same_metric = [&](const ComparedRun& run) {
+    const TaskWords &a = run.words, &b = all.runs.front().words;
+    return a.metric == b.metric && a.unit == b.unit && a.more_is_better == b.more_is_better;
+  };
+  if (std::ranges::all_of(all.runs, same_metric))
+    all.words = all.runs.front().words;
+  else
+    all.notes.emplace_back("these runs are judged by several metrics, which are not compared");
+  PODIUM_REQUIRE(options.targets.empty() || all.words, ExitCode::kUsage,
+                 "--target is a value of one metric, and these runs have several; compare the runs "
+                 "of one task at a time");
+  all.targets = options.targets.empty() ? targets_of(all) : options.targets;
   for (ComparedRun& run : all.runs) find_targets(run, all.targets);
   all.method =
       options.method == Method::kPods
@@ -519,20 +540,22 @@ Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions&
           : std::string("the first tenth of the steps is left out of speeds as warm-up");
   if (options.method == Method::kPods) {
     if (options.targets.empty()) {
-      all.notes.emplace_back("no --target: all runs count, whatever their accuracy");
+      all.notes.emplace_back("no --target: all runs count, whatever their metric");
     } else {
-      const double target = *std::ranges::max_element(options.targets);
+      const double target = all.words->more_is_better ? *std::ranges::max_element(options.targets)
+                                                      : *std::ranges::min_element(options.targets);
       for (ComparedRun& run : all.runs) {
-        run.counted = std::ranges::any_of(
-            run.accuracy_curve, [&](const auto& point) { return point.second >= target; });
+        run.counted = std::ranges::any_of(run.metric_curve, [&](const auto& point) {
+          return run.words.reaches(point.second, target);
+        });
         if (!run.counted)
           all.notes.push_back(
-              fmt::format("{} is not counted: it did not reach {:g}%", name_of(run), 100 * target));
+              cat(name_of(run), " is not counted: it did not reach ", target_text(all, target)));
       }
     }
   }
   if (std::ranges::any_of(all.runs,
-                          [](const ComparedRun& run) { return run.images_per_second.n == 0; }))
+                          [](const ComparedRun& run) { return run.items_per_second.n == 0; }))
     all.notes.emplace_back(
         "a run without speeds has no training point after its warm-up; make more steps, or use a "
         "smaller --warm-up");

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/task_words.h"
 #include "report/history.h"
 #include "report/starts.h"
 
@@ -31,7 +32,7 @@ enum class Method {
 struct CompareOptions {
   Method method = Method::kOwn;
   std::int64_t warm_up = -1;         // steps left out; below 0: as the method says
-  std::vector<double> targets;       // accuracies, 0 to 1; none: round ones that were reached
+  std::vector<double> targets;       // as people read the metric; none: as targets_of() says
   std::optional<ChosenPrice> price;  // of all runs; nothing: what each recorded
   std::string bands;                 // folder of RECIPE.json; empty: as find_band() says
 };
@@ -40,11 +41,12 @@ struct CompareOptions {
 struct ComparedRun {
   RunHistory history;
   std::vector<RunStart> starts;
+  TaskWords words;
   std::string placement, device, kind;
   std::optional<ChosenPrice> price;
 
   std::int64_t warm_up = 0;  // steps that the speeds leave out
-  Spread steps_per_second, images_per_second;
+  Spread steps_per_second, items_per_second;
   double input_wait_percent = kNoValue;  // mean of the same points
   double train_seconds = kNoValue;       // of steps alone
   double seconds = kNoValue;             // of the method: all, or of steps alone
@@ -63,8 +65,8 @@ struct ComparedRun {
 
   // Of each point of training: seconds of training until then, steps/s.
   std::vector<std::pair<double, double>> speed_curve;
-  // Of each test: seconds by the method, accuracy.
-  std::vector<std::pair<double, double>> accuracy_curve;
+  // Of each test: seconds by the method, the metric as people read it.
+  std::vector<std::pair<double, double>> metric_curve;
 };
 
 // A difference between runs other than the placement.
@@ -78,13 +80,16 @@ struct Difference {
 struct PlacementSummary {
   std::string placement, device;
   std::size_t runs = 0;
-  double steps_per_second = kNoValue, images_per_second = kNoValue;
+  double steps_per_second = kNoValue, items_per_second = kNoValue;
   double usd = kNoValue, seconds = kNoValue;
   std::size_t first = 0;  // a run of it
 };
 
 struct Comparison {
   std::vector<ComparedRun> runs;
+  // What all runs are judged by, and the values of it whose time and cost are shown, as people read
+  // them. Runs of several metrics have none.
+  std::optional<TaskWords> words;
   std::vector<double> targets;
   std::vector<Difference> differences;
   std::vector<std::string> findings;  // faults: unequal bits, outside the band
@@ -97,6 +102,9 @@ struct Comparison {
 
 // Compares runs that were read. Takes their histories.
 Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions& options);
+
+// "99%" or "perplexity 20".
+std::string target_text(const Comparison& all, double target);
 
 // "1.97 times".
 std::string times_text(double ratio);

@@ -26,7 +26,7 @@ std::string name_of(const Comparison& all, const ComparedRun& run) {
 std::string plot_of(const Comparison& all, const std::string& title, const std::string& x,
                     const std::string& y, const std::string& unit,
                     std::vector<std::pair<double, double>> ComparedRun::*curve,
-                    double (*across)(const ComparedRun&, double), double up) {
+                    double (*across)(const ComparedRun&, double)) {
   Plot plot{.title = title, .x_title = x, .y_title = y, .lines = {}, .unit = unit};
   const std::size_t lines = std::min(all.runs.size(), kMostLines);
   const std::size_t most =
@@ -36,7 +36,7 @@ std::string plot_of(const Comparison& all, const std::string& title, const std::
     const ComparedRun& run = all.runs[i];
     PlotLine line{.label = name_of(all, run), .points = {}};
     for (const auto& [time, value] : thinned(run.*curve, most)) {
-      line.points.emplace_back(across(run, time), up * value);
+      line.points.emplace_back(across(run, time), value);
       any = any || std::isfinite(line.points.back().first);
     }
     plot.lines.push_back(std::move(line));
@@ -94,6 +94,12 @@ std::string differences_of(const Comparison& all) {
   return html + table.html();
 }
 
+bool same_item(const Comparison& all) {
+  return std::ranges::all_of(all.runs, [&](const ComparedRun& run) {
+    return run.words.item == all.runs.front().words.item;
+  });
+}
+
 struct Column {
   std::string head;
   std::vector<std::string> cells;  // by run
@@ -118,17 +124,24 @@ std::vector<Column> columns_of(const Comparison& all) {
     return speed.n == 0 ? "-" : cat(html_number(speed.low), " to ", html_number(speed.high));
   });
   add("n, points", [](Run run) { return cat(run.steps_per_second.n); });
-  add("images/s", [](Run run) { return html_number(run.images_per_second.median); });
+  const bool same_items = same_item(all);
+  add(same_items ? all.runs.front().words.rate_unit() : "items/s", [&](Run run) {
+    return cat(html_number(run.items_per_second.median),
+               same_items ? "" : " " + run.words.rate_unit());
+  });
   const auto tests_of = [](Run run) -> const auto& { return run.history.course.tests; };
-  add("accuracy, %", [&](Run run) {
-    return html_number(tests_of(run).empty() ? kNoValue : 100 * tests_of(run).back().metric);
+  add(all.words ? all.words->metric_head() : "metric", [&](Run run) {
+    const double value = tests_of(run).empty() ? kNoValue : tests_of(run).back().metric;
+    return all.words || !std::isfinite(value)
+               ? html_number(run.words.shown(value))
+               : cat(run.words.metric_name(), " ", run.words.metric_text(value));
   });
   add("at step",
       [&](Run run) { return tests_of(run).empty() ? "-" : cat(tests_of(run).back().step); });
   add("time, s", [](Run run) { return html_number(run.seconds); });
   add("cost, USD", [](Run run) { return html_number(run.usd, 3); });
   for (std::size_t i = 0; i < all.targets.size(); ++i) {
-    const std::string to = fmt::format("to {:g}%, ", 100 * all.targets[i]);
+    const std::string to = "to " + target_text(all, all.targets[i]) + ", ";
     add(to + "s", [i](Run run) { return html_number(run.seconds_to[i]); });
     add(to + "USD", [i](Run run) { return html_number(run.usd_to[i], 3); });
   }
@@ -204,11 +217,14 @@ std::string comparison_page(const Comparison& all) {
   };
   body += "<h2>Curves</h2>\n";
   body += plot_of(all, "steps per second over time", "seconds of training", "steps/s", " steps/s",
-                  &ComparedRun::speed_curve, same, 1);
-  body += plot_of(all, "accuracy over time", "seconds", "accuracy, %", "%",
-                  &ComparedRun::accuracy_curve, same, 100);
-  body += plot_of(all, "accuracy over cost", "USD", "accuracy, %", "%",
-                  &ComparedRun::accuracy_curve, cost, 100);
+                  &ComparedRun::speed_curve, same);
+  if (all.words && !all.words->metric.empty()) {
+    const std::string name = all.words->metric_name(), head = all.words->metric_head(),
+                      unit = all.words->unit;
+    body +=
+        plot_of(all, name + " over time", "seconds", head, unit, &ComparedRun::metric_curve, same);
+    body += plot_of(all, name + " over cost", "USD", head, unit, &ComparedRun::metric_curve, cost);
+  }
   return html_page(title, body);
 }
 

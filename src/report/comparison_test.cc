@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/error.h"
 #include "base/scratch_test_util.h"
 #include "files/file_io.h"
 #include "report/band.h"
@@ -24,6 +25,8 @@ struct Written {
   double speed = 1000;       // images/s
   std::int64_t points = 20;  // each of 10 steps
   double accuracy = 0.9;     // of the test after half of the steps and of the last
+  std::string metric = "accuracy", item = "image";
+  std::string words;  // of environment.json
 };
 
 // A folder as `podium train` leaves it. The batch is 100: speed 1000 is 10 steps/s.
@@ -38,20 +41,20 @@ fs::path write_run(const fs::path& folder, const Written& run) {
   for (std::int64_t i = 1; i <= run.points; ++i) {
     // The warm-up is slow.
     const double speed = i <= 2 ? run.speed / 10 : run.speed;
-    metrics += cat("{\"step\": ", 10 * i,
-                   ", \"loss\": 1, \"accuracy\": 0.5, \"images_per_second\": ", speed,
-                   ", \"input_wait_percent\": 2, \"seconds\": ", i, "}\n");
+    metrics +=
+        cat("{\"step\": ", 10 * i, ", \"loss\": 1, \"", run.metric, "\": 0.5, \"", run.item,
+            "s_per_second\": ", speed, ", \"input_wait_percent\": 2, \"seconds\": ", i, "}\n");
     hashes += cat("{\"step\": ", 10 * i, ", \"hash\": \"", run.hash, "\"}\n");
     if (i == run.points / 2 || i == run.points)
-      metrics += cat("{\"step\": ", 10 * i, ", \"test_accuracy\": ", run.accuracy,
+      metrics += cat("{\"step\": ", 10 * i, ", \"test_", run.metric, "\": ", run.accuracy,
                      ", \"test_loss\": 1}\n");
   }
   put_text(folder / "metrics.jsonl", metrics);
   put_text(folder / "hashes.jsonl", hashes);
   put_text(folder / "environment.json",
            cat("{\"starts\": [{\"from_step\": 0, \"cpu\": \"", run.cpu, "\", \"kind\": \"",
-               run.kind, "\", \"workers\": ", run.workers, ", \"threads\": 1, \"price\": ",
-               run.price, ", \"outcome\": {\"seconds\": ", run.points + 1,
+               run.kind, "\", \"workers\": ", run.workers, ", \"threads\": 1, ", run.words,
+               "\"price\": ", run.price, ", \"outcome\": {\"seconds\": ", run.points + 1,
                ", \"peak_memory_bytes\": 1048576, \"joules\": null}}]}"));
   return folder;
 }
@@ -87,14 +90,14 @@ TEST(Comparison, two_placements_are_told_in_a_sentence) {
   // 200 steps, a tenth of which are warm-up: 18 points.
   EXPECT_EQ(all.runs[0].steps_per_second.n, 18u);
   EXPECT_DOUBLE_EQ(all.runs[0].steps_per_second.median, 10);
-  EXPECT_DOUBLE_EQ(all.runs[1].images_per_second.median, 1970);
+  EXPECT_DOUBLE_EQ(all.runs[1].items_per_second.median, 1970);
   EXPECT_DOUBLE_EQ(all.runs[0].usd, 21);  // 1 USD a second
   EXPECT_EQ(all.runs[0].price->price.date, "2018-04");
 }
 
 TEST(Comparison, time_and_cost_to_an_accuracy_are_of_the_first_test_that_reaches_it) {
   const TestFolder folder;
-  const auto all = compared({write_run(folder / "a", {.price = kPrice})}, {.targets = {0.9, 0.95}});
+  const auto all = compared({write_run(folder / "a", {.price = kPrice})}, {.targets = {90, 95}});
   // At step 100, and the window of the next ten steps, which end at second 11, takes one.
   EXPECT_DOUBLE_EQ(all.runs[0].seconds_to[0], 10);
   EXPECT_DOUBLE_EQ(all.runs[0].usd_to[0], 10);
@@ -146,12 +149,65 @@ TEST(Comparison, placements_of_unequal_batches_are_two_trainings_and_not_compare
   EXPECT_FALSE(says(all.sentences, "bit."));
 }
 
+const char* const kErrorWords =
+    "\"item\": \"row\", \"metric\": {\"name\": \"mean_absolute_error\", \"unit\": \"USD\", "
+    "\"more_is_better\": false}, ";
+
+TEST(Comparison, a_metric_of_ones_own_has_its_name_and_unit_everywhere) {
+  const TestFolder folder;
+  const Written run{
+      .accuracy = 0.25, .metric = "mean_absolute_error", .item = "row", .words = kErrorWords};
+  Written better = run;
+  better.workers = "2", better.accuracy = 0.125;
+  const auto all =
+      compared({write_run(folder / "a", run), write_run(folder / "b", better)}, {.targets = {0.2}});
+  ASSERT_TRUE(all.words.has_value());
+  EXPECT_EQ(all.words->metric_text(0.25), "0.25 USD");
+  EXPECT_TRUE(std::isnan(all.runs[0].seconds_to[0])) << "less is better: 0.25 does not reach 0.2";
+  EXPECT_DOUBLE_EQ(all.runs[1].seconds_to[0], 10);
+  const std::string page = comparison_page(all);
+  for (const char* part : {">mean absolute error, USD<", ">rows/s<", ">0.25<",
+                           "to mean absolute error 0.2, s", "mean absolute error over time"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  for (const char* part : {"accuracy", "images/s", "25%"})
+    EXPECT_EQ(page.find(part), std::string::npos) << part;
+}
+
+TEST(Comparison, runs_of_several_metrics_share_no_target_and_no_scale) {
+  const TestFolder folder;
+  const std::vector<fs::path> folders = {
+      write_run(folder / "a", {.metric = "r2", .item = "row"}),  // nothing but its lines says so
+      write_run(folder / "b", {})};
+  const auto all = compared(folders);
+  EXPECT_FALSE(all.words.has_value());
+  EXPECT_TRUE(all.targets.empty());
+  EXPECT_TRUE(says(all.notes, "judged by several metrics"));
+  const std::string page = comparison_page(all);
+  for (const char* part : {">r2 0.9<", ">accuracy 90.00%<", ">items/s<"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_THROW(compared(folders, {.targets = {0.5}}), UserError);
+}
+
+// A step of a language model has more items than examples.
+TEST(Comparison, steps_per_second_are_those_that_the_lines_state) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {.item = "token"});
+  std::string lines = *read_text(a / "metrics.jsonl");
+  const std::string rate = "\"tokens_per_second\"";
+  for (std::size_t at = 0; (at = lines.find(rate, at)) != std::string::npos; at += rate.size() + 25)
+    lines.insert(at, "\"steps_per_second\": 5, ");
+  put_text(a / "metrics.jsonl", lines);
+  const auto all = compared({a});
+  EXPECT_DOUBLE_EQ(all.runs[0].steps_per_second.median, 5);
+  EXPECT_DOUBLE_EQ(all.runs[0].items_per_second.median, 1000);
+}
+
 TEST(Comparison, an_accuracy_outside_the_band_is_a_finding) {
   const TestFolder folder;
   const fs::path a = write_run(folder / "a", {.accuracy = 0.5});
   Band band{.recipe = band_recipe(read_history(a).recipe), .runs = {}};
   for (std::uint64_t seed = 0; seed < 5; ++seed)
-    add_run(band, {.seed = seed, .accuracy = 0.9 + 0.001 * static_cast<double>(seed)});
+    add_run(band, {.seed = seed, .metric = 0.9 + 0.001 * static_cast<double>(seed)});
   write_band(folder / "r.json", band);
   EXPECT_TRUE(says(compared({a}, {.bands = folder.path().string()}).findings,
                    "accuracy 50.00% is outside the recipe's band"));
@@ -162,7 +218,7 @@ TEST(Comparison, a_band_of_too_few_runs_is_not_used) {
   const fs::path a = write_run(folder / "a", {.accuracy = 0.5});
   const fs::path b = write_run(folder / "b", {.kind = "cuda bf16", .accuracy = 0.5});
   Band band{.recipe = band_recipe(read_history(a).recipe), .runs = {}};
-  for (std::uint64_t seed = 0; seed < 2; ++seed) add_run(band, {.seed = seed, .accuracy = 0.9});
+  for (std::uint64_t seed = 0; seed < 2; ++seed) add_run(band, {.seed = seed, .metric = 0.9});
   write_band(folder / "r.json", band);
   const auto all = compared({a, b}, {.bands = folder.path().string()});
   EXPECT_TRUE(all.findings.empty());
@@ -252,7 +308,7 @@ TEST(Comparison, the_method_of_pods_leaves_out_the_first_epoch_and_runs_below_th
   const TestFolder folder;
   const auto all = compared(
       {write_run(folder / "a", {}), write_run(folder / "b", {.seed = "1", .accuracy = 0.8})},
-      {.method = Method::kPods, .targets = {0.85}});
+      {.method = Method::kPods, .targets = {85}});
   EXPECT_EQ(all.runs[0].warm_up, 10);
   EXPECT_EQ(all.runs[0].steps_per_second.n, 19u);
   // 18 points of a second, two of ten: steps alone.
@@ -271,7 +327,7 @@ TEST(Comparison, a_resumed_run_has_the_time_of_all_its_starts) {
                "7}\n{\"step\": 10, \"test_accuracy\": 0.2, \"test_loss\": 1}\n" +
                "{\"step\": 20, " + train +
                "5}\n{\"step\": 20, \"test_accuracy\": 0.9, \"test_loss\": 1}\n");
-  EXPECT_DOUBLE_EQ(compared({a}, {.targets = {0.9}}).runs[0].seconds_to[0], 12);
+  EXPECT_DOUBLE_EQ(compared({a}, {.targets = {90}}).runs[0].seconds_to[0], 12);
 }
 
 TEST(Comparison, an_older_or_unfinished_run_without_environment_is_compared_as_far_as_it_goes) {

@@ -1,6 +1,7 @@
 #include "report/history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <variant>
 
@@ -41,6 +42,13 @@ std::int64_t RunHistory::last_step() const {
   return last;
 }
 
+double RunHistory::steps_per_second(const TrainingPoint& point) const {
+  // Older Podiums wrote no steps per second; their items were the examples of the batch.
+  return std::isfinite(point.steps_per_second)
+             ? point.steps_per_second
+             : point.items_per_second / static_cast<double>(recipe.batch);
+}
+
 HashComparison compare_hashes(const StepHashes& a, const StepHashes& b) {
   HashComparison result;
   auto other = b.begin();
@@ -65,7 +73,14 @@ Course parse_metrics(std::string_view text, const std::string& source) {
                 [&](std::string_view line) {
                   const std::optional<MetricsLine> found = parse_metrics_line(line);
                   if (!found) return false;
-                  if (const auto* test = std::get_if<TestPoint>(&*found))
+                  const auto* const test = std::get_if<TestPoint>(&*found);
+                  // The lines of a run all have the same names.
+                  if (test != nullptr ? course.tests.empty() : course.training.empty()) {
+                    const LineNames names = names_of_metrics_line(line).value_or(LineNames());
+                    (test != nullptr ? course.test_metric : course.training_metric) = names.metric;
+                    if (!names.unit.empty()) course.item = names.unit;
+                  }
+                  if (test != nullptr)
                     course.tests.push_back(*test);
                   else
                     course.training.push_back(std::get<TrainingPoint>(*found));

@@ -16,6 +16,8 @@
 namespace podium {
 
 struct Course {
+  // Of the lines' values; empty: no line has one.
+  std::string training_metric, test_metric, item;
   std::vector<TrainingPoint> training;
   std::vector<TestPoint> tests;
 };
@@ -38,6 +40,8 @@ struct RunHistory {
   StepHashes hashes;
 
   std::int64_t last_step() const;  // with a recorded line
+  // Steps per second of a point; NaN or 0 if its line has no speed.
+  double steps_per_second(const TrainingPoint& point) const;
 };
 
 // Throws UserError(kData), which names file and line, if the folder contains no run or a line is

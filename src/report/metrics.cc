@@ -21,10 +21,10 @@ double steady_seconds() {
 ThroughputMeter::ThroughputMeter(double now, double window_seconds)
     : origin_(now), window_(window_seconds), marks_{Mark{}} {}
 
-void ThroughputMeter::step(double now, std::int64_t images, double input_wait_seconds) {
+void ThroughputMeter::step(double now, std::int64_t items, double input_wait_seconds) {
   last_.seconds = training_time(now);
   last_.steps += 1;
-  last_.images += images;
+  last_.items += items;
   last_.waited += input_wait_seconds;
   // Marks stand a fiftieth of the window apart, so that fast steps cost no memory. The window
   // reaches back to a mark, and holds one step at least, however slow.
@@ -47,8 +47,8 @@ double ThroughputMeter::steps_per_second() const {
                last_.seconds - window_begin().seconds);
 }
 
-double ThroughputMeter::images_per_second() const {
-  return ratio(static_cast<double>(last_.images - window_begin().images),
+double ThroughputMeter::items_per_second() const {
+  return ratio(static_cast<double>(last_.items - window_begin().items),
                last_.seconds - window_begin().seconds);
 }
 

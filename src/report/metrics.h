@@ -18,14 +18,14 @@ class ThroughputMeter {
   // `now`: when the first step begins.
   explicit ThroughputMeter(double now, double window_seconds = 5);
 
-  // A step is done: its examples, and how long it waited for its input.
-  void step(double now, std::int64_t images, double input_wait_seconds);
+  // A step is done: its items, and how long it waited for its input.
+  void step(double now, std::int64_t items, double input_wait_seconds);
   void pause(double now);
   void resume(double now);
 
   // Over the window; NaN before the first step.
   double steps_per_second() const;
-  double images_per_second() const;
+  double items_per_second() const;
   double input_wait_percent() const;
 
   // Until `remaining_steps` more are done; NaN before the first step.
@@ -35,7 +35,7 @@ class ThroughputMeter {
   // Running totals at some instant; `seconds` is training time alone.
   struct Mark {
     double seconds = 0;
-    std::int64_t steps = 0, images = 0;
+    std::int64_t steps = 0, items = 0;
     double waited = 0;
   };
   double training_time(double now) const { return now - origin_ - paused_; }

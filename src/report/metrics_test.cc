@@ -11,7 +11,7 @@ namespace {
 TEST(ThroughputMeter, knows_nothing_before_the_first_step) {
   const ThroughputMeter meter(100);
   EXPECT_TRUE(std::isnan(meter.steps_per_second()));
-  EXPECT_TRUE(std::isnan(meter.images_per_second()));
+  EXPECT_TRUE(std::isnan(meter.items_per_second()));
   EXPECT_TRUE(std::isnan(meter.input_wait_percent()));
   EXPECT_TRUE(std::isnan(meter.seconds_left(10)));
 }
@@ -20,7 +20,7 @@ TEST(ThroughputMeter, steady_steps_give_their_rate) {
   ThroughputMeter meter(100, 5);
   for (int i = 1; i <= 2000; ++i) meter.step(100 + i * 0.01, 256, 0.001);
   EXPECT_NEAR(meter.steps_per_second(), 100, 0.5);
-  EXPECT_NEAR(meter.images_per_second(), 25600, 100);
+  EXPECT_NEAR(meter.items_per_second(), 25600, 100);
   EXPECT_NEAR(meter.input_wait_percent(), 10, 0.1);
   EXPECT_NEAR(meter.seconds_left(500), 5, 0.05);
 }

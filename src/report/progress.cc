@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "base/words.h"
 #include "train/run/price.h"
 
@@ -45,10 +46,16 @@ double fraction_done(const ProgressState& state) {
   return std::clamp(static_cast<double>(state.step) / static_cast<double>(state.steps), 0.0, 1.0);
 }
 
-// Rounded down: an accuracy or a share that is not whole must not read 100%.
-std::string percent_text(double fraction, int decimals) {
-  const double scale = decimals == 0 ? 100 : 10000;
-  return fmt::format("{:.{}f}%", std::floor(fraction * scale + 1e-9) / (scale / 100), decimals);
+// Rounded down: what is not done must not read 100%.
+std::string done_text(double fraction) {
+  return fmt::format("{:.0f}%", std::floor(fraction * 100 + 1e-9));
+}
+
+// "test 99.31%": in percent, all know that it is the accuracy; "test r2 0.9787".
+std::string metric_field(const TaskWords& words, const std::string& of, double value) {
+  return words.unit == "%" && words.metric == "accuracy"
+             ? cat(of, " ", words.metric_text(value))
+             : cat(of, " ", words.metric_name(), " ", words.metric_text(value));
 }
 
 std::string bar(double fraction, int width, bool unicode) {
@@ -81,7 +88,7 @@ void append_fields(std::vector<std::string>& lines, const std::vector<std::strin
 }
 
 struct Fields {
-  std::string step, epoch, loss, accuracy, test_accuracy, steps, images, wait, cost, left;
+  std::string step, epoch, loss, metric, test_metric, steps, items, wait, cost, left;
 };
 
 Fields fields_of(const ProgressState& state) {
@@ -92,16 +99,17 @@ Fields fields_of(const ProgressState& state) {
   fields.step = fmt::format("step {}/{}", state.step, state.steps);
   if (state.epochs > 0) fields.epoch = fmt::format("epoch {:.1f}/{:g}", state.epoch, state.epochs);
   fields.loss = if_known(state.loss, loss_text);
-  fields.accuracy = if_known(state.accuracy,
-                             [](double v) { return fmt::format("train {}", percent_text(v, 2)); });
-  fields.test_accuracy = if_known(state.test_accuracy, [&](double v) {
-    const std::string text = fmt::format("{} {}", state.held_out, percent_text(v, 2));
+  fields.metric =
+      if_known(state.metric, [&](double v) { return metric_field(state.words, "train", v); });
+  fields.test_metric = if_known(state.test_metric, [&](double v) {
+    const std::string text = metric_field(state.words, state.held_out, v);
     return state.test_is_current ? text : fmt::format("{} (epoch {:.1f})", text, state.test_epoch);
   });
   fields.steps =
       if_known(state.steps_per_second, [](double v) { return rate_text(v) + " steps/s"; });
-  fields.images =
-      if_known(state.images_per_second, [](double v) { return rate_text(v) + " images/s"; });
+  fields.items = if_known(state.items_per_second, [&](double v) {
+    return cat(rate_text(v), " ", state.words.rate_unit());
+  });
   fields.wait = if_known(state.input_wait_percent,
                          [](double v) { return fmt::format("input wait {:.1f}%", v); });
   fields.cost = if_known(
@@ -176,7 +184,7 @@ std::vector<std::string> render(const ProgressState& state, int width, bool unic
   const Fields fields = fields_of(state);
   std::vector<std::string> lines;
 
-  const std::string percent = percent_text(fraction_done(state), 0);
+  const std::string percent = done_text(fraction_done(state));
   const std::string left = fields.left.empty() ? "" : fmt::format("{}{}", kGap, fields.left);
   const int taken = columns(state.recipe) + 2 + 1 + columns(percent) + columns(left);
   if (width - taken >= 8) {
@@ -193,9 +201,9 @@ std::vector<std::string> render(const ProgressState& state, int width, bool unic
     const std::string curve = sparkline(state.loss_history, room, unicode);
     if (!curve.empty()) loss += fmt::format(" {}", curve);
   }
-  append_fields(lines, {loss, fields.accuracy, fields.test_accuracy}, width);
+  append_fields(lines, {loss, fields.metric, fields.test_metric}, width);
   append_fields(lines,
-                {fields.step, fields.epoch, fields.steps, fields.images, fields.wait, fields.cost},
+                {fields.step, fields.epoch, fields.steps, fields.items, fields.wait, fields.cost},
                 width);
   return lines;
 }
@@ -204,8 +212,8 @@ std::string render_line(const ProgressState& state) {
   const Fields fields = fields_of(state);
   std::string line = state.recipe;
   for (const std::string* field :
-       {&fields.step, &fields.epoch, &fields.loss, &fields.accuracy, &fields.test_accuracy,
-        &fields.steps, &fields.images, &fields.wait, &fields.cost, &fields.left}) {
+       {&fields.step, &fields.epoch, &fields.loss, &fields.metric, &fields.test_metric,
+        &fields.steps, &fields.items, &fields.wait, &fields.cost, &fields.left}) {
     if (!field->empty()) line += fmt::format("  {}", *field);
   }
   return line;

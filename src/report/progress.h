@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nn/task_words.h"
 #include "report/metrics.h"
 
 namespace podium {
@@ -25,12 +26,13 @@ struct ProgressState {
   std::int64_t step = 0, steps = 0;
   double epoch = 0, epochs = 0;
   double loss = kUnknownValue;
-  double accuracy = kUnknownValue;       // of training, running, 0 to 1
-  double test_accuracy = kUnknownValue;  // of the last evaluation, 0 to 1
-  double test_epoch = 0;                 // when that was
-  bool test_is_current = true;           // it is of `step`; otherwise it is shown with its epoch
-  std::string held_out = "test";         // what the examples of the evaluation are called
-  double steps_per_second = kUnknownValue, images_per_second = kUnknownValue;
+  TaskWords words;
+  double metric = kUnknownValue;       // of training, running
+  double test_metric = kUnknownValue;  // of the last evaluation
+  double test_epoch = 0;               // when that was
+  bool test_is_current = true;         // it is of `step`; otherwise it is shown with its epoch
+  std::string held_out = "test";       // what the examples of the evaluation are called
+  double steps_per_second = kUnknownValue, items_per_second = kUnknownValue;
   double seconds_left = kUnknownValue;
   double input_wait_percent = kUnknownValue;
   double usd = kUnknownValue;        // so far, of this start of the run

@@ -21,10 +21,10 @@ ProgressState sample() {
   state.epoch = 14.6;
   state.epochs = 24;
   state.loss = 0.04123;
-  state.accuracy = 0.99125;
-  state.test_accuracy = 0.9931;
+  state.metric = 0.99125;
+  state.test_metric = 0.9931;
   state.steps_per_second = 412.3;
-  state.images_per_second = 105548.8;
+  state.items_per_second = 105548.8;
   state.seconds_left = 5.4;
   state.input_wait_percent = 0.31;
   state.loss_history = {2.3, 1.0, 0.4, 0.2, 0.1, 0.08, 0.06, 0.04};
@@ -54,7 +54,7 @@ TEST(Render, no_line_is_wider_than_the_terminal) {
   ProgressState state = sample();
   for (const double scale : {1.0, 1e-9, 1e9}) {
     state.loss = 0.04 * scale;
-    state.images_per_second = 1e5 * scale;
+    state.items_per_second = 1e5 * scale;
     state.seconds_left = 100 * scale;
     for (const bool unicode : {true, false}) {
       for (int width = 8; width < 200; ++width) {
@@ -86,11 +86,11 @@ TEST(Render, what_is_unknown_is_not_shown) {
 
 TEST(Render, an_accuracy_below_one_never_reads_100_percent) {
   ProgressState state = sample();
-  state.test_accuracy = 0.99999;
+  state.test_metric = 0.99999;
   EXPECT_NE(render_line(state).find("test 99.99%"), std::string::npos);
-  state.test_accuracy = 0.9942;  // a decimal that binary rounds down
+  state.test_metric = 0.9942;  // a decimal that binary rounds down
   EXPECT_NE(render_line(state).find("test 99.42%"), std::string::npos);
-  state.test_accuracy = 1;
+  state.test_metric = 1;
   EXPECT_NE(render_line(state).find("test 100.00%"), std::string::npos);
 }
 

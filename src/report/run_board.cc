@@ -30,6 +30,18 @@ Hyperparameter hyperparameter(const RecipeKey& key, const Recipe& recipe) {
   return {key.path(), quoted ? text.substr(1, text.size() - 2) : text};
 }
 
+struct NamedScalar {
+  std::string tag;
+  double value;
+};
+
+void write_scalars(TensorBoardWriter& writer, std::int64_t step,
+                   const std::vector<NamedScalar>& scalars) {
+  std::vector<ScalarValue> values;
+  for (const NamedScalar& one : scalars) values.push_back({one.tag, one.value});
+  writer.scalars(step, values);
+}
+
 }  // namespace
 
 RunBoard::RunBoard(const std::filesystem::path& run_folder) : folder_(run_folder / "tensorboard") {}
@@ -45,23 +57,28 @@ void RunBoard::started(const Trainer& trainer, std::int64_t first_step, std::int
   for (const RecipeKey& key : recipe_keys(recipe.optimizer_groups.size()))
     if (key.decides_result) values.push_back(hyperparameter(key, recipe));
   writer_->hyperparameters(values);
+  rate_key_ = trainer.words().rate_key();
 }
 
 void RunBoard::measured(const RunMetrics& metrics) {
-  writer_->scalars(metrics.step,
-                   {{"train/loss", metrics.loss},
-                    {"train/accuracy", metrics.metrics.empty() ? 0 : metrics.metrics[0].value},
-                    {"train/learning_rate", metrics.learning_rate},
-                    {"speed/steps_per_second", metrics.steps_per_second},
-                    {"speed/images_per_second", metrics.items_per_second},
-                    {"speed/input_wait_percent", metrics.input_wait_percent}});
+  std::vector<NamedScalar> scalars = {{"train/loss", metrics.loss}};
+  for (const MetricValue& metric : metrics.metrics)
+    scalars.push_back({"train/" + metric.name, metric.value});
+  scalars.push_back({"train/learning_rate", metrics.learning_rate});
+  scalars.push_back({"speed/steps_per_second", metrics.steps_per_second});
+  scalars.push_back({"speed/" + rate_key_, metrics.items_per_second});
+  scalars.push_back({"speed/input_wait_percent", metrics.input_wait_percent});
+  write_scalars(*writer_, metrics.step, scalars);
 }
 
 void RunBoard::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   if (!writer_) return;
   const std::string held_out = trainer.recipe().validation != 0 ? "validation" : "test";
-  writer_->scalars(result.step, {{held_out + "/accuracy", result.metric()},
-                                 {held_out + "/loss", static_cast<double>(result.sums.loss)}});
+  std::vector<NamedScalar> scalars;
+  for (const MetricValue& metric : result.metrics)
+    scalars.push_back({cat(held_out, "/", metric.name), metric.value});
+  scalars.push_back({held_out + "/loss", static_cast<double>(result.sums.loss)});
+  write_scalars(*writer_, result.step, scalars);
   if (const ImageSource* set = images_of(trainer.evaluation_set())) show_mistakes(*set, result);
   if (trainer.recipe().histograms)
     trainer.read_parameters([&](const std::string& name, std::span<const float> values) {

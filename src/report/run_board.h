@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 #include "train/run/run.h"
 
@@ -13,10 +14,10 @@ namespace podium {
 
 class TensorBoardWriter;
 
-// Writes train/loss, train/accuracy, train/learning_rate, speed/... at each point of the curves.
-// At each evaluation: test/accuracy and test/loss (validation/... if the recipe holds out a part of
-// the training set); the worst mistakes as pictures with a text; with run.histograms, histograms of
-// parameters/... And the recipe's keys as hyperparameters, for a page that compares several runs.
+// Writes train/loss, train/METRIC, train/learning_rate, speed/... at each point of the curves, with
+// the names of the task's metrics. At each evaluation: test/METRIC and test/loss (validation/... if
+// the recipe holds out a part of the training set); of pictures, the worst mistakes with a text;
+// with run.histograms, histograms of parameters/... And the recipe's keys as hyperparameters, for a page that compares several runs.
 // For a run that was finished already, it writes nothing.
 class RunBoard : public RunObserver {
  public:
@@ -35,6 +36,7 @@ class RunBoard : public RunObserver {
   void show_mistakes(const ImageSource& set, const EvaluationResult& result);
 
   std::filesystem::path folder_;
+  std::string rate_key_;                       // "images_per_second"
   std::unique_ptr<TensorBoardWriter> writer_;  // null: before the run, or nothing to write
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "base/words.h"
 #include "files/file_io.h"
@@ -38,14 +39,15 @@ std::string base64(const std::vector<std::uint8_t>& bytes) {
 
 using Points = std::vector<std::pair<double, double>>;
 
-Points of_training(const RunHistory& run, double (*value)(const TrainingPoint&)) {
+Points of_training(const RunHistory& run,
+                   const std::function<double(const TrainingPoint&)>& value) {
   Points points;
   for (const TrainingPoint& point : run.course.training)
     points.emplace_back(static_cast<double>(point.step), value(point));
   return points;
 }
 
-Points of_tests(const RunHistory& run, double (*value)(const TestPoint&)) {
+Points of_tests(const RunHistory& run, const std::function<double(const TestPoint&)>& value) {
   Points points;
   for (const TestPoint& point : run.course.tests)
     points.emplace_back(static_cast<double>(point.step), value(point));
@@ -61,19 +63,28 @@ std::string plot_of(const std::string& title, const std::string& y_title, const 
   return plot.lines.empty() ? "" : html_plot(plot);
 }
 
-std::string curves_of(const RunHistory& run) {
+std::string curves_of(const RunPage& page) {
+  const RunHistory& run = page.history;
+  const TaskWords& words = page.words;
   const char* held_out = run.recipe.validation != 0 ? "held out" : "test";
   std::string html = "<h2>Curves</h2>\n";
-  html += plot_of("accuracy", "%", "%",
-                  {{held_out, of_tests(run, [](const TestPoint& p) { return 100 * p.metric; })},
-                   {"training batches",
-                    of_training(run, [](const TrainingPoint& p) { return 100 * p.metric; })}});
+  std::vector<std::pair<std::string, Points>> metric;
+  if (!words.metric.empty()) {
+    metric.emplace_back(held_out,
+                        of_tests(run, [&](const TestPoint& p) { return words.shown(p.metric); }));
+    if (run.course.training_metric == words.metric)
+      metric.emplace_back("training batches", of_training(run, [&](const TrainingPoint& p) {
+                            return words.shown(p.metric);
+                          }));
+  }
+  html += plot_of(words.metric_name(), words.unit.empty() ? words.metric_name() : words.unit,
+                  words.unit, metric);
   html += plot_of(
       "loss", "loss", "",
       {{held_out, of_tests(run, [](const TestPoint& p) { return p.loss; })},
        {"training batches", of_training(run, [](const TrainingPoint& p) { return p.loss; })}});
   html += plot_of(
-      "speed", "images/s", " images/s",
+      "speed", words.rate_unit(), " " + words.rate_unit(),
       {{"training", of_training(run, [](const TrainingPoint& p) { return p.items_per_second; })}});
   html +=
       plot_of("waiting for input", "% of a step", "%",
@@ -223,10 +234,14 @@ std::string summary_of(const RunPage& page) {
   std::string text;
   if (!run.course.tests.empty()) {
     const TestPoint& last = run.course.tests.back();
-    text += fmt::format("{:.2f}% {} accuracy after step {}, ", 100 * last.metric,
-                        run.recipe.validation != 0 ? "held-out" : "test", with_commas(last.step));
+    const std::string of = run.recipe.validation != 0 ? "held-out" : "test";
+    text += page.words.metric.empty() ? fmt::format("{} loss {:.4f}", of, last.loss)
+            : page.words.unit.empty()
+                ? cat(of, " ", page.words.metric_name(), " ", page.words.metric_text(last.metric))
+                : cat(page.words.metric_text(last.metric), " ", of, " ", page.words.metric_name());
+    text += cat(" after step ", with_commas(last.step), ", ");
   } else {
-    text += "no accuracy yet, ";
+    text += "not evaluated yet, ";
   }
   text += fmt::format("{} of {} steps", with_commas(run.last_step()),
                       with_commas(total_steps(run.recipe)));
@@ -234,9 +249,9 @@ std::string summary_of(const RunPage& page) {
   for (const TrainingPoint& point : run.course.training) speeds.push_back(point.items_per_second);
   const Spread speed = spread_of(speeds);
   if (speed.n > 0)
-    text += fmt::format(", {} images/s (median of {})",
-                        with_commas(static_cast<std::int64_t>(speed.median)),
-                        count_text(static_cast<std::int64_t>(speed.n), "point"));
+    text += fmt::format(
+        ", {} {} (median of {})", with_commas(static_cast<std::int64_t>(speed.median)),
+        page.words.rate_unit(), count_text(static_cast<std::int64_t>(speed.n), "point"));
   double usd = 0;
   const ChosenPrice* price = nullptr;
   bool whole = true;  // a start that was killed has no end, and the one that goes on not yet
@@ -264,7 +279,7 @@ std::string run_page(const RunPage& page) {
   else if (!page.failure.empty())
     body += fmt::format("<p class=\"bad\">The last start ended with a failure: {}</p>\n",
                         html_text(page.failure));
-  body += curves_of(run);
+  body += curves_of(page);
   body += operations_of(page);
   body += confusion_of(page);
   body += pictures_of("Worst mistakes", page.mistakes);
@@ -279,6 +294,7 @@ RunPage read_run_page(const std::filesystem::path& run) {
   RunPage page;
   page.history = read_history(run);
   page.starts = read_starts(run);
+  page.words = words_of(page.starts, page.history.course);
   page.failure = last_failure(run);
   page.resolved = read_text(run / "resolved.txt").value_or("");
   page.operations = read_operations(run);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/task_words.h"
 #include "report/history.h"
 #include "report/operation_times.h"
 #include "report/starts.h"
@@ -24,6 +25,7 @@ struct PagePicture {
 struct RunPage {
   RunHistory history;
   std::vector<RunStart> starts;
+  TaskWords words;
   std::string resolved;                      // as resolved.txt has it
   std::optional<ConfusionMatrix> confusion;  // of the evaluation after `confusion_step`
   std::int64_t confusion_step = 0;

@@ -37,7 +37,7 @@ TEST(RunPage, a_run_of_100000_points_is_a_small_page_that_loads_nothing) {
 
 TEST(RunPage, a_run_without_anything_has_a_page_that_says_so) {
   const std::string html = run_page(page_of(0));
-  EXPECT_CONTAINS(html, "no accuracy yet, 0 of 200,000 steps");
+  EXPECT_CONTAINS(html, "not evaluated yet, 0 of 200,000 steps");
   EXPECT_EQ(html.find("http-equiv=\"refresh\""), std::string::npos);
 }
 

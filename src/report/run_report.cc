@@ -33,16 +33,19 @@ void RunReport::started(const Trainer& trainer, std::int64_t first_step, std::in
   page_ = std::make_unique<RunPage>(read_run_page(folder_));
   page_->resolved = describe(trainer);
   page_->class_names = class_names_of(trainer);
+  page_->words = trainer.words();
   write(true);
 }
 
 void RunReport::measured(const RunMetrics& metrics) {
   if (!page_) return;
+  if (!metrics.metrics.empty()) page_->history.course.training_metric = metrics.metrics[0].name;
   page_->history.course.training.push_back(
       {.step = metrics.step,
        .loss = metrics.loss,
        .metric = metrics.metrics.empty() ? kNoValue : metrics.metrics[0].value,
        .items_per_second = metrics.items_per_second,
+       .steps_per_second = metrics.steps_per_second,
        .input_wait_percent = metrics.input_wait_percent});
   if (steady_seconds() - written_ >= kEverySeconds) write(true);
 }

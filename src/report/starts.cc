@@ -45,6 +45,18 @@ std::optional<ChosenPrice> price_of(const json& start) {
   return chosen;
 }
 
+std::optional<TaskWords> words_in(const json& start) {
+  const auto found = start.find("metric");
+  if (found == start.end() || !found->is_object()) return std::nullopt;
+  TaskWords words;
+  words.item = text_of(start, "item");
+  words.metric = text_of(*found, "name"), words.unit = text_of(*found, "unit");
+  const auto more = found->find("more_is_better");
+  if (more != found->end() && more->is_boolean()) words.more_is_better = more->get<bool>();
+  if (words.item.empty()) words.item = "example";
+  return words;
+}
+
 std::optional<StartOutcome> outcome_of(const json& start) {
   const auto found = start.find("outcome");
   if (found == start.end() || !found->is_object()) return std::nullopt;
@@ -100,11 +112,23 @@ std::vector<RunStart> parse_starts(std::string_view text, const std::string& sou
     start.ranks = value_or<std::int64_t>(entry, "ranks", 1);
     start.training_data = text_of(entry, "training_data");
     start.evaluation_data = text_of(entry, "evaluation_data");
+    start.words = words_in(entry);
     start.price = price_of(entry);
     start.outcome = outcome_of(entry);
     starts.push_back(std::move(start));
   }
   return starts;
+}
+
+TaskWords words_of(const std::vector<RunStart>& starts, const Course& course) {
+  if (!starts.empty() && starts.back().words) return *starts.back().words;
+  TaskWords words;
+  if (!course.item.empty()) words.item = course.item;
+  if (!course.test_metric.empty() && course.test_metric != words.metric) {
+    words.metric = course.test_metric;
+    words.unit.clear();
+  }
+  return words;
 }
 
 std::vector<RunStart> read_starts(const std::filesystem::path& run) {

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "nn/task_words.h"
+#include "report/history.h"
 #include "train/run/environment.h"
 
 namespace podium {
@@ -19,12 +21,16 @@ struct RunStart {
   std::string podium_version, git_commit, compiler;
   std::int64_t workers = 0, threads = 0, input_threads = 0, ranks = 1;
   std::string training_data, evaluation_data;
+  std::optional<TaskWords> words;  // nothing: it is from before tasks had words of their own
   std::optional<ChosenPrice> price;
   std::optional<StartOutcome> outcome;  // nothing if the program did not end normally
 
   // "2 workers", "2 ranks of 1 worker", "1 worker of 4 threads, backend reference".
   std::string placement() const;
 };
+
+// What a run's starts record, or else what its lines say.
+TaskWords words_of(const std::vector<RunStart>& starts, const Course& course);
 
 // Empty if there is no file. Throws UserError(kData) if record_environment() did not write it.
 std::vector<RunStart> read_starts(const std::filesystem::path& run);

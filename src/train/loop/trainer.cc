@@ -50,7 +50,7 @@ std::int64_t Trainer::items_per_step() const {
   return state_->program.items * state_->recipe.replicas;
 }
 const std::vector<std::string>& Trainer::counts() const { return state_->program.counts; }
-std::string Trainer::unit() const { return unit_of(state_->data.fields); }
+TaskWords Trainer::words() const { return task_words(unit_of(state_->data.fields), metrics()); }
 std::int64_t Trainer::steps_done() const { return state_->done; }
 
 std::vector<std::string> class_names_of(const Trainer& trainer) {

@@ -17,6 +17,7 @@
 #include "backend/device.h"
 #include "data/pictures/image_set.h"
 #include "nn/model.h"
+#include "nn/task_words.h"
 #include "train/loop/checkpoint.h"
 #include "train/loop/evaluation.h"
 #include "train/program/program.h"
@@ -139,9 +140,9 @@ class Trainer {
   const FlatLayout& layout() const;
   const Source& training_set() const;
   const Source& evaluation_set() const;
-  // The numbers that people look at, and what they count: "image".
+  // The numbers that people look at, and what they and the data's items are called.
   std::vector<Metric> metrics() const;
-  std::string unit() const;
+  TaskWords words() const;
   // Losses of a step's batch, and the names of its counts.
   std::int64_t items_per_step() const;
   const std::vector<std::string>& counts() const;

@@ -58,7 +58,7 @@ namespace {
 
 // What a row of a batch is called: what people count, unless a row has many of them.
 std::string example_word(const Trainer& trainer) {
-  return trainer.items_per_step() == trainer.recipe().batch ? trainer.unit() : "example";
+  return trainer.items_per_step() == trainer.recipe().batch ? trainer.words().item : "example";
 }
 
 }  // namespace
@@ -81,7 +81,7 @@ std::string describe(const Trainer& trainer) {
               r.batch / r.replicas, "\n");
   const std::int64_t items = trainer.items_per_step();
   text += cat("gradient      of the mean loss over all ", items, " ",
-              items == r.batch ? "example" : trainer.unit(), "s (each has weight 1/", items,
+              items == r.batch ? "example" : trainer.words().item, "s (each has weight 1/", items,
               "), summed over replicas by the tree",
               r.clip_norm == 0 ? "" : cat(", scaled down where their norm exceeds ", r.clip_norm),
               "\n");

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/task_words.h"
 #include "train/run/price.h"
 
 namespace podium {
@@ -29,6 +30,7 @@ struct Environment {
   std::string kind;  // results of one kind are equal to the bit: "exact fp32", "cuda bf16", ...
   int workers = 0, threads = 0, input_threads = 0, ranks = 1;
   std::string training_data, evaluation_data;
+  TaskWords words;
   std::vector<std::string> notes;  // about the data
   std::optional<ChosenPrice> price;
   struct Plugin {

@@ -210,7 +210,7 @@ class Session {
     for (const MetricValue& metric : metrics.metrics) line.push_back({metric.name, metric.value});
     line.push_back({"learning_rate", metrics.learning_rate});
     line.push_back({"steps_per_second", metrics.steps_per_second});
-    line.push_back({trainer_.unit() + "s_per_second", metrics.items_per_second});
+    line.push_back({trainer_.words().rate_key(), metrics.items_per_second});
     line.push_back({"input_wait_percent", metrics.input_wait_percent});
     line.push_back({"seconds", seconds()});
     folder_->append_metrics(metrics.step, line);
@@ -485,6 +485,7 @@ Environment environment_of(const Trainer& trainer, const RunOptions& options) {
   e.training_data = trainer.training_data();
   e.evaluation_data = trainer.evaluation_data();
   e.price = options.price;
+  e.words = trainer.words();
   return e;
 }
 

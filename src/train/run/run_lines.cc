@@ -132,6 +132,7 @@ std::optional<MetricsLine> parse_metrics_line(std::string_view text) {
     const auto found = object.find(name);
     if (found == object.end() || !take_number(&*found, value)) value = kNoValue;
   };
+  optional("steps_per_second", point.steps_per_second);
   optional("input_wait_percent", point.input_wait_percent);
   optional("seconds", point.seconds);
   return point;

@@ -21,12 +21,13 @@ struct HashLine {
 
 // {"step": N, "loss": ..., "accuracy": ..., ..., "images_per_second": ...}: of training. `metric`
 // is the first value that is none of those that every line has; the rate is what ends in
-// "s_per_second" and is not of steps. NaN if the file has null, for values that are missing, and
-// for those that older Podiums did not write: `seconds` since the command that wrote the line
-// began.
+// "s_per_second" and is not of steps; a step may have more items than examples. NaN if the file has
+// null, for values that are missing, and for those that older Podiums did not write: `seconds`
+// since the command that wrote the line began.
 struct TrainingPoint {
   std::int64_t step = 0;
   double loss = 0, metric = kNoValue, items_per_second = 0;
+  double steps_per_second = kNoValue;
   double input_wait_percent = kNoValue, seconds = kNoValue;
 };
 // {"step": N, "test_accuracy": ..., "test_loss": ..., ...}: of the held-out set. `metric` is
