@@ -444,6 +444,38 @@ OpSample draw_sample(const OpDef& op, Draw& draw) {
       const Shape x{draw.images(), draw.in(1, 4), draw.in(least, 20), draw.in(least, 20)};
       return {ViewAttributes{views, draw.in(0, views - 1)}, {f32(x)}};
     }
+    case OpKind::kEmbedding:
+    case OpKind::kEmbeddingGrad: {
+      const Shape tokens{draw.in(1, 6), draw.in(1, 60)};
+      const std::int64_t columns = draw.in(1, 70), rows = tokens[1] + draw.in(0, 30);
+      const bool gradient = op.kind == OpKind::kEmbeddingGrad;
+      return {EmbeddingAttributes{.positions = draw.one_in(4), .rows = gradient ? rows : 0},
+              {{DType::kI32, tokens},
+               f32(gradient ? Shape{tokens.elements(), columns} : Shape{rows, columns})}};
+    }
+    case OpKind::kLayerNorm:
+    case OpKind::kLayerNormGrad: {
+      const TensorType x = f32(Shape{draw.one_in(5) ? draw.in(200, 600) : draw.images(),
+                                     draw.in(1, 70)}),
+                       channels = f32(Shape{x.shape[1]});
+      const LayerNormAttributes a{.epsilon = draw.of({0.0f, 1e-5f, 0.5f}),
+                                  .centred = draw.one_in(2)};
+      if (op.kind == OpKind::kLayerNormGrad) return {a, {x, x, channels}};
+      OpSample sample{a, std::vector<TensorType>(a.centred ? 3 : 2, channels)};
+      sample.inputs[0] = x;
+      return sample;
+    }
+    case OpKind::kAttention:
+    case OpKind::kAttentionGrad: {
+      AttentionAttributes a{
+          .groups = draw.in(1, 3), .tokens = draw.in(1, 40), .causal = !draw.one_in(3)};
+      a.heads = a.groups * draw.in(1, 3);
+      const std::int64_t rows = a.tokens * draw.in(1, 3), features = draw.in(1, 40);
+      const TensorType q = f32(Shape{rows, a.heads * features}),
+                       k = f32(Shape{rows, a.groups * features});
+      if (op.kind == OpKind::kAttentionGrad) return {a, {q, q, k, k}};
+      return {a, {q, k, k}};
+    }
   }
   PODIUM_CHECK(false, "draw_sample in conformance_test.cc knows no ", op.name);
 }

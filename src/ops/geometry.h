@@ -1,4 +1,4 @@
-// The numbers of a convolution, for references and kernels of all backends. Free of other headers,
+// The numbers of convolutions and attention, for references and kernels of all backends. Free of other headers,
 // so that kernels read it.
 #pragma once
 
@@ -6,6 +6,7 @@
 
 namespace podium {
 
+struct AttentionAttributes;
 struct Conv2dAttributes;
 class Shape;
 
@@ -32,7 +33,38 @@ struct ConvShape {
   constexpr std::int64_t weight_floats() const { return out_channels * in_channels * taps(); }
 };
 
+// Attention of `heads` heads over sequences of `tokens` tokens: q [sequences][tokens][heads]
+// [features], k and v [sequences][tokens][groups][features].
+struct AttentionShape {
+  std::int64_t sequences = 0;
+  std::int64_t tokens = 0;
+  std::int64_t heads = 0;
+  std::int64_t groups = 0;
+  std::int64_t features = 0;
+  float scale = 1;
+  bool causal = true;
+
+  constexpr std::int64_t heads_of_group() const { return heads / groups; }
+  // The distance between rows.
+  constexpr std::int64_t query_row() const { return heads * features; }
+  constexpr std::int64_t key_row() const { return groups * features; }
+  // Where the first row of a head of a sequence begins.
+  constexpr std::int64_t query(std::int64_t sequence, std::int64_t head) const {
+    return sequence * tokens * query_row() + head * features;
+  }
+  constexpr std::int64_t key(std::int64_t sequence, std::int64_t group) const {
+    return sequence * tokens * key_row() + group * features;
+  }
+};
+
+// A row of an embedding's gradient is summed in runs of so many places, then by the tree.
+inline constexpr std::int64_t kEmbeddingRun = 32;
+// Sums over rows are runs of so many, each a chain, added in order.
+inline constexpr std::int64_t kRowRun = 256;
+
 // Of a convolution of x with w to y, by their shapes; y may be pooled.
 ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y);
+// Of queries of this shape.
+AttentionShape attention_shape(const AttentionAttributes& a, const Shape& q);
 
 }  // namespace podium

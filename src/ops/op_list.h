@@ -57,7 +57,13 @@
   X(LarsRate, lars_rate)                                   \
   X(HashSum, hash_sum)                                     \
   X(Argmax, argmax)                                        \
-  X(View, view)
+  X(View, view)                                            \
+  X(Embedding, embedding)                                  \
+  X(EmbeddingGrad, embedding_grad)                         \
+  X(LayerNorm, layer_norm)                                 \
+  X(LayerNormGrad, layer_norm_grad)                        \
+  X(Attention, attention)                                  \
+  X(AttentionGrad, attention_grad)
 
 namespace podium {
 

@@ -455,4 +455,49 @@ struct HashSumAttributes {
 // end of the tensor.
 Value hash_sum(Graph& graph, Value x, std::uint64_t first, std::string name = "");
 
+// --- sequences: rows are tokens (ops/embedding.cc, ops/layer_norm.cc, ops/attention.cc)
+
+// Attributes of embedding and its gradient.
+struct EmbeddingAttributes {
+  bool positions = false;  // the row is the token's position in its sequence, not the token
+  std::int64_t rows = 0;   // of the table, for the gradient; zero otherwise
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("positions", positions), v("rows", rows);
+  }
+};
+// Tokens i32 [N] or [B, T], a table [V, C] -> [tokens, C].
+Value embedding(Graph& graph, Value tokens, Value table, std::string name = "");
+// Tokens [B, T], a table [at least T, C] -> [B T, C]: row t of the table for token t of a sequence.
+Value position_embedding(Graph& graph, Value tokens, Value table, std::string name = "");
+
+// Attributes of layer_norm and its gradient.
+struct LayerNormAttributes {
+  float epsilon = 1e-5f;
+  bool centred = true;  // false: RMS norm, without mean and shift
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("epsilon", epsilon), v("centred", centred);
+  }
+};
+// [N, C] -> [N, C]; scale and shift are [C].
+Value layer_norm(Graph& graph, Value x, Value scale, Value shift, float epsilon = 1e-5f,
+                 std::string name = "");
+Value rms_norm(Graph& graph, Value x, Value scale, float epsilon = 1e-5f, std::string name = "");
+
+// Attributes of attention and its gradient.
+struct AttentionAttributes {
+  std::int64_t heads = 1;   // of queries
+  std::int64_t groups = 1;  // heads of keys and values
+  std::int64_t tokens = 1;  // of a sequence
+  bool causal = true;       // a query sees the keys up to its own place
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("heads", heads), v("groups", groups), v("tokens", tokens), v("causal", causal);
+  }
+};
+// q [B T, H D], k and v [B T, G D] -> [B T, H D], scores divided by the root of D.
+Value attention(Graph& graph, Value q, Value k, Value v, const AttentionAttributes& attributes,
+                std::string name = "");
+
 }  // namespace podium

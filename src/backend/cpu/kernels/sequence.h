@@ -1,0 +1,77 @@
+// Operations on the rows of plain row-major matrices (docs/numerics.md: embedding, layer_norm,
+// attention and their gradients). A part is a run of rows, columns or heads.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/geometry.h"
+
+namespace podium::cpu {
+
+// --- embedding
+
+// What a token's row of the table is: tokens[n], or n % period where that is not 0.
+struct EmbeddingShape {
+  std::int64_t tokens = 0;
+  std::int64_t rows = 0;  // of the table
+  std::int64_t columns = 0;
+  std::int64_t period = 0;
+};
+int embedding_parts(const EmbeddingShape& shape);
+void embedding(const EmbeddingShape& shape, const std::int32_t* tokens, const float* table,
+               float* y, int part);
+// Where each row of the table stands among the tokens: `order` [tokens] has the places of row r from
+// first[r] to first[r + 1], ascending; `first` is [rows + 1].
+void embedding_places(const EmbeddingShape& shape, const std::int32_t* tokens, std::int32_t* first,
+                      std::int32_t* order);
+int embedding_grad_parts(const EmbeddingShape& shape);
+void embedding_grad(const EmbeddingShape& shape, const std::int32_t* first,
+                    const std::int32_t* order, const float* dy, float* dtable, int part);
+
+// --- layer norm
+
+struct LayerNormShape {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  float epsilon = 0;
+  bool centred = true;
+};
+int layer_norm_parts(const LayerNormShape& shape);
+void layer_norm(const LayerNormShape& shape, const float* x, const float* scale, const float* shift,
+                float* y, int part);
+// dx, and `statistics` [rows][2] for layer_norm_grad_weights: mean and scale.
+void layer_norm_grad(const LayerNormShape& shape, const float* dy, const float* x,
+                     const float* scale, float* dx, float* statistics, int part);
+int layer_norm_grad_weights_parts(const LayerNormShape& shape);
+// dshift is null where rows are not centred.
+void layer_norm_grad_weights(const LayerNormShape& shape, const float* dy, const float* x,
+                             const float* statistics, float* dscale, float* dshift, int part);
+
+// --- attention: a step that packs, and one or two more
+
+// Keys, or values, with sixteen tokens in a vector: packed[sequence][group][tile][feature][token].
+std::int64_t attention_packed_floats(const AttentionShape& shape);
+int attention_pack_parts(const AttentionShape& shape);
+void attention_pack(const AttentionShape& shape, const float* keys, float* packed, int part);
+
+// Floats of a thread's own.
+std::int64_t attention_scratch(const AttentionShape& shape);
+int attention_parts(const AttentionShape& shape);
+void attention(const AttentionShape& shape, const float* q, const float* packed_k, const float* v,
+               float* y, float* scratch, int part);
+struct AttentionGrad {
+  const float *dy, *q, *k;
+  const float *packed_k, *packed_v;
+  float* statistics;  // [sequences][heads][tokens][3]: largest score, share, mean
+  float *dq, *dk, *dv;
+};
+// dq and the statistics.
+void attention_grad_queries(const AttentionShape& shape, const AttentionGrad& grad, float* scratch,
+                            int part);
+int attention_grad_keys_parts(const AttentionShape& shape);
+std::int64_t attention_grad_keys_scratch(const AttentionShape& shape);
+// dk and dv.
+void attention_grad_keys(const AttentionShape& shape, const AttentionGrad& grad, float* scratch,
+                         int part);
+
+}  // namespace podium::cpu

@@ -1,0 +1,193 @@
+// Operations on rows of tokens.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compile/stablehlo/emitters.h"
+#include "ops/geometry.h"
+
+namespace podium::stablehlo {
+namespace {
+
+constexpr std::int64_t kRows[] = {0}, kColumns[] = {1};
+
+HloValue of_rows(Builder& b, const HloValue& x, const Shape& matrix) {
+  return b.broadcast(x, matrix, kRows);
+}
+HloValue of_columns(Builder& b, const HloValue& x, const Shape& matrix) {
+  return b.broadcast(x, matrix, kColumns);
+}
+
+// --- embedding
+
+// The row of the table for each token, i32 [tokens, 1].
+HloValue rows_of(const EmitContext& c) {
+  const HloValue& tokens = c.in[0];
+  const HloValue rows =
+      c.as<EmbeddingAttributes>().positions ? c.b.iota("i32", tokens.shape, 1) : tokens;
+  return c.b.reshape(rows, Shape{tokens.shape.elements(), 1});
+}
+
+// --- layer norm
+
+struct Normalised {
+  HloValue z, scale;  // [N, C]
+};
+Normalised normalised(Builder& b, const LayerNormAttributes& a, const HloValue& x) {
+  const auto columns = static_cast<float>(x.shape[1]);
+  HloValue d = x;
+  if (a.centred) d = b.sub(x, of_rows(b, b.div(b.sum(x, kColumns), columns), x.shape));
+  const HloValue variance = b.div(b.sum(b.mul(d, d), kColumns), columns);
+  const HloValue scale = of_rows(b, b.unary("rsqrt", b.add(variance, a.epsilon)), x.shape);
+  return {b.mul(d, scale), scale};
+}
+
+// --- attention
+
+using Axes = std::vector<std::int64_t>;
+
+std::string text_of(const Axes& axes) {
+  std::string text;
+  for (const std::int64_t axis : axes) text += cat(text.empty() ? "" : ", ", axis);
+  return cat("[", text, "]");
+}
+
+// The products of a and b, for each index of the two batch axes; the axes that are left are those
+// of a, then those of b.
+HloValue products(Builder& b, const HloValue& left, const Axes& batch_left, const Axes& over_left,
+                  const HloValue& right, const Axes& batch_right, const Axes& over_right) {
+  std::vector<std::int64_t> extents;
+  const auto add_others = [&](const HloValue& x, const Axes& batch, const Axes& over) {
+    for (std::int64_t axis = 0; axis < x.shape.rank(); ++axis)
+      if (std::ranges::find(batch, axis) == batch.end() &&
+          std::ranges::find(over, axis) == over.end())
+        extents.push_back(x.shape[axis]);
+  };
+  for (const std::int64_t axis : batch_left) extents.push_back(left.shape[axis]);
+  add_others(left, batch_left, over_left);
+  add_others(right, batch_right, over_right);
+  const Shape shape(std::move(extents));
+  return b.make("f32", shape,
+                cat("stablehlo.dot_general ", left.name, ", ", right.name,
+                    ", batching_dims = ", text_of(batch_left), " x ", text_of(batch_right),
+                    ", contracting_dims = ", text_of(over_left), " x ", text_of(over_right),
+                    ", precision = [HIGHEST, HIGHEST] : (", left.type(), ", ", right.type(),
+                    ") -> ", type_text("f32", shape)));
+}
+
+// Queries are [B, T, G, H / G, D], keys [B, T, G, D], what is between [B, G, T, H / G, T].
+struct Heads {
+  AttentionShape s;
+  Shape queries, keys, pairs;
+  explicit Heads(const AttentionShape& shape)
+      : s(shape),
+        queries{s.sequences, s.tokens, s.groups, s.heads_of_group(), s.features},
+        keys{s.sequences, s.tokens, s.groups, s.features},
+        pairs{s.sequences, s.groups, s.tokens, s.heads_of_group(), s.tokens} {}
+};
+
+// A value for each query, over its keys.
+HloValue of_queries(Builder& b, const HloValue& x, const Shape& pairs) {
+  return b.broadcast(x, pairs, Axes{0, 1, 2, 3});
+}
+HloValue products_with_keys(Builder& b, const HloValue& queries, const HloValue& keys) {
+  return products(b, queries, {0, 2}, {4}, keys, {0, 2}, {3});
+}
+
+HloValue weights_of(Builder& b, const Heads& h, const HloValue& q, const HloValue& k) {
+  HloValue scores = b.mul(products_with_keys(b, q, k), h.s.scale);
+  const HloValue lowest = b.constant(-std::numeric_limits<float>::infinity());
+  if (h.s.causal) {
+    const HloValue seen = b.compare("LE", b.iota("i32", h.pairs, 4), b.iota("i32", h.pairs, 2));
+    scores = b.select(seen, scores, b.broadcast(lowest, h.pairs));
+  }
+  const HloValue most = b.reduce(scores, "maximum", lowest, Axes{4});
+  const HloValue e = b.unary("exponential", b.sub(scores, of_queries(b, most, h.pairs)));
+  return b.div(e, of_queries(b, b.sum(e, Axes{4}), h.pairs));
+}
+
+// What the queries of [B, G, T, H / G, T] make of keys, as rows.
+HloValue over_keys(Builder& b, const HloValue& pairs, const HloValue& keys, const Shape& rows) {
+  const HloValue y = products(b, pairs, {0, 1}, {4}, keys, {0, 2}, {1});
+  return b.reshape(b.transpose(y, Axes{0, 2, 1, 3, 4}), rows);
+}
+// What their keys make of queries.
+HloValue over_queries(Builder& b, const HloValue& pairs, const HloValue& queries,
+                      const Shape& rows) {
+  const HloValue y = products(b, pairs, {0, 1}, {2, 3}, queries, {0, 2}, {1, 3});
+  return b.reshape(b.transpose(y, Axes{0, 2, 1, 3}), rows);
+}
+
+}  // namespace
+
+std::vector<HloValue> emit_embedding(const EmitContext& c) {
+  const HloValue rows = rows_of(c);
+  const HloValue& table = c.in[1];
+  return {c.b.make("f32", c.out(),
+                   cat("\"stablehlo.gather\"(", table.name, ", ", rows.name,
+                       ") <{dimension_numbers = #stablehlo.gather<offset_dims = [1], "
+                       "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+                       "slice_sizes = array<i64: 1, ",
+                       table.shape[1], ">, indices_are_sorted = false}> : (", table.type(), ", ",
+                       rows.type(), ") -> ", type_text("f32", c.out())))};
+}
+
+std::vector<HloValue> emit_embedding_grad(const EmitContext& c) {
+  const HloValue rows = rows_of(c), zeros = c.b.constant(0, c.out());
+  return {c.b.make(
+      "f32", c.out(),
+      cat("\"stablehlo.scatter\"(", zeros.name, ", ", rows.name, ", ", c.in[1].name,
+          ") <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "
+          "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, "
+          "indices_are_sorted = false, unique_indices = false}> ({ ^bb0(%a: tensor<f32>, %b: "
+          "tensor<f32>): %s = stablehlo.add %a, %b : tensor<f32> stablehlo.return %s : tensor<f32> "
+          "}) : (",
+          zeros.type(), ", ", rows.type(), ", ", c.in[1].type(), ") -> ",
+          type_text("f32", c.out())))};
+}
+
+std::vector<HloValue> emit_layer_norm(const EmitContext& c) {
+  Builder& b = c.b;
+  const auto& a = c.as<LayerNormAttributes>();
+  const Shape& matrix = c.in[0].shape;
+  const HloValue y = b.mul(normalised(b, a, c.in[0]).z, of_columns(b, c.in[1], matrix));
+  return {a.centred ? b.add(y, of_columns(b, c.in[2], matrix)) : y};
+}
+
+std::vector<HloValue> emit_layer_norm_grad(const EmitContext& c) {
+  Builder& b = c.b;
+  const auto& a = c.as<LayerNormAttributes>();
+  const HloValue &dy = c.in[0], &x = c.in[1];
+  const auto columns = static_cast<float>(x.shape[1]);
+  const Normalised n = normalised(b, a, x);
+  const HloValue g = b.mul(dy, of_columns(b, c.in[2], x.shape));
+  const HloValue share = of_rows(b, b.div(b.sum(b.mul(g, n.z), kColumns), columns), x.shape);
+  HloValue dx = b.sub(g, b.mul(share, n.z));
+  if (a.centred) dx = b.sub(dx, of_rows(b, b.div(b.sum(g, kColumns), columns), x.shape));
+  std::vector<HloValue> gradients = {b.mul(dx, n.scale), b.sum(b.mul(dy, n.z), kRows)};
+  if (a.centred) gradients.push_back(b.sum(dy, kRows));
+  return gradients;
+}
+
+std::vector<HloValue> emit_attention(const EmitContext& c) {
+  Builder& b = c.b;
+  const Heads h(attention_shape(c.as<AttentionAttributes>(), c.in[0].shape));
+  const HloValue p = weights_of(b, h, b.reshape(c.in[0], h.queries), b.reshape(c.in[1], h.keys));
+  return {over_keys(b, p, b.reshape(c.in[2], h.keys), c.out())};
+}
+
+std::vector<HloValue> emit_attention_grad(const EmitContext& c) {
+  Builder& b = c.b;
+  const Heads h(attention_shape(c.as<AttentionAttributes>(), c.in[1].shape));
+  const HloValue dy = b.reshape(c.in[0], h.queries), q = b.reshape(c.in[1], h.queries),
+                 k = b.reshape(c.in[2], h.keys), v = b.reshape(c.in[3], h.keys);
+  const HloValue p = weights_of(b, h, q, k), dp = products_with_keys(b, dy, v);
+  const HloValue mean = of_queries(b, b.sum(b.mul(p, dp), Axes{4}), h.pairs);
+  const HloValue ds = b.mul(b.mul(p, b.sub(dp, mean)), h.s.scale);
+  return {over_keys(b, ds, k, c.out(0)), over_queries(b, ds, q, c.out(1)),
+          over_queries(b, p, dy, c.out(2))};
+}
+
+}  // namespace podium::stablehlo
