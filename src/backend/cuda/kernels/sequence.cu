@@ -117,6 +117,16 @@ __device__ inline Query query_of(const AttentionShape& s, std::int64_t number) {
   return query;
 }
 
+// The tree over lanes that one thread has.
+__device__ inline float tree_of(float (&lanes)[kLanes]) {
+#pragma unroll
+  for (int step = 1; step < kLanes; step *= 2)
+#pragma unroll
+    for (int lane = 0; lane < kLanes; lane += 2 * step)
+      lanes[lane] = lanes[lane] + lanes[lane + step];
+  return lanes[0];
+}
+
 struct Softmax {
   float most, share;
 };
@@ -135,7 +145,7 @@ __device__ inline Softmax softmax_of(const AttentionShape& s, const Query& query
         lanes[lane] =
             lanes[lane] +
             exp_f32(dot(s.features, q, k + (first + lane) * s.key_row()) * s.scale - most);
-  return {most, 1.0f / tree_sum(0, kLanes, [&](std::int64_t lane) { return lanes[lane]; })};
+  return {most, 1.0f / tree_of(lanes)};
 }
 __device__ inline float weight_of(const AttentionShape& s, const Softmax& softmax, const float* q,
                                   const float* k) {
@@ -261,7 +271,7 @@ void attention_grad(const Launch& launch, const AttentionShape& s, const Attenti
               lanes[lane] = std::fma(weight_of(s, softmax, q, k + key),
                                      dot(s.features, dy, v + key), lanes[lane]);
             }
-        const float mean = tree_sum(0, kLanes, [&](std::int64_t lane) { return lanes[lane]; });
+        const float mean = tree_of(lanes);
         for (std::int64_t d = 0; d < s.features; ++d) dq[d] = 0;
         for (std::int64_t j = 0; j < query.keys; ++j) {
           const float* key = k + j * s.key_row();

@@ -1,0 +1,254 @@
+// Embedding, layer norm, RMS norm and attention against their plain formulas in double.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/geometry.h"
+#include "ops/plain_test_util.h"
+
+namespace podium {
+namespace {
+
+std::vector<Tensor> token_inputs(const OpSample& sample, std::int64_t rows, std::uint32_t stream) {
+  const Tensor drawn = random_labels(sample.inputs[0].shape.elements(), rows, stream);
+  std::vector<Tensor> in;
+  in.emplace_back(sample.inputs[0]);
+  std::ranges::copy(drawn.i32(), in[0].i32().begin());
+  in.push_back(random_f32(sample.inputs[1].shape, stream + 1));
+  return in;
+}
+std::int64_t row_of(const OpSample& sample, const Tensor& tokens, std::int64_t n) {
+  return sample.attributes.as<EmbeddingAttributes>().positions ? n % tokens.shape()[1]
+                                                               : tokens.i32()[u(n)];
+}
+
+TEST(PlainFormula, embedding_copies_the_row_of_each_token) {
+  for (const OpSample& sample : embedding_op.samples()) {
+    const std::vector<Tensor> in = token_inputs(sample, sample.inputs[1].shape[0], 5000);
+    const std::int64_t columns = in[1].shape()[1];
+    std::vector<Bounded> expected;
+    for (std::int64_t n = 0; n < in[0].elements(); ++n)
+      for (std::int64_t c = 0; c < columns; ++c)
+        expected.emplace_back(in[1].f32()[u(row_of(sample, in[0], n) * columns + c)]);
+    expect_within(run_reference(embedding_op, sample.attributes, in)[0], expected,
+                  name_of(embedding_op, sample), 0);
+  }
+}
+
+TEST(PlainFormula, embedding_grad_adds_up_the_places_of_each_row) {
+  std::vector<OpSample> samples = embedding_grad_op.samples();
+  samples.push_back({EmbeddingAttributes{.rows = 3},
+                     {{DType::kI32, Shape{300}}, {DType::kF32, Shape{300, 2}}}});  // many runs
+  for (const OpSample& sample : samples) {
+    const std::int64_t rows = sample.attributes.as<EmbeddingAttributes>().rows;
+    const std::vector<Tensor> in = token_inputs(sample, rows, 5100);
+    const std::int64_t columns = in[1].shape()[1];
+    std::vector<SumBound> sums(u(rows * columns));
+    for (std::int64_t n = 0; n < in[0].elements(); ++n)
+      for (std::int64_t c = 0; c < columns; ++c)
+        sums[u(row_of(sample, in[0], n) * columns + c)].add(in[1].f32()[u(n * columns + c)]);
+    std::vector<Bounded> expected;
+    for (const SumBound& sum : sums) expected.push_back(sum.bound(kEmbeddingRun + 4));
+    expect_within(run_reference(embedding_grad_op, sample.attributes, in)[0], expected,
+                  name_of(embedding_grad_op, sample));
+  }
+}
+
+// A row as layer norm sees it.
+struct NormalisedRow {
+  std::vector<Bounded> z;
+  Bounded scale;
+  NormalisedRow(const LayerNormAttributes& a, std::span<const float> x) {
+    const auto count = static_cast<double>(x.size());
+    const double depth = lane_depth(static_cast<std::int64_t>(x.size()));
+    SumBound sum, squares;
+    for (const float value : x) sum.add(value);
+    const Bounded mean = a.centred ? sum.bound(depth) / Bounded(count) : Bounded(0);
+    for (const float value : x) {
+      z.push_back(Bounded(value) - mean);
+      squares.add(z.back().value * z.back().value, product_error(z.back(), z.back()));
+    }
+    scale = Bounded(1) / sqrt(squares.bound(depth) / Bounded(count) + Bounded(a.epsilon));
+    for (Bounded& value : z) value = value * scale;
+  }
+};
+
+TEST(PlainFormula, layer_norm_and_rms_norm) {
+  for (const OpSample& sample : layer_norm_op.samples()) {
+    const auto& a = sample.attributes.as<LayerNormAttributes>();
+    const std::vector<Tensor> in = random_inputs(sample, 5200);
+    const std::int64_t columns = in[0].shape()[1];
+    std::vector<Bounded> expected;
+    for (std::int64_t n = 0; n < in[0].shape()[0]; ++n) {
+      const NormalisedRow row(a, in[0].f32().subspan(u(n * columns), u(columns)));
+      for (std::size_t c = 0; c < u(columns); ++c)
+        expected.push_back(a.centred ? fma(row.z[c], in[1].f32()[c], in[2].f32()[c])
+                                     : row.z[c] * in[1].f32()[c]);
+    }
+    expect_within(run_reference(layer_norm_op, sample.attributes, in)[0], expected,
+                  name_of(layer_norm_op, sample));
+  }
+}
+
+TEST(PlainFormula, layer_norm_grad_and_rms_norm_grad) {
+  for (const OpSample& sample : layer_norm_grad_op.samples()) {
+    const auto& a = sample.attributes.as<LayerNormAttributes>();
+    const std::vector<Tensor> in = random_inputs(sample, 5300);
+    const std::int64_t rows = in[1].shape()[0], columns = in[1].shape()[1];
+    const Bounded count = static_cast<double>(columns);
+    std::vector<Bounded> dx;
+    std::vector<SumBound> dscale(u(columns)), dshift(u(columns));
+    for (std::int64_t n = 0; n < rows; ++n) {
+      const NormalisedRow row(a, in[1].f32().subspan(u(n * columns), u(columns)));
+      std::vector<Bounded> g;
+      SumBound along, sum;
+      for (std::size_t c = 0; c < u(columns); ++c) {
+        const Bounded dy = in[0].f32()[u(n * columns) + c];
+        g.push_back(dy * in[2].f32()[c]);
+        along.add(g[c].value * row.z[c].value, product_error(g[c], row.z[c]));
+        sum.add(g[c].value, g[c].error);
+        dscale[c].add(dy.value * row.z[c].value, product_error(dy, row.z[c]));
+        dshift[c].add(dy.value);
+      }
+      const Bounded share = along.bound(lane_depth(columns)) / count;
+      const Bounded mean = a.centred ? sum.bound(lane_depth(columns)) / count : Bounded(0);
+      for (std::size_t c = 0; c < u(columns); ++c)
+        dx.push_back((fma(-share, row.z[c], g[c]) - mean) * row.scale);
+    }
+    const std::vector<Tensor> out = run_reference(layer_norm_grad_op, sample.attributes, in);
+    const auto bounds = [&](const std::vector<SumBound>& sums) {
+      std::vector<Bounded> all;
+      for (const SumBound& s : sums)
+        all.push_back(
+            s.bound(static_cast<double>(std::min(rows, kRowRun)) + ceil_div(rows, kRowRun)));
+      return all;
+    };
+    expect_within(out[0], dx, name_of(layer_norm_grad_op, sample) + " dx", 1e-2);
+    expect_within(out[1], bounds(dscale), name_of(layer_norm_grad_op, sample) + " scale");
+    if (a.centred)
+      expect_within(out[2], bounds(dshift), name_of(layer_norm_grad_op, sample) + " shift");
+  }
+}
+
+Bounded dot(std::span<const float> a, std::span<const float> b) {
+  SumBound sum;
+  for (std::size_t d = 0; d < a.size(); ++d) sum.add(double{a[d]} * b[d]);
+  return sum.bound(static_cast<double>(a.size()));
+}
+
+// One head of one sequence.
+struct Head {
+  const AttentionShape& s;
+  std::int64_t sequence, head;
+  Bounded scale;
+  Head(const AttentionShape& shape, std::int64_t sequence_, std::int64_t head_)
+      : s(shape),
+        sequence(sequence_),
+        head(head_),
+        scale(Bounded(1) / sqrt(Bounded(static_cast<double>(shape.features)))) {}
+  std::size_t query(std::int64_t i) const { return u(s.query(sequence, head) + i * s.query_row()); }
+  std::size_t key(std::int64_t j) const {
+    return u(s.key(sequence, head / s.heads_of_group()) + j * s.key_row());
+  }
+  std::span<const float> row(const Tensor& x, std::size_t at) const {
+    return x.f32().subspan(at, u(s.features));
+  }
+  std::int64_t keys(std::int64_t i) const { return s.causal ? i + 1 : s.tokens; }
+  std::vector<Bounded> weights(const Tensor& q, const Tensor& k, std::int64_t i) const {
+    std::vector<Bounded> p;
+    Bounded most(-1e30);
+    for (std::int64_t j = 0; j < keys(i); ++j) {
+      p.push_back(dot(row(q, query(i)), row(k, key(j))) * scale);
+      most = {std::max(most.value, p.back().value), std::max(most.error, p.back().error)};
+    }
+    SumBound sum;
+    for (Bounded& x : p) {
+      x = exp_of(x - most);
+      sum.add(x.value, x.error);
+    }
+    const Bounded share = Bounded(1) / sum.bound(lane_depth(keys(i)));
+    for (Bounded& x : p) x = x * share;
+    return p;
+  }
+};
+
+TEST(PlainFormula, attention) {
+  for (const OpSample& sample : attention_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 5400);
+    const AttentionShape s =
+        attention_shape(sample.attributes.as<AttentionAttributes>(), in[0].shape());
+    std::vector<Bounded> expected(u(in[0].elements()));
+    for (std::int64_t b = 0; b < s.sequences; ++b)
+      for (std::int64_t h = 0; h < s.heads; ++h) {
+        const Head head(s, b, h);
+        for (std::int64_t i = 0; i < s.tokens; ++i) {
+          const std::vector<Bounded> p = head.weights(in[0], in[1], i);
+          for (std::size_t d = 0; d < u(s.features); ++d) {
+            SumBound sum;
+            for (std::size_t j = 0; j < p.size(); ++j) {
+              const double v = in[2].f32()[head.key(static_cast<std::int64_t>(j)) + d];
+              sum.add(p[j].value * v, p[j].error * std::abs(v));
+            }
+            expected[head.query(i) + d] = sum.bound(static_cast<double>(p.size()));
+          }
+        }
+      }
+    expect_within(run_reference(attention_op, sample.attributes, in)[0], expected,
+                  name_of(attention_op, sample));
+  }
+}
+
+TEST(PlainFormula, attention_grad) {
+  for (const OpSample& sample : attention_grad_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 5500);
+    const Tensor &dy = in[0], &q = in[1], &k = in[2], &v = in[3];
+    const AttentionShape s =
+        attention_shape(sample.attributes.as<AttentionAttributes>(), q.shape());
+    std::vector<SumBound> dq(u(q.elements())), dk(u(k.elements())), dv(u(v.elements()));
+    const auto add = [](SumBound& sum, Bounded weight, double x) {
+      sum.add(weight.value * x, weight.error * std::abs(x));
+    };
+    for (std::int64_t b = 0; b < s.sequences; ++b)
+      for (std::int64_t h = 0; h < s.heads; ++h) {
+        const Head head(s, b, h);
+        for (std::int64_t i = 0; i < s.tokens; ++i) {
+          const std::vector<Bounded> p = head.weights(q, k, i);
+          std::vector<Bounded> dp;
+          SumBound sum;
+          for (std::size_t j = 0; j < p.size(); ++j) {
+            dp.push_back(dot(head.row(dy, head.query(i)),
+                             head.row(v, head.key(static_cast<std::int64_t>(j)))));
+            sum.add(p[j].value * dp[j].value, product_error(p[j], dp[j]));
+          }
+          const Bounded mean = sum.bound(lane_depth(static_cast<std::int64_t>(p.size())));
+          for (std::size_t j = 0; j < p.size(); ++j) {
+            const Bounded ds = (p[j] * (dp[j] - mean)) * head.scale;
+            const std::size_t query = head.query(i), key = head.key(static_cast<std::int64_t>(j));
+            for (std::size_t d = 0; d < u(s.features); ++d) {
+              add(dq[query + d], ds, k.f32()[key + d]);
+              add(dk[key + d], ds, q.f32()[query + d]);
+              add(dv[key + d], p[j], dy.f32()[query + d]);
+            }
+          }
+        }
+      }
+    const std::vector<Tensor> out = run_reference(attention_grad_op, sample.attributes, in);
+    const auto expect = [&](const Tensor& actual, const std::vector<SumBound>& sums,
+                            std::int64_t terms, const char* what) {
+      std::vector<Bounded> expected;
+      for (const SumBound& bound : sums)
+        expected.push_back(bound.bound(static_cast<double>(terms)));
+      expect_within(actual, expected, cat(name_of(attention_grad_op, sample), " ", what), 1e-2);
+    };
+    if (s.tokens == 1) {  // a weight of 1, whatever the score is
+      for (const Tensor* gradient : {&out[0], &out[1]})
+        for (const float x : gradient->f32()) EXPECT_EQ(x, 0.0f);
+    } else {
+      expect(out[0], dq, s.tokens, "dq");
+      expect(out[1], dk, s.tokens * s.heads_of_group(), "dk");
+    }
+    expect(out[2], dv, s.tokens * s.heads_of_group(), "dv");
+  }
+}
+
+}  // namespace
+}  // namespace podium
