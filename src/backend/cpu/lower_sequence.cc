@@ -1,4 +1,6 @@
 // Operations on rows: operands and results are plain.
+#include <algorithm>
+
 #include "backend/cpu/kernels/sequence.h"
 #include "backend/cpu/lower.h"
 
