@@ -1,5 +1,5 @@
-// The numbers of convolutions and attention, for references and kernels of all backends. Free of other headers,
-// so that kernels read it.
+// The numbers of convolutions and attention, for references and kernels of all backends. Free of
+// other headers, so that kernels read it.
 #pragma once
 
 #include <cstdint>

@@ -20,8 +20,8 @@ struct EmbeddingShape {
 int embedding_parts(const EmbeddingShape& shape);
 void embedding(const EmbeddingShape& shape, const std::int32_t* tokens, const float* table,
                float* y, int part);
-// Where each row of the table stands among the tokens: `order` [tokens] has the places of row r from
-// first[r] to first[r + 1], ascending; `first` is [rows + 1].
+// Where each row of the table stands among the tokens: `order` [tokens] has the places of row r
+// from first[r] to first[r + 1], ascending; `first` is [rows + 1].
 void embedding_places(const EmbeddingShape& shape, const std::int32_t* tokens, std::int32_t* first,
                       std::int32_t* order);
 int embedding_grad_parts(const EmbeddingShape& shape);
