@@ -23,6 +23,7 @@ set(PODIUM_PUBLIC_HEADERS
   nn/model.h
   nn/models.h
   nn/network.h
+  nn/network_options.h
   nn/task_words.h
   optim/optimizer.h
   backend/device.h
@@ -33,11 +34,13 @@ set(PODIUM_PUBLIC_HEADERS
   data/pictures/image_source.h
   data/pictures/picture_options.h
   data/source/source.h
+  data/text/text_options.h
   data/pictures/normalise.h
   train/plugin/check_operation.h
   train/loop/checkpoint.h
   train/loop/evaluation.h
   train/plugin/plugin.h
+  train/run/generate.h
   train/run/predictor.h
   train/recipe/recipe.h
   train/run/run.h

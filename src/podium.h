@@ -12,5 +12,6 @@
 #include "report/run_board.h"
 #include "train/loop/trainer.h"
 #include "train/plugin/check_operation.h"
+#include "train/run/generate.h"
 #include "train/run/predictor.h"
 #include "train/run/run.h"

@@ -264,6 +264,7 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
     case OpKind::kReshape: {
       const Shape x = draw.planes();
       const Shape flat{x[0], x.elements_from(1)};
+      if (draw.one_in(3)) return {ReshapeAttributes{Shape{x.elements()}}, {f32(x)}};
       return {ReshapeAttributes{x.rank() == 4 ? flat : Shape{x[0], 1, x[1], 1}}, {f32(x)}};
     }
     case OpKind::kAdd:

@@ -38,8 +38,10 @@ enum class RandomPurpose : std::uint32_t {
   kDropout = 3,     // counter: (feature / 4, example, step), purpose index: layer
   kAugment =
       4,  // counter: (draw / 4, example index in the dataset, epoch), purpose index: augmentation
-  kPermute = 6,  // counter: (half of an index, epoch, round)
-  kGlyphs = 5,   // counter: (draw / 4, example, split)
+  kPermute = 6,   // counter: (half of an index, epoch, round)
+  kGlyphs = 5,    // counter: (draw / 4, example, split)
+  kText = 7,      // counter: (0, 0, epoch): where the first window of a text begins
+  kGenerate = 8,  // counter: (number of the token / 4, 0, 0)
 };
 
 // The stream of one purpose under one seed. `index` tells apart streams of the same purpose

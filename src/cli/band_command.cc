@@ -89,7 +89,7 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
     RunBoard board(options.out);
     RunWatch watch(recipe, options, false);
     Observers both{&board, &watch};
-    const RunResult result = run(recipe, find_model(recipe.model).build, options, both);
+    const RunResult result = run(recipe, model_of(recipe), options, both);
     watch.finish();
     if (result.stopped) {
       say(cat("stopped on request in seed ", recipe.seed, "; the same command resumes the run"));

@@ -192,8 +192,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   const Recipe recipe =
       read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   const RunData data = load_data(recipe, arguments.data_dir);
-  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
-                  arguments.placement);
+  Trainer trainer(recipe, model_of(recipe), data.train, data.held_out, arguments.placement);
   say(describe(trainer));
   const Roof roof(trainer.device());
   // Caches and clocks warm up; and where no number is given, there are steps for ten seconds.

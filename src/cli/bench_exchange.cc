@@ -381,7 +381,7 @@ ExitCode bench_law(const BenchExchangeArguments& arguments, Transport& ranks) {
       read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   const Recipe share = share_of(recipe, ranks.ranks());
   const RunData data = load_data(recipe, arguments.data_dir);
-  const Model model = find_model(recipe.model).build;
+  const Model model = model_of(recipe);
   Placement placement = arguments.placement;
   placement.workers = 1;
   Trainer alone(share, model, data.train, data.held_out, placement);

@@ -43,6 +43,7 @@ void add_step_flag(CLI::App& command, std::string& step);
   X(train)                     \
   X(eval)                      \
   X(predict)                   \
+  X(generate)                  \
   X(show)                      \
   X(plan)                      \
   X(inspect)                   \

@@ -104,7 +104,10 @@ Decoded decode_all(const Records& records) {
 
 }  // namespace
 
-bool names_pictures(const std::string& name) { return !split_data_name(name).path.empty(); }
+bool names_pictures(const std::string& name) {
+  const DataName parts = split_data_name(name);
+  return is_picture_data(parts.name) && !parts.path.empty();
+}
 
 ExitCode index_pictures(const PictureArguments& arguments) {
   PODIUM_REQUIRE(names_pictures(arguments.name), ExitCode::kUsage, "\"", arguments.name,

@@ -30,8 +30,7 @@ ExitCode inspect(const InspectArguments& arguments) {
   const Recipe recipe =
       read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
   const RunData data = load_data(recipe, arguments.data_dir);
-  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
-                  arguments.placement);
+  Trainer trainer(recipe, model_of(recipe), data.train, data.held_out, arguments.placement);
   take_initial(trainer);
   PODIUM_REQUIRE(arguments.step <= trainer.total_steps(), ExitCode::kUsage, "--step ",
                  arguments.step, ": the recipe has ", trainer.total_steps(), " steps");

@@ -61,12 +61,12 @@ Parts parts_of(const RecipeArguments& arguments) {
   if (!planned.note.empty()) say(planned.note);
   parts.data = planned.shape;
   const DataShape& data = parts.data;
-  if (has_pictures(parts.recipe)) parts.recipe.train_examples = data.training;
+  if (has_files(parts.recipe)) parts.recipe.train_examples = data.training;
   const Recipe& recipe = parts.recipe;
-  const ModelInfo& model = find_model(recipe.model);
+  const Model model = model_of(recipe);
   parts.test_examples = data.held_out;
-  parts.work = work_of(recipe, model.build, data.fields);
-  parts.program = build_replica_program(model.build,
+  parts.work = work_of(recipe, model, data.fields);
+  parts.program = build_replica_program(model,
                                         {.fields = data.fields,
                                          .rows = recipe.batch / recipe.replicas,
                                          .precision = precision_of(recipe),
@@ -141,8 +141,8 @@ DeviceSpec this_machine(const Environment& here, const CoreRoof& roof) {
 MemoryParts memory_of_process(const Parts& parts, std::int64_t workers) {
   return_free_memory();
   const Recipe& recipe = parts.recipe;
-  const RankPlan plan = plan_rank(recipe, find_model(recipe.model).build, parts.data,
-                                  {.backend = "cpu"}, {static_cast<int>(workers)});
+  const RankPlan plan = plan_rank(recipe, model_of(recipe), parts.data, {.backend = "cpu"},
+                                  {static_cast<int>(workers)});
   const MemoryUse use = plan.memory();
   MemoryParts memory = {{"program", static_cast<double>(plan.program_bytes)}};
   for (const MemoryKind& kind : kMemoryKinds)

@@ -140,6 +140,9 @@ class Answers {
 
 ExitCode predict(const PredictArguments& arguments) {
   Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement, arguments.step);
+  PODIUM_REQUIRE(find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage,
+                 arguments.run, " is a run on ", to_text(predictor.fields()),
+                 "; podium predict reads images, and podium generate continues a text");
   const Shape& image = predictor.image_shape();
   const auto classes = static_cast<std::size_t>(predictor.classes());
   Answers answers(predictor, arguments.top);

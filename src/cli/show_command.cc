@@ -279,15 +279,16 @@ ExitCode show(const ShowArguments& arguments) {
   const PlannedData planned = planned_data(recipe);
   if (!planned.note.empty()) say(planned.note);
   const DataShape& data = planned.shape;
-  const ModelInfo& model = find_model(recipe.model);
+  const ModelInfo& info = find_model(recipe.model);
+  const Model model = model_of(recipe);
   BatchInputs inputs{.fields = data.fields,
                      .rows = recipe.batch / recipe.replicas,
                      .precision = precision_of(recipe),
                      .label_smoothing = recipe.label_smoothing};
-  if (has_pictures(recipe)) recipe.train_examples = data.training;
+  if (has_files(recipe)) recipe.train_examples = data.training;
   const Optimizers optimizers(recipe);
   const ReplicaProgram training =
-      build_replica_program(model.build, inputs, recipe.seed, recipe.batch, false, optimizers);
+      build_replica_program(model, inputs, recipe.seed, recipe.batch, false, optimizers);
   optimizers.require_parameters(training.layout, recipe.model);
   if (arguments.graph) {
     std::cout << to_string(training.graph);
@@ -297,11 +298,10 @@ ExitCode show(const ShowArguments& arguments) {
     std::cout << stablehlo::module_text(training.graph, recipe.name);
     return ExitCode::kDone;
   }
-  if (!arguments.topology.empty())
-    return compile_for(arguments, recipe, model.build, data, training);
-  const std::string plan = plan_of(recipe, model.build, data, arguments.placement, arguments.ranks);
+  if (!arguments.topology.empty()) return compile_for(arguments, recipe, model, data, training);
+  const std::string plan = plan_of(recipe, model, data, arguments.placement, arguments.ranks);
   inputs.rows = 1;
-  const Graph forward = build_evaluation_program(model.build, inputs);
+  const Graph forward = build_evaluation_program(model, inputs);
 
   std::int64_t values = 0;
   for (const FlatEntry& entry : training.layout.parameters) values += entry.elements();
@@ -309,8 +309,8 @@ ExitCode show(const ShowArguments& arguments) {
   const auto replicas = static_cast<double>(recipe.replicas);
   const double step_flops = direct_flops(training.graph) * replicas,
                executed = flops_of(training.graph) * replicas;
-  std::cout << printable(cat(recipe.name, ": ", recipe.description)) << "\n\nmodel " << model.name
-            << ", " << model.description << "\n"
+  std::cout << printable(cat(recipe.name, ": ", recipe.description)) << "\n\nmodel " << info.name
+            << ", " << info.description << "\n"
             << layers_of(forward) << "\n"
             << with_commas(values) << " parameters in " << training.layout.parameters.size()
             << " tensors; forward " << scaled(direct_flops(forward), "FLOP") << " an image\n"

@@ -169,7 +169,7 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   if (ranks.ranks() > 1) options.placement.ranks = &ranks;
   if (!leads) {
     Silence silence;
-    const bool stopped = run(recipe, find_model(recipe.model).build, options, silence).stopped;
+    const bool stopped = run(recipe, model_of(recipe), options, silence).stopped;
     return stopped ? ExitCode::kStopped : ExitCode::kDone;
   }
 
@@ -182,7 +182,7 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   RunObserver* last = &silence;
   if (log) last = &*log;
   Observers all{&board, &report, &watch, last};
-  const RunResult result = run(recipe, find_model(recipe.model).build, options, all);
+  const RunResult result = run(recipe, model_of(recipe), options, all);
   watch.finish();
   if (result.steps == result.total_steps) board.finish();
   report.finish();

@@ -19,6 +19,7 @@ std::deque<ModelInfo>& models() {
       {"resnet18-zero", "ResNet-18 whose blocks start as the identity", resnet18_zero_model},
       {"resnet34-zero", "ResNet-34 whose blocks start as the identity", resnet34_zero_model},
       {"resnet50-zero", "ResNet-50 whose blocks start as the identity", resnet50_zero_model},
+      {"gpt", "GPT: the next token from those before it", nullptr, gpt_model},
   };
   return list;
 }
@@ -34,7 +35,7 @@ void register_model(ModelInfo model) {
   PODIUM_REQUIRE(std::ranges::find(models(), model.name, &ModelInfo::name) == models().end(),
                  ExitCode::kUsage, "model \"", model.name,
                  "\" is registered already; give it another name");
-  PODIUM_REQUIRE(model.build, ExitCode::kUsage, "model \"", model.name,
+  PODIUM_REQUIRE(model.build || model.sized, ExitCode::kUsage, "model \"", model.name,
                  "\" has no function that builds it");
   models().push_back(std::move(model));
 }
@@ -46,6 +47,10 @@ const ModelInfo& find_model(const std::string& name) {
     known += cat(known.empty() ? "" : ", ", model.name);
   }
   throw UserError(cat("model = \"", name, "\": no such model; known are ", known));
+}
+
+Model model_of(const ModelInfo& info, const NetworkOptions& options) {
+  return info.sized ? info.sized(options) : info.build;
 }
 
 }  // namespace podium

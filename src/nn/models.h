@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <string>
 
 #include "nn/model.h"
+#include "nn/network_options.h"
 
 namespace podium {
 
@@ -14,6 +16,8 @@ struct ModelInfo {
   std::string name;
   std::string description;  // one line
   Model build;
+  // Instead, of a model that has more than one size: the model of this one.
+  std::function<Model(const NetworkOptions&)> sized = {};
 };
 
 // The library's models, then the registered ones. Addresses of entries do not change.
@@ -25,6 +29,13 @@ void register_model(ModelInfo model);
 // Throws UserError, which lists the known models, if there is none of this name.
 const ModelInfo& find_model(const std::string& name);
 
+// The model; of the size of `options` where it has more than one. Throws UserError(kUsage) if it
+// has none of that size.
+Model model_of(const ModelInfo& info, const NetworkOptions& options);
+
+// tokens i32 [B, T] -> logits [B T, vocabulary] of the next one (nn/models/gpt.cc). Throws
+// UserError(kUsage) if the heads do not divide the width.
+Model gpt_model(const NetworkOptions& options);
 // images [N, C, H, W] -> logits [N, classes]; each in nn/models/.
 Value mnist_model(Network& net, Value images, std::int64_t classes);
 Value davidnet_model(Network& net, Value images, std::int64_t classes);

@@ -46,6 +46,7 @@ void settle_initialiser(Parameter& p) {
     case Initialiser::kWhitening:
       require(p.shape.rank() == 4, "filters [out, in, height, width]");
       break;
+    case Initialiser::kNormal: require(p.deviation > 0, "a deviation above 0"); break;
     case Initialiser::kZeros:
     case Initialiser::kOnes: break;
   }
@@ -293,6 +294,11 @@ Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32
       return bound * (2.0 * uniform01(words[i]) - 1.0);
     });
   };
+  const auto fill_normal = [&](double deviation) {
+    draw_values(stream, values, [&](const PhiloxBlock& words, std::size_t i) {
+      return deviation * normal_of(words, i);
+    });
+  };
   const auto fan_in = static_cast<double>(parameter.fan_in);
   switch (parameter.initialiser) {
     case Initialiser::kGlorotUniform:
@@ -300,13 +306,10 @@ Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32
       break;
     case Initialiser::kFanInUniform: fill_uniform(1.0 / std::sqrt(fan_in)); break;
     case Initialiser::kFanInUnit: fill_uniform(std::sqrt(3.0 / fan_in)); break;
-    case Initialiser::kFanOutNormal: {
-      const double deviation = std::sqrt(2.0 / static_cast<double>(parameter.fan_out));
-      draw_values(stream, values, [&](const PhiloxBlock& words, std::size_t i) {
-        return deviation * normal_of(words, i);
-      });
+    case Initialiser::kFanOutNormal:
+      fill_normal(std::sqrt(2.0 / static_cast<double>(parameter.fan_out)));
       break;
-    }
+    case Initialiser::kNormal: fill_normal(parameter.deviation); break;
     case Initialiser::kIdentity:
       fill_uniform(1.0 / std::sqrt(fan_in));
       pass_channels(parameter.shape, values);

@@ -40,6 +40,7 @@ enum class Initialiser {
   kFanOutNormal,   // N(0, 2 / fan out) (He et al. 2015)
   kIdentity,       // the first filters pass one input channel each; the others kFanInUniform
   kUnitDeviation,  // kFanInUniform, divided by the standard deviation of the drawn values
+  kNormal,         // N(0, Parameter::deviation^2)
   kWhitening,      // from the training set: whitening.h
   kZeros,
   kOnes,
@@ -55,6 +56,7 @@ struct Parameter {
   bool decays = false;  // weight decay acts on it
   bool trained = true;  // false: keeps its initial value and has no gradient
   float epsilon = 0;    // for kWhitening
+  float deviation = 0;  // for kNormal
   Value value;          // in the graph of the network
 };
 

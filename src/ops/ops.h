@@ -257,7 +257,8 @@ struct ReshapeAttributes {
     v("shape", to_string(shape));
   }
 };
-// Keeps the row-major order. The first axis (the images of a batch) must not change.
+// Keeps the row-major order. The first axis (the images of a batch) stays, or becomes a multiple or
+// a divisor: sequences [B, T, ...] as tokens [B T, ...].
 Value reshape(Graph& graph, Value x, const Shape& shape, std::string name = "");
 // [N, ...] -> [N, F].
 Value flatten(Graph& graph, Value x, std::string name = "");

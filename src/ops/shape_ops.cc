@@ -1,5 +1,8 @@
 // Operations that compute nothing: a constant, another shape for the same elements.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 
 #include "ops/ops.h"
 
@@ -21,13 +24,19 @@ std::vector<OpSample> samples_fill() {
           {FillAttributes{1.0f, Shape{}}, {}}};
 }
 
+// Rows of sequences as rows of tokens, or the other way.
+bool is_split(std::int64_t a, std::int64_t b) {
+  return a == b || (a > 0 && b > 0 && (a % b == 0 || b % a == 0));
+}
+
 std::vector<TensorType> infer_reshape(const InferContext& context) {
   const Shape& shape = context.as<ReshapeAttributes>().shape;
   const Shape& x = context.inputs[0].shape;
   context.require(x.elements() == shape.elements(), to_string(x), " has ", x.elements(),
                   " elements, ", to_string(shape), " has ", shape.elements());
-  context.require(x.rank() > 0 && shape.rank() > 0 && x[0] == shape[0],
-                  "the first axis must stay: ", to_string(x), " to ", to_string(shape));
+  context.require(x.rank() > 0 && shape.rank() > 0 && is_split(x[0], shape[0]),
+                  "the first axis must stay, or be split or merged with the next: ", to_string(x),
+                  " to ", to_string(shape));
   return {{context.inputs[0].dtype, shape}};
 }
 std::vector<Value> gradient_reshape(const GradientContext& context) {
@@ -35,14 +44,18 @@ std::vector<Value> gradient_reshape(const GradientContext& context) {
                   context.self().name)};
 }
 void reference_reshape(const Attributes&, ConstTensors inputs, Tensors outputs) {
-  std::ranges::copy(inputs[0]->f32(), outputs[0]->f32().begin());
+  std::memcpy(outputs[0]->data(), inputs[0]->data(),
+              static_cast<std::size_t>(inputs[0]->type().bytes()));
 }
 Cost cost_reshape(const Attributes&, std::span<const TensorType>, std::span<const TensorType>) {
   return {};
 }
 std::vector<OpSample> samples_reshape() {
   return {{ReshapeAttributes{{3, 8}}, {{DType::kF32, {3, 2, 2, 2}}}},
-          {ReshapeAttributes{{17, 2, 5}}, {{DType::kF32, {17, 10}}}}};
+          {ReshapeAttributes{{17, 2, 5}}, {{DType::kF32, {17, 10}}}},
+          {ReshapeAttributes{{15, 4}}, {{DType::kF32, {3, 5, 4}}}},
+          {ReshapeAttributes{{3, 20}}, {{DType::kF32, {15, 4}}}},
+          {ReshapeAttributes{{35}}, {{DType::kI32, {5, 7}}}}};
 }
 
 }  // namespace

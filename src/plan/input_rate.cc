@@ -14,6 +14,7 @@
 #include "data/pictures/pictures.h"
 #include "data/pictures/prepared_pictures.h"
 #include "data/source/shuffle.h"
+#include "data/text/text.h"
 
 namespace podium {
 namespace {
@@ -107,6 +108,12 @@ double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, d
 
 InputRate measure_input_rate(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir) {
+  if (has_text(recipe))
+    return {
+        rate_of(
+            open_text(recipe.pictures.path, recipe.text, recipe.pictures.held_out, data_dir).train,
+            recipe, 0.1),
+        "windows of this recipe's text"};
   if (!has_pictures(recipe))
     return {rate_of(drawn_examples(recipe, data), recipe, 0.1), "normalised and augmented"};
   try {

@@ -64,10 +64,10 @@ std::string band_recipe(Recipe recipe) {
   for (const RecipeKey& key : recipe_keys()) {
     if (!key.decides_result && key.path() != "name") reset_key(key, recipe);
   }
-  // Of pictures in files, a run records how many there are, and a recipe need not.
-  if (has_pictures(recipe)) {
+  // Of data in files, a run records how many there are, and a recipe need not.
+  if (has_files(recipe)) {
     recipe.train_examples = recipe.test_examples = recipe.pictures.classes = 0;
-    recipe.pictures.path = "pictures";
+    recipe.pictures.path = has_text(recipe) ? "text" : "pictures";
   }
   return to_toml(recipe);
 }

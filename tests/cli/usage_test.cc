@@ -36,6 +36,7 @@ TEST_F(Usage, every_help_opens_with_two_examples) {
                                                           {"data"},
                                                           {"bench"},
                                                           {"plugin"},
+                                                          {"generate"},
                                                           {"data", "list"},
                                                           {"data", "fetch"},
                                                           {"data", "verify"},

@@ -116,6 +116,12 @@ void write_golden(const Golden& golden) {
 
 // Its dataset where the search order finds it, or where it needs no files.
 bool has_data(const Recipe& recipe) {
+  if (has_text(recipe)) {
+    for (const std::string& folder : dataset_folders(""))
+      if (std::filesystem::is_regular_file(std::filesystem::path(folder) / recipe.pictures.path))
+        return true;
+    return false;
+  }
   const DatasetInfo& info = find_dataset(recipe.data);
   return info.files.empty() || locate_files(info, "").has_value();
 }
@@ -147,7 +153,7 @@ std::string unpack_photographs(const std::string& archive, const TestFolder& to)
 }
 
 std::vector<std::string> hashes_of(const Recipe& recipe, const RunData& data, int steps) {
-  Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+  Trainer trainer(recipe, model_of(recipe), data.train, data.held_out,
                   Placement{.backend = law_backend()});
   std::vector<std::string> hashes;
   for (int i = 0; i < steps; ++i) hashes.push_back(hash_text(trainer.step({.hash = true}).hash));
@@ -177,7 +183,7 @@ TEST_P(GoldenHashes, of_the_first_steps_are_those_of_the_file) {
   }
   if (precision_of(recipe) == Precision::kBf16 && has_own_bf16())
     GTEST_SKIP() << golden_case.text() << ": the hashes are those of the contract";
-  const bool drawn = !has_pictures(recipe) && find_dataset(recipe.data).files.empty();
+  const bool drawn = !has_files(recipe) && find_dataset(recipe.data).files.empty();
   const int steps = drawn ? 5 : 3;
   const RunData data = load_data(recipe, "");
   const char* write = std::getenv("PODIUM_WRITE_GOLDEN");

@@ -89,7 +89,11 @@ void lower_fill(L& l, const Node& node, std::int32_t index) {
 }
 template <typename Kernels, typename L>
 void lower_reshape(L& l, const Node& node, std::int32_t index) {
-  l.define_alias({index, 0}, node.inputs[0]);
+  // Of other rows, a batched layout has other places for the elements.
+  if (l.shape(node.inputs[0])[0] == node.outputs[0].shape[0])
+    l.define_alias({index, 0}, node.inputs[0]);
+  else
+    l.define_plain_alias({index, 0}, node.inputs[0]);
 }
 
 }  // namespace podium::lowering

@@ -103,6 +103,11 @@ class Lowering {
       batched_[value] = found->second;
     if (const auto found = plain_.find(other); found != plain_.end()) plain_[value] = found->second;
   }
+  // The same, of the plain layout alone.
+  void define_plain_alias(Value value, Value other) {
+    if (const float* filler = constant(other)) return define_constant(value, *filler);
+    plain_[value] = plain(other);
+  }
   // A value whose elements are all one constant; memory only if somebody asks for it.
   void define_constant(Value value, float constant) { constants_[value] = constant; }
   const float* constant(Value value) const {

@@ -27,7 +27,7 @@ inline constexpr const char* kTfrecordData = "tfrecord";
 // Whether it is one of these.
 bool is_picture_data(const std::string& data);
 
-// The two parts of "folder:PATH" and its like; the second is empty if it is missing.
+// The two parts of "folder:PATH", "text:FILE" and their like; the second is empty if it is missing.
 struct DataName {
   std::string name, path;
 };

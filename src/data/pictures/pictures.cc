@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "data/datasets/dataset.h"
 #include "data/pictures/shard_pattern.h"
+#include "data/text/text_options.h"
 
 namespace podium {
 
@@ -18,7 +19,9 @@ bool is_picture_data(const std::string& data) {
 
 DataName split_data_name(const std::string& text) {
   const std::size_t colon = text.find(':');
-  if (colon == std::string::npos || !is_picture_data(text.substr(0, colon))) return {text, ""};
+  if (colon == std::string::npos) return {text, ""};
+  const std::string name = text.substr(0, colon);
+  if (!is_picture_data(name) && name != kTextData) return {text, ""};
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 

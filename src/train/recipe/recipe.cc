@@ -558,7 +558,7 @@ Precision precision_of(const Recipe& recipe) {
 }
 
 std::int64_t training_examples(const Recipe& recipe) {
-  if (has_pictures(recipe)) return recipe.train_examples;
+  if (has_files(recipe)) return recipe.train_examples;
   const std::int64_t all =
       recipe.train_examples != 0 ? recipe.train_examples : find_dataset(recipe.data).train_examples;
   return all - recipe.validation;
@@ -570,26 +570,6 @@ std::int64_t total_steps(const Recipe& recipe) {
   return recipe.steps != 0 ? recipe.steps : recipe.epochs * steps_per_epoch(recipe);
 }
 
-std::string to_toml(const Recipe& recipe) {
-  std::string text, table;
-  for (const RecipeKey& key : recipe_keys(recipe)) {
-    // A dataset has a name alone; of pictures, the name stands in their table.
-    if (has_pictures(recipe) ? key.path() == "data" : key.table == "data") continue;
-    // Of epochs and steps the one that is given.
-    if (key.path() == "epochs" && recipe.epochs == 0 && recipe.steps != 0) continue;
-    if (key.path() == "steps" && recipe.steps == 0) continue;
-    if (key.table != table) {
-      table = key.table;
-      text += key.group != 0 ? cat("\n[[", kGroupTable, "]]\n") : cat("\n[", table, "]\n");
-      if (table == "data") text += cat("name = ", quoted_text(recipe.data), "\n");
-    }
-    // Of a group that is frozen there is no more to say.
-    if (key.group != 0 && key.name != "parameters" && key.name != "frozen" &&
-        recipe.optimizer_groups[key.group - 1].frozen)
-      continue;
-    text += cat(key.name, " = ", value_text(key, recipe), "\n");
-  }
-  return text;
-}
+Model model_of(const Recipe& recipe) { return model_of(find_model(recipe.model), recipe.network); }
 
 }  // namespace podium

@@ -14,6 +14,8 @@
 #include "data/pictures/augment.h"
 #include "data/pictures/normalise.h"
 #include "data/pictures/picture_options.h"
+#include "data/text/text_options.h"
+#include "nn/models.h"
 #include "optim/optimizer.h"
 
 namespace podium {
@@ -48,9 +50,12 @@ struct Recipe {
   std::string name;         // the file's name, without folder and extension
   std::string description;  // one line, for `podium recipes`
   std::string model;
-  std::string data;         // a dataset, kOwnData or, with `pictures`, kFolderData
-  PictureOptions pictures;  // [data]; only for pictures in files
-  // 0: the default, or all there are. A run records them for pictures in files.
+  NetworkOptions network;  // only for models that have more than one size
+  std::string data;        // a dataset, kOwnData or, with `pictures`, kFolderData
+  // [data]; only for pictures in files, `path` and `held_out` also of text.
+  PictureOptions pictures;
+  TextOptions text;  // [data]; only for text
+  // 0: the default, or all there are. A run records them for data in files.
   std::int64_t train_examples = 0, test_examples = 0;
   // The last `validation` training examples are held out and evaluated instead of the test set; 0:
   // none.
@@ -102,10 +107,17 @@ Recipe parse_recipe(const std::string& text, const std::string& source,
 
 // Whether `data` names pictures in files.
 inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.data); }
+// Whether it names a text.
+inline bool has_text(const Recipe& recipe) { return recipe.data == kTextData; }
+// Whether it names files that no dataset knows: how many examples they have is found out.
+inline bool has_files(const Recipe& recipe) { return has_pictures(recipe) || has_text(recipe); }
+
+// The network that it names. Throws UserError(kUsage) if there is none of this name and size.
+Model model_of(const Recipe& recipe);
 
 // The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" and its like
 // (data/pictures/picture_options.h) the recipe `pictures` on these, named after the folder, with a
-// batch of at most the number of pictures.
+// batch of at most the number of pictures; for "text:FILE" the recipe `text` on it, named likewise.
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {},
                          const std::string& data_dir = "");
 
@@ -113,7 +125,7 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
 Precision precision_of(const Recipe& recipe);
 
 // The training examples without those held out; the whole steps of an epoch; the steps of the run.
-// For pictures in files they are 0 until a run has counted the pictures.
+// For data in files they are 0 until a run has counted the examples.
 std::int64_t training_examples(const Recipe& recipe);
 std::int64_t steps_per_epoch(const Recipe& recipe);
 std::int64_t total_steps(const Recipe& recipe);

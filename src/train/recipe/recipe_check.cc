@@ -135,7 +135,7 @@ class Check {
 
   void examples() {
     if (!good({"data"})) return;
-    if (has_pictures(r_)) return pictures();
+    if (has_files(r_)) return files();
     const bool own = r_.data == kOwnData, read = !own && !find_dataset(r_.data).files.empty();
     for (const char* path : {"train_examples", "test_examples"}) {
       const std::int64_t wanted =
@@ -168,16 +168,18 @@ class Check {
   }
 
   // How many there are is known when they have been indexed.
-  void pictures() {
+  void files() {
+    const bool text = has_text(r_);
     if (good({"data.path"}) && r_.pictures.path.empty())
       problems_.add("data.path",
-                    cat("`data.path` is missing: name the folder of the pictures, as in data=",
-                        r_.data, ":PHOTOS"));
+                    cat("`data.path` is missing: name the ",
+                        text ? "file, as in data=text:BOOK.txt"
+                             : cat("folder of the pictures, as in data=", r_.data, ":PHOTOS")));
     if (good({"validation"}) && r_.validation != 0)
-      problems_.add(
-          "validation",
-          cat("`validation` = ", r_.validation,
-              " is for datasets; for pictures, use `data.held_out`, a share of each class"));
+      problems_.add("validation",
+                    cat("`validation` = ", r_.validation, " is for datasets; for ",
+                        text ? "text, use `data.held_out`, the share at its end"
+                             : "pictures, use `data.held_out`, a share of each class"));
     if (!good({"train_examples", "batch"}) || r_.train_examples == 0) return;
     if (r_.batch > r_.train_examples) {
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
@@ -290,6 +292,7 @@ class Check {
   // What depends on the shape of the dataset's images.
   void images() {
     if (!good({"data"}) || r_.data == kOwnData) return;  // a trainer checks those of a program
+    if (has_text(r_)) return no_images();
     const auto add = [&](const std::vector<OptionProblem>& found) {
       for (const OptionProblem& problem : found)
         if (good({problem.key.c_str()})) problems_.add(problem.key, problem.text);
@@ -309,6 +312,19 @@ class Check {
                         "\" is for pictures in files (data = \"folder:PATH\"); the images of \"",
                         r_.data, "\" have one size: use `augment.shift`"));
     add(augment_problems(r_.augment, info.height, info.width));
+  }
+
+  // Of text: nothing reads these keys.
+  void no_images() {
+    const Recipe defaults;
+    for (const RecipeKey& key : recipe_keys(r_)) {
+      const std::string path = key.path();
+      const bool of_images =
+          key.table == "augment" || key.table == "normalise" || path == "evaluation.views";
+      if (of_images && good({path.c_str()}) && value_text(key, r_) != value_text(key, defaults))
+        problems_.add(path, cat("`", path, "` is for images, and `data` = \"", r_.data,
+                                "\" has none; remove it"));
+    }
   }
 
   // A value that nothing would read is a misunderstanding.

@@ -60,12 +60,15 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
                          const std::string& data_dir) {
   const DataName data = split_data_name(name);
   if (data.path.empty()) return read_recipe(find_recipe(name), overrides);
+  const bool is_text = data.name == kTextData;
   std::error_code error;
   // Of the recipe: the folder's name, as far as it can name another folder; of shards it is the
   // folder that they lie in.
   fs::path place = fs::path(data.path).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();
-  if (data.name != kFolderData && place.has_parent_path() && !fs::is_directory(place, error))
+  if (is_text) place = place.stem();
+  if (!is_text && data.name != kFolderData && place.has_parent_path() &&
+      !fs::is_directory(place, error))
     place = place.parent_path();
   std::string own;
   for (const char c : place.filename().string())
@@ -73,6 +76,7 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
   std::vector<std::string> all = {cat("data=", quoted_text(name))};
   if (!own.empty() && own.front() != '.') all.push_back(cat("name=", quoted_text(own)));
   all.insert(all.end(), overrides.begin(), overrides.end());
+  if (is_text) return read_recipe(find_recipe("text"), all);
   Recipe recipe = read_recipe(find_recipe("pictures"), all);
   const bool given = std::ranges::any_of(
       overrides, [](const std::string& text) { return text.starts_with("batch="); });
@@ -85,24 +89,6 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
   all.insert(all.begin(),
              {cat("batch=", batch), cat("schedule.warmup=", number_text(recipe.schedule.warmup))});
   return read_recipe(find_recipe("pictures"), all);
-}
-
-std::string resolved_anew(const std::string& text) {
-  try {
-    return to_toml(parse_recipe(text, "recipe"));
-  } catch (const UserError&) {
-    return text;
-  }
-}
-
-std::string resolved_without_place(const std::string& text) {
-  try {
-    Recipe recipe = parse_recipe(text, "recipe");
-    recipe.pictures.path = "elsewhere";
-    return to_toml(recipe);
-  } catch (const UserError&) {
-    return text;
-  }
 }
 
 }  // namespace podium

@@ -1,6 +1,7 @@
 // The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
 #include "data/pictures/image_source.h"
 #include "data/pictures/picture_options.h"
+#include "data/text/text_options.h"
 #include "train/recipe/recipe_key_lists.h"
 
 namespace podium {
@@ -11,13 +12,14 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "path",
        .field = PODIUM_RECIPE_FIELD(pictures.path),
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData},
        .decides_result = false,
        .meaning = "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
                   "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
                   "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
                   "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
                   "of shards divide them. A relative path is looked up in `--data-dir`, in the "
-                  "current folder, then in the other folders of datasets"},
+                  "current folder, then in the other folders of datasets. `text`: the file"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),
@@ -36,9 +38,11 @@ std::vector<RecipeKey> data_keys() {
        .name = "held_out",
        .field = PODIUM_RECIPE_FIELD(pictures.held_out),
        .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData},
        .unit = "of a class",
        .meaning = "if there are no parts `train` and `val`: the share of each class, chosen by "
-                  "names, that is evaluated instead of trained on"},
+                  "names, that is evaluated instead of trained on. `text`: the share at the end "
+                  "of the file"},
       {.table = "data",
        .name = "on_error",
        .field = PODIUM_RECIPE_FIELD(pictures.on_error),
@@ -65,6 +69,22 @@ std::vector<RecipeKey> data_keys() {
        .range = between(0, kMostClasses),
        .meaning = "number of classes. If stated, a run fails if a folder has another number, or if "
                   "a label in shards is beyond; 0: as many as there are"},
+      {.table = "data",
+       .name = "tokenizer",
+       .field = PODIUM_RECIPE_FIELD(text.tokenizer),
+       .choices = {kByteTokens, kCharTokens},
+       .fits = {kTextData},
+       .meaning =
+           "what a token is. `bytes`: a byte, of any file. `chars`: a character of the file, "
+           "which must be UTF-8; the vocabulary is all that it has"},
+      {.table = "data",
+       .name = "context",
+       .field = PODIUM_RECIPE_FIELD(text.context),
+       .range = between(1, 1 << 20),
+       .fits = {kTextData},
+       .unit = "tokens",
+       .meaning = "length of an example: a window of the text. In training, the windows of an "
+                  "epoch follow each other from a place in the first that is drawn anew"},
   };
   for (RecipeKey& key : keys)
     if (key.fits.empty()) key.fits = {kFolderData, kTarData, kTfrecordData};

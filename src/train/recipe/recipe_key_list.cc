@@ -23,7 +23,8 @@ std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
-  for (const char* name : {kFolderData, kTarData, kTfrecordData}) names.emplace_back(name);
+  for (const char* name : {kFolderData, kTarData, kTfrecordData, kTextData})
+    names.emplace_back(name);
   return names;
 }
 
@@ -54,14 +55,14 @@ std::vector<RecipeKey> top_level_keys() {
        .meaning = "the dataset. `own`: sets that a program passes to run(), which records this "
                   "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
                   "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
-                  "shards"},
+                  "shards. `text:FILE`: a text, with tokens as examples"},
       {.table = "",
        .name = "train_examples",
        .field = PODIUM_RECIPE_FIELD(train_examples),
        .range = between(0, 1e7),
        .unit = "examples",
        .meaning = "size of the training set; only for generated datasets; 0: the dataset's "
-                  "default. For pictures in files, a run records their number, and fails if the "
+                  "default. For data in files, a run records their number, and fails if the "
                   "recipe states another"},
       {.table = "",
        .name = "test_examples",
@@ -69,7 +70,7 @@ std::vector<RecipeKey> top_level_keys() {
        .range = between(0, 1e7),
        .unit = "examples",
        .meaning = "size of the test set; only for generated datasets; 0: the dataset's default. "
-                  "For pictures in files, as `train_examples`"},
+                  "For data in files, as `train_examples`"},
       {.table = "",
        .name = "validation",
        .field = PODIUM_RECIPE_FIELD(validation),
@@ -122,6 +123,49 @@ std::vector<RecipeKey> top_level_keys() {
        .range = below_one(),
        .unit = "probability",
        .meaning = "share of each label that is spread evenly over all classes"},
+  };
+}
+
+// The size of a model that has more than one.
+std::vector<RecipeKey> network_keys() {
+  const std::vector<std::string> gpt = {"gpt"};
+  return {
+      {.table = "network",
+       .name = "layers",
+       .field = PODIUM_RECIPE_FIELD(network.layers),
+       .range = between(1, 1000),
+       .fits = gpt,
+       .meaning = "number of blocks, each attention and a dense layer of four times the width"},
+      {.table = "network",
+       .name = "heads",
+       .field = PODIUM_RECIPE_FIELD(network.heads),
+       .range = between(1, 1000),
+       .fits = gpt,
+       .meaning = "heads of attention; they divide the width"},
+      {.table = "network",
+       .name = "width",
+       .field = PODIUM_RECIPE_FIELD(network.width),
+       .range = between(1, 65536),
+       .fits = gpt,
+       .meaning = "features of a token"},
+      {.table = "network",
+       .name = "tied",
+       .field = PODIUM_RECIPE_FIELD(network.tied),
+       .fits = gpt,
+       .meaning = "the last layer has the weights of the embedding"},
+      {.table = "network",
+       .name = "bias",
+       .field = PODIUM_RECIPE_FIELD(network.bias),
+       .fits = gpt,
+       .meaning = "dense layers and layer norms have a bias"},
+      {.table = "network",
+       .name = "dropout",
+       .field = PODIUM_RECIPE_FIELD(network.dropout),
+       .range = below_one(),
+       .fits = gpt,
+       .unit = "probability",
+       .meaning = "share of the features that are dropped in training: of the embedding, and of "
+                  "what each half of a block adds"},
   };
 }
 
@@ -216,7 +260,7 @@ std::vector<RecipeKey> optimizer_keys(std::size_t group) {
        .name = "decay_all",
        .field = field(&OptimizerOptions::decay_all),
        .meaning = cat("apply weight decay to every parameter", is_group ? " of the group" : "",
-                      " instead of only the weights of convolutions and dense layers")},
+                      " instead of only the weights of convolutions, dense layers and embeddings")},
   };
   if (is_group) {
     keys.push_back(
@@ -430,6 +474,7 @@ std::vector<RecipeKey> make_keys(std::size_t groups) {
   const auto append = [&](std::vector<RecipeKey> more) {
     std::ranges::move(more, std::back_inserter(keys));
   };
+  append(network_keys());
   append(data_keys());
   append(optimizer_keys(0));
   for (std::size_t group = 1; group <= groups; ++group) append(group_keys(group));

@@ -78,7 +78,7 @@ const RecipeKey* find_recipe_key(const std::string& path);
 std::size_t group_of_path(const std::string& path);
 // The path of the key that names what a table is about: "schedule.name", but "data" of [data].
 inline std::string name_key_of(const std::string& table) {
-  return table == "data" ? table : table + ".name";
+  return table == "data" ? table : table == "network" ? "model" : table + ".name";
 }
 // The value of a table's `name`: of the optimizer, the schedule, the normalisation.
 const std::string& name_of_table(const Recipe& recipe, const std::string& table);

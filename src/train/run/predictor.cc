@@ -160,7 +160,7 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   State& s = *state_;
   s.recipe = recipe;
   s.step = checkpoint.step;
-  s.model = model ? model : Model(find_model(recipe.model).build);
+  s.model = model ? model : model_of(recipe);
   s.placement = placement;
   s.placement.workers = resolved_workers(placement);
   s.placement.input_threads = 0;
@@ -194,7 +194,9 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
                  " returns nothing to predict");
   s.output = one.outputs()[0].name;
   const Shape& row = one.shape(one.outputs()[0].value);
-  s.output_row = Shape({row.extents().begin() + 1, row.extents().end()});
+  // An example has as many rows of the output as it has items.
+  const bool of_items = row[0] != 1;
+  s.output_row = Shape({row.extents().begin() + (of_items ? 0 : 1), row.extents().end()});
   s.threads = std::make_unique<ThreadPool>(static_cast<int>(s.placement.workers));
   if (recipe.evaluation.batch != 0) s.most_at_once = recipe.evaluation.batch;
 }

@@ -154,7 +154,7 @@ class PlanOfRecipe : public testing::TestWithParam<std::string> {};
 
 TEST_P(PlanOfRecipe, has_the_memory_that_a_trainer_allocates) {
   const Recipe recipe = read_recipe(find_recipe(GetParam()));
-  if (has_pictures(recipe)) GTEST_SKIP() << "the shape of its data stands in no table";
+  if (has_files(recipe)) GTEST_SKIP() << "the shape of its data stands in no table";
   expect_planned_memory(recipe, false);
 }
 

@@ -399,7 +399,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   if (own) {
     options.data.train->require_usable("the training set");
     options.data.held_out->require_usable("the held-out set");
-  } else if (!has_pictures(recipe)) {
+  } else if (!has_files(recipe)) {
     require_memory(stated_shape(recipe), 0);
   }
   if (!own && has_pictures(recipe)) require_outside(options.out, recipe, options.data_dir);
@@ -419,7 +419,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   if (ranks.leads())
     require_decodable(data, !options.fresh && !list_checkpoints(options.out).empty(), stop);
   const DataShape shape = shape_of(*data.train, *data.held_out);
-  if (own || has_pictures(recipe) || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
+  if (own || has_files(recipe) || ranks.agree(shape != stated_shape(recipe) ? 1 : 0) != 0)
     require_memory(shape, shape.bytes());
   run.trainer =
       std::make_unique<Trainer>(recipe, model, data.train, data.held_out, options.placement, stop);
@@ -533,7 +533,7 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
   }
   MemoryUse planned = trainer.memory_use();
   // These were there when the program was measured.
-  if (options.data.train || has_pictures(recipe)) planned.data = 0;
+  if (options.data.train || has_files(recipe)) planned.data = 0;
   if (run.folder)
     record_outcome(run.folder->dir(), {.to_step = result.steps,
                                        .seconds = result.seconds,
@@ -564,8 +564,8 @@ LoadedRun load_run(const std::filesystem::path& folder, const std::string& data_
   LoadedRun loaded;
   loaded.recipe = read_run_recipe(folder, overrides);
   const RunData data = load_data(loaded.recipe, data_dir);
-  loaded.trainer = std::make_unique<Trainer>(loaded.recipe, find_model(loaded.recipe.model).build,
-                                             data.train, data.held_out, placement);
+  loaded.trainer = std::make_unique<Trainer>(loaded.recipe, model_of(loaded.recipe), data.train,
+                                             data.held_out, placement);
   const Checkpoint checkpoint = checkpoint_of(folder, step);
   if (const std::string note = loaded.trainer->check_evaluation_data(checkpoint); !note.empty())
     log(LogLevel::kWarning, note);

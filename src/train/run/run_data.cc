@@ -10,6 +10,7 @@
 #include "base/words.h"
 #include "data/datasets/dataset.h"
 #include "data/pictures/pictures.h"
+#include "data/text/text.h"
 #include "train/loop/trainer.h"
 #include "train/recipe/recipe_keys.h"
 #include "train/run/memory.h"
@@ -21,6 +22,11 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, const Index
     const Pictures pictures =
         open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir, how);
     return {pictures.train, pictures.test, pictures.notes};
+  }
+  if (has_text(recipe)) {
+    const Text text =
+        open_text(recipe.pictures.path, recipe.text, recipe.pictures.held_out, data_dir);
+    return {text.train, text.held_out};
   }
   const DatasetOptions options{.data_dir = data_dir,
                                .seed = 0,
@@ -63,10 +69,13 @@ void require_stated(const Recipe& recipe, const RunData& data) {
   compare("test_examples", recipe.test_examples, data.held_out->examples(), "to evaluate");
   compare("data.classes", recipe.pictures.classes, target_of(data.train->fields())->below,
           "classes");
-  PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->origin(),
-                 ": the pictures are not those that the recipe states: ", differences,
-                 ". Name the folder that has them (data.path=PHOTOS), or train on these with",
-                 remedy, "; a run that has begun goes on only with those that it had");
+  PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->origin(), ": the ",
+                 has_text(recipe) ? "text is not the one" : "pictures are not those",
+                 " that the recipe states: ", differences, ". Name the ",
+                 has_text(recipe) ? "file that has it (data.path=BOOK.txt), or"
+                                  : "folder that has them (data.path=PHOTOS), or",
+                 " train on these with", remedy,
+                 "; a run that has begun goes on only with those that it had");
 }
 
 }  // namespace
@@ -126,7 +135,7 @@ void require_decoding_memory(const RunData& data, std::int64_t rest, std::int64_
 }
 
 Recipe with_counts(Recipe recipe, const RunData& data) {
-  if (!has_pictures(recipe)) return recipe;
+  if (!has_files(recipe)) return recipe;
   data.train->require_usable("the training set");
   require_stated(recipe, data);
   recipe.train_examples = data.train->examples();

@@ -1,0 +1,63 @@
+// Writing a recipe as text: resolved, every key.
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "train/recipe/recipe.h"
+#include "train/recipe/recipe_keys.h"
+
+namespace podium {
+namespace {
+
+// A dataset has a name alone; of pictures and text, the name stands in their table. A model that
+// has one size has no table.
+bool is_written(const RecipeKey& key, const Recipe& recipe) {
+  if (key.path() == "data") return !has_files(recipe);
+  if (key.table == "network") return key.fits_name(recipe.model);
+  if (key.table != "data") return true;
+  if (has_pictures(recipe)) return key.fits != std::vector<std::string>{kTextData};
+  return has_text(recipe) && key.fits_name(kTextData);
+}
+
+}  // namespace
+
+std::string to_toml(const Recipe& recipe) {
+  std::string text, table;
+  for (const RecipeKey& key : recipe_keys(recipe)) {
+    if (!is_written(key, recipe)) continue;
+    // Of epochs and steps the one that is given.
+    if (key.path() == "epochs" && recipe.epochs == 0 && recipe.steps != 0) continue;
+    if (key.path() == "steps" && recipe.steps == 0) continue;
+    if (key.table != table) {
+      table = key.table;
+      text += key.group != 0 ? cat("\n[[", kGroupTable, "]]\n") : cat("\n[", table, "]\n");
+      if (table == "data") text += cat("name = ", quoted_text(recipe.data), "\n");
+    }
+    // Of a group that is frozen there is no more to say.
+    if (key.group != 0 && key.name != "parameters" && key.name != "frozen" &&
+        recipe.optimizer_groups[key.group - 1].frozen)
+      continue;
+    text += cat(key.name, " = ", value_text(key, recipe), "\n");
+  }
+  return text;
+}
+
+std::string resolved_anew(const std::string& text) {
+  try {
+    return to_toml(parse_recipe(text, "recipe"));
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
+std::string resolved_without_place(const std::string& text) {
+  try {
+    Recipe recipe = parse_recipe(text, "recipe");
+    recipe.pictures.path = "elsewhere";
+    return to_toml(recipe);
+  } catch (const UserError&) {
+    return text;
+  }
+}
+
+}  // namespace podium

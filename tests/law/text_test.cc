@@ -1,0 +1,156 @@
+// The law on text: a small GPT on a drawn text has the same hashes under any placement, after a
+// stop, and on every backend.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/targets.h"
+#include "base/scratch_test_util.h"
+#include "law_util.h"
+#include "train/run/generate.h"
+
+namespace podium {
+namespace {
+
+// Words of syllables, so that there is something to learn.
+std::string drawn_text() {
+  std::string text;
+  std::uint32_t state = 7;
+  for (int i = 0; i < 2500; ++i) {
+    state = state * 1664525 + 1013904223;
+    text += std::vector<std::string>{"ka", "lo", "mi", "tu", " ", "\n"}[(state >> 16) % 6];
+  }
+  return text;
+}
+
+class TextLaw : public testing::Test {
+ protected:
+  TextLaw() { put_text(folder_ / "text.txt", drawn_text()); }
+
+  Recipe recipe(const std::vector<std::string>& overrides = {}) const {
+    return parse_recipe(cat(R"(
+model = "gpt"
+batch = 8
+replicas = 4
+steps = 200
+seed = 5
+[network]
+layers = 2
+heads = 2
+width = 16
+bias = false
+[data]
+name = "text"
+tokenizer = "chars"
+context = 16
+path = ")",
+                            (folder_ / "text.txt").string(), R"("
+[optimizer]
+name = "adamw"
+learning_rate = 1e-2
+weight_decay = 0.1
+clip_norm = 1.0
+)"),
+                        "text", overrides);
+  }
+  std::unique_ptr<Trainer> trainer(const Recipe& of, std::int64_t workers, int threads = 1,
+                                   const std::string& backend = law_backend()) const {
+    const RunData data = load_data(of, "");
+    return std::make_unique<Trainer>(
+        of, model_of(of), data.train, data.held_out,
+        Placement{.workers = workers, .threads = threads, .backend = backend});
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(TextLaw, any_placement_gives_the_same_hashes) {
+  for (const auto& overrides : std::vector<std::vector<std::string>>{
+           {}, {"network.bias=true", "network.tied=false", "network.dropout=0.1"}}) {
+    const Recipe one = recipe(overrides);
+    const auto expected = step_hashes(*trainer(one, 1), 4);
+    EXPECT_NE(expected.front(), expected.back());
+    EXPECT_EQ(step_hashes(*trainer(one, 2), 4), expected);
+    EXPECT_EQ(step_hashes(*trainer(one, 4), 4), expected);
+    EXPECT_EQ(step_hashes(*trainer(one, 1, 3), 4), expected);
+  }
+}
+
+TEST_F(TextLaw, every_backend_gives_the_same_hashes) {
+  const Recipe one = recipe({"network.bias=true", "network.dropout=0.1"});
+  const auto expected = step_hashes(*trainer(one, 2, 1, "reference"), 2);
+  for (const char* backend : {"detached", "cuda-emulated"})
+    EXPECT_EQ(step_hashes(*trainer(one, 2, 1, backend), 2), expected) << backend;
+  for (const std::string& target : cpu::vector_targets()) {
+    cpu::set_vector_target(target);
+    EXPECT_EQ(step_hashes(*trainer(one, 2, 1, "cpu"), 2), expected) << target;
+  }
+  cpu::set_vector_target(cpu::vector_targets().front());
+}
+
+TEST_F(TextLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
+  const Recipe one = recipe();
+  const auto whole = trainer(one, 1);
+  const auto first = step_hashes(*whole, 3);
+  const Checkpoint stopped = whole->checkpoint();
+  const auto expected = step_hashes(*whole, 3);
+  const auto resumed = trainer(one, 2);
+  resumed->restore(stopped);
+  EXPECT_EQ(step_hashes(*resumed, 3), expected);
+}
+
+TEST_F(TextLaw, the_loss_falls_and_evaluation_counts_every_token_once) {
+  Recipe one = recipe();
+  const auto some = trainer(one, 2);
+  const EvaluationResult before = some->evaluate();
+  // As likely as any of the nine characters.
+  EXPECT_NEAR(before.sums.loss, 2.4, 0.3);
+  step_hashes(*some, 100);
+  const EvaluationResult after = some->evaluate();
+  EXPECT_LT(after.sums.loss, 1.5);
+  EXPECT_EQ(after.sums.items, after.sums.examples * 16);
+  ASSERT_EQ(after.metrics.size(), 1u);
+  EXPECT_EQ(after.metrics[0].name, "perplexity");
+  one.evaluation.batch = 3;
+  const auto other = trainer(one, 1);
+  other->restore(some->checkpoint());
+  EXPECT_EQ(other->evaluate().sums.loss, after.sums.loss);
+}
+
+std::string generated(const Recipe& recipe, const Checkpoint& checkpoint, const std::string& prompt,
+                      const GenerateOptions& options, const std::string& backend) {
+  Predictor predictor(recipe, checkpoint, {}, {.workers = 1, .backend = backend});
+  std::string text;
+  generate(predictor, prompt, options, [&](std::string_view piece) { text += piece; });
+  return text;
+}
+
+TEST_F(TextLaw, generated_text_is_the_same_on_every_backend) {
+  const Recipe one = recipe();
+  const auto some = trainer(one, 2);
+  step_hashes(*some, 60);
+  const Checkpoint trained = some->checkpoint();
+  const GenerateOptions options{.tokens = 40, .temperature = 0.8, .top_k = 5, .seed = 3};
+  const std::string expected = generated(one, trained, "ka", options, "reference");
+  EXPECT_EQ(expected.size(), 40u);
+  for (const char* backend : {"cpu", "cuda-emulated"})
+    EXPECT_EQ(generated(one, trained, "ka", options, backend), expected) << backend;
+  GenerateOptions other = options;
+  other.seed = 4;
+  EXPECT_NE(generated(one, trained, "ka", other, "cpu"), expected);
+  // Greedy text needs no seed, and is made of what the text has.
+  other.temperature = 0;
+  const std::string greedy = generated(one, trained, "ka", other, "cpu");
+  other.seed = 9;
+  EXPECT_EQ(generated(one, trained, "ka", other, "cpu"), greedy);
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kData, [&] { generated(one, trained, "kx", options, "cpu"); }),
+      "the prompt: line 1 (byte 1) has the character \"x\"");
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kUsage, [&] { generated(one, trained, "", options, "cpu"); }),
+      "the prompt is empty");
+}
+
+}  // namespace
+}  // namespace podium
