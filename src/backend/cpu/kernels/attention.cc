@@ -240,7 +240,11 @@ void grad_of_keys(const AttentionShape& s, Range units, const AttentionGrad& g, 
     for (int64_t head = group * s.heads_of_group(); head < (group + 1) * s.heads_of_group();
          ++head) {
       int64_t i = s.causal ? first_key : 0;
-      for (; s.causal && i < std::min(first_key + kLanes - 1, s.tokens); ++i)
+      const int64_t some = s.causal ? std::min(first_key + kLanes, s.tokens) : 0;  // see some keys
+      for (; i + kTogether <= some; i += kTogether)
+        add_queries<kTogether, false>(s, g, sequence, head, i, first_key, g.packed_k + packed,
+                                      g.packed_v + packed, dk, dv);
+      for (; i < some; ++i)
         add_queries<1, false>(s, g, sequence, head, i, first_key, g.packed_k + packed,
                               g.packed_v + packed, dk, dv);
       for (; i + kTogether <= s.tokens; i += kTogether)
