@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/placement_flags.h"
@@ -22,9 +23,10 @@ ExitCode generate_text(const GenerateArguments& arguments) {
   Placement placement = arguments.placement;
   if (placement.workers == 0) placement.workers = 1;  // there is one example at a time
   Predictor predictor = Predictor::load(arguments.run, {}, placement, arguments.step);
-  if (arguments.prompt != "\n") std::cout << arguments.prompt;
-  generate(predictor, arguments.prompt, arguments.options,
-           [](std::string_view text) { std::cout << text << std::flush; });
+  std::string before = arguments.prompt == "\n" ? "" : arguments.prompt;
+  generate(predictor, arguments.prompt, arguments.options, [&](std::string_view text) {
+    std::cout << std::exchange(before, "") << text << std::flush;
+  });
   std::cout << "\n";
   return ExitCode::kDone;
 }

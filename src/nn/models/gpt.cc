@@ -3,6 +3,7 @@
 // logits of the next token. Parameters are named as in the published networks, but that query, key
 // and value are a layer each.
 #include <cmath>
+#include <numbers>
 #include <string>
 #include <utility>
 
@@ -109,7 +110,11 @@ Model gpt_model(const NetworkOptions& options) {
                    to_text(in.fields()));
     return {{"logits", Gpt(net, options).logits(in["tokens"], tokens.below)}};
   };
-  return Model(forward, next_token, {perplexity_metric()});
+  const Metric bits{
+      .name = "bits_per_token", .unit = "", .more_is_better = false, .of = [](const Sums& sums) {
+        return sums.loss / std::numbers::ln2;
+      }};
+  return Model(forward, next_token, {perplexity_metric(), bits});
 }
 
 }  // namespace podium

@@ -101,7 +101,8 @@ InspectedStep Trainer::inspect_step(bool activations) {
       results.push_back({name, std::move(sum)});
     } else if (name == "loss" || name.starts_with("dropout/") || name.starts_with("activation/") ||
                name.starts_with("pooled/") || std::ranges::count(program.outputs, name) > 0) {
-      std::vector<std::int64_t> extents = {name == "loss" ? replicas : batch};
+      // A row for each example, or as many as it has items.
+      std::vector<std::int64_t> extents = {replicas * (name == "loss" ? 1 : of(0).shape()[0])};
       for (std::int64_t axis = 1; axis < of(0).shape().rank(); ++axis)
         extents.push_back(of(0).shape()[axis]);
       Tensor joined(DType::kF32, Shape(extents));

@@ -1,0 +1,94 @@
+// A text from the file to what a network writes.
+#include <string>
+#include <vector>
+
+#include "tests/cli/run_podium.h"
+
+namespace podium::test {
+namespace {
+
+class OwnText : public CommandLine {
+ protected:
+  static std::string verse(int lines) {
+    std::string text;
+    for (int i = 0; i < lines; ++i) text += i % 3 == 0 ? "the sea the sea\n" : "a sail, a gull\n";
+    return text;
+  }
+  std::string done(const std::vector<std::string>& words) const {
+    const Outcome outcome = podium(words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  }
+  static std::vector<std::string> train(const std::string& data, const std::string& out,
+                                        const std::vector<std::string>& more = {}) {
+    std::vector<std::string> words = {"train",
+                                      data,
+                                      "data.tokenizer=chars",
+                                      "data.context=16",
+                                      "network.layers=1",
+                                      "network.heads=2",
+                                      "network.width=16",
+                                      "optimizer.learning_rate=0.01",
+                                      "batch=8",
+                                      "steps=60",
+                                      "run.checkpoint_every_steps=10",
+                                      "--out",
+                                      out};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // The line with the hash.
+  static std::string parameters_in(const std::string& out) {
+    const std::size_t at = out.find("parameters ");
+    return at == std::string::npos ? "none" : out.substr(at, out.find(',', at) - at);
+  }
+};
+
+TEST_F(OwnText, is_trained_on_stopped_resumed_evaluated_and_continued) {
+  write("sea.txt", verse(300));
+  const std::string whole = done(train("text:sea.txt", "a", {"--workers", "1"}));
+  EXPECT_CONTAINS(whole, "perplexity");
+  EXPECT_CONTAINS(whole, "tokens");
+  EXPECT_EQ(podium(train("text:sea.txt", "b", {"--workers", "2", "--steps", "25"})).code, 0);
+  EXPECT_EQ(parameters_in(done(train("text:sea.txt", "b", {"--workers", "4"}))),
+            parameters_in(whole));
+  EXPECT_CONTAINS(done({"eval", "a"}), "perplexity");
+  const std::vector<std::string> words = {
+      "generate", "a", "--prompt", "the ", "--tokens", "30", "--seed", "3", "--temperature", "0.5"};
+  const std::string text = done(words);
+  EXPECT_EQ(text.find("the "), 0u) << text;
+  EXPECT_EQ(text.size(), 4u + 30 + 1);
+  EXPECT_EQ(done(words), text);
+  // As many characters as the file has different ones, and no others.
+  EXPECT_EQ(text.find_first_not_of(verse(2)), std::string::npos) << text;
+}
+
+TEST_F(OwnText, what_is_wrong_with_it_is_said_before_the_first_step) {
+  write("empty.txt", "");
+  write("short.txt", "a few words");
+  write("latin.txt", verse(100) + "caf\xE9" + verse(100));
+  write("sea.txt", verse(100));
+  const auto refused = [&](const std::vector<std::string>& words, int code,
+                           const std::vector<std::string>& parts) {
+    expect_refusal(podium(words), code, parts);
+  };
+  refused(train("text:empty.txt", "x"), 3, {"empty.txt is empty"});
+  refused(train("text:short.txt", "x"), 3, {"short.txt", "data.context = 16"});
+  refused(train("text:latin.txt", "x"), 3, {"latin.txt: line 101", "data.tokenizer=bytes"});
+  refused(train("text:none.txt", "x"), 3, {"none.txt was not found", "--data-dir"});
+  refused(train("text:sea.txt", "x", {"network.heads=3"}), 2, {"network.heads = 3"});
+  refused(train("text:sea.txt", "x", {"augment.shift=2"}), 2, {"`augment.shift` is for images"});
+  refused(train("text:sea.txt", "x", {"batch=400"}), 2, {"`batch` = 400"});
+  EXPECT_EQ(podium(train("text:sea.txt", "run", {"--steps", "12"})).code, 0);
+  refused({"generate", "run", "--prompt", "Zoo"}, 3, {"the prompt", "\"Z\""});
+  refused({"predict", "run", "sea.txt"}, 2, {"podium generate"});
+  std::string other = verse(100);
+  other.replace(0, 7, "a gull ");
+  write("sea.txt", other);
+  refused(train("text:sea.txt", "run"), 3, {"other data", "--fresh"});
+  EXPECT_EQ(podium(train_small("digits", {"--steps", "1"})).code, 0);
+  refused({"generate", "digits"}, 2, {"data = \"glyphs\"", "trained on text"});
+}
+
+}  // namespace
+}  // namespace podium::test

@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""Draws a text, has `podium inspect` make a step of a small GPT on it, and recomputes that step with PyTorch in double
+precision: the logits, the loss, every gradient, and what AdamW makes of them after their norm is limited.
+
+    python3 tests/peer/check_gpt.py build/podium [OVERRIDE...]
+
+Needs torch and safetensors; exits 77 where they are missing, so that ctest calls the test skipped. Exits 1 where a value
+differs by more than --limit of the largest value of its tensor.
+"""
+import os
+import random
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import torch.nn.functional as F
+    from safetensors.torch import load_file
+except ImportError as error:
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+LAYERS, HEADS, WIDTH, CONTEXT, BATCH, REPLICAS = 3, 4, 32, 24, 8, 4
+RATE, DECAY, CLIP, BETA1, BETA2, EPSILON = 1e-2, 0.1, 0.5, 0.9, 0.99, 1e-8
+LIMIT = 2e-5
+
+RECIPE = f"""model = "gpt"
+batch = {BATCH}
+replicas = {REPLICAS}
+steps = 50
+
+[network]
+layers = {LAYERS}
+heads = {HEADS}
+width = {WIDTH}
+dropout = 0.1
+
+[data]
+name = "text"
+path = "drawn.txt"
+tokenizer = "chars"
+context = {CONTEXT}
+
+[optimizer]
+name = "adamw"
+learning_rate = {RATE}
+beta2 = {BETA2}
+weight_decay = {DECAY}
+clip_norm = {CLIP}
+"""
+
+
+def logits_of(tensors, p, tied):
+    """tensors: what was inspected; p: the parameters, in double precision."""
+
+    def dropped(name, x):
+        mask = tensors.get(f"dropout/{name}")
+        return x if mask is None else x * mask.double().view_as(x)
+
+    def dense(name, x):
+        return F.linear(x, p[f"{name}.weight"], p.get(f"{name}.bias"))
+
+    def norm(name, x):
+        return F.layer_norm(x, (WIDTH,), p[f"{name}.weight"], p.get(f"{name}.bias"))
+
+    tokens = tensors["tokens"].long()
+    x = dropped("drop", p["wte.weight"][tokens] + p["wpe.weight"])
+    for i in range(LAYERS):
+        h = norm(f"h.{i}.ln_1", x)
+        q, k, v = (dense(f"h.{i}.attn.{part}", h).view(BATCH, CONTEXT, HEADS, -1).transpose(1, 2)
+                   for part in ("query", "key", "value"))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(BATCH, CONTEXT, WIDTH)
+        x = x + dropped(f"h.{i}.attn.drop", dense(f"h.{i}.attn.c_proj", y))
+        h = F.gelu(dense(f"h.{i}.mlp.c_fc", norm(f"h.{i}.ln_2", x)))
+        x = x + dropped(f"h.{i}.mlp.drop", dense(f"h.{i}.mlp.c_proj", h))
+    x = norm("ln_f", x)
+    return F.linear(x, p["wte.weight"]) if tied else dense("head", x)
+
+
+def check(path, step, tied):
+    tensors, failed = load_file(path), 0
+
+    def compare(name, ours, theirs, scale=None):
+        nonlocal failed
+        error = ((ours.double() - theirs).abs().max() / (theirs if scale is None else scale).abs().max()).item()
+        if not error <= LIMIT:
+            failed = 1
+            print(f"{name}: error {error:.2e}")
+        return error
+
+    names = [name.removeprefix("before/") for name in tensors if name.startswith("before/")]
+    p = {name: tensors[f"before/{name}"].double().requires_grad_() for name in names}
+    logits = logits_of(tensors, p, tied)
+    worst = [compare("logits", tensors["logits"], logits.detach().view(BATCH * CONTEXT, -1))]
+    loss = F.cross_entropy(logits.view(BATCH * CONTEXT, -1), tensors["next"].long().view(-1))
+    worst.append(compare("loss", tensors["loss"].double().mean(), loss.detach()))
+    loss.backward()
+    norm = torch.sqrt(sum((value.grad**2).sum() for value in p.values()))
+    factor = min(1.0, CLIP / norm.item())
+    for name, value in p.items():
+        # A bias of the keys changes no weight of attention: its gradient is 0, and both compute rounding errors.
+        scale = p[name.replace("key", "query")].grad if name.endswith("key.bias") else None
+        worst.append(compare(f"gradient/{name}", tensors[f"gradient/{name}"], value.grad, scale))
+    optimizer = torch.optim.AdamW(
+        [{"params": [v for v in p.values() if v.dim() > 1], "weight_decay": DECAY},
+         {"params": [v for v in p.values() if v.dim() < 2], "weight_decay": 0.0}],
+        RATE, betas=(BETA1, BETA2), eps=EPSILON)
+    if step == 1:  # the optimizer's state is empty
+        for value in p.values():
+            value.grad *= factor
+        before = {name: value.detach().clone() for name, value in p.items()}
+        optimizer.step()
+        for name, value in p.items():
+            # Of how far it moved: where a gradient is as small as its rounding error, Adam divides it by itself.
+            moved, theirs = tensors[f"after/{name}"].double() - before[name], value.detach() - before[name]
+            sure = value.grad.abs() > max(1e-4 * value.grad.abs().max(), 1e-8)
+            if not sure.any():
+                continue
+            error = ((moved - theirs).abs() / RATE)[sure].max().item()
+            if not error <= 1e-3:
+                failed = 1
+                print(f"after/{name}: error {error:.2e} of the learning rate")
+    print(f"step {step}: loss {loss.item():.6f}, norm of the gradients {norm.item():.4f}, largest relative error {max(worst):.1e}")
+    return failed
+
+
+def main():
+    podium, overrides = os.path.abspath(sys.argv[1]), sys.argv[2:]
+    with tempfile.TemporaryDirectory() as folder:
+        draw = random.Random(1)
+        with open(os.path.join(folder, "drawn.txt"), "w", encoding="utf-8") as file:
+            file.write("".join(draw.choice(["ka", "lo", "mü", "tu", " ", "\n"]) for _ in range(3000)))
+        with open(os.path.join(folder, "gpt.toml"), "w", encoding="utf-8") as file:
+            file.write(RECIPE)
+        failed = 0
+        for tied in (True, False):
+            for step in (1, 20):
+                out = os.path.join(folder, f"{tied}-{step}.safetensors")
+                subprocess.run([podium, "inspect", "gpt.toml", f"network.tied={str(tied).lower()}", "--step", str(step), "--out", out,
+                                *overrides], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+                failed |= check(out, step, tied)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
