@@ -46,8 +46,8 @@ class LastTokens : public Source {
 };
 
 // In double precision, in the order of the tokens.
-std::int64_t draw(std::span<const float> logits, const GenerateOptions& options,
-                  std::uint32_t word) {
+std::int64_t drawn_token(std::span<const float> logits, const GenerateOptions& options,
+                         std::uint32_t word) {
   const std::vector<std::int64_t> order = ranking(logits);
   const auto at = [&](std::int64_t token) {
     return static_cast<double>(logits[static_cast<std::size_t>(token)]);
@@ -90,8 +90,9 @@ void generate(Predictor& predictor, const std::string& prompt, const GenerateOpt
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const Tensor logits = predictor.predict(last);
     const auto row = static_cast<std::size_t>(last.last() * vocabulary);
-    const std::int64_t token = draw(logits.f32().subspan(row, static_cast<std::size_t>(vocabulary)),
-                                    options, stream.word(static_cast<std::uint32_t>(i)));
+    const std::int64_t token =
+        drawn_token(logits.f32().subspan(row, static_cast<std::size_t>(vocabulary)), options,
+                    stream.word(static_cast<std::uint32_t>(i)));
     last.add(token);
     write(tokenizer.text_of(token));
   }
