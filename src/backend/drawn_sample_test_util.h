@@ -258,6 +258,12 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
     case OpKind::kSoftmaxCrossEntropy: return draw_loss(draw, false);
     case OpKind::kSoftmaxCrossEntropyGrad: return draw_loss(draw, true);
     case OpKind::kCorrect: return draw_loss(draw, false);
+    case OpKind::kWeigh: {
+      const Shape items{draw.in(1, 600)};
+      return {{}, {f32(items), {DType::kI32, items}}};
+    }
+    case OpKind::kWeightedCount:
+      return {{}, std::vector<TensorType>(3, {DType::kI32, Shape{draw.in(1, 600)}})};
     case OpKind::kBatchMean: return {{}, {f32(Shape{draw.in(1, 600)})}};
     case OpKind::kFill:
       return {FillAttributes{.value = draw.uniform(-9, 9), .shape = draw.planes()}, {}};

@@ -26,8 +26,10 @@ struct Sums {
   }
 };
 
-// The name of the count of items that were predicted right.
+// The names of counts: of items that were predicted right, and of the weights of items that have
+// some.
 inline constexpr const char* kCorrectCount = "correct";
+inline constexpr const char* kWeightCount = "weight";
 
 // How a number for people is computed, called and judged.
 struct Metric {
@@ -36,6 +38,7 @@ struct Metric {
   bool more_is_better = true;
   std::function<double(const Sums&)> of;
   // Instead, of the set as a whole: its predictions and targets, in order, in double precision.
+  // Examples of weight 0 are left out, others count once.
   std::function<double(std::span<const float> predictions, std::span<const float> targets)>
       of_predictions = {};
 };

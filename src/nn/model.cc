@@ -57,23 +57,27 @@ Model Model::of_images(Classifier network) {
   };
 }
 
-Score classify(Network& net, Value logits, Value labels, float label_smoothing) {
+Score classify(Network& net, Value logits, Value labels, float label_smoothing, Value weights) {
   Graph& graph = net.graph();
   Score score{softmax_cross_entropy(graph, logits, labels, label_smoothing, "loss")};
+  score.weights = weights;
   if (net.mode() == Mode::kTrain) {
-    score.correct = correct(graph, logits, labels, "correct");
+    score.correct =
+        weights ? weighted_count(graph, weights, argmax(graph, logits, "guess"), labels, "correct")
+                : correct(graph, logits, labels, "correct");
   } else {
     score.predictions = argmax(graph, logits, "guess");
   }
   return score;
 }
 
-Score squared_error(Network& net, Value prediction, Value target) {
+Score squared_error(Network& net, Value prediction, Value target, Value weights) {
   Graph& graph = net.graph();
   const Shape rows = graph.shape(target);
   if (graph.shape(prediction) != rows) prediction = reshape(graph, prediction, rows, "prediction");
   const Value error = sub(graph, prediction, target, "error");
   Score score{mul(graph, error, error, "loss")};
+  score.weights = weights;
   if (net.mode() != Mode::kTrain) score.predictions = prediction;
   return score;
 }
@@ -81,13 +85,22 @@ Score squared_error(Network& net, Value prediction, Value target) {
 Score score_of(const Model& model, Network& net, const Outputs& outputs, const Inputs& inputs) {
   if (model.score) return model.score(net, outputs, inputs);
   const Field& target = inputs.target();
+  Value weights;
+  if (inputs.has(kWeightsField)) {
+    const Field& field = inputs.field(kWeightsField);
+    PODIUM_REQUIRE(field.dtype == DType::kI32 && field.shape == Shape{}, ExitCode::kUsage,
+                   "the data have \"", kWeightsField, "\" as ",
+                   to_string(TensorType{field.dtype, field.shape}),
+                   " of an example; it must be one i32, or the model must have a score of its own");
+    weights = inputs[kWeightsField];
+  }
   if (target.dtype == DType::kI32) {
     const Value logits = output_of(outputs, "logits");
     const Shape expected{inputs.rows(), target.below};
     PODIUM_REQUIRE(net.graph().shape(logits) == expected, ExitCode::kUsage, "the model returns ",
                    to_string(net.graph().shape(logits)), " instead of logits ", to_string(expected),
                    "; end it with a dense layer that has one unit per class");
-    return classify(net, logits, inputs[target.name], inputs.label_smoothing);
+    return classify(net, logits, inputs[target.name], inputs.label_smoothing, weights);
   }
   const Value prediction = output_of(outputs, "prediction");
   const std::int64_t values = net.graph().shape(prediction).elements();
@@ -95,7 +108,7 @@ Score score_of(const Model& model, Network& net, const Outputs& outputs, const I
                  "the model predicts ", to_string(net.graph().shape(prediction)), " for \"",
                  target.name, "\" ", to_string(target.batch(inputs.rows()).shape),
                  "; end it with a dense layer that has as many units as the target has values");
-  return squared_error(net, prediction, inputs[target.name]);
+  return squared_error(net, prediction, inputs[target.name], weights);
 }
 
 std::vector<Metric> metrics_of(const Model& model, std::span<const Field> fields) {

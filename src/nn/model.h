@@ -68,6 +68,9 @@ Value output_of(const Outputs& outputs, std::string_view name);
 struct Score {
   Value losses;        // f32 [items]
   Value correct = {};  // i32 scalar: how many items were predicted right; none: nothing is counted
+  // i32 [items], not negative: how much each counts; an item of weight 0, such as padding, does not.
+  // None: all count 1. `correct` then adds weights (weighted_count() of ops/ops.h).
+  Value weights = {};
   // For evaluation, of a row each: i32 [rows] (a class, -1: none) or f32 [rows]; none: nothing to
   // show or to compare with the target.
   Value predictions = {};
@@ -111,9 +114,13 @@ struct Model {
 Score score_of(const Model& model, Network& net, const Outputs& outputs, const Inputs& inputs);
 std::vector<Metric> metrics_of(const Model& model, std::span<const Field> fields);
 
-// Cross-entropy of logits [rows, classes] and a target of classes.
-Score classify(Network& net, Value logits, Value labels, float label_smoothing);
+// Data whose examples do not all count alike have a field of this name: i32 of one value, not
+// negative. The scores that follow from a target read it.
+inline constexpr const char* kWeightsField = "weights";
+
+// Cross-entropy of logits [rows, classes] and a target of classes; `weights` i32 [rows], or none.
+Score classify(Network& net, Value logits, Value labels, float label_smoothing, Value weights = {});
 // (prediction - target)^2 of a prediction [rows] or [rows, 1] and a target of numbers.
-Score squared_error(Network& net, Value prediction, Value target);
+Score squared_error(Network& net, Value prediction, Value target, Value weights = {});
 
 }  // namespace podium

@@ -63,7 +63,9 @@
   X(LayerNorm, layer_norm)                                 \
   X(LayerNormGrad, layer_norm_grad)                        \
   X(Attention, attention)                                  \
-  X(AttentionGrad, attention_grad)
+  X(AttentionGrad, attention_grad)                         \
+  X(Weigh, weigh)                                          \
+  X(WeightedCount, weighted_count)
 
 namespace podium {
 

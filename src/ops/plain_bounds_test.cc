@@ -5,6 +5,7 @@
 // steps of the contract (docs/numerics.md), an error carried from each to the next.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/functions.h"
 #include "ops/plain_test_util.h"
@@ -327,6 +328,36 @@ TEST(PlainFormula, softmax_cross_entropy_grad) {
                     1e-5);
     }
   }
+}
+
+TEST(PlainFormula, weigh_multiplies_and_leaves_out_what_weighs_nothing) {
+  Tensor x = random_f32(Shape{200}, 3010), weights = random_labels(200, 5, 3011);
+  x.f32()[7] = std::numeric_limits<float>::quiet_NaN(), weights.i32()[7] = 0;
+  weights.i32()[8] = (1 << 24) + 1;  // rounded to the even 2^24
+  const Tensor found = run_reference(weigh_op, {}, {x, weights})[0];
+  for (std::size_t i = 0; i < 200; ++i) {
+    const float weight = i == 8 ? 0x1p24f : static_cast<float>(weights.i32()[i]);
+    EXPECT_EQ(found.f32()[i], weights.i32()[i] == 0 ? 0.0f : x.f32()[i] * weight) << i;
+  }
+}
+
+TEST(PlainFormula, weighted_count_adds_the_weights_of_equal_items) {
+  Tensor weights = random_labels(200, 5, 3020);
+  const Tensor a = random_labels(200, 3, 3021), b = random_labels(200, 3, 3022);
+  std::int32_t equal = 0, all = 0;
+  for (std::size_t i = 0; i < 200; ++i) {
+    equal += a.i32()[i] == b.i32()[i] ? weights.i32()[i] : 0;
+    all += weights.i32()[i];
+  }
+  const auto count = [&](const Tensor& one, const Tensor& other) {
+    return run_reference(weighted_count_op, {}, {weights, one, other})[0].i32()[0];
+  };
+  EXPECT_EQ(count(a, b), equal);
+  EXPECT_EQ(count(a, a), all);
+  weights.i32()[3] = std::numeric_limits<std::int32_t>::max(), weights.i32()[4] = 1;
+  EXPECT_EQ(count(a, a), -1) << "beyond 31 bits";
+  weights.i32()[3] = -1;
+  EXPECT_EQ(count(a, a), -1);
 }
 
 TEST(PlainFormula, correct_counts_the_examples_whose_label_has_the_largest_logit) {

@@ -1,6 +1,7 @@
 // The loss, guesses, and what is counted beside them.
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/loss.h"
+#include "backend/cpu/kernels/weights.h"
 #include "backend/cpu/lower.h"
 
 namespace podium::cpu {
@@ -81,6 +82,24 @@ void lower_argmax(Lowering& l, const Node& node, std::int32_t index) {
           .writes = {guesses},
           .run = [=](const Memory& m, int part, int) {
             cpu::argmax(images, classes, m.f32(z), m.i32(guesses), part);
+          }});
+}
+
+void lower_weigh(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot x = l.lanes(node.inputs[0]), weights = l.lanes(node.inputs[1]),
+             result = l.define_lanes({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0])[0];
+  l.emit({.reads = {x, weights}, .writes = {result}, .run = [=](const Memory& m, int, int) {
+            cpu::weigh(count, m.f32(x), m.i32(weights), m.f32(result));
+          }});
+}
+
+void lower_weighted_count(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot weights = l.lanes(node.inputs[0]), a = l.lanes(node.inputs[1]),
+             b = l.lanes(node.inputs[2]), sum = l.define_plain({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0])[0];
+  l.emit({.reads = {weights, a, b}, .writes = {sum}, .run = [=](const Memory& m, int, int) {
+            cpu::weighted_count(count, m.i32(weights), m.i32(a), m.i32(b), m.i32(sum));
           }});
 }
 

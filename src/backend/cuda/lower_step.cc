@@ -6,6 +6,7 @@
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/kernels/norms.h"
+#include "backend/cuda/kernels/weights.h"
 #include "backend/cuda/lower.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -65,6 +66,29 @@ void lower_argmax(Lowering& l, const Node& node, std::int32_t index) {
   const std::int64_t images = l.shape(node.inputs[0])[0], classes = l.shape(node.inputs[0])[1];
   l.emit({.reads = {z}, .writes = {guesses}, .run = [=](const Launch& launch, const Memory& m) {
             PODIUM_CUDA_SPACE::argmax(launch, images, classes, m.f32(z), m.i32(guesses));
+          }});
+}
+
+void lower_weigh(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot x = l.plain(node.inputs[0]), weights = l.plain(node.inputs[1]),
+             result = l.define_plain({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0])[0];
+  l.emit({.reads = {x, weights},
+          .writes = {result},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::weigh(launch, count, m.f32(x), m.i32(weights), m.f32(result));
+          }});
+}
+
+void lower_weighted_count(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot weights = l.plain(node.inputs[0]), a = l.plain(node.inputs[1]),
+             b = l.plain(node.inputs[2]), sum = l.define_plain({index, 0});
+  const std::int64_t count = l.shape(node.inputs[0])[0];
+  l.emit({.reads = {weights, a, b},
+          .writes = {sum},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::weighted_count(launch, count, m.i32(weights), m.i32(a), m.i32(b),
+                                              m.i32(sum));
           }});
 }
 

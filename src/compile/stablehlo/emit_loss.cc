@@ -112,6 +112,27 @@ std::vector<HloValue> emit_correct(const EmitContext& c) {
   return {b.sum(b.convert(right, "i32"), kRows)};
 }
 
+std::vector<HloValue> emit_weigh(const EmitContext& c) {
+  Builder& b = c.b;
+  const HloValue none = b.compare("EQ", c.in[1], b.integer("i32", 0, c.out()));
+  return {b.select(none, b.constant(0, c.out()), b.mul(c.in[0], b.convert(c.in[1], "f32")))};
+}
+
+std::vector<HloValue> emit_weighted_count(const EmitContext& c) {
+  Builder& b = c.b;
+  const Shape& all = c.in[0].shape;
+  const auto i64 = [&](std::uint64_t value, const Shape& shape) {
+    return b.integer("i64", value, shape);
+  };
+  const HloValue weights = b.convert(c.in[0], "i64"), zero = i64(0, all);
+  const HloValue counted = b.select(b.compare("EQ", c.in[1], c.in[2]), weights, zero);
+  const HloValue sum = b.sum(counted, kRows),
+                 bad = b.sum(b.convert(b.compare("LT", weights, zero), "i64"), kRows);
+  const HloValue good = b.binary("and", b.compare("EQ", bad, i64(0, Shape{})),
+                                 b.compare("LT", sum, i64(1ull << 31, Shape{})));
+  return {b.select(good, b.convert(sum, "i32"), b.integer("i32", 0xffffffffu, Shape{}))};
+}
+
 // Word f % 4 of the block with counter (f / 4, example, step) for feature f, as base/philox.h has
 // it.
 std::vector<HloValue> emit_dropout_mask(const EmitContext& c) {

@@ -63,9 +63,10 @@ struct Predictions {
 // The examples that people are shown. `worst` are in the order of their losses: the mistakes, where
 // there are classes.
 void choose_shown(EvaluationResult& result, std::span<const float> losses,
-                  const Predictions& predictions) {
+                  const Predictions& predictions, std::span<const std::int64_t> weights) {
   std::vector<ExamplePrediction> mistakes;
   for (std::size_t i = 0; i < losses.size(); ++i) {
+    if (!weights.empty() && weights[i] == 0) continue;
     const ExamplePrediction example{.index = static_cast<std::int64_t>(i),
                                     .target = predictions.number(predictions.targets[i]),
                                     .predicted = predictions.number(predictions.predicted[i]),
@@ -83,6 +84,42 @@ void choose_shown(EvaluationResult& result, std::span<const float> losses,
   const auto shown = std::min<std::ptrdiff_t>(std::ssize(mistakes), EvaluationResult::kShown);
   std::ranges::partial_sort(mistakes, mistakes.begin() + shown, worse);
   result.worst.assign(mistakes.begin(), mistakes.begin() + shown);
+}
+
+// -1: one is negative.
+std::int64_t sum_of_weights(std::span<const std::int32_t> weights) {
+  std::int64_t sum = 0;
+  for (const std::int32_t weight : weights) {
+    if (weight < 0) return -1;
+    sum += weight;
+  }
+  return sum;
+}
+
+// `weights` are those of the examples.
+std::int64_t weight_of_set(std::span<const std::int64_t> weights) {
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    PODIUM_REQUIRE(weights[i] >= 0, ExitCode::kData, "example ", i,
+                   " of the held-out set has a negative weight; weights must be whole numbers, not "
+                   "negative");
+    sum += weights[i];
+  }
+  PODIUM_REQUIRE(sum > 0, ExitCode::kData,
+                 "all examples of the held-out set have the weight 0, so there is nothing to "
+                 "evaluate; hold out others");
+  return sum;
+}
+
+// Those of the examples that count.
+Predictions counted(const Predictions& all, std::span<const std::int64_t> weights) {
+  Predictions some{.dtype = all.dtype, .targets = {}, .predicted = {}};
+  for (std::size_t i = 0; i < all.targets.size(); ++i) {
+    if (weights[i] == 0) continue;
+    some.targets.push_back(all.targets[i]);
+    some.predicted.push_back(all.predicted[i]);
+  }
+  return some;
 }
 
 std::vector<float> as_floats(std::span<const std::int32_t> words) {
@@ -146,7 +183,9 @@ void Trainer::State::prepare_evaluation() {
       worker.evaluation_loss.bind_input(kOutputPrefix + output.name,
                                         worker.evaluation->output_view(output.name));
     for (const NamedValue& output : loss.outputs()) {
-      Staging& memory = output.name == "losses" ? worker.evaluation_losses : worker.predictions;
+      Staging& memory = output.name == "losses"    ? worker.evaluation_losses
+                        : output.name == "weights" ? worker.evaluation_weights
+                                                   : worker.predictions;
       memory = Staging(*device, loss.type(output.value).bytes());
       worker.evaluation_loss.bind_output(output.name, memory.view());
     }
@@ -161,7 +200,10 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   const Field* const target = target_of(fields);
   const std::size_t target_field =
       target == nullptr ? 0 : static_cast<std::size_t>(target - fields.data());
-  std::vector<float> losses(static_cast<std::size_t>(count));  // of each example, its items summed
+  // Of each example, its items summed.
+  std::vector<float> losses(static_cast<std::size_t>(count));
+  const bool weighted = s.program.is_weighted();
+  std::vector<std::int64_t> weights(weighted ? losses.size() : 0);
   Predictions predictions;
   if (s.workers[0].predictions.bytes() > 0 && target != nullptr && target->shape.elements() == 1) {
     predictions.dtype = target->dtype;
@@ -195,6 +237,13 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
         losses[static_cast<std::size_t>(first + i)] =
             items == 1 ? own[i]
                        : lane_sum(items, [&](std::int64_t k) { return own[i * items + k]; });
+      if (weighted) {
+        worker.evaluation_weights.receive();
+        const auto* const given = worker.evaluation_weights.host<std::int32_t>();
+        for (std::int64_t i = 0; i < n; ++i)
+          weights[static_cast<std::size_t>(first + i)] =
+              sum_of_weights({given + i * items, static_cast<std::size_t>(items)});
+      }
       if (!predicts) continue;
       worker.predictions.receive();
       std::copy_n(worker.predictions.host<std::int32_t>(), n,
@@ -219,21 +268,28 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
       s.exchange->all_gather(parts);
     };
     gather(losses);
+    if (weighted) gather(weights);
     if (predicts) gather(predictions.predicted);
     if (predicts) gather(predictions.targets);
   }
   result.sums = {.examples = count, .items = count * items, .weight = count * items};
+  if (weighted) {
+    result.sums.weight = weight_of_set(weights);
+    result.sums.counts[kWeightCount] = result.sums.weight;
+  }
   result.sums.loss =
       lane_sum(count, [&](std::int64_t i) { return losses[static_cast<std::size_t>(i)]; }) /
       static_cast<float>(result.sums.weight);
   if (predicts && predictions.dtype == DType::kI32) {
     result.confusion = ConfusionMatrix(target->below);
     for (std::size_t i = 0; i < losses.size(); ++i)
-      result.confusion.add(predictions.targets[i], predictions.predicted[i]);
+      result.confusion.add(predictions.targets[i], predictions.predicted[i],
+                           weighted ? weights[i] : 1);
     result.sums.counts[kCorrectCount] = result.confusion.correct();
   }
-  add_metrics(result, metrics_of(s.model, fields), predictions);
-  if (predicts) choose_shown(result, losses, predictions);
+  add_metrics(result, metrics_of(s.model, fields),
+              weighted ? counted(predictions, weights) : predictions);
+  if (predicts) choose_shown(result, losses, predictions, weights);
   result.seconds = seconds_since(start);
   return result;
 }

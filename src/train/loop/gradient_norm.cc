@@ -8,6 +8,22 @@
 
 namespace podium {
 
+// What multiplies the gradients of each shard.
+void Trainer::State::prepare_scaling() {
+  for (Worker& worker : workers) {
+    worker.correction = Staging(*device, kWord);
+    for (Shard& shard : worker.shards) {
+      const FlatRange range = {shard.range.begin,
+                               std::min(shard.range.end, layout().parameter_bytes)};
+      if (range.bytes() <= 0) continue;
+      shard.scale = BoundExecutable(*device, build_scale_program(range.bytes()),
+                                    {.worker = worker.number, .donations = {{"scaled", "values"}}});
+      shard.scale.bind_input("factor", worker.correction.view());
+      shard.scale_values = {{shard.scale.input_slot("values"), range}};
+    }
+  }
+}
+
 void Trainer::State::prepare_clipping() {
   runs = square_runs(layout());
   squares = device->allocate(std::max<std::int64_t>(runs.count(), 1) * kWord);
@@ -27,7 +43,9 @@ void Trainer::State::prepare_clipping() {
   for (Worker& worker : workers) {
     const CompileOptions options{.worker = worker.number};
     worker.norm_values = Staging(*device, 2 * kWord);
-    worker.norm = BoundExecutable(*device, build_norm_program(runs, recipe.clip_norm), options);
+    worker.norm = BoundExecutable(
+        *device, build_norm_program(runs, recipe.clip_norm, program.is_weighted()), options);
+    if (program.is_weighted()) worker.norm.bind_input("correction", worker.correction.view());
     worker.norm.bind_input("squares", *squares);
     worker.norm.bind_output("norm", worker.norm_values.view().part(0, kWord));
     worker.norm.bind_output("factor", worker.norm_values.view().part(kWord, kWord));
@@ -42,13 +60,6 @@ void Trainer::State::prepare_clipping() {
         shard.squares.bind_output(cat("squares/", i),
                                   {*squares, pieces[i].first_run * kWord, pieces[i].runs * kWord});
       }
-      const FlatRange range = {shard.range.begin,
-                               std::min(shard.range.end, layout().parameter_bytes)};
-      if (range.bytes() <= 0) continue;
-      shard.scale = BoundExecutable(*device, build_scale_program(range.bytes()),
-                                    {.worker = worker.number, .donations = {{"scaled", "values"}}});
-      shard.scale.bind_input("factor", worker.norm_values.view().part(kWord, kWord));
-      shard.scale_values = {{shard.scale.input_slot("values"), range}};
     }
   }
 }
@@ -74,6 +85,7 @@ bool Trainer::State::clip_gradients(Worker& worker) {
   if (!std::isfinite(norm)) return false;
   for (Shard& shard : worker.shards) {
     if (factor == 1.0f || !shard.scale) continue;
+    shard.scale.bind_input("factor", worker.norm_values.view().part(kWord, kWord));
     bind_sums(shard.scale, shard.scale_values);
     shard.scale.run();
   }

@@ -226,7 +226,8 @@ void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& 
 // This worker's shards, each as soon as its sums have come. False: the step is refused, by all
 // workers alike.
 bool Trainer::State::sum_and_update(Worker& worker, Part part, const StepOptions& options) {
-  const bool clips = options.update_parameters && recipe.clip_norm != 0;
+  const bool clips = options.update_parameters && recipe.clip_norm != 0,
+             weighted = program.is_weighted();
   bool updates = part == Part::kUpdate;
   for (int bucket = 0; bucket < exchange->buckets(); ++bucket) {
     if (part != Part::kUpdate) {
@@ -235,7 +236,15 @@ bool Trainer::State::sum_and_update(Worker& worker, Part part, const StepOptions
       exchange->sum(worker.number, bucket);
       if (ranks() > 1) worker.waiting_seconds += seconds_since(start);
       // With the first bucket come the losses of other ranks, so all see the same ones.
-      if (bucket == 0) updates = losses_are_finite();
+      if (bucket == 0) {
+        updates = may_update();
+        if (weighted) set_correction(worker, updates ? correction_of_step() : 1);
+      }
+      // Where they are clipped, both factors are one.
+      if (updates && weighted && (part == Part::kGradients || !clips))
+        correct_gradients(worker, bucket);
+    } else if (bucket == 0 && weighted) {
+      set_correction(worker, 1);  // as compute_gradients() did
     }
     if (updates && part != Part::kGradients && !clips) update_shard(worker, bucket, options);
   }
@@ -319,7 +328,7 @@ float Trainer::State::total_loss() {
     mean_loss.run();
   }
   mean_loss_value.receive();
-  return *mean_loss_value.host<float>();
+  return *mean_loss_value.host<float>() * correction_of_step();
 }
 
 // After an update: all ranks get the loss and the hash of all parameters.
@@ -344,7 +353,7 @@ void Trainer::State::share_results(const StepOptions& options, StepResult& resul
 // But for the loss.
 Sums Trainer::State::sums_of_step() const {
   Sums sums{.examples = recipe.batch, .items = program.items * recipe.replicas};
-  sums.weight = sums.items;
+  sums.weight = weight_of_step();
   for (std::size_t i = 0; i < counts.size(); ++i)
     sums.counts[program.counts[i]] =
         std::accumulate(counts[i].begin(), counts[i].end(), std::int64_t{0});
@@ -387,6 +396,7 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
     result.input_seconds += worker.input_seconds / static_cast<double>(workers.size());
     result.waiting_seconds += worker.waiting_seconds / static_cast<double>(workers.size());
   }
+  require_weight();
   const bool losses_are = losses_are_finite();
   result.sums.loss = NAN;
   result.gradient_norm = gradient_norm;

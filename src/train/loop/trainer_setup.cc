@@ -367,6 +367,7 @@ void Trainer::State::make_workers(StopToken stop) {
   mean_loss_value = Staging(*device, kWord);
   mean_loss.bind_output("mean/0", mean_loss_value.view());
   prepare_exchange();
+  if (recipe.clip_norm != 0 || program.is_weighted()) prepare_scaling();
   if (recipe.clip_norm != 0) prepare_clipping();
   prepare_whole_step();
 }

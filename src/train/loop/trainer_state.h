@@ -80,8 +80,11 @@ struct Worker {
   Staging norm_values;                            // f32 norm, f32 factor
   double input_seconds = 0, waiting_seconds = 0;  // of this step
 
+  // Of the items' weights: what gradients are multiplied by, beside the factor of clipping.
+  Staging correction;
+
   BatchMemory evaluation_batch;
-  Staging evaluation_losses, predictions;  // of it
+  Staging evaluation_losses, evaluation_weights, predictions;  // of it
 };
 
 // The step as one program, where the device takes it as such (whole_step.cc).
@@ -244,12 +247,20 @@ struct Trainer::State {
   void release_buffers(Worker& worker);
   void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;
   void require_gradients(const char* call) const;
+  void prepare_scaling();
   void prepare_clipping();
   bool clip_gradients(Worker& worker);
+  // Where items have weights (weights.cc).
+  std::int64_t weight_of_step() const;
+  float correction_of_step() const;
+  void set_correction(Worker& worker, float correction) const;
+  void correct_gradients(Worker& worker, int bucket) const;
+  void require_weight() const;
   void wait_for_others(Worker& worker, double patience);
   bool sum_and_update(Worker& worker, Part part, const StepOptions& options);
   void update_shard(Worker& worker, int bucket, const StepOptions& options);
   bool losses_are_finite() const;  // of all replicas
+  bool may_update() const;         // as far as losses and weights say
   int rank() const { return placement.ranks == nullptr ? 0 : placement.ranks->rank(); }
   int ranks() const { return shards.ranks(); }
   // Before parameters, statistics or optimizer states are read or written by anything but a step:

@@ -11,6 +11,8 @@ namespace podium {
 bool Trainer::State::takes_whole_steps() const {
   const Traits traits = device->traits();
   if (!traits.whole_steps || ranks() != 1) return false;
+  // What gradients are multiplied by is known to the host alone, from all replicas' weights.
+  if (program.is_weighted()) return false;
   if (recipe.clip_norm != 0 && (!traits.complete_steps || runs.count() == 0)) return false;
   // One program for all devices: all have as many replicas.
   const auto count = std::ssize(workers);

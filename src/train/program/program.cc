@@ -44,12 +44,17 @@ void require_complete(const Network& net, const Graph& graph, Value losses) {
 }
 
 // Each item has a loss, and each row as many items.
-void require_losses(const Graph& graph, Value losses, std::int64_t rows) {
-  const TensorType& type = graph.type(losses);
+void require_losses(const Graph& graph, const Score& score, std::int64_t rows) {
+  const TensorType& type = graph.type(score.losses);
   PODIUM_REQUIRE(type.dtype == DType::kF32 && type.shape.rank() == 1 && type.shape[0] % rows == 0,
                  ExitCode::kUsage, "the model's score returns losses as ", to_string(type), " for ",
                  count_text(rows, "example"),
                  "; they must be f32 [items], with as many items for each example");
+  if (!score.weights) return;
+  const TensorType& weights = graph.type(score.weights);
+  PODIUM_REQUIRE(weights == (TensorType{DType::kI32, type.shape}), ExitCode::kUsage,
+                 "the model's score returns losses as ", to_string(type), " and weights as ",
+                 to_string(weights), "; each item needs one i32 weight");
 }
 
 FlatLayout make_layout(const Network& net, const Optimizers& optimizers) {
@@ -94,12 +99,14 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   graph = without_unread_pixels(graph);
   const Score score = score_of(model, net, outputs, score_inputs);
   const Value losses = score.losses;
-  require_losses(graph, losses, inputs.rows);
+  require_losses(graph, score, inputs.rows);
 
   // Each item weighs one of all items of the global batch, so the tree sum over replicas is the
-  // gradient of their mean loss.
+  // gradient of their mean loss. Where items have weights, their sum over all replicas is known only
+  // then: the step corrects the mean (kWeightCount).
   const std::int64_t items = graph.shape(losses)[0], all_items = global_batch / inputs.rows * items;
-  const Value weights = fill(graph, Shape{items}, 1.0f / static_cast<float>(all_items));
+  Value weights = fill(graph, Shape{items}, 1.0f / static_cast<float>(all_items));
+  if (score.weights) weights = weigh(graph, weights, score.weights, "weights");
   std::vector<Value> trained;
   std::vector<std::string> names;
   for (const Parameter& parameter : net.parameters()) {
@@ -109,7 +116,8 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   }
   require_complete(net, graph, losses);
   // Before the backward pass: with them begins the exchange between ranks, beside it.
-  const Value mean_loss = batch_mean(graph, losses, "loss");
+  const Value counted = score.weights ? weigh(graph, losses, score.weights, "loss") : losses;
+  const Value mean_loss = batch_mean(graph, counted, "loss");
   const std::vector<Value> gradient_values = gradients(graph, losses, weights, trained);
   for (std::size_t i = 0; i < trained.size(); ++i)
     graph.output("gradient/" + names[i], gradient_values[i]);
@@ -121,6 +129,11 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   if (score.correct) {
     graph.output(kCorrectCount, score.correct);
     program.counts.emplace_back(kCorrectCount);
+  }
+  if (score.weights) {
+    graph.output(kWeightCount,
+                 weighted_count(graph, score.weights, score.weights, score.weights, kWeightCount));
+    program.counts.emplace_back(kWeightCount);
   }
   if (inspect) {
     for (const NamedValue& output : outputs) {
@@ -140,6 +153,10 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   return program;
 }
 
+bool ReplicaProgram::is_weighted() const {
+  return !counts.empty() && counts.back() == kWeightCount;
+}
+
 Graph build_evaluation_program(const Model& model, const BatchInputs& inputs) {
   Graph graph;
   Network net(graph, Mode::kEvaluate, 0);
@@ -156,8 +173,10 @@ Graph build_loss_program(const Model& model, const BatchInputs& inputs, const Gr
     outputs.push_back({output.name, graph.input(kOutputPrefix + output.name,
                                                 evaluation.type(output.value), InputRole::kBatch)});
   const Score score = score_of(model, net, outputs, inputs_in(graph, inputs, true));
-  require_losses(graph, score.losses, inputs.rows);
-  graph.output("losses", score.losses);
+  require_losses(graph, score, inputs.rows);
+  graph.output("losses",
+               score.weights ? weigh(graph, score.losses, score.weights, "loss") : score.losses);
+  if (score.weights) graph.output("weights", score.weights);
   if (score.predictions) graph.output("predictions", score.predictions);
   return graph;
 }

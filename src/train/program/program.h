@@ -77,14 +77,15 @@ struct BatchInputs {
 };
 
 // Inputs: the fields, step, replica, parameters, statistics. Outputs: gradients of the trained
-// parameters (of the mean loss over the items of the global batch), the new values of the
+// parameters (of the sum of the losses, each times its weight, over the number of items of the global batch), the new values of the
 // statistics that a step changes, loss, the counts; to inspect a step, also what the network
 // returns and the dropout factors.
 struct ReplicaProgram {
   Graph graph;
   FlatLayout layout;
   std::int64_t items = 0;            // losses
-  std::vector<std::string> counts;   // outputs: i32 scalars
+  std::vector<std::string> counts;   // outputs: i32 scalars; of weighted items, kWeightCount last
+  bool is_weighted() const;          // whether items have weights
   std::vector<std::string> outputs;  // of the network, if they are to be inspected
   std::vector<std::string> dropouts;
   std::vector<Parameter> parameters;  // with their initialisers
@@ -97,7 +98,7 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
 // Inputs: the fields that the network reads, parameters, statistics. Outputs: those of the network.
 Graph build_evaluation_program(const Model& model, const BatchInputs& inputs);
 // Inputs: the outputs of `evaluation`, as output/NAME, and the fields that the score reads.
-// Outputs: losses, and predictions where the score has them.
+// Outputs: losses, each times its weight; weights and predictions where the score has them.
 inline constexpr const char* kOutputPrefix = "output/";
 Graph build_loss_program(const Model& model, const BatchInputs& inputs, const Graph& evaluation);
 

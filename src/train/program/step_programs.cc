@@ -107,13 +107,18 @@ Graph build_square_program(const std::vector<SquarePiece>& pieces) {
   return graph;
 }
 
-Graph build_norm_program(const SquareRuns& runs, float limit) {
+Graph build_norm_program(const SquareRuns& runs, float limit, bool corrects) {
   Graph graph;
   const Value squares =
       graph.input("squares", {DType::kF32, Shape{runs.count()}}, InputRole::kParameter);
-  const Value norm = global_norm(graph, squares, runs.first_runs, "gradient norm");
+  Value norm = global_norm(graph, squares, runs.first_runs, "gradient norm"), correction;
+  if (corrects) {
+    correction = graph.input("correction", {DType::kF32, Shape{}}, InputRole::kScalar);
+    norm = mul(graph, norm, correction, "gradient norm");
+  }
+  const Value factor = clip_factor(graph, norm, limit, "gradient norm");
   graph.output("norm", norm);
-  graph.output("factor", clip_factor(graph, norm, limit, "gradient norm"));
+  graph.output("factor", corrects ? mul(graph, factor, correction, "gradient norm") : factor);
   return graph;
 }
 

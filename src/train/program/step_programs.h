@@ -52,8 +52,10 @@ std::vector<SquarePiece> square_pieces(const SquareRuns& runs, std::int64_t begi
 // Inputs gradient/0, ... Outputs squares/i: a sum of squares of each run.
 Graph build_square_program(const std::vector<SquarePiece>& pieces);
 // Input squares: of all runs. Outputs norm, of all gradients together, and factor, by which they
-// are multiplied so that it is at most `limit`.
-Graph build_norm_program(const SquareRuns& runs, float limit);
+// are multiplied so that it is at most `limit`. With `corrects`, a further input, correction, is
+// what the gradients are still to be multiplied by: norm is that of the corrected ones, and factor
+// is the product of both, rounded once.
+Graph build_norm_program(const SquareRuns& runs, float limit, bool corrects);
 // Input values, an FP32 vector of so many bytes, and factor. Output scaled: their product.
 Graph build_scale_program(std::int64_t bytes);
 

@@ -39,13 +39,18 @@ struct Window {
                     .input_wait_percent = 100 * input_seconds / seconds};
     const Sums sums{.examples = steps * last.sums.examples,
                     .items = steps * last.sums.items,
-                    .weight = steps * last.sums.weight,
+                    .weight = weight(last),
                     .loss = last.sums.loss,
                     .counts = counts};
     for (const Metric& metric : metrics)
       if (metric.of)
         made.metrics.push_back({metric.name, metric.unit, metric.more_is_better, metric.of(sums)});
     return made;
+  }
+  // Of all items of these steps: a count of its own where they have weights.
+  std::int64_t weight(const StepResult& last) const {
+    const auto found = counts.find(kWeightCount);
+    return found != counts.end() ? found->second : steps * last.sums.weight;
   }
   void keep_in(Checkpoint& checkpoint) const {
     checkpoint.metadata[kSteps] = std::to_string(steps);
