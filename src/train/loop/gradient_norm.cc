@@ -11,14 +11,15 @@ namespace podium {
 // What multiplies the gradients of each shard.
 void Trainer::State::prepare_scaling() {
   for (Worker& worker : workers) {
-    worker.correction = Staging(*device, kWord);
+    worker.norm_values = Staging(*device, 2 * kWord);
+    if (program.is_weighted()) worker.correction = Staging(*device, kWord);
     for (Shard& shard : worker.shards) {
       const FlatRange range = {shard.range.begin,
                                std::min(shard.range.end, layout().parameter_bytes)};
       if (range.bytes() <= 0) continue;
       shard.scale = BoundExecutable(*device, build_scale_program(range.bytes()),
                                     {.worker = worker.number, .donations = {{"scaled", "values"}}});
-      shard.scale.bind_input("factor", worker.correction.view());
+      shard.scale.bind_input("factor", worker.norm_values.view().part(kWord, kWord));
       shard.scale_values = {{shard.scale.input_slot("values"), range}};
     }
   }
@@ -42,7 +43,6 @@ void Trainer::State::prepare_clipping() {
   }
   for (Worker& worker : workers) {
     const CompileOptions options{.worker = worker.number};
-    worker.norm_values = Staging(*device, 2 * kWord);
     worker.norm = BoundExecutable(
         *device, build_norm_program(runs, recipe.clip_norm, program.is_weighted()), options);
     if (program.is_weighted()) worker.norm.bind_input("correction", worker.correction.view());

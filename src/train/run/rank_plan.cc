@@ -166,12 +166,12 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
     use.training_activations += (count - 1) * worker.program.executable().plan().arena_bytes;
     use.gradients += count * worker.buffers[0]->bytes();
   }
-  use.gradients += worker.norm_values.bytes() + worker.results.bytes();
+  use.gradients += worker.norm_values.bytes() + worker.correction.bytes() + worker.results.bytes();
   use.optimizer += worker.scalars.bytes();
   for (const Shard& shard : worker.shards) use.parameters += shard.hash_words.bytes();
   use.batches += worker.batch.bytes() + worker.place.bytes() + worker.evaluation->batch_bytes() +
                  worker.evaluation_batch.bytes() + worker.evaluation_losses.bytes() +
-                 worker.predictions.bytes();
+                 worker.evaluation_weights.bytes() + worker.predictions.bytes();
   return use;
 }
 
