@@ -11,6 +11,7 @@
 #include <numeric>
 #include <system_error>
 
+#include "base/spread.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/output_file.h"
@@ -33,16 +34,16 @@ struct ReportArguments {
   bool pictures = false, open = false, force = false;
 };
 
-constexpr std::int64_t kPictured = 1000;  // of the evaluation set, from its first on
+constexpr std::int64_t kPictured = 1000;  // of the evaluation set, evenly chosen
 constexpr std::size_t kShown = 24;
 
-// What the network makes of the first images: some of them, and the mistakes that it is surest of.
+// What the network makes of some images: a few of them, evenly chosen, and the mistakes that it is surest of.
 void add_pictures(RunPage& page, const ReportArguments& arguments) {
   Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
   const RunData data = load_data(page.history.recipe, arguments.data_dir);
   const ImageSource* const held_out = images_of(*data.held_out);
   if (held_out == nullptr) return;  // there are no pictures
-  const ImageSet part = part_of(*held_out, 0, std::min(kPictured, held_out->count));
+  const ImageSet part = sample_of(*held_out, std::min(kPictured, held_out->count));
   const Tensor logits = predictor.logits(part);
   struct Guess {
     std::int64_t index, label, guess;
@@ -66,8 +67,10 @@ void add_pictures(RunPage& page, const ReportArguments& arguments) {
                        wrong ? " (is " + predictor.class_name(g.label) + ")" : ""),
         .mistaken = wrong};
   };
-  for (std::size_t i = 0; i < std::min(guesses.size(), kShown); ++i)
-    page.examples.push_back(picture(guesses[i]));
+  const std::int64_t shown = std::min(part.count, static_cast<std::int64_t>(kShown));
+  for (std::int64_t i = 0; i < shown; ++i)
+    page.examples.push_back(
+        picture(guesses[static_cast<std::size_t>(spread_over(part.count, shown, i))]));
   std::erase_if(guesses, [](const Guess& g) { return g.guess == g.label; });
   std::ranges::stable_sort(guesses, std::ranges::greater(), &Guess::probability);
   for (std::size_t i = 0; i < std::min(guesses.size(), kShown); ++i)

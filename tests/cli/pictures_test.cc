@@ -70,6 +70,10 @@ TEST_F(OwnPictures, of_a_folder_are_indexed_shown_trained_on_and_predicted) {
   EXPECT_EQ(contents("folder:copy"), contents("folder:photos"));
   write("copy/dogs/1.jpg", picture(2));
   EXPECT_NE(contents("folder:copy"), contents("folder:photos"));
+  // What is refused leaves the run as it was.
+  const std::string recipe = read("run/recipe.toml");
+  expect_refusal(podium(train("folder:photos", "run", {"data.path=copy"})), 3, {"other data"});
+  EXPECT_EQ(read("run/recipe.toml"), recipe);
   EXPECT_CONTAINS(done({"predict", "run", "photos/dogs/1.jpg", "--top", "2"}), "кошки");
   write("photos/dogs/1.jpg", "no picture");
   const Outcome verified = podium({"data", "verify", "folder:photos"});

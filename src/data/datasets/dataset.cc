@@ -8,6 +8,7 @@
 #include "base/cache_file.h"
 #include "base/error.h"
 #include "base/plain_name.h"
+#include "base/spread.h"
 #include "base/words.h"
 #include "data/datasets/dataset_list.h"
 #include "data/datasets/dataset_registry.h"
@@ -151,19 +152,34 @@ bool is_archive(const DatasetInfo& info, const std::string& path) {
   return info.archive && fs::path(path).filename().string().starts_with(info.archive->name);
 }
 
-ImageSet part_of(const ImageSource& set, std::int64_t first, std::int64_t n) {
-  PODIUM_CHECK(first >= 0 && n >= 0 && first + n <= set.count, first, " ", n);
+namespace {
+
+// `n` examples; index_of(i) is where the i-th lies in the set.
+template <typename IndexOf>
+ImageSet copy_of(const ImageSource& set, std::int64_t n, const IndexOf& index_of) {
   ImageSet part(static_cast<const ImageFields&>(set));
   part.count = n;
   const auto size = static_cast<std::size_t>(set.image_bytes());
   part.pixels.reserve(static_cast<std::size_t>(n) * size);
   std::vector<std::uint8_t> memory(size);
-  for (std::int64_t i = first; i < first + n; ++i) {
-    const ImageSource::Example example = set.read_image(i, nullptr, memory.data());
+  for (std::int64_t i = 0; i < n; ++i) {
+    const ImageSource::Example example = set.read_image(index_of(i), nullptr, memory.data());
     part.pixels.insert(part.pixels.end(), example.pixels, example.pixels + size);
     if (set.has_labels()) part.labels.push_back(example.label);
   }
   return part;
+}
+
+}  // namespace
+
+ImageSet part_of(const ImageSource& set, std::int64_t first, std::int64_t n) {
+  PODIUM_CHECK(first >= 0 && n >= 0 && first + n <= set.count, first, " ", n);
+  return copy_of(set, n, [&](std::int64_t i) { return first + i; });
+}
+
+ImageSet sample_of(const ImageSource& set, std::int64_t n) {
+  PODIUM_CHECK(n >= 0 && n <= set.count, n);
+  return copy_of(set, n, [&](std::int64_t i) { return spread_over(set.count, n, i); });
 }
 
 void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop) {

@@ -99,6 +99,10 @@ ImageSet load_dataset(const std::string& name, Split split, const DatasetOptions
 // the source is not in memory, the examples are as evaluation sees them.
 ImageSet part_of(const ImageSource& set, std::int64_t first, std::int64_t n);
 
+// `n` examples that lie evenly over the set, whose order may be that of its classes, as part_of()
+// has them.
+ImageSet sample_of(const ImageSource& set, std::int64_t n);
+
 // Extends `bytes` with zeros. The system provides memory page by page, which takes seconds for a
 // large set. Throws Stopped if `stop` requests it.
 void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop);

@@ -208,6 +208,13 @@ TEST(Dataset, part_of_holds_examples_out) {
   EXPECT_EQ(part.source, "here");
 }
 
+TEST(Dataset, sample_of_spreads_over_a_sorted_set) {
+  const ImageSet set({6, 1, 1, 1, 10, "here"}, {1, 2, 3, 4, 5, 6}, {0, 0, 0, 1, 1, 2});
+  EXPECT_EQ(sample_of(set, 3).pixels, (Bytes{1, 3, 5}));
+  EXPECT_EQ(sample_of(set, 3).labels, (Labels{0, 0, 1}));
+  EXPECT_EQ(sample_of(set, 6).pixels, set.pixels);
+}
+
 TEST(Checksum, is_sha256) {
   const std::string abc = "abc";
   EXPECT_EQ(sha256({reinterpret_cast<const std::uint8_t*>(abc.data()), abc.size()}),

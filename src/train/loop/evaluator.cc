@@ -6,9 +6,12 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <span>
+#include <utility>
 
 #include "base/clock.h"
+#include "base/spread.h"
 #include "ops/reference_sums.h"
 #include "train/loop/trainer_state.h"
 
@@ -65,13 +68,19 @@ struct Predictions {
 void choose_shown(EvaluationResult& result, std::span<const float> losses,
                   const Predictions& predictions, std::span<const std::int64_t> weights) {
   std::vector<ExamplePrediction> mistakes;
+  const std::int64_t count = std::ssize(losses), some = std::min(count, EvaluationResult::kShown);
+  std::int64_t next_shown = 0;
   for (std::size_t i = 0; i < losses.size(); ++i) {
     if (!weights.empty() && weights[i] == 0) continue;
     const ExamplePrediction example{.index = static_cast<std::int64_t>(i),
                                     .target = predictions.number(predictions.targets[i]),
                                     .predicted = predictions.number(predictions.predicted[i]),
                                     .loss = losses[i]};
-    if (example.index < EvaluationResult::kShown) result.first.push_back(example);
+    if (example.index >= next_shown && std::ssize(result.first) < some) {
+      result.first.push_back(example);
+      if (std::ssize(result.first) < some)
+        next_shown = spread_over(count, some, std::ssize(result.first));
+    }
     if (predictions.targets[i] != predictions.predicted[i]) mistakes.push_back(example);
   }
   // A loss that is no number is the largest.
@@ -81,9 +90,15 @@ void choose_shown(EvaluationResult& result, std::span<const float> losses,
     if (!odd_a && a.loss != b.loss) return a.loss > b.loss;
     return a.index < b.index;
   };
-  const auto shown = std::min<std::ptrdiff_t>(std::ssize(mistakes), EvaluationResult::kShown);
-  std::ranges::partial_sort(mistakes, mistakes.begin() + shown, worse);
-  result.worst.assign(mistakes.begin(), mistakes.begin() + shown);
+  std::ranges::sort(mistakes, worse);
+  std::map<double, std::int64_t> of_class;  // mistakes so far, by target
+  std::vector<std::pair<std::int64_t, std::size_t>> turns;
+  for (std::size_t i = 0; i < mistakes.size(); ++i)
+    turns.emplace_back(predictions.dtype == DType::kI32 ? of_class[mistakes[i].target]++ : 0, i);
+  const auto shown = std::min<std::ptrdiff_t>(std::ssize(turns), EvaluationResult::kShown);
+  std::ranges::partial_sort(turns, turns.begin() + shown);
+  for (std::ptrdiff_t i = 0; i < shown; ++i)
+    result.worst.push_back(mistakes[turns[static_cast<std::size_t>(i)].second]);
 }
 
 // -1: one is negative.

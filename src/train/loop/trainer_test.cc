@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "base/scratch_test_util.h"
 #include "train/loop/trainer_test_util.h"
 
@@ -94,6 +96,23 @@ TEST(Stop, is_heard_where_a_trainer_is_made_and_where_it_hashes_its_data) {
   EXPECT_THROW(trainer->identify_data(stop), Stopped);
   trainer->identify_data();
   EXPECT_NO_THROW(trainer->identify_data(stop)) << "they are hashed once";
+}
+
+// People see all classes, whatever the order of the set.
+TEST(Evaluation, shows_examples_and_mistakes_of_every_class_of_a_sorted_set) {
+  ImageSet sorted = tiny_set(90);
+  for (std::int64_t n = 0; n < 90; ++n)
+    sorted.labels[static_cast<std::size_t>(n)] = static_cast<std::uint8_t>(n / 30);
+  Trainer trainer(tiny_recipe(), tiny_model, std::make_shared<const ImageSet>(tiny_set(60)),
+                  std::make_shared<const ImageSet>(sorted), {.workers = 1});
+  const EvaluationResult result = trainer.evaluate();
+  ASSERT_EQ(std::ssize(result.first), EvaluationResult::kShown);
+  std::map<double, int> classes, mistaken;
+  for (const ExamplePrediction& example : result.first) ++classes[example.target];
+  for (std::size_t i = 0; i < 2; ++i) ++mistaken[result.worst[i].target];
+  EXPECT_EQ(classes.size(), 3U);
+  for (const auto& [target, count] : classes) EXPECT_EQ(count, 8) << target;
+  EXPECT_EQ(mistaken.size(), 2U) << "the first two are of two classes";
 }
 
 }  // namespace

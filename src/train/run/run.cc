@@ -461,6 +461,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
           resumed = true;
         },
         [&](const std::string& line) { observer.warning(line); }, stop);
+    folder.keep_place(to_toml(recipe));
     if (!resumed && run.initial.empty()) run.initial = take_initial(trainer);
     if (trainer.steps_done() < trainer.total_steps())
       compile_within_memory(trainer, options.memory_limit);

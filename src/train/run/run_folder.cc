@@ -310,17 +310,19 @@ void RunFolder::adopt_recipe(std::string_view text) {
     return;
   }
   if (*own == text) return;
-  // The pictures were moved, or are called otherwise.
-  if (resolved_anew(*own) != text &&
-      resolved_without_place(*own) == resolved_without_place(std::string(text))) {
-    replace_text(dir_ / kRecipeFile, text);
-    return;
-  }
+  // The data were moved, or are called otherwise.
   PODIUM_REQUIRE(
-      resolved_anew(*own) == text, ExitCode::kUsage, (dir_ / kRecipeFile).string(),
+      resolved_anew(*own) == text ||
+          resolved_without_place(*own) == resolved_without_place(std::string(text)),
+      ExitCode::kUsage, (dir_ / kRecipeFile).string(),
       ": this folder contains a run of another recipe; choose another folder with --out, or "
       "start over with --fresh. The difference (- the folder's, + yours):\n",
       line_difference(*own, text));
+}
+
+void RunFolder::keep_place(std::string_view text) {
+  const std::optional<std::string> own = recipe();
+  if (!own || resolved_anew(*own) != text) replace_text(dir_ / kRecipeFile, text);
 }
 
 void RunFolder::start_afresh() {
