@@ -29,15 +29,23 @@ TEST(Allocations, are_counted) {
   EXPECT_EQ(allocations() - before, 1);
 }
 
+std::vector<Field> fields_of(const Recipe& recipe) {
+  if (!has_text(recipe))
+    return recipe.data == "mnist" ? image_fields(1, 28, 28, 10) : image_fields(3, 32, 32, 10);
+  const Field tokens{.name = "tokens", .dtype = DType::kI32, .shape = {19}, .below = 65};
+  Field next = tokens;
+  next.name = "next", next.target = true;
+  return {tokens, next};
+}
+
 // Of every published recipe: what a replica computes in a step, the update and evaluation.
 TEST(Allocations, there_are_none_when_a_program_runs) {
-  for (const char* name : {"mnist", "cifar10-resnet32", "cifar10-davidnet", "cifar10-sprint"}) {
+  for (const char* name : {"mnist", "cifar10-resnet32", "cifar10-davidnet", "cifar10-sprint",
+                           "shakespeare-char-small"}) {
     const Recipe recipe = read_recipe(find_recipe(name), {});
-    const Model model = find_model(recipe.model).build;
-    const BatchInputs inputs{.fields = recipe.data == "mnist" ? image_fields(1, 28, 28, 10)
-                                                              : image_fields(3, 32, 32, 10),
-                             .rows = 17,
-                             .label_smoothing = recipe.label_smoothing};
+    const Model model = model_of(recipe);
+    const BatchInputs inputs{
+        .fields = fields_of(recipe), .rows = 17, .label_smoothing = recipe.label_smoothing};
     const ReplicaProgram step =
         build_replica_program(model, inputs, 3, 17 * recipe.replicas, false, Optimizers(recipe));
     const Graph evaluation = build_evaluation_program(model, inputs);

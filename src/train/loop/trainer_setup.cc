@@ -297,10 +297,12 @@ void Trainer::State::build_program() {
                                     false, optimizers);
   } catch (const UserError& error) {
     // An operation's rule knows nothing of recipes.
-    throw UserError(cat("recipe ", recipe.name, " (batch = ", recipe.batch,
-                        ", replicas = ", recipe.replicas, ", so a replica has ",
-                        count_text(replica_rows, unit_of(data.fields)), "): ", error.what()),
-                    error.code());
+    throw UserError(
+        cat("recipe ", recipe.name, " (batch = ", recipe.batch, ", replicas = ", recipe.replicas,
+            ", so a replica has ",
+            count_text(replica_rows, has_text(recipe) ? "example" : unit_of(data.fields)),
+            "): ", error.what()),
+        error.code());
   }
   optimizers.require_parameters(layout(), recipe.model);
 }

@@ -9,9 +9,11 @@
 #include <thread>
 
 #include "base/philox.h"
+#include "base/scratch_test_util.h"
 #include "data/source/prefetch.h"
 #include "nn/models.h"
 #include "parallel/local_transport.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {
@@ -96,15 +98,12 @@ void on_ranks(const std::function<void(Transport*, int)>& work, std::size_t coun
     if (error) std::rethrow_exception(error);
 }
 
-void expect_planned_memory(const Recipe& recipe, bool steps) {
+void expect_planned_memory(const Recipe& recipe, const RunData& data, bool steps) {
   register_backend("counting", [](const DeviceOptions& options) -> std::unique_ptr<Device> {
     return std::make_unique<CountingDevice>(options);
   });
-  const Model& model = find_model(recipe.model).build;
-  DataShape shape = stated_shape(recipe);
-  shape.training = recipe.batch + 3;
-  shape.held_out = 300;
-  const auto train = drawn_set(shape, shape.training), held_out = drawn_set(shape, shape.held_out);
+  const Model model = model_of(recipe);
+  const DataShape shape = shape_of(*data.train, *data.held_out);
   for (const Case& c : cases()) {
     std::int64_t all_workers = 0;
     for (const int workers : c.workers) all_workers += workers;
@@ -115,7 +114,7 @@ void expect_planned_memory(const Recipe& recipe, bool steps) {
     on_ranks(
         [&](Transport* transport, int rank) {
           const auto r = static_cast<std::size_t>(rank);
-          Trainer trainer(recipe, model, train, held_out,
+          Trainer trainer(recipe, model, data.train, data.held_out,
                           {.workers = c.workers[r],
                            .threads = c.threads,
                            .input_threads = c.input_threads,
@@ -148,6 +147,26 @@ void expect_planned_memory(const Recipe& recipe, bool steps) {
     }
     EXPECT_EQ(of_device, given_bytes) << "the kinds of memory are all that there is";
   }
+}
+
+void expect_planned_memory(const Recipe& recipe, bool steps) {
+  const DataShape shape = stated_shape(recipe);
+  expect_planned_memory(recipe, {drawn_set(shape, recipe.batch + 3), drawn_set(shape, 300)}, steps);
+}
+
+TEST(PlanOfText, has_the_memory_that_a_trainer_allocates) {
+  const TestFolder folder;
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += static_cast<char>('a' + (i * i) % 23);
+  put_text(folder / "text.txt", text);
+  Recipe recipe = read_recipe(
+      find_recipe("text"), {"network.layers=1", "network.width=16", "data.context=16", "batch=12"});
+  recipe.pictures.path = (folder / "text.txt").string();
+  expect_planned_memory(recipe, load_data(recipe, ""), true);
+  const PlannedData planned = planned_data(recipe);
+  EXPECT_EQ(planned.note, "");
+  EXPECT_EQ(planned.shape.training, (1800 - 16) / 16);
+  EXPECT_EQ(planned.shape.held_out, (200 - 1) / 16);
 }
 
 class PlanOfRecipe : public testing::TestWithParam<std::string> {};
