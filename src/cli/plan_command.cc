@@ -338,8 +338,8 @@ ExitCode plan(const PlanArguments& arguments) {
   const InputRate input = measure_input_rate(recipe, parts.data);
   question.examples_per_core = input.examples_per_core;
   question.item = unit_of(parts.data.fields);
-  question.items_per_example = static_cast<double>(parts.program.items) /
-                               static_cast<double>(recipe.batch / recipe.replicas);
+  question.items_per_example = static_cast<double>(parts.program.items * recipe.replicas) /
+                               static_cast<double>(recipe.batch);
   const std::int64_t most = std::min<std::int64_t>(here.usable_cores, recipe.replicas);
   if (count != 0) {
     PODIUM_REQUIRE(name != "here" || count <= most, ExitCode::kUsage, "--on ", arguments.on,

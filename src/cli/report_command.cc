@@ -37,7 +37,8 @@ struct ReportArguments {
 constexpr std::int64_t kPictured = 1000;  // of the evaluation set, evenly chosen
 constexpr std::size_t kShown = 24;
 
-// What the network makes of some images: a few of them, evenly chosen, and the mistakes that it is surest of.
+// What the network makes of some images: a few of them, evenly chosen, and the mistakes that it is
+// surest of.
 void add_pictures(RunPage& page, const ReportArguments& arguments) {
   Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
   const RunData data = load_data(page.history.recipe, arguments.data_dir);

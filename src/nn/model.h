@@ -68,7 +68,7 @@ Value output_of(const Outputs& outputs, std::string_view name);
 struct Score {
   Value losses;        // f32 [items]
   Value correct = {};  // i32 scalar: how many items were predicted right; none: nothing is counted
-  // i32 [items], not negative: how much each counts; an item of weight 0, such as padding, does not.
+  // i32 [items], not negative: how much each counts; one of weight 0, such as padding, does not.
   // None: all count 1. `correct` then adds weights (weighted_count() of ops/ops.h).
   Value weights = {};
   // For evaluation, of a row each: i32 [rows] (a class, -1: none) or f32 [rows]; none: nothing to

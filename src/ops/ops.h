@@ -237,11 +237,11 @@ Value argmax(Graph& graph, Value x, std::string name = "");
 
 // --- items that do not all count alike (ops/weights.cc)
 
-// values [N], weights i32 [N] -> [N]: each value times its weight; 0 where the weight is 0, whatever
-// the value.
+// values [N], weights i32 [N] -> [N]: each value times its weight; 0 where the weight is 0,
+// whatever the value.
 Value weigh(Graph& graph, Value x, Value weights, std::string name = "");
-// Three i32 [N] -> i32 scalar: the sum of the weights of the items where a equals b, so of all items
-// if a and b are one value. -1 if a weight is negative, or the sum is beyond 31 bits.
+// Three i32 [N] -> i32 scalar: the sum of the weights of the items where a equals b, so of all
+// items if a and b are one value. -1 if a weight is negative, or the sum is beyond 31 bits.
 Value weighted_count(Graph& graph, Value weights, Value a, Value b, std::string name = "");
 
 // --- element-wise and shapes (ops/elementwise.cc, ops/shape_ops.cc)

@@ -61,7 +61,7 @@ struct StepTime {
   std::string limit() const;
 };
 
-// For `devices` devices that each run `replicas` replicas of `examples` examples, one after the other.
+// For `devices` devices that each run `replicas` replicas of `examples` examples in turn.
 // `values_bytes`: size of a value in memory and on the links.
 StepTime step_time(const ProgramWork& work, const DeviceSpec& device, const std::string& precision,
                    std::int64_t devices, double replicas, double examples, const Efficiency& how);

@@ -17,8 +17,8 @@ class TensorBoardWriter;
 // Writes train/loss, train/METRIC, train/learning_rate, speed/... at each point of the curves, with
 // the names of the task's metrics. At each evaluation: test/METRIC and test/loss (validation/... if
 // the recipe holds out a part of the training set); of pictures, the worst mistakes with a text;
-// with run.histograms, histograms of parameters/... And the recipe's keys as hyperparameters, for a page that compares several runs.
-// For a run that was finished already, it writes nothing.
+// with run.histograms, histograms of parameters/... And the recipe's keys as hyperparameters, for a
+// page that compares several runs. For a run that was finished already, it writes nothing.
 class RunBoard : public RunObserver {
  public:
   // `run_folder` is RunOptions::out of the run. The folder in it is created when the run starts.

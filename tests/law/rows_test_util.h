@@ -1,6 +1,7 @@
 // Rows of a small table whose weights differ, for the law of tasks that are no pictures.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>

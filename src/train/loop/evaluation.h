@@ -65,8 +65,8 @@ struct EvaluationResult {
   std::vector<MetricValue> metrics;
   ConfusionMatrix confusion;  // of a target of classes
   // For people to look at, at most kShown of each: examples that lie evenly over the set, and
-  // mistakes, the one with the largest loss of each class first, then the second of each, so that no
-  // class hides the others.
+  // mistakes, the one with the largest loss of each class first, then the second of each, so that
+  // no class hides the others.
   static constexpr std::int64_t kShown = 24;
   std::vector<ExamplePrediction> first, worst;
 

@@ -102,8 +102,8 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   require_losses(graph, score, inputs.rows);
 
   // Each item weighs one of all items of the global batch, so the tree sum over replicas is the
-  // gradient of their mean loss. Where items have weights, their sum over all replicas is known only
-  // then: the step corrects the mean (kWeightCount).
+  // gradient of their mean loss. Where items have weights, their sum over all replicas is known
+  // only then: the step corrects the mean (kWeightCount).
   const std::int64_t items = graph.shape(losses)[0], all_items = global_batch / inputs.rows * items;
   Value weights = fill(graph, Shape{items}, 1.0f / static_cast<float>(all_items));
   if (score.weights) weights = weigh(graph, weights, score.weights, "weights");

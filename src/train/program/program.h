@@ -77,9 +77,9 @@ struct BatchInputs {
 };
 
 // Inputs: the fields, step, replica, parameters, statistics. Outputs: gradients of the trained
-// parameters (of the sum of the losses, each times its weight, over the number of items of the global batch), the new values of the
-// statistics that a step changes, loss, the counts; to inspect a step, also what the network
-// returns and the dropout factors.
+// parameters (of the sum of the losses, each times its weight, over the number of items of the
+// global batch), the new values of the statistics that a step changes, loss, the counts; to inspect
+// a step, also what the network returns and the dropout factors.
 struct ReplicaProgram {
   Graph graph;
   FlatLayout layout;
