@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -225,7 +226,14 @@ std::int64_t peak_memory_bytes() {
   return std::int64_t{usage.ru_maxrss} * 1024;
 }
 
+namespace {
+std::atomic<std::int64_t> stated_memory{0};
+}
+
+void state_resident_memory(std::int64_t bytes) { stated_memory = bytes; }
+
 std::int64_t resident_memory_bytes() {
+  if (const std::int64_t stated = stated_memory; stated != 0) return stated;
   // Of each mapping, a line that ends with the file, and then lines such as "Rss:  12 kB".
   std::array<char, 4096> file = {};
   if (::readlink("/proc/self/exe", file.data(), file.size() - 1) < 0) return 0;

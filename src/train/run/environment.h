@@ -71,6 +71,9 @@ std::int64_t peak_memory_bytes();
 // What it holds now, with its libraries as far as they are in use, and with all of the program's
 // file: the rest of that comes into memory when it is first used.
 std::int64_t resident_memory_bytes();
+// For tests, whose own memory comes and goes: what resident_memory_bytes() returns from now on; 0:
+// what the process holds.
+void state_resident_memory(std::int64_t bytes);
 
 // Gives what was freed back to the system, where the allocator keeps it for later use.
 void return_free_memory();
