@@ -236,13 +236,11 @@ void print_results(const Comparison& all, const std::vector<const RecipeKey*>& k
   std::vector<std::string> head{"RUN"};
   if (many) head.emplace_back("RECIPE");
   for (const RecipeKey* key : shown) head.push_back(upper(key->path()));
-  const bool same_items = std::ranges::all_of(
-      runs, [&](const ComparedRun& run) { return run.words.item == runs.front().words.item; });
-  const std::string metric = all.words ? all.words->metric_name() : "metric",
-                    rate = same_items ? runs.front().words.rate_unit() : "items/s";
+  const bool same_items = all.same_item();
+  const std::string metric = all.words ? all.words->metric_name() : "metric";
   for (const std::string& title :
        {std::string("STEP"), std::string("EPOCH"), upper("test " + metric), std::string("BEST"),
-        std::string("TEST LOSS"), upper(rate + ", median"), std::string("PARAMETERS")})
+        std::string("TEST LOSS"), upper(all.rate_unit() + ", median"), std::string("PARAMETERS")})
     head.push_back(title);
   Table table(head);
   for (const ComparedRun& compared : runs) {

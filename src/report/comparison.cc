@@ -496,6 +496,15 @@ std::string times_text(double ratio) {
   return fmt::format("{:.{}f} times", ratio, ratio >= 100 ? 0 : ratio >= 10 ? 1 : 2);
 }
 
+bool Comparison::same_item() const {
+  return std::ranges::all_of(
+      runs, [&](const ComparedRun& run) { return run.words.item == runs.front().words.item; });
+}
+
+std::string Comparison::rate_unit() const {
+  return same_item() ? runs.front().words.rate_unit() : "items/s";
+}
+
 const char* ComparedRun::state() const {
   if (!counted) return "not counted";
   if (finished) return "finished";

@@ -87,6 +87,12 @@ struct PlacementSummary {
 
 struct Comparison {
   std::vector<ComparedRun> runs;
+
+  // Whether all runs count the same: then "images/s" stands in the head of a table, else "items/s",
+  // and each run's own unit beside its number.
+  bool same_item() const;
+  std::string rate_unit() const;
+
   // What all runs are judged by, and the values of it whose time and cost are shown, as people read
   // them. Runs of several metrics have none.
   std::optional<TaskWords> words;

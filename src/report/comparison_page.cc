@@ -94,12 +94,6 @@ std::string differences_of(const Comparison& all) {
   return html + table.html();
 }
 
-bool same_item(const Comparison& all) {
-  return std::ranges::all_of(all.runs, [&](const ComparedRun& run) {
-    return run.words.item == all.runs.front().words.item;
-  });
-}
-
 struct Column {
   std::string head;
   std::vector<std::string> cells;  // by run
@@ -124,8 +118,8 @@ std::vector<Column> columns_of(const Comparison& all) {
     return speed.n == 0 ? "-" : cat(html_number(speed.low), " to ", html_number(speed.high));
   });
   add("n, points", [](Run run) { return cat(run.steps_per_second.n); });
-  const bool same_items = same_item(all);
-  add(same_items ? all.runs.front().words.rate_unit() : "items/s", [&](Run run) {
+  const bool same_items = all.same_item();
+  add(all.rate_unit(), [&](Run run) {
     return cat(html_number(run.items_per_second.median),
                same_items ? "" : " " + run.words.rate_unit());
   });

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 
 #include "base/cache_file.h"
 #include "base/error.h"
@@ -198,6 +199,21 @@ std::vector<std::string> dataset_folders(const std::string& data_dir) {
     if (!folder.empty()) folders.push_back(folder);
   }
   return folders;
+}
+
+std::vector<std::string> places_of(const std::string& path, const std::string& data_dir) {
+  std::error_code error;
+  PODIUM_REQUIRE(data_dir.empty() || fs::is_directory(data_dir, error), ExitCode::kData,
+                 "--data-dir ", data_dir, ": no such folder; name one that contains ", path,
+                 ", or omit the flag");
+  std::vector<std::string> places = {path};
+  if (fs::path(path).is_relative()) {
+    for (const std::string& folder : dataset_folders(data_dir))
+      places.push_back((fs::path(folder) / path).string());
+    // A folder that is named is asked first.
+    if (!data_dir.empty()) std::swap(places[0], places[1]);
+  }
+  return places;
 }
 
 std::vector<std::vector<std::string>> unpacked_files(const DatasetInfo& info,

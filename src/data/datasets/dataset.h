@@ -110,6 +110,11 @@ void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop
 // The folders that are searched for a dataset's files, in order.
 std::vector<std::string> dataset_folders(const std::string& data_dir);
 
+// Where data of one's own may lie, in the order of the search: `path` itself and, where that is
+// relative, below the folders of datasets, of which a `data_dir` that is named comes first. Throws
+// UserError(kData) if that is no folder.
+std::vector<std::string> places_of(const std::string& path, const std::string& data_dir);
+
 // For each folder in `place` that contains unpacked files of the dataset: the paths of the files,
 // in the order of `info.files`, with an empty path for a file that is missing there.
 std::vector<std::vector<std::string>> unpacked_files(const DatasetInfo& info,

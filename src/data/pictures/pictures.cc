@@ -1,7 +1,5 @@
 #include "data/pictures/pictures.h"
 
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -10,8 +8,6 @@
 #include "data/text/text_options.h"
 
 namespace podium {
-
-namespace fs = std::filesystem;
 
 bool is_picture_data(const std::string& data) {
   return data == kFolderData || data == kTarData || data == kTfrecordData;
@@ -59,19 +55,8 @@ std::vector<OptionProblem> picture_problems(const PictureOptions& options,
 std::string find_pictures(const std::string& path, const std::string& data_dir) {
   PODIUM_REQUIRE(!path.empty(), ExitCode::kData,
                  "`data.path` is empty: it names the folder of pictures, as in data.path=PHOTOS");
-  std::error_code error;
-  PODIUM_REQUIRE(data_dir.empty() || fs::is_directory(data_dir, error), ExitCode::kData,
-                 "--data-dir ", data_dir, ": no such folder; name one that contains ", path,
-                 ", or omit the flag");
-  std::vector<std::string> places = {path};
-  if (fs::path(path).is_relative()) {
-    for (const std::string& folder : dataset_folders(data_dir))
-      places.push_back((fs::path(folder) / path).string());
-    // A folder that is named is asked first.
-    if (!data_dir.empty()) std::swap(places[0], places[1]);
-  }
   std::string searched;
-  for (const std::string& place : places) {
+  for (const std::string& place : places_of(path, data_dir)) {
     if (matches_files(place)) return place;
     searched += cat(searched.empty() ? "" : "\n  ", place);
   }

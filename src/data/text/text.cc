@@ -151,18 +151,8 @@ std::int64_t TextSource::memory_bytes() const { return 2 * count_; }
 
 std::string find_text(const std::string& path, const std::string& data_dir) {
   std::error_code error;
-  PODIUM_REQUIRE(data_dir.empty() || fs::is_directory(data_dir, error), ExitCode::kData,
-                 "--data-dir ", data_dir, ": no such folder; name one that contains ", path,
-                 ", or omit the flag");
-  std::vector<std::string> places = {path};
-  if (fs::path(path).is_relative()) {
-    for (const std::string& folder : dataset_folders(data_dir))
-      places.push_back((fs::path(folder) / path).string());
-    // A folder that is named is asked first.
-    if (!data_dir.empty()) std::swap(places[0], places[1]);
-  }
   std::string searched;
-  for (const std::string& place : places) {
+  for (const std::string& place : places_of(path, data_dir)) {
     PODIUM_REQUIRE(!fs::is_directory(place, error), ExitCode::kData, place,
                    " is a folder; name a file of text, as in data=text:BOOK.txt");
     if (fs::exists(place, error)) return place;
