@@ -72,14 +72,13 @@ struct HashShared {
   std::uint64_t sums[kHashThreads];
 };
 
-// The sum over the block's threads, on thread 0.
-__device__ std::uint64_t block_sum(HashShared& shared, std::uint64_t own) {
+// Leaves the sum over the block's threads in sums[0], which thread 0 may read.
+__device__ void block_sum(HashShared& shared, std::uint64_t own) {
   shared.sums[threadIdx.x] = own;
   for (unsigned step = kHashThreads / 2; step > 0; step /= 2) {
     if (threadIdx.x < step || !seeded(SeededFault::kBarrierInBranch)) __syncthreads();
     if (threadIdx.x < step) shared.sums[threadIdx.x] += shared.sums[threadIdx.x + step];
   }
-  return shared.sums[0];
 }
 
 __device__ inline std::uint32_t keyed(const std::uint32_t* words, std::int64_t count,
@@ -100,9 +99,9 @@ __global__ void __launch_bounds__(kHashThreads)
   for (std::int64_t i = begin + 2 * static_cast<std::int64_t>(threadIdx.x); i < end;
        i += 2 * kHashThreads)
     own += std::uint64_t{keyed(words, count, first, i)} * keyed(words, count, first, i + 1);
-  const std::uint64_t sum = block_sum(shared, own);
+  block_sum(shared, own);
   if (threadIdx.x == 0 || seeded(SeededFault::kSameValueTwice))
-    parts.of(blockIdx.z)[blockIdx.x] = sum;
+    parts.of(blockIdx.z)[blockIdx.x] = shared.sums[0];
 }
 
 __global__ void __launch_bounds__(kHashThreads)
@@ -111,8 +110,9 @@ __global__ void __launch_bounds__(kHashThreads)
   auto& shared = simt::shared<HashShared>();
   std::uint64_t own = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += kHashThreads) own += parts.of(blockIdx.z)[i];
-  const std::uint64_t sum = block_sum(shared, own);
+  block_sum(shared, own);
   if (threadIdx.x != 0) return;
+  const std::uint64_t sum = shared.sums[0];
   words.of(blockIdx.z)[0] = static_cast<std::uint32_t>(sum);
   words.of(blockIdx.z)[1] = static_cast<std::uint32_t>(sum >> 32);
 }
