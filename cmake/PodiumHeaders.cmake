@@ -38,6 +38,7 @@ set(PODIUM_PUBLIC_HEADERS
   data/pictures/normalise.h
   train/plugin/check_operation.h
   train/loop/checkpoint.h
+  train/loop/confusion.h
   train/loop/evaluation.h
   train/plugin/plugin.h
   train/run/generate.h

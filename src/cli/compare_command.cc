@@ -152,7 +152,7 @@ std::string at_step(const RunHistory& run, const std::string& text, std::int64_t
 }
 
 // What sets a run apart: its values of the keys that differ; its folder where none does, or many.
-std::string label_of(const RunHistory& run, const std::vector<const RecipeKey*>& keys) {
+std::string distinction_of(const RunHistory& run, const std::vector<const RecipeKey*>& keys) {
   if (keys.size() > kMostKeys) return run.folder.string();
   std::string text;
   for (const RecipeKey* key : keys)
@@ -160,8 +160,8 @@ std::string label_of(const RunHistory& run, const std::vector<const RecipeKey*>&
   return text.empty() ? run.folder.string() : text;
 }
 
-PlotLine curve_of(const RunHistory& run, const Measure& measure, const std::string& label) {
-  PlotLine line{.label = label, .points = {}};
+PlotLine curve_of(const RunHistory& run, const Measure& measure, const std::string& name) {
+  PlotLine line{.name = name, .points = {}};
   if (measure.test) {
     for (const TestPoint& point : run.course.tests)
       line.points.emplace_back(epoch_of(run, point.step), measure.test(point));
@@ -191,7 +191,7 @@ void write_plot(const CompareArguments& arguments, const Measure& measure,
             .lines = {},
             .unit = measure.title.ends_with('%') ? "%" : ""};
   for (const ComparedRun& run : runs)
-    plot.lines.push_back(curve_of(run.history, measure, label_of(run.history, keys)));
+    plot.lines.push_back(curve_of(run.history, measure, distinction_of(run.history, keys)));
   replace_text(arguments.plot, svg_of(plot));
 }
 

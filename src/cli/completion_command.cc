@@ -19,13 +19,13 @@ namespace {
 //   files, folders, nothing
 //   recipes   names of recipes, or files
 //   datasets  names of datasets
-//   images    names of datasets or of recipes: what `podium data show` takes
+//   examples  names of datasets or of recipes: what `podium data show` takes
 //   keys      key=value overrides of a recipe
 std::string value_kind(const std::string& command, const OptionText& option) {
   const std::string& name = option.names.back();
   if (!option.choices.empty()) return "=" + join_words(option.choices, " ");
   if (name == "--backend") return "=" + join_words(backend_names(), " ");
-  if (command == "podium data show" && name == "DATASET") return "images";
+  if (command == "podium data show" && name == "DATASET") return "examples";
   static const std::map<std::string, std::string> kinds = {
       {"RECIPE", "recipes"},     {"DATASET", "datasets"}, {"OVERRIDE", "keys"},
       {"RUN", "folders"},        {"RUN_A", "folders"},    {"RUN_B", "folders"},
@@ -114,7 +114,7 @@ _podium_value() {
     =*) values=${1#=} ;;
     files) ;;
     folders) compopt +o default +o bashdefault -o dirnames 2>/dev/null ;;
-    recipes | datasets | images)
+    recipes | datasets | examples)
       [[ $cur == */* || $cur == .* ]] && return
       [[ $1 == datasets ]] || names=$("$program" recipes 2>/dev/null)
       [[ $1 == recipes ]] || names+=$'\n'$("$program" data list 2>/dev/null)
@@ -259,7 +259,7 @@ __podium_recipes() {
   return result
 }
 __podium_datasets() { __podium_first_words data list }
-__podium_images() { __podium_first_words data list; __podium_first_words recipes }
+__podium_examples() { __podium_first_words data list; __podium_first_words recipes }
 )zsh";
 
 // Within an argument of _arguments.
@@ -277,7 +277,7 @@ std::string zsh_action(const std::string& kind) {
       {"folders", "_files -/"},
       {"recipes", "__podium_recipes"},
       {"datasets", "__podium_datasets"},
-      {"images", "__podium_images"},
+      {"examples", "__podium_examples"},
       {"keys", "__podium_keys"},
   };
   const auto action = actions.find(kind);

@@ -179,7 +179,7 @@ std::string manual_page(const CommandText& podium) {
                 "Recipes. podium looks for them in recipes/ of the current folder, beside the "
                 "program, and in share/podium/recipes of the installation.");
   text += entry(italic("~/.cache/podium/"),
-                "Downloaded datasets, indexes of picture folders, compiled programs of PJRT "
+                "Downloaded datasets, indexes of folders of data, compiled programs of PJRT "
                 "plugins.");
   return text;
 }

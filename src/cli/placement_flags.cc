@@ -32,7 +32,8 @@ void add_data_dir_flag(CLI::App& command, std::string& data_dir) {
   command.add_option(
       "--data-dir", data_dir,
       "Folder with the data files, searched first; then $PODIUM_DATA, ../shared/data, the user's "
-      "cache folder. A relative path of pictures is looked up in it before the current folder");
+      "cache folder. A relative path of data in files is looked up in it before the current "
+      "folder");
 }
 
 }  // namespace podium

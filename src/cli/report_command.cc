@@ -4,21 +4,15 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
-#include <numeric>
 #include <system_error>
 
-#include "base/spread.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/output_file.h"
 #include "cli/placement_flags.h"
 #include "cli/talk.h"
-#include "data/datasets/dataset.h"
-#include "data/pictures/prepared_pictures.h"
 #include "files/file_io.h"
 #include "report/example_pictures.h"
 #include "report/run_page.h"
@@ -33,50 +27,6 @@ struct ReportArguments {
   Placement placement;
   bool pictures = false, open = false, force = false;
 };
-
-constexpr std::int64_t kPictured = 1000;  // of the evaluation set, evenly chosen
-constexpr std::size_t kShown = 24;
-
-// What the network makes of some images: a few of them, evenly chosen, and the mistakes that it is
-// surest of.
-void add_pictures(RunPage& page, const ReportArguments& arguments) {
-  Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
-  const RunData data = load_data(page.history.recipe, arguments.data_dir);
-  const ImageSource* const held_out = images_of(*data.held_out);
-  if (held_out == nullptr) return;  // there are no pictures
-  const ImageSet part = sample_of(*held_out, std::min(kPictured, held_out->count));
-  const Tensor logits = predictor.logits(part);
-  struct Guess {
-    std::int64_t index, label, guess;
-    double probability;
-  };
-  std::vector<Guess> guesses;
-  const std::int64_t classes = predictor.classes();
-  for (std::int64_t i = 0; i < part.count; ++i) {
-    const auto row = logits.f32().subspan(static_cast<std::size_t>(i * classes),
-                                          static_cast<std::size_t>(classes));
-    const auto best = std::ranges::max_element(row);
-    double sum = 0;
-    for (const float logit : row) sum += std::exp(static_cast<double>(logit - *best));
-    guesses.push_back({i, part.labels[static_cast<std::size_t>(i)], best - row.begin(), 1 / sum});
-  }
-  const auto picture = [&](const Guess& g) {
-    const bool wrong = g.guess != g.label;
-    return PagePicture{
-        .png = picture_of(part, g.index).png,
-        .caption = cat(predictor.class_name(g.guess), ", ", std::llround(100 * g.probability), "%",
-                       wrong ? " (is " + predictor.class_name(g.label) + ")" : ""),
-        .mistaken = wrong};
-  };
-  const std::int64_t shown = std::min(part.count, static_cast<std::int64_t>(kShown));
-  for (std::int64_t i = 0; i < shown; ++i)
-    page.examples.push_back(
-        picture(guesses[static_cast<std::size_t>(spread_over(part.count, shown, i))]));
-  std::erase_if(guesses, [](const Guess& g) { return g.guess == g.label; });
-  std::ranges::stable_sort(guesses, std::ranges::greater(), &Guess::probability);
-  for (std::size_t i = 0; i < std::min(guesses.size(), kShown); ++i)
-    page.mistakes.push_back(picture(guesses[i]));
-}
 
 void open_page(const std::string& file) {
   std::string program = "xdg-open", path = file;
@@ -122,7 +72,9 @@ ExitCode report(const ReportArguments& arguments) {
     page.confusion = loaded.trainer->evaluate().confusion;
     page.confusion_step = loaded.trainer->steps_done();
     page.class_names = class_names_of(*loaded.trainer);
-    add_pictures(page, arguments);
+    Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement);
+    const RunData data = load_data(page.history.recipe, arguments.data_dir);
+    show_predicted(page, predictor, *data.held_out);
   }
   replace_text(out, run_page(page));
   std::cout << out << "\n";

@@ -52,8 +52,8 @@ double flops_of(const Graph& graph) {
   return flops;
 }
 
-// The shape of what a layer gives for one image.
-std::string image_shape(const TensorType& type) {
+// The shape of what a layer gives for one example.
+std::string example_shape(const TensorType& type) {
   std::vector<std::int64_t> extents(type.shape.extents().begin(), type.shape.extents().end());
   if (!extents.empty()) extents.erase(extents.begin());
   return to_string(Shape(extents));
@@ -61,7 +61,7 @@ std::string image_shape(const TensorType& type) {
 
 // Layers in the order of computation, with the parameters that each reads.
 std::string layers_of(const Graph& graph) {
-  Table table({"LAYER", "OPERATION", "OUTPUT", "PARAMETERS", "FLOP/IMAGE"});
+  Table table({"LAYER", "OPERATION", "OUTPUT", "PARAMETERS", "FLOP/EXAMPLE"});
   for (const Node& node : graph.nodes()) {
     if (node.op == nullptr) continue;
     std::int64_t parameters = 0;
@@ -71,7 +71,7 @@ std::string layers_of(const Graph& graph) {
           input.name.find("running_") == std::string::npos)
         parameters += graph.shape(value).elements();
     }
-    table.add({node.name, node.op->name, image_shape(node.outputs[0]),
+    table.add({node.name, node.op->name, example_shape(node.outputs[0]),
                parameters == 0 ? "" : with_commas(parameters),
                with_commas(static_cast<std::int64_t>(cost_of(graph, node).flops))});
   }
@@ -313,9 +313,9 @@ ExitCode show(const ShowArguments& arguments) {
             << ", " << info.description << "\n"
             << layers_of(forward) << "\n"
             << with_commas(values) << " parameters in " << training.layout.parameters.size()
-            << " tensors; forward " << scaled(direct_flops(forward), "FLOP") << " an image\n"
+            << " tensors; forward " << scaled(direct_flops(forward), "FLOP") << " an example\n"
             << "a step " << scaled(step_flops, "FLOP") << " for " << recipe.batch
-            << " images; the run's " << with_commas(steps) << " steps "
+            << " examples; the run's " << with_commas(steps) << " steps "
             << scaled(step_flops * static_cast<double>(steps), "FLOP")
             << "\n(as papers count: direct convolutions, 2 for a multiply-add; executed are "
             << scaled(executed, "FLOP") << " a step, "

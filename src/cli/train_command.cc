@@ -243,7 +243,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
                     "Start over; the contents of the folder move to previous-1 in it");
   command->add_option("--memory-limit", arguments->memory_limit,
                       "Largest amount of memory of this process, such as 2GiB: the run's, the "
-                      "program's own and that of decoding pictures; a run that needs more ends "
+                      "program's own and that of decoding its data; a run that needs more ends "
                       "before step 1 and names a setting that fits");
   command->add_option("--price", arguments->price,
                       "Price of the machine, as PROVIDER/MACHINE (`podium prices`): the progress "

@@ -22,7 +22,7 @@ namespace podium {
 struct OpWork {
   std::string name;
   bool product = false;         // convolutions and matrix products; else bound by memory
-  double flops = 0, bytes = 0;  // for each image
+  double flops = 0, bytes = 0;  // for each item
   double fixed_flops = 0, fixed_bytes = 0;  // whatever the examples: weights
 };
 

@@ -88,7 +88,7 @@ struct PlacementSummary {
 struct Comparison {
   std::vector<ComparedRun> runs;
 
-  // Whether all runs count the same: then "images/s" stands in the head of a table, else "items/s",
+  // Whether all runs count the same: then "tokens/s" stands in the head of a table, else "items/s",
   // and each run's own unit beside its number.
   bool same_item() const;
   std::string rate_unit() const;

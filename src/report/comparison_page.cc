@@ -34,7 +34,7 @@ std::string plot_of(const Comparison& all, const std::string& title, const std::
   bool any = false;
   for (std::size_t i = 0; i < lines; ++i) {
     const ComparedRun& run = all.runs[i];
-    PlotLine line{.label = name_of(all, run), .points = {}};
+    PlotLine line{.name = name_of(all, run), .points = {}};
     for (const auto& [time, value] : thinned(run.*curve, most)) {
       line.points.emplace_back(across(run, time), value);
       any = any || std::isfinite(line.points.back().first);

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "data/pictures/image_source.h"
+#include "report/run_page.h"
+#include "report/tensorboard.h"
 #include "train/loop/trainer.h"
+#include "train/run/predictor.h"
 
 namespace podium {
 
@@ -21,5 +25,16 @@ ExamplePicture picture_of(const ImageSource& set, std::int64_t index, std::int64
 
 // "cat", or of a mistake "cat (is dog), loss 3.21".
 std::string caption_of(const ImageSource& set, const ExamplePrediction& example);
+
+// The examples for a page, with their captions. None if the set has no pictures. Throws as picture_of().
+std::vector<PageFigure> figures_of(const Source& set, std::span<const ExamplePrediction> examples);
+
+// The worst mistakes with a table of them, for TensorBoard; nothing if the set has no pictures.
+// Throws as picture_of().
+void write_mistakes(TensorBoardWriter& writer, const Source& set, const EvaluationResult& result);
+
+// What the network makes of some pictures, for a page: a few, evenly chosen, and the mistakes that
+// it is surest of. Nothing if the set has no pictures.
+void show_predicted(RunPage& page, Predictor& predictor, const Source& held_out);
 
 }  // namespace podium

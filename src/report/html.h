@@ -20,7 +20,7 @@ std::string html_number(double value, int significant = 4);
 
 class HtmlTable {
  public:
-  // Heads with their units: "images/s".
+  // Heads with their units: "tokens/s".
   explicit HtmlTable(std::vector<std::string> heads);
   // Cells as text. A column of numbers is aligned to the right and sorts as numbers. `mark` is a
   // class of the row: "bad", or empty.

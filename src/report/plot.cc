@@ -17,21 +17,21 @@ struct Layout {
   double width, height;  // of the whole; of the plot alone
   double left, right;    // margins
   int ticks_across;
-  std::size_t most_letters;  // of a label
+  std::size_t most_letters;  // of a name
 };
 constexpr Layout kWide = {820, 360, 64, 30, 8, 96}, kHalf = {600, 300, 64, 30, 6, 60},
                  kNarrow = {380, 230, 60, 28, 4, 40};
 
 // In the middle, since runs often begin and end alike.
-std::string shortened(const std::string& label, std::size_t most) {
-  if (label.size() <= most) return label;
+std::string shortened(const std::string& name, std::size_t most) {
+  if (name.size() <= most) return name;
   const auto is_inside = [&](std::size_t at) {  // of a letter of several bytes
-    return at < label.size() && (static_cast<unsigned char>(label[at]) & 0xC0) == 0x80;
+    return at < name.size() && (static_cast<unsigned char>(name[at]) & 0xC0) == 0x80;
   };
-  std::size_t end = most / 3, begin = label.size() - (most - most / 3 - 1);
+  std::size_t end = most / 3, begin = name.size() - (most - most / 3 - 1);
   while (is_inside(end)) --end;
   while (is_inside(begin)) ++begin;
-  return label.substr(0, end) + "\u2026" + label.substr(begin);
+  return name.substr(0, end) + "\u2026" + name.substr(begin);
 }
 
 // Colours that people who see colours differently tell apart (Okabe and Ito), dark enough on white
@@ -177,7 +177,7 @@ std::string svg_of(const Plot& plot, PlotWidth width) {
     svg += mark;
     svg += fmt::format(
         "<path d=\"M{:.1f} {:.1f}h28\" {}/><text x=\"{:.1f}\" y=\"{:.1f}\">{}: {}</text>\n", left,
-        row, stroke, left + 36, row + 4.5, escaped(shortened(line.label, layout.most_letters)),
+        row, stroke, left + 36, row + 4.5, escaped(shortened(line.name, layout.most_letters)),
         last);
   }
   return svg + "</g>\n</svg>\n";

@@ -9,14 +9,14 @@
 namespace podium {
 
 struct PlotLine {
-  std::string label;
+  std::string name;
   std::vector<std::pair<double, double>> points;  // by rising x; one that is not finite is left out
 };
 
 struct Plot {
   std::string title, x_title, y_title;
   std::vector<PlotLine> lines;
-  std::string unit = "";  // of values in the legend: "%", " images/s"
+  std::string unit = "";  // of values in the legend: "%", " tokens/s"
 };
 
 // How wide a plot is drawn: for documents, for half of a page, or for phones, where a wider one

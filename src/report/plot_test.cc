@@ -54,7 +54,7 @@ TEST(Plot, shows_what_can_be_shown_of_few_equal_or_missing_values) {
         std::vector<PlotLine>{{"one", {{3, 7}}}}, std::vector<PlotLine>{{"nan", {{1, nan}}}},
         std::vector<PlotLine>{{"flat", {{0, 0}, {1, 0}}}}}) {
     const std::string svg = svg_of({.title = "t", .x_title = "x", .y_title = "y", .lines = lines});
-    EXPECT_EQ(count(svg, "nan"), lines.empty() || lines[0].label != "nan" ? 0U : 1U) << svg;
+    EXPECT_EQ(count(svg, "nan"), lines.empty() || lines[0].name != "nan" ? 0U : 1U) << svg;
     EXPECT_EQ(count(svg, "inf"), 0U) << svg;
     EXPECT_EQ(count(svg, "</svg>"), 1U);
   }

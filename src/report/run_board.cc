@@ -1,13 +1,11 @@
 #include "report/run_board.h"
 
-#include <algorithm>
 #include <charconv>
 #include <span>
 #include <string>
 #include <system_error>
 #include <vector>
 
-#include "data/pictures/prepared_pictures.h"
 #include "report/example_pictures.h"
 #include "report/tensorboard.h"
 #include "train/recipe/recipe_keys.h"
@@ -15,8 +13,6 @@
 namespace podium {
 
 namespace {
-
-constexpr std::size_t kMistakes = 8;  // that are shown
 
 // The value of a recipe key, as TOML has it, as one that can be sorted.
 Hyperparameter hyperparameter(const RecipeKey& key, const Recipe& recipe) {
@@ -79,28 +75,12 @@ void RunBoard::evaluated(const Trainer& trainer, const EvaluationResult& result)
     scalars.push_back({cat(held_out, "/", metric.name), metric.value});
   scalars.push_back({held_out + "/loss", static_cast<double>(result.sums.loss)});
   write_scalars(*writer_, result.step, scalars);
-  if (const ImageSource* set = images_of(trainer.evaluation_set())) show_mistakes(*set, result);
+  write_mistakes(*writer_, trainer.evaluation_set(), result);
   if (trainer.recipe().histograms)
     trainer.read_parameters([&](const std::string& name, std::span<const float> values) {
       writer_->histogram("parameters/" + name, result.step, values);
     });
   writer_->flush();
-}
-
-void RunBoard::show_mistakes(const ImageSource& set, const EvaluationResult& result) {
-  if (result.worst.empty()) return;
-  std::string text = "| picture | taken for | is | loss |\n| --- | --- | --- | --- |\n";
-  for (std::size_t i = 0; i < std::min(result.worst.size(), kMistakes); ++i) {
-    const ExamplePrediction& example = result.worst[i];
-    const ExamplePicture picture = picture_of(set, example.index);
-    writer_->picture(cat("mistakes/", i + 1), result.step, picture.png, picture.height,
-                     picture.width);
-    const auto predicted = static_cast<std::int64_t>(example.predicted),
-               target = static_cast<std::int64_t>(example.target);
-    text += cat("| ", i + 1, " | ", predicted < 0 ? "no class" : set.class_name(predicted), " | ",
-                set.class_name(target), " | ", example.loss, " |\n");
-  }
-  writer_->text("mistakes", result.step, text);
 }
 
 void RunBoard::finish() {

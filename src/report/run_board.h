@@ -16,7 +16,7 @@ class TensorBoardWriter;
 
 // Writes train/loss, train/METRIC, train/learning_rate, speed/... at each point of the curves, with
 // the names of the task's metrics. At each evaluation: test/METRIC and test/loss (validation/... if
-// the recipe holds out a part of the training set); of pictures, the worst mistakes with a text;
+// the recipe holds out a part of the training set); the worst mistakes, where they can be seen;
 // with run.histograms, histograms of parameters/... And the recipe's keys as hyperparameters, for a
 // page that compares several runs. For a run that was finished already, it writes nothing.
 class RunBoard : public RunObserver {
@@ -33,10 +33,8 @@ class RunBoard : public RunObserver {
   void finish();
 
  private:
-  void show_mistakes(const ImageSource& set, const EvaluationResult& result);
-
   std::filesystem::path folder_;
-  std::string rate_key_;                       // "images_per_second"
+  std::string rate_key_;                       // "tokens_per_second"
   std::unique_ptr<TensorBoardWriter> writer_;  // null: before the run, or nothing to write
 };
 

@@ -57,9 +57,9 @@ Points of_tests(const RunHistory& run, const std::function<double(const TestPoin
 std::string plot_of(const std::string& title, const std::string& y_title, const std::string& unit,
                     std::vector<std::pair<std::string, Points>> curves) {
   Plot plot{.title = title, .x_title = "step", .y_title = y_title, .lines = {}, .unit = unit};
-  for (auto& [label, points] : curves)
+  for (auto& [name, points] : curves)
     if (!points.empty())
-      plot.lines.push_back({.label = label, .points = thinned(points, kMostCurvePoints)});
+      plot.lines.push_back({.name = name, .points = thinned(points, kMostCurvePoints)});
   return plot.lines.empty() ? "" : html_plot(plot);
 }
 
@@ -184,15 +184,15 @@ std::string operations_of(const RunPage& page) {
 std::string confusion_of(const RunPage& page) {
   if (!page.confusion) return "";
   const ConfusionMatrix& counts = *page.confusion;
-  const auto name = [&](std::int64_t label) {
-    const auto i = static_cast<std::size_t>(label);
-    return i < page.class_names.size() ? page.class_names[i] : std::to_string(label);
+  const auto name = [&](std::int64_t target) {
+    const auto i = static_cast<std::size_t>(target);
+    return i < page.class_names.size() ? page.class_names[i] : std::to_string(target);
   };
   std::string html =
       fmt::format("<h2>Confusion matrix after step {}</h2>\n", with_commas(page.confusion_step));
   if (counts.classes() > kMostClasses) {
     struct Pair {
-      std::int64_t count, label, guess;
+      std::int64_t count, target, guess;
     };
     std::vector<Pair> pairs;
     for (const auto& [place, count] : counts.cells())
@@ -201,34 +201,34 @@ std::string confusion_of(const RunPage& page) {
     std::ranges::stable_sort(pairs, std::ranges::greater(), &Pair::count);
     HtmlTable table({"class", "taken for", "examples"});
     for (std::size_t i = 0; i < std::min<std::size_t>(pairs.size(), 40); ++i)
-      table.add({name(pairs[i].label), name(pairs[i].guess), std::to_string(pairs[i].count)});
+      table.add({name(pairs[i].target), name(pairs[i].guess), std::to_string(pairs[i].count)});
     return html + table.html();
   }
   std::vector<std::string> heads = {"class", "accuracy, %", "examples"};
   for (std::int64_t guess = 0; guess < counts.classes(); ++guess) heads.push_back(name(guess));
   HtmlTable table(heads);
-  for (std::int64_t label = 0; label < counts.classes(); ++label) {
-    std::vector<std::string> row = {name(label), html_number(100 * counts.accuracy(label)),
-                                    std::to_string(counts.examples(label))};
+  for (std::int64_t target = 0; target < counts.classes(); ++target) {
+    std::vector<std::string> row = {name(target), html_number(100 * counts.accuracy(target)),
+                                    std::to_string(counts.examples(target))};
     for (std::int64_t guess = 0; guess < counts.classes(); ++guess)
-      row.push_back(std::to_string(counts.at(label, guess)));
+      row.push_back(std::to_string(counts.at(target, guess)));
     table.add(row);
   }
   return html + table.html();
 }
 
-std::string pictures_of(const std::string& title, const std::vector<PagePicture>& pictures) {
-  if (pictures.empty()) return "";
+std::string figures_of(const std::string& title, const std::vector<PageFigure>& figures) {
+  if (figures.empty()) return "";
   std::string html = fmt::format("<h2>{}</h2>\n<div>", html_text(title));
-  for (const PagePicture& picture : pictures)
+  for (const PageFigure& figure : figures)
     html += fmt::format(
         "<figure><img width=\"96\" alt=\"{0}\" src=\"data:image/png;base64,{1}\">"
         "<figcaption{2}>{0}</figcaption></figure>\n",
-        html_text(picture.caption), base64(picture.png), picture.mistaken ? " class=\"bad\"" : "");
+        html_text(figure.caption), base64(figure.png), figure.mistaken ? " class=\"bad\"" : "");
   return html + "</div>\n";
 }
 
-// "99.31% after 5,640 of 5,640 steps; 1,234 images/s (median of 20 points)".
+// "99.31% after 5,640 of 5,640 steps; 1,234 items/s (median of 20 points)".
 std::string summary_of(const RunPage& page) {
   const RunHistory& run = page.history;
   std::string text;
@@ -282,8 +282,8 @@ std::string run_page(const RunPage& page) {
   body += curves_of(page);
   body += operations_of(page);
   body += confusion_of(page);
-  body += pictures_of("Worst mistakes", page.mistakes);
-  body += pictures_of("Examples", page.examples);
+  body += figures_of("Worst mistakes", page.mistakes);
+  body += figures_of("Examples", page.examples);
   body += "<h2>What was trained</h2>\n<pre>" + html_text(page.resolved) + "</pre>\n";
   body += starts_of(page.starts);
   body += "<h2>Recipe</h2>\n<pre>" + html_text(to_toml(run.recipe)) + "</pre>\n";

@@ -1,5 +1,5 @@
 // A run as one self-contained HTML page: settings, curves, speed, waiting, memory, cost, confusion
-// matrix, pictures, environment.
+// matrix, examples, environment.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,8 @@
 
 namespace podium {
 
-struct PagePicture {
+// What the page shows of an example.
+struct PageFigure {
   std::vector<std::uint8_t> png;
   std::string caption;
   bool mistaken = false;
@@ -29,8 +30,8 @@ struct RunPage {
   std::string resolved;                      // as resolved.txt has it
   std::optional<ConfusionMatrix> confusion;  // of the evaluation after `confusion_step`
   std::int64_t confusion_step = 0;
-  std::vector<std::string> class_names;  // by label; missing ones are numbers
-  std::vector<PagePicture> examples, mistakes;
+  std::vector<std::string> class_names;  // by number; missing ones are numbers
+  std::vector<PageFigure> examples, mistakes;
   std::optional<OperationTimes> operations;
   std::string failure;   // of the last start; empty: none
   bool goes_on = false;  // the run is in progress: the browser reloads the page
@@ -38,7 +39,7 @@ struct RunPage {
 
 std::string run_page(const RunPage& page);
 
-// Reads all but confusion and pictures from a run's folder. Throws UserError as read_history()
+// Reads all but confusion and examples from a run's folder. Throws UserError as read_history()
 // does.
 RunPage read_run_page(const std::filesystem::path& run);
 

@@ -3,7 +3,6 @@
 #include <exception>
 
 #include "base/log.h"
-#include "data/pictures/prepared_pictures.h"
 #include "files/file_io.h"
 #include "report/example_pictures.h"
 #include "report/metrics.h"
@@ -64,7 +63,7 @@ void RunReport::profiled(const Trainer& trainer, const ProfiledSteps& steps) {
 
 void RunReport::evaluated(const Trainer& trainer, const EvaluationResult& result) {
   if (!page_) return;
-  if (const ImageSource* set = images_of(trainer.evaluation_set())) show_examples(*set, result);
+  show_examples(trainer.evaluation_set(), result);
   page_->history.course.tests.push_back({.step = result.step,
                                          .metric = result.metric(),
                                          .loss = static_cast<double>(result.sums.loss)});
@@ -73,23 +72,16 @@ void RunReport::evaluated(const Trainer& trainer, const EvaluationResult& result
   if (steady_seconds() - written_ >= kEverySeconds) write(true);
 }
 
-void RunReport::show_examples(const ImageSource& set, const EvaluationResult& result) {
-  std::vector<PagePicture> first, worst;
-  const auto add = [&](std::vector<PagePicture>& pictures, const ExamplePrediction& example) {
-    pictures.push_back({.png = picture_of(set, example.index).png,
-                        .caption = caption_of(set, example),
-                        .mistaken = example.predicted != example.target});
-  };
+void RunReport::show_examples(const Source& set, const EvaluationResult& result) {
   try {
-    for (const ExamplePrediction& example : result.first) add(first, example);
-    for (const ExamplePrediction& example : result.worst) add(worst, example);
+    std::vector<PageFigure> first = figures_of(set, result.first),
+                            worst = figures_of(set, result.worst);
+    page_->examples = std::move(first);
+    page_->mistakes = std::move(worst);
   } catch (const UserError& error) {
     if (!failed_) log(LogLevel::kWarning, cat("report.html lacks examples: ", error.what()));
     failed_ = true;
-    return;
   }
-  page_->examples = std::move(first);
-  page_->mistakes = std::move(worst);
 }
 
 void RunReport::finish() {

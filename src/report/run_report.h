@@ -30,7 +30,7 @@ class RunReport : public RunObserver {
 
  private:
   void write(bool goes_on);
-  void show_examples(const ImageSource& set, const EvaluationResult& result);
+  void show_examples(const Source& set, const EvaluationResult& result);
 
   std::filesystem::path folder_;
   std::unique_ptr<RunPage> page_;  // null: before the run

@@ -338,7 +338,8 @@ void require_same_contract(const Checkpoint& checkpoint) {
 
 namespace {
 
-// How older checkpoints state images: "CHANNELS HEIGHT WIDTH CLASSES", and a JSON array of names.
+// How older checkpoints state their fields: "CHANNELS HEIGHT WIDTH CLASSES", and a JSON array of
+// names.
 constexpr const char *kOlderInputKey = "input", *kOlderNamesKey = "class_names";
 
 [[noreturn]] void refuse_fields(const Checkpoint& checkpoint, const std::string& text) {

@@ -48,7 +48,7 @@ struct Checkpoint {
 // The metadata key for the fields of the data (tensor/field.h): JSON.
 inline constexpr const char* kFieldsKey = "fields";
 std::string fields_text(const std::vector<Field>& fields);
-// The fields that a checkpoint states, also one of an older Podium, which knew of images alone.
+// The fields that a checkpoint states, also one of an older Podium, which had one kind of them.
 // Empty if it states none. Throws UserError(kData) if its text is not of fields.
 std::vector<Field> fields_of(const Checkpoint& checkpoint);
 

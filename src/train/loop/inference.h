@@ -1,12 +1,12 @@
-// One stream of inference: a batch in, what the network makes of it out; of images averaged over
-// the views that the recipe asks for (base/view.h). The trainer uses it for evaluation and the
-// Predictor for prediction, one stream per worker. The outputs of an example depend on no other
-// example of the batch.
+// One stream of inference: a batch in, what the network makes of it out, averaged over the views
+// that the recipe asks for (train/loop/views.h). The trainer uses it for evaluation and the Predictor
+// for prediction, one stream per worker. The outputs of an example depend on no other example of the
+// batch.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,6 +16,7 @@
 #include "backend/staging.h"
 #include "tensor/tensor.h"
 #include "train/loop/batch_memory.h"
+#include "train/loop/views.h"
 
 namespace podium {
 
@@ -71,10 +72,7 @@ class Inference {
 
   BoundExecutable program_;
   std::vector<std::pair<std::string, Staging>> outputs_;
-  // Of more than one view: one view of the images, its logits, and the programs that make the one
-  // and add the other, by view.
-  std::unique_ptr<Buffer> view_images_, view_logits_;
-  std::vector<BoundExecutable> makers_, adders_;
+  std::optional<Views> views_;  // of more than one
 };
 
 }  // namespace podium

@@ -111,7 +111,7 @@ InspectedStep Trainer::inspect_step(bool activations) {
       results.push_back({name, std::move(joined)});
     }
   }
-  // Images have been called "inputs" since before there were other fields.
+  // What was the one input before there were other fields has kept its name.
   for (std::size_t i = 0; i < fields.size(); ++i) {
     const std::string& name = s.data.fields[i].name;
     add(name == kImagesField ? "inputs" : name, fields[i]);

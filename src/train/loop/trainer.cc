@@ -169,9 +169,9 @@ void Trainer::require_same_data(const Checkpoint& checkpoint) const {
       found->second == state_->training_identity.of(state_->loader->set()), ExitCode::kData,
       "the checkpoint of step ", checkpoint.step, " was trained on other data: then ",
       found->second, ", now ", training_data(),
-      ". Name the folder of those with --data-dir, $PODIUM_DATA or, of pictures, data.path= "
-      "(copies of one dataset may "
-      "differ in the order of their examples), or start over with --fresh or another --out folder");
+      ". Name the place of those with --data-dir, $PODIUM_DATA or data.path= (copies of one "
+      "dataset may differ in the order of their examples), or start over with --fresh or another "
+      "--out folder");
 }
 
 namespace {
@@ -195,16 +195,16 @@ std::string Trainer::check_evaluation_data(const Checkpoint& checkpoint) const {
         evaluation_data());
   if (found->second == state_->evaluation_identity.of(*state_->held_out)) return "";
   const std::string names = without_contents(found->second);
-  PODIUM_REQUIRE(!names.empty() && names == without_contents(evaluation_identity()),
-                 ExitCode::kData, "the run was evaluated on other data: by the checkpoint of step ",
-                 checkpoint.step, " on ", found->second, ", now on ", evaluation_data(),
-                 ". Name the folder of those with --data-dir, $PODIUM_DATA or, of pictures, "
-                 "data.path=; to evaluate on "
-                 "these, train with --fresh or another --out folder");
+  PODIUM_REQUIRE(
+      !names.empty() && names == without_contents(evaluation_identity()), ExitCode::kData,
+      "the run was evaluated on other data: by the checkpoint of step ", checkpoint.step, " on ",
+      found->second, ", now on ", evaluation_data(),
+      ". Name the place of those with --data-dir, $PODIUM_DATA or data.path=; to evaluate on "
+      "these, train with --fresh or another --out folder");
   return cat("the evaluation set is not as it was: up to step ", checkpoint.step,
              " the run was evaluated on ", found->second, ", from here on it is evaluated on ",
              evaluation_data(),
-             "; the training pictures are the same, so its parameters are those of an undisturbed "
+             "; the training set is the same, so its parameters are those of an undisturbed "
              "run");
 }
 

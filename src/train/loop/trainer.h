@@ -33,8 +33,8 @@ struct Placement {
   // 0: the smaller of the replicas and the cores. With several ranks, those of this rank.
   std::int64_t workers = 0;
   int threads = 1;  // per worker
-  // Threads that prepare batches in advance. 0: workers prepare their own; but with pictures to
-  // decode there is one for each computing thread, and with a device of its own (a GPU) there are
+  // Threads that prepare batches in advance. 0: workers prepare their own; but where
+  // examples are slow to read there is one for each computing thread, and with a device of its own (a GPU) there are
   // as many as the host has further cores, up to 8.
   int input_threads = 0;
   std::string backend;  // empty: the default
@@ -110,8 +110,8 @@ struct InspectedStep {
 // The state of a recipe, advanced step by step. Used by one thread at a time.
 class Trainer {
  public:
-  // evaluate() evaluates `held_out`. The sets must have the same fields; pictures are prepared as
-  // the recipe says. Throws UserError: kData if a set is not usable; kUsage if the recipe does not
+  // evaluate() evaluates `held_out`. The sets must have the same fields; they are prepared as the
+  // recipe says. Throws UserError: kData if a set is not usable; kUsage if the recipe does not
   // fit the placement (more workers than replicas) or the data (a batch that is not a multiple of
   // the replicas, or larger than the set); kMemory if there is not enough memory or no thread can
   // be started. Throws Stopped if `stop` requests it.
@@ -198,7 +198,7 @@ class Trainer {
   // Throws UserError(kData) if the checkpoint was trained on other examples than these.
   void require_same_data(const Checkpoint& checkpoint) const;
   // Throws UserError(kData) if the checkpoint's run was evaluated on other examples, unless these
-  // are pictures in files of the same names and labels, of which one may have been repaired:
+  // are files of the same names and classes, of which one may have been repaired:
   // evaluation changes no parameter. Returns what people should then know, or that the checkpoint
   // does not state its evaluation set, because an older Podium wrote it; empty: all is as it was.
   std::string check_evaluation_data(const Checkpoint& checkpoint) const;

@@ -14,7 +14,7 @@
 namespace podium {
 namespace {
 
-std::string label_of(const OpDef& op, const OpSample& sample) {
+std::string name_of(const OpDef& op, const OpSample& sample) {
   std::string shapes;
   for (const TensorType& type : sample.inputs)
     shapes += cat(shapes.empty() ? "" : ", ", to_string(type));
@@ -125,9 +125,7 @@ class GradientCheck {
             " along a direction in which finite differences give ", measured));
   }
 
-  void add(const std::string& text) {
-    findings_.push_back(cat(label_of(op_, sample_), ": ", text));
-  }
+  void add(const std::string& text) { findings_.push_back(cat(name_of(op_, sample_), ": ", text)); }
 
   const OpDef& op_;
   const OpSample& sample_;
@@ -181,14 +179,14 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::vector<Ten
                         bool in_a_network) {
   OperationCase made;
   std::vector<Value> values;
-  const auto is_images = [](const TensorType& type) {
+  const auto is_activation = [](const TensorType& type) {
     return type.dtype == DType::kF32 && (type.shape.rank() == 2 || type.shape.rank() == 4);
   };
   for (std::size_t i = 0; i < operands.size(); ++i) {
     const TensorType type = operands[i].type();
     values.push_back(made.graph.input(cat("input", i), type, InputRole::kBatch));
     made.inputs.push_back(std::move(operands[i]));
-    if (!in_a_network || !is_images(type)) continue;
+    if (!in_a_network || !is_activation(type)) continue;
     Tensor zeros(DType::kF32, Shape{type.shape[1]});
     std::ranges::fill(zeros.f32(), -0.0f);  // changes no value
     values.back() =
@@ -198,7 +196,7 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::vector<Ten
   }
   const std::vector<Value> outputs = made.graph.add(op, sample.attributes, values, "checked");
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const bool goes_on = in_a_network && is_images(made.graph.type(outputs[o]));
+    const bool goes_on = in_a_network && is_activation(made.graph.type(outputs[o]));
     made.graph.output(cat("output", o), goes_on ? relu(made.graph, outputs[o]) : outputs[o]);
   }
   return made;
@@ -239,17 +237,17 @@ std::string cost_finding(const OpDef& op, const OpSample& sample) {
 
 std::vector<std::string> check_sample(const OpDef& op, const OpSample& sample, std::uint32_t stream,
                                       const OperationCheckOptions& options) {
-  const std::string label = label_of(op, sample);
+  const std::string name = name_of(op, sample);
   try {
     const std::vector<Tensor> operands = draw_operands(sample, stream, options);
     for (const std::string& found :
          {cost_finding(op, sample), reference_finding(op, sample, operands),
           backend_finding(op, sample, operands)})
-      if (!found.empty()) return {cat(label, ": ", found)};
+      if (!found.empty()) return {cat(name, ": ", found)};
     return op.gradient == nullptr ? std::vector<std::string>{}
                                   : check_gradient(op, sample, stream, options);
   } catch (const std::exception& error) {
-    return {cat(label, ": ", error.what())};
+    return {cat(name, ": ", error.what())};
   }
 }
 

@@ -89,8 +89,8 @@ class Search {
                    ")");
     }
     recipe.replicas = own;
-    for (std::int64_t images = batch / own / 2; images >= 2; images /= 2) {
-      recipe.batch = images * own;
+    for (std::int64_t rows = batch / own / 2; rows >= 2; rows /= 2) {
+      recipe.batch = rows * own;
       if (fits()) return cat("batch=", recipe.batch, " with ", changed, " fits (another recipe)");
     }
     if (least_ == std::numeric_limits<std::int64_t>::max())
@@ -273,7 +273,7 @@ namespace {
 // Empty: nothing is known.
 std::string smaller_replicas(const Recipe& recipe) {
   if (recipe.batch % (2 * recipe.replicas) != 0) return "";
-  return cat("A replica of half as many images needs about half: try replicas=",
+  return cat("A replica of half as many examples needs about half: try replicas=",
              2 * recipe.replicas, " (another result)");
 }
 

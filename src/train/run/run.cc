@@ -29,6 +29,7 @@
 #include "train/run/run_data.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_lines.h"
+#include "train/run/run_pictures.h"
 #include "train/run/run_trace.h"
 #include "train/run/window.h"
 
@@ -269,7 +270,7 @@ class Session {
     }
   }
 
-  // What save_best() wrote; before that was written, of images alone.
+  // What save_best() wrote; before that was written, the counts of a classifier.
   static double goodness_of(const Checkpoint& best) {
     const auto number = [&](const char* key) {
       const auto found = best.metadata.find(key);
@@ -402,7 +403,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   } else if (!has_files(recipe)) {
     require_memory(stated_shape(recipe), 0);
   }
-  if (!own && has_pictures(recipe)) require_outside(options.out, recipe, options.data_dir);
+  if (!own) require_outside(options.out, recipe, options.data_dir);
   const auto reading = [&](const char* what, std::int64_t done, std::int64_t all) {
     observer.preparing(cat(done, " of ", all, " ", what));
   };
@@ -411,7 +412,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
                                        {.check_files = true, .stop = stop, .reading = reading});
   run.notes = data.notes;
   recipe = with_counts(std::move(recipe), data);
-  if (options.memory_limit != 0 && !own && has_pictures(recipe)) {
+  if (options.memory_limit != 0 && !own && has_files(recipe)) {
     for (const Source* set : {data.train.get(), data.held_out.get()})
       static_cast<void>(set->identity(stop));
     require_decoding_memory(data, resident_memory_bytes(), usable_cores(), options.memory_limit);

@@ -90,7 +90,7 @@ struct RunMetrics {
   std::int64_t step = 0;
   double loss = 0, learning_rate = 0;
   std::vector<MetricValue> metrics = {};  // the trainer's, over these steps
-  // Items: images, tokens, as the trainer's unit says.
+  // Items: tokens, rows, as the trainer's words say.
   double steps_per_second = 0, items_per_second = 0, input_wait_percent = 0;
 };
 
@@ -176,7 +176,7 @@ RunResult run(const Recipe& recipe, const Model& model, const RunOptions& option
 // split. Throws UserError(kData) if files of the dataset are missing or damaged.
 RunData load_data(const Recipe& recipe, const std::string& data_dir);
 
-// The recipe with the numbers of its examples, which for pictures in files are those of `data`.
+// The recipe with the numbers of its examples, which for data in files are those of `data`.
 // Throws UserError(kData), with both numbers, if these or their classes are not as many as the
 // recipe states; UserError(kUsage) if the recipe does not fit them, such as a batch that is larger
 // than the set.

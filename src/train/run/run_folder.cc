@@ -459,7 +459,7 @@ void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::pa
   const auto theirs = checkpoint.metadata.find("recipe");
   const std::optional<std::string> own = read_text(dir / kRecipeFile);
   if (theirs == checkpoint.metadata.end() || !own || theirs->second == *own) return;
-  // The folder's may be from before this Podium had some keys, and the pictures may have moved.
+  // The folder's may be from before this Podium had some keys, and the data may have moved.
   if (resolved_without_place(theirs->second) == resolved_without_place(*own)) return;
   throw UserError(cat((dir / "checkpoints").string(), ": the checkpoint of step ", checkpoint.step,
                       " is of another recipe than ", (dir / kRecipeFile).string(),

@@ -19,7 +19,7 @@ struct HashLine {
   std::uint64_t hash = 0;
 };
 
-// {"step": N, "loss": ..., "accuracy": ..., ..., "images_per_second": ...}: of training. `metric`
+// {"step": N, "loss": ..., "accuracy": ..., ..., "tokens_per_second": ...}: of training. `metric`
 // is the first value that is none of those that every line has; the rate is what ends in
 // "s_per_second" and is not of steps; a step may have more items than examples. NaN if the file has
 // null, for values that are missing, and for those that older Podiums did not write: `seconds`
@@ -45,7 +45,7 @@ std::optional<MetricsLine> parse_metrics_line(std::string_view line);
 // What the values of a line are called.
 struct LineNames {
   std::string metric;  // "accuracy"; empty: the line has none
-  std::string unit;    // of a training line's rate: "image"
+  std::string unit;    // of a training line's rate: "token"
 };
 // Nothing if the text is not a complete line.
 std::optional<LineNames> names_of_metrics_line(std::string_view line);

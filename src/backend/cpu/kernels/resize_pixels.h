@@ -1,4 +1,4 @@
-// The two passes of a resize on vectors, for data/pictures/resize.cc. Sums are integers, so their
+// The two passes of a resize on vectors. Sums are integers, so their
 // order is free: every target gives the same bytes.
 //
 // A weight has 23 bits. It is split into two numbers of 16 bits, high * 2^11 + low, whose products
