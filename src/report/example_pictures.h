@@ -26,7 +26,8 @@ ExamplePicture picture_of(const ImageSource& set, std::int64_t index, std::int64
 // "cat", or of a mistake "cat (is dog), loss 3.21".
 std::string caption_of(const ImageSource& set, const ExamplePrediction& example);
 
-// The examples for a page, with their captions. None if the set has no pictures. Throws as picture_of().
+// The examples for a page, with their captions. None if the set has no pictures. Throws as
+// picture_of().
 std::vector<PageFigure> figures_of(const Source& set, std::span<const ExamplePrediction> examples);
 
 // The worst mistakes with a table of them, for TensorBoard; nothing if the set has no pictures.

@@ -1,8 +1,8 @@
 // The word rule: what serves every kind of task has no words of one kind.
 //
-//   - train/, parallel/, plan/, report/ and cli/ do not say image, picture, photograph or pixel, nor
-//     label or correct, in code, comments or texts, except in files that are about pictures or about
-//     classification, and where an option of a recipe has the word in its name.
+//   - train/, parallel/, plan/, report/ and cli/ say neither image, picture, photograph or pixel
+//     nor label or correct, in code, comments or texts, except in files that are about pictures or
+//     about classification.
 //   - backend/ does not say picture or photograph. Its kernels call the extent of a batch `images`,
 //     as convolutions do, and cross-entropy has labels.
 //

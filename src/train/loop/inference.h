@@ -1,7 +1,7 @@
 // One stream of inference: a batch in, what the network makes of it out, averaged over the views
-// that the recipe asks for (train/loop/views.h). The trainer uses it for evaluation and the Predictor
-// for prediction, one stream per worker. The outputs of an example depend on no other example of the
-// batch.
+// that the recipe asks for (train/loop/views.h). The trainer uses it for evaluation and the
+// Predictor for prediction, one stream per worker. The outputs of an example depend on no other
+// example of the batch.
 #pragma once
 
 #include <cstdint>

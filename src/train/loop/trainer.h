@@ -33,9 +33,9 @@ struct Placement {
   // 0: the smaller of the replicas and the cores. With several ranks, those of this rank.
   std::int64_t workers = 0;
   int threads = 1;  // per worker
-  // Threads that prepare batches in advance. 0: workers prepare their own; but where
-  // examples are slow to read there is one for each computing thread, and with a device of its own (a GPU) there are
-  // as many as the host has further cores, up to 8.
+  // Threads that prepare batches in advance. 0: workers prepare their own; but where examples are
+  // slow to read there is one for each computing thread, and with a device of its own (a GPU) there
+  // are as many as the host has further cores, up to 8.
   int input_threads = 0;
   std::string backend;  // empty: the default
   // Least size of a bucket, the gradients that ranks exchange at once; 0: chosen by the size of the

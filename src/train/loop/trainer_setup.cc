@@ -270,8 +270,8 @@ void Trainer::State::take_data(std::shared_ptr<const Source> train,
   total_steps = recipe.steps != 0 ? recipe.steps : recipe.epochs * loader->steps_per_epoch();
 }
 
-// Workers that read slow examples themselves would compute nothing meanwhile. And a device of its own
-// needs the host's cores for input alone; more than a few threads would only wait for it.
+// Workers that read slow examples themselves would compute nothing meanwhile. And a device of its
+// own needs the host's cores for input alone; more than a few threads would only wait for it.
 void Trainer::State::start_input_threads() {
   constexpr std::int64_t kMostForDevice = 8;
   if (placement.input_threads != 0) return;

@@ -3,7 +3,8 @@
 //   for (const std::string& finding : podium::check_operation(my_op)) std::puts(finding.c_str());
 //
 // OpDef::samples states the shapes that are tested: odd sizes, and batches of 1, 2, 17 and 33
-// examples find most mistakes. The test cannot tell whether the operation computes what you intended.
+// examples find most mistakes. The test cannot tell whether the operation computes what you
+// intended.
 #pragma once
 
 #include <cstddef>
