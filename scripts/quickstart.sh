@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # From a fresh machine to a trained network: installs what is missing, builds, trains, evaluates.
 # On a bare Debian 12, this took 4.4 minutes on two cores busy with other work (4.6 minutes of processor time), most of it the
-# build. Arguments go to `podium train`: scripts/quickstart.sh seed=3
+# build. `--minimal` goes to scripts/build.sh, further arguments to `podium train`: scripts/quickstart.sh seed=3
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
-"$root/scripts/build.sh"
+minimal=()
+if [[ ${1:-} == --minimal ]]; then
+  minimal=(--minimal)
+  shift
+fi
+"$root/scripts/build.sh" "${minimal[@]}"
 cd "$root"
 
 recipe=mnist
@@ -29,5 +34,6 @@ The network is in $out. Commands to try next:
   build/podium train $recipe --workers 1 --out runs/c  on one core: slower, the same bits
   build/podium diff $out runs/c                       compares the two, step by step
   build/podium show $recipe                            the resolved recipe
+  build/podium devices                                what this machine and this build can compute on
   build/podium --help                                 every command
 END

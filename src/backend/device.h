@@ -325,6 +325,14 @@ class Device {
 
 // The backends of this build, the default first.
 std::vector<std::string> backend_names();
+// A part of Podium that a build may lack.
+struct MissingPart {
+  std::string name;    // "cuda"
+  std::string serves;  // "NVIDIA GPUs"
+  std::string remedy;  // what to do, such as a command in the root of the source tree
+};
+// The backends that this build lacks.
+std::vector<MissingPart> missing_backends();
 // Throws UserError for an unknown name. An empty name means the default.
 std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions& options = {});
 // Registers a backend under a new name, so that make_device() finds it. For devices that are not

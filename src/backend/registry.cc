@@ -62,6 +62,20 @@ std::vector<std::string> backend_names() {
   return names;
 }
 
+std::vector<MissingPart> missing_backends() {
+  std::vector<MissingPart> missing;
+#ifndef PODIUM_HAS_CUDA
+  missing.push_back({"cuda", "NVIDIA GPUs",
+                     "install NVIDIA's CUDA toolkit, whose nvcc must be on the PATH, and run "
+                     "scripts/build.sh"});
+#endif
+#ifndef PODIUM_HAS_PJRT
+  missing.push_back({"pjrt", "TPUs and other devices with a PJRT plugin",
+                     "scripts/install-dependencies.sh pjrt-header && scripts/build.sh"});
+#endif
+  return missing;
+}
+
 std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions& options) {
   auto* make = entries().front().make;
   if (!name.empty()) {
@@ -69,10 +83,13 @@ std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions
     const auto found = std::ranges::find(entries(), name, &Entry::name);
     make = found == entries().end() ? nullptr : found->make;
   }
-  if (make == nullptr)
+  if (make == nullptr) {
+    const std::vector<MissingPart> missing = missing_backends();
+    const auto part = std::ranges::find(missing, name, &MissingPart::name);
     throw UserError(cat("--backend ", name, ": no such backend; this build has ",
                         join_words(backend_names()),
-                        name == "cuda" ? " (docs/gpu.md: how to build it with CUDA)" : ""));
+                        part == missing.end() ? "" : "; to add it: " + part->remedy));
+  }
   return make(options);
 }
 

@@ -17,6 +17,7 @@
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
+#include "parallel/ranks.h"
 #include "train/run/environment.h"
 #include "train/run/memory.h"
 #include "train/run/run.h"
@@ -100,6 +101,15 @@ nlohmann::ordered_json cuda_json() { return nullptr; }
 std::string cuda_text(const nlohmann::ordered_json&) { return ""; }
 #endif
 
+// What may be built and is not.
+std::vector<MissingPart> missing_parts() {
+  std::vector<MissingPart> missing = missing_backends();
+  if (mpi_library().empty())
+    missing.push_back({"mpi", "runs of several processes and hosts",
+                       "scripts/install-dependencies.sh mpi && scripts/build.sh"});
+  return missing;
+}
+
 ExitCode show_devices(bool as_json) {
   const nlohmann::ordered_json cuda = cuda_json();
   const nlohmann::ordered_json pjrt = pjrt_json();
@@ -115,6 +125,9 @@ ExitCode show_devices(bool as_json) {
                                    {"memory_limit_bytes", e.memory_limit_bytes}};
     if (!cuda.is_null()) json["cuda"] = cuda;
     if (!pjrt.is_null()) json["pjrt"] = pjrt;
+    json["not_built"] = nlohmann::ordered_json::array();
+    for (const MissingPart& part : missing_parts())
+      json["not_built"].push_back({{"name", part.name}, {"remedy", part.remedy}});
     for (const Cache& cache : caches()) json["cache_bytes"][cache.key] = cache.bytes;
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
@@ -126,8 +139,14 @@ ExitCode show_devices(bool as_json) {
             << " (in use: " << e.vector_target
             << "; $PODIUM_VECTOR_TARGET selects another, with the same bits)\n"
             << "backends        " << join_words(backend_names()) << " (--backend)\n"
-            << (cuda.is_null() ? "" : cuda_text(cuda)) << (pjrt.is_null() ? "" : pjrt_text(pjrt))
-            << "caches          ";
+            << (cuda.is_null() ? "" : cuda_text(cuda)) << (pjrt.is_null() ? "" : pjrt_text(pjrt));
+  const char* head = "not built       ";
+  for (const MissingPart& part : missing_parts()) {
+    std::cout << head << part.name << ", for " << part.serves << "; to add it: " << part.remedy
+              << "\n";
+    head = "                ";
+  }
+  std::cout << "caches          ";
   const char* separator = "";
   for (const Cache& cache : caches()) {
     if (cache.bytes == 0) continue;

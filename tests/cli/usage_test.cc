@@ -236,6 +236,21 @@ TEST_F(Usage, devices_names_targets_and_backends) {
   EXPECT_EQ(forced["vector_target"], last);
 }
 
+TEST_F(Usage, devices_names_what_the_build_lacks_and_what_adds_it) {
+  const std::string text = podium({"devices"}).out;
+  const auto json = nlohmann::json::parse(podium({"devices", "--json"}).out);
+  std::string names;
+  for (const auto& part : json["not_built"]) names += part["name"].get<std::string>() + " ";
+  EXPECT_EQ(names, PODIUM_NOT_BUILT);
+  for (const auto& part : json["not_built"]) {
+    const std::string name = part["name"], remedy = part["remedy"];
+    EXPECT_NE(text.find(name + ", for "), std::string::npos) << text;
+    EXPECT_NE(text.find("to add it: " + remedy), std::string::npos) << text;
+    if (name != "mpi")
+      expect_refusal(podium(train_small("run", {"--backend", name})), 2, {name, remedy});
+  }
+}
+
 TEST_F(Usage, vector_target_that_the_machine_lacks_is_refused) {
   expect_refusal(podium({"devices"}, {.environment = {{"PODIUM_VECTOR_TARGET", "mmx"}}}), 2,
                  {"PODIUM_VECTOR_TARGET", "mmx"});
