@@ -281,9 +281,9 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   }
   std::cout << recipe.name << ": " << with_commas(static_cast<std::int64_t>(items)) << " "
             << words.rate_unit() << ", " << fixed(steps / plain.seconds, 1) << " steps/s with "
-            << trainer.placement().workers << " workers of " << trainer.placement().threads
-            << " threads each, backend " << trainer.device().name() << ", "
-            << trainer.device().description() << "\nstep time "
+            << count_text(trainer.placement().workers, "worker") << " of "
+            << count_text(trainer.placement().threads, "thread") << ", backend "
+            << trainer.device().name() << ", " << trainer.device().description() << "\nstep time "
             << fixed(1e3 * plain.quantile(0.5), 1) << " ms (median), "
             << fixed(1e3 * plain.quantile(0.1), 1) << " (10th percentile), "
             << fixed(1e3 * plain.quantile(0.9), 1) << " (90th percentile)\nwaiting for input "

@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/table.h"
 #include "data/pictures/pictures.h"
 #include "data/pictures/prepared_pictures.h"
@@ -139,11 +140,11 @@ ExitCode bench_data(const BenchDataArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << recipe.name << ": " << pile->count() << " pictures of " << pile->origin()
-            << ", a mean of " << fixed(mean(whole) / 1e3, 0) << " thousand pixels and "
-            << fixed(mean(coded) / 1024, 0) << " KiB, of which " << fixed(mean(part) / 1e3, 0)
-            << " thousand are decoded for " << crop.size << " x " << crop.size << "; "
-            << picture_decoders() << "; one core\n";
+  std::cout << recipe.name << ": " << count_text(pile->count(), "picture") << " of "
+            << pile->origin() << ", a mean of " << fixed(mean(whole) / 1e3, 0)
+            << " thousand pixels and " << fixed(mean(coded) / 1024, 0) << " KiB, of which "
+            << fixed(mean(part) / 1e3, 0) << " thousand are decoded for " << crop.size << " x "
+            << crop.size << "; " << picture_decoders() << "; one core\n";
   Table table({"WHAT", "PICTURES/S", "US", "DECODING'S SHARE"});
   const char* const names[] = {"decode the whole picture", "decode what the crop needs",
                                "and resize it", "and augment and normalise it"};

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/json_text.h"
 #include "base/trace.h"
+#include "base/words.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "nn/models.h"
@@ -216,9 +217,10 @@ ExitCode bench_sizes(const BenchExchangeArguments& arguments, Transport& ranks) 
         {"ranks", ranks.ranks()}, {"mpi", mpi_library()}, {"sizes", json}};
     std::cout << json_text(whole, 2) << "\n";
   } else {
-    std::cout << ranks.ranks() << " ranks, " << (mpi_library().empty() ? "no MPI" : mpi_library())
-              << "; milliseconds, the median of " << arguments.rounds
-              << " rounds; bytes that rank 0 sends\n"
+    std::cout << count_text(ranks.ranks(), "rank") << ", "
+              << (mpi_library().empty() ? "no MPI" : mpi_library())
+              << "; milliseconds, the median of " << count_text(arguments.rounds, "round")
+              << "; bytes that rank 0 sends\n"
               << table.text();
   }
   return ExitCode::kDone;
@@ -444,8 +446,9 @@ ExitCode bench_law(const BenchExchangeArguments& arguments, Transport& ranks) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << recipe.name << ", " << ranks.ranks() << " ranks of one worker, " << arguments.rounds
-            << " rounds of " << arguments.steps << " steps; milliseconds\n";
+  std::cout << recipe.name << ", " << count_text(ranks.ranks(), "rank") << " of one worker, "
+            << count_text(arguments.rounds, "round") << " of "
+            << count_text(arguments.steps, "step") << "; milliseconds\n";
   Table table({"STEP", "MS", "RATIO"});
   table.add({"in fixed order", fixed(1e3 * law, 2), fixed(median(ratios), 3)});
   table.add({"with MPI_Allreduce after the backward pass", fixed(1e3 * mpi, 2), "1"});

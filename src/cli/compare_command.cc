@@ -421,7 +421,7 @@ nlohmann::ordered_json to_json(const Comparison& comparison,
 }
 
 // With --placements: RECIPE [OVERRIDE ...] in place of folders.
-std::vector<std::string> make_runs(const CompareArguments& arguments) {
+MadeRuns make_runs(const CompareArguments& arguments) {
   PlacementRuns runs{.recipe = arguments.runs.front(),
                      .overrides = {arguments.runs.begin() + 1, arguments.runs.end()},
                      .placements = parse_placements(arguments.placements),
@@ -450,9 +450,10 @@ ExitCode compare(const CompareArguments& arguments) {
                          .warm_up = arguments.warm_up,
                          .targets = arguments.targets};
   if (!arguments.price.empty()) options.price = choose_price(arguments.price, known_prices());
+  const MadeRuns made =
+      arguments.placements.empty() ? MadeRuns{.folders = arguments.runs} : make_runs(arguments);
   std::vector<RunHistory> runs;
-  for (const std::string& folder :
-       arguments.placements.empty() ? arguments.runs : make_runs(arguments)) {
+  for (const std::string& folder : made.folders) {
     // `compare runs/*` meets plots, notes and the folder of a band: what exists and is no run.
     std::error_code ignored;
     if (std::filesystem::exists(folder, ignored) && !holds_run(folder))
@@ -463,6 +464,7 @@ ExitCode compare(const CompareArguments& arguments) {
     else
       runs.push_back(read_history(folder));
   }
+  if (runs.empty() && !made.failure.empty()) throw UserError(made.failure, made.code);
   PODIUM_REQUIRE(!runs.empty(), ExitCode::kData,
                  "none of these is a run's folder; `podium train RECIPE --out DIR` makes one");
   const Comparison comparison = compare_runs(std::move(runs), options);
@@ -476,6 +478,7 @@ ExitCode compare(const CompareArguments& arguments) {
     print(comparison, keys);
   if (!arguments.plot.empty()) write_plot(arguments, *measure, comparison.runs, keys);
   if (!arguments.html.empty()) replace_text(arguments.html, comparison_page(comparison));
+  if (!made.failure.empty()) throw UserError(made.failure, made.code);
   return ExitCode::kDone;
 }
 

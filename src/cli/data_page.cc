@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/output_file.h"
 #include "data/pictures/font.h"
 #include "data/pictures/page.h"
@@ -100,8 +101,8 @@ ExitCode write_data_page(const PageArguments& arguments) {
                                          {"width", page.width()}};
     std::cout << json_text(json, 2) << "\n";
   } else {
-    std::cout << arguments.out << ": " << count << " examples as " << recipe.name
-              << " trains on them, " << page.width() << " x " << page.height() << " pixels\n";
+    std::cout << arguments.out << ": " << count_text(count, "example") << " as in training by "
+              << recipe.name << ", " << page.width() << " x " << page.height() << " pixels\n";
   }
   return ExitCode::kDone;
 }

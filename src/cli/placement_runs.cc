@@ -119,12 +119,12 @@ std::vector<NamedPlacement> parse_placements(const std::string& text) {
   return placements;
 }
 
-std::vector<std::string> run_placements(const PlacementRuns& runs) {
+MadeRuns run_placements(const PlacementRuns& runs) {
   std::error_code error;
   const std::string program = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  std::vector<std::string> folders;
+  MadeRuns made;
   for (const NamedPlacement& placement : runs.placements) {
-    folders.push_back(cat(runs.out, "/", placement.name));
+    const std::string folder = cat(runs.out, "/", placement.name);
     std::vector<std::string> words;
     if (placement.ranks > 1) {
       words = split(runs.launcher, ' ');
@@ -132,18 +132,20 @@ std::vector<std::string> run_placements(const PlacementRuns& runs) {
     }
     words.insert(words.end(), {program, "train", runs.recipe});
     words.insert(words.end(), runs.overrides.begin(), runs.overrides.end());
-    words.insert(words.end(), {"--out", folders.back()});
+    words.insert(words.end(), {"--out", folder});
     words.insert(words.end(), placement.flags.begin(), placement.flags.end());
     words.insert(words.end(), runs.train_flags.begin(), runs.train_flags.end());
-    say(cat("placement     ", placement.name, ", in ", folders.back()));
+    say(cat("placement     ", placement.name, ", in ", folder));
     const int code = run_command(words);
-    if (code != 0)
-      throw UserError(cat("the run with the placement ", placement.name, " ended with code ", code,
-                          "; what it saved is in ", folders.back(),
-                          ", and the same command resumes from there"),
-                      static_cast<ExitCode>(code));
+    if (std::filesystem::exists(folder, error)) made.folders.push_back(folder);
+    if (code == 0 || !made.failure.empty()) continue;
+    made.failure =
+        cat("the run with the placement ", placement.name, " ended with code ", code,
+            "; what it saved is in ", folder, ", and the same command resumes from there");
+    made.code = static_cast<ExitCode>(code);
+    if (made.code == ExitCode::kStopped || code >= 128) break;
   }
-  return folders;
+  return made;
 }
 
 }  // namespace podium

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
+
 namespace podium {
 
 // One placement of "workers=1;workers=2,threads=2;ranks=2".
@@ -26,8 +28,15 @@ struct PlacementRuns {
   std::string launcher;                  // starts ranks: LAUNCHER -n N podium train ...
 };
 
-// Makes the missing runs and resumes the unfinished ones. Returns their folders. Throws UserError
-// with the run's exit code if one fails.
-std::vector<std::string> run_placements(const PlacementRuns& runs);
+struct MadeRuns {
+  std::vector<std::string> folders;  // of the runs that were begun
+  // The first that failed, for people, and its exit code; none: empty.
+  std::string failure;
+  ExitCode code = ExitCode::kDone;
+};
+
+// Makes the missing runs and resumes the unfinished ones. One that fails does not keep the others
+// from running; one that was stopped does.
+MadeRuns run_placements(const PlacementRuns& runs);
 
 }  // namespace podium

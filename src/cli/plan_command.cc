@@ -129,7 +129,8 @@ DeviceSpec this_machine(const Environment& here, const CoreRoof& roof) {
   std::map<std::string, double> flops = {{"fp32", roof.flops}};
   if (roof.bf16_flops > 0) flops["bf16"] = roof.bf16_flops;
   return {.name = "here",
-          .description = cat(here.cpu, ", ", here.usable_cores, " cores, ", here.vector_target),
+          .description =
+              cat(here.cpu, ", ", count_text(here.usable_cores, "core"), ", ", here.vector_target),
           .family = Family::kGpu,
           .flops = std::move(flops),
           .memory_bytes = static_cast<double>(usable_memory_bytes()),

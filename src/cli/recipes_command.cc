@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/talk.h"
@@ -28,7 +29,7 @@ ExitCode list_recipes(const RecipesArguments& arguments) {
     try {
       const Recipe recipe = read_recipe(find_recipe(name));
       const std::string length =
-          recipe.steps != 0 ? cat(recipe.steps, " steps") : cat(recipe.epochs, " epochs");
+          recipe.steps != 0 ? count_text(recipe.steps, "step") : count_text(recipe.epochs, "epoch");
       table.add({name, recipe.model, recipe.data, length, recipe.description});
       json.push_back({{"name", name},
                       {"file", find_recipe(name).string()},

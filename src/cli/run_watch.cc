@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/words.h"
 #include "cli/talk.h"
 
 namespace podium {
@@ -24,7 +25,7 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
   if (!resolved.empty() && resolved.back() == '\n') resolved.pop_back();
   say(resolved);
   if (first_step >= last_step_) {
-    say(cat("the run has already finished its ", first_step, " steps; evaluating"));
+    say(cat("the run has already finished its ", count_text(first_step, "step"), "; evaluating"));
     return;
   }
   if (first_step > 0) say(cat("resuming from the checkpoint of step ", first_step));

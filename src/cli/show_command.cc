@@ -34,7 +34,7 @@ struct ShowArguments {
   RecipeArguments recipe;
   Placement placement;
   int ranks = 1;
-  bool graph = false, stablehlo = false;
+  bool all = false, graph = false, stablehlo = false;
   std::string topology;  // --compile-for
 };
 
@@ -243,9 +243,12 @@ std::string kernels_of(const WorkerPlan& worker) {
   return text;
 }
 
-// Memory of each rank and worker; the kernels of the first worker.
-std::string plan_of(const Recipe& recipe, const Model& model, const DataShape& data,
-                    Placement placement, int ranks) {
+struct PlanText {
+  std::string memory;   // of each rank and worker
+  std::string kernels;  // of the first worker
+};
+PlanText plan_of(const Recipe& recipe, const Model& model, const DataShape& data,
+                 Placement placement, int ranks) {
   require_ranks(ranks, recipe.replicas);
   if (placement.workers != 0) require_workers(placement.workers, recipe.replicas);
   if (placement.workers == 0)
@@ -269,9 +272,23 @@ std::string plan_of(const Recipe& recipe, const Model& model, const DataShape& d
     if (rank == 0) kernels = kernels_of(plan.workers.front());
     if (rank == 0) batch = std::to_string(plan.evaluation_batch);
   }
-  return cat(ranks == 1 ? "" : cat(ranks, " ranks of "), count_text(placement.workers, "worker"),
-             " of ", count_text(placement.threads, "thread"), "; evaluation batch ", batch, "\n",
-             memory.text(), "\nprograms of worker 0\n", kernels);
+  return {cat(ranks == 1 ? "" : cat(ranks, " ranks of "), count_text(placement.workers, "worker"),
+              " of ", count_text(placement.threads, "thread"), "; evaluation batch ", batch, "\n",
+              memory.text()),
+          cat("programs of worker 0\n", kernels)};
+}
+
+std::string parameters_of(const FlatLayout& layout, const Optimizers& optimizers) {
+  Table parameters({"NAME", "SHAPE", "VALUES", "OPTIMIZER", "WEIGHT DECAY"});
+  for (const FlatEntry& entry : layout.parameters) {
+    const bool decays = entry.trained && optimizers.weight_decay(entry) != 0;
+    parameters.add({entry.name, to_string(entry.shape()), with_commas(entry.elements()),
+                    entry.trained                    ? optimizers.of(entry).name
+                    : optimizers.freezes(entry.name) ? "frozen"
+                                                     : "not trained",
+                    decays ? "yes" : "no"});
+  }
+  return parameters.text();
 }
 
 ExitCode show(const ShowArguments& arguments) {
@@ -299,7 +316,7 @@ ExitCode show(const ShowArguments& arguments) {
     return ExitCode::kDone;
   }
   if (!arguments.topology.empty()) return compile_for(arguments, recipe, model, data, training);
-  const std::string plan = plan_of(recipe, model, data, arguments.placement, arguments.ranks);
+  const PlanText plan = plan_of(recipe, model, data, arguments.placement, arguments.ranks);
   inputs.rows = 1;
   const Graph forward = build_evaluation_program(model, inputs);
 
@@ -311,30 +328,25 @@ ExitCode show(const ShowArguments& arguments) {
                executed = flops_of(training.graph) * replicas;
   std::cout << printable(cat(recipe.name, ": ", recipe.description)) << "\n\nmodel " << info.name
             << ", " << info.description << "\n"
-            << layers_of(forward) << "\n"
-            << with_commas(values) << " parameters in " << training.layout.parameters.size()
-            << " tensors; forward " << scaled(direct_flops(forward), "FLOP") << " an example\n"
-            << "a step " << scaled(step_flops, "FLOP") << " for " << recipe.batch
-            << " examples; the run's " << with_commas(steps) << " steps "
-            << scaled(step_flops * static_cast<double>(steps), "FLOP")
+            << (arguments.all ? layers_of(forward) + "\n" : "") << with_commas(values)
+            << " parameters in " << training.layout.parameters.size() << " tensors; forward "
+            << scaled(direct_flops(forward), "FLOP") << " an example\n"
+            << "a step " << scaled(step_flops, "FLOP") << " for "
+            << count_text(recipe.batch, "example") << "; the run's " << count_text(steps, "step")
+            << " " << scaled(step_flops * static_cast<double>(steps), "FLOP")
             << "\n(as papers count: direct convolutions, 2 for a multiply-add; executed are "
             << scaled(executed, "FLOP") << " a step, "
             << (executed < step_flops ? "with Winograd's algorithm where it pays" : "the same way")
-            << ")\n\n"
-            << "parameters\n";
-  Table parameters({"NAME", "SHAPE", "VALUES", "OPTIMIZER", "WEIGHT DECAY"});
-  for (const FlatEntry& entry : training.layout.parameters) {
-    const bool decays = entry.trained && optimizers.weight_decay(entry) != 0;
-    parameters.add({entry.name, to_string(entry.shape()), with_commas(entry.elements()),
-                    entry.trained                    ? optimizers.of(entry).name
-                    : optimizers.freezes(entry.name) ? "frozen"
-                                                     : "not trained",
-                    decays ? "yes" : "no"});
-  }
-  std::cout << parameters.text() << "\n" << plan << "\nrecipe, resolved\n" << to_toml(recipe);
+            << ")\n\n";
+  if (arguments.all)
+    std::cout << "parameters\n"
+              << parameters_of(training.layout, optimizers) << "\n"
+              << plan.kernels << "\n";
+  std::cout << plan.memory << "\nrecipe, resolved"
+            << (arguments.all ? "\n" : "; --all shows layers, parameters and kernels, too\n")
+            << to_toml(recipe);
   return ExitCode::kDone;
 }
-
 }  // namespace
 
 void add_show_command(CLI::App& app, CommandLine& line) {
@@ -349,6 +361,8 @@ void add_show_command(CLI::App& app, CommandLine& line) {
   command
       ->add_option("--ranks", arguments->ranks, "Number of ranks, each with --workers; default: 1")
       ->check(at_least(1), "POSITIVE");
+  command->add_flag("--all", arguments->all,
+                    "Show layers, parameters and the kernels of the first worker's programs, too");
   command->add_flag("--graph", arguments->graph,
                     "Print the program of one replica's step, one operation per line");
   command->add_flag("--stablehlo", arguments->stablehlo,

@@ -7,8 +7,10 @@
 #include <memory>
 #include <mutex>
 #include <sstream>
+#include <utility>
 
 #include "base/log.h"
+#include "cli/table.h"
 
 namespace podium {
 namespace {
@@ -28,7 +30,7 @@ class TalkSink final : public spdlog::sinks::base_sink<std::mutex> {
                                                                : "";
     std::istringstream lines(std::string(message.payload.data(), message.payload.size()));
     for (std::string line; std::getline(lines, line); prefix = "") {
-      line = prefix + line;
+      line = prefix + printable(std::move(line));
       if (route_) {
         route_(line);
       } else {

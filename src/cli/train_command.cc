@@ -110,7 +110,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   std::string text = cat(recipe.name, ", seed ", recipe.seed, ": ");
   if (!result.prepared) return text + "stopped before the first step; nothing was saved\n";
   if (result.evaluation.sums.examples != 0) text += evaluation(result.evaluation) + ", ";
-  text += cat(with_commas(result.steps), " of ", with_commas(result.total_steps), " steps");
+  text += cat(with_commas(result.steps), " of ", count_text(result.total_steps, "step"));
   if (result.steps_made != 0) {
     const auto made = static_cast<double>(result.steps_made);
     text += cat(", trained ", fixed(result.train_seconds, 1), " s at ",

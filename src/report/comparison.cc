@@ -545,8 +545,9 @@ Comparison compare_runs(std::vector<RunHistory> histories, const CompareOptions&
           ? "method of pods: the first epoch, start-up and evaluation are left out, medians over "
             "the runs of a placement"
       : options.warm_up >= 0
-          ? cat("the first ", options.warm_up, " steps are left out of speeds as warm-up")
-          : std::string("the first tenth of the steps is left out of speeds as warm-up");
+          ? cat("speeds are without the first ", count_text(options.warm_up, "step"),
+                ", as warm-up")
+          : std::string("speeds are without the first tenth of the steps, as warm-up");
   if (options.method == Method::kPods) {
     if (options.targets.empty()) {
       all.notes.emplace_back("no --target: all runs count, whatever their metric");

@@ -176,8 +176,10 @@ std::string operations_of(const RunPage& page) {
       count_text(times.cores, "core"), 100 * in_operations / core_seconds);
   html += table.html();
   if (times.operations.size() > kMostOperations)
-    html += fmt::format("<p class=\"soft\">The {} others take {:.1f}% of a step.</p>\n",
-                        times.operations.size() - kMostOperations, 100 * rest / core_seconds);
+    html += fmt::format(
+        "<p class=\"soft\">{} take {:.1f}% of a step.</p>\n",
+        count_text(std::ssize(times.operations) - std::int64_t{kMostOperations}, "other operation"),
+        100 * rest / core_seconds);
   return html;
 }
 

@@ -70,7 +70,7 @@ TEST(RunPage, the_slowest_operations_are_listed_and_the_rest_is_summed_up) {
                   "<td>conv2d c0</td><td class=\"n\">1.00</td><td class=\"n\">10.000</td>"
                   "<td class=\"n\">2</td><td class=\"n\">100.0</td><td class=\"n\">-</td>");
   EXPECT_EQ(html.find("conv2d c40"), std::string::npos);
-  EXPECT_CONTAINS(html, "The 10 others take 10.0% of a step.");
+  EXPECT_CONTAINS(html, "10 other operations take 10.0% of a step.");
 }
 
 TEST(RunPage, times_of_operations_are_read_as_they_were_written) {

@@ -151,6 +151,19 @@ TEST_F(Compare, placements_of_a_recipe_are_run_first_and_told_in_a_sentence) {
   EXPECT_GT(json["runs"][0]["speeds"]["steps_per_second"]["n"], 1);
 }
 
+TEST_F(Compare, a_placement_that_fails_does_not_hide_the_others) {
+  const Outcome outcome =
+      podium({"compare", "glyphs", "train_examples=256", "test_examples=64", "replicas=2",
+              "batch=32", "run.log_every_steps=1", "--placements",
+              "workers=3; workers=1; workers=2", "--steps", "6", "--out", "made"});
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  for (const char* part : {"made/workers-1", "made/workers-2", "same result to the bit"})
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  EXPECT_NE(outcome.err.find("the run with the placement workers-3 ended with code 2"),
+            std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(Compare, each_run_has_a_page_and_report_adds_pictures) {
   train("a");
   const std::string own = read("a/report.html");

@@ -253,7 +253,7 @@ class DataPage : public CommandLine {
 TEST_F(DataPage, is_a_png_of_the_size_of_its_rows_and_columns) {
   const Outcome outcome = podium(show("page.png"));
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "page.png: 2 examples as glyphs trains on them, 869 x 205 pixels\n");
+  EXPECT_EQ(outcome.out, "page.png: 2 examples as in training by glyphs, 869 x 205 pixels\n");
   // Margins of 8, "example 1", and nine columns of 84 + 4; a line of captions and two such rows.
   EXPECT_EQ(size_of("page.png"), std::pair(8 + 53 + 8 + 9 * 88 + 8, 8 + 9 + 8 + 2 * 88 - 4 + 8));
 }

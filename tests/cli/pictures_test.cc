@@ -75,6 +75,11 @@ TEST_F(OwnPictures, of_a_folder_are_indexed_shown_trained_on_and_predicted) {
   expect_refusal(podium(train("folder:photos", "run", {"data.path=copy"})), 3, {"other data"});
   EXPECT_EQ(read("run/recipe.toml"), recipe);
   EXPECT_CONTAINS(done({"predict", "run", "photos/dogs/1.jpg", "--top", "2"}), "кошки");
+  expect_refusal(podium({"predict", "run", "nowhere.jpg"}), 3,
+                 {"nowhere.jpg: cannot be opened", "give a JPEG or PNG file"});
+  // A size that the network does not take, and those that it takes.
+  expect_refusal(podium({"show", "folder:photos", "model=resnet32", "data.size=90"}), 2,
+                 {"`data.size` = 90 does not fit the network resnet32; 88 and 92 fit: "});
   write("photos/dogs/1.jpg", "no picture");
   const Outcome verified = podium({"data", "verify", "folder:photos"});
   EXPECT_EQ(verified.code, 3);

@@ -153,7 +153,7 @@ TEST_F(Usage, files_are_not_overwritten_unasked) {
 
 TEST_F(Usage, show_plans_memory_and_kernels_quickly_for_any_placement) {
   const double before = children_seconds();
-  const Outcome alone = podium({"show", "cifar10-resnet32", "--workers", "2"});
+  const Outcome alone = podium({"show", "cifar10-resnet32", "--all", "--workers", "2"});
   EXPECT_LT(children_seconds() - before, 0.5);
   ASSERT_EQ(alone.code, 0) << alone.err;
   for (const char* part : {"2 workers of 1 thread", "\nworker 1 ", "TRAINING ARENA",
@@ -161,7 +161,7 @@ TEST_F(Usage, show_plans_memory_and_kernels_quickly_for_any_placement) {
                            "\nupdate: ", "\nevaluation: "})
     EXPECT_NE(alone.out.find(part), std::string::npos) << part;
   EXPECT_EQ(alone.out.find("EXCHANGE"), std::string::npos);
-  const Outcome ranks = podium({"show", "cifar10-resnet32", "--ranks", "4"});
+  const Outcome ranks = podium({"show", "cifar10-resnet32", "--all", "--ranks", "4"});
   ASSERT_EQ(ranks.code, 0) << ranks.err;
   for (const char* part : {"4 ranks of 1 worker", "EXCHANGE", ", 1 run a step\n"})
     EXPECT_NE(ranks.out.find(part), std::string::npos) << part;
@@ -262,7 +262,12 @@ TEST_F(Usage, unknown_backend_names_those_there_are) {
 }
 
 TEST_F(Usage, show_prints_layers_costs_and_the_recipe) {
-  const Outcome outcome = podium({"show", "mnist", "seed=7"});
+  const Outcome brief = podium({"show", "mnist", "seed=7"});
+  EXPECT_LT(std::ranges::count(brief.out, '\n'), 100) << brief.out;
+  for (const char* part : {"250,698 parameters", "TRAINING ARENA", "seed = 7", "--all"})
+    EXPECT_NE(brief.out.find(part), std::string::npos) << part;
+  EXPECT_EQ(brief.out.find("conv1.weight"), std::string::npos) << brief.out;
+  const Outcome outcome = podium({"show", "mnist", "seed=7", "--all"});
   EXPECT_EQ(outcome.code, 0);
   for (const char* part : {"conv1.weight", "[6, 1, 3, 3]", "FLOP", "250,698", "seed = 7"}) {
     EXPECT_NE(outcome.out.find(part), std::string::npos) << part;

@@ -109,4 +109,22 @@ std::vector<std::string> words_of_one_task(const std::vector<SourceFile>& files)
   return found;
 }
 
+std::vector<std::string> unsure_plurals(const std::vector<SourceFile>& files) {
+  constexpr std::string_view kPlural = "(s)";
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  std::vector<std::string> found;
+  for (const SourceFile& file : files) {
+    std::istringstream lines(file.text);
+    std::string line;
+    for (int number = 1; std::getline(lines, line); ++number) {
+      for (std::size_t at = 0; (at = line.find(kPlural, at)) != std::string::npos; ++at) {
+        const auto quotes = std::count(line.begin(), line.begin() + static_cast<long>(at), '"');
+        if (quotes % 2 == 1 && at >= 2 && is_letter(line[at - 1]) && is_letter(line[at - 2]))
+          found.push_back(file.path + ":" + std::to_string(number));
+      }
+    }
+  }
+  return found;
+}
+
 }  // namespace podium::house

@@ -19,4 +19,8 @@ namespace podium::house {
 // One line for each line of a file that breaks the rule: "train/loop/step.cc:7: image".
 std::vector<std::string> words_of_one_task(const std::vector<SourceFile>& files);
 
+// One line for each text that leaves the plural to its reader, as in "1 picture(s)": count_text()
+// (base/words.h) writes numbers with units.
+std::vector<std::string> unsure_plurals(const std::vector<SourceFile>& files);
+
 }  // namespace podium::house

@@ -38,6 +38,12 @@ TEST(Words, of_other_folders_of_tests_and_of_listed_files_are_free) {
   EXPECT_EQ(check("backend/cpu/kernels/pack.cc", "images, labels"), Lines{});
 }
 
+TEST(Words, have_a_plural_that_fits_their_number) {
+  EXPECT_EQ(unsure_plurals(read_sources("src")), Lines{});
+  EXPECT_EQ(unsure_plurals({{"cli/a.cc", "int n;\nsay(cat(n, \" picture(s)\"));\nfoo(s);\n"}}),
+            Lines{"cli/a.cc:2"});
+}
+
 TEST(Words, that_are_parts_of_names_and_includes_are_free) {
   EXPECT_EQ(check("report/html.cc", "img{image-rendering:pixelated}\n"), Lines{});
   EXPECT_EQ(check("train/run/run.cc", "#include \"data/pictures/pictures.h\"\n"), Lines{});

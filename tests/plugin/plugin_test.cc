@@ -74,7 +74,7 @@ TEST_F(Plugin, is_understood_by_the_commands_that_read_a_run) {
   const Outcome compared = with_plugin({"compare", "a", "b"});
   EXPECT_EQ(compared.code, 0) << compared.err;
   EXPECT_TRUE(has(compared.out, "SEED")) << compared.out;
-  const Outcome shown = with_plugin({"show", SQUEEZE_RECIPE});
+  const Outcome shown = with_plugin({"show", SQUEEZE_RECIPE, "--all"});
   EXPECT_EQ(shown.code, 0) << shown.err;
   EXPECT_TRUE(has(shown.out, "channel_gate")) << shown.out;
   EXPECT_TRUE(has(shown.out, "excite2.up")) << shown.out;

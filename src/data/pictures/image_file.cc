@@ -15,6 +15,7 @@ namespace podium {
 namespace {
 
 const char* const kRemedy = "give a PNG or IDX file";
+const char* const kPhotographRemedy = "give a JPEG or PNG file";
 
 struct Wanted {
   const std::string& name;
@@ -82,7 +83,8 @@ void read_pictures_idx(const Wanted& wanted, std::span<const std::uint8_t> file,
   set.pixels = std::move(data.bytes);
 }
 
-std::vector<std::uint8_t> read_all(ByteSource& source, const std::string& path) {
+std::vector<std::uint8_t> read_all(ByteSource& source, const std::string& path,
+                                   const char* remedy) {
   std::vector<std::uint8_t> bytes;
   constexpr std::size_t kStep = std::size_t{1} << 20;
   while (true) {
@@ -92,7 +94,7 @@ std::vector<std::uint8_t> read_all(ByteSource& source, const std::string& path) 
     bytes.resize(old + n);
     if (n < kStep) return bytes;
     PODIUM_REQUIRE(bytes.size() <= (std::size_t{1} << 28), ExitCode::kData, path,
-                   ": larger than 256 MiB, the limit for pictures; ", kRemedy);
+                   ": larger than 256 MiB, the limit for pictures; ", remedy);
   }
 }
 
@@ -101,7 +103,7 @@ std::vector<std::uint8_t> read_all(ByteSource& source, const std::string& path) 
 ImageSet read_image_file(const std::string& path, std::int64_t channels, std::int64_t height,
                          std::int64_t width) {
   const auto source = open_file(path, kRemedy);
-  const std::vector<std::uint8_t> file = read_all(*source, path);
+  const std::vector<std::uint8_t> file = read_all(*source, path, kRemedy);
   ImageSet set = parse_image_file(file, source->packed() ? path + " (unpacked)" : path, channels,
                                   height, width);
   set.source = path;
@@ -132,8 +134,8 @@ ImageSet parse_image_file(std::span<const std::uint8_t> file, const std::string&
 }
 
 std::vector<std::uint8_t> read_whole_file(const std::string& path) {
-  const auto source = open_file(path, kRemedy);
-  return read_all(*source, path);
+  const auto source = open_file(path, kPhotographRemedy);
+  return read_all(*source, path, kPhotographRemedy);
 }
 
 std::vector<std::uint8_t> png_bytes(std::span<const std::uint8_t> colours, std::int64_t height,

@@ -570,6 +570,4 @@ std::int64_t total_steps(const Recipe& recipe) {
   return recipe.steps != 0 ? recipe.steps : recipe.epochs * steps_per_epoch(recipe);
 }
 
-Model model_of(const Recipe& recipe) { return model_of(find_model(recipe.model), recipe.network); }
-
 }  // namespace podium

@@ -31,14 +31,16 @@ std::string describe_optimizer(const Trainer& trainer, const Optimizers& optimiz
       if (!entry.trained || entry.optimizer != index) continue;
       ++tensors, values += entry.elements();
     }
-    of = cat(" of ", count_text(tensors, "tensor"), " (", values, " values)");
+    of = cat(" of ", count_text(tensors, "tensor"), " (", count_text(values, "value"), ")");
   }
-  return cat(own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
-             own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, " epochs"), ", weight decay ",
-             decay, is_decoupled(own) ? ", decoupled" : " on the mean gradient",
-             decay == 0 || is_decoupled(own) ? ""
-             : per_replica ? cat(" (", own.weight_decay, " in each of ", r.replicas, " replicas)")
-                           : std::string(" (once)"));
+  return cat(
+      own.name, of, ", peak learning rate ", peak, " at step ", peak_step,
+      own.epochs == 0 ? "" : cat(", 0 after ", own.epochs, own.epochs == 1 ? " epoch" : " epochs"),
+      ", weight decay ", decay, is_decoupled(own) ? ", decoupled" : " on the mean gradient",
+      decay == 0 || is_decoupled(own) ? ""
+      : per_replica
+          ? cat(" (", own.weight_decay, " in each of ", count_text(r.replicas, "replica"), ")")
+          : std::string(" (once)"));
 }
 
 // What groups of parameters freeze.
@@ -48,8 +50,8 @@ std::string describe_frozen(const Trainer& trainer, const Optimizers& optimizers
     if (optimizers.freezes(entry.name)) ++tensors, values += entry.elements();
   for (const FlatEntry& entry : trainer.layout().statistics) statistics += entry.trained ? 0 : 1;
   if (tensors == 0) return "";
-  return cat(count_text(tensors, "tensor"), " (", values, " values) and ", statistics,
-             " running statistics");
+  return cat(count_text(tensors, "tensor"), " (", count_text(values, "value"), ") and ",
+             count_text(statistics, "running statistic"));
 }
 
 }  // namespace
@@ -105,8 +107,8 @@ std::string describe(const Trainer& trainer) {
   if (!carrier.empty()) text += cat("messages      ", carrier, "\n");
   text +=
       cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
-          " (", parameters, " values), statistics ", format_bytes(m.statistics), ", optimizer ",
-          format_bytes(m.optimizer),
+          " (", count_text(parameters, "value"), "), statistics ", format_bytes(m.statistics),
+          ", optimizer ", format_bytes(m.optimizer),
           m.gradients == 0 ? "" : cat(", gradients ", format_bytes(m.gradients)),
           ranks == 1 ? "" : cat(", exchange ", format_bytes(m.exchange)), ", activations ",
           format_bytes(m.training_activations), " in training",

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/words.h"
 #include "train/loop/run_ranks.h"
 #include "train/run/environment.h"
 
@@ -79,7 +80,7 @@ class Search {
     changed += "--workers 1";
     if (limits_.several() && !limits_.of_machine) {
       if (const int ranks = more_ranks_that_fit(); ranks != 0)
-        return cat(changed, " on ", ranks, " ranks fits (the same result)");
+        return cat(changed, " on ", count_text(ranks, "rank"), " fits (the same result)");
     }
     const std::int64_t batch = recipe.batch, own = recipe.replicas;
     for (recipe.replicas = own + 1; recipe.replicas <= batch / 2; ++recipe.replicas) {
