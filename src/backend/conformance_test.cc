@@ -101,11 +101,17 @@ std::int64_t differing(const Tensor& a, const Tensor& b) {
 // nothing.
 std::string difference_from_reference(Device& device, const OperationCase& c) {
   Traits allowed = device.traits();
-  for (const Node& node : c.graph.nodes())
-    if (node.op != nullptr && is_bf16(*node.op) && !allowed.bf16_family.empty()) {
-      allowed.exact_fp32 = false;
-      allowed.tolerance = allowed.bf16_tolerance;
-    }
+  for (const Node& node : c.graph.nodes()) {
+    if (node.op == nullptr || !is_bf16(*node.op)) continue;
+    // A device that has BF16 of its own is compared with the order of AMX.
+    const Bf16Support support = device.bf16();
+    const Bf16Order order = bf16_order_of(node);
+    if (!support.computes(order) && !(support.orders.empty() && order == Bf16Order::kAmx))
+      return "";
+    if (support.family.empty()) continue;
+    allowed.exact_fp32 = false;
+    allowed.tolerance = support.tolerance;
+  }
   const Graph graph = allowed.exact_fp32 ? c.graph : with_plain_convolutions(c.graph);
   const std::vector<Tensor> expected = interpret(graph, c.inputs);
   const std::vector<std::string> targets = ways_to_run(device);

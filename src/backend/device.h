@@ -17,6 +17,7 @@
 // return before its work is done. download() and synchronise() wait.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/precision.h"
 #include "graph/graph.h"
 
 namespace podium {
@@ -82,11 +84,6 @@ struct Traits {
   // The same for Winograd convolutions, if the device computes direct convolutions instead, which
   // lack the roundings of the Winograd contract.
   float winograd_tolerance = 0;
-  // BF16 operations (docs/numerics.md): empty if they, too, return the bits of their contracts.
-  // Otherwise devices of one family have the same bits ("sm_90"), and an element may differ from
-  // the contract's by `bf16_tolerance` times the largest magnitude in the result.
-  std::string bf16_family = "";
-  float bf16_tolerance = 0;
   // Whether the device can compile a whole step to one program: Device::compile_step().
   bool whole_steps = false;
   // Whether such a step can also limit the norm of the sum and hash what it has written.
@@ -103,6 +100,26 @@ struct Traits {
   // where it has the host's cores.
   int devices = 0;
 };
+
+// What a device makes of operations on BF16 operands (docs/numerics.md, BF16).
+struct Bf16Support {
+  // The orders whose bits it returns. A run that names none takes the first one.
+  std::vector<Bf16Order> orders = {kBf16Orders.begin(), kBf16Orders.end()};
+  // Those that instructions of it add in.
+  std::vector<Bf16Order> fast = {};
+  // If there are no orders: devices of one family have the same bits ("sm_120"), and an element may
+  // differ from the contract's by `tolerance` times the largest magnitude in the result. Empty: the
+  // device's traits say how far.
+  std::string family = "";
+  float tolerance = 0;
+
+  bool computes(Bf16Order order) const {
+    return std::find(orders.begin(), orders.end(), order) != orders.end();
+  }
+};
+// Throws UserError(kUsage), which names the orders that there are, if the device does not compute
+// this one. `device` is its name and what is known of it, for people.
+void require_bf16_order(const std::string& device, const Bf16Support& support, Bf16Order order);
 
 // An output that uses the memory of an input: both are bound to the same view. The input's value is
 // lost in the run.
@@ -284,6 +301,8 @@ class Device {
   // Describes the device for people: "avx512 kernels", ...
   virtual std::string description() const = 0;
   virtual Traits traits() const { return {}; }
+  // Finds out at its first call.
+  virtual Bf16Support bf16() { return {}; }
   const DeviceOptions& options() const { return options_; }
 
   // Zeroed memory, which lives as long as the returned buffer. Throws std::bad_alloc if there is

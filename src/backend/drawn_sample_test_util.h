@@ -101,6 +101,11 @@ inline Activation draw_cheap_activation(Draw& draw) {
   return is_costly(a.kind) ? Activation{} : a;
 }
 
+// How the products of a BF16 operation are added.
+inline Bf16Order draw_order(Draw& draw) {
+  return kBf16Orders[static_cast<std::size_t>(draw.in(0, std::ssize(kBf16Orders) - 1))];
+}
+
 inline OpSample draw_conv_sample(Draw& draw, const OpDef& op) {
   const OpKind kind = op.kind;
   const bool winograd = kind == OpKind::kConv2dWinograd ||
@@ -108,6 +113,7 @@ inline OpSample draw_conv_sample(Draw& draw, const OpDef& op) {
                         kind == OpKind::kConv2dWinogradGradWeight;
   const bool bf16 = is_bf16(op);
   ConvCase c = draw_conv(draw, winograd, bf16 && draw.one_in(3), bf16 ? 6e5 : 3e6);
+  if (bf16) c.attributes.order = draw_order(draw);
   if (kind == OpKind::kConv2dWinograd && winograd_pools(c.attributes, c.x, c.y)) {
     c.attributes.pools = draw.one_in(2);
     c.attributes.places = c.attributes.pools && draw.one_in(2);
@@ -227,7 +233,8 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
       const std::int64_t m = draw.images(), n = draw.in(1, 70),
                          k = draw.one_in(3) ? draw.in(250, 600) : draw.in(1, 80);
       const bool ta = draw.one_in(2), tb = draw.one_in(2);
-      return {MatmulAttributes{ta, tb},
+      return {MatmulAttributes{ta, tb,
+                               op.kind == OpKind::kMatmulBf16 ? draw_order(draw) : Bf16Order::kAmx},
               {f32(ta ? Shape{k, m} : Shape{m, k}), f32(tb ? Shape{n, k} : Shape{k, n})}};
     }
     case OpKind::kBiasAdd: return draw_planes(draw, {}, 1, 1);

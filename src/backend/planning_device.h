@@ -22,6 +22,7 @@ class PlanningDevice : public Device {
   std::string name() const override { return device_->name(); }
   std::string description() const override { return device_->description(); }
   Traits traits() const override { return device_->traits(); }
+  Bf16Support bf16() override { return device_->bf16(); }
 
   // Buffers are address space that nobody may read or write. Throws std::bad_alloc where there is
   // no more of that.

@@ -31,6 +31,10 @@ inline std::vector<std::unique_ptr<Device>> tested_devices() {
       for (const int threads : {1, 3})
         if (threads == 1 || name != "cuda-emulated")
           list.push_back(make_device(name, {.threads = threads}));
+  // And a GPU whose tensor cores add otherwise.
+  set_cuda_capability(8, 0);
+  list.push_back(make_device("cuda-emulated"));
+  set_cuda_capability(9, 0);
   return list;
 }
 #endif

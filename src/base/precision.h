@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace podium {
@@ -26,7 +27,18 @@ constexpr bool is_tensor_core(Bf16Order order) {
   return order == Bf16Order::kAmpere || order == Bf16Order::kHopper;
 }
 
+// By its name; none for any other word.
+constexpr std::optional<Bf16Order> bf16_order_named(std::string_view name) {
+  for (const Bf16Order order : kBf16Orders)
+    if (name_of(order) == name) return order;
+  return std::nullopt;
+}
+
 // Of the operands of convolutions and matrix products; sums and all else are FP32.
-enum class Precision : std::uint8_t { kFp32, kBf16 };
+struct Precision {
+  // How their products are added, if they are BF16; none: they are FP32.
+  std::optional<Bf16Order> bf16 = std::nullopt;
+  bool operator==(const Precision&) const = default;
+};
 
 }  // namespace podium

@@ -25,6 +25,7 @@
 #include "ops/ops.h"
 #include "plan/local_model.h"
 #include "report/operation_times.h"
+#include "train/run/rank_plan.h"
 #include "train/run/run.h"
 
 namespace podium {
@@ -43,15 +44,16 @@ struct BenchArguments {
 // cache, or, for a kernel that moves more than fits there, of one beyond it.
 class Roof {
  public:
-  explicit Roof(Device& device) {
+  explicit Roof(Device& device, const Precision& precision = {}) {
     auto* const measured = dynamic_cast<MeasuredDevice*>(&device);
     is_core_ = measured == nullptr;
-    roof_ = is_core_ ? DeviceRoof{.flops = cpu::fma_peak(),
-                                  .bf16_flops = cpu::bf16_peak(),
-                                  .near_bytes = cpu::copy_bandwidth(cpu::kNearCopy),
-                                  .far_bytes = cpu::copy_bandwidth(cpu::kFarCopy),
-                                  .cache_bytes = 4 << 20}
-                     : measured->roof();
+    roof_ = is_core_
+                ? DeviceRoof{.flops = cpu::fma_peak(),
+                             .bf16_flops = cpu::bf16_peak(precision.bf16.value_or(Bf16Order::kAmx)),
+                             .near_bytes = cpu::copy_bandwidth(cpu::kNearCopy),
+                             .far_bytes = cpu::copy_bandwidth(cpu::kFarCopy),
+                             .cache_bytes = 4 << 20}
+                : measured->roof();
   }
 
   bool is_core() const { return is_core_; }
@@ -194,7 +196,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
   const RunData data = load_data(recipe, arguments.data_dir);
   Trainer trainer(recipe, model_of(recipe), data.train, data.held_out, arguments.placement);
   say(describe(trainer));
-  const Roof roof(trainer.device());
+  const Roof roof(trainer.device(), precision_on(trainer.device(), recipe));
   // Caches and clocks warm up; and where no number is given, there are steps for ten seconds.
   constexpr double kSeconds = 10;
   const double first = make_steps(trainer, 1).seconds;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "backend/cpu/kernels/targets.h"
 #include "backend/device.h"
@@ -37,6 +39,26 @@ std::vector<Cache> caches() {
   return {{"L1 data", "l1_data", size(_SC_LEVEL1_DCACHE_SIZE)},
           {"L2", "l2", size(_SC_LEVEL2_CACHE_SIZE)},
           {"L3", "l3", size(_SC_LEVEL3_CACHE_SIZE)}};
+}
+
+// The orders in which the CPU adds BF16 products.
+struct Orders {
+  std::vector<std::string> fast, slow;
+};
+Orders bf16_orders() {
+  const Bf16Support support = make_device("cpu")->bf16();
+  Orders orders;
+  for (const Bf16Order order : support.orders) {
+    const bool fast = std::ranges::find(support.fast, order) != support.fast.end();
+    (fast ? orders.fast : orders.slow).emplace_back(name_of(order));
+  }
+  return orders;
+}
+std::string bf16_text(const Orders& orders) {
+  const std::string slow = join_words(orders.slow);
+  if (orders.fast.empty()) return cat(slow, ", each exactly but slowly");
+  return cat(join_words(orders.fast), " by an instruction of this processor",
+             slow.empty() ? "" : cat("; ", slow, " exactly but slowly"));
 }
 
 #ifdef PODIUM_HAS_PJRT
@@ -81,6 +103,7 @@ nlohmann::ordered_json cuda_json() {
   for (const cuda::Gpu& gpu : gpus.list)
     json["devices"].push_back({{"name", gpu.name},
                                {"compute_capability", gpu.compute_capability},
+                               {"bf16_order", gpu.bf16_order},
                                {"memory_bytes", gpu.memory_bytes}});
   return json;
 }
@@ -93,6 +116,9 @@ std::string cuda_text(const nlohmann::ordered_json& json) {
   for (const auto& device : json["devices"])
     text += cat("                GPU ", number++, ": ", device["name"].get<std::string>(),
                 ", compute capability ", device["compute_capability"].get<std::string>(), ", ",
+                device["bf16_order"].get<std::string>().empty()
+                    ? ""
+                    : cat("bf16_order ", device["bf16_order"].get<std::string>(), ", "),
                 format_bytes(device["memory_bytes"].get<std::int64_t>()), "\n");
   return text;
 }
@@ -114,12 +140,14 @@ ExitCode show_devices(bool as_json) {
   const nlohmann::ordered_json cuda = cuda_json();
   const nlohmann::ordered_json pjrt = pjrt_json();
   const Environment e = collect_environment({}, cpu::vector_target(), 0);
+  const Orders orders = bf16_orders();
   if (as_json) {
     nlohmann::ordered_json json = {{"cpu", e.cpu},
                                    {"cores", e.cores},
                                    {"usable_cores", e.usable_cores},
                                    {"vector_targets", cpu::vector_targets()},
                                    {"vector_target", e.vector_target},
+                                   {"bf16_orders", {{"fast", orders.fast}, {"slow", orders.slow}}},
                                    {"backends", backend_names()},
                                    {"memory_bytes", e.memory_bytes},
                                    {"memory_limit_bytes", e.memory_limit_bytes}};
@@ -138,6 +166,7 @@ ExitCode show_devices(bool as_json) {
             << "vector targets  " << join_words(cpu::vector_targets())
             << " (in use: " << e.vector_target
             << "; $PODIUM_VECTOR_TARGET selects another, with the same bits)\n"
+            << "bf16 orders     " << bf16_text(orders) << " (bf16_order)\n"
             << "backends        " << join_words(backend_names()) << " (--backend)\n"
             << (cuda.is_null() ? "" : cuda_text(cuda)) << (pjrt.is_null() ? "" : pjrt_text(pjrt));
   const char* head = "not built       ";

@@ -104,7 +104,7 @@ std::string default_precision(const DeviceSpec& device, const std::string& asked
 
 // The mean over so many cores at once, which share memory and clock. The best of several tries:
 // what else runs here must not pass for a slow core.
-CoreRoof measured_roof(std::int64_t cores, bool bf16) {
+CoreRoof measured_roof(std::int64_t cores, const Precision& precision) {
   const auto mean_of = [&](const std::function<double()>& measure) {
     std::vector<double> rates(static_cast<std::size_t>(cores));
     std::vector<std::thread> threads;
@@ -115,7 +115,9 @@ CoreRoof measured_roof(std::int64_t cores, bool bf16) {
   CoreRoof roof;
   for (int i = 0; i < 5; ++i) {
     roof.flops = std::max(roof.flops, mean_of(cpu::fma_peak));
-    if (bf16) roof.bf16_flops = std::max(roof.bf16_flops, mean_of(cpu::bf16_peak));
+    if (precision.bf16)
+      roof.bf16_flops =
+          std::max(roof.bf16_flops, mean_of([&] { return cpu::bf16_peak(*precision.bf16); }));
     roof.near_bytes =
         std::max(roof.near_bytes, mean_of([] { return cpu::copy_bandwidth(cpu::kNearCopy); }));
     roof.far_bytes =
@@ -314,10 +316,10 @@ ExitCode plan(const PlanArguments& arguments) {
   CoreRoof roof;
   const Parts parts = parts_of(arguments.recipe);
   const Recipe& recipe = parts.recipe;
-  const bool bf16 = precision_of(recipe) == Precision::kBf16;
+  const Precision precision = precision_of(recipe);
   const Environment here = collect_environment({}, make_device("cpu")->description(), 0);
   if (name == "here") {
-    roof = measured_roof(1, bf16);
+    roof = measured_roof(1, precision);
     device = this_machine(here, roof);
   } else {
     device = find_device(name, devices);
@@ -358,7 +360,7 @@ ExitCode plan(const PlanArguments& arguments) {
                              parts.program.layout.parameter_bytes);
     const Plan update_plan = make_device("cpu")->plan(update.graph, {});
     question.measured = [&, update_plan](std::int64_t workers) {
-      const CoreRoof shared = workers == 1 ? roof : measured_roof(workers, bf16);
+      const CoreRoof shared = workers == 1 ? roof : measured_roof(workers, precision);
       return local_step_seconds(program_seconds(parts.compiled.kernels, shared),
                                 program_seconds(update_plan.kernels, shared), recipe.replicas,
                                 workers);

@@ -47,7 +47,9 @@ const OpDef& of_bf16(const OpDef& op) {
 
 Graph choose_algorithms(const Graph& graph, Precision precision) {
   return with_changed_nodes(graph, [&](std::int32_t, Node& node) {
-    node.op = precision == Precision::kBf16 ? &of_bf16(*node.op) : &chosen(graph, node);
+    node.op = precision.bf16 ? &of_bf16(*node.op) : &chosen(graph, node);
+    if (precision.bf16 && is_bf16(*node.op))
+      node.attributes = with_bf16_order(*node.op, node.attributes, *precision.bf16);
   });
 }
 

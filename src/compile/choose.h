@@ -7,7 +7,7 @@
 //                                                    per phase) and to make are at least 12 each,
 //                                                    and outputs 4x4 or more; 3x3 from 64 channels
 //
-// Where the precision is BF16, all of them stay direct:
+// Where the precision is BF16, all of them stay direct, with the order of the precision:
 //   conv2d -> conv2d_bf16, matmul -> matmul_bf16, and the gradients
 //
 // How large the tiles of a Winograd convolution are is part of its contract
@@ -19,6 +19,6 @@
 
 namespace podium {
 
-Graph choose_algorithms(const Graph& graph, Precision precision = Precision::kFp32);
+Graph choose_algorithms(const Graph& graph, Precision precision = {});
 
 }  // namespace podium

@@ -1,12 +1,11 @@
 // Convolution, its gradients and the matrix product of BF16 operands with FP32 sums
 // (docs/numerics.md, BF16). compile/choose puts them in place of the FP32 operations where the
 // recipe says `precision = "bf16"`. Their rules are those of conv2d and matmul.
-#include "base/bf16.h"
-
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "base/bf16_sum.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -25,7 +24,8 @@ struct Operand {
 
   explicit Operand(const Tensor& tensor) : values(rounded(tensor)), shape(tensor.shape()) {}
   float at(std::int64_t n, std::int64_t c, std::int64_t y, std::int64_t x) const {
-    if (n >= shape[0] || y < 0 || y >= shape[2] || x < 0 || x >= shape[3]) return 0;
+    if (n >= shape[0] || c >= shape[1] || y < 0 || y >= shape[2] || x < 0 || x >= shape[3])
+      return 0;
     return values[static_cast<std::size_t>(((n * shape[1] + c) * shape[2] + y) * shape[3] + x)];
   }
 };
@@ -35,10 +35,16 @@ struct ConvTerm {
   std::int64_t channel, r, s;
 };
 
-// The order (c / 32, tap, c mod 32).
-std::vector<ConvTerm> terms_of(std::int64_t channels,
+// The order (c / 32, tap, c mod 32); of a tensor core (tap, c), channels filled up to octets.
+std::vector<ConvTerm> terms_of(Bf16Order order, std::int64_t channels,
                                const std::vector<std::pair<std::int64_t, std::int64_t>>& taps) {
   std::vector<ConvTerm> terms;
+  if (is_tensor_core(order)) {
+    for (const auto& [r, s] : taps)
+      for (std::int64_t c = 0; c < octets_of(channels) * kBf16Octet; ++c)
+        terms.push_back({c, r, s});
+    return terms;
+  }
   for (std::int64_t block = 0; block < channels; block += kBf16Run)
     for (const auto& [r, s] : taps)
       for (std::int64_t c = block; c < std::min<std::int64_t>(block + kBf16Run, channels); ++c)
@@ -61,9 +67,9 @@ void reference(const Attributes& attributes, ConstTensors inputs, Tensors output
   std::vector<std::pair<std::int64_t, std::int64_t>> taps;
   for (std::int64_t r = 0; r < w.shape[2]; ++r)
     for (std::int64_t s = 0; s < w.shape[3]; ++s) taps.emplace_back(r, s);
-  const std::vector<ConvTerm> terms = terms_of(x.shape[1], taps);
+  const std::vector<ConvTerm> terms = terms_of(a.order, x.shape[1], taps);
   set_each(*outputs[0], [&](std::int64_t n, std::int64_t k, std::int64_t p, std::int64_t q) {
-    return bf16_sum(std::ssize(terms), [&](std::int64_t i, float& image, float& weight) {
+    return bf16_sum(a.order, std::ssize(terms), [&](std::int64_t i, float& image, float& weight) {
       const auto& [c, r, s] = terms[static_cast<std::size_t>(i)];
       image = x.at(n, c, p * a.stride_h + r - a.pad_top, q * a.stride_w + s - a.pad_left);
       weight = w.at(k, c, r, s);
@@ -83,11 +89,11 @@ void reference_grad_input(const Attributes& attributes, ConstTensors inputs, Ten
         for (std::int64_t s = 0; s < w.shape[3]; ++s)
           if ((y + a.pad_top - r) % a.stride_h == 0 && (x + a.pad_left - s) % a.stride_w == 0)
             taps.emplace_back(r, s);
-      terms.push_back(terms_of(dy.shape[1], taps));
+      terms.push_back(terms_of(a.order, dy.shape[1], taps));
     }
   set_each(*outputs[0], [&](std::int64_t n, std::int64_t c, std::int64_t y, std::int64_t x) {
     const auto& own = terms[static_cast<std::size_t>(y % a.stride_h * a.stride_w + x % a.stride_w)];
-    return bf16_sum(std::ssize(own), [&](std::int64_t i, float& gradient, float& weight) {
+    return bf16_sum(a.order, std::ssize(own), [&](std::int64_t i, float& gradient, float& weight) {
       const auto& [k, r, s] = own[static_cast<std::size_t>(i)];
       gradient = dy.at(n, k, (y + a.pad_top - r) / a.stride_h, (x + a.pad_left - s) / a.stride_w);
       if (y + a.pad_top < r || x + a.pad_left < s) gradient = 0;
@@ -96,16 +102,44 @@ void reference_grad_input(const Attributes& attributes, ConstTensors inputs, Ten
   });
 }
 
+// Of a tensor core: pixels of the output, of each all images, filled up to octets; cut into parts,
+// whose sums are added in order.
+void reference_grad_weight_in_parts(const Conv2dAttributes& a, const Operand& x, const Operand& dy,
+                                    Tensor& dw) {
+  const std::int64_t images = octets_of(dy.shape[0]) * kBf16Octet,
+                     terms = dy.shape[2] * dy.shape[3] * images,
+                     runs = (terms + kBf16Run - 1) / kBf16Run;
+  const Shape& w = dw.shape();
+  const std::int64_t part = bf16_part_runs(w[0], w[1] * w[2] * w[3], runs) * kBf16Run;
+  set_each(dw, [&](std::int64_t k, std::int64_t c, std::int64_t r, std::int64_t s) {
+    float total = 0;
+    for (std::int64_t first = 0; first < terms; first += part) {
+      const float sum = bf16_sum(
+          a.order, std::min(part, terms - first),
+          [&](std::int64_t i, float& gradient, float& image) {
+            const std::int64_t pixel = (first + i) / images, n = (first + i) % images,
+                               p = pixel / dy.shape[3], q = pixel % dy.shape[3];
+            gradient = dy.at(n, k, p, q);
+            image = x.at(n, c, p * a.stride_h + r - a.pad_top, q * a.stride_w + s - a.pad_left);
+          });
+      total = first == 0 ? sum : total + sum;
+    }
+    return total;
+  });
+}
+
 // A run is two neighbouring pixels of a row of the output, of sixteen images each.
 void reference_grad_weight(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
   const auto& a = attributes.as<Conv2dAttributes>();
   const Operand x(*inputs[0]), dy(*inputs[1]);
+  if (is_tensor_core(a.order)) return reference_grad_weight_in_parts(a, x, dy, *outputs[0]);
   constexpr std::int64_t kImages = kBf16Run / 2;
   const std::int64_t rows = dy.shape[2], pairs = (dy.shape[3] + 1) / 2,
                      blocks = (dy.shape[0] + kImages - 1) / kImages;
   set_each(*outputs[0], [&](std::int64_t k, std::int64_t c, std::int64_t r, std::int64_t s) {
     return bf16_sum(
-        blocks * rows * pairs * kBf16Run, [&](std::int64_t i, float& gradient, float& image) {
+        a.order, blocks * rows * pairs * kBf16Run,
+        [&](std::int64_t i, float& gradient, float& image) {
           const std::int64_t run = i / kBf16Run, q = run % pairs * 2 + i / kImages % 2,
                              p = run / pairs % rows, n = run / pairs / rows * kImages + i % kImages;
           gradient = dy.at(n, k, p, q);  // 0 beyond the row
@@ -122,7 +156,7 @@ void reference_matmul(const Attributes& attributes, ConstTensors inputs, Tensors
   for (std::int64_t i = 0; i < rows; ++i)
     for (std::int64_t j = 0; j < columns; ++j)
       outputs[0]->f32()[static_cast<std::size_t>(i * columns + j)] =
-          bf16_sum(depth, [&](std::int64_t k, float& left, float& right) {
+          bf16_sum(t.order, depth, [&](std::int64_t k, float& left, float& right) {
             left = a[static_cast<std::size_t>(t.transpose_a ? k * rows + i : i * depth + k)];
             right = b[static_cast<std::size_t>(t.transpose_b ? j * depth + k : k * columns + j)];
           });
@@ -155,12 +189,20 @@ Cost cost_matmul(const Attributes& attributes, std::span<const TensorType> in,
                  std::span<const TensorType> out) {
   return matmul_op.cost(attributes, in, out);
 }
+// Each in every order.
+std::vector<OpSample> in_every_order(const OpDef& op, const std::vector<OpSample>& samples) {
+  std::vector<OpSample> all;
+  for (const Bf16Order order : kBf16Orders)
+    for (const OpSample& sample : samples)
+      all.push_back({with_bf16_order(op, sample.attributes, order), sample.inputs});
+  return all;
+}
 // And a layer whose runs are whole taps, with more than one tile of channels.
 std::vector<OpSample> samples() {
   std::vector<OpSample> list = conv2d_op.samples();
   list.push_back({Conv2dAttributes{.pad_top = 1, .pad_bottom = 1, .pad_left = 1, .pad_right = 1},
                   {{DType::kF32, {18, 64, 3, 5}}, {DType::kF32, {40, 64, 3, 3}}}});
-  return list;
+  return in_every_order(conv2d_bf16_op, list);
 }
 std::vector<OpSample> samples_grad_input() {
   std::vector<OpSample> list = conv2d_grad_input_op.samples();
@@ -173,7 +215,7 @@ std::vector<OpSample> samples_grad_input() {
                                    .extent_h = 5,
                                    .extent_w = 6},
                   {{DType::kF32, {18, 64, 3, 3}}, {DType::kF32, {64, 40, 3, 3}}}});
-  return list;
+  return in_every_order(conv2d_bf16_grad_input_op, list);
 }
 std::vector<OpSample> samples_grad_weight() {
   std::vector<OpSample> list = conv2d_grad_weight_op.samples();
@@ -184,15 +226,30 @@ std::vector<OpSample> samples_grad_weight() {
                                    .extent_h = 3,
                                    .extent_w = 3},
                   {{DType::kF32, {18, 40, 3, 5}}, {DType::kF32, {18, 64, 3, 5}}}});
-  return list;
+  return in_every_order(conv2d_bf16_grad_weight_op, list);
 }
-std::vector<OpSample> samples_matmul() { return matmul_op.samples(); }
+std::vector<OpSample> samples_matmul() {
+  return in_every_order(matmul_bf16_op, matmul_op.samples());
+}
 
 }  // namespace
 
 bool is_bf16(const OpDef& op) {
   return op.kind == OpKind::kConv2dBf16 || op.kind == OpKind::kConv2dBf16GradInput ||
          op.kind == OpKind::kConv2dBf16GradWeight || op.kind == OpKind::kMatmulBf16;
+}
+
+Bf16Order bf16_order_of(const Node& node) {
+  return node.op->kind == OpKind::kMatmulBf16 ? node.attributes.as<MatmulAttributes>().order
+                                              : node.attributes.as<Conv2dAttributes>().order;
+}
+Attributes with_bf16_order(const OpDef& op, const Attributes& attributes, Bf16Order order) {
+  const auto with = [&](auto own) {
+    own.order = order;
+    return Attributes(own);
+  };
+  if (op.kind == OpKind::kMatmulBf16) return with(attributes.as<MatmulAttributes>());
+  return with(attributes.as<Conv2dAttributes>());
 }
 
 const OpDef conv2d_bf16_op = {OpKind::kConv2dBf16, "conv2d_bf16", infer,  nullptr,

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/activation.h"
+#include "base/precision.h"
 #include "graph/graph.h"
 #include "ops/op_list.h"
 #include "ops/reference_sums.h"
@@ -23,8 +24,12 @@ Planes planes_of(const Shape& shape);
 // --- convolution (ops/conv2d.cc)
 
 // Whether its operands are BF16: conv2d_bf16, its gradients, matmul_bf16 (ops/bf16.cc). They have
-// the attributes of the FP32 operations that they stand for.
+// the attributes of the FP32 operations that they stand for, and an order.
 bool is_bf16(const OpDef& op);
+// The order of such an operation's sums.
+Bf16Order bf16_order_of(const Node& node);
+// Its attributes with another order.
+Attributes with_bf16_order(const OpDef& op, const Attributes& attributes, Bf16Order order);
 
 // Attributes of conv2d and its gradients.
 struct Conv2dAttributes {
@@ -43,6 +48,8 @@ struct Conv2dAttributes {
   // The last operand holds scale and shift, [2, C].
   bool normalises = false;
   Activation activation = {};
+  // Of conv2d_bf16 and its gradients: how the products are added.
+  Bf16Order order = Bf16Order::kAmx;
 
   template <typename Visitor>
   void visit(Visitor&& v) const {
@@ -52,6 +59,7 @@ struct Conv2dAttributes {
         v("extent_w", extent_w);
     v("pools", pools), v("places", places);
     v("normalises", normalises), v("activation", activation.kind), v("slope", activation.slope);
+    if (order != Bf16Order::kAmx) v("order", name_of(order));
   }
 };
 
@@ -84,9 +92,11 @@ Shape winograd_output(const Conv2dAttributes& attributes, const Shape& result);
 // Attributes of matmul.
 struct MatmulAttributes {
   bool transpose_a = false, transpose_b = false;
+  Bf16Order order = Bf16Order::kAmx;  // of matmul_bf16: how the products are added
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("transpose_a", transpose_a), v("transpose_b", transpose_b);
+    if (order != Bf16Order::kAmx) v("order", name_of(order));
   }
 };
 // [M, K] x [K, N] -> [M, N]; a transposed operand is stored [K, M] or [N, K].

@@ -51,20 +51,38 @@ TEST_F(Cuda, a_run_that_moves_between_cpu_and_gpu_has_the_hashes_of_one_that_doe
   expect_equal("cpu", "moved");
 }
 
-TEST_F(Cuda, a_bf16_run_that_moves_says_that_its_hashes_are_of_neither_kind) {
+// The order of a GPU's tensor cores, which the CPU computes, too.
+TEST_F(Cuda, a_bf16_run_that_moves_to_the_cpu_has_the_hashes_of_one_that_does_not) {
+  const auto run = [&](const std::string& out, const std::string& backend, const std::string& steps,
+                       const std::string& more = "run.log_every_steps=1") {
+    return podium(train_small(out, {"--backend", backend, "--steps", steps, "precision=bf16",
+                                    "run.checkpoint_every_steps=1", more}));
+  };
+  ASSERT_EQ(run("gpu", kGpu, "3").code, 0);
+  ASSERT_EQ(run("moved", kGpu, "1").code, 0);
+  const Outcome moved = run("moved", "cpu", "2");
+  ASSERT_EQ(moved.code, 0) << moved.err;
+  EXPECT_EQ(moved.err.find("hashes are those of neither"), std::string::npos) << moved.err;
+  ASSERT_EQ(run("moved", kGpu, "3").code, 0);
+  expect_equal("gpu", "moved");
+  ASSERT_EQ(run("named", "cpu", "3", "bf16_order=hopper").code, 0);
+  expect_equal("gpu", "named");
+  const Outcome compared = podium({"compare", "moved", "named", "--json"});
+  EXPECT_NE(compared.out.find("exact bf16 hopper"), std::string::npos) << compared.out;
+}
+
+TEST_F(Cuda, a_bf16_run_of_a_cpu_is_refused_by_a_gpu_that_adds_otherwise) {
   const auto run = [&](const std::string& backend, const std::string& steps) {
-    return podium(train_small("moved", {"--backend", backend, "--steps", steps, "precision=bf16"}));
+    return podium(train_small("cpu", {"--backend", backend, "--steps", steps, "precision=bf16"}));
   };
   ASSERT_EQ(run("cpu", "1").code, 0);
   const Outcome outcome = run(kGpu, "2");
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_NE(outcome.err.find("until step 1, this run was computed as exact bf16, and goes on as "
-                             "cuda-emulated bf16 on sm_"),
-            std::string::npos)
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(
+      outcome.err.find("does not add BF16 products in the order amx (bf16_order), only in the "
+                       "order hopper"),
+      std::string::npos)
       << outcome.err;
-  const Outcome compared = podium({"compare", "moved", "--json"});
-  EXPECT_NE(compared.out.find("exact bf16, then cuda-emulated bf16 on sm_"), std::string::npos)
-      << compared.out;
 }
 
 TEST_F(Cuda, a_gpu_that_fails_in_any_call_leaves_a_run_that_goes_on_elsewhere) {

@@ -53,8 +53,8 @@ inline const std::string& law_backend() {
   }();
   return name;
 }
-// Whether it has BF16 of its own, not that of the contract.
-inline bool has_own_bf16() { return !make_device(law_backend())->traits().bf16_family.empty(); }
+// Whether it adds BF16 products in the order of AMX.
+inline bool computes_amx() { return make_device(law_backend())->bf16().computes(Bf16Order::kAmx); }
 
 inline std::unique_ptr<Trainer> make_trainer(const Recipe& recipe, std::int64_t workers,
                                              int threads = 1,

@@ -7,7 +7,6 @@
 #include <random>
 #include <thread>
 
-#include "backend/cpu/kernels/bf16/tiles.h"
 #include "backend/cpu/kernels/targets.h"
 #include "law_util.h"
 #include "train/run/rank_plan.h"
@@ -184,24 +183,6 @@ TEST(Placement, the_reference_backend_gives_the_same_hashes) {
   const Recipe recipe = small_recipe(64, 2);
   EXPECT_EQ(step_hashes(*make_trainer(recipe, 2, 1, "reference"), 3),
             step_hashes(*make_trainer(recipe, 1), 3));
-}
-
-TEST(Placement, bf16_has_the_same_hashes_by_vectors_by_a_matrix_unit_and_by_the_reference) {
-  if (has_own_bf16()) GTEST_SKIP() << "this backend has BF16 of its own";
-  Recipe recipe = small_recipe(64, 2);
-  const auto fp32 = step_hashes(*make_trainer(recipe, 1), 1);
-  recipe.precision = "bf16";
-  const auto expected = step_hashes(*make_trainer(recipe, 2, 1, "reference"), 2);
-  EXPECT_NE(expected.front(), fp32.front());
-  for (const bool amx : {true, false})
-    for (const std::string& target : cpu::vector_targets()) {
-      cpu::allow_amx(amx);
-      cpu::set_vector_target(target);
-      EXPECT_EQ(step_hashes(*make_trainer(recipe, 1), 2), expected)
-          << target << (amx ? ", AMX where there is one" : "");
-    }
-  cpu::allow_amx(true);
-  cpu::set_vector_target(cpu::vector_targets().front());
 }
 
 // G4: every example counts once, in integers, whatever the evaluation batch and the placement.

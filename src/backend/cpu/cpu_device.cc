@@ -340,6 +340,13 @@ class CpuDevice : public HostDevice {
     return cat(cpu::vector_target(), " kernels", cpu::uses_amx() ? ", amx for bf16" : "");
   }
 
+  Bf16Support bf16() override {
+    Bf16Support support;
+    if (cpu::uses_amx()) support.fast.push_back(Bf16Order::kAmx);
+    if (cpu::uses_vdpbf16ps()) support.fast.push_back(Bf16Order::kVdpbf16ps);
+    return support;
+  }
+
   Plan plan(const Graph& graph, const CompileOptions& compile) override {
     return lay_out(graph, compile, options()).plan;
   }

@@ -1,4 +1,6 @@
 // Convolution and its gradients with the batch in the lanes.
+#include <functional>
+
 #include "backend/cpu/kernels/bf16/conv_bf16.h"
 #include "backend/cpu/kernels/bf16/matmul_bf16.h"
 #include "backend/cpu/kernels/conv/conv.h"
@@ -8,8 +10,9 @@
 namespace podium::cpu {
 namespace {
 
-using ConvKernel = void (*)(const ConvShape&, const float*, const float*, float*, float*, float*,
-                            int, int);
+using ConvKernel = std::function<void(const ConvShape&, const float*, const float*, float*, float*,
+                                      float*, int, int)>;
+using WorkOfShape = std::function<ConvWork(const ConvShape&)>;
 
 // A step a phase; the shared buffer lives through all of them.
 // kernel(memory, shared, scratch, phase, part).
@@ -29,8 +32,8 @@ void emit_phases(Lowering& l, const ConvWork& work, const Kernel& kernel, std::v
             }});
   }
 }
-void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work, ConvKernel kernel,
-                 Slot a, Slot b, Slot out) {
+void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work,
+                 const ConvKernel& kernel, Slot a, Slot b, Slot out) {
   emit_phases(l, work,
               [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
                 kernel(shape, m.f32(a), m.f32(b), m.f32(out), shared, scratch, phase, part);
@@ -38,8 +41,8 @@ void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work, Conv
               {a, b}, {out});
 }
 
-void lower_forward(Lowering& l, const Node& node, std::int32_t index,
-                   ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
+void lower_forward(Lowering& l, const Node& node, std::int32_t index, const WorkOfShape& work,
+                   const ConvKernel& kernel) {
   const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
              y = l.define_lanes({index, 0});
   const ConvShape shape =
@@ -98,16 +101,16 @@ ConvShape grad_weight_shape(const Lowering& l, const Node& node) {
   return conv_shape(a, l.shape(node.inputs[0]), node.outputs[0].shape, l.shape(node.inputs[1]));
 }
 
-void lower_grad_input(Lowering& l, const Node& node, std::int32_t index,
-                      ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
+void lower_grad_input(Lowering& l, const Node& node, std::int32_t index, const WorkOfShape& work,
+                      const ConvKernel& kernel) {
   const Slot dy = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
              dx = l.define_lanes({index, 0});
   const ConvShape shape = grad_input_shape(l, node);
   emit_phases(l, shape, work(shape), kernel, dy, w, dx);
 }
 
-void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index,
-                       ConvWork (*work)(const ConvShape&), ConvKernel kernel) {
+void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index, const WorkOfShape& work,
+                       const ConvKernel& kernel) {
   const Slot x = l.lanes(node.inputs[0]), dy = l.lanes(node.inputs[1]),
              dw = l.define_plain({index, 0});
   const ConvShape shape = grad_weight_shape(l, node);
@@ -162,6 +165,12 @@ void lower_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t inde
   emit_phases(l, shape, work, conv_winograd_grad_weight, led, x, dw);
 }
 
+// A function of the order and more, of the rest alone.
+template <typename Result, typename... Rest>
+auto in_order(Bf16Order order, Result (*function)(Bf16Order, Rest...)) {
+  return [=](Rest... rest) { return function(order, rest...); };
+}
+
 }  // namespace
 
 void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
@@ -175,13 +184,19 @@ void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index)
 }
 
 void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
-  lower_forward(l, node, index, conv_bf16_forward_work, conv_bf16_forward);
+  const Bf16Order order = bf16_order_of(node);
+  lower_forward(l, node, index, in_order(order, conv_bf16_forward_work),
+                in_order(order, conv_bf16_forward));
 }
 void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_input(l, node, index, conv_bf16_grad_input_work, conv_bf16_grad_input);
+  const Bf16Order order = bf16_order_of(node);
+  lower_grad_input(l, node, index, in_order(order, conv_bf16_grad_input_work),
+                   in_order(order, conv_bf16_grad_input));
 }
 void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_weight(l, node, index, conv_bf16_grad_weight_work, conv_bf16_grad_weight);
+  const Bf16Order order = bf16_order_of(node);
+  lower_grad_weight(l, node, index, in_order(order, conv_bf16_grad_weight_work),
+                    in_order(order, conv_bf16_grad_weight));
 }
 void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
   const auto& t = node.attributes.as<MatmulAttributes>();
@@ -193,9 +208,11 @@ void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
                           .depth = t.transpose_a ? left[0] : left[1],
                           .transpose_a = t.transpose_a,
                           .transpose_b = t.transpose_b};
-  emit_phases(l, matmul_bf16_work(shape),
+  const Bf16Order order = t.order;
+  emit_phases(l, matmul_bf16_work(order, shape),
               [=](const Memory& m, float* shared, float* scratch, int phase, int part) {
-                matmul_bf16(shape, m.f32(a), m.f32(b), m.f32(c), shared, scratch, phase, part);
+                matmul_bf16(order, shape, m.f32(a), m.f32(b), m.f32(c), shared, scratch, phase,
+                            part);
               },
               {a, b}, {c});
 }

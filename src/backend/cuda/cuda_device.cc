@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "backend/cuda/executable.h"
@@ -14,6 +15,7 @@
 #include "backend/cuda/roof.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/seeded_fault.h"
+#include "backend/cuda/tensor_cores.h"
 #include "backend/cuda/whole_step.h"
 #include "ops/ops.h"
 
@@ -57,12 +59,13 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
                info_.memory / (1 << 20), " MiB");
   }
   Traits traits() const override {
-    return {.bf16_family = cat("sm_", info_.major, info_.minor),
-            .bf16_tolerance = kBf16Tolerance,
-            .whole_steps = true,
-            .replicas_together = true,
-            .memory_bytes = free_memory_,
-            .devices = 1};
+    return {
+        .whole_steps = true, .replicas_together = true, .memory_bytes = free_memory_, .devices = 1};
+  }
+
+  Bf16Support bf16() override {
+    const std::scoped_lock lock(queue_.mutex);
+    return bf16_support();
   }
 
   std::unique_ptr<Buffer> allocate(std::int64_t bytes) override {
@@ -144,17 +147,39 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
   }
 
  private:
-  void require_bf16(const Graph& graph) const {
-    if (info_.major >= 8) return;
-    for (const Node& node : graph.nodes())
-      PODIUM_REQUIRE(node.op == nullptr || !is_bf16(*node.op), ExitCode::kUsage, "--backend ",
-                     kName, ": ", info_.name, " has compute capability ", info_.major, ".",
-                     info_.minor, ", and BF16 needs 8.0; use precision=fp32, or --backend cpu");
+  // Exact, if its tensor cores keep the rule of their capability.
+  const Bf16Support& bf16_support() {
+    if (bf16_) return *bf16_;
+    const std::optional<Bf16Order> order = tensor_core_order(info_);
+    constexpr int kWarps = 16;
+    constexpr std::uint32_t kSeed = 1;
+    queue_.settle();
+    runtime::use(queue_.device);
+    bf16_.emplace();
+    bf16_->orders.clear();
+    if (order && probe_tensor_cores(queue_.stream, *order, kWarps, kSeed).differences == 0)
+      bf16_->orders = bf16_->fast = {*order};
+    else
+      bf16_->family = cat("sm_", info_.major, info_.minor), bf16_->tolerance = kBf16Tolerance;
+    return *bf16_;
+  }
+  // Within a family of its own, any order stands for the device's.
+  void require_bf16(const Graph& graph) {
+    for (const Node& node : graph.nodes()) {
+      if (node.op == nullptr || !is_bf16(*node.op)) continue;
+      PODIUM_REQUIRE(info_.major >= 8, ExitCode::kUsage, "--backend ", kName, ": ", info_.name,
+                     " has compute capability ", info_.major, ".", info_.minor,
+                     ", and BF16 needs 8.0; use precision=fp32, or --backend cpu");
+      const Bf16Support support = bf16();
+      if (support.family.empty())
+        require_bf16_order(cat(kName, " (", info_.name, ")"), support, bf16_order_of(node));
+    }
   }
 
   const runtime::DeviceInfo info_;
   std::int64_t free_memory_ = 0;  // when it was opened: other processes may have the rest
   Queue queue_;
+  std::optional<Bf16Support> bf16_;
 };
 
 }  // namespace
@@ -172,10 +197,13 @@ Gpus find_gpus() {
   if (found.missing.empty())
     gpus.versions +=
         nccl::library().missing.empty() ? cat(", ", nccl::name()) : ", no NCCL (libnccl.so.2)";
-  for (const runtime::DeviceInfo& device : found.devices)
+  for (const runtime::DeviceInfo& device : found.devices) {
+    const std::optional<Bf16Order> order = tensor_core_order(device);
     gpus.list.push_back({.name = device.name,
                          .compute_capability = cat(device.major, ".", device.minor),
+                         .bf16_order = order ? std::string(name_of(*order)) : "",
                          .memory_bytes = device.memory});
+  }
   return gpus;
 }
 

@@ -20,6 +20,7 @@ std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
 struct Gpu {
   std::string name;
   std::string compute_capability;  // "9.0"
+  std::string bf16_order;          // as recipes name it; empty: none that is known
   std::int64_t memory_bytes = 0;
 };
 struct Gpus {

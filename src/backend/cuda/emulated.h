@@ -19,6 +19,9 @@ void fail_cuda_from(std::optional<std::int64_t> call);
 std::int64_t cuda_calls();
 // The bytes that the emulated GPU has from now on.
 void set_cuda_memory(std::int64_t bytes);
+// The emulated GPU's compute capability from now on, 9.0 unless set, which is also how its tensor
+// cores add; not if they are `odd`.
+void set_cuda_capability(int major, int minor, bool odd = false);
 // How many emulated GPUs the host has from now on: 1 unless set.
 void set_cuda_devices(int count);
 

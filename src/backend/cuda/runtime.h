@@ -103,6 +103,8 @@ std::int64_t calls();
 void set_memory(std::int64_t bytes);
 // The number of devices.
 void set_devices(int count);
+// Their compute capability.
+void set_capability(int major, int minor);
 #endif
 
 }  // namespace podium::PODIUM_CUDA_SPACE::runtime

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMemory = std::int64_t{8} << 30;
 
 std::atomic<std::int64_t> g_calls{0}, g_fails_from{-1}, g_memory{kMemory};
-std::atomic<int> g_devices{1};
+std::atomic<int> g_devices{1}, g_major{9}, g_minor{0};
 
 // Counts one call of the runtime.
 void enter(const char* call) {
@@ -183,8 +183,8 @@ Found find_devices() {
   for (int i = 0; i < g_devices; ++i)
     found.devices.push_back({.name = "emulation on the host",
                              .id = cat("emulated ", i),
-                             .major = 9,
-                             .minor = 0,
+                             .major = g_major,
+                             .minor = g_minor,
                              .memory = g_memory,
                              .multiprocessors = 1,
                              .clock = 1e9,
@@ -265,6 +265,7 @@ void fail_from(std::optional<std::int64_t> call) {
 std::int64_t calls() { return g_calls; }
 void set_memory(std::int64_t bytes) { g_memory = bytes; }
 void set_devices(int count) { g_devices = count; }
+void set_capability(int major, int minor) { g_major = major, g_minor = minor; }
 
 }  // namespace runtime
 }  // namespace podium::cuda_emulated

@@ -252,14 +252,15 @@ std::function<std::string(Device&)> at_samples(const OpDef& op, Values values = 
   };
 }
 
-// Looks for NaN, which no operand is, in products of BF16 operands: their bits are no contract
-// here.
+// Looks for NaN, which no operand is, in products of BF16 operands in the order of the emulated
+// GPU.
 std::string nan_in_products(Device& device) {
   const OpDef& op = conv2d_bf16_op;
   for (const OpSample& sample : op.samples())
-    for (const Tensor& y : run_case(device, case_of(op, sample, Values::kPlain), {}))
-      if (std::ranges::any_of(y.f32(), [](float v) { return std::isnan(v); }))
-        return cat(op.name, " {", sample.attributes.text(), "}: NaN");
+    if (sample.attributes.as<Conv2dAttributes>().order == Bf16Order::kHopper)
+      for (const Tensor& y : run_case(device, case_of(op, sample, Values::kPlain), {}))
+        if (std::ranges::any_of(y.f32(), [](float v) { return std::isnan(v); }))
+          return cat(op.name, " {", sample.attributes.text(), "}: NaN");
   return "";
 }
 

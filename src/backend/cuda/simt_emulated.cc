@@ -1,6 +1,7 @@
 #include "backend/cuda/simt_emulated.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -8,11 +9,13 @@
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "backend/cuda/fiber.h"
 #include "base/bf16.h"
+#include "base/tensor_core.h"
 
 namespace podium::cuda_emulated::simt {
 namespace {
@@ -29,6 +32,7 @@ constexpr std::size_t kMostSharedBytes = 227 * 1024;
 }
 
 thread_local Order t_order = Order::kForward;
+std::atomic<std::optional<Bf16Order>> g_tensor_core{Bf16Order::kHopper};
 
 struct Barrier {
   int arrived = 0;
@@ -232,20 +236,36 @@ std::uint32_t exchange(unsigned mask, std::uint32_t value, int lane_mask) {
   return t_block->exchange(mask, value, lane_mask);
 }
 const std::uint32_t* gather(std::uint32_t value) { return t_block->gather(value); }
+void set_tensor_core(std::optional<Bf16Order> order) { g_tensor_core = order; }
 void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
+  constexpr int kTerms = 16;
   const auto* const operands = t_block->operands(a, b);
   const int lane = t_block->lane(), group = lane / 4, in_group = lane % 4;
+  const std::optional<Bf16Order> order = g_tensor_core;
   for (int i = 0; i < 4; ++i) {
     const int lower = i / 2, column = in_group * 2 + i % 2;
-    double sum = static_cast<double>(d[i]);
-    for (int pair = 0; pair < 8; ++pair) {
-      const std::uint32_t left = operands[group * 4 + pair % 4][pair / 4 * 2 + lower],
-                          right = operands[column * 4 + pair % 4][4 + pair / 4];
-      for (const int half : {0, 16})
-        sum += static_cast<double>(bf16_value(static_cast<std::uint16_t>(left >> half))) *
-               static_cast<double>(bf16_value(static_cast<std::uint16_t>(right >> half)));
+    std::uint16_t left[kTerms], right[kTerms];
+    for (int term = 0; term < kTerms; ++term) {
+      const int pair = term / 2, shift = term % 2 * 16;
+      left[term] =
+          static_cast<std::uint16_t>(operands[group * 4 + pair % 4][pair / 4 * 2 + lower] >> shift);
+      right[term] =
+          static_cast<std::uint16_t>(operands[column * 4 + pair % 4][4 + pair / 4] >> shift);
     }
-    d[i] = static_cast<float>(sum);
+    if (!order) {
+      double sum = static_cast<double>(d[i]);
+      for (int term = 0; term < kTerms; ++term)
+        sum += static_cast<double>(bf16_value(left[term])) *
+               static_cast<double>(bf16_value(right[term]));
+      d[i] = static_cast<float>(sum);
+      continue;
+    }
+    const TensorCore core = tensor_core_of(*order);
+    for (int first = 0; first < kTerms; first += core.group)
+      d[i] = tensor_core_sum(core, d[i], [&](int k, std::uint16_t& x, std::uint16_t& y) {
+        x = left[first + k];
+        y = right[first + k];
+      });
   }
 }
 int lane() { return t_block->lane(); }

@@ -17,10 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 
 #include "backend/cuda/launch.h"
+#include "base/precision.h"
 
 // CUDA's own names.
 // NOLINTBEGIN(*-reserved-identifier,cert-*,readability-identifier-naming)
@@ -70,7 +72,10 @@ void wait_for_warp(unsigned mask);
 std::uint32_t exchange(unsigned mask, std::uint32_t value, int lane_mask);
 // The values of all 32 lanes of a warp, which call it together; valid until the next exchange.
 const std::uint32_t* gather(std::uint32_t value);
-// d += a b on a tensor core (simt.h): each sum of 16 products and d, rounded once.
+// The order in which tensor cores add from now on; none: each sum of 16 products and d is rounded
+// once, which is no rule that a GPU has.
+void set_tensor_core(std::optional<Bf16Order> order);
+// d += a b on a tensor core (simt.h).
 void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]);
 // Copies to shared memory (simt.h).
 void copy16(void* shared, const void* from, bool there);

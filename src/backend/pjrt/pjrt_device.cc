@@ -324,6 +324,7 @@ class PjrtDevice : public Device {
     traits.devices = devices_;
     return traits;
   }
+  Bf16Support bf16() override { return {.orders = {}}; }
 
   std::unique_ptr<Buffer> allocate(std::int64_t bytes) override {
     return std::make_unique<WordBuffer>(bytes);

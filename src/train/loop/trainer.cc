@@ -25,12 +25,13 @@ const Recipe& Trainer::recipe() const { return state_->recipe; }
 const Placement& Trainer::placement() const { return state_->placement; }
 Device& Trainer::device() const { return *state_->device; }
 std::string Trainer::kind() const {
-  const Traits traits = device().traits();
   const std::string& precision = recipe().precision;
-  if (!traits.exact_fp32) return cat(device().name(), " ", precision);
-  if (precision_of(recipe()) == Precision::kFp32 || traits.bf16_family.empty())
-    return "exact " + precision;
-  return cat(device().name(), " ", precision, " on ", traits.bf16_family);
+  if (!device().traits().exact_fp32) return cat(device().name(), " ", precision);
+  const std::optional<Bf16Order> order = state_->precision.bf16;
+  if (!order) return "exact " + precision;
+  if (const std::string family = device().bf16().family; !family.empty())
+    return cat(device().name(), " ", precision, " on ", family);
+  return cat("exact ", precision, *order == Bf16Order::kAmx ? "" : cat(" ", name_of(*order)));
 }
 std::int64_t Trainer::evaluation_batch() const { return state_->evaluation_batch; }
 std::vector<std::int64_t> Trainer::bucket_bytes() const {

@@ -124,7 +124,8 @@ class Trainer {
   const Recipe& recipe() const;
   const Placement& placement() const;  // resolved
   Device& device() const;
-  // Results of one kind are equal to the bit: "exact fp32", "exact bf16", "cuda bf16 on sm_90", ...
+  // Results of one kind are equal to the bit: "exact fp32", "exact bf16" (in the order of AMX),
+  // "exact bf16 hopper", "cuda bf16 on sm_120", ...
   std::string kind() const;
   // As planned; once compile_step() was called, what the device's compiler says of a step instead,
   // as training_activations: it includes the gradients.

@@ -246,11 +246,24 @@ std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions optio
   return make_device(placement.backend, options);
 }
 
+Precision precision_on(Device& device, const Recipe& recipe) {
+  Precision precision = precision_of(recipe);
+  if (!precision.bf16) return precision;
+  const Bf16Support support = device.bf16();
+  if (!recipe.bf16_order.empty())
+    require_bf16_order(cat(device.name(), " (", device.description(), ")"), support,
+                       *precision.bf16);
+  else if (!support.orders.empty())
+    precision.bf16 = support.orders.front();
+  return precision;
+}
+
 void Trainer::State::open_device() {
   device = open_for(placement, {.workers = static_cast<int>(placement.workers),
                                 .threads = placement.threads,
                                 .local_rank = local_rank(placement)});
   if (placement.ranks != nullptr) placement.ranks->use(*device);
+  precision = precision_on(*device, recipe);
 }
 
 void Trainer::State::take_data(std::shared_ptr<const Source> train,
@@ -287,7 +300,7 @@ void Trainer::State::start_input_threads() {
 BatchInputs Trainer::State::inputs_of(std::int64_t rows) const {
   return {.fields = data.fields,
           .rows = rows,
-          .precision = precision_of(recipe),
+          .precision = precision,
           .label_smoothing = recipe.label_smoothing};
 }
 

@@ -141,6 +141,7 @@ struct Trainer::State {
   Model model;
   Placement placement;
   std::unique_ptr<Device> device;
+  Precision precision;  // on this device
   DataShape data;
   std::shared_ptr<const Loader> loader;
   std::unique_ptr<Prefetcher> prefetcher;  // from the first step on, if threads make batches ahead

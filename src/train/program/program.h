@@ -72,7 +72,7 @@ struct Optimizers {
 struct BatchInputs {
   std::vector<Field> fields;
   std::int64_t rows = 0;  // examples
-  Precision precision = Precision::kFp32;
+  Precision precision = {};
   float label_smoothing = 0;
 };
 

@@ -554,7 +554,8 @@ Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::str
 }
 
 Precision precision_of(const Recipe& recipe) {
-  return recipe.precision == "bf16" ? Precision::kBf16 : Precision::kFp32;
+  if (recipe.precision != "bf16") return {};
+  return {bf16_order_named(recipe.bf16_order).value_or(Bf16Order::kAmx)};
 }
 
 std::int64_t training_examples(const Recipe& recipe) {

@@ -66,6 +66,7 @@ struct Recipe {
   // Exactly one of the two is given; the other is 0.
   std::int64_t epochs = 0, steps = 0;
   std::string precision = "fp32";
+  std::string bf16_order;  // of the products' sums; empty: the first device of the run decides
   float label_smoothing = 0;
   float clip_norm = 0;         // limit of the norm of all gradients together; 0: no clipping
   OptimizerOptions optimizer;  // for the parameters that are in no group
@@ -121,7 +122,7 @@ Model model_of(const Recipe& recipe);
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {},
                          const std::string& data_dir = "");
 
-// As `precision` says.
+// As `precision` and `bf16_order` say; where no device has decided yet, in the order of AMX.
 Precision precision_of(const Recipe& recipe);
 
 // The training examples without those held out; the whole steps of an epoch; the steps of the run.

@@ -52,6 +52,7 @@ class Check {
     texts();
     name();
     length();
+    order();
     replicas();
     examples();
     optimizer(r_.optimizer, "optimizer");
@@ -106,6 +107,14 @@ class Check {
       problems_.add("name", cat("`name` = ", quoted_text(r_.name),
                                 " cannot name a folder; use up to 200 letters, digits, - and _"));
     }
+  }
+
+  void order() {
+    if (!good({"precision", "bf16_order"}) || r_.bf16_order.empty() || r_.precision == "bf16")
+      return;
+    problems_.add("bf16_order",
+                  cat("`bf16_order` is for `precision = \"bf16\"`, and this recipe has ",
+                      quoted_text(r_.precision), "; remove one of the two"));
   }
 
   void length() {

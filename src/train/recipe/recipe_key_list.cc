@@ -118,6 +118,15 @@ std::vector<RecipeKey> top_level_keys() {
        .meaning = "precision of the operands of convolutions and matrix products; sums and all "
                   "else are FP32"},
       {.table = "",
+       .name = "bf16_order",
+       .field = PODIUM_RECIPE_FIELD(bf16_order),
+       .choices = {kBf16OrderNames.begin(), kBf16OrderNames.end()},
+       .fallback = "what the device of the run's first start decides: `amx` on a CPU",
+       .meaning = "how the products of BF16 operands are added: as AMX does, as the instruction "
+                  "VDPBF16PS, or as tensor cores of compute capability 8 (`ampere`) or of 9 and "
+                  "10 (`hopper`). A run records the order with which it began, and keeps it "
+                  "wherever it goes on"},
+      {.table = "",
        .name = "label_smoothing",
        .field = PODIUM_RECIPE_FIELD(label_smoothing),
        .range = below_one(),

@@ -250,6 +250,25 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
             "`sed=3` on the command line: unknown key `sed`; the nearest known one is `seed`");
 }
 
+TEST(Recipe, names_the_order_of_bf16_sums_or_leaves_it_to_a_device) {
+  EXPECT_EQ(precision_of(parse_recipe(minimal_and(""), "x.toml")), Precision{});
+  const Recipe unnamed = parse_recipe(minimal_and("precision = \"bf16\"\n"), "x.toml");
+  EXPECT_EQ(precision_of(unnamed).bf16, Bf16Order::kAmx);
+  EXPECT_EQ(to_toml(unnamed).find("bf16_order"), std::string::npos);
+  for (const Bf16Order order : kBf16Orders) {
+    const Recipe named = parse_recipe(minimal_and("precision = \"bf16\"\n"), "x.toml",
+                                      {"bf16_order=" + std::string(name_of(order))});
+    EXPECT_EQ(precision_of(named).bf16, order);
+    EXPECT_EQ(to_toml(parse_recipe(to_toml(named), "again")), to_toml(named));
+  }
+  EXPECT_EQ(refusal(minimal_and("precision = \"bf16\"\nbf16_order = \"hoper\"\n")),
+            "x.toml:7: `bf16_order` = \"hoper\" is unknown; known: amx, vdpbf16ps, ampere, hopper; "
+            "the nearest is \"hopper\"");
+  EXPECT_EQ(refusal(minimal_and("bf16_order = \"amx\"\n")),
+            "x.toml:6: `bf16_order` is for `precision = \"bf16\"`, and this recipe has \"fp32\"; "
+            "remove one of the two");
+}
+
 TEST(Recipe, text_that_is_no_toml_is_one_error_with_its_place) {
   const std::string text = refusal("model = \"mnist\"\nbatch = = 3\n");
   EXPECT_EQ(text.find("x.toml:2:9: not TOML: "), 0u) << text;

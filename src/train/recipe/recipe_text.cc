@@ -9,9 +9,11 @@
 namespace podium {
 namespace {
 
-// A dataset has a name alone; of pictures and text, the name stands in their table. A model that
+// A recipe in FP32 has no order, and one in BF16 none until a device decides. A dataset has a name
+// alone; of pictures and text, the name stands in their table. A model that
 // has one size has no table.
 bool is_written(const RecipeKey& key, const Recipe& recipe) {
+  if (key.path() == "bf16_order") return !recipe.bf16_order.empty();
   if (key.path() == "data") return !has_files(recipe);
   if (key.table == "network") return key.fits_name(recipe.model);
   if (key.table != "data") return true;

@@ -18,6 +18,7 @@
 #include "train/loop/inference.h"
 #include "train/plugin/plugin.h"
 #include "train/run/environment.h"
+#include "train/run/rank_plan.h"
 #include "train/run/run_folder.h"
 
 namespace podium {
@@ -78,7 +79,7 @@ struct Predictor::State {
 
   Graph program_of(std::int64_t rows) const {
     return build_evaluation_program(
-        model, {.fields = fields, .rows = rows, .precision = precision_of(recipe)});
+        model, {.fields = fields, .rows = rows, .precision = precision_on(*device, recipe)});
   }
 
   // One for each worker, compiled when first asked for, of the batch for so many examples: a power
@@ -169,6 +170,7 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
                        [](const Field& field) { return !field.target; });
   s.device = make_device(s.placement.backend, {.workers = static_cast<int>(s.placement.workers),
                                                .threads = s.placement.threads});
+  static_cast<void>(precision_on(*s.device, recipe));  // before any work
   std::vector<TensorView> views;
   for (const NamedTensor& named : checkpoint.tensors) {
     if (named.name.starts_with(kOptimizerPrefix)) continue;

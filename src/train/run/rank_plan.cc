@@ -234,6 +234,7 @@ RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& da
   state.device = std::make_unique<PlanningDevice>(
       make_device(resolved.backend,
                   {.workers = static_cast<int>(resolved.workers), .threads = resolved.threads}));
+  state.precision = precision_on(*state.device, recipe);
   state.start_input_threads();
   state.build_program();
   state.allocate_values();
@@ -252,6 +253,7 @@ std::string whole_step_text(const Recipe& recipe, const Model& model, const Data
   state.placement = placement;
   state.resolve_placement();
   state.device = std::move(device);
+  state.precision = precision_on(*state.device, recipe);
   state.build_program();
   state.allocate_values();
   state.make_workers({});

@@ -21,6 +21,10 @@ struct RunData;
 // have to find each other.
 std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options = {});
 
+// The precision of a recipe on a device, which decides the order of BF16 sums where the recipe
+// names none. Throws UserError(kUsage) if the device does not compute the order that it names.
+Precision precision_on(Device& device, const Recipe& recipe);
+
 // What a plan needs to know of the data: the fields of an example, and how many there are.
 struct DataShape {
   std::vector<Field> fields;

@@ -378,6 +378,24 @@ struct PreparedRun {
 };
 
 // Throws Stopped where that is requested; nothing was made then.
+// The order of BF16 sums for a recipe that names none: that of the run in the folder, and for a run
+// that begins now the device's first. Empty: the device has its own, or an older Podium began the
+// run, whose recipe has none.
+std::string order_of_run(const Recipe& recipe, Device& device, const RunOptions& options) {
+  if (!options.fresh) {
+    if (const auto text = read_text(options.out / "recipe.toml")) {
+      try {
+        const Recipe held = parse_recipe(*text, "recipe.toml", {}, ModelNames::kAny);
+        if (held.precision == recipe.precision) return held.bf16_order;
+      } catch (const UserError&) {
+        // What the folder holds is for others to say.
+      }
+    }
+  }
+  const Bf16Support support = device.bf16();
+  return support.orders.empty() ? "" : std::string(name_of(support.orders.front()));
+}
+
 PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptions& options,
                     RunObserver& observer) {
   const StopToken stop(options.stop_request);
@@ -393,6 +411,8 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
   recipe.init.hash = ranks.decide(recipe.init.hash);
   // Whoever opens it again until the trainer has it shares what takes long to open.
   const std::unique_ptr<Device> device = open_for(options.placement);
+  if (precision_of(recipe).bf16 && recipe.bf16_order.empty())
+    recipe.bf16_order = ranks.decide(ranks.leads() ? order_of_run(recipe, *device, options) : "");
   const auto require_memory = [&](const DataShape& shape, std::int64_t loaded) {
     run.program_bytes = check_memory(recipe, model, shape, options.placement, options.memory_limit,
                                      usable_memory_bytes(), stop, loaded);

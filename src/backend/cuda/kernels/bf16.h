@@ -1,8 +1,8 @@
 // Convolution, its gradients and the matrix product of BF16 operands on tensor cores, of batch-last
 // images as in kernels/conv.h and matrices as in kernels/matmul.h. Operands are rounded as the
-// contracts say (docs/numerics.md, BF16); in which order a tensor core adds the products of its 16
-// terms is not stated by its maker, so the sums are those of a family of GPUs. They depend on the
-// shape alone.
+// contracts say (docs/numerics.md, BF16), and so are the terms, their order and the parts of long
+// sums, which follow from the shape alone. How a tensor core adds 16 terms depends on the GPU
+// (tensor_cores.h).
 //
 // GPUs of compute capability 8.0 and above.
 #pragma once

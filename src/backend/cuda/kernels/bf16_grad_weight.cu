@@ -11,6 +11,7 @@
 #include "backend/cuda/kernels/tile.h"
 #include "backend/cuda/kernels/weight_layer.h"
 #include "base/error.h"
+#include "base/tensor_core.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
@@ -146,22 +147,25 @@ constexpr std::int64_t kLeastSlices = 16;  // of a part
 struct Parts {
   int count, slices;
 };
+// Of a part, where tiles are these.
 template <typename T>
-Parts parts_in(const Layer& s, const T&) {
+std::int64_t slices_in(const Layer& s, const T&) {
   const std::int64_t tiles =
       std::int64_t{blocks_of(s.out_channels, T::kM)} * blocks_of(s.columns(), T::kN);
   const std::int64_t most = (s.slices() + kLeastSlices - 1) / kLeastSlices,
                      wanted = std::clamp<std::int64_t>(kBusyBlocks / tiles, 1, most);
-  const auto slices = static_cast<int>((s.slices() + wanted - 1) / wanted);
-  return {(s.slices() + slices - 1) / slices, slices};
+  return (s.slices() + wanted - 1) / wanted;
 }
 
-// Calls f(tile, parts): functions of the shape alone, since sums depend on the parts.
+// Calls f(tile, parts). Sums depend on the parts, which follow from the shape alone, and not on the
+// tile.
 template <typename F>
 void with_weight_tile(const Layer& s, const F& f) {
-  const auto with = [&](auto tile) { f(tile, parts_in(s, tile)); };
+  const auto slices = static_cast<int>(bf16_part_runs(s.out_channels, s.columns(), s.slices()));
+  const Parts parts{(s.slices() + slices - 1) / slices, slices};
+  const auto with = [&](auto tile) { f(tile, parts); };
   constexpr TensorTile<128, 256, 2, 4, false> kLargest;
-  if (s.out_channels > 64 && parts_in(s, kLargest).slices >= bf16_many_slices())
+  if (s.out_channels > 64 && slices_in(s, kLargest) >= bf16_many_slices())
     with(kLargest);
   else if (s.out_channels > 64)
     with(TensorTile<128, 128, 2, 2, false>());

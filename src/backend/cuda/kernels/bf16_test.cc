@@ -1,18 +1,18 @@
-// Products of BF16 operands, on the emulation, in every tile that shapes choose: beside the
-// contract of BF16 within rounding, the same bits in every order of the threads, and the same for a
-// replica alone and beside others.
+// Products of BF16 operands, on the emulation, in every tile that shapes choose: the bits of the
+// contract in both orders of tensor cores, in every order of the threads. And whether tensor cores
+// that keep another rule are found out.
 #include "backend/cuda/kernels/bf16.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/emulated.h"
+#include "backend/cuda/runtime.h"
+#include "backend/cuda/tensor_cores.h"
 #include "backend/operation_case.h"
 #include "backend/reference/reference_device.h"
 #include "ops/ops.h"
@@ -24,10 +24,11 @@ struct Layer {
   std::int64_t images, channels, size, filters, kernel;
 };
 
-OperationCase case_of(const OpDef& op, const Layer& s) {
+OperationCase case_of(const OpDef& op, const Layer& s, Bf16Order order) {
   const Shape x{s.images, s.channels, s.size, s.size}, y{s.images, s.filters, s.size, s.size},
       w{s.filters, s.channels, s.kernel, s.kernel};
   Conv2dAttributes a = same_padding(x, s.kernel, s.kernel, 1);
+  a.order = order;
   const bool to_input = op.kind == OpKind::kConv2dBf16GradInput,
              to_weights = op.kind == OpKind::kConv2dBf16GradWeight;
   if (to_input) a.extent_h = a.extent_w = s.size;
@@ -46,27 +47,26 @@ OperationCase case_of(const OpDef& op, const Layer& s) {
 
 class Bf16Products : public testing::Test {
  protected:
-  Bf16Products() {
-    register_cuda_emulated_backend();
-    device_ = make_device("cuda-emulated");
-  }
-  ~Bf16Products() override { set_cuda_thread_order("forward"); }
-
-  void expect_contract(const OpDef& op, const Layer& layer) {
-    const OperationCase c = case_of(op, layer);
-    const Tensor expected = interpret(c.graph, c.inputs)[0];
-    double largest = 0;
-    for (const float v : expected.f32()) largest = std::max(largest, std::fabs(double{v}));
-    const Tensor forward = run_case(*device_, c, {})[0];
-    for (std::size_t i = 0; i < forward.f32().size(); ++i)
-      ASSERT_NEAR(forward.f32()[i], expected.f32()[i], device_->traits().bf16_tolerance * largest)
-          << op.name << " element " << i;
-    set_cuda_thread_order("shuffled");
-    EXPECT_EQ(first_difference(run_case(*device_, c, {})[0], forward), "") << op.name;
+  Bf16Products() { register_cuda_emulated_backend(); }
+  ~Bf16Products() override {
     set_cuda_thread_order("forward");
+    set_cuda_capability(9, 0);
   }
 
-  std::unique_ptr<Device> device_;
+  static void expect_contract(const OpDef& op, const Layer& layer) {
+    for (const auto& [major, order] :
+         {std::pair{8, Bf16Order::kAmpere}, std::pair{9, Bf16Order::kHopper}}) {
+      set_cuda_capability(major, 0);
+      const auto device = make_device("cuda-emulated");
+      const OperationCase c = case_of(op, layer, order);
+      const Tensor expected = interpret(c.graph, c.inputs)[0];
+      for (const char* threads : {"forward", "shuffled"}) {
+        set_cuda_thread_order(threads);
+        EXPECT_EQ(first_difference(run_case(*device, c, {})[0], expected), "")
+            << op.name << " " << name_of(order) << " " << threads;
+      }
+    }
+  }
 };
 
 TEST_F(Bf16Products, follow_the_contract_in_the_tiles_of_any_number_of_outputs) {
@@ -90,6 +90,27 @@ TEST_F(Bf16Products, follow_the_contract_with_images_and_channels_that_fill_no_o
     for (const Layer& layer :
          {Layer{5, 3, 6, 20, 3}, Layer{11, 33, 4, 7, 3}, Layer{37, 2, 5, 9, 1}})
       expect_contract(*op, layer);
+}
+
+TEST_F(Bf16Products, are_exact_on_tensor_cores_that_keep_the_rule_and_on_no_others) {
+  for (const int major : {8, 9}) {
+    for (const bool odd : {false, true}) {
+      set_cuda_capability(major, 0, odd);
+      const Bf16Support support = make_device("cuda-emulated")->bf16();
+      EXPECT_EQ(support.orders.empty(), odd);
+      EXPECT_EQ(support.family, odd ? cat("sm_", major, 0) : "");
+    }
+  }
+  // One that adds as GPUs of another capability do.
+  const Stream stream = runtime::make_stream();
+  set_cuda_capability(9, 0);
+  EXPECT_EQ(probe_tensor_cores(stream, Bf16Order::kHopper, 64, 5).differences, 0);
+  const Probe other = probe_tensor_cores(stream, Bf16Order::kAmpere, 64, 5);
+  EXPECT_EQ(other.sums, 64 * 128);
+  EXPECT_GT(other.differences, other.sums / 8);
+  runtime::destroy_stream(stream);
+  set_cuda_capability(7, 0);
+  EXPECT_TRUE(make_device("cuda-emulated")->bf16().orders.empty());
 }
 
 }  // namespace

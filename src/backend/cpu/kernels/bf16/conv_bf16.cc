@@ -51,13 +51,15 @@ constexpr std::int64_t whole_lines_of(std::int64_t floats) {
 
 // What is common to the two passes.
 struct Pass {
+  Bf16Order order;
   bool to_input;
   const ConvShape& s;
   std::int64_t rows, summed;  // channels
   std::int64_t source_h, source_w, out_h, out_w;
 
-  Pass(const ConvShape& shape, bool is_to_input)
-      : to_input(is_to_input),
+  Pass(Bf16Order its_order, const ConvShape& shape, bool is_to_input)
+      : order(its_order),
+        to_input(is_to_input),
         s(shape),
         rows(to_input ? s.in_channels : s.out_channels),
         summed(to_input ? s.out_channels : s.in_channels),
@@ -75,6 +77,10 @@ struct Pass {
   }
   std::int64_t chunks() const { return summed / kBf16Run; }
   std::int64_t source_pixels() const { return source_h * source_w; }
+  // Of a tensor core's order, whose terms go through a tap's channels first.
+  bool by_taps() const { return is_tensor_core(order); }
+  // Terms of a tap.
+  std::int64_t tap_terms() const { return by_taps() ? octets_of(summed) * kBf16Octet : summed; }
 
   // Phases of pixels, of which a gradient has one for each pixel of the stride.
   std::int64_t phases() const { return to_input ? s.stride_height * s.stride_width : 1; }
@@ -89,7 +95,7 @@ struct Pass {
                     : forward_axis(s.out_width, s.kernel_width, s.stride_width, s.pad_left);
   }
   std::int64_t runs(std::int64_t phase) const {
-    return runs_of(summed * vertical(phase).taps * horizontal(phase).taps);
+    return runs_of(tap_terms() * vertical(phase).taps * horizontal(phase).taps);
   }
   std::int64_t most_runs() const {
     std::int64_t most = 0;
@@ -131,8 +137,8 @@ struct Pass {
     const std::int64_t row =
         tap_floats() +
         whole_lines_of(std::max<std::int64_t>(to_input ? kTileValues : summed, 1) * s.taps());
-    return std::max(row,
-                    address_floats() + out_floats() + own_floats() + tile_scratch(most_runs()));
+    return std::max(
+        row, address_floats() + out_floats() + own_floats() + tile_scratch(order, most_runs()));
   }
 
   ConvWork work() const {
@@ -240,15 +246,18 @@ void Pass::pack_weights(const float* w, float* shared, float* scratch, std::int6
                        std::int64_t from_step) {
     const std::int64_t width = std::min<std::int64_t>(kBf16Run, summed - chunk);
     if (whole) {
-      std::uint16_t* tiles = to + chunk / kBf16Run * own_taps * kTileValues + row * kBf16Run;
+      std::uint16_t* tiles =
+          to + chunk / kBf16Run * (by_taps() ? 1 : own_taps) * kTileValues + row * kBf16Run;
       const auto put_all = all && taps == 1   ? put_taps<1>
                            : all && taps == 9 ? put_taps<9>
                                               : put_taps<0>;
-      return put_all(from, from_step, width, tap_of, own_taps, tiles, kTileValues);
+      return put_all(from, from_step, width, tap_of, own_taps, tiles,
+                     (by_taps() ? chunks() : 1) * kTileValues);
     }
     for (std::int64_t i = 0; i < own_taps; ++i)
       for (std::int64_t c = 0; c < width; ++c) {
-        const std::int64_t term = chunk * own_taps + i * width + c;
+        const std::int64_t term =
+            by_taps() ? i * tap_terms() + chunk + c : chunk * own_taps + i * width + c;
         to[term / kBf16Run * kTileValues + row * kBf16Run + term % kBf16Run] =
             from[c * from_step + tap_of[i]];
       }
@@ -307,7 +316,8 @@ void Pass::multiply(const float* source, float* out, float* shared, float* scrat
                     .columns = columns.count(),
                     .out = to,
                     .out_stride = row_floats,
-                    .rows = std::min<std::int64_t>(2 * kTileRows, rows - row)},
+                    .rows = std::min<std::int64_t>(2 * kTileRows, rows - row),
+                    .order = order},
                    scratch + address_floats() + out_floats() + own_floats());
     for (std::int64_t i = 0; i < columns.count(); ++i) to[i] += 2 * kTileRows * row_floats;
   }
@@ -318,12 +328,16 @@ void Pass::address_shared(const Columns& columns, const std::uint16_t* packed,
   for (std::int64_t column = columns.begin; column < columns.end; ++column) {
     const std::uint16_t* tiles =
         packed + columns.block(column) * chunks() * source_pixels() * kTileValues;
+    const std::int64_t taps = columns.vertical.taps * columns.horizontal.taps;
     for (std::int64_t chunk = 0; chunk < chunks(); ++chunk, tiles += source_pixels() * kTileValues)
       for (std::int64_t i = 0; i < columns.vertical.taps; ++i)
         for (std::int64_t j = 0; j < columns.horizontal.taps; ++j) {
-          const std::int64_t at = columns.source(column, i, j);
-          *right++ = at < 0 ? kZeroTile : tiles + at * kTileValues;
+          const std::int64_t at = columns.source(column, i, j),
+                             tap = i * columns.horizontal.taps + j,
+                             run = by_taps() ? tap * chunks() + chunk : chunk * taps + tap;
+          right[run] = at < 0 ? kZeroTile : tiles + at * kTileValues;
         }
+    right += chunks() * taps;
   }
 }
 
@@ -359,12 +373,13 @@ void Pass::gather(const Columns& columns, const float* source, std::uint16_t* ow
       own += kTileValues;
       filled = 0;
     };
-    for (std::int64_t chunk = 0; chunk < summed; chunk += kBf16Run)
+    const std::int64_t at_once = by_taps() ? tap_terms() : kBf16Run;  // channels of a tap
+    for (std::int64_t chunk = 0; chunk < summed; chunk += at_once)
       for (std::int64_t i = 0; i < columns.vertical.taps; ++i)
         for (std::int64_t j = 0; j < columns.horizontal.taps; ++j) {
           const std::int64_t at = columns.source(column, i, j);
-          for (std::int64_t c = chunk; c < std::min<std::int64_t>(chunk + kBf16Run, summed); ++c)
-            take(at < 0 ? nullptr : images + (c * source_pixels() + at) * kLanes);
+          for (std::int64_t c = chunk; c < std::min(chunk + at_once, tap_terms()); ++c)
+            take(at < 0 || c >= summed ? nullptr : images + (c * source_pixels() + at) * kLanes);
         }
     while (filled != 0) take(nullptr);
   }
@@ -372,16 +387,20 @@ void Pass::gather(const Columns& columns, const float* source, std::uint16_t* ow
 
 }  // namespace
 
-ConvWork conv_bf16_forward_work(const ConvShape& shape) { return Pass(shape, false).work(); }
-void conv_bf16_forward(const ConvShape& shape, const float* x, const float* w, float* y,
-                       float* shared, float* scratch, int phase, int part) {
-  Pass(shape, false).run(x, w, y, shared, scratch, phase, part);
+ConvWork conv_bf16_forward_work(Bf16Order order, const ConvShape& shape) {
+  return Pass(order, shape, false).work();
+}
+void conv_bf16_forward(Bf16Order order, const ConvShape& shape, const float* x, const float* w,
+                       float* y, float* shared, float* scratch, int phase, int part) {
+  Pass(order, shape, false).run(x, w, y, shared, scratch, phase, part);
 }
 
-ConvWork conv_bf16_grad_input_work(const ConvShape& shape) { return Pass(shape, true).work(); }
-void conv_bf16_grad_input(const ConvShape& shape, const float* dy, const float* w, float* dx,
-                          float* shared, float* scratch, int phase, int part) {
-  Pass(shape, true).run(dy, w, dx, shared, scratch, phase, part);
+ConvWork conv_bf16_grad_input_work(Bf16Order order, const ConvShape& shape) {
+  return Pass(order, shape, true).work();
+}
+void conv_bf16_grad_input(Bf16Order order, const ConvShape& shape, const float* dy, const float* w,
+                          float* dx, float* shared, float* scratch, int phase, int part) {
+  Pass(order, shape, true).run(dy, w, dx, shared, scratch, phase, part);
 }
 
 }  // namespace podium::cpu

@@ -3,19 +3,26 @@
 #pragma once
 
 #include "backend/cpu/kernels/conv/conv.h"
+#include "base/precision.h"
 
 namespace podium::cpu {
 
-ConvWork conv_bf16_forward_work(const ConvShape& shape);
-void conv_bf16_forward(const ConvShape& shape, const float* x, const float* w, float* y,
-                       float* shared, float* scratch, int phase, int part);
+ConvWork conv_bf16_forward_work(Bf16Order order, const ConvShape& shape);
+void conv_bf16_forward(Bf16Order order, const ConvShape& shape, const float* x, const float* w,
+                       float* y, float* shared, float* scratch, int phase, int part);
 
-ConvWork conv_bf16_grad_input_work(const ConvShape& shape);
-void conv_bf16_grad_input(const ConvShape& shape, const float* dy, const float* w, float* dx,
-                          float* shared, float* scratch, int phase, int part);
+ConvWork conv_bf16_grad_input_work(Bf16Order order, const ConvShape& shape);
+void conv_bf16_grad_input(Bf16Order order, const ConvShape& shape, const float* dy, const float* w,
+                          float* dx, float* shared, float* scratch, int phase, int part);
 
-ConvWork conv_bf16_grad_weight_work(const ConvShape& shape);
-void conv_bf16_grad_weight(const ConvShape& shape, const float* dy, const float* x, float* dw,
-                           float* shared, float* scratch, int phase, int part);
+ConvWork conv_bf16_grad_weight_work(Bf16Order order, const ConvShape& shape);
+void conv_bf16_grad_weight(Bf16Order order, const ConvShape& shape, const float* dy, const float* x,
+                           float* dw, float* shared, float* scratch, int phase, int part);
+
+// The gradient to the weights in the order of a tensor core.
+ConvWork conv_bf16_grad_weight_in_parts_work(const ConvShape& shape);
+void conv_bf16_grad_weight_in_parts(Bf16Order order, const ConvShape& shape, const float* dy,
+                                    const float* x, float* dw, float* shared, float* scratch,
+                                    int phase, int part);
 
 }  // namespace podium::cpu

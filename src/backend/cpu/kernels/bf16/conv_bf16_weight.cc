@@ -16,6 +16,7 @@ constexpr std::int64_t kChunkRuns = 32;  // that a part sums before it goes to t
 constexpr std::int64_t kPartTiles = 16;  // of channels of x
 
 struct WeightPass {
+  Bf16Order order;
   const ConvShape& s;
   std::int64_t left_tiles, right_tiles;  // of channels
   std::int64_t row_runs;                 // of a row of dy
@@ -23,8 +24,9 @@ struct WeightPass {
   std::int64_t rows;                     // of dy, of all blocks
   std::int64_t chunk_rows;
 
-  explicit WeightPass(const ConvShape& shape)
-      : s(shape),
+  WeightPass(Bf16Order its_order, const ConvShape& shape)
+      : order(its_order),
+        s(shape),
         left_tiles(tiles_of(s.out_channels)),
         right_tiles(tiles_of(s.in_channels)),
         row_runs((s.out_width + 1) / 2),
@@ -55,7 +57,7 @@ struct WeightPass {
     work.parts[work.phases++] = static_cast<int>(blocks_of(s.images) * right_tiles);
     work.parts[work.phases++] = static_cast<int>((right_tiles + kPartTiles - 1) / kPartTiles);
     work.shared = (left_values() + right_values()) / 2 + sums_floats();
-    work.scratch = address_floats() + out_floats() + tile_scratch(chunk_rows * row_runs);
+    work.scratch = address_floats() + out_floats() + tile_scratch(order, chunk_rows * row_runs);
     return work;
   }
 
@@ -131,7 +133,8 @@ struct WeightPass {
                         .out = to,
                         .out_stride = kTileColumns,
                         .rows = (2 * pair + 1 < left_tiles ? 2 : 1) * kTileRows,
-                        .continues = row != 0},
+                        .continues = row != 0,
+                        .order = order},
                        own);
       }
     }
@@ -152,10 +155,15 @@ struct WeightPass {
 
 }  // namespace
 
-ConvWork conv_bf16_grad_weight_work(const ConvShape& shape) { return WeightPass(shape).work(); }
-void conv_bf16_grad_weight(const ConvShape& shape, const float* dy, const float* x, float* dw,
-                           float* shared, float* scratch, int phase, int part) {
-  const WeightPass pass(shape);
+ConvWork conv_bf16_grad_weight_work(Bf16Order order, const ConvShape& shape) {
+  return is_tensor_core(order) ? conv_bf16_grad_weight_in_parts_work(shape)
+                               : WeightPass(order, shape).work();
+}
+void conv_bf16_grad_weight(Bf16Order order, const ConvShape& shape, const float* dy, const float* x,
+                           float* dw, float* shared, float* scratch, int phase, int part) {
+  if (is_tensor_core(order))
+    return conv_bf16_grad_weight_in_parts(order, shape, dy, x, dw, shared, scratch, phase, part);
+  const WeightPass pass(order, shape);
   if (phase == 0) return pass.pack_left(dy, shared, part);
   if (phase == 1) return pass.pack_right(x, shared, part);
   pass.multiply(dw, shared, scratch, part);

@@ -11,11 +11,13 @@ namespace {
 constexpr std::int64_t kPartColumns = 16;  // tiles
 
 struct Product {
+  const Bf16Order order;
   const MatmulShape& s;
   std::int64_t runs, left_tiles, right_tiles;
 
-  explicit Product(const MatmulShape& shape)
-      : s(shape),
+  Product(Bf16Order its_order, const MatmulShape& shape)
+      : order(its_order),
+        s(shape),
         runs(std::max<std::int64_t>((s.depth + kBf16Run - 1) / kBf16Run, 1)),
         left_tiles(tiles_of(s.rows)),
         right_tiles(tiles_of(s.columns)) {}
@@ -32,7 +34,8 @@ struct Product {
     work.parts[work.phases++] = static_cast<int>(right_tiles);
     work.parts[work.phases++] = static_cast<int>(pairs() * groups());
     work.shared = (left_tiles + right_tiles) * runs * kTileFloats;
-    work.scratch = address_floats() + kOutFloats + kPartColumns * kPairSums + tile_scratch(runs);
+    work.scratch =
+        address_floats() + kOutFloats + kPartColumns * kPairSums + tile_scratch(order, runs);
     return work;
   }
 
@@ -92,7 +95,8 @@ struct Product {
                     .columns = end - first,
                     .out = to,
                     .out_stride = kTileColumns,
-                    .rows = rows},
+                    .rows = rows,
+                    .order = order},
                    sums + kPartColumns * kPairSums);
     for (std::int64_t i = 0; i < rows; ++i)
       for (std::int64_t j = first * kTileColumns; j < std::min(end * kTileColumns, s.columns); ++j)
@@ -103,10 +107,12 @@ struct Product {
 
 }  // namespace
 
-ConvWork matmul_bf16_work(const MatmulShape& shape) { return Product(shape).work(); }
-void matmul_bf16(const MatmulShape& shape, const float* a, const float* b, float* c, float* shared,
-                 float* scratch, int phase, int part) {
-  const Product product(shape);
+ConvWork matmul_bf16_work(Bf16Order order, const MatmulShape& shape) {
+  return Product(order, shape).work();
+}
+void matmul_bf16(Bf16Order order, const MatmulShape& shape, const float* a, const float* b,
+                 float* c, float* shared, float* scratch, int phase, int part) {
+  const Product product(order, shape);
   auto* left = reinterpret_cast<std::uint16_t*>(shared);
   auto* right = left + product.left_tiles * product.runs * kTileValues;
   if (phase == 0)

@@ -4,11 +4,12 @@
 
 #include "backend/cpu/kernels/conv/conv.h"
 #include "backend/cpu/kernels/matmul.h"
+#include "base/precision.h"
 
 namespace podium::cpu {
 
-ConvWork matmul_bf16_work(const MatmulShape& shape);
-void matmul_bf16(const MatmulShape& shape, const float* a, const float* b, float* c, float* shared,
-                 float* scratch, int phase, int part);
+ConvWork matmul_bf16_work(Bf16Order order, const MatmulShape& shape);
+void matmul_bf16(Bf16Order order, const MatmulShape& shape, const float* a, const float* b,
+                 float* c, float* shared, float* scratch, int phase, int part);
 
 }  // namespace podium::cpu

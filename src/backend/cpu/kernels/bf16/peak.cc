@@ -8,7 +8,7 @@
 
 namespace podium::cpu {
 
-double bf16_peak() {
+double bf16_peak(Bf16Order order) {
   constexpr std::int64_t kRuns = 4, kColumns = 2, kRounds = 50;
   constexpr std::int64_t kRows = std::int64_t{2} * kTileRows;
   constexpr double kOperations = 2.0 * kRounds * kRuns * kBf16Run * kRows * kColumns * kTileColumns;
@@ -16,7 +16,7 @@ double bf16_peak() {
     std::uint16_t values[kTileValues] = {};
   };
   std::vector<Tile> left(2 * kRuns), right(kColumns * kRuns);
-  std::vector<float> sums(kColumns * kRows * kTileColumns), scratch(tile_scratch(kRuns));
+  std::vector<float> sums(kColumns * kRows * kTileColumns), scratch(tile_scratch(order, kRuns));
   const std::uint16_t* tiles[kColumns * kRuns];
   for (std::size_t i = 0; i < right.size(); ++i) tiles[i] = right[i].values;
   float* const out[kColumns] = {sums.data(), sums.data() + kRows * kTileColumns};
@@ -29,7 +29,8 @@ double bf16_peak() {
                       .columns = kColumns,
                       .out = out,
                       .out_stride = kTileColumns,
-                      .rows = kRows},
+                      .rows = kRows,
+                      .order = order},
                      scratch.data());
     return kOperations;
   });

@@ -5,6 +5,9 @@
 #include <bit>
 
 #include "backend/cpu/kernels/bf16/amx.h"
+#include "backend/cpu/kernels/bf16/tensor_tiles.h"
+#include "backend/cpu/kernels/bf16/vdpbf16ps.h"
+#include "base/bf16_sum.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/bf16/tiles.cc"
@@ -25,7 +28,36 @@ namespace {
 
 constexpr int kRows = HWY_TARGET == HWY_AVX2 ? 4 : 8;  // whose sums and chains are in registers
 
-// Rows [0, kRows) of a left tile, as floats, by a register of columns.
+// Rows [0, kRows) of a left tile, as floats, by a register of columns, in the order of VDPBF16PS.
+HWY_NOINLINE void multiply_rows_in_pairs(const float* HWY_RESTRICT left,
+                                         const std::uint16_t* const* right, std::int64_t runs,
+                                         int half, bool continues, float* out, std::int64_t stride,
+                                         std::int64_t rows) {
+  const NativeTag d;
+  const hn::RebindToUnsigned<NativeTag> words;
+  Native sums[kRows];
+  for (int i = 0; i < kRows; ++i)
+    sums[i] = continues && i < rows ? hn::LoadU(d, out + i * stride + half * kNative) : hn::Zero(d);
+  for (std::int64_t run = 0; run < runs; ++run) {
+    const auto* pairs = reinterpret_cast<const std::uint32_t*>(right[run]) + half * kNative;
+    const float* factors = left + run * kTileValues;
+    for (int pair = 0; pair < kBf16Run / 2; ++pair) {
+      const auto both = hn::LoadU(words, pairs + pair * kTileColumns);
+      const Native first = hn::BitCast(d, hn::ShiftLeft<16>(both)),
+                   second = hn::BitCast(d, hn::And(both, hn::Set(words, 0xffff0000u)));
+      HWY_UNROLL(8)
+      for (int i = 0; i < kRows; ++i)
+        sums[i] = hn::MulAdd(hn::Set(d, factors[i * kBf16Run + 2 * pair + 1]), second, sums[i]);
+      HWY_UNROLL(8)
+      for (int i = 0; i < kRows; ++i)
+        sums[i] = hn::MulAdd(hn::Set(d, factors[i * kBf16Run + 2 * pair]), first, sums[i]);
+    }
+  }
+  for (int i = 0; i < kRows && i < rows; ++i)
+    hn::StoreU(sums[i], d, out + i * stride + half * kNative);
+}
+
+// The same in the order of AMX.
 HWY_NOINLINE void multiply_rows(const float* HWY_RESTRICT left, const std::uint16_t* const* right,
                                 std::int64_t runs, int half, bool continues, float* out,
                                 std::int64_t stride, std::int64_t rows) {
@@ -72,6 +104,8 @@ class FlushSubnormals {
 
 void multiply(const TileProduct& p, float* scratch) {
   const FlushSubnormals flush;
+  const auto multiply_some =
+      p.order == Bf16Order::kVdpbf16ps ? multiply_rows_in_pairs : multiply_rows;
   for (std::int64_t top = 0; top < p.rows; top += kTileRows) {
     const std::uint16_t* left = p.left + top / kTileRows * p.left_stride;
     for (std::int64_t i = 0; i < p.runs * kTileValues; ++i) scratch[i] = bf16_value(left[i]);
@@ -79,7 +113,7 @@ void multiply(const TileProduct& p, float* scratch) {
       for (std::int64_t row = top; row < std::min<std::int64_t>(p.rows, top + kTileRows);
            row += kRows)
         for (int half = 0; half < kRegisters; ++half)
-          multiply_rows(scratch + (row - top) * kBf16Run, p.right + column * p.runs, p.runs, half,
+          multiply_some(scratch + (row - top) * kBf16Run, p.right + column * p.runs, p.runs, half,
                         p.continues, p.out[column] + row * p.out_stride, p.out_stride,
                         p.rows - row);
   }
@@ -98,12 +132,12 @@ void multiply(const TileProduct& p, float*) {
           const std::uint16_t* left = p.left + row / kTileRows * p.left_stride + run * kTileValues +
                                       row % kTileRows * kBf16Run;
           const std::uint16_t* right = p.right[column * p.runs + run];
-          float chains[2] = {0, 0};
-          for (int i = 0; i < kBf16Run; ++i)
-            chains[i % 2] = flushed_fma(bf16_value(left[i]),
-                                        bf16_value(right[(i / 2 * kTileColumns + j) * 2 + i % 2]),
-                                        chains[i % 2]);
-          sum = flushed_add(sum, flushed_add(chains[0], chains[1]));
+          Bf16Terms terms;
+          for (int i = 0; i < kBf16Run; ++i) {
+            terms.a[i] = bf16_value(left[i]);
+            terms.b[i] = bf16_value(right[(i / 2 * kTileColumns + j) * 2 + i % 2]);
+          }
+          sum = add_run(p.order, sum, terms);
         }
         out = sum;
       }
@@ -114,7 +148,7 @@ void multiply(const TileProduct& p, float*) {
 }  // namespace
 
 void multiply_by_vectors(const TileProduct& p, float* scratch) { multiply(p, scratch); }
-// AMX comes with AVX-512.
+// AMX comes with AVX-512, and VDPBF16PS is part of it.
 bool is_for_amx() { return HWY_TARGET == HWY_AVX3; }
 
 }  // namespace HWY_NAMESPACE
@@ -133,13 +167,13 @@ namespace {
 
 std::atomic<bool> amx_allowed{true};
 
-// Whether AMX adds in the contract's order: on numbers of all sizes, so that another order, another
-// rounding or subnormal numbers would show.
-bool amx_returns_the_bits() {
+// Whether an instruction adds in the order that has its name: on numbers of all sizes, so that
+// another order, another rounding or subnormal numbers would show.
+bool returns_the_bits(Bf16Order order) {
   constexpr int kRuns = 3;
   alignas(64) static std::uint16_t left[2 * kRuns * kTileValues], right[2 * kRuns * kTileValues];
-  alignas(64) static float by_amx[2][2 * kTileRows * kTileColumns],
-      expected[2][2 * kTileRows * kTileColumns], scratch[tile_scratch(kRuns)];
+  alignas(64) static float by_it[2][2 * kTileRows * kTileColumns],
+      expected[2][2 * kTileRows * kTileColumns], scratch[tile_scratch(Bf16Order::kAmx, kRuns)];
   std::uint32_t state = 1;
   const auto draw = [&](std::uint32_t base, std::uint32_t spread) {
     state = state * 1664525u + 1013904223u;
@@ -152,7 +186,7 @@ bool amx_returns_the_bits() {
     for (std::uint16_t& value : right) value = draw(base, 14);
     const std::uint16_t* tiles[2 * kRuns];
     for (int i = 0; i < 2 * kRuns; ++i) tiles[i] = right + i * kTileValues;
-    float *const to[] = {by_amx[0], by_amx[1]}, *const vectors[] = {expected[0], expected[1]};
+    float *const to[] = {by_it[0], by_it[1]}, *const vectors[] = {expected[0], expected[1]};
     TileProduct product{.left = left,
                         .left_stride = kRuns * kTileValues,
                         .right = tiles,
@@ -160,13 +194,17 @@ bool amx_returns_the_bits() {
                         .columns = 2,
                         .out = to,
                         .out_stride = kTileColumns,
-                        .rows = 2 * kTileRows};
-    multiply_tiles_by_amx(product);
+                        .rows = 2 * kTileRows,
+                        .order = order};
+    if (order == Bf16Order::kAmx)
+      multiply_tiles_by_amx(product);
+    else
+      multiply_tiles_by_vdpbf16ps(product);
     product.out = vectors;
     PODIUM_DISPATCH(multiply_by_vectors)(product, scratch);
     for (int column = 0; column < 2; ++column)
       for (int i = 0; i < 2 * kTileRows * kTileColumns; ++i)
-        if (std::bit_cast<std::uint32_t>(by_amx[column][i]) !=
+        if (std::bit_cast<std::uint32_t>(by_it[column][i]) !=
             std::bit_cast<std::uint32_t>(expected[column][i]))
           return false;
   }
@@ -178,13 +216,21 @@ bool amx_returns_the_bits() {
 void allow_amx(bool allowed) { amx_allowed.store(allowed); }
 
 bool uses_amx() {
-  static const bool works = has_amx() && amx_returns_the_bits();
+  static const bool works = has_amx() && returns_the_bits(Bf16Order::kAmx);
+  return works && amx_allowed.load(std::memory_order_relaxed) && PODIUM_DISPATCH(is_for_amx)();
+}
+bool uses_vdpbf16ps() {
+  static const bool works = has_vdpbf16ps() && returns_the_bits(Bf16Order::kVdpbf16ps);
   return works && amx_allowed.load(std::memory_order_relaxed) && PODIUM_DISPATCH(is_for_amx)();
 }
 
 void multiply_tiles(const TileProduct& product, float* scratch) {
-  if (uses_amx())
+  if (is_tensor_core(product.order))
+    multiply_tiles_as_tensor_core(product, scratch);
+  else if (product.order == Bf16Order::kAmx && uses_amx())
     multiply_tiles_by_amx(product);
+  else if (product.order == Bf16Order::kVdpbf16ps && uses_vdpbf16ps())
+    multiply_tiles_by_vdpbf16ps(product);
   else
     PODIUM_DISPATCH(multiply_by_vectors)(product, scratch);
 }

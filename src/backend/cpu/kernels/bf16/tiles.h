@@ -5,12 +5,16 @@
 //   right  [16 pairs of terms][16 columns][2]
 //
 // Both are 1 KiB, best aligned to 64 bytes; this is how AMX, the matrix unit of newer x86
-// processors, takes them. Where there is none, vector instructions compute the same bits.
+// processors, takes them. Where there is none, vector instructions compute the same bits. Of the
+// right tile, four pairs of terms after the other are octets, the terms that tensor cores add at
+// once or twice.
 #pragma once
 
 #include <cstdint>
 
 #include "base/bf16.h"
+#include "base/precision.h"
+#include "base/tensor_core.h"
 
 namespace podium::cpu {
 
@@ -18,6 +22,8 @@ inline constexpr int kTileRows = 16;
 inline constexpr int kTileColumns = 16;
 inline constexpr int kTileValues = kTileRows * kBf16Run;
 inline constexpr std::int64_t kTileFloats = kTileValues / 2;  // memory of a tile, in floats
+inline constexpr int kRunOctets = kBf16Run / static_cast<int>(kBf16Octet);
+inline constexpr int kOctetValues = kTileValues / kRunOctets;  // of a right tile
 
 // Floats of the sums of two left tiles with a right one.
 inline constexpr std::int64_t kPairSums = 2 * kTileRows * kTileColumns;
@@ -43,16 +49,24 @@ struct TileProduct {
   std::int64_t out_stride = 0;  // floats from one row to the next
   std::int64_t rows = 0;        // that are written, 1 to 32; two left tiles if above 16
   bool continues = false;       // whether the sums go on from those in `out`
+  Bf16Order order = Bf16Order::kAmx;
+  // Of a tensor core's order: whether `right` has the addresses of octets, [columns][runs][4].
+  bool by_octets = false;
 };
 
 // Floats of scratch memory that multiply_tiles() wants for so many runs.
-constexpr std::int64_t tile_scratch(std::int64_t runs) { return runs * kTileValues; }
+constexpr std::int64_t tile_scratch(Bf16Order order, std::int64_t runs) {
+  constexpr std::int64_t kTensorCore = std::int64_t{36} * kTileValues;  // tensor_tiles.h
+  return is_tensor_core(order) ? kTensorCore : runs * kTileValues;
+}
 void multiply_tiles(const TileProduct& product, float* scratch);
 
 // Whether multiply_tiles() uses AMX: the processor and the system have it, it returns the
 // contract's bits (tried once), and the vector target is AVX-512.
 bool uses_amx();
-// Tests switch it off.
+// The same of VDPBF16PS.
+bool uses_vdpbf16ps();
+// Tests switch both off.
 void allow_amx(bool allowed);
 
 }  // namespace podium::cpu

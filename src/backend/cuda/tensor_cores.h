@@ -1,0 +1,24 @@
+// Whether a GPU's tensor cores add as the rule of an order says (base/tensor_core.h).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "backend/cuda/launch.h"
+#include "backend/cuda/runtime.h"
+#include "base/precision.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+// The order that GPUs of this compute capability have been found to add in; none for older ones,
+// which have no tensor cores for BF16.
+std::optional<Bf16Order> tensor_core_order(const runtime::DeviceInfo& device);
+
+// Adds random groups, in chains of several, of numbers of all sizes and near each other, zeros,
+// infinities and NaN among them.
+struct Probe {
+  std::int64_t sums = 0, differences = 0;  // from the rule
+};
+Probe probe_tensor_cores(Stream stream, Bf16Order order, int warps, std::uint32_t seed);
+
+}  // namespace podium::PODIUM_CUDA_SPACE
