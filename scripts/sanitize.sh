@@ -27,7 +27,7 @@ case $kind in
     targets=(base_test parallel_test data_test backend_test backend_cuda_emulated_test law_test)
     # Left out: long tests with one thread, and of the placements those whose threads are the others', too.
     tests=(-L '^(quick|law)$'
-      -E '^Detached[.]|^Cuda[.]|^Cuda(Winograd.works_in|Products.)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target|bf16)')
+      -E '^Detached[.]|^Cuda[.]|^Cuda(Winograd.works_in|Products.)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac

@@ -105,7 +105,7 @@ struct Traits {
 struct Bf16Support {
   // The orders whose bits it returns. A run that names none takes the first one.
   std::vector<Bf16Order> orders = {kBf16Orders.begin(), kBf16Orders.end()};
-  // Those that instructions of it add in.
+  // Those in which a sum takes about as long as in FP32, or less.
   std::vector<Bf16Order> fast = {};
   // If there are no orders: devices of one family have the same bits ("sm_120"), and an element may
   // differ from the contract's by `tolerance` times the largest magnitude in the result. Empty: the

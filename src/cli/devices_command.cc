@@ -57,7 +57,7 @@ Orders bf16_orders() {
 std::string bf16_text(const Orders& orders) {
   const std::string slow = join_words(orders.slow);
   if (orders.fast.empty()) return cat(slow, ", each exactly but slowly");
-  return cat(join_words(orders.fast), " by an instruction of this processor",
+  return cat(join_words(orders.fast), " about as fast as FP32, or faster",
              slow.empty() ? "" : cat("; ", slow, " exactly but slowly"));
 }
 

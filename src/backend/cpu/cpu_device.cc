@@ -343,7 +343,7 @@ class CpuDevice : public HostDevice {
   Bf16Support bf16() override {
     Bf16Support support;
     if (cpu::uses_amx()) support.fast.push_back(Bf16Order::kAmx);
-    if (cpu::uses_vdpbf16ps()) support.fast.push_back(Bf16Order::kVdpbf16ps);
+    if (cpu::adds_pairs_fast()) support.fast.push_back(Bf16Order::kVdpbf16ps);
     return support;
   }
 

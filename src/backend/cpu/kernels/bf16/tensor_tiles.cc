@@ -24,8 +24,8 @@ using Integers = hn::RebindToSigned<NativeTag>;
 using IntegerVector = hn::Vec<Integers>;
 using Shorts = hn::Repartition<std::int16_t, Integers>;
 
-constexpr int kRows = HWY_TARGET == HWY_AVX2 ? 2 : 4;  // whose sums are in registers
-constexpr std::int64_t kChunkRuns = 8;                 // whose operands stay in L1
+constexpr int kRows = 1, kSets = 4;     // whose sums are in registers
+constexpr std::int64_t kChunkRuns = 8;  // whose operands stay in L1
 constexpr std::int64_t kChunkTerms = kChunkRuns * kBf16Run;
 constexpr std::int64_t kMostRows = std::int64_t{2} * kTileRows;
 
@@ -155,74 +155,92 @@ HWY_NOINLINE void sum_slowly(std::uint8_t const* lanes, const float* left, const
       });
 }
 
-// kRows rows of left operands by a register of columns. Rows from `rows` on are not written.
+// Adds a group to kRows rows of sums of a register of columns.
 template <Bf16Order kOrder>
-HWY_NOINLINE void multiply_rows(const float* HWY_RESTRICT left,
-                                const std::uint32_t* HWY_RESTRICT left_pairs,
-                                const float* HWY_RESTRICT right,
-                                const std::uint32_t* HWY_RESTRICT right_pairs, std::int64_t terms,
-                                float* out, std::int64_t stride, std::int64_t rows) {
+HWY_INLINE void add_group(const float* HWY_RESTRICT left,
+                          const std::uint32_t* HWY_RESTRICT left_pairs,
+                          const float* HWY_RESTRICT right,
+                          const std::uint32_t* HWY_RESTRICT right_pairs, Native* sums) {
   constexpr TensorCore kCore = tensor_core_of(kOrder);
   constexpr int kGroup = kCore.group;
   const NativeTag d;
   const Integers integers;
   const Words words;
   const Shorts shorts;
-  Native sums[kRows];
-  for (int r = 0; r < kRows; ++r) sums[r] = r < rows ? hn::LoadU(d, out + r * stride) : hn::Zero(d);
-  for (std::int64_t first = 0; first < terms; first += kGroup) {
-    hn::Vec<Shorts> pairs[kRows];
-    HWY_UNROLL(4)
-    for (int r = 0; r < kRows; ++r) pairs[r] = hn::Set(shorts, std::int16_t{-32768});
-    HWY_UNROLL(8)
-    for (int pair = 0; pair < kGroup / 2; ++pair) {
-      const auto other =
-          hn::BitCast(shorts, hn::LoadU(words, right_pairs + (first / 2 + pair) * kTileColumns));
-      HWY_UNROLL(4)
-      for (int r = 0; r < kRows; ++r) {
-        const auto own = hn::BitCast(
-            shorts, hn::Set(words, left_pairs[r * (kChunkTerms / 2) + first / 2 + pair]));
-        pairs[r] = hn::Max(pairs[r], hn::Add(own, other));
-      }
-    }
-    Native up[kRows];
-    IntegerVector totals[kRows];
+  hn::Vec<Shorts> pairs[kRows];
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) pairs[r] = hn::Set(shorts, std::int16_t{-32768});
+  HWY_UNROLL(8)
+  for (int pair = 0; pair < kGroup / 2; ++pair) {
+    const auto other = hn::BitCast(shorts, hn::LoadU(words, right_pairs + pair * kTileColumns));
     HWY_UNROLL(4)
     for (int r = 0; r < kRows; ++r) {
-      up[r] =
-          power_of_two(hn::Sub(hn::Set(integers, kCore.bits), scale_of(pairs[r], sums[r]).largest));
-      totals[r] = hn::Zero(integers);
-    }
-    HWY_UNROLL(16)
-    for (int i = 0; i < kGroup; ++i) {
-      const Native other = hn::LoadU(d, right + (first + i) * kTileColumns);
-      HWY_UNROLL(4)
-      for (int r = 0; r < kRows; ++r) {
-        const Native product = hn::Mul(other, hn::Set(d, left[r * kChunkTerms + first + i]));
-        totals[r] = hn::Add(totals[r], cut_lanes(hn::Mul(product, up[r])));
-      }
-    }
-    HWY_UNROLL(4)
-    for (int r = 0; r < kRows; ++r) {
-      const Scale scale = scale_of(pairs[r], sums[r]);
-      const auto slow = hn::Or(scale.slow, hn::Gt(hn::Abs(totals[r]), hn::Set(integers, kFastSum)));
-      const auto total = hn::Add(totals[r], cut_lanes(hn::Mul(sums[r], up[r])));
-      const Native down = power_of_two(hn::Sub(scale.largest, hn::Set(integers, kCore.bits)));
-      Native next = hn::Mul(cut_to_float(total), down);
-      if (HWY_UNLIKELY(!hn::AllFalse(integers, slow))) {
-        HWY_ALIGN float before[kNative], after[kNative];
-        std::uint8_t lanes[8] = {};
-        hn::StoreMaskBits(integers, slow, lanes);
-        hn::Store(sums[r], d, before);
-        hn::Store(next, d, after);
-        sum_slowly<kOrder>(lanes, left + r * kChunkTerms + first, right + first * kTileColumns,
-                           before, after);
-        next = hn::Load(d, after);
-      }
-      sums[r] = next;
+      const auto own =
+          hn::BitCast(shorts, hn::Set(words, left_pairs[r * (kChunkTerms / 2) + pair]));
+      pairs[r] = hn::Max(pairs[r], hn::Add(own, other));
     }
   }
-  for (int r = 0; r < kRows && r < rows; ++r) hn::StoreU(sums[r], d, out + r * stride);
+  Native up[kRows];
+  Scale scales[kRows];
+  IntegerVector totals[kRows];
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) {
+    scales[r] = scale_of(pairs[r], sums[r]);
+    up[r] = power_of_two(hn::Sub(hn::Set(integers, kCore.bits), scales[r].largest));
+    totals[r] =
+        cut_lanes(hn::Mul(hn::Mul(hn::LoadU(d, right), hn::Set(d, left[r * kChunkTerms])), up[r]));
+  }
+  HWY_UNROLL(16)
+  for (int i = 1; i < kGroup; ++i) {
+    const Native other = hn::LoadU(d, right + i * kTileColumns);
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+      const Native product = hn::Mul(other, hn::Set(d, left[r * kChunkTerms + i]));
+      totals[r] = hn::Add(totals[r], cut_lanes(hn::Mul(product, up[r])));
+    }
+  }
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) {
+    auto slow = scales[r].slow;
+    if constexpr (kGroup == kMostGroup)
+      slow = hn::Or(slow, hn::Gt(hn::Abs(totals[r]), hn::Set(integers, kFastSum)));
+    const auto total = hn::Add(totals[r], cut_lanes(hn::Mul(sums[r], up[r])));
+    const Native down = power_of_two(hn::Sub(scales[r].largest, hn::Set(integers, kCore.bits)));
+    Native next = hn::Mul(cut_to_float(total), down);
+    if (HWY_UNLIKELY(!hn::AllFalse(integers, slow))) {
+      HWY_ALIGN float before[kNative], after[kNative];
+      std::uint8_t lanes[8] = {};
+      hn::StoreMaskBits(integers, slow, lanes);
+      hn::Store(sums[r], d, before);
+      hn::Store(next, d, after);
+      sum_slowly<kOrder>(lanes, left + r * kChunkTerms, right, before, after);
+      next = hn::Load(d, after);
+    }
+    sums[r] = next;
+  }
+}
+
+// kSets sets of rows of left operands by a register of columns. Rows from `rows` on are not
+// written. While one set waits for its sums, there is another to add to.
+template <Bf16Order kOrder>
+HWY_NOINLINE void multiply_rows(const float* HWY_RESTRICT left,
+                                const std::uint32_t* HWY_RESTRICT left_pairs,
+                                const float* HWY_RESTRICT right,
+                                const std::uint32_t* HWY_RESTRICT right_pairs, std::int64_t terms,
+                                float* out, std::int64_t stride, std::int64_t rows) {
+  constexpr int kGroup = tensor_core_of(kOrder).group;
+  const NativeTag d;
+  Native sums[kSets][kRows];
+  for (int i = 0; i < kSets * kRows; ++i)
+    sums[i / kRows][i % kRows] = i < rows ? hn::LoadU(d, out + i * stride) : hn::Zero(d);
+  for (std::int64_t first = 0; first < terms; first += kGroup) HWY_UNROLL(4)
+  for (int set = 0; set < kSets; ++set)
+    add_group<kOrder>(left + set * kRows * kChunkTerms + first,
+                      left_pairs + (set * kRows * kChunkTerms + first) / 2,
+                      right + first * kTileColumns, right_pairs + first / 2 * kTileColumns,
+                      sums[set]);
+  for (int i = 0; i < kSets * kRows && i < rows; ++i)
+    hn::StoreU(sums[i / kRows][i % kRows], d, out + i * stride);
 }
 
 void expand_left(const TileProduct& p, std::int64_t first, std::int64_t runs, const Operands& to) {
@@ -249,7 +267,7 @@ template <Bf16Order kOrder>
 void multiply_in_order(const TileProduct& p, float* scratch) {
   const Operands operands(scratch);
   // Rows that a register's rows have beyond the last one.
-  const std::int64_t rows = (p.rows + kRows - 1) / kRows * kRows;
+  const std::int64_t rows = (p.rows + kSets * kRows - 1) / (kSets * kRows) * (kSets * kRows);
   for (std::int64_t row = p.rows; row < rows; ++row) {
     std::fill_n(operands.left + row * kChunkTerms, kChunkTerms, 0.0f);
     std::fill_n(operands.left_pairs + row * kChunkTerms / 2, kChunkTerms / 2, 0u);
@@ -262,7 +280,7 @@ void multiply_in_order(const TileProduct& p, float* scratch) {
     expand_left(p, first, runs, operands);
     for (std::int64_t column = 0; column < p.columns; ++column) {
       expand_right(p, column, first, runs, operands);
-      for (std::int64_t row = 0; row < p.rows; row += kRows)
+      for (std::int64_t row = 0; row < p.rows; row += kSets * kRows)
         for (int i = 0; i < kTileColumns; i += kNative)
           multiply_rows<kOrder>(operands.left + row * kChunkTerms,
                                 operands.left_pairs + row * kChunkTerms / 2, operands.right + i,

@@ -64,8 +64,10 @@ void multiply_tiles(const TileProduct& product, float* scratch);
 // Whether multiply_tiles() uses AMX: the processor and the system have it, it returns the
 // contract's bits (tried once), and the vector target is AVX-512.
 bool uses_amx();
-// The same of VDPBF16PS.
+// The same of VDPBF16PS, where that is faster than FP32 multiply-adds.
 bool uses_vdpbf16ps();
+// Whether its order takes no longer than FP32: multiply-adds flush subnormal numbers as it does.
+bool adds_pairs_fast();
 // Tests switch both off.
 void allow_amx(bool allowed);
 
