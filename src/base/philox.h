@@ -42,6 +42,7 @@ enum class RandomPurpose : std::uint32_t {
   kGlyphs = 5,    // counter: (draw / 4, example, split)
   kText = 7,      // counter: (0, 0, epoch): where the first window of a text begins
   kGenerate = 8,  // counter: (number of the token / 4, 0, 0)
+  kSplit = 9,     // counter: (row): which rows of a table are held out
 };
 
 // The stream of one purpose under one seed. `index` tells apart streams of the same purpose

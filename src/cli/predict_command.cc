@@ -1,5 +1,6 @@
-// podium predict: what a run's model sees in pictures from files. Pictures are read and predicted
-// many at a time; a file that cannot be read is named, and the others are answered.
+// podium predict: what a run's model says of the rows of a table, or sees in pictures from files.
+// Pictures are read and predicted many at a time; a file that cannot be read is named, and the
+// others are answered.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -11,7 +12,9 @@
 #include "base/thread_pool.h"
 #include "base/words.h"
 #include "cli/command.h"
+#include "cli/output_file.h"
 #include "cli/placement_flags.h"
+#include "cli/predict_rows.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "data/pictures/image_file.h"
@@ -22,11 +25,11 @@ namespace podium {
 namespace {
 
 struct PredictArguments {
-  std::string run, step;
+  std::string run, step, out;
   std::vector<std::string> images;
   Placement placement;
   std::int64_t top = 2;
-  bool json = false;
+  bool json = false, force = false;
 };
 
 // A file named on the command line: its pictures, or why there are none.
@@ -140,9 +143,18 @@ class Answers {
 
 ExitCode predict(const PredictArguments& arguments) {
   Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement, arguments.step);
+  if (has_table(predictor.recipe())) {
+    PODIUM_REQUIRE(arguments.images.size() == 1, ExitCode::kUsage, arguments.run,
+                   " is a run on a table: name one file of rows to predict, not ",
+                   arguments.images.size());
+    if (!arguments.out.empty()) require_writable(arguments.out, "--out", arguments.force);
+    return predict_rows(predictor, arguments.images[0], arguments.out);
+  }
+  PODIUM_REQUIRE(arguments.out.empty(), ExitCode::kUsage,
+                 "--out is for the rows of a table; of pictures, the answers go to standard output");
   PODIUM_REQUIRE(find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage,
                  arguments.run, " is a run on ", to_text(predictor.fields()),
-                 "; podium predict reads images, and podium generate continues a text");
+                 "; podium predict reads images and tables, and podium generate continues a text");
   const Shape& image = predictor.image_shape();
   const auto classes = static_cast<std::size_t>(predictor.classes());
   Answers answers(predictor, arguments.top);
@@ -185,14 +197,16 @@ ExitCode predict(const PredictArguments& arguments) {
 void add_predict_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<PredictArguments>();
   CLI::App* command = add_command(
-      app, line, "predict", "Classifies images with the model of a run",
-      {"podium predict runs/mnist-seed0 three.png", "podium predict runs/a *.png --top 3 --json"},
+      app, line, "predict", "Predicts images or the rows of a table with the model of a run",
+      {"podium predict runs/a *.png --top 3 --json",
+       "podium predict runs/rows-seed0 new.csv --out predicted.csv"},
       [arguments] { return predict(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command
-      ->add_option("IMAGE", arguments->images,
+      ->add_option("FILE", arguments->images,
                    "Photographs (JPEG, PNG) of any size, if the model was trained on pictures in "
-                   "files; otherwise PNG or IDX files of its input size")
+                   "files; a table (CSV, .npy) with the columns of the training, if it was trained "
+                   "on one; otherwise PNG or IDX files of its input size")
       ->required();
   add_step_flag(*command, arguments->step);
   command
@@ -200,6 +214,9 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
                    "Number of classes to name per image, the most probable first")
       ->check(at_least(1), "POSITIVE")
       ->capture_default_str();
+  command->add_option("--out", arguments->out,
+                      "Of a table: the CSV file to write; default: standard output");
+  add_force_flag(*command, arguments->force);
   add_placement_flags(*command, arguments->placement);
   command->get_option("--workers")
       ->description("Number of workers; default: one per core, or per device of the backend");

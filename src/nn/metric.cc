@@ -37,6 +37,22 @@ Metric r2_metric() {
           }};
 }
 
+Metric mean_squared_error_metric() {
+  return {.name = "mean_squared_error",
+          .unit = "",
+          .more_is_better = false,
+          .of = {},
+          .of_predictions = [](std::span<const float> predictions, std::span<const float> targets) {
+            double sum = 0;
+            for (std::size_t i = 0; i < targets.size(); ++i) {
+              const double error =
+                  static_cast<double>(targets[i]) - static_cast<double>(predictions[i]);
+              sum += error * error;
+            }
+            return targets.empty() ? 0.0 : sum / static_cast<double>(targets.size());
+          }};
+}
+
 Metric mean_absolute_error_metric() {
   return {.name = "mean_absolute_error",
           .unit = "",

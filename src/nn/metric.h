@@ -50,6 +50,9 @@ Metric perplexity_metric();
 // 1 - (sum of squared errors) / (sum of squared deviations from the mean target); 0 if the targets
 // are all equal.
 Metric r2_metric();
+// The mean of (prediction - target)^2. Of a target that is normalised this and the next are in the
+// target's own unit, and the loss is not.
+Metric mean_squared_error_metric();
 // The mean of |prediction - target|.
 Metric mean_absolute_error_metric();
 

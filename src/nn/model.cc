@@ -116,7 +116,7 @@ std::vector<Metric> metrics_of(const Model& model, std::span<const Field> fields
   const Field* target = target_of(fields);
   if (target == nullptr) return {};
   if (target->dtype == DType::kI32) return {accuracy_metric()};
-  return {r2_metric(), mean_absolute_error_metric()};
+  return {r2_metric(), mean_absolute_error_metric(), mean_squared_error_metric()};
 }
 
 }  // namespace podium

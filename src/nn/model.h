@@ -89,7 +89,8 @@ struct Model {
   Forward forward;
   // None: by the target. Classes: classify() of "logits"; numbers: squared_error() of "prediction".
   MakeScore score;
-  // None: by the target. Classes: accuracy; numbers: R^2 and the mean absolute error.
+  // None: by the target. Classes: accuracy; numbers: R^2, the mean absolute and the
+  // mean squared error.
   std::vector<Metric> metrics;
 
   Model() = default;

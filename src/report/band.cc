@@ -67,7 +67,7 @@ std::string band_recipe(Recipe recipe) {
   // Of data in files, a run records how many there are, and a recipe need not.
   if (has_files(recipe)) {
     recipe.train_examples = recipe.test_examples = recipe.pictures.classes = 0;
-    recipe.pictures.path = has_text(recipe) ? "text" : "pictures";
+    recipe.pictures.path = has_pictures(recipe) ? "pictures" : recipe.data;
   }
   return to_toml(recipe);
 }

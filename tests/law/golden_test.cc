@@ -116,7 +116,7 @@ void write_golden(const Golden& golden) {
 
 // Its dataset where the search order finds it, or where it needs no files.
 bool has_data(const Recipe& recipe) {
-  if (has_text(recipe)) {
+  if (has_text(recipe) || has_table(recipe)) {
     for (const std::string& folder : dataset_folders(""))
       if (std::filesystem::is_regular_file(std::filesystem::path(folder) / recipe.pictures.path))
         return true;

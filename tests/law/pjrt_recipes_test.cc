@@ -39,8 +39,10 @@ std::vector<std::string> wanted_recipes() {
   const std::string wanted = stated == nullptr ? "mnist" : stated;
   if (wanted == "all") {
     std::vector<std::string> images = recipe_names();
-    std::erase_if(images,
-                  [](const std::string& name) { return has_text(read_recipe(find_recipe(name))); });
+    std::erase_if(images, [](const std::string& name) {
+      const Recipe recipe = read_recipe(find_recipe(name));
+      return has_text(recipe) || has_table(recipe);
+    });
     return images;
   }
   std::istringstream words(wanted);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
@@ -359,6 +360,17 @@ std::vector<std::string> names_in(const nlohmann::json& json) {
   return names;
 }
 
+// Finite ones; empty: it is no list of such.
+std::vector<double> numbers_in(const nlohmann::json& json) {
+  std::vector<double> numbers;
+  if (!json.is_array()) return numbers;
+  for (const auto& number : json) {
+    if (!number.is_number() || !std::isfinite(number.get<double>())) return {};
+    numbers.push_back(number.get<double>());
+  }
+  return numbers;
+}
+
 nlohmann::json parsed(const std::string& text) {
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
 }
@@ -395,6 +407,7 @@ std::string fields_text(const std::vector<Field>& fields) {
     if (field.below != 0) one["below"] = field.below;
     if (!field.words.empty()) one["words"] = field.words;
     if (field.target) one["target"] = true;
+    if (!field.deviation.empty()) one["mean"] = field.mean, one["deviation"] = field.deviation;
     list.push_back(std::move(one));
   }
   return json_text(list);
@@ -432,7 +445,13 @@ std::vector<Field> fields_of(const Checkpoint& checkpoint) {
       field.below = one["below"].get<std::int64_t>();
     }
     if (one.contains("words")) field.words = names_in(one["words"]);
-    if (std::ssize(field.words) > field.below) field.words.clear();
+    // Of integers the names of some, of floats that of each.
+    if (std::ssize(field.words) > (field.dtype == DType::kI32 ? field.below : elements))
+      field.words.clear();
+    if (one.contains("mean") && one.contains("deviation")) {
+      field.mean = numbers_in(one["mean"]), field.deviation = numbers_in(one["deviation"]);
+      refuse_unless(std::ssize(field.mean) == elements && std::ssize(field.deviation) == elements);
+    }
     field.target = one.contains("target") && one["target"] == true;
   }
   return fields;

@@ -27,8 +27,16 @@ namespace {
 struct Predictions {
   DType dtype = DType::kI32;
   std::vector<std::int32_t> targets, predicted;
+  double mean = 0, deviation = 1;  // of a target that is normalised
   double number(std::int32_t word) const {
-    return dtype == DType::kI32 ? word : static_cast<double>(std::bit_cast<float>(word));
+    return dtype == DType::kI32
+               ? word
+               : mean + deviation * static_cast<double>(std::bit_cast<float>(word));
+  }
+  std::vector<float> floats(std::span<const std::int32_t> words) const {
+    std::vector<float> values;
+    for (const std::int32_t word : words) values.push_back(static_cast<float>(number(word)));
+    return values;
   }
 };
 
@@ -97,19 +105,14 @@ std::int64_t weight_of_set(std::span<const std::int64_t> weights) {
 
 // Those of the examples that count.
 Predictions counted(const Predictions& all, std::span<const std::int64_t> weights) {
-  Predictions some{.dtype = all.dtype, .targets = {}, .predicted = {}};
+  Predictions some = all;
+  some.targets.clear(), some.predicted.clear();
   for (std::size_t i = 0; i < all.targets.size(); ++i) {
     if (weights[i] == 0) continue;
     some.targets.push_back(all.targets[i]);
     some.predicted.push_back(all.predicted[i]);
   }
   return some;
-}
-
-std::vector<float> as_floats(std::span<const std::int32_t> words) {
-  std::vector<float> floats;
-  for (const std::int32_t word : words) floats.push_back(std::bit_cast<float>(word));
-  return floats;
 }
 
 void add_metrics(EvaluationResult& result, const std::vector<Metric>& metrics,
@@ -119,8 +122,8 @@ void add_metrics(EvaluationResult& result, const std::vector<Metric>& metrics,
     if (metric.of) {
       value = metric.of(result.sums);
     } else if (predictions.dtype == DType::kF32 && !predictions.predicted.empty()) {
-      value =
-          metric.of_predictions(as_floats(predictions.predicted), as_floats(predictions.targets));
+      value = metric.of_predictions(predictions.floats(predictions.predicted),
+                                    predictions.floats(predictions.targets));
     } else {
       continue;
     }
@@ -191,6 +194,8 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   Predictions predictions;
   if (s.workers[0].predictions.bytes() > 0 && target != nullptr && target->shape.elements() == 1) {
     predictions.dtype = target->dtype;
+    if (target->deviation.size() == 1)
+      predictions.mean = target->mean[0], predictions.deviation = target->deviation[0];
     predictions.targets.resize(losses.size());
     predictions.predicted.resize(losses.size());
   }

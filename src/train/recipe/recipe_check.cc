@@ -178,17 +178,19 @@ class Check {
 
   // How many there are is known when they have been indexed.
   void files() {
-    const bool text = has_text(r_);
+    const bool text = has_text(r_), table = has_table(r_);
     if (good({"data.path"}) && r_.pictures.path.empty())
       problems_.add("data.path",
                     cat("`data.path` is missing: name the ",
-                        text ? "file, as in data=text:BOOK.txt"
-                             : cat("folder of the pictures, as in data=", r_.data, ":PHOTOS")));
+                        text    ? "file, as in data=text:BOOK.txt"
+                        : table ? "file, as in data=table:ROWS.csv"
+                                : cat("folder of the pictures, as in data=", r_.data, ":PHOTOS")));
     if (good({"validation"}) && r_.validation != 0)
       problems_.add("validation",
                     cat("`validation` = ", r_.validation, " is for datasets; for ",
-                        text ? "text, use `data.held_out`, the share at its end"
-                             : "pictures, use `data.held_out`, a share of each class"));
+                        text    ? "text, use `data.held_out`, the share at its end"
+                        : table ? "tables, use `data.held_out`, a share of the rows"
+                                : "pictures, use `data.held_out`, a share of each class"));
     if (!good({"train_examples", "batch"}) || r_.train_examples == 0) return;
     if (r_.batch > r_.train_examples) {
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
@@ -301,7 +303,7 @@ class Check {
   // What depends on the shape of the dataset's images.
   void images() {
     if (!good({"data"}) || r_.data == kOwnData) return;  // a trainer checks those of a program
-    if (has_text(r_)) return no_images();
+    if (has_text(r_) || has_table(r_)) return no_images();
     const auto add = [&](const std::vector<OptionProblem>& found) {
       for (const OptionProblem& problem : found)
         if (good({problem.key.c_str()})) problems_.add(problem.key, problem.text);
@@ -323,7 +325,7 @@ class Check {
     add(augment_problems(r_.augment, info.height, info.width));
   }
 
-  // Of text: nothing reads these keys.
+  // Of text and tables: nothing reads these keys.
   void no_images() {
     const Recipe defaults;
     for (const RecipeKey& key : recipe_keys(r_)) {

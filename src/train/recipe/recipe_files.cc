@@ -60,14 +60,14 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
                          const std::string& data_dir) {
   const DataName data = split_data_name(name);
   if (data.path.empty()) return read_recipe(find_recipe(name), overrides);
-  const bool is_text = data.name == kTextData;
+  const bool is_file = data.name == kTextData || data.name == kTableData;
   std::error_code error;
   // Of the recipe: the folder's name, as far as it can name another folder; of shards it is the
   // folder that they lie in.
   fs::path place = fs::path(data.path).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();
-  if (is_text) place = place.stem();
-  if (!is_text && data.name != kFolderData && place.has_parent_path() &&
+  if (is_file) place = place.stem();
+  if (!is_file && data.name != kFolderData && place.has_parent_path() &&
       !fs::is_directory(place, error))
     place = place.parent_path();
   std::string own;
@@ -75,8 +75,9 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
     own += static_cast<unsigned char>(c) < 0x20 || c == '/' || c == '\\' ? '-' : c;
   std::vector<std::string> all = {cat("data=", quoted_text(name))};
   if (!own.empty() && own.front() != '.') all.push_back(cat("name=", quoted_text(own)));
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  if (is_text) return read_recipe(find_recipe("text"), all);
+  for (const std::string& text : overrides)
+    all.push_back(data.name == kTableData && text.starts_with("target=") ? "data." + text : text);
+  if (is_file) return read_recipe(find_recipe(data.name), all);
   Recipe recipe = read_recipe(find_recipe("pictures"), all);
   const bool given = std::ranges::any_of(
       overrides, [](const std::string& text) { return text.starts_with("batch="); });

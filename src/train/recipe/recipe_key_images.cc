@@ -1,6 +1,7 @@
 // The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
 #include "data/pictures/image_source.h"
 #include "data/pictures/picture_options.h"
+#include "data/table/table_options.h"
 #include "data/text/text_options.h"
 #include "train/recipe/recipe_key_lists.h"
 
@@ -12,14 +13,15 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "path",
        .field = PODIUM_RECIPE_FIELD(pictures.path),
-       .fits = {kFolderData, kTarData, kTfrecordData, kTextData},
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData},
        .decides_result = false,
-       .meaning = "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
-                  "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
-                  "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
-                  "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
-                  "of shards divide them. A relative path is looked up in `--data-dir`, in the "
-                  "current folder, then in the other folders of datasets. `text`: the file"},
+       .meaning =
+           "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
+           "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
+           "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
+           "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
+           "of shards divide them. A relative path is looked up in `--data-dir`, in the "
+           "current folder, then in the other folders of datasets. `text`, `table`: the file"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),
@@ -38,11 +40,11 @@ std::vector<RecipeKey> data_keys() {
        .name = "held_out",
        .field = PODIUM_RECIPE_FIELD(pictures.held_out),
        .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
-       .fits = {kFolderData, kTarData, kTfrecordData, kTextData},
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData},
        .unit = "of a class",
        .meaning = "if there are no parts `train` and `val`: the share of each class, chosen by "
                   "names, that is evaluated instead of trained on. `text`: the share at the end "
-                  "of the file"},
+                  "of the file. `table`: the share of its rows, drawn by `split_seed`"},
       {.table = "data",
        .name = "on_error",
        .field = PODIUM_RECIPE_FIELD(pictures.on_error),
@@ -85,6 +87,36 @@ std::vector<RecipeKey> data_keys() {
        .unit = "tokens",
        .meaning = "length of an example: a window of the text. In training, the windows of an "
                   "epoch follow each other from a place in the first that is drawn anew"},
+      {.table = "data",
+       .name = "target",
+       .field = PODIUM_RECIPE_FIELD(table.target),
+       .fits = {kTableData},
+       .fallback = "the last column",
+       .meaning = "name of the column that is predicted"},
+      {.table = "data",
+       .name = "task",
+       .field = PODIUM_RECIPE_FIELD(table.task),
+       .choices = {kAutoTask, kRegression, kClassification},
+       .fits = {kTableData},
+       .meaning = "what is predicted: a number, or a class. `auto`: a class if the first row's "
+                  "target is no number or its column is one of `class_columns`"},
+      {.table = "data",
+       .name = "ignore",
+       .field = PODIUM_RECIPE_FIELD(table.ignore),
+       .fits = {kTableData},
+       .meaning = "columns that are not read"},
+      {.table = "data",
+       .name = "class_columns",
+       .field = PODIUM_RECIPE_FIELD(table.class_columns),
+       .fits = {kTableData},
+       .meaning = "columns whose numbers are names of classes. A column whose first row is no "
+                  "number has classes, too"},
+      {.table = "data",
+       .name = "split_seed",
+       .field = PODIUM_RECIPE_FIELD(table.split_seed),
+       .fits = {kTableData},
+       .meaning = "draws the rows that are held out; apart from `seed`, so that runs with other "
+                  "seeds are evaluated on the same rows"},
   };
   for (RecipeKey& key : keys)
     if (key.fits.empty()) key.fits = {kFolderData, kTarData, kTfrecordData};

@@ -23,7 +23,7 @@ std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
-  for (const char* name : {kFolderData, kTarData, kTfrecordData, kTextData})
+  for (const char* name : {kFolderData, kTarData, kTfrecordData, kTextData, kTableData})
     names.emplace_back(name);
   return names;
 }
@@ -55,7 +55,8 @@ std::vector<RecipeKey> top_level_keys() {
        .meaning = "the dataset. `own`: sets that a program passes to run(), which records this "
                   "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
                   "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
-                  "shards. `text:FILE`: a text, with tokens as examples"},
+                  "shards. `text:FILE`: a text, with tokens as examples. `table:FILE`: a table, "
+                  "with rows"},
       {.table = "",
        .name = "train_examples",
        .field = PODIUM_RECIPE_FIELD(train_examples),
@@ -137,14 +138,15 @@ std::vector<RecipeKey> top_level_keys() {
 
 // The size of a model that has more than one.
 std::vector<RecipeKey> network_keys() {
-  const std::vector<std::string> gpt = {"gpt"};
+  const std::vector<std::string> gpt = {"gpt"}, any = {"gpt", "perceptron"};
   return {
       {.table = "network",
        .name = "layers",
        .field = PODIUM_RECIPE_FIELD(network.layers),
        .range = between(1, 1000),
-       .fits = gpt,
-       .meaning = "number of blocks, each attention and a dense layer of four times the width"},
+       .fits = any,
+       .meaning = "number of blocks, each attention and a dense layer of four times the width; of "
+                  "a perceptron, dense layers before the last"},
       {.table = "network",
        .name = "heads",
        .field = PODIUM_RECIPE_FIELD(network.heads),
@@ -155,8 +157,8 @@ std::vector<RecipeKey> network_keys() {
        .name = "width",
        .field = PODIUM_RECIPE_FIELD(network.width),
        .range = between(1, 65536),
-       .fits = gpt,
-       .meaning = "features of a token"},
+       .fits = any,
+       .meaning = "features of a token; of a perceptron, units of a layer"},
       {.table = "network",
        .name = "tied",
        .field = PODIUM_RECIPE_FIELD(network.tied),
@@ -171,10 +173,10 @@ std::vector<RecipeKey> network_keys() {
        .name = "dropout",
        .field = PODIUM_RECIPE_FIELD(network.dropout),
        .range = below_one(),
-       .fits = gpt,
+       .fits = any,
        .unit = "probability",
        .meaning = "share of the features that are dropped in training: of the embedding, and of "
-                  "what each half of a block adds"},
+                  "what each half of a block adds; of each layer of a perceptron"},
   };
 }
 

@@ -214,6 +214,7 @@ std::string key_of_usual_name(std::string_view name) {
       {"optim", "optimizer.name"},
       {"warmup", "schedule.warmup"},
       {"size", "data.size"},
+      {"target", "data.target"},
       {"clip", "optimizer.clip_norm"}};
   for (const auto& [usual, key] : kNames)
     if (name == usual) return key;

@@ -10,15 +10,14 @@ namespace podium {
 namespace {
 
 // A recipe in FP32 has no order, and one in BF16 none until a device decides. A dataset has a name
-// alone; of pictures and text, the name stands in their table. A model that
-// has one size has no table.
+// alone; of data in files, the name stands in their table. A model that has one size has no table.
 bool is_written(const RecipeKey& key, const Recipe& recipe) {
   if (key.path() == "bf16_order") return !recipe.bf16_order.empty();
   if (key.path() == "data") return !has_files(recipe);
   if (key.table == "network") return key.fits_name(recipe.model);
   if (key.table != "data") return true;
-  if (has_pictures(recipe)) return key.fits != std::vector<std::string>{kTextData};
-  return has_text(recipe) && key.fits_name(kTextData);
+  // All keys of pictures have a meaning for shards.
+  return has_files(recipe) && key.fits_name(has_pictures(recipe) ? kTarData : recipe.data);
 }
 
 }  // namespace

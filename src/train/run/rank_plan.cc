@@ -64,7 +64,7 @@ void visit_programs(const Worker& worker, const Visit& visit) {
 }  // namespace
 
 DataShape stated_shape(const Recipe& recipe) {
-  PODIUM_CHECK(!has_text(recipe), "the shape of text follows from its file");
+  PODIUM_CHECK(!has_text(recipe) && !has_table(recipe), "the shape follows from the file");
   if (has_pictures(recipe)) {
     return {.fields = image_fields(3, recipe.pictures.size, recipe.pictures.size,
                                    recipe.pictures.classes),
@@ -113,7 +113,7 @@ std::int64_t DataShape::input_bytes() const {
 }
 
 PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
-  if (has_text(recipe)) {
+  if (has_text(recipe) || has_table(recipe)) {
     const RunData data = load_data(recipe, data_dir);
     static_cast<void>(with_counts(recipe, data));
     return {shape_of(*data.train, *data.held_out), ""};

@@ -5,6 +5,7 @@
 #include "base/thread_pool.h"
 #include "data/datasets/dataset.h"
 #include "data/pictures/pictures.h"
+#include "data/table/table.h"
 #include "data/text/text.h"
 #include "train/recipe/recipe_keys.h"
 
@@ -20,6 +21,11 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, const Index
     const Text text =
         open_text(recipe.pictures.path, recipe.text, recipe.pictures.held_out, data_dir);
     return {text.train, text.held_out};
+  }
+  if (has_table(recipe)) {
+    const TableParts table =
+        open_table(recipe.pictures.path, recipe.table, recipe.pictures.held_out, data_dir);
+    return {table.train, table.held_out};
   }
   const DatasetOptions options{.data_dir = data_dir,
                                .seed = 0,
@@ -60,13 +66,17 @@ void require_stated(const Recipe& recipe, const RunData& data) {
   };
   compare("train_examples", recipe.train_examples, data.train->examples(), "to train on");
   compare("test_examples", recipe.test_examples, data.held_out->examples(), "to evaluate");
-  compare("data.classes", recipe.pictures.classes, target_of(data.train->fields())->below,
-          "classes");
+  if (has_pictures(recipe))
+    compare("data.classes", recipe.pictures.classes, target_of(data.train->fields())->below,
+            "classes");
   PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->origin(), ": the ",
-                 has_text(recipe) ? "text is not the one" : "pictures are not those",
+                 has_text(recipe)    ? "text is not the one"
+                 : has_table(recipe) ? "table is not the one"
+                                     : "pictures are not those",
                  " that the recipe states: ", differences, ". Name the ",
-                 has_text(recipe) ? "file that has it (data.path=BOOK.txt), or"
-                                  : "folder that has them (data.path=PHOTOS), or",
+                 has_text(recipe)    ? "file that has it (data.path=BOOK.txt), or"
+                 : has_table(recipe) ? "file that has it (data.path=ROWS.csv), or"
+                                     : "folder that has them (data.path=PHOTOS), or",
                  " train on these with", remedy,
                  "; a run that has begun goes on only with those that it had");
 }

@@ -1,0 +1,68 @@
+// Tables: the rows of a file as examples (docs/tables.md).
+//
+// An example has the fields "features", f32 [features], and the target, by its column's name: f32,
+// a number, or i32, a class. A column of numbers is one feature, (number - mean) / deviation; a
+// column of classes is one feature for each of its words, 1 for the row's and 0 for others. A
+// target of numbers is normalised likewise. Means and deviations are of the rows to train on, in
+// double precision, in the order of the file; the features are rounded to f32 once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/source/source.h"
+#include "data/table/cells.h"
+#include "data/table/table_options.h"
+
+namespace podium {
+
+inline constexpr const char* kFeaturesField = "features";
+
+class TableSource : public Source {
+ public:
+  // `features` and `targets` (words of 32 bits) lie row by row.
+  TableSource(std::string file, std::vector<Field> fields, std::vector<float> features,
+              std::vector<std::int32_t> targets);
+
+  std::vector<Field> fields() const override { return fields_; }
+  std::int64_t examples() const override;
+  const std::string& origin() const override { return file_; }
+  void read(std::int64_t index, const ExampleKey* key, FieldMemory to) const override;
+  void require_usable(const std::string& what) const override;
+  std::string identity(StopToken stop) const override;
+  std::int64_t memory_bytes() const override;
+
+ private:
+  std::string file_;
+  std::vector<Field> fields_;
+  std::int64_t width_;
+  std::vector<float> features_;
+  std::vector<std::int32_t> targets_;  // empty: the rows have none
+};
+
+// The two parts of a table.
+struct TableParts {
+  std::shared_ptr<const TableSource> train, held_out;
+};
+
+// The file of `path`, which is looked up as the files of datasets are (data/datasets/dataset.h).
+// Throws UserError(kData), which lists the places searched, if there is none.
+std::string find_table(const std::string& path, const std::string& data_dir);
+// Its cells: of an .npy by its first bytes, else CSV. Throws UserError(kData) as cells.h says.
+Cells read_cells(const std::string& file);
+
+// Its two parts. `held_out` is the share of the rows that is evaluated; options.split_seed draws
+// which. Throws UserError(kData), which names file, line and column, if a cell is missing or no number
+// where its column has numbers, the target is unknown or constant, or a part has no rows.
+TableParts parts_of(const Cells& cells, const TableOptions& options, double held_out);
+// The same of the table that is found and read.
+TableParts open_table(const std::string& path, const TableOptions& options, double held_out,
+                      const std::string& data_dir);
+
+// Rows to predict, of the columns that the fields of a run name; other columns are not read. Throws
+// UserError(kData) if one is missing or has a word that the training did not have.
+TableSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields);
+
+}  // namespace podium

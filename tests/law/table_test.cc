@@ -1,0 +1,132 @@
+// The law on tables: a perceptron on the rows of a drawn file has the same hashes under any
+// placement, after a stop, and on every backend, whether it predicts numbers or classes.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "backend/cpu/kernels/targets.h"
+#include "base/scratch_test_util.h"
+#include "law_util.h"
+#include "train/run/predictor.h"
+
+namespace podium {
+namespace {
+
+// price = 3 size + 20 if red, and a kind for each third of the sizes.
+std::string drawn_table() {
+  std::string text = "size,weight,colour,price,kind\n";
+  std::uint32_t state = 7;
+  const auto draw = [&](std::uint32_t below) {
+    state = state * 1664525 + 1013904223;
+    return (state >> 16) % below;
+  };
+  for (int i = 0; i < 400; ++i) {
+    const std::uint32_t size = draw(90), red = draw(2);
+    text += cat(size, ",", draw(1000), red == 1 ? ",red," : ",blue,", 3 * size + 20 * red, ",",
+                size < 30   ? "small"
+                : size < 60 ? "middle"
+                            : "large",
+                "\n");
+  }
+  return text;
+}
+
+class TableLaw : public testing::TestWithParam<const char*> {
+ protected:
+  TableLaw() { put_text(folder_ / "rows.csv", drawn_table()); }
+
+  Recipe recipe() const {
+    const std::string target = GetParam();
+    return parse_recipe(cat(R"(
+model = "perceptron"
+batch = 32
+replicas = 8
+epochs = 20
+seed = 5
+[network]
+layers = 2
+width = 20
+dropout = 0.1
+[data]
+name = "table"
+held_out = 0.25
+target = ")",
+                            target, R"("
+ignore = [")", target == "price" ? "kind" : "price", R"("]
+path = ")",
+                            (folder_ / "rows.csv").string(), R"("
+[optimizer]
+name = "adamw"
+learning_rate = 1e-2
+)"),
+                        "table");
+  }
+  std::unique_ptr<Trainer> trainer(std::int64_t workers, int threads = 1,
+                                   const std::string& backend = law_backend()) const {
+    const Recipe of = recipe();
+    const RunData data = load_data(of, "");
+    return std::make_unique<Trainer>(
+        of, model_of(of), data.train, data.held_out,
+        Placement{.workers = workers, .threads = threads, .backend = backend});
+  }
+
+  TestFolder folder_;
+};
+
+TEST_P(TableLaw, any_placement_gives_the_same_hashes) {
+  const auto expected = step_hashes(*trainer(1), 4);
+  EXPECT_NE(expected.front(), expected.back());
+  for (const std::int64_t workers : {2, 3, 8})
+    EXPECT_EQ(step_hashes(*trainer(workers), 4), expected) << workers;
+  EXPECT_EQ(step_hashes(*trainer(1, 3), 4), expected);
+}
+
+TEST_P(TableLaw, every_backend_gives_the_same_hashes_and_evaluation) {
+  law_backend();  // makes the backends that are for tests alone known by name
+  const auto reference = trainer(2, 1, "reference");
+  const auto expected = step_hashes(*reference, 3);
+  const EvaluationResult evaluated = reference->evaluate();
+  const auto expect_same = [&](const std::string& backend) {
+    const auto other = trainer(2, 1, backend);
+    EXPECT_EQ(step_hashes(*other, 3), expected) << backend;
+    const EvaluationResult result = other->evaluate();
+    EXPECT_EQ(result.sums.loss, evaluated.sums.loss) << backend;
+    EXPECT_EQ(result.metric(), evaluated.metric()) << backend;
+  };
+  for (const char* backend : {"detached", "cuda-emulated"}) expect_same(backend);
+  for (const std::string& target : cpu::vector_targets()) {
+    cpu::set_vector_target(target);
+    expect_same("cpu");
+  }
+}
+
+TEST_P(TableLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
+  const auto whole = step_hashes(*trainer(2), 6);
+  const auto first = trainer(1);
+  step_hashes(*first, 3);
+  const auto second = trainer(3);
+  second->restore(first->checkpoint());
+  EXPECT_EQ(step_hashes(*second, 3), (std::vector<std::uint64_t>{whole.begin() + 3, whole.end()}));
+}
+
+TEST_P(TableLaw, the_metric_is_that_of_the_rows_held_out_in_their_own_unit) {
+  const auto trained = trainer(2);
+  step_hashes(*trained, 180);
+  const EvaluationResult result = trained->evaluate();
+  EXPECT_EQ(result.sums.examples, 100);
+  EXPECT_GT(result.metric(), 0.9);
+  if (std::string(GetParam()) != "price") return;
+  // The loss is that of the normalised target, the errors are in the target's unit.
+  ASSERT_EQ(result.metrics.size(), 3U);
+  EXPECT_EQ(result.metrics[2].name, "mean_squared_error");
+  const Field target = *target_of(trained->evaluation_set().fields());
+  const double unit = target.deviation.at(0) * target.deviation.at(0);
+  EXPECT_NEAR(result.metrics[2].value / unit, static_cast<double>(result.sums.loss), 1e-5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, TableLaw, testing::Values("price", "kind"),
+                         [](const auto& name) { return std::string(name.param); });
+
+}  // namespace
+}  // namespace podium
