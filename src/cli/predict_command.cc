@@ -150,8 +150,9 @@ ExitCode predict(const PredictArguments& arguments) {
     if (!arguments.out.empty()) require_writable(arguments.out, "--out", arguments.force);
     return predict_rows(predictor, arguments.images[0], arguments.out);
   }
-  PODIUM_REQUIRE(arguments.out.empty(), ExitCode::kUsage,
-                 "--out is for the rows of a table; of pictures, the answers go to standard output");
+  PODIUM_REQUIRE(
+      arguments.out.empty(), ExitCode::kUsage,
+      "--out is for the rows of a table; of pictures, the answers go to standard output");
   PODIUM_REQUIRE(find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage,
                  arguments.run, " is a run on ", to_text(predictor.fields()),
                  "; podium predict reads images and tables, and podium generate continues a text");
@@ -196,11 +197,11 @@ ExitCode predict(const PredictArguments& arguments) {
 
 void add_predict_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = add_command(
-      app, line, "predict", "Predicts images or the rows of a table with the model of a run",
-      {"podium predict runs/a *.png --top 3 --json",
-       "podium predict runs/rows-seed0 new.csv --out predicted.csv"},
-      [arguments] { return predict(*arguments); });
+  CLI::App* command = add_command(app, line, "predict",
+                                  "Predicts images or the rows of a table with the model of a run",
+                                  {"podium predict runs/a *.png --top 3 --json",
+                                   "podium predict runs/rows-seed0 new.csv --out predicted.csv"},
+                                  [arguments] { return predict(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command
       ->add_option("FILE", arguments->images,

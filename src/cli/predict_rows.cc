@@ -42,18 +42,19 @@ ExitCode predict_rows(Predictor& predictor, const std::string& file, const std::
   const std::int64_t width = outputs.elements() / rows.examples();
   for (std::int64_t r = 0; r < rows.examples(); ++r) {
     for (std::int64_t c = 0; c < cells.columns(); ++c) text += cell_text(cells.at(r, c)) + ",";
-    const auto own = outputs.f32().subspan(static_cast<std::size_t>(r * width),
-                                           static_cast<std::size_t>(width));
+    const auto own =
+        outputs.f32().subspan(static_cast<std::size_t>(r * width), static_cast<std::size_t>(width));
     if (of_classes) {
       const std::int64_t best = ranking(own)[0];
       const double share = probabilities(own)[static_cast<std::size_t>(best)];
-      text += cat(cell_text(word_of(target, best)), ",",
-                  number_text(static_cast<float>(share)), "\n");
+      text +=
+          cat(cell_text(word_of(target, best)), ",", number_text(static_cast<float>(share)), "\n");
     } else {
       const double value = static_cast<double>(own[0]);
-      text += number_text(static_cast<float>(
-                  target.deviation.empty() ? value : target.mean[0] + target.deviation[0] * value)) +
-              "\n";
+      text +=
+          number_text(static_cast<float>(
+              target.deviation.empty() ? value : target.mean[0] + target.deviation[0] * value)) +
+          "\n";
     }
   }
   if (out.empty()) {

@@ -237,17 +237,18 @@ TEST(Recipe, wrong_type_names_both_types) {
 }
 
 TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
-  EXPECT_EQ(refusal("model = \"mnits\"\nbatch = \"256\"\ndata = \"glyphs\"\n[augment]\nshft = 2\n",
-                    {"precision=fp16", "sed=3"}),
-            "x.toml: the run has no length; give `epochs` or `steps`, at least 1\n"
-            "x.toml:1: `model` = \"mnits\" is unknown; known: mnist, davidnet, resnet32, sprint, "
-            "resnet18, resnet34, resnet50, resnet18-zero, resnet34-zero, resnet50-zero, gpt; "
-            "the nearest is \"mnist\"\n"
-            "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
-            "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
-            "`precision=fp16` on the command line: `precision` = \"fp16\" is unknown; known: fp32, "
-            "bf16; the nearest is \"fp32\"\n"
-            "`sed=3` on the command line: unknown key `sed`; the nearest known one is `seed`");
+  EXPECT_EQ(
+      refusal("model = \"mnits\"\nbatch = \"256\"\ndata = \"glyphs\"\n[augment]\nshft = 2\n",
+              {"precision=fp16", "sed=3"}),
+      "x.toml: the run has no length; give `epochs` or `steps`, at least 1\n"
+      "x.toml:1: `model` = \"mnits\" is unknown; known: mnist, davidnet, resnet32, sprint, "
+      "resnet18, resnet34, resnet50, resnet18-zero, resnet34-zero, resnet50-zero, gpt, perceptron; "
+      "the nearest is \"mnist\"\n"
+      "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
+      "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
+      "`precision=fp16` on the command line: `precision` = \"fp16\" is unknown; known: fp32, "
+      "bf16; the nearest is \"fp32\"\n"
+      "`sed=3` on the command line: unknown key `sed`; the nearest known one is `seed`");
 }
 
 TEST(Recipe, names_the_order_of_bf16_sums_or_leaves_it_to_a_device) {
