@@ -20,8 +20,13 @@ class TableCommand : public CommandLine {
   }
   static std::vector<std::string> train(const std::string& target, const std::string& out,
                                         const std::vector<std::string>& more = {}) {
-    std::vector<std::string> words = {"train", "table:rows.csv", "target=" + target, "epochs=30",
-                                      "optimizer.learning_rate=0.01", "--out", out};
+    std::vector<std::string> words = {"train",
+                                      "table:rows.csv",
+                                      "target=" + target,
+                                      "epochs=30",
+                                      "optimizer.learning_rate=0.01",
+                                      "--out",
+                                      out};
     words.insert(words.end(), more.begin(), more.end());
     return words;
   }

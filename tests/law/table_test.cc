@@ -53,7 +53,8 @@ name = "table"
 held_out = 0.25
 target = ")",
                             target, R"("
-ignore = [")", target == "price" ? "kind" : "price", R"("]
+ignore = [")",
+                            target == "price" ? "kind" : "price", R"("]
 path = ")",
                             (folder_ / "rows.csv").string(), R"("
 [optimizer]

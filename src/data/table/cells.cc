@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <system_error>
 
 #include "base/error.h"
 

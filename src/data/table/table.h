@@ -54,8 +54,8 @@ std::string find_table(const std::string& path, const std::string& data_dir);
 Cells read_cells(const std::string& file);
 
 // Its two parts. `held_out` is the share of the rows that is evaluated; options.split_seed draws
-// which. Throws UserError(kData), which names file, line and column, if a cell is missing or no number
-// where its column has numbers, the target is unknown or constant, or a part has no rows.
+// which. Throws UserError(kData), which names file, line and column, if a cell is missing or no
+// number where its column has numbers, the target is unknown or constant, or a part has no rows.
 TableParts parts_of(const Cells& cells, const TableOptions& options, double held_out);
 // The same of the table that is found and read.
 TableParts open_table(const std::string& path, const TableOptions& options, double held_out,
