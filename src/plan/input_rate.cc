@@ -13,8 +13,8 @@
 #include "data/pictures/jpeg.h"
 #include "data/pictures/pictures.h"
 #include "data/pictures/prepared_pictures.h"
-#include "data/table/table.h"
 #include "data/source/shuffle.h"
+#include "data/table/table.h"
 #include "data/text/text.h"
 
 namespace podium {
@@ -116,11 +116,11 @@ InputRate measure_input_rate(const Recipe& recipe, const DataShape& data,
             recipe, 0.1),
         "windows of this recipe's text"};
   if (has_table(recipe))
-    return {rate_of(open_table(recipe.pictures.path, recipe.table, recipe.pictures.held_out,
-                               data_dir)
-                        .train,
-                    recipe, 0.1),
-            "rows of this recipe's table"};
+    return {
+        rate_of(open_table(recipe.pictures.path, recipe.table, recipe.pictures.held_out, data_dir)
+                    .train,
+                recipe, 0.1),
+        "rows of this recipe's table"};
   if (!has_pictures(recipe))
     return {rate_of(drawn_examples(recipe, data), recipe, 0.1), "normalised and augmented"};
   try {
