@@ -12,7 +12,7 @@
 # 2. the first hashes of each recipe, GPU and CPU
 # 3. a whole run of mnist, GPU and CPU
 # 4. a run that moves from CPU to GPU and back
-# 5. the first hashes in BF16, of one worker and of two
+# 5. the tensor cores beside the rule of their order, and the first hashes in BF16, of one worker, of two and of a CPU
 # 6. the first hashes of two ranks on this GPU over MPI, where there is mpirun
 # 7. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
 #    (python3) has PyTorch with CUDA; and the time of each operation beside its roof
@@ -129,6 +129,16 @@ compare_bf16() { # RECIPE STEPS
     train two "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 --workers 2 &&
     "$podium" diff "$folder/one" "$folder/two"
 }
+# The CPU in the order that the GPU took. A GPU without one has BF16 of its own.
+compare_bf16_with_cpu() { # RECIPE STEPS
+  local order
+  rm -rf "${folder:?}/cpu" "$folder/gpu"
+  train gpu "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 run.hash_every_steps=1 || return 1
+  order=$(sed -n 's/^bf16_order = "\(.*\)"$/\1/p' "$folder/gpu/recipe.toml")
+  [[ -n $order ]] || { echo "this GPU keeps none of the orders" && return 1; }
+  train cpu cpu "$1" "$2" precision=bf16 bf16_order="$order" evaluation.every_epochs=0 run.hash_every_steps=1 &&
+    "$podium" diff "$folder/cpu" "$folder/gpu"
+}
 
 compare_ranks() { # RECIPE STEPS
   rm -rf "${folder:?}/one" "$folder/two"
@@ -147,6 +157,7 @@ echo
 echo "| check | result |"
 echo "| --- | --- |"
 if [[ $backend == cuda ]]; then
+  verdict "tensor cores, 10^8 random products of 16 terms in chains of four, beside the rule" "$podium" devices --probe
   verdict "every operation, samples and random shapes" compare_operations
 fi
 for pair in "${compared[@]}"; do
@@ -158,6 +169,7 @@ done
 verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" move_between
 for pair in "${in_bf16[@]}"; do
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, one worker and two" compare_bf16 "${pair%:*}" "${pair#*:}"
+  verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, beside the CPU in the same order" compare_bf16_with_cpu "${pair%:*}" "${pair#*:}"
 done
 if command -v mpirun >/dev/null; then
   verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps, two ranks on one GPU over MPI" compare_ranks "${compared[0]%:*}" "${compared[0]#*:}"

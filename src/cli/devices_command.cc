@@ -191,15 +191,39 @@ ExitCode show_devices(bool as_json) {
   return ExitCode::kDone;
 }
 
+#ifdef PODIUM_HAS_CUDA
+ExitCode probe_tensor_cores() {
+  constexpr std::int64_t kSums = 25'000'000;  // of four products of 16 terms each
+  bool differs = false;
+  for (const cuda::ProbedGpu& gpu : cuda::probe_gpus(kSums)) {
+    std::cout << gpu.name << ": "
+              << (gpu.bf16_order.empty()
+                      ? "no tensor cores for BF16"
+                      : cat(gpu.differences, " of ", gpu.sums,
+                            " chains of four products differ from ", "the order ", gpu.bf16_order))
+              << "\n";
+    differs = differs || gpu.differences != 0;
+  }
+  return differs ? ExitCode::kDifferent : ExitCode::kDone;
+}
+#else
+ExitCode probe_tensor_cores() { return ExitCode::kDone; }  // nobody can ask for it
+#endif
+
 }  // namespace
 
 void add_devices_command(CLI::App& app, CommandLine& line) {
-  auto json = std::make_shared<bool>(false);
+  auto json = std::make_shared<bool>(false), probe = std::make_shared<bool>(false);
   CLI::App* command =
       add_command(app, line, "devices", "Shows the processor, memory and backends of this machine",
                   {"podium devices", "PODIUM_VECTOR_TARGET=avx2 podium devices --json"},
-                  [json] { return show_devices(*json); });
+                  [json, probe] { return *probe ? probe_tensor_cores() : show_devices(*json); });
   command->add_flag("--json", *json, "Write JSON");
+#ifdef PODIUM_HAS_CUDA
+  command->add_flag("--probe", *probe,
+                    "Compare what the tensor cores of each GPU make of 10^8 random products of "
+                    "BF16 matrices' rows and columns with the rule of their order");
+#endif
 }
 
 }  // namespace podium

@@ -191,6 +191,28 @@ std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
   return std::make_unique<CudaDevice>(options, found, number);
 }
 
+std::vector<ProbedGpu> probe_gpus(std::int64_t sums) {
+  constexpr std::int64_t kMostWarps = 4096, kWarpSums = 128;
+  const auto warps = static_cast<int>(std::clamp<std::int64_t>(sums / kWarpSums, 1, kMostWarps));
+  const runtime::Found found = runtime::find_devices();
+  std::vector<ProbedGpu> list;
+  for (std::size_t i = 0; found.missing.empty() && i < found.devices.size(); ++i) {
+    const std::optional<Bf16Order> order = tensor_core_order(found.devices[i]);
+    ProbedGpu& gpu = list.emplace_back();
+    gpu.name = found.devices[i].name;
+    if (!order) continue;
+    gpu.bf16_order = name_of(*order);
+    runtime::use(static_cast<int>(i));
+    const Stream stream = runtime::make_stream();
+    for (std::uint32_t seed = 1; gpu.sums < sums; ++seed) {
+      const Probe probe = probe_tensor_cores(stream, *order, warps, seed);
+      gpu.sums += probe.sums, gpu.differences += probe.differences;
+    }
+    runtime::destroy_stream(stream);
+  }
+  return list;
+}
+
 Gpus find_gpus() {
   const runtime::Found found = runtime::find_devices();
   Gpus gpus{.versions = found.versions, .missing = found.missing, .list = {}};

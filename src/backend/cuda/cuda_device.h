@@ -30,4 +30,12 @@ struct Gpus {
 };
 Gpus find_gpus();
 
+// What each GPU's tensor cores make of random groups of BF16 products, beside the rule of its order
+// (tensor_cores.h): at least so many sums in chains.
+struct ProbedGpu {
+  std::string name, bf16_order;  // no order: not probed
+  std::int64_t sums = 0, differences = 0;
+};
+std::vector<ProbedGpu> probe_gpus(std::int64_t sums);
+
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cuda/cuda_device.h"
 #include "backend/cuda/emulated.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/tensor_cores.h"
@@ -109,6 +110,14 @@ TEST_F(Bf16Products, are_exact_on_tensor_cores_that_keep_the_rule_and_on_no_othe
   EXPECT_EQ(other.sums, 64 * 128);
   EXPECT_GT(other.differences, other.sums / 8);
   runtime::destroy_stream(stream);
+  for (const bool odd : {false, true}) {
+    set_cuda_capability(8, 9, odd);
+    const std::vector<ProbedGpu> probed = probe_gpus(2000);
+    ASSERT_EQ(probed.size(), 1u);
+    EXPECT_EQ(probed[0].bf16_order, "ampere");
+    EXPECT_GE(probed[0].sums, 2000);
+    EXPECT_EQ(probed[0].differences != 0, odd);
+  }
   set_cuda_capability(7, 0);
   EXPECT_TRUE(make_device("cuda-emulated")->bf16().orders.empty());
 }
