@@ -62,7 +62,7 @@ double Band::high() const {
 std::string band_recipe(Recipe recipe) {
   recipe.seed = 0;
   for (const RecipeKey& key : recipe_keys()) {
-    if (!key.decides_result && key.path() != "name") reset_key(key, recipe);
+    if ((!key.decides_result && key.path() != "name") || key.decides_kind) reset_key(key, recipe);
   }
   // Of data in files, a run records how many there are, and a recipe need not.
   if (has_files(recipe)) {

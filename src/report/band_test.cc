@@ -56,6 +56,18 @@ std::string refusal(const std::string& text, std::size_t least = 2) {
   return "accepted";
 }
 
+// Orders of BF16 sums are kinds of one training.
+TEST(Band, is_of_every_order_of_bf16_sums) {
+  const auto with = [](const std::vector<std::string>& overrides) {
+    return band_recipe(parse_recipe(
+        "model = \"mnist\"\ndata = \"glyphs\"\nbatch = 8\nepochs = 1\n[optimizer]\nname = "
+        "\"adam\"\nlearning_rate = 0.1\n",
+        "recipe", overrides));
+  };
+  EXPECT_EQ(with({"precision=bf16", "bf16_order=hopper"}), with({"precision=bf16"}));
+  EXPECT_NE(with({"precision=bf16"}), with({}));
+}
+
 TEST(Band, a_bad_file_is_refused_with_the_reason) {
   EXPECT_TRUE(refusal("{").starts_with(": is not a band: "));
   EXPECT_TRUE(refusal("[]").starts_with(": is not a band: "));

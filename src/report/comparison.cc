@@ -207,7 +207,7 @@ TextOf of_last_start(std::string RunStart::*field) {
 std::string mathematics_of(const ComparedRun& run) {
   std::string text;
   for (const RecipeKey& key : recipe_keys(run.history.recipe.optimizer_groups.size()))
-    if (key.decides_result && key.path() != "seed")
+    if (key.decides_result && !key.decides_kind && key.path() != "seed")
       text += cat(key.path(), "=", value_text(key, run.history.recipe), "\n");
   return text + (run.starts.empty() ? "" : run.starts.back().training_data);
 }

@@ -122,6 +122,7 @@ std::vector<RecipeKey> top_level_keys() {
        .name = "bf16_order",
        .field = PODIUM_RECIPE_FIELD(bf16_order),
        .choices = {kBf16OrderNames.begin(), kBf16OrderNames.end()},
+       .decides_kind = true,
        .fallback = "what the device of the run's first start decides: `amx` on a CPU",
        .meaning = "how the products of BF16 operands are added: as AMX does, as the instruction "
                   "VDPBF16PS, or as tensor cores of compute capability 8 (`ampere`) or of 9 and "

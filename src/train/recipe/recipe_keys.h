@@ -54,6 +54,8 @@ struct RecipeKey {
   // Whether the parameters or the accuracy depend on it; not: what a run is called, and what
   // decides when something is written down or how much memory it takes.
   bool decides_result = true;
+  // Whether it decides bits alone: runs that differ in it are one training, and of two kinds.
+  bool decides_kind = false;
   std::string fallback = "";  // what it has by default, where that is not always the same
   std::string meaning;
   std::size_t group = 0;  // the number of its group of parameters, from 1; 0: of none
