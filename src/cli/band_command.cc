@@ -9,6 +9,7 @@
 
 #include "base/hash.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "cli/run_watch.h"
@@ -42,9 +43,10 @@ std::string summary(const Band& band) {
       std::minmax_element(band.runs.begin(), band.runs.end(),
                           [](const BandRun& a, const BandRun& b) { return a.metric < b.metric; });
   const TaskWords& words = band.words;
-  std::string text = cat(
-      band.runs.size(), " runs: ", words.metric_name(), ": mean ", words.metric_text(band.mean()),
-      ", least ", words.metric_text(least->metric), ", most ", words.metric_text(most->metric));
+  std::string text =
+      cat(count_text(std::ssize(band.runs), "run"), ": ", words.metric_name(), ": mean ",
+          words.metric_text(band.mean()), ", least ", words.metric_text(least->metric), ", most ",
+          words.metric_text(most->metric));
   if (band.runs.size() >= 2)
     text += words.unit == "%" ? cat(", deviation ", fixed(100 * band.deviation(), 3), " points")
                               : cat(", deviation ", words.metric_text(band.deviation()));
@@ -114,7 +116,10 @@ ExitCode make(const BandArguments& arguments, const CommandLine& line) {
 ExitCode check(const BandArguments& arguments) {
   const Recipe recipe =
       read_named_recipe(arguments.recipe.recipe, arguments.recipe.overrides, arguments.data_dir);
-  std::string file = arguments.band.empty() ? find_band(recipe.name).string() : arguments.band;
+  std::string file = arguments.band;
+  if (file.empty())
+    file = arguments.out.empty() ? find_band(recipe.name).string()
+                                 : (std::filesystem::path(arguments.out) / "band.json").string();
   if (file.empty()) file = cat("runs/", recipe.name, "-band/band.json");  // where it is missed
   const Band band = read_band(file);
   const LoadedRun loaded = load_run(arguments.check, arguments.data_dir, arguments.placement);
@@ -170,9 +175,9 @@ void add_band_command(CLI::App& app, CommandLine& line) {
   command->add_option("--out", arguments->out,
                       "Folder for the runs and band.json; default: runs/RECIPE-band");
   command->add_option("--check", arguments->check, "Folder of a finished run to check");
-  command->add_option(
-      "--band", arguments->band,
-      "Band file; default: the one that came with Podium, otherwise runs/RECIPE-band/band.json");
+  command->add_option("--band", arguments->band,
+                      "Band file; default: that in --out, the one that came with Podium, or "
+                      "runs/RECIPE-band/band.json");
   add_placement_flags(*command, arguments->placement);
   add_input_threads_flag(*command, arguments->placement);
   add_data_dir_flag(*command, arguments->data_dir);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,10 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
                       const std::string& summary, const std::vector<std::string>& examples,
                       std::function<ExitCode()> run);
 
-// A check for an option: accepts only whole numbers from `least` on.
-std::function<std::string(const std::string&)> at_least(std::int64_t least);
+// A check for an option: accepts only whole numbers from `least` to `most`, which an int has to
+// state: what it cannot hold is refused in these words.
+std::function<std::string(const std::string&)> at_least(
+    std::int64_t least, std::int64_t most = std::numeric_limits<std::int64_t>::max());
 // The same for a number from `least` to `most`, which may have decimals.
 std::function<std::string(const std::string&)> between(double least, double most);
 

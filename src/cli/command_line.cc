@@ -235,14 +235,13 @@ CLI::App* add_command(CLI::App& parent, CommandLine& line, const std::string& na
   return command;
 }
 
-std::function<std::string(const std::string&)> at_least(std::int64_t least) {
-  return [least](const std::string& text) -> std::string {
+std::function<std::string(const std::string&)> at_least(std::int64_t least, std::int64_t most) {
+  return [least, most](const std::string& text) -> std::string {
     std::int64_t number = 0;
     const char* end = text.data() + text.size();
     const auto [rest, error] = std::from_chars(text.data(), end, number);
-    if (error == std::errc() && rest == end && number >= least) return "";
-    return cat("\"", text, "\" is not a whole number from ", least, " to ",
-               std::numeric_limits<std::int64_t>::max());
+    if (error == std::errc() && rest == end && number >= least && number <= most) return "";
+    return cat("\"", text, "\" is not a whole number from ", least, " to ", most);
   };
 }
 

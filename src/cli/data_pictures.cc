@@ -130,12 +130,13 @@ ExitCode index_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index->origin() << ": " << count_text(records->count(), "picture") << " of "
-            << count_text(records->classes(), "class", "classes") << ", "
+  std::cout << printable(index->origin()) << ": " << count_text(records->count(), "picture")
+            << " of " << count_text(records->classes(), "class", "classes") << ", "
             << format_bytes(index->picture_bytes()) << "\n";
   for (const RecordIndex::Count& count : index->counts())
-    if (count.count > 0) std::cout << with_commas(count.count) << " " << count.text << "\n";
-  for (const std::string& note : index->notes()) std::cout << note << "\n";
+    if (count.count > 0)
+      std::cout << with_commas(count.count) << " " << printable(count.text) << "\n";
+  for (const std::string& note : index->notes()) std::cout << printable(note) << "\n";
   std::cout << (from_cache ? "the index was up to date" : "indexed") << " in "
             << fixed(seconds_since(start), 2) << " s, " << format_bytes(index->memory_bytes())
             << " of memory" << (file.empty() ? "" : cat("; kept as ", file)) << "\n";
@@ -164,15 +165,18 @@ ExitCode verify_pictures(const PictureArguments& arguments) {
                                          {"seconds", seconds}};
     std::cout << json_text(json, 2) << "\n";
   } else {
-    std::cout << index->origin() << ": " << with_commas(records.count() - std::ssize(problems))
-              << " of " << count_text(records.count(), "picture decodes", "pictures decode") << ", "
+    std::cout << printable(index->origin()) << ": "
+              << with_commas(records.count() - std::ssize(problems)) << " of "
+              << count_text(records.count(), "picture decodes", "pictures decode") << ", "
               << fixed(seconds, 1) << " s; hash of labels and contents "
               << hash_text(decoded.contents) << "\n";
   }
   if (problems.empty()) return ExitCode::kDone;
   const bool can_be_skipped = std::ranges::all_of(problems, &Problem::can_be_skipped);
   say(cat("repair or remove the ", count_text(std::ssize(problems), "picture"), " above",
-          can_be_skipped ? ", or train with data.on_error=skip" : ""));
+          can_be_skipped ? ", or train with data.on_error=skip, which skips pictures to train on; "
+                           "those to evaluate must decode"
+                         : ""));
   return ExitCode::kData;
 }
 
@@ -200,15 +204,15 @@ ExitCode show_pictures(const PictureArguments& arguments) {
     std::cout << json_text(json, 2) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << index->origin() << ": " << count_text(parts.train->count(), "picture")
+  std::cout << printable(index->origin()) << ": " << count_text(parts.train->count(), "picture")
             << " to train (" << parts.train->origin() << "), " << with_commas(parts.test->count())
             << " to evaluate (" << parts.test->origin() << ")\n";
   Table table({"LABEL", "CLASS", "TRAIN", "EVALUATE"});
   for (std::size_t i = 0; i < train.size(); ++i)
     table.add({cat(i), printable(name_of(i)), with_commas(train[i]), with_commas(test[i])});
   std::cout << table.text();
-  for (const std::string& note : index->notes()) std::cout << note << "\n";
-  for (const std::string& note : notes_of(parts)) std::cout << note << "\n";
+  for (const std::string& note : index->notes()) std::cout << printable(note) << "\n";
+  for (const std::string& note : notes_of(parts)) std::cout << printable(note) << "\n";
   return ExitCode::kDone;
 }
 

@@ -28,6 +28,13 @@ struct DiffArguments {
   bool json = false;
 };
 
+// The last step that the run's folder knows of. Not every step has a hash (run.hash_every_steps).
+std::int64_t last_step(const fs::path& run, const StepHashes& hashes) {
+  std::int64_t last = hashes.empty() ? 0 : hashes.back().first;
+  for (const CheckpointPlace& place : list_checkpoints(run)) last = std::max(last, place.step);
+  return last;
+}
+
 // The checkpoints of both runs at the same step: the first at or after `step`, else the last
 // before.
 std::optional<std::pair<Checkpoint, Checkpoint>> common_checkpoint(
@@ -102,8 +109,7 @@ ExitCode diff(const DiffArguments& arguments) {
   const std::string recipes =
       line_difference(*read_text(a / "recipe.toml"), *read_text(b / "recipe.toml"));
   const StepHashes hashes_a = read_hashes(a), hashes_b = read_hashes(b);
-  const auto last_of = [](const StepHashes& all) { return all.empty() ? 0 : all.back().first; };
-  const std::int64_t last_a = last_of(hashes_a), last_b = last_of(hashes_b);
+  const std::int64_t last_a = last_step(a, hashes_a), last_b = last_step(b, hashes_b);
   const HashComparison hashes = compare_hashes(hashes_a, hashes_b);
   const auto checkpoints = common_checkpoint(a, b, hashes.first_difference);
   std::vector<TensorDifference> tensors;
@@ -142,13 +148,16 @@ ExitCode diff(const DiffArguments& arguments) {
     std::cout << "the runs differ from step " << *hashes.first_difference << " on";
     if (hashes.last_equal != 0) std::cout << "; step " << hashes.last_equal << " is equal";
     std::cout << "\n";
+  } else if (hashes.compared == 0) {
+    std::cout << "no step has a hash in both runs (run.hash_every_steps), so only checkpoints are "
+                 "compared\n";
   } else {
-    std::cout << "the parameters are equal after each of " << hashes.compared
-              << " compared steps\n";
+    std::cout << "the parameters are equal after each of "
+              << count_text(hashes.compared, "compared step") << "\n";
   }
   if (!same_length) {
-    std::cout << a.string() << " has steps up to " << last_a << ", " << b.string() << " up to "
-              << last_b << "\n";
+    std::cout << printable(a.string()) << " has steps up to " << last_a << ", "
+              << printable(b.string()) << " up to " << last_b << "\n";
   }
   if (!checkpoints) {
     std::cout << "the runs have no checkpoint of the same step, so no tensors were compared\n";

@@ -126,7 +126,7 @@ ExitCode evaluate(const EvalArguments& arguments) {
     std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << arguments.run << ", step " << trainer.steps_done() << ": "
+  std::cout << printable(arguments.run) << ", step " << trainer.steps_done() << ": "
             << evaluation_text(result, words) << ", "
             << with_commas(static_cast<std::int64_t>(speed)) << " " << words.rate_unit()
             << "\nparameters " << hash_text(trainer.parameter_hash()) << "\n";

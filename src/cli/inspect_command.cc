@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "base/hash.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/output_file.h"
 #include "cli/placement_flags.h"
@@ -33,7 +34,7 @@ ExitCode inspect(const InspectArguments& arguments) {
   Trainer trainer(recipe, model_of(recipe), data.train, data.held_out, arguments.placement);
   take_initial(trainer);
   PODIUM_REQUIRE(arguments.step <= trainer.total_steps(), ExitCode::kUsage, "--step ",
-                 arguments.step, ": the recipe has ", trainer.total_steps(), " steps");
+                 arguments.step, ": the recipe has ", count_text(trainer.total_steps(), "step"));
   const auto check = [](const StepResult& step, const std::string& remedy) {
     PODIUM_REQUIRE(step.non_finite.empty(), ExitCode::kDiverged, "step ", step.step, ": ",
                    step.divergence(), "; ", remedy);

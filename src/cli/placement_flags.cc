@@ -1,6 +1,7 @@
 #include "cli/placement_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <limits>
 
 #include "backend/device.h"
 #include "base/words.h"
@@ -14,7 +15,7 @@ void add_placement_flags(CLI::App& command, Placement& placement) {
                   "and cores, or devices of --backend pjrt")
       ->check(at_least(1), "POSITIVE");
   command.add_option("--threads", placement.threads, "Threads per worker; default: 1")
-      ->check(at_least(1), "POSITIVE");
+      ->check(at_least(1, std::numeric_limits<int>::max()), "POSITIVE");
   command.add_option("--backend", placement.backend,
                      "Backend, one of " + join_words(backend_names()) + "; default: the first");
 }
@@ -25,7 +26,7 @@ void add_input_threads_flag(CLI::App& command, Placement& placement) {
                   "Threads that prepare batches in advance, for cores without a worker; default: "
                   "each worker "
                   "prepares its own; where a GPU computes, up to 8 cores do")
-      ->check(at_least(0), "NONNEGATIVE");
+      ->check(at_least(0, std::numeric_limits<int>::max()), "NONNEGATIVE");
 }
 
 void add_data_dir_flag(CLI::App& command, std::string& data_dir) {

@@ -346,8 +346,9 @@ ExitCode plan(const PlanArguments& arguments) {
   const std::int64_t most = std::min<std::int64_t>(here.usable_cores, recipe.replicas);
   if (count != 0) {
     PODIUM_REQUIRE(name != "here" || count <= most, ExitCode::kUsage, "--on ", arguments.on,
-                   ": this machine runs at most ", most, " workers of this recipe, which has ",
-                   recipe.replicas, " replicas, on its ", here.usable_cores, " cores");
+                   ": this machine runs at most ", count_text(most, "worker"),
+                   " of this recipe, which has ", count_text(recipe.replicas, "replica"),
+                   ", on its ", count_text(here.usable_cores, "core"));
     question.devices = {count};
   } else if (name == "here") {
     for (std::int64_t n = 1; n <= most; n *= 2) question.devices.push_back(n);

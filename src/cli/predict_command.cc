@@ -189,7 +189,7 @@ ExitCode predict(const PredictArguments& arguments) {
   if (answers.refused() == 0) return ExitCode::kDone;
   if (answered > 0)
     complain(cat(with_commas(answers.refused()), " not classified, of ",
-                 with_commas(answers.refused() + answered), " pictures"));
+                 count_text(answers.refused() + answered, "picture")));
   return ExitCode::kData;
 }
 

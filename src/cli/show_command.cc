@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdlib>
 #include <iostream>
+#include <limits>
 #include <map>
 
 #ifdef PODIUM_HAS_PJRT
@@ -360,7 +361,7 @@ void add_show_command(CLI::App& app, CommandLine& line) {
   add_input_threads_flag(*command, arguments->placement);
   command
       ->add_option("--ranks", arguments->ranks, "Number of ranks, each with --workers; default: 1")
-      ->check(at_least(1), "POSITIVE");
+      ->check(at_least(1, std::numeric_limits<int>::max()), "POSITIVE");
   command->add_flag("--all", arguments->all,
                     "Show layers, parameters and the kernels of the first worker's programs, too");
   command->add_flag("--graph", arguments->graph,

@@ -130,7 +130,7 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   if (result.best_step != 0)
     text += cat("\nbest checkpoint: that of step ", with_commas(result.best_step));
   return text + cat("\nparameters ", hash_text(result.parameter_hash), ", in ",
-                    options.out.string(), "\n");
+                    printable(options.out.string()), "\n");
 }
 
 // The flags are overrides of [init].

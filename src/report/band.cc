@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "files/file_io.h"
 #include "files/toml_records.h"
 #include "train/recipe/recipe_keys.h"
@@ -151,7 +152,7 @@ Band parse_band(std::string_view text, const std::string& source, std::size_t le
                            run.at("parameter_hash").get<std::string>()});
     }
     PODIUM_REQUIRE(band.runs.size() >= least, ExitCode::kUsage, source, ": holds ",
-                   band.runs.size(), " runs, but a band needs at least ", least,
+                   count_text(std::ssize(band.runs), "run"), ", but a band needs at least ", least,
                    " runs; `podium band RECIPE --seeds ", kLeastBandRuns, "` adds to it");
     for (const BandRun& run : band.runs)
       PODIUM_REQUIRE(

@@ -139,6 +139,13 @@ TEST_F(OwnPictures, in_folders_that_are_odd_are_spoken_of) {
   EXPECT_CONTAINS(outcome.err, "1 folder has no pictures and is no class: empty");
   EXPECT_CONTAINS(outcome.err, "1 class has one picture alone");
   EXPECT_CONTAINS(outcome.err, "birds");
+  // A terminal would take this name for a colour.
+  fs::create_directories(path("photos/\x1b[31mred"));
+  for (const char* command : {"index", "show"}) {
+    const std::string out = done({"data", command, "folder:photos"});
+    EXPECT_CONTAINS(out, "?[31mred");
+    EXPECT_EQ(out.find('\x1b'), std::string::npos) << out;
+  }
   expect_refusal(podium(train("folder:photos", "photos/run", {})), 2,
                  {"lies in the folder of the pictures"});
   EXPECT_FALSE(fs::exists(path("photos/run")));
@@ -192,6 +199,21 @@ TEST_F(OwnPictures, a_damaged_picture_to_evaluate_is_named_before_step_1_and_its
   EXPECT_EQ(podium(other).code, 3);
   fs::remove(path("photos/val/dogs/1.jpg"));
   done(other);
+}
+
+TEST_F(OwnPictures, a_run_that_a_damaged_picture_stopped_goes_on_if_told_to_skip_it) {
+  write_parts("photos");
+  write("photos/train/dogs/5.jpg", "no picture");
+  const std::vector<std::string> skipping = {"data.on_error=skip"};
+  done(train("folder:photos", "whole", skipping));
+  expect_refusal(podium(train("folder:photos", "run", {})), 3,
+                 {"photos/train/dogs/5.jpg", "train with data.on_error=skip"});
+  done(train("folder:photos", "run", skipping));
+  EXPECT_EQ(read("run/hashes.jsonl"), read("whole/hashes.jsonl"));
+  EXPECT_CONTAINS(read("run/recipe.toml"), "on_error = \"skip\"");
+  done({"eval", "run"});
+  // One that has skipped would not have come here by stopping.
+  expect_refusal(podium(train("folder:photos", "run", {"epochs=2"})), 2, {"+ on_error = \"stop\""});
 }
 
 TEST_F(OwnPictures, a_run_goes_on_after_a_picture_to_evaluate_was_repaired_and_says_so) {

@@ -245,6 +245,7 @@ TEST_F(Run, a_band_of_fewer_than_five_seeds_says_that_it_means_nothing_yet) {
   EXPECT_EQ(result["inside"], true);
   EXPECT_GE(result["low"], 0.0);
   EXPECT_LE(result["high"], 1.0);
+  EXPECT_EQ(podium({"band", "tiny.toml", "--check", "band/seed-0", "--out", "band"}).code, 0);
 }
 
 TEST_F(Run, fresh_starts_anew_and_deletes_nothing) {
@@ -451,6 +452,17 @@ TEST_F(Run, diff_of_equal_runs_exits_0) {
   const Outcome outcome = podium({"diff", "a", "b"});
   EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
   EXPECT_NE(outcome.out.find("equal after each of 16"), std::string::npos) << outcome.out;
+}
+
+// Hashes of steps 3, 6, ... and 5: a run's length is not that of its hashes, and none is compared.
+TEST_F(Run, diff_says_where_no_hash_was_compared) {
+  ASSERT_EQ(podium(train_small("a", {"--steps", "5", "run.hash_every_steps=3"})).code, 0);
+  ASSERT_EQ(podium(train_small("b", {"--steps", "5", "run.hash_every_steps=5"})).code, 0);
+  const Outcome outcome = podium({"diff", "a", "b"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("no step has a hash in both runs"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("checkpoints of step 5 is equal"), std::string::npos) << outcome.out;
+  EXPECT_EQ(outcome.out.find("has steps up to"), std::string::npos) << outcome.out;
 }
 
 TEST_F(Run, diff_names_the_first_step_and_the_tensors) {

@@ -213,6 +213,10 @@ TEST_F(Usage, missing_and_wrong_arguments_are_named) {
   expect_refusal(podium({"inspect", "glyphs", "--step", "1"}), 2, {"--out"});
   expect_refusal(podium({"train", "glyphs", "--workers", "two"}), 2, {"--workers", "two"});
   expect_refusal(podium({"train", "glyphs", "--workers", "0"}), 2, {"--workers", "0"});
+  // One more than an int holds.
+  for (const char* flag : {"--threads", "--input-threads"})
+    expect_refusal(podium({"train", "glyphs", flag, "2147483648"}), 2,
+                   {cat(flag, ": \"2147483648\" is not a whole number from ")});
   expect_refusal(podium({"train", "glyphs", "--steps", "-5"}), 2, {"--steps"});
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/contract.h"
 #include "base/version.h"
+#include "base/words.h"
 
 namespace podium {
 
@@ -15,7 +16,8 @@ std::vector<std::string> RunRanks::hosts() const {
 }
 
 UserError too_many_ranks(int ranks, std::int64_t replicas) {
-  return UserError(cat("a run of ", replicas, " replicas has at most as many ranks, not ", ranks,
+  return UserError(cat("a run of ", count_text(replicas, "replica"),
+                       " has at most as many ranks, not ", ranks,
                        " (a rank runs whole replicas); start fewer, or give the recipe more "
                        "replicas"));
 }

@@ -208,8 +208,8 @@ std::string oversubscription(const Trainer& trainer) {
   const std::int64_t ranks = ranks_on_this_host(placement),
                      threads = ranks * placement.workers * placement.threads;
   if (trainer.device().name() != "cpu" || threads <= usable_cores()) return "";
-  return cat(threads, " computing threads share the ", usable_cores(),
-             " cores that podium may use on this host",
+  return cat(count_text(threads, "computing thread"), " share the ",
+             count_text(usable_cores(), "core"), " that podium may use on this host",
              ranks == 1 ? "" : cat(" (", ranks, " ranks)"),
              ": the result is the same, but fewer are faster; see --workers and --threads");
 }

@@ -144,8 +144,11 @@ std::string to_toml(const Recipe& recipe);
 // A resolved recipe that an older Podium may have written, as this version writes it: new keys have
 // their defaults. Returns the text itself if it is not a recipe.
 std::string resolved_anew(const std::string& text);
-// The same with another word for where its pictures lie (data.path), which decides no result: they
-// are known by their contents.
-std::string resolved_without_place(const std::string& text);
+// Whether a run of the resolved recipe `own` goes on as one of `text`: they are the same but for
+// - where the pictures lie (data.path), as they are known by their contents;
+// - what happens to damaged ones. A run that has stopped at each (data.on_error) has met none so
+//   far, and one whose limit (data.skip_limit) is another has not met as many: up to here, each has
+//   computed what a run that skips would have computed.
+bool goes_on_as(const std::string& own, const std::string& text);
 
 }  // namespace podium

@@ -165,7 +165,7 @@ class Check {
                                       " training examples; at most ", all - 1));
     } else if (good({"batch"}) && r_.batch > left) {
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
-                                 left, " examples"));
+                                 count_text(left, "example")));
     } else {
       epochs(left);
     }
@@ -194,7 +194,7 @@ class Check {
     if (!good({"train_examples", "batch"}) || r_.train_examples == 0) return;
     if (r_.batch > r_.train_examples) {
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
-                                 r_.train_examples, " examples"));
+                                 count_text(r_.train_examples, "example")));
     } else {
       epochs(r_.train_examples);
     }
@@ -241,10 +241,11 @@ class Check {
       const double steps =
           s.unit == "epoch" ? s.warmup * static_cast<double>(steps_per_epoch(r_)) : s.warmup;
       if (steps > static_cast<double>(total_steps(r_)))
-        problems_.add("schedule.warmup",
-                      cat("`schedule.warmup` = ", number_text(s.warmup),
-                          s.unit == "epoch" ? " epochs" : "", " is longer than the run of ",
-                          total_steps(r_), " steps; set a shorter one, or 0 for none"));
+        problems_.add(
+            "schedule.warmup",
+            cat("`schedule.warmup` = ", number_text(s.warmup), s.unit == "epoch" ? " epochs" : "",
+                " is longer than the run of ", count_text(total_steps(r_), "step"),
+                "; set a shorter one, or 0 for none"));
     }
     if (s.name == "exponential") {
       if (good({"schedule.time_constant"}) && s.time_constant == 0) {

@@ -123,6 +123,7 @@ TEST(RecipeGroups, tables_of_groups_from_before_there_were_patterns_are_still_re
   EXPECT_EQ(to_toml(parse_recipe(older, "x.toml")), to_toml(parse_recipe(newer, "x.toml")));
   EXPECT_EQ(resolved_anew(older), to_toml(parse_recipe(newer, "recipe")));
   EXPECT_EQ(resolved_anew("no recipe"), "no recipe");
+  EXPECT_TRUE(goes_on_as(older, newer));
   EXPECT_EQ(refusal(kSprint + "[optimizer.filters]\nmomentum = 0.5\n"),
             "x.toml:6: `optimizer.filters.momentum` has no effect with `optimizer.filters.name` = "
             "\"same\"; remove it");

@@ -51,13 +51,16 @@ std::string resolved_anew(const std::string& text) {
   }
 }
 
-std::string resolved_without_place(const std::string& text) {
+bool goes_on_as(const std::string& own, const std::string& text) {
   try {
-    Recipe recipe = parse_recipe(text, "recipe");
-    recipe.pictures.path = "elsewhere";
-    return to_toml(recipe);
+    Recipe recipe = parse_recipe(own, "recipe");
+    const Recipe next = parse_recipe(text, "recipe");
+    recipe.pictures.path = next.pictures.path;
+    recipe.pictures.skip_limit = next.pictures.skip_limit;
+    if (recipe.pictures.on_error == "stop") recipe.pictures.on_error = next.pictures.on_error;
+    return to_toml(recipe) == to_toml(next);
   } catch (const UserError&) {
-    return text;
+    return own == text;
   }
 }
 

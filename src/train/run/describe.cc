@@ -75,10 +75,11 @@ std::string describe(const Trainer& trainer) {
   std::string text;
   text += cat("recipe        ", r.name, ": model ", r.model, ", data ", r.data,
               has_pictures(r) ? cat(" with ", target->below, " classes") : "", ", seed ", r.seed,
-              ", ", trainer.total_steps(), " steps, ", trainer.steps_per_epoch(), " per epoch\n");
+              ", ", count_text(trainer.total_steps(), "step"), ", ", trainer.steps_per_epoch(),
+              " per epoch\n");
   text += cat("data          ", trainer.training_data(), "\n");
   text += cat("evaluated on  ", trainer.evaluation_data(), "\n");
-  text += cat("batch         B = ", r.batch, ", R = ", r.replicas, " replicas of ",
+  text += cat("batch         B = ", r.batch, ", R = ", count_text(r.replicas, "replica"), " of ",
               count_text(r.batch / r.replicas, example_word(trainer)), "; batch-norm span ",
               r.batch / r.replicas, "\n");
   const std::int64_t items = trainer.items_per_step();

@@ -310,11 +310,9 @@ void RunFolder::adopt_recipe(std::string_view text) {
     return;
   }
   if (*own == text) return;
-  // The data were moved, or are called otherwise.
+  // The data were moved, or are called otherwise, or damaged pictures are skipped from here on.
   PODIUM_REQUIRE(
-      resolved_anew(*own) == text ||
-          resolved_without_place(*own) == resolved_without_place(std::string(text)),
-      ExitCode::kUsage, (dir_ / kRecipeFile).string(),
+      goes_on_as(*own, std::string(text)), ExitCode::kUsage, (dir_ / kRecipeFile).string(),
       ": this folder contains a run of another recipe; choose another folder with --out, or "
       "start over with --fresh. The difference (- the folder's, + yours):\n",
       line_difference(*own, text));
@@ -460,7 +458,7 @@ void require_same_recipe(const Checkpoint& checkpoint, const std::filesystem::pa
   const std::optional<std::string> own = read_text(dir / kRecipeFile);
   if (theirs == checkpoint.metadata.end() || !own || theirs->second == *own) return;
   // The folder's may be from before this Podium had some keys, and the data may have moved.
-  if (resolved_without_place(theirs->second) == resolved_without_place(*own)) return;
+  if (goes_on_as(theirs->second, *own)) return;
   throw UserError(cat((dir / "checkpoints").string(), ": the checkpoint of step ", checkpoint.step,
                       " is of another recipe than ", (dir / kRecipeFile).string(),
                       "; move it away, or train with --fresh or another --out folder. The "

@@ -76,10 +76,11 @@ class RunFolder {
   // The resolved recipe in this folder; nothing in a new one.
   std::optional<std::string> recipe() const;
   // Writes the recipe into a new folder. Throws UserError(kUsage) with the differing lines if the
-  // folder belongs to another recipe. One that differs in the place of its data alone is the same,
-  // and the file stays as it is: keep_place() writes the new place.
+  // folder belongs to another recipe. One that goes_on_as() the folder's is the same, and the file
+  // stays as it is: keep_place() writes the new one.
   void adopt_recipe(std::string_view text);
-  // Once it is known that the data are the run's: the recipe has the place where they are now.
+  // Once it is known that the data are the run's: the recipe has the place where they are now, and
+  // what happens to damaged pictures from here on.
   void keep_place(std::string_view text);
   // Moves the files of an earlier run to DIR/previous-1 (-2, ...); nothing is deleted.
   void start_afresh();
