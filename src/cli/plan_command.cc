@@ -148,8 +148,10 @@ MemoryParts memory_of_process(const Parts& parts, std::int64_t workers) {
                                   {static_cast<int>(workers)});
   const MemoryUse use = plan.memory();
   MemoryParts memory = {{"program", static_cast<double>(plan.program_bytes)}};
-  for (const MemoryKind& kind : kMemoryKinds)
+  for (const MemoryKind& kind : kMemoryKinds) {
+    if (kind.bytes == &MemoryUse::carried && use.carried == 0) continue;  // of few models
     memory.emplace_back(kind.name, static_cast<double>(use.*kind.bytes));
+  }
   return memory;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/functions.h"
 #include "base/philox.h"
@@ -57,6 +58,9 @@ void settle_initialiser(Parameter& p) {
 void Network::require_free_name(const std::string& name) const {
   PODIUM_REQUIRE(!name.empty(), ExitCode::kUsage,
                  "a parameter or statistic of the model has no name; checkpoints need one");
+  PODIUM_REQUIRE(!name.starts_with(kCarriedPrefix), ExitCode::kUsage, "[\"", name,
+                 "\"] names that begin with \"", kCarriedPrefix,
+                 "\" are those of carried values; take another");
   const auto named = [&](const auto& other) { return other.name == name; };
   PODIUM_REQUIRE(
       std::ranges::none_of(parameters_, named), ExitCode::kUsage, "[\"", name,
@@ -101,6 +105,39 @@ void Network::update(Value statistic, Value next) {
                  to_string(graph_.type(statistic)));
   PODIUM_REQUIRE(!found->new_value, ExitCode::kUsage, "[\"", found->name,
                  "\"] update() gave it a next value before");
+  found->new_value = next;
+}
+
+Value Network::carried(const std::string& name, const Shape& row, DType dtype) {
+  PODIUM_REQUIRE(!name.empty(), ExitCode::kUsage,
+                 "a carried value of the model has no name; checkpoints need one");
+  PODIUM_REQUIRE(rows_ > 0, ExitCode::kUsage, "[\"", name,
+                 "\"] only what a model's forward builds can carry values, not its score");
+  const std::string full = cat(kCarriedPrefix, name);
+  PODIUM_REQUIRE(std::ranges::count(carried_, full, &Carried::name) == 0, ExitCode::kUsage, "[\"",
+                 name,
+                 "\"] the model has two carried values of this name; give each one of its own");
+  require_extents(name, row);
+  PODIUM_REQUIRE(dtype == DType::kF32 || dtype == DType::kI32, ExitCode::kUsage, "[\"", name,
+                 "\"] carried values are f32 or i32");
+  std::vector<std::int64_t> extents = {rows_};
+  extents.insert(extents.end(), row.extents().begin(), row.extents().end());
+  const TensorType type{dtype, Shape(std::move(extents))};
+  carried_.push_back({full, type, graph_.input(full, type, InputRole::kBatch), {}});
+  return carried_.back().old_value;
+}
+
+void Network::carry(Value carried, Value next) {
+  const auto found = std::ranges::find(carried_, carried, &Carried::old_value);
+  PODIUM_REQUIRE(found != carried_.end(), ExitCode::kUsage,
+                 "carry() of a value that carried() did not return");
+  const std::string name = found->name.substr(kCarriedPrefix.size());
+  PODIUM_REQUIRE(graph_.type(next) == found->type, ExitCode::kUsage, "[\"", name,
+                 "\"] its next value is ", to_string(graph_.type(next)), ", but it is ",
+                 to_string(found->type),
+                 "; give carried() the shape of one row, and carry() a value of all rows");
+  PODIUM_REQUIRE(!found->new_value, ExitCode::kUsage, "[\"", name,
+                 "\"] carry() gave it a next value before");
   found->new_value = next;
 }
 

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,6 +72,17 @@ struct Statistic {
   bool frozen = false;  // belongs to a frozen layer: keeps its value and has no new one
 };
 
+// A value that goes on from a step to the next one of the same replica, such as the state of a
+// recurrent network: a row for each example of the replica's batch. Unlike a statistic, it is of
+// one replica alone, and no mean is made of it.
+struct Carried {
+  std::string name;  // kCarriedPrefix and the name that the model gives
+  TensorType type;   // [rows, ...]
+  Value old_value, new_value;
+};
+// What the names of carried values begin with, in checkpoints and as inputs of programs.
+inline constexpr std::string_view kCarriedPrefix = "carried.";
+
 // A dropout layer and the factors by which it multiplies.
 struct Dropout {
   std::string name;
@@ -115,9 +127,11 @@ struct BatchNormOptions {
 // layer if its operands or options do not fit, or if another layer already has its name.
 class Network {
  public:
-  // `step` and `replica` are inputs of dropout; only training uses them.
-  Network(Graph& graph, Mode mode, std::uint64_t seed, Value step = {}, Value replica = {})
-      : graph_(graph), mode_(mode), seed_(seed), step_(step), replica_(replica) {}
+  // `step` and `replica` are inputs of dropout; only training uses them. `rows`: examples of the
+  // batch; only carried values need them.
+  Network(Graph& graph, Mode mode, std::uint64_t seed, Value step = {}, Value replica = {},
+          std::int64_t rows = 0)
+      : graph_(graph), mode_(mode), seed_(seed), step_(step), replica_(replica), rows_(rows) {}
 
   // Parameters created from now on are not trained if `frozen` returns true for their name. A batch
   // norm whose parameters are all frozen uses its running statistics, which then do not change.
@@ -157,10 +171,20 @@ class Network {
   Value statistic(const std::string& name, const Shape& shape, float initial = 0);
   void update(Value statistic, Value next);
 
+  // What the step before left of a carried value, [rows, ...], each row of shape `row`: zeros where
+  // the rows' streams begin. No gradient goes through it to the step before. carry() must set the
+  // next value of each, in training and in evaluation. Throws UserError(kUsage) if the name is
+  // empty or taken, or an extent is below 1.
+  Value carried(const std::string& name, const Shape& row, DType dtype = DType::kF32);
+  // Throws UserError(kUsage) if `carried` is not of carried(), has a next value already, or `next`
+  // has another type.
+  void carry(Value carried, Value next);
+
   Graph& graph() { return graph_; }
   Mode mode() const { return mode_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Statistic>& statistics() const { return statistics_; }
+  const std::vector<Carried>& carried() const { return carried_; }
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
 
  private:
@@ -172,9 +196,11 @@ class Network {
   Mode mode_;
   std::uint64_t seed_;
   Value step_, replica_;
+  std::int64_t rows_;
   std::function<bool(const std::string&)> frozen_;
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;
+  std::vector<Carried> carried_;
   std::vector<Dropout> dropouts_;
 };
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/operation_case.h"
+#include "carried_test_util.h"
 #include "count_allocations.h"
 #include "law_util.h"
 #include "nn/models.h"
@@ -79,6 +80,22 @@ TEST(Allocations, of_a_step_do_not_grow_with_the_batch) {
   const std::int64_t small = of_a_step(16);
   EXPECT_LE(small, 20);
   EXPECT_EQ(of_a_step(256), small);
+}
+
+// Nor for what is carried.
+TEST(Allocations, of_a_step_that_carries_values_do_not_grow_with_the_batch) {
+  const auto of_a_step = [](std::int64_t batch) {
+    Recipe recipe = leaky_recipe();
+    recipe.batch = batch;
+    const auto trainer = leaky_trainer(recipe);
+    step_hashes(*trainer, 2);
+    const std::int64_t before = allocations();
+    trainer->step({.hash = true});
+    return allocations() - before;
+  };
+  const std::int64_t small = of_a_step(16);
+  EXPECT_LE(small, 20);
+  EXPECT_EQ(of_a_step(160), small);
 }
 
 }  // namespace

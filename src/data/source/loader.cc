@@ -76,6 +76,11 @@ void Loader::examples(std::int64_t step, std::int64_t first, std::int64_t n, Fie
   }
 }
 
+void Loader::example(std::int64_t index, std::int64_t row, FieldMemory to) const {
+  PODIUM_CHECK(index >= 0 && index < set_->examples() && row >= 0, index, " ", row);
+  read(index, nullptr, row, to);
+}
+
 void Loader::in_order(std::int64_t first, std::int64_t n, FieldMemory to) const {
   PODIUM_CHECK(first >= 0 && n >= 0 && first + n <= set_->examples(), first, " ", n);
   for (std::int64_t k = 0; k < n; ++k) read(first + k, nullptr, k, to);

@@ -39,6 +39,14 @@ class Loader {
   // field as [n, ...]. Thread-safe; allocates only one order per epoch.
   void examples(std::int64_t step, std::int64_t first, std::int64_t n, FieldMemory to) const;
 
+  // Whether the rows of that batch begin anew: they do not go on where those of the step before
+  // ended. So it is in the first step of an epoch, and always where they are no streams.
+  bool begins(std::int64_t step) const {
+    return set_->order() != VisitOrder::kStreams || step % steps_per_epoch_ == 0;
+  }
+
+  // Writes example `index` of the set as row `row` of the fields, as evaluation sees it.
+  void example(std::int64_t index, std::int64_t row, FieldMemory to) const;
   // Writes examples [first, first + n) of the set in its own order, as evaluation sees them.
   void in_order(std::int64_t first, std::int64_t n, FieldMemory to) const;
 

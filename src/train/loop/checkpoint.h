@@ -1,9 +1,9 @@
 // Checkpoints of a run:
 //
 //   RUN/checkpoints/step-00000470/
-//     state.safetensors   parameters NAME, optimizer state optimizer/NAME/m, running statistics, in
-//                         the caller's names; metadata: the caller's, and format, format_version
-//                         and step
+//     state.safetensors   parameters NAME, optimizer state optimizer/NAME/m, running statistics,
+//                         carried values carried.NAME, in the caller's names; metadata: the
+//                         caller's, and format, format_version and step
 //     checkpoint.json     format version, step, metadata, size and CRC-32 of state.safetensors, and
 //                         a CRC-32 of its own text before that line
 //   RUN/checkpoints/best/   the same, of the step with the best evaluation (run.keep_best)
@@ -33,7 +33,8 @@ inline constexpr int kCheckpointFormat = 1;
 inline constexpr const char* kContractKey = "numerical_contract";
 // Trainer::kind() of the steps before the checkpoint.
 inline constexpr const char* kKindKey = "kind";
-// The prefix of the optimizer's tensors; all other tensors are parameters and statistics.
+// The prefix of the optimizer's tensors; all others are parameters, statistics and, with
+// kCarriedPrefix (nn/network.h), what a model carries from step to step, of all replicas.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
 
 // The state of a run after a step.

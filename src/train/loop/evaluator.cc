@@ -136,10 +136,13 @@ void add_metrics(EvaluationResult& result, const std::vector<Metric>& metrics,
 void Trainer::State::prepare_evaluation() {
   const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
   // 256, halved until evaluation fits into the memory of training, and what the network reads takes
-  // no more than this; never more than there are.
+  // no more than this; never more than there are. Of streams, a share for each worker.
   constexpr std::int64_t kMostInputBytes = std::int64_t{48} << 20;
-  evaluation_batch = std::min(
-      recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, data.held_out);
+  const std::int64_t all = shards.all_workers(),
+                     most = program.carried.empty() ? data.held_out
+                                                    : (recipe.evaluation.streams + all - 1) / all;
+  evaluation_batch =
+      std::min(recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, most);
   Graph graph;
   while (true) {
     graph = build_evaluation_program(model, inputs_of(evaluation_batch));
@@ -149,6 +152,7 @@ void Trainer::State::prepare_evaluation() {
       break;
     evaluation_batch /= 2;
   }
+  require_same_carried(graph);
   const std::vector<DeviceTensor> tensors = values();
   const std::string problem = binding_problem(graph, tensors);
   PODIUM_REQUIRE(problem.empty(), ExitCode::kUsage, "model ", recipe.model,
@@ -167,8 +171,9 @@ void Trainer::State::prepare_evaluation() {
     worker.evaluation_loss = BoundExecutable(*device, loss, options);
     worker.evaluation_batch.bind(worker.evaluation_loss, loss);
     for (const NamedValue& output : graph.outputs())
-      worker.evaluation_loss.bind_input(kOutputPrefix + output.name,
-                                        worker.evaluation->output_view(output.name));
+      if (!is_next_carried(output.name))
+        worker.evaluation_loss.bind_input(kOutputPrefix + output.name,
+                                          worker.evaluation->output_view(output.name));
     for (const NamedValue& output : loss.outputs()) {
       Staging& memory = output.name == "losses"    ? worker.evaluation_losses
                         : output.name == "weights" ? worker.evaluation_weights
@@ -200,50 +205,74 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
     predictions.predicted.resize(losses.size());
   }
   const bool predicts = !predictions.targets.empty();
-  // This rank's share of the examples, whatever its batch: that may differ between ranks. Each
-  // batch is for whichever worker is free.
-  const auto first_of = [&](int rank) { return count * rank / s.ranks(); };
-  const std::int64_t end = first_of(s.rank() + 1);
-  std::atomic<std::int64_t> next{first_of(s.rank())};
+  // The set is cut into streams, each read in order, side by side with others. Where nothing is
+  // carried, each example is a stream. A rank has a share of them, whatever its batch: that may
+  // differ between ranks. Each batch is for whichever worker is free.
+  const std::int64_t streams = s.program.carried.empty() ? count : s.recipe.evaluation.streams;
+  const auto first_example = [&](std::int64_t stream) { return count * stream / streams; };
+  const auto first_stream = [&](int rank) { return streams * rank / s.ranks(); };
+  const auto first_of = [&](int rank) { return first_example(first_stream(rank)); };
+  const std::int64_t end = first_stream(s.rank() + 1);
+  std::atomic<std::int64_t> next{first_stream(s.rank())};
+  std::atomic<bool> stopped_within{false};  // streams
+  const auto is_stopped = [&] { return stop != nullptr && stop->load() != 0; };
   const std::int64_t items =
       s.workers[0].evaluation_losses.bytes() / kWord / s.evaluation_batch;  // of an example
   s.settle();
   s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     const BatchMemory& batch = worker.evaluation_batch;
-    while (stop == nullptr || stop->load() == 0) {
+    std::vector<std::int64_t> examples;  // of the batch's rows; -1: the row's stream has ended
+    // What the network makes of them.
+    const auto keep = [&] {
+      worker.evaluation_losses.receive();
+      if (weighted) worker.evaluation_weights.receive();
+      if (predicts) worker.predictions.receive();
+      for (std::size_t row = 0; row < examples.size(); ++row) {
+        if (examples[row] < 0) continue;
+        const auto example = static_cast<std::size_t>(examples[row]);
+        const auto first = static_cast<std::int64_t>(row) * items;
+        const float* const own = worker.evaluation_losses.host<float>() + first;
+        losses[example] =
+            items == 1 ? *own : lane_sum(items, [&](std::int64_t k) { return own[k]; });
+        if (weighted)
+          weights[example] = sum_of_weights({worker.evaluation_weights.host<std::int32_t>() + first,
+                                             static_cast<std::size_t>(items)});
+        if (!predicts) continue;
+        predictions.predicted[example] = worker.predictions.host<std::int32_t>()[row];
+        predictions.targets[example] = batch.host().at<std::int32_t>(target_field)[row];
+      }
+    };
+    while (!is_stopped()) {
       const std::int64_t first = next.fetch_add(s.evaluation_batch);
       if (first >= end) break;
-      const std::int64_t n = std::min(s.evaluation_batch, end - first);
-      s.held_out_loader->in_order(first, n, batch.host());
-      batch.clear_integers(n);  // what fills up the last batch is not counted
-      batch.send();
-      worker.evaluation->run();
-      worker.evaluation_loss.run();
-      worker.evaluation_losses.receive();
-      const auto* const own = worker.evaluation_losses.host<float>();
-      for (std::int64_t i = 0; i < n; ++i)
-        losses[static_cast<std::size_t>(first + i)] =
-            items == 1 ? own[i]
-                       : lane_sum(items, [&](std::int64_t k) { return own[i * items + k]; });
-      if (weighted) {
-        worker.evaluation_weights.receive();
-        const auto* const given = worker.evaluation_weights.host<std::int32_t>();
-        for (std::int64_t i = 0; i < n; ++i)
-          weights[static_cast<std::size_t>(first + i)] =
-              sum_of_weights({given + i * items, static_cast<std::size_t>(items)});
+      const std::int64_t rows = std::min(s.evaluation_batch, end - first);
+      worker.evaluation->begin();
+      // Streams differ in their lengths by one example at most.
+      const std::int64_t length = (count + streams - 1) / streams;
+      for (std::int64_t at = 0; at < length; ++at) {
+        if (at > 0 && is_stopped()) {
+          stopped_within = true;
+          return;
+        }
+        examples.clear();
+        for (std::int64_t row = 0; row < rows; ++row) {
+          const std::int64_t example = first_example(first + row) + at;
+          const bool goes_on = example < first_example(first + row + 1);
+          examples.push_back(goes_on ? example : -1);
+          if (goes_on) s.held_out_loader->example(example, row, batch.host());
+        }
+        batch.clear_integers(rows);  // what fills up the last batch is not counted
+        batch.send();
+        worker.evaluation->run();
+        worker.evaluation_loss.run();
+        keep();
       }
-      if (!predicts) continue;
-      worker.predictions.receive();
-      std::copy_n(worker.predictions.host<std::int32_t>(), n,
-                  predictions.predicted.begin() + first);
-      std::copy_n(batch.host().at<std::int32_t>(target_field), n,
-                  predictions.targets.begin() + first);
     }
   });
   EvaluationResult result{.step = s.done};
   // Where a rank was stopped, the others' work is for nothing.
-  bool stopped = next < end;
+  bool stopped = next < end || stopped_within;
   if (s.ranks() > 1) stopped = s.placement.ranks->agree(stopped ? 1 : 0) != 0;
   if (stopped) return result;
   if (s.ranks() > 1) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "train/program/program.h"
 
 namespace podium {
 
@@ -40,17 +41,37 @@ Inference::Inference(Device& device, int worker, BoundExecutable program, const 
                      const BatchMemory& batch)
     : program_(std::move(program)) {
   batch.bind(program_, evaluation);
+  for (const NamedValue& input : evaluation.inputs()) {
+    if (!input.name.starts_with(kCarriedPrefix)) continue;
+    const std::int64_t bytes = evaluation.type(input.value).bytes();
+    Carried& own =
+        carried_.emplace_back(Carried{.input = program_.input_slot(input.name),
+                                      .output = program_.output_slot(kNewPrefix + input.name),
+                                      .memory = {device.allocate(bytes), device.allocate(bytes)},
+                                      .zeros = device.allocate(bytes)});
+    program_.set_input(own.input, *own.zeros);
+    program_.set_output(own.output, *own.memory[0]);
+  }
   for (const NamedValue& value : evaluation.outputs()) {
+    if (is_next_carried(value.name)) continue;
     Staging& memory =
         outputs_.emplace_back(value.name, Staging(device, evaluation.type(value.value).bytes()))
             .second;
     program_.bind_output(value.name, memory.view());
   }
   for (const DeviceTensor& tensor : tensors) program_.bind_input(tensor.name, tensor.memory);
+  PODIUM_REQUIRE(views == 1 || carried_.empty(), ExitCode::kUsage, "`evaluation.views` = ", views,
+                 ": the model carries state, which is of one view; it must be 1");
   if (views != 1) views_ = Views(device, worker, program_, evaluation, views, outputs_, batch);
 }
 
 void Inference::run() {
+  for (Carried& own : carried_) {
+    program_.set_input(own.input, begins_ ? *own.zeros : *own.memory[turn_]);
+    program_.set_output(own.output, *own.memory[1 - turn_]);
+  }
+  turn_ = 1 - turn_;
+  begins_ = false;
   if (views_) return views_->run(program_);
   program_.run();
 }
@@ -64,6 +85,7 @@ void Inference::visit_programs(
 std::int64_t Inference::batch_bytes() const {
   std::int64_t sum = views_ ? views_->bytes() : 0;
   for (const auto& [name, memory] : outputs_) sum += memory.bytes();
+  for (const Carried& own : carried_) sum += 3 * own.zeros->bytes();
   return sum;
 }
 

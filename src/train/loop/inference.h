@@ -4,8 +4,10 @@
 // example of the batch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,6 +53,9 @@ class Inference {
   Inference(Device& device, int worker, BoundExecutable program, const Graph& evaluation,
             std::int64_t views, std::span<const DeviceTensor> tensors, const BatchMemory& batch);
 
+  // The rows of the next batch begin streams: what the network carries is 0. Otherwise each goes on
+  // where its row of the batch before ended.
+  void begin() { begins_ = true; }
   // Computes the outputs of the batch, enqueued.
   void run();
   // An output of the network, for a program that goes on with it.
@@ -70,8 +75,16 @@ class Inference {
  private:
   const Staging& output(const std::string& name) const;
 
+  // What the network carries from batch to batch: two memories that take turns.
+  struct Carried {
+    std::size_t input, output;  // slots of the program
+    std::unique_ptr<Buffer> memory[2], zeros;
+  };
   BoundExecutable program_;
   std::vector<std::pair<std::string, Staging>> outputs_;
+  std::vector<Carried> carried_;
+  bool begins_ = true;
+  std::size_t turn_ = 0;
   std::optional<Views> views_;  // of more than one
 };
 

@@ -2,6 +2,8 @@
 // program with more outputs, and then the step itself.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 
 #include "base/tree.h"
 #include "data/pictures/image_source.h"
@@ -66,6 +68,10 @@ InspectedStep Trainer::inspect_step(bool activations) {
   std::vector<View> parts;
   for (const Field& field : s.data.fields) parts.push_back(bind(field.name, part * field.bytes()));
   const View at_step = bind("step", kWord), at_replica = bind("replica", kWord);
+  std::vector<View> carried;
+  for (const FlatEntry& entry : s.program.carried)
+    carried.push_back(bind(entry.name, entry.bytes()));
+  const Checkpoint before = checkpoint();
   std::vector<View> results_of;
   for (const NamedValue& output : program.graph.outputs()) {
     memory.push_back(s.device->allocate(program.graph.type(output.value).bytes()));
@@ -77,6 +83,15 @@ InspectedStep Trainer::inspect_step(bool activations) {
     for (std::size_t i = 0; i < parts.size(); ++i)
       s.device->upload(parts[i],
                        static_cast<const std::byte*>(field_memory[i]) + r * parts[i].bytes);
+    for (std::size_t i = 0; i < carried.size(); ++i) {
+      Tensor own(s.program.carried[i].type);  // zeros
+      if (!s.loader->begins(s.done))
+        std::memcpy(own.data(),
+                    static_cast<const std::byte*>(before.find(s.program.carried[i].name)->data()) +
+                        r * carried[i].bytes,
+                    static_cast<std::size_t>(carried[i].bytes));
+      s.device->upload(carried[i], own.data());
+    }
     s.device->upload(at_step, &step);
     s.device->upload(at_replica, &replica);
     executable.run();
@@ -116,7 +131,7 @@ InspectedStep Trainer::inspect_step(bool activations) {
     const std::string& name = s.data.fields[i].name;
     add(name == kImagesField ? "inputs" : name, fields[i]);
   }
-  add_state(checkpoint(), "before/", "state_before/");
+  add_state(before, "before/", "state_before/");
   for (NamedTensor& result : results) list.push_back(std::move(result));
   const StepResult result = step({.throw_on_divergence = false});
   add_state(checkpoint(), "after/", "state_after/");

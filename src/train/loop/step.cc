@@ -70,6 +70,7 @@ void Trainer::State::bind_replica(Worker& worker, std::int64_t replica, Buffer& 
   worker.input_seconds += seconds_since(start);
   for (const Worker::FlatOutput& output : worker.flat_outputs)
     worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
+  bind_carried(worker, replica);
   const std::int64_t own = replica - worker.replicas.begin;
   for (std::size_t i = 0; i < worker.count_slots.size(); ++i)
     worker.program.set_output(
@@ -348,6 +349,7 @@ void Trainer::State::share_results(const StepOptions& options, StepResult& resul
     const auto elements = static_cast<std::uint64_t>(layout().parameters[i].elements());
     result.hash = hash_append(result.hash, hash_tensor(sum, elements));
   }
+  if (options.hash) result.hash = with_carried_hash(result.hash);
 }
 
 // But for the loss.
@@ -381,6 +383,7 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   if (part != Part::kUpdate) seconds_before = 0;
   finite = true;
   gradients_ready = false;
+  carried.of_all_replicas.clear();
   gradient_norm = 0;
   is_whole = whole_step.program && part == Part::kWhole && options.update_parameters;
   if (is_whole) {

@@ -13,10 +13,17 @@ namespace {
 constexpr const char* kDataKey = "training_data";
 constexpr const char* kEvaluationDataKey = "evaluation_data";
 
-std::string shapes_differ(const std::string& name, const Shape& expected, const Tensor* found) {
-  return found == nullptr ? cat("has no tensor \"", name, "\"")
-                          : cat("has \"", name, "\" as ", to_string(found->type()),
-                                ", this recipe's model needs ", to_string(expected));
+// The tensor of a checkpoint that a trainer needs of that type.
+const Tensor& tensor_of(const Checkpoint& checkpoint, const std::string& name,
+                        const TensorType& type) {
+  const Tensor* found = checkpoint.find(name);
+  if (found != nullptr && found->type() == type) return *found;
+  throw UserError(cat("the checkpoint of step ", checkpoint.step, " ",
+                      found == nullptr ? cat("has no tensor \"", name, "\"")
+                                       : cat("has \"", name, "\" as ", to_string(found->type()),
+                                             ", this recipe's model needs ", to_string(type.shape)),
+                      "; it is of another recipe: use another --out folder, or --fresh"),
+                  ExitCode::kData);
 }
 
 }  // namespace
@@ -72,6 +79,8 @@ std::uint64_t Trainer::parameter_hash() const {
   return hash;
 }
 
+std::uint64_t Trainer::state_hash() const { return state_->with_carried_hash(parameter_hash()); }
+
 void Trainer::read_parameters(
     const std::function<void(const std::string&, std::span<const float>)>& read) const {
   State& s = *state_;
@@ -89,7 +98,7 @@ std::string Trainer::first_non_finite() const {
     const TensorView view{value.name, value.type.shape, values.at<float>()};
     if (!podium::first_non_finite({&view, 1}).empty()) return value.name;
   }
-  return "";
+  return s.first_non_finite_carried();
 }
 
 // --- checkpoints
@@ -230,6 +239,7 @@ Checkpoint Trainer::checkpoint() const {
     s.device->download(tensor.data(), place.memory);
     checkpoint.tensors.push_back({place.name, std::move(tensor)});
   }
+  if (!s.program.carried.empty()) s.add_carried(checkpoint);
   return checkpoint;
 }
 
@@ -238,14 +248,11 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   const std::vector<DeviceTensor> places = s.places();
   // All is looked up before anything is overwritten.
   std::vector<const Tensor*> found;
-  for (const DeviceTensor& place : places) {
-    const Tensor* tensor = checkpoint.find(place.name);
-    PODIUM_REQUIRE(tensor != nullptr && tensor->type() == place.type, ExitCode::kData,
-                   "the checkpoint of step ", checkpoint.step, " ",
-                   shapes_differ(place.name, place.type.shape, tensor),
-                   "; it is of another recipe: use another --out folder, or --fresh");
-    found.push_back(tensor);
-  }
+  for (const DeviceTensor& place : places)
+    found.push_back(&tensor_of(checkpoint, place.name, place.type));
+  std::vector<NamedTensor> carried;
+  for (const FlatEntry& entry : s.program.carried)
+    carried.push_back({entry.name, tensor_of(checkpoint, entry.name, s.all_carried(entry))});
   std::uint64_t hash = 0;  // of the parameters, which come first
   for (std::size_t i = 0; i < s.layout().parameters.size(); ++i)
     hash = hash_append(hash, hash_tensor(hash_sum(found[i]->f32()), found[i]->f32().size()));
@@ -256,9 +263,11 @@ void Trainer::restore(const Checkpoint& checkpoint) {
       hash_text(hash), ", and it states ", stated->second,
       ": they were changed after it was written; restore it from a copy, or start over with "
       "--fresh");
+  if (!carried.empty()) s.check_carried(checkpoint, carried);
   s.settle();
   for (std::size_t i = 0; i < places.size(); ++i)
     s.device->upload(places[i].memory, found[i]->data());
+  s.take_carried(checkpoint.step, carried);
   s.parameter_mirror.pull();
   s.prefetcher.reset();
   s.whole_step.sent = -1;
@@ -275,6 +284,7 @@ void Trainer::take_state_of_first_rank() {
   std::vector<View> all = {done, *s.parameters, *s.statistics};
   for (const auto& state : s.states) all.emplace_back(*state);
   for (const View& view : all) s.exchange->broadcast(view);
+  if (!s.program.carried.empty()) s.share_carried_of_first_rank();
   s.prefetcher.reset();
   for (Worker& worker : s.workers) worker.adopted.clear();
   s.gradients_ready = false;

@@ -52,6 +52,7 @@ struct Placement {
 // replica's program and of the evaluation program.
 struct MemoryUse {
   std::int64_t parameters = 0, statistics = 0, optimizer = 0, gradients = 0;
+  std::int64_t carried = 0;   // of this rank's replicas, twice
   std::int64_t exchange = 0;  // with several ranks: sums received from the others
   std::int64_t training_activations = 0, evaluation_activations = 0, batches = 0;
   std::int64_t checkpoint = 0;  // what is written at once: a copy of the state in the host's memory
@@ -90,7 +91,9 @@ struct StepResult {
   // Parts of `seconds`, as means over workers: waiting for the batch; waiting for other workers
   // with no part of their work to help with.
   double input_seconds = 0, waiting_seconds = 0;
-  std::uint64_t hash = 0;  // of all parameters after the step; 0 if not requested
+  // Of all parameters after the step, and of what the model carries to the next one; 0 if not
+  // requested.
+  std::uint64_t hash = 0;
   // The norm of all gradients before clipping; 0 if the recipe has no optimizer.clip_norm.
   float gradient_norm = 0;
   std::string non_finite;  // not empty: the loss (or, if the recipe clips it, the norm of the
@@ -180,10 +183,14 @@ class Trainer {
   // Stops early once `*stop` is not 0 (null: never); the result then has 0 `examples`.
   EvaluationResult evaluate(const std::atomic<int>* stop = nullptr);
   std::uint64_t parameter_hash() const;
+  // The same, and what the model carries to the next step: StepResult::hash. With ranks: must be
+  // called on all of them.
+  std::uint64_t state_hash() const;
   // Calls read(name, values) for each parameter, in order. The values are valid during the call.
   void read_parameters(
       const std::function<void(const std::string&, std::span<const float>)>& read) const;
-  // The name of the first parameter or running statistic with a non-finite value; empty: none.
+  // The name of the first parameter, running statistic or carried value that is not finite; empty:
+  // none. With ranks, where a model carries values: must be called on all of them.
   std::string first_non_finite() const;
 
   // Hashes both sets once, for the functions below. Throws Stopped if `stop` requests it.

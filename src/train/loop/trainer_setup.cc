@@ -318,6 +318,7 @@ void Trainer::State::build_program() {
         error.code());
   }
   optimizers.require_parameters(layout(), recipe.model);
+  require_streams();
 }
 
 void Trainer::State::allocate_values() {
@@ -325,6 +326,7 @@ void Trainer::State::allocate_values() {
   statistics = device->allocate(layout().loss_offset - layout().parameter_bytes + kFlatAlign);
   for (std::size_t i = 0; i < optimizers.states(); ++i)
     states.push_back(device->allocate(layout().parameter_bytes));
+  if (!program.carried.empty()) allocate_carried();
 }
 
 void Trainer::State::set_start_values(StopToken stop) {
@@ -407,6 +409,7 @@ void Trainer::State::prepare_exchange() {
   exchange->gather_with_sums(of_losses);
   for (const auto& of_count : of_counts) exchange->gather_with_sums(of_count);
   exchange->add(tail_round, of_tails);
+  if (!program.carried.empty()) prepare_carried_hashes();
   exchange->share_flat(*parameters, 0);
   exchange->share_flat(*statistics, layout().parameter_bytes);
 }
@@ -440,6 +443,10 @@ void Trainer::State::prepare_program(Worker& worker) {
   bind_values(worker.program);
   for (const std::string& count : program.counts)
     worker.count_slots.push_back(worker.program.output_slot(count));
+  for (const FlatEntry& entry : program.carried) {
+    worker.carried_inputs.push_back(worker.program.input_slot(entry.name));
+    worker.carried_outputs.push_back(worker.program.output_slot(kNewPrefix + entry.name));
+  }
   for (const auto& [name, range] : flat_outputs_of(layout()))
     worker.flat_outputs.push_back({worker.program.output_slot(name), range.begin, range.bytes()});
 }

@@ -67,7 +67,7 @@ struct Worker {
     std::size_t slot;
     std::int64_t offset, bytes;  // in the buffer
   };
-  std::vector<std::size_t> field_slots, count_slots;
+  std::vector<std::size_t> field_slots, count_slots, carried_inputs, carried_outputs;
   std::vector<FlatOutput> flat_outputs;
   // Batches that were made ahead, as memory of the device, where that can be the host's.
   struct AdoptedBatch {
@@ -98,6 +98,21 @@ struct WholeStepState {
   std::int64_t sent = -1;      // the step whose batch lies there
   Staging hash_wanted;         // u32; of nothing: the program has no hashes
   bool are_hashes_wanted = false;
+};
+
+// What replicas carry from step to step (carried.cc), each its own: the values of this rank's
+// replicas, one replica after the other.
+struct CarriedState {
+  // Step s reads memory[s % 2] and writes the other one: they change places where the step counts,
+  // and a step that is refused or made again finds what it found before.
+  std::unique_ptr<Buffer> memory[2];
+  std::unique_ptr<Buffer> zeros;             // of one replica: what its streams begin with
+  std::vector<std::uint64_t> hashes;         // [replica][value], of all
+  Exchange::Round hash_round;                // each rank's part of them
+  std::vector<NamedTensor> of_all_replicas;  // as restored, for other ranks
+  std::int64_t bytes() const {
+    return memory[0] ? memory[0]->bytes() + memory[1]->bytes() + zeros->bytes() : 0;
+  }
 };
 
 // Values of the device that the caller reads and changes (Trainer::parameters()): the device's
@@ -181,6 +196,7 @@ struct Trainer::State {
   Staging mean_loss_value;
   std::vector<Worker> workers;
   WholeStepState whole_step;
+  CarriedState carried;
   bool is_whole = false;  // this step is one program
   std::unique_ptr<Exchange> exchange;
   // With several ranks, what each of them tells the others in a step: sums of hashes by parameter
@@ -257,6 +273,21 @@ struct Trainer::State {
   void set_correction(Worker& worker, float correction) const;
   void correct_gradients(Worker& worker, int bucket) const;
   void require_weight() const;
+  // What a model carries (carried.cc).
+  void require_streams() const;
+  void require_same_carried(const Graph& evaluation) const;
+  void allocate_carried();
+  void prepare_carried_hashes();
+  TensorType all_carried(const FlatEntry& entry) const;  // of all replicas
+  // Where it lies before step `step`.
+  View carried_view(std::int64_t step, std::int64_t replica, const FlatEntry& entry) const;
+  void bind_carried(Worker& worker, std::int64_t replica);
+  std::string first_non_finite_carried() const;  // of all ranks; empty: none
+  std::uint64_t with_carried_hash(std::uint64_t hash);
+  void add_carried(Checkpoint& checkpoint);
+  void check_carried(const Checkpoint& checkpoint, const std::vector<NamedTensor>& tensors) const;
+  void take_carried(std::int64_t step, const std::vector<NamedTensor>& tensors);
+  void share_carried_of_first_rank();
   void wait_for_others(Worker& worker, double patience);
   bool sum_and_update(Worker& worker, Part part, const StepOptions& options);
   void update_shard(Worker& worker, int bucket, const StepOptions& options);

@@ -13,6 +13,8 @@ bool Trainer::State::takes_whole_steps() const {
   if (!traits.whole_steps || ranks() != 1) return false;
   // What gradients are multiplied by is known to the host alone, from all replicas' weights.
   if (program.is_weighted()) return false;
+  // Such a program has the same memory in every step, and carried values change places.
+  if (!program.carried.empty()) return false;
   if (recipe.clip_norm != 0 && (!traits.complete_steps || runs.count() == 0)) return false;
   // One program for all devices: all have as many replicas.
   const auto count = std::ssize(workers);

@@ -43,6 +43,20 @@ void require_complete(const Network& net, const Graph& graph, Value losses) {
                    "\"] is a statistic without a next value; give it one with Network::update()");
 }
 
+// In training and in evaluation.
+void require_carried(const Network& net) {
+  for (const Carried& carried : net.carried())
+    PODIUM_REQUIRE(carried.new_value, ExitCode::kUsage, "[\"",
+                   carried.name.substr(kCarriedPrefix.size()),
+                   "\"] is a carried value without a next one; give it one with Network::carry()");
+}
+
+// The next values of what the network carries.
+void output_carried(Graph& graph, const Network& net) {
+  for (const Carried& carried : net.carried())
+    graph.output(kNewPrefix + carried.name, carried.new_value);
+}
+
 // Each item has a loss, and each row as many items.
 void require_losses(const Graph& graph, const Score& score, std::int64_t rows) {
   const TensorType& type = graph.type(score.losses);
@@ -93,7 +107,7 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   const Value step = graph.input("step", {DType::kU32, Shape{}}, InputRole::kScalar);
   const Value replica = graph.input("replica", {DType::kU32, Shape{}}, InputRole::kScalar);
 
-  Network net(graph, Mode::kTrain, seed, step, replica);
+  Network net(graph, Mode::kTrain, seed, step, replica, inputs.rows);
   net.freeze([&](const std::string& name) { return optimizers.freezes(name); });
   const Outputs outputs = model.forward(net, network_inputs);
   graph = without_unread_pixels(graph);
@@ -115,6 +129,7 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
     names.push_back(parameter.name);
   }
   require_complete(net, graph, losses);
+  require_carried(net);
   // Before the backward pass: with them begins the exchange between ranks, beside it.
   const Value counted = score.weights ? weigh(graph, losses, score.weights, "loss") : losses;
   const Value mean_loss = batch_mean(graph, counted, "loss");
@@ -122,7 +137,7 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   for (std::size_t i = 0; i < trained.size(); ++i)
     graph.output("gradient/" + names[i], gradient_values[i]);
   for (const Statistic& statistic : net.statistics())
-    if (statistic.new_value) graph.output("new/" + statistic.name, statistic.new_value);
+    if (statistic.new_value) graph.output(kNewPrefix + statistic.name, statistic.new_value);
   graph.output("loss", mean_loss);
   ReplicaProgram program;
   program.items = items;
@@ -134,6 +149,12 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
     graph.output(kWeightCount,
                  weighted_count(graph, score.weights, score.weights, score.weights, kWeightCount));
     program.counts.emplace_back(kWeightCount);
+  }
+  output_carried(graph, net);
+  for (const Carried& carried : net.carried()) {
+    program.carried.push_back(
+        {.name = carried.name, .type = carried.type, .offset = program.carried_bytes});
+    program.carried_bytes += aligned(carried.type.bytes());
   }
   if (inspect) {
     for (const NamedValue& output : outputs) {
@@ -157,11 +178,17 @@ bool ReplicaProgram::is_weighted() const {
   return !counts.empty() && counts.back() == kWeightCount;
 }
 
+bool is_next_carried(std::string_view output) {
+  return output.starts_with(cat(kNewPrefix, kCarriedPrefix));
+}
+
 Graph build_evaluation_program(const Model& model, const BatchInputs& inputs) {
   Graph graph;
-  Network net(graph, Mode::kEvaluate, 0);
+  Network net(graph, Mode::kEvaluate, 0, {}, {}, inputs.rows);
   for (const NamedValue& output : model.forward(net, inputs_in(graph, inputs, false)))
     graph.output(output.name, output.value);
+  require_carried(net);
+  output_carried(graph, net);
   return choose_algorithms(without_unread_pixels(graph), inputs.precision);
 }
 
@@ -170,8 +197,10 @@ Graph build_loss_program(const Model& model, const BatchInputs& inputs, const Gr
   Network net(graph, Mode::kEvaluate, 0);
   Outputs outputs;
   for (const NamedValue& output : evaluation.outputs())
-    outputs.push_back({output.name, graph.input(kOutputPrefix + output.name,
-                                                evaluation.type(output.value), InputRole::kBatch)});
+    if (!is_next_carried(output.name))
+      outputs.push_back(
+          {output.name, graph.input(kOutputPrefix + output.name, evaluation.type(output.value),
+                                    InputRole::kBatch)});
   const Score score = score_of(model, net, outputs, inputs_in(graph, inputs, true));
   require_losses(graph, score, inputs.rows);
   graph.output("losses",

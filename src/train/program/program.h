@@ -76,10 +76,10 @@ struct BatchInputs {
   float label_smoothing = 0;
 };
 
-// Inputs: the fields, step, replica, parameters, statistics. Outputs: gradients of the trained
-// parameters (of the sum of the losses, each times its weight, over the number of items of the
-// global batch), the new values of the statistics that a step changes, loss, the counts; to inspect
-// a step, also what the network returns and the dropout factors.
+// Inputs: the fields, step, replica, parameters, statistics, carried values. Outputs: gradients of
+// the trained parameters (of the sum of the losses, each times its weight, over the number of items
+// of the global batch), the new values of the statistics that a step changes, loss, the counts, the
+// new carried values; to inspect a step, also what the network returns and the dropout factors.
 struct ReplicaProgram {
   Graph graph;
   FlatLayout layout;
@@ -90,12 +90,19 @@ struct ReplicaProgram {
   std::vector<std::string> dropouts;
   std::vector<Parameter> parameters;  // with their initialisers
   std::vector<float> statistic_starts;
+  std::vector<FlatEntry> carried;  // in memory of a replica's own
+  std::int64_t carried_bytes = 0;
 };
+// The output of a program that is the next value of one of its inputs.
+inline constexpr const char* kNewPrefix = "new/";
+// Whether an output is the next value of a carried one.
+bool is_next_carried(std::string_view output);
 ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inputs,
                                      std::uint64_t seed, std::int64_t global_batch, bool inspect,
                                      const Optimizers& optimizers = OptimizerOptions());
 
-// Inputs: the fields that the network reads, parameters, statistics. Outputs: those of the network.
+// Inputs: the fields that the network reads, parameters, statistics, carried values. Outputs: those
+// of the network, then the new carried values.
 Graph build_evaluation_program(const Model& model, const BatchInputs& inputs);
 // Inputs: the outputs of `evaluation`, as output/NAME, and the fields that the score reads.
 // Outputs: losses, each times its weight; weights and predictions where the score has them.

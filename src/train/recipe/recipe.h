@@ -26,6 +26,7 @@ struct EvaluationOptions {
   std::int64_t every_epochs = 1;  // 0: only at the end
   std::int64_t batch = 0;         // 0: chosen so that evaluation needs no more memory than training
   std::int64_t views = 1;         // of each image (base/view.h); the network's outputs are averaged
+  std::int64_t streams = 1;       // where a model carries values: parts that are each read in order
 };
 
 // Parameters, selected by name, that have their own optimizer or are not trained.

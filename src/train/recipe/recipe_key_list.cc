@@ -433,6 +433,13 @@ std::vector<RecipeKey> evaluation_keys() {
        .meaning = "number of views of each image; the network's outputs for them are averaged. 1: "
                   "the image. 2: also its mirror image. 6: also both of these, shifted by one "
                   "pixel down and right, and up and left, at half the weight"},
+      {.table = "evaluation",
+       .name = "streams",
+       .field = PODIUM_RECIPE_FIELD(evaluation.streams),
+       .range = between(1, kMostExamples),
+       .meaning = "only for models that carry state from step to step: the held-out set is cut "
+                  "into this many parts, and each is evaluated from its beginning to its end, from "
+                  "state of zeros. Fewer carry state further, more are faster"},
   };
 }
 

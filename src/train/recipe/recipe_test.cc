@@ -128,6 +128,7 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "every_epochs = 0\n"
       "batch = 7\n"
       "views = 6\n"
+      "streams = 3\n"
       "\n[run]\n"
       "checkpoint_every_steps = 10\n"
       "checkpoints_kept = 2\n"

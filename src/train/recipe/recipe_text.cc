@@ -11,9 +11,11 @@ namespace {
 
 // A recipe in FP32 has no order, and one in BF16 none until a device decides. A dataset has a name
 // alone; of data in files, the name stands in their table. A model that has one size has no table.
+// Streams are of few models.
 bool is_written(const RecipeKey& key, const Recipe& recipe) {
   if (key.path() == "bf16_order") return !recipe.bf16_order.empty();
   if (key.path() == "data") return !has_files(recipe);
+  if (key.path() == "evaluation.streams") return recipe.evaluation.streams != 1;
   if (key.table == "network") return key.fits_name(recipe.model);
   if (key.table != "data") return true;
   // All keys of pictures have a meaning for shards.

@@ -109,7 +109,8 @@ std::string describe(const Trainer& trainer) {
   text +=
       cat("memory        ", format_bytes(m.total()), ": parameters ", format_bytes(m.parameters),
           " (", count_text(parameters, "value"), "), statistics ", format_bytes(m.statistics),
-          ", optimizer ", format_bytes(m.optimizer),
+          m.carried == 0 ? "" : cat(", carried ", format_bytes(m.carried)), ", optimizer ",
+          format_bytes(m.optimizer),
           m.gradients == 0 ? "" : cat(", gradients ", format_bytes(m.gradients)),
           ranks == 1 ? "" : cat(", exchange ", format_bytes(m.exchange)), ", activations ",
           format_bytes(m.training_activations), " in training",

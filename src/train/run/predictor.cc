@@ -132,6 +132,7 @@ struct Predictor::State {
         fill(first, n, stream.batch.host());
         stream.batch.clear_integers(n);
         stream.batch.send();
+        stream.inference->begin();
         stream.inference->run();
         std::memcpy(result.f32().data() + first * values, stream.inference->values(output),
                     static_cast<std::size_t>(n * values) * sizeof(float));
@@ -173,7 +174,8 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   static_cast<void>(precision_on(*s.device, recipe));  // before any work
   std::vector<TensorView> views;
   for (const NamedTensor& named : checkpoint.tensors) {
-    if (named.name.starts_with(kOptimizerPrefix)) continue;
+    if (named.name.starts_with(kOptimizerPrefix) || named.name.starts_with(kCarriedPrefix))
+      continue;
     const Tensor& tensor = named.tensor;
     PODIUM_REQUIRE(tensor.dtype() == DType::kF32, ExitCode::kData, "the checkpoint of step ",
                    s.step, " has \"", named.name, "\" as ", to_string(tensor.type()),

@@ -93,7 +93,8 @@ DataShape shape_of(const Source& train, const Source& held_out) {
   DataShape shape{.fields = train.fields(),
                   .training = train.examples(),
                   .held_out = held_out.examples(),
-                  .is_slow = train.is_slow()};
+                  .is_slow = train.is_slow(),
+                  .order = train.order()};
   const std::int64_t bytes = train.memory_bytes() + held_out.memory_bytes(),
                      examples = std::max<std::int64_t>(1, shape.training + shape.held_out);
   shape.example_bytes = bytes / examples;
@@ -179,6 +180,7 @@ MemoryUse Trainer::State::shared_memory() const {
   MemoryUse use;
   use.parameters = parameters->bytes();
   use.statistics = statistics->bytes();
+  use.carried = carried.bytes();
   for (const auto& state : states) use.optimizer += state->bytes();
   use.gradients = mean_loss_value.bytes() + mean_loss.executable().plan().arena_bytes +
                   (squares ? squares->bytes() : 0);
@@ -191,6 +193,7 @@ MemoryUse Trainer::State::shared_memory() const {
     use.batches += options.depth * options.examples * data.row_bytes();
   }
   for (const DeviceTensor& place : places()) use.checkpoint += place.type.bytes();
+  for (const FlatEntry& entry : program.carried) use.checkpoint += all_carried(entry).bytes();
   use.data = data.bytes();
   return use;
 }

@@ -28,8 +28,9 @@ Precision precision_on(Device& device, const Recipe& recipe);
 // What a plan needs to know of the data: the fields of an example, and how many there are.
 struct DataShape {
   std::vector<Field> fields;
-  std::int64_t training = 0, held_out = 0;  // examples
-  bool is_slow = false;                     // Source::is_slow() of the training set
+  std::int64_t training = 0, held_out = 0;   // examples
+  bool is_slow = false;                      // Source::is_slow() of the training set
+  VisitOrder order = VisitOrder::kShuffled;  // Source::order() of it
   // In memory: of each example, or, where these differ, of both sets; -1: not stated.
   std::int64_t example_bytes = 0, set_bytes = -1;
   std::int64_t bytes() const {
@@ -63,6 +64,7 @@ struct MemoryKind {
 inline constexpr MemoryKind kMemoryKinds[] = {
     {"parameters", &MemoryUse::parameters},
     {"statistics", &MemoryUse::statistics},
+    {"carried", &MemoryUse::carried},
     {"optimizer", &MemoryUse::optimizer},
     {"gradients", &MemoryUse::gradients},
     {"exchange", &MemoryUse::exchange},
