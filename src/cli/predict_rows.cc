@@ -22,7 +22,7 @@ std::string cell_text(const std::string& text) {
 
 // A name for a column that the table does not have.
 std::string new_name(const Cells& cells, std::string name) {
-  while (cells.column_of(name) >= 0) name += "_";
+  while (cells.column_of(name) >= 0) name += '_';
   return name;
 }
 

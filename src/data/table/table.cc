@@ -79,7 +79,7 @@ double number_at(const Cells& cells, std::int64_t row, std::int64_t column) {
 }
 
 // Words in their order: by value if all are numbers, else by their bytes.
-std::vector<std::string> sorted_words(std::set<std::string> found) {
+std::vector<std::string> sorted_words(const std::set<std::string>& found) {
   std::vector<std::string> words(found.begin(), found.end());
   const auto is_number = [](const std::string& word) { return number_in(word).has_value(); };
   if (std::ranges::all_of(words, is_number))
@@ -99,7 +99,7 @@ Column column_of(const Cells& cells, std::int64_t index, bool as_classes) {
     require_cell(cells, r, index);
     found.insert(cells.at(r, index));
   }
-  column.words = sorted_words(std::move(found));
+  column.words = sorted_words(found);
   for (std::int64_t r = 0; r < rows; ++r)
     column.classes.push_back(static_cast<std::int32_t>(
         std::ranges::find(column.words, cells.at(r, index)) - column.words.begin()));

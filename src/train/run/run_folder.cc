@@ -310,7 +310,7 @@ void RunFolder::adopt_recipe(std::string_view text) {
     return;
   }
   if (*own == text) return;
-  // The data were moved, or are called otherwise, or damaged pictures are skipped from here on.
+  // The data were moved, or are called otherwise, or damaged examples are skipped from here on.
   PODIUM_REQUIRE(
       goes_on_as(*own, std::string(text)), ExitCode::kUsage, (dir_ / kRecipeFile).string(),
       ": this folder contains a run of another recipe; choose another folder with --out, or "

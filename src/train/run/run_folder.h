@@ -80,7 +80,7 @@ class RunFolder {
   // stays as it is: keep_place() writes the new one.
   void adopt_recipe(std::string_view text);
   // Once it is known that the data are the run's: the recipe has the place where they are now, and
-  // what happens to damaged pictures from here on.
+  // what happens to damaged examples from here on.
   void keep_place(std::string_view text);
   // Moves the files of an earlier run to DIR/previous-1 (-2, ...); nothing is deleted.
   void start_afresh();

@@ -11,8 +11,7 @@
 namespace podium::cpu {
 namespace {
 
-constexpr std::int64_t kHalfTile = kTileValues / 2;  // 16 images of a pixel
-constexpr std::int64_t kChunkRuns = 32;              // whose addresses a part holds
+constexpr std::int64_t kAddressRuns = 32;  // whose addresses a part holds
 
 struct PartsPass {
   const ConvShape& s;
@@ -35,7 +34,7 @@ struct PartsPass {
     return blocks_of(s.images) * right_tiles * s.in_pixels() * kHalfTile;
   }
   // A part's: addresses of octets, where sums go, sums of one part and of all so far.
-  static constexpr std::int64_t kAddressFloats = kChunkRuns * kRunOctets * 2;
+  static constexpr std::int64_t kAddressFloats = kAddressRuns * kRunOctets * 2;
   static constexpr std::int64_t kOutFloats = kLanes;
   std::int64_t sums_floats() const { return pairs() * kPairSums; }
 
@@ -115,8 +114,8 @@ struct PartsPass {
     std::fill_n(totals, sums_floats(), 0.0f);
     for (std::int64_t first = 0; first < runs; first += part_runs) {
       const std::int64_t end = std::min(first + part_runs, runs);
-      for (std::int64_t run = first; run < end; run += kChunkRuns) {
-        const std::int64_t count = std::min(kChunkRuns, end - run);
+      for (std::int64_t run = first; run < end; run += kAddressRuns) {
+        const std::int64_t count = std::min(kAddressRuns, end - run);
         for (std::int64_t i = 0; i < count * kRunOctets; ++i)
           right[i] = octet_at(run * kRunOctets + i);
         for (std::int64_t pair = 0; pair < pairs(); ++pair) {

@@ -11,7 +11,6 @@
 namespace podium::cpu {
 namespace {
 
-constexpr std::int64_t kHalfTile = kTileValues / 2;
 constexpr std::int64_t kChunkRuns = 32;  // that a part sums before it goes to the next weights
 constexpr std::int64_t kPartTiles = 16;  // of channels of x
 

@@ -22,6 +22,7 @@ inline constexpr int kTileRows = 16;
 inline constexpr int kTileColumns = 16;
 inline constexpr int kTileValues = kTileRows * kBf16Run;
 inline constexpr std::int64_t kTileFloats = kTileValues / 2;  // memory of a tile, in floats
+inline constexpr std::int64_t kHalfTile = kTileValues / 2;    // values of 16 images of a pixel
 inline constexpr int kRunOctets = kBf16Run / static_cast<int>(kBf16Octet);
 inline constexpr int kOctetValues = kTileValues / kRunOctets;  // of a right tile
 
