@@ -32,7 +32,10 @@ constexpr std::size_t kMostSharedBytes = 227 * 1024;
 }
 
 thread_local Order t_order = Order::kForward;
-std::atomic<std::optional<Bf16Order>> g_tensor_core{Bf16Order::kHopper};
+// The order of its tensor cores; kNoOrder: sums rounded once. An integer, since an optional needs a
+// library of its own to be atomic.
+constexpr int kNoOrder = -1;
+std::atomic<int> g_tensor_core{static_cast<int>(Bf16Order::kHopper)};
 
 struct Barrier {
   int arrived = 0;
@@ -236,12 +239,15 @@ std::uint32_t exchange(unsigned mask, std::uint32_t value, int lane_mask) {
   return t_block->exchange(mask, value, lane_mask);
 }
 const std::uint32_t* gather(std::uint32_t value) { return t_block->gather(value); }
-void set_tensor_core(std::optional<Bf16Order> order) { g_tensor_core = order; }
+void set_tensor_core(std::optional<Bf16Order> order) {
+  g_tensor_core = order ? static_cast<int>(*order) : kNoOrder;
+}
 void add_bf16_products(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2]) {
   constexpr int kTerms = 16;
   const auto* const operands = t_block->operands(a, b);
   const int lane = t_block->lane(), group = lane / 4, in_group = lane % 4;
-  const std::optional<Bf16Order> order = g_tensor_core;
+  std::optional<Bf16Order> order;
+  if (const int known = g_tensor_core; known != kNoOrder) order = static_cast<Bf16Order>(known);
   for (int i = 0; i < 4; ++i) {
     const int lower = i / 2, column = in_group * 2 + i % 2;
     std::uint16_t left[kTerms], right[kTerms];

@@ -17,13 +17,13 @@ constexpr int kChain = 4;
 constexpr int kLanes = 32;
 
 // Memory of the device for as long as it lives.
-class DeviceMemory {
+class OwnedMemory {
  public:
-  explicit DeviceMemory(std::size_t bytes)
+  explicit OwnedMemory(std::size_t bytes)
       : memory_(runtime::allocate(static_cast<std::int64_t>(bytes))) {}
-  ~DeviceMemory() { runtime::deallocate(memory_); }
-  DeviceMemory(const DeviceMemory&) = delete;
-  DeviceMemory& operator=(const DeviceMemory&) = delete;
+  ~OwnedMemory() { runtime::deallocate(memory_); }
+  OwnedMemory(const OwnedMemory&) = delete;
+  OwnedMemory& operator=(const OwnedMemory&) = delete;
   template <typename T>
   T* as() const {
     return static_cast<T*>(memory_);
@@ -117,9 +117,9 @@ Probe probe_tensor_cores(Stream stream, Bf16Order order, int warps, std::uint32_
     for (int lane = 0; lane < kLanes; ++lane)
       for (int i = 0; i < 4; ++i) d[at_d++] = m.d[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2];
   }
-  const DeviceMemory left(a.size() * sizeof a[0]), right(b.size() * sizeof b[0]),
+  const OwnedMemory left(a.size() * sizeof a[0]), right(b.size() * sizeof b[0]),
       sums(d.size() * sizeof d[0]);
-  const auto upload = [&](const DeviceMemory& to, const auto& from) {
+  const auto upload = [&](const OwnedMemory& to, const auto& from) {
     runtime::upload(stream, to.as<void>(), from.data(),
                     static_cast<std::int64_t>(from.size() * sizeof from[0]));
   };

@@ -23,8 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kMostWords = 1000;  // of a column of classes that is not the target
-constexpr std::uint64_t kMostBytes = std::uint64_t{4} << 30;
+constexpr std::int64_t kMostFeatureWords = 1000;  // of a column of classes that is not the target
+constexpr std::uint64_t kMostTableBytes = std::uint64_t{4} << 30;
 
 std::optional<double> number_in(const std::string& text) {
   double value = 0;
@@ -257,7 +257,7 @@ std::string find_table(const std::string& path, const std::string& data_dir) {
 }
 
 Cells read_cells(const std::string& file) {
-  const std::string text = read_text(file, kMostBytes).value_or("");
+  const std::string text = read_text(file, kMostTableBytes).value_or("");
   if (text.starts_with("\x93NUMPY"))
     return parse_npy({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, file);
   return parse_csv(text, file);
@@ -288,9 +288,9 @@ TableParts parts_of(const Cells& cells, const TableOptions& options, double held
     const std::string& name = cells.names[static_cast<std::size_t>(c)];
     if (c == target_at || contains(options.ignore, name)) continue;
     Column& own = columns.emplace_back(column_of(cells, c, contains(options.class_columns, name)));
-    PODIUM_REQUIRE(std::ssize(own.words) <= kMostWords, ExitCode::kData, cells.file,
+    PODIUM_REQUIRE(std::ssize(own.words) <= kMostFeatureWords, ExitCode::kData, cells.file,
                    ": the column \"", name, "\" has ", own.words.size(),
-                   " different words; at most ", kMostWords,
+                   " different words; at most ", kMostFeatureWords,
                    " can be features, so ignore it: data.ignore='[\"", name, "\"]'");
     const Moments moments = own.has_words() ? Moments{0, 0} : moments_of(own.numbers, train);
     for (const std::string& word : own.words) features.words.push_back(feature_name(name, word));
