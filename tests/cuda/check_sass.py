@@ -33,7 +33,7 @@ UNITS = {"b": {6: 6}, "a": {6: 6}, "gt": {6: 1}}
 # Kernels with a loop of additions or of fma alone that ptxas may unroll: it then has more of the same, and nothing else. And
 # those in which it makes some sums of two values a second time instead of keeping them.
 REPEATED = ("outputs_kernel<6", "filter_points_kernel<6", "square_sums_kernel(", "add_runs(", "image_sums_kernel(", "image_sums_kernel<", "avg_pool(", "batch_mean_kernel(",
-            "conv2d_bf16_grad_weight(")
+            "conv2d_bf16_grad_weight(", "attention(", "attention_grad(")
 
 
 class Counts(collections.Counter):

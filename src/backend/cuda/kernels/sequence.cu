@@ -15,7 +15,8 @@ __device__ inline std::int64_t row_of(const EmbeddingShape& s, const std::int32_
   return s.period != 0 ? n % s.period : tokens[n];
 }
 
-// --- layer norm: half a warp for each row
+// --- layer norm: half a warp for each row. Loops are not unrolled, so that the operations in the
+// GPU's code can be counted (tests/cuda/check_sass.py).
 
 struct RowStatistics {
   float mean, scale;
@@ -27,10 +28,12 @@ __device__ inline RowStatistics statistics_of(const LayerNormShape& s, const flo
   RowStatistics row{0, 0};
   if (s.centred) {
     float sum = 0;
+#pragma unroll 1
     for (std::int64_t c = lane; there && c < s.columns; c += kLanes) sum = sum + x[c];
     row.mean = lane_tree(sum) / columns;
   }
   float squares = 0;
+#pragma unroll 1
   for (std::int64_t c = lane; there && c < s.columns; c += kLanes) {
     const float d = x[c] - row.mean;
     squares = std::fma(d, d, squares);
@@ -50,6 +53,7 @@ __global__ void __launch_bounds__(kRowsOfBlock* kLanes)
   const float* const x = all_x.of(blockIdx.z) + n * s.columns;
   float* const y = all_y.of(blockIdx.z) + n * s.columns;
   const RowStatistics row = statistics_of(s, x, there);
+#pragma unroll 1
   for (std::int64_t c = threadIdx.x % kLanes; there && c < s.columns; c += kLanes) {
     const float z = (x[c] - row.mean) * row.scale, w = scale.of(blockIdx.z)[c];
     y[c] = s.centred ? std::fma(z, w, shift.of(blockIdx.z)[c]) : z * w;
@@ -68,6 +72,7 @@ __global__ void __launch_bounds__(kRowsOfBlock* kLanes)
                      *const scale = scales.of(blockIdx.z);
   const RowStatistics row = statistics_of(s, x, there);
   float along = 0, sum = 0;
+#pragma unroll 1
   for (std::int64_t c = lane; there && c < s.columns; c += kLanes) {
     const float g = dy[c] * scale[c];
     along = std::fma(g, (x[c] - row.mean) * row.scale, along);
@@ -77,6 +82,7 @@ __global__ void __launch_bounds__(kRowsOfBlock* kLanes)
   const float share = lane_tree(along) / columns;
   const float tree = lane_tree(sum);
   const float shift = s.centred ? tree / columns : 0.0f;
+#pragma unroll 1
   for (std::int64_t c = lane; there && c < s.columns; c += kLanes)
     all_dx.of(blockIdx.z)[n * s.columns + c] =
         (std::fma(-share, (x[c] - row.mean) * row.scale, dy[c] * scale[c]) - shift) * row.scale;
