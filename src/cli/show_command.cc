@@ -348,6 +348,7 @@ ExitCode show(const ShowArguments& arguments) {
             << to_toml(recipe);
   return ExitCode::kDone;
 }
+
 }  // namespace
 
 void add_show_command(CLI::App& app, CommandLine& line) {

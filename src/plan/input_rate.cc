@@ -14,8 +14,7 @@
 #include "data/pictures/pictures.h"
 #include "data/pictures/prepared_pictures.h"
 #include "data/source/shuffle.h"
-#include "data/table/table.h"
-#include "data/text/text.h"
+#include "train/run/run.h"
 
 namespace podium {
 namespace {
@@ -109,18 +108,9 @@ double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, d
 
 InputRate measure_input_rate(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir) {
-  if (has_text(recipe))
-    return {
-        rate_of(
-            open_text(recipe.pictures.path, recipe.text, recipe.pictures.held_out, data_dir).train,
-            recipe, 0.1),
-        "windows of this recipe's text"};
-  if (has_table(recipe))
-    return {
-        rate_of(open_table(recipe.pictures.path, recipe.table, recipe.pictures.held_out, data_dir)
-                    .train,
-                recipe, 0.1),
-        "rows of this recipe's table"};
+  if (has_text(recipe) || has_table(recipe))
+    return {rate_of(load_data(recipe, data_dir).train, recipe, 0.1),
+            has_text(recipe) ? "windows of this recipe's text" : "rows of this recipe's table"};
   if (!has_pictures(recipe))
     return {rate_of(drawn_examples(recipe, data), recipe, 0.1), "normalised and augmented"};
   try {

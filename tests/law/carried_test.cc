@@ -5,15 +5,13 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <exception>
 #include <functional>
 #include <limits>
 #include <map>
-#include <thread>
 
 #include "base/scratch_test_util.h"
 #include "carried_test_util.h"
-#include "parallel/local_transport.h"
+#include "ranks_test_util.h"
 #include "train/run/rank_plan.h"
 
 namespace podium {
@@ -125,27 +123,9 @@ TEST(Carried, state_gives_equal_hashes_for_any_workers_threads_and_backend) {
 // Calls work(trainer, rank) on each rank, on a thread of its own. workers[r] is rank r's.
 void on_ranks(const Recipe& recipe, const std::vector<int>& workers,
               const std::function<void(Trainer&, int)>& work) {
-  const auto count = static_cast<int>(workers.size());
-  LocalRanks ranks(count);
-  std::vector<std::exception_ptr> errors(workers.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < count; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto own = static_cast<std::size_t>(rank);
-      try {
-        LocalTransport transport(ranks, rank);
-        const auto trainer = leaky_trainer(
-            recipe, {.workers = workers[own], .bucket_bytes = 256, .ranks = &transport});
-        work(*trainer, rank);
-        transport.leave();
-      } catch (...) {
-        errors[own] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+  on_ranks_of(
+      workers, {.bucket_bytes = 256},
+      [&](const Placement& placement) { return leaky_trainer(recipe, placement); }, work);
 }
 
 const std::vector<std::vector<int>> kLayouts = {{1, 1}, {2, 1}, {2, 2, 2}};

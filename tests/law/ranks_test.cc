@@ -2,13 +2,11 @@
 // spread over ranks and workers. Ranks are threads here; tests/ranks/ has those that are processes.
 #include <gtest/gtest.h>
 
-#include <exception>
 #include <functional>
 #include <numeric>
-#include <thread>
 
 #include "law_util.h"
-#include "parallel/local_transport.h"
+#include "ranks_test_util.h"
 
 namespace podium {
 namespace {
@@ -21,31 +19,15 @@ constexpr std::int64_t kBucketBytes = 2048;
 void on_ranks(const Recipe& recipe, const std::vector<int>& workers,
               const std::function<void(Trainer&, int)>& work, int input_threads = 0,
               std::int64_t bucket_bytes = kBucketBytes) {
-  const auto count = static_cast<int>(workers.size());
-  LocalRanks ranks(count);
-  std::vector<std::exception_ptr> errors(workers.size());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < count; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        LocalTransport transport(ranks, rank);
+  on_ranks_of(
+      workers,
+      {.input_threads = input_threads, .backend = law_backend(), .bucket_bytes = bucket_bytes},
+      [&](const Placement& placement) {
         const RunData& data = small_data();
-        Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
-                        Placement{.workers = workers[static_cast<std::size_t>(rank)],
-                                  .input_threads = input_threads,
-                                  .backend = law_backend(),
-                                  .bucket_bytes = bucket_bytes,
-                                  .ranks = &transport});
-        work(trainer, rank);
-        transport.leave();
-      } catch (...) {
-        errors[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+        return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
+                                         data.held_out, placement);
+      },
+      work);
 }
 
 // Of every rank.

@@ -3,13 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <exception>
 #include <numeric>
-#include <thread>
 
 #include "base/scratch_test_util.h"
 #include "data/source/loader.h"
-#include "parallel/local_transport.h"
+#include "ranks_test_util.h"
 #include "rows_test_util.h"
 
 namespace podium {
@@ -58,28 +56,12 @@ TEST(Weights, give_equal_hashes_on_any_ranks) {
   const Recipe recipe = clipped_recipe();
   const auto expected = step_hashes(*rows_trainer(recipe, 3, uneven), kSteps);
   for (const std::vector<int>& workers : std::vector<std::vector<int>>{{1, 1}, {2, 1}, {2, 2, 2}}) {
-    const auto count = static_cast<int>(workers.size());
-    LocalRanks ranks(count);
-    std::vector<std::exception_ptr> errors(workers.size());
-    std::vector<std::thread> threads;
-    for (int rank = 0; rank < count; ++rank) {
-      threads.emplace_back([&, rank] {
-        const auto own = static_cast<std::size_t>(rank);
-        try {
-          LocalTransport transport(ranks, rank);
-          const auto trainer =
-              rows_trainer(recipe, 3, uneven,
-                           {.workers = workers[own], .bucket_bytes = 256, .ranks = &transport});
-          EXPECT_EQ(step_hashes(*trainer, kSteps), expected) << "rank " << rank;
-          transport.leave();
-        } catch (...) {
-          errors[own] = std::current_exception();
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    for (const std::exception_ptr& error : errors)
-      if (error) std::rethrow_exception(error);
+    on_ranks_of(
+        workers, {.bucket_bytes = 256},
+        [&](const Placement& placement) { return rows_trainer(recipe, 3, uneven, placement); },
+        [&](Trainer& trainer, int rank) {
+          EXPECT_EQ(step_hashes(trainer, kSteps), expected) << "rank " << rank;
+        });
   }
 }
 

@@ -4,8 +4,6 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <filesystem>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -20,8 +18,6 @@
 
 namespace podium {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr std::int64_t kMostFeatureWords = 1000;  // of a column of classes that is not the target
 constexpr std::uint64_t kMostTableBytes = std::uint64_t{4} << 30;
@@ -242,18 +238,7 @@ std::int64_t TableSource::memory_bytes() const {
 }
 
 std::string find_table(const std::string& path, const std::string& data_dir) {
-  std::error_code error;
-  std::string searched;
-  for (const std::string& place : places_of(path, data_dir)) {
-    PODIUM_REQUIRE(!fs::is_directory(place, error), ExitCode::kData, place,
-                   " is a folder; name a file with a table, as in data=table:ROWS.csv");
-    if (fs::exists(place, error)) return place;
-    searched += cat(searched.empty() ? "" : "\n  ", place);
-  }
-  throw UserError(cat("the table ", path, " was not found. Searched:\n  ", searched,
-                      "\nName the file: data.path=ROWS.csv, or the folder that it is in: "
-                      "--data-dir"),
-                  ExitCode::kData);
+  return find_own_file(path, data_dir, kTableData, "a file with a table", "ROWS.csv");
 }
 
 Cells read_cells(const std::string& file) {

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -18,8 +16,6 @@
 
 namespace podium {
 namespace {
-
-namespace fs = std::filesystem;
 
 // Tokens are kept in 16 bits.
 constexpr std::int64_t kMostWords = 65536;
@@ -150,18 +146,7 @@ std::string TextSource::identity(StopToken stop) const {
 std::int64_t TextSource::memory_bytes() const { return 2 * count_; }
 
 std::string find_text(const std::string& path, const std::string& data_dir) {
-  std::error_code error;
-  std::string searched;
-  for (const std::string& place : places_of(path, data_dir)) {
-    PODIUM_REQUIRE(!fs::is_directory(place, error), ExitCode::kData, place,
-                   " is a folder; name a file of text, as in data=text:BOOK.txt");
-    if (fs::exists(place, error)) return place;
-    searched += cat(searched.empty() ? "" : "\n  ", place);
-  }
-  throw UserError(cat("the text ", path, " was not found. Searched:\n  ", searched,
-                      "\nName the file: data.path=BOOK.txt, or the folder that it is in: "
-                      "--data-dir"),
-                  ExitCode::kData);
+  return find_own_file(path, data_dir, kTextData, "a file of text", "BOOK.txt");
 }
 
 Text open_text(const std::string& path, const TextOptions& options, double held_out,
