@@ -113,6 +113,7 @@ struct Bf16Support {
   std::string family = "";
   float tolerance = 0;
 
+  // Whether `orders` has this one.
   bool computes(Bf16Order order) const {
     return std::find(orders.begin(), orders.end(), order) != orders.end();
   }
