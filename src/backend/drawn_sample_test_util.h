@@ -362,6 +362,13 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
       sample.inputs[0] = x;
       return sample;
     }
+    case OpKind::kRotary: {
+      const RotaryAttributes a{.tokens = draw.in(1, 40),
+                               .features = 2 * draw.in(1, 40),
+                               .base = draw.of({10000.0f, 500000.0f}),
+                               .inverse = draw.one_in(2)};
+      return {a, {f32(Shape{a.tokens * draw.in(1, 3), a.features * draw.in(1, 4)})}};
+    }
     case OpKind::kAttention:
     case OpKind::kAttentionGrad: {
       AttentionAttributes a{

@@ -1,6 +1,8 @@
 // The activations and their scalar functions, whose bits are the contract
 // (docs/numerics.md, Functions). GELU: Hendrycks, Gimpel (2016), with the normal distribution
-// itself; SiLU: Elfwing, Uchibe, Doya (2018), x times the logistic function.
+// itself, or with 0.5 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) in its place, which is the
+// logistic function of twice that argument; SiLU: Elfwing, Uchibe, Doya (2018), x times the
+// logistic function.
 #pragma once
 
 #include <cmath>
@@ -12,7 +14,7 @@
 namespace podium {
 
 // The kind of an activation function. kNone is the identity.
-enum class ActivationKind : std::uint8_t { kNone, kRelu, kLeakyRelu, kGelu, kSilu };
+enum class ActivationKind : std::uint8_t { kNone, kRelu, kLeakyRelu, kGelu, kSilu, kGeluTanh };
 
 // An activation with its parameter.
 struct Activation {
@@ -22,16 +24,15 @@ struct Activation {
 };
 
 // One activation of each kind, for tests and benchmarks.
-inline constexpr Activation kActivations[] = {{ActivationKind::kNone},
-                                              {ActivationKind::kRelu},
-                                              {ActivationKind::kLeakyRelu, 0.1f},
-                                              {ActivationKind::kGelu},
-                                              {ActivationKind::kSilu}};
+inline constexpr Activation kActivations[] = {
+    {ActivationKind::kNone}, {ActivationKind::kRelu}, {ActivationKind::kLeakyRelu, 0.1f},
+    {ActivationKind::kGelu}, {ActivationKind::kSilu}, {ActivationKind::kGeluTanh}};
 
 // Whether the activation costs more than a store and a load. Results of the other activations need
 // not be kept; their readers can recompute them.
 constexpr bool is_costly(ActivationKind kind) {
-  return kind == ActivationKind::kGelu || kind == ActivationKind::kSilu;
+  return kind == ActivationKind::kGelu || kind == ActivationKind::kSilu ||
+         kind == ActivationKind::kGeluTanh;
 }
 
 namespace internal {
@@ -62,6 +63,10 @@ PODIUM_DEVICE_FUNCTION inline Normal normal_f32(float x) {
 }
 PODIUM_DEVICE_FUNCTION inline float logistic_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
 
+// Of GELU by tanh: sqrt(8 / pi), and that times 0.044715, and three times that.
+inline constexpr float kTanhLinear = 1.5957691f, kTanhCubic = 0.071354814f,
+                       kTanhSlope = 0.21406445f;
+
 }  // namespace internal
 
 // The activation of x.
@@ -72,6 +77,10 @@ PODIUM_DEVICE_FUNCTION inline float activate_f32(const Activation& a, float x) {
     case ActivationKind::kLeakyRelu: return x > 0 ? x : a.slope * x;
     case ActivationKind::kGelu: return x * internal::normal_f32(x).below;
     case ActivationKind::kSilu: return x * internal::logistic_f32(x);
+    case ActivationKind::kGeluTanh: {
+      const float w = x * std::fma(internal::kTanhCubic, x * x, internal::kTanhLinear);
+      return x * internal::logistic_f32(w);
+    }
   }
   return x;
 }
@@ -89,6 +98,13 @@ PODIUM_DEVICE_FUNCTION inline float activate_grad_f32(const Activation& a, float
     case ActivationKind::kSilu: {
       const float s = internal::logistic_f32(x);
       return dy * (s * std::fma(x, 1.0f - s, 1.0f));
+    }
+    case ActivationKind::kGeluTanh: {
+      const float square = x * x;
+      const float w = x * std::fma(internal::kTanhCubic, square, internal::kTanhLinear);
+      const float s = internal::logistic_f32(w);
+      const float slope = std::fma(internal::kTanhSlope, square, internal::kTanhLinear);
+      return dy * std::fma(x * (s * (1.0f - s)), slope, s);
     }
   }
   return dy;

@@ -20,6 +20,8 @@ std::deque<ModelInfo>& models() {
       {"resnet34-zero", "ResNet-34 whose blocks start as the identity", resnet34_zero_model},
       {"resnet50-zero", "ResNet-50 whose blocks start as the identity", resnet50_zero_model},
       {"gpt", "GPT: the next token from those before it", nullptr, gpt_model},
+      {"llama", "Llama: the next token, with rotary positions and gated dense layers", nullptr,
+       llama_model},
       {"perceptron", "dense layers with ReLU, for the rows of a table", nullptr, perceptron_model},
   };
   return list;

@@ -36,6 +36,9 @@ Model model_of(const ModelInfo& info, const NetworkOptions& options);
 // tokens i32 [B, T] -> logits [B T, vocabulary] of the next one (nn/models/gpt.cc). Throws
 // UserError(kUsage) if the heads do not divide the width.
 Model gpt_model(const NetworkOptions& options);
+// The same with rotary positions, RMS norms, gated dense layers and shared keys
+// (nn/models/llama.cc). Throws UserError(kUsage) if the sizes do not fit each other.
+Model llama_model(const NetworkOptions& options);
 // features f32 [B, F] -> logits [B, classes] or a prediction [B, 1], as the target is
 // (nn/models/perceptron.cc).
 Model perceptron_model(const NetworkOptions& options);

@@ -14,6 +14,16 @@ struct NetworkOptions {
   bool tied = true;          // the last layer multiplies by the table of the tokens
   bool bias = true;          // of dense layers, and the shift of layer norms
   float dropout = 0;         // share of the features that are dropped
+  std::int64_t groups = 0;   // heads of keys and values, which divide `heads`; 0: as many
+  std::int64_t hidden =
+      0;  // units of a block's gated dense layer; 0: a multiple of 32 near 8/3 width
+  bool gelu_tanh = false;     // of a gpt: GELU by tanh, as in the published GPT-2
+  float rotary_base = 10000;  // of the angles of rotary embedding
+
+  std::int64_t key_heads() const { return groups == 0 ? heads : groups; }
+  std::int64_t hidden_units() const {
+    return hidden == 0 ? (8 * width / 3 + 31) / 32 * 32 : hidden;
+  }
   bool operator==(const NetworkOptions&) const = default;
 };
 

@@ -6,9 +6,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "base/functions.h"
+#include "ops/decode.h"
 #include "ops/geometry.h"
 #include "ops/ops.h"
 #include "ops/reference_sums.h"
@@ -67,11 +69,12 @@ struct Head {
     return sum;
   }
   // The weights of the keys for query i.
-  std::vector<float> weights(std::int64_t i) const {
+  std::vector<float> weights(std::int64_t i) const { return weights(q + i * s.query_row(), i); }
+  std::vector<float> weights(const float* query, std::int64_t i) const {
     std::vector<float> p(static_cast<std::size_t>(keys_of(i)));
     float most = -std::numeric_limits<float>::infinity();
     for (std::size_t j = 0; j < p.size(); ++j) {
-      p[j] = dot(q + i * s.query_row(), k + static_cast<std::int64_t>(j) * s.key_row()) * s.scale;
+      p[j] = dot(query, k + static_cast<std::int64_t>(j) * s.key_row()) * s.scale;
       if (p[j] > most) most = p[j];
     }
     for (float& x : p) x = exp_f32(x - most);
@@ -81,6 +84,15 @@ struct Head {
     for (float& x : p) x = x * share;
     return p;
   }
+  // [features]: the values of the keys with these weights.
+  void sum_of_values(const std::vector<float>& p, float* y) const {
+    for (std::int64_t d = 0; d < s.features; ++d) {
+      float sum = 0;
+      for (std::size_t j = 0; j < p.size(); ++j)
+        sum = std::fma(p[j], v[static_cast<std::int64_t>(j) * s.key_row() + d], sum);
+      y[d] = sum;
+    }
+  }
 };
 
 void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
@@ -89,15 +101,8 @@ void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
     for (std::int64_t h = 0; h < s.heads; ++h) {
       const Head head(s, in[0]->f32().data(), in[1]->f32().data(), in[2]->f32().data(), b, h);
       float* y = out[0]->f32().data() + s.query(b, h);
-      for (std::int64_t i = 0; i < s.tokens; ++i) {
-        const std::vector<float> p = head.weights(i);
-        for (std::int64_t d = 0; d < s.features; ++d) {
-          float sum = 0;
-          for (std::size_t j = 0; j < p.size(); ++j)
-            sum = std::fma(p[j], head.v[static_cast<std::int64_t>(j) * s.key_row() + d], sum);
-          y[i * s.query_row() + d] = sum;
-        }
-      }
+      for (std::int64_t i = 0; i < s.tokens; ++i)
+        head.sum_of_values(head.weights(i), y + i * s.query_row());
     }
 }
 
@@ -189,6 +194,41 @@ Cost cost_grad(const Attributes& attributes, std::span<const TensorType> in,
 }
 std::vector<OpSample> samples_grad() { return make_samples(true); }
 
+// --- one token, whose predecessors' keys and values are kept ---
+
+std::vector<TensorType> infer_cached(const InferContext& context) {
+  const auto& a = context.as<AttentionAttributes>();
+  const std::span<const TensorType> in = context.inputs;
+  const Shape query = in[0].shape, key = in[1].shape;
+  context.require(
+      query.rank() == 2 && query[0] == 1 && key.rank() == 2 && key[0] == 1 && in[1] == in[2],
+      "needs q [1, H D] and k, v [1, G D], got ", to_string(in[0]), ", ", to_string(in[1]), " and ",
+      to_string(in[2]));
+  const TensorType kept{DType::kF32, Shape{a.tokens, key[1]}};
+  context.require(in[3] == kept && in[4] == kept, "needs keys and values ", to_string(kept),
+                  ", got ", to_string(in[3]), " and ", to_string(in[4]));
+  context.require(in[5] == TensorType{DType::kI32, Shape{1}}, "needs a position i32 [1], got ",
+                  to_string(in[5]));
+  return {in[0], kept, kept};
+}
+
+void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out) {
+  const auto& a = attributes.as<AttentionAttributes>();
+  const AttentionShape s = attention_shape(a, Shape{a.tokens, in[0]->shape()[1]});
+  const std::int64_t position = in[5]->i32()[0];
+  PODIUM_CHECK(position >= 0 && position < s.tokens, "position ", position, " of ", s.tokens);
+  for (const std::size_t i : {1u, 2u}) {
+    const std::span<const float> row = in[i]->f32(), old = in[i + 2]->f32();
+    const std::span<float> kept = out[i]->f32();
+    if (kept.data() != old.data()) std::ranges::copy(old, kept.begin());
+    std::ranges::copy(row, kept.begin() + position * s.key_row());
+  }
+  for (std::int64_t h = 0; h < s.heads; ++h) {
+    const Head head(s, in[0]->f32().data(), out[1]->f32().data(), out[2]->f32().data(), 0, h);
+    head.sum_of_values(head.weights(head.q, position), out[0]->f32().data() + h * s.features);
+  }
+}
+
 }  // namespace
 
 AttentionShape attention_shape(const AttentionAttributes& a, const Shape& q) {
@@ -207,6 +247,8 @@ Value attention(Graph& graph, Value q, Value k, Value v, const AttentionAttribut
   return graph.add1(attention_op, attributes, {q, k, v}, std::move(name));
 }
 
+const OpDef attend_cached_op = {
+    .name = "attend_cached", .infer = infer_cached, .reference = reference_cached};
 const OpDef attention_op = {OpKind::kAttention, "attention", infer,  gradient,
                             reference,          cost,        samples};
 const OpDef attention_grad_op = {OpKind::kAttentionGrad, "attention_grad", infer_grad,  nullptr,

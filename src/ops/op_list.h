@@ -64,6 +64,7 @@
   X(LayerNormGrad, layer_norm_grad)                        \
   X(Attention, attention)                                  \
   X(AttentionGrad, attention_grad)                         \
+  X(Rotary, rotary)                                        \
   X(Weigh, weigh)                                          \
   X(WeightedCount, weighted_count)
 

@@ -475,7 +475,8 @@ struct HashSumAttributes {
 // end of the tensor.
 Value hash_sum(Graph& graph, Value x, std::uint64_t first, std::string name = "");
 
-// --- sequences: rows are tokens (ops/embedding.cc, ops/layer_norm.cc, ops/attention.cc)
+// --- sequences: rows are tokens (ops/embedding.cc, ops/layer_norm.cc,
+// ops/attention.cc, ops/rotary.cc)
 
 // Attributes of embedding and its gradient.
 struct EmbeddingAttributes {
@@ -519,5 +520,22 @@ struct AttentionAttributes {
 // q [B T, H D], k and v [B T, G D] -> [B T, H D], scores divided by the root of D.
 Value attention(Graph& graph, Value q, Value k, Value v, const AttentionAttributes& attributes,
                 std::string name = "");
+
+// Attributes of rotary.
+struct RotaryAttributes {
+  std::int64_t tokens = 1;    // of a sequence
+  std::int64_t features = 2;  // of a head, even
+  float base = 10000;
+  bool inverse = false;  // turns back: what the gradient does
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("tokens", tokens), v("features", features), v("base", base), v("inverse", inverse);
+  }
+};
+// Rotary position embedding (Su et al., 2021): x [B T, H D] -> the same shape. Features i and
+// i + D/2 of each head are turned by the angle t / base^(2i / D) at token t of a sequence.
+Value rotary(Graph& graph, Value x, const RotaryAttributes& attributes, std::string name = "");
+// [tokens, features]: of each token the cosines of its angles, then the sines.
+std::vector<float> rotary_table(const RotaryAttributes& attributes);
 
 }  // namespace podium

@@ -1,6 +1,8 @@
-// Embedding, layer norm, RMS norm and attention against their plain formulas in double.
+// Embedding, layer norm, RMS norm, rotary embedding and attention against their plain formulas in
+// double.
 #include <algorithm>
 #include <cmath>
+#include <exception>
 
 #include "ops/geometry.h"
 #include "ops/plain_test_util.h"
@@ -127,6 +129,51 @@ TEST(PlainFormula, layer_norm_grad_and_rms_norm_grad) {
     if (a.centred)
       expect_within(out[2], bounds(dshift), name_of(layer_norm_grad_op, sample) + " shift");
   }
+}
+
+TEST(PlainFormula, rotary_turns_pairs_of_features) {
+  for (const OpSample& sample : rotary_op.samples()) {
+    const auto& a = sample.attributes.as<RotaryAttributes>();
+    const std::vector<Tensor> in = random_inputs(sample, 5350);
+    const Tensor& x = in[0];
+    const std::int64_t columns = x.shape()[1], half = a.features / 2;
+    std::vector<Bounded> expected(u(x.elements()));
+    for (std::int64_t n = 0; n < x.shape()[0]; ++n)
+      for (std::int64_t pair = 0; pair < columns / 2; ++pair) {
+        const std::int64_t i = pair % half;
+        const std::size_t first = u(n * columns + pair / half * a.features + i),
+                          second = first + u(half);
+        const double share = 2.0 * static_cast<double>(i) / static_cast<double>(a.features);
+        const double angle =
+            static_cast<double>(n % a.tokens) * std::pow(static_cast<double>(a.base), -share);
+        const auto in_table = [](double y) { return Bounded(y, kUnit * std::abs(y) + 1e-13); };
+        const Bounded cosine = in_table(std::cos(angle)),
+                      sine = in_table(a.inverse ? -std::sin(angle) : std::sin(angle));
+        expected[first] = fma(Bounded(x.f32()[first]), cosine, -(Bounded(x.f32()[second]) * sine));
+        expected[second] = fma(Bounded(x.f32()[first]), sine, Bounded(x.f32()[second]) * cosine);
+      }
+    expect_within(run_reference(rotary_op, sample.attributes, in)[0], expected,
+                  name_of(rotary_op, sample));
+  }
+}
+
+TEST(Rotary, sentences_say_what_does_not_fit) {
+  const auto message = [](const RotaryAttributes& a, const Shape& shape) -> std::string {
+    Graph graph;
+    const Value x = graph.input("x", {DType::kF32, shape}, InputRole::kBatch);
+    try {
+      rotary(graph, x, a, "turn");
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  EXPECT_NE(message({.tokens = 2, .features = 3}, {4, 6}).find("the number is even"),
+            std::string::npos);
+  EXPECT_NE(message({.tokens = 3, .features = 2}, {4, 6}).find("no whole sequences of 3"),
+            std::string::npos);
+  EXPECT_NE(message({.tokens = 2, .features = 4}, {4, 6}).find("no whole heads of 4"),
+            std::string::npos);
 }
 
 Bounded dot(std::span<const float> a, std::span<const float> b) {

@@ -10,6 +10,7 @@
 #include "backend/cpu/kernels/targets.h"
 #include "base/scratch_test_util.h"
 #include "law_util.h"
+#include "train/run/decoder.h"
 #include "train/run/generate.h"
 
 namespace podium {
@@ -67,9 +68,12 @@ clip_norm = 1.0
   TestFolder folder_;
 };
 
+const std::vector<std::string> kLlama = {"model=llama", "network.groups=1", "network.tied=false",
+                                         "network.dropout=0.1"};
+
 TEST_F(TextLaw, any_placement_gives_the_same_hashes) {
   for (const auto& overrides : std::vector<std::vector<std::string>>{
-           {}, {"network.bias=true", "network.tied=false", "network.dropout=0.1"}}) {
+           {}, {"network.bias=true", "network.tied=false", "network.dropout=0.1"}, kLlama}) {
     const Recipe one = recipe(overrides);
     const auto expected = step_hashes(*trainer(one, 1), 4);
     EXPECT_NE(expected.front(), expected.back());
@@ -80,16 +84,19 @@ TEST_F(TextLaw, any_placement_gives_the_same_hashes) {
 }
 
 TEST_F(TextLaw, every_backend_gives_the_same_hashes) {
-  const Recipe one = recipe({"network.bias=true", "network.dropout=0.1"});
   law_backend();  // makes the backends that are for tests alone known by name
-  const auto expected = step_hashes(*trainer(one, 2, 1, "reference"), 2);
-  for (const char* backend : {"detached", "cuda-emulated"})
-    EXPECT_EQ(step_hashes(*trainer(one, 2, 1, backend), 2), expected) << backend;
-  for (const std::string& target : cpu::vector_targets()) {
-    cpu::set_vector_target(target);
-    EXPECT_EQ(step_hashes(*trainer(one, 2, 1, "cpu"), 2), expected) << target;
+  for (const auto& overrides : std::vector<std::vector<std::string>>{
+           {"network.bias=true", "network.dropout=0.1"}, {"network.gelu_tanh=true"}, kLlama}) {
+    const Recipe one = recipe(overrides);
+    const auto expected = step_hashes(*trainer(one, 2, 1, "reference"), 2);
+    for (const char* backend : {"detached", "cuda-emulated"})
+      EXPECT_EQ(step_hashes(*trainer(one, 2, 1, backend), 2), expected) << backend;
+    for (const std::string& target : cpu::vector_targets()) {
+      cpu::set_vector_target(target);
+      EXPECT_EQ(step_hashes(*trainer(one, 2, 1, "cpu"), 2), expected) << target;
+    }
+    cpu::set_vector_target(cpu::vector_targets().front());
   }
-  cpu::set_vector_target(cpu::vector_targets().front());
 }
 
 TEST_F(TextLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
@@ -136,6 +143,34 @@ std::string generated(const Recipe& recipe, const Checkpoint& checkpoint, const 
   std::string text;
   generate(predictor, prompt, options, [&](std::string_view piece) { text += piece; });
   return text;
+}
+
+// Windows computed whole, and tokens whose predecessors' keys and values are kept, up to the end of
+// the context and beyond it.
+TEST_F(TextLaw, a_token_has_the_same_logits_alone_and_in_its_window) {
+  law_backend();
+  for (const auto& overrides :
+       std::vector<std::vector<std::string>>{{"network.bias=true"}, kLlama}) {
+    const Recipe one = recipe(overrides);
+    const auto some = trainer(one, 2);
+    step_hashes(*some, 5);
+    for (const char* backend : {"cpu", "reference", "detached", "cuda-emulated"}) {
+      Predictor predictor(one, some->checkpoint(), {}, {.workers = 1, .backend = backend});
+      Decoder whole(predictor, false), kept(predictor);
+      EXPECT_FALSE(whole.keeps());
+      EXPECT_TRUE(kept.keeps()) << one.model;
+      std::vector<std::int32_t> tokens = {3, 1};
+      for (std::int32_t i = 0; i < 20; ++i) {  // the context is 16
+        const auto expected = whole.logits(tokens), logits = kept.logits(tokens);
+        EXPECT_TRUE(std::ranges::equal(logits, expected)) << backend << ", token " << tokens.size();
+        tokens.push_back(static_cast<std::int32_t>((7 * i + 2) % 10));
+      }
+      // Another text, of which only the beginning is the same.
+      tokens = {3, 1, 4};
+      const auto expected = whole.logits(tokens);
+      EXPECT_TRUE(std::ranges::equal(kept.logits(tokens), expected)) << backend;
+    }
+  }
 }
 
 TEST_F(TextLaw, generated_text_is_the_same_on_every_backend) {

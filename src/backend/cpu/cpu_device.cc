@@ -154,6 +154,10 @@ class CpuExecutable : public Executable {
           thread, reinterpret_cast<float*>(arena_.data()) + thread * program_.scratch_floats);
     for (std::size_t i = 0; i < layout.slots.size(); ++i)
       memory_.set(layout.slots[i], arena_.data() + layout.scratch_bytes + layout.memory.offsets[i]);
+    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot)
+      if (const SlotInfo& info = program_.slots[slot]; info.kind == SlotInfo::Kind::kConstant)
+        memory_.set(static_cast<cpu::Slot>(slot),
+                    program_.constants[static_cast<std::size_t>(info.external)].data());
     if (worker_ != nullptr && program_.scratch_floats > worker_->scratch_floats) {
       worker_->scratch = memory_.scratch(0);
       worker_->scratch_floats = program_.scratch_floats;
@@ -241,7 +245,7 @@ class CpuExecutable : public Executable {
   void bind(std::span<const View> inputs, std::span<const View> outputs) {
     for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
       const SlotInfo& info = program_.slots[slot];
-      if (info.kind == SlotInfo::Kind::kArena) continue;
+      if (info.kind == SlotInfo::Kind::kArena || info.kind == SlotInfo::Kind::kConstant) continue;
       const auto views = info.kind == SlotInfo::Kind::kInput ? inputs : outputs;
       memory_.set(static_cast<cpu::Slot>(slot),
                   views[static_cast<std::size_t>(info.external)].host());

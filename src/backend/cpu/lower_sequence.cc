@@ -1,5 +1,7 @@
 // Operations on rows: operands and results are plain.
 #include <algorithm>
+#include <span>
+#include <vector>
 
 #include "backend/cpu/kernels/sequence.h"
 #include "backend/cpu/lower.h"
@@ -107,6 +109,25 @@ void lower_layer_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
                                         part);
               },
           .cost = {0, 8.0 * static_cast<double>(shape.rows * shape.columns)}});
+}
+
+void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<RotaryAttributes>();
+  const Shape& rows = l.shape(node.inputs[0]);
+  const RotaryShape shape{.rows = rows[0],
+                          .heads = rows[1] / a.features,
+                          .tokens = a.tokens,
+                          .features = a.features,
+                          .inverse = a.inverse};
+  const std::vector<float> angles = rotary_table(a);
+  const Slot table = l.data(std::as_bytes(std::span(angles))), x = l.plain(node.inputs[0]),
+             y = l.define_plain({index, 0});
+  l.emit({.parts = rotary_parts(shape),
+          .reads = {table, x},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::rotary(shape, m.f32(table), m.f32(x), m.f32(y), part);
+          }});
 }
 
 void lower_attention(Lowering& l, const Node& node, std::int32_t index) {

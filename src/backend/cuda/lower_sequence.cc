@@ -1,4 +1,7 @@
 // Operations on rows: operands and results are plain.
+#include <span>
+#include <vector>
+
 #include "backend/cuda/kernels/sequence.h"
 #include "backend/cuda/lower.h"
 
@@ -71,6 +74,22 @@ void lower_layer_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
             PODIUM_CUDA_SPACE::layer_norm_grad(launch, shape, m.f32(dy), m.f32(x), m.f32(scale),
                                                m.f32(dx), m.f32(dscale), m.f32(dshift),
                                                m.f32(scratch));
+          }});
+}
+
+void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
+  const auto& a = node.attributes.as<RotaryAttributes>();
+  const Shape& rows = l.shape(node.inputs[0]);
+  const RotaryShape shape{.rows = rows[0],
+                          .columns = rows[1],
+                          .tokens = a.tokens,
+                          .features = a.features,
+                          .inverse = a.inverse};
+  const std::vector<float> angles = rotary_table(a);
+  const Slot table = l.data(std::as_bytes(std::span(angles))), x = l.plain(node.inputs[0]),
+             y = l.define_plain({index, 0});
+  l.emit({.reads = {table, x}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::rotary(launch, shape, m.f32(table), m.f32(x), m.f32(y));
           }});
 }
 

@@ -102,8 +102,7 @@ void lower_square_sums(Lowering& l, const Node& node, std::int32_t index) {
 
 void lower_global_norm(Lowering& l, const Node& node, std::int32_t index) {
   const auto& first_runs = node.attributes.as<GlobalNormAttributes>().first_runs;
-  const auto bytes = std::as_bytes(std::span(first_runs));
-  const Slot first = l.data({bytes.begin(), bytes.end()}), sums = l.plain(node.inputs[0]),
+  const Slot first = l.data(std::as_bytes(std::span(first_runs))), sums = l.plain(node.inputs[0]),
              norm = l.define_plain({index, 0}), scratch = l.temporary(first_runs.back());
   const auto parameters = static_cast<std::int64_t>(first_runs.size()) - 1;
   const std::int64_t runs = first_runs.back();

@@ -77,12 +77,4 @@ Slot Lowering::rounded(Value value) {
   return rounded_[value] = target;
 }
 
-Slot Lowering::data(std::vector<std::byte> bytes) {
-  const auto size = static_cast<std::int64_t>(bytes.size());
-  program().constants.push_back(std::move(bytes));
-  return add_slot({.kind = SlotInfo::Kind::kConstant,
-                   .bytes = size,
-                   .external = static_cast<int>(program().constants.size()) - 1});
-}
-
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -77,9 +77,6 @@ class Lowering : public lowering::Lowering<Step> {
   Slot define_batch_last(Value value) { return define_batched(value); }
   // The value batch last, rounded to BF16 (kernels/bf16.h); emits the rounding at its first use.
   Slot rounded(Value value);
-  // Memory that holds these bytes always, the same for all replicas. Temporaries are each
-  // replica's.
-  Slot data(std::vector<std::byte> bytes);
   // kernel(memory, launch), for `count` floats.
   template <typename Kernel>
   void emit_flat(std::int64_t, const std::vector<Slot>& reads, const std::vector<Slot>& writes,

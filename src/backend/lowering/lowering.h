@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -113,6 +115,20 @@ class Lowering {
   const float* constant(Value value) const {
     const auto found = constants_.find(value);
     return found == constants_.end() ? nullptr : &found->second;
+  }
+  // Memory that holds these bytes always, the same for all replicas; once where several steps ask
+  // for equal ones. Temporaries are each replica's.
+  Slot data(std::span<const std::byte> bytes) {
+    for (std::size_t slot = 0; slot < program_.slots.size(); ++slot) {
+      const SlotInfo& info = program_.slots[slot];
+      if (info.kind == SlotInfo::Kind::kConstant &&
+          std::ranges::equal(program_.constants[static_cast<std::size_t>(info.external)], bytes))
+        return static_cast<Slot>(slot);
+    }
+    program_.constants.emplace_back(bytes.begin(), bytes.end());
+    return add_slot({.kind = SlotInfo::Kind::kConstant,
+                     .bytes = std::ssize(bytes),
+                     .external = static_cast<int>(program_.constants.size()) - 1});
   }
   // Memory that lives as long as steps use it.
   Slot temporary(std::int64_t floats) {

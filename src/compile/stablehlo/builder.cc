@@ -66,6 +66,17 @@ HloValue Builder::constant(float value, const Shape& shape) {
                   "> : ", type_text("f32", shape)));
 }
 
+HloValue Builder::floats(std::span<const float> values, const Shape& shape) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string text = "stablehlo.constant dense<\"0x";
+  for (const float value : values)
+    for (int byte = 0; byte < 4; ++byte) {  // the lowest first
+      const std::uint32_t bits = std::bit_cast<std::uint32_t>(value) >> (8 * byte);
+      text += {kDigits[bits >> 4 & 15], kDigits[bits & 15]};
+    }
+  return make("f32", shape, cat(text, "\"> : ", type_text("f32", shape)));
+}
+
 HloValue Builder::integer(const std::string& element, std::uint64_t value, const Shape& shape) {
   const std::string number = element == "i1" ? (value != 0 ? "true" : "false") : cat(value);
   return make(element, shape,

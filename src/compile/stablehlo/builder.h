@@ -47,6 +47,8 @@ class Builder {
   HloValue argument(std::size_t number, const TensorType& type) const;
 
   HloValue constant(float value, const Shape& shape = {});
+  // Of these elements, row by row.
+  HloValue floats(std::span<const float> values, const Shape& shape);
   HloValue integer(const std::string& element, std::uint64_t value, const Shape& shape = {});
 
   // `name` is the operation's: "exponential", "add", ...

@@ -24,6 +24,10 @@ Normal normal(Builder& b, const HloValue& x) {
   return {b.select(b.compare("GT", x, 0), b.sub(one, tail), tail), bell};
 }
 
+HloValue tanh_argument(Builder& b, const HloValue& x) {
+  return b.mul(x, b.add(b.mul(b.mul(x, x), internal::kTanhCubic), internal::kTanhLinear));
+}
+
 }  // namespace
 
 HloValue activated(Builder& b, const Activation& a, const HloValue& x) {
@@ -33,6 +37,7 @@ HloValue activated(Builder& b, const Activation& a, const HloValue& x) {
     case ActivationKind::kLeakyRelu: return b.select(b.compare("GT", x, 0), x, b.mul(x, a.slope));
     case ActivationKind::kGelu: return b.mul(x, normal(b, x).below);
     case ActivationKind::kSilu: return b.mul(x, logistic(b, x));
+    case ActivationKind::kGeluTanh: return b.mul(x, logistic(b, tanh_argument(b, x)));
   }
   return x;
 }
@@ -50,6 +55,12 @@ HloValue activated_grad(Builder& b, const Activation& a, const HloValue& dy, con
       const HloValue s = logistic(b, x);
       const HloValue rest = b.sub(b.constant(1, x.shape), s);
       return b.mul(dy, b.mul(s, b.add(b.mul(x, rest), 1)));
+    }
+    case ActivationKind::kGeluTanh: {
+      const HloValue s = logistic(b, tanh_argument(b, x));
+      const HloValue slope = b.add(b.mul(b.mul(x, x), internal::kTanhSlope), internal::kTanhLinear);
+      const HloValue bend = b.mul(x, b.mul(s, b.sub(b.constant(1, x.shape), s)));
+      return b.mul(dy, b.add(b.mul(bend, slope), s));
     }
   }
   return dy;

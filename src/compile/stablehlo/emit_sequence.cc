@@ -171,6 +171,24 @@ std::vector<HloValue> emit_layer_norm_grad(const EmitContext& c) {
   return gradients;
 }
 
+std::vector<HloValue> emit_rotary(const EmitContext& c) {
+  Builder& b = c.b;
+  const auto& a = c.as<RotaryAttributes>();
+  const std::int64_t half = a.features / 2, sequences = c.out()[0] / a.tokens,
+                     heads = c.out()[1] / a.features;
+  const Shape pairs{sequences, a.tokens, heads, half};
+  const HloValue table = b.floats(rotary_table(a), Shape{a.tokens, a.features}),
+                 x = b.reshape(c.in[0], Shape{sequences, a.tokens, heads, a.features});
+  const auto angles = [&](std::int64_t first) {
+    return b.broadcast(b.slice(table, 1, first, half), pairs, Axes{1, 3});
+  };
+  const HloValue cosine = angles(0), turn = angles(half), sine = a.inverse ? b.mul(turn, -1) : turn,
+                 first = b.slice(x, 3, 0, half), second = b.slice(x, 3, half, half);
+  const HloValue turned[] = {b.sub(b.mul(first, cosine), b.mul(second, sine)),
+                             b.add(b.mul(first, sine), b.mul(second, cosine))};
+  return {b.reshape(b.concatenate(turned, 3), c.out())};
+}
+
 std::vector<HloValue> emit_attention(const EmitContext& c) {
   Builder& b = c.b;
   const Heads h(attention_shape(c.as<AttentionAttributes>(), c.in[0].shape));

@@ -139,20 +139,22 @@ std::vector<RecipeKey> top_level_keys() {
 
 // The size of a model that has more than one.
 std::vector<RecipeKey> network_keys() {
-  const std::vector<std::string> gpt = {"gpt"}, any = {"gpt", "perceptron"};
+  const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"}, text = {"gpt", "llama"},
+                                 any = {"gpt", "llama", "perceptron"};
   return {
       {.table = "network",
        .name = "layers",
        .field = PODIUM_RECIPE_FIELD(network.layers),
        .range = between(1, 1000),
        .fits = any,
-       .meaning = "number of blocks, each attention and a dense layer of four times the width; of "
-                  "a perceptron, dense layers before the last"},
+       .meaning =
+           "number of blocks, each attention and a dense layer; of a perceptron, dense layers "
+           "before the last"},
       {.table = "network",
        .name = "heads",
        .field = PODIUM_RECIPE_FIELD(network.heads),
        .range = between(1, 1000),
-       .fits = gpt,
+       .fits = text,
        .meaning = "heads of attention; they divide the width"},
       {.table = "network",
        .name = "width",
@@ -163,12 +165,12 @@ std::vector<RecipeKey> network_keys() {
       {.table = "network",
        .name = "tied",
        .field = PODIUM_RECIPE_FIELD(network.tied),
-       .fits = gpt,
+       .fits = text,
        .meaning = "the last layer has the weights of the embedding"},
       {.table = "network",
        .name = "bias",
        .field = PODIUM_RECIPE_FIELD(network.bias),
-       .fits = gpt,
+       .fits = text,
        .meaning = "dense layers and layer norms have a bias"},
       {.table = "network",
        .name = "dropout",
@@ -178,6 +180,33 @@ std::vector<RecipeKey> network_keys() {
        .unit = "probability",
        .meaning = "share of the features that are dropped in training: of the embedding, and of "
                   "what each half of a block adds; of each layer of a perceptron"},
+      {.table = "network",
+       .name = "gelu_tanh",
+       .field = PODIUM_RECIPE_FIELD(network.gelu_tanh),
+       .fits = gpt,
+       .meaning = "GELU is computed by tanh, as in the published GPT-2, instead of by the normal "
+                  "distribution"},
+      {.table = "network",
+       .name = "groups",
+       .field = PODIUM_RECIPE_FIELD(network.groups),
+       .range = between(0, 1000),
+       .fits = llama,
+       .meaning = "heads of keys and values, which divide `heads`: each serves as many heads of "
+                  "queries; 0: as many as `heads`"},
+      {.table = "network",
+       .name = "hidden",
+       .field = PODIUM_RECIPE_FIELD(network.hidden),
+       .range = between(0, 1048576),
+       .fits = llama,
+       .meaning = "units of a block's gated dense layer; 0: 8/3 of the width, rounded up to a "
+                  "multiple of 32"},
+      {.table = "network",
+       .name = "rotary_base",
+       .field = PODIUM_RECIPE_FIELD(network.rotary_base),
+       .range = above(0),
+       .fits = llama,
+       .meaning = "base of the angles by which queries and keys are turned: at token t, pair i of "
+                  "D features turns by t / rotary_base^(2i / D)"},
   };
 }
 

@@ -10,40 +10,10 @@
 #include "base/functions.h"
 #include "base/philox.h"
 #include "data/text/text.h"
+#include "train/run/decoder.h"
 
 namespace podium {
 namespace {
-
-// The last tokens of a text, as the one example of a set.
-class LastTokens : public Source {
- public:
-  explicit LastTokens(Field field) : field_(std::move(field)) {}
-
-  void add(std::int64_t token) {
-    const auto context = static_cast<std::size_t>(field_.shape[0]);
-    tokens_.push_back(static_cast<std::int32_t>(token));
-    if (tokens_.size() > context) tokens_.erase(tokens_.begin());
-  }
-  // The row of the last token.
-  std::int64_t last() const { return std::ssize(tokens_) - 1; }
-
-  std::vector<Field> fields() const override { return {field_}; }
-  std::int64_t examples() const override { return 1; }
-  const std::string& origin() const override { return origin_; }
-  // No token sees those after it, so what fills up the window changes nothing.
-  void read(std::int64_t, const ExampleKey*, FieldMemory to) const override {
-    auto* const all = to.at<std::int32_t>(0);
-    std::fill(std::ranges::copy(tokens_, all).out, all + field_.shape[0], 0);
-  }
-  void require_usable(const std::string&) const override {}
-  std::string identity(StopToken) const override { return origin_; }
-  std::int64_t memory_bytes() const override { return 4 * std::ssize(tokens_); }
-
- private:
-  Field field_;
-  std::string origin_ = "the prompt";
-  std::vector<std::int32_t> tokens_;
-};
 
 // In double precision, in the order of the tokens.
 std::int64_t drawn_token(std::span<const float> logits, const GenerateOptions& options,
@@ -83,17 +53,14 @@ void generate(Predictor& predictor, const std::string& prompt, const GenerateOpt
   PODIUM_REQUIRE(!prompt.empty(), ExitCode::kUsage,
                  "the prompt is empty; it needs at least one character");
   const Tokenizer tokenizer = Tokenizer::of_words(recipe.text.tokenizer, tokens->words);
-  LastTokens last(*tokens);
-  for (const std::uint16_t token : tokenizer.tokens_of(prompt, "the prompt")) last.add(token);
+  std::vector<std::int32_t> text;
+  for (const std::uint16_t token : tokenizer.tokens_of(prompt, "the prompt")) text.push_back(token);
   const PhiloxStream stream(options.seed, RandomPurpose::kGenerate);
-  const std::int64_t vocabulary = tokenizer.vocabulary();
+  Decoder decoder(predictor);
   for (std::int64_t i = 0; i < options.tokens; ++i) {
-    const Tensor logits = predictor.predict(last);
-    const auto row = static_cast<std::size_t>(last.last() * vocabulary);
     const std::int64_t token =
-        drawn_token(logits.f32().subspan(row, static_cast<std::size_t>(vocabulary)), options,
-                    stream.word(static_cast<std::uint32_t>(i)));
-    last.add(token);
+        drawn_token(decoder.logits(text), options, stream.word(static_cast<std::uint32_t>(i)));
+    text.push_back(static_cast<std::int32_t>(token));
     write(tokenizer.text_of(token));
   }
 }

@@ -15,16 +15,14 @@
 #include "base/thread_pool.h"
 #include "data/pictures/prepared_pictures.h"
 #include "nn/models.h"
-#include "train/loop/inference.h"
 #include "train/plugin/plugin.h"
 #include "train/run/environment.h"
+#include "train/run/predictor_state.h"
 #include "train/run/rank_plan.h"
 #include "train/run/run_folder.h"
 
 namespace podium {
 namespace {
-
-constexpr std::int64_t kMostAtOnce = 256;
 
 // The fields of the data that the network was trained on: what the checkpoint says, else those of
 // the recipe's dataset.
@@ -56,97 +54,12 @@ std::int64_t resolved_workers(const Placement& placement) {
   return workers;
 }
 
+void require_shape(const Shape& expected, const Shape& shape, const std::string& source) {
+  PODIUM_REQUIRE(shape == expected, ExitCode::kData, source, ": images are ", to_string(shape),
+                 " (channels, height, width), the model takes ", to_string(expected));
+}
+
 }  // namespace
-
-struct Predictor::State {
-  Recipe recipe;
-  std::int64_t step = 0;
-  Model model;
-  Placement placement;
-  std::vector<Field> fields, inputs;  // all, and those that the network reads
-  std::string output;                 // the one that is predicted: its first
-  Shape output_row;                   // of one example
-  std::unique_ptr<Device> device;
-  std::vector<std::unique_ptr<Buffer>> buffers;
-  std::vector<DeviceTensor> tensors;
-  std::unique_ptr<ThreadPool> threads;
-  std::int64_t most_at_once = kMostAtOnce;
-  struct Stream {
-    BatchMemory batch;
-    std::unique_ptr<Inference> inference;
-  };
-  std::map<std::int64_t, std::vector<Stream>> streams;  // by batch, a worker each
-
-  Graph program_of(std::int64_t rows) const {
-    return build_evaluation_program(
-        model, {.fields = fields, .rows = rows, .precision = precision_on(*device, recipe)});
-  }
-
-  // One for each worker, compiled when first asked for, of the batch for so many examples: a power
-  // of two, so that there are few programs; no larger than keeps all workers busy, or than fits
-  // into half of the memory that this process may take.
-  std::vector<Stream>& streams_for(std::int64_t examples) {
-    const std::int64_t share = (examples + placement.workers - 1) / placement.workers;
-    const auto rounded =
-        static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(share)));
-    while (true) {
-      const std::int64_t batch = std::min(most_at_once, rounded);
-      std::vector<Stream>& own = streams[batch];
-      if (!own.empty()) return own;
-      const Graph graph = program_of(batch);
-      if (batch > 1 &&
-          device->plan(graph, {}).arena_bytes > usable_memory_bytes() / 2 / placement.workers) {
-        streams.erase(batch);
-        most_at_once = batch / 2;
-        continue;
-      }
-      for (int w = 0; w < static_cast<int>(placement.workers); ++w) {
-        BatchMemory& memory = own.emplace_back().batch;
-        memory = BatchMemory(*device, inputs, batch);
-        own.back().inference =
-            std::make_unique<Inference>(*device, w, BoundExecutable(*device, graph, {.worker = w}),
-                                        graph, recipe.evaluation.views, tensors, memory);
-      }
-      return own;
-    }
-  }
-
-  // `fill` writes the inputs of examples [first, first + n). Returns the first output, a row each.
-  Tensor compute(
-      std::int64_t count,
-      const std::function<void(std::int64_t first, std::int64_t n, FieldMemory to)>& fill) {
-    const std::int64_t values = output_row.elements();
-    std::vector<std::int64_t> extents = {count};
-    extents.insert(extents.end(), output_row.extents().begin(), output_row.extents().end());
-    Tensor result(DType::kF32, Shape(std::move(extents)));
-    if (count == 0) return result;
-    auto& own = streams_for(count);
-    const std::int64_t batch = own.front().batch.rows();
-    std::atomic<std::int64_t> next{0};  // batch, for whichever worker is free
-    threads->run(static_cast<int>(placement.workers), [&](int worker, int) {
-      Stream& stream = own[static_cast<std::size_t>(worker)];
-      while (true) {
-        const std::int64_t first = batch * next++;
-        if (first >= count) break;
-        const std::int64_t n = std::min(batch, count - first);
-        fill(first, n, stream.batch.host());
-        stream.batch.clear_integers(n);
-        stream.batch.send();
-        stream.inference->begin();
-        stream.inference->run();
-        std::memcpy(result.f32().data() + first * values, stream.inference->values(output),
-                    static_cast<std::size_t>(n * values) * sizeof(float));
-      }
-    });
-    return result;
-  }
-
-  void require_shape(const Shape& shape, const std::string& source) const {
-    PODIUM_REQUIRE(shape == inputs[0].shape, ExitCode::kData, source, ": images are ",
-                   to_string(shape), " (channels, height, width), the model takes ",
-                   to_string(inputs[0].shape));
-  }
-};
 
 Predictor Predictor::load(const std::filesystem::path& run, const Model& model,
                           const Placement& placement, const std::string& step) {
@@ -228,7 +141,8 @@ std::string Predictor::class_name(std::int64_t label) const { return word_of(tar
 Tensor Predictor::predict(const Source& examples) {
   State& s = *state_;
   if (const ImageSource* images = images_of(examples)) {
-    s.require_shape(Shape{images->channels, images->height, images->width}, images->source);
+    require_shape(s.inputs[0].shape, Shape{images->channels, images->height, images->width},
+                  images->source);
     if (const auto* set = dynamic_cast<const ImageSet*>(images))
       PODIUM_REQUIRE(std::ssize(set->pixels) == set->count * set->image_bytes(), ExitCode::kData,
                      set->source, ": ", set->count, " images of ", set->image_bytes(),
@@ -270,7 +184,7 @@ Tensor Predictor::logits(const Tensor& images) {
   const Shape& shape = images.shape();
   PODIUM_REQUIRE(images.dtype() == DType::kF32 && shape.rank() == 4, ExitCode::kData, "images are ",
                  to_string(images.type()), "; they must be f32 [images, channels, height, width]");
-  s.require_shape(Shape{shape[1], shape[2], shape[3]}, "the tensor");
+  require_shape(s.inputs[0].shape, Shape{shape[1], shape[2], shape[3]}, "the tensor");
   const std::int64_t size = shape.elements_from(1);
   return s.compute(shape[0], [&](std::int64_t first, std::int64_t n, FieldMemory to) {
     std::memcpy(to[0], images.f32().data() + first * size,

@@ -62,6 +62,7 @@ class Predictor {
   Tensor logits(const Tensor& images);  // [n, C, H, W], normalised already
 
  private:
+  friend class Decoder;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -116,6 +116,13 @@ HWY_INLINE Native logistic_native(const Native& x) {
   return hn::Div(one, hn::Add(one, exp_native(hn::Neg(x))));
 }
 
+// What the logistic function of GELU by tanh is taken of; `square` is x * x.
+HWY_INLINE Native tanh_argument(const Native& x, const Native& square) {
+  const NativeTag d;
+  return hn::Mul(x, hn::MulAdd(hn::Set(d, podium::internal::kTanhCubic), square,
+                               hn::Set(d, podium::internal::kTanhLinear)));
+}
+
 // One kind of activation: value(x), and gradient(dy, x) = dy times the derivative at x.
 template <ActivationKind kKind>
 struct Activator {
@@ -132,6 +139,8 @@ struct Activator {
       return hn::Mul(x, normal_native(x).below);
     } else if constexpr (kKind == ActivationKind::kSilu) {
       return hn::Mul(x, logistic_native(x));
+    } else if constexpr (kKind == ActivationKind::kGeluTanh) {
+      return hn::Mul(x, logistic_native(tanh_argument(x, hn::Mul(x, x))));
     } else {
       return x;
     }
@@ -151,6 +160,12 @@ struct Activator {
       const Native one = hn::Set(d, 1.0f);
       const Native s = logistic_native(x);
       return hn::Mul(dy, hn::Mul(s, hn::MulAdd(x, hn::Sub(one, s), one)));
+    } else if constexpr (kKind == ActivationKind::kGeluTanh) {
+      const Native square = hn::Mul(x, x);
+      const Native s = logistic_native(tanh_argument(x, square));
+      const Native rise = hn::MulAdd(hn::Set(d, podium::internal::kTanhSlope), square,
+                                     hn::Set(d, podium::internal::kTanhLinear));
+      return hn::Mul(dy, hn::MulAdd(hn::Mul(x, hn::Mul(s, hn::Sub(hn::Set(d, 1.0f), s))), rise, s));
     } else {
       return dy;
     }
@@ -177,6 +192,7 @@ HWY_INLINE void with_activator(const Activation& a, const F& f) {
     case ActivationKind::kLeakyRelu: return f(Activator<ActivationKind::kLeakyRelu>{a.slope});
     case ActivationKind::kGelu: return f(Activator<ActivationKind::kGelu>{a.slope});
     case ActivationKind::kSilu: return f(Activator<ActivationKind::kSilu>{a.slope});
+    case ActivationKind::kGeluTanh: return f(Activator<ActivationKind::kGeluTanh>{a.slope});
   }
 }
 

@@ -154,6 +154,27 @@ void norm_grad_columns(const LayerNormShape& s, Range vectors, const float* dy, 
   }
 }
 
+// --- rotary
+
+void turn_rows(const RotaryShape& s, Range rows, const float* table, const float* all_x,
+               float* all_y) {
+  const int64_t half = s.features / 2;
+  for (int64_t n = rows.begin; n < rows.end; ++n) {
+    const float* angles = table + n % s.tokens * s.features;
+    for (int64_t i = 0; i < half; i += kLanes) {
+      const int64_t count = half - i;
+      const V16 cosine = load_some16(angles + i, count),
+                turn = load_some16(angles + half + i, count), sine = s.inverse ? neg16(turn) : turn;
+      for (int64_t head = 0; head < s.heads; ++head) {
+        const int64_t at = (n * s.heads + head) * s.features + i;
+        const V16 a = load_some16(all_x + at, count), b = load_some16(all_x + at + half, count);
+        store_some16(all_y + at, fma16(a, cosine, neg16(mul16(b, sine))), count);
+        store_some16(all_y + at + half, fma16(a, sine, mul16(b, cosine)), count);
+      }
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
 HWY_AFTER_NAMESPACE();
@@ -165,6 +186,7 @@ HWY_EXPORT(embedding_rows);
 HWY_EXPORT(norm_rows);
 HWY_EXPORT(norm_grad_rows);
 HWY_EXPORT(norm_grad_columns);
+HWY_EXPORT(turn_rows);
 
 namespace {
 
@@ -202,6 +224,11 @@ void embedding_grad(const EmbeddingShape& s, const std::int32_t* first, const st
                     const float* dy, float* dtable, int part) {
   PODIUM_DISPATCH(embedding_rows)
   (s, share_of(s.rows, embedding_grad_parts(s), part), first, order, dy, dtable);
+}
+
+int rotary_parts(const RotaryShape& s) { return parts_of(s.rows, s.heads * s.features, kWork); }
+void rotary(const RotaryShape& s, const float* table, const float* x, float* y, int part) {
+  PODIUM_DISPATCH(turn_rows)(s, share_of(s.rows, rotary_parts(s), part), table, x, y);
 }
 
 int layer_norm_parts(const LayerNormShape& s) { return parts_of(s.rows, s.columns, kWork); }

@@ -1,5 +1,5 @@
 // Operations on the rows of plain row-major matrices (docs/numerics.md: embedding, layer_norm,
-// attention and their gradients). A part is a run of rows, columns or heads.
+// attention and their gradients, rotary). A part is a run of rows, columns or heads.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +46,19 @@ int layer_norm_grad_weights_parts(const LayerNormShape& shape);
 // dshift is null where rows are not centred.
 void layer_norm_grad_weights(const LayerNormShape& shape, const float* dy, const float* x,
                              const float* statistics, float* dscale, float* dshift, int part);
+
+// --- rotary
+
+struct RotaryShape {
+  std::int64_t rows = 0;
+  std::int64_t heads = 0;
+  std::int64_t tokens = 0;    // of a sequence
+  std::int64_t features = 0;  // of a head
+  bool inverse = false;
+};
+int rotary_parts(const RotaryShape& shape);
+// `table` as rotary_table() makes it.
+void rotary(const RotaryShape& shape, const float* table, const float* x, float* y, int part);
 
 // --- attention: a step that packs, and one or two more
 

@@ -238,6 +238,21 @@ void layer_norm_grad(const Launch& launch, const LayerNormShape& s, ConstFloats 
   });
 }
 
+void rotary(const Launch& launch, const RotaryShape& s, ConstFloats table, ConstFloats x,
+            Floats y) {
+  // A thread for each pair of a row.
+  launch_rows(
+      launch, s.rows, s.columns / 2, [=] __device__(std::int64_t n, unsigned pair, unsigned r) {
+        const std::int64_t half = s.features / 2, i = pair % half,
+                           at = n * s.columns + pair / half * s.features + i;
+        const float* angles = table.of(r) + n % s.tokens * s.features;
+        const float cosine = angles[i], sine = s.inverse ? -angles[half + i] : angles[half + i],
+                    a = x.of(r)[at], b = x.of(r)[at + half];
+        y.of(r)[at] = std::fma(a, cosine, -(b * sine));
+        y.of(r)[at + half] = std::fma(a, sine, b * cosine);
+      });
+}
+
 void attention(const Launch& launch, const AttentionShape& s, ConstFloats all_q, ConstFloats all_k,
                ConstFloats all_v, Floats all_y) {
   launch_flat(launch, s.sequences * s.heads * s.tokens,

@@ -1,5 +1,5 @@
 // Operations on the rows of plain row-major matrices (docs/numerics.md: embedding, layer_norm,
-// attention and their gradients).
+// attention and their gradients, rotary).
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,16 @@ std::int64_t layer_norm_grad_scratch(const LayerNormShape& shape);
 void layer_norm_grad(const Launch& launch, const LayerNormShape& shape, ConstFloats dy,
                      ConstFloats x, ConstFloats scale, Floats dx, Floats dscale, Floats dshift,
                      Floats scratch);
+
+struct RotaryShape {
+  std::int64_t rows, columns;
+  std::int64_t tokens;    // of a sequence
+  std::int64_t features;  // of a head
+  bool inverse;
+};
+// `table` as rotary_table() makes it.
+void rotary(const Launch& launch, const RotaryShape& shape, ConstFloats table, ConstFloats x,
+            Floats y);
 
 // The largest score of each query and what the exponentials are multiplied by.
 std::int64_t attention_scratch(const AttentionShape& shape);

@@ -1,0 +1,30 @@
+// From a network that predicts a token for each row of a window to one that predicts a single token
+// and keeps the keys and values of those before it. Every operation between is one of rows, so a
+// token that is computed by itself has the bits of the whole window (docs/numerics.md).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace podium {
+
+struct Decoding {
+  // Of `evaluation`, for one window: "tokens" i32 [1, T] -> "logits" [T, V]; and as outputs, under
+  // the names of `caches`, the keys and values [T, G D] of each attention.
+  Graph window;
+  // "tokens" i32 [1, 1], "position" i32 [1] and the caches -> "logits" [1, V] and the caches with
+  // one row more, named kNextCache before the name.
+  Graph token;
+  std::vector<std::string> caches;
+};
+inline constexpr const char* kNextCache = "next/";
+
+// Nothing if the network has an operation that does not work on rows, or looks ahead. `tokens` and
+// `logits` name the program's input and output.
+std::optional<Decoding> decoding_of(const Graph& evaluation, const std::string& tokens,
+                                    const std::string& logits);
+
+}  // namespace podium

@@ -1,0 +1,120 @@
+#include "train/run/decoder.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "compile/decode.h"
+#include "train/run/predictor_state.h"
+
+namespace podium {
+
+struct Decoder::State {
+  Predictor::State& network;
+  std::int64_t context, vocabulary;
+  // Of a window.
+  BoundExecutable window;
+  Staging window_tokens, window_logits;
+  // Of one token more; where keys and values are kept.
+  bool keeps = false;
+  BoundExecutable token;
+  Staging token_id, position, token_logits;
+  std::vector<std::unique_ptr<Buffer>> caches;
+  std::vector<std::int32_t> seen;  // the tokens whose keys and values are kept
+
+  State(Predictor::State& own, bool may_keep) : network(own) {
+    const Field& tokens = network.inputs.at(0);
+    context = tokens.shape[0];
+    Device& device = *network.device;
+    const Graph evaluation = network.program_of(1);
+    vocabulary = evaluation.shape(evaluation.output(network.output))[1];
+    std::optional<Decoding> decoding;
+    // Its operations are the program's own, which a compiler of StableHLO does not know.
+    if (may_keep && device.traits().exact_fp32)
+      decoding = decoding_of(evaluation, tokens.name, network.output);
+    keeps = decoding.has_value();
+    const Graph& whole = keeps ? decoding->window : evaluation;
+    window = BoundExecutable(device, whole, {});
+    bind(window, whole, tokens.name, window_tokens, window_logits);
+    if (!keeps) return;
+    std::vector<Donation> donations;
+    for (const std::string& name : decoding->caches) donations.push_back({kNextCache + name, name});
+    token = BoundExecutable(device, decoding->token, {.donations = donations});
+    bind(token, decoding->token, tokens.name, token_id, token_logits);
+    position = Staging(device, sizeof(std::int32_t));
+    token.bind_input("position", position.view());
+    for (const std::string& name : decoding->caches) {
+      caches.push_back(device.allocate(whole.type(whole.output(name)).bytes()));
+      window.bind_output(name, *caches.back());
+      token.bind_input(name, *caches.back());
+    }
+  }
+
+  void bind(BoundExecutable& program, const Graph& graph, const std::string& tokens, Staging& in,
+            Staging& out) {
+    Device& device = *network.device;
+    in = Staging(device, graph.type(graph.input(tokens)).bytes());
+    out = Staging(device, graph.type(graph.output(network.output)).bytes());
+    program.bind_input(tokens, in.view());
+    program.bind_output(network.output, out.view());
+    for (const DeviceTensor& tensor : network.tensors)
+      program.bind_input(tensor.name, tensor.memory);
+  }
+
+  std::span<const float> row(const Staging& logits, std::int64_t number) {
+    logits.receive();
+    return {logits.host<float>() + number * vocabulary, static_cast<std::size_t>(vocabulary)};
+  }
+
+  std::span<const float> of_window(std::span<const std::int32_t> tokens) {
+    auto* const host = window_tokens.host<std::int32_t>();
+    // No token sees those after it, so what fills up the window changes nothing.
+    std::fill(std::ranges::copy(tokens, host).out, host + context, 0);
+    window_tokens.send();
+    window.run();
+    seen.assign(tokens.begin(), tokens.end());
+    return row(window_logits, std::ssize(tokens) - 1);
+  }
+
+  std::span<const float> of_token(std::int32_t id) {
+    *token_id.host<std::int32_t>() = id;
+    *position.host<std::int32_t>() = static_cast<std::int32_t>(seen.size());
+    token_id.send();
+    position.send();
+    token.run();
+    seen.push_back(id);
+    return row(token_logits, 0);
+  }
+};
+
+Decoder::Decoder(Predictor& predictor, bool keeps) {
+  Predictor::State& network = *predictor.state_;
+  const Field* const tokens = network.inputs.empty() ? nullptr : network.inputs.data();
+  PODIUM_REQUIRE(network.inputs.size() == 1 && tokens->name == "tokens" &&
+                     tokens->dtype == DType::kI32 && tokens->shape.rank() == 1,
+                 ExitCode::kUsage, "the run of recipe ", network.recipe.name, " reads ",
+                 to_text(network.inputs),
+                 "; only a network that reads tokens predicts the next one");
+  state_ = std::make_unique<State>(network, keeps);
+}
+Decoder::~Decoder() = default;
+Decoder::Decoder(Decoder&&) noexcept = default;
+Decoder& Decoder::operator=(Decoder&&) noexcept = default;
+
+std::int64_t Decoder::context() const { return state_->context; }
+bool Decoder::keeps() const { return state_->keeps; }
+
+std::span<const float> Decoder::logits(std::span<const std::int32_t> tokens) {
+  State& s = *state_;
+  const auto context = static_cast<std::size_t>(s.context);
+  PODIUM_CHECK(!tokens.empty(), "no tokens");
+  const bool follows = s.keeps && tokens.size() <= context && tokens.size() == s.seen.size() + 1 &&
+                       std::ranges::equal(tokens.first(s.seen.size()), s.seen);
+  if (follows) return s.of_token(tokens.back());
+  return s.of_window(tokens.last(std::min(context, tokens.size())));
+}
+
+}  // namespace podium
