@@ -5,6 +5,7 @@
 #   scripts/check-clean-root.sh                                # scripts/test.sh
 #   scripts/check-clean-root.sh scripts/quickstart.sh          # another command
 #   scripts/check-clean-root.sh --suite trixie ...             # Debian 13; or forky, or another suite of the mirror
+#   scripts/check-clean-root.sh --suite noble --mirror http://archive.ubuntu.com/ubuntu ...   # Ubuntu 24.04; jammy is 22.04
 #   scripts/check-clean-root.sh --root /srv/clean --keep ...   # use this folder and keep it (default: a temporary folder)
 #   scripts/check-clean-root.sh --data ../shared/data ...      # with these data, for the tests that need them
 #
@@ -12,6 +13,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 suite=bookworm
+mirror=
 clean=
 data=
 keep=no
@@ -19,9 +21,10 @@ while [[ ${1:-} == --* ]]; do
   case $1 in
     --root) clean=${2:?--root takes a folder} && shift ;;
     --suite) suite=${2:?--suite takes a name} && shift ;;
+    --mirror) mirror=${2:?--mirror takes an address} && shift ;;
     --data) data=$(realpath "${2:?--data takes a folder}") && shift ;;
     --keep) keep=yes ;;
-    *) fail "unknown option $1; options are --root DIR, --suite NAME, --data DIR and --keep" ;;
+    *) fail "unknown option $1; options are --root DIR, --suite NAME, --mirror URL, --data DIR and --keep" ;;
   esac
   shift
 done
@@ -36,13 +39,17 @@ trap '[[ $keep == yes ]] || rm -rf --one-file-system "$clean" "$clean.log"' EXIT
 if [[ ! -e $clean/etc/debian_version ]]; then
   say "debootstrap $suite"
   # The first mirror that apt uses here, in either form of its sources.
-  mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' \
+  [[ -n $mirror ]] || mirror=$(sed -nE 's/^URIs: *([^ ]+).*/\1/p; s/^deb +(\[[^]]*\] +)?([^ ]+) .*/\2/p' \
     /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null | head -n 1 || true)
-  # An older debootstrap has no script for a newer release; all of Debian's are the same.
-  script=
-  [[ -e /usr/share/debootstrap/scripts/$suite ]] || script=sid
+  # An older debootstrap has no script for a newer release; all of Debian's are the same, and all of Ubuntu's, where a part of
+  # what is needed is in another component.
+  script=""
+  components=main
+  keys=()
+  case $mirror in *ubuntu*) components=main,universe newest=jammy keys=(--no-check-gpg) ;; *) newest=sid ;; esac
+  [[ -e /usr/share/debootstrap/scripts/$suite ]] || script=$newest
   [[ -z $script || -n $mirror ]] || fail "debootstrap does not know $suite, and apt uses no mirror here that could have it"
-  debootstrap --variant=minbase "$suite" "$clean" ${mirror:+"$mirror"} ${script:+"$script"} >"$clean.log" 2>&1 ||
+  debootstrap --variant=minbase --components="$components" ${keys[0]+"${keys[@]}"} "$suite" "$clean" ${mirror:+"$mirror"} ${script:+"$script"} >"$clean.log" 2>&1 ||
     { tail -n 20 "$clean.log" >&2 && fail "debootstrap failed"; }
   # How packages are reached from this machine: proxies, certificates, names.
   grep -lE '^ *Acquire' /etc/apt/apt.conf.d/* 2>/dev/null | xargs -r cp -t "$clean/etc/apt/apt.conf.d"

@@ -21,6 +21,9 @@ hadolint=${PODIUM_HADOLINT:-$hadolint_folder/bin/hadolint}
 # shellcheck disable=SC2034 # read by the scripts that source this
 highway_version=1.2.0
 highway_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/highway-$highway_version
+# The headers of toml++, where the distribution has no package of them.
+tomlplusplus_version=3.3.0
+tomlplusplus_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/tomlplusplus-$tomlplusplus_version
 
 # The header of PJRT's C API, and XLA's CPU plugin, on which the backend pjrt is tested. cmake/PodiumDependencies.cmake looks
 # into these folders.
@@ -68,8 +71,11 @@ configure() {
     compiler=$(newer_compiler)
     set -- ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} "$@"
   fi
-  if [[ -d $highway_folder && $* != *-DCMAKE_PREFIX_PATH=* ]] && highway_too_old; then
-    set -- -DCMAKE_PREFIX_PATH="$highway_folder" "$@"
+  if [[ $* != *-DCMAKE_PREFIX_PATH=* ]]; then
+    local own=()
+    if [[ -d $highway_folder ]] && highway_too_old; then own+=("$highway_folder"); fi
+    if [[ -d $tomlplusplus_folder && ! -e /usr/include/toml++/toml.h ]]; then own+=("$tomlplusplus_folder"); fi
+    if [[ ${#own[@]} -gt 0 ]]; then set -- -DCMAKE_PREFIX_PATH="$(IFS=';' && echo "${own[*]}")" "$@"; fi
   fi
   if ! cmake -G Ninja -S "$root" -B "$folder" ${PODIUM_WERROR:+-DPODIUM_WERROR="$PODIUM_WERROR"} "$@" >"$log" 2>&1; then
     cat "$log" >&2

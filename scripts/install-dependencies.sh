@@ -13,8 +13,9 @@
 # group pjrt also XLA's CPU plugin, on which it is tested. The group tpu downloads libtpu, Google's compiler and runtime for TPUs, which is not open source; if you install it,
 # you accept its terms. The group sass downloads NVIDIA's cuobjdump and nvdisasm, with which a test reads the GPU's code; they
 # are not open source either. The hash of each is checked.
-# Ubuntu 22.04's own compiler and Highway are too old: there, build installs g++-12 as well, and downloads Highway's source and
-# builds it in the user's cache. PODIUM_HIGHWAY_URL names another location of the source, such as file:///tmp/highway.tar.gz.
+# Ubuntu 22.04's own compiler and Highway are too old, and it has no toml++: there, build installs g++-12 as well, downloads
+# Highway's source and builds it in the user's cache, and downloads toml++'s headers. PODIUM_HIGHWAY_URL and
+# PODIUM_TOMLPLUSPLUS_URL name other locations of the two files, such as file:///tmp/highway.tar.gz.
 # Prints nothing if nothing is missing. With PODIUM_SKIP_INSTALL=1 it does nothing, for machines whose packages come from
 # elsewhere.
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -94,6 +95,13 @@ install_packages() {
   apt() { "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "$@" >>"$log" 2>&1; }
   # An update that fails (no network) may still leave lists good enough to install from.
   apt update || true
+  # What the distribution lacks is fetched below.
+  local wanted=("${missing[@]}")
+  missing=()
+  for name in "${wanted[@]}"; do
+    if [[ $name != libtomlplusplus-dev ]] || ! unknown "$name"; then missing+=("$name"); fi
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
   if ! apt install -y --no-install-recommends "${missing[@]}"; then
     tail -n 30 "$log" >&2
     fail "apt-get could not install: ${missing[*]}"
@@ -103,7 +111,8 @@ install_packages() {
 install_packages "${packages[@]}"
 
 build_highway() {
-  local url=${PODIUM_HIGHWAY_URL:-https://github.com/google/highway/archive/refs/tags/$highway_version.tar.gz} compiler
+  # Debian keeps the file that the project has published.
+  local url=${PODIUM_HIGHWAY_URL:-http://deb.debian.org/debian/pool/main/h/highway/highway_$highway_version.orig.tar.gz} compiler
   say "Highway is too old here; building Highway $highway_version into $highway_folder"
   highway_scratch=$(mktemp -d)
   trap 'rm -rf "$highway_scratch"' EXIT
@@ -128,7 +137,27 @@ END
   # Another run of this script may have been faster.
   mv --no-target-directory "$highway_scratch/installed$highway_folder" "$highway_folder" 2>/dev/null || [[ -d $highway_folder ]]
 }
+fetch_tomlplusplus() {
+  local pool=http://deb.debian.org/debian/pool/main/t/tomlplusplus
+  local url=${PODIUM_TOMLPLUSPLUS_URL:-$pool/libtomlplusplus-dev_$tomlplusplus_version%2bds-1_amd64.deb}
+  say "this distribution has no toml++; fetching the headers of toml++ $tomlplusplus_version into $tomlplusplus_folder"
+  toml_scratch=$(mktemp -d)
+  trap 'rm -rf "$toml_scratch"' EXIT
+  cat >"$toml_scratch/get.cmake" <<END
+file(DOWNLOAD "$url" toml.deb
+  EXPECTED_HASH SHA256=2779cce0001466dcf60eb6262ff68a888d49f9e30aee80c499d1d4f6f9f6e12e)
+END
+  if ! (cd "$toml_scratch" && cmake -P get.cmake && dpkg-deb -x toml.deb all && mkdir headers &&
+    mv all/usr/include headers/) >"$toml_scratch/log" 2>&1; then
+    tail -n 20 "$toml_scratch/log" >&2
+    fail "the headers of toml++ $tomlplusplus_version could not be downloaded. Download $url on another machine, and name the" \
+      "file here: PODIUM_TOMLPLUSPLUS_URL=file:///FOLDER/toml.deb"
+  fi
+  mkdir -p "${tomlplusplus_folder%/*}"
+  mv --no-target-directory "$toml_scratch/headers" "$tomlplusplus_folder" 2>/dev/null || [[ -d $tomlplusplus_folder ]]
+}
 if [[ " ${groups[*]} " == *" build "* ]]; then
+  if [[ ! -e /usr/include/toml++/toml.h && ! -d $tomlplusplus_folder ]]; then fetch_tomlplusplus; fi
   if compiler_too_old && [[ -z $(newer_compiler) ]]; then install_packages "g++-$(oldest GNU)"; fi
   if [[ ! -d $highway_folder ]] && highway_too_old; then build_highway; fi
 fi

@@ -66,12 +66,9 @@ Parts parts_of(const RecipeArguments& arguments) {
   const Model model = model_of(recipe);
   parts.test_examples = data.held_out;
   parts.work = work_of(recipe, model, data.fields);
-  parts.program = build_replica_program(model,
-                                        {.fields = data.fields,
-                                         .rows = recipe.batch / recipe.replicas,
-                                         .precision = precision_of(recipe),
-                                         .label_smoothing = recipe.label_smoothing},
-                                        recipe.seed, recipe.batch, false, Optimizers(recipe));
+  parts.program = build_replica_program(
+      model, batch_inputs(recipe, data.fields, recipe.batch / recipe.replicas), recipe.seed,
+      recipe.batch, false, Optimizers(recipe));
   parts.compiled = make_device("cpu")->plan(parts.program.graph, {});
   return parts;
 }

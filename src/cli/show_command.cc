@@ -299,10 +299,7 @@ ExitCode show(const ShowArguments& arguments) {
   const DataShape& data = planned.shape;
   const ModelInfo& info = find_model(recipe.model);
   const Model model = model_of(recipe);
-  BatchInputs inputs{.fields = data.fields,
-                     .rows = recipe.batch / recipe.replicas,
-                     .precision = precision_of(recipe),
-                     .label_smoothing = recipe.label_smoothing};
+  BatchInputs inputs = batch_inputs(recipe, data.fields, recipe.batch / recipe.replicas);
   if (has_files(recipe)) recipe.train_examples = data.training;
   const Optimizers optimizers(recipe);
   const ReplicaProgram training =

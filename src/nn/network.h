@@ -180,12 +180,20 @@ class Network {
   // has another type.
   void carry(Value carried, Value next);
 
+  // Says that x ends a block, and returns it. What the network computes before it, back to the block
+  // before, need not be held for the gradients: with `run.recompute`, it is computed again.
+  Value end_block(Value x) {
+    block_ends_.push_back(x);
+    return x;
+  }
+
   Graph& graph() { return graph_; }
   Mode mode() const { return mode_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Statistic>& statistics() const { return statistics_; }
   const std::vector<Carried>& carried() const { return carried_; }
   const std::vector<Dropout>& dropouts() const { return dropouts_; }
+  const std::vector<Value>& block_ends() const { return block_ends_; }
 
  private:
   void require_free_name(const std::string& name) const;
@@ -202,6 +210,7 @@ class Network {
   std::vector<Statistic> statistics_;
   std::vector<Carried> carried_;
   std::vector<Dropout> dropouts_;
+  std::vector<Value> block_ends_;
 };
 
 // The initial values of a parameter: a pure function of (seed, position in the model's list,

@@ -38,12 +38,8 @@ bool is_product(std::string_view op) { return op.starts_with("conv2d") || op == 
 
 ReplicaProgram program_of(const Recipe& recipe, const Model& model,
                           const std::vector<Field>& fields, std::int64_t rows) {
-  return build_replica_program(model,
-                               {.fields = fields,
-                                .rows = rows,
-                                .precision = precision_of(recipe),
-                                .label_smoothing = recipe.label_smoothing},
-                               recipe.seed, rows * recipe.replicas, false, Optimizers(recipe));
+  return build_replica_program(model, batch_inputs(recipe, fields, rows), recipe.seed,
+                               rows * recipe.replicas, false, Optimizers(recipe));
 }
 
 std::vector<Cost> costs_of(const Graph& graph) {

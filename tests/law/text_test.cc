@@ -99,6 +99,17 @@ TEST_F(TextLaw, every_backend_gives_the_same_hashes) {
   }
 }
 
+TEST_F(TextLaw, blocks_that_are_computed_again_give_the_same_hashes) {
+  for (const auto& overrides :
+       std::vector<std::vector<std::string>>{{"network.dropout=0.1"}, kLlama}) {
+    Recipe one = recipe(overrides);
+    const auto expected = step_hashes(*trainer(one, 2), 3);
+    one.recompute = "blocks";
+    EXPECT_EQ(step_hashes(*trainer(one, 4), 3), expected);
+    EXPECT_EQ(step_hashes(*trainer(one, 2, 1, "cuda-emulated"), 3), expected);
+  }
+}
+
 TEST_F(TextLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
   const Recipe one = recipe();
   const auto whole = trainer(one, 1);

@@ -51,7 +51,7 @@ Value block(Network& net, const std::string& name, Value x, std::int64_t width, 
         net.batch_norm(name + ".downsample.1",
                        conv(net, name + ".downsample.0", input, channels, 1, stride), kResnetNorm);
   }
-  return net.relu(net.add(x, shortcut));
+  return net.end_block(net.relu(net.add(x, shortcut)));
 }
 
 Value resnet(Network& net, Value x, std::int64_t classes, const ResnetOptions& options) {

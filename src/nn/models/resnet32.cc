@@ -32,7 +32,7 @@ Value unit(Network& net, const std::string& name, Value x, std::int64_t channels
     const std::int64_t before = (channels - width) / 2;
     shortcut = net.pad_channels(net.avg_pool(shortcut, stride), before, channels - width - before);
   }
-  return net.add(x, shortcut);
+  return net.end_block(net.add(x, shortcut));
 }
 
 }  // namespace

@@ -298,10 +298,9 @@ void Trainer::State::start_input_threads() {
 }
 
 BatchInputs Trainer::State::inputs_of(std::int64_t rows) const {
-  return {.fields = data.fields,
-          .rows = rows,
-          .precision = precision,
-          .label_smoothing = recipe.label_smoothing};
+  BatchInputs inputs = batch_inputs(recipe, data.fields, rows);
+  inputs.precision = precision;
+  return inputs;
 }
 
 void Trainer::State::build_program() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autodiff/gradients.h"
+#include "autodiff/recompute.h"
 #include "base/words.h"
 #include "compile/choose.h"
 #include "compile/trim.h"
@@ -94,6 +95,14 @@ FlatLayout make_layout(const Network& net, const Optimizers& optimizers) {
 
 }  // namespace
 
+BatchInputs batch_inputs(const Recipe& recipe, std::vector<Field> fields, std::int64_t rows) {
+  return {.fields = std::move(fields),
+          .rows = rows,
+          .precision = precision_of(recipe),
+          .label_smoothing = recipe.label_smoothing,
+          .recompute = recipe.recompute == "blocks"};
+}
+
 ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inputs,
                                      std::uint64_t seed, std::int64_t global_batch, bool inspect,
                                      const Optimizers& optimizers) {
@@ -133,6 +142,7 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   // Before the backward pass: with them begins the exchange between ranks, beside it.
   const Value counted = score.weights ? weigh(graph, losses, score.weights, "loss") : losses;
   const Value mean_loss = batch_mean(graph, counted, "loss");
+  const auto backward = static_cast<std::int32_t>(graph.nodes().size());
   const std::vector<Value> gradient_values = gradients(graph, losses, weights, trained);
   for (std::size_t i = 0; i < trained.size(); ++i)
     graph.output("gradient/" + names[i], gradient_values[i]);
@@ -170,6 +180,7 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
   program.parameters = net.parameters();
   for (const Statistic& statistic : net.statistics())
     program.statistic_starts.push_back(statistic.initial);
+  if (inputs.recompute) graph = with_blocks_recomputed(graph, backward, net.block_ends());
   program.graph = choose_algorithms(graph, inputs.precision);
   return program;
 }

@@ -74,7 +74,12 @@ struct BatchInputs {
   std::int64_t rows = 0;  // examples
   Precision precision = {};
   float label_smoothing = 0;
+  // In training, what lies within the blocks of the network is computed again for the gradients
+  // (autodiff/recompute.h). Only the memory and the time of a step depend on it.
+  bool recompute = false;
 };
+// What the recipe says of a program on these fields.
+BatchInputs batch_inputs(const Recipe& recipe, std::vector<Field> fields, std::int64_t rows);
 
 // Inputs: the fields, step, replica, parameters, statistics, carried values. Outputs: gradients of
 // the trained parameters (of the sum of the losses, each times its weight, over the number of items

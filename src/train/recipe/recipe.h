@@ -86,6 +86,7 @@ struct Recipe {
   std::int64_t hash_every_steps = 1;  // 0: only at the end
   std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times per epoch
   bool histograms = false;            // of parameters, for TensorBoard
+  std::string recompute = "none";     // or "blocks": less memory, more work
 };
 
 // Resolves RECIPE of a command line: the path of a TOML file, or a name in the recipes folder

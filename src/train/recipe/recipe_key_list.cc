@@ -514,6 +514,14 @@ std::vector<RecipeKey> run_keys() {
        .field = PODIUM_RECIPE_FIELD(histograms),
        .decides_result = false,
        .meaning = "write histograms of all parameters for TensorBoard at each evaluation"},
+      {.table = "run",
+       .name = "recompute",
+       .field = PODIUM_RECIPE_FIELD(recompute),
+       .choices = {"none", "blocks"},
+       .decides_result = false,
+       .meaning = "`blocks`: what the network computes within a block (of a gpt, llama or ResNet) "
+                  "is not held for the gradients, but computed again when they need it: less "
+                  "memory, about a third more work, the same bits"},
   };
 }
 

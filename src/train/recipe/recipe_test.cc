@@ -135,7 +135,8 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "keep_best = true\n"
       "hash_every_steps = 5\n"
       "log_every_steps = 3\n"
-      "histograms = true\n";
+      "histograms = true\n"
+      "recompute = \"blocks\"\n";
   EXPECT_EQ(to_toml(parse_recipe(text, "x.toml")), text);
 }
 
