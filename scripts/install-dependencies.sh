@@ -49,7 +49,7 @@ packages_of() {
 installed() { [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]; }
 known() { installed "$1" || [[ -n $(apt-cache search --names-only "^$1\$" 2>/dev/null) ]]; }
 # Not known, although apt has lists of packages.
-unknown() { ! known "$1" && known g++; }
+unknown() { ! known "$1" && known cmake; }
 
 list=no
 if [[ ${1:-} == --list ]]; then

@@ -32,6 +32,8 @@
 
 namespace podium {
 
+class ThreadPool;
+
 // The initial values of a parameter. `fan in` counts the operands of one output, `fan out` the
 // outputs of one operand.
 enum class Initialiser {
@@ -214,7 +216,9 @@ class Network {
 };
 
 // The initial values of a parameter: a pure function of (seed, position in the model's list,
-// element). Not for kWhitening, which needs the training set.
-Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32_t position);
+// element). Not for kWhitening, which needs the training set. Large ones are drawn on all threads
+// of `pool`, if there is one.
+Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32_t position,
+                     ThreadPool* pool = nullptr);
 
 }  // namespace podium

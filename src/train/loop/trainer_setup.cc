@@ -329,11 +329,14 @@ void Trainer::State::allocate_values() {
 }
 
 void Trainer::State::set_start_values(StopToken stop) {
+  ThreadPool pool(static_cast<int>(
+      std::min<std::int64_t>(placement.workers * placement.threads, usable_cores())));
   for (std::size_t i = 0; i < layout().parameters.size(); ++i) {
     const Parameter& parameter = program.parameters[i];
-    const Tensor start = parameter.initialiser == Initialiser::kWhitening
-                             ? whitening_filters(parameter, loader->set(), stop)
-                             : initial_value(parameter, recipe.seed, static_cast<std::uint32_t>(i));
+    const Tensor start =
+        parameter.initialiser == Initialiser::kWhitening
+            ? whitening_filters(parameter, loader->set(), stop)
+            : initial_value(parameter, recipe.seed, static_cast<std::uint32_t>(i), &pool);
     const FlatEntry& entry = layout().parameters[i];
     device->upload({*parameters, entry.offset, entry.bytes()}, start.data());
   }
