@@ -42,7 +42,7 @@ std::string to_string(const TensorType& type) {
 }
 
 AlignedBytes::AlignedBytes(std::size_t bytes) : size_(bytes) {
-  constexpr std::size_t kHuge = std::size_t{2} << 20, kLine = 64;
+  constexpr std::size_t kHuge = std::size_t{2} << 20, kPage = std::size_t{64} << 10, kLine = 64;
   if (bytes < kHuge) {
     const std::size_t rounded = std::max(kLine, (bytes + kLine - 1) / kLine * kLine);
     void* memory = std::aligned_alloc(kLine, rounded);
@@ -52,8 +52,9 @@ AlignedBytes::AlignedBytes(std::size_t bytes) : size_(bytes) {
     return;
   }
   if (bytes > std::numeric_limits<std::size_t>::max() / 2) throw std::bad_alloc();
-  // More than is needed, and what is not aligned goes back.
-  const std::size_t rounded = (bytes + kHuge - 1) / kHuge * kHuge, mapped = rounded + kHuge;
+  // More than is needed, and what is not aligned goes back; so does the rest of the last huge page,
+  // which would count as used once a byte of it is.
+  const std::size_t rounded = (bytes + kPage - 1) / kPage * kPage, mapped = rounded + kHuge;
   void* memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
