@@ -57,12 +57,14 @@ void require_decoding_memory(const RunData& data, std::int64_t rest, std::int64_
   for (const Source* set : {data.train.get(), data.held_out.get()})
     if (const auto* const pictures = dynamic_cast<const PictureSource*>(set))
       bytes = std::max(bytes, pictures->records().decoding_bytes());
-  PODIUM_REQUIRE(bytes == 0 || rest + threads * bytes <= limit, ExitCode::kMemory,
-                 "this run needs ", format_bytes(rest), " and, to decode its largest picture, ",
-                 format_bytes(bytes), " on each of ", count_text(threads, "thread"),
-                 "; the limit is ", format_bytes(limit),
-                 "; raise the limit, make its largest pictures smaller, or use fewer cores, as "
-                 "`taskset -c 0 podium train` does");
+  PODIUM_REQUIRE(
+      bytes == 0 || rest + threads * bytes <= limit, ExitCode::kMemory, "this run needs ",
+      format_bytes(rest), " and, to decode its largest picture, ", format_bytes(bytes),
+      " on each of ", count_text(threads, "thread"), ", together ",
+      format_bytes(rest + threads * bytes), "; the limit is ", format_bytes(limit),
+      "; raise the limit or make its largest pictures smaller",
+      // One that trains and one that reads are the fewest.
+      threads > 2 ? ", or use fewer cores: `--workers 1`, or `taskset -c 0 podium train`" : "");
 }
 
 }  // namespace podium
