@@ -5,7 +5,7 @@
 #   scripts/check-clean-root.sh                                # scripts/test.sh
 #   scripts/check-clean-root.sh scripts/quickstart.sh          # another command
 #   scripts/check-clean-root.sh --suite trixie ...             # Debian 13; or forky, or another suite of the mirror
-#   scripts/check-clean-root.sh --suite noble --mirror http://archive.ubuntu.com/ubuntu ...   # Ubuntu 24.04; jammy is 22.04
+#   scripts/check-clean-root.sh --suite noble --mirror URL ...   # Ubuntu 24.04, from a mirror of Ubuntu; jammy is 22.04
 #   scripts/check-clean-root.sh --root /srv/clean --keep ...   # use this folder and keep it (default: a temporary folder)
 #   scripts/check-clean-root.sh --data ../shared/data ...      # with these data, for the tests that need them
 #

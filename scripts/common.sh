@@ -22,7 +22,7 @@ hadolint=${PODIUM_HADOLINT:-$hadolint_folder/bin/hadolint}
 highway_version=1.2.0
 highway_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/highway-$highway_version
 # The headers of toml++, where the distribution has no package of them.
-tomlplusplus_version=3.3.0
+tomlplusplus_version=3.4.0
 tomlplusplus_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/tomlplusplus-$tomlplusplus_version
 
 # The header of PJRT's C API, and XLA's CPU plugin, on which the backend pjrt is tested. cmake/PodiumDependencies.cmake looks

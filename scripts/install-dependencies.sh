@@ -111,8 +111,7 @@ install_packages() {
 install_packages "${packages[@]}"
 
 build_highway() {
-  # Debian keeps the file that the project has published.
-  local url=${PODIUM_HIGHWAY_URL:-http://deb.debian.org/debian/pool/main/h/highway/highway_$highway_version.orig.tar.gz} compiler
+  local url=${PODIUM_HIGHWAY_URL:-https://github.com/google/highway/archive/refs/tags/$highway_version.tar.gz} compiler
   say "Highway is too old here; building Highway $highway_version into $highway_folder"
   highway_scratch=$(mktemp -d)
   trap 'rm -rf "$highway_scratch"' EXIT
@@ -138,14 +137,16 @@ END
   mv --no-target-directory "$highway_scratch/installed$highway_folder" "$highway_folder" 2>/dev/null || [[ -d $highway_folder ]]
 }
 fetch_tomlplusplus() {
-  local pool=http://deb.debian.org/debian/pool/main/t/tomlplusplus
-  local url=${PODIUM_TOMLPLUSPLUS_URL:-$pool/libtomlplusplus-dev_$tomlplusplus_version%2bds-1_amd64.deb}
+  # The package of a later release, from the mirror that apt uses: headers alone, which fit every release and machine.
+  local mirror url
+  mirror=$(apt-get download --print-uris cmake 2>/dev/null | sed -n "s/^'\\([^']*\\)\\/pool\\/.*/\\1/p")
+  url=${PODIUM_TOMLPLUSPLUS_URL:-$mirror/pool/universe/t/tomlplusplus/libtomlplusplus-dev_$tomlplusplus_version%2bds-0.2build1_amd64.deb}
   say "this distribution has no toml++; fetching the headers of toml++ $tomlplusplus_version into $tomlplusplus_folder"
   toml_scratch=$(mktemp -d)
   trap 'rm -rf "$toml_scratch"' EXIT
   cat >"$toml_scratch/get.cmake" <<END
 file(DOWNLOAD "$url" toml.deb
-  EXPECTED_HASH SHA256=2779cce0001466dcf60eb6262ff68a888d49f9e30aee80c499d1d4f6f9f6e12e)
+  EXPECTED_HASH SHA256=e6d68dbb89f11c71fc33bd1397ab1b405e83e96b959e5c18ef82871c12051c46)
 END
   if ! (cd "$toml_scratch" && cmake -P get.cmake && dpkg-deb -x toml.deb all && mkdir headers &&
     mv all/usr/include headers/) >"$toml_scratch/log" 2>&1; then

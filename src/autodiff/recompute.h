@@ -1,6 +1,6 @@
 // Less memory for more work: what a network computed within a block is not held until its gradient
-// needs it, but computed again then, from the block's beginning. The operations are the same, so the
-// bits are, too (Chen et al., Training deep nets with sublinear memory cost, 2016).
+// needs it, but computed again then, from the block's beginning. The operations are the same, so
+// the bits are, too (Chen et al., Training deep nets with sublinear memory cost, 2016).
 #pragma once
 
 #include <cstdint>

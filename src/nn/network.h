@@ -182,8 +182,8 @@ class Network {
   // has another type.
   void carry(Value carried, Value next);
 
-  // Says that x ends a block, and returns it. What the network computes before it, back to the block
-  // before, need not be held for the gradients: with `run.recompute`, it is computed again.
+  // Says that x ends a block, and returns it. What the network computes before it, back to the
+  // block before, need not be held for the gradients: with `run.recompute`, it is computed again.
   Value end_block(Value x) {
     block_ends_.push_back(x);
     return x;

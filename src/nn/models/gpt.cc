@@ -27,7 +27,8 @@ class Gpt {
                                      matrix(net_, "wpe", {context, o_.width}, kDeviation), "wpe"),
                   "tokens");
     x = net_.dropout("drop", x, o_.dropout);
-    for (std::int64_t i = 0; i < o_.layers; ++i) x = net_.end_block(block(cat("h.", i), x, context));
+    for (std::int64_t i = 0; i < o_.layers; ++i)
+      x = net_.end_block(block(cat("h.", i), x, context));
     x = norm("ln_f", x);
     if (o_.tied) return matmul(graph, x, table, {.transpose_b = true}, "head");
     return dense(net_, "head", x, vocabulary, kDeviation, false);

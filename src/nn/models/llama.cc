@@ -23,7 +23,8 @@ class Llama {
     const std::string embed = "model.embed_tokens";
     const Value table = language::matrix(net_, embed, {vocabulary, o_.width}, language::kDeviation);
     Value x = net_.dropout("drop", embedding(graph, tokens, table, embed), o_.dropout);
-    for (std::int64_t i = 0; i < o_.layers; ++i) x = net_.end_block(block(cat("model.layers.", i), x, context));
+    for (std::int64_t i = 0; i < o_.layers; ++i)
+      x = net_.end_block(block(cat("model.layers.", i), x, context));
     x = norm("model.norm", x);
     if (o_.tied) return matmul(graph, x, table, {.transpose_b = true}, "lm_head");
     return dense("lm_head", x, vocabulary);
