@@ -145,7 +145,7 @@ ExitCode check(const BandArguments& arguments) {
                                          {"runs", band.runs.size()}};
     std::cout << json_text(json) << "\n";
   } else {
-    std::cout << arguments.check << ": " << words.metric_text(metric) << ", "
+    std::cout << printable(arguments.check) << ": " << words.metric_text(metric) << ", "
               << (inside ? "inside" : "outside") << " the band of " << file << "\n"
               << summary(band);
   }

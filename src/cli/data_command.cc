@@ -97,7 +97,7 @@ ExitCode fetch(const DataArguments& arguments) {
   for (const FetchedFile& file : files) {
     json.push_back({{"path", file.path}, {"downloaded", file.downloaded}});
     if (!arguments.json) {
-      std::cout << file.path << (file.downloaded ? "  downloaded" : "  already present")
+      std::cout << printable(file.path) << (file.downloaded ? "  downloaded" : "  already present")
                 << ", intact\n";
     }
   }

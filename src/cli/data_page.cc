@@ -7,6 +7,7 @@
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/output_file.h"
+#include "cli/table.h"
 #include "data/pictures/font.h"
 #include "data/pictures/page.h"
 #include "data/pictures/prepared_pictures.h"
@@ -101,8 +102,9 @@ ExitCode write_data_page(const PageArguments& arguments) {
                                          {"width", page.width()}};
     std::cout << json_text(json, 2) << "\n";
   } else {
-    std::cout << arguments.out << ": " << count_text(count, "example") << " as in training by "
-              << recipe.name << ", " << page.width() << " x " << page.height() << " pixels\n";
+    std::cout << printable(arguments.out) << ": " << count_text(count, "example")
+              << " as in training by " << recipe.name << ", " << page.width() << " x "
+              << page.height() << " pixels\n";
   }
   return ExitCode::kDone;
 }

@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/output_file.h"
 #include "cli/placement_flags.h"
+#include "cli/table.h"
 #include "cli/talk.h"
 #include "files/file_io.h"
 #include "files/safetensors.h"
@@ -54,8 +55,8 @@ ExitCode inspect(const InspectArguments& arguments) {
                      {"parameter_hash", hash},
                      {"recipe", to_toml(recipe)}});
   check(step.result, cat(arguments.out, " holds the step, which changed no parameter"));
-  std::cout << arguments.out << ": step " << arguments.step << " in " << step.tensors.size()
-            << " tensors; parameters after it " << hash << "\n";
+  std::cout << printable(arguments.out) << ": step " << arguments.step << " in "
+            << step.tensors.size() << " tensors; parameters after it " << hash << "\n";
   return ExitCode::kDone;
 }
 

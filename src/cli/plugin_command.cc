@@ -32,7 +32,8 @@ ExitCode show_plugin(const std::filesystem::path& file) {
     for (const std::string& finding : findings) complain(finding);
     if (!findings.empty()) code = ExitCode::kUsage;
   }
-  std::cout << plugin.path.string() << ", compiled for Podium " << kVersion << "\n" << table.text();
+  std::cout << printable(plugin.path.string()) << ", compiled for Podium " << kVersion << "\n"
+            << table.text();
   return code;
 }
 

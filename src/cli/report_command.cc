@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/output_file.h"
 #include "cli/placement_flags.h"
+#include "cli/table.h"
 #include "cli/talk.h"
 #include "files/file_io.h"
 #include "report/example_pictures.h"
@@ -60,7 +61,7 @@ ExitCode report(const ReportArguments& arguments) {
   if (out.empty()) {
     out = arguments.run + "/report.html";
     if (!arguments.pictures && is_current(out, arguments.run)) {
-      std::cout << out << "\n";
+      std::cout << printable(out) << "\n";
       if (arguments.open) open_page(out);
       return ExitCode::kDone;
     }
@@ -77,7 +78,7 @@ ExitCode report(const ReportArguments& arguments) {
     show_predicted(page, predictor, *data.held_out);
   }
   replace_text(out, run_page(page));
-  std::cout << out << "\n";
+  std::cout << printable(out) << "\n";
   if (arguments.open) open_page(out);
   return ExitCode::kDone;
 }

@@ -1,11 +1,15 @@
 #include "report/history.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
+#include <system_error>
 #include <variant>
 
+#include "data/datasets/dataset.h"
 #include "files/file_io.h"
+#include "report/starts.h"
 #include "train/plugin/plugin.h"
 #include "train/run/run_folder.h"
 
@@ -111,12 +115,35 @@ StepHashes read_hashes(const fs::path& run) {
   return parse_hashes(text_of(file), file.string());
 }
 
+namespace {
+
+// What was recorded is read without the model and the dataset, which may be a plugin's or a
+// program's own. The size of such a dataset is what the run's first start says of it.
+Recipe recorded_recipe(const fs::path& run) {
+  Recipe recipe = read_run_recipe(run, {}, ModelNames::kRecorded);
+  const bool known =
+      has_files(recipe) || std::ranges::any_of(dataset_list(), [&](const DatasetInfo& info) {
+        return info.name == recipe.data;
+      });
+  if (known || recipe.train_examples != 0) return recipe;
+  for (const RunStart& start : read_starts(run)) {
+    const std::string& text = start.training_data;  // "4000 examples, hash ..."
+    std::int64_t examples = 0;
+    const auto read = std::from_chars(text.data(), text.data() + text.size(), examples);
+    if (read.ec != std::errc() || examples < 1) continue;
+    recipe.train_examples = examples + recipe.validation;
+    break;
+  }
+  return recipe;
+}
+
+}  // namespace
+
 RunHistory read_history(const fs::path& run) {
   require_run(run);
   const fs::path metrics = run / "metrics.jsonl";
   return {.folder = run,
-          // What was recorded is read without the model, which may be a program's own.
-          .recipe = read_run_recipe(run, {}, ModelNames::kAny),
+          .recipe = recorded_recipe(run),
           .course = parse_metrics(text_of(metrics), metrics.string()),
           .hashes = read_hashes(run)};
 }

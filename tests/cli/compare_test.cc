@@ -184,6 +184,10 @@ TEST_F(Compare, each_run_has_a_page_and_report_adds_pictures) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "page.html\n");
   EXPECT_NE(read("page.html").find("data:image/png;base64,iVBOR"), std::string::npos);
+  // A terminal would interpret what may stand in a name.
+  EXPECT_EQ(podium({"report", "a", "--out", "\x1b[31mred.html"}).out, "?[31mred.html\n");
+  expect_refusal(podium({"show", "a"}), 2, {"the folder of a run; give its recipe, a/recipe.toml"});
+  expect_refusal(podium({"show", "./a"}), 2, {"is a folder", "give its recipe, ./a/recipe.toml"});
   expect_refusal(podium({"report", "nowhere"}), 3, {"nowhere", "recipe.toml"});
   expect_refusal(podium({"report", "a", "--out", "page.html"}), 2, {"exists already", "--force"});
 }

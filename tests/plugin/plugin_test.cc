@@ -99,6 +99,25 @@ TEST_F(Plugin, stands_in_environment_json_and_in_the_error_of_a_command_that_lac
     expect_refusal(podium(words), 2, {"\"squeeze\"", remedy});
 }
 
+// What a run has recorded needs neither its model nor its dataset.
+TEST_F(Plugin, is_not_needed_by_the_commands_that_read_records_alone) {
+  ASSERT_EQ(train("a").code, 0);
+  ASSERT_EQ(train("b", {"--workers", "3", "train_examples=0", "--steps", "2"}).code, 0);
+  std::filesystem::copy(path("a"), path("c"));
+  const Outcome alone = podium({"compare", "a", "c", "--json"});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(alone.out, with_plugin({"compare", "a", "c", "--json"}).out);
+  EXPECT_EQ(podium({"compare", "a", "b"}).code, 0);
+  const Outcome report = podium({"report", "b", "--out", "b.html"});
+  ASSERT_EQ(report.code, 0) << report.err;
+  // 4,000 stripes, as environment.json says, in batches of 64, twice.
+  EXPECT_TRUE(has(read("b.html"), "of 124 steps")) << read("b.html").substr(0, 2000);
+  EXPECT_EQ(podium({"diff", "a", "a"}).code, 0);
+  // What needs them still says so.
+  expect_refusal(podium({"report", "a", "--pictures", "--out", "c.html"}), 2,
+                 {"\"stripes\"", "the run was made with --plugin"});
+}
+
 TEST_F(Plugin, another_file_of_its_name_is_said_when_the_run_goes_on) {
   ASSERT_EQ(train("a", {"--steps", "3"}).code, 0);
   std::string environment = read("a/environment.json");

@@ -386,10 +386,14 @@ class Reader {
       return std::nullopt;
     }
     const std::string& word = string->get();
-    const bool any = models_ == ModelNames::kAny && key.path() == "model";
+    const bool any = models_ != ModelNames::kRegistered && key.path() == "model";
     const std::vector<std::string> known = any ? std::vector<std::string>() : key.words();
     const std::string name = key.path() == "data" ? split_data_name(word).name : word;
     if (!known.empty() && std::find(known.begin(), known.end(), name) == known.end()) {
+      if (models_ == ModelNames::kRecorded && key.path() == "data") {
+        problems_.mark_bad("data");  // checked when the run was made; nothing here knows its size
+        return word;
+      }
       refuse(key, place,
              cat("`", key.path(), "` = ", quoted_text(word), " is unknown; known: ",
                  join_words(known), "; the nearest is \"", nearest_word(word, known), "\""));
@@ -545,8 +549,14 @@ Recipe parse_recipe(const std::string& text, const std::string& source,
 Recipe read_recipe(const std::filesystem::path& file, const std::vector<std::string>& overrides,
                    ModelNames models) {
   std::error_code ignored;
-  PODIUM_REQUIRE(!std::filesystem::is_directory(file, ignored), ExitCode::kUsage, file.string(),
-                 ": is a folder, not the file of a recipe");
+  if (std::filesystem::is_directory(file, ignored)) {
+    const auto inside = file / "recipe.toml";
+    throw UserError(
+        cat(file.string(), ": is a folder, not the file of a recipe",
+            std::filesystem::exists(inside, ignored) ? cat("; give its recipe, ", inside.string())
+                                                     : std::string()),
+        ExitCode::kUsage);
+  }
   const auto text = read_text(file, kMostRecipeBytes);
   PODIUM_REQUIRE(text.has_value(), ExitCode::kUsage, file.string(),
                  ": no such recipe; `podium recipes` lists all recipes");

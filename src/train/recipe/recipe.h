@@ -96,9 +96,9 @@ std::filesystem::path find_recipe(const std::string& name_or_path);
 // The names in the recipes folder, sorted.
 std::vector<std::string> recipe_names();
 
-// Which models a recipe may name: only registered ones, or any, for callers that have the model
-// themselves.
-enum class ModelNames { kRegistered, kAny };
+// Which models a recipe may name: only registered ones; any, for callers that have the model
+// themselves; any, and any data (a plugin's), for callers that only read what a run has recorded.
+enum class ModelNames { kRegistered, kAny, kRecorded };
 
 // Overrides are `dotted.key=value`, with the value in TOML syntax (strings may be written without
 // quotes). All errors are collected into one UserError, one line each.

@@ -33,6 +33,9 @@ std::filesystem::path find_recipe(const std::string& name_or_path) {
   PODIUM_REQUIRE(!names.empty(), ExitCode::kUsage, "unknown recipe \"", name_or_path,
                  "\": no recipes folder was found; give the path of a TOML file, or name the "
                  "folder in $PODIUM_RECIPES");
+  if (const fs::path inside = fs::path(name_or_path) / "recipe.toml"; fs::exists(inside, ignored))
+    throw UserError(cat("unknown recipe \"", name_or_path,
+                        "\", which is the folder of a run; give its recipe, ", inside.string()));
   if (fs::is_directory(name_or_path, ignored))
     throw UserError(cat("unknown recipe \"", name_or_path,
                         "\", which is a folder; to train on the ",
