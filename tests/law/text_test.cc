@@ -8,10 +8,12 @@
 #include <vector>
 
 #include "backend/cpu/kernels/targets.h"
+#include "base/hash.h"
 #include "base/scratch_test_util.h"
 #include "law_util.h"
 #include "train/run/decoder.h"
 #include "train/run/generate.h"
+#include "train/run/initial.h"
 
 namespace podium {
 namespace {
@@ -154,6 +156,63 @@ std::string generated(const Recipe& recipe, const Checkpoint& checkpoint, const 
   std::string text;
   generate(predictor, prompt, options, [&](std::string_view piece) { text += piece; });
   return text;
+}
+
+// [in, out] as Hugging Face has matrices, or [out, in] as nanoGPT; query, key and value joined.
+std::vector<NamedTensor> published(const Checkpoint& own, bool inputs_first) {
+  std::vector<NamedTensor> list;
+  for (const NamedTensor& t : own.tensors) {
+    if (t.name.starts_with("optimizer/")) continue;
+    std::string name = t.name;
+    std::vector<const Tensor*> parts = {&t.tensor};
+    if (const std::size_t at = name.find(".attn.query."); at != std::string::npos) {
+      const std::string end = name.substr(at + 12);
+      const std::string block = name.substr(0, at);
+      parts.push_back(own.find(block + ".attn.key." + end));
+      parts.push_back(own.find(block + ".attn.value." + end));
+      name = block + ".attn.c_attn." + end;
+    } else if (name.find(".attn.key.") != std::string::npos ||
+               name.find(".attn.value.") != std::string::npos) {
+      continue;
+    }
+    const Shape& one = t.tensor.shape();
+    const bool is_matrix = one.rank() == 2;
+    const std::int64_t rows = one[0] * std::ssize(parts), columns = is_matrix ? one[1] : 1;
+    std::vector<float> values;
+    for (const Tensor* part : parts)
+      values.insert(values.end(), part->f32().begin(), part->f32().end());
+    const bool turn = inputs_first && is_matrix && name.starts_with("h.");
+    Tensor x(DType::kF32, !is_matrix ? Shape{rows}
+                          : turn     ? Shape{columns, rows}
+                                     : Shape{rows, columns});
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t c = 0; c < columns; ++c)
+        x.f32()[turn ? c * rows + r : r * columns + c] =
+            values[static_cast<std::size_t>(r * columns + c)];
+    list.push_back({(inputs_first ? "transformer." : "") + name, std::move(x)});
+  }
+  return list;
+}
+
+TEST_F(TextLaw, a_gpt_begins_with_weights_under_their_published_names) {
+  const Recipe one = recipe({"network.bias=true"});
+  const auto trained = trainer(one, 2);
+  step_hashes(*trained, 3);
+  for (const bool inputs_first : {true, false}) {
+    const auto path = folder_ / (inputs_first ? "conv1d.safetensors" : "linear.safetensors");
+    write_safetensors(path, published(trained->checkpoint(), inputs_first));
+    Recipe begun = one;
+    begun.init.from = path.string();
+    const auto other = trainer(begun, 1);
+    EXPECT_CONTAINS(take_initial(*other), "tensors of ");
+    EXPECT_EQ(hash_text(other->parameter_hash()), hash_text(trained->parameter_hash()))
+        << inputs_first;
+  }
+  // Of another width: both shapes are named.
+  Recipe wide = recipe({"network.bias=true", "network.width=32"});
+  wide.init.from = (folder_ / "linear.safetensors").string();
+  EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { take_initial(*trainer(wide, 1)); }),
+                  "h.0.attn.query.weight [32, 32]: there it is [16, 16]");
 }
 
 // Windows computed whole, and tokens whose predecessors' keys and values are kept, up to the end of

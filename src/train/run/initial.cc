@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/words.h"
 #include "train/loop/checkpoint.h"
+#include "train/run/published.h"
 #include "train/run/run_folder.h"
 
 namespace podium {
@@ -149,8 +150,12 @@ std::string take_initial(Trainer& trainer) {
   const InitOptions& options = trainer.recipe().init;
   if (options.from.empty()) return "";
   PODIUM_CHECK(trainer.steps_done() == 0, trainer.steps_done());
-  const InitialTensors initial = read_initial(options);
+  InitialTensors initial = read_initial(options);
   Checkpoint start = trainer.checkpoint();
+  const Tensor* const positions = start.find("wpe.weight");
+  initial.tensors =
+      from_published(trainer.recipe().model, positions == nullptr ? 0 : positions->shape()[0],
+                     std::move(initial.tensors));
   start.metadata.erase("parameter_hash");
   std::vector<std::string> wrong, fresh;
   std::vector<bool> taken(initial.tensors.size(), false), matched(options.fresh.size(), false);
