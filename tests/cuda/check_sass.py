@@ -34,6 +34,9 @@ UNITS = {"b": {6: 6}, "a": {6: 6}, "gt": {6: 1}}
 # those in which it makes some sums of two values a second time instead of keeping them.
 REPEATED = ("outputs_kernel<6", "filter_points_kernel<6", "square_sums_kernel(", "add_runs(", "image_sums_kernel(", "image_sums_kernel<", "avg_pool(", "batch_mean_kernel(",
             "conv2d_bf16_grad_weight(", "attention(", "attention_grad(")
+# Kernels with a switch over activations, of which ptxas may merge equal ends of two branches: then a few products and fma are
+# there once. A contraction would take additions away, of which all must be there.
+MERGED = ("gradient_before_activation",)
 
 
 class Counts(collections.Counter):
@@ -172,8 +175,9 @@ def compare(ptx, sass, expansion, arch, complain):
             continue
         wanted, found = expanded(of_ptx, expansion), sass[kernel]
         repeated = any(part in name for part in REPEATED)
+        merged = any(part in name for part in MERGED) and found["add"] == wanted["add"]
         for k in ("fma", "add", "mul"):
-            equal = found[k] == wanted[k] or (repeated and found[k] >= wanted[k] > 0)
+            equal = found[k] == wanted[k] or (repeated and found[k] >= wanted[k] > 0) or (merged and 0 <= wanted[k] - found[k] <= 8)
             if not equal:
                 complain(f"{short}: {found[k]} {k}, expected {wanted[k]}")
         by_template = implied(name, arch)
