@@ -177,14 +177,11 @@ lost() {
 }
 
 # All processes of a host at once, so that none is left to report the end of another.
-stop_and_kill() {
-  ip netns pids "$1" | xargs -r kill -STOP
-  ip netns pids "$1" | xargs -r kill -KILL
-}
+all_end='ip netns pids podium-h3 | xargs -r kill -STOP; ip netns pids podium-h3 | xargs -r kill -KILL'
 silent='step [0-9]+ \([a-z]+\): silent for [0-9.]+ s when the launcher ended the run.*'
 if [[ $quick == yes ]]; then
   same_hashes "2 hosts" 2 1
-  lost "a host that loses all processes" "stop_and_kill podium-h3" "ranks 4 and 5 on host podium-h3, $silent"
+  lost "a host that loses all processes" "$all_end" "ranks 4 and 5 on host podium-h3, $silent"
   exit $failed
 fi
 for count in $counts; do same_hashes "$count hosts of one rank" "$count" 1; done
@@ -206,7 +203,7 @@ across() {
 across mnist mnist run.hash_every_steps=1 --steps 300
 across cifar10-sprint cifar10-sprint evaluation.views=1 run.hash_every_steps=1 --steps 4
 lost "a host whose ranks are killed" "kill_ranks 3 KILL" 'rank [45] on host podium-h3, step [0-9]+ \([a-z]+\): it was killed.*'
-lost "a host that loses all processes" "stop_and_kill podium-h3" "ranks 4 and 5 on host podium-h3, $silent"
+lost "a host that loses all processes" "$all_end" "ranks 4 and 5 on host podium-h3, $silent"
 lost "a host whose link is down" "ip link set podium-v3 down" "ranks 4 and 5 on host podium-h3, $silent"
 lost "the host of rank 0, whose link is down" "ip link set podium-v1 down" "ranks 0 and 1 on host podium-h1, $silent"
 lost "a host whose ranks are stopped" "kill_ranks 3 STOP" 'rank [45] on host podium-h3, step [0-9]+ \([a-z]+\): not heard for 8 s.*'
