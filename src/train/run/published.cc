@@ -10,8 +10,8 @@
 namespace podium {
 namespace {
 
-constexpr std::string_view kPrefix = "transformer.", kJoined = ".attn.c_attn.";
-constexpr std::array<const char*, 3> kParts = {"query", "key", "value"};
+constexpr std::string_view kPublishedPrefix = "transformer.", kJoinedPart = ".attn.c_attn.";
+constexpr std::array<const char*, 3> kAttentionParts = {"query", "key", "value"};
 
 Tensor transposed(const Tensor& x) {
   const std::int64_t rows = x.shape()[0], columns = x.shape()[1];
@@ -22,7 +22,7 @@ Tensor transposed(const Tensor& x) {
 }
 
 // Rows [first, first + count), of a matrix or a vector.
-Tensor rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
+Tensor tensor_rows(const Tensor& x, std::int64_t first, std::int64_t count) {
   const std::int64_t row = x.shape().rank() == 1 ? 1 : x.shape()[1];
   Tensor y(DType::kF32, x.shape().rank() == 1 ? Shape{count} : Shape{count, row});
   std::ranges::copy(
@@ -45,27 +45,29 @@ bool inputs_come_first(const NamedTensor& joined) {
 std::vector<NamedTensor> from_published(const std::string& model, std::int64_t positions,
                                         std::vector<NamedTensor> tensors) {
   const auto joined = std::ranges::find_if(tensors, [](const NamedTensor& t) {
-    return t.name.find(kJoined) != std::string::npos && t.name.ends_with("weight");
+    return t.name.find(kJoinedPart) != std::string::npos && t.name.ends_with("weight");
   });
   if (model != "gpt" || joined == tensors.end()) return tensors;
   const bool turned = inputs_come_first(*joined);
   std::vector<NamedTensor> own;
   for (NamedTensor& t : tensors) {
-    std::string name = t.name.starts_with(kPrefix) ? t.name.substr(kPrefix.size()) : t.name;
+    std::string name =
+        t.name.starts_with(kPublishedPrefix) ? t.name.substr(kPublishedPrefix.size()) : t.name;
     Tensor& x = t.tensor;
     const bool is_matrix = x.shape().rank() == 2;
     if (turned && is_matrix && name.starts_with("h.")) x = transposed(x);
-    const std::size_t at = name.find(kJoined);
+    const std::size_t at = name.find(kJoinedPart);
     if (at != std::string::npos && x.shape()[0] % 3 == 0) {
       const std::int64_t rows = x.shape()[0] / 3;
-      for (std::size_t i = 0; i < kParts.size(); ++i)
-        own.push_back(
-            {cat(name.substr(0, at), ".attn.", kParts[i], ".", name.substr(at + kJoined.size())),
-             rows_of(x, static_cast<std::int64_t>(i) * rows, rows)});
+      for (std::size_t i = 0; i < kAttentionParts.size(); ++i)
+        own.push_back({cat(name.substr(0, at), ".attn.", kAttentionParts[i], ".",
+                           name.substr(at + kJoinedPart.size())),
+                       tensor_rows(x, static_cast<std::int64_t>(i) * rows, rows)});
       continue;
     }
     if (name == "lm_head.weight") name = "head.weight";
-    if (name == "wpe.weight" && is_matrix && x.shape()[0] > positions) x = rows_of(x, 0, positions);
+    if (name == "wpe.weight" && is_matrix && x.shape()[0] > positions)
+      x = tensor_rows(x, 0, positions);
     own.push_back({std::move(name), std::move(x)});
   }
   return own;
