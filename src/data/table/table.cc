@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <set>
 #include <system_error>
@@ -117,11 +118,14 @@ Moments moments_of(const std::vector<double>& numbers, const std::vector<std::in
     squares += off * off;
   }
   const double deviation = std::sqrt(squares / count);
-  return {mean, deviation > 0 && std::isfinite(deviation) ? deviation : 1};
+  return {std::isfinite(mean) ? mean : 0,
+          deviation > 0 && std::isfinite(deviation) ? deviation : 1};
 }
 
+// What FP32 cannot hold becomes its largest number: a row far from those of the training part.
 float normalised(double number, double mean, double deviation) {
-  return static_cast<float>((number - mean) / deviation);
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp((number - mean) / deviation, -kMost, kMost));
 }
 
 // "sex=male": a feature of a column of classes. Its deviation is 0, which no number's is.
