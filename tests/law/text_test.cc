@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/scratch_test_util.h"
 #include "law_util.h"
+#include "ops/ops.h"
 #include "train/run/decoder.h"
 #include "train/run/generate.h"
 #include "train/run/initial.h"
@@ -241,6 +242,37 @@ TEST_F(TextLaw, a_token_has_the_same_logits_alone_and_in_its_window) {
       EXPECT_TRUE(std::ranges::equal(kept.logits(tokens), expected)) << backend;
     }
   }
+}
+
+// What a network carries from batch to batch begins anew with each window: nothing is kept.
+TEST_F(TextLaw, a_network_that_carries_state_computes_windows) {
+  const auto forward = [](Network& net, const Inputs& in) -> Outputs {
+    Graph& graph = net.graph();
+    const std::int64_t vocabulary = in.field("tokens").below, rows = graph.shape(in["tokens"])[0];
+    const Value table = net.parameter({.name = "table",
+                                       .shape = {vocabulary, 4},
+                                       .initialiser = Initialiser::kNormal,
+                                       .deviation = 1});
+    const Value x = embedding(graph, in["tokens"], table, "x");
+    const Value state = net.carried("state", Shape{16 * 4});
+    net.carry(state, net.add(state, reshape(graph, x, Shape{rows, 16 * 4})));
+    return {{"logits", matmul(graph, x, table, {.transpose_b = true}, "head")}};
+  };
+  // The fields of the text, and the one parameter.
+  Checkpoint checkpoint = trainer(recipe(), 1)->checkpoint();
+  checkpoint.tensors.clear();
+  Tensor table(DType::kF32, Shape{10, 4});
+  for (std::int64_t i = 0; i < table.elements(); ++i)
+    table.f32()[i] = static_cast<float>(i % 7) - 3;
+  checkpoint.tensors.push_back({"table", std::move(table)});
+  Predictor predictor(recipe(), checkpoint, Model(forward), {.workers = 1});
+  Decoder decoder(predictor);
+  EXPECT_FALSE(decoder.keeps());
+  const std::vector<std::int32_t> tokens = {3, 1, 4};
+  const auto logits = decoder.logits(tokens);
+  const std::vector<float> once(logits.begin(), logits.end());
+  EXPECT_EQ(once.size(), 10u);
+  EXPECT_TRUE(std::ranges::equal(decoder.logits(tokens), once));
 }
 
 TEST_F(TextLaw, generated_text_is_the_same_on_every_backend) {

@@ -15,11 +15,11 @@ namespace podium {
 struct Decoder::State {
   Predictor::State& network;
   std::int64_t context, vocabulary;
-  // Of a window.
+  bool keeps = false;
+  Tensor predicted;  // of the last window, where nothing is kept
+  // Where keys and values are: the programs of a window and of one token more.
   BoundExecutable window;
   Staging window_tokens, window_logits;
-  // Of one token more; where keys and values are kept.
-  bool keeps = false;
   BoundExecutable token;
   Staging token_id, position, token_logits;
   std::vector<std::unique_ptr<Buffer>> caches;
@@ -36,10 +36,10 @@ struct Decoder::State {
     if (may_keep && device.traits().exact_fp32)
       decoding = decoding_of(evaluation, tokens.name, network.output);
     keeps = decoding.has_value();
-    const Graph& whole = keeps ? decoding->window : evaluation;
+    if (!keeps) return;
+    const Graph& whole = decoding->window;
     window = BoundExecutable(device, whole, {});
     bind(window, whole, tokens.name, window_tokens, window_logits);
-    if (!keeps) return;
     std::vector<Donation> donations;
     for (const std::string& name : decoding->caches) donations.push_back({kNextCache + name, name});
     token = BoundExecutable(device, decoding->token, {.donations = donations});
@@ -64,19 +64,29 @@ struct Decoder::State {
       program.bind_input(tensor.name, tensor.memory);
   }
 
-  std::span<const float> row(const Staging& logits, std::int64_t number) {
-    logits.receive();
-    return {logits.host<float>() + number * vocabulary, static_cast<std::size_t>(vocabulary)};
+  std::span<const float> row(const float* logits, std::int64_t number) const {
+    return {logits + number * vocabulary, static_cast<std::size_t>(vocabulary)};
+  }
+
+  // No token sees those after it, so what fills up the window changes nothing.
+  void write_window(std::span<const std::int32_t> tokens, std::int32_t* to) const {
+    std::fill(std::ranges::copy(tokens, to).out, to + context, 0);
   }
 
   std::span<const float> of_window(std::span<const std::int32_t> tokens) {
-    auto* const host = window_tokens.host<std::int32_t>();
-    // No token sees those after it, so what fills up the window changes nothing.
-    std::fill(std::ranges::copy(tokens, host).out, host + context, 0);
+    const std::int64_t last = std::ssize(tokens) - 1;
+    if (!keeps) {
+      predicted = network.compute(1, [&](std::int64_t, std::int64_t, FieldMemory to) {
+        write_window(tokens, to.at<std::int32_t>(0));
+      });
+      return row(predicted.f32().data(), last);
+    }
+    write_window(tokens, window_tokens.host<std::int32_t>());
     window_tokens.send();
     window.run();
     seen.assign(tokens.begin(), tokens.end());
-    return row(window_logits, std::ssize(tokens) - 1);
+    window_logits.receive();
+    return row(window_logits.host<float>(), last);
   }
 
   std::span<const float> of_token(std::int32_t id) {
@@ -86,7 +96,8 @@ struct Decoder::State {
     position.send();
     token.run();
     seen.push_back(id);
-    return row(token_logits, 0);
+    token_logits.receive();
+    return row(token_logits.host<float>(), 0);
   }
 };
 
