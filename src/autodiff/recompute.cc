@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -12,16 +14,18 @@ namespace {
 class Rewriter {
  public:
   Rewriter(const Graph& from, std::int32_t backward, std::span<const Value> ends)
-      : from_(from), backward_(backward), last_end_(ends.back().node), again_(from.nodes().size()) {
+      : from_(from), backward_(backward), again_(from.nodes().size()) {
     for (const Value end : ends) ends_.push_back(end.node);
-    PODIUM_CHECK(std::ranges::is_sorted(ends_) && last_end_ < backward, "ends of blocks");
+    std::ranges::sort(ends_);
+    PODIUM_CHECK(ends_.back() < backward, "the end of a block behind the network");
   }
 
   Graph run() {
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(from_.nodes().size()); ++i) {
-      const Node& node = from_.nodes()[static_cast<std::size_t>(i)];
-      first_.push_back(i < backward_ ? copy(node, node.inputs, node.name)
-                                     : copy(node, inputs_of(node), node.name));
+    for (const Node& node : from_.nodes()) {
+      const bool forward = std::ssize(first_) < backward_;
+      first_.push_back(node.op == nullptr
+                           ? Values{to_.input(node.name, node.outputs[0], node.role)}
+                           : copy(node, forward ? &Rewriter::first : &Rewriter::held_or_again));
     }
     for (const NamedValue& output : from_.outputs()) to_.output(output.name, first(output.value));
     return std::move(to_);
@@ -30,40 +34,30 @@ class Rewriter {
  private:
   using Values = std::vector<Value>;  // of a node
 
-  Value first(Value old) const {
+  Value first(Value old) {
     return first_[static_cast<std::size_t>(old.node)][static_cast<std::size_t>(old.output)];
   }
 
-  // `inputs` are of the old graph in the forward pass, where nodes have the same order in both.
-  Values copy(const Node& node, const Values& inputs, const std::string& name) {
-    if (node.op == nullptr) return {to_.input(node.name, node.outputs[0], node.role)};
-    Values made = inputs;
-    if (std::ssize(first_) < backward_)
-      std::ranges::transform(inputs, made.begin(), [&](Value v) { return first(v); });
-    return to_.add(*node.op, node.attributes, std::move(made), name);
-  }
-
-  // The operands of a node of the backward pass, computed again where they are not held.
-  Values inputs_of(const Node& node) {
+  // With what `operand` makes of each operand.
+  Values copy(const Node& node, Value (Rewriter::*operand)(Value)) {
     Values inputs;
-    for (const Value old : node.inputs) inputs.push_back(held_or_again(old));
-    return inputs;
+    for (const Value old : node.inputs) inputs.push_back((this->*operand)(old));
+    return to_.add(*node.op, node.attributes, std::move(inputs), node.name);
   }
 
+  // For a node of the backward pass: computed again where it is not held.
   Value held_or_again(Value old) {
     const Node& node = from_.node(old);
-    if (node.op == nullptr || old.node >= last_end_ || std::ranges::binary_search(ends_, old.node))
+    if (node.op == nullptr || old.node >= ends_.back() ||
+        std::ranges::binary_search(ends_, old.node))
       return first(old);
     Values& again = again_[static_cast<std::size_t>(old.node)];
-    if (again.empty()) {
-      Values inputs = inputs_of(node);
-      again = to_.add(*node.op, node.attributes, std::move(inputs), node.name);
-    }
+    if (again.empty()) again = copy(node, &Rewriter::held_or_again);
     return again[static_cast<std::size_t>(old.output)];
   }
 
   const Graph& from_;
-  std::int32_t backward_, last_end_;
+  std::int32_t backward_;
   std::vector<std::int32_t> ends_;
   Graph to_;
   std::vector<Values> first_, again_;  // by the old node's number

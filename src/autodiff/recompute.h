@@ -11,8 +11,8 @@
 namespace podium {
 
 // `graph` holds a network and its gradients, whose nodes begin at number `backward`. `ends` are the
-// values that end a block, in rising order; they are held, and what stands behind the last one is,
-// too. Inputs and outputs keep their names and order. Without `ends`, nothing changes.
+// values that end a block; they are held, and what stands behind the last one is, too. Inputs and
+// outputs keep their names and order. Without `ends`, nothing changes.
 Graph with_blocks_recomputed(const Graph& graph, std::int32_t backward,
                              std::span<const Value> ends);
 

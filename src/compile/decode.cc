@@ -121,20 +121,19 @@ class Rewriter {
 
 std::optional<Decoding> decoding_of(const Graph& evaluation, const std::string& tokens,
                                     const std::string& logits) {
-  Graph alone = with_changed_nodes(evaluation, [](std::int32_t, Node&) {});
-  const Value window = alone.input(tokens), result = alone.output(logits);
-  if (alone.outputs().size() != 1 || alone.type(window).dtype != DType::kI32 ||
-      alone.shape(window).rank() != 2 || alone.shape(window)[0] != 1)
+  const Value window = evaluation.input(tokens), result = evaluation.output(logits);
+  if (evaluation.outputs().size() != 1 || evaluation.type(window).dtype != DType::kI32 ||
+      evaluation.shape(window).rank() != 2 || evaluation.shape(window)[0] != 1)
     return std::nullopt;
-  Rewriter rewriter(alone, window);
+  Rewriter rewriter(evaluation, window);
   if (!rewriter.run() || !rewriter.is_row(result)) return std::nullopt;
   Decoding decoding;
   decoding.caches = rewriter.names();
   decoding.token = std::move(rewriter.graph());
   decoding.token.output(logits, rewriter.made(result));
+  decoding.window = evaluation;
   for (std::size_t i = 0; i < decoding.caches.size(); ++i)
-    alone.output(decoding.caches[i], rewriter.cached()[i]);
-  decoding.window = std::move(alone);
+    decoding.window.output(decoding.caches[i], rewriter.cached()[i]);
   return decoding;
 }
 

@@ -1,5 +1,5 @@
-// The numbers of convolutions and attention, for references and kernels of all backends. Free of
-// other headers, so that kernels read it.
+// The numbers of convolutions, attention and rotary embedding, for references and kernels of all
+// backends. Free of other headers, so that kernels read it.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 namespace podium {
 
 struct AttentionAttributes;
+struct RotaryAttributes;
 struct Conv2dAttributes;
 class Shape;
 
@@ -57,6 +58,17 @@ struct AttentionShape {
   }
 };
 
+// Rotary embedding of `heads` heads over sequences of `tokens` tokens: x [rows][heads][features].
+struct RotaryShape {
+  std::int64_t rows = 0;
+  std::int64_t heads = 0;
+  std::int64_t tokens = 0;    // of a sequence
+  std::int64_t features = 0;  // of a head
+  bool inverse = false;
+
+  constexpr std::int64_t columns() const { return heads * features; }
+};
+
 // A row of an embedding's gradient is summed in runs of so many places, then by the tree.
 inline constexpr std::int64_t kEmbeddingRun = 32;
 // Sums over rows are runs of so many, each a chain, added in order.
@@ -66,5 +78,7 @@ inline constexpr std::int64_t kRowRun = 256;
 ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y);
 // Of queries of this shape.
 AttentionShape attention_shape(const AttentionAttributes& a, const Shape& q);
+// Of x of this shape.
+RotaryShape rotary_shape(const RotaryAttributes& a, const Shape& x);
 
 }  // namespace podium

@@ -9,6 +9,7 @@
 
 #include "base/functions.h"
 #include "ops/decode.h"
+#include "ops/geometry.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -117,6 +118,14 @@ std::vector<float> rotary_table(const RotaryAttributes& a) {
     table.insert(table.end(), angles.begin(), angles.end());
   }
   return table;
+}
+
+RotaryShape rotary_shape(const RotaryAttributes& a, const Shape& x) {
+  return {.rows = x[0],
+          .heads = x[1] / a.features,
+          .tokens = a.tokens,
+          .features = a.features,
+          .inverse = a.inverse};
 }
 
 Value rotary(Graph& graph, Value x, const RotaryAttributes& attributes, std::string name) {

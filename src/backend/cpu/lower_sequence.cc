@@ -113,12 +113,7 @@ void lower_layer_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
 
 void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<RotaryAttributes>();
-  const Shape& rows = l.shape(node.inputs[0]);
-  const RotaryShape shape{.rows = rows[0],
-                          .heads = rows[1] / a.features,
-                          .tokens = a.tokens,
-                          .features = a.features,
-                          .inverse = a.inverse};
+  const RotaryShape shape = rotary_shape(a, l.shape(node.inputs[0]));
   const std::vector<float> angles = rotary_table(a);
   const Slot table = l.data(std::as_bytes(std::span(angles))), x = l.plain(node.inputs[0]),
              y = l.define_plain({index, 0});

@@ -27,7 +27,7 @@ class Llama {
       x = net_.end_block(block(cat("model.layers.", i), x, context));
     x = norm("model.norm", x);
     if (o_.tied) return matmul(graph, x, table, {.transpose_b = true}, "lm_head");
-    return dense("lm_head", x, vocabulary);
+    return language::dense(net_, "lm_head", x, vocabulary, language::kDeviation, false);
   }
 
  private:
@@ -59,8 +59,7 @@ class Llama {
     return add(net_.graph(), x, net_.dropout(name + ".drop", y, o_.dropout), name + ".sum");
   }
   Value dense(const std::string& name, Value x, std::int64_t units) {
-    return language::dense(net_, name, x, units, language::kDeviation,
-                           o_.bias && name != "lm_head");
+    return language::dense(net_, name, x, units, language::kDeviation, o_.bias);
   }
   Value norm(const std::string& name, Value x) {
     const Value scale = net_.parameter(

@@ -226,7 +226,7 @@ void embedding_grad(const EmbeddingShape& s, const std::int32_t* first, const st
   (s, share_of(s.rows, embedding_grad_parts(s), part), first, order, dy, dtable);
 }
 
-int rotary_parts(const RotaryShape& s) { return parts_of(s.rows, s.heads * s.features, kWork); }
+int rotary_parts(const RotaryShape& s) { return parts_of(s.rows, s.columns(), kWork); }
 void rotary(const RotaryShape& s, const float* table, const float* x, float* y, int part) {
   PODIUM_DISPATCH(turn_rows)(s, share_of(s.rows, rotary_parts(s), part), table, x, y);
 }

@@ -49,13 +49,6 @@ void layer_norm_grad_weights(const LayerNormShape& shape, const float* dy, const
 
 // --- rotary
 
-struct RotaryShape {
-  std::int64_t rows = 0;
-  std::int64_t heads = 0;
-  std::int64_t tokens = 0;    // of a sequence
-  std::int64_t features = 0;  // of a head
-  bool inverse = false;
-};
 int rotary_parts(const RotaryShape& shape);
 // `table` as rotary_table() makes it.
 void rotary(const RotaryShape& shape, const float* table, const float* x, float* y, int part);

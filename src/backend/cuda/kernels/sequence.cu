@@ -242,9 +242,9 @@ void rotary(const Launch& launch, const RotaryShape& s, ConstFloats table, Const
             Floats y) {
   // A thread for each pair of a row.
   launch_rows(
-      launch, s.rows, s.columns / 2, [=] __device__(std::int64_t n, unsigned pair, unsigned r) {
+      launch, s.rows, s.columns() / 2, [=] __device__(std::int64_t n, unsigned pair, unsigned r) {
         const std::int64_t half = s.features / 2, i = pair % half,
-                           at = n * s.columns + pair / half * s.features + i;
+                           at = n * s.columns() + pair / half * s.features + i;
         const float* angles = table.of(r) + n % s.tokens * s.features;
         const float cosine = angles[i], sine = s.inverse ? -angles[half + i] : angles[half + i],
                     a = x.of(r)[at], b = x.of(r)[at + half];

@@ -33,12 +33,6 @@ void layer_norm_grad(const Launch& launch, const LayerNormShape& shape, ConstFlo
                      ConstFloats x, ConstFloats scale, Floats dx, Floats dscale, Floats dshift,
                      Floats scratch);
 
-struct RotaryShape {
-  std::int64_t rows, columns;
-  std::int64_t tokens;    // of a sequence
-  std::int64_t features;  // of a head
-  bool inverse;
-};
 // `table` as rotary_table() makes it.
 void rotary(const Launch& launch, const RotaryShape& shape, ConstFloats table, ConstFloats x,
             Floats y);
