@@ -83,8 +83,13 @@ configure() {
   fi
 }
 
-# clang 14 where it is installed, else the distribution's own: the groups tidy and fuzz of install-dependencies.sh.
-clang_program() { if command -v clang++-14 >/dev/null; then echo clang++-14; else echo clang++; fi; }
+# clang 14 where it is installed, else the distribution's own: the groups tidy and fuzz of install-dependencies.sh. PODIUM_CLANG in the
+# environment ("clang-22", a package) is another one.
+clang_program() {
+  if [[ -n ${PODIUM_CLANG:-} ]]; then
+    echo "${PODIUM_CLANG/clang-/clang++-}"
+  elif command -v clang++-14 >/dev/null; then echo clang++-14; else echo clang++; fi
+}
 
 # The folder of the address and undefined-behaviour sanitizers, which the fuzz targets share.
 configure_asan() {

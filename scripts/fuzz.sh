@@ -24,7 +24,7 @@ while [[ $# -gt 0 ]]; do
   shift
 done
 
-"$root/scripts/install-dependencies.sh" build test fuzz
+"$root/scripts/install-dependencies.sh" build test "${PODIUM_CLANG:-fuzz}"
 configure_asan
 say "building the fuzz targets"
 build build-asan fuzz_targets

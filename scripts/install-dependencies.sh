@@ -39,7 +39,8 @@ packages_of() {
     fuzz) if unknown clang-14; then echo clang libclang-rt-dev; else
       echo clang-14 && if known libclang-rt-14-dev; then echo libclang-rt-14-dev; fi
     fi ;;
-    g++-[0-9]* | clang-[0-9]*) echo "$1" ;;
+    g++-[0-9]*) echo "$1" ;;
+    clang-[0-9]*) echo "$1" && if known "libclang-rt-${1#clang-}-dev"; then echo "libclang-rt-${1#clang-}-dev"; fi ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
     *) fail "unknown group '$1'; groups are build, test, mpi, pjrt-header, pjrt, tpu, sass, package, docs, docker, lint, tidy, fuzz, neon," \
       "or a compiler, such as clang-22" ;;

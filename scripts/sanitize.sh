@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Builds with sanitizers and runs tests.
 #
-#   scripts/sanitize.sh address,undefined    # in build-asan, by clang, with the fuzz targets: the tests of every folder
+#   scripts/sanitize.sh address,undefined    # in build-asan, with the fuzz targets: the tests of every folder
 #   scripts/sanitize.sh thread               # in build-tsan: of the folders with threads, and the law's placements
+#
+# Both build by clang: the oldest that is supported, or that of PODIUM_CLANG.
 #
 # Further arguments go to ctest: scripts/sanitize.sh thread -R Exchange
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
@@ -11,7 +13,7 @@ kind=${1:-address,undefined}
 shift || true
 case $kind in
   address,undefined)
-    "$root/scripts/install-dependencies.sh" build test fuzz
+    "$root/scripts/install-dependencies.sh" build test "${PODIUM_CLANG:-fuzz}"
     folder=build-asan
     configure_asan
     targets=(quick_tests)
@@ -21,9 +23,9 @@ case $kind in
     tests=(-L '^quick$' -E '^PlainFormula[.]conv2d_winograd|a_linear_model|PlanOfRecipe.*cifar10_sprint|Bf16Products.follow_the_contract_in_the_largest')
     ;;
   thread)
-    "$root/scripts/install-dependencies.sh" build test
+    "$root/scripts/install-dependencies.sh" build test fuzz
     folder=build-tsan
-    configure "$folder" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
+    configure "$folder" -DCMAKE_CXX_COMPILER="$(clang_program)" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
       -DPODIUM_WERROR=ON -DPODIUM_UNITY=ON -DPODIUM_SANITIZE=thread
     targets=(base_test parallel_test data_test backend_test backend_cuda_emulated_test law_test)
     # Left out: long tests with one thread, and of the placements those whose threads are the others', too.

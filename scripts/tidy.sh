@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs clang-tidy over every file of FOLDER's compile_commands.json in the tree, except tests and
 # fuzz targets, which include much and would double the time: scripts/tidy.sh FOLDER
+# FOLDER is configured with PODIUM_UNITY, so that a header is read once for a folder, not for each of its files.
 # A file is skipped if the preprocessed file is the same as when it last passed with the same .clang-tidy and the same version of
 # clang-tidy. CI has no results of earlier runs, so it checks every file.
 # scripts/lint.sh calls this; scripts/tidy.sh FOLDER --one FILE is how it calls itself.
@@ -37,6 +38,6 @@ awk -v root="$root/" '
   /"command":/ { sub(/^ *"command": "/, ""); sub(/",?$/, ""); gsub(/\\"/, "\""); gsub(/\\\\/, "\\"); command = $0 }
   /"file":/ {
     sub(/^ *"file": "/, ""); sub(/",?$/, "")
-    if (index($0, root) == 1 && index($0, root "build") != 1 && !/_(test|fuzz)\.cc$/ && !seen[$0]++) printf "%s%c%s%c", $0, 0, command, 0
+    if (index($0, root) == 1 && (index($0, root "build") != 1 || /\/Unity\//) && !/_(test|fuzz)\.cc$/ && !seen[$0]++) printf "%s%c%s%c", $0, 0, command, 0
   }' "$folder/compile_commands.json" |
   xargs -0 -n 2 -P "$jobs" "$root/scripts/tidy.sh" "$folder" --one

@@ -23,13 +23,17 @@
 #include "nn/models.h"
 #include "ops/op_registry.h"
 #include "ops/ops.h"
-#include "plan/local_model.h"
 #include "report/operation_times.h"
 #include "train/run/rank_plan.h"
 #include "train/run/run.h"
 
 namespace podium {
 namespace {
+
+// Whether the kernel's operands are BF16, by the name of its operation.
+bool has_bf16_operands(std::string_view operation) {
+  return operation.find("_bf16") != std::string_view::npos;
+}
 
 struct BenchArguments {
   RecipeArguments recipe;

@@ -9,23 +9,21 @@
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <system_error>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels/bf16/peak.h"
 #include "backend/cpu/kernels/roof.h"
 #include "backend/device.h"
+#include "backend/device_roof.h"
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "nn/models.h"
-#include "plan/input_rate.h"
-#include "plan/local_model.h"
+#include "plan/measured.h"
 #include "plan/run_plan.h"
 #include "report/progress.h"
 #include "train/program/program.h"
@@ -99,32 +97,20 @@ std::string default_precision(const DeviceSpec& device, const std::string& asked
   return "fp32";
 }
 
-// The mean over so many cores at once, which share memory and clock. The best of several tries:
-// what else runs here must not pass for a slow core.
-CoreRoof measured_roof(std::int64_t cores, const Precision& precision) {
-  const auto mean_of = [&](const std::function<double()>& measure) {
-    std::vector<double> rates(static_cast<std::size_t>(cores));
-    std::vector<std::thread> threads;
-    for (double& rate : rates) threads.emplace_back([&] { rate = measure(); });
-    for (std::thread& thread : threads) thread.join();
-    return std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(cores);
-  };
-  CoreRoof roof;
+// Of one core. The best of several tries: what else runs here must not pass for a slow core.
+DeviceRoof measured_roof(const Precision& precision) {
+  DeviceRoof roof;
   for (int i = 0; i < 5; ++i) {
-    roof.flops = std::max(roof.flops, mean_of(cpu::fma_peak));
+    roof.flops = std::max(roof.flops, cpu::fma_peak());
     if (precision.bf16)
-      roof.bf16_flops =
-          std::max(roof.bf16_flops, mean_of([&] { return cpu::bf16_peak(*precision.bf16); }));
-    roof.near_bytes =
-        std::max(roof.near_bytes, mean_of([] { return cpu::copy_bandwidth(cpu::kNearCopy); }));
-    roof.far_bytes =
-        std::max(roof.far_bytes, mean_of([] { return cpu::copy_bandwidth(cpu::kFarCopy); }));
+      roof.bf16_flops = std::max(roof.bf16_flops, cpu::bf16_peak(*precision.bf16));
+    roof.far_bytes = std::max(roof.far_bytes, cpu::copy_bandwidth(cpu::kFarCopy));
   }
   return roof;
 }
 
 // The cores of this machine, as a device.
-DeviceSpec this_machine(const Environment& here, const CoreRoof& roof) {
+DeviceSpec this_machine(const Environment& here, const DeviceRoof& roof) {
   std::map<std::string, double> flops = {{"fp32", roof.flops}};
   if (roof.bf16_flops > 0) flops["bf16"] = roof.bf16_flops;
   return {.name = "here",
@@ -312,14 +298,11 @@ ExitCode plan(const PlanArguments& arguments) {
   auto [name, count] = parse_on(arguments.on, devices);
   PlanQuestion question;
   DeviceSpec device;
-  CoreRoof roof;
   const Parts parts = parts_of(arguments.recipe);
   const Recipe& recipe = parts.recipe;
-  const Precision precision = precision_of(recipe);
   const Environment here = collect_environment({}, make_device("cpu")->description(), 0);
   if (name == "here") {
-    roof = measured_roof(1, precision);
-    device = this_machine(here, roof);
+    device = this_machine(here, measured_roof(precision_of(recipe)));
   } else {
     device = find_device(name, devices);
   }
@@ -337,8 +320,6 @@ ExitCode plan(const PlanArguments& arguments) {
                    device.name, " is known; choose one with --price, or add it to prices/");
   }
   question.critical_batch = arguments.critical_batch;
-  const InputRate input = measure_input_rate(recipe, parts.data);
-  question.examples_per_core = input.examples_per_core;
   question.item = unit_of(parts.data.fields);
   question.items_per_example = static_cast<double>(parts.program.items * recipe.replicas) /
                                static_cast<double>(recipe.batch);
@@ -354,21 +335,19 @@ ExitCode plan(const PlanArguments& arguments) {
   } else {
     for (std::int64_t n = 1; n <= 4096; n *= 2) question.devices.push_back(n);
   }
+  // Before there are data in memory, which count already.
+  std::map<std::int64_t, MemoryParts> memory;
+  if (name == "here")
+    for (const std::int64_t workers : question.devices)
+      memory[workers] = memory_of_process(parts, workers);
+  const MeasuredData measured = data_to_measure(recipe, parts.data);
+  question.examples_per_core = examples_per_core(measured, recipe);
   if (name == "here") {
-    const UpdateProgram update =
-        build_update_program(parts.program.layout, Optimizers(recipe), recipe.replicas, 0,
-                             parts.program.layout.parameter_bytes);
-    const Plan update_plan = make_device("cpu")->plan(update.graph, {});
-    question.measured = [&, update_plan](std::int64_t workers) {
-      const CoreRoof shared = workers == 1 ? roof : measured_roof(workers, precision);
-      return local_step_seconds(program_seconds(parts.compiled.kernels, shared),
-                                program_seconds(update_plan.kernels, shared), recipe.replicas,
-                                workers);
+    question.measured = [&](std::int64_t workers) {
+      return step_seconds_here(measured, recipe, workers);
     };
-    question.low = 0.9, question.high = 1.05;
-    question.measured_memory = [&](std::int64_t workers) {
-      return memory_of_process(parts, workers);
-    };
+    question.low = 0.95, question.high = 1.1;
+    question.measured_memory = [&](std::int64_t workers) { return memory.at(workers); };
   }
   const RunPlan made = plan_run(question);
   if (arguments.json) {
@@ -378,7 +357,7 @@ ExitCode plan(const PlanArguments& arguments) {
                                    {"device", device.name},
                                    {"precision", question.precision},
                                    {"examples_per_core", question.examples_per_core},
-                                   {"input", input.of},
+                                   {"input", measured.of},
                                    {"price", nullptr},
                                    {"price_date", nullptr},
                                    {"rows", rows},
@@ -394,7 +373,7 @@ ExitCode plan(const PlanArguments& arguments) {
     if (made.fastest) json["fastest"] = made.rows[*made.fastest].devices;
     std::cout << json_text(json, 2) << "\n";
   } else {
-    print(parts, question, made, input.of);
+    print(parts, question, made, measured.of);
   }
   return ExitCode::kDone;
 }

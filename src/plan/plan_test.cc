@@ -5,8 +5,7 @@
 #include "base/scratch_test_util.h"
 #include "data/pictures/image_source.h"
 #include "nn/models.h"
-#include "plan/input_rate.h"
-#include "plan/local_model.h"
+#include "plan/measured.h"
 #include "plan/run_plan.h"
 #include "plan/step_model.h"
 
@@ -167,12 +166,36 @@ TEST(RunPlan, memory_is_the_sum_of_its_parts_or_what_is_measured) {
 
 TEST(InputRate, a_core_decodes_a_drawn_photograph_where_there_are_none) {
   const Recipe recipe = read_recipe(find_recipe("imagenet-resnet50"), {"data.path=not-here"});
-  const InputRate drawn = measure_input_rate(recipe, stated_shape(recipe));
+  const MeasuredData drawn = data_to_measure(recipe, stated_shape(recipe));
   EXPECT_CONTAINS(drawn.of, "drawn JPEG of 500 x 375 pixels");
-  EXPECT_GT(drawn.examples_per_core, 5);
+  const double photographs = examples_per_core(drawn, recipe);
+  EXPECT_GT(photographs, 5);
   const Recipe small = small_recipe();
-  const InputRate images = measure_input_rate(small, stated_shape(small));
-  EXPECT_GT(images.examples_per_core, drawn.examples_per_core);
+  EXPECT_GT(examples_per_core(data_to_measure(small, stated_shape(small)), small), photographs);
+}
+
+TEST(Measured, a_step_of_twice_the_work_takes_longer) {
+  const auto seconds = [](const std::vector<std::string>& overrides) {
+    const Recipe recipe = read_recipe(find_recipe("mnist"), overrides);
+    return step_seconds_here(data_to_measure(recipe, stated_shape(recipe)), recipe, 1);
+  };
+  EXPECT_GT(seconds({"batch=512"}), seconds({"batch=64"}));
+}
+
+TEST(RunPlan, where_it_is_measured_a_step_is_not_made_that_does_not_fit) {
+  Question q;
+  q.question.devices = {1, 2};
+  q.question.measured = [](std::int64_t workers) {
+    EXPECT_EQ(workers, 1);
+    return 0.25;
+  };
+  q.question.measured_memory = [&](std::int64_t workers) {
+    return MemoryParts{{"all", workers == 1 ? 1 : 2 * q.question.device->memory_bytes}};
+  };
+  const RunPlan plan = plan_run(q.question);
+  EXPECT_DOUBLE_EQ(plan.rows[0].steps_per_second, 4);
+  EXPECT_FALSE(plan.rows[1].fits);
+  EXPECT_TRUE(std::isfinite(plan.rows[1].seconds));
 }
 
 TEST(RunPlan, scaling_bends_where_operations_are_short_or_the_exchange_is_long) {
@@ -187,31 +210,6 @@ TEST(RunPlan, durations_are_read_with_their_units) {
   EXPECT_DOUBLE_EQ(parse_duration("30"), 30);
   for (const char* wrong : {"", "h", "-1h", "0", "2 weeks", "inf"})
     EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { parse_duration(wrong); }), "is not a time");
-}
-
-TEST(LocalModel, products_add_the_time_of_moving_and_others_hide_it) {
-  const CoreRoof roof{.flops = 1e9, .near_bytes = 1e9, .far_bytes = 1e8};
-  const auto time = [&](const char* operation, double flop, double bytes) {
-    return kernel_seconds(operation, flop, bytes, roof) - kernel_seconds(operation, 0, 0, roof);
-  };
-  for (const char* product : {"conv2d", "conv2d_winograd_grad_weight"})
-    EXPECT_NEAR(time(product, 1e9, 1e8), time(product, 1e9, 0) + time(product, 0, 1e8), 1e-12);
-  for (const char* other : {"batch_norm", "unheard_of"}) {
-    EXPECT_DOUBLE_EQ(time(other, 1e9, 1e7), time(other, 1e9, 0));
-    EXPECT_DOUBLE_EQ(time(other, 1e9, 1e9), time(other, 0, 1e9));
-  }
-  // What does not fit in a near cache comes from memory.
-  EXPECT_NEAR(time("conv2d", 0, 1e7) / time("conv2d", 0, 1e6), 100, 1e-6);
-  // Wide layers reach more of the roof than narrow ones.
-  EXPECT_GT(time("conv2d_winograd", 1e9, 1e8), 1.4 * time("conv2d_winograd", 1e9, 1e7));
-}
-
-TEST(LocalModel, a_program_takes_as_long_as_its_kernels_and_workers_share_its_replicas) {
-  const CoreRoof roof{.flops = 1e9, .near_bytes = 1e9, .far_bytes = 1e8};
-  const std::vector<KernelCost> kernels = {{"conv2d a", 1e9, 0}, {"conv2d", 0, 0}, {"x b", 1e9, 0}};
-  EXPECT_NEAR(program_seconds(kernels, roof),
-              kernel_seconds("conv2d", 1e9, 0, roof) + kernel_seconds("x", 1e9, 0, roof), 1e-12);
-  EXPECT_NEAR(local_step_seconds(1, 0, 8, 2) / local_step_seconds(1, 0, 8, 1), 0.5, 1e-12);
 }
 
 // ResNet-32 for CIFAR-10 (He et al. 2015) has 69 million multiply-adds in its forward pass.

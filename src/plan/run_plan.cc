@@ -37,7 +37,11 @@ PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
   // The slowest device has one replica more than others where they do not divide evenly.
   const std::int64_t most = (row.replicas + devices - 1) / devices;
   const auto turns = static_cast<double>(most);
-  if (q.measured) {
+  row.memory = memory_of(q, devices);
+  for (const auto& [what, bytes] : row.memory) row.memory_bytes += bytes;
+  row.fits = row.memory_bytes <= q.device->memory_bytes;
+  // What does not fit cannot be measured.
+  if (q.measured && row.fits) {
     row.step.compute = q.measured(devices);
   } else {
     row.step = step_time(*q.work, *q.device, q.precision, devices, turns, static_cast<double>(rows),
@@ -82,9 +86,6 @@ PlanRow row_of(const PlanQuestion& q, std::int64_t devices) {
     row.usd_low = price.usd(row.low), row.usd_high = price.usd(row.high);
   }
 
-  row.memory = memory_of(q, devices);
-  for (const auto& [what, bytes] : row.memory) row.memory_bytes += bytes;
-  row.fits = row.memory_bytes <= q.device->memory_bytes;
   if (q.examples_per_core > 0)
     row.input_cores = examples_per_second / static_cast<double>(devices) / q.examples_per_core;
   row.waits_for_input = q.device->host_cores > 0 && row.input_cores > q.device->host_cores;

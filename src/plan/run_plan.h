@@ -39,7 +39,8 @@ struct PlanQuestion {
   std::function<MemoryParts(std::int64_t)> measured_memory;
   double critical_batch = 0;  // of epochs_factor(); 0: unknown
   Efficiency efficiency;
-  // Replaces the model of step_model.h: seconds of a step on a number of workers.
+  // Replaces the model of step_model.h where the memory suffices: seconds of a step on a number of
+  // workers.
   std::function<double(std::int64_t)> measured;
   double low = 0, high = 0;  // of `measured`: as those of Efficiency
 };

@@ -1,4 +1,4 @@
-#include "plan/input_rate.h"
+#include "plan/measured.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,6 +14,8 @@
 #include "data/pictures/pictures.h"
 #include "data/pictures/prepared_pictures.h"
 #include "data/source/shuffle.h"
+#include "nn/models.h"
+#include "train/loop/trainer.h"
 #include "train/run/run.h"
 
 namespace podium {
@@ -63,15 +65,16 @@ class SamePicture final : public Records {
   const std::string origin_;
 };
 
-std::shared_ptr<const Source> drawn_examples(const Recipe& recipe, const DataShape& data) {
-  // A batch, or as much of it as the rate needs.
-  constexpr std::int64_t kMostBytes = 64 << 20;
+std::shared_ptr<const Source> drawn_pictures(const Recipe& recipe, const DataShape& data) {
   auto set = std::make_shared<ImageSet>(image_fields_of(data.fields));
-  set->count =
-      std::min(data.training,
-               std::max<std::int64_t>(std::min(recipe.batch, kMostBytes / set->image_bytes()), 64));
+  set->count = std::min(data.training, std::max<std::int64_t>(recipe.batch, 64));
+  const PhiloxStream words(0, RandomPurpose::kInitialise, 0);
   set->pixels.resize(static_cast<std::size_t>(set->count * set->image_bytes()));
-  set->labels.resize(static_cast<std::size_t>(set->count));
+  for (std::size_t i = 0; i < set->pixels.size(); ++i)
+    set->pixels[i] = static_cast<std::uint8_t>(words.word(static_cast<std::uint32_t>(i)));
+  const std::int64_t classes = std::max<std::int64_t>(target_of(data.fields)->below, 1);
+  for (std::int64_t i = 0; i < set->count; ++i)
+    set->labels.push_back(static_cast<std::int32_t>(i % classes));
   return set;
 }
 
@@ -106,25 +109,47 @@ double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, d
 
 }  // namespace
 
-InputRate measure_input_rate(const Recipe& recipe, const DataShape& data,
+MeasuredData data_to_measure(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir) {
   if (has_text(recipe) || has_table(recipe))
-    return {rate_of(load_data(recipe, data_dir).train, recipe, 0.1),
+    return {load_data(recipe, data_dir).train,
             has_text(recipe) ? "windows of this recipe's text" : "rows of this recipe's table"};
-  if (!has_pictures(recipe))
-    return {rate_of(drawn_examples(recipe, data), recipe, 0.1), "normalised and augmented"};
+  if (!has_pictures(recipe)) return {drawn_pictures(recipe, data), "normalised and augmented"};
   try {
-    const Pictures pictures = open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir);
-    return {rate_of(pictures.train, recipe, 0.5),
-            "decoded, cropped, normalised and augmented, of this recipe's pictures"};
-  } catch (const UserError&) {  // they are not here; or no pictures, which a run will say
-    const auto drawn = std::make_shared<const PictureSource>(
-        std::make_shared<const SamePicture>(target_of(data.fields)->below),
-        crop_of(recipe.pictures, recipe.augment), BadPictures{});
-    return {rate_of(drawn, recipe, 0.5),
+    const MeasuredData own = {
+        open_pictures(recipe.data, recipe.pictures, recipe.augment, data_dir).train,
+        "decoded, cropped, normalised and augmented, of this recipe's pictures"};
+    // Files of other kinds that are named like pictures: a run will say so.
+    static_cast<void>(rate_of(own.set, recipe, 0));
+    return own;
+  } catch (const UserError&) {  // they are not here
+    return {std::make_shared<const PictureSource>(
+                std::make_shared<const SamePicture>(target_of(data.fields)->below),
+                crop_of(recipe.pictures, recipe.augment), BadPictures{}),
             cat("decoded, cropped, normalised and augmented, of a drawn JPEG of ", kWidth, " x ",
                 kHeight, " pixels")};
   }
+}
+
+double examples_per_core(const MeasuredData& data, const Recipe& recipe) {
+  return rate_of(data.set, recipe, data.set->is_slow() ? 0.5 : 0.1);
+}
+
+double step_seconds_here(const MeasuredData& data, const Recipe& recipe, std::int64_t workers) {
+  constexpr double kEnough = 2, kLongStep = 5;
+  Trainer trainer(recipe, model_of(recipe), data.set, data.set,
+                  {.workers = workers, .backend = "cpu"});
+  const auto step = [&trainer] {
+    return trainer.step({.hash = true, .throw_on_divergence = false}).seconds;
+  };
+  // Caches and clocks warm up during the first.
+  const double first = step();
+  if (first > kLongStep) return first;
+  std::vector<double> each;
+  double sum = 0;
+  while (sum < kEnough || each.size() < 2) sum += each.emplace_back(step());
+  std::ranges::sort(each);
+  return each[each.size() / 2];
 }
 
 }  // namespace podium
