@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/data_page.h"
 #include "cli/data_pictures.h"
+#include "cli/data_tokenize.h"
 #include "cli/output_file.h"
 #include "cli/progress_line.h"
 #include "cli/table.h"
@@ -244,6 +245,7 @@ void add_data_command(CLI::App& app, CommandLine& line) {
           "dataset's own\n                        addresses: BASE/DATASET/FILE, then BASE/FILE");
   add("verify", "Checks that a dataset's files are intact, or decodes every picture in files",
       {"podium data verify mnist", "podium data verify folder:PHOTOS"}, verify);
+  add_tokenize_command(*data, line);
   add("index", "Indexes pictures in files; a run otherwise does this before its first step",
       {"podium data index folder:PHOTOS", "podium data index 'tar:PHOTOS/*.tar' --fresh"}, index)
       ->add_flag("--fresh", arguments->fresh, "Make the index anew, even if no file has changed");

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "data/storage/npy.h"
 
 namespace podium {
 namespace {
@@ -140,16 +141,6 @@ const std::map<std::string, NpyType, std::less<>>& npy_types() {
   return types;
 }
 
-// What follows `'key':` in the header of an .npy; empty: there is none.
-std::string_view header_value(std::string_view header, std::string_view key) {
-  const std::string name = cat("'", key, "':");
-  const std::size_t at = header.find(name);
-  if (at == std::string_view::npos) return {};
-  header.remove_prefix(at + name.size());
-  while (header.starts_with(' ')) header.remove_prefix(1);
-  return header;
-}
-
 }  // namespace
 
 std::int64_t Cells::column_of(std::string_view name) const {
@@ -187,58 +178,28 @@ Cells parse_csv(std::string_view text, const std::string& file) {
 }
 
 Cells parse_npy(std::span<const std::uint8_t> bytes, const std::string& file) {
-  constexpr std::string_view kMagic = "\x93NUMPY";
-  const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  PODIUM_REQUIRE(all.starts_with(kMagic) && bytes.size() >= 12 && bytes[6] >= 1 && bytes[6] <= 3,
-                 ExitCode::kData, file,
-                 ": does not begin as an .npy of version 1 to 3 does; save it with numpy.save()");
-  const bool wide = bytes[6] >= 2;
-  std::size_t length = bytes[8] | std::size_t{bytes[9]} << 8;
-  if (wide) length |= std::size_t{bytes[10]} << 16 | std::size_t{bytes[11]} << 24;
-  const std::size_t begin = wide ? 12 : 10;
-  PODIUM_REQUIRE(length <= bytes.size() - begin, ExitCode::kData, file, ": byte 8: the header of ",
-                 length, " bytes is longer than the file; save it again");
-  const std::string_view header = all.substr(begin, length);
-  const std::string_view type = header_value(header, "descr").substr(0, 5),
-                         order = header_value(header, "fortran_order");
-  const bool has_type = type.size() == 5 && type.front() == '\'' && type.back() == '\'' &&
-                        std::string_view("<>|=").find(type[1]) != std::string_view::npos;
-  const auto known = has_type ? npy_types().find(type.substr(2, 2)) : npy_types().end();
+  const NpyHeader header = parse_npy_header(bytes, file);
+  const auto known = npy_types().find(header.type);
   PODIUM_REQUIRE(known != npy_types().end(), ExitCode::kData, file,
                  ": its numbers are not of a type that is read (f4, f8, i1 to i8, u1 to u8, b1); "
                  "convert it, as in array.astype('f4')");
-  PODIUM_REQUIRE(order.starts_with("False"), ExitCode::kData, file,
-                 ": is in Fortran order; save numpy.ascontiguousarray(array)");
-  std::vector<std::int64_t> extents;
-  std::string_view shape = header_value(header, "shape");
-  PODIUM_REQUIRE(shape.starts_with('('), ExitCode::kData, file, ": its header has no shape");
-  shape = shape.substr(1, shape.find(')') - 1);
-  while (!shape.empty()) {
-    std::int64_t extent = 0;
-    const auto [rest, error] = std::from_chars(shape.data(), shape.data() + shape.size(), extent);
-    if (error != std::errc()) break;
-    extents.push_back(extent);
-    shape.remove_prefix(static_cast<std::size_t>(rest - shape.data()));
-    while (shape.starts_with(',') || shape.starts_with(' ')) shape.remove_prefix(1);
-  }
+  const std::vector<std::int64_t>& extents = header.shape;
   PODIUM_REQUIRE(extents.size() == 2 && extents[0] >= 0 && extents[1] >= 1 &&
                      extents[1] <= kMostColumns && extents[0] <= kMostCells / extents[1],
                  ExitCode::kData, file,
                  ": a table has two dimensions, rows and at least one column, and at most ",
                  kMostCells, " numbers");
-  const std::size_t size = known->second.bytes, from = begin + length;
+  const std::size_t size = known->second.bytes, from = header.begin;
   const auto count = static_cast<std::size_t>(extents[0] * extents[1]);
   PODIUM_REQUIRE(count * size <= bytes.size() - from, ExitCode::kData, file, ": has ",
                  bytes.size() - from, " bytes of numbers, and its shape needs ", count * size,
                  "; it was cut off, so copy it again");
-  const bool swapped = type[1] == '>' ? std::endian::native == std::endian::little
-                                      : type[1] == '<' && std::endian::native == std::endian::big;
   Cells table{.file = file, .names = {}, .cells = {}, .lines = {}};
   for (std::int64_t c = 0; c < extents[1]; ++c) table.names.push_back(cat("c", c));
   for (std::int64_t r = 0; r < extents[0]; ++r) table.lines.push_back(r + 1);
   table.cells.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
-    table.cells.push_back(known->second.text(bytes.data() + from + i * size, swapped));
+    table.cells.push_back(known->second.text(bytes.data() + from + i * size, header.swapped));
   return table;
 }
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <set>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -11,102 +12,143 @@
 #include "base/philox.h"
 #include "base/words.h"
 #include "data/datasets/dataset.h"
-#include "data/text/utf8.h"
 #include "files/file_io.h"
 
 namespace podium {
 namespace {
 
-// Tokens are kept in 16 bits.
-constexpr std::int64_t kMostWords = 65536;
-constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 30;
+namespace fs = std::filesystem;
 
-std::string place_of(std::string_view text, std::size_t at) {
-  return cat("line ", 1 + std::ranges::count(text.substr(0, at), '\n'), " (byte ", at, ")");
+constexpr std::uint64_t kMostTextBytes = std::uint64_t{16} << 30;
+
+std::string find_text(const std::string& path, const std::string& data_dir) {
+  std::error_code error;
+  std::string searched;
+  for (const std::string& place : places_of(path, data_dir)) {
+    if (fs::exists(place, error)) return place;
+    searched += cat("\n  ", place);
+  }
+  throw UserError(cat("the text ", path, " was not found. Searched:", searched,
+                      "\nName the file or folder: data.path=BOOK.txt, or the folder that it is in: "
+                      "--data-dir"),
+                  ExitCode::kData);
 }
 
-// The bytes of the character that begins at `at`.
-std::string_view character_at(std::string_view text, std::size_t at, const std::string& source) {
-  const std::size_t bytes = utf8_length(text.substr(at));
-  PODIUM_REQUIRE(bytes > 0, ExitCode::kData, source, ": ", place_of(text, at),
-                 " is not UTF-8, and tokens are characters; save the file in that encoding, or "
-                 "train on its bytes: data.tokenizer=bytes");
-  return text.substr(at, bytes);
+// The files directly in a folder, by name; or the file itself.
+std::vector<std::string> files_of(const std::string& place) {
+  std::error_code error;
+  if (!fs::is_directory(place, error)) return {place};
+  std::vector<std::string> files;
+  for (const fs::directory_entry& entry : fs::directory_iterator(place, error))
+    if (entry.is_regular_file(error) && !entry.path().filename().string().starts_with('.'))
+      files.push_back(entry.path().string());
+  PODIUM_REQUIRE(!error, ExitCode::kData, place, ": cannot be read: ", error.message());
+  PODIUM_REQUIRE(!files.empty(), ExitCode::kData, place,
+                 " has no files; name a folder of texts or of shards of tokens");
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<Document> read_documents(const std::vector<std::string>& files) {
+  std::vector<Document> documents;
+  for (const std::string& file : files) {
+    documents.push_back({file, read_text(file, kMostTextBytes).value_or("")});
+    if (documents.back().text.empty()) documents.pop_back();
+  }
+  PODIUM_REQUIRE(!documents.empty(), ExitCode::kData, files.front(),
+                 files.size() == 1 ? " is empty; name a file that has text to train on"
+                                   : " and all other files of its folder are empty");
+  return documents;
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
+                                               const std::vector<Document>& documents,
+                                               const std::string& data_dir) {
+  if (is_tokenizer_path(tokenizer)) return open_tokenizer(tokenizer, data_dir);
+  if (tokenizer == kCharTokens) return character_tokenizer(documents);
+  if (tokenizer == kWordTokens) return word_tokenizer(documents);
+  return byte_tokenizer();
+}
+
+TextSource::Part whole(std::string origin, std::shared_ptr<const Tokens> tokens,
+                       const TextOptions& options, const Tokenizer* tokenizer) {
+  const std::int64_t count = tokens->size();
+  return {.origin = std::move(origin),
+          .all = std::move(tokens),
+          .count = count,
+          .vocabulary =
+              std::max(options.vocabulary, tokenizer != nullptr ? tokenizer->vocabulary() : 0),
+          .words = tokenizer != nullptr ? tokenizer->words() : std::vector<std::string>(),
+          .context = options.context};
+}
+
+Text parts_of(TextSource::Part train, TextSource::Part held_out,
+              std::shared_ptr<const Tokenizer> tokenizer) {
+  train.shifts = true;
+  Text text{std::make_shared<const TextSource>(std::move(train)),
+            std::make_shared<const TextSource>(std::move(held_out)), std::move(tokenizer)};
+  text.train->require_usable("the part to train on");
+  text.held_out->require_usable("the part held out (data.held_out)");
+  return text;
+}
+
+// The last share of `all` apart.
+Text split(const TextSource::Part& all, double held_out,
+           std::shared_ptr<const Tokenizer> tokenizer) {
+  TextSource::Part train = all, rest = all;
+  train.count =
+      static_cast<std::int64_t>(std::floor(static_cast<double>(all.count) * (1 - held_out)));
+  rest.first = train.count;
+  rest.count = all.count - train.count;
+  return parts_of(std::move(train), std::move(rest), std::move(tokenizer));
+}
+
+Text open_token_shards(const std::string& place, const std::vector<std::string>& files,
+                       const TextOptions& options, double held_out, const std::string& data_dir) {
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::error_code error;
+  PODIUM_REQUIRE(!fs::exists(fs::path(place) / kUnfinishedShards, error), ExitCode::kData, place,
+                 ": some of its shards are missing, because `podium data tokenize` was stopped; "
+                 "call it again with the same words");
+  const std::string own = (fs::path(place) / kTokenizerFolder).string();
+  if (is_tokenizer_path(options.tokenizer)) {
+    tokenizer = open_tokenizer(options.tokenizer, data_dir);
+  } else if (fs::is_directory(own, error)) {
+    tokenizer = open_tokenizer(own, "");
+  }
+  PODIUM_REQUIRE(tokenizer || options.vocabulary > 0, ExitCode::kData, place,
+                 " has tokens, and no folder `tokenizer`: name the one that they were made with, "
+                 "data.tokenizer=PATH, or say how many tokens it has, data.vocabulary=N");
+  const std::int64_t vocabulary = whole("", open_shards({}, 0), options, tokenizer.get()).vocabulary;
+  std::vector<std::string> train, rest;
+  for (const std::string& file : files) {
+    const bool is_held_out =
+        files.size() > 1 && fs::path(file).filename().string().find("val") != std::string::npos;
+    (is_held_out ? rest : train).push_back(file);
+  }
+  PODIUM_REQUIRE(!train.empty(), ExitCode::kData, place,
+                 ": all shards have `val` in their name, so that none is left to train on");
+  TextSource::Part all = whole(place, open_shards(train, vocabulary), options, tokenizer.get());
+  if (rest.empty()) return split(all, held_out, std::move(tokenizer));
+  TextSource::Part apart = whole(place, open_shards(rest, vocabulary), options, tokenizer.get());
+  return parts_of(std::move(all), std::move(apart), std::move(tokenizer));
 }
 
 }  // namespace
 
-Tokenizer::Tokenizer(std::vector<std::string> characters) : words_(std::move(characters)) {}
-
-Tokenizer Tokenizer::of_characters(std::string_view text, const std::string& source) {
-  // In UTF-8, the order of bytes is that of code points.
-  std::set<std::string_view> found;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::string_view character = character_at(text, at, source);
-    found.insert(character);
-    at += character.size();
-  }
-  PODIUM_REQUIRE(std::ssize(found) <= kMostWords, ExitCode::kData, source, " has ", found.size(),
-                 " different characters; at most ", kMostWords,
-                 " can be tokens, so train on its bytes: data.tokenizer=bytes");
-  return Tokenizer({found.begin(), found.end()});
-}
-
-Tokenizer Tokenizer::of_words(const std::string& tokenizer, const std::vector<std::string>& words) {
-  return tokenizer == kByteTokens ? Tokenizer() : Tokenizer(words);
-}
-
-std::int64_t Tokenizer::vocabulary() const {
-  return words_.empty() ? 256 : static_cast<std::int64_t>(words_.size());
-}
-
-std::vector<std::uint16_t> Tokenizer::tokens_of(std::string_view text,
-                                                const std::string& source) const {
-  std::vector<std::uint16_t> tokens;
-  tokens.reserve(text.size());
-  if (words_.empty()) {
-    for (const char c : text) tokens.push_back(static_cast<unsigned char>(c));
-    return tokens;
-  }
-  for (std::size_t at = 0; at < text.size();) {
-    const std::string_view character = character_at(text, at, source);
-    const auto word = std::ranges::lower_bound(
-        words_, character, {}, [](const std::string& w) { return std::string_view(w); });
-    PODIUM_REQUIRE(word != words_.end() && *word == character, ExitCode::kData, source, ": ",
-                   place_of(text, at), " has the character \"", character,
-                   "\", which the text of the training did not have; leave it out");
-    tokens.push_back(static_cast<std::uint16_t>(word - words_.begin()));
-    at += character.size();
-  }
-  return tokens;
-}
-
-std::string Tokenizer::text_of(std::int64_t token) const {
-  if (words_.empty()) return std::string(1, static_cast<char>(token));
-  return words_.at(static_cast<std::size_t>(token));
-}
-
-TextSource::TextSource(std::string file, std::shared_ptr<const std::vector<std::uint16_t>> all,
-                       std::int64_t first, std::int64_t count, const Tokenizer& tokenizer,
-                       std::int64_t context, bool shifts)
-    : file_(std::move(file)),
-      all_(std::move(all)),
-      first_(first),
-      count_(count),
-      context_(context),
-      vocabulary_(tokenizer.vocabulary()),
+TextSource::TextSource(Part part)
+    : part_(std::move(part)),
       // A window needs the token after it, and a shift of up to a window leaves one less.
-      examples_(std::max<std::int64_t>(0, (count - (shifts ? context : 1)) / context)),
-      words_(tokenizer.words()),
-      shifts_(shifts) {}
+      examples_(std::max<std::int64_t>(
+          0, (part_.count - (part_.shifts ? part_.context : 1)) / part_.context)) {}
 
 std::vector<Field> TextSource::fields() const {
   Field tokens{.name = "tokens",
                .dtype = DType::kI32,
-               .shape = Shape{context_},
+               .shape = Shape{part_.context},
                .unit = "token",
-               .below = vocabulary_,
-               .words = words_};
+               .below = part_.vocabulary,
+               .words = part_.words};
   Field next = tokens;
   next.name = "next";
   next.unit.clear();
@@ -115,61 +157,60 @@ std::vector<Field> TextSource::fields() const {
 }
 
 void TextSource::read(std::int64_t index, const ExampleKey* key, FieldMemory to) const {
+  const std::int64_t context = part_.context;
   std::int64_t shift = 0;
-  if (shifts_ && key != nullptr) {
+  if (part_.shifts && key != nullptr) {
     const PhiloxStream stream(key->seed, RandomPurpose::kText);
     const std::uint64_t word = stream.block(0, 0, static_cast<std::uint32_t>(key->epoch))[0];
-    shift = static_cast<std::int64_t>((word * static_cast<std::uint64_t>(context_)) >> 32);
+    shift = static_cast<std::int64_t>((word * static_cast<std::uint64_t>(context)) >> 32);
   }
-  const auto from = all_->begin() + first_ + index * context_ + shift;
-  std::copy_n(from, context_, to.at<std::int32_t>(0));
-  std::copy_n(from + 1, context_, to.at<std::int32_t>(1));
+  const std::int64_t from = part_.first + index * context + shift;
+  auto *const tokens = to.at<std::int32_t>(0), *const next = to.at<std::int32_t>(1);
+  part_.all->copy(from, context, tokens);
+  std::copy_n(tokens + 1, context - 1, next);
+  part_.all->copy(from + context, 1, next + context - 1);
 }
 
 void TextSource::require_usable(const std::string& what) const {
-  const std::int64_t least = shifts_ ? 2 * context_ : context_ + 1;
-  PODIUM_REQUIRE(examples_ > 0, ExitCode::kData, file_, ": ", what, " has ",
-                 count_text(count_, "token"), ", and needs at least ", least,
-                 " for windows of data.context = ", context_,
+  const std::int64_t least = part_.shifts ? 2 * part_.context : part_.context + 1;
+  PODIUM_REQUIRE(examples_ > 0, ExitCode::kData, part_.origin, ": ", what, " has ",
+                 count_text(part_.count, "token"), ", and needs at least ", least,
+                 " for windows of data.context = ", part_.context,
                  "; use a longer text or a shorter context");
 }
 
 std::string TextSource::identity(StopToken stop) const {
-  const auto* const bytes = reinterpret_cast<const std::uint8_t*>(all_->data() + first_);
-  std::uint64_t hash = hash_bytes({bytes, static_cast<std::size_t>(2 * count_)}, stop);
-  for (const std::string& word : words_)
+  std::uint64_t hash = part_.all->hash(part_.first, part_.count, stop);
+  for (const std::string& word : part_.words)
     hash = hash_append(
         hash, hash_bytes({reinterpret_cast<const std::uint8_t*>(word.data()), word.size()}));
-  return cat(count_text(count_, "token"), " in windows of ", context_, ", hash ", hash_text(hash));
+  return cat(count_text(part_.count, "token"), " in windows of ", part_.context, ", hash ",
+             hash_text(hash));
 }
 
-std::int64_t TextSource::memory_bytes() const { return 2 * count_; }
+std::int64_t TextSource::memory_bytes() const { return part_.all->memory_bytes(part_.count); }
 
-std::string find_text(const std::string& path, const std::string& data_dir) {
-  return find_own_file(path, data_dir, kTextData, "a file of text", "BOOK.txt");
+// A table of the order of 100 billion tokens would take more memory than the network.
+VisitOrder TextSource::order() const {
+  return part_.all->is_in_files() && part_.shifts ? VisitOrder::kPermuted : VisitOrder::kShuffled;
 }
 
 Text open_text(const std::string& path, const TextOptions& options, double held_out,
                const std::string& data_dir) {
-  const std::string file = find_text(path, data_dir);
-  const std::string text = read_text(file, kMostBytes).value_or("");
-  PODIUM_REQUIRE(!text.empty(), ExitCode::kData, file,
-                 " is empty; name a file that has text to train on");
-  const Tokenizer tokenizer =
-      options.tokenizer == kByteTokens ? Tokenizer() : Tokenizer::of_characters(text, file);
-  const auto all =
-      std::make_shared<const std::vector<std::uint16_t>>(tokenizer.tokens_of(text, file));
-  const auto count = static_cast<std::int64_t>(all->size());
-  const auto kept =
-      static_cast<std::int64_t>(std::floor(static_cast<double>(count) * (1 - held_out)));
-  const auto part = [&](std::int64_t first, std::int64_t size, bool shifts) {
-    return std::make_shared<const TextSource>(file, all, first, size, tokenizer, options.context,
-                                              shifts);
-  };
-  Text parts{part(0, kept, true), part(kept, count - kept, false)};
-  parts.train->require_usable("the part to train on");
-  parts.held_out->require_usable("the part held out (data.held_out)");
-  return parts;
+  const std::string place = find_text(path, data_dir);
+  const std::vector<std::string> files = files_of(place);
+  const auto shards = std::ranges::count_if(files, is_shard);
+  if (shards == std::ssize(files))
+    return open_token_shards(place, files, options, held_out, data_dir);
+  PODIUM_REQUIRE(shards == 0, ExitCode::kData, place, " has both shards of tokens, as ",
+                 *std::ranges::find_if(files, is_shard), ", and other files, as ",
+                 *std::ranges::find_if_not(files, is_shard), "; keep them in two folders");
+  const std::vector<Document> documents = read_documents(files);
+  std::shared_ptr<const Tokenizer> tokenizer =
+      tokenizer_for(options.tokenizer, documents, data_dir);
+  const TextSource::Part all =
+      whole(place, tokens_of(documents, *tokenizer), options, tokenizer.get());
+  return split(all, held_out, std::move(tokenizer));
 }
 
 }  // namespace podium

@@ -7,16 +7,16 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "data/text/text.h"
+#include "data/text/tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(bytes), size);
   try {
-    const auto tokenizer = podium::Tokenizer::of_characters(text, "input");
+    const auto tokenizer = podium::character_tokenizer({{"input", std::string(text)}});
     std::string again;
-    for (const std::uint16_t token : tokenizer.tokens_of(text, "input")) {
-      if (token >= tokenizer.vocabulary()) std::abort();
-      again += tokenizer.text_of(token);
+    for (const std::int32_t token : tokenizer->tokens_of(text, "input")) {
+      if (token < 0 || token >= tokenizer->vocabulary()) std::abort();
+      again += tokenizer->text_of(token);
     }
     if (again != text) std::abort();
   } catch (const podium::UserError&) {

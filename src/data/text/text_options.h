@@ -1,4 +1,4 @@
-// Text in a file, as named in a recipe: `data = "text:FILE"`, or the [data] table.
+// Text in files, as named in a recipe: `data = "text:FILE"`, or the [data] table.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,28 @@
 
 namespace podium {
 
-// A value of a recipe's `data` that is not the name of a dataset: the text of a file.
+// A value of a recipe's `data` that is not the name of a dataset: the text of files.
 inline constexpr const char* kTextData = "text";
 // What a token is.
 inline constexpr const char* kByteTokens = "bytes";
 inline constexpr const char* kCharTokens = "chars";
+inline constexpr const char* kWordTokens = "words";
+
+// Whether data.tokenizer names files, and not one of the kinds above.
+inline bool is_tokenizer_path(const std::string& tokenizer) {
+  return tokenizer.find_first_of("/.") != std::string::npos;
+}
+// The folder of a run, and of shards, that has the files of their tokenizer.
+inline constexpr const char* kTokenizerFolder = "tokenizer";
+
+// In a folder of shards while they are being made.
+inline constexpr const char* kUnfinishedShards = ".unfinished";
 
 // The keys of a recipe's [data] table that only text has.
 struct TextOptions {
-  std::string tokenizer = kByteTokens;
-  std::int64_t context = 256;  // tokens of an example
+  std::string tokenizer = kByteTokens;  // or the path of one
+  std::int64_t context = 256;           // tokens of an example
+  std::int64_t vocabulary = 0;          // at least so many tokens; 0: as many as the tokenizer has
   bool operator==(const TextOptions&) const = default;
 };
 

@@ -154,7 +154,11 @@ Recipe read_run_recipe(const fs::path& run, const std::vector<std::string>& over
                        ModelNames models) {
   const fs::path file = run / "recipe.toml";
   try {
-    return read_recipe(file, overrides, models);
+    Recipe recipe = read_recipe(file, overrides, models);
+    std::error_code error;
+    const fs::path tokenizer = run / kTokenizerFolder;
+    if (fs::is_directory(tokenizer, error)) recipe.text.tokenizer = fs::absolute(tokenizer).string();
+    return recipe;
   } catch (const UserError& error) {
     std::string missing;
     for (const Recorded& plugin : recorded_plugins(run))

@@ -185,6 +185,12 @@ class Check {
                         text    ? "file, as in data=text:BOOK.txt"
                         : table ? "file, as in data=table:ROWS.csv"
                                 : cat("folder of the pictures, as in data=", r_.data, ":PHOTOS")));
+    const std::string& tokenizer = r_.text.tokenizer;
+    if (text && good({"data.tokenizer"}) && !is_tokenizer_path(tokenizer) &&
+        tokenizer != kByteTokens && tokenizer != kCharTokens && tokenizer != kWordTokens)
+      problems_.add("data.tokenizer",
+                    cat("`data.tokenizer` = \"", tokenizer,
+                        "\" is none; it is bytes, chars, words, or a path, as ./tokenizer.json"));
     if (good({"validation"}) && r_.validation != 0)
       problems_.add("validation",
                     cat("`validation` = ", r_.validation, " is for datasets; for ",

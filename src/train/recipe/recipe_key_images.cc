@@ -74,11 +74,20 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "tokenizer",
        .field = PODIUM_RECIPE_FIELD(text.tokenizer),
-       .choices = {kByteTokens, kCharTokens},
        .fits = {kTextData},
        .meaning =
            "what a token is. `bytes`: a byte, of any file. `chars`: a character of the file, "
-           "which must be UTF-8; the vocabulary is all that it has"},
+           "which must be UTF-8; the vocabulary is all that it has. `words`: what blanks separate. "
+           "Or the path of a tokenizer: a `tokenizer.json`, or a folder with GPT-2's "
+           "`encoder.json` and `vocab.bpe`"},
+      {.table = "data",
+       .name = "vocabulary",
+       .field = PODIUM_RECIPE_FIELD(text.vocabulary),
+       .range = between(0, 1 << 22),
+       .fits = {kTextData},
+       .unit = "tokens",
+       .meaning = "number of tokens of the network, if it is more than the tokenizer has, or if no "
+                  "tokenizer is known; 0: as many as the tokenizer has"},
       {.table = "data",
        .name = "context",
        .field = PODIUM_RECIPE_FIELD(text.context),

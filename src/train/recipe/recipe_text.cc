@@ -58,6 +58,8 @@ bool goes_on_as(const std::string& own, const std::string& text) {
     Recipe recipe = parse_recipe(own, "recipe");
     const Recipe next = parse_recipe(text, "recipe");
     recipe.pictures.path = next.pictures.path;
+    if (is_tokenizer_path(recipe.text.tokenizer) && is_tokenizer_path(next.text.tokenizer))
+      recipe.text.tokenizer = next.text.tokenizer;
     recipe.pictures.skip_limit = next.pictures.skip_limit;
     if (recipe.pictures.on_error == "stop") recipe.pictures.on_error = next.pictures.on_error;
     return to_toml(recipe) == to_toml(next);

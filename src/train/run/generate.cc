@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
@@ -9,7 +10,7 @@
 #include "base/error.h"
 #include "base/functions.h"
 #include "base/philox.h"
-#include "data/text/text.h"
+#include "data/text/tokenizer.h"
 #include "train/run/decoder.h"
 
 namespace podium {
@@ -52,16 +53,19 @@ void generate(Predictor& predictor, const std::string& prompt, const GenerateOpt
                  recipe.data, "\"; only a network that was trained on text generates some");
   PODIUM_REQUIRE(!prompt.empty(), ExitCode::kUsage,
                  "the prompt is empty; it needs at least one character");
-  const Tokenizer tokenizer = Tokenizer::of_words(recipe.text.tokenizer, tokens->words);
-  std::vector<std::int32_t> text;
-  for (const std::uint16_t token : tokenizer.tokens_of(prompt, "the prompt")) text.push_back(token);
+  const std::shared_ptr<const Tokenizer> tokenizer =
+      is_tokenizer_path(recipe.text.tokenizer)
+          ? open_tokenizer(recipe.text.tokenizer, "")
+          : tokenizer_of_words(recipe.text.tokenizer, tokens->words);
+  std::vector<std::int32_t> text = tokenizer->tokens_of(prompt, "the prompt");
   const PhiloxStream stream(options.seed, RandomPurpose::kGenerate);
   Decoder decoder(predictor);
   for (std::int64_t i = 0; i < options.tokens; ++i) {
     const std::int64_t token =
         drawn_token(decoder.logits(text), options, stream.word(static_cast<std::uint32_t>(i)));
     text.push_back(static_cast<std::int32_t>(token));
-    write(tokenizer.text_of(token));
+    // A vocabulary may be padded with tokens that stand for nothing.
+    if (token < tokenizer->vocabulary()) write(tokenizer->text_of(token));
   }
 }
 

@@ -375,6 +375,7 @@ struct PreparedRun {
   std::string initial;             // about what it started from, where that is [init]
   std::int64_t program_bytes = 0;  // RankPlan::program_bytes
   std::vector<std::string> notes;  // about its data
+  std::vector<std::string> tokenizer_files;
 };
 
 // Throws Stopped where that is requested; nothing was made then.
@@ -431,6 +432,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
                            : load_data(recipe, options.data_dir,
                                        {.check_files = true, .stop = stop, .reading = reading});
   run.notes = data.notes;
+  run.tokenizer_files = data.tokenizer_files;
   recipe = with_counts(std::move(recipe), data);
   if (options.memory_limit != 0 && !own && has_files(recipe)) {
     for (const Source* set : {data.train.get(), data.held_out.get()})
@@ -461,6 +463,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     run.folder = std::make_unique<RunFolder>(options.out);
     if (options.fresh) run.folder->start_afresh();
     run.folder->adopt_recipe(to_toml(recipe));
+    run.folder->keep_tokenizer(run.tokenizer_files);
   }
   run.session = std::make_unique<Session>(trainer, run.folder.get(), options, observer);
   if (ranks.leads()) {

@@ -21,6 +21,7 @@ namespace podium {
 struct RunData {
   std::shared_ptr<const Source> train, held_out;
   std::vector<std::string> notes = {};  // what people should hear before step 1
+  std::vector<std::string> tokenizer_files = {};  // of a text; a run keeps copies
 };
 
 // Where and how a recipe is run. Results depend only on the last two.

@@ -20,7 +20,9 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, const Index
   if (has_text(recipe)) {
     const Text text =
         open_text(recipe.pictures.path, recipe.text, recipe.pictures.held_out, data_dir);
-    return {text.train, text.held_out};
+    RunData data{text.train, text.held_out};
+    if (text.tokenizer) data.tokenizer_files = text.tokenizer->files();
+    return data;
   }
   if (has_table(recipe)) {
     const TableParts table =

@@ -35,9 +35,9 @@ constexpr std::string_view kRecipeFile = "recipe.toml";
 // What belongs to a run; anything else in its folder is the user's own and stays where it is.
 // The checkpoints first and the recipe last: a move that is cut short leaves no checkpoint that a
 // run of another recipe could take for its own.
-constexpr std::array<std::string_view, 9> kParts = {
-    "checkpoints", "environment.json", kFailureFile,   "hashes.jsonl", "metrics.jsonl",
-    "tensorboard", "operations.json",  "resolved.txt", kRecipeFile};
+constexpr std::array<std::string_view, 10> kParts = {
+    "checkpoints", "environment.json", kFailureFile,   "hashes.jsonl",   "metrics.jsonl",
+    "tensorboard", "operations.json",  "resolved.txt", kTokenizerFolder, kRecipeFile};
 
 constexpr std::uint64_t kMostLineBytes = std::uint64_t{1} << 36;
 constexpr std::string_view kDamagedSuffix = ".damaged-";
@@ -316,6 +316,19 @@ void RunFolder::adopt_recipe(std::string_view text) {
       ": this folder contains a run of another recipe; choose another folder with --out, or "
       "start over with --fresh. The difference (- the folder's, + yours):\n",
       line_difference(*own, text));
+}
+
+void RunFolder::keep_tokenizer(const std::vector<std::string>& files) {
+  const fs::path folder = dir_ / kTokenizerFolder;
+  if (files.empty() || exists(folder)) return;
+  const fs::path parts = dir_ / cat(kTokenizerFolder, ".part");
+  make_folders(parts);
+  for (const std::string& file : files)
+    replace_text(parts / fs::path(file).filename(), read_text(file).value_or(""));
+  std::error_code error;
+  fs::rename(parts, folder, error);
+  if (error) throw_io_error(folder, "make", error.value());
+  sync_folder(dir_);
 }
 
 void RunFolder::keep_place(std::string_view text) {

@@ -2,6 +2,7 @@
 //
 //   recipe.toml  environment.json  hashes.jsonl  metrics.jsonl  checkpoints/  tensorboard/  .lock
 //   failures.jsonl (parallel/failure_record.h)
+//   tokenizer/: copies of the files of the tokenizer of a text
 //
 // hashes.jsonl has one line per step, {"step": 12, "hash": "00f1..."}; metrics.jsonl one line per
 // report. Lines are buffered and reach the disk before a checkpoint of their step becomes visible.
@@ -75,6 +76,9 @@ class RunFolder {
 
   // The resolved recipe in this folder; nothing in a new one.
   std::optional<std::string> recipe() const;
+  // Copies the files into the folder's `tokenizer`, unless there is one: prediction needs them when
+  // the original ones are gone.
+  void keep_tokenizer(const std::vector<std::string>& files);
   // Writes the recipe into a new folder. Throws UserError(kUsage) with the differing lines if the
   // folder belongs to another recipe. One that goes_on_as() the folder's is the same, and the file
   // stays as it is: keep_place() writes the new one.

@@ -1,0 +1,152 @@
+#include "data/text/scored_pieces.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <queue>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "data/text/utf8.h"
+#include "files/file_io.h"
+
+namespace podium {
+namespace {
+
+constexpr std::uint64_t kMostPieceBytes = std::uint64_t{64} << 20;
+constexpr std::int32_t kEnd = 2, kFirstByte = 3, kPieces = kFirstByte + 256;
+
+struct Piece {
+  std::string text;
+  float score = 0;
+};
+
+class ScoredPieces final : public Tokenizer {
+ public:
+  ScoredPieces(std::vector<Piece> pieces, const std::string& file) : pieces_(std::move(pieces)) {
+    files_ = {file};
+    // Of equal texts the first counts, as in a sorted list of them.
+    for (std::size_t i = kPieces; i < pieces_.size(); ++i)
+      tokens_.emplace(pieces_[i].text, static_cast<std::int32_t>(i));
+  }
+  std::int64_t vocabulary() const override { return std::ssize(pieces_); }
+  std::optional<std::int32_t> separator() const override { return kEnd; }
+  std::string text_of(std::int64_t token) const override {
+    if (token >= kFirstByte && token < kPieces)
+      return std::string(1, static_cast<char>(token - kFirstByte));
+    return token < kFirstByte ? "" : pieces_.at(static_cast<std::size_t>(token)).text;
+  }
+
+  // Words, as far as a blank joins no piece on both of its sides, are encoded one by one; in text
+  // without blanks, a part is as long as the text.
+  void encode(std::string_view text, const std::string&,
+              const std::function<void(std::int32_t)>& add) const override {
+    std::ranges::for_each(merged(text), add);
+  }
+  std::size_t cut(std::string_view text, std::size_t most) const override {
+    return most >= text.size() ? text.size() : 0;
+  }
+
+ private:
+  std::vector<std::int32_t> merged(std::string_view text) const {
+    std::vector<std::int32_t> tokens;
+    const auto put = [&](std::string_view character) {
+      const auto found = tokens_.find(std::string(character));
+      if (found != tokens_.end()) return tokens.push_back(found->second);
+      for (const char byte : character)
+        tokens.push_back(kFirstByte + static_cast<unsigned char>(byte));
+    };
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t length = std::max<std::size_t>(1, utf8_length(text.substr(at)));
+      put(text.substr(at, length));
+      at += length;
+    }
+    const std::size_t count = tokens.size();
+    constexpr std::size_t kGone = 0;
+    std::vector<std::size_t> next(count), previous(count);
+    for (std::size_t i = 0; i < count; ++i) next[i] = i + 1, previous[i] = i - 1;
+    struct Candidate {
+      float score;
+      std::size_t at;
+      std::int32_t left, right, joint;
+      bool operator<(const Candidate& other) const {
+        return score != other.score ? score < other.score : at > other.at;
+      }
+    };
+    std::priority_queue<Candidate> queue;
+    const auto offer = [&](std::size_t at) {
+      if (at >= count || next[at] >= count) return;
+      const std::int32_t left = tokens[at], right = tokens[next[at]];
+      // A piece that stands for a byte is none of a longer one.
+      if (left < kPieces || right < kPieces) return;
+      const auto found = tokens_.find(pieces_[static_cast<std::size_t>(left)].text +
+                                      pieces_[static_cast<std::size_t>(right)].text);
+      if (found == tokens_.end()) return;
+      queue.push({pieces_[static_cast<std::size_t>(found->second)].score, at, left, right,
+                  found->second});
+    };
+    for (std::size_t i = 0; i < count; ++i) offer(i);
+    while (!queue.empty()) {
+      const Candidate best = queue.top();
+      queue.pop();
+      const std::size_t at = best.at, right = next[at];
+      if (right == kGone || right >= count || tokens[at] != best.left || tokens[right] != best.right)
+        continue;
+      tokens[at] = best.joint;
+      next[at] = next[right];
+      next[right] = kGone;
+      if (next[at] < count) previous[next[at]] = at;
+      offer(at);
+      offer(previous[at]);
+    }
+    std::vector<std::int32_t> result;
+    for (std::size_t i = 0; i < count; i = next[i]) result.push_back(tokens[i]);
+    return result;
+  }
+
+  std::vector<Piece> pieces_;
+  std::unordered_map<std::string, std::int32_t> tokens_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> parse_scored_pieces(std::string_view bytes,
+                                                     const std::string& file) {
+  constexpr const char* kRemedy = "; name the tokenizer that llama2.c's tokenizer.py exports";
+  std::size_t at = 0;
+  const auto read = [&](auto& value, const char* what) {
+    PODIUM_REQUIRE(bytes.size() - at >= sizeof(value), ExitCode::kData, file, ": byte ", at,
+                   ": the file ends within ", what, kRemedy);
+    std::memcpy(&value, bytes.data() + at, sizeof(value));
+    at += sizeof(value);
+  };
+  std::int32_t longest = 0;
+  read(longest, "the length of the longest piece");
+  std::vector<Piece> pieces;
+  while (at < bytes.size()) {
+    Piece piece;
+    std::int32_t length = 0;
+    read(piece.score, "the score of a piece");
+    read(length, "the length of a piece");
+    PODIUM_REQUIRE(length >= 0 && length <= std::max(longest, 64) &&
+                       static_cast<std::size_t>(length) <= bytes.size() - at,
+                   ExitCode::kData, file, ": byte ", at - 4, ": a piece of ", length,
+                   " bytes is longer than the file or than the longest one, of ", longest, kRemedy);
+    PODIUM_REQUIRE(std::isfinite(piece.score), ExitCode::kData, file, ": byte ", at - 8,
+                   ": a score is not a finite number", kRemedy);
+    piece.text = bytes.substr(at, static_cast<std::size_t>(length));
+    at += static_cast<std::size_t>(length);
+    pieces.push_back(std::move(piece));
+  }
+  PODIUM_REQUIRE(std::ssize(pieces) >= kPieces, ExitCode::kData, file, ": has ", pieces.size(),
+                 " pieces; three special ones and one for each byte are the least", kRemedy);
+  return std::make_shared<const ScoredPieces>(std::move(pieces), file);
+}
+
+std::shared_ptr<const Tokenizer> open_scored_pieces(const std::string& file) {
+  return parse_scored_pieces(read_text(file, kMostPieceBytes).value_or(""), file);
+}
+
+}  // namespace podium
