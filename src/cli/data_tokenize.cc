@@ -42,17 +42,17 @@ ExitCode tokenize_texts(const TokenizeArguments& arguments) {
   progress.end();
   const double seconds = seconds_since(start);
   if (arguments.json) {
-    const nlohmann::ordered_json json = {{"out", options.out},         {"shards", made.shards},
-                                         {"kept_shards", made.kept},   {"tokens", made.tokens},
-                                         {"text_bytes", made.bytes},   {"seconds", seconds}};
+    const nlohmann::ordered_json json = {{"out", options.out},       {"shards", made.shards},
+                                         {"kept_shards", made.kept}, {"tokens", made.tokens},
+                                         {"text_bytes", made.bytes}, {"seconds", seconds}};
     std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }
   std::cout << options.out << ": " << count_text(made.shards, "shard");
   if (made.kept > 0) std::cout << ", of which " << with_commas(made.kept) << " were there";
   if (made.kept < made.shards)
-    std::cout << "; " << count_text(made.tokens, "token") << " of "
-              << format_bytes(made.bytes) << " of text, "
+    std::cout << "; " << count_text(made.tokens, "token") << " of " << format_bytes(made.bytes)
+              << " of text, "
               << format_bytes(static_cast<std::int64_t>(static_cast<double>(made.bytes) / seconds))
               << "/s";
   std::cout << "\nto train on them: podium train text:" << options.out << "\n";
@@ -83,9 +83,8 @@ void add_tokenize_command(CLI::App& data, CommandLine& line) {
                    "Share of the text, at its end, for shards that are evaluated")
       ->check(CLI::Range(0.0, 0.9))
       ->capture_default_str();
-  command
-      ->add_option("--separator", arguments->options.separator,
-                   "Where a text has this, a document ends: \"<|endoftext|>\"");
+  command->add_option("--separator", arguments->options.separator,
+                      "Where a text has this, a document ends: \"<|endoftext|>\"");
   command->add_option("--shard-mib", arguments->shard_mib, "Text of a shard, in MiB")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1024}))
       ->capture_default_str();

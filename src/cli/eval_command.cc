@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <numbers>
 
 #include "base/hash.h"
 #include "base/json_text.h"
@@ -12,12 +13,13 @@
 #include "cli/talk.h"
 #include "train/run/environment.h"
 #include "train/run/run.h"
+#include "train/run/run_text.h"
 
 namespace podium {
 namespace {
 
 struct EvalArguments {
-  std::string run, data_dir, step;
+  std::string run, data_dir, step, text;
   Placement placement;
   std::int64_t batch = 0;
   bool json = false, per_class = false;
@@ -85,6 +87,17 @@ std::string classes_text(const EvaluationResult& result, const Field& target) {
   return table.text();
 }
 
+// Of text: comparable over tokenizers. 0: of anything else.
+double bits_per_byte(const LoadedRun& loaded, const EvaluationResult& result) {
+  if (!has_text(loaded.recipe)) return 0;
+  const Source& set = loaded.trainer->evaluation_set();
+  if (loaded.recipe.text.vocabulary > 0 && loaded.recipe.text.tokenizer == kByteTokens) return 0;
+  const std::int64_t bytes = predicted_bytes(set, *tokenizer_of(loaded.recipe, set.fields()));
+  return bytes == 0 ? 0
+                    : result.sums.loss * static_cast<double>(result.sums.items) /
+                          (std::numbers::ln2 * static_cast<double>(bytes));
+}
+
 ExitCode evaluate(const EvalArguments& arguments) {
   std::vector<std::string> overrides = arguments.overrides;
   for (const std::string& override : overrides)
@@ -93,13 +106,17 @@ ExitCode evaluate(const EvalArguments& arguments) {
         "\": eval takes data.path=FOLDER alone, where the pictures of the run were moved; "
         "the rest of its recipe is fixed");
   if (arguments.batch != 0) overrides.push_back(cat("evaluation.batch=", arguments.batch));
-  LoadedRun loaded =
-      load_run(arguments.run, arguments.data_dir, arguments.placement, overrides, arguments.step);
+  LoadedRun loaded = arguments.text.empty()
+                         ? load_run(arguments.run, arguments.data_dir, arguments.placement,
+                                    overrides, arguments.step)
+                         : load_run_on_text(arguments.run, arguments.text, arguments.data_dir,
+                                            arguments.placement, arguments.step);
   Trainer& trainer = *loaded.trainer;
   const EvaluationResult result = trainer.evaluate();
   const double speed =
       result.seconds > 0 ? static_cast<double>(result.sums.items) / result.seconds : 0;
   const TaskWords words = trainer.words();
+  const double bits = bits_per_byte(loaded, result);
   const std::vector<Field> fields = trainer.evaluation_set().fields();
   // Of classes; otherwise there is nothing to tell them apart by.
   const Field target = target_of(fields) == nullptr ? Field() : *target_of(fields);
@@ -113,6 +130,7 @@ ExitCode evaluate(const EvalArguments& arguments) {
                                    {"loss", result.sums.loss}};
     for (const MetricValue& metric : result.metrics) json[metric.name] = metric.value;
     for (const std::string& name : trainer.counts()) json[name] = result.sums.count(name);
+    if (bits > 0) json["bits_per_byte"] = bits;
     json["examples"] = result.sums.examples;
     json["parameter_hash"] = hash_text(trainer.parameter_hash());
     json["eval_seconds"] = result.seconds;
@@ -128,6 +146,7 @@ ExitCode evaluate(const EvalArguments& arguments) {
   }
   std::cout << printable(arguments.run) << ", step " << trainer.steps_done() << ": "
             << evaluation_text(result, words) << ", "
+            << (bits > 0 ? cat(fixed(bits, 4), " bits per byte, ") : "")
             << with_commas(static_cast<std::int64_t>(speed)) << " " << words.rate_unit()
             << "\nparameters " << hash_text(trainer.parameter_hash()) << "\n";
   if (arguments.per_class && target.below == 0)
@@ -148,6 +167,11 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command->add_option("OVERRIDE", arguments->overrides,
                       "data.path=FOLDER: where the run's pictures are now");
+  command
+      ->add_option("--text", arguments->text,
+                   "A text, a folder of texts or shards, all of which is evaluated instead of the "
+                   "held-out part of the run's own")
+      ->excludes("OVERRIDE");
   command->add_option("--batch", arguments->batch, "Examples per batch; does not affect the result")
       ->check(at_least(1), "POSITIVE");
   add_step_flag(*command, arguments->step);

@@ -1,7 +1,9 @@
 // A text from the file to what a network writes.
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "data/text/bpe_test_util.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {
@@ -61,6 +63,38 @@ TEST_F(OwnText, is_trained_on_stopped_resumed_evaluated_and_continued) {
   EXPECT_EQ(done(words), text);
   // As many characters as the file has different ones, and no others.
   EXPECT_EQ(text.find_first_not_of(verse(2)), std::string::npos) << text;
+}
+
+TEST_F(OwnText, a_tokenizer_goes_with_the_run) {
+  write("sea.txt", verse(600));
+  std::filesystem::create_directory(path("tokens"));
+  write("tokens/encoder.json", spelled_vocabulary("\"he\": 256, \"<|endoftext|>\": 257"));
+  write("tokens/vocab.bpe", "#version: 0.2\nh e\n");
+  const auto of = [](const std::string& data, const std::string& out) {
+    return train(data, out, {"data.tokenizer=tokens/", "--steps", "30"});
+  };
+  const std::string whole = done(of("text:sea.txt", "a"));
+  // The same text in shards, with the same tokenizer: a run of its own, since shards are visited in
+  // an order without a table.
+  EXPECT_CONTAINS(done({"data", "tokenize", "sea.txt", "--tokenizer", "tokens/", "--out", "shards",
+                        "--held-out", "0.1"}),
+                  "2 shards; ");
+  EXPECT_CONTAINS(done({"data", "tokenize", "sea.txt", "--tokenizer", "tokens/", "--out", "shards",
+                        "--held-out", "0.1"}),
+                  "2 shards, of which 2 were there");
+  EXPECT_CONTAINS(done(of("text:shards", "b")), "perplexity");
+  // Neither is needed any more.
+  std::filesystem::remove_all(path("tokens"));
+  for (const char* run : {"a", "b"}) {
+    EXPECT_TRUE(std::filesystem::exists(path(run) / "tokenizer/encoder.json"));
+    EXPECT_CONTAINS(done({"generate", run, "--prompt", "the ", "--tokens", "5"}), "the ");
+    EXPECT_CONTAINS(done({"eval", run, "--text", "sea.txt"}), " bits per byte, ");
+  }
+  EXPECT_CONTAINS(done({"eval", "a"}), " bits per byte, ");
+  expect_refusal(podium({"eval", "a", "--text", "none.txt"}), 3, {"none.txt was not found"});
+  expect_refusal(podium(of("text:sea.txt", "c")), 3, {"the tokenizer tokens/ was not found"});
+  expect_refusal(podium(train("text:sea.txt", "c", {"data.tokenizer=letters"})), 2,
+                 {"`data.tokenizer` = \"letters\" is none; it is bytes, chars, words"});
 }
 
 TEST_F(OwnText, what_is_wrong_with_it_is_said_before_the_first_step) {

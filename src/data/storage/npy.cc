@@ -54,9 +54,9 @@ NpyHeader parse_npy_header(std::span<const std::uint8_t> bytes, const std::strin
     shape.remove_prefix(static_cast<std::size_t>(rest - shape.data()));
     while (shape.starts_with(',') || shape.starts_with(' ')) shape.remove_prefix(1);
   }
-  result.swapped = has_type && (type[1] == '>' ? std::endian::native == std::endian::little
-                                               : type[1] == '<' &&
-                                                     std::endian::native == std::endian::big);
+  result.swapped =
+      has_type && (type[1] == '>' ? std::endian::native == std::endian::little
+                                  : type[1] == '<' && std::endian::native == std::endian::big);
   result.begin = begin + length;
   return result;
 }

@@ -18,11 +18,13 @@ namespace {
 // to the word after it.
 constexpr std::array<std::string_view, 3> kPatternsThatCutAtBlanks = {
     kGpt2Pattern,
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
-    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"};
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)",
+    R"('(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}|)"
+    R"( ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+)"};
 
-constexpr std::array<std::string_view, 4> kSeparators = {"<|endoftext|>", "<|end_of_text|>",
-                                                         "</s>", "<|eos|>"};
+constexpr std::array<std::string_view, 4> kSeparators = {"<|endoftext|>", "<|end_of_text|>", "</s>",
+                                                         "<|eos|>"};
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -35,8 +37,8 @@ class Bpe final : public Tokenizer {
       if (!is_special(i)) tokens_.emplace(model_.tokens[i], static_cast<std::int32_t>(i));
     for (int byte = 0; byte < 256; ++byte) {
       const auto known = tokens_.find(std::string_view(std::string(1, static_cast<char>(byte))));
-      PODIUM_REQUIRE(known != tokens_.end(), ExitCode::kData, source,
-                     ": no token is the byte ", byte,
+      PODIUM_REQUIRE(known != tokens_.end(), ExitCode::kData, source, ": no token is the byte ",
+                     byte,
                      ", so that some texts would have no tokens; use a byte-level vocabulary");
       bytes_[static_cast<std::size_t>(byte)] = known->second;
     }
@@ -105,9 +107,8 @@ class Bpe final : public Tokenizer {
   void pieces_of(std::string_view text, std::size_t pattern,
                  const std::function<void(std::int32_t)>& add, Known& known) const {
     if (pattern == patterns_.size()) return encode_piece(text, add, known);
-    patterns_[pattern].cut(text, [&](std::string_view part) {
-      pieces_of(part, pattern + 1, add, known);
-    });
+    patterns_[pattern].cut(
+        text, [&](std::string_view part) { pieces_of(part, pattern + 1, add, known); });
   }
 
   void encode_piece(std::string_view piece, const std::function<void(std::int32_t)>& add,

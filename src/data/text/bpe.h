@@ -43,8 +43,8 @@ std::shared_ptr<const Tokenizer> bpe_tokenizer(BpeModel model, const std::string
 // names the file and the line.
 std::shared_ptr<const Tokenizer> open_bpe_files(const std::string& encoder,
                                                 const std::string& merges);
-BpeModel parse_bpe(std::string_view encoder, std::string_view merges, const std::string& encoder_file,
-                   const std::string& merges_file);
+BpeModel parse_bpe(std::string_view encoder, std::string_view merges,
+                   const std::string& encoder_file, const std::string& merges_file);
 // Hugging Face's tokenizer.json. Throws UserError(kData), which names the file, if it is damaged,
 // or is not of byte-level byte-pair encoding: says what it has instead.
 std::shared_ptr<const Tokenizer> open_bpe_json(const std::string& file);

@@ -1,5 +1,5 @@
 // The files of byte-pair encodings: GPT-2's, and Hugging Face's tokenizer.json.
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -98,8 +98,8 @@ class MergeReader {
                    place, ": \"", left, "\" and \"", right, "\" are no pair of tokens");
     const auto id = [&](const std::string& token) {
       const auto found = ids_.find(token);
-      PODIUM_REQUIRE(found != ids_.end(), ExitCode::kData, file_, ": ", place,
-                     ": merges \"", left, "\" and \"", right,
+      PODIUM_REQUIRE(found != ids_.end(), ExitCode::kData, file_, ": ", place, ": merges \"", left,
+                     "\" and \"", right,
                      "\", but they or what they become are not in the vocabulary; use files that "
                      "belong together");
       return found->second;
@@ -213,7 +213,8 @@ BpeModel parse_bpe_json(std::string_view text, const std::string& file) {
   const std::string type = text_in(own, "type");
   if (!type.empty() && type != "BPE") unsupported(file, cat("its model is \"", type, "\""));
   if (flag_in(own, "byte_fallback", false))
-    unsupported(file, "its model is BPE of characters (byte_fallback), as SentencePiece makes them");
+    unsupported(file,
+                "its model is BPE of characters (byte_fallback), as SentencePiece makes them");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"})
     if (!text_in(own, key).empty()) unsupported(file, cat("its model has a \"", key, "\""));
   if (!normalizer.is_null())
@@ -246,9 +247,9 @@ BpeModel parse_bpe_json(std::string_view text, const std::string& file) {
     if (merge.is_string()) {
       add_line(reader, merge.get_ref<const std::string&>(), place, file);
     } else {
-      PODIUM_REQUIRE(merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
-                         merge[1].is_string(),
-                     ExitCode::kData, file, ": ", place, " is not two tokens");
+      PODIUM_REQUIRE(
+          merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string(),
+          ExitCode::kData, file, ": ", place, " is not two tokens");
       reader.add(merge[0].get_ref<const std::string&>(), merge[1].get_ref<const std::string&>(),
                  place);
     }
@@ -257,7 +258,8 @@ BpeModel parse_bpe_json(std::string_view text, const std::string& file) {
 }
 
 std::shared_ptr<const Tokenizer> open_bpe_json(const std::string& file) {
-  return bpe_tokenizer(parse_bpe_json(read_text(file, kMostVocabularyBytes).value_or(""), file), file, {file});
+  return bpe_tokenizer(parse_bpe_json(read_text(file, kMostVocabularyBytes).value_or(""), file),
+                       file, {file});
 }
 
 }  // namespace podium

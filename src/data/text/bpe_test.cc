@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/scratch_test_util.h"
+#include "data/text/bpe_test_util.h"
 #include "data/text/scored_pieces.h"
 #include "files/file_io.h"
 
@@ -20,8 +21,7 @@ using Ids = std::vector<std::int32_t>;
 // Bytes are the tokens 0 to 255, and five more are made of them.
 BpeModel small_model() {
   BpeModel model;
-  for (int byte = 0; byte < 256; ++byte)
-    model.tokens.emplace_back(1, static_cast<char>(byte));
+  for (int byte = 0; byte < 256; ++byte) model.tokens.emplace_back(1, static_cast<char>(byte));
   const auto merge = [&](std::int32_t left, std::int32_t right) {
     const auto id = static_cast<std::int32_t>(model.tokens.size());
     model.tokens.push_back(model.tokens[static_cast<std::size_t>(left)] +
@@ -29,12 +29,12 @@ BpeModel small_model() {
     model.merges.push_back({left, right, id});
     return id;
   };
-  const std::int32_t he = merge('h', 'e');         // 256
-  const std::int32_t ll = merge('l', 'l');         // 257
-  merge(he, ll);                                   // 258 "hell"
-  const std::int32_t aa = merge('a', 'a');         // 259
-  merge(aa, aa);                                   // 260 "aaaa"
-  model.tokens.emplace_back("<|endoftext|>");      // 261
+  const std::int32_t he = merge('h', 'e');     // 256
+  const std::int32_t ll = merge('l', 'l');     // 257
+  merge(he, ll);                               // 258 "hell"
+  const std::int32_t aa = merge('a', 'a');     // 259
+  merge(aa, aa);                               // 260 "aaaa"
+  model.tokens.emplace_back("<|endoftext|>");  // 261
   model.special.assign(model.tokens.size(), false);
   model.special.back() = true;
   return model;
@@ -71,7 +71,8 @@ TEST(Bpe, a_text_never_has_a_special_token_and_every_text_has_tokens) {
   EXPECT_EQ(tokenizer->separator(), 261);
   for (const std::string& text :
        {std::string("<|endoftext|>"), std::string("\xff\xfe hello \xc3"), std::string("a\0b", 3),
-        std::string("\xf0\x9f\x98\x80 \xe2\x80\x8d"), std::string(70, '\n'), std::string("\r\n\x1c")}) {
+        std::string("\xf0\x9f\x98\x80 \xe2\x80\x8d"), std::string(70, '\n'),
+        std::string("\r\n\x1c")}) {
     const Ids tokens = encoded(*tokenizer, text);
     EXPECT_EQ(decoded(*tokenizer, tokens), text);
     EXPECT_EQ(std::ranges::count(tokens, 261), 0);
@@ -105,25 +106,6 @@ TEST(Bpe, a_vocabulary_without_a_byte_or_with_a_damaged_pattern_is_refused) {
   EXPECT_NE(user_error(ExitCode::kData, [&] { bpe_tokenizer(model, "v.json"); })
                 .find("v.json: the pattern \"(a\" is no regular expression of PCRE2: "),
             std::string::npos);
-}
-
-// The 256 bytes as both formats spell them, and what the test adds.
-std::string spelled_vocabulary(const std::string& more) {
-  std::string json = "{";
-  int other = 256;
-  for (int byte = 0; byte < 256; ++byte) {
-    const bool seen = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
-    const int code = seen ? byte : other++;
-    std::string character;
-    if (code < 0x80) {
-      if (code == '"' || code == '\\') character = "\\";
-      character += static_cast<char>(code);
-    } else {
-      character = {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
-    }
-    json += cat("\"", character, "\": ", byte, ", ");
-  }
-  return json + more + "}";
 }
 
 TEST(BpeFiles, of_gpt2_are_read_and_what_does_not_fit_is_named) {
@@ -165,12 +147,12 @@ TEST(BpeFiles, a_tokenizer_json_is_read) {
   EXPECT_EQ(encoded(*tokenizer, "help he"), (Ids{257, 'p', ' ', 256}));
   EXPECT_EQ(tokenizer->separator(), 258);
   // Digits by three, as Llama 3 cuts them.
-  const BpeModel split = parse_bpe_json(
-      tokenizer_json(
-          R"({"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"Regex": "\\d{1,3}"},
-              "behavior": "Isolated", "invert": false}, {"type": "ByteLevel", "add_prefix_space": false,
-              "use_regex": false}]})"),
-      "t.json");
+  const BpeModel split = parse_bpe_json(tokenizer_json(
+                                            R"({"type": "Sequence", "pretokenizers": [
+              {"type": "Split", "pattern": {"Regex": "\\d{1,3}"},
+              "behavior": "Isolated", "invert": false}, {"type": "ByteLevel",
+              "add_prefix_space": false, "use_regex": false}]})"),
+                                        "t.json");
   EXPECT_EQ(split.patterns, std::vector<std::string>{"\\d{1,3}"});
 }
 
@@ -210,12 +192,12 @@ TEST(Gpt2Tokenizer, gives_the_tokens_that_tiktoken_gives) {
   EXPECT_EQ(encoded(*tokenizer, "Hello, world!"), (Ids{15496, 11, 995, 0}));
   EXPECT_EQ(encoded(*tokenizer, "  two  blanks\n\n\nlines"),
             (Ids{220, 734, 220, 698, 2283, 628, 198, 6615}));
-  EXPECT_EQ(encoded(*tokenizer, "We'll've 12345 \u00e4\u00df\u4f60 \U0001F600\u200d"),
-            (Ids{1135, 1183, 1053, 17031, 2231, 6184, 97, 39683, 19526, 254, 30325, 222, 447, 235}));
+  EXPECT_EQ(
+      encoded(*tokenizer, "We'll've 12345 \u00e4\u00df\u4f60 \U0001F600\u200d"),
+      (Ids{1135, 1183, 1053, 17031, 2231, 6184, 97, 39683, 19526, 254, 30325, 222, 447, 235}));
   const std::string shakespeare = data_folder("tinyshakespeare");
   if (shakespeare.empty()) return;
-  const std::string text =
-      read_text(std::filesystem::path(shakespeare) / "input.txt").value_or("");
+  const std::string text = read_text(std::filesystem::path(shakespeare) / "input.txt").value_or("");
   // nanoGPT's split.
   const std::size_t kept = text.size() * 9 / 10;
   EXPECT_EQ(encoded(*tokenizer, text.substr(0, kept)).size(), 301'966u);
@@ -250,10 +232,10 @@ TEST(ScoredPieces, joins_the_neighbours_of_the_highest_score) {
   EXPECT_EQ(encoded(*tokenizer, "a\u00e4"), (Ids{259, 3 + 0xC3, 3 + 0xA4}));
   EXPECT_EQ(decoded(*tokenizer, encoded(*tokenizer, "abc\xff\u00e4")), "abc\xff\u00e4");
   for (const std::size_t cut : {std::size_t{2}, std::size_t{9}, bytes.size() - 1})
-    EXPECT_NE(user_error(ExitCode::kData,
-                         [&] { parse_scored_pieces(bytes.substr(0, cut), "t.bin"); })
-                  .find("t.bin: "),
-              std::string::npos);
+    EXPECT_NE(
+        user_error(ExitCode::kData, [&] { parse_scored_pieces(bytes.substr(0, cut), "t.bin"); })
+            .find("t.bin: "),
+        std::string::npos);
 }
 
 TEST(ScoredPieces, give_the_tokens_that_llama2c_gives) {

@@ -13,8 +13,8 @@ namespace podium {
 namespace {
 
 // Unicode's White_Space. PCRE2's own \s has U+180E, too, which is none since Unicode 6.3.
-constexpr std::string_view kSpaces =
-    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+constexpr std::string_view kSpaces = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a})"
+                                     R"(\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
 // With \s and, outside of brackets, \S written out.
 std::string with_spaces(std::string_view expression) {
@@ -83,8 +83,8 @@ void Pattern::cut(std::string_view text, const std::function<void(std::string_vi
     int found = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK, match.get(),
                             nullptr);
     if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-      found = pcre2_match(code_->code, subject, text.size(), at,
-                          PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, match.get(), nullptr);
+      found = pcre2_match(code_->code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
+                          match.get(), nullptr);
     if (found == PCRE2_ERROR_NOMATCH) break;
     PODIUM_REQUIRE(found > 0, ExitCode::kData, source_,
                    ": the pattern cannot cut this text: ", message_of(found));

@@ -84,15 +84,16 @@ class ScoredPieces final : public Tokenizer {
       const auto found = tokens_.find(pieces_[static_cast<std::size_t>(left)].text +
                                       pieces_[static_cast<std::size_t>(right)].text);
       if (found == tokens_.end()) return;
-      queue.push({pieces_[static_cast<std::size_t>(found->second)].score, at, left, right,
-                  found->second});
+      queue.push(
+          {pieces_[static_cast<std::size_t>(found->second)].score, at, left, right, found->second});
     };
     for (std::size_t i = 0; i < count; ++i) offer(i);
     while (!queue.empty()) {
       const Candidate best = queue.top();
       queue.pop();
       const std::size_t at = best.at, right = next[at];
-      if (right == kGone || right >= count || tokens[at] != best.left || tokens[right] != best.right)
+      if (right == kGone || right >= count || tokens[at] != best.left ||
+          tokens[right] != best.right)
         continue;
       tokens[at] = best.joint;
       next[at] = next[right];

@@ -6,8 +6,8 @@
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
+#include <string_view>
 
 #include "data/text/tokenizer.h"
 

@@ -1,4 +1,6 @@
 // libFuzzer target: any bytes as a shard of tokens, .npy and .bin. One that is opened can be read.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -8,14 +10,13 @@
 #include <string>
 #include <vector>
 
-#include <unistd.h>
-
 #include "base/error.h"
 #include "data/text/tokens.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   static const std::string name =
-      (std::filesystem::temp_directory_path() / ("shard-fuzz-" + std::to_string(getpid()))).string();
+      (std::filesystem::temp_directory_path() / ("shard-fuzz-" + std::to_string(getpid())))
+          .string();
   for (const char* kind : {".npy", ".bin"}) {
     const std::string file = name + kind;
     std::ofstream(file, std::ios::binary)

@@ -119,7 +119,8 @@ Text open_token_shards(const std::string& place, const std::vector<std::string>&
   PODIUM_REQUIRE(tokenizer || options.vocabulary > 0, ExitCode::kData, place,
                  " has tokens, and no folder `tokenizer`: name the one that they were made with, "
                  "data.tokenizer=PATH, or say how many tokens it has, data.vocabulary=N");
-  const std::int64_t vocabulary = whole("", open_shards({}, 0), options, tokenizer.get()).vocabulary;
+  const std::int64_t vocabulary =
+      whole("", open_shards({}, 0), options, tokenizer.get()).vocabulary;
   std::vector<std::string> train, rest;
   for (const std::string& file : files) {
     const bool is_held_out =
@@ -132,6 +133,16 @@ Text open_token_shards(const std::string& place, const std::vector<std::string>&
   if (rest.empty()) return split(all, held_out, std::move(tokenizer));
   TextSource::Part apart = whole(place, open_shards(rest, vocabulary), options, tokenizer.get());
   return parts_of(std::move(all), std::move(apart), std::move(tokenizer));
+}
+
+// Whether the files are shards of tokens, and not texts.
+bool are_shards(const std::string& place, const std::vector<std::string>& files) {
+  const auto shards = std::ranges::count_if(files, is_shard);
+  PODIUM_REQUIRE(shards == 0 || shards == std::ssize(files), ExitCode::kData, place,
+                 " has both shards of tokens, as ", *std::ranges::find_if(files, is_shard),
+                 ", and other files, as ", *std::ranges::find_if_not(files, is_shard),
+                 "; keep them in two folders");
+  return shards > 0;
 }
 
 }  // namespace
@@ -199,18 +210,28 @@ Text open_text(const std::string& path, const TextOptions& options, double held_
                const std::string& data_dir) {
   const std::string place = find_text(path, data_dir);
   const std::vector<std::string> files = files_of(place);
-  const auto shards = std::ranges::count_if(files, is_shard);
-  if (shards == std::ssize(files))
-    return open_token_shards(place, files, options, held_out, data_dir);
-  PODIUM_REQUIRE(shards == 0, ExitCode::kData, place, " has both shards of tokens, as ",
-                 *std::ranges::find_if(files, is_shard), ", and other files, as ",
-                 *std::ranges::find_if_not(files, is_shard), "; keep them in two folders");
+  if (are_shards(place, files)) return open_token_shards(place, files, options, held_out, data_dir);
   const std::vector<Document> documents = read_documents(files);
   std::shared_ptr<const Tokenizer> tokenizer =
       tokenizer_for(options.tokenizer, documents, data_dir);
   const TextSource::Part all =
       whole(place, tokens_of(documents, *tokenizer), options, tokenizer.get());
   return split(all, held_out, std::move(tokenizer));
+}
+
+std::shared_ptr<const TextSource> open_whole_text(const std::string& path,
+                                                  const Tokenizer& tokenizer,
+                                                  std::int64_t vocabulary, std::int64_t context,
+                                                  const std::string& data_dir) {
+  const std::string place = find_text(path, data_dir);
+  const std::vector<std::string> files = files_of(place);
+  std::shared_ptr<const Tokens> tokens = are_shards(place, files)
+                                             ? open_shards(files, vocabulary)
+                                             : tokens_of(read_documents(files), tokenizer);
+  auto text = std::make_shared<const TextSource>(
+      whole(place, std::move(tokens), {.context = context, .vocabulary = vocabulary}, &tokenizer));
+  text->require_usable("the text");
+  return text;
 }
 
 }  // namespace podium

@@ -57,11 +57,18 @@ struct Text {
 // Opens the file or folder of `path`, which is looked up as the files of datasets are
 // (data/datasets/dataset.h): a text; a folder of texts, each a document, by name; or shards of
 // tokens (data/text/tokens.h), a file or a folder of them, of which those with `val` in their name
-// are held out. A folder of shards may have its tokenizer in `tokenizer`. `held_out` is the share at
-// the end that is evaluated where no file says so. Throws UserError(kData), which names the file,
-// if it is missing or empty, a part of it is shorter than a window, or it does not fit the
+// are held out. A folder of shards may have its tokenizer in `tokenizer`. `held_out` is the share
+// at the end that is evaluated where no file says so. Throws UserError(kData), which names the
+// file, if it is missing or empty, a part of it is shorter than a window, or it does not fit the
 // tokenizer.
 Text open_text(const std::string& path, const TextOptions& options, double held_out,
                const std::string& data_dir);
+
+// All of it, as a held-out part, by a tokenizer and with a vocabulary that it does not exceed.
+// Throws UserError(kData) likewise.
+std::shared_ptr<const TextSource> open_whole_text(const std::string& path,
+                                                  const Tokenizer& tokenizer,
+                                                  std::int64_t vocabulary, std::int64_t context,
+                                                  const std::string& data_dir);
 
 }  // namespace podium

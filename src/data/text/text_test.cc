@@ -89,17 +89,19 @@ TEST_F(TextFile, bytes_are_their_values_and_need_no_encoding) {
 }
 
 TEST_F(TextFile, words_are_numbered_by_how_often_they_occur) {
-  const Text text = open("the cat\tthe  dog\nthe <unk> cat\n", {.tokenizer = "words", .context = 1});
+  const Text text =
+      open("the cat\tthe  dog\nthe <unk> cat\n", {.tokenizer = "words", .context = 1});
   const std::vector<std::string> words = {"the", "<eos>", "cat", "<unk>", "dog"};
   EXPECT_EQ(text.train->fields()[0].words, words);
   const auto tokenizer = tokenizer_of_words("words", words);
   EXPECT_EQ(tokenizer->tokens_of("the bird\n", "prompt"), (std::vector<std::int32_t>{0, 3, 1}));
   EXPECT_EQ(tokenizer->text_of(0) + tokenizer->text_of(1), "the \n");
-  EXPECT_CONTAINS(user_error(ExitCode::kData,
-                             [] {
-                               tokenizer_of_words("words", {"<eos>", "the"})->tokens_of("the\nbird", "p");
-                             }),
-                  "p: line 2 (byte 4) has the word \"bird\", which the text of the training");
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kData,
+                 [] {
+                   tokenizer_of_words("words", {"<eos>", "the"})->tokens_of("the\nbird", "p");
+                 }),
+      "p: line 2 (byte 4) has the word \"bird\", which the text of the training");
 }
 
 TEST_F(TextFile, the_end_is_held_out_in_windows_that_follow_each_other) {

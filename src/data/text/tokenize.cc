@@ -65,8 +65,8 @@ std::vector<InputText> texts_of(const std::vector<std::string>& names) {
   for (const std::string& file : files) {
     const InputFile input(file);
     if (input.size() > 0)
-      texts.push_back({file, static_cast<std::int64_t>(input.size()),
-                       fs::path(file).extension() == ".jsonl"});
+      texts.push_back(
+          {file, static_cast<std::int64_t>(input.size()), fs::path(file).extension() == ".jsonl"});
   }
   PODIUM_REQUIRE(!texts.empty(), ExitCode::kData, "there is no text in ", join_words(names));
   return texts;
@@ -74,8 +74,8 @@ std::vector<InputText> texts_of(const std::vector<std::string>& names) {
 
 std::string read_part(const InputText& text, std::int64_t begin, std::int64_t end) {
   std::string part(static_cast<std::size_t>(end - begin), '\0');
-  InputFile(text.file)
-      .read(static_cast<std::uint64_t>(begin), std::as_writable_bytes(std::span(part)));
+  InputFile(text.file).read(static_cast<std::uint64_t>(begin),
+                            std::as_writable_bytes(std::span(part)));
   return part;
 }
 
@@ -121,8 +121,8 @@ std::vector<Slice> slices_of(const std::vector<InputText>& texts, const Tokenize
       const bool is_train = left > 0;
       // The last slice to train on ends where the text may be cut.
       if (is_train && wish == begin + left && wish < text.size) kept = before + end;
-      slices.push_back({&text, begin, end,
-                        is_train ? shard_name("train", train++) : shard_name("val", val++)});
+      slices.push_back(
+          {&text, begin, end, is_train ? shard_name("train", train++) : shard_name("val", val++)});
       begin = end;
     }
     before += text.size;
@@ -147,8 +147,7 @@ std::vector<Document> documents_of(const Slice& slice, const TokenizeOptions& op
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t found = std::min(text.find(end, at), text.size());
     const std::string part = text.substr(at, found - at);
-    const std::string place =
-        cat(file, ": byte ", slice.begin + static_cast<std::int64_t>(at));
+    const std::string place = cat(file, ": byte ", slice.begin + static_cast<std::int64_t>(at));
     at = found + end.size();
     if (!slice.text->is_lines) {
       documents.push_back({file, part});
@@ -171,13 +170,12 @@ Tokenized tokenize(const std::vector<std::string>& files, const TokenizeOptions&
                  ExitCode::kUsage, "--tokenizer ", options.tokenizer,
                  ": shards need a vocabulary that does not come from the text: bytes, or the path "
                  "of a tokenizer, as ./tokenizer.json");
-  const std::shared_ptr<const Tokenizer> tokenizer =
-      is_tokenizer_path(options.tokenizer) ? open_tokenizer(options.tokenizer, "")
-                                           : byte_tokenizer();
+  const std::shared_ptr<const Tokenizer> tokenizer = is_tokenizer_path(options.tokenizer)
+                                                         ? open_tokenizer(options.tokenizer, "")
+                                                         : byte_tokenizer();
   const std::vector<InputText> texts = texts_of(files);
   const std::vector<Slice> slices = slices_of(texts, options, *tokenizer);
-  const bool has_documents =
-      texts.size() > 1 || texts[0].is_lines || !options.separator.empty();
+  const bool has_documents = texts.size() > 1 || texts[0].is_lines || !options.separator.empty();
   PODIUM_REQUIRE(options.separator.empty() || tokenizer->separator(), ExitCode::kUsage,
                  "--separator ", options.separator, ": the tokenizer has no token for it");
 
@@ -194,10 +192,11 @@ Tokenized tokenize(const std::vector<std::string>& files, const TokenizeOptions&
   const std::string text_of_settings = settings.dump(1) + "\n";
   const std::optional<std::string> before = read_text(out / kSettingsFile);
   std::error_code error;
-  PODIUM_REQUIRE(before ? *before == text_of_settings : !fs::exists(out, error) || fs::is_empty(out),
-                 ExitCode::kData, options.out, before
-                     ? ": has shards of other texts or options (.tokenize.json); name another --out"
-                     : " is not empty, and has no shards that were begun; name another --out");
+  PODIUM_REQUIRE(
+      before ? *before == text_of_settings : !fs::exists(out, error) || fs::is_empty(out),
+      ExitCode::kData, options.out,
+      before ? ": has shards of other texts or options (.tokenize.json); name another --out"
+             : " is not empty, and has no shards that were begun; name another --out");
   make_folders(out);
   replace_text(out / kUnfinishedShards, "");
   replace_text(out / kSettingsFile, text_of_settings);

@@ -12,9 +12,10 @@
 namespace podium {
 
 struct TokenizeOptions {
-  std::string tokenizer;      // bytes, or a path (data/text/tokenizer.h)
-  std::string out;            // the folder of the shards
-  double held_out = 0.01;     // the share of the text, at its end, for shards with `val` in their names
+  std::string tokenizer;  // bytes, or a path (data/text/tokenizer.h)
+  std::string out;        // the folder of the shards
+  double held_out =
+      0.01;  // the share of the text, at its end, for shards with `val` in their names
   std::int64_t shard_bytes = std::int64_t{64} << 20;  // of text for a shard, about
   // Where a text has this, a document ends, and the tokenizer's separator stands instead of it:
   // "<|endoftext|>". Empty: a file is a document; of a .jsonl, the "text" of each line.
@@ -23,7 +24,7 @@ struct TokenizeOptions {
 };
 
 struct Tokenized {
-  std::int64_t shards = 0, kept = 0;  // all, and those that were there
+  std::int64_t shards = 0, kept = 0;   // all, and those that were there
   std::int64_t tokens = 0, bytes = 0;  // of the shards that were made, and of their text
 };
 

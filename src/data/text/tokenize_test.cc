@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/scratch_test_util.h"
+#include "data/text/bpe_test_util.h"
 #include "data/text/text.h"
 #include "files/file_io.h"
 
@@ -42,27 +43,14 @@ class Tokenize : public testing::Test {
     std::vector<std::int32_t> ids(static_cast<std::size_t>(all->size()));
     all->copy(0, all->size(), ids.data());
     std::string text;
-    for (const std::int32_t id : ids) text += id < 256 ? std::string(1, static_cast<char>(id)) : "|";
+    for (const std::int32_t id : ids)
+      text += id < 256 ? std::string(1, static_cast<char>(id)) : "|";
     return text;
   }
   // A tokenizer of bytes and <|endoftext|>, 256.
   std::string with_separator() const {
-    std::string json = "{";
-    int other = 256;
-    for (int byte = 0; byte < 256; ++byte) {
-      const bool seen = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte != 0xAD);
-      const int code = seen ? byte : other++;
-      std::string character;
-      if (code < 0x80) {
-        if (code == '"' || code == '\\') character = "\\";
-        character += static_cast<char>(code);
-      } else {
-        character = {static_cast<char>(0xC0 | code >> 6), static_cast<char>(0x80 | (code & 0x3F))};
-      }
-      json += cat("\"", character, "\": ", byte, ", ");
-    }
     fs::create_directory(path("tokenizer"));
-    write("tokenizer/encoder.json", json + "\"<|endoftext|>\": 256}");
+    write("tokenizer/encoder.json", spelled_vocabulary("\"<|endoftext|>\": 256"));
     write("tokenizer/vocab.bpe", "#version: 0.2\n");
     return path("tokenizer");
   }
@@ -84,10 +72,10 @@ TEST_F(Tokenize, the_shards_have_the_text_and_do_not_depend_on_threads_or_a_stop
   EXPECT_NEAR(static_cast<double>(val.size()), 0.1 * static_cast<double>(text.size()), 10);
   // What is missing is made again.
   write("out/.unfinished", "");
-  EXPECT_NE(user_error(ExitCode::kData,
-                       [&] { open_text(path("out"), {.vocabulary = 256}, 0.1, ""); })
-                .find("`podium data tokenize` was stopped"),
-            std::string::npos);
+  EXPECT_NE(
+      user_error(ExitCode::kData, [&] { open_text(path("out"), {.vocabulary = 256}, 0.1, ""); })
+          .find("`podium data tokenize` was stopped"),
+      std::string::npos);
   fs::remove(path("out/train_00001.npy"));
   EXPECT_EQ(make({file}, options).kept, made.shards - 1);
   EXPECT_EQ(tokens("train"), train);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 
@@ -160,8 +161,8 @@ std::shared_ptr<const Tokenizer> word_tokenizer(const std::vector<Document>& tex
   std::map<std::string_view, std::int64_t> counts;
   for (const Document& document : texts)
     for_each_word(document.text, [&](std::string_view word, std::size_t) { ++counts[word]; });
-  PODIUM_REQUIRE(std::ssize(counts) <= kMostWords, ExitCode::kData, texts.front().source, " has ", counts.size(),
-                 " different words; at most ", kMostWords,
+  PODIUM_REQUIRE(std::ssize(counts) <= kMostWords, ExitCode::kData, texts.front().source, " has ",
+                 counts.size(), " different words; at most ", kMostWords,
                  " can be tokens, so use another data.tokenizer");
   std::vector<std::pair<std::string_view, std::int64_t>> order(counts.begin(), counts.end());
   std::ranges::stable_sort(order, [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -198,11 +199,12 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path,
     }
     searched += cat("\n  ", place);
   }
-  throw UserError(cat("the tokenizer ", path,
-                      " was not found: a tokenizer.json, a folder with one or with encoder.json and "
-                      "vocab.bpe, or a .bin of llama2.c. Searched:",
-                      searched, "\nName it: data.tokenizer=PATH"),
-                  ExitCode::kData);
+  throw UserError(
+      cat("the tokenizer ", path,
+          " was not found: a tokenizer.json, a folder with one or with encoder.json and "
+          "vocab.bpe, or a .bin of llama2.c. Searched:",
+          searched, "\nName it: data.tokenizer=PATH"),
+      ExitCode::kData);
 }
 
 }  // namespace podium

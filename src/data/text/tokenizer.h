@@ -1,6 +1,7 @@
 // Tokenizers: text as whole numbers, and back.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -74,8 +74,8 @@ struct TokenFile {
 
 TokenFile read_token_npy(const std::string& file, std::span<const std::uint8_t> head) {
   const NpyHeader header = parse_npy_header(head, file);
-  PODIUM_REQUIRE(header.shape.size() == 1 && header.shape[0] >= 0, ExitCode::kData, file,
-                 ": has ", count_text(std::ssize(header.shape), "dimension"),
+  PODIUM_REQUIRE(header.shape.size() == 1 && header.shape[0] >= 0, ExitCode::kData, file, ": has ",
+                 count_text(std::ssize(header.shape), "dimension"),
                  "; tokens have one, so save array.ravel()");
   PODIUM_REQUIRE(
       !header.swapped && (header.type == "u2" || header.type == "u4" || header.type == "i4"),
@@ -90,7 +90,7 @@ TokenFile read_token_npy(const std::string& file, std::span<const std::uint8_t> 
 }
 
 TokenFile read_token_bin(const std::string& file, std::span<const std::uint8_t> head,
-                   std::uint64_t size) {
+                         std::uint64_t size) {
   constexpr std::uint32_t kShortMagic = 20240520, kLongMagic = 20240801;
   constexpr std::uint64_t kHeader = 256 * 4;
   std::array<std::uint32_t, 3> words{};  // magic, version, tokens
@@ -121,9 +121,8 @@ TokenFile read_token_file(const std::string& file) {
                         : read_token_bin(file, head, input.size());
   shard.size = input.size();
   const std::uint64_t there = (shard.size - shard.begin) / static_cast<std::uint64_t>(shard.width);
-  PODIUM_REQUIRE(static_cast<std::uint64_t>(shard.count) <= there, ExitCode::kData, file,
-                 ": has ", there, " tokens, and its header says ", shard.count, "; it was cut off",
-                 kAgain);
+  PODIUM_REQUIRE(static_cast<std::uint64_t>(shard.count) <= there, ExitCode::kData, file, ": has ",
+                 there, " tokens, and its header says ", shard.count, "; it was cut off", kAgain);
   return shard;
 }
 
@@ -189,9 +188,9 @@ class ShardTokens final : public Tokens {
     // As unsigned numbers, so that negative ones are too large.
     for (std::size_t i = 0; i < tokens.size(); ++i)
       PODIUM_REQUIRE(static_cast<std::uint32_t>(tokens[i]) < vocabulary_, ExitCode::kData,
-                     shard.file, ": position ", from + static_cast<std::int64_t>(i),
-                     ": the token ", static_cast<std::uint32_t>(tokens[i]),
-                     " is not in the vocabulary of ", vocabulary_,
+                     shard.file, ": position ", from + static_cast<std::int64_t>(i), ": the token ",
+                     static_cast<std::uint32_t>(tokens[i]), " is not in the vocabulary of ",
+                     vocabulary_,
                      "; name the tokenizer that the shards were made with (data.tokenizer), or a "
                      "larger data.vocabulary");
   }

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/scratch_test_util.h"
-#include "files/file_io.h"
 #include "data/source/loader.h"
 #include "data/text/text.h"
+#include "files/file_io.h"
 
 namespace podium {
 namespace {
@@ -80,8 +80,7 @@ TEST_F(TokenShards, that_are_damaged_or_do_not_fit_are_named) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
   };
   const std::string good = write("a.npy", {1, 2, 299});
-  expect(refusal({good}, 299),
-         "a.npy: position 2: the token 299 is not in the vocabulary of 299");
+  expect(refusal({good}, 299), "a.npy: position 2: the token 299 is not in the vocabulary of 299");
   std::string bytes = read_text(good).value();
   bytes.pop_back();
   put_text(path("cut.npy"), bytes);

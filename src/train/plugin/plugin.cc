@@ -157,7 +157,8 @@ Recipe read_run_recipe(const fs::path& run, const std::vector<std::string>& over
     Recipe recipe = read_recipe(file, overrides, models);
     std::error_code error;
     const fs::path tokenizer = run / kTokenizerFolder;
-    if (fs::is_directory(tokenizer, error)) recipe.text.tokenizer = fs::absolute(tokenizer).string();
+    if (fs::is_directory(tokenizer, error))
+      recipe.text.tokenizer = fs::absolute(tokenizer).string();
     return recipe;
   } catch (const UserError& error) {
     std::string missing;

@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/functions.h"
 #include "base/philox.h"
-#include "data/text/tokenizer.h"
 #include "train/run/decoder.h"
+#include "train/run/run_text.h"
 
 namespace podium {
 namespace {
@@ -53,10 +53,7 @@ void generate(Predictor& predictor, const std::string& prompt, const GenerateOpt
                  recipe.data, "\"; only a network that was trained on text generates some");
   PODIUM_REQUIRE(!prompt.empty(), ExitCode::kUsage,
                  "the prompt is empty; it needs at least one character");
-  const std::shared_ptr<const Tokenizer> tokenizer =
-      is_tokenizer_path(recipe.text.tokenizer)
-          ? open_tokenizer(recipe.text.tokenizer, "")
-          : tokenizer_of_words(recipe.text.tokenizer, tokens->words);
+  const std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(recipe, predictor.fields());
   std::vector<std::int32_t> text = tokenizer->tokens_of(prompt, "the prompt");
   const PhiloxStream stream(options.seed, RandomPurpose::kGenerate);
   Decoder decoder(predictor);

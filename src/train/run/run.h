@@ -20,7 +20,7 @@ namespace podium {
 // The sets that a run trains on and is evaluated on.
 struct RunData {
   std::shared_ptr<const Source> train, held_out;
-  std::vector<std::string> notes = {};  // what people should hear before step 1
+  std::vector<std::string> notes = {};            // what people should hear before step 1
   std::vector<std::string> tokenizer_files = {};  // of a text; a run keeps copies
 };
 
