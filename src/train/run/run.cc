@@ -375,10 +375,8 @@ struct PreparedRun {
   std::string initial;             // about what it started from, where that is [init]
   std::int64_t program_bytes = 0;  // RankPlan::program_bytes
   std::vector<std::string> notes;  // about its data
-  std::vector<std::string> tokenizer_files;
 };
 
-// Throws Stopped where that is requested; nothing was made then.
 // The order of BF16 sums for a recipe that names none: that of the run in the folder, and for a run
 // that begins now the device's first. Empty: the device has its own, or an older Podium began the
 // run, whose recipe has none.
@@ -397,6 +395,7 @@ std::string order_of_run(const Recipe& recipe, Device& device, const RunOptions&
   return support.orders.empty() ? "" : std::string(name_of(support.orders.front()));
 }
 
+// Throws Stopped where that is requested; nothing was made then.
 PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptions& options,
                     RunObserver& observer) {
   const StopToken stop(options.stop_request);
@@ -432,7 +431,6 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
                            : load_data(recipe, options.data_dir,
                                        {.check_files = true, .stop = stop, .reading = reading});
   run.notes = data.notes;
-  run.tokenizer_files = data.tokenizer_files;
   recipe = with_counts(std::move(recipe), data);
   if (options.memory_limit != 0 && !own && has_files(recipe)) {
     for (const Source* set : {data.train.get(), data.held_out.get()})
@@ -463,7 +461,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
     run.folder = std::make_unique<RunFolder>(options.out);
     if (options.fresh) run.folder->start_afresh();
     run.folder->adopt_recipe(to_toml(recipe));
-    run.folder->keep_tokenizer(run.tokenizer_files);
+    run.folder->keep_tokenizer(data.tokenizer_files);
   }
   run.session = std::make_unique<Session>(trainer, run.folder.get(), options, observer);
   if (ranks.leads()) {
