@@ -120,6 +120,7 @@ DeviceSpec this_machine(const Environment& here, const DeviceRoof& roof) {
           .flops = std::move(flops),
           .memory_bytes = static_cast<double>(usable_memory_bytes()),
           .bandwidth = roof.far_bytes,
+          .node_link = roof.far_bytes,
           .source = "measured now"};
 }
 

@@ -135,19 +135,24 @@ void add_metrics(EvaluationResult& result, const std::vector<Metric>& metrics,
 
 void Trainer::State::prepare_evaluation() {
   const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
-  // 256, halved until evaluation fits into the memory of training, and what the network reads takes
-  // no more than this; never more than there are. Of streams, a share for each worker.
+  // 256, halved until evaluation fits into the memory of training, and so do its outputs, which are
+  // kept besides, and what the network reads takes no more than this; never more than there are. Of
+  // streams, a share for each worker.
   constexpr std::int64_t kMostInputBytes = std::int64_t{48} << 20;
   const std::int64_t all = shards.all_workers(),
                      most = program.carried.empty() ? data.held_out
                                                     : (recipe.evaluation.streams + all - 1) / all;
   evaluation_batch =
       std::min(recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, most);
-  Graph graph;
+  Graph graph, loss;
   while (true) {
     graph = build_evaluation_program(model, inputs_of(evaluation_batch));
+    loss = build_loss_program(model, inputs_of(evaluation_batch), graph);
+    std::int64_t outputs = 0;
+    for (const NamedValue& output : graph.outputs()) outputs += graph.type(output.value).bytes();
     if (recipe.evaluation.batch != 0 || evaluation_batch == 1 ||
-        (device->plan(graph, {}).arena_bytes <= limit &&
+        (outputs <= limit && device->plan(graph, {}).arena_bytes <= limit &&
+         device->plan(loss, {}).arena_bytes <= limit &&
          evaluation_batch * data.input_bytes() <= kMostInputBytes))
       break;
     evaluation_batch /= 2;
@@ -160,7 +165,6 @@ void Trainer::State::prepare_evaluation() {
                  "in training (in evaluation it ",
                  problem,
                  "); a model must create the same ones in both, whatever Network::mode() is");
-  const Graph loss = build_loss_program(model, inputs_of(evaluation_batch), graph);
   for (Worker& worker : workers) {
     // Training waits meanwhile.
     const CompileOptions options{.worker = worker.number, .arena_of = &worker.program.executable()};
