@@ -41,7 +41,7 @@ void lower_matmul(Lowering& lowering, const Node& node, std::int32_t index) {
   const Value a = node.inputs[0], b = node.inputs[1], y{index, 0};
   const Shape& as = lowering.shape(a);
   const bool batch_a = lowering.in_lanes(a), batch_b = lowering.in_lanes(b);
-  if (batch_a && batch_b && t.transpose_a && !t.transpose_b) {
+  if ((batch_a || batch_b) && t.transpose_a && !t.transpose_b) {
     product_over_images(lowering, a, b, y);
   } else if (batch_a && !batch_b && !t.transpose_a) {
     const Slot x = lowering.lanes(a), w = lowering.plain(b), out = lowering.define_lanes(y);

@@ -18,179 +18,192 @@ namespace HWY_NAMESPACE {
 inline constexpr int kTileVectors = kRegisters == 1 ? 2 : 1;
 inline constexpr int kTileColumns = kRegisters == 1 ? 8 : 6;
 inline constexpr int64_t kRun = 256;  // of the contract
+// What a run reads again and again, so many vectors of kRun numbers, stays in a near cache (1 MiB).
+inline constexpr int64_t kNearVectors = 64;
 
-// y[b][j] (lanes) = sum over k of x[b][k] w[k,j], j < kColumns: with unit_column w[k,j] is
-// w[k * stride + j], else w[j * stride + k]. Blocks of x and y are x_block and y_block floats
-// apart.
+// y[b][j] (lanes) = (or += where not `first`) the sum over one run, k < depth, of x[b][k] w[k,j],
+// j < kColumns: with unit_column w[k,j] is w[k * stride + j], else w[j * stride + k]. Blocks of x
+// and y are x_block and y_block floats apart.
 template <int kBlocks, int kColumns, bool kUnitColumn>
 HWY_INLINE void lanes_tile(const float* HWY_RESTRICT x, int64_t x_block, int64_t depth,
                            const float* HWY_RESTRICT w, int64_t stride, float* HWY_RESTRICT y,
-                           int64_t y_block) {
-  if (depth == 0) {
-    for (int b = 0; b < kBlocks; ++b) {
-      for (int j = 0; j < kColumns; ++j) store16(y + b * y_block + j * kLanes, zero16());
+                           int64_t y_block, bool first) {
+  V16 acc[kBlocks][kColumns];
+  HWY_UNROLL(16)
+  for (int b = 0; b < kBlocks; ++b) {
+    HWY_UNROLL(16)
+    for (int j = 0; j < kColumns; ++j) acc[b][j] = zero16();
+  }
+  for (int64_t k = 0; k < depth; ++k) {
+    V16 a[kBlocks];
+    HWY_UNROLL(16)
+    for (int b = 0; b < kBlocks; ++b) a[b] = load16(x + b * x_block + k * kLanes);
+    HWY_UNROLL(16)
+    for (int j = 0; j < kColumns; ++j) {
+      const V16 c = set16(kUnitColumn ? w[k * stride + j] : w[j * stride + k]);
+      HWY_UNROLL(16)
+      for (int b = 0; b < kBlocks; ++b) acc[b][j] = fma16(a[b], c, acc[b][j]);
     }
   }
-  for (int64_t run = 0; run < depth; run += kRun) {
-    const int64_t end = std::min(run + kRun, depth);
-    V16 acc[kBlocks][kColumns];
+  HWY_UNROLL(16)
+  for (int b = 0; b < kBlocks; ++b) {
     HWY_UNROLL(16)
-    for (int b = 0; b < kBlocks; ++b) {
-      HWY_UNROLL(16)
-      for (int j = 0; j < kColumns; ++j) acc[b][j] = zero16();
-    }
-    for (int64_t k = run; k < end; ++k) {
-      V16 a[kBlocks];
-      HWY_UNROLL(16)
-      for (int b = 0; b < kBlocks; ++b) a[b] = load16(x + b * x_block + k * kLanes);
-      HWY_UNROLL(16)
-      for (int j = 0; j < kColumns; ++j) {
-        const V16 c = set16(kUnitColumn ? w[k * stride + j] : w[j * stride + k]);
-        HWY_UNROLL(16)
-        for (int b = 0; b < kBlocks; ++b) acc[b][j] = fma16(a[b], c, acc[b][j]);
-      }
-    }
-    HWY_UNROLL(16)
-    for (int b = 0; b < kBlocks; ++b) {
-      HWY_UNROLL(16)
-      for (int j = 0; j < kColumns; ++j) {
-        float* to = y + b * y_block + j * kLanes;
-        store16(to, run == 0 ? acc[b][j] : add16(load16(to), acc[b][j]));
-      }
+    for (int j = 0; j < kColumns; ++j) {
+      float* to = y + b * y_block + j * kLanes;
+      store16(to, first ? acc[b][j] : add16(load16(to), acc[b][j]));
     }
   }
 }
 
-// All blocks of one range of columns; y points to its first.
+// All blocks of one range of columns, by one run; y points to its first.
 template <int kColumns, bool kUnitColumn>
 HWY_INLINE void lanes_columns(int64_t blocks, const float* x, int64_t x_block, int64_t depth,
-                              const float* w, int64_t stride, float* y, int64_t y_block) {
+                              const float* w, int64_t stride, float* y, int64_t y_block,
+                              bool first) {
+  // Rows of w that are far from each other share few places of a cache: a copy has them together.
+  constexpr int64_t kReadAgain = 8 * kTileVectors;
+  HWY_ALIGN float near[kRun * kColumns];
+  if (kUnitColumn && blocks >= kReadAgain) {
+    for (int64_t k = 0; k < depth; ++k)
+      for (int j = 0; j < kColumns; ++j) near[k * kColumns + j] = w[k * stride + j];
+    w = near;
+    stride = kColumns;
+  }
   int64_t b = 0;
   for (; b + kTileVectors <= blocks; b += kTileVectors) {
     lanes_tile<kTileVectors, kColumns, kUnitColumn>(x + b * x_block, x_block, depth, w, stride,
-                                                    y + b * y_block, y_block);
+                                                    y + b * y_block, y_block, first);
   }
   for (; b < blocks; ++b) {
     lanes_tile<1, kColumns, kUnitColumn>(x + b * x_block, x_block, depth, w, stride,
-                                         y + b * y_block, y_block);
+                                         y + b * y_block, y_block, first);
   }
 }
 
-// y[n,j] = sum over k of x[n,k] w[k,j] for a range of j, x [N, depth] and y [N, columns] in lanes.
+// y[n,j] = sum over k of x[n,k] w[k,j] for a range of j and one of blocks of n, x [N, depth] and
+// y [N, columns] in lanes: a group of blocks by one run for all j, then by the next run.
 template <bool kUnitColumn>
-HWY_INLINE void lanes_product(int64_t images, int64_t depth, int64_t columns, Range range,
+HWY_INLINE void lanes_product(int64_t depth, int64_t columns, Range of_blocks, Range range,
                               const float* x, const float* w, float* y) {
-  const int64_t blocks = blocks_of(images), stride = kUnitColumn ? columns : depth;
+  const int64_t stride = kUnitColumn ? columns : depth;
   const int64_t x_block = depth * kLanes, y_block = columns * kLanes;
   const int64_t next = kUnitColumn ? 1 : stride;  // from a column of w to the next
-  int64_t j = range.begin;
-  for (; j + kTileColumns <= range.end; j += kTileColumns) {
-    lanes_columns<kTileColumns, kUnitColumn>(blocks, x, x_block, depth, w + j * next, stride,
-                                             y + j * kLanes, y_block);
-  }
-  for (; j + 4 <= range.end; j += 4) {
-    lanes_columns<4, kUnitColumn>(blocks, x, x_block, depth, w + j * next, stride, y + j * kLanes,
-                                  y_block);
-  }
-  for (; j + 2 <= range.end; j += 2) {
-    lanes_columns<2, kUnitColumn>(blocks, x, x_block, depth, w + j * next, stride, y + j * kLanes,
-                                  y_block);
-  }
-  for (; j < range.end; ++j) {
-    lanes_columns<1, kUnitColumn>(blocks, x, x_block, depth, w + j * next, stride, y + j * kLanes,
-                                  y_block);
+  for (int64_t block = of_blocks.begin; block < of_blocks.end; block += kNearVectors) {
+    const int64_t blocks = std::min(kNearVectors, of_blocks.end - block);
+    // A product without depth is 0.
+    for (int64_t run = 0; run == 0 || run < depth; run += kRun) {
+      const float* const x_run = x + block * x_block + run * kLanes;
+      const float* const w_run = w + run * (kUnitColumn ? stride : 1);
+      const auto tile = [&]<int kColumns>(int64_t j) HWY_ATTR {
+        lanes_columns<kColumns, kUnitColumn>(blocks, x_run, x_block, std::min(kRun, depth - run),
+                                             w_run + j * next, stride,
+                                             y + block * y_block + j * kLanes, y_block, run == 0);
+      };
+      int64_t j = range.begin;
+      for (; j + kTileColumns <= range.end; j += kTileColumns)
+        tile.template operator()<kTileColumns>(j);
+      for (; j + 4 <= range.end; j += 4) tile.template operator()<4>(j);
+      for (; j + 2 <= range.end; j += 2) tile.template operator()<2>(j);
+      for (; j < range.end; ++j) tile.template operator()<1>(j);
+    }
   }
 }
 
-void forward_outputs(const DenseShape& shape, Range outputs, const float* x, const float* w,
-                     float* y) {
-  lanes_product<false>(shape.images, shape.inputs, shape.outputs, outputs, x, w, y);
+void forward_outputs(const DenseShape& shape, Range blocks, Range outputs, const float* x,
+                     const float* w, float* y) {
+  lanes_product<false>(shape.inputs, shape.outputs, blocks, outputs, x, w, y);
 }
 
-void grad_input_inputs(const DenseShape& shape, Range inputs, const float* dy, const float* w,
-                       float* dx) {
-  lanes_product<true>(shape.images, shape.outputs, shape.inputs, inputs, dy, w, dx);
+void grad_input_inputs(const DenseShape& shape, Range blocks, Range inputs, const float* dy,
+                       const float* w, float* dx) {
+  lanes_product<true>(shape.outputs, shape.inputs, blocks, inputs, dy, w, dx);
 }
 
-// dw[j][v] = sum over n of dy[n,j] x[n,v] for kColumns rows j of dw, kVectors vectors of inputs v,
-// whose tiles in x are x_tile floats apart. Of the last vector `last` lanes are stored.
+// dw[j][v] = (or += where not `first`) the sum over one run, n < images, of dy[n,j] x[n,v] for
+// kColumns rows j of dw, kVectors vectors of inputs v, whose tiles in x are x_tile floats apart. Of
+// the last vector `last` lanes are stored.
 template <int kVectors, int kColumns>
 HWY_INLINE void weight_tile(int64_t images, const float* HWY_RESTRICT dy, int64_t dy_block,
                             const float* HWY_RESTRICT x, int64_t x_tile, float* HWY_RESTRICT dw,
-                            int64_t dw_stride, int64_t last) {
-  for (int64_t run = 0; run < images; run += kRun) {
-    const int64_t end = std::min(run + kRun, images);
-    V16 acc[kColumns][kVectors];
+                            int64_t dw_stride, int64_t last, bool first) {
+  V16 acc[kColumns][kVectors];
+  HWY_UNROLL(16)
+  for (int j = 0; j < kColumns; ++j) {
     HWY_UNROLL(16)
-    for (int j = 0; j < kColumns; ++j) {
+    for (int v = 0; v < kVectors; ++v) acc[j][v] = zero16();
+  }
+  for (int64_t block = 0; block < images; block += kLanes) {
+    const float* d = dy + block / kLanes * dy_block;
+    const float* row = x + block * kLanes;
+    const int64_t lanes = std::min<int64_t>(kLanes, images - block);
+    HWY_UNROLL(4)
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      V16 a[kVectors];
       HWY_UNROLL(16)
-      for (int v = 0; v < kVectors; ++v) acc[j][v] = zero16();
-    }
-    for (int64_t block = run; block < end; block += kLanes) {
-      const float* d = dy + block / kLanes * dy_block;
-      const float* row = x + block * kLanes;
-      const int64_t lanes = std::min<int64_t>(kLanes, end - block);
-      HWY_UNROLL(4)
-      for (int64_t lane = 0; lane < lanes; ++lane) {
-        V16 a[kVectors];
+      for (int v = 0; v < kVectors; ++v) a[v] = load16(row + v * x_tile + lane * kLanes);
+      HWY_UNROLL(16)
+      for (int j = 0; j < kColumns; ++j) {
+        const V16 c = set16(d[j * kLanes + lane]);
         HWY_UNROLL(16)
-        for (int v = 0; v < kVectors; ++v) a[v] = load16(row + v * x_tile + lane * kLanes);
-        HWY_UNROLL(16)
-        for (int j = 0; j < kColumns; ++j) {
-          const V16 c = set16(d[j * kLanes + lane]);
-          HWY_UNROLL(16)
-          for (int v = 0; v < kVectors; ++v) acc[j][v] = fma16(a[v], c, acc[j][v]);
-        }
+        for (int v = 0; v < kVectors; ++v) acc[j][v] = fma16(a[v], c, acc[j][v]);
       }
     }
+  }
+  HWY_UNROLL(16)
+  for (int j = 0; j < kColumns; ++j) {
     HWY_UNROLL(16)
-    for (int j = 0; j < kColumns; ++j) {
-      HWY_UNROLL(16)
-      for (int v = 0; v < kVectors; ++v) {
-        float* to = dw + j * dw_stride + v * kLanes;
-        if (v + 1 < kVectors || last == kLanes) {
-          store16(to, run == 0 ? acc[j][v] : add16(load16(to), acc[j][v]));
-        } else {
-          const V16 sum = run == 0 ? acc[j][v] : add16(load_first16(to, last), acc[j][v]);
-          store_first16(to, sum, last);
-        }
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = dw + j * dw_stride + v * kLanes;
+      if (v + 1 < kVectors || last == kLanes) {
+        store16(to, first ? acc[j][v] : add16(load16(to), acc[j][v]));
+      } else {
+        const V16 sum = first ? acc[j][v] : add16(load_first16(to, last), acc[j][v]);
+        store_first16(to, sum, last);
       }
     }
   }
 }
 
+// One run of images [run, run + images) by a range of inputs.
 template <int kColumns>
-HWY_INLINE void weight_rows(const DenseShape& s, const float* dy, const float* x_rows, float* dw) {
+HWY_INLINE void weight_rows(const DenseShape& s, int64_t run, int64_t images, Range inputs,
+                            const float* dy, const float* x_rows, float* dw) {
   const int64_t dy_block = s.outputs * kLanes, x_tile = padded(s.images) * kLanes;
-  for (int64_t i = 0; i < s.inputs;) {
-    const float* x = x_rows + i * padded(s.images);
-    const int64_t rest = s.inputs - i;
+  const float* const d = dy + run / kLanes * dy_block;
+  for (int64_t i = inputs.begin; i < inputs.end;) {
+    const float* x = x_rows + i * padded(s.images) + run * kLanes;
+    const int64_t rest = inputs.end - i;
     if (rest > (kTileVectors - 1) * kLanes) {
       weight_tile<kTileVectors, kColumns>(
-          s.images, dy, dy_block, x, x_tile, dw + i, s.inputs,
-          std::min<int64_t>(kLanes, rest - (kTileVectors - 1) * kLanes));
+          images, d, dy_block, x, x_tile, dw + i, s.inputs,
+          std::min<int64_t>(kLanes, rest - (kTileVectors - 1) * kLanes), run == 0);
       i += kTileVectors * kLanes;
     } else {
-      weight_tile<1, kColumns>(s.images, dy, dy_block, x, x_tile, dw + i, s.inputs,
-                               std::min<int64_t>(kLanes, rest));
+      weight_tile<1, kColumns>(images, d, dy_block, x, x_tile, dw + i, s.inputs,
+                               std::min<int64_t>(kLanes, rest), run == 0);
       i += kLanes;
     }
   }
 }
 
+// A group of inputs by one run for all outputs, then by the next run.
 void grad_weight_outputs(const DenseShape& s, Range outputs, const float* dy, const float* x_rows,
                          float* dw) {
-  int64_t o = outputs.begin;
-  for (; o + kTileColumns <= outputs.end; o += kTileColumns) {
-    weight_rows<kTileColumns>(s, dy + o * kLanes, x_rows, dw + o * s.inputs);
+  for (int64_t i = 0; i < s.inputs; i += kNearVectors * kLanes) {
+    const Range inputs = {i, std::min(i + kNearVectors * kLanes, s.inputs)};
+    for (int64_t run = 0; run < s.images; run += kRun) {
+      const int64_t images = std::min(kRun, s.images - run);
+      const auto tile = [&]<int kColumns>(int64_t o) HWY_ATTR {
+        weight_rows<kColumns>(s, run, images, inputs, dy + o * kLanes, x_rows, dw + o * s.inputs);
+      };
+      int64_t o = outputs.begin;
+      for (; o + kTileColumns <= outputs.end; o += kTileColumns)
+        tile.template operator()<kTileColumns>(o);
+      for (; o + 4 <= outputs.end; o += 4) tile.template operator()<4>(o);
+      for (; o + 2 <= outputs.end; o += 2) tile.template operator()<2>(o);
+      for (; o < outputs.end; ++o) tile.template operator()<1>(o);
+    }
   }
-  for (; o + 4 <= outputs.end; o += 4) {
-    weight_rows<4>(s, dy + o * kLanes, x_rows, dw + o * s.inputs);
-  }
-  for (; o + 2 <= outputs.end; o += 2) {
-    weight_rows<2>(s, dy + o * kLanes, x_rows, dw + o * s.inputs);
-  }
-  for (; o < outputs.end; ++o) weight_rows<1>(s, dy + o * kLanes, x_rows, dw + o * s.inputs);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -207,45 +220,73 @@ HWY_EXPORT(grad_weight_outputs);
 namespace {
 
 // Columns go to the parts in units that every target's register tile divides into; a part does half
-// a million multiply-adds or more.
-constexpr std::int64_t kUnit = 24;
+// a million multiply-adds or more. Of large products a part has more columns, and not all rows:
+// what it reads again and again then stays in a near cache.
+constexpr std::int64_t kUnit = 24, kWideUnit = 192;
+constexpr std::int64_t kGroupBlocks = 16;
 constexpr std::int64_t kPartWork = 1 << 19;
 
-int column_parts(std::int64_t columns, std::int64_t work_per_column) {
-  return parts_of((columns + kUnit - 1) / kUnit, kUnit * work_per_column, kPartWork);
-}
-Range part_columns(std::int64_t columns, std::int64_t work_per_column, int part) {
-  const Range units =
-      share_of((columns + kUnit - 1) / kUnit, column_parts(columns, work_per_column), part);
-  return {units.begin * kUnit, std::min(units.end * kUnit, columns)};
+struct Part {
+  Range blocks, columns;
+};
+// A product of so many rows, in blocks, by so many columns.
+class Parts {
+ public:
+  Parts(std::int64_t rows, std::int64_t columns, std::int64_t depth)
+      : blocks_(blocks_of(rows)), columns_(columns) {
+    if (columns >= kWideUnit && blocks_ >= 2 * kGroupBlocks) {
+      unit_ = kWideUnit;
+      groups_ = blocks_ / kGroupBlocks;
+    }
+    const std::int64_t rows_of_part = padded(rows) / groups_;
+    parts_ = parts_of(units(), unit_ * rows_of_part * depth, kPartWork);
+  }
+  int count() const { return static_cast<int>(groups_) * parts_; }
+  Part at(int part) const {
+    const Range units_of_part = share_of(units(), parts_, part % parts_);
+    return {share_of(blocks_, static_cast<int>(groups_), part / parts_),
+            {units_of_part.begin * unit_, std::min(units_of_part.end * unit_, columns_)}};
+  }
+
+ private:
+  std::int64_t units() const { return (columns_ + unit_ - 1) / unit_; }
+  std::int64_t blocks_, columns_, unit_ = kUnit, groups_ = 1;
+  int parts_ = 1;
+};
+
+Parts forward_parts(const DenseShape& s) { return {s.images, s.outputs, s.inputs}; }
+Parts grad_input_parts(const DenseShape& s) { return {s.images, s.inputs, s.outputs}; }
+
+// The images are the depth, and the inputs, of which each part has all, the rows.
+std::int64_t weight_unit(const DenseShape& s) {
+  return s.outputs >= 8 * kWideUnit && s.images >= 256 ? kWideUnit : kUnit;
 }
 
 }  // namespace
 
-int dense_forward_parts(const DenseShape& shape) {
-  return column_parts(shape.outputs, padded(shape.images) * shape.inputs);
-}
+int dense_forward_parts(const DenseShape& shape) { return forward_parts(shape).count(); }
 void dense_forward(const DenseShape& shape, const float* x, const float* w, float* y, int part) {
-  const Range range = part_columns(shape.outputs, padded(shape.images) * shape.inputs, part);
-  PODIUM_DISPATCH(forward_outputs)(shape, range, x, w, y);
+  const Part of = forward_parts(shape).at(part);
+  PODIUM_DISPATCH(forward_outputs)(shape, of.blocks, of.columns, x, w, y);
 }
 
-int dense_grad_input_parts(const DenseShape& shape) {
-  return column_parts(shape.inputs, padded(shape.images) * shape.outputs);
-}
+int dense_grad_input_parts(const DenseShape& shape) { return grad_input_parts(shape).count(); }
 void dense_grad_input(const DenseShape& shape, const float* dy, const float* w, float* dx,
                       int part) {
-  const Range range = part_columns(shape.inputs, padded(shape.images) * shape.outputs, part);
-  PODIUM_DISPATCH(grad_input_inputs)(shape, range, dy, w, dx);
+  const Part of = grad_input_parts(shape).at(part);
+  PODIUM_DISPATCH(grad_input_inputs)(shape, of.blocks, of.columns, dy, w, dx);
 }
 
-int dense_grad_weight_parts(const DenseShape& shape) {
-  return column_parts(shape.outputs, shape.images * shape.inputs);
+int dense_grad_weight_parts(const DenseShape& s) {
+  const std::int64_t unit = weight_unit(s);
+  return parts_of((s.outputs + unit - 1) / unit, unit * s.images * s.inputs, kPartWork);
 }
-void dense_grad_weight(const DenseShape& shape, const float* dy, const float* x_rows, float* dw,
+void dense_grad_weight(const DenseShape& s, const float* dy, const float* x_rows, float* dw,
                        int part) {
-  const Range range = part_columns(shape.outputs, shape.images * shape.inputs, part);
-  PODIUM_DISPATCH(grad_weight_outputs)(shape, range, dy, x_rows, dw);
+  const std::int64_t unit = weight_unit(s);
+  const Range units = share_of((s.outputs + unit - 1) / unit, dense_grad_weight_parts(s), part);
+  const Range outputs = {units.begin * unit, std::min(units.end * unit, s.outputs)};
+  PODIUM_DISPATCH(grad_weight_outputs)(s, outputs, dy, x_rows, dw);
 }
 
 }  // namespace podium::cpu

@@ -92,15 +92,16 @@ HWY_INLINE void pack_vector(const MatmulShape& s, const float* b, int64_t depth,
       packed[k * kPanel + l] = l < width ? b[l * s.depth + k] : 0.0f;
 }
 
-// Columns of c, in panels: each run of b's columns is packed, then all rows of a pass over it.
+// Columns of c, in panels: each run of b's columns is packed, then all rows of a pass over it. One
+// run for all panels, then the next: a run of a stays in a near cache.
 void product_columns(const MatmulShape& s, Range columns, const float* a, const float* b,
                      float* c) {
   HWY_ALIGN float packed[kRun * kPanel];
-  for (int64_t j = columns.begin; j < columns.end; j += kPanel) {
-    const int64_t width = std::min(kPanel, columns.end - j);
-    // A product without depth is 0.
-    for (int64_t run = 0; run == 0 || run < s.depth; run += kRun) {
-      const int64_t depth = std::min(kRun, s.depth - run);
+  // A product without depth is 0.
+  for (int64_t run = 0; run == 0 || run < s.depth; run += kRun) {
+    const int64_t depth = std::min(kRun, s.depth - run);
+    for (int64_t j = columns.begin; j < columns.end; j += kPanel) {
+      const int64_t width = std::min(kPanel, columns.end - j);
       for (int64_t v = 0; v * kLanes < width; ++v) {
         const int64_t column = j + v * kLanes;
         pack_vector(s, s.transpose_b ? b + column * s.depth + run : b + run * s.columns + column,
