@@ -14,6 +14,7 @@
 #include "data/pictures/pictures.h"
 #include "data/pictures/prepared_pictures.h"
 #include "data/source/shuffle.h"
+#include "data/text/text.h"
 #include "nn/models.h"
 #include "train/loop/trainer.h"
 #include "train/run/run.h"
@@ -78,6 +79,18 @@ std::shared_ptr<const Source> drawn_pictures(const Recipe& recipe, const DataSha
   return set;
 }
 
+std::shared_ptr<const Source> drawn_text(const Recipe& recipe) {
+  const std::int64_t context = recipe.text.context, count = (recipe.batch + 2) * context;
+  return std::make_shared<const TextSource>(TextSource::Part{
+      .origin = "drawn",
+      .all = tokens_of({{"drawn", std::string(static_cast<std::size_t>(count), 'x')}},
+                       *byte_tokenizer()),
+      .count = count,
+      .vocabulary = recipe.text.vocabulary,
+      .context = context,
+      .shifts = true});
+}
+
 double thread_seconds() {
   timespec time = {};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -111,9 +124,15 @@ double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, d
 
 MeasuredData data_to_measure(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir) {
-  if (has_text(recipe) || has_table(recipe))
-    return {load_data(recipe, data_dir).train,
-            has_text(recipe) ? "windows of this recipe's text" : "rows of this recipe's table"};
+  if (has_table(recipe)) return {load_data(recipe, data_dir).train, "rows of this recipe's table"};
+  if (has_text(recipe)) {
+    try {
+      return {load_data(recipe, data_dir).train, "windows of this recipe's text"};
+    } catch (const UserError&) {  // it is not here
+      if (recipe.text.vocabulary == 0) throw;
+      return {drawn_text(recipe), "windows of drawn tokens"};
+    }
+  }
   if (!has_pictures(recipe)) return {drawn_pictures(recipe, data), "normalised and augmented"};
   try {
     const MeasuredData own = {
@@ -136,18 +155,19 @@ double examples_per_core(const MeasuredData& data, const Recipe& recipe) {
 }
 
 double step_seconds_here(const MeasuredData& data, const Recipe& recipe, std::int64_t workers) {
-  constexpr double kEnough = 2, kLongStep = 5;
+  constexpr double kWarm = 1, kEnough = 4, kLongStep = 10;
   Trainer trainer(recipe, model_of(recipe), data.set, data.set,
                   {.workers = workers, .backend = "cpu"});
   const auto step = [&trainer] {
     return trainer.step({.hash = true, .throw_on_divergence = false}).seconds;
   };
-  // Caches and clocks warm up during the first.
-  const double first = step();
-  if (first > kLongStep) return first;
+  // Memory, caches and clocks warm up.
+  double warm = step();
+  if (warm > kLongStep) return warm;
+  while (warm < kWarm) warm += step();
   std::vector<double> each;
   double sum = 0;
-  while (sum < kEnough || each.size() < 2) sum += each.emplace_back(step());
+  while (sum < kEnough || each.size() < 3) sum += each.emplace_back(step());
   std::ranges::sort(each);
   return each[each.size() / 2];
 }

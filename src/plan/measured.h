@@ -21,7 +21,8 @@ struct MeasuredData {
 
 // The recipe's own pictures in files, texts and tables; of pictures that are not here or cannot be
 // decoded, one that is drawn, a JPEG of 500 x 375 pixels. Of other pictures, drawn ones of their
-// size, a batch at least. Throws UserError(kData) if a text or table cannot be read.
+// size, a batch at least. Of a text that is not here, where data.vocabulary is stated, drawn ones.
+// Throws UserError(kData) if another text or a table cannot be read.
 MeasuredData data_to_measure(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir = "");
 
@@ -30,8 +31,8 @@ MeasuredData data_to_measure(const Recipe& recipe, const DataShape& data,
 double examples_per_core(const MeasuredData& data, const Recipe& recipe);
 
 // Seconds of a step of the recipe with so many workers on the CPU, input, exchange and hash
-// included. Makes steps for two seconds; at least two of them, or one if it takes longer than
-// five seconds. Throws as the constructor of Trainer does.
+// included. Makes steps for five seconds; at least four of them, or one if it takes longer than
+// ten. Throws as the constructor of Trainer does.
 double step_seconds_here(const MeasuredData& data, const Recipe& recipe, std::int64_t workers);
 
 }  // namespace podium

@@ -49,6 +49,7 @@ void PrintTo(const Case& golden, std::ostream* out) { *out << golden.text(); }
 std::string fewer_images(const std::string& recipe) {
   const std::int64_t batch = read_recipe(find_recipe(recipe)).batch;
   if (recipe == kPhotographRecipe) return "batch=10 replicas=2 data.size=64";
+  if (recipe == "shakespeare-char") return "batch=4 replicas=2";
   if (!recipe.starts_with("cifar10-")) return "";
   return batch <= 128 ? "batch=68" : "batch=68 replicas=2";
 }

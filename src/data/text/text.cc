@@ -21,19 +21,6 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kMostTextBytes = std::uint64_t{16} << 30;
 
-std::string find_text(const std::string& path, const std::string& data_dir) {
-  std::error_code error;
-  std::string searched;
-  for (const std::string& place : places_of(path, data_dir)) {
-    if (fs::exists(place, error)) return place;
-    searched += cat("\n  ", place);
-  }
-  throw UserError(cat("the text ", path, " was not found. Searched:", searched,
-                      "\nName the file or folder: data.path=BOOK.txt, or the folder that it is in: "
-                      "--data-dir"),
-                  ExitCode::kData);
-}
-
 // The files directly in a folder, by name; or the file itself.
 std::vector<std::string> files_of(const std::string& place) {
   std::error_code error;
@@ -147,6 +134,34 @@ bool are_shards(const std::string& place, const std::vector<std::string>& files)
 
 }  // namespace
 
+std::string find_text(const std::string& path, const std::string& data_dir) {
+  std::error_code error;
+  std::string searched;
+  for (const std::string& place : places_of(path, data_dir)) {
+    if (fs::exists(place, error)) return place;
+    searched += cat("\n  ", place);
+  }
+  throw UserError(cat("the text ", path, " was not found. Searched:", searched,
+                      "\nName the file or folder: data.path=BOOK.txt, or the folder that it is in: "
+                      "--data-dir"),
+                  ExitCode::kData);
+}
+
+std::vector<Field> text_fields(std::int64_t context, std::int64_t vocabulary,
+                               const std::vector<std::string>& words) {
+  Field tokens{.name = "tokens",
+               .dtype = DType::kI32,
+               .shape = Shape{context},
+               .unit = "token",
+               .below = vocabulary,
+               .words = words};
+  Field next = tokens;
+  next.name = "next";
+  next.unit.clear();
+  next.target = true;
+  return {tokens, next};
+}
+
 TextSource::TextSource(Part part)
     : part_(std::move(part)),
       // A window needs the token after it, and a shift of up to a window leaves one less.
@@ -154,17 +169,7 @@ TextSource::TextSource(Part part)
           0, (part_.count - (part_.shifts ? part_.context : 1)) / part_.context)) {}
 
 std::vector<Field> TextSource::fields() const {
-  Field tokens{.name = "tokens",
-               .dtype = DType::kI32,
-               .shape = Shape{part_.context},
-               .unit = "token",
-               .below = part_.vocabulary,
-               .words = part_.words};
-  Field next = tokens;
-  next.name = "next";
-  next.unit.clear();
-  next.target = true;
-  return {tokens, next};
+  return text_fields(part_.context, part_.vocabulary, part_.words);
 }
 
 void TextSource::read(std::int64_t index, const ExampleKey* key, FieldMemory to) const {

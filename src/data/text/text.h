@@ -19,6 +19,15 @@
 
 namespace podium {
 
+// The file or folder of `path`, which is looked up as the files of datasets are
+// (data/datasets/dataset.h). Throws UserError(kData), which lists the places searched, if there is
+// none.
+std::string find_text(const std::string& path, const std::string& data_dir);
+
+// The fields of a window, "tokens" and "next".
+std::vector<Field> text_fields(std::int64_t context, std::int64_t vocabulary,
+                               const std::vector<std::string>& words = {});
+
 // A part of a text.
 class TextSource : public Source {
  public:
@@ -54,8 +63,7 @@ struct Text {
   std::shared_ptr<const Tokenizer> tokenizer;  // null: shards of an unknown one
 };
 
-// Opens the file or folder of `path`, which is looked up as the files of datasets are
-// (data/datasets/dataset.h): a text; a folder of texts, each a document, by name; or shards of
+// Opens what find_text() finds: a text; a folder of texts, each a document, by name; or shards of
 // tokens (data/text/tokens.h), a file or a folder of them, of which those with `val` in their name
 // are held out. A folder of shards may have its tokenizer in `tokenizer`. `held_out` is the share
 // at the end that is evaluated where no file says so. Throws UserError(kData), which names the

@@ -7,6 +7,7 @@
 #include "backend/planning_device.h"
 #include "data/datasets/dataset.h"
 #include "data/pictures/pictures.h"
+#include "data/text/text.h"
 #include "train/loop/trainer_state.h"
 #include "train/run/environment.h"
 #include "train/run/run.h"
@@ -64,7 +65,12 @@ void visit_programs(const Worker& worker, const Visit& visit) {
 }  // namespace
 
 DataShape stated_shape(const Recipe& recipe) {
-  PODIUM_CHECK(!has_text(recipe) && !has_table(recipe), "the shape follows from the file");
+  PODIUM_CHECK(!has_table(recipe), "the shape follows from the file");
+  if (has_text(recipe))
+    return {.fields = text_fields(recipe.text.context, recipe.text.vocabulary),
+            .training = recipe.train_examples,
+            .held_out = recipe.test_examples,
+            .order = VisitOrder::kPermuted};
   if (has_pictures(recipe)) {
     return {.fields = image_fields(3, recipe.pictures.size, recipe.pictures.size,
                                    recipe.pictures.classes),
@@ -114,25 +120,26 @@ std::int64_t DataShape::input_bytes() const {
 }
 
 PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
-  if (has_text(recipe) || has_table(recipe)) {
-    const RunData data = load_data(recipe, data_dir);
-    static_cast<void>(with_counts(recipe, data));
-    return {shape_of(*data.train, *data.held_out), ""};
-  }
-  if (!has_pictures(recipe)) return {stated_shape(recipe), ""};
+  const bool text = has_text(recipe);
+  if (!has_files(recipe)) return {stated_shape(recipe), ""};
   try {
-    static_cast<void>(find_pictures(recipe.pictures.path, data_dir));
+    if (text) static_cast<void>(find_text(recipe.pictures.path, data_dir));
+    if (has_pictures(recipe)) static_cast<void>(find_pictures(recipe.pictures.path, data_dir));
   } catch (const UserError& error) {
     const DataShape shape = stated_shape(recipe);
-    if (shape.training == 0 || shape.held_out == 0 || recipe.pictures.classes == 0)
-      throw UserError(cat(error.what(),
-                          "; or, to plan without them, say how many there are to train on and to "
-                          "evaluate: train_examples=N test_examples=N data.classes=N"),
-                      error.code());
-    return {shape, cat("the pictures ", recipe.pictures.path,
-                       " were not found; planned for what the recipe states: ", shape.training,
-                       " to train on, ", shape.held_out, " to evaluate, ", recipe.pictures.classes,
-                       " classes")};
+    const std::int64_t below = text ? recipe.text.vocabulary : recipe.pictures.classes;
+    const char* const what = text ? "tokens" : "classes";
+    if (shape.training == 0 || shape.held_out == 0 || below == 0)
+      throw UserError(
+          cat(error.what(), "; or, to plan without ", text ? "it" : "them", ", say how many ",
+              text ? "windows " : "",
+              "there are to train on and to evaluate: train_examples=N test_examples=N ",
+              text ? "data.vocabulary=N" : "data.classes=N"),
+          error.code());
+    return {shape,
+            cat(text ? "the text " : "the pictures ", recipe.pictures.path, text ? " was" : " were",
+                " not found; planned for what the recipe states: ", shape.training,
+                " to train on, ", shape.held_out, " to evaluate, ", below, " ", what)};
   }
   const RunData data = load_data(recipe, data_dir);
   static_cast<void>(with_counts(recipe, data));
