@@ -237,7 +237,12 @@ void find_differences(Comparison& all) {
   for (const RecipeKey& key : recipe_keys(groups)) {
     if (key.decides_result)
       add_difference(all, key.path(), key.path() != "seed" || !seeds_are_repetitions(all),
-                     [&](const ComparedRun& run) { return value_text(key, run.history.recipe); });
+                     [&](const ComparedRun& run) {
+                       const Recipe& recipe = run.history.recipe;
+                       // The kind of data is told of data in files, too.
+                       const bool told = key.path() == "data" || has_meaning(key, recipe);
+                       return told ? value_text(key, recipe) : std::string("none");
+                     });
   }
   add_difference(all, "training data", true, of_last_start(&RunStart::training_data));
   add_difference(all, "evaluation data", false, of_last_start(&RunStart::evaluation_data));

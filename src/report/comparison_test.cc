@@ -269,6 +269,27 @@ TEST(Comparison, a_third_run_of_another_recipe_enters_no_ratio_and_no_word_about
   EXPECT_CONTAINS(all.sentences[2], "2 workers: 0.1 steps/s (1 run).");
 }
 
+TEST(Comparison, a_key_that_a_recipe_has_not_is_not_told_by_its_default) {
+  const TestFolder folder;
+  const fs::path a = write_run(folder / "a", {}), b = write_run(folder / "b", {});
+  std::string text = read_text(b / "recipe.toml").value();
+  text.replace(text.find("\"mnist\""), 7, "\"gpt\"");
+  const std::string data = "data = \"glyphs\"\ntrain_examples = 1000\n";
+  text.replace(text.find(data), data.size(), "");
+  put_text(b / "recipe.toml", text + "[data]\nname = \"text\"\npath = \"a.txt\"\n");
+  const Comparison all = compared({a, b});
+  bool has_data = false;
+  for (const auto& difference : all.differences) {
+    const auto& values = difference.values;
+    if (difference.what == "network.layers") {
+      EXPECT_EQ(values.at(0), "none");
+      EXPECT_EQ(values.at(1), "12");
+    }
+    has_data = has_data || difference.what == "data";
+  }
+  EXPECT_TRUE(has_data);
+}
+
 TEST(Comparison, a_run_of_a_programs_own_model_and_data_is_read_like_any_other) {
   const TestFolder folder;
   const fs::path a = write_run(folder / "a", {}), b = write_run(folder / "b", {.workers = "2"});

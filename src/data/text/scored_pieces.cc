@@ -16,7 +16,7 @@ namespace podium {
 namespace {
 
 constexpr std::uint64_t kMostPieceBytes = std::uint64_t{64} << 20;
-constexpr std::int32_t kEnd = 2, kFirstByte = 3, kPieces = kFirstByte + 256;
+constexpr std::int32_t kEndPiece = 2, kFirstByte = 3, kBytePieces = kFirstByte + 256;
 
 struct Piece {
   std::string text;
@@ -28,13 +28,13 @@ class ScoredPieces final : public Tokenizer {
   ScoredPieces(std::vector<Piece> pieces, const std::string& file) : pieces_(std::move(pieces)) {
     files_ = {file};
     // Of equal texts the first counts, as in a sorted list of them.
-    for (std::size_t i = kPieces; i < pieces_.size(); ++i)
+    for (std::size_t i = kBytePieces; i < pieces_.size(); ++i)
       tokens_.emplace(pieces_[i].text, static_cast<std::int32_t>(i));
   }
   std::int64_t vocabulary() const override { return std::ssize(pieces_); }
-  std::optional<std::int32_t> separator() const override { return kEnd; }
+  std::optional<std::int32_t> separator() const override { return kEndPiece; }
   std::string text_of(std::int64_t token) const override {
-    if (token >= kFirstByte && token < kPieces)
+    if (token >= kFirstByte && token < kBytePieces)
       return std::string(1, static_cast<char>(token - kFirstByte));
     return token < kFirstByte ? "" : pieces_.at(static_cast<std::size_t>(token)).text;
   }
@@ -80,7 +80,7 @@ class ScoredPieces final : public Tokenizer {
       if (at >= count || next[at] >= count) return;
       const std::int32_t left = tokens[at], right = tokens[next[at]];
       // A piece that stands for a byte is none of a longer one.
-      if (left < kPieces || right < kPieces) return;
+      if (left < kBytePieces || right < kBytePieces) return;
       const auto found = tokens_.find(pieces_[static_cast<std::size_t>(left)].text +
                                       pieces_[static_cast<std::size_t>(right)].text);
       if (found == tokens_.end()) return;
@@ -141,7 +141,7 @@ std::shared_ptr<const Tokenizer> parse_scored_pieces(std::string_view bytes,
     at += static_cast<std::size_t>(length);
     pieces.push_back(std::move(piece));
   }
-  PODIUM_REQUIRE(std::ssize(pieces) >= kPieces, ExitCode::kData, file, ": has ", pieces.size(),
+  PODIUM_REQUIRE(std::ssize(pieces) >= kBytePieces, ExitCode::kData, file, ": has ", pieces.size(),
                  " pieces; three special ones and one for each byte are the least", kRemedy);
   return std::make_shared<const ScoredPieces>(std::move(pieces), file);
 }

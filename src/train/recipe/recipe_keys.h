@@ -90,6 +90,8 @@ void reset_key(const RecipeKey& key, Recipe& recipe);
 
 // The type of a key, for people: "an integer".
 std::string type_text(const RecipeKey& key);
+// Whether the recipe's text has the key: of a model or of data of another kind it has none.
+bool has_meaning(const RecipeKey& key, const Recipe& recipe);
 // A key's value in TOML's spelling; "none" where the recipe has fewer groups of parameters.
 std::string value_text(const RecipeKey& key, const Recipe& recipe);
 // A number that reads back exactly, as a person would write it: 0.01, 1e-8, 2000.

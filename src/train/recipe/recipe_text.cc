@@ -7,12 +7,11 @@
 #include "train/recipe/recipe_keys.h"
 
 namespace podium {
-namespace {
 
 // A recipe in FP32 has no order, and one in BF16 none until a device decides. A dataset has a name
 // alone; of data in files, the name stands in their table. A model that has one size has no table.
 // Streams are of few models.
-bool is_written(const RecipeKey& key, const Recipe& recipe) {
+bool has_meaning(const RecipeKey& key, const Recipe& recipe) {
   if (key.path() == "bf16_order") return !recipe.bf16_order.empty();
   if (key.path() == "data") return !has_files(recipe);
   if (key.path() == "evaluation.streams") return recipe.evaluation.streams != 1;
@@ -22,12 +21,10 @@ bool is_written(const RecipeKey& key, const Recipe& recipe) {
   return has_files(recipe) && key.fits_name(has_pictures(recipe) ? kTarData : recipe.data);
 }
 
-}  // namespace
-
 std::string to_toml(const Recipe& recipe) {
   std::string text, table;
   for (const RecipeKey& key : recipe_keys(recipe)) {
-    if (!is_written(key, recipe)) continue;
+    if (!has_meaning(key, recipe)) continue;
     // Of epochs and steps the one that is given.
     if (key.path() == "epochs" && recipe.epochs == 0 && recipe.steps != 0) continue;
     if (key.path() == "steps" && recipe.steps == 0) continue;
