@@ -17,6 +17,7 @@
 #include <new>
 #include <system_error>
 
+#include "base/stop.h"
 #include "base/words.h"
 #include "cli/command.h"
 #include "cli/help.h"
@@ -104,6 +105,9 @@ int guarded(const std::function<int()>& action) {
   } catch (const UserError& error) {
     complain(error.what());
     return code(error.code());
+  } catch (const Stopped&) {  // by commands that prepare data
+    complain("stopped on request; the same command again goes on or starts anew");
+    return code(ExitCode::kStopped);
   } catch (const std::bad_alloc&) {
     complain(
         "out of memory; give the process more, or state its limit with `podium train "

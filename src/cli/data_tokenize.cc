@@ -14,6 +14,7 @@
 #include "base/words.h"
 #include "cli/progress_line.h"
 #include "cli/signals.h"
+#include "data/text/text_options.h"
 #include "data/text/tokenize.h"
 #include "train/run/memory.h"
 
@@ -55,7 +56,8 @@ ExitCode tokenize_texts(const TokenizeArguments& arguments) {
               << " of text, "
               << format_bytes(static_cast<std::int64_t>(static_cast<double>(made.bytes) / seconds))
               << "/s";
-  std::cout << "\nto train on them: podium train text:" << options.out << "\n";
+  std::cout << "\nto train on them: podium train text:" << options.out
+            << (options.tokenizer == kByteTokens ? " data.vocabulary=256" : "") << "\n";
   return ExitCode::kDone;
 }
 

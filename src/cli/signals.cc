@@ -49,7 +49,7 @@ void tell() {
   }
   const int signal = requested.load();
   if (signal == 0) return;  // the program ends
-  say(cat(name_of(signal), ": the run saves and stops after the current step; Ctrl-C",
+  say(cat(name_of(signal), ": stopping; a run saves after the current step. Ctrl-C",
           signal == SIGINT ? " again" : "", " ends it at once, without saving"));
 }
 

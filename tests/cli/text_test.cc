@@ -1,9 +1,15 @@
 // A text from the file to what a network writes.
+#include <signal.h>
+
+#include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "data/text/bpe_test_util.h"
+#include "files/file_io.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {
@@ -95,6 +101,38 @@ TEST_F(OwnText, a_tokenizer_goes_with_the_run) {
   expect_refusal(podium(of("text:sea.txt", "c")), 3, {"the tokenizer tokens/ was not found"});
   expect_refusal(podium(train("text:sea.txt", "c", {"data.tokenizer=letters"})), 2,
                  {"`data.tokenizer` = \"letters\" is none; it is bytes, chars, words"});
+}
+
+TEST_F(OwnText, shards_that_were_begun_are_finished_by_the_same_command) {
+  std::filesystem::create_directory(path("tokens"));
+  write("tokens/encoder.json", spelled_vocabulary("\"he\": 256, \"<|endoftext|>\": 257"));
+  write("tokens/vocab.bpe", "#version: 0.2\nh e\n");
+  std::string text;
+  while (text.size() < (std::size_t{12} << 20)) text += verse(5000);
+  write("sea.txt", text);
+  const auto of = [](const std::string& out) {
+    return std::vector<std::string>{"data",    "tokenize",  "sea.txt", "--tokenizer",
+                                    "tokens/", "--out",     out,       "--shard-mib",
+                                    "1",       "--threads", "1"};
+  };
+  const pid_t process = start(of("begun"));
+  for (int i = 0; i < 1000 && !std::filesystem::exists(path("begun") / "train_00000.npy"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(process, SIGTERM);
+  const Outcome stopped = wait_for(process);
+  EXPECT_EQ(stopped.code, 75) << stopped.err;
+  EXPECT_CONTAINS(stopped.err, "stopped on request");
+  expect_refusal(podium(train("text:begun", "x", {"data.tokenizer=bytes"})), 3,
+                 {"`podium data tokenize` was stopped; call it again"});
+  EXPECT_CONTAINS(done(of("begun")), " were there; ");
+  done(of("whole"));
+  int shards = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path("whole"))) {
+    if (entry.path().extension() != ".npy") continue;
+    ++shards;
+    EXPECT_EQ(read_text(entry.path()), read_text(path("begun") / entry.path().filename()));
+  }
+  EXPECT_EQ(shards, 13);
 }
 
 TEST_F(OwnText, what_is_wrong_with_it_is_said_before_the_first_step) {
