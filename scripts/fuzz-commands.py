@@ -22,11 +22,11 @@ NUMBERS = ["0", "-0", "1", "-1", "2", "3", "7", "64", "255", "256", "65536", "10
            "0x10", "1_000", "1,5", "+1", " 1", "1 ", "", "true", "false", "[]", "[1]", "{}", '"x"', "1e", "--", "-"]
 WORDS = ["mnist", "glyphs", "cifar10", "sprint", "davidnet", "sgd", "adam", "lars", "muon", "fp32", "bf16", "tf32", "cpu",
          "cuda", "pjrt", "reference", "best", "last", "train", "test", "loss", "accuracy", "x", "é", "a\tb", "a\nb", "\x1b[31m",
-         "a" * 300, "../..", "/", ".", "/dev/null", "/dev/full", "folder:/", "folder:", "tar:x", "*", "%s%n", "'", '"', "\\"]
+         "a" * 300, "../..", "/", ".", "/dev/null", "/dev/full", "bytes", "chars", "words", "words.txt", "rows.csv", "text:words.txt", "folder:/", "folder:", "tar:x", "*", "%s%n", "'", '"', "\\"]
 COMMANDS = [["show"], ["plan"], ["compare"], ["report"], ["eval"], ["predict"], ["diff"], ["inspect"], ["band"], ["devices"],
             ["recipes"], ["prices"], ["data"], ["data", "show"], ["bench", "recipe"], ["bench", "exchange"], ["bench", "data"],
-            ["bench", "op"], ["train"], ["man"], ["completion"], ["plugin"], []]
-RECIPES = ["mnist", "glyphs", "cifar10-sprint", "cifar10-davidnet", "pictures", "nothing"]
+            ["bench", "op"], ["train"], ["generate"], ["data", "tokenize"], ["man"], ["completion"], ["plugin"], []]
+RECIPES = ["mnist", "glyphs", "cifar10-sprint", "cifar10-davidnet", "pictures", "text:words.txt", "table:rows.csv", "nothing"]
 SMALL = ["steps=2", "epochs=0", "train_examples=64", "test_examples=16", "batch=16"]
 
 
@@ -36,13 +36,14 @@ def help_of(program, command):
 
 
 def keys_of(program):
-    text = subprocess.run([program, "show", "mnist"], capture_output=True, text=True, timeout=60).stdout
     keys, table = [], ""
-    for line in text.splitlines():
-        if line.startswith("[") and line.endswith("]"):
-            table = line[1:-1] + "."
-        elif " = " in line:
-            keys.append(table + line.split(" = ")[0])
+    for recipe in ["mnist", "text:words.txt", "table:rows.csv"]:
+        text = subprocess.run([program, "show", recipe, "--all"], capture_output=True, text=True, timeout=60).stdout
+        for line in text.splitlines():
+            if line.startswith("[") and line.endswith("]"):
+                table = line[1:-1] + "."
+            elif " = " in line:
+                keys.append(table + line.split(" = ")[0])
     return keys or ["batch", "replicas", "steps", "optimizer.learning_rate"]
 
 
@@ -54,10 +55,18 @@ def main():
     arguments = parser.parse_args()
     program = os.path.abspath(arguments.program)
     flags = {" ".join(command): help_of(program, command) for command in COMMANDS}
-    keys = keys_of(program)
     start, count, failed = time.time(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
-        run = os.path.join(folder, "run")
+        run, text_run = os.path.join(folder, "run"), os.path.join(folder, "text-run")
+        with open(os.path.join(folder, "words.txt"), "w", encoding="utf-8") as file:
+            file.write("the sea the sea\n" * 200)
+        with open(os.path.join(folder, "rows.csv"), "w", encoding="utf-8") as file:
+            file.write("a,b\n" + "".join(f"{i},{i * i % 7}\n" for i in range(200)))
+        os.chdir(folder)
+        keys = keys_of(program)
+        subprocess.run([program, "train", "text:words.txt", "--out", text_run, "network.layers=1", "network.width=16",
+                        "network.heads=2", "data.context=8", "steps=2", "batch=8", "replicas=2"], cwd=folder, capture_output=True,
+                       timeout=300)
         subprocess.run([program, "train", "glyphs", "--out", run, *SMALL], cwd=folder, capture_output=True, timeout=300)
         while time.time() - start < arguments.seconds:
             seed = arguments.seed * 1_000_000 + count
@@ -70,7 +79,7 @@ def main():
                 if command[0] != "show" and draw.random() < 0.9:
                     words += SMALL
             elif draw.random() < 0.8:
-                words += [draw.choice([run, run, "nothing"]) for _ in range(draw.randint(1, 2))]
+                words += [draw.choice([run, text_run, "words.txt", "nothing"]) for _ in range(draw.randint(1, 2))]
             for _ in range(draw.randint(0, 3)):
                 kind = draw.random()
                 if kind < 0.6 and flags[" ".join(command)]:
