@@ -245,7 +245,6 @@ void add_data_command(CLI::App& app, CommandLine& line) {
           "dataset's own\n                        addresses: BASE/DATASET/FILE, then BASE/FILE");
   add("verify", "Checks that a dataset's files are intact, or decodes every picture in files",
       {"podium data verify mnist", "podium data verify folder:PHOTOS"}, verify);
-  add_tokenize_command(*data, line);
   add("index", "Indexes pictures in files; a run otherwise does this before its first step",
       {"podium data index folder:PHOTOS", "podium data index 'tar:PHOTOS/*.tar' --fresh"}, index)
       ->add_flag("--fresh", arguments->fresh, "Make the index anew, even if no file has changed");
@@ -275,6 +274,7 @@ void add_data_command(CLI::App& app, CommandLine& line) {
       ->add_option("OVERRIDE", arguments->overrides,
                    "With --out: key=value, overrides a key of the recipe")
       ->needs(out);
+  add_tokenize_command(*data, line);
 }
 
 }  // namespace podium

@@ -58,7 +58,8 @@ using Words = std::vector<std::string>;
 
 TEST_F(BashCompletion, commands_and_their_commands_are_offered) {
   EXPECT_EQ(offered("podium tr"), Words{"train"});
-  EXPECT_EQ(offered("podium data "), (Words{"list", "fetch", "verify", "index", "show"}));
+  EXPECT_EQ(offered("podium data "),
+            (Words{"list", "fetch", "verify", "index", "show", "tokenize"}));
 }
 
 TEST_F(BashCompletion, flags_of_the_command_are_offered) {
@@ -98,7 +99,7 @@ TEST_F(Completion, zsh_offers_commands_flags_recipes_and_keys) {
   shell("podium completion zsh >_podium && zsh -n _podium");
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"podium tr", "train"},
-      {"podium data ", "list fetch verify index show"},
+      {"podium data ", "list fetch verify index show tokenize"},
       {"podium train mnist --work", "--workers"},
       {"podium train gly", "glyphs"},
       {"podium train mnist optimizer.na", "optimizer.name"},
