@@ -4,10 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <limits>
-#include <queue>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.h"
+#include "data/text/merge_pairs.h"
 #include "data/text/pattern.h"
 #include "data/text/utf8.h"
 
@@ -133,48 +134,16 @@ class Bpe final : public Tokenizer {
   // The tokens of a piece: its bytes, of which the pair of the least rank is merged, the leftmost
   // first, until no pair has a rank.
   std::vector<std::int32_t> merged(std::string_view piece) const {
-    const std::size_t count = piece.size();
-    std::vector<std::int32_t> tokens(count);
-    // A token begins at each place whose `next` is not 0, and ends where the next one begins.
-    std::vector<std::size_t> next(count), previous(count);
-    for (std::size_t i = 0; i < count; ++i) {
-      tokens[i] = bytes_[static_cast<unsigned char>(piece[i])];
-      next[i] = i + 1;
-      previous[i] = i - 1;  // of the first one: the largest number
-    }
-    struct Candidate {
-      std::int32_t rank;
-      std::size_t at;
-      std::int32_t left, right;
-      bool operator<(const Candidate& other) const {  // for a queue whose top is the largest
-        return rank != other.rank ? rank > other.rank : at > other.at;
-      }
-    };
-    std::priority_queue<Candidate> queue;
-    const auto offer = [&](std::size_t at) {
-      if (at >= count || next[at] >= count) return;
-      const std::int32_t left = tokens[at], right = tokens[next[at]];
+    std::vector<std::int32_t> tokens;
+    for (const char byte : piece) tokens.push_back(bytes_[static_cast<unsigned char>(byte)]);
+    const auto find = [this](std::int32_t left, std::int32_t right, std::int32_t& rank,
+                             std::int32_t& joint) {
       const auto found = merges_.find(pair_of(left, right));
-      if (found != merges_.end()) queue.push({found->second.rank, at, left, right});
+      if (found == merges_.end()) return false;
+      rank = found->second.rank, joint = found->second.token;
+      return true;
     };
-    for (std::size_t i = 0; i < count; ++i) offer(i);
-    while (!queue.empty()) {
-      const Candidate best = queue.top();
-      queue.pop();
-      const std::size_t at = best.at, right = next[at];
-      // One of the two was merged meanwhile.
-      if (right == 0 || right >= count || tokens[at] != best.left || tokens[right] != best.right)
-        continue;
-      tokens[at] = merges_.find(pair_of(best.left, best.right))->second.token;
-      next[at] = next[right];
-      next[right] = 0;
-      if (next[at] < count) previous[next[at]] = at;
-      offer(at);
-      offer(previous[at]);
-    }
-    std::vector<std::int32_t> result;
-    for (std::size_t i = 0; i < count; i = next[i]) result.push_back(tokens[i]);
-    return result;
+    return merge_pairs<std::int32_t>(std::move(tokens), find);
   }
 
   BpeModel model_;

@@ -4,11 +4,11 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
-#include <queue>
 #include <unordered_map>
 #include <utility>
 
 #include "base/error.h"
+#include "data/text/merge_pairs.h"
 #include "data/text/utf8.h"
 #include "files/file_io.h"
 
@@ -39,8 +39,6 @@ class ScoredPieces final : public Tokenizer {
     return token < kFirstByte ? "" : pieces_.at(static_cast<std::size_t>(token)).text;
   }
 
-  // Words, as far as a blank joins no piece on both of its sides, are encoded one by one; in text
-  // without blanks, a part is as long as the text.
   void encode(std::string_view text, const std::string&,
               const std::function<void(std::int32_t)>& add) const override {
     std::ranges::for_each(merged(text), add);
@@ -63,48 +61,19 @@ class ScoredPieces final : public Tokenizer {
       put(text.substr(at, length));
       at += length;
     }
-    const std::size_t count = tokens.size();
-    constexpr std::size_t kGone = 0;
-    std::vector<std::size_t> next(count), previous(count);
-    for (std::size_t i = 0; i < count; ++i) next[i] = i + 1, previous[i] = i - 1;
-    struct Candidate {
-      float score;
-      std::size_t at;
-      std::int32_t left, right, joint;
-      bool operator<(const Candidate& other) const {
-        return score != other.score ? score < other.score : at > other.at;
-      }
-    };
-    std::priority_queue<Candidate> queue;
-    const auto offer = [&](std::size_t at) {
-      if (at >= count || next[at] >= count) return;
-      const std::int32_t left = tokens[at], right = tokens[next[at]];
+    // The highest score is the least key.
+    const auto find = [this](std::int32_t left, std::int32_t right, float& key,
+                             std::int32_t& joint) {
       // A piece that stands for a byte is none of a longer one.
-      if (left < kBytePieces || right < kBytePieces) return;
+      if (left < kBytePieces || right < kBytePieces) return false;
       const auto found = tokens_.find(pieces_[static_cast<std::size_t>(left)].text +
                                       pieces_[static_cast<std::size_t>(right)].text);
-      if (found == tokens_.end()) return;
-      queue.push(
-          {pieces_[static_cast<std::size_t>(found->second)].score, at, left, right, found->second});
+      if (found == tokens_.end()) return false;
+      joint = found->second;
+      key = -pieces_[static_cast<std::size_t>(joint)].score;
+      return true;
     };
-    for (std::size_t i = 0; i < count; ++i) offer(i);
-    while (!queue.empty()) {
-      const Candidate best = queue.top();
-      queue.pop();
-      const std::size_t at = best.at, right = next[at];
-      if (right == kGone || right >= count || tokens[at] != best.left ||
-          tokens[right] != best.right)
-        continue;
-      tokens[at] = best.joint;
-      next[at] = next[right];
-      next[right] = kGone;
-      if (next[at] < count) previous[next[at]] = at;
-      offer(at);
-      offer(previous[at]);
-    }
-    std::vector<std::int32_t> result;
-    for (std::size_t i = 0; i < count; i = next[i]) result.push_back(tokens[i]);
-    return result;
+    return merge_pairs<float>(std::move(tokens), find);
   }
 
   std::vector<Piece> pieces_;

@@ -57,14 +57,17 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
   return byte_tokenizer();
 }
 
+std::int64_t vocabulary_of(const TextOptions& options, const Tokenizer* tokenizer) {
+  return std::max(options.vocabulary, tokenizer != nullptr ? tokenizer->vocabulary() : 0);
+}
+
 TextSource::Part whole(std::string origin, std::shared_ptr<const Tokens> tokens,
                        const TextOptions& options, const Tokenizer* tokenizer) {
   const std::int64_t count = tokens->size();
   return {.origin = std::move(origin),
           .all = std::move(tokens),
           .count = count,
-          .vocabulary =
-              std::max(options.vocabulary, tokenizer != nullptr ? tokenizer->vocabulary() : 0),
+          .vocabulary = vocabulary_of(options, tokenizer),
           .words = tokenizer != nullptr ? tokenizer->words() : std::vector<std::string>(),
           .context = options.context};
 }
@@ -106,8 +109,7 @@ Text open_token_shards(const std::string& place, const std::vector<std::string>&
   PODIUM_REQUIRE(tokenizer || options.vocabulary > 0, ExitCode::kData, place,
                  " has tokens, and no folder `tokenizer`: name the one that they were made with, "
                  "data.tokenizer=PATH, or say how many tokens it has, data.vocabulary=N");
-  const std::int64_t vocabulary =
-      whole("", open_shards({}, 0), options, tokenizer.get()).vocabulary;
+  const std::int64_t vocabulary = vocabulary_of(options, tokenizer.get());
   std::vector<std::string> train, rest;
   for (const std::string& file : files) {
     const bool is_held_out =
