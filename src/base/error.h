@@ -21,6 +21,7 @@ enum class ExitCode : int {
   kMemory = 4,     // out of memory; detected before step 1 where possible
   kDiverged = 5,   // a loss, or a value of a checkpoint, is not finite
   kRankLost = 6,   // another rank ended, was late or could not be reached
+  kFault = 7,      // an audit found that a device did not compute the same twice
   kInternal = 70,  // a bug in Podium
   kStopped = 75,   // stopped on request, saved
 };

@@ -51,6 +51,8 @@ void add_step_flag(CLI::App& command, std::string& step);
   X(plan)                      \
   X(inspect)                   \
   X(diff)                      \
+  X(verify)                    \
+  X(seal)                      \
   X(compare)                   \
   X(report)                    \
   X(band)                      \

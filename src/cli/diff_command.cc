@@ -1,8 +1,6 @@
 // podium diff: the first step at which two runs differ, and in which tensors by how much.
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -12,11 +10,13 @@
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
+#include "cli/differences.h"
 #include "cli/table.h"
 #include "files/file_io.h"
 #include "report/history.h"
 #include "train/loop/checkpoint.h"
 #include "train/run/run_folder.h"
+#include "trust/tensor_difference.h"
 
 namespace podium {
 namespace {
@@ -52,57 +52,6 @@ std::optional<std::pair<Checkpoint, Checkpoint>> common_checkpoint(
   return std::pair{load_checkpoint(chosen->first), load_checkpoint(chosen->second)};
 }
 
-// FP32 numbers in their order, so that neighbours differ by one: -0 and +0 are one apart.
-std::int64_t place_in_order(float value) {
-  const auto bits = std::bit_cast<std::int32_t>(value);
-  return bits >= 0 ? std::int64_t{bits} : -1 - (std::int64_t{bits} & 0x7fffffff);
-}
-
-struct TensorDifference {
-  std::string name, note;
-  std::int64_t values = 0, different = 0, most_ulps = 0;
-  double most_absolute = 0;
-};
-
-TensorDifference compare(const std::string& name, const Tensor* a, const Tensor* b) {
-  TensorDifference d{.name = name};
-  if (a == nullptr || b == nullptr || a->type() != b->type()) {
-    d.note = a == nullptr   ? "only in the second run"
-             : b == nullptr ? "only in the first run"
-                            : cat(to_string(a->type()), " and ", to_string(b->type()));
-    return d;
-  }
-  d.values = a->elements();
-  const auto* x = static_cast<const float*>(a->data());
-  const auto* y = static_cast<const float*>(b->data());
-  for (std::int64_t i = 0; i < d.values; ++i) {
-    if (std::bit_cast<std::uint32_t>(x[i]) == std::bit_cast<std::uint32_t>(y[i])) continue;
-    ++d.different;
-    if (a->dtype() == DType::kF32) {
-      d.most_ulps = std::max(d.most_ulps, std::abs(place_in_order(x[i]) - place_in_order(y[i])));
-      const double apart = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-      d.most_absolute = std::isnan(apart) ? apart : std::max(d.most_absolute, apart);
-    }
-  }
-  return d;
-}
-
-std::vector<TensorDifference> compare(const Checkpoint& a, const Checkpoint& b) {
-  std::vector<TensorDifference> all;
-  for (const NamedTensor& t : a.tensors) all.push_back(compare(t.name, &t.tensor, b.find(t.name)));
-  for (const NamedTensor& t : b.tensors) {
-    if (a.find(t.name) == nullptr) all.push_back(compare(t.name, nullptr, &t.tensor));
-  }
-  std::erase_if(all, [](const TensorDifference& d) { return d.note.empty() && d.different == 0; });
-  return all;
-}
-
-std::string exponent_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value);
-  return text;
-}
-
 ExitCode diff(const DiffArguments& arguments) {
   const fs::path a = arguments.a, b = arguments.b;
   for (const fs::path& run : {a, b}) require_run(run);
@@ -113,7 +62,7 @@ ExitCode diff(const DiffArguments& arguments) {
   const HashComparison hashes = compare_hashes(hashes_a, hashes_b);
   const auto checkpoints = common_checkpoint(a, b, hashes.first_difference);
   std::vector<TensorDifference> tensors;
-  if (checkpoints) tensors = compare(checkpoints->first, checkpoints->second);
+  if (checkpoints) tensors = tensor_differences(checkpoints->first, checkpoints->second);
   PODIUM_REQUIRE(hashes.compared != 0 || checkpoints, ExitCode::kData, a.string(), " and ",
                  b.string(),
                  " have no step in common, neither in hashes.jsonl nor among their checkpoints; "
@@ -132,14 +81,7 @@ ExitCode diff(const DiffArguments& arguments) {
                                    {"tensors", nlohmann::ordered_json::array()}};
     if (hashes.first_difference) json["first_difference"] = *hashes.first_difference;
     if (checkpoints) json["checkpoint"] = checkpoints->first.step;
-    for (const TensorDifference& d : tensors) {
-      json["tensors"].push_back({{"name", d.name},
-                                 {"note", d.note},
-                                 {"values", d.values},
-                                 {"different", d.different},
-                                 {"most_ulps", d.most_ulps},
-                                 {"most_absolute", d.most_absolute}});
-    }
+    for (const TensorDifference& d : tensors) json["tensors"].push_back(difference_json(d));
     std::cout << json_text(json) << "\n";
     return equal ? ExitCode::kDone : ExitCode::kDifferent;
   }
@@ -166,12 +108,7 @@ ExitCode diff(const DiffArguments& arguments) {
               << " is equal\n";
   } else {
     std::cout << "the checkpoints of step " << checkpoints->first.step << " differ:\n";
-    Table table({"TENSOR", "VALUES", "DIFFERENT", "MAX ULPS", "MAX ABSOLUTE", ""});
-    for (const TensorDifference& d : tensors) {
-      table.add({d.name, with_commas(d.values), with_commas(d.different), with_commas(d.most_ulps),
-                 exponent_text(d.most_absolute), d.note});
-    }
-    std::cout << table.text();
+    std::cout << difference_table(tensors);
   }
   return equal ? ExitCode::kDone : ExitCode::kDifferent;
 }

@@ -1,19 +1,13 @@
 #include "cli/placement_runs.h"
 
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <charconv>
-#include <csignal>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
 
 #include "backend/device.h"
 #include "base/error.h"
+#include "base/program.h"
 #include "base/words.h"
 #include "cli/talk.h"
 
@@ -29,43 +23,6 @@ std::vector<std::string> split(const std::string& text, char by) {
     parts.push_back(part.substr(begin, part.find_last_not_of(" \t\n") - begin + 1));
   }
   return parts;
-}
-
-// Its exit code. Ctrl-C goes to both; the run saves, and this program ends by its code.
-int run_command(const std::vector<std::string>& words) {
-  std::vector<std::string> copies = words;
-  std::vector<char*> arguments;
-  for (std::string& word : copies) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  // The comparison is what this command prints.
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGINT);
-  posix_spawnattr_setsigdefault(&attributes, &signals);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-  struct sigaction ignored = {}, before = {};
-  ignored.sa_handler = SIG_IGN;
-  sigaction(SIGINT, &ignored, &before);
-  pid_t process = 0;
-  const int error =
-      posix_spawnp(&process, arguments[0], &actions, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  int status = 0;
-  if (error == 0) {
-    while (waitpid(process, &status, 0) < 0 && errno == EINTR) {
-    }
-  }
-  sigaction(SIGINT, &before, nullptr);
-  PODIUM_REQUIRE(error == 0, ExitCode::kUsage, words.front(),
-                 ": cannot be started: ", std::strerror(error),
-                 "; --launcher names the program that starts ranks, as in --launcher mpirun");
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 }  // namespace
@@ -136,7 +93,11 @@ MadeRuns run_placements(const PlacementRuns& runs) {
     words.insert(words.end(), placement.flags.begin(), placement.flags.end());
     words.insert(words.end(), runs.train_flags.begin(), runs.train_flags.end());
     say(cat("placement     ", placement.name, ", in ", folder));
-    const int code = run_command(words);
+    // The comparison is what this command prints; the run saves, and this program ends by its code.
+    const int code =
+        run_program(words, {},
+                    "; --launcher names the program that starts ranks, as in --launcher mpirun")
+            .code;
     if (std::filesystem::exists(folder, error)) made.folders.push_back(folder);
     if (code == 0 || !made.failure.empty()) continue;
     made.failure =

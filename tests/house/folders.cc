@@ -31,8 +31,9 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"data", {"files", "backend/cpu/kernels/resize_pixels.h", "backend/cpu/kernels/targets.h"}},
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},
+      {"trust", {"train", "report"}},
       {"plan", {"train"}},
-      {"cli", {"train", "report", "plan"}},
+      {"cli", {"train", "report", "trust", "plan"}},
   };
   return table;
 }

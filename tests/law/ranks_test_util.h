@@ -14,8 +14,10 @@
 namespace podium {
 
 // Calls work(trainer, rank) on each rank, on a thread of its own. make() makes its trainer for
-// `placement` with workers[rank]. Throws the exception of the first rank that has one.
-inline void on_ranks_of(const std::vector<int>& workers, const Placement& placement,
+// `placement` with workers[rank]. Throws the exception of the first rank that has one. `Carrier`:
+// what carries their messages.
+template <typename Carrier = LocalTransport>
+void on_ranks_of(const std::vector<int>& workers, const Placement& placement,
                         const std::function<std::unique_ptr<Trainer>(const Placement&)>& make,
                         const std::function<void(Trainer&, int)>& work) {
   const auto count = static_cast<int>(workers.size());
@@ -26,7 +28,7 @@ inline void on_ranks_of(const std::vector<int>& workers, const Placement& placem
     threads.emplace_back([&, rank] {
       const auto own = static_cast<std::size_t>(rank);
       try {
-        LocalTransport transport(ranks, rank);
+        Carrier transport(ranks, rank);
         Placement of_rank = placement;
         of_rank.workers = workers[own];
         of_rank.ranks = &transport;

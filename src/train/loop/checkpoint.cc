@@ -212,6 +212,19 @@ std::vector<CheckpointPlace> list_checkpoints(const fs::path& run_dir) {
   return places;
 }
 
+int set_aside_checkpoints(const fs::path& run_dir, std::int64_t step) {
+  int count = 0;
+  for (const CheckpointPlace& place : list_checkpoints(run_dir)) {
+    if (place.step <= step) continue;
+    set_aside(place.folder);
+    ++count;
+  }
+  if (const fs::path best = best_checkpoint(run_dir); fs::exists(best)) {
+    if (load_checkpoint(best).step > step) set_aside(best), ++count;
+  }
+  return count;
+}
+
 void clean_checkpoints(const fs::path& run_dir) {
   std::error_code error;
   std::vector<fs::path> leftovers;

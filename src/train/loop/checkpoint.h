@@ -33,6 +33,11 @@ inline constexpr int kCheckpointFormat = 1;
 inline constexpr const char* kContractKey = "numerical_contract";
 // Trainer::kind() of the steps before the checkpoint.
 inline constexpr const char* kKindKey = "kind";
+// Trainer::training_identity() and evaluation_identity().
+inline constexpr const char* kDataKey = "training_data";
+inline constexpr const char* kEvaluationDataKey = "evaluation_data";
+// Trainer::replica_hashes() of the step after it, of all replicas (run.witness).
+inline constexpr const char* kWitnessKey = "witness";
 // The prefix of the optimizer's tensors; all others are parameters, statistics and, with
 // kCarriedPrefix (nn/network.h), what a model carries from step to step, of all replicas.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
@@ -101,6 +106,9 @@ CheckpointRecord parse_checkpoint_record(std::string_view text, const std::strin
 // Throws UserError(kData) if the checkpoint was computed under another numerical contract, so that
 // further steps would not continue it.
 void require_same_contract(const Checkpoint& checkpoint);
+
+// Renames the checkpoints of steps above `step` to damaged-step-N. Returns how many.
+int set_aside_checkpoints(const std::filesystem::path& run_dir, std::int64_t step);
 
 // Removes files left by killed writers. Only for the process that holds the run's lock.
 void clean_checkpoints(const std::filesystem::path& run_dir);

@@ -221,7 +221,7 @@ void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& 
   wait_for_others(worker, 0);
   release_buffers(worker);
   // A refused step's batch is still needed, to find out why.
-  if (prefetcher && updates) prefetcher->release(done);
+  if (prefetcher && updates && !is_repeated) prefetcher->release(done);
 }
 
 // This worker's shards, each as soon as its sums have come. False: the step is refused, by all
@@ -389,7 +389,8 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   if (is_whole) {
     run_whole_step(options);
   } else {
-    threads->run_on_each([&](int worker) { run_part(worker, part, options); },
+    const int count = static_cast<int>(workers.size());
+    threads->run_on_each([&](int thread) { run_part((thread + moved_by) % count, part, options); },
                          [&] { exchange->barrier().abandon(); });
   }
 
@@ -428,6 +429,7 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   } else {
     ++done;
     share_results(options, result);
+    last_hash = options.hash ? std::optional(result.hash) : std::nullopt;
     if (parameter_mirror.is_open()) {
       exchange->finish_updates();
       parameter_mirror.pull();
@@ -441,7 +443,7 @@ StepResult Trainer::step(const StepOptions& options) {
   PODIUM_REQUIRE(!state_->gradients_ready, ExitCode::kUsage, "step ", steps_done() + 1,
                  ": its gradients have been computed by compute_gradients(); end it by "
                  "apply_update()");
-  return state_->make(State::Part::kWhole, options);
+  return options.audit ? state_->audited(options) : state_->make(State::Part::kWhole, options);
 }
 
 StepResult Trainer::step(const StepOptions& options, const std::function<void(Trainer&)>& between) {

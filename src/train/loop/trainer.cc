@@ -10,9 +10,6 @@
 namespace podium {
 namespace {
 
-constexpr const char* kDataKey = "training_data";
-constexpr const char* kEvaluationDataKey = "evaluation_data";
-
 // The tensor of a checkpoint that a trainer needs of that type.
 const Tensor& tensor_of(const Checkpoint& checkpoint, const std::string& name,
                         const TensorType& type) {
@@ -67,12 +64,13 @@ std::vector<std::string> class_names_of(const Trainer& trainer) {
   return target == nullptr ? std::vector<std::string>() : target->words;
 }
 
-std::uint64_t Trainer::parameter_hash() const {
-  State& s = *state_;
-  s.settle();
-  const HostCopy values(*s.device, *s.parameters);
+std::uint64_t Trainer::parameter_hash() const { return state_->parameter_hash(); }
+
+std::uint64_t Trainer::State::parameter_hash() {
+  settle();
+  const HostCopy values(*device, *parameters);
   std::uint64_t hash = 0;
-  for (const FlatEntry& entry : s.layout().parameters) {
+  for (const FlatEntry& entry : layout().parameters) {
     const auto count = static_cast<std::size_t>(entry.elements());
     hash = hash_append(hash, hash_tensor(hash_sum({values.at<float>(entry.offset), count}), count));
   }
@@ -273,6 +271,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   s.whole_step.sent = -1;
   for (Worker& worker : s.workers) worker.adopted.clear();  // of the batches that are gone
   s.gradients_ready = false;
+  s.last_hash.reset();
   s.done = checkpoint.step;
 }
 
@@ -288,6 +287,7 @@ void Trainer::take_state_of_first_rank() {
   s.prefetcher.reset();
   for (Worker& worker : s.workers) worker.adopted.clear();
   s.gradients_ready = false;
+  s.last_hash.reset();
   s.parameter_mirror.pull();
 }
 

@@ -72,6 +72,13 @@ struct TensorSpan {
   std::span<float> values;
 };
 
+// What an audited step found.
+struct Disagreement {
+  std::string text;  // which tensors differ, and which device is wrong, as far as that shows
+  // Of these: before/NAME, and what it became, first/NAME and second/NAME.
+  std::vector<NamedTensor> tensors;
+};
+
 // Options of a step.
 struct StepOptions {
   bool hash = false;  // compute StepResult::hash
@@ -80,6 +87,10 @@ struct StepOptions {
   bool update_parameters = true;
   // true: a step that diverges throws. false: it returns, and StepResult::non_finite says why.
   bool throw_on_divergence = true;
+  // Make the step twice, by other threads the second time, and compare every bit of what the two
+  // leave; with several devices or ranks, also compute a replica, drawn by the step, on another
+  // one. The result is that of a step that is made once. Takes memory for three copies of the state.
+  bool audit = false;
 };
 
 // The result of a step.
@@ -96,6 +107,9 @@ struct StepResult {
   std::uint64_t hash = 0;
   // The norm of all gradients before clipping; 0 if the recipe has no optimizer.clip_norm.
   float gradient_norm = 0;
+  // Of an audited step whose computations differ; null: they are equal. The trainer makes no further
+  // steps then.
+  std::shared_ptr<const Disagreement> disagreement = {};
   std::string non_finite;  // not empty: the loss (or, if the recipe clips it, the norm of the
                            // gradients) is not finite, and nothing was updated. The name of the
                            // first operation with such a result
@@ -212,6 +226,11 @@ class Trainer {
   std::string check_evaluation_data(const Checkpoint& checkpoint) const;
   // Throws UserError(kData) if tensors are missing or their shapes are not those of this recipe.
   void restore(const Checkpoint& checkpoint);
+
+  // Of the next step: a hash of all that a replica's program gives to the sums over replicas, of
+  // each of these replicas. The step itself is not made. With ranks: must be called on all of them,
+  // and returns the same on each.
+  std::vector<std::uint64_t> replica_hashes(const std::vector<std::int64_t>& replicas);
 
   // With ranks, on all of them: copies the state and the number of steps of rank 0.
   void take_state_of_first_rank();

@@ -1,11 +1,12 @@
 // What a trainer holds; shared by trainer.cc, trainer_setup.cc, rank_plan.cc, step.cc,
-// whole_step.cc, evaluator.cc and inspect.cc, and by nobody else.
+// whole_step.cc, audit.cc, evaluator.cc and inspect.cc, and by nobody else.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -204,6 +205,11 @@ struct Trainer::State {
   std::vector<std::uint64_t> tails;
   Exchange::Round tail_round;
   std::unique_ptr<ThreadPool> threads;  // one for each worker
+  // While a step is audited: by how many threads the workers' parts are moved on, and whether the
+  // step is made again, so that its batch is still needed.
+  int moved_by = 0;
+  bool is_repeated = false;
+  std::optional<std::uint64_t> last_hash;  // of the step before, where it was asked for
 
   const FlatLayout& layout() const { return program.layout; }
   // Parameters, running statistics, the optimizer's state: all that a checkpoint holds, in order
@@ -264,6 +270,16 @@ struct Trainer::State {
   void release_buffers(Worker& worker);
   void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;
   void require_gradients(const char* call) const;
+  std::uint64_t parameter_hash();
+  // A step made twice (audit.cc).
+  StepResult audited(const StepOptions& options);
+  struct Snapshot;
+  Snapshot snapshot();
+  void return_to(const Snapshot& snapshot, std::int64_t step);
+  std::string cross_check(std::int64_t replica);
+  std::string workers_that_differ();
+  std::uint64_t replica_hash(Worker& worker, std::int64_t replica);
+  std::uint64_t reference_hash(Worker& worker, std::int64_t replica);
   void prepare_scaling();
   void prepare_clipping();
   bool clip_gradients(Worker& worker);

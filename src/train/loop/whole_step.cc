@@ -157,7 +157,8 @@ void Trainer::State::run_whole_step(const StepOptions& options) {
     for (Shard& shard : worker.shards)
       if (options.hash && shard.hashes && !are_hashed) shard.hashes.run();
   // A refused step's batch is still needed, to find out why.
-  for (std::size_t i = 0; prefetcher && i < workers.size(); ++i) prefetcher->release(done);
+  for (std::size_t i = 0; prefetcher && !is_repeated && i < workers.size(); ++i)
+    prefetcher->release(done);
 }
 
 }  // namespace podium

@@ -86,15 +86,6 @@ std::int64_t memory_limit() {
   return limit >= (std::int64_t{1} << 60) ? 0 : limit;  // version 1 says "none" by a huge number
 }
 
-std::string utc_date() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts = {};
-  ::gmtime_r(&now, &parts);
-  std::array<char, 32> text;
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text.data();
-}
-
 ordered_json json_of(const ChosenPrice& chosen) {
   const Price& price = chosen.price;
   return {{"provider", price.provider},  {"machine", price.machine},
@@ -147,6 +138,15 @@ ordered_json json_of(const Environment& environment, std::int64_t from_step) {
 }
 
 }  // namespace
+
+std::string utc_date() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  std::array<char, 32> text;
+  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text.data();
+}
 
 Environment collect_environment(std::vector<std::string> command_line, std::string vector_target,
                                 int workers) {

@@ -39,6 +39,9 @@ struct Environment {
   std::vector<Plugin> plugins;  // that were loaded
 };
 
+// Now, in UTC: "2026-03-01T12:00:00Z".
+std::string utc_date();
+
 Environment collect_environment(std::vector<std::string> command_line, std::string vector_target,
                                 int workers);
 

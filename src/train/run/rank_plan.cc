@@ -201,6 +201,7 @@ MemoryUse Trainer::State::shared_memory() const {
   }
   for (const DeviceTensor& place : places()) use.checkpoint += place.type.bytes();
   for (const FlatEntry& entry : program.carried) use.checkpoint += all_carried(entry).bytes();
+  if (recipe.audit_every_steps != 0) use.checkpoint *= 3;  // before, and after both times
   use.data = data.bytes();
   return use;
 }

@@ -1,0 +1,35 @@
+#include "cli/differences.h"
+
+#include <array>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/words.h"
+#include "cli/table.h"
+
+namespace podium {
+namespace {
+
+std::string exponent_text(double value) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.3g", value);
+  return text.data();
+}
+
+}  // namespace
+
+std::string difference_table(const std::vector<TensorDifference>& tensors) {
+  Table table({"TENSOR", "VALUES", "DIFFERENT", "MAX ULPS", "MAX ABSOLUTE", ""});
+  for (const TensorDifference& d : tensors)
+    table.add({d.name, with_commas(d.values), with_commas(d.different), with_commas(d.most_ulps),
+               exponent_text(d.most_absolute), d.note});
+  return table.text();
+}
+
+nlohmann::ordered_json difference_json(const TensorDifference& d) {
+  return {{"name", d.name},           {"note", d.note},
+          {"values", d.values},       {"different", d.different},
+          {"most_ulps", d.most_ulps}, {"most_absolute", d.most_absolute}};
+}
+
+}  // namespace podium

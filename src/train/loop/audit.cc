@@ -1,0 +1,319 @@
+// A step made twice. The second time, other threads, and so mostly other cores, do each worker's
+// part. Kernels, additions of the tree, messages of ranks and updates all enter what is compared:
+// every bit of the state after the step. A device that is wrong now and then is found by that; one
+// that is always wrong in the same way, by another device that computes one of its replicas.
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "base/hash.h"
+#include "base/words.h"
+#include "train/loop/trainer_state.h"
+
+namespace podium {
+
+// The values of the flat memories of this rank.
+struct Trainer::State::Snapshot {
+  struct Part {
+    const Buffer* of;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Part> parts;
+
+  const std::byte* at(const View& view) const {
+    const auto part = std::ranges::find(parts, view.buffer, &Part::of);
+    return part->bytes.data() + view.offset;
+  }
+  Tensor tensor(const DeviceTensor& place) const {
+    Tensor tensor(place.type);
+    std::memcpy(tensor.data(), at(place.memory), static_cast<std::size_t>(place.memory.bytes));
+    return tensor;
+  }
+};
+
+Trainer::State::Snapshot Trainer::State::snapshot() {
+  settle();
+  Snapshot all;
+  std::vector<Buffer*> buffers = {parameters.get(), statistics.get()};
+  for (const auto& state : states) buffers.push_back(state.get());
+  if (!program.carried.empty()) buffers.push_back(carried.memory[done % 2].get());
+  for (Buffer* const buffer : buffers) {
+    Snapshot::Part& part = all.parts.emplace_back();
+    part.of = buffer;
+    part.bytes.resize(static_cast<std::size_t>(buffer->bytes()));
+    device->download(part.bytes.data(), *buffer);
+  }
+  return all;
+}
+
+// Before step `step` + 1.
+void Trainer::State::return_to(const Snapshot& snapshot, std::int64_t step) {
+  settle();
+  for (const Snapshot::Part& part : snapshot.parts)
+    device->upload(View(const_cast<Buffer&>(*part.of)), part.bytes.data());
+  parameter_mirror.pull();
+  whole_step.sent = -1;
+  done = step;
+}
+
+// Of all that a replica's program writes to be added up, in order.
+std::uint64_t Trainer::State::replica_hash(Worker& worker, std::int64_t replica) {
+  Buffer& buffer = *worker.free_buffers.back();
+  loader->examples(done, replica * replica_rows, replica_rows, worker.batch.host());
+  worker.batch.send();
+  bind_examples(worker, worker.batch, 0, worker.place.view());
+  worker.place.host<std::uint32_t>()[0] = static_cast<std::uint32_t>(done);
+  worker.place.host<std::uint32_t>()[1] = static_cast<std::uint32_t>(replica);
+  worker.place.send();
+  for (const Worker::FlatOutput& output : worker.flat_outputs)
+    worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
+  bind_carried(worker, replica);
+  for (std::size_t i = 0; i < worker.count_slots.size(); ++i)
+    worker.program.set_output(worker.count_slots[i],
+                              worker.results.view().part(static_cast<std::int64_t>(i) * kWord, kWord));
+  exchange->finish_updates();
+  worker.program.run();
+  std::uint64_t hash = 0;
+  std::vector<std::uint8_t> bytes;
+  for (const Worker::FlatOutput& output : worker.flat_outputs) {
+    bytes.resize(static_cast<std::size_t>(output.bytes));
+    device->download(bytes.data(), {buffer, output.offset, output.bytes});
+    hash = hash_append(hash, hash_bytes(bytes));
+  }
+  return hash;
+}
+
+std::vector<std::uint64_t> Trainer::replica_hashes(const std::vector<std::int64_t>& replicas) {
+  State& s = *state_;
+  s.settle();
+  std::vector<std::uint64_t> hashes(replicas.size());
+  s.threads->run_on_each(
+      [&](int thread) {
+        Worker& worker = s.workers[static_cast<std::size_t>(thread)];
+        for (std::size_t i = 0; i < replicas.size(); ++i) {
+          if (replicas[i] >= worker.replicas.begin && replicas[i] < worker.replicas.end)
+            hashes[i] = s.replica_hash(worker, replicas[i]);
+        }
+      },
+      [] {});
+  if (s.ranks() == 1) return hashes;
+  std::string mine;
+  for (const std::uint64_t hash : hashes) mine += hash_text(hash);
+  for (const std::string& other : s.placement.ranks->gather(mine))  // 0 where it is another's
+    for (std::size_t i = 0; i < hashes.size(); ++i)
+      hashes[i] |= std::stoull(other.substr(16 * i, 16), nullptr, 16);
+  return hashes;
+}
+
+// The same by the reference interpreter, on what the worker's program read in replica_hash().
+std::uint64_t Trainer::State::reference_hash(Worker& worker, std::int64_t replica) {
+  static_cast<void>(replica_hash(worker, replica));
+  const std::unique_ptr<Device> reference = make_device("reference");
+  BoundExecutable interpreted(*reference, program.graph, {});
+  const Call call = worker.program.call();
+  const Plan& plan = call.program->plan();
+  std::vector<std::unique_ptr<Buffer>> memory;
+  const auto allocate = [&](const View& like) -> Buffer& {
+    return *memory.emplace_back(reference->allocate(like.bytes));
+  };
+  std::vector<std::byte> bytes;
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    Buffer& own = allocate(call.inputs[i]);
+    bytes.resize(static_cast<std::size_t>(own.bytes()));
+    device->download(bytes.data(), call.inputs[i]);
+    reference->upload(own, bytes.data());
+    interpreted.bind_input(plan.inputs[i].name, own);
+  }
+  std::vector<Buffer*> outputs;
+  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
+    outputs.push_back(&allocate(call.outputs[i]));
+    interpreted.bind_output(plan.outputs[i].name, *outputs.back());
+  }
+  interpreted.run();
+  std::uint64_t hash = 0;
+  std::vector<std::uint8_t> values;
+  for (const Worker::FlatOutput& output : worker.flat_outputs) {
+    values.resize(static_cast<std::size_t>(output.bytes));
+    reference->download(values.data(), *outputs[output.slot]);
+    hash = hash_append(hash, hash_bytes(values));
+  }
+  return hash;
+}
+
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name = {};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+// What a device says of itself to all ranks: who it is, and what it computed, as text.
+struct Witness {
+  std::string who;
+  std::array<std::uint64_t, 3> hashes = {};
+
+  std::string text() const {
+    return cat(hash_text(hashes[0]), hash_text(hashes[1]), hash_text(hashes[2]), who);
+  }
+  static Witness of(const std::string& text) {
+    Witness witness;
+    for (std::size_t i = 0; i < 3; ++i)
+      witness.hashes[i] = std::stoull(text.substr(16 * i, 16), nullptr, 16);
+    witness.who = text.substr(48);
+    return witness;
+  }
+  bool is_steady() const { return hashes[0] == hashes[1] && hashes[0] == hashes[2]; }
+};
+
+}  // namespace
+
+// A replica on its own device and on another one, thrice where they differ. Empty: they do not, or
+// there is one device.
+std::string Trainer::State::cross_check(std::int64_t replica) {
+  const int count = std::max(1, ranks());
+  const auto devices = static_cast<std::int64_t>(device->traits().devices);
+  const bool several = devices > 1 && std::ssize(workers) > 1;
+  if (count == 1 && !several) return "";
+  // Another rank has not what the replica carries.
+  if (count > 1 && !program.carried.empty()) return "";
+  const std::uint64_t draw = hash_mix(recipe.seed + static_cast<std::uint64_t>(done) + 1);
+  int owner_rank = 0;
+  while (replica >= shards.replicas_of(owner_rank, recipe.replicas).end) ++owner_rank;
+  const int other_rank =
+      count == 1 ? 0 : (owner_rank + 1 + static_cast<int>(draw % (count - 1U))) % count;
+  Worker* own = rank() == owner_rank ? &owner(replica) : nullptr;
+  Worker* other = nullptr;
+  if (rank() == other_rank) {
+    const std::size_t n = workers.size();
+    other = &workers[count > 1 ? draw % n
+                               : (static_cast<std::size_t>(own->number) + 1 + draw % (n - 1)) % n];
+  }
+  const auto compute = [&](Worker* worker, int times) {
+    Witness witness;
+    if (worker == nullptr) return witness;
+    witness.who = cat("rank ", rank(), ", worker ", worker->number, " on ", host_name(), " (",
+                      device->name(), ", ", device->description(), ")");
+    for (int i = 0; i < times; ++i)
+      witness.hashes[static_cast<std::size_t>(i)] = replica_hash(*worker, replica);
+    return witness;
+  };
+  const auto tell = [&](const Witness& mine, int of) {
+    if (count == 1) return mine;
+    return Witness::of(placement.ranks->gather(mine.text())[static_cast<std::size_t>(of)]);
+  };
+  if (tell(compute(own, 1), owner_rank).hashes[0] == tell(compute(other, 1), other_rank).hashes[0])
+    return "";
+  const Witness first = tell(compute(own, 3), owner_rank);
+  const Witness second = tell(compute(other, 3), other_rank);
+  Witness judge;
+  if (own != nullptr) judge.hashes[0] = reference_hash(*own, replica);
+  judge = tell(judge, owner_rank);
+  std::string text = cat("replica ", replica, " has other gradients on ", first.who, " than on ",
+                         second.who);
+  for (const Witness* one : {&first, &second}) {
+    if (!one->is_steady())
+      text += cat("; computed thrice, the former differ from each other on ", one->who);
+    else if (one->hashes[0] != judge.hashes[0])
+      text += cat("; those of ", one->who, " are not the reference interpreter's");
+  }
+  return text;
+}
+
+// Workers whose replicas differ when they are computed again, as text; empty: none.
+std::string Trainer::State::workers_that_differ() {
+  constexpr int kTimes = 3;
+  std::string text;
+  for (Worker& worker : workers) {
+    bool differs = false;
+    for (std::int64_t replica = worker.replicas.begin; replica < worker.replicas.end; ++replica) {
+      const std::uint64_t hash = replica_hash(worker, replica);
+      for (int i = 1; i < kTimes; ++i) differs |= replica_hash(worker, replica) != hash;
+    }
+    if (differs) text += cat(text.empty() ? "" : ", ", worker.number);
+  }
+  return text;
+}
+
+StepResult Trainer::State::audited(const StepOptions& options) {
+  const std::int64_t step = done;
+  auto found = std::make_shared<Disagreement>();
+  const auto differ = [&](const std::string& text) {
+    found->text += cat(found->text.empty() ? "" : "; ", text);
+  };
+  const bool may_have_changed = parameter_mirror.is_open();  // by the caller
+  const Snapshot before = snapshot();
+  if (last_hash && !may_have_changed) {
+    const std::uint64_t hash = with_carried_hash(parameter_hash());
+    if (hash != *last_hash)
+      differ(cat("the parameters changed in memory after step ", step, ": their hash was ",
+                 hash_text(*last_hash), " and is ", hash_text(hash)));
+  }
+  StepOptions how = options;
+  how.throw_on_divergence = false;
+  is_repeated = true;
+  const StepResult first = make(Part::kWhole, how);
+  const Snapshot after_first = snapshot();
+  return_to(before, step);
+  if (const std::string text = cross_check(static_cast<std::int64_t>(
+          hash_mix(recipe.seed ^ static_cast<std::uint64_t>(step)) %
+          static_cast<std::uint64_t>(recipe.replicas)));
+      !text.empty())
+    differ(text);
+  is_repeated = false;
+  moved_by = 1;
+  StepResult result = make(Part::kWhole, how);
+  moved_by = 0;
+  const Snapshot after_second = snapshot();
+
+  std::vector<std::string> names;
+  std::int64_t values = 0;
+  for (const DeviceTensor& place : places()) {
+    const auto bytes = static_cast<std::size_t>(place.memory.bytes);
+    const std::byte* const a = after_first.at(place.memory);
+    const std::byte* const b = after_second.at(place.memory);
+    if (std::memcmp(a, b, bytes) == 0) continue;
+    names.push_back(place.name);
+    for (std::size_t i = 0; i < bytes; i += kWord) values += std::memcmp(a + i, b + i, kWord) != 0;
+    found->tensors.push_back({"before/" + place.name, before.tensor(place)});
+    found->tensors.push_back({"first/" + place.name, after_first.tensor(place)});
+    found->tensors.push_back({"second/" + place.name, after_second.tensor(place)});
+  }
+  const bool carried_differ =
+      !program.carried.empty() && after_first.parts.back().bytes != after_second.parts.back().bytes;
+  const bool results_differ = std::memcmp(&first.sums.loss, &result.sums.loss, kWord) != 0 ||
+                              first.sums.counts != result.sums.counts ||
+                              first.non_finite.empty() != result.non_finite.empty();
+  if (!names.empty() || carried_differ || results_differ) {
+    std::string what = carried_differ ? "carried values" : "the loss";
+    if (!names.empty())
+      what = cat(count_text(values, "value"), " of ", count_text(std::ssize(names), "tensor"),
+                 ", the first ", names.front());
+    differ(cat("computed twice on ", host_name(), " (rank ", rank(), ", ", device->name(), ", ",
+               device->description(), "), the step gave other values in ", what));
+    return_to(before, step);
+    const std::string wrong = workers_that_differ();
+    differ(wrong.empty() ? "computed again, each worker's replicas have the same gradients every "
+                           "time, so that it does not happen always"
+                         : cat("computed again, replicas differ on worker ", wrong));
+    return_to(after_second, step + 1);
+  }
+  std::string all = found->text;
+  if (ranks() > 1) {
+    all.clear();
+    for (const std::string& text : placement.ranks->gather(found->text))
+      if (!text.empty() && all.find(text) == std::string::npos)
+        all += cat(all.empty() ? "" : "; ", text);
+  }
+  if (!all.empty()) {
+    found->text = all;
+    result.disagreement = std::move(found);
+  } else if (!result.non_finite.empty() && options.throw_on_divergence) {
+    throw UserError(cat("step ", result.step, ": ", result.divergence()), ExitCode::kDiverged);
+  }
+  result.seconds += first.seconds;
+  return result;
+}
+
+}  // namespace podium

@@ -1,0 +1,212 @@
+// Audits: a device that computes wrongly is found while it trains, and one that does not never is.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "faulty_device.h"
+#include "law_util.h"
+#include "ranks_test_util.h"
+
+namespace podium {
+namespace {
+
+constexpr int kEvery = 3;
+
+std::unique_ptr<Trainer> faulty_trainer(Placement placement, std::int64_t replicas = 4) {
+  register_faulty_backend();
+  const RunData& data = small_data();
+  const Recipe recipe = small_recipe(32, replicas);
+  placement.backend = "faulty";
+  return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
+                                   data.held_out, placement);
+}
+
+// Steps with an audit of every third; from a step on, the device is wrong. How many audits it took
+// to find that; 0: it was not found by the second.
+int audits_until_found(Trainer& trainer, std::string* text = nullptr) {
+  Flips& flips = Flips::of_test();
+  const auto wrong_from = static_cast<int>(1 + flips.seed % 4);
+  int audits = 0;
+  for (int step = 1; step <= wrong_from + 2 * kEvery; ++step) {
+    // Ranks together.
+    if (step == wrong_from && trainer.placement().ranks != nullptr)
+      trainer.placement().ranks->barrier();
+    if (step >= wrong_from) flips.armed = true;
+    if (flips.armed && flips.kind == Flip::kParameter)
+      static_cast<FaultyDevice&>(trainer.device())
+          .flip_parameter(trainer.layout().parameter_bytes);
+    const bool audits_now = step % kEvery == 0;
+    const StepResult result =
+        trainer.step({.hash = true, .throw_on_divergence = false, .audit = audits_now});
+    if (audits_now && flips.armed) ++audits;
+    if (!result.disagreement) continue;
+    EXPECT_TRUE(flips.armed) << result.disagreement->text;
+    if (text != nullptr) *text = result.disagreement->text;
+    return audits;
+  }
+  return 0;
+}
+
+class AuditOf : public testing::TestWithParam<Flip> {};
+
+TEST_P(AuditOf, a_device_that_flips_bits_finds_it) {
+  for (const int workers : {1, 2, 3}) {
+    if (GetParam() == Flip::kAlways && workers == 1) continue;  // there is no other core
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+      Flips::of_test().reset(GetParam(), seed, law_backend());
+      std::string text;
+      const int audits = audits_until_found(*faulty_trainer({.workers = workers}), &text);
+      EXPECT_TRUE(audits == 1 || audits == 2) << workers << " workers, seed " << seed;
+      EXPECT_NE(text.find(GetParam() == Flip::kParameter ? "changed in memory" : "computed twice"),
+                std::string::npos)
+          << text;
+    }
+  }
+  Flips::of_test().reset(Flip::kNone, 1, law_backend());
+}
+
+std::string name_of(const testing::TestParamInfo<Flip>& flip) {
+  constexpr const char* kNames[] = {"none",     "a_kernel",    "one_core", "one_rank",
+                                    "addition", "a_parameter", "a_message"};
+  return kNames[static_cast<std::size_t>(flip.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Audit, AuditOf,
+                         testing::Values(Flip::kKernel, Flip::kAlways, Flip::kAddition,
+                                         Flip::kParameter),
+                         name_of);
+
+// Flips bits of what it receives.
+class FaultyTransport : public LocalTransport {
+ public:
+  using LocalTransport::LocalTransport;
+  void start(int channel, std::span<const Message> out, std::span<const Message> in) override {
+    {
+      const std::scoped_lock lock(mutex_);
+      awaited_[channel].assign(in.begin(), in.end());
+    }
+    LocalTransport::start(channel, out, in);
+  }
+  Clock::time_point wait(int channel) override {
+    const Clock::time_point when = LocalTransport::wait(channel);
+    Flips& flips = Flips::of_test();
+    // Control messages are short, and texts.
+    if (channel == kControl || !flips.strikes(Flip::kMessage)) return when;
+    const std::scoped_lock lock(mutex_);
+    for (const Message& message : awaited_[channel]) {
+      if (message.view.bytes < 1024 || device() == nullptr) continue;
+      flip_bit(*device(), message.view, flips.word());
+      break;
+    }
+    return when;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::vector<Message>> awaited_;
+};
+
+TEST(Audit, of_several_ranks_finds_what_one_does_wrong) {
+  for (const Flip kind : {Flip::kKernel, Flip::kAddition, Flip::kMessage, Flip::kAlwaysOnRank}) {
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      Flips::of_test().reset(kind, seed, law_backend());
+      Flips::of_test().rank = 1;
+      std::vector<int> found(2);
+      std::vector<std::string> texts(2);
+      on_ranks_of<FaultyTransport>(
+          {2, 2}, {.bucket_bytes = 4096},
+          [&](const Placement& placement) { return faulty_trainer(placement, 8); },
+          [&](Trainer& trainer, int rank) {
+            const auto own = static_cast<std::size_t>(rank);
+            found[own] = audits_until_found(trainer, &texts[own]);
+          });
+      EXPECT_TRUE(found[0] == 1 || found[0] == 2)
+          << "fault " << static_cast<int>(kind) << ", seed " << seed << " " << texts[0];
+      EXPECT_EQ(found[0], found[1]);
+      EXPECT_EQ(texts[0], texts[1]);
+      if (kind != Flip::kAlwaysOnRank) continue;
+      EXPECT_NE(texts[0].find("those of rank 1, worker "), std::string::npos) << texts[0];
+      EXPECT_NE(texts[0].find("are not the reference interpreter's"), std::string::npos)
+          << texts[0];
+    }
+  }
+  Flips::of_test().reset(Flip::kNone, 1, law_backend());
+}
+
+TEST(Audit, changes_no_result) {
+  const auto expected = step_hashes(*make_trainer(small_recipe(32, 4), 1), 12);
+  for (const int workers : {1, 2, 3}) {
+    for (const int input_threads : {0, 2}) {
+      const Recipe recipe = small_recipe(32, 4);
+      const RunData& data = small_data();
+      Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+                      {.workers = workers, .input_threads = input_threads, .backend = law_backend()});
+      std::vector<std::uint64_t> hashes;
+      for (int step = 1; step <= 12; ++step) {
+        const StepResult result = trainer.step({.hash = true, .audit = step % 2 == 0});
+        EXPECT_EQ(result.disagreement, nullptr)
+            << (result.disagreement ? result.disagreement->text : "");
+        hashes.push_back(result.hash);
+      }
+      EXPECT_EQ(hashes, expected) << workers << " workers, " << input_threads << " input threads";
+    }
+  }
+}
+
+TEST(Audit, of_ranks_changes_no_result_and_raises_no_alarm) {
+  const auto expected = step_hashes(*make_trainer(small_recipe(32, 8), 1), 40);
+  on_ranks_of(
+      {2, 1}, {.backend = law_backend(), .bucket_bytes = 4096},
+      [&](const Placement& placement) {
+        const RunData& data = small_data();
+        const Recipe recipe = small_recipe(32, 8);
+        return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
+                                         data.held_out, placement);
+      },
+      [&](Trainer& trainer, int rank) {
+        for (std::size_t step = 0; step < expected.size(); ++step) {
+          const StepResult result = trainer.step({.hash = true, .audit = true});
+          ASSERT_EQ(result.disagreement, nullptr) << result.disagreement->text;
+          EXPECT_EQ(result.hash, expected[step]) << "rank " << rank << ", step " << step + 1;
+        }
+      });
+}
+
+TEST(Audit, names_the_worker_whose_replicas_differ) {
+  Flips::of_test().reset(Flip::kKernel, 5, law_backend());
+  std::string text;
+  EXPECT_NE(audits_until_found(*faulty_trainer({.workers = 2}), &text), 0);
+  EXPECT_NE(text.find("computed again, replicas differ on worker 0, 1"), std::string::npos) << text;
+  Flips::of_test().reset(Flip::kNone, 1, law_backend());
+}
+
+TEST(Audit, a_replica_has_its_hash_on_any_worker_and_rank) {
+  const std::vector<std::int64_t> all = {0, 1, 2, 3, 4, 5, 6, 7};
+  const auto alone = make_trainer(small_recipe(32, 8), 1);
+  static_cast<void>(step_hashes(*alone, 2));
+  const std::vector<std::uint64_t> expected = alone->replica_hashes(all);
+  EXPECT_EQ(alone->replica_hashes({5}), (std::vector<std::uint64_t>{expected[5]}));
+  const auto after = step_hashes(*alone, 2);
+  const auto three = make_trainer(small_recipe(32, 8), 3);
+  static_cast<void>(step_hashes(*three, 2));
+  EXPECT_EQ(three->replica_hashes(all), expected);
+  EXPECT_EQ(step_hashes(*three, 2), after) << "the step itself was not made";
+  on_ranks_of(
+      {2, 1}, {.backend = law_backend()},
+      [&](const Placement& placement) {
+        const RunData& data = small_data();
+        const Recipe recipe = small_recipe(32, 8);
+        return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
+                                         data.held_out, placement);
+      },
+      [&](Trainer& trainer, int rank) {
+        static_cast<void>(step_hashes(trainer, 2));
+        EXPECT_EQ(trainer.replica_hashes(all), expected) << rank;
+      });
+}
+
+}  // namespace
+}  // namespace podium
