@@ -7,8 +7,8 @@
 namespace podium {
 
 struct ProgramOptions {
-  std::string input;      // a file that is its standard input; empty: this program's
-  bool keep_text = false; // what it prints becomes ProgramEnd::text; otherwise it goes to stderr
+  std::string input;       // a file that is its standard input; empty: this program's
+  bool keep_text = false;  // what it prints becomes ProgramEnd::text; otherwise it goes to stderr
 };
 
 struct ProgramEnd {

@@ -5,14 +5,14 @@
 
 #include "base/error.h"
 #include "cli/command.h"
-#include "parallel/transport.h"
+#include "parallel/ranks.h"
 
 namespace podium {
 
 // Joins the ranks, and leaves them after `work`, which every rank does. A rank that cannot go on
-// ends them all. `timeout`: seconds for which a rank may be silent or awaited.
-ExitCode as_rank(double timeout, const std::function<ExitCode(Transport&)>& work);
+// ends them all.
+ExitCode as_rank(const RankOptions& options, const std::function<ExitCode(Transport&)>& work);
 
-void add_rank_timeout_flag(CLI::App& command, double& timeout);
+void add_rank_flags(CLI::App& command, RankOptions& options);
 
 }  // namespace podium

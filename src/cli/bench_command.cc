@@ -347,7 +347,7 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
       "Under mpirun: times the sums over ranks beside MPI's own, and with RECIPE steps with either",
       {"mpirun -n 4 podium bench exchange", "mpirun -n 2 podium bench exchange cifar10-resnet32"},
       [exchange] {
-        return as_rank(exchange->rank_timeout,
+        return as_rank(exchange->ranks,
                        [&](Transport& ranks) { return bench_exchange(*exchange, ranks); });
       });
   sums->add_option("RECIPE", exchange->recipe.recipe, "Recipe whose steps are timed");
@@ -366,7 +366,7 @@ void add_bench_command(CLI::App& app, CommandLine& line) {
                    "Bytes that are exchanged at once, at least; default: by the size of the whole")
       ->check(at_least(64), "POSITIVE");
   add_data_dir_flag(*sums, exchange->data_dir);
-  add_rank_timeout_flag(*sums, exchange->rank_timeout);
+  add_rank_flags(*sums, exchange->ranks);
   sums->add_flag("--json", exchange->json, "Write JSON");
   for (CLI::App* command : {ops, recipe}) {
     add_placement_flags(*command, arguments->placement);

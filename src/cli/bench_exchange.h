@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "parallel/ranks.h"
 #include "parallel/transport.h"
 #include "train/loop/trainer.h"
 
@@ -17,7 +18,7 @@ struct BenchExchangeArguments {
   Placement placement;
   std::string data_dir;
   std::int64_t rounds = 5, steps = 20;
-  double rank_timeout = 60;
+  RankOptions ranks;
   bool json = false;
 };
 // Every rank calls it; rank 0 prints.

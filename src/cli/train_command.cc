@@ -34,7 +34,7 @@ struct TrainArguments {
   std::string out, memory_limit, init, price, mlperf_log;
   std::vector<std::string> init_map, init_fresh;
   bool json = false, quiet = false;
-  double rank_timeout = 60;
+  RankOptions ranks;
 };
 
 // Per second of `seconds`, 0 where there were none.
@@ -209,7 +209,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
       {"podium train mnist",
        "podium train mnist seed=3 optimizer.learning_rate=0.02 --workers 2 --out runs/a"},
       [arguments, &line] {
-        return as_rank(arguments->rank_timeout,
+        return as_rank(arguments->ranks,
                        [&](Transport& ranks) { return train_as_rank(*arguments, line, ranks); });
       });
   add_recipe_arguments(*command, arguments->recipe);
@@ -248,7 +248,7 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--price", arguments->price,
                       "Price of the machine, as PROVIDER/MACHINE (`podium prices`): the progress "
                       "shows the cost so far, and the run records it");
-  add_rank_timeout_flag(*command, arguments->rank_timeout);
+  add_rank_flags(*command, arguments->ranks);
   command->add_option("--trace", arguments->run.trace,
                       "File for a trace of all ranks; open it in ui.perfetto.dev");
   command->add_flag("--json", arguments->json, "Write one JSON object to stdout at the end");

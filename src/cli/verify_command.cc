@@ -1,6 +1,7 @@
 // podium verify: computes steps of a run again, here, and compares every bit; or compares a run's
 // folder with its receipt.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <iostream>
@@ -75,8 +76,8 @@ std::string strength(const VerifyOutlook& outlook) {
   const auto drawn = std::ssize(outlook.plan.drawn);
   const char* const unit = outlook.exact ? "steps" : "intervals";
   if (drawn == outlook.hashed) return cat("Every one of its ", unit, " was compared.");
-  const auto wrong = static_cast<std::int64_t>(
-      std::ceil(static_cast<double>(outlook.hashed) / 100));
+  const auto wrong =
+      static_cast<std::int64_t>(std::ceil(static_cast<double>(outlook.hashed) / 100));
   return cat("If 1% of its ", unit, " were wrong, this would have been seen with a probability of ",
              percent(chance_of_finding(outlook.hashed, drawn, wrong)), ".");
 }
@@ -109,14 +110,15 @@ std::string text_of(const VerifyArguments& arguments, const VerifyResult& result
                       " computed again on ", on_device(arguments.placement, outlook), " in ",
                       duration_text(result.seconds),
                       result.equal() ? ": all gradients are equal.\n" : ".\n");
-  text += cat(with_commas(result.recomputed), " steps of ", printable(arguments.what),
-              " computed again on ", on_device(arguments.placement, outlook), " in ",
-              duration_text(result.seconds), ", from ", count_text(result.starts, "starting point"));
+  text +=
+      cat(with_commas(result.recomputed), " steps of ", printable(arguments.what),
+          " computed again on ", on_device(arguments.placement, outlook), " in ",
+          duration_text(result.seconds), ", from ", count_text(result.starts, "starting point"));
   if (outlook.exact && result.equal()) {
     text += cat(": all of ", count_text(result.compared, "hash", "hashes"), " are equal");
     if (result.proven_checkpoints > 0)
-      text += cat(", and ", count_text(result.proven_checkpoints, "checkpoint"),
-                  " in every tensor");
+      text +=
+          cat(", and ", count_text(result.proven_checkpoints, "checkpoint"), " in every tensor");
   } else if (result.equal()) {
     double most = 0;
     for (const Distance& distance : result.distances) most = std::max(most, distance.share);
@@ -145,9 +147,9 @@ nlohmann::ordered_json json_of(const VerifyArguments& arguments, const VerifyOpt
       {"starting_points", result.starts},
       {"proven_checkpoints", result.proven_checkpoints},
       {"chance_of_seeing_one_percent",
-       chance_of_finding(outlook.hashed, std::ssize(outlook.plan.drawn),
-                         static_cast<std::int64_t>(
-                             std::ceil(static_cast<double>(outlook.hashed) / 100)))},
+       chance_of_finding(
+           outlook.hashed, std::ssize(outlook.plan.drawn),
+           static_cast<std::int64_t>(std::ceil(static_cast<double>(outlook.hashed) / 100)))},
       {"planned_seconds", outlook.seconds()},
       {"seconds", result.seconds},
       {"wrong", nlohmann::ordered_json::array()},
@@ -186,9 +188,10 @@ ExitCode recompute(const VerifyArguments& arguments) {
   ProgressLine line;
   const VerifyObserver observer{
       .planned = [&](const VerifyOutlook& outlook) { announce(arguments, options, outlook); },
-      .made = [&](std::int64_t done, std::int64_t all) {
-        line(cat(with_commas(done), " of ", with_commas(std::max(done, all)), " steps"));
-      }};
+      .made =
+          [&](std::int64_t done, std::int64_t all) {
+            line(cat(with_commas(done), " of ", with_commas(std::max(done, all)), " steps"));
+          }};
   const VerifyResult result = verify_run(arguments.what, options, observer);
   line.end();
   if (arguments.json)
@@ -218,11 +221,12 @@ ExitCode check_against_receipt(const VerifyArguments& arguments) {
   } else {
     for (const std::string& problem : problems) std::cout << printable(problem) << "\n";
     if (problems.empty())
-      std::cout << count_text(std::ssize(receipt.files), "file") << " and "
-                << count_text(receipt.hashes, "line") << " of hashes are as the receipt of "
-                << printable(receipt.date) << " has them: " << printable(receipt.recipe) << ", "
-                << count_text(receipt.steps, "step") << ", computed as " << printable(receipt.kind)
-                << "\nThat the steps were computed as they say is what `podium verify RUN` proves\n";
+      std::cout
+          << count_text(std::ssize(receipt.files), "file") << " and "
+          << count_text(receipt.hashes, "line") << " of hashes are as the receipt of "
+          << printable(receipt.date) << " has them: " << printable(receipt.recipe) << ", "
+          << count_text(receipt.steps, "step") << ", computed as " << printable(receipt.kind)
+          << "\nThat the steps were computed as they say is what `podium verify RUN` proves\n";
     if (!signature.empty()) std::cout << printable(signature) << "\n";
   }
   return problems.empty() ? ExitCode::kDone : ExitCode::kDifferent;
@@ -236,10 +240,11 @@ ExitCode verify(const VerifyArguments& arguments) {
                  fs::exists(arguments.what, ignored)
                      ? "this is a folder; its receipt is made by `podium seal RUN`"
                      : "there is no such file");
-  PODIUM_REQUIRE(!is_receipt || (arguments.steps == 0 && !arguments.all && arguments.budget.empty()),
-                 ExitCode::kUsage, arguments.what,
-                 ": --steps, --budget and --all go with the folder of a run, whose steps they "
-                 "compute; a receipt is compared with the files");
+  PODIUM_REQUIRE(
+      !is_receipt || (arguments.steps == 0 && !arguments.all && arguments.budget.empty()),
+      ExitCode::kUsage, arguments.what,
+      ": --steps, --budget and --all go with the folder of a run, whose steps they "
+      "compute; a receipt is compared with the files");
   return is_receipt ? check_against_receipt(arguments) : recompute(arguments);
 }
 
@@ -247,20 +252,19 @@ ExitCode verify(const VerifyArguments& arguments) {
 
 void add_verify_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<VerifyArguments>();
-  CLI::App* command = add_command(
-      app, line, "verify",
-      "Proves a run: computes drawn steps of it again, here, and compares every bit",
-      {"podium verify runs/mnist-seed0", "podium verify runs/gpu --backend cpu --steps 40",
-       "podium verify runs/a --all",
-       "podium verify receipt.json --run runs/a --signers allowed_signers"},
-      [arguments] { return verify(*arguments); });
+  CLI::App* command =
+      add_command(app, line, "verify",
+                  "Proves a run: computes drawn steps of it again, here, and compares every bit",
+                  {"podium verify runs/mnist-seed0",
+                   "podium verify runs/gpu --backend cpu --steps 40", "podium verify runs/a --all",
+                   "podium verify receipt.json --run runs/a --signers allowed_signers"},
+                  [arguments] { return verify(*arguments); });
   command->add_option("RUN", arguments->what, "Run folder, or a receipt that `podium seal` wrote")
       ->required();
   command->add_option("OVERRIDE", arguments->overrides,
                       "data.path=PATH: where the run's data are now");
-  auto* const steps =
-      command->add_option("--steps", arguments->steps, "Draw this many steps")
-          ->check(at_least(1), "POSITIVE");
+  auto* const steps = command->add_option("--steps", arguments->steps, "Draw this many steps")
+                          ->check(at_least(1), "POSITIVE");
   auto* const budget = command->add_option(
       "--budget", arguments->budget,
       "Draw as many steps as can be computed in about this time: 90s, 10m, 2h (default: 10m)");
@@ -274,10 +278,11 @@ void add_verify_command(CLI::App& app, CommandLine& line) {
   budget->excludes(all);
   command->add_option("--seed", arguments->seed,
                       "Of the drawing (default: a new one, which is printed)");
-  command->add_option("--tolerance", arguments->tolerance,
-                      "For a run of a kind whose bits this device does not have: how far the "
-                      "parameters may end from the run's, as a share of the way that they go "
-                      "between two checkpoints (default: 0.05)")
+  command
+      ->add_option("--tolerance", arguments->tolerance,
+                   "For a run of a kind whose bits this device does not have: how far the "
+                   "parameters may end from the run's, as a share of the way that they go "
+                   "between two checkpoints (default: 0.05)")
       ->check(between(0, 1), "SHARE");
   command->add_option("--run", arguments->run,
                       "With a receipt: the run's folder (default: the receipt's)");

@@ -1,5 +1,8 @@
 #include "parallel/host_transport.h"
 
+#include "base/hash.h"
+#include "base/words.h"
+
 namespace podium {
 
 HostTransport::Channel& HostTransport::channel(int number) {
@@ -21,6 +24,40 @@ HostMessage HostTransport::host_message(Channel& channel, const Message& message
   std::vector<std::byte>& memory = *channel.memory[channel.memory_used++];
   if (std::ssize(memory) < view.bytes) memory.resize(static_cast<std::size_t>(view.bytes));
   return {message.rank, memory.data(), view.bytes};
+}
+
+namespace {
+
+std::uint64_t checksum(const HostMessage& message) {
+  return hash_bytes({reinterpret_cast<const std::uint8_t*>(message.memory),
+                     static_cast<std::size_t>(message.bytes)});
+}
+
+}  // namespace
+
+// The k-th message to a rank is the k-th that it awaits, so the sums come in the messages' order.
+void HostTransport::add_sums(Channel& my) {
+  my.sums_out.resize(my.out.size());
+  my.sums_in.resize(my.in.size());
+  constexpr auto kBytes = static_cast<std::int64_t>(sizeof(std::uint64_t));
+  for (std::size_t i = 0; i < my.sums_out.size(); ++i) {
+    my.sums_out[i] = checksum(my.out[i]);
+    my.out.push_back({my.out[i].rank, reinterpret_cast<std::byte*>(&my.sums_out[i]), kBytes});
+  }
+  for (std::size_t i = 0; i < my.sums_in.size(); ++i)
+    my.in.push_back({my.in[i].rank, reinterpret_cast<std::byte*>(&my.sums_in[i]), kBytes});
+}
+
+void HostTransport::compare_sums(const Channel& my) const {
+  for (std::size_t i = 0; i < my.sums_in.size(); ++i) {
+    const std::uint64_t sum = checksum(my.in[i]);
+    PODIUM_REQUIRE(sum == my.sums_in[i], ExitCode::kFault, "a message of ",
+                   count_text(my.in[i].bytes, "byte"), " from ", name(my.in[i].rank), " to ",
+                   name(rank()), " was changed on its way: its checksum was ",
+                   hash_text(my.sums_in[i]), " and is ", hash_text(sum),
+                   ". Start the same command again to go on from the last checkpoint; where this "
+                   "comes again, leave out the host or the network adapter (docs/trust.md)");
+  }
 }
 
 void HostTransport::start(int number, std::span<const Message> out, std::span<const Message> in) {
@@ -53,6 +90,7 @@ void HostTransport::start(int number, std::span<const Message> out, std::span<co
   // What the device was asked to write, or to read, must be done before this does the same.
   // What agree() and gather() send is no device's, and leave() may come after the device has gone.
   if (in_place && device() != nullptr && number != kControl) device()->synchronise();
+  if (checks_) add_sums(my);
   begin(number, my.out, my.in);
 }
 
@@ -60,6 +98,7 @@ Clock::time_point HostTransport::wait(int number) {
   Channel& my = channel(number);
   PODIUM_CHECK(my.under_way, "channel ", number, " awaits nothing");
   const Clock::time_point end = finish(number);
+  if (checks_) compare_sums(my);
   for (const Staging& staged : my.staged_in) device()->upload(staged.view, staged.memory);
   my.under_way = false;
   return end;

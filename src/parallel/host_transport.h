@@ -26,6 +26,7 @@ class HostTransport : public Transport {
   void start(int channel, std::span<const Message> out, std::span<const Message> in) override;
   Clock::time_point wait(int channel) override;
   bool arrived(int channel) override;
+  void check_messages(bool on) override { checks_ = on; }
 
  protected:
   // As start(), wait() and arrived(). The lists stay as they are until finish() returns.
@@ -46,10 +47,15 @@ class HostTransport : public Transport {
     std::vector<Staging> staged_in;
     std::vector<std::unique_ptr<std::vector<std::byte>>> memory;  // grows, and is kept
     std::size_t memory_used = 0;
+    // Checksums of the messages, in their order: sent and received after them.
+    std::vector<std::uint64_t> sums_out, sums_in;
   };
   Channel& channel(int number);
   HostMessage host_message(Channel& channel, const Message& message);
+  static void add_sums(Channel& channel);
+  void compare_sums(const Channel& channel) const;
 
+  bool checks_ = false;
   std::mutex mutex_;
   std::array<std::unique_ptr<Channel>, kChannels> channels_;  // made at their first use
 };

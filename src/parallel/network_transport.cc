@@ -40,6 +40,7 @@ class NetworkTransport final : public Transport {
     Transport::release();
   }
   std::string carrier() const override { return carrier_; }
+  void check_messages(bool on) override { hosts_->check_messages(on); }
 
   void start(int channel, std::span<const Message> out, std::span<const Message> in) override {
     if (network_ == nullptr || channel == kControl) return hosts_->start(channel, out, in);

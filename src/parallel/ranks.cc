@@ -6,6 +6,7 @@
 #include <csignal>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "parallel/launcher.h"
 #include "parallel/local_transport.h"
@@ -38,7 +39,12 @@ std::unique_ptr<Transport> join_ranks(const RankOptions& options) {
   if (launcher.ranks == 1) stop_with_launcher();
   if (launcher.ranks <= 1) return lone_transport();
 #ifdef PODIUM_HAS_MPI
-  return network_transport(mpi_transport(launcher, options.timeout), options.timeout);
+  std::unique_ptr<Transport> hosts = mpi_transport(launcher, options.timeout);
+  bool checks = options.check_messages == "on";
+  for (int r = 1; r < hosts->ranks() && options.check_messages == "auto"; ++r)
+    checks = checks || hosts->host(r) != hosts->host(0);
+  hosts->check_messages(checks);
+  return network_transport(std::move(hosts), options.timeout);
 #else
   static_cast<void>(options);
   check_world(launcher, 1, "");

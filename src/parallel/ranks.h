@@ -17,6 +17,9 @@ namespace podium {
 struct RankOptions {
   // Seconds for which a rank may be silent, or awaited.
   double timeout = 60;
+  // Transport::check_messages(): "on", "off", or "auto", where the ranks are on several hosts. Of
+  // messages between devices by a network of their own (NCCL), only the words beside them.
+  std::string check_messages = "auto";
 };
 
 // Throws UserError where the launcher started another number of ranks than MPI finds, and where it

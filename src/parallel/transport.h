@@ -71,6 +71,9 @@ class Transport {
   // The device that the views of a device belong to, until release(). By all ranks.
   virtual void use(Device& device) { device_ = &device; }
   virtual void release() { device_ = nullptr; }
+  // From now on, each message between hosts' memories has a checksum, which its receiver compares:
+  // wait() throws UserError(kFault) where they differ. By all ranks alike, before start().
+  virtual void check_messages(bool /*on*/) {}
   // What carries messages between devices, and if it is not a network of theirs, why; for people.
   virtual std::string carrier() const { return ""; }
 

@@ -316,5 +316,70 @@ TEST(RankFailure, abort_ends_all_with_the_name_of_who_called_it_and_the_reason) 
     EXPECT_EQ(error, "rank 1 on host local, before step 1: the disk is full");
 }
 
+// Changes what it receives, as a network may.
+class ChangingTransport : public LocalTransport {
+ public:
+  using LocalTransport::LocalTransport;
+  bool changes = false;
+
+ protected:
+  void begin(int channel, std::span<const HostMessage> out,
+             std::span<const HostMessage> in) override {
+    if (channel != kControl) in_.assign(in.begin(), in.end());
+    LocalTransport::begin(channel, out, in);
+  }
+  Clock::time_point finish(int channel) override {
+    const Clock::time_point end = LocalTransport::finish(channel);
+    if (changes && channel != kControl) in_[0].memory[17] ^= std::byte{4};
+    return end;
+  }
+
+ private:
+  std::vector<HostMessage> in_;
+};
+
+// Two ranks exchange two messages of different lengths; of the second, one bit changes on its way
+// to rank 1. What each threw, or "".
+std::vector<std::string> exchange_with_changes(bool checks, bool changes) {
+  LocalRanks shared(2);
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        ChangingTransport transport(shared, rank);
+        transport.check_messages(checks);
+        transport.changes = changes && rank == 1;
+        std::vector<float> own(1000, static_cast<float>(rank)), short_own(3, 7), other(1000),
+            short_other(3);
+        HostMemory out(own.data(), 4000), out2(short_own.data(), 12), in(other.data(), 4000),
+            in2(short_other.data(), 12);
+        const std::vector<Message> outs = {{1 - rank, out}, {1 - rank, out2}},
+                                   ins = {{1 - rank, in}, {1 - rank, in2}};
+        transport.exchange(1, outs, ins);
+        if (!transport.changes) {
+          EXPECT_EQ(other, std::vector<float>(1000, static_cast<float>(1 - rank)));
+        }
+        EXPECT_EQ(short_other, std::vector<float>(3, 7));
+        transport.leave();
+      } catch (const UserError& error) {
+        errors[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+TEST(Transport, a_message_that_changes_on_its_way_is_found_by_its_checksum) {
+  EXPECT_TRUE(all_well(exchange_with_changes(false, false)));
+  EXPECT_TRUE(all_well(exchange_with_changes(false, true))) << "nobody looks";
+  EXPECT_TRUE(all_well(exchange_with_changes(true, false)));
+  const std::vector<std::string> errors = exchange_with_changes(true, true);
+  EXPECT_NE(errors[1].find("a message of 4,000 bytes from rank 0 on host"), std::string::npos)
+      << errors[1];
+  EXPECT_NE(errors[1].find("was changed on its way"), std::string::npos) << errors[1];
+}
+
 }  // namespace
 }  // namespace podium

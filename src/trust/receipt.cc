@@ -31,8 +31,8 @@ using nlohmann::ordered_json;
 
 constexpr const char* kFormat = "podium-receipt";
 constexpr int kReceiptVersion = 1;
-constexpr std::string_view kFiles[] = {"recipe.toml",   "environment.json", "resolved.txt",
-                                       "hashes.jsonl",  "metrics.jsonl",    "failures.jsonl",
+constexpr std::string_view kFiles[] = {"recipe.toml",    "environment.json", "resolved.txt",
+                                       "hashes.jsonl",   "metrics.jsonl",    "failures.jsonl",
                                        "operations.json"};
 constexpr std::string_view kFolders[] = {"checkpoints", "tokenizer"};
 
@@ -54,15 +54,14 @@ std::string root_of(std::span<const std::string> hashes) {
   if (hashes.size() == 1) return hashes[0];
   std::size_t left = 1;
   while (left * 2 < hashes.size()) left *= 2;
-  return sha256_of(
-      1, bytes_of(root_of(hashes.first(left))) + bytes_of(root_of(hashes.subspan(left))));
+  return sha256_of(1,
+                   bytes_of(root_of(hashes.first(left))) + bytes_of(root_of(hashes.subspan(left))));
 }
 
 SealedFile seal_file(const fs::path& run, const fs::path& file, StopToken stop) {
   const InputFile input(file, stop);
-  SealedFile sealed{.path = file.lexically_relative(run).generic_string(),
-                    .bytes = input.size(),
-                    .sha256 = {}};
+  SealedFile sealed{
+      .path = file.lexically_relative(run).generic_string(), .bytes = input.size(), .sha256 = {}};
   Checksum sum(ChecksumKind::kSha256);
   std::vector<std::byte> part(std::min<std::uint64_t>(input.size(), 1 << 20));
   for (std::uint64_t at = 0; at < input.size(); at += part.size()) {
@@ -166,16 +165,17 @@ std::string receipt_text(const Receipt& receipt) {
 
 Receipt parse_receipt(std::string_view text, const std::string& source) {
   const auto fail = [&](const std::string& what) {
-    throw UserError(cat(source, ": ", what,
-                        "; a receipt is the file that `podium seal RUN` writes, unchanged"),
-                    ExitCode::kData);
+    throw UserError(
+        cat(source, ": ", what, "; a receipt is the file that `podium seal RUN` writes, unchanged"),
+        ExitCode::kData);
   };
   Receipt receipt;
   try {
     const auto json = nlohmann::json::parse(text);
     if (!json.is_object() || json.value("format", "") != kFormat) fail("it is no receipt");
     if (const int version = json.at("version").get<int>(); version != kReceiptVersion)
-      fail(cat("it is a receipt of version ", version, ", and this Podium reads ", kReceiptVersion));
+      fail(
+          cat("it is a receipt of version ", version, ", and this Podium reads ", kReceiptVersion));
     const auto take = [&](const char* name, auto& value) { json.at(name).get_to(value); };
     take("podium", receipt.podium), take("commit", receipt.commit), take("date", receipt.date);
     take("recipe", receipt.recipe), take("numerical_contract", receipt.contract);
@@ -220,8 +220,8 @@ std::vector<std::string> check_receipt(const Receipt& receipt, const fs::path& r
   const std::string root =
       root_of(lines_of(read_text(run / "hashes.jsonl").value_or("")), receipt.files);
   if (root != receipt.root)
-    problems.push_back(cat("root: that of these files is ", root, ", and the receipt has ",
-                           receipt.root));
+    problems.push_back(
+        cat("root: that of these files is ", root, ", and the receipt has ", receipt.root));
   return problems;
 }
 
@@ -257,16 +257,16 @@ std::string check_signature(const fs::path& file, const std::string& signers,
                  "seal RUN --sign KEY`");
   std::string who = identity;
   if (who.empty()) {
-    const ProgramEnd found = run_program(
-        {"ssh-keygen", "-Y", "find-principals", "-f", signers, "-s", signature},
-        {.keep_text = true}, kRemedy);
+    const ProgramEnd found =
+        run_program({"ssh-keygen", "-Y", "find-principals", "-f", signers, "-s", signature},
+                    {.keep_text = true}, kRemedy);
     PODIUM_REQUIRE(found.code == 0, ExitCode::kData, file.string(), ": signed by none of ", signers,
                    ": ", first_line(found.text));
     who = first_line(found.text);
   }
-  const ProgramEnd end = run_program({"ssh-keygen", "-Y", "verify", "-f", signers, "-I", who, "-n",
-                                      kNamespace, "-s", signature},
-                                     {.input = file.string(), .keep_text = true}, kRemedy);
+  const ProgramEnd end = run_program(
+      {"ssh-keygen", "-Y", "verify", "-f", signers, "-I", who, "-n", kNamespace, "-s", signature},
+      {.input = file.string(), .keep_text = true}, kRemedy);
   PODIUM_REQUIRE(end.code == 0, ExitCode::kData, file.string(), ": the signature is not one of ",
                  who, " for this receipt: ", first_line(end.text));
   return first_line(end.text);

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "base/clock.h"
@@ -163,9 +164,9 @@ class Verifier {
       no_beginning = error.what();  // of a run that began with another one's values
     }
     const std::vector<std::int64_t> starts = states_->steps();
-    PODIUM_REQUIRE(!starts.empty(), ExitCode::kData, run_.string(),
-                   ": it has no checkpoint, and the values that it began with are not there: ",
-                   no_beginning);
+    PODIUM_REQUIRE(
+        !starts.empty(), ExitCode::kData, run_.string(),
+        ": it has no checkpoint, and the values that it began with are not there: ", no_beginning);
     const Checkpoint last = states_->load(starts.back());
     outlook.kind = trainer_->kind();
     outlook.run_kind = kind_of_run(run_, last);
@@ -175,17 +176,20 @@ class Verifier {
     std::vector<std::int64_t> steps;
     if (outlook.exact) {
       for (const auto& [step, hash] : hashes_) {
-        if (step > starts.front()) steps.push_back(step);
-        else if (step > 0) ++outlook.unreachable;
+        if (step > starts.front())
+          steps.push_back(step);
+        else if (step > 0)
+          ++outlook.unreachable;
       }
     }
     if (steps.empty()) steps.assign(starts.begin() + 1, starts.end());
     PODIUM_REQUIRE(!steps.empty(), ExitCode::kData, run_.string(), ": ",
-                   outlook.exact ? "no step of it has a hash in hashes.jsonl or a checkpoint that "
-                                   "can be computed again"
-                                 : cat("it was computed as ", outlook.run_kind, ", whose bits ",
-                                       outlook.kind, " does not have, and without a second "
-                                       "checkpoint nothing can be compared within a tolerance"),
+                   outlook.exact
+                       ? "no step of it has a hash in hashes.jsonl or a checkpoint that "
+                         "can be computed again"
+                       : cat("it was computed as ", outlook.run_kind, ", whose bits ", outlook.kind,
+                             " does not have, and without a second "
+                             "checkpoint nothing can be compared within a tolerance"),
                    no_beginning.empty() ? "" : cat("; ", no_beginning));
     outlook.hashed = std::ssize(steps);
     if (options_.replicas > 0) {
@@ -205,8 +209,7 @@ class Verifier {
           count_text(std::llround(mean_steps(steps, starts, 1)), "step"),
           " from the checkpoint before it, as a mean, about ",
           std::llround(mean_steps(steps, starts, 1) * outlook.seconds_per_step),
-          " seconds here, which is more than the budget of ",
-          std::llround(options_.budget_seconds),
+          " seconds here, which is more than the budget of ", std::llround(options_.budget_seconds),
           " seconds; give a larger --budget, or --steps, or a faster --backend. A run that keeps "
           "more checkpoints (run.keep_checkpoints) is verified faster");
     }
@@ -283,8 +286,9 @@ class Verifier {
         wrong.checkpoint = *next;
         wrong.tensors = tensor_differences(states_->load(*next), trainer_->checkpoint());
         if (wrong.tensors.empty())
-          wrong.note = "the checkpoint has the tensors that were computed here: the line in "
-                       "hashes.jsonl is wrong";
+          wrong.note =
+              "the checkpoint has the tensors that were computed here: the line in "
+              "hashes.jsonl is wrong";
       }
     }
     result_.wrong.push_back(std::move(wrong));

@@ -24,7 +24,8 @@ class Trust : public CommandLine {
     const Outcome trained = podium(words);
     ASSERT_EQ(trained.code, 0) << trained.err;
   }
-  nlohmann::json verify(const std::string& run, const std::vector<std::string>& more, int code = 0) {
+  nlohmann::json verify(const std::string& run, const std::vector<std::string>& more,
+                        int code = 0) {
     std::vector<std::string> words = {"verify", run, "--json", "--workers", "1"};
     words.insert(words.end(), more.begin(), more.end());
     const Outcome outcome = podium(words);
@@ -84,7 +85,8 @@ TEST_F(Trust, a_line_of_hashes_that_was_changed_is_named) {
       << found;
   // Drawn steps find it as often as they must: from step 4 on, 6, 7 and 8 tell.
   for (int seed = 0; seed < 6; ++seed) {
-    const auto one = podium({"verify", "run", "--steps", "1", "--seed", std::to_string(seed), "--json"});
+    const auto one =
+        podium({"verify", "run", "--steps", "1", "--seed", std::to_string(seed), "--json"});
     const auto json = nlohmann::json::parse(one.out);
     const int step = json["drawn"][0];
     EXPECT_EQ(one.code, step >= 6 && step <= 8 ? 1 : 0) << json;
@@ -141,7 +143,9 @@ TEST_F(Trust, what_cannot_be_verified_is_said) {
   ASSERT_EQ(trained.code, 0) << trained.err;
   fs::rename(path("book.txt"), path("moved.txt"));
   expect_refusal(podium({"verify", "text", "--steps", "1"}), 3, {"book.txt"});
-  EXPECT_EQ(podium({"verify", "text", "--steps", "1", "data.path=" + path("moved.txt").string()}).code, 0);
+  EXPECT_EQ(
+      podium({"verify", "text", "--steps", "1", "data.path=" + path("moved.txt").string()}).code,
+      0);
 }
 
 TEST_F(Trust, a_run_of_another_kind_is_compared_within_a_tolerance_and_said_to_be) {
@@ -208,8 +212,9 @@ TEST_F(Trust, a_receipt_finds_every_byte_that_changes) {
     write(name, text);
   }
   fs::remove(path("run/metrics.jsonl"));
-  EXPECT_NE(podium({"verify", "receipt.json", "--run", "run"}).out.find("metrics.jsonl: it is missing"),
-            std::string::npos);
+  EXPECT_NE(
+      podium({"verify", "receipt.json", "--run", "run"}).out.find("metrics.jsonl: it is missing"),
+      std::string::npos);
   train("other", {"seed=3"});
   const Outcome other = podium({"verify", "receipt.json", "--run", "other"});
   EXPECT_EQ(other.code, 1);

@@ -65,6 +65,10 @@ TEST_F(Cuda, a_bf16_run_that_moves_to_the_cpu_has_the_hashes_of_one_that_does_no
   EXPECT_EQ(moved.err.find("hashes are those of neither"), std::string::npos) << moved.err;
   ASSERT_EQ(run("moved", kGpu, "3").code, 0);
   expect_equal("gpu", "moved");
+  const Outcome proven = podium({"verify", "gpu", "--all", "--backend", "cpu"});
+  EXPECT_EQ(proven.code, 0) << proven.err << proven.out;
+  EXPECT_NE(proven.out.find("(exact bf16 hopper)"), std::string::npos) << proven.out;
+  EXPECT_NE(proven.out.find("all of 3 hashes are equal"), std::string::npos) << proven.out;
   ASSERT_EQ(run("named", "cpu", "3", "bf16_order=hopper").code, 0);
   expect_equal("gpu", "named");
   const Outcome compared = podium({"compare", "moved", "named", "--json"});

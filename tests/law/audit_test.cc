@@ -1,12 +1,16 @@
 // Audits: a device that computes wrongly is found while it trains, and one that does not never is.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
+#include "base/scratch_test_util.h"
 #include "faulty_device.h"
+#include "files/file_io.h"
 #include "law_util.h"
 #include "ranks_test_util.h"
 
@@ -36,8 +40,7 @@ int audits_until_found(Trainer& trainer, std::string* text = nullptr) {
       trainer.placement().ranks->barrier();
     if (step >= wrong_from) flips.armed = true;
     if (flips.armed && flips.kind == Flip::kParameter)
-      static_cast<FaultyDevice&>(trainer.device())
-          .flip_parameter(trainer.layout().parameter_bytes);
+      static_cast<FaultyDevice&>(trainer.device()).flip_parameter(trainer.layout().parameter_bytes);
     const bool audits_now = step % kEvery == 0;
     const StepResult result =
         trainer.step({.hash = true, .throw_on_divergence = false, .audit = audits_now});
@@ -142,8 +145,9 @@ TEST(Audit, changes_no_result) {
     for (const int input_threads : {0, 2}) {
       const Recipe recipe = small_recipe(32, 4);
       const RunData& data = small_data();
-      Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
-                      {.workers = workers, .input_threads = input_threads, .backend = law_backend()});
+      Trainer trainer(
+          recipe, find_model(recipe.model).build, data.train, data.held_out,
+          {.workers = workers, .input_threads = input_threads, .backend = law_backend()});
       std::vector<std::uint64_t> hashes;
       for (int step = 1; step <= 12; ++step) {
         const StepResult result = trainer.step({.hash = true, .audit = step % 2 == 0});
@@ -173,6 +177,48 @@ TEST(Audit, of_ranks_changes_no_result_and_raises_no_alarm) {
           EXPECT_EQ(result.hash, expected[step]) << "rank " << rank << ", step " << step + 1;
         }
       });
+}
+
+TEST(Audit, ends_a_run_which_goes_on_from_what_is_proven) {
+  register_faulty_backend();
+  Flips::of_test().reset(Flip::kKernel, 7, law_backend());
+  Recipe recipe = small_recipe(32, 4);
+  recipe.checkpoint_every_steps = 2;
+  recipe.checkpoints_kept = 100;
+  recipe.audit_every_steps = 5;
+  const TestFolder folder;
+  RunOptions options{
+      .out = folder / "run", .data_dir = "", .placement = {.workers = 2, .backend = "faulty"}};
+  options.stop_steps = 20;
+  // Wrong from step 8 on: the checkpoints of 8 and what comes after 5 cannot be trusted.
+  class FromStep : public RunObserver {
+    void stepped(const Trainer&, const StepResult& step) override {
+      if (step.step == 7) Flips::of_test().armed = true;
+    }
+  } observer;
+  const Model& model = find_model(recipe.model).build;
+  try {
+    run(recipe, model, options, observer);
+    FAIL() << "the fault was not found";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFault);
+    const std::string text = error.what();
+    for (const char* part : {"step 10: a device computed wrongly", "audit-step-10.safetensors",
+                             "The checkpoints after step 5", "goes on from"})
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+  }
+  Flips::of_test().armed = false;
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/audit-step-10.safetensors"));
+  std::vector<std::int64_t> left;
+  for (const CheckpointPlace& place : list_checkpoints(folder / "run")) left.push_back(place.step);
+  EXPECT_EQ(left, (std::vector<std::int64_t>{2, 4}));
+  RunObserver quiet;
+  EXPECT_EQ(run(recipe, model, options, quiet).steps, 20);
+  options.out = folder / "sound";
+  options.placement = {.workers = 1, .backend = law_backend()};
+  run(recipe, model, options, quiet);
+  EXPECT_EQ(read_text(folder / "run/hashes.jsonl"), read_text(folder / "sound/hashes.jsonl"));
+  Flips::of_test().reset(Flip::kNone, 1, law_backend());
 }
 
 TEST(Audit, names_the_worker_whose_replicas_differ) {

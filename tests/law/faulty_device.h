@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -61,7 +62,8 @@ struct Flips {
 
 inline void flip_bit(Device& device, View view, std::uint64_t word) {
   if (view.bytes < 4) return;
-  const View one = view.part(static_cast<std::int64_t>(word % static_cast<std::uint64_t>(view.bytes / 4)) * 4, 4);
+  const View one = view.part(
+      static_cast<std::int64_t>(word % static_cast<std::uint64_t>(view.bytes / 4)) * 4, 4);
   std::uint32_t value = 0;
   device.download(&value, one);
   value ^= 1U << ((word >> 32) % 23);  // of the significand: it stays finite
@@ -92,7 +94,7 @@ class FaultyExecutable : public Executable {
                                              std::span<const View> outputs) override {
     return inner_->find_non_finite(inputs, outputs);
   }
-  Executable& inner() { return *inner_; }
+  const Executable& inner() const { return *inner_; }
 
  private:
   void strike(const std::vector<View>& outputs) {
@@ -161,10 +163,9 @@ class FaultyDevice : public Device {
 
  private:
   static CompileOptions inner_options(CompileOptions options) {
-    if (options.arena_of != nullptr)
-      options.arena_of = &const_cast<FaultyExecutable&>(
-                              static_cast<const FaultyExecutable&>(*options.arena_of))
-                              .inner();
+    // Of a plan, it is none of these.
+    if (const auto* faulty = dynamic_cast<const FaultyExecutable*>(options.arena_of))
+      options.arena_of = &faulty->inner();
     return options;
   }
   std::unique_ptr<Device> inner_;

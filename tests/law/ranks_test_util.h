@@ -18,8 +18,8 @@ namespace podium {
 // what carries their messages.
 template <typename Carrier = LocalTransport>
 void on_ranks_of(const std::vector<int>& workers, const Placement& placement,
-                        const std::function<std::unique_ptr<Trainer>(const Placement&)>& make,
-                        const std::function<void(Trainer&, int)>& work) {
+                 const std::function<std::unique_ptr<Trainer>(const Placement&)>& make,
+                 const std::function<void(Trainer&, int)>& work) {
   const auto count = static_cast<int>(workers.size());
   LocalRanks ranks(count);
   std::vector<std::exception_ptr> errors(workers.size());

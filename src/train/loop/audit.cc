@@ -71,8 +71,9 @@ std::uint64_t Trainer::State::replica_hash(Worker& worker, std::int64_t replica)
     worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
   bind_carried(worker, replica);
   for (std::size_t i = 0; i < worker.count_slots.size(); ++i)
-    worker.program.set_output(worker.count_slots[i],
-                              worker.results.view().part(static_cast<std::int64_t>(i) * kWord, kWord));
+    worker.program.set_output(
+        worker.count_slots[i],
+        worker.results.view().part(static_cast<std::int64_t>(i) * kWord, kWord));
   exchange->finish_updates();
   worker.program.run();
   std::uint64_t hash = 0;
@@ -210,8 +211,8 @@ std::string Trainer::State::cross_check(std::int64_t replica) {
   Witness judge;
   if (own != nullptr) judge.hashes[0] = reference_hash(*own, replica);
   judge = tell(judge, owner_rank);
-  std::string text = cat("replica ", replica, " has other gradients on ", first.who, " than on ",
-                         second.who);
+  std::string text =
+      cat("replica ", replica, " has other gradients on ", first.who, " than on ", second.who);
   for (const Witness* one : {&first, &second}) {
     if (!one->is_steady())
       text += cat("; computed thrice, the former differ from each other on ", one->who);
@@ -256,9 +257,9 @@ StepResult Trainer::State::audited(const StepOptions& options) {
   const StepResult first = make(Part::kWhole, how);
   const Snapshot after_first = snapshot();
   return_to(before, step);
-  if (const std::string text = cross_check(static_cast<std::int64_t>(
-          hash_mix(recipe.seed ^ static_cast<std::uint64_t>(step)) %
-          static_cast<std::uint64_t>(recipe.replicas)));
+  if (const std::string text = cross_check(
+          static_cast<std::int64_t>(hash_mix(recipe.seed ^ static_cast<std::uint64_t>(step)) %
+                                    static_cast<std::uint64_t>(recipe.replicas)));
       !text.empty())
     differ(text);
   is_repeated = false;

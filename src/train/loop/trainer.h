@@ -89,7 +89,8 @@ struct StepOptions {
   bool throw_on_divergence = true;
   // Make the step twice, by other threads the second time, and compare every bit of what the two
   // leave; with several devices or ranks, also compute a replica, drawn by the step, on another
-  // one. The result is that of a step that is made once. Takes memory for three copies of the state.
+  // one. The result is that of a step that is made once. It takes memory for three copies of the
+  // state.
   bool audit = false;
 };
 
@@ -107,8 +108,8 @@ struct StepResult {
   std::uint64_t hash = 0;
   // The norm of all gradients before clipping; 0 if the recipe has no optimizer.clip_norm.
   float gradient_norm = 0;
-  // Of an audited step whose computations differ; null: they are equal. The trainer makes no further
-  // steps then.
+  // Of an audited step whose computations differ; null: they are equal. Do not use the trainer
+  // further then.
   std::shared_ptr<const Disagreement> disagreement = {};
   std::string non_finite;  // not empty: the loss (or, if the recipe clips it, the norm of the
                            // gradients) is not finite, and nothing was updated. The name of the

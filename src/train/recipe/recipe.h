@@ -82,13 +82,13 @@ struct Recipe {
   EvaluationOptions evaluation;
   std::int64_t checkpoint_every_steps = 0;  // 0: once per epoch
   std::int64_t checkpoints_kept = 3;
-  bool keep_best = false;             // also keep the checkpoint of the best evaluation
+  bool keep_best = false;              // also keep the checkpoint of the best evaluation
   std::int64_t hash_every_steps = 1;   // 0: only at the end
   std::int64_t audit_every_steps = 0;  // 0: never
   bool witness = false;
-  std::int64_t log_every_steps = 0;   // metrics and TensorBoard; 0: about 20 times per epoch
-  bool histograms = false;            // of parameters, for TensorBoard
-  std::string recompute = "none";     // or "blocks": less memory, more work
+  std::int64_t log_every_steps = 0;  // metrics and TensorBoard; 0: about 20 times per epoch
+  bool histograms = false;           // of parameters, for TensorBoard
+  std::string recompute = "none";    // or "blocks": less memory, more work
 };
 
 // Resolves RECIPE of a command line: the path of a TOML file, or a name in the recipes folder

@@ -507,14 +507,16 @@ std::vector<RecipeKey> run_keys() {
        .range = between(0, kMostSteps),
        .unit = "steps",
        .decides_result = false,
-       .meaning = "steps between audits: such a step is made twice and compared bit by bit, so that "
-                  "a device that computes wrongly is found ([trust.md](trust.md)); 0: never"},
+       .meaning =
+           "steps between audits: such a step is made twice and compared bit by bit, so that "
+           "a device that computes wrongly is found ([trust.md](trust.md)); 0: never"},
       {.table = "run",
        .name = "witness",
        .field = PODIUM_RECIPE_FIELD(witness),
        .decides_result = false,
-       .meaning = "with each checkpoint, record a hash of each replica's gradients in the step after "
-                  "it, so that `podium verify --replicas` can prove single replicas"},
+       .meaning =
+           "with each checkpoint, record a hash of each replica's gradients in the step after "
+           "it, so that `podium verify --replicas` can prove single replicas"},
       {.table = "run",
        .name = "log_every_steps",
        .field = PODIUM_RECIPE_FIELD(log_every_steps),

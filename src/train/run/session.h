@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <limits>
@@ -331,8 +332,7 @@ class Session {
   [[noreturn]] void disagreed(const Disagreement& found, std::int64_t step) {
     std::string kept;
     if (folder_ != nullptr) {
-      const std::filesystem::path file =
-          folder_->dir() / cat("audit-step-", step, ".safetensors");
+      const std::filesystem::path file = folder_->dir() / cat("audit-step-", step, ".safetensors");
       write_safetensors(file, found.tensors, {{"step", cat(step)}, {"found", found.text}});
       folder_->flush();
       kept = cat(" What it was computed from, and what it became both times, is in ", file.string(),
