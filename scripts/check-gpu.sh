@@ -12,6 +12,7 @@
 # 2. the first hashes of each recipe, GPU and CPU
 # 3. a whole run of mnist, GPU and CPU
 # 4. a run that moves from CPU to GPU and back
+#    an audited run of the GPU, of which the CPU proves drawn steps
 # 5. the tensor cores beside the rule of their order, and the first hashes in BF16, of one worker, of two and of a CPU
 # 6. the first hashes of two ranks on this GPU over MPI, where there is mpirun
 # 7. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
@@ -140,6 +141,12 @@ compare_bf16_with_cpu() { # RECIPE STEPS
     "$podium" diff "$folder/cpu" "$folder/gpu"
 }
 
+# An audited run of the GPU, of which the CPU proves drawn steps.
+prove() { # RECIPE STEPS
+  rm -rf "${folder:?}/gpu"
+  train gpu "$backend" "$1" "$2" run.audit_every_steps=4 run.audit_backend=cpu evaluation.every_epochs=0 &&
+    "$podium" verify "$folder/gpu" --backend cpu --budget 20s
+}
 compare_ranks() { # RECIPE STEPS
   rm -rf "${folder:?}/one" "$folder/two"
   train one "$backend" "$1" "$2" evaluation.every_epochs=0 &&
@@ -167,6 +174,7 @@ for recipe in "${whole[@]}"; do
   verdict "\`$recipe\`, a whole run" compare_whole "$recipe"
 done
 verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" move_between
+verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps with audits, proven by the CPU" prove "${compared[0]%:*}" "${compared[0]#*:}"
 for pair in "${in_bf16[@]}"; do
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, one worker and two" compare_bf16 "${pair%:*}" "${pair#*:}"
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, beside the CPU in the same order" compare_bf16_with_cpu "${pair%:*}" "${pair#*:}"

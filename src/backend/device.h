@@ -301,6 +301,9 @@ class Device {
   virtual std::string name() const = 0;
   // Describes the device for people: "avx512 kernels", ...
   virtual std::string description() const = 0;
+  // What tells this piece of hardware from others of its kind, as its maker's tools print it
+  // ("GPU-1b2c..."); empty: unknown.
+  virtual std::string serial() const { return ""; }
   virtual Traits traits() const { return {}; }
   // Finds out at its first call.
   virtual Bf16Support bf16() { return {}; }

@@ -19,10 +19,12 @@ namespace {
 
 constexpr int kEvery = 3;
 
-std::unique_ptr<Trainer> faulty_trainer(Placement placement, std::int64_t replicas = 4) {
+std::unique_ptr<Trainer> faulty_trainer(Placement placement, std::int64_t replicas = 4,
+                                        const std::string& audit_backend = "none") {
   register_faulty_backend();
   const RunData& data = small_data();
-  const Recipe recipe = small_recipe(32, replicas);
+  Recipe recipe = small_recipe(32, replicas);
+  recipe.audit_backend = audit_backend;
   placement.backend = "faulty";
   return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
                                    data.held_out, placement);
@@ -139,11 +141,26 @@ TEST(Audit, of_several_ranks_finds_what_one_does_wrong) {
   Flips::of_test().reset(Flip::kNone, 1, law_backend());
 }
 
+TEST(Audit, by_another_backend_finds_the_only_device_that_is_always_wrong) {
+  for (const char* const backend : {"cpu", "reference"}) {
+    Flips::of_test().reset(Flip::kAlwaysOnRank, 4, law_backend());
+    Flips::of_test().rank = 0;
+    std::string text;
+    const int count = audits_until_found(*faulty_trainer({.workers = 2}, 4, backend), &text);
+    EXPECT_TRUE(count == 1 || count == 2) << text;
+    EXPECT_NE(text.find(std::string("than the backend ") + backend + " of that host computes"),
+              std::string::npos)
+        << text;
+  }
+  Flips::of_test().reset(Flip::kNone, 1, law_backend());
+}
+
 TEST(Audit, changes_no_result) {
   const auto expected = step_hashes(*make_trainer(small_recipe(32, 4), 1), 12);
   for (const int workers : {1, 2, 3}) {
     for (const int input_threads : {0, 2}) {
-      const Recipe recipe = small_recipe(32, 4);
+      Recipe recipe = small_recipe(32, 4);
+      recipe.audit_backend = "cpu";
       const RunData& data = small_data();
       Trainer trainer(
           recipe, find_model(recipe.model).build, data.train, data.held_out,

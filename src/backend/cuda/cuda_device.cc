@@ -1,10 +1,13 @@
 #include "backend/cuda/cuda_device.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "backend/cuda/executable.h"
@@ -57,6 +60,17 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
   std::string description() const override {
     return cat(info_.name, ", compute capability ", info_.major, ".", info_.minor, ", ",
                info_.memory / (1 << 20), " MiB");
+  }
+  // As nvidia-smi -L prints it.
+  std::string serial() const override {
+    std::string text = "GPU";
+    for (std::size_t i = 0; i < info_.id.size(); ++i) {
+      const auto byte = static_cast<unsigned char>(info_.id[i]);
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+      text += kDigits[byte >> 4], text += kDigits[byte & 15];
+    }
+    return info_.id.size() == 16 ? text : "";
   }
   Traits traits() const override {
     return {

@@ -108,36 +108,37 @@ std::vector<std::uint64_t> Trainer::replica_hashes(const std::vector<std::int64_
   return hashes;
 }
 
-// The same by the reference interpreter, on what the worker's program read in replica_hash().
-std::uint64_t Trainer::State::reference_hash(Worker& worker, std::int64_t replica) {
+// The same by another backend, on what the worker's program read in replica_hash().
+std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker& worker,
+                                              std::int64_t replica) {
   static_cast<void>(replica_hash(worker, replica));
-  const std::unique_ptr<Device> reference = make_device("reference");
-  BoundExecutable interpreted(*reference, program.graph, {});
+  const std::unique_ptr<Device> other = make_device(backend);
+  BoundExecutable executable(*other, program.graph, {});
   const Call call = worker.program.call();
   const Plan& plan = call.program->plan();
   std::vector<std::unique_ptr<Buffer>> memory;
   const auto allocate = [&](const View& like) -> Buffer& {
-    return *memory.emplace_back(reference->allocate(like.bytes));
+    return *memory.emplace_back(other->allocate(like.bytes));
   };
   std::vector<std::byte> bytes;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     Buffer& own = allocate(call.inputs[i]);
     bytes.resize(static_cast<std::size_t>(own.bytes()));
     device->download(bytes.data(), call.inputs[i]);
-    reference->upload(own, bytes.data());
-    interpreted.bind_input(plan.inputs[i].name, own);
+    other->upload(own, bytes.data());
+    executable.bind_input(plan.inputs[i].name, own);
   }
   std::vector<Buffer*> outputs;
   for (std::size_t i = 0; i < call.outputs.size(); ++i) {
     outputs.push_back(&allocate(call.outputs[i]));
-    interpreted.bind_output(plan.outputs[i].name, *outputs.back());
+    executable.bind_output(plan.outputs[i].name, *outputs.back());
   }
-  interpreted.run();
+  executable.run();
   std::uint64_t hash = 0;
   std::vector<std::uint8_t> values;
   for (const Worker::FlatOutput& output : worker.flat_outputs) {
     values.resize(static_cast<std::size_t>(output.bytes));
-    reference->download(values.data(), *outputs[output.slot]);
+    other->download(values.data(), *outputs[output.slot]);
     hash = hash_append(hash, hash_bytes(values));
   }
   return hash;
@@ -145,9 +146,12 @@ std::uint64_t Trainer::State::reference_hash(Worker& worker, std::int64_t replic
 
 namespace {
 
-std::string host_name() {
+// "on host a (cuda, NVIDIA H100 ..., GPU-1b2c...)"
+std::string place_of(const Device& device) {
   std::array<char, 256> name = {};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+  const bool known = ::gethostname(name.data(), name.size() - 1) == 0;
+  return cat("on ", known ? name.data() : "this host", " (", device.name(), ", ",
+             device.description(), device.serial().empty() ? "" : ", ", device.serial(), ")");
 }
 
 // What a device says of itself to all ranks: who it is, and what it computed, as text.
@@ -169,6 +173,20 @@ struct Witness {
 };
 
 }  // namespace
+
+// A replica on its own device and by the backend of recipe.audit_backend. Empty: they have the same
+// gradients, or it is another rank's.
+std::string Trainer::State::check_by_backend(std::int64_t replica) {
+  if (recipe.audit_backend == "none") return "";
+  if (replica < replicas.begin || replica >= replicas.end) return "";
+  Worker& own = owner(replica);
+  const std::uint64_t hash = replica_hash(own, replica);
+  if (hash == replica_hash_by(recipe.audit_backend, own, replica)) return "";
+  return cat("replica ", replica, " has other gradients on rank ", rank(), ", worker ", own.number,
+             " ", place_of(*device), " than the backend ", recipe.audit_backend,
+             " of that host computes",
+             replica_hash(own, replica) == hash ? "" : "; computed again, they differ themselves");
+}
 
 // A replica on its own device and on another one, thrice where they differ. Empty: they do not, or
 // there is one device.
@@ -194,8 +212,7 @@ std::string Trainer::State::cross_check(std::int64_t replica) {
   const auto compute = [&](Worker* worker, int times) {
     Witness witness;
     if (worker == nullptr) return witness;
-    witness.who = cat("rank ", rank(), ", worker ", worker->number, " on ", host_name(), " (",
-                      device->name(), ", ", device->description(), ")");
+    witness.who = cat("rank ", rank(), ", worker ", worker->number, " ", place_of(*device));
     for (int i = 0; i < times; ++i)
       witness.hashes[static_cast<std::size_t>(i)] = replica_hash(*worker, replica);
     return witness;
@@ -209,7 +226,7 @@ std::string Trainer::State::cross_check(std::int64_t replica) {
   const Witness first = tell(compute(own, 3), owner_rank);
   const Witness second = tell(compute(other, 3), other_rank);
   Witness judge;
-  if (own != nullptr) judge.hashes[0] = reference_hash(*own, replica);
+  if (own != nullptr) judge.hashes[0] = replica_hash_by("reference", *own, replica);
   judge = tell(judge, owner_rank);
   std::string text =
       cat("replica ", replica, " has other gradients on ", first.who, " than on ", second.who);
@@ -257,11 +274,11 @@ StepResult Trainer::State::audited(const StepOptions& options) {
   const StepResult first = make(Part::kWhole, how);
   const Snapshot after_first = snapshot();
   return_to(before, step);
-  if (const std::string text = cross_check(
-          static_cast<std::int64_t>(hash_mix(recipe.seed ^ static_cast<std::uint64_t>(step)) %
-                                    static_cast<std::uint64_t>(recipe.replicas)));
-      !text.empty())
-    differ(text);
+  const auto drawn =
+      static_cast<std::int64_t>(hash_mix(recipe.seed ^ static_cast<std::uint64_t>(step)) %
+                                static_cast<std::uint64_t>(recipe.replicas));
+  for (const std::string& text : {check_by_backend(drawn), cross_check(drawn)})
+    if (!text.empty()) differ(text);
   is_repeated = false;
   moved_by = 1;
   StepResult result = make(Part::kWhole, how);
@@ -291,8 +308,8 @@ StepResult Trainer::State::audited(const StepOptions& options) {
     if (!names.empty())
       what = cat(count_text(values, "value"), " of ", count_text(std::ssize(names), "tensor"),
                  ", the first ", names.front());
-    differ(cat("computed twice on ", host_name(), " (rank ", rank(), ", ", device->name(), ", ",
-               device->description(), "), the step gave other values in ", what));
+    differ(cat("computed twice by rank ", rank(), " ", place_of(*device),
+               ", the step gave other values in ", what));
     return_to(before, step);
     const std::string wrong = workers_that_differ();
     differ(wrong.empty() ? "computed again, each worker's replicas have the same gradients every "

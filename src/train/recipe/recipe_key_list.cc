@@ -511,6 +511,13 @@ std::vector<RecipeKey> run_keys() {
            "steps between audits: such a step is made twice and compared bit by bit, so that "
            "a device that computes wrongly is found ([trust.md](trust.md)); 0: never"},
       {.table = "run",
+       .name = "audit_backend",
+       .field = PODIUM_RECIPE_FIELD(audit_backend),
+       .choices = {"none", "cpu", "reference"},
+       .decides_result = false,
+       .meaning = "in an audit, also compute one replica by this backend of the host, beside a GPU "
+                  "that has no other one to check it; takes as long as that backend needs"},
+      {.table = "run",
        .name = "witness",
        .field = PODIUM_RECIPE_FIELD(witness),
        .decides_result = false,
