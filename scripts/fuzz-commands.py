@@ -23,7 +23,7 @@ NUMBERS = ["0", "-0", "1", "-1", "2", "3", "7", "64", "255", "256", "65536", "10
 WORDS = ["mnist", "glyphs", "cifar10", "sprint", "davidnet", "sgd", "adam", "lars", "muon", "fp32", "bf16", "tf32", "cpu",
          "cuda", "pjrt", "reference", "best", "last", "train", "test", "loss", "accuracy", "x", "é", "a\tb", "a\nb", "\x1b[31m",
          "a" * 300, "../..", "/", ".", "/dev/null", "/dev/full", "bytes", "chars", "words", "words.txt", "rows.csv", "text:words.txt", "folder:/", "folder:", "tar:x", "*", "%s%n", "'", '"', "\\"]
-COMMANDS = [["show"], ["plan"], ["compare"], ["report"], ["eval"], ["predict"], ["diff"], ["verify"], ["seal"], ["inspect"], ["band"], ["devices"],
+COMMANDS = [["show"], ["plan"], ["compare"], ["report"], ["eval"], ["predict"], ["diff"], ["verify"], ["seal"], ["export"], ["inspect"], ["band"], ["devices"],
             ["recipes"], ["prices"], ["data"], ["data", "show"], ["bench", "recipe"], ["bench", "exchange"], ["bench", "data"],
             ["bench", "op"], ["train"], ["generate"], ["data", "tokenize"], ["man"], ["completion"], ["plugin"], []]
 RECIPES = ["mnist", "glyphs", "cifar10-sprint", "cifar10-davidnet", "pictures", "text:words.txt", "table:rows.csv", "nothing"]

@@ -10,6 +10,7 @@
 
 #include "data/text/bpe_test_util.h"
 #include "files/file_io.h"
+#include "files/safetensors.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {
@@ -160,6 +161,31 @@ TEST_F(OwnText, what_is_wrong_with_it_is_said_before_the_first_step) {
   refused(train("text:sea.txt", "run"), 3, {"other data", "--fresh"});
   EXPECT_EQ(podium(train_small("digits", {"--steps", "1"})).code, 0);
   refused({"generate", "digits"}, 2, {"data = \"glyphs\"", "trained on text"});
+}
+
+TEST_F(OwnText, a_network_leaves_and_comes_back_with_every_bit) {
+  write("verse.txt", verse(200));
+  done(train("text:verse.txt", "run", {"--steps", "6", "network.bias=true"}));
+  const std::string told = done({"export", "run", "--safetensors", "model.safetensors"});
+  EXPECT_NE(told.find("tensors of gpt"), std::string::npos) << told;
+  EXPECT_NE(told.find("after step 6"), std::string::npos) << told;
+  const SafetensorsFile file = read_safetensors(path("model.safetensors"));
+  EXPECT_EQ(file.metadata.at("format"), "pt");
+  for (const NamedTensor& t : file.tensors)
+    EXPECT_EQ(t.name.find("optimizer"), std::string::npos) << t.name;
+  // What begins with it has the run's parameters.
+  done(train("text:verse.txt", "again",
+             {"--steps", "1", "network.bias=true", "optimizer.learning_rate=0", "--init",
+              "model.safetensors"}));
+  const auto hash = [&](const std::string& run) {
+    const std::string text = done({"eval", run, "--json"});
+    const std::size_t at = text.find("\"parameter_hash\"");
+    return text.substr(at, 40);
+  };
+  EXPECT_EQ(hash("again"), hash("run"));
+  expect_refusal(podium({"export", "run", "--safetensors", "model.safetensors"}), 2, {"--force"});
+  expect_refusal(podium({"export", "nothing", "--safetensors", "x"}), 3, {"nothing"});
+  expect_refusal(podium({"export", "run", "--step", "77", "--safetensors", "x"}), 2, {"77", "6"});
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "train/run/decoder.h"
 #include "train/run/generate.h"
 #include "train/run/initial.h"
+#include "train/run/published.h"
 
 namespace podium {
 namespace {
@@ -159,40 +160,41 @@ std::string generated(const Recipe& recipe, const Checkpoint& checkpoint, const 
   return text;
 }
 
-// [in, out] as Hugging Face has matrices, or [out, in] as nanoGPT; query, key and value joined.
-std::vector<NamedTensor> published(const Checkpoint& own, bool inputs_first) {
-  std::vector<NamedTensor> list;
-  for (const NamedTensor& t : own.tensors) {
-    if (t.name.starts_with("optimizer/")) continue;
-    std::string name = t.name;
-    std::vector<const Tensor*> parts = {&t.tensor};
-    if (const std::size_t at = name.find(".attn.query."); at != std::string::npos) {
-      const std::string end = name.substr(at + 12);
-      const std::string block = name.substr(0, at);
-      parts.push_back(own.find(block + ".attn.key." + end));
-      parts.push_back(own.find(block + ".attn.value." + end));
-      name = block + ".attn.c_attn." + end;
-    } else if (name.find(".attn.key.") != std::string::npos ||
-               name.find(".attn.value.") != std::string::npos) {
-      continue;
-    }
-    const Shape& one = t.tensor.shape();
-    const bool is_matrix = one.rank() == 2;
-    const std::int64_t rows = one[0] * std::ssize(parts), columns = is_matrix ? one[1] : 1;
-    std::vector<float> values;
-    for (const Tensor* part : parts)
-      values.insert(values.end(), part->f32().begin(), part->f32().end());
-    const bool turn = inputs_first && is_matrix && name.starts_with("h.");
-    Tensor x(DType::kF32, !is_matrix ? Shape{rows}
-                          : turn     ? Shape{columns, rows}
-                                     : Shape{rows, columns});
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t c = 0; c < columns; ++c)
-        x.f32()[turn ? c * rows + r : r * columns + c] =
-            values[static_cast<std::size_t>(r * columns + c)];
-    list.push_back({(inputs_first ? "transformer." : "") + name, std::move(x)});
+// As nanoGPT has them: without a prefix, matrices [out, in].
+std::vector<NamedTensor> of_nanogpt(std::vector<NamedTensor> published) {
+  for (NamedTensor& t : published) {
+    if (t.name.starts_with("transformer.")) t.name = t.name.substr(12);
+    const Shape shape = t.tensor.shape();
+    if (!t.name.starts_with("h.") || shape.rank() != 2) continue;
+    Tensor x(DType::kF32, Shape{shape[1], shape[0]});
+    for (std::int64_t r = 0; r < shape[0]; ++r)
+      for (std::int64_t c = 0; c < shape[1]; ++c)
+        x.f32()[c * shape[0] + r] = t.tensor.f32()[r * shape[1] + c];
+    t.tensor = x;
   }
-  return list;
+  return published;
+}
+
+// GPT-2's own, as its published file lists them.
+TEST_F(TextLaw, a_gpt_leaves_under_its_published_names_and_shapes) {
+  const Recipe one = recipe({"network.bias=true", "network.layers=1", "network.tied=false"});
+  const auto trained = trainer(one, 1);
+  std::vector<std::string> listed;
+  for (const NamedTensor& t : to_published("gpt", trained->checkpoint().tensors))
+    listed.push_back(t.name + " " + to_string(t.tensor.shape()));
+  std::ranges::sort(listed);
+  EXPECT_EQ(
+      listed,
+      (std::vector<std::string>{
+          "lm_head.weight [10, 16]", "transformer.h.0.attn.c_attn.bias [48]",
+          "transformer.h.0.attn.c_attn.weight [16, 48]", "transformer.h.0.attn.c_proj.bias [16]",
+          "transformer.h.0.attn.c_proj.weight [16, 16]", "transformer.h.0.ln_1.bias [16]",
+          "transformer.h.0.ln_1.weight [16]", "transformer.h.0.ln_2.bias [16]",
+          "transformer.h.0.ln_2.weight [16]", "transformer.h.0.mlp.c_fc.bias [64]",
+          "transformer.h.0.mlp.c_fc.weight [16, 64]", "transformer.h.0.mlp.c_proj.bias [16]",
+          "transformer.h.0.mlp.c_proj.weight [64, 16]", "transformer.ln_f.bias [16]",
+          "transformer.ln_f.weight [16]", "transformer.wpe.weight [16, 16]",
+          "transformer.wte.weight [10, 16]"}));
 }
 
 TEST_F(TextLaw, a_gpt_begins_with_weights_under_their_published_names) {
@@ -201,7 +203,8 @@ TEST_F(TextLaw, a_gpt_begins_with_weights_under_their_published_names) {
   step_hashes(*trained, 3);
   for (const bool inputs_first : {true, false}) {
     const auto path = folder_ / (inputs_first ? "conv1d.safetensors" : "linear.safetensors");
-    write_safetensors(path, published(trained->checkpoint(), inputs_first));
+    const auto published = to_published("gpt", trained->checkpoint().tensors);
+    write_safetensors(path, inputs_first ? published : of_nanogpt(published));
     Recipe begun = one;
     begun.init.from = path.string();
     const auto other = trainer(begun, 1);

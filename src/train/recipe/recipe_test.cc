@@ -134,6 +134,9 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
       "checkpoints_kept = 2\n"
       "keep_best = true\n"
       "hash_every_steps = 5\n"
+      "audit_every_steps = 200\n"
+      "audit_backend = \"cpu\"\n"
+      "witness = true\n"
       "log_every_steps = 3\n"
       "histograms = true\n"
       "recompute = \"blocks\"\n";

@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "nn/network.h"
+#include "train/loop/checkpoint.h"
 
 namespace podium {
 namespace {
@@ -71,6 +73,52 @@ std::vector<NamedTensor> from_published(const std::string& model, std::int64_t p
     own.push_back({std::move(name), std::move(x)});
   }
   return own;
+}
+
+namespace {
+
+// Of equal widths, one below the other.
+Tensor stacked(const std::vector<const Tensor*>& parts) {
+  const Shape& one = parts.front()->shape();
+  const std::int64_t rows = one[0] * std::ssize(parts);
+  Tensor all(DType::kF32, one.rank() == 1 ? Shape{rows} : Shape{rows, one[1]});
+  auto to = all.f32().begin();
+  for (const Tensor* part : parts) to = std::ranges::copy(part->f32(), to).out;
+  return all;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> to_published(const std::string& model,
+                                      const std::vector<NamedTensor>& tensors) {
+  std::vector<NamedTensor> list;
+  for (const NamedTensor& t : tensors) {
+    if (t.name.starts_with(kOptimizerPrefix) || t.name.starts_with(kCarriedPrefix)) continue;
+    if (model != "gpt") {
+      list.push_back(t);
+      continue;
+    }
+    std::string name = t.name;
+    Tensor x = t.tensor;
+    const auto begins = [&](const char* part) {
+      const std::string all = cat(".attn.", part, ".");
+      const std::size_t at = t.name.find(all);
+      return at == std::string::npos ? std::string() : t.name.substr(at + all.size());
+    };
+    if (!begins(kAttentionParts[1]).empty() || !begins(kAttentionParts[2]).empty()) continue;
+    if (const std::string end = begins(kAttentionParts[0]); !end.empty()) {
+      const std::string block = t.name.substr(0, t.name.find(".attn."));
+      std::vector<const Tensor*> parts;
+      for (const char* part : kAttentionParts)
+        parts.push_back(find_tensor(tensors, cat(block, ".attn.", part, ".", end)));
+      x = stacked(parts);
+      name = cat(block, kJoinedPart, end);
+    }
+    if (name.starts_with("h.") && x.shape().rank() == 2) x = transposed(x);
+    list.push_back(
+        {name == "head.weight" ? "lm_head.weight" : cat(kPublishedPrefix, name), std::move(x)});
+  }
+  return list;
 }
 
 }  // namespace podium

@@ -17,4 +17,11 @@ namespace podium {
 std::vector<NamedTensor> from_published(const std::string& model, std::int64_t positions,
                                         std::vector<NamedTensor> tensors);
 
+// The other way: parameters and running statistics of a checkpoint under the names and in the
+// shapes of Hugging Face's GPT2LMHeadModel. Those of other models, whose names are the published
+// ones already, stay as they are. What belongs to the training alone (the optimizer's state,
+// carried values) is left out.
+std::vector<NamedTensor> to_published(const std::string& model,
+                                      const std::vector<NamedTensor>& tensors);
+
 }  // namespace podium
