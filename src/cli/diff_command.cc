@@ -81,7 +81,8 @@ ExitCode diff(const DiffArguments& arguments) {
                                    {"tensors", nlohmann::ordered_json::array()}};
     if (hashes.first_difference) json["first_difference"] = *hashes.first_difference;
     if (checkpoints) json["checkpoint"] = checkpoints->first.step;
-    for (const TensorDifference& d : tensors) json["tensors"].push_back(difference_json(d));
+    for (const TensorDifference& d : tensors)
+      json["tensors"].push_back(difference_json<nlohmann::ordered_json>(d));
     std::cout << json_text(json) << "\n";
     return equal ? ExitCode::kDone : ExitCode::kDifferent;
   }

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "base/words.h"
 #include "cli/table.h"
@@ -24,12 +23,6 @@ std::string difference_table(const std::vector<TensorDifference>& tensors) {
     table.add({d.name, with_commas(d.values), with_commas(d.different), with_commas(d.most_ulps),
                exponent_text(d.most_absolute), d.note});
   return table.text();
-}
-
-nlohmann::ordered_json difference_json(const TensorDifference& d) {
-  return {{"name", d.name},           {"note", d.note},
-          {"values", d.values},       {"different", d.different},
-          {"most_ulps", d.most_ulps}, {"most_absolute", d.most_absolute}};
 }
 
 }  // namespace podium

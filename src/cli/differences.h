@@ -1,7 +1,6 @@
 // Differences of tensors, for people and as JSON.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -10,6 +9,12 @@
 namespace podium {
 
 std::string difference_table(const std::vector<TensorDifference>& tensors);
-nlohmann::ordered_json difference_json(const TensorDifference& difference);
+// `Json`: nlohmann::ordered_json.
+template <typename Json>
+Json difference_json(const TensorDifference& d) {
+  return {{"name", d.name},           {"note", d.note},
+          {"values", d.values},       {"different", d.different},
+          {"most_ulps", d.most_ulps}, {"most_absolute", d.most_absolute}};
+}
 
 }  // namespace podium

@@ -7,9 +7,9 @@
 
 #include "backend/device.h"
 #include "base/error.h"
-#include "base/program.h"
 #include "base/words.h"
 #include "cli/talk.h"
+#include "files/program.h"
 
 namespace podium {
 namespace {

@@ -156,7 +156,8 @@ nlohmann::ordered_json json_of(const VerifyArguments& arguments, const VerifyOpt
       {"distances", nlohmann::ordered_json::array()}};
   for (const WrongStep& wrong : result.wrong) {
     auto tensors = nlohmann::ordered_json::array();
-    for (const TensorDifference& d : wrong.tensors) tensors.push_back(difference_json(d));
+    for (const TensorDifference& d : wrong.tensors)
+      tensors.push_back(difference_json<nlohmann::ordered_json>(d));
     json["wrong"].push_back({{"step", wrong.step},
                              {"from", wrong.from},
                              {"recorded", wrong.recorded},

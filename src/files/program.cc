@@ -1,4 +1,4 @@
-#include "base/program.h"
+#include "files/program.h"
 
 #include <fcntl.h>
 #include <spawn.h>

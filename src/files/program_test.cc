@@ -1,4 +1,4 @@
-#include "base/program.h"
+#include "files/program.h"
 
 #include <gtest/gtest.h>
 
