@@ -36,7 +36,6 @@ struct VerifyArguments {
   std::int64_t steps = 0, replicas = 0;
   bool all = false, json = false;
   std::optional<std::uint64_t> seed;
-  double tolerance = 0.05;
 };
 
 constexpr double kDefaultBudget = 600;  // seconds
@@ -58,8 +57,8 @@ void announce(const VerifyArguments& arguments, const VerifyOptions& options,
             " cannot be computed again: the values that the run began with are not there"));
   if (!outlook.exact)
     say(cat("the run was computed as ", outlook.run_kind, ", whose bits ", outlook.kind,
-            " does not have: whole intervals between checkpoints are compared within ",
-            percent(arguments.tolerance), " of the way that the parameters go in them"));
+            " does not have: whole intervals between checkpoints are computed, and may end as far "
+            "from the run's as roundings explain, which takes two further computations"));
   const auto drawn = std::ssize(outlook.plan.drawn);
   const std::string what = count_text(drawn, outlook.exact ? "step" : "interval");
   say(cat(drawn == outlook.hashed ? "all " + what
@@ -93,16 +92,17 @@ std::string text_of(const VerifyArguments& arguments, const VerifyResult& result
       text += cat(", computed from ",
                   wrong.from == 0 ? "the start" : cat("the checkpoint of step ", wrong.from));
     if (!wrong.note.empty()) text += "; " + wrong.note;
-    text += "\n";
+    text += '\n';
     if (!wrong.tensors.empty())
       text += cat("the checkpoint of step ", wrong.checkpoint, " and what was computed here:\n",
                   difference_table(wrong.tensors));
   }
   for (const Distance& distance : result.distances) {
-    if (distance.share <= arguments.tolerance) continue;
+    if (!distance.is_too_far()) continue;
     text += cat("from step ", distance.from, " to ", distance.to,
                 ", the parameters end elsewhere: ", percent(distance.share),
-                " of the way from what was computed here\n");
+                " of the way from what was computed here, and roundings explain ",
+                percent(distance.allowed), "\n");
   }
   if (result.replicas > 0)
     return text + cat(count_text(result.replicas, "replica"), " of ",
@@ -120,18 +120,17 @@ std::string text_of(const VerifyArguments& arguments, const VerifyResult& result
       text +=
           cat(", and ", count_text(result.proven_checkpoints, "checkpoint"), " in every tensor");
   } else if (result.equal()) {
-    double most = 0;
-    for (const Distance& distance : result.distances) most = std::max(most, distance.share);
-    text += cat(": within ", percent(arguments.tolerance), " of the way, at most ", percent(most),
-                ". These are not equal bits");
+    const auto farthest = std::ranges::max_element(result.distances, {}, &Distance::share);
+    text += cat(": the parameters end within what roundings explain, at most ",
+                percent(farthest->share), " of their way apart, where ", percent(farthest->allowed),
+                " would be explained. These are not equal bits");
   }
   text += ".\n";
   if (result.equal()) text += strength(outlook) + "\n";
   return text;
 }
 
-nlohmann::ordered_json json_of(const VerifyArguments& arguments, const VerifyOptions& options,
-                               const VerifyResult& result) {
+nlohmann::ordered_json json_of(const VerifyOptions& options, const VerifyResult& result) {
   const VerifyOutlook& outlook = result.outlook;
   nlohmann::ordered_json json = {
       {"equal", result.equal()},
@@ -170,7 +169,7 @@ nlohmann::ordered_json json_of(const VerifyArguments& arguments, const VerifyOpt
     json["distances"].push_back({{"from", distance.from},
                                  {"to", distance.to},
                                  {"share", distance.share},
-                                 {"tolerance", arguments.tolerance}});
+                                 {"allowed", distance.allowed}});
   return json;
 }
 
@@ -183,7 +182,6 @@ ExitCode recompute(const VerifyArguments& arguments) {
                         .steps = arguments.steps,
                         .budget_seconds = kDefaultBudget,
                         .seed = arguments.seed ? *arguments.seed : seed_of_chance(),
-                        .tolerance = arguments.tolerance,
                         .stop = StopToken(stop_request())};
   if (!arguments.budget.empty()) options.budget_seconds = parse_duration(arguments.budget);
   ProgressLine line;
@@ -196,7 +194,7 @@ ExitCode recompute(const VerifyArguments& arguments) {
   const VerifyResult result = verify_run(arguments.what, options, observer);
   line.end();
   if (arguments.json)
-    std::cout << json_text(json_of(arguments, options, result)) << "\n";
+    std::cout << json_text(json_of(options, result)) << "\n";
   else
     std::cout << text_of(arguments, result);
   return result.equal() ? ExitCode::kDone : ExitCode::kDifferent;
@@ -279,12 +277,6 @@ void add_verify_command(CLI::App& app, CommandLine& line) {
   budget->excludes(all);
   command->add_option("--seed", arguments->seed,
                       "Of the drawing (default: a new one, which is printed)");
-  command
-      ->add_option("--tolerance", arguments->tolerance,
-                   "For a run of a kind whose bits this device does not have: how far the "
-                   "parameters may end from the run's, as a share of the way that they go "
-                   "between two checkpoints (default: 0.05)")
-      ->check(between(0, 1), "SHARE");
   command->add_option("--run", arguments->run,
                       "With a receipt: the run's folder (default: the receipt's)");
   auto* const signers = command->add_option(

@@ -26,9 +26,6 @@ struct VerifyOptions {
   std::int64_t steps = 0;
   double budget_seconds = 0;  // or, where that is 0, as many as can be computed in this time
   std::uint64_t seed = 0;     // of the drawing
-  // For runs of a kind whose bits this device does not have: how far apart the changes of the
-  // parameters between two checkpoints may be, as a share of the change.
-  double tolerance = 0.05;
   StopToken stop;
 };
 
@@ -52,11 +49,13 @@ struct WrongStep {
   std::vector<TensorDifference> tensors;
 };
 
-// Between two checkpoints, of another kind: the distance of both ends over that of the recorded
-// beginning and end, of all parameters.
+// Between two checkpoints, of another kind: how far the parameters computed here end from the
+// recorded ones, over the way that these went. It may be twice as much as what 64 roundings of each
+// parameter at the beginning change at the end, at most, in two trials here.
 struct Distance {
   std::int64_t from = 0, to = 0;
-  double share = 0;
+  double share = 0, allowed = 0;
+  bool is_too_far() const { return !(share <= allowed); }
 };
 
 struct VerifyResult {

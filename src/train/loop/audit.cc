@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/hash.h"
@@ -300,7 +301,8 @@ StepResult Trainer::State::audited(const StepOptions& options) {
   }
   const bool carried_differ =
       !program.carried.empty() && after_first.parts.back().bytes != after_second.parts.back().bytes;
-  const bool results_differ = std::memcmp(&first.sums.loss, &result.sums.loss, kWord) != 0 ||
+  const bool results_differ = std::bit_cast<std::uint32_t>(first.sums.loss) !=
+                                  std::bit_cast<std::uint32_t>(result.sums.loss) ||
                               first.sums.counts != result.sums.counts ||
                               first.non_finite.empty() != result.non_finite.empty();
   if (!names.empty() || carried_differ || results_differ) {
