@@ -190,6 +190,19 @@ TEST_F(Trust, a_run_of_another_kind_is_compared_within_a_tolerance_and_said_to_b
   expect_refusal(podium({"verify", "run", "--replicas", "1"}), 3, {"single replicas"});
 }
 
+TEST_F(Trust, a_run_of_another_contract_is_refused) {
+  train("run");
+  std::vector<Checkpoint> checkpoints;
+  for (const CheckpointPlace& place : list_checkpoints(path("run")))
+    checkpoints.push_back(load_checkpoint(place.folder));
+  for (Checkpoint& checkpoint : checkpoints) {
+    checkpoint.metadata[kContractKey] = "1";
+    write_checkpoint(path("run"), checkpoint, 100);
+  }
+  expect_refusal(podium({"verify", "run", "--all"}), 3,
+                 {"numerical contract 1", "environment.json names its version"});
+}
+
 TEST_F(Trust, a_receipt_finds_every_byte_that_changes) {
   train("run");
   ASSERT_EQ(podium({"seal", "run"}).code, 0);

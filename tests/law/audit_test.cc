@@ -155,6 +155,21 @@ TEST(Audit, by_another_backend_finds_the_only_device_that_is_always_wrong) {
   Flips::of_test().reset(Flip::kNone, 1, law_backend());
 }
 
+TEST(Audit, by_another_backend_needs_a_device_whose_bits_it_has) {
+  register_detached_backend({.traits = {.exact_fp32 = false, .tolerance = 1e-5F}});
+  Recipe recipe = small_recipe(32, 4);
+  recipe.audit_backend = "cpu";
+  try {
+    make_trainer(recipe, 2, 1, "detached");
+    ADD_FAILURE() << "taken";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("this device computes as detached fp32"),
+              std::string::npos)
+        << error.what();
+  }
+  register_detached_backend();
+}
+
 TEST(Audit, changes_no_result) {
   const auto expected = step_hashes(*make_trainer(small_recipe(32, 4), 1), 12);
   for (const int workers : {1, 2, 3}) {

@@ -55,9 +55,27 @@ void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
     loader->examples(done, replica * replica_rows, replica_rows, worker.batch.host());
     worker.batch.send();
   }
+  send_place(worker, replica);
+}
+
+void Trainer::State::send_place(Worker& worker, std::int64_t replica) {
   worker.place.host<std::uint32_t>()[0] = static_cast<std::uint32_t>(done);
   worker.place.host<std::uint32_t>()[1] = static_cast<std::uint32_t>(replica);
   worker.place.send();
+}
+
+// What a replica's program writes: to `buffer`, and its counts as those of the worker's replica
+// `own`.
+void Trainer::State::bind_outputs(Worker& worker, std::int64_t replica, std::int64_t own,
+                                  Buffer& buffer) {
+  for (const Worker::FlatOutput& output : worker.flat_outputs)
+    worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
+  bind_carried(worker, replica);
+  for (std::size_t i = 0; i < worker.count_slots.size(); ++i)
+    worker.program.set_output(
+        worker.count_slots[i],
+        worker.results.view().part(
+            ((static_cast<std::int64_t>(i) + 1) * worker.replicas.size() + own) * kWord, kWord));
 }
 
 // Its program writes to the buffer of a node of the tree, in another one for each replica.
@@ -68,15 +86,7 @@ void Trainer::State::bind_replica(Worker& worker, std::int64_t replica, Buffer& 
     bind_batch(worker, replica);
   }
   worker.input_seconds += seconds_since(start);
-  for (const Worker::FlatOutput& output : worker.flat_outputs)
-    worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
-  bind_carried(worker, replica);
-  const std::int64_t own = replica - worker.replicas.begin;
-  for (std::size_t i = 0; i < worker.count_slots.size(); ++i)
-    worker.program.set_output(
-        worker.count_slots[i],
-        worker.results.view().part(
-            ((static_cast<std::int64_t>(i) + 1) * worker.replicas.size() + own) * kWord, kWord));
+  bind_outputs(worker, replica, replica - worker.replicas.begin, buffer);
   if (ranks() == 1) return;
   const TraceSpan span(placement.trace, worker.lane, "wait for parameters");
   exchange->finish_updates();

@@ -145,6 +145,8 @@ class Trainer {
   // Results of one kind are equal to the bit: "exact fp32", "exact bf16" (in the order of AMX),
   // "exact bf16 hopper", "cuda bf16 on sm_120", ...
   std::string kind() const;
+  // Whether other backends have its bits, too.
+  bool is_exact() const { return kind().starts_with("exact "); }
   // As planned; once compile_step() was called, what the device's compiler says of a step instead,
   // as training_activations: it includes the gradients.
   MemoryUse memory_use() const;

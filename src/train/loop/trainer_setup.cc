@@ -164,6 +164,9 @@ Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train
   s.placement = std::move(placement);
   s.resolve_placement();
   s.open_device();
+  PODIUM_REQUIRE(s.recipe.audit_backend == "none" || is_exact(), ExitCode::kUsage,
+                 "`run.audit_backend` = \"", s.recipe.audit_backend, "\": this device computes as ",
+                 kind(), ", whose bits no other backend has; leave it out");
   s.take_data(std::move(train), std::move(held_out));
   s.build_program();
   s.allocate_values();

@@ -252,6 +252,8 @@ struct Trainer::State {
 
   PrefetchOptions prefetch_options() const;
   void bind_batch(Worker& worker, std::int64_t replica);
+  void send_place(Worker& worker, std::int64_t replica);
+  void bind_outputs(Worker& worker, std::int64_t replica, std::int64_t own, Buffer& buffer);
   void bind_replica(Worker& worker, std::int64_t replica, Buffer& buffer);
   void run_replica(Worker& worker, std::int64_t replica, Buffer& buffer);
   void run_last_replica(Worker& worker, Buffer& buffer);
