@@ -253,6 +253,62 @@ TEST(Audit, ends_a_run_which_goes_on_from_what_is_proven) {
   Flips::of_test().reset(Flip::kNone, 1, law_backend());
 }
 
+// A fault that comes once, or each time.
+TEST(Audit, lets_a_run_go_on_by_itself_where_the_recipe_says_so) {
+  register_faulty_backend();
+  Recipe recipe = small_recipe(32, 4);
+  recipe.checkpoint_every_steps = 2;
+  recipe.checkpoints_kept = 100;
+  recipe.audit_every_steps = 5;
+  recipe.audit_then = "resume";
+  class Once : public RunObserver {
+   public:
+    explicit Once(bool heals) : heals_(heals) {}
+    int warnings = 0;
+    void stepped(const Trainer&, const StepResult& step) override {
+      if (step.step == 7 && warnings == 0) Flips::of_test().armed = true;
+    }
+    void warning(const std::string& text) override {
+      // The next start also tells how the last one ended.
+      if (!text.starts_with("step ")) return;
+      ++warnings;
+      if (heals_) Flips::of_test().armed = false;
+    }
+
+   private:
+    const bool heals_;
+  };
+  const TestFolder folder;
+  const Model& model = find_model(recipe.model).build;
+  RunOptions options{.out = folder / "run",
+                     .data_dir = "",
+                     .placement = {.workers = 2, .backend = "faulty"},
+                     .fresh = true};
+  options.stop_steps = 20;
+  Flips::of_test().reset(Flip::kKernel, 7, law_backend());
+  Once once(true);
+  EXPECT_EQ(run(recipe, model, options, once).steps, 20);
+  EXPECT_GE(once.warnings, 1);
+  options.out = folder / "sound";
+  options.placement = {.workers = 1, .backend = law_backend()};
+  RunObserver quiet;
+  run(recipe, model, options, quiet);
+  EXPECT_EQ(read_text(folder / "run/hashes.jsonl"), read_text(folder / "sound/hashes.jsonl"));
+
+  Flips::of_test().reset(Flip::kKernel, 7, law_backend());
+  options.out = folder / "broken";
+  options.placement = {.workers = 2, .backend = "faulty"};
+  Once always(false);
+  try {
+    run(recipe, model, options, always);
+    ADD_FAILURE() << "it never ended";
+  } catch (const UserError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kFault);
+  }
+  EXPECT_EQ(always.warnings, 3);
+  Flips::of_test().reset(Flip::kNone, 1, law_backend());
+}
+
 TEST(Audit, names_the_worker_whose_replicas_differ) {
   Flips::of_test().reset(Flip::kKernel, 5, law_backend());
   std::string text;

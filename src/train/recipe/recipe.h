@@ -86,6 +86,7 @@ struct Recipe {
   std::int64_t hash_every_steps = 1;   // 0: only at the end
   std::int64_t audit_every_steps = 0;  // 0: never
   std::string audit_backend = "none";
+  std::string audit_then = "stop";
   bool witness = false;
   std::int64_t log_every_steps = 0;  // metrics and TensorBoard; 0: about 20 times per epoch
   bool histograms = false;           // of parameters, for TensorBoard

@@ -518,6 +518,15 @@ std::vector<RecipeKey> run_keys() {
        .meaning = "in an audit, also compute one replica by this backend of the host, beside a GPU "
                   "that has no other one to check it; takes as long as that backend needs"},
       {.table = "run",
+       .name = "audit_then",
+       .field = PODIUM_RECIPE_FIELD(audit_then),
+       .choices = {"stop", "resume"},
+       .decides_result = false,
+       .meaning =
+           "after an audit that found a fault: `stop` ends the run; `resume` goes on from the "
+           "last checkpoint that no audit speaks against, up to three times without a "
+           "further audit in between that passed"},
+      {.table = "run",
        .name = "witness",
        .field = PODIUM_RECIPE_FIELD(witness),
        .decides_result = false,

@@ -1,27 +1,14 @@
 #include "train/run/run.h"
 
-#include <algorithm>
-#include <array>
-#include <bit>
-#include <charconv>
-#include <cmath>
-#include <cstdlib>
-#include <functional>
-#include <limits>
-#include <system_error>
-
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
-#include "base/trace.h"
 #include "files/file_io.h"
 #include "nn/models.h"
 #include "parallel/failure_record.h"
 #include "train/loop/run_ranks.h"
 #include "train/plugin/plugin.h"
 #include "train/recipe/recipe_keys.h"
-#include "train/run/energy.h"
 #include "train/run/environment.h"
 #include "train/run/initial.h"
 #include "train/run/last_failure.h"
@@ -264,12 +251,28 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
   return result;
 }
 
+// Of audits, one after the other, after each of which a run goes on.
+constexpr int kMostFaults = 3;
+
 }  // namespace
 
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
               RunObserver& observer) {
   return with_trace(options, observer, [&](const RunOptions& traced) {
-    return run_untraced(recipe, model, traced, observer);
+    RunOptions again = traced;
+    std::int64_t failed_at = -1;  // the last step that an audit spoke against
+    for (int faults = 0;;) {
+      try {
+        return run_untraced(recipe, model, again, observer);
+      } catch (const AuditFault& fault) {
+        // A fault that comes at once again is no accident.
+        faults = fault.proven() >= failed_at ? 1 : faults + 1;
+        if (recipe.audit_then == "stop" || faults > kMostFaults) throw;
+        failed_at = fault.step();
+        observer.warning(fault.what());
+        again.fresh = false;
+      }
+    }
   });
 }
 

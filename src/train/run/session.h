@@ -30,6 +30,19 @@
 
 namespace podium {
 
+// An audit found that a device computed wrongly.
+class AuditFault : public UserError {
+ public:
+  // Of step `step`; `proven`: the last step that an audit has found sound.
+  AuditFault(const std::string& what, std::int64_t step, std::int64_t proven)
+      : UserError(what, ExitCode::kFault), step_(step), proven_(proven) {}
+  std::int64_t step() const { return step_; }
+  std::int64_t proven() const { return proven_; }
+
+ private:
+  std::int64_t step_, proven_;
+};
+
 // One call of run(): the loop and its bookkeeping.
 class Session {
  public:
@@ -341,11 +354,16 @@ class Session {
         kept += cat(" The checkpoints after step ", proven_,
                     ", the last that no audit speaks against, were set aside as damaged.");
     }
-    throw UserError(cat("step ", step, ": a device computed wrongly. ", found.text, ".", kept,
-                        " Start the same command again without that device, or on another machine: "
-                        "it goes on from the last checkpoint up to step ",
-                        proven_, ". docs/trust.md says more"),
-                    ExitCode::kFault);
+    throw AuditFault(
+        cat("step ", step, ": a device computed wrongly. ", found.text, ".", kept,
+            recipe_.audit_then == "resume"
+                ? " The run goes on (run.audit_then), or, where this came again at once, ends "
+                  "here. "
+                  "The same command resumes it"
+                : " Start the same command again without that device, or on another machine: it "
+                  "goes on",
+            " from the last checkpoint up to step ", proven_, ". docs/trust.md says more"),
+        step, proven_);
   }
 
   Trainer& trainer_;
