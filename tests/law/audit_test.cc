@@ -19,15 +19,19 @@ namespace {
 
 constexpr int kEvery = 3;
 
+std::unique_ptr<Trainer> trainer_on(const Placement& placement, const Recipe& recipe) {
+  const RunData& data = small_data();
+  return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
+                                   data.held_out, placement);
+}
+
 std::unique_ptr<Trainer> faulty_trainer(Placement placement, std::int64_t replicas = 4,
                                         const std::string& audit_backend = "none") {
   register_faulty_backend();
-  const RunData& data = small_data();
   Recipe recipe = small_recipe(32, replicas);
   recipe.audit_backend = audit_backend;
   placement.backend = "faulty";
-  return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
-                                   data.held_out, placement);
+  return trainer_on(placement, recipe);
 }
 
 // Steps with an audit of every third; from a step on, the device is wrong. How many audits it took
@@ -176,13 +180,11 @@ TEST(Audit, changes_no_result) {
     for (const int input_threads : {0, 2}) {
       Recipe recipe = small_recipe(32, 4);
       recipe.audit_backend = "cpu";
-      const RunData& data = small_data();
-      Trainer trainer(
-          recipe, find_model(recipe.model).build, data.train, data.held_out,
-          {.workers = workers, .input_threads = input_threads, .backend = law_backend()});
+      const auto trainer = trainer_on(
+          {.workers = workers, .input_threads = input_threads, .backend = law_backend()}, recipe);
       std::vector<std::uint64_t> hashes;
       for (int step = 1; step <= 12; ++step) {
-        const StepResult result = trainer.step({.hash = true, .audit = step % 2 == 0});
+        const StepResult result = trainer->step({.hash = true, .audit = step % 2 == 0});
         EXPECT_EQ(result.disagreement, nullptr)
             << (result.disagreement ? result.disagreement->text : "");
         hashes.push_back(result.hash);
@@ -196,12 +198,7 @@ TEST(Audit, of_ranks_changes_no_result_and_raises_no_alarm) {
   const auto expected = step_hashes(*make_trainer(small_recipe(32, 8), 1), 40);
   on_ranks_of(
       {2, 1}, {.backend = law_backend(), .bucket_bytes = 4096},
-      [&](const Placement& placement) {
-        const RunData& data = small_data();
-        const Recipe recipe = small_recipe(32, 8);
-        return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
-                                         data.held_out, placement);
-      },
+      [&](const Placement& placement) { return trainer_on(placement, small_recipe(32, 8)); },
       [&](Trainer& trainer, int rank) {
         for (std::size_t step = 0; step < expected.size(); ++step) {
           const StepResult result = trainer.step({.hash = true, .audit = true});
@@ -330,12 +327,7 @@ TEST(Audit, a_replica_has_its_hash_on_any_worker_and_rank) {
   EXPECT_EQ(step_hashes(*three, 2), after) << "the step itself was not made";
   on_ranks_of(
       {2, 1}, {.backend = law_backend()},
-      [&](const Placement& placement) {
-        const RunData& data = small_data();
-        const Recipe recipe = small_recipe(32, 8);
-        return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
-                                         data.held_out, placement);
-      },
+      [&](const Placement& placement) { return trainer_on(placement, small_recipe(32, 8)); },
       [&](Trainer& trainer, int rank) {
         static_cast<void>(step_hashes(trainer, 2));
         EXPECT_EQ(trainer.replica_hashes(all), expected) << rank;
