@@ -59,6 +59,11 @@ void announce(const VerifyArguments& arguments, const VerifyOptions& options,
     say(cat("the run was computed as ", outlook.run_kind, ", whose bits ", outlook.kind,
             " does not have: whole intervals between checkpoints are computed, and may end as far "
             "from the run's as roundings explain, which takes two further computations"));
+  if (arguments.replicas > 0)
+    return say(cat(count_text(arguments.replicas, "replica"), " of each of ",
+                   count_text(outlook.plan.steps(), "step"), ", drawn with --seed ", options.seed,
+                   ", to compute on ", on_device(arguments.placement, outlook), ", about ",
+                   duration_text(std::max(1.0, outlook.seconds()))));
   const auto drawn = std::ssize(outlook.plan.drawn);
   const std::string what = count_text(drawn, outlook.exact ? "step" : "interval");
   say(cat(drawn == outlook.hashed ? "all " + what

@@ -143,10 +143,20 @@ class Verifier {
     const std::int64_t count = std::min(options_.replicas, all);
     std::vector<std::int64_t> numbers(static_cast<std::size_t>(all));
     std::iota(numbers.begin(), numbers.end(), 0);
-    for (const std::int64_t from : states_->steps()) {
+    VerifyOutlook& outlook = result_.outlook;
+    for (const std::int64_t from : states_->steps())
+      if (states_->load(from).metadata.contains(kWitnessKey))
+        outlook.plan.walks.push_back({from, from + 1});
+    PODIUM_REQUIRE(!outlook.plan.walks.empty(), ExitCode::kData, run_.string(),
+                   ": no checkpoint of it has witness of single replicas; train with "
+                   "run.witness=true, or verify whole steps, without --replicas");
+    outlook.seconds_per_step = time_a_step(outlook.plan.walks.front().from) *
+                               static_cast<double>(count) / static_cast<double>(all);
+    observer_.planned(outlook);
+    for (const Walk& walk : outlook.plan.walks) {
+      const std::int64_t from = walk.from;
       const Checkpoint checkpoint = states_->load(from);
       const auto witness = checkpoint.metadata.find(kWitnessKey);
-      if (witness == checkpoint.metadata.end()) continue;
       options_.stop.check();
       trainer_->restore(checkpoint);
       ++result_.starts;
@@ -170,9 +180,6 @@ class Verifier {
                                  .tensors = {}});
       }
     }
-    PODIUM_REQUIRE(result_.replicas > 0, ExitCode::kData, run_.string(),
-                   ": no checkpoint of it has witness of single replicas; train with "
-                   "run.witness=true, or verify whole steps, without --replicas");
     result_.seconds = seconds_since(begin_);
     return std::move(result_);
   }
