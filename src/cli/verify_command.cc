@@ -245,9 +245,10 @@ ExitCode verify(const VerifyArguments& arguments) {
                      ? "this is a folder; its receipt is made by `podium seal RUN`"
                      : "there is no such file");
   PODIUM_REQUIRE(
-      !is_receipt || (arguments.steps == 0 && !arguments.all && arguments.budget.empty()),
+      !is_receipt || (arguments.steps == 0 && arguments.replicas == 0 && !arguments.all &&
+                      arguments.budget.empty()),
       ExitCode::kUsage, arguments.what,
-      ": --steps, --budget and --all go with the folder of a run, whose steps they "
+      ": --steps, --replicas, --budget and --all go with the folder of a run, whose steps they "
       "compute; a receipt is compared with the files");
   return is_receipt ? check_against_receipt(arguments) : recompute(arguments);
 }

@@ -82,6 +82,9 @@ std::vector<SealedFile> seal_files(const fs::path& run, StopToken stop) {
     for (fs::recursive_directory_iterator entry(run / name, error), end; !error && entry != end;
          entry.increment(error))
       if (entry->is_regular_file(error)) files.push_back(entry->path());
+    // What cannot be listed must not be left out in silence.
+    std::error_code ignored;
+    if (error && fs::exists(run / name, ignored)) throw_io_error(run / name, "list", error.value());
   }
   std::vector<SealedFile> sealed;
   for (const fs::path& file : files) sealed.push_back(seal_file(run, file, stop));
@@ -132,9 +135,11 @@ Receipt seal_run(const fs::path& run, StopToken stop) {
   receipt.evaluation_data = metadata_of(last, kEvaluationDataKey);
   receipt.contract = kNumericalContract;
   receipt.steps = last.step;
-  const std::vector<std::string> lines = lines_of(read_text(run / "hashes.jsonl").value_or(""));
+  const fs::path hash_file = run / "hashes.jsonl";
+  const std::string text = read_text(hash_file).value_or("");
+  const std::vector<std::string> lines = lines_of(text);
   receipt.hashes = std::ssize(lines);
-  if (const StepHashes hashes = read_hashes(run); !hashes.empty())
+  if (const StepHashes hashes = parse_hashes(text, hash_file.string()); !hashes.empty())
     receipt.last_hash = hash_text(hashes.back().second);
   receipt.files = seal_files(run, stop);
   receipt.root = root_of(lines, receipt.files);

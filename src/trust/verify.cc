@@ -81,11 +81,11 @@ std::string kind_of_run(const fs::path& run, const Checkpoint& any) {
   return starts.empty() ? "" : starts.back().kind;
 }
 
-double square_distance(const Checkpoint& a, const Checkpoint& b,
-                       const std::vector<TensorSpan>& of) {
+// Of the parameters.
+double square_distance(const Checkpoint& a, const Checkpoint& b, const FlatLayout& layout) {
   double sum = 0;
-  for (const TensorSpan& span : of) {
-    const auto x = a.find(span.name)->f32(), y = b.find(span.name)->f32();
+  for (const FlatEntry& entry : layout.parameters) {
+    const auto x = a.find(entry.name)->f32(), y = b.find(entry.name)->f32();
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double apart = static_cast<double>(x[i]) - static_cast<double>(y[i]);
       sum += apart * apart;
@@ -95,12 +95,12 @@ double square_distance(const Checkpoint& a, const Checkpoint& b,
 }
 
 // The checkpoint with each parameter moved by up to 64 units in the last place.
-Checkpoint rounded(Checkpoint checkpoint, const std::vector<TensorSpan>& of, std::uint64_t seed) {
+Checkpoint rounded(Checkpoint checkpoint, const FlatLayout& layout, std::uint64_t seed) {
   constexpr std::uint64_t kUnits = 64;
   checkpoint.metadata.erase("parameter_hash");
   std::mt19937_64 random(seed + 1);
-  for (const TensorSpan& span : of) {
-    const auto found = std::ranges::find(checkpoint.tensors, span.name, &NamedTensor::name);
+  for (const FlatEntry& entry : layout.parameters) {
+    const auto found = std::ranges::find(checkpoint.tensors, entry.name, &NamedTensor::name);
     for (float& value : found->tensor.f32()) {
       const float moved =
           std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) +
@@ -161,7 +161,7 @@ class Verifier {
       trainer_->restore(checkpoint);
       ++result_.starts;
       const std::vector<std::int64_t> drawn =
-          draw_steps(numbers, {-1}, count, options_.seed + static_cast<std::uint64_t>(from)).drawn;
+          draw(numbers, count, options_.seed + static_cast<std::uint64_t>(from));
       const std::vector<std::uint64_t> hashes = trainer_->replica_hashes(drawn);
       for (std::size_t i = 0; i < drawn.size(); ++i) {
         ++result_.replicas;
@@ -231,8 +231,8 @@ class Verifier {
     outlook.seconds_per_step = time_a_step(starts.front()) * (outlook.exact ? 1 : 1 + kTrials);
     std::int64_t count = options_.all ? outlook.hashed : options_.steps;
     if (count == 0) {
-      const auto most =
-          static_cast<std::int64_t>(options_.budget_seconds / outlook.seconds_per_step);
+      const auto most = static_cast<std::int64_t>(
+          std::min(options_.budget_seconds / outlook.seconds_per_step, 1e15));
       count = count_for(steps, starts, most);
       PODIUM_REQUIRE(
           count > 0, ExitCode::kUsage, "one drawn step of ", run_.string(), " is ",
@@ -241,7 +241,7 @@ class Verifier {
           std::llround(mean_steps(steps, starts, 1) * outlook.seconds_per_step),
           " seconds here, which is more than the budget of ", std::llround(options_.budget_seconds),
           " seconds; give a larger --budget, or --steps, or a faster --backend. A run that keeps "
-          "more checkpoints (run.keep_checkpoints) is verified faster");
+          "more checkpoints (run.checkpoints_kept) is verified faster");
     }
     outlook.plan = draw_steps(steps, starts, count, options_.seed);
   }
@@ -336,17 +336,26 @@ class Verifier {
   void compare_checkpoint(const Walk& walk, const Checkpoint& start) {
     const Checkpoint recorded = states_->load(walk.to), computed = trainer_->checkpoint();
     if (!result_.outlook.exact) {
-      const auto parameters = trainer_->parameters();
-      const std::vector<TensorSpan> of(parameters.begin(), parameters.end());
-      const double way = square_distance(start, recorded, of);
+      const FlatLayout& layout = trainer_->layout();
+      const double way = square_distance(start, recorded, layout);
       const auto share = [&](const Checkpoint& end, const Checkpoint& other) {
-        const double apart = square_distance(end, other, of);
+        const double apart = square_distance(end, other, layout);
         return std::sqrt(way > 0 ? apart / way : apart);
       };
       double most = 0;
       for (int trial = 0; trial < kTrials; ++trial) {
-        trainer_->restore(rounded(start, of, static_cast<std::uint64_t>(trial)));
-        if (!walk_on(walk.to)) return;
+        trainer_->restore(rounded(start, layout, static_cast<std::uint64_t>(trial)));
+        if (!walk_on(walk.to)) {
+          result_.wrong.push_back({.step = walk.to,
+                                   .from = walk.from,
+                                   .recorded = {},
+                                   .computed = {},
+                                   .note = "with other roundings at its beginning, the interval "
+                                           "diverges: nothing can be compared",
+                                   .checkpoint = 0,
+                                   .tensors = {}});
+          return;
+        }
         most = std::max(most, share(computed, trainer_->checkpoint()));
       }
       result_.distances.push_back({walk.from, walk.to, share(recorded, computed), 2 * most});

@@ -26,18 +26,23 @@ std::int64_t VerifyPlan::steps() const {
   return all;
 }
 
+std::vector<std::int64_t> draw(std::vector<std::int64_t> items, std::int64_t count,
+                               std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::size_t kept =
+      std::min(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)), items.size());
+  for (std::size_t i = 0; i < kept; ++i)
+    std::swap(items[i], items[i + below(random, items.size() - i)]);
+  items.resize(kept);
+  std::ranges::sort(items);
+  return items;
+}
+
 VerifyPlan draw_steps(const std::vector<std::int64_t>& steps,
                       const std::vector<std::int64_t>& starts, std::int64_t count,
                       std::uint64_t seed) {
   VerifyPlan plan;
-  std::mt19937_64 random(seed);
-  plan.drawn = steps;
-  const std::size_t kept =
-      std::min(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)), steps.size());
-  for (std::size_t i = 0; i < kept; ++i)
-    std::swap(plan.drawn[i], plan.drawn[i + below(random, plan.drawn.size() - i)]);
-  plan.drawn.resize(kept);
-  std::ranges::sort(plan.drawn);
+  plan.drawn = draw(steps, count, seed);
   for (const std::int64_t step : plan.drawn) {
     const auto after = std::ranges::lower_bound(starts, step);
     PODIUM_CHECK(after != starts.begin(), "a step before the first state that is known");

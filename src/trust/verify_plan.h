@@ -21,6 +21,10 @@ struct VerifyPlan {
   std::int64_t steps() const;       // of all walks
 };
 
+// `count` of the rising items, or all, rising.
+std::vector<std::int64_t> draw(std::vector<std::int64_t> items, std::int64_t count,
+                               std::uint64_t seed);
+
 // `steps`: those that can be drawn, rising. `starts`: the steps whose state is known, rising. Steps
 // before the first of them must not be among `steps`. Draws `count` of them, or all.
 VerifyPlan draw_steps(const std::vector<std::int64_t>& steps,

@@ -59,7 +59,23 @@ void Trainer::State::return_to(const Snapshot& snapshot, std::int64_t step) {
   done = step;
 }
 
-// Of all that a replica's program writes to be added up, in order.
+namespace {
+
+// Of all that a replica's program writes to be added up, in order; `at` says where that lies.
+template <typename At>
+std::uint64_t hash_of_outputs(const Worker& worker, Device& device, const At& at) {
+  std::uint64_t hash = 0;
+  std::vector<std::uint8_t> bytes;
+  for (const Worker::FlatOutput& output : worker.flat_outputs) {
+    bytes.resize(static_cast<std::size_t>(output.bytes));
+    device.download(bytes.data(), at(output));
+    hash = hash_append(hash, hash_bytes(bytes));
+  }
+  return hash;
+}
+
+}  // namespace
+
 std::uint64_t Trainer::State::replica_hash(Worker& worker, std::int64_t replica) {
   Buffer& buffer = *worker.free_buffers.back();
   loader->examples(done, replica * replica_rows, replica_rows, worker.batch.host());
@@ -69,14 +85,9 @@ std::uint64_t Trainer::State::replica_hash(Worker& worker, std::int64_t replica)
   bind_outputs(worker, replica, 0, buffer);
   exchange->finish_updates();
   worker.program.run();
-  std::uint64_t hash = 0;
-  std::vector<std::uint8_t> bytes;
-  for (const Worker::FlatOutput& output : worker.flat_outputs) {
-    bytes.resize(static_cast<std::size_t>(output.bytes));
-    device->download(bytes.data(), {buffer, output.offset, output.bytes});
-    hash = hash_append(hash, hash_bytes(bytes));
-  }
-  return hash;
+  return hash_of_outputs(worker, *device, [&](const Worker::FlatOutput& output) {
+    return View(buffer, output.offset, output.bytes);
+  });
 }
 
 std::vector<std::uint64_t> Trainer::replica_hashes(const std::vector<std::int64_t>& replicas) {
@@ -101,10 +112,8 @@ std::vector<std::uint64_t> Trainer::replica_hashes(const std::vector<std::int64_
   return hashes;
 }
 
-// The same by another backend, on what the worker's program read in replica_hash().
-std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker& worker,
-                                              std::int64_t replica) {
-  static_cast<void>(replica_hash(worker, replica));
+// The same by another backend, on what the worker's program read in its last replica_hash().
+std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker& worker) {
   const std::unique_ptr<Device> other = make_device(backend);
   BoundExecutable executable(*other, program.graph, {});
   const Call call = worker.program.call();
@@ -127,14 +136,9 @@ std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker
     executable.bind_output(plan.outputs[i].name, *outputs.back());
   }
   executable.run();
-  std::uint64_t hash = 0;
-  std::vector<std::uint8_t> values;
-  for (const Worker::FlatOutput& output : worker.flat_outputs) {
-    values.resize(static_cast<std::size_t>(output.bytes));
-    other->download(values.data(), *outputs[output.slot]);
-    hash = hash_append(hash, hash_bytes(values));
-  }
-  return hash;
+  return hash_of_outputs(worker, *other, [&](const Worker::FlatOutput& output) {
+    return View(*outputs[output.slot]);
+  });
 }
 
 namespace {
@@ -174,7 +178,7 @@ std::string Trainer::State::check_by_backend(std::int64_t replica) {
   if (replica < replicas.begin || replica >= replicas.end) return "";
   Worker& own = owner(replica);
   const std::uint64_t hash = replica_hash(own, replica);
-  if (hash == replica_hash_by(recipe.audit_backend, own, replica)) return "";
+  if (hash == replica_hash_by(recipe.audit_backend, own)) return "";
   return cat("replica ", replica, " has other gradients on rank ", rank(), ", worker ", own.number,
              " ", place_of(*device), " than the backend ", recipe.audit_backend,
              " of that host computes",
@@ -222,7 +226,7 @@ std::string Trainer::State::cross_check(std::int64_t replica) {
   const bool is_exact =
       device->traits().exact_fp32 && (!precision.bf16 || device->bf16().computes(*precision.bf16));
   Witness judge;
-  if (own != nullptr && is_exact) judge.hashes[0] = replica_hash_by("reference", *own, replica);
+  if (own != nullptr && is_exact) judge.hashes[0] = replica_hash_by("reference", *own);
   judge = tell(judge, owner_rank);
   std::string text =
       cat("replica ", replica, " has other gradients on ", first.who, " than on ", second.who);

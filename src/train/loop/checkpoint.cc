@@ -219,8 +219,14 @@ int set_aside_checkpoints(const fs::path& run_dir, std::int64_t step) {
     set_aside(place.folder);
     ++count;
   }
-  if (const fs::path best = best_checkpoint(run_dir); fs::exists(best)) {
-    if (load_checkpoint(best).step > step) set_aside(best), ++count;
+  std::error_code ignored;
+  if (const fs::path best = best_checkpoint(run_dir); fs::exists(best, ignored)) {
+    bool is_later = true;  // one that cannot be read may be of any step
+    try {
+      is_later = load_checkpoint(best).step > step;
+    } catch (const UserError&) {
+    }
+    if (is_later) set_aside(best), ++count;
   }
   return count;
 }

@@ -282,7 +282,7 @@ struct Trainer::State {
   std::string workers_that_differ();
   std::uint64_t replica_hash(Worker& worker, std::int64_t replica);
   std::string check_by_backend(std::int64_t replica);
-  std::uint64_t replica_hash_by(const std::string& backend, Worker& worker, std::int64_t replica);
+  std::uint64_t replica_hash_by(const std::string& backend, Worker& worker);
   void prepare_scaling();
   void prepare_clipping();
   bool clip_gradients(Worker& worker);

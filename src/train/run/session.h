@@ -282,13 +282,18 @@ class Session {
     return std::isnan(share) ? -std::numeric_limits<double>::infinity() : share;
   }
 
-  void save_best(const EvaluationResult& made) {
+  Checkpoint begin_saving() {
     require_finite();
     ranks_.at(trainer_.steps_done(), "saving");
-    const TraceSpan span(trace_, lane_, "checkpoint");
     observer_.saving(trainer_.steps_done());
     Checkpoint checkpoint = trainer_.checkpoint();
     window_.keep_in(checkpoint);
+    return checkpoint;
+  }
+
+  void save_best(const EvaluationResult& made) {
+    const TraceSpan span(trace_, lane_, "checkpoint");
+    Checkpoint checkpoint = begin_saving();
     for (const auto& [name, count] : made.sums.counts)
       checkpoint.metadata["test_" + name] = std::to_string(count);
     checkpoint.metadata["test_examples"] = std::to_string(made.sums.examples);
@@ -299,12 +304,8 @@ class Session {
   }
 
   void save() {
-    require_finite();
-    ranks_.at(trainer_.steps_done(), "saving");
     const TraceSpan span(trace_, lane_, "checkpoint");
-    observer_.saving(trainer_.steps_done());
-    Checkpoint checkpoint = trainer_.checkpoint();
-    window_.keep_in(checkpoint);
+    Checkpoint checkpoint = begin_saving();
     if (recipe_.witness && trainer_.steps_done() < trainer_.total_steps())
       checkpoint.metadata[kWitnessKey] = witness();
     if (folder_ != nullptr) folder_->save(checkpoint, static_cast<int>(recipe_.checkpoints_kept));
