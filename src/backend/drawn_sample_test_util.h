@@ -369,6 +369,17 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
                                .inverse = draw.one_in(2)};
       return {a, {f32(Shape{a.tokens * draw.in(1, 3), a.features * draw.in(1, 4)})}};
     }
+    case OpKind::kLstm:
+    case OpKind::kLstmGrad: {
+      const LstmAttributes a{.tokens = draw.in(1, 9), .reverse = draw.one_in(2)};
+      const std::int64_t sequences = draw.in(1, 40),
+                         units = draw.one_in(5) ? draw.in(65, 270) : draw.in(1, 40);
+      const TensorType hidden = f32(Shape{sequences * a.tokens, units}),
+                       gates = f32(Shape{sequences * a.tokens, 4 * units}),
+                       w = f32(Shape{4 * units, units}), state = f32(Shape{sequences, units});
+      if (op.kind == OpKind::kLstm) return {a, {gates, w, state, state}};
+      return {a, {hidden, state, state, w, state, gates, hidden}};
+    }
     case OpKind::kAttention:
     case OpKind::kAttentionGrad: {
       AttentionAttributes a{

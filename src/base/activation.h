@@ -61,8 +61,6 @@ PODIUM_DEVICE_FUNCTION inline Normal normal_f32(float x) {
   const float tail = (p * t) * bell;
   return {x > 0 ? 1.0f - tail : tail, bell};
 }
-PODIUM_DEVICE_FUNCTION inline float logistic_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
-
 // Of GELU by tanh: sqrt(8 / pi), and that times 0.044715, and three times that.
 inline constexpr float kTanhLinear = 1.5957691f, kTanhCubic = 0.071354814f,
                        kTanhSlope = 0.21406445f;
@@ -76,10 +74,10 @@ PODIUM_DEVICE_FUNCTION inline float activate_f32(const Activation& a, float x) {
     case ActivationKind::kRelu: return x > 0 || x != x ? x : 0.0f;
     case ActivationKind::kLeakyRelu: return x > 0 ? x : a.slope * x;
     case ActivationKind::kGelu: return x * internal::normal_f32(x).below;
-    case ActivationKind::kSilu: return x * internal::logistic_f32(x);
+    case ActivationKind::kSilu: return x * logistic_f32(x);
     case ActivationKind::kGeluTanh: {
       const float w = x * std::fma(internal::kTanhCubic, x * x, internal::kTanhLinear);
-      return x * internal::logistic_f32(w);
+      return x * logistic_f32(w);
     }
   }
   return x;
@@ -96,13 +94,13 @@ PODIUM_DEVICE_FUNCTION inline float activate_grad_f32(const Activation& a, float
       return dy * std::fma(x * n.bell, internal::kInvSqrtTwoPi, n.below);
     }
     case ActivationKind::kSilu: {
-      const float s = internal::logistic_f32(x);
+      const float s = logistic_f32(x);
       return dy * (s * std::fma(x, 1.0f - s, 1.0f));
     }
     case ActivationKind::kGeluTanh: {
       const float square = x * x;
       const float w = x * std::fma(internal::kTanhCubic, square, internal::kTanhLinear);
-      const float s = internal::logistic_f32(w);
+      const float s = logistic_f32(w);
       const float slope = std::fma(internal::kTanhSlope, square, internal::kTanhLinear);
       return dy * std::fma(x * (s * (1.0f - s)), slope, s);
     }

@@ -1,6 +1,6 @@
 // Elementary functions whose bits are ours, not libm's, so that every machine computes the same
-// (docs/numerics.md, Functions). FP32: exp_f32 and log_f32, the contract of the loss and of GELU
-// and SiLU. FP64, within 2 ULP: exp_f64, log_f64, sin_2pi, cos_2pi and power, for schedules,
+// (docs/numerics.md, Functions). FP32: exp_f32, log_f32, logistic_f32 and tanh_f32, the contract of
+// the loss, of GELU and SiLU, and of the gates of recurrent networks. FP64, within 2 ULP: exp_f64, log_f64, sin_2pi, cos_2pi and power, for schedules,
 // initialisers and the optimizers' constants. Only correctly rounded operations are used: + - * /
 // fma sqrt and rounding to integers.
 #pragma once
@@ -63,6 +63,25 @@ PODIUM_DEVICE_FUNCTION inline float log_f32(float x) {
   y = std::fma(e, -2.12194440e-4f, y);
   y = std::fma(-0.5f, z, y);
   return std::fma(e, 0.693359375f, t + y);
+}
+
+PODIUM_DEVICE_FUNCTION inline float logistic_f32(float x) { return 1.0f / (1.0f + exp_f32(-x)); }
+
+// Below kTanhSeries in magnitude a polynomial (Cephes' tanhf), beyond it by the exponential.
+inline constexpr float kTanhSeries = 0.625f;
+PODIUM_DEVICE_FUNCTION inline float tanh_f32(float x) {
+  if (x != x) return x;
+  const float a = std::abs(x);
+  if (a < kTanhSeries) {
+    const float z = x * x;
+    float p = -5.70498872745e-3f;
+    p = std::fma(p, z, 2.06390887954e-2f);
+    p = std::fma(p, z, -5.37397155531e-2f);
+    p = std::fma(p, z, 1.33314422036e-1f);
+    p = std::fma(p, z, -3.33332819422e-1f);
+    return std::fma(p * z, x, x);
+  }
+  return std::copysign(1.0f - 2.0f / (exp_f32(a + a) + 1.0f), x);
 }
 
 namespace internal {

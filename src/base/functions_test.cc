@@ -50,6 +50,32 @@ TEST(Functions, log_f32_is_within_2_ulp) {
   EXPECT_LT(worst<float>(log_f32, exact, 1e3, 3e38), 2);
 }
 
+TEST(Functions, tanh_f32_and_logistic_f32_are_within_3_ulp) {
+  const auto hyperbolic = [](long double x) { return std::tanh(x); };
+  EXPECT_LT(worst<float>(tanh_f32, hyperbolic, -0.625, 0.625), 2);
+  EXPECT_LT(worst<float>(tanh_f32, hyperbolic, 0.625, 10), 2);
+  EXPECT_LT(worst<float>(tanh_f32, hyperbolic, -10, 10), 2);
+  EXPECT_LT(worst<float>(tanh_f32, hyperbolic, -1e-6, 1e-6), 2);
+  const auto logistic = [](long double x) { return 1 / (1 + std::exp(-x)); };
+  EXPECT_LT(worst<float>(logistic_f32, logistic, -20, 20), 3);
+  EXPECT_LT(worst<float>(logistic_f32, logistic, -1, 1), 3);
+}
+
+TEST(Functions, tanh_f32_and_logistic_f32_at_their_ends) {
+  const auto infinity = static_cast<float>(kInfinity);
+  EXPECT_EQ(tanh_f32(0.0f), 0.0f);
+  EXPECT_EQ(tanh_f32(infinity), 1.0f);
+  EXPECT_EQ(tanh_f32(-infinity), -1.0f);
+  EXPECT_EQ(tanh_f32(50.0f), 1.0f);
+  EXPECT_EQ(tanh_f32(1e-40f), 1e-40f);
+  EXPECT_LT(tanh_f32(std::nextafter(0.625f, 0.0f)), tanh_f32(0.6251f));
+  EXPECT_TRUE(std::isnan(tanh_f32(std::numeric_limits<float>::quiet_NaN())));
+  EXPECT_EQ(logistic_f32(0.0f), 0.5f);
+  EXPECT_EQ(logistic_f32(infinity), 1.0f);
+  EXPECT_EQ(logistic_f32(-infinity), 0.0f);
+  EXPECT_TRUE(std::isnan(logistic_f32(std::numeric_limits<float>::quiet_NaN())));
+}
+
 TEST(Functions, exp_f32_at_its_ends) {
   EXPECT_EQ(exp_f32(0.0f), 1.0f);
   EXPECT_EQ(exp_f32(88.8f), static_cast<float>(kInfinity));

@@ -113,6 +113,7 @@ Tensor initial_value(const Parameter& parameter, std::uint64_t seed, std::uint32
     case Initialiser::kFanOutNormal:
       fill_normal(stream, std::sqrt(2.0 / static_cast<double>(parameter.fan_out)), values, pool);
       break;
+    case Initialiser::kUniform: fill_uniform(parameter.bound); break;
     case Initialiser::kNormal: fill_normal(stream, parameter.deviation, values, pool); break;
     case Initialiser::kIdentity:
       fill_uniform(1.0 / std::sqrt(fan_in));

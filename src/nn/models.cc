@@ -22,6 +22,8 @@ std::deque<ModelInfo>& models() {
       {"gpt", "GPT: the next token from those before it", nullptr, gpt_model},
       {"llama", "Llama: the next token, with rotary positions and gated dense layers", nullptr,
        llama_model},
+      {"lstm", "LSTM: the next token, from a state that goes on from window to window", nullptr,
+       lstm_model},
       {"perceptron", "dense layers with ReLU, for the rows of a table", nullptr, perceptron_model},
   };
   return list;

@@ -39,6 +39,9 @@ Model gpt_model(const NetworkOptions& options);
 // The same with rotary positions, RMS norms, gated dense layers and shared keys
 // (nn/models/llama.cc). Throws UserError(kUsage) if the sizes do not fit each other.
 Model llama_model(const NetworkOptions& options);
+// The same by stacked LSTMs, whose state goes on from batch to batch (nn/models/lstm.cc). Throws
+// UserError(kUsage) if there is no layer.
+Model lstm_model(const NetworkOptions& options);
 // features f32 [B, F] -> logits [B, classes] or a prediction [B, 1], as the target is
 // (nn/models/perceptron.cc).
 Model perceptron_model(const NetworkOptions& options);

@@ -48,6 +48,7 @@ void settle_initialiser(Parameter& p) {
       require(p.shape.rank() == 4, "filters [out, in, height, width]");
       break;
     case Initialiser::kNormal: require(p.deviation > 0, "a deviation above 0"); break;
+    case Initialiser::kUniform: require(p.bound > 0, "a bound above 0"); break;
     case Initialiser::kZeros:
     case Initialiser::kOnes: break;
   }

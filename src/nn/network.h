@@ -44,6 +44,7 @@ enum class Initialiser {
   kIdentity,       // the first filters pass one input channel each; the others kFanInUniform
   kUnitDeviation,  // kFanInUniform, divided by the standard deviation of the drawn values
   kNormal,         // N(0, Parameter::deviation^2)
+  kUniform,        // U(-a, a), a = Parameter::bound
   kWhitening,      // from the training set: whitening.h
   kZeros,
   kOnes,
@@ -60,6 +61,7 @@ struct Parameter {
   bool trained = true;  // false: keeps its initial value and has no gradient
   float epsilon = 0;    // for kWhitening
   float deviation = 0;  // for kNormal
+  float bound = 0;      // for kUniform
   Value value;          // in the graph of the network
 };
 

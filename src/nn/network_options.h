@@ -8,7 +8,7 @@ namespace podium {
 // Sizes of a network. A model says which of them it reads; the data say the rest, such as the
 // vocabulary.
 struct NetworkOptions {
-  std::int64_t layers = 12;  // blocks; of a perceptron, dense layers before the last
+  std::int64_t layers = 12;  // blocks; of a perceptron, dense layers before the last; of an lstm
   std::int64_t heads = 12;   // of attention; they divide the width
   std::int64_t width = 768;  // features of a token, units of a dense layer
   bool tied = true;          // the last layer multiplies by the table of the tokens
@@ -19,6 +19,8 @@ struct NetworkOptions {
       0;  // units of a block's gated dense layer; 0: a multiple of 32 near 8/3 width
   bool gelu_tanh = false;     // of a gpt: GELU by tanh, as in the published GPT-2
   float rotary_base = 10000;  // of the angles of rotary embedding
+  // Of an lstm: parameters begin between this and its negative; 0: 1 / the root of the width.
+  float initial_range = 0;
 
   std::int64_t key_heads() const { return groups == 0 ? heads : groups; }
   std::int64_t hidden_units() const {

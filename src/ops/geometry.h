@@ -1,4 +1,4 @@
-// The numbers of convolutions, attention and rotary embedding, for references and kernels of all
+// The numbers of convolutions, attention, LSTMs and rotary embedding, for references and kernels of all
 // backends. Free of other headers, so that kernels read it.
 #pragma once
 
@@ -7,6 +7,7 @@
 namespace podium {
 
 struct AttentionAttributes;
+struct LstmAttributes;
 struct RotaryAttributes;
 struct Conv2dAttributes;
 class Shape;
@@ -58,6 +59,21 @@ struct AttentionShape {
   }
 };
 
+// An LSTM of `units` units over sequences of `tokens` tokens: x and gates
+// [sequences][tokens][4 units], the others [sequences][tokens][units], states [sequences][units].
+struct LstmShape {
+  std::int64_t sequences = 0;
+  std::int64_t tokens = 0;
+  std::int64_t units = 0;
+  bool reverse = false;
+
+  constexpr std::int64_t gates() const { return 4 * units; }
+  // The token that is read as the `step`-th.
+  constexpr std::int64_t token(std::int64_t step) const {
+    return reverse ? tokens - 1 - step : step;
+  }
+};
+
 // Rotary embedding of `heads` heads over sequences of `tokens` tokens: x [rows][heads][features].
 struct RotaryShape {
   std::int64_t rows = 0;
@@ -78,6 +94,8 @@ inline constexpr std::int64_t kRowRun = 256;
 ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, const Shape& y);
 // Of queries of this shape.
 AttentionShape attention_shape(const AttentionAttributes& a, const Shape& q);
+// Of states before the first token of this shape.
+LstmShape lstm_shape(const LstmAttributes& a, const Shape& state);
 // Of x of this shape.
 RotaryShape rotary_shape(const RotaryAttributes& a, const Shape& x);
 

@@ -1,15 +1,11 @@
 // Matrix product.
 //   C1 both operands are matrices
 //   C2 the reduced extents agree
-#include <algorithm>
-#include <cmath>
-
 #include "ops/ops.h"
+#include "ops/reference_sums.h"
 
 namespace podium {
 namespace {
-
-constexpr std::int64_t kRun = 256;  // terms of one chain
 
 struct Extents {
   std::int64_t m, k, n;
@@ -55,15 +51,9 @@ void reference(const Attributes& attributes, ConstTensors inputs, Tensors output
   float* y = outputs[0]->f32().data();
   for (std::int64_t i = 0; i < e.m; ++i)
     for (std::int64_t j = 0; j < e.n; ++j) {
-      float total = 0;
-      for (std::int64_t run = 0; run < e.k; run += kRun) {
-        float acc = 0;
-        for (std::int64_t k = run; k < std::min(run + kRun, e.k); ++k)
-          acc = std::fma(t.transpose_a ? a[k * e.m + i] : a[i * e.k + k],
-                         t.transpose_b ? b[j * e.k + k] : b[k * e.n + j], acc);
-        total = run == 0 ? acc : total + acc;
-      }
-      y[i * e.n + j] = total;
+      y[i * e.n + j] = product_sum(
+          e.k, [&](std::int64_t k) { return t.transpose_a ? a[k * e.m + i] : a[i * e.k + k]; },
+          [&](std::int64_t k) { return t.transpose_b ? b[j * e.k + k] : b[k * e.n + j]; });
     }
 }
 

@@ -65,6 +65,8 @@
   X(Attention, attention)                                  \
   X(AttentionGrad, attention_grad)                         \
   X(Rotary, rotary)                                        \
+  X(Lstm, lstm)                                            \
+  X(LstmGrad, lstm_grad)                                   \
   X(Weigh, weigh)                                          \
   X(WeightedCount, weighted_count)
 

@@ -476,7 +476,7 @@ struct HashSumAttributes {
 Value hash_sum(Graph& graph, Value x, std::uint64_t first, std::string name = "");
 
 // --- sequences: rows are tokens (ops/embedding.cc, ops/layer_norm.cc,
-// ops/attention.cc, ops/rotary.cc)
+// ops/attention.cc, ops/lstm.cc, ops/rotary.cc)
 
 // Attributes of embedding and its gradient.
 struct EmbeddingAttributes {
@@ -520,6 +520,27 @@ struct AttentionAttributes {
 // q [B T, H D], k and v [B T, G D] -> [B T, H D], scores divided by the root of D.
 Value attention(Graph& graph, Value q, Value k, Value v, const AttentionAttributes& attributes,
                 std::string name = "");
+
+// Attributes of lstm and its gradient.
+struct LstmAttributes {
+  std::int64_t tokens = 1;  // of a sequence
+  bool reverse = false;     // from the last token to the first
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("tokens", tokens), v("reverse", reverse);
+  }
+};
+// What an LSTM gives: the state after each token, and after the last one that is read.
+struct LstmResult {
+  Value hidden;                   // [B T, H]
+  Value last_hidden, last_cells;  // [B, H]
+};
+// A layer of H units over whole sequences (Hochreiter, Schmidhuber 1997; with the forget gate of
+// Gers et al. 2000). x [B T, 4 H] is what the tokens bring to the gates, biases included: input,
+// forget, candidate, output, H columns each, as in PyTorch. w [4 H, H] multiplies the hidden state.
+// hidden and cells [B, H] are the states before the first token that is read.
+LstmResult lstm(Graph& graph, Value x, Value w, Value hidden, Value cells,
+                const LstmAttributes& attributes, std::string name = "");
 
 // Attributes of rotary.
 struct RotaryAttributes {

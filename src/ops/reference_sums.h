@@ -28,6 +28,21 @@ float lane_sum(std::int64_t count, const Partial& partial) {
   return lane_tree(lanes);
 }
 
+// A product's sum over `depth` terms: runs of 256, each a chain of fma(a(k), b(k)) from +0, added
+// in order. Without terms it is +0.
+inline constexpr std::int64_t kProductRun = 256;
+template <typename A, typename B>
+float product_sum(std::int64_t depth, const A& a, const B& b) {
+  float total = 0;
+  for (std::int64_t run = 0; run < depth; run += kProductRun) {
+    float sum = 0;
+    for (std::int64_t k = run; k < std::min(run + kProductRun, depth); ++k)
+      sum = std::fma(a(k), b(k), sum);
+    total = run == 0 ? sum : total + sum;
+  }
+  return total;
+}
+
 // Planes are summed in bands of so many rows, joined by the tree.
 inline constexpr std::int64_t kBandRows = 32;
 // The tree over the bands of a plane: band(first row, end).

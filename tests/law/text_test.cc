@@ -9,9 +9,8 @@
 
 #include "backend/cpu/kernels/targets.h"
 #include "base/hash.h"
-#include "base/scratch_test_util.h"
-#include "law_util.h"
 #include "ops/ops.h"
+#include "text_test_util.h"
 #include "train/run/decoder.h"
 #include "train/run/generate.h"
 #include "train/run/initial.h"
@@ -20,21 +19,8 @@
 namespace podium {
 namespace {
 
-// Words of syllables, so that there is something to learn.
-std::string drawn_text() {
-  std::string text;
-  std::uint32_t state = 7;
-  for (int i = 0; i < 2500; ++i) {
-    state = state * 1664525 + 1013904223;
-    text += std::vector<std::string>{"ka", "lo", "mi", "tu", " ", "\n"}[(state >> 16) % 6];
-  }
-  return text;
-}
-
-class TextLaw : public testing::Test {
+class TextLaw : public DrawnText {
  protected:
-  TextLaw() { put_text(folder_ / "text.txt", drawn_text()); }
-
   Recipe recipe(const std::vector<std::string>& overrides = {}) const {
     return parse_recipe(cat(R"(
 model = "gpt"
@@ -52,7 +38,7 @@ name = "text"
 tokenizer = "chars"
 context = 16
 path = ")",
-                            (folder_ / "text.txt").string(), R"("
+                            text_file(), R"("
 [optimizer]
 name = "adamw"
 learning_rate = 1e-2
@@ -61,15 +47,6 @@ clip_norm = 1.0
 )"),
                         "text", overrides);
   }
-  std::unique_ptr<Trainer> trainer(const Recipe& of, std::int64_t workers, int threads = 1,
-                                   const std::string& backend = law_backend()) const {
-    const RunData data = load_data(of, "");
-    return std::make_unique<Trainer>(
-        of, model_of(of), data.train, data.held_out,
-        Placement{.workers = workers, .threads = threads, .backend = backend});
-  }
-
-  TestFolder folder_;
 };
 
 const std::vector<std::string> kLlama = {"model=llama", "network.groups=1", "network.tied=false",

@@ -72,9 +72,10 @@ TextSource::Part whole(std::string origin, std::shared_ptr<const Tokens> tokens,
           .context = options.context};
 }
 
-Text parts_of(TextSource::Part train, TextSource::Part held_out,
+Text parts_of(TextSource::Part train, TextSource::Part held_out, const TextOptions& options,
               std::shared_ptr<const Tokenizer> tokenizer) {
-  train.shifts = true;
+  train.streams = options.order == kStreamedWindows;
+  train.shifts = !train.streams;
   Text text{std::make_shared<const TextSource>(std::move(train)),
             std::make_shared<const TextSource>(std::move(held_out)), std::move(tokenizer)};
   text.train->require_usable("the part to train on");
@@ -83,14 +84,39 @@ Text parts_of(TextSource::Part train, TextSource::Part held_out,
 }
 
 // The last share of `all` apart.
-Text split(const TextSource::Part& all, double held_out,
+Text split(const TextSource::Part& all, double held_out, const TextOptions& options,
            std::shared_ptr<const Tokenizer> tokenizer) {
   TextSource::Part train = all, rest = all;
   train.count =
       static_cast<std::int64_t>(std::floor(static_cast<double>(all.count) * (1 - held_out)));
   rest.first = train.count;
   rest.count = all.count - train.count;
-  return parts_of(std::move(train), std::move(rest), std::move(tokenizer));
+  return parts_of(std::move(train), std::move(rest), options, std::move(tokenizer));
+}
+
+// Whether the files are shards of tokens, and not texts.
+bool are_shards(const std::string& place, const std::vector<std::string>& files) {
+  const auto shards = std::ranges::count_if(files, is_shard);
+  PODIUM_REQUIRE(shards == 0 || shards == std::ssize(files), ExitCode::kData, place,
+                 " has both shards of tokens, as ", *std::ranges::find_if(files, is_shard),
+                 ", and other files, as ", *std::ranges::find_if_not(files, is_shard),
+                 "; keep them in two folders");
+  return shards > 0;
+}
+
+// All of a text, or of shards of tokens; of texts, the tokenizer is known.
+TextSource::Part whole_text(const std::string& path, const Tokenizer* tokenizer,
+                            const TextOptions& options, const std::string& data_dir) {
+  const std::string place = find_text(path, data_dir);
+  const std::vector<std::string> files = files_of(place);
+  const bool shards = are_shards(place, files);
+  PODIUM_REQUIRE(shards || tokenizer != nullptr, ExitCode::kData, place,
+                 " is a text, and the tokenizer of the shards to train on is not known: name it, "
+                 "data.tokenizer=PATH");
+  std::shared_ptr<const Tokens> tokens =
+      shards ? open_shards(files, vocabulary_of(options, tokenizer))
+             : tokens_of(read_documents(files), *tokenizer);
+  return whole(place, std::move(tokens), options, tokenizer);
 }
 
 Text open_token_shards(const std::string& place, const std::vector<std::string>& files,
@@ -119,19 +145,14 @@ Text open_token_shards(const std::string& place, const std::vector<std::string>&
   PODIUM_REQUIRE(!train.empty(), ExitCode::kData, place,
                  ": all shards have `val` in their name, so that none is left to train on");
   TextSource::Part all = whole(place, open_shards(train, vocabulary), options, tokenizer.get());
-  if (rest.empty()) return split(all, held_out, std::move(tokenizer));
+  if (!options.held_out_path.empty()) {
+    TextSource::Part apart = whole_text(options.held_out_path, tokenizer.get(), options, data_dir);
+    apart.vocabulary = vocabulary;
+    return parts_of(std::move(all), std::move(apart), options, std::move(tokenizer));
+  }
+  if (rest.empty()) return split(all, held_out, options, std::move(tokenizer));
   TextSource::Part apart = whole(place, open_shards(rest, vocabulary), options, tokenizer.get());
-  return parts_of(std::move(all), std::move(apart), std::move(tokenizer));
-}
-
-// Whether the files are shards of tokens, and not texts.
-bool are_shards(const std::string& place, const std::vector<std::string>& files) {
-  const auto shards = std::ranges::count_if(files, is_shard);
-  PODIUM_REQUIRE(shards == 0 || shards == std::ssize(files), ExitCode::kData, place,
-                 " has both shards of tokens, as ", *std::ranges::find_if(files, is_shard),
-                 ", and other files, as ", *std::ranges::find_if_not(files, is_shard),
-                 "; keep them in two folders");
-  return shards > 0;
+  return parts_of(std::move(all), std::move(apart), options, std::move(tokenizer));
 }
 
 }  // namespace
@@ -210,6 +231,7 @@ std::int64_t TextSource::memory_bytes() const { return part_.all->memory_bytes(p
 
 // A table of the order of 100 billion tokens would take more memory than the network.
 VisitOrder TextSource::order() const {
+  if (part_.streams) return VisitOrder::kStreams;
   return part_.all->is_in_files() && part_.shifts ? VisitOrder::kPermuted : VisitOrder::kShuffled;
 }
 
@@ -221,22 +243,18 @@ Text open_text(const std::string& path, const TextOptions& options, double held_
   const std::vector<Document> documents = read_documents(files);
   std::shared_ptr<const Tokenizer> tokenizer =
       tokenizer_for(options.tokenizer, documents, data_dir);
-  const TextSource::Part all =
-      whole(place, tokens_of(documents, *tokenizer), options, tokenizer.get());
-  return split(all, held_out, std::move(tokenizer));
+  TextSource::Part all = whole(place, tokens_of(documents, *tokenizer), options, tokenizer.get());
+  if (options.held_out_path.empty()) return split(all, held_out, options, std::move(tokenizer));
+  TextSource::Part apart = whole_text(options.held_out_path, tokenizer.get(), options, data_dir);
+  return parts_of(std::move(all), std::move(apart), options, std::move(tokenizer));
 }
 
 std::shared_ptr<const TextSource> open_whole_text(const std::string& path,
                                                   const Tokenizer& tokenizer,
                                                   std::int64_t vocabulary, std::int64_t context,
                                                   const std::string& data_dir) {
-  const std::string place = find_text(path, data_dir);
-  const std::vector<std::string> files = files_of(place);
-  std::shared_ptr<const Tokens> tokens = are_shards(place, files)
-                                             ? open_shards(files, vocabulary)
-                                             : tokens_of(read_documents(files), tokenizer);
-  auto text = std::make_shared<const TextSource>(
-      whole(place, std::move(tokens), {.context = context, .vocabulary = vocabulary}, &tokenizer));
+  const auto text = std::make_shared<const TextSource>(whole_text(
+      path, &tokenizer, {.context = context, .vocabulary = vocabulary}, data_dir));
   text->require_usable("the text");
   return text;
 }

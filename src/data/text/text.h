@@ -4,7 +4,8 @@
 // one token later. The last share is held out, or files of tokens whose names say so. Windows of
 // the held-out part follow each other from its beginning, and the rest at its end, which is shorter
 // than a window, is dropped. In training they follow each other, too, but from a place in the first
-// window that is drawn for each epoch, so that every token sees other contexts.
+// window that is drawn for each epoch, so that every token sees other contexts; where they are
+// visited as streams, from the first token.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ std::vector<Field> text_fields(std::int64_t context, std::int64_t vocabulary,
 // A part of a text.
 class TextSource : public Source {
  public:
-  // Where its tokens come from. With `shifts`, windows begin elsewhere in each epoch.
+  // Where its tokens come from. With `shifts`, windows begin elsewhere in each epoch; with
+  // `streams`, rows of a batch go on in the next one.
   struct Part {
     std::string origin;
     std::shared_ptr<const Tokens> all;
@@ -39,7 +41,7 @@ class TextSource : public Source {
     std::int64_t vocabulary = 0;
     std::vector<std::string> words = {};  // Tokenizer::words()
     std::int64_t context = 0;
-    bool shifts = false;
+    bool shifts = false, streams = false;
   };
   explicit TextSource(Part part);
 
@@ -65,8 +67,9 @@ struct Text {
 
 // Opens what find_text() finds: a text; a folder of texts, each a document, by name; or shards of
 // tokens (data/text/tokens.h), a file or a folder of them, of which those with `val` in their name
-// are held out. A folder of shards may have its tokenizer in `tokenizer`. `held_out` is the share
-// at the end that is evaluated where no file says so. Throws UserError(kData), which names the
+// are held out. A folder of shards may have its tokenizer in `tokenizer`. What is evaluated is the
+// text of options.held_out_path, by the tokenizer of the text to train on, or where no file says so
+// the share `held_out` at the end. Throws UserError(kData), which names the
 // file, if it is missing or empty, a part of it is shorter than a window, or it does not fit the
 // tokenizer.
 Text open_text(const std::string& path, const TextOptions& options, double held_out,

@@ -13,6 +13,10 @@ inline constexpr const char* kByteTokens = "bytes";
 inline constexpr const char* kCharTokens = "chars";
 inline constexpr const char* kWordTokens = "words";
 
+// The orders in which training visits windows.
+inline constexpr const char* kShuffledWindows = "shuffled";
+inline constexpr const char* kStreamedWindows = "streams";
+
 // Whether data.tokenizer names files, and not one of the kinds above.
 inline bool is_tokenizer_path(const std::string& tokenizer) {
   return tokenizer.find_first_of("/.") != std::string::npos;
@@ -28,6 +32,8 @@ struct TextOptions {
   std::string tokenizer = kByteTokens;  // or the path of one
   std::int64_t context = 256;           // tokens of an example
   std::int64_t vocabulary = 0;          // at least so many tokens; 0: as many as the tokenizer has
+  std::string order = kShuffledWindows;
+  std::string held_out_path = "";  // what is evaluated; empty: a share at the end of the text
   bool operator==(const TextOptions&) const = default;
 };
 

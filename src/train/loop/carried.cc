@@ -29,7 +29,8 @@ void Trainer::State::require_streams() const {
   PODIUM_REQUIRE(program.carried.empty() || data.order == VisitOrder::kStreams, ExitCode::kUsage,
                  "model ", recipe.model, " carries ", names_of(program.carried),
                  " from step to step, and the training set's rows do not go on where those of the "
-                 "step before ended; give it a set that is visited as streams (Source::order())");
+                 "step before ended; give it a set that is visited as streams: text with "
+                 "`data.order` = \"streams\", or a source whose order() is VisitOrder::kStreams");
   const std::int64_t streams = recipe.evaluation.streams;
   PODIUM_REQUIRE(!program.carried.empty() || streams == 1, ExitCode::kUsage,
                  "`evaluation.streams` = ", streams, ", but model ", recipe.model,

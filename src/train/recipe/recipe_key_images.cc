@@ -95,7 +95,25 @@ std::vector<RecipeKey> data_keys() {
        .fits = {kTextData},
        .unit = "tokens",
        .meaning = "length of an example: a window of the text. In training, the windows of an "
-                  "epoch follow each other from a place in the first that is drawn anew"},
+                  "epoch follow each other from a place in the first that is drawn anew, "
+                  "unless `order` is `streams`"},
+      {.table = "data",
+       .name = "order",
+       .field = PODIUM_RECIPE_FIELD(text.order),
+       .choices = {kShuffledWindows, kStreamedWindows},
+       .fits = {kTextData},
+       .meaning = "in which order training visits the windows. `shuffled`: another one in every "
+                  "epoch. `streams`: the text is cut into as many parts as a batch has examples, "
+                  "and each example goes on in its part where it ended in the step before, as an "
+                  "lstm needs it; windows then begin at the same places in every epoch"},
+      {.table = "data",
+       .name = "held_out_path",
+       .field = PODIUM_RECIPE_FIELD(text.held_out_path),
+       .fits = {kTextData},
+       .decides_result = false,
+       .fallback = "the share `held_out`",
+       .meaning = "another file or folder that is evaluated, instead of a share of `path`; looked "
+                  "up as that"},
       {.table = "data",
        .name = "target",
        .field = PODIUM_RECIPE_FIELD(table.target),

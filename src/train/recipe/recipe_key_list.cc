@@ -139,8 +139,9 @@ std::vector<RecipeKey> top_level_keys() {
 
 // The size of a model that has more than one.
 std::vector<RecipeKey> network_keys() {
-  const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"}, text = {"gpt", "llama"},
-                                 any = {"gpt", "llama", "perceptron"};
+  const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"}, lstm = {"lstm"},
+                                 attention = {"gpt", "llama"}, text = {"gpt", "llama", "lstm"},
+                                 any = {"gpt", "llama", "lstm", "perceptron"};
   return {
       {.table = "network",
        .name = "layers",
@@ -148,20 +149,20 @@ std::vector<RecipeKey> network_keys() {
        .range = between(1, 1000),
        .fits = any,
        .meaning =
-           "number of blocks, each attention and a dense layer; of a perceptron, dense layers "
-           "before the last"},
+           "number of blocks, each attention and a dense layer; of an lstm, of its layers; of a "
+           "perceptron, dense layers before the last"},
       {.table = "network",
        .name = "heads",
        .field = PODIUM_RECIPE_FIELD(network.heads),
        .range = between(1, 1000),
-       .fits = text,
+       .fits = attention,
        .meaning = "heads of attention; they divide the width"},
       {.table = "network",
        .name = "width",
        .field = PODIUM_RECIPE_FIELD(network.width),
        .range = between(1, 65536),
        .fits = any,
-       .meaning = "features of a token; of a perceptron, units of a layer"},
+       .meaning = "features of a token; of an lstm and a perceptron, units of a layer"},
       {.table = "network",
        .name = "tied",
        .field = PODIUM_RECIPE_FIELD(network.tied),
@@ -170,7 +171,7 @@ std::vector<RecipeKey> network_keys() {
       {.table = "network",
        .name = "bias",
        .field = PODIUM_RECIPE_FIELD(network.bias),
-       .fits = text,
+       .fits = attention,
        .meaning = "dense layers and layer norms have a bias"},
       {.table = "network",
        .name = "dropout",
@@ -179,7 +180,8 @@ std::vector<RecipeKey> network_keys() {
        .fits = any,
        .unit = "probability",
        .meaning = "share of the features that are dropped in training: of the embedding, and of "
-                  "what each half of a block adds; of each layer of a perceptron"},
+                  "what each half of a block adds; of each layer of an lstm, not along time; of each "
+                  "layer of a perceptron"},
       {.table = "network",
        .name = "gelu_tanh",
        .field = PODIUM_RECIPE_FIELD(network.gelu_tanh),
@@ -207,6 +209,13 @@ std::vector<RecipeKey> network_keys() {
        .fits = llama,
        .meaning = "base of the angles by which queries and keys are turned: at token t, pair i of "
                   "D features turns by t / rotary_base^(2i / D)"},
+      {.table = "network",
+       .name = "initial_range",
+       .field = PODIUM_RECIPE_FIELD(network.initial_range),
+       .range = {.least = 0},
+       .fits = lstm,
+       .meaning = "parameters begin between this and its negative, uniformly; 0: 1 divided by the "
+                  "square root of the width"},
   };
 }
 

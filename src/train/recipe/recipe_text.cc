@@ -17,6 +17,7 @@ bool has_meaning(const RecipeKey& key, const Recipe& recipe) {
   if (key.path() == "evaluation.streams") return recipe.evaluation.streams != 1;
   if (key.table == "network") return key.fits_name(recipe.model);
   if (key.table != "data") return true;
+  if (key.path() == "data.held_out_path" && recipe.text.held_out_path.empty()) return false;
   // All keys of pictures have a meaning for shards.
   return has_files(recipe) && key.fits_name(has_pictures(recipe) ? kTarData : recipe.data);
 }
@@ -55,6 +56,8 @@ bool goes_on_as(const std::string& own, const std::string& text) {
     Recipe recipe = parse_recipe(own, "recipe");
     const Recipe next = parse_recipe(text, "recipe");
     recipe.pictures.path = next.pictures.path;
+    if (!next.text.held_out_path.empty() && !recipe.text.held_out_path.empty())
+      recipe.text.held_out_path = next.text.held_out_path;
     if (is_tokenizer_path(recipe.text.tokenizer) && is_tokenizer_path(next.text.tokenizer))
       recipe.text.tokenizer = next.text.tokenizer;
     recipe.pictures.skip_limit = next.pictures.skip_limit;

@@ -116,6 +116,21 @@ HWY_INLINE Native logistic_native(const Native& x) {
   return hn::Div(one, hn::Add(one, exp_native(hn::Neg(x))));
 }
 
+HWY_INLINE Native tanh_native(const Native& x) {
+  const NativeTag d;
+  const Native one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f), a = hn::Abs(x), z = hn::Mul(x, x);
+  Native p = hn::Set(d, -5.70498872745e-3f);
+  p = horner(p, z, 2.06390887954e-2f);
+  p = horner(p, z, -5.37397155531e-2f);
+  p = horner(p, z, 1.33314422036e-1f);
+  p = horner(p, z, -3.33332819422e-1f);
+  const Native near = hn::MulAdd(hn::Mul(p, z), x, x);
+  const Native far =
+      hn::CopySign(hn::Sub(one, hn::Div(two, hn::Add(exp_native(hn::Add(a, a)), one))), x);
+  const Native y = hn::IfThenElse(hn::Lt(a, hn::Set(d, kTanhSeries)), near, far);
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+
 // What the logistic function of GELU by tanh is taken of; `square` is x * x.
 HWY_INLINE Native tanh_argument(const Native& x, const Native& square) {
   const NativeTag d;

@@ -1,0 +1,222 @@
+#include "backend/cpu/kernels/recurrent.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/kernels/layout.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backend/cpu/kernels/recurrent.cc"
+#include "backend/cpu/kernels/foreach_target.h"
+#include "backend/cpu/kernels/functions-inl.h"
+#include "backend/cpu/kernels/matmul-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace podium::cpu {
+namespace HWY_NAMESPACE {
+
+// Two vectors wide, whole panels of every target.
+inline constexpr int64_t kPair = 2 * kLanes;
+inline int64_t whole_pairs(int64_t columns) { return (columns + kPair - 1) / kPair * kPair; }
+
+// Columns of a matrix [depth, columns], element (k, j) at w[k * row + j * column], packed: run by
+// run, and in each panel by panel.
+void pack_columns(const float* w, int64_t row, int64_t column, int64_t depth, int64_t columns,
+                  Range own, float* packed) {
+  for (int64_t run = 0; run < depth; run += kRun) {
+    const int64_t rows = std::min(kRun, depth - run);
+    for (int64_t j = own.begin; j < own.end; j += kPanel)
+      pack_panel({w + run * row + j * column, row, column}, rows,
+                 std::min(kPanel, own.end - j), packed + run * whole_pairs(columns) + j * rows);
+  }
+}
+// c [rows][columns] = a times those.
+HWY_INLINE void multiply(int64_t rows, const Operand& a, const float* packed, int64_t depth,
+                         int64_t columns, float* c) {
+  for (int64_t run = 0; run < depth; run += kRun) {
+    const int64_t terms = std::min(kRun, depth - run);
+    for (int64_t j = 0; j < columns; j += kPanel)
+      run_panel(rows, {a.first + run * a.column, a.row, a.column},
+                packed + run * whole_pairs(columns) + j * terms, terms, c + j, columns,
+                std::min(kPanel, columns - j), run == 0);
+  }
+}
+
+// Sixteen units, or the first `count` of them: reads and writes no others.
+struct Units {
+  int64_t count;
+  HWY_INLINE V16 load(const float* p) const {
+    return count >= kLanes ? load16(p) : load_first16(p, count);
+  }
+  HWY_INLINE void store(float* p, const V16& a) const {
+    if (count >= kLanes)
+      store16(p, a);
+    else
+      store_first16(p, a, count);
+  }
+};
+
+HWY_INLINE V16 logistic16(const V16& x) {
+  V16 out;
+  for (int i = 0; i < kRegisters; ++i) out.r[i] = logistic_native(x.r[i]);
+  return out;
+}
+HWY_INLINE V16 tanh16(const V16& x) {
+  V16 out;
+  for (int i = 0; i < kRegisters; ++i) out.r[i] = tanh_native(x.r[i]);
+  return out;
+}
+
+void lstm_sequences(const LstmShape& s, Range own, const LstmLayer& l, float* products) {
+  const int64_t rows = own.end - own.begin, units = s.units, gates = s.gates();
+  for (int64_t step = 0; step < s.tokens; ++step) {
+    const int64_t token = s.token(step),
+                  row_before = own.begin * s.tokens + (step == 0 ? 0 : s.token(step - 1));
+    // The states that this token finds.
+    const Operand hidden = step == 0
+                               ? Operand{l.first_hidden + own.begin * units, units, 1}
+                               : Operand{l.hidden + row_before * units, s.tokens * units, 1};
+    const float* const cells =
+        step == 0 ? l.first_cells + own.begin * units : l.cells + row_before * units;
+    multiply(rows, hidden, l.packed_w, units, gates, products);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t row = (own.begin + r) * s.tokens + token;
+      std::memcpy(l.before + row * units, hidden.first + r * hidden.row,
+                  static_cast<size_t>(units) * sizeof(float));
+      for (int64_t j = 0; j < units; j += kLanes) {
+        const Units of{units - j};
+        const auto sum = [&](int64_t gate) HWY_ATTR {
+          const int64_t at = gate * units + j;
+          return add16(of.load(l.x + row * gates + at), of.load(products + r * gates + at));
+        };
+        const V16 input = logistic16(sum(0)), forget = logistic16(sum(1)),
+                  candidate = tanh16(sum(2)), output = logistic16(sum(3));
+        const V16 cell =
+            fma16(forget, of.load(cells + r * hidden.row + j), mul16(input, candidate));
+        float* const to = l.gates + row * gates + j;
+        of.store(to, input);
+        of.store(to + units, forget);
+        of.store(to + 2 * units, candidate);
+        of.store(to + 3 * units, output);
+        of.store(l.cells + row * units + j, cell);
+        of.store(l.hidden + row * units + j, mul16(output, tanh16(cell)));
+      }
+    }
+  }
+  for (int64_t b = own.begin; b < own.end; ++b) {
+    const int64_t row = b * s.tokens + s.token(s.tokens - 1);
+    const auto bytes = static_cast<size_t>(units) * sizeof(float);
+    std::memcpy(l.last_hidden + b * units, l.hidden + row * units, bytes);
+    std::memcpy(l.last_cells + b * units, l.cells + row * units, bytes);
+  }
+}
+
+// dy (y (1 - y))
+HWY_INLINE V16 through_logistic16(const V16& dy, const V16& y) {
+  return mul16(dy, mul16(y, sub16(set16(1), y)));
+}
+
+// What reaches the hidden states before a token lies in to_first_hidden, the cells' gradients in
+// to_first_cells: at the end these are those before the first token.
+void lstm_grad_sequences(const LstmShape& s, Range own, const LstmGrad& g) {
+  const int64_t rows = own.end - own.begin, units = s.units, gates = s.gates();
+  const int64_t first = own.begin * units;
+  float *const to_hidden = g.to_first_hidden + first, *const to_cells = g.to_first_cells + first;
+  const auto bytes = static_cast<size_t>(rows * units) * sizeof(float);
+  std::memcpy(to_hidden, g.to_last_hidden + first, bytes);
+  std::memcpy(to_cells, g.to_last_cells + first, bytes);
+  for (int64_t step = s.tokens - 1; step >= 0; --step) {
+    const int64_t token = s.token(step);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t sequence = own.begin + r, row = sequence * s.tokens + token;
+      const float* const before =
+          step == 0 ? g.first_cells + sequence * units
+                    : g.cells + (sequence * s.tokens + s.token(step - 1)) * units;
+      for (int64_t j = 0; j < units; j += kLanes) {
+        const Units of{units - j};
+        const float* const from = g.gates + row * gates + j;
+        const V16 input = of.load(from), forget = of.load(from + units),
+                  candidate = of.load(from + 2 * units), output = of.load(from + 3 * units);
+        const V16 dh =
+            add16(of.load(g.to_hidden + row * units + j), of.load(to_hidden + r * units + j));
+        const V16 t = tanh16(of.load(g.cells + row * units + j)), one = set16(1);
+        const V16 d = fma16(mul16(dh, output), fnma16(t, t, one), of.load(to_cells + r * units + j));
+        float* const to = g.dx + row * gates + j;
+        of.store(to, through_logistic16(mul16(d, candidate), input));
+        of.store(to + units, through_logistic16(mul16(d, of.load(before + j)), forget));
+        of.store(to + 2 * units, mul16(mul16(d, input), fnma16(candidate, candidate, one)));
+        of.store(to + 3 * units, through_logistic16(mul16(dh, t), output));
+        of.store(to_cells + r * units + j, mul16(d, forget));
+      }
+    }
+    multiply(rows, {g.dx + (own.begin * s.tokens + token) * gates, s.tokens * gates, 1}, g.packed_w,
+             gates, units, to_hidden);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace podium::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace podium::cpu {
+
+HWY_EXPORT(pack_columns);
+HWY_EXPORT(lstm_sequences);
+HWY_EXPORT(lstm_grad_sequences);
+
+namespace {
+
+constexpr std::int64_t kPairColumns = 2 * kLanes, kPackWork = 1 << 16, kWork = 1 << 19;
+
+std::int64_t pairs_of(std::int64_t columns) { return (columns + kPairColumns - 1) / kPairColumns; }
+int pack_parts(std::int64_t depth, std::int64_t columns) {
+  return parts_of(pairs_of(columns), kPairColumns * depth, kPackWork);
+}
+void pack(std::int64_t depth, std::int64_t columns, std::int64_t row, std::int64_t column,
+          const float* w, float* packed, int part) {
+  const Range pairs = share_of(pairs_of(columns), pack_parts(depth, columns), part);
+  PODIUM_DISPATCH(pack_columns)
+  (w, row, column, depth, columns,
+   {pairs.begin * kPairColumns, std::min(pairs.end * kPairColumns, columns)}, packed);
+}
+// Each part reads all weights at each token, so that a few sequences are no part of their own.
+constexpr std::int64_t kSequencesOfPart = 8;
+Range sequences_of(const LstmShape& s, int part) {
+  return share_of(s.sequences, lstm_parts(s), part);
+}
+
+}  // namespace
+
+std::int64_t lstm_packed_floats(const LstmShape& s) {
+  return pairs_of(s.gates()) * kPairColumns * s.units;
+}
+std::int64_t lstm_grad_packed_floats(const LstmShape& s) {
+  return pairs_of(s.units) * kPairColumns * s.gates();
+}
+int lstm_pack_parts(const LstmShape& s) { return pack_parts(s.units, s.gates()); }
+void lstm_pack(const LstmShape& s, const float* w, float* packed, int part) {
+  pack(s.units, s.gates(), 1, s.units, w, packed, part);
+}
+int lstm_grad_pack_parts(const LstmShape& s) { return pack_parts(s.gates(), s.units); }
+void lstm_grad_pack(const LstmShape& s, const float* w, float* packed, int part) {
+  pack(s.gates(), s.units, s.units, 1, w, packed, part);
+}
+
+int lstm_parts(const LstmShape& s) {
+  return parts_of((s.sequences + kSequencesOfPart - 1) / kSequencesOfPart,
+                  kSequencesOfPart * s.tokens * s.units * s.gates(), kWork);
+}
+std::int64_t lstm_scratch(const LstmShape& s) {
+  const std::int64_t parts = lstm_parts(s);
+  return (s.sequences + parts - 1) / parts * s.gates();
+}
+void lstm(const LstmShape& s, const LstmLayer& layer, float* scratch, int part) {
+  PODIUM_DISPATCH(lstm_sequences)(s, sequences_of(s, part), layer, scratch);
+}
+void lstm_grad(const LstmShape& s, const LstmGrad& grad, int part) {
+  PODIUM_DISPATCH(lstm_grad_sequences)(s, sequences_of(s, part), grad);
+}
+
+}  // namespace podium::cpu
+#endif  // HWY_ONCE

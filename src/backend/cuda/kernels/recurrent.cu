@@ -1,0 +1,117 @@
+#include "backend/cuda/kernels/recurrent.h"
+
+#include "backend/cuda/kernels/flat.h"
+#include "backend/cuda/kernels/matmul.h"
+#include "base/lstm_cell.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+// p = the hidden states before a token, a row each `row` floats, times the weights.
+MatmulShape product_of_states(const LstmShape& s, std::int64_t row) {
+  return {.rows = s.sequences,
+          .depth = s.units,
+          .columns = s.gates(),
+          .a = {row, 1},
+          .b = {1, s.units},
+          .y = {s.gates(), 1}};
+}
+// Of the gradients to a token's sums.
+MatmulShape product_of_gradients(const LstmShape& s) {
+  return {.rows = s.sequences,
+          .depth = s.gates(),
+          .columns = s.units,
+          .a = {s.tokens * s.gates(), 1},
+          .b = {s.units, 1},
+          .y = {s.units, 1}};
+}
+
+__device__ inline LstmGates load_gates(const float* from, std::int64_t units) {
+  return {from[0], from[units], from[2 * units], from[3 * units]};
+}
+__device__ inline void store_gates(float* to, std::int64_t units, const LstmGates& gates) {
+  to[0] = gates.input;
+  to[units] = gates.forget;
+  to[2 * units] = gates.candidate;
+  to[3 * units] = gates.output;
+}
+
+// Where a state of a sequence lies: at [sequence][token] of a layer's, or at [sequence].
+struct States {
+  ConstFloats from;
+  std::int64_t row;
+};
+States states_before(const LstmShape& s, std::int64_t step, ConstFloats first, ConstFloats all) {
+  if (step == 0) return {first, s.units};
+  return {all.from(s.token(step - 1) * s.units), s.tokens * s.units};
+}
+
+}  // namespace
+
+std::int64_t lstm_products(const LstmShape& s) { return s.sequences * s.gates(); }
+std::int64_t lstm_scratch(const LstmShape& s) {
+  return std::max(matmul_scratch(product_of_states(s, s.units)),
+                  matmul_scratch(product_of_states(s, s.tokens * s.units)));
+}
+
+void lstm(const Launch& launch, const LstmShape& s, const LstmLayer& l) {
+  for (std::int64_t step = 0; step < s.tokens; ++step) {
+    const States hidden = states_before(s, step, l.first_hidden, l.hidden),
+                 cells = states_before(s, step, l.first_cells, l.cells);
+    const std::int64_t token = s.token(step);
+    const bool last = step + 1 == s.tokens;
+    matmul(launch, product_of_states(s, hidden.row), hidden.from, l.w, l.products, l.scratch);
+    launch_rows(launch, s.sequences, s.units,
+                [=] __device__(std::int64_t b, unsigned unit, unsigned r) {
+                  const std::int64_t row = b * s.tokens + token, at = row * s.units + unit,
+                                     gates_at = row * s.gates() + unit;
+                  const LstmGates from_x = load_gates(l.x.of(r) + gates_at, s.units),
+                                  from_state =
+                                      load_gates(l.products.of(r) + b * s.gates() + unit, s.units);
+                  const LstmGates gates = lstm_gates({from_x.input + from_state.input,
+                                                      from_x.forget + from_state.forget,
+                                                      from_x.candidate + from_state.candidate,
+                                                      from_x.output + from_state.output});
+                  const float cell = lstm_cell(gates, cells.from.of(r)[b * cells.row + unit]),
+                              now = lstm_hidden(gates, cell);
+                  l.before.of(r)[at] = hidden.from.of(r)[b * hidden.row + unit];
+                  store_gates(l.gates.of(r) + gates_at, s.units, gates);
+                  l.cells.of(r)[at] = cell;
+                  l.hidden.of(r)[at] = now;
+                  if (!last) return;
+                  l.last_cells.of(r)[b * s.units + unit] = cell;
+                  l.last_hidden.of(r)[b * s.units + unit] = now;
+                });
+  }
+}
+
+std::int64_t lstm_grad_scratch(const LstmShape& s) {
+  return matmul_scratch(product_of_gradients(s));
+}
+
+// What reaches the hidden states before a token lies in to_first_hidden, the cells' gradients in
+// to_first_cells: at the end these are those before the first token.
+void lstm_grad(const Launch& launch, const LstmShape& s, const LstmGrad& g) {
+  for (std::int64_t step = s.tokens - 1; step >= 0; --step) {
+    const States before = states_before(s, step, g.first_cells, g.cells);
+    const std::int64_t token = s.token(step);
+    const bool last = step + 1 == s.tokens;
+    const ConstFloats to_hidden = last ? g.to_last_hidden : g.to_first_hidden,
+                      to_cells = last ? g.to_last_cells : g.to_first_cells;
+    launch_rows(launch, s.sequences, s.units,
+                [=] __device__(std::int64_t b, unsigned unit, unsigned r) {
+                  const std::int64_t row = b * s.tokens + token, at = row * s.units + unit,
+                                     gates_at = row * s.gates() + unit, state = b * s.units + unit;
+                  const LstmGradients found = lstm_gradients(
+                      load_gates(g.gates.of(r) + gates_at, s.units),
+                      before.from.of(r)[b * before.row + unit], g.cells.of(r)[at],
+                      g.to_hidden.of(r)[at] + to_hidden.of(r)[state], to_cells.of(r)[state]);
+                  store_gates(g.dx.of(r) + gates_at, s.units, found.sums);
+                  g.to_first_cells.of(r)[state] = found.before;
+                });
+    matmul(launch, product_of_gradients(s), ConstFloats(g.dx).from(token * s.gates()), g.w,
+           g.to_first_hidden, g.scratch);
+  }
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE
