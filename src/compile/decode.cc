@@ -30,7 +30,9 @@ bool works_on_rows(const Node& node, const std::vector<bool>& rows) {
 
 class Rewriter {
  public:
-  Rewriter(const Graph& from, Value tokens) : from_(from), tokens_(tokens) {
+  // `states`: inputs of the network's that go on from window to window.
+  Rewriter(const Graph& from, Value tokens, const std::vector<Value>& states)
+      : from_(from), tokens_(tokens), states_(states) {
     position_ = to_.input("position", {DType::kI32, Shape{1}}, InputRole::kBatch);
   }
 
@@ -56,7 +58,8 @@ class Rewriter {
     const Value old{index, 0};
     if (node.op == nullptr) {
       const bool is_tokens = old == tokens_;
-      if (node.role == InputRole::kBatch && !is_tokens) return false;
+      const bool is_state = std::ranges::find(states_, old) != states_.end();
+      if (node.role == InputRole::kBatch && !is_tokens && !is_state) return false;
       const TensorType type = is_tokens ? TensorType{DType::kI32, Shape{1, 1}} : node.outputs[0];
       made_[old] = {to_.input(node.name, type, node.role), is_tokens};
       return true;
@@ -77,6 +80,7 @@ class Rewriter {
         made_[{index, static_cast<std::int32_t>(o)}] = {values[o]};
       return true;
     }
+    if (node.op == &lstm_op) return remember(index, node, inputs, rows);
     if (node.outputs.size() != 1) return false;
     if (node.op == &embedding_op) {
       if (node.inputs[0] != tokens_ || rows[1]) return false;
@@ -90,6 +94,20 @@ class Rewriter {
     if (node.op == &attention_op) return attend(old, node, inputs);
     if (!works_on_rows(node, rows)) return false;
     return add(*node.op, node.attributes, true);
+  }
+
+  // The states after the last token are not of a row: one token leaves them to the next.
+  bool remember(std::int32_t index, const Node& node, const std::vector<Value>& inputs,
+                const std::vector<bool>& rows) {
+    LstmAttributes a = node.attributes.as<LstmAttributes>();
+    if (a.reverse || a.tokens != from_.shape(tokens_)[1] || rows[1] || rows[2] || rows[3])
+      return false;
+    a.tokens = 1;
+    const std::vector<Value> made = to_.add(lstm_op, a, inputs, node.name);
+    for (std::int32_t o = 0; o < static_cast<std::int32_t>(made.size()); ++o)
+      made_[{index, o}] = {made[static_cast<std::size_t>(o)],
+                           o != kLstmLastHidden && o != kLstmLastCells};
+    return true;
   }
 
   bool attend(Value old, const Node& node, std::vector<Value> inputs) {
@@ -111,6 +129,7 @@ class Rewriter {
 
   const Graph& from_;
   Value tokens_, position_;
+  const std::vector<Value>& states_;
   Graph to_;
   std::map<Value, Made> made_;
   std::vector<Value> cached_;  // of the old graph
@@ -120,17 +139,30 @@ class Rewriter {
 }  // namespace
 
 std::optional<Decoding> decoding_of(const Graph& evaluation, const std::string& tokens,
-                                    const std::string& logits) {
+                                    const std::string& logits,
+                                    const std::vector<StateNames>& states) {
   const Value window = evaluation.input(tokens), result = evaluation.output(logits);
-  if (evaluation.outputs().size() != 1 || evaluation.type(window).dtype != DType::kI32 ||
-      evaluation.shape(window).rank() != 2 || evaluation.shape(window)[0] != 1)
+  if (evaluation.outputs().size() != 1 + states.size() ||
+      evaluation.type(window).dtype != DType::kI32 || evaluation.shape(window).rank() != 2 ||
+      evaluation.shape(window)[0] != 1)
     return std::nullopt;
-  Rewriter rewriter(evaluation, window);
+  std::vector<Value> before;
+  for (const StateNames& state : states) before.push_back(evaluation.input(state.before));
+  Rewriter rewriter(evaluation, window, before);
   if (!rewriter.run() || !rewriter.is_row(result)) return std::nullopt;
+  // Keys and values of more than one window cannot be kept.
+  if (!states.empty() && !rewriter.names().empty()) return std::nullopt;
   Decoding decoding;
   decoding.caches = rewriter.names();
   decoding.token = std::move(rewriter.graph());
   decoding.token.output(logits, rewriter.made(result));
+  for (const StateNames& state : states) {
+    const Value after = evaluation.output(state.after);
+    if (rewriter.is_row(after)) return std::nullopt;
+    decoding.caches.push_back(state.before);
+    decoding.token.output(kNextCache + state.before, rewriter.made(after));
+  }
+  if (!states.empty()) return decoding;
   decoding.window = evaluation;
   for (std::size_t i = 0; i < decoding.caches.size(); ++i)
     decoding.window.output(decoding.caches[i], rewriter.cached()[i]);

@@ -1,6 +1,7 @@
 // From a network that predicts a token for each row of a window to one that predicts a single token
-// and keeps the keys and values of those before it. Every operation between is one of rows, so a
-// token that is computed by itself has the bits of the whole window (docs/numerics.md).
+// and keeps the keys and values of those before it, or the state of recurrent layers. Every operation
+// between is one of rows, so a token that is computed by itself has the bits of the whole window
+// (docs/numerics.md).
 #pragma once
 
 #include <optional>
@@ -13,7 +14,8 @@ namespace podium {
 
 struct Decoding {
   // Of `evaluation`, for one window: "tokens" i32 [1, T] -> "logits" [T, V]; and as outputs, under
-  // the names of `caches`, the keys and values [T, G D] of each attention.
+  // the names of `caches`, the keys and values [T, G D] of each attention. Not of a network with
+  // states, which has no window: it reads one token after the other.
   Graph window;
   // "tokens" i32 [1, 1], "position" i32 [1] and the caches -> "logits" [1, V] and the caches with
   // one row more, named kNextCache before the name.
@@ -22,9 +24,15 @@ struct Decoding {
 };
 inline constexpr const char* kNextCache = "next/";
 
+// What a network leaves for its next window: the names of an input and of an output.
+struct StateNames {
+  std::string before, after;
+};
+
 // Nothing if the network has an operation that does not work on rows, or looks ahead. `tokens` and
-// `logits` name the program's input and output.
+// `logits` name the program's input and output. With `states`, these are the caches.
 std::optional<Decoding> decoding_of(const Graph& evaluation, const std::string& tokens,
-                                    const std::string& logits);
+                                    const std::string& logits,
+                                    const std::vector<StateNames>& states = {});
 
 }  // namespace podium

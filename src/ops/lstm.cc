@@ -18,9 +18,8 @@
 namespace podium {
 namespace {
 
-// The results.
-constexpr std::int32_t kHidden = 0, kLastHidden = 1, kLastCells = 2, kGates = 3, kCells = 4,
-                       kBefore = 5;
+// The other results.
+constexpr std::int32_t kHidden = 0, kGates = 3, kCells = 4, kBefore = 5;
 
 TensorType matrix(std::int64_t rows, std::int64_t columns) {
   return {DType::kF32, Shape{rows, columns}};
@@ -61,8 +60,8 @@ std::vector<Value> gradient(const GradientContext& context) {
     return found ? found : fill(graph, graph.shape(context.output(result)), 0.0f, self.name);
   };
   const Value w = self.inputs[1], cells = self.inputs[3];
-  const Value to_hidden = given(kHidden), to_last_hidden = given(kLastHidden),
-              to_last_cells = given(kLastCells);
+  const Value to_hidden = given(kHidden), to_last_hidden = given(kLstmLastHidden),
+              to_last_cells = given(kLstmLastCells);
   const std::vector<Value> found =
       graph.add(lstm_grad_op, self.attributes,
                 {to_hidden, to_last_hidden, to_last_cells, w, cells, context.output(kGates),
@@ -115,8 +114,8 @@ void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
       std::ranges::copy(cells, result(kCells) + row * s.units);
       std::ranges::copy(hidden, result(kHidden) + row * s.units);
     }
-    std::ranges::copy(hidden, result(kLastHidden) + b * s.units);
-    std::ranges::copy(cells, result(kLastCells) + b * s.units);
+    std::ranges::copy(hidden, result(kLstmLastHidden) + b * s.units);
+    std::ranges::copy(cells, result(kLstmLastCells) + b * s.units);
   }
 }
 
@@ -229,8 +228,8 @@ LstmResult lstm(Graph& graph, Value x, Value w, Value hidden, Value cells,
   const std::vector<Value> results =
       graph.add(lstm_op, attributes, {x, w, hidden, cells}, std::move(name));
   return {.hidden = results[kHidden],
-          .last_hidden = results[kLastHidden],
-          .last_cells = results[kLastCells]};
+          .last_hidden = results[kLstmLastHidden],
+          .last_cells = results[kLstmLastCells]};
 }
 
 const OpDef lstm_op = {OpKind::kLstm, "lstm", infer, gradient, reference, cost, samples};

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernels/targets.h"
 #include "ranks_test_util.h"
 #include "text_test_util.h"
+#include "train/run/decoder.h"
 
 namespace podium {
 namespace {
@@ -129,6 +130,39 @@ TEST_F(RecurrentLaw, the_loss_falls_and_evaluation_reads_its_streams) {
   EXPECT_EQ(evaluated(1, 3, 1), after.sums.loss);
   EXPECT_EQ(evaluated(4, 2, 5), evaluated(1, 7, 5));
   EXPECT_NE(evaluated(1, 0, 5), after.sums.loss);  // four more windows begin from zeros
+}
+
+// The state that a decoder keeps is that of all tokens, and a window's where they fill one.
+TEST_F(RecurrentLaw, a_token_has_the_same_logits_alone_and_in_its_window) {
+  const Recipe one = recipe();
+  const auto trained = trainer(one, 2);
+  step_hashes(*trained, 20);
+  const Checkpoint checkpoint = trained->checkpoint();
+  const std::vector<std::int32_t> text = {3, 1, 4, 1, 5, 2, 6, 5, 3, 5, 7, 2, 0, 4};
+  const auto read = [&](const std::string& backend, bool keeps) {
+    Predictor predictor(one, checkpoint, {}, {.workers = 1, .backend = backend});
+    Decoder decoder(predictor, keeps);
+    EXPECT_EQ(decoder.keeps(), keeps);
+    std::vector<std::vector<float>> all;
+    const std::size_t most = keeps ? text.size() : static_cast<std::size_t>(decoder.context());
+    for (std::size_t n = 1; n <= most; ++n) {
+      const auto logits = decoder.logits(std::span(text).first(n));
+      all.emplace_back(logits.begin(), logits.end());
+    }
+    // Another text begins from zeros.
+    const auto anew = decoder.logits(std::span(text).subspan(2, 1));
+    const auto again = std::vector<float>(anew.begin(), anew.end());
+    const auto first = decoder.logits(std::span(text).first(1));
+    EXPECT_TRUE(std::ranges::equal(first, all[0]));
+    EXPECT_NE(again, all[0]);
+    return all;
+  };
+  const auto expected = read("reference", true);
+  for (const char* backend : {"cpu", "detached", "cuda-emulated"})
+    EXPECT_EQ(read(backend, true), expected) << backend;
+  const auto windows = read("cpu", false);
+  ASSERT_EQ(windows.size(), 9u);
+  for (std::size_t n = 0; n < windows.size(); ++n) EXPECT_EQ(windows[n], expected[n]) << n;
 }
 
 TEST_F(RecurrentLaw, windows_that_are_shuffled_are_refused_with_the_key_that_helps) {

@@ -15,7 +15,7 @@ namespace podium {
 struct Decoder::State {
   Predictor::State& network;
   std::int64_t context, vocabulary;
-  bool keeps = false;
+  bool keeps = false, goes_on = false;
   Tensor predicted;  // of the last window, where nothing is kept
   // Where keys and values are: the programs of a window and of one token more.
   BoundExecutable window;
@@ -23,7 +23,7 @@ struct Decoder::State {
   BoundExecutable token;
   Staging token_id, position, token_logits;
   std::vector<std::unique_ptr<Buffer>> caches;
-  std::vector<std::int32_t> seen;  // the tokens whose keys and values are kept
+  std::vector<std::int32_t> seen;  // the tokens whose keys and values, or state, are kept
 
   State(Predictor::State& own, bool may_keep) : network(own) {
     const Field& tokens = network.inputs.at(0);
@@ -32,14 +32,21 @@ struct Decoder::State {
     const Graph evaluation = network.program_of(1);
     vocabulary = evaluation.shape(evaluation.output(network.output))[1];
     std::optional<Decoding> decoding;
+    std::vector<StateNames> states;
+    for (const NamedValue& input : evaluation.inputs())
+      if (input.name.starts_with(kCarriedPrefix))
+        states.push_back({input.name, kNewPrefix + input.name});
     // Its operations are the program's own, which a compiler of StableHLO does not know.
     if (may_keep && device.traits().exact_fp32)
-      decoding = decoding_of(evaluation, tokens.name, network.output);
+      decoding = decoding_of(evaluation, tokens.name, network.output, states);
     keeps = decoding.has_value();
+    goes_on = keeps && !states.empty();
     if (!keeps) return;
     const Graph& whole = decoding->window;
-    window = BoundExecutable(device, whole, {});
-    bind(window, whole, tokens.name, window_tokens, window_logits);
+    if (!goes_on) {
+      window = BoundExecutable(device, whole, {});
+      bind(window, whole, tokens.name, window_tokens, window_logits);
+    }
     std::vector<Donation> donations;
     for (const std::string& name : decoding->caches) donations.push_back({kNextCache + name, name});
     token = BoundExecutable(device, decoding->token, {.donations = donations});
@@ -47,10 +54,27 @@ struct Decoder::State {
     position = Staging(device, sizeof(std::int32_t));
     token.bind_input("position", position.view());
     for (const std::string& name : decoding->caches) {
-      caches.push_back(device.allocate(whole.type(whole.output(name)).bytes()));
-      window.bind_output(name, *caches.back());
+      const Graph& one = decoding->token;
+      caches.push_back(device.allocate(one.type(one.input(name)).bytes()));
+      if (!goes_on) window.bind_output(name, *caches.back());
       token.bind_input(name, *caches.back());
     }
+  }
+
+  // Reads the tokens that are new, or all of them if they do not begin with those that it has read.
+  std::span<const float> of_all(std::span<const std::int32_t> tokens) {
+    const bool follows = tokens.size() > seen.size() &&
+                         std::ranges::equal(tokens.first(seen.size()), seen);
+    if (!follows || seen.empty()) {
+      seen.clear();
+      for (const auto& cache : caches) {
+        const std::vector<std::byte> zeros(static_cast<std::size_t>(cache->bytes()));
+        network.device->upload(*cache, zeros.data());
+      }
+    }
+    std::span<const float> logits;
+    for (const std::int32_t id : tokens.subspan(seen.size())) logits = of_token(id);
+    return logits;
   }
 
   void bind(BoundExecutable& program, const Graph& graph, const std::string& tokens, Staging& in,
@@ -91,7 +115,7 @@ struct Decoder::State {
 
   std::span<const float> of_token(std::int32_t id) {
     *token_id.host<std::int32_t>() = id;
-    *position.host<std::int32_t>() = static_cast<std::int32_t>(seen.size());
+    *position.host<std::int32_t>() = goes_on ? 0 : static_cast<std::int32_t>(seen.size());
     token_id.send();
     position.send();
     token.run();
@@ -122,6 +146,7 @@ std::span<const float> Decoder::logits(std::span<const std::int32_t> tokens) {
   State& s = *state_;
   const auto context = static_cast<std::size_t>(s.context);
   PODIUM_CHECK(!tokens.empty(), "no tokens");
+  if (s.goes_on) return s.of_all(tokens);
   const bool follows = s.keeps && tokens.size() <= context && tokens.size() == s.seen.size() + 1 &&
                        std::ranges::equal(tokens.first(s.seen.size()), s.seen);
   if (follows) return s.of_token(tokens.back());
