@@ -42,7 +42,7 @@ std::vector<Field> fields_of(const Recipe& recipe) {
 // Of every published recipe: what a replica computes in a step, the update and evaluation.
 TEST(Allocations, there_are_none_when_a_program_runs) {
   for (const char* name : {"mnist", "cifar10-resnet32", "cifar10-davidnet", "cifar10-sprint",
-                           "shakespeare-char-small", "llama-small"}) {
+                           "shakespeare-char-small", "llama-small", "ptb-lstm"}) {
     const Recipe recipe = read_recipe(find_recipe(name), {});
     const Model model = model_of(recipe);
     const BatchInputs inputs{

@@ -139,6 +139,44 @@ TEST_F(TextFile, an_epoch_reads_windows_that_do_not_overlap_from_a_drawn_place) 
   EXPECT_GT(places.size(), 5u);
 }
 
+TEST_F(TextFile, streams_go_on_from_step_to_step) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += static_cast<char>(i);
+  const Text parts = open(text, {.context = 4, .order = kStreamedWindows}, 0.1);
+  EXPECT_EQ(parts.train->examples(), (90 - 1) / 4);  // from the first token on
+  const Loader loader(parts.train, {.seed = 3, .batch = 4});
+  ASSERT_EQ(loader.steps_per_epoch(), 22 / 4);
+  std::vector<std::int32_t> tokens(16), next(16);
+  for (std::int64_t step = 0; step < 10; ++step) {  // two epochs
+    EXPECT_EQ(loader.begins(step), step % 5 == 0);
+    loader.examples(step, 0, 4, {tokens.data(), next.data()});
+    for (std::int64_t row = 0; row < 4; ++row)
+      for (std::int64_t k = 0; k < 4; ++k) {
+        EXPECT_EQ(tokens[static_cast<std::size_t>(row * 4 + k)], row * 20 + step % 5 * 4 + k);
+        EXPECT_EQ(next[static_cast<std::size_t>(row * 4 + k)], row * 20 + step % 5 * 4 + k + 1);
+      }
+  }
+}
+
+TEST_F(TextFile, another_text_is_held_out_in_the_tokens_of_the_first) {
+  put_text(folder_ / "held.txt", "b a b a b");
+  const auto open_both = [&](const std::string& tokenizer, const std::string& held_out) {
+    return open("a a b a b b a\n", {.tokenizer = tokenizer, .context = 2, .held_out_path = held_out});
+  };
+  const Text parts = open_both("words", (folder_ / "held.txt").string());
+  EXPECT_EQ(parts.train->examples(), (8 - 2) / 2);  // all of the text
+  EXPECT_EQ(parts.held_out->examples(), (5 - 1) / 2);
+  EXPECT_EQ(parts.held_out->origin(), (folder_ / "held.txt").string());
+  EXPECT_EQ(window(*parts.held_out, 0, nullptr), (std::vector<std::int32_t>{1, 0}));
+  put_text(folder_ / "held.txt", "b a c a b");
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kData,
+                 [&] { open_both("words", (folder_ / "held.txt").string()); }),
+      "held.txt: line 1 (byte 4) has the word \"c\", which the text of the training");
+  EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { open_both("bytes", "nowhere.txt"); }),
+                  "the text nowhere.txt was not found");
+}
+
 TEST_F(TextFile, another_text_or_context_has_another_identity) {
   const std::string text = "the same words again, the same words";
   const auto identity = [&](const std::string& of, const TextOptions& options) {

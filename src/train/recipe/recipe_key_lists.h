@@ -33,5 +33,7 @@ RecipeField field_at(Access access) {
 std::vector<RecipeKey> data_keys();
 std::vector<RecipeKey> normalise_keys();
 std::vector<RecipeKey> augment_keys();
+// In recipe_key_network.cc: [network].
+std::vector<RecipeKey> network_keys();
 
 }  // namespace podium

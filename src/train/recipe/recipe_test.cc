@@ -143,36 +143,6 @@ TEST(Recipe, every_key_is_read_and_written_back_the_same) {
   EXPECT_EQ(to_toml(parse_recipe(text, "x.toml")), text);
 }
 
-TEST(Recipe, pictures_in_files_are_named_in_one_word_or_in_a_table) {
-  const std::string rest = "model = \"resnet32\"\nbatch = 8\nepochs = 1\n";
-  const Recipe word = parse_recipe("data = \"folder:/my/photos\"\n" + rest, "x.toml");
-  EXPECT_EQ(word.data, "folder");
-  EXPECT_EQ(word.pictures.path, "/my/photos");
-  EXPECT_EQ(word.pictures.size, 224);
-  const std::string table = rest + "[data]\nname = \"folder\"\n";
-  EXPECT_EQ(to_toml(parse_recipe(table + "path = \"/my/photos\"\n", "x.toml")), to_toml(word));
-  EXPECT_EQ(to_toml(parse_recipe(table, "x.toml", {"data.path=/my/photos"})), to_toml(word));
-  EXPECT_EQ(
-      to_toml(parse_recipe("data = \"mnist\"\n" + rest, "x.toml", {"data=folder:/my/photos"})),
-      to_toml(word));
-  // All of it is in the resolved recipe, which reads back as itself.
-  EXPECT_NE(to_toml(word).find("[data]\nname = \"folder\"\npath = \"/my/photos\"\nsize = 224\n"),
-            std::string::npos);
-  EXPECT_EQ(to_toml(parse_recipe(to_toml(word), "again")), to_toml(word));
-  // Of a dataset there is no table.
-  const Recipe dataset =
-      parse_recipe("data = \"folder:/my/photos\"\n" + rest, "x.toml", {"data=cifar10"});
-  EXPECT_EQ(to_toml(dataset).find("[data]"), std::string::npos);
-  EXPECT_EQ(
-      refusal(table),
-      "x.toml: `data.path` is missing: name the folder of the pictures, as in data=folder:PHOTOS");
-  EXPECT_EQ(refusal("data = \"cifar10\"\n" + rest + "[augment]\ncrop = \"random-resized\"\n")
-                .substr(0, 40),
-            "x.toml:6: `augment.crop` = \"random-resiz");
-  EXPECT_EQ(refusal(table + "path = \"p\"\nsize = 64\nresize = 60\n"),
-            "x.toml:8: `data.resize` = 60 is below `data.size` = 64, which is cut from it");
-}
-
 TEST(Recipe, committed_recipes_are_sound) {
   for (const std::string& name : recipe_names()) {
     const Recipe recipe = read_recipe(find_recipe(name));
@@ -248,7 +218,7 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
       "x.toml: the run has no length; give `epochs` or `steps`, at least 1\n"
       "x.toml:1: `model` = \"mnits\" is unknown; known: mnist, davidnet, resnet32, sprint, "
       "resnet18, resnet34, resnet50, resnet18-zero, resnet34-zero, resnet50-zero, gpt, llama, "
-      "perceptron; "
+      "lstm, perceptron; "
       "the nearest is \"mnist\"\n"
       "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
       "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
