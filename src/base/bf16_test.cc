@@ -15,7 +15,7 @@
 namespace podium {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteBf16 = std::numeric_limits<float>::infinity();
 
 TEST(Bf16, rounds_to_the_nearest_and_between_two_to_the_even_one) {
   EXPECT_EQ(bf16_rounded(1.0f), 1.0f);
@@ -23,8 +23,8 @@ TEST(Bf16, rounds_to_the_nearest_and_between_two_to_the_even_one) {
   EXPECT_EQ(bf16_rounded(1 + 3 * 0x1p-8f), 1 + 0x1p-6f);  // half way: up to the even one
   EXPECT_EQ(bf16_rounded(1 + 0x1.01p-8f), 1 + 0x1p-7f);   // above half way
   EXPECT_EQ(bf16_rounded(-1 - 0x1.01p-8f), -1 - 0x1p-7f);
-  EXPECT_EQ(bf16_rounded(std::numeric_limits<float>::max()), kInfinity);
-  EXPECT_EQ(bf16_rounded(-kInfinity), -kInfinity);
+  EXPECT_EQ(bf16_rounded(std::numeric_limits<float>::max()), kInfiniteBf16);
+  EXPECT_EQ(bf16_rounded(-kInfiniteBf16), -kInfiniteBf16);
   EXPECT_TRUE(std::isnan(bf16_rounded(std::numeric_limits<float>::quiet_NaN())));
   EXPECT_TRUE(std::isnan(bf16_rounded(std::bit_cast<float>(0x7f800001u))));
   EXPECT_EQ(std::bit_cast<std::uint32_t>(bf16_rounded(-0x1.8p-127f)), 0x80000000u);

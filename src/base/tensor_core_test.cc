@@ -24,7 +24,7 @@
 namespace podium {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInfiniteSum = std::numeric_limits<float>::infinity();
 constexpr Bf16Order kTensorCores[] = {Bf16Order::kAmpere, Bf16Order::kHopper};
 
 std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
@@ -111,14 +111,14 @@ TEST(TensorCore, treats_numbers_at_the_ends_of_their_range_as_gpus_do) {
   for (const Bf16Order order : kTensorCores) {
     EXPECT_EQ(bits_of(sum_of(order, -0.0f, {{-0.0f, 1}})), 0u);
     EXPECT_EQ(bits_of(sum_of(order, 1, {{-1, 1}})), 0u);
-    EXPECT_EQ(sum_of(order, 0, {{most, 2}}), kInfinity);
-    EXPECT_EQ(sum_of(order, 0, {{most, -2}}), -kInfinity);
+    EXPECT_EQ(sum_of(order, 0, {{most, 2}}), kInfiniteSum);
+    EXPECT_EQ(sum_of(order, 0, {{most, -2}}), -kInfiniteSum);
     EXPECT_EQ(sum_of(order, 0, {{most, 2}, {most, -2}}), 0);
-    EXPECT_EQ(sum_of(order, -kInfinity, {{most, 2}}), -kInfinity);
+    EXPECT_EQ(sum_of(order, -kInfiniteSum, {{most, 2}}), -kInfiniteSum);
     for (const float sum :
-         {sum_of(order, nan, {}), sum_of(order, 0, {{nan, 0}}), sum_of(order, 0, {{kInfinity, 0}}),
-          sum_of(order, kInfinity, {{kInfinity, -1}}),
-          sum_of(order, 0, {{kInfinity, 1}, {-kInfinity, 1}})})
+         {sum_of(order, nan, {}), sum_of(order, 0, {{nan, 0}}), sum_of(order, 0, {{kInfiniteSum, 0}}),
+          sum_of(order, kInfiniteSum, {{kInfiniteSum, -1}}),
+          sum_of(order, 0, {{kInfiniteSum, 1}, {-kInfiniteSum, 1}})})
       EXPECT_EQ(bits_of(sum), 0x7fffffffu);
     // Subnormal numbers are neither operands of 0 nor results of 0.
     EXPECT_EQ(sum_of(order, 0, {{0x1p-133f, 1}}), 0x1p-133f);

@@ -5,7 +5,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 using Files = std::vector<std::pair<std::string, Bytes>>;
 

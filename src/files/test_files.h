@@ -25,7 +25,7 @@
 #include "base/error.h"
 #include "base/scratch_test_util.h"
 
-namespace podium::testing {
+namespace podium::test_files {
 
 using Bytes = std::vector<std::uint8_t>;
 using Labels = std::vector<std::int32_t>;
@@ -166,4 +166,4 @@ inline bool write_sparse_file(const std::string& path, const Bytes& start, std::
   return !error;
 }
 
-}  // namespace podium::testing
+}  // namespace podium::test_files

@@ -52,7 +52,7 @@ Fate fate_of(const std::function<void(RankGuard&)>& rank, double timeout = 60,
   Fate fate;
   char byte = 0;
   // Until nobody has the other end: the guard, too, has ended.
-  while (read(ends[0], &byte, 1) == 1) fate.said += byte;
+  while (::read(ends[0], &byte, 1) == 1) fate.said += byte;
   close(ends[0]);
   waitpid(process, &fate.status, 0);
   fate.seconds = seconds_since(start);

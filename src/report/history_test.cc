@@ -14,7 +14,7 @@ const char* const kMetrics =
     "{\"step\": 4, \"loss\": null, \"accuracy\": 0.5, \"images_per_second\": 120, \"more\": 1}\n"
     "{\"step\": 4, \"test_accuracy\": 0.75, \"test_loss\": 1.5, \"test_examples\": 4}\n";
 
-std::string refusal(const std::string& text) {
+std::string history_refusal(const std::string& text) {
   try {
     parse_metrics(text, "m");
   } catch (const UserError& error) {
@@ -47,10 +47,10 @@ TEST(History, a_bad_line_is_named) {
   for (const char* line : {"x", "[]", "{}", "{\"step\": \"1\"}", "{\"step\": 1.5}",
                            "{\"step\": 1, \"loss\": 1, \"accuracy\": \"a\"}",
                            "{\"step\": 1, \"test_accuracy\": 0.5}"}) {
-    EXPECT_TRUE(refusal(std::string(line) + "\n" + kMetrics).starts_with("m:1: not a line "))
+    EXPECT_TRUE(history_refusal(std::string(line) + "\n" + kMetrics).starts_with("m:1: not a line "))
         << line;
   }
-  EXPECT_TRUE(refusal(std::string(kMetrics) + "x\n" + kMetrics).starts_with("m:4: "));
+  EXPECT_TRUE(history_refusal(std::string(kMetrics) + "x\n" + kMetrics).starts_with("m:4: "));
 }
 
 TEST(History, hashes_are_read_by_step) {

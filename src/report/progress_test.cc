@@ -13,7 +13,7 @@
 namespace podium {
 namespace {
 
-ProgressState sample() {
+ProgressState sample_state() {
   ProgressState state;
   state.recipe = "mnist";
   state.step = 3431;
@@ -38,20 +38,20 @@ std::string joined(const std::vector<std::string>& lines) {
 }
 
 TEST(Render, a_block_of_three_lines) {
-  EXPECT_EQ(joined(render(sample(), 100)),
+  EXPECT_EQ(joined(render(sample_state(), 100)),
             "mnist  ━━━━━━━━━━━━━━━━━━━━━━━━━━━━━─────────────────── 60%   6s left\n"
             "loss 0.0412 █▇▅▄▂▂▁▁   train 99.12%   test 99.31%\n"
             "step 3431/5640   epoch 14.6/24   412 steps/s   105,549 images/s   input wait 0.3%\n");
 }
 
 TEST(Render, in_ascii_where_the_locale_has_no_more) {
-  const std::string text = joined(render(sample(), 100, /*unicode=*/false));
+  const std::string text = joined(render(sample_state(), 100, /*unicode=*/false));
   EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= 32 && c < 127); }));
   EXPECT_NE(text.find("[####"), std::string::npos) << text;
 }
 
 TEST(Render, no_line_is_wider_than_the_terminal) {
-  ProgressState state = sample();
+  ProgressState state = sample_state();
   for (const double scale : {1.0, 1e-9, 1e9}) {
     state.loss = 0.04 * scale;
     state.items_per_second = 1e5 * scale;
@@ -69,7 +69,7 @@ TEST(Render, no_line_is_wider_than_the_terminal) {
 }
 
 TEST(Render, narrow_terminals_get_more_lines_and_the_same_facts) {
-  const std::string text = joined(render(sample(), 30));
+  const std::string text = joined(render(sample_state(), 30));
   for (const char* fact : {"mnist", "60%", "6s left", "loss 0.0412", "test 99.31%", "412 steps/s",
                            "105,549 images/s", "input wait 0.3%", "step 3431/5640"})
     EXPECT_NE(text.find(fact), std::string::npos) << fact << "\n" << text;
@@ -85,7 +85,7 @@ TEST(Render, what_is_unknown_is_not_shown) {
 }
 
 TEST(Render, an_accuracy_below_one_never_reads_100_percent) {
-  ProgressState state = sample();
+  ProgressState state = sample_state();
   state.test_metric = 0.99999;
   EXPECT_NE(render_line(state).find("test 99.99%"), std::string::npos);
   state.test_metric = 0.9942;  // a decimal that binary rounds down
@@ -96,7 +96,7 @@ TEST(Render, an_accuracy_below_one_never_reads_100_percent) {
 
 // A step that was not evaluated must not be read as having the accuracy beside it.
 TEST(Render, an_accuracy_of_an_earlier_step_is_shown_with_its_epoch) {
-  ProgressState state = sample();
+  ProgressState state = sample_state();
   state.test_is_current = false;
   state.test_epoch = 14;
   EXPECT_NE(joined(render(state, 100)).find("test 99.31% (epoch 14.0)"), std::string::npos);
@@ -106,7 +106,7 @@ TEST(Render, an_accuracy_of_an_earlier_step_is_shown_with_its_epoch) {
 }
 
 TEST(Render, the_bar_is_full_only_at_the_end) {
-  ProgressState state = sample();
+  ProgressState state = sample_state();
   state.step = state.steps - 1;
   EXPECT_NE(joined(render(state, 60)).find("╸ 99%"), std::string::npos)
       << joined(render(state, 60));
@@ -115,13 +115,13 @@ TEST(Render, the_bar_is_full_only_at_the_end) {
 }
 
 TEST(Render, a_plain_line_holds_all) {
-  EXPECT_EQ(render_line(sample()),
+  EXPECT_EQ(render_line(sample_state()),
             "mnist  step 3431/5640  epoch 14.6/24  loss 0.0412  train 99.12%  test 99.31%  412 "
             "steps/s  105,549 images/s  input wait 0.3%  6s left");
 }
 
 TEST(Render, a_cost_is_shown_with_the_date_of_its_price) {
-  ProgressState state = sample();
+  ProgressState state = sample_state();
   state.usd = 0.01234;
   state.price = "gcp/tpu-v2-8 of 2018-04";
   EXPECT_CONTAINS(render_line(state), "cost 0.0123 USD (gcp/tpu-v2-8 of 2018-04)");
@@ -229,7 +229,7 @@ class ProgressRun {
 
 TEST(Progress, the_block_is_redrawn_in_place) {
   ProgressRun run(/*live=*/true, 0);
-  ProgressState state = sample();
+  ProgressState state = sample_state();
   for (int i = 0; i < 50; ++i) {
     state.step += 1;
     run->update(state);
@@ -244,9 +244,9 @@ TEST(Progress, the_block_is_redrawn_in_place) {
 
 TEST(Progress, a_block_that_shrinks_leaves_nothing_behind) {
   ProgressRun run(/*live=*/true, 0, 24);
-  run->update(sample());
+  run->update(sample_state());
   run.set_width(100);
-  run->update(sample());
+  run->update(sample_state());
   const Screen screen(run.output());
   EXPECT_EQ(screen.cursor_row(), 3u);
   for (std::size_t row = 3; row < screen.rows().size(); ++row) EXPECT_EQ(screen.rows()[row], "");
@@ -256,15 +256,15 @@ TEST(Progress, a_terminal_that_becomes_narrower_keeps_no_stale_line) {
   for (const bool talk : {false, true}) {
     ProgressRun run(/*live=*/true, 0, 100);
     run->print_above("before");
-    run->update(sample());
+    run->update(sample_state());
     const std::string first = run.output();
     Screen screen(first);
     screen.narrow_to(40);
     run.set_width(40);
     if (talk) run->print_above("a warning");
-    run->update(sample());
+    run->update(sample_state());
     screen.feed(run.output().substr(first.size()));
-    ProgressState state = sample();
+    ProgressState state = sample_state();
     state.loss_history = {state.loss, state.loss};  // what the two updates left
     std::vector<std::string> expected = render(state, 39, false);
     if (talk) expected.insert(expected.begin(), "a warning");
@@ -278,9 +278,9 @@ TEST(Progress, a_terminal_that_becomes_narrower_keeps_no_stale_line) {
 TEST(Progress, talk_goes_above_the_block) {
   ProgressRun run(/*live=*/true, 0);
   run->print_above("before");
-  run->update(sample());
+  run->update(sample_state());
   run->print_above("a warning");
-  run->update(sample());
+  run->update(sample_state());
   const Screen screen(run.output());
   EXPECT_EQ(screen.rows()[0], "before");
   EXPECT_EQ(screen.rows()[1], "a warning");
@@ -290,7 +290,7 @@ TEST(Progress, talk_goes_above_the_block) {
 
 TEST(Progress, the_finished_block_stays) {
   ProgressRun run(/*live=*/true, 0);
-  run->finish(sample());
+  run->finish(sample_state());
   run->print_above("accuracy 99.40%");
   const Screen screen(run.output());
   EXPECT_TRUE(screen.rows()[0].starts_with("mnist  ["));
@@ -299,8 +299,8 @@ TEST(Progress, the_finished_block_stays) {
 
 TEST(Progress, the_cursor_is_never_hidden) {
   ProgressRun run(/*live=*/true, 0);
-  run->update(sample());
-  run->finish(sample());
+  run->update(sample_state());
+  run->finish(sample_state());
   EXPECT_EQ(run.output().find("\x1b[?"), std::string::npos);
 }
 
@@ -310,7 +310,7 @@ TEST(Progress, frames_keep_their_distance) {
   std::int64_t calls = 0;
   while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(220)) {
     ++calls;
-    if (run->due()) run->update(sample());
+    if (run->due()) run->update(sample_state());
   }
   const std::string output = run.output();
   const auto lines = std::ranges::count(output, '\n');
@@ -321,13 +321,13 @@ TEST(Progress, frames_keep_their_distance) {
 
 TEST(Progress, a_log_gets_plain_lines_at_epochs_and_at_the_end) {
   ProgressRun run(/*live=*/false, 3600);
-  run->update(sample());
-  run->update(sample());      // not due
-  run->epoch_done(sample());  // not a second later
+  run->update(sample_state());
+  run->update(sample_state());      // not due
+  run->epoch_done(sample_state());  // not a second later
   std::this_thread::sleep_for(std::chrono::milliseconds(1010));
-  run->epoch_done(sample());
-  run->finish(sample());
-  const std::string line = render_line(sample()) + "\n";
+  run->epoch_done(sample_state());
+  run->finish(sample_state());
+  const std::string line = render_line(sample_state()) + "\n";
   EXPECT_EQ(run.output(), line + line + line);
 }
 

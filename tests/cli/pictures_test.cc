@@ -29,9 +29,9 @@ class OwnPictures : public CommandLine {
       write(cat(folder, "/val/", i % 2 == 0 ? "cats/" : "dogs/", i, ".jpg"), picture(i));
   }
   void write_shard(const std::string& name, int pictures) const {
-    std::vector<testing::TarExample> examples;
+    std::vector<test_files::TarExample> examples;
     for (int i = 0; i < pictures; ++i) examples.push_back({cat("key", i), picture(i), cat(i % 2)});
-    write(name, testing::tar_of(examples));
+    write(name, test_files::tar_of(examples));
   }
   std::string done(const std::vector<std::string>& words) const {
     const Outcome outcome = podium(words);

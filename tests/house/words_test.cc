@@ -7,7 +7,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-Lines check(const std::string& path, const std::string& text) {
+Lines check_words(const std::string& path, const std::string& text) {
   return words_of_one_task({{path, text}});
 }
 
@@ -20,22 +20,22 @@ TEST(Words, of_one_kind_of_task_stand_only_in_files_about_it) {
 }
 
 TEST(Words, are_found_in_names_comments_and_texts) {
-  EXPECT_EQ(check("train/loop/step.cc", "int step;\n// of all Images\n"),
+  EXPECT_EQ(check_words("train/loop/step.cc", "int step;\n// of all Images\n"),
             Lines{"train/loop/step.cc:2: images"});
-  EXPECT_EQ(check("cli/train_command.cc", "say(\"12 images/s\");\n"),
+  EXPECT_EQ(check_words("cli/train_command.cc", "say(\"12 images/s\");\n"),
             Lines{"cli/train_command.cc:1: images"});
-  EXPECT_EQ(check("plan/plan.cc", "auto n = pixel_count;\n"), Lines{"plan/plan.cc:1: pixel_count"});
-  EXPECT_EQ(check("report/plot.cc", "line.label\n"), Lines{"report/plot.cc:1: label"});
-  EXPECT_EQ(check("backend/cpu/job.cc", "// a photograph's images\n"),
+  EXPECT_EQ(check_words("plan/plan.cc", "auto n = pixel_count;\n"), Lines{"plan/plan.cc:1: pixel_count"});
+  EXPECT_EQ(check_words("report/plot.cc", "line.label\n"), Lines{"report/plot.cc:1: label"});
+  EXPECT_EQ(check_words("backend/cpu/job.cc", "// a photograph's images\n"),
             Lines{"backend/cpu/job.cc:1: photograph"});
 }
 
 TEST(Words, of_other_folders_of_tests_and_of_listed_files_are_free) {
-  EXPECT_EQ(check("data/pictures/crop.cc", "image"), Lines{});
-  EXPECT_EQ(check("nn/layers.cc", "image"), Lines{});
-  EXPECT_EQ(check("train/loop/step_test.cc", "image"), Lines{});
-  EXPECT_EQ(check("train/loop/views.cc", "image"), Lines{});
-  EXPECT_EQ(check("backend/cpu/kernels/pack.cc", "images, labels"), Lines{});
+  EXPECT_EQ(check_words("data/pictures/crop.cc", "image"), Lines{});
+  EXPECT_EQ(check_words("nn/layers.cc", "image"), Lines{});
+  EXPECT_EQ(check_words("train/loop/step_test.cc", "image"), Lines{});
+  EXPECT_EQ(check_words("train/loop/views.cc", "image"), Lines{});
+  EXPECT_EQ(check_words("backend/cpu/kernels/pack.cc", "images, labels"), Lines{});
 }
 
 TEST(Words, have_a_plural_that_fits_their_number) {
@@ -45,9 +45,9 @@ TEST(Words, have_a_plural_that_fits_their_number) {
 }
 
 TEST(Words, that_are_parts_of_names_and_includes_are_free) {
-  EXPECT_EQ(check("report/html.cc", "img{image-rendering:pixelated}\n"), Lines{});
-  EXPECT_EQ(check("train/run/run.cc", "#include \"data/pictures/pictures.h\"\n"), Lines{});
-  EXPECT_EQ(check("plan/cost.cc", "double label_smoothing; // corrected\n"), Lines{});
+  EXPECT_EQ(check_words("report/html.cc", "img{image-rendering:pixelated}\n"), Lines{});
+  EXPECT_EQ(check_words("train/run/run.cc", "#include \"data/pictures/pictures.h\"\n"), Lines{});
+  EXPECT_EQ(check_words("plan/cost.cc", "double label_smoothing; // corrected\n"), Lines{});
 }
 
 }  // namespace

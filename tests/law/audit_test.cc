@@ -77,7 +77,7 @@ TEST_P(AuditOf, a_device_that_flips_bits_finds_it) {
   Flips::of_test().reset(Flip::kNone, 1, law_backend());
 }
 
-std::string name_of(const testing::TestParamInfo<Flip>& flip) {
+std::string name_of_flip(const testing::TestParamInfo<Flip>& flip) {
   constexpr const char* kNames[] = {"none",     "a_kernel",    "one_core", "one_rank",
                                     "addition", "a_parameter", "a_message"};
   return kNames[static_cast<std::size_t>(flip.param)];
@@ -86,7 +86,7 @@ std::string name_of(const testing::TestParamInfo<Flip>& flip) {
 INSTANTIATE_TEST_SUITE_P(Audit, AuditOf,
                          testing::Values(Flip::kKernel, Flip::kAlways, Flip::kAddition,
                                          Flip::kParameter),
-                         name_of);
+                         name_of_flip);
 
 // Flips bits of what it receives.
 class FaultyTransport : public LocalTransport {

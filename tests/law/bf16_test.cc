@@ -20,7 +20,7 @@
 namespace podium {
 namespace {
 
-constexpr int kSteps = 2;
+constexpr int kBf16Steps = 2;
 
 // On MNIST's network: convolutions whose channels fill no octet, and dense layers.
 Recipe bf16_recipe(Bf16Order order) {
@@ -30,7 +30,7 @@ Recipe bf16_recipe(Bf16Order order) {
 
 std::vector<std::uint64_t> hashes_on(const Recipe& recipe, const std::string& backend,
                                      std::int64_t workers = 1, int threads = 1) {
-  return step_hashes(*make_trainer(recipe, workers, threads, backend), kSteps);
+  return step_hashes(*make_trainer(recipe, workers, threads, backend), kBf16Steps);
 }
 
 class Bf16 : public testing::TestWithParam<Bf16Order> {
@@ -145,7 +145,7 @@ TEST_F(Bf16, has_the_order_that_its_first_device_decides_where_the_recipe_names_
   EXPECT_EQ(make_trainer(unnamed, 1, 1, "cuda-emulated")->kind(), "cuda-emulated bf16 on sm_120");
 }
 
-std::string refusal(const Recipe& recipe, const std::string& backend) {
+std::string placement_refusal(const Recipe& recipe, const std::string& backend) {
   try {
     make_trainer(recipe, 1, 1, backend);
   } catch (const UserError& error) {
@@ -156,14 +156,14 @@ std::string refusal(const Recipe& recipe, const std::string& backend) {
 }
 
 TEST_F(Bf16, is_refused_by_a_device_that_does_not_compute_its_order) {
-  const std::string text = refusal(bf16_recipe(Bf16Order::kAmx), "cuda-emulated");
+  const std::string text = placement_refusal(bf16_recipe(Bf16Order::kAmx), "cuda-emulated");
   EXPECT_NE(text.find("does not add BF16 products in the order amx (bf16_order), only in the order "
                       "hopper; --backend cpu computes every order"),
             std::string::npos)
       << text;
-  EXPECT_NE(refusal(bf16_recipe(Bf16Order::kAmpere), "cuda-emulated"), "");
+  EXPECT_NE(placement_refusal(bf16_recipe(Bf16Order::kAmpere), "cuda-emulated"), "");
   set_cuda_capability(9, 0, true);
-  const std::string odd = refusal(bf16_recipe(Bf16Order::kHopper), "cuda-emulated");
+  const std::string odd = placement_refusal(bf16_recipe(Bf16Order::kHopper), "cuda-emulated");
   EXPECT_NE(odd.find("nor in any that a recipe can name"), std::string::npos) << odd;
 }
 

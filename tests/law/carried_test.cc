@@ -17,7 +17,7 @@
 namespace podium {
 namespace {
 
-constexpr int kSteps = 13;  // into the second epoch
+constexpr int kCarriedSteps = 13;  // into the second epoch
 
 // The same model, of which each step begins anew.
 Outputs forgetful_model(Network& net, const Inputs& in) {
@@ -72,7 +72,7 @@ TEST(Carried, values_go_on_with_their_rows_and_begin_anew_with_the_streams) {
   const std::int64_t steps = trainer->steps_per_epoch();
   ASSERT_EQ(steps, 10);
   std::vector<PlainRow> rows(static_cast<std::size_t>(recipe.batch));
-  for (std::int64_t step = 0; step < kSteps; ++step) {
+  for (std::int64_t step = 0; step < kCarriedSteps; ++step) {
     if (step % steps == 0) rows.assign(rows.size(), {});
     double loss = 0;
     for (std::size_t k = 0; k < rows.size(); ++k) {
@@ -109,43 +109,43 @@ TEST(Carried, state_gives_equal_hashes_for_any_workers_threads_and_backend) {
   for (const float clip_norm : {0.0f, 0.05f}) {
     Recipe recipe = leaky_recipe();
     recipe.clip_norm = clip_norm;
-    const auto expected = step_hashes(*leaky_trainer(recipe, {.workers = 1}, "reference"), kSteps);
+    const auto expected = step_hashes(*leaky_trainer(recipe, {.workers = 1}, "reference"), kCarriedSteps);
     for (const Placement& placement :
          std::vector<Placement>{{.workers = 1, .threads = 3},
                                 {.workers = 2},
                                 {.workers = 3, .threads = 2, .input_threads = 2},
                                 {.workers = 8}})
-      EXPECT_EQ(step_hashes(*leaky_trainer(recipe, placement), kSteps), expected)
+      EXPECT_EQ(step_hashes(*leaky_trainer(recipe, placement), kCarriedSteps), expected)
           << placement.workers << " workers";
   }
 }
 
 // Calls work(trainer, rank) on each rank, on a thread of its own. workers[r] is rank r's.
-void on_ranks(const Recipe& recipe, const std::vector<int>& workers,
+void leaky_on_ranks(const Recipe& recipe, const std::vector<int>& workers,
               const std::function<void(Trainer&, int)>& work) {
   on_ranks_of(
       workers, {.bucket_bytes = 256},
       [&](const Placement& placement) { return leaky_trainer(recipe, placement); }, work);
 }
 
-const std::vector<std::vector<int>> kLayouts = {{1, 1}, {2, 1}, {2, 2, 2}};
+const std::vector<std::vector<int>> kLeakyLayouts = {{1, 1}, {2, 1}, {2, 2, 2}};
 
 TEST(Carried, state_gives_equal_hashes_on_any_ranks) {
   const Recipe recipe = leaky_recipe();
   const auto alone = leaky_trainer(recipe);
-  const auto expected = step_hashes(*alone, kSteps);
+  const auto expected = step_hashes(*alone, kCarriedSteps);
   const std::uint64_t state = alone->state_hash();
   EXPECT_EQ(state, expected.back());
   EXPECT_NE(state, alone->parameter_hash());
-  for (const std::vector<int>& workers : kLayouts)
-    on_ranks(recipe, workers, [&](Trainer& trainer, int rank) {
-      EXPECT_EQ(step_hashes(trainer, kSteps), expected) << "rank " << rank;
+  for (const std::vector<int>& workers : kLeakyLayouts)
+    leaky_on_ranks(recipe, workers, [&](Trainer& trainer, int rank) {
+      EXPECT_EQ(step_hashes(trainer, kCarriedSteps), expected) << "rank " << rank;
       EXPECT_EQ(trainer.state_hash(), state);
     });
 }
 
 // Checkpoints of one step are equal, whatever placement made them.
-void expect_equal(const Checkpoint& a, const Checkpoint& b) {
+void expect_equal_checkpoints(const Checkpoint& a, const Checkpoint& b) {
   ASSERT_EQ(a.tensors.size(), b.tensors.size());
   EXPECT_EQ(a.metadata.at("carried_hash"), b.metadata.at("carried_hash"));
   for (std::size_t i = 0; i < a.tensors.size(); ++i) {
@@ -160,30 +160,30 @@ void expect_equal(const Checkpoint& a, const Checkpoint& b) {
 TEST(Carried, state_moves_with_its_replica_to_other_workers_and_ranks) {
   const Recipe recipe = leaky_recipe();
   const auto alone = leaky_trainer(recipe);
-  const auto expected = step_hashes(*alone, kSteps);
+  const auto expected = step_hashes(*alone, kCarriedSteps);
   // An odd step, an even one, and the end of an epoch.
   for (const int done : {3, 6, 10}) {
     const auto rest = std::vector<std::uint64_t>(expected.begin() + done, expected.end());
     const auto first = leaky_trainer(recipe, {.workers = 3});
     step_hashes(*first, done);
     Checkpoint checkpoint = first->checkpoint();
-    for (const std::vector<int>& workers : kLayouts) {
+    for (const std::vector<int>& workers : kLeakyLayouts) {
       Checkpoint of_ranks;
-      on_ranks(recipe, workers, [&](Trainer& trainer, int rank) {
+      leaky_on_ranks(recipe, workers, [&](Trainer& trainer, int rank) {
         if (rank == 0) trainer.restore(checkpoint);  // as a run does
         trainer.take_state_of_first_rank();
         EXPECT_EQ(trainer.steps_done(), done);
         const Checkpoint own = trainer.checkpoint();
-        EXPECT_EQ(step_hashes(trainer, kSteps - done), rest) << "rank " << rank;
+        EXPECT_EQ(step_hashes(trainer, kCarriedSteps - done), rest) << "rank " << rank;
         if (rank == static_cast<int>(workers.size()) - 1) of_ranks = own;
       });
-      expect_equal(of_ranks, checkpoint);
+      expect_equal_checkpoints(of_ranks, checkpoint);
     }
     const auto back = leaky_trainer(recipe, {.workers = 8});
     step_hashes(*back, 1);  // has other state
     back->restore(checkpoint);
-    EXPECT_EQ(step_hashes(*back, kSteps - done), rest);
-    expect_equal(back->checkpoint(), alone->checkpoint());
+    EXPECT_EQ(step_hashes(*back, kCarriedSteps - done), rest);
+    expect_equal_checkpoints(back->checkpoint(), alone->checkpoint());
   }
 }
 
@@ -215,9 +215,9 @@ TEST(Carried, state_resumes_to_the_same_hashes_on_another_placement) {
 }
 
 TEST(Carried, state_is_what_it_was_after_a_step_that_was_refused_or_made_twice) {
-  const auto expected = step_hashes(*leaky_trainer(), kSteps);
+  const auto expected = step_hashes(*leaky_trainer(), kCarriedSteps);
   const auto trainer = leaky_trainer();
-  for (std::size_t i = 0; i < kSteps; ++i) {
+  for (std::size_t i = 0; i < kCarriedSteps; ++i) {
     const Checkpoint before = trainer->checkpoint();
     if (i % 3 == 0) {
       // Not a number, and the right values again.
@@ -229,11 +229,11 @@ TEST(Carried, state_is_what_it_was_after_a_step_that_was_refused_or_made_twice) 
       EXPECT_FALSE(trainer->step({.throw_on_divergence = false}).non_finite.empty());
       for (std::size_t k = 0; k < values.size(); ++k)
         std::ranges::copy(values[k], trainer->parameters()[k].values.begin());
-      expect_equal(trainer->checkpoint(), before);
+      expect_equal_checkpoints(trainer->checkpoint(), before);
     }
     if (i % 2 == 0) {
       trainer->compute_gradients();
-      expect_equal(trainer->checkpoint(), before);
+      expect_equal_checkpoints(trainer->checkpoint(), before);
       trainer->compute_gradients();
       EXPECT_EQ(trainer->apply_update({.hash = true}).hash, expected[i]) << i;
     } else {
@@ -305,14 +305,14 @@ TEST(Carried, state_of_an_evaluation_follows_its_streams_and_disturbs_no_trainin
       EXPECT_EQ(found.sums.loss, expected.sums.loss) << streams << " streams, batch " << batch;
       EXPECT_EQ(found.metric(), expected.metric());
     }
-    on_ranks(recipe, {2, 1, 1}, [&](Trainer& trainer, int) {
+    leaky_on_ranks(recipe, {2, 1, 1}, [&](Trainer& trainer, int) {
       set_parameters(trainer);
       EXPECT_EQ(trainer.evaluate().sums.loss, expected.sums.loss);
     });
   }
-  const auto expected = step_hashes(*leaky_trainer(), kSteps);
+  const auto expected = step_hashes(*leaky_trainer(), kCarriedSteps);
   const auto trainer = leaky_trainer();
-  for (std::size_t i = 0; i < kSteps; ++i) {
+  for (std::size_t i = 0; i < kCarriedSteps; ++i) {
     trainer->evaluate();
     EXPECT_EQ(step_hashes(*trainer, 1)[0], expected[i]) << i;
   }
@@ -331,7 +331,7 @@ TEST(Carried, state_is_in_the_plan_of_memory) {
   EXPECT_EQ(plan.memory(), use);
 }
 
-std::string refusal(ExitCode code, const std::function<void()>& work) {
+std::string carried_refusal(ExitCode code, const std::function<void()>& work) {
   try {
     work();
   } catch (const UserError& error) {
@@ -347,7 +347,7 @@ std::string refusal_of_model(const std::function<void(Network&, const Inputs&, V
     more(net, in, in["signal"]);
     return {{"prediction", net.dense("out", in["signal"], {.units = 1})}};
   };
-  return refusal(ExitCode::kUsage, [&] { leaky_trainer(leaky_recipe(), {}, "", model); });
+  return carried_refusal(ExitCode::kUsage, [&] { leaky_trainer(leaky_recipe(), {}, "", model); });
 }
 
 TEST(Carried, values_that_a_model_gives_wrongly_are_refused) {
@@ -392,7 +392,7 @@ TEST(Carried, values_that_a_model_gives_wrongly_are_refused) {
 }
 
 TEST(Carried, state_needs_data_that_go_on_and_streams_need_state) {
-  const auto text = refusal(ExitCode::kUsage, [] {
+  const auto text = carried_refusal(ExitCode::kUsage, [] {
     Trainer(leaky_recipe(), leaky_model,
             std::make_shared<const Signal>(kSignal, 1, VisitOrder::kShuffled),
             std::make_shared<const Signal>(kHeldOut, 2), {.workers = 1});
@@ -403,11 +403,11 @@ TEST(Carried, state_needs_data_that_go_on_and_streams_need_state) {
             "streams (Source::order())");
   Recipe recipe = leaky_recipe();
   recipe.evaluation.streams = 71;
-  EXPECT_EQ(refusal(ExitCode::kUsage, [&] { leaky_trainer(recipe); }),
+  EXPECT_EQ(carried_refusal(ExitCode::kUsage, [&] { leaky_trainer(recipe); }),
             "`evaluation.streams` = 71, but the held-out set has 70 examples; use at most as many "
             "streams");
   recipe.evaluation.streams = 2;
-  EXPECT_EQ(refusal(ExitCode::kUsage,
+  EXPECT_EQ(carried_refusal(ExitCode::kUsage,
                     [&] {
                       leaky_trainer(recipe, {}, "", [](Network& net, const Inputs& in) -> Outputs {
                         return {{"prediction", net.dense("out", in["signal"], {.units = 1})}};
@@ -424,7 +424,7 @@ TEST(Carried, state_of_a_checkpoint_that_does_not_fit_is_refused_and_changes_not
   const auto refused = [&](const std::function<void(Checkpoint&, NamedTensor & sum)>& change) {
     Checkpoint checkpoint = trainer->checkpoint();
     change(checkpoint, *std::ranges::find(checkpoint.tensors, "carried.sum", &NamedTensor::name));
-    return refusal(ExitCode::kData, [&] { trainer->restore(checkpoint); });
+    return carried_refusal(ExitCode::kData, [&] { trainer->restore(checkpoint); });
   };
   EXPECT_EQ(refused([](Checkpoint&, NamedTensor& sum) { sum.name = "other"; }),
             "the checkpoint of step 3 has no tensor \"carried.sum\"; it is of another recipe: use "

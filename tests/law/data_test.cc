@@ -38,28 +38,28 @@ std::unique_ptr<Trainer> augmented_trainer(std::int64_t workers, int threads = 1
       Placement{.workers = workers, .threads = threads, .backend = law_backend()});
 }
 
-constexpr int kSteps = 9;  // into the second epoch
+constexpr int kDataSteps = 9;  // into the second epoch
 
 TEST(Data, augmented_steps_are_the_same_for_any_workers_and_threads) {
-  const auto expected = step_hashes(*augmented_trainer(1), kSteps);
+  const auto expected = step_hashes(*augmented_trainer(1), kDataSteps);
   for (const auto& [workers, threads] :
        {std::pair<std::int64_t, int>{2, 1}, {3, 2}, {5, 1}, {8, 1}, {1, 3}}) {
-    EXPECT_EQ(step_hashes(*augmented_trainer(workers, threads), kSteps), expected)
+    EXPECT_EQ(step_hashes(*augmented_trainer(workers, threads), kDataSteps), expected)
         << workers << " workers of " << threads << " threads";
   }
 }
 
 TEST(Data, threads_that_make_batches_ahead_change_no_step) {
-  const auto expected = step_hashes(*augmented_trainer(1), kSteps);
+  const auto expected = step_hashes(*augmented_trainer(1), kDataSteps);
   for (const auto& [workers, input_threads] : {std::pair<std::int64_t, int>{1, 1}, {3, 2}}) {
     Trainer trainer(
         augmented_recipe(), find_model("mnist").build, augmented_data().train,
         augmented_data().held_out,
         Placement{.workers = workers, .input_threads = input_threads, .backend = law_backend()});
     const Checkpoint start = trainer.checkpoint();
-    EXPECT_EQ(step_hashes(trainer, kSteps), expected);
+    EXPECT_EQ(step_hashes(trainer, kDataSteps), expected);
     trainer.restore(start);  // whatever was made ahead
-    EXPECT_EQ(step_hashes(trainer, kSteps), expected)
+    EXPECT_EQ(step_hashes(trainer, kDataSteps), expected)
         << workers << " workers, " << input_threads << " threads";
   }
 }
@@ -93,9 +93,9 @@ TEST(Data, normalised_and_reflected_steps_are_the_same_for_any_workers_and_threa
   for (const NormaliseOptions& normalise :
        {NormaliseOptions{}, {"per-channel", {0.14}, {0.3}}, {"per-image", {}, {}}}) {
     recipe.normalise = normalise;
-    seen.push_back(step_hashes(*augmented_trainer(1, 1, recipe), kSteps));
+    seen.push_back(step_hashes(*augmented_trainer(1, 1, recipe), kDataSteps));
     for (const auto& [workers, threads] : {std::pair<std::int64_t, int>{3, 2}, {8, 1}}) {
-      EXPECT_EQ(step_hashes(*augmented_trainer(workers, threads, recipe), kSteps), seen.back())
+      EXPECT_EQ(step_hashes(*augmented_trainer(workers, threads, recipe), kDataSteps), seen.back())
           << normalise.name << ", " << workers << " workers of " << threads << " threads";
     }
   }
@@ -127,11 +127,11 @@ TEST(Data, options_that_do_not_fit_the_images_are_refused_when_a_trainer_is_made
 
 TEST(Data, augmented_steps_are_the_same_from_any_point_of_resumption) {
   const auto first = augmented_trainer(2);
-  const auto expected = step_hashes(*augmented_trainer(1), kSteps);
-  for (int done = 0; done < kSteps; ++done) {
+  const auto expected = step_hashes(*augmented_trainer(1), kDataSteps);
+  for (int done = 0; done < kDataSteps; ++done) {
     const auto resumed = augmented_trainer(1 + done % 8);
     resumed->restore(first->checkpoint());
-    EXPECT_EQ(step_hashes(*resumed, kSteps - done),
+    EXPECT_EQ(step_hashes(*resumed, kDataSteps - done),
               std::vector(expected.begin() + done, expected.end()))
         << "from step " << done;
     first->step();
@@ -143,7 +143,7 @@ TEST(Data, a_steps_batch_and_masks_are_the_same_whoever_made_them) {
   const auto whole = augmented_trainer(1);
   std::vector<std::vector<NamedTensor>> seen;
   std::vector<Checkpoint> before;
-  for (int step = 0; step < kSteps; ++step) {
+  for (int step = 0; step < kDataSteps; ++step) {
     before.push_back(whole->checkpoint());
     seen.push_back(whole->inspect_step().tensors);
   }

@@ -50,7 +50,7 @@ TEST_P(Faults, of_a_device_change_what_a_run_shows) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<Fault>& fault) {
+std::string name_of_fault(const testing::TestParamInfo<Fault>& fault) {
   constexpr const char* kNames[] = {"none", "upload", "download", "synchronise", "donation", "bit"};
   return kNames[static_cast<std::size_t>(fault.param)];
 }
@@ -58,7 +58,7 @@ std::string name_of(const testing::TestParamInfo<Fault>& fault) {
 INSTANTIATE_TEST_SUITE_P(Each, Faults,
                          testing::Values(Fault::kUpload, Fault::kDownload, Fault::kSynchronise,
                                          Fault::kDonation, Fault::kBit),
-                         name_of);
+                         name_of_fault);
 
 }  // namespace
 }  // namespace podium

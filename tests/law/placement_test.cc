@@ -14,13 +14,13 @@
 namespace podium {
 namespace {
 
-constexpr int kSteps = 6;
+constexpr int kPlacementSteps = 6;
 
 TEST(Placement, any_number_of_workers_gives_the_same_hashes) {
   const Recipe recipe = small_recipe(128, 8);
-  const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+  const auto expected = step_hashes(*make_trainer(recipe, 1), kPlacementSteps);
   for (const std::int64_t workers : {2, 3, 5, 8})
-    EXPECT_EQ(step_hashes(*make_trainer(recipe, workers), kSteps), expected) << workers;
+    EXPECT_EQ(step_hashes(*make_trainer(recipe, workers), kPlacementSteps), expected) << workers;
 }
 
 // Two workers, as many as replicas, and threads: the hashes of one worker.
@@ -46,7 +46,7 @@ TEST_P(PlacementOfOptimizers, any_gives_the_same_hashes) {
   const Recipe recipe = parse_recipe(to_toml(small_recipe(51, 3)), "small", GetParam().overrides);
   expect_any_placement(
       [&](std::int64_t workers, int threads) { return make_trainer(recipe, workers, threads); },
-      kSteps);
+      kPlacementSteps);
 }
 
 std::vector<OptimizerCase> optimizer_cases() {
@@ -132,9 +132,9 @@ INSTANTIATE_TEST_SUITE_P(Each, PlacementOfRecipes, testing::ValuesIn(quick_recip
 TEST(Placement, trees_that_are_no_powers_of_two_give_the_same_hashes) {
   for (const std::int64_t replicas : {1, 3, 7}) {
     const Recipe recipe = small_recipe(replicas * 17, replicas);
-    const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+    const auto expected = step_hashes(*make_trainer(recipe, 1), kPlacementSteps);
     for (std::int64_t workers = 2; workers <= replicas; ++workers) {
-      EXPECT_EQ(step_hashes(*make_trainer(recipe, workers), kSteps), expected)
+      EXPECT_EQ(step_hashes(*make_trainer(recipe, workers), kPlacementSteps), expected)
           << replicas << " replicas, " << workers << " workers";
     }
   }
@@ -143,18 +143,18 @@ TEST(Placement, trees_that_are_no_powers_of_two_give_the_same_hashes) {
 TEST(Placement, several_threads_in_a_worker_give_the_same_hashes) {
   for (const std::int64_t replicas : {1, 4}) {
     const Recipe recipe = small_recipe(64, replicas);
-    const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+    const auto expected = step_hashes(*make_trainer(recipe, 1), kPlacementSteps);
     for (const int threads : {2, 3})
-      EXPECT_EQ(step_hashes(*make_trainer(recipe, 1, threads), kSteps), expected);
+      EXPECT_EQ(step_hashes(*make_trainer(recipe, 1, threads), kPlacementSteps), expected);
     if (replicas > 1) {
-      EXPECT_EQ(step_hashes(*make_trainer(recipe, 2, 2), kSteps), expected);
+      EXPECT_EQ(step_hashes(*make_trainer(recipe, 2, 2), kPlacementSteps), expected);
     }
   }
 }
 
 TEST(Placement, a_loaded_machine_gives_the_same_hashes) {
   const Recipe recipe = small_recipe(128, 8);
-  const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+  const auto expected = step_hashes(*make_trainer(recipe, 1), kPlacementSteps);
   std::atomic<bool> stop{false};
   std::vector<std::thread> load;
   for (unsigned i = 0; i < 2 * std::thread::hardware_concurrency(); ++i) {
@@ -163,7 +163,7 @@ TEST(Placement, a_loaded_machine_gives_the_same_hashes) {
       while (!stop) counter = counter + 1;
     });
   }
-  EXPECT_EQ(step_hashes(*make_trainer(recipe, 3), kSteps), expected);
+  EXPECT_EQ(step_hashes(*make_trainer(recipe, 3), kPlacementSteps), expected);
   stop = true;
   for (std::thread& thread : load) thread.join();
 }
@@ -173,7 +173,7 @@ TEST(Placement, every_vector_target_gives_the_same_hashes) {
   std::vector<std::vector<std::uint64_t>> hashes;
   for (const std::string& target : cpu::vector_targets()) {
     cpu::set_vector_target(target);
-    hashes.push_back(step_hashes(*make_trainer(recipe, 2), kSteps));
+    hashes.push_back(step_hashes(*make_trainer(recipe, 2), kPlacementSteps));
     EXPECT_EQ(hashes.back(), hashes.front()) << target;
   }
   cpu::set_vector_target(cpu::vector_targets().front());

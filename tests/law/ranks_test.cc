@@ -11,7 +11,7 @@
 namespace podium {
 namespace {
 
-constexpr int kSteps = 5;
+constexpr int kRanksSteps = 5;
 // Small enough for several buckets of these models.
 constexpr std::int64_t kBucketBytes = 2048;
 
@@ -39,7 +39,7 @@ std::vector<std::vector<std::uint64_t>> hashes_of_ranks(const Recipe& recipe,
   on_ranks(
       recipe, workers,
       [&](Trainer& trainer, int rank) {
-        hashes[static_cast<std::size_t>(rank)] = step_hashes(trainer, kSteps);
+        hashes[static_cast<std::size_t>(rank)] = step_hashes(trainer, kRanksSteps);
       },
       input_threads, bucket_bytes);
   return hashes;
@@ -52,7 +52,7 @@ TEST(Ranks, any_layout_gives_the_same_hashes) {
   small_data();
   for (const std::int64_t replicas : {1, 3, 7, 8}) {
     const Recipe recipe = small_recipe(replicas * 8, replicas);
-    const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+    const auto expected = step_hashes(*make_trainer(recipe, 1), kRanksSteps);
     for (const std::vector<int>& workers : kLayouts) {
       if (std::accumulate(workers.begin(), workers.end(), 0) > replicas) continue;
       for (const auto& hashes : hashes_of_ranks(recipe, workers))
@@ -63,13 +63,13 @@ TEST(Ranks, any_layout_gives_the_same_hashes) {
 
 TEST(Ranks, that_make_batches_ahead_give_the_same_hashes) {
   const Recipe recipe = small_recipe(56, 7);
-  const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+  const auto expected = step_hashes(*make_trainer(recipe, 1), kRanksSteps);
   for (const auto& hashes : hashes_of_ranks(recipe, {2, 1}, 2)) EXPECT_EQ(hashes, expected);
 }
 
 TEST(Ranks, any_buckets_give_the_same_hashes) {
   const Recipe recipe = small_recipe(40, 5);
-  const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+  const auto expected = step_hashes(*make_trainer(recipe, 1), kRanksSteps);
   for (const std::int64_t bucket_bytes : {0, 1, 10000, 1 << 20})
     for (const auto& hashes : hashes_of_ranks(recipe, {1, 2, 1}, 0, bucket_bytes))
       EXPECT_EQ(hashes, expected) << bucket_bytes;
@@ -86,12 +86,12 @@ TEST(Ranks, show_the_parameters_of_the_last_step_at_once) {
       values.insert(values.end(), tensor.values.begin(), tensor.values.end());
     return values;
   };
-  for (int i = 0; i < kSteps; ++i) {
+  for (int i = 0; i < kRanksSteps; ++i) {
     alone->step();
     expected.push_back(values_of(*alone));
   }
   on_ranks(recipe, {1, 1, 1}, [&](Trainer& trainer, int) {
-    for (int i = 0; i < kSteps; ++i) {
+    for (int i = 0; i < kRanksSteps; ++i) {
       trainer.step();
       EXPECT_EQ(values_of(trainer), expected[static_cast<std::size_t>(i)]) << i;
       EXPECT_EQ(trainer.parameter_hash(), trainer.parameter_hash());
@@ -106,7 +106,7 @@ TEST_P(RanksOfOptimizers, any_layout_gives_the_same_hashes) {
   if (GetParam().find("group") != std::string::npos)
     overrides.emplace_back("optimizer.group.1.name=muon");
   const Recipe recipe = parse_recipe(to_toml(small_recipe(40, 5)), "small", overrides);
-  const auto expected = step_hashes(*make_trainer(recipe, 1), kSteps);
+  const auto expected = step_hashes(*make_trainer(recipe, 1), kRanksSteps);
   for (const std::vector<int>& workers : {std::vector<int>{1, 1}, {2, 1, 1}})
     for (const auto& hashes : hashes_of_ranks(recipe, workers))
       EXPECT_EQ(hashes, expected) << testing::PrintToString(workers);
@@ -142,18 +142,18 @@ TEST(Ranks, evaluate_each_example_once_whatever_the_batch) {
 
 TEST(Ranks, make_checkpoints_that_any_number_of_them_goes_on_from) {
   const Recipe recipe = small_recipe(32, 4);
-  const auto undisturbed = step_hashes(*make_trainer(recipe, 1), 2 * kSteps);
+  const auto undisturbed = step_hashes(*make_trainer(recipe, 1), 2 * kRanksSteps);
   Checkpoint middle;
   on_ranks(recipe, {1, 1, 1}, [&](Trainer& trainer, int rank) {
-    step_hashes(trainer, kSteps);
+    step_hashes(trainer, kRanksSteps);
     Checkpoint own = trainer.checkpoint();
     if (rank == 1) middle = std::move(own);
   });
-  const std::vector<std::uint64_t> rest(undisturbed.begin() + kSteps, undisturbed.end());
+  const std::vector<std::uint64_t> rest(undisturbed.begin() + kRanksSteps, undisturbed.end());
   for (const std::vector<int>& workers : {std::vector<int>{1}, {2}, {1, 3}})
     on_ranks(recipe, workers, [&](Trainer& trainer, int) {
       trainer.restore(middle);
-      EXPECT_EQ(step_hashes(trainer, kSteps), rest) << testing::PrintToString(workers);
+      EXPECT_EQ(step_hashes(trainer, kRanksSteps), rest) << testing::PrintToString(workers);
     });
 }
 
@@ -165,9 +165,9 @@ TEST(Ranks, see_all_gradients_between_the_halves_of_a_step) {
   };
   const auto alone = make_trainer(recipe, 1);
   std::vector<std::uint64_t> expected;
-  for (int i = 0; i < kSteps; ++i) expected.push_back(alone->step({.hash = true}, halve).hash);
+  for (int i = 0; i < kRanksSteps; ++i) expected.push_back(alone->step({.hash = true}, halve).hash);
   on_ranks(recipe, {1, 2}, [&](Trainer& trainer, int) {
-    for (int i = 0; i < kSteps; ++i)
+    for (int i = 0; i < kRanksSteps; ++i)
       EXPECT_EQ(trainer.step({.hash = true}, halve).hash, expected[static_cast<std::size_t>(i)]);
   });
 }

@@ -46,15 +46,15 @@ clip_norm = 0.5
   }
 };
 
-constexpr int kSteps = 4;
+constexpr int kRecurrentSteps = 4;
 
 TEST_F(RecurrentLaw, any_placement_gives_the_same_hashes) {
   const Recipe one = recipe();
-  const auto expected = step_hashes(*trainer(one, 1), kSteps);
+  const auto expected = step_hashes(*trainer(one, 1), kRecurrentSteps);
   EXPECT_NE(expected.front(), expected.back());
   for (const std::int64_t workers : {2, 3, 4})
-    EXPECT_EQ(step_hashes(*trainer(one, workers), kSteps), expected) << workers;
-  EXPECT_EQ(step_hashes(*trainer(one, 1, 3), kSteps), expected);
+    EXPECT_EQ(step_hashes(*trainer(one, workers), kRecurrentSteps), expected) << workers;
+  EXPECT_EQ(step_hashes(*trainer(one, 1, 3), kRecurrentSteps), expected);
 }
 
 TEST_F(RecurrentLaw, every_backend_and_vector_target_gives_the_same_hashes) {
@@ -72,7 +72,7 @@ TEST_F(RecurrentLaw, every_backend_and_vector_target_gives_the_same_hashes) {
 
 TEST_F(RecurrentLaw, ranks_give_the_same_hashes) {
   const Recipe one = recipe();
-  const auto expected = step_hashes(*trainer(one, 1), kSteps);
+  const auto expected = step_hashes(*trainer(one, 1), kRecurrentSteps);
   const RunData data = load_data(one, "");
   for (const std::vector<int>& workers : {std::vector<int>{1, 1}, {1, 2, 1}})
     on_ranks_of(
@@ -81,7 +81,7 @@ TEST_F(RecurrentLaw, ranks_give_the_same_hashes) {
           return std::make_unique<Trainer>(one, model_of(one), data.train, data.held_out,
                                            placement);
         },
-        [&](Trainer& here, int rank) { EXPECT_EQ(step_hashes(here, kSteps), expected) << rank; });
+        [&](Trainer& here, int rank) { EXPECT_EQ(step_hashes(here, kRecurrentSteps), expected) << rank; });
 }
 
 TEST_F(RecurrentLaw, layers_that_are_computed_again_give_the_same_hashes) {

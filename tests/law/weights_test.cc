@@ -13,7 +13,7 @@
 namespace podium {
 namespace {
 
-constexpr int kSteps = 6;
+constexpr int kWeightsSteps = 6;
 
 Recipe clipped_recipe() {
   Recipe recipe = rows_recipe();
@@ -26,7 +26,7 @@ TEST(Weights, of_one_change_no_bit) {
     for (const std::int64_t classes : {0, 3}) {
       const auto plain = rows_trainer(recipe, classes, {});
       const auto ones = rows_trainer(recipe, classes, [](std::int64_t) { return 1; });
-      EXPECT_EQ(step_hashes(*plain, kSteps), step_hashes(*ones, kSteps));
+      EXPECT_EQ(step_hashes(*plain, kWeightsSteps), step_hashes(*ones, kWeightsSteps));
       const EvaluationResult a = plain->evaluate(), b = ones->evaluate();
       EXPECT_EQ(a.sums.loss, b.sums.loss);
       EXPECT_EQ(a.metric(), b.metric());
@@ -39,13 +39,13 @@ TEST(Weights, give_equal_hashes_for_any_workers_threads_and_backend) {
   for (const Recipe& recipe : {rows_recipe(), clipped_recipe()}) {
     for (const std::int64_t classes : {0, 3}) {
       const auto expected =
-          step_hashes(*rows_trainer(recipe, classes, uneven, {.workers = 1}, "reference"), kSteps);
-      EXPECT_NE(step_hashes(*rows_trainer(recipe, classes, {}, {.workers = 1}), kSteps), expected);
+          step_hashes(*rows_trainer(recipe, classes, uneven, {.workers = 1}, "reference"), kWeightsSteps);
+      EXPECT_NE(step_hashes(*rows_trainer(recipe, classes, {}, {.workers = 1}), kWeightsSteps), expected);
       for (const std::int64_t workers : {1, 2, 3, 8})
         for (const int threads : {1, 3})
           EXPECT_EQ(step_hashes(*rows_trainer(recipe, classes, uneven,
                                               {.workers = workers, .threads = threads}),
-                                kSteps),
+                                kWeightsSteps),
                     expected)
               << workers << " workers, " << threads << " threads";
     }
@@ -54,13 +54,13 @@ TEST(Weights, give_equal_hashes_for_any_workers_threads_and_backend) {
 
 TEST(Weights, give_equal_hashes_on_any_ranks) {
   const Recipe recipe = clipped_recipe();
-  const auto expected = step_hashes(*rows_trainer(recipe, 3, uneven), kSteps);
+  const auto expected = step_hashes(*rows_trainer(recipe, 3, uneven), kWeightsSteps);
   for (const std::vector<int>& workers : std::vector<std::vector<int>>{{1, 1}, {2, 1}, {2, 2, 2}}) {
     on_ranks_of(
         workers, {.bucket_bytes = 256},
         [&](const Placement& placement) { return rows_trainer(recipe, 3, uneven, placement); },
         [&](Trainer& trainer, int rank) {
-          EXPECT_EQ(step_hashes(trainer, kSteps), expected) << "rank " << rank;
+          EXPECT_EQ(step_hashes(trainer, kWeightsSteps), expected) << "rank " << rank;
         });
   }
 }

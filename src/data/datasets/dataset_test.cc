@@ -13,7 +13,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 namespace fs = std::filesystem;
 
 // No folder but those that a test names: the current one has no ../shared, the cache is empty.

@@ -14,7 +14,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 ImageSet glyphs(Split split, std::int64_t count, std::uint64_t seed = 0) {
   DatasetOptions options;

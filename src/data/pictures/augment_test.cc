@@ -14,7 +14,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 constexpr std::int64_t kSide = 28;
 using Image = std::vector<float>;

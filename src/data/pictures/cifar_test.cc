@@ -13,7 +13,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 // `n` records; `first` decides labels and pixels.
 Bytes records(int first, int n) {

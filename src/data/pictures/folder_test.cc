@@ -14,11 +14,11 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 namespace fs = std::filesystem;
 
-Bytes sample(const std::string& name) {
+Bytes sample_bytes(const std::string& name) {
   return read_file(std::string(PODIUM_DATA_CORPUS "/picture/") + name);
 }
 
@@ -29,7 +29,7 @@ class Folder : public ::testing::Test {
   void TearDown() override { ::unsetenv("XDG_CACHE_HOME"); }
 
   std::string add(const std::string& name, const std::string& what = "colour-420.jpg") {
-    return write_file(photos_ / name, sample(what));
+    return write_file(photos_ / name, sample_bytes(what));
   }
   void add_two_classes(int each) {
     for (int i = 0; i < each; ++i) {
@@ -65,7 +65,7 @@ TEST_F(Folder, has_its_pictures_by_class_in_the_order_of_their_names) {
             (std::vector<std::string>{"a/deep/er/y.jpg", "a/z.png", "b/10.JPEG", "b/2.jpg"}));
   EXPECT_EQ(found.labels, (Labels{0, 0, 1, 1}));
   EXPECT_EQ(found.others, 2);  // the notes and the loose one
-  EXPECT_EQ(found.file_sizes[1], std::ssize(sample("colour-420.jpg")));
+  EXPECT_EQ(found.file_sizes[1], std::ssize(sample_bytes("colour-420.jpg")));
 }
 
 TEST_F(Folder, has_names_in_every_alphabet_and_with_any_signs) {
@@ -113,7 +113,7 @@ TEST_F(Folder, without_parts_holds_out_a_share_of_each_class_that_new_pictures_h
 TEST_F(Folder, links_are_followed_but_not_in_circles) {
   add_two_classes(1);
   TempFolder elsewhere;
-  write_file(elsewhere / "more/9.jpg", sample("colour-420.jpg"));
+  write_file(elsewhere / "more/9.jpg", sample_bytes("colour-420.jpg"));
   fs::create_directory_symlink(elsewhere / "more", photos_ / "cats/more");
   fs::create_directory_symlink(photos_ / "", photos_ / "dogs/all");
   fs::create_directory_symlink(".", photos_ / "dogs/self");
@@ -166,7 +166,7 @@ TEST_F(Folder, is_indexed_again_once_it_has_changed) {
   index(&from_cache);
   EXPECT_TRUE(from_cache);
   // A file that changes in its place is seen if the files are looked at.
-  write_file(photos_ / "dogs/new.jpg", sample("progressive.jpg"));
+  write_file(photos_ / "dogs/new.jpg", sample_bytes("progressive.jpg"));
   index(&from_cache);
   EXPECT_TRUE(from_cache);
   index(&from_cache, {.check_files = true});
@@ -255,7 +255,7 @@ TEST_F(Folder, classes_with_one_picture_or_none_to_evaluate_are_named) {
   TempFolder divided;
   for (const char* name : {"train/a/1.jpg", "train/a/2.jpg", "train/b/2.jpg", "train/b/3.jpg",
                            "val/b/4.jpg", "extra/5.jpg"})
-    write_file(divided / name, sample("colour-420.jpg"));
+    write_file(divided / name, sample_bytes("colour-420.jpg"));
   const Pictures pictures = open_pictures("folder", {.path = divided / "", .size = 16}, {}, "");
   ASSERT_EQ(pictures.notes.size(), 2U);
   EXPECT_CONTAINS(
@@ -281,7 +281,7 @@ TEST_F(Folder, pictures_to_evaluate_are_decoded_once_and_the_bad_ones_named) {
   EXPECT_EQ(checked, 0) << "remembered";
   const std::string path = open().test->records().name(0);
   fs::remove(path);
-  write_file(path, sample("cut.jpg"));
+  write_file(path, sample_bytes("cut.jpg"));
   for (int i = 0; i < 2; ++i) {
     const std::vector<std::string> problems = check(checked);
     ASSERT_EQ(problems.size(), 1U);
@@ -292,12 +292,12 @@ TEST_F(Folder, pictures_to_evaluate_are_decoded_once_and_the_bad_ones_named) {
 
 TEST_F(Folder, a_relative_path_is_looked_up_in_the_data_dir_first) {
   TempFolder other;
-  write_file(photos_ / "mine/a/1.jpg", sample("colour-420.jpg"));
+  write_file(photos_ / "mine/a/1.jpg", sample_bytes("colour-420.jpg"));
   EXPECT_EQ(find_pictures("mine", photos_ / ""), photos_ / "mine");
   const fs::path before = fs::current_path();
   fs::current_path(photos_.path());
   EXPECT_EQ(find_pictures("mine", other / ""), "mine") << "the current folder is next";
-  write_file(other / "mine/a/1.jpg", sample("colour-420.jpg"));
+  write_file(other / "mine/a/1.jpg", sample_bytes("colour-420.jpg"));
   EXPECT_EQ(find_pictures("mine", other / ""), other / "mine");
   fs::current_path(before);
   EXPECT_EQ(find_pictures(photos_ / "mine", other / ""), photos_ / "mine");
@@ -312,7 +312,7 @@ TEST_F(Folder, a_file_that_changes_or_vanishes_is_an_error_that_names_it) {
   Bytes out(3 * 16 * 16);
   EXPECT_NO_THROW(pictures.train->read_image(0, nullptr, out.data()));
   const std::string path = pictures.train->records().name(0);
-  write_file(path, sample("progressive.jpg"));
+  write_file(path, sample_bytes("progressive.jpg"));
   const auto error = [&] {
     return data_error([&] { pictures.train->read_image(0, nullptr, out.data()); });
   };
@@ -327,7 +327,7 @@ TEST_F(Folder, a_bad_picture_ends_training_or_the_next_takes_its_place_up_to_a_l
   Bytes out(3 * 16 * 16), next(3 * 16 * 16);
   // Of the four pictures to train on, the first becomes a bad one.
   const std::string path = open().train->records().name(0);
-  write_file(path, sample("cut.jpg"));
+  write_file(path, sample_bytes("cut.jpg"));
   index(nullptr, {.fresh = true});
   const ExampleKey key{0, 0, 0};
   const std::string error =

@@ -11,11 +11,11 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 const Bytes kElements = {1, 2, 3, 4, 5, 6};
 
-std::string error_of(const Bytes& file, const IdxRules& rules = {}) {
+std::string idx_error(const Bytes& file, const IdxRules& rules = {}) {
   return data_error([&] { parse_idx(file, "digits.idx", rules); });
 }
 
@@ -41,7 +41,7 @@ TEST(Idx, reads_gzip_of_several_members) {
 TEST(Idx, every_cut_of_a_plain_file_is_an_error_that_names_its_end) {
   const Bytes bytes = idx({2, 3}, kElements);
   for (std::size_t n = 0; n < bytes.size(); ++n) {
-    const std::string text = error_of({bytes.begin(), bytes.begin() + static_cast<long>(n)});
+    const std::string text = idx_error({bytes.begin(), bytes.begin() + static_cast<long>(n)});
     EXPECT_CONTAINS(text, "digits.idx: at byte " + std::to_string(n) + ": the file ");
     EXPECT_CONTAINS(text, "replace the file");
   }
@@ -50,7 +50,7 @@ TEST(Idx, every_cut_of_a_plain_file_is_an_error_that_names_its_end) {
 TEST(Idx, every_cut_of_a_gzip_file_is_an_error) {
   const Bytes packed = gzip(idx({2, 3}, kElements));
   for (std::size_t n = 2; n < packed.size(); ++n) {
-    const std::string text = error_of({packed.begin(), packed.begin() + static_cast<long>(n)});
+    const std::string text = idx_error({packed.begin(), packed.begin() + static_cast<long>(n)});
     EXPECT_CONTAINS(text, "the gzip data ends at byte " + std::to_string(n));
   }
 }
@@ -61,47 +61,47 @@ TEST(Idx, a_flipped_bit_in_gzip_is_an_error) {
   for (std::size_t i = kHeader; i < packed.size(); ++i) {
     Bytes bad = packed;
     bad[i] ^= 0x10;
-    EXPECT_CONTAINS(error_of(bad), "digits.idx: ");
+    EXPECT_CONTAINS(idx_error(bad), "digits.idx: ");
   }
 }
 
 TEST(Idx, a_gzip_file_whose_contents_are_short_names_the_unpacked_byte) {
   Bytes bytes = idx({2, 3}, kElements);
   bytes.pop_back();
-  EXPECT_CONTAINS(error_of(gzip(bytes)), "at byte 17 (unpacked): the file ends here: 5 of the 6");
+  EXPECT_CONTAINS(idx_error(gzip(bytes)), "at byte 17 (unpacked): the file ends here: 5 of the 6");
 }
 
 TEST(Idx, empty_files_are_named_as_such) {
-  EXPECT_CONTAINS(error_of({}), "at byte 0: the file is empty");
-  EXPECT_CONTAINS(error_of(gzip({})), "at byte 0 (unpacked): the file is empty");
+  EXPECT_CONTAINS(idx_error({}), "at byte 0: the file is empty");
+  EXPECT_CONTAINS(idx_error(gzip({})), "at byte 0 (unpacked): the file is empty");
 }
 
 TEST(Idx, data_after_the_elements_is_an_error) {
   Bytes bytes = idx({2, 3}, kElements);
   bytes.push_back(0);
-  EXPECT_CONTAINS(error_of(bytes), "at byte 18: data continues after the 6 elements");
-  EXPECT_CONTAINS(error_of(gzip(bytes)), "at byte 18 (unpacked): data continues");
+  EXPECT_CONTAINS(idx_error(bytes), "at byte 18: data continues after the 6 elements");
+  EXPECT_CONTAINS(idx_error(gzip(bytes)), "at byte 18 (unpacked): data continues");
   Bytes trailing = gzip(idx({2, 3}, kElements));
   trailing.push_back(7);
-  EXPECT_CONTAINS(error_of(trailing), "1 more bytes follow");
+  EXPECT_CONTAINS(idx_error(trailing), "1 more bytes follow");
 }
 
 TEST(Idx, a_wrong_magic_number_is_shown_beside_the_right_one) {
-  EXPECT_CONTAINS(error_of({'P', 'K', 3, 4, 0, 0}, {3, "fetch it"}),
+  EXPECT_CONTAINS(idx_error({'P', 'K', 3, 4, 0, 0}, {3, "fetch it"}),
                   "at byte 0: the magic number is 0x504B0304, not 0x00000803: this is not an IDX "
                   "file; fetch it");
   EXPECT_CONTAINS(
-      error_of(idx({6}, kElements), {3, "fetch it"}),
+      idx_error(idx({6}, kElements), {3, "fetch it"}),
       "at byte 3: the magic number is 0x00000801 (1 dimension: labels?), not 0x00000803");
   Bytes floats = idx({6}, kElements);
   floats[2] = 0x0D;
-  EXPECT_CONTAINS(error_of(floats), "at byte 2: the elements are floats");
+  EXPECT_CONTAINS(idx_error(floats), "at byte 2: the elements are floats");
 }
 
 TEST(Idx, a_header_that_promises_too_much_takes_no_memory) {
   const Bytes header = idx({0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF}, {});
-  EXPECT_CONTAINS(error_of(header), "at byte 20: the file ends here: 0 of the 4294967295 x ");
-  EXPECT_CONTAINS(error_of(gzip(header)), "more than a file of this size can contain");
+  EXPECT_CONTAINS(idx_error(header), "at byte 20: the file ends here: 0 of the 4294967295 x ");
+  EXPECT_CONTAINS(idx_error(gzip(header)), "more than a file of this size can contain");
 }
 
 TEST(Idx, an_extent_of_zero_is_read_as_no_elements) {
@@ -113,10 +113,10 @@ TEST(Idx, more_elements_than_the_rules_allow_are_refused_before_they_are_read) {
   EXPECT_EQ(parse_idx(idx({2, 3}, kElements), "file", rules).bytes, kElements);
   EXPECT_EQ(parse_idx(idx({1, 3}, {1, 2, 3}), "file", rules).bytes, (Bytes{1, 2, 3}));
   EXPECT_EQ(
-      error_of(idx({3, 2}, kElements), rules),
+      idx_error(idx({3, 2}, kElements), rules),
       "digits.idx: at byte 4: the header states 3 x 2 elements; at most 2 x 3 are allowed here; "
       "fetch it");
-  EXPECT_CONTAINS(error_of(gzip(idx({1, 6}, kElements)), rules),
+  EXPECT_CONTAINS(idx_error(gzip(idx({1, 6}, kElements)), rules),
                   "at byte 8 (unpacked): the header states 1 x 6 elements");
 }
 
@@ -139,13 +139,13 @@ TEST(Idx, gzip_members_may_end_anywhere) {
   for (std::size_t n = around - 3; n <= around + 3; ++n) {
     Bytes file = first_part(n);
     ends.insert(file.size());
-    EXPECT_CONTAINS(error_of(file), "the file ends here: " + std::to_string(n));
+    EXPECT_CONTAINS(idx_error(file), "the file ends here: " + std::to_string(n));
     const Bytes cut(file.begin(), file.end() - 1);
-    EXPECT_CONTAINS(error_of(cut),
+    EXPECT_CONTAINS(idx_error(cut),
                     "the gzip data ends at byte " + std::to_string(cut.size()) + ", in the middle");
     Bytes trailing = file;
     trailing.push_back(0x1F);
-    EXPECT_CONTAINS(error_of(trailing),
+    EXPECT_CONTAINS(idx_error(trailing),
                     "ends at byte " + std::to_string(file.size()) + ", but 1 more bytes follow");
     const Bytes rest = gzip(kElements);
     file.insert(file.end(), rest.begin(), rest.end());

@@ -9,7 +9,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 std::string write_png(const std::string& path, std::uint32_t format, png_uint_32 height,
                       png_uint_32 width, const Bytes& pixels) {

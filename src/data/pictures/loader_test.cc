@@ -13,7 +13,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 // 103 pictures of 2 x 3 pixels; picture i's first pixel is i.
 std::shared_ptr<const ImageSet> small_set(std::int64_t channels = 1) {

@@ -12,10 +12,10 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
-constexpr std::int64_t kChannels = 3, kSide = 7;  // 147 values: not a multiple of sixteen
-constexpr std::size_t kValues = kChannels * kSide * kSide;
+constexpr std::int64_t kChannels = 3, kPlaneSide = 7;  // 147 values: not a multiple of sixteen
+constexpr std::size_t kValues = kChannels * kPlaneSide * kPlaneSide;
 
 Bytes pixels() {
   Bytes bytes(kValues);
@@ -27,7 +27,7 @@ Bytes pixels() {
 NormaliseOptions per_channel() { return {"per-channel", {0.5, 0.25, 0.125}, {0.2, 0.1, 0.3}}; }
 
 std::vector<float> normalised(const NormaliseOptions& options, const Bytes& bytes) {
-  const Normaliser normaliser(options, kChannels, kSide, kSide);
+  const Normaliser normaliser(options, kChannels, kPlaneSide, kPlaneSide);
   std::vector<float> image(kValues);
   normaliser.start(bytes.data(), image.data());
   normaliser.finish(image.data());
@@ -49,7 +49,7 @@ TEST(Normalise, per_channel_takes_each_channels_own_mean_and_deviation) {
   const std::vector<float> image = normalised(per_channel(), bytes);
   const float means[] = {0.5f, 0.25f, 0.125f}, deviations[] = {0.2f, 0.1f, 0.3f};
   for (std::size_t i = 0; i < kValues; ++i) {
-    const std::size_t c = i / (kSide * kSide);
+    const std::size_t c = i / (kPlaneSide * kPlaneSide);
     EXPECT_EQ(image[i], (static_cast<float>(bytes[i]) / 255.0f - means[c]) / deviations[c]);
   }
 }
@@ -96,7 +96,7 @@ TEST(Normalise, has_the_recorded_bits) {
 TEST(Normalise, pixels_to_look_at_are_those_that_went_in) {
   const Bytes bytes = pixels();
   for (const NormaliseOptions& options : {NormaliseOptions{}, per_channel()}) {
-    const Normaliser normaliser(options, kChannels, kSide, kSide);
+    const Normaliser normaliser(options, kChannels, kPlaneSide, kPlaneSide);
     Bytes back(kValues);
     normaliser.to_pixels(normalised(options, bytes).data(), back.data());
     EXPECT_EQ(back, bytes) << options.name;
@@ -105,7 +105,7 @@ TEST(Normalise, pixels_to_look_at_are_those_that_went_in) {
 
 TEST(Normalise, pixels_to_look_at_of_a_standardised_image_span_all_values) {
   const NormaliseOptions options{"per-image", {}, {}};
-  const Normaliser normaliser(options, kChannels, kSide, kSide);
+  const Normaliser normaliser(options, kChannels, kPlaneSide, kPlaneSide);
   Bytes bytes(kValues, 60), back(kValues);
   bytes[0] = 40;
   bytes[1] = 140;
@@ -120,7 +120,7 @@ TEST(Normalise, pixels_to_look_at_of_a_standardised_image_span_all_values) {
 TEST(Normalise, options_that_do_not_fit_are_named) {
   const auto error = [](const NormaliseOptions& options) {
     return user_error(ExitCode::kUsage,
-                      [&] { const Normaliser bad(options, kChannels, kSide, kSide); });
+                      [&] { const Normaliser bad(options, kChannels, kPlaneSide, kPlaneSide); });
   };
   EXPECT_EQ(
       error({"per-channel", {0.5}, {0.1, 0.2, 0.3}}),

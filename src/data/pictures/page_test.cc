@@ -12,7 +12,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 // The page as it is read back: planes of red, green and blue.
 Bytes planes_of(const Page& page) {

@@ -16,9 +16,9 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
-Bytes sample(const std::string& name) {
+Bytes picture_sample(const std::string& name) {
   const Bytes file = read_file(std::string(PODIUM_DATA_CORPUS "/picture/") + name);
   EXPECT_FALSE(file.empty()) << name;
   return file;
@@ -35,7 +35,7 @@ Bytes planes(const PicturePixels& pixels, const PictureArea& area) {
   return bytes;
 }
 
-Bytes decoded(const Bytes& file, int eighths, const PictureArea& area) {
+Bytes decoded_pixels(const Bytes& file, int eighths, const PictureArea& area) {
   PictureReader reader(file, "picture");
   PicturePixels pixels;
   reader.decode(eighths, area, pixels);
@@ -47,13 +47,13 @@ PictureArea whole(const Bytes& file, int eighths) {
   return {0, 0, (reader.height() * eighths + 7) / 8, (reader.width() * eighths + 7) / 8};
 }
 
-std::string error_of(const Bytes& file) {
+std::string picture_error(const Bytes& file) {
   try {
-    decoded(file, 8, whole(file, 8));
+    decoded_pixels(file, 8, whole(file, 8));
   } catch (const BadPicture& error) {
     return error.what();
   }
-  return "decoded";
+  return "decoded_pixels";
 }
 
 // SHA-256 of what Pillow 13.0 makes of the same: Image.open(...).convert("RGB"), as planes.
@@ -88,7 +88,7 @@ TEST(Picture, jpeg_that_was_written_is_read_with_nearly_the_same_pixels) {
   const Bytes file = jpeg_bytes(colours, kHeight, kWidth, 95);
   const PictureArea area = whole(file, 8);
   ASSERT_EQ(area, (PictureArea{0, 0, kHeight, kWidth}));
-  const Bytes read = decoded(file, 8, area);
+  const Bytes read = decoded_pixels(file, 8, area);
   for (std::int64_t c = 0; c < 3; ++c)
     for (std::int64_t i = 0; i < kHeight * kWidth; ++i)
       EXPECT_NEAR(read[static_cast<std::size_t>(c * kHeight * kWidth + i)],
@@ -97,8 +97,8 @@ TEST(Picture, jpeg_that_was_written_is_read_with_nearly_the_same_pixels) {
 
 TEST(Picture, jpeg_has_the_pixels_of_pillow) {
   for (const PillowPicture& pillow : kPillow) {
-    const Bytes file = sample(pillow.name);
-    EXPECT_EQ(sha256(decoded(file, 8, whole(file, 8))), pillow.pixels) << pillow.name;
+    const Bytes file = picture_sample(pillow.name);
+    EXPECT_EQ(sha256(decoded_pixels(file, 8, whole(file, 8))), pillow.pixels) << pillow.name;
   }
 }
 
@@ -107,7 +107,7 @@ TEST(Picture, evaluation_sees_the_middle_that_pillow_cuts_out) {
   crop.size = 32, crop.resize = 40;
   for (const PillowPicture& pillow : kPillow) {
     Bytes made(3 * 32 * 32);
-    make_example(sample(pillow.name), pillow.name, crop, nullptr, made.data());
+    make_example(picture_sample(pillow.name), pillow.name, crop, nullptr, made.data());
     EXPECT_EQ(sha256(made), pillow.middle) << pillow.name;
   }
 }
@@ -130,17 +130,17 @@ TEST(Picture, photographs_are_those_of_pillow) {
 TEST(Picture, a_part_has_the_pixels_of_the_whole_at_every_scale) {
   for (const char* name : {"colour-420.jpg", "colour-422.jpg", "colour-444.jpg", "progressive.jpg",
                            "grey.jpg", "cmyk.jpg", "colour.png", "grey.png"}) {
-    const Bytes file = sample(name);
+    const Bytes file = picture_sample(name);
     for (const int eighths : {8, 4, 2, 1}) {
       if (PictureReader(file, name).eighths_for(1 << 20, 1 << 20, 1, 1) != 1 && eighths != 8)
         continue;  // PNG
       const PictureArea all = whole(file, eighths);
-      const Bytes full = decoded(file, eighths, all);
+      const Bytes full = decoded_pixels(file, eighths, all);
       for (std::int64_t top = 0; top < all.height; top += 5) {
         for (std::int64_t left = 0; left < all.width; left += 3) {
           const PictureArea part{top, left, std::min<std::int64_t>(9, all.height - top),
                                  std::min<std::int64_t>(7, all.width - left)};
-          const Bytes found = decoded(file, eighths, part);
+          const Bytes found = decoded_pixels(file, eighths, part);
           Bytes expected;
           for (std::int64_t c = 0; c < 3; ++c)
             for (std::int64_t y = 0; y < part.height; ++y)
@@ -156,8 +156,8 @@ TEST(Picture, a_part_has_the_pixels_of_the_whole_at_every_scale) {
 
 TEST(Picture, grey_becomes_three_equal_channels) {
   for (const char* name : {"grey.jpg", "grey.png"}) {
-    const Bytes file = sample(name);
-    const Bytes bytes = decoded(file, 8, whole(file, 8));
+    const Bytes file = picture_sample(name);
+    const Bytes bytes = decoded_pixels(file, 8, whole(file, 8));
     const auto plane = static_cast<std::ptrdiff_t>(bytes.size() / 3);
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + plane, bytes.begin() + plane)) << name;
     EXPECT_TRUE(std::equal(bytes.begin(), bytes.begin() + plane, bytes.begin() + 2 * plane));
@@ -165,7 +165,7 @@ TEST(Picture, grey_becomes_three_equal_channels) {
 }
 
 TEST(Picture, the_scale_leaves_a_crop_as_many_pixels_as_are_wanted) {
-  const Bytes file = sample("colour-420.jpg");
+  const Bytes file = picture_sample("colour-420.jpg");
   const PictureReader reader(file, "picture");
   EXPECT_EQ(reader.eighths_for(448, 448, 224, 224), 4);
   EXPECT_EQ(reader.eighths_for(447, 448, 224, 224), 8);
@@ -193,7 +193,7 @@ Bytes with_size(Bytes file, int height, int width) {
 }
 
 TEST(Picture, huge_pictures_are_decoded_at_half_their_sides_by_a_rule_of_their_size_alone) {
-  const Bytes plain = sample("colour-420.jpg");
+  const Bytes plain = picture_sample("colour-420.jpg");
   const auto eighths = [&](int height, int width) {
     return PictureReader(with_size(plain, height, width), "picture").most_eighths();
   };
@@ -201,10 +201,10 @@ TEST(Picture, huge_pictures_are_decoded_at_half_their_sides_by_a_rule_of_their_s
   EXPECT_EQ(eighths(8192, 8193), 4);
   EXPECT_EQ(eighths(16384, 16384), 4);
   EXPECT_LE(PictureReader(with_size(plain, 16384, 16384), "picture").decoding_bytes(), 1 << 28);
-  EXPECT_CONTAINS(error_of(with_size(plain, 16384, 16385)), "more than the 268435456 allowed");
-  EXPECT_CONTAINS(error_of(with_size(sample("progressive.jpg"), 8192, 8193)),
+  EXPECT_CONTAINS(picture_error(with_size(plain, 16384, 16385)), "more than the 268435456 allowed");
+  EXPECT_CONTAINS(picture_error(with_size(picture_sample("progressive.jpg"), 8192, 8193)),
                   "more than the 67108864 allowed in a PNG or progressive JPEG; make it smaller");
-  // Where it is asked for less than that, no more is decoded than before.
+  // Where it is asked for less than that, no more is decoded_pixels than before.
   EXPECT_EQ(PictureReader(with_size(plain, 16384, 16384), "p").eighths_for(16384, 16384, 224, 224),
             1);
   EXPECT_EQ(PictureReader(with_size(plain, 16384, 16384), "p").eighths_for(300, 300, 224, 224), 4);
@@ -219,20 +219,20 @@ TEST(Picture, evaluation_sees_the_middle_of_a_huge_picture) {
 }
 
 TEST(Picture, that_cannot_be_decoded_is_refused_with_the_reason) {
-  EXPECT_CONTAINS(error_of(sample("cut.jpg")), "picture: the JPEG picture is damaged: Premature");
-  EXPECT_CONTAINS(error_of(sample("text.txt")), "the file is neither JPEG nor PNG");
-  EXPECT_CONTAINS(error_of({}), "the file is empty");
-  EXPECT_CONTAINS(error_of({0xFF, 0xD8, 0xFF, 0xE0, 0, 0}), "the JPEG picture is damaged");
-  Bytes png = sample("colour.png");
+  EXPECT_CONTAINS(picture_error(picture_sample("cut.jpg")), "picture: the JPEG picture is damaged: Premature");
+  EXPECT_CONTAINS(picture_error(picture_sample("text.txt")), "the file is neither JPEG nor PNG");
+  EXPECT_CONTAINS(picture_error({}), "the file is empty");
+  EXPECT_CONTAINS(picture_error({0xFF, 0xD8, 0xFF, 0xE0, 0, 0}), "the JPEG picture is damaged");
+  Bytes png = picture_sample("colour.png");
   png.resize(png.size() / 2);
-  EXPECT_CONTAINS(error_of(png), "the PNG file is damaged");
+  EXPECT_CONTAINS(picture_error(png), "the PNG file is damaged");
 }
 
 // No picture of `cut.jpg` that has its first rows alone is refused for its last ones.
 TEST(Picture, that_ends_early_still_has_its_first_rows) {
-  const Bytes file = sample("cut.jpg"), good = sample("colour-420.jpg");
+  const Bytes file = picture_sample("cut.jpg"), good = picture_sample("colour-420.jpg");
   const PictureArea first{0, 0, 8, 61};
-  EXPECT_EQ(decoded(file, 8, first), decoded(good, 8, first));
+  EXPECT_EQ(decoded_pixels(file, 8, first), decoded_pixels(good, 8, first));
 }
 
 // SHA-256 of Image.resize((width, height), BILINEAR) of Pillow 13.0, as planes, of the picture

@@ -25,7 +25,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 namespace fs = std::filesystem;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace podium::testing {
+namespace podium::test_files {
 
 // A header of a tar with the right checksum. `size` is what the member has, or 11 octal digits.
 inline std::string tar_header(const std::string& name, const std::string& size, char type = '0',
@@ -64,4 +64,4 @@ inline std::string tar_of(const std::vector<TarExample>& examples) {
   return tar + tar_end();
 }
 
-}  // namespace podium::testing
+}  // namespace podium::test_files

@@ -12,7 +12,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 
 examples::Example example_of(const std::string& picture, std::int64_t label,
                              const std::string& text = "") {
@@ -57,11 +57,11 @@ std::vector<Found> examples_of(const std::string& shard) {
   return found;
 }
 
-std::string error_of(const std::string& shard) {
+std::string tfrecord_error(const std::string& shard) {
   return data_error([&] { examples_of(shard); });
 }
-std::string error_of(const examples::Example& example) {
-  return error_of(shard_of({example_of("p", 1).SerializeAsString(), example.SerializeAsString()}));
+std::string tfrecord_error(const examples::Example& example) {
+  return tfrecord_error(shard_of({example_of("p", 1).SerializeAsString(), example.SerializeAsString()}));
 }
 
 TEST(TfrecordShard, has_pictures_and_labels_beside_any_other_features) {
@@ -98,14 +98,14 @@ TEST(TfrecordShard, has_fields_in_every_order_and_numbers_that_are_not_packed) {
   // Two parts of a message are joined.
   EXPECT_EQ(examples_of(shard_of({field(1, label) + field(1, picture)})),
             (std::vector<Found>{{"bytes", "", 5}}));
-  EXPECT_CONTAINS(error_of(shard_of({field(1, picture + label + picture)})),
+  EXPECT_CONTAINS(tfrecord_error(shard_of({field(1, picture + label + picture)})),
                   "has two features image/encoded");
 }
 
 TEST(TfrecordShard, a_file_that_is_cut_short_is_refused_wherever_it_was_cut) {
   const std::string record = shard_of({example_of("picture", 1).SerializeAsString()});
   for (std::size_t size = 1; size < record.size(); ++size) {
-    const std::string error = error_of(record + record.substr(0, size));
+    const std::string error = tfrecord_error(record + record.substr(0, size));
     EXPECT_CONTAINS(error, cat("x.tfrecord: at byte ", record.size(), ": record 1 "));
     EXPECT_CONTAINS(error, "cut short; write the shard again");
   }
@@ -116,22 +116,22 @@ TEST(TfrecordShard, checksums_find_what_has_changed) {
   for (std::size_t i = 0; i < 12; ++i) {
     std::string damaged = shard;
     damaged[i] ^= 4;
-    EXPECT_CONTAINS(error_of(damaged), "at byte 0: record 0 has a wrong checksum of its length");
+    EXPECT_CONTAINS(tfrecord_error(damaged), "at byte 0: record 0 has a wrong checksum of its length");
   }
   for (std::size_t i = 12; i < shard.size(); ++i) {
     std::string damaged = shard;
     damaged[i] ^= 4;
     EXPECT_FALSE(is_sound_record(bytes_of(std::string_view(damaged).substr(12))));
   }
-  EXPECT_CONTAINS(error_of("\x1f\x8b" + shard), "at byte 0: it is packed by gzip");
-  EXPECT_CONTAINS(error_of(std::string(100, 'x')), "this is no TFRecord file");
+  EXPECT_CONTAINS(tfrecord_error("\x1f\x8b" + shard), "at byte 0: it is packed by gzip");
+  EXPECT_CONTAINS(tfrecord_error(std::string(100, 'x')), "this is no TFRecord file");
 }
 
 TEST(TfrecordShard, records_that_are_no_labelled_pictures_are_refused_with_place_and_remedy) {
   const auto with = [](const auto& change) {
     examples::Example example = example_of("p", 1);
     change(*example.mutable_features()->mutable_feature());
-    return error_of(example);
+    return tfrecord_error(example);
   };
   const std::string no_label = with([](auto& features) { features.erase("image/class/label"); });
   EXPECT_CONTAINS(no_label, "record 1 has no feature image/class/label, an int64");
@@ -150,10 +150,10 @@ TEST(TfrecordShard, records_that_are_no_labelled_pictures_are_refused_with_place
                     features["image/class/label"].mutable_int64_list()->add_value(2);
                   }),
                   "has 2 values of its feature image/class/label");
-  EXPECT_CONTAINS(error_of(example_of("p", -1)), "has the label -1; labels are from 0 to 1048575");
-  EXPECT_CONTAINS(error_of(example_of("p", 1 << 20)), "has the label 1048576");
-  EXPECT_CONTAINS(error_of(shard_of({"\x0a\x7f..."})), "record 0 is no tf.train.Example");
-  EXPECT_CONTAINS(error_of(shard_of({"{\"image\":1}"})), "is no tf.train.Example");
+  EXPECT_CONTAINS(tfrecord_error(example_of("p", -1)), "has the label -1; labels are from 0 to 1048575");
+  EXPECT_CONTAINS(tfrecord_error(example_of("p", 1 << 20)), "has the label 1048576");
+  EXPECT_CONTAINS(tfrecord_error(shard_of({"\x0a\x7f..."})), "record 0 is no tf.train.Example");
+  EXPECT_CONTAINS(tfrecord_error(shard_of({"{\"image\":1}"})), "is no tf.train.Example");
 }
 
 TEST(TfrecordShard, verifying_finds_what_lies_elsewhere_than_it_was_found) {

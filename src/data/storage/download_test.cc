@@ -20,7 +20,7 @@
 namespace podium {
 namespace {
 
-using namespace podium::testing;
+using namespace podium::test_files;
 namespace fs = std::filesystem;
 
 class Download : public ::testing::Test {

@@ -14,7 +14,7 @@
 
 extern char** environ;
 
-namespace podium::testing {
+namespace podium::test_files {
 
 // The server, until the object goes away. No python3: port() is 0.
 class Server {
@@ -62,4 +62,4 @@ class Server {
   int port_ = 0;
 };
 
-}  // namespace podium::testing
+}  // namespace podium::test_files

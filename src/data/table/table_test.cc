@@ -14,7 +14,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-std::string error_of(const std::function<void()>& act) {
+std::string table_error(const std::function<void()>& act) {
   try {
     act();
   } catch (const UserError& error) {
@@ -23,9 +23,9 @@ std::string error_of(const std::function<void()>& act) {
   }
   return "";
 }
-std::string error_of(const std::string& text, const TableOptions& options = {},
+std::string table_error(const std::string& text, const TableOptions& options = {},
                      double held_out = 0.25) {
-  return error_of(
+  return table_error(
       [&] { static_cast<void>(parts_of(parse_csv(text, "t.csv"), options, held_out)); });
 }
 
@@ -61,7 +61,7 @@ TEST(Csv, has_quotes_separators_line_ends_and_marks_of_all_kinds) {
 
 TEST(Csv, that_is_damaged_is_refused_with_its_line) {
   const auto error = [](const std::string& text) {
-    return error_of([&] { static_cast<void>(parse_csv(text, "t.csv")); });
+    return table_error([&] { static_cast<void>(parse_csv(text, "t.csv")); });
   };
   EXPECT_EQ(error(""), "t.csv is empty; its first line must have the names of the columns");
   EXPECT_NE(error("a,b\n1,2\n3\n").find("t.csv: line 3 has 1 cells, and the first line has 2"),
@@ -101,7 +101,7 @@ TEST(Npy, gives_its_numbers_in_either_byte_order) {
 
 TEST(Npy, that_is_no_table_is_refused) {
   const auto error = [](const std::vector<std::uint8_t>& bytes) {
-    return error_of([&] { static_cast<void>(parse_npy(bytes, "t.npy")); });
+    return table_error([&] { static_cast<void>(parse_npy(bytes, "t.npy")); });
   };
   EXPECT_NE(error({1, 2, 3}).find("does not begin as an .npy"), std::string::npos);
   EXPECT_NE(error(npy("<f4", "(2, 2)", {0, 0, 0, 0}))
@@ -167,26 +167,26 @@ TEST(Table, predicts_classes_where_the_target_has_words_or_the_recipe_says_so) {
 
 TEST(Table, a_cell_or_column_that_does_not_fit_is_named_with_its_place) {
   const std::string good = "x,y\n1,2\n2,3\n3,4\n4,7\n";
-  EXPECT_EQ(error_of(good), "");
+  EXPECT_EQ(table_error(good), "");
   const auto expect = [](const std::string& error, const std::string& part) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
   };
-  expect(error_of(good + "five,6\n"),
+  expect(table_error(good + "five,6\n"),
          "t.csv: line 6, column \"x\": \"five\" is no number, and the column has numbers");
-  expect(error_of(good + ",6\n"), "t.csv: line 6, column \"x\": the value is missing (\"\")");
-  expect(error_of(good + "NA,6\n"), "the value is missing (\"NA\")");
-  expect(error_of(good + "1e999,6\n"), "line 6, column \"x\"");
-  expect(error_of(good + "inf,6\n"), "\"inf\" is not a finite number");
-  expect(error_of(good, {.target = "z"}), "`data.target` names the column \"z\", which it has not");
-  expect(error_of(good, {.ignore = {"w"}}), "`data.ignore` names the column \"w\"");
-  expect(error_of(good, {.ignore = {"x"}}), "has no column beside the target");
-  expect(error_of(good, {.target = "y", .ignore = {"y"}}), "is one of `data.ignore`");
-  expect(error_of("x,y\n1,5\n2,5\n3,5\n"), "the target \"y\" is \"5\" in every row");
-  expect(error_of("x,y\n1,a\n2,a\n3,a\n"), "the target \"y\" is \"a\" in every row");
-  expect(error_of("x,y\n1,2\n"), "has 1 row; at least one to train on");
-  expect(error_of("x,y\n1,a\n2,b\n", {.task = kRegression}), "predicts one");
-  expect(error_of(good, {}, 0.999999), "");
-  expect(error_of("x,y\n1,a\n2,b\n"), "are held out, so that the network would never see one");
+  expect(table_error(good + ",6\n"), "t.csv: line 6, column \"x\": the value is missing (\"\")");
+  expect(table_error(good + "NA,6\n"), "the value is missing (\"NA\")");
+  expect(table_error(good + "1e999,6\n"), "line 6, column \"x\"");
+  expect(table_error(good + "inf,6\n"), "\"inf\" is not a finite number");
+  expect(table_error(good, {.target = "z"}), "`data.target` names the column \"z\", which it has not");
+  expect(table_error(good, {.ignore = {"w"}}), "`data.ignore` names the column \"w\"");
+  expect(table_error(good, {.ignore = {"x"}}), "has no column beside the target");
+  expect(table_error(good, {.target = "y", .ignore = {"y"}}), "is one of `data.ignore`");
+  expect(table_error("x,y\n1,5\n2,5\n3,5\n"), "the target \"y\" is \"5\" in every row");
+  expect(table_error("x,y\n1,a\n2,a\n3,a\n"), "the target \"y\" is \"a\" in every row");
+  expect(table_error("x,y\n1,2\n"), "has 1 row; at least one to train on");
+  expect(table_error("x,y\n1,a\n2,b\n", {.task = kRegression}), "predicts one");
+  expect(table_error(good, {}, 0.999999), "");
+  expect(table_error("x,y\n1,a\n2,b\n"), "are held out, so that the network would never see one");
 }
 
 TEST(Table, rows_to_predict_have_the_features_of_the_training) {
@@ -204,7 +204,7 @@ TEST(Table, rows_to_predict_have_the_features_of_the_training) {
   const TableSource other = rows_to_predict(parse_csv("extra,colour,size\n?,red,3\n", "u"), fields);
   EXPECT_EQ(rows_of(other)[0].features[2], 1);
   const auto error = [&](const std::string& rows) {
-    return error_of([&] { static_cast<void>(rows_to_predict(parse_csv(rows, "u"), fields)); });
+    return table_error([&] { static_cast<void>(rows_to_predict(parse_csv(rows, "u"), fields)); });
   };
   EXPECT_NE(error("size\n1\n").find("u: has no column for \"colour=blue\""), std::string::npos);
   EXPECT_NE(error("size,colour\n1,green\n")
@@ -217,7 +217,7 @@ TEST(Table, file_is_looked_up_and_read) {
   const TestFolder folder;
   put_text(folder / "t.csv", "x,y\n1,2\n2,3\n3,4\n");
   EXPECT_EQ(open_table("t.csv", {}, 0.3, folder.path().string()).train->examples(), 2);
-  EXPECT_NE(error_of([&] {
+  EXPECT_NE(table_error([&] {
               static_cast<void>(open_table("nowhere.csv", {}, 0.3, folder.path().string()));
             }).find("the table nowhere.csv was not found"),
             std::string::npos);

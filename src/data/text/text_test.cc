@@ -17,7 +17,7 @@ namespace podium {
 namespace {
 
 // The rules of RFC 3629, by numbers.
-std::string encoded(std::uint32_t c) {
+std::string utf8_of(std::uint32_t c) {
   const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 0x3F)); };
   if (c < 0x80) return {static_cast<char>(c)};
   if (c < 0x800) return {static_cast<char>(0xC0 | (c >> 6)), tail(0)};
@@ -27,11 +27,11 @@ std::string encoded(std::uint32_t c) {
 
 TEST(Utf8, every_code_point_but_surrogates_is_a_character) {
   for (std::uint32_t c = 0; c < 0x110000; ++c) {
-    const std::string text = encoded(c);
+    const std::string text = utf8_of(c);
     const bool surrogate = c >= 0xD800 && c < 0xE000;
     ASSERT_EQ(utf8_length(text + "x"), surrogate ? 0 : text.size()) << std::hex << c;
   }
-  EXPECT_EQ(utf8_length(encoded(0x110000)), 0u);
+  EXPECT_EQ(utf8_length(utf8_of(0x110000)), 0u);
 }
 
 TEST(Utf8, what_is_longer_than_needed_or_cut_is_none) {

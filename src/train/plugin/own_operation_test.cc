@@ -115,7 +115,7 @@ Value small_model(Network& net, Value x, std::int64_t classes) {
   return net.dense("fc", net.flatten(x), {.units = classes, .bias = true});
 }
 
-Recipe small_recipe() {
+Recipe glyphs_recipe() {
   Recipe recipe;
   recipe.name = recipe.model = "small";
   recipe.data = "glyphs";
@@ -138,9 +138,9 @@ struct Course {
   Checkpoint end;
 };
 
-Course train(const Placement& placement) {
+Course trained_course(const Placement& placement) {
   static const auto training = glyphs(Split::kTrain), held_out = glyphs(Split::kTest);
-  Trainer trainer(small_recipe(), small_model, training, held_out, placement);
+  Trainer trainer(glyphs_recipe(), small_model, training, held_out, placement);
   Course course;
   while (trainer.steps_done() < trainer.total_steps()) {
     const StepResult step = trainer.step({.hash = true});
@@ -160,13 +160,13 @@ const Tensor& named(const Checkpoint& checkpoint, std::string_view name) {
 }
 
 TEST(OwnLayer, trains_to_the_same_bits_under_every_placement_and_backend) {
-  const Course one = train({.workers = 1});
+  const Course one = trained_course({.workers = 1});
   EXPECT_LT(one.last_loss, one.first_loss);
   for (const Placement& placement :
        {Placement{.workers = 2}, Placement{.workers = 3}, Placement{.workers = 4},
         Placement{.workers = 1, .threads = 3}, Placement{.workers = 2, .threads = 2},
         Placement{.workers = 2, .backend = "reference"}}) {
-    const Course other = train(placement);
+    const Course other = trained_course(placement);
     const std::string where =
         cat(placement.workers, " workers of ", placement.threads, " threads ", placement.backend);
     EXPECT_EQ(other.hashes, one.hashes) << where;
@@ -175,7 +175,7 @@ TEST(OwnLayer, trains_to_the_same_bits_under_every_placement_and_backend) {
 }
 
 TEST(OwnLayer, has_its_parameters_and_statistics_in_the_checkpoint) {
-  const Course course = train({.workers = 2});
+  const Course course = trained_course({.workers = 2});
   for (const float x : named(course.end, "weigh2.fixed").f32()) EXPECT_EQ(x, 1.0f);
   EXPECT_NE(named(course.end, "weigh1.bias").f32()[0], 1.0f);  // trained
   // From 0.5 towards the bias, which starts at 1 and moves little.
@@ -303,7 +303,7 @@ TEST(OwnOperationCheck, finds_samples_that_break_the_shape_rule) {
 
 std::string model_error(const Model& model) {
   const auto set = glyphs(Split::kTest);
-  Recipe recipe = small_recipe();
+  Recipe recipe = glyphs_recipe();
   return user_error(ExitCode::kUsage, [&] { Trainer(recipe, model, set, set, {.workers = 1}); });
 }
 
@@ -336,7 +336,7 @@ TEST(OwnModel, a_reference_that_throws_ends_the_step_with_its_words) {
   });
   const auto set = glyphs(Split::kTrain);
   for (const std::int64_t workers : {1, 2}) {
-    Trainer trainer(small_recipe(),
+    Trainer trainer(glyphs_recipe(),
                     [](Network& net, Value x, std::int64_t classes) {
                       const Value y = net.dense("fc", net.flatten(x), {.units = classes});
                       return net.graph().add1(op, GateAttributes{}, {y, y});

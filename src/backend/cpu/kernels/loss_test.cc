@@ -20,11 +20,11 @@ Labels lanes_of(const Labels& labels) {
   return out;
 }
 
-struct Expected {
+struct ExpectedLoss {
   Floats loss, dz;
 };
-Expected loss_of(const SoftmaxShape& s, const Floats& z, const Labels& labels, float g) {
-  Expected out;
+ExpectedLoss loss_of(const SoftmaxShape& s, const Floats& z, const Labels& labels, float g) {
+  ExpectedLoss out;
   const float a = s.smoothing, classes = static_cast<float>(s.classes);
   for (std::int64_t n = 0; n < s.images; ++n) {
     const float* row = z.data() + n * s.classes;
@@ -55,7 +55,7 @@ void check_loss(const SoftmaxShape& s, float spread, unsigned seed, const std::s
   for (std::int64_t n = 0; n < s.images; ++n) {
     labels.push_back(static_cast<std::int32_t>(random.pick(0, s.classes - 1)));
   }
-  const Expected want = loss_of(s, z, labels, 1.0f / 256);
+  const ExpectedLoss want = loss_of(s, z, labels, 1.0f / 256);
   const Floats z_lanes = to_lanes(z, s.images);
   const Labels label_lanes = lanes_of(labels);
   Guarded loss(padded(s.images)), both(padded(s.images)), dz(padded(s.images) * s.classes);

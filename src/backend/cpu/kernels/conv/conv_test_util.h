@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/cpu/kernels/conv/conv.h"
+#include "backend/cpu/kernels/kernel_test_util.h"
 #include "backend/cpu/kernels/targets.h"
 
 namespace podium::cpu {
@@ -59,24 +60,6 @@ inline std::string name(const ConvShape& s) {
       << s.kernel_height << "x" << s.kernel_width << " stride " << s.stride_height << "x"
       << s.stride_width << " pad " << s.pad_top << "," << s.pad_left;
   return out.str();
-}
-
-// [N][F] to lanes, NaN in the padding, and back.
-inline std::vector<float> to_lanes(const std::vector<float>& plain, std::int64_t images) {
-  const std::int64_t features = static_cast<std::int64_t>(plain.size()) / images;
-  std::vector<float> lanes(padded(images) * features, std::numeric_limits<float>::quiet_NaN());
-  for (std::int64_t n = 0; n < images; ++n)
-    for (std::int64_t f = 0; f < features; ++f)
-      lanes[(n / kLanes * features + f) * kLanes + n % kLanes] = plain[n * features + f];
-  return lanes;
-}
-inline std::vector<float> from_lanes(const std::vector<float>& lanes, std::int64_t images) {
-  const std::int64_t features = static_cast<std::int64_t>(lanes.size()) / padded(images);
-  std::vector<float> plain(images * features);
-  for (std::int64_t n = 0; n < images; ++n)
-    for (std::int64_t f = 0; f < features; ++f)
-      plain[n * features + f] = lanes[(n / kLanes * features + f) * kLanes + n % kLanes];
-  return plain;
 }
 
 struct Tensors {

@@ -26,7 +26,7 @@ struct Results {
   }
 };
 
-void check(const ConvShape& s, unsigned seed) {
+void check_winograd(const ConvShape& s, unsigned seed) {
   ASSERT_TRUE(conv_winograd_applies(s));
   const Tensors t(s, seed);
   const Results expected(s, t);
@@ -50,16 +50,16 @@ struct Layer {
 void check_all(std::initializer_list<Layer> layers) {
   unsigned seed = 0;
   for (const Layer& l : layers)
-    check(make_shape(l.images, l.in, l.height, l.width, l.out, 3 * l.stride, 3 * l.stride, l.stride,
+    check_winograd(make_shape(l.images, l.in, l.height, l.width, l.out, 3 * l.stride, 3 * l.stride, l.stride,
                      l.stride, l.padding, l.padding),
           ++seed);
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_on_the_shapes_of_mnist) {
   for (const int images : {1, 7, 16, 17, 32, 85}) {
-    check(same_shape(images, 1, 28, 6, 3, 1), 1);
-    check(same_shape(images, 6, 28, 12, 6, 2), 2);
-    check(same_shape(images, 12, 14, 24, 6, 2), 3);
+    check_winograd(same_shape(images, 1, 28, 6, 3, 1), 1);
+    check_winograd(same_shape(images, 6, 28, 12, 6, 2), 2);
+    check_winograd(same_shape(images, 12, 14, 24, 6, 2), 3);
   }
 }
 
@@ -74,7 +74,7 @@ TEST(WinogradTest, has_the_bits_of_the_contract_on_random_shapes) {
     const int h = pick(1, 24), w = pick(1, 24);
     if (h + 2 * top < 3 * stride_h || w + 2 * left < 3 * stride_w) continue;
     const bool wide = pick(0, 7) == 0;
-    check(make_shape(pick(0, 2) ? pick(1, 20) : pick(1, 70), wide ? pick(16, 34) : pick(1, 5), h, w,
+    check_winograd(make_shape(pick(0, 2) ? pick(1, 20) : pick(1, 70), wide ? pick(16, 34) : pick(1, 5), h, w,
                      wide ? 16 * pick(1, 2) : pick(1, 14), 3 * stride_h, 3 * stride_w, stride_h,
                      stride_w, top, left),
           i++);
