@@ -224,7 +224,7 @@ TEST_P(GradientRule, agrees_with_finite_differences) {
     OperationCheckOptions options;
     if (of_x_alone) options.constant_inputs = {1, 2, 3, 4};
     if (&op == &lstm_op) {
-      options.outputs = 3;  // and the states after the last token
+      options.outputs = 3;     // and the states after the last token
       options.step = 0x1p-8f;  // it bends
     }
     // The largest of a window stays the largest: its values are further apart than the steps.

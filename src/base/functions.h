@@ -1,8 +1,8 @@
 // Elementary functions whose bits are ours, not libm's, so that every machine computes the same
 // (docs/numerics.md, Functions). FP32: exp_f32, log_f32, logistic_f32 and tanh_f32, the contract of
-// the loss, of GELU and SiLU, and of the gates of recurrent networks. FP64, within 2 ULP: exp_f64, log_f64, sin_2pi, cos_2pi and power, for schedules,
-// initialisers and the optimizers' constants. Only correctly rounded operations are used: + - * /
-// fma sqrt and rounding to integers.
+// the loss, of GELU and SiLU, and of the gates of recurrent networks. FP64, within 2 ULP: exp_f64,
+// log_f64, sin_2pi, cos_2pi and power, for schedules, initialisers and the optimizers' constants.
+// Only correctly rounded operations are used: + - * / fma sqrt and rounding to integers.
 #pragma once
 
 #include <bit>

@@ -116,8 +116,8 @@ TEST(TensorCore, treats_numbers_at_the_ends_of_their_range_as_gpus_do) {
     EXPECT_EQ(sum_of(order, 0, {{most, 2}, {most, -2}}), 0);
     EXPECT_EQ(sum_of(order, -kInfiniteSum, {{most, 2}}), -kInfiniteSum);
     for (const float sum :
-         {sum_of(order, nan, {}), sum_of(order, 0, {{nan, 0}}), sum_of(order, 0, {{kInfiniteSum, 0}}),
-          sum_of(order, kInfiniteSum, {{kInfiniteSum, -1}}),
+         {sum_of(order, nan, {}), sum_of(order, 0, {{nan, 0}}),
+          sum_of(order, 0, {{kInfiniteSum, 0}}), sum_of(order, kInfiniteSum, {{kInfiniteSum, -1}}),
           sum_of(order, 0, {{kInfiniteSum, 1}, {-kInfiniteSum, 1}})})
       EXPECT_EQ(bits_of(sum), 0x7fffffffu);
     // Subnormal numbers are neither operands of 0 nor results of 0.

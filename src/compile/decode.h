@@ -1,7 +1,7 @@
 // From a network that predicts a token for each row of a window to one that predicts a single token
-// and keeps the keys and values of those before it, or the state of recurrent layers. Every operation
-// between is one of rows, so a token that is computed by itself has the bits of the whole window
-// (docs/numerics.md).
+// and keeps the keys and values of those before it, or the state of recurrent layers. Every
+// operation between is one of rows, so a token that is computed by itself has the bits of the whole
+// window (docs/numerics.md).
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// The numbers of convolutions, attention, LSTMs and rotary embedding, for references and kernels of all
-// backends. Free of other headers, so that kernels read it.
+// The numbers of convolutions, attention, LSTMs and rotary embedding, for references and kernels of
+// all backends. Free of other headers, so that kernels read it.
 #pragma once
 
 #include <cstdint>

@@ -4,13 +4,13 @@
 //   C3 the states before the first token are [B, H]
 // What the gradient reads again are results of the operation, too: the gates [B T, 4 H], the cells
 // and the hidden states before each token [B T, H].
-#include "base/lstm_cell.h"
-
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "base/lstm_cell.h"
 #include "ops/geometry.h"
 #include "ops/ops.h"
 #include "ops/reference_sums.h"
@@ -53,8 +53,8 @@ std::vector<Value> gradient(const GradientContext& context) {
   Graph& graph = context.graph;
   const Node self = context.self();
   for (const std::int32_t own : {kGates, kCells, kBefore})
-    PODIUM_CHECK(!context.output_gradients[static_cast<std::size_t>(own)],
-                 "[lstm] result ", own, " is for its own gradient alone");
+    PODIUM_CHECK(!context.output_gradients[static_cast<std::size_t>(own)], "[lstm] result ", own,
+                 " is for its own gradient alone");
   const auto given = [&](std::int32_t result) {
     const Value found = context.output_gradients[static_cast<std::size_t>(result)];
     return found ? found : fill(graph, graph.shape(context.output(result)), 0.0f, self.name);
@@ -62,11 +62,10 @@ std::vector<Value> gradient(const GradientContext& context) {
   const Value w = self.inputs[1], cells = self.inputs[3];
   const Value to_hidden = given(kHidden), to_last_hidden = given(kLstmLastHidden),
               to_last_cells = given(kLstmLastCells);
-  const std::vector<Value> found =
-      graph.add(lstm_grad_op, self.attributes,
-                {to_hidden, to_last_hidden, to_last_cells, w, cells, context.output(kGates),
-                 context.output(kCells)},
-                self.name);
+  const std::vector<Value> found = graph.add(lstm_grad_op, self.attributes,
+                                             {to_hidden, to_last_hidden, to_last_cells, w, cells,
+                                              context.output(kGates), context.output(kCells)},
+                                             self.name);
   return {found[0],
           matmul(graph, found[0], context.output(kBefore), {.transpose_a = true}, self.name),
           found[1], found[2]};
@@ -135,9 +134,12 @@ Cost cost(const Attributes& attributes, std::span<const TensorType> in,
 
 std::vector<OpSample> samples() {
   std::vector<OpSample> list;
-  for (const auto& [sequences, tokens, units] :
-       {std::array<std::int64_t, 3>{1, 1, 1}, {2, 3, 5}, {17, 2, 4}, {3, 5, 16}, {1, 4, 33},
-        {5, 1, 20}})
+  for (const auto& [sequences, tokens, units] : {std::array<std::int64_t, 3>{1, 1, 1},
+                                                 {2, 3, 5},
+                                                 {17, 2, 4},
+                                                 {3, 5, 16},
+                                                 {1, 4, 33},
+                                                 {5, 1, 20}})
     for (const bool reverse : {false, true})
       list.push_back({LstmAttributes{.tokens = tokens, .reverse = reverse},
                       {matrix(sequences * tokens, 4 * units), matrix(4 * units, units),
@@ -149,15 +151,13 @@ std::vector<OpSample> samples() {
 // token, gates, cells) -> (dx, to the hidden states before the first token, to the cells)
 
 std::vector<TensorType> infer_grad(const InferContext& context) {
-  const TensorType &dy = context.inputs[0], &state = context.inputs[1],
-                   &gates = context.inputs[5];
+  const TensorType &dy = context.inputs[0], &state = context.inputs[1], &gates = context.inputs[5];
   const LstmShape s = check(context, context.inputs[3], state);
   const std::int64_t rows = s.sequences * s.tokens;
-  context.require(dy == matrix(rows, s.units) && context.inputs[6] == dy &&
-                      gates == matrix(rows, s.gates()),
-                  "C1: dy is ", to_string(dy), ", the cells ", to_string(context.inputs[6]),
-                  ", the gates ", to_string(gates), ", of ", s.sequences, " sequences of ",
-                  s.tokens, " tokens");
+  context.require(
+      dy == matrix(rows, s.units) && context.inputs[6] == dy && gates == matrix(rows, s.gates()),
+      "C1: dy is ", to_string(dy), ", the cells ", to_string(context.inputs[6]), ", the gates ",
+      to_string(gates), ", of ", s.sequences, " sequences of ", s.tokens, " tokens");
   context.require(context.inputs[2] == state && context.inputs[4] == state, "C3: states are ",
                   to_string(state), ", ", to_string(context.inputs[2]), " and ",
                   to_string(context.inputs[4]));
@@ -181,16 +181,15 @@ void reference_grad(const Attributes& attributes, ConstTensors in, Tensors out) 
     const float* after = nullptr;  // the gradients to the sums at the token read next
     for (std::int64_t step = s.tokens - 1; step >= 0; --step) {
       const std::int64_t row = b * s.tokens + s.token(step);
-      const float* const before =
-          step == 0 ? operand(4) + b * s.units
-                    : cells + (b * s.tokens + s.token(step - 1)) * s.units;
+      const float* const before = step == 0 ? operand(4) + b * s.units
+                                            : cells + (b * s.tokens + s.token(step - 1)) * s.units;
       for (std::int64_t unit = 0; unit < s.units; ++unit) {
-        const float carried = after == nullptr ? operand(1)[b * s.units + unit]
-                                               : product(after, unit);
+        const float carried =
+            after == nullptr ? operand(1)[b * s.units + unit] : product(after, unit);
         float& to_cell = to_cells[static_cast<std::size_t>(unit)];
-        const LstmGradients found = lstm_gradients(
-            gates_at(gates + row * s.gates(), s.units, unit), before[unit],
-            cells[row * s.units + unit], dy[row * s.units + unit] + carried, to_cell);
+        const LstmGradients found = lstm_gradients(gates_at(gates + row * s.gates(), s.units, unit),
+                                                   before[unit], cells[row * s.units + unit],
+                                                   dy[row * s.units + unit] + carried, to_cell);
         set_gates(dx + row * s.gates(), s.units, unit, found.sums);
         to_cell = found.before;
       }

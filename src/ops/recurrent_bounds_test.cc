@@ -54,9 +54,8 @@ std::vector<std::vector<Cell>> cells_of(const LstmShape& s, const std::vector<Te
       const auto sum = [&](std::int64_t gate) {
         const std::int64_t j = gate * s.units + i;
         return Bounded(in[0].f32()[u((b * s.tokens + token) * s.gates() + j)]) +
-               product(hidden, [&](std::size_t k) {
-                 return double{in[1].f32()[u(j * s.units) + k]};
-               });
+               product(hidden,
+                       [&](std::size_t k) { return double{in[1].f32()[u(j * s.units) + k]}; });
       };
       Cell& c = now[u(i)];
       c = {logistic(sum(0)), logistic(sum(1)), hyperbolic(sum(2)), logistic(sum(3)), cell[u(i)]};
@@ -124,9 +123,9 @@ TEST(PlainFormula, lstm_grad) {
             return at(5, row * s.gates() + g * s.units + i);
           };
           const Bounded input = gate(0), forget = gate(1), candidate = gate(2), output = gate(3);
-          const Bounded before =
-              step == 0 ? at(4, b * s.units + i)
-                        : at(6, (b * s.tokens + s.token(step - 1)) * s.units + i);
+          const Bounded before = step == 0
+                                     ? at(4, b * s.units + i)
+                                     : at(6, (b * s.tokens + s.token(step - 1)) * s.units + i);
           const Bounded dh = at(0, row * s.units + i) + carried[u(i)],
                         t = hyperbolic(at(6, row * s.units + i)),
                         d = fma(dh * output, fma(-t, t, Bounded(1)), dc[u(i)]);
@@ -138,9 +137,8 @@ TEST(PlainFormula, lstm_grad) {
         }
         std::ranges::copy(sums, dx.begin() + row * s.gates());
         for (std::int64_t i = 0; i < s.units; ++i)
-          carried[u(i)] = product(sums, [&](std::size_t j) {
-            return double{in[3].f32()[j * u(s.units) + u(i)]};
-          });
+          carried[u(i)] = product(
+              sums, [&](std::size_t j) { return double{in[3].f32()[j * u(s.units) + u(i)]}; });
       }
       std::ranges::copy(carried, std::back_inserter(to_hidden));
       std::ranges::copy(dc, std::back_inserter(to_cells));
@@ -173,8 +171,7 @@ TEST(Lstm, sentences_say_what_does_not_fit) {
             "[lstm \"memory\"] C1: x of 3 sequences of 3 tokens is f32[9, 8], got f32[6, 8]");
   EXPECT_EQ(message({6, 8}, {2, 8}, {3, 2}, 2),
             "[lstm \"memory\"] C2: w of states f32[3, 2] is f32[8, 2], got f32[2, 8]");
-  EXPECT_EQ(message({6, 8}, {8, 2}, {6}, 2),
-            "[lstm \"memory\"] C3: a state is [B, H], got f32[6]");
+  EXPECT_EQ(message({6, 8}, {8, 2}, {6}, 2), "[lstm \"memory\"] C3: a state is [B, H], got f32[6]");
   EXPECT_EQ(message({6, 8}, {8, 2}, {3, 2}, 0), "[lstm \"memory\"] C1: a sequence has 0 tokens");
 }
 

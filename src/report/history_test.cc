@@ -47,7 +47,8 @@ TEST(History, a_bad_line_is_named) {
   for (const char* line : {"x", "[]", "{}", "{\"step\": \"1\"}", "{\"step\": 1.5}",
                            "{\"step\": 1, \"loss\": 1, \"accuracy\": \"a\"}",
                            "{\"step\": 1, \"test_accuracy\": 0.5}"}) {
-    EXPECT_TRUE(history_refusal(std::string(line) + "\n" + kMetrics).starts_with("m:1: not a line "))
+    EXPECT_TRUE(
+        history_refusal(std::string(line) + "\n" + kMetrics).starts_with("m:1: not a line "))
         << line;
   }
   EXPECT_TRUE(history_refusal(std::string(kMetrics) + "x\n" + kMetrics).starts_with("m:4: "));

@@ -34,9 +34,9 @@ UNITS = {"b": {6: 6}, "a": {6: 6}, "gt": {6: 1}}
 # those in which it makes some sums of two values a second time instead of keeping them.
 REPEATED = ("outputs_kernel<6", "filter_points_kernel<6", "square_sums_kernel(", "add_runs(", "image_sums_kernel(", "image_sums_kernel<", "avg_pool(", "batch_mean_kernel(",
             "conv2d_bf16_grad_weight(", "attention(", "attention_grad(")
-# Kernels with a switch over activations, of which ptxas may merge equal ends of two branches: then a few products and fma are
+# Kernels with a switch over activations, or with the two branches of tanh, of which ptxas may merge equal ends of two branches: then a few products and fma are
 # there once. A contraction would take additions away, of which all must be there.
-MERGED = ("gradient_before_activation",)
+MERGED = ("gradient_before_activation", "lstm_grad(")
 
 
 class Counts(collections.Counter):

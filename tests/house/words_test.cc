@@ -24,7 +24,8 @@ TEST(Words, are_found_in_names_comments_and_texts) {
             Lines{"train/loop/step.cc:2: images"});
   EXPECT_EQ(check_words("cli/train_command.cc", "say(\"12 images/s\");\n"),
             Lines{"cli/train_command.cc:1: images"});
-  EXPECT_EQ(check_words("plan/plan.cc", "auto n = pixel_count;\n"), Lines{"plan/plan.cc:1: pixel_count"});
+  EXPECT_EQ(check_words("plan/plan.cc", "auto n = pixel_count;\n"),
+            Lines{"plan/plan.cc:1: pixel_count"});
   EXPECT_EQ(check_words("report/plot.cc", "line.label\n"), Lines{"report/plot.cc:1: label"});
   EXPECT_EQ(check_words("backend/cpu/job.cc", "// a photograph's images\n"),
             Lines{"backend/cpu/job.cc:1: photograph"});

@@ -109,7 +109,8 @@ TEST(Carried, state_gives_equal_hashes_for_any_workers_threads_and_backend) {
   for (const float clip_norm : {0.0f, 0.05f}) {
     Recipe recipe = leaky_recipe();
     recipe.clip_norm = clip_norm;
-    const auto expected = step_hashes(*leaky_trainer(recipe, {.workers = 1}, "reference"), kCarriedSteps);
+    const auto expected =
+        step_hashes(*leaky_trainer(recipe, {.workers = 1}, "reference"), kCarriedSteps);
     for (const Placement& placement :
          std::vector<Placement>{{.workers = 1, .threads = 3},
                                 {.workers = 2},
@@ -122,7 +123,7 @@ TEST(Carried, state_gives_equal_hashes_for_any_workers_threads_and_backend) {
 
 // Calls work(trainer, rank) on each rank, on a thread of its own. workers[r] is rank r's.
 void leaky_on_ranks(const Recipe& recipe, const std::vector<int>& workers,
-              const std::function<void(Trainer&, int)>& work) {
+                    const std::function<void(Trainer&, int)>& work) {
   on_ranks_of(
       workers, {.bucket_bytes = 256},
       [&](const Placement& placement) { return leaky_trainer(recipe, placement); }, work);
@@ -400,19 +401,21 @@ TEST(Carried, state_needs_data_that_go_on_and_streams_need_state) {
   EXPECT_EQ(text,
             "model leaky carries \"sum\", \"last\" from step to step, and the training set's rows "
             "do not go on where those of the step before ended; give it a set that is visited as "
-            "streams (Source::order())");
+            "streams: text with `data.order` = \"streams\", or a source whose order() is "
+            "VisitOrder::kStreams");
   Recipe recipe = leaky_recipe();
   recipe.evaluation.streams = 71;
   EXPECT_EQ(carried_refusal(ExitCode::kUsage, [&] { leaky_trainer(recipe); }),
             "`evaluation.streams` = 71, but the held-out set has 70 examples; use at most as many "
             "streams");
   recipe.evaluation.streams = 2;
-  EXPECT_EQ(carried_refusal(ExitCode::kUsage,
-                    [&] {
-                      leaky_trainer(recipe, {}, "", [](Network& net, const Inputs& in) -> Outputs {
-                        return {{"prediction", net.dense("out", in["signal"], {.units = 1})}};
-                      });
-                    }),
+  EXPECT_EQ(carried_refusal(
+                ExitCode::kUsage,
+                [&] {
+                  leaky_trainer(recipe, {}, "", [](Network& net, const Inputs& in) -> Outputs {
+                    return {{"prediction", net.dense("out", in["signal"], {.units = 1})}};
+                  });
+                }),
             "`evaluation.streams` = 2, but model leaky carries nothing from step to step; remove "
             "it");
 }

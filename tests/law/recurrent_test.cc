@@ -1,5 +1,5 @@
-// The law on an LSTM over a drawn text, whose state goes on from step to step: the same hashes under
-// any placement, on every backend, and after a stop.
+// The law on an LSTM over a drawn text, whose state goes on from step to step: the same hashes
+// under any placement, on every backend, and after a stop.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -81,7 +81,9 @@ TEST_F(RecurrentLaw, ranks_give_the_same_hashes) {
           return std::make_unique<Trainer>(one, model_of(one), data.train, data.held_out,
                                            placement);
         },
-        [&](Trainer& here, int rank) { EXPECT_EQ(step_hashes(here, kRecurrentSteps), expected) << rank; });
+        [&](Trainer& here, int rank) {
+          EXPECT_EQ(step_hashes(here, kRecurrentSteps), expected) << rank;
+        });
 }
 
 TEST_F(RecurrentLaw, layers_that_are_computed_again_give_the_same_hashes) {

@@ -38,9 +38,10 @@ TEST(Weights, of_one_change_no_bit) {
 TEST(Weights, give_equal_hashes_for_any_workers_threads_and_backend) {
   for (const Recipe& recipe : {rows_recipe(), clipped_recipe()}) {
     for (const std::int64_t classes : {0, 3}) {
-      const auto expected =
-          step_hashes(*rows_trainer(recipe, classes, uneven, {.workers = 1}, "reference"), kWeightsSteps);
-      EXPECT_NE(step_hashes(*rows_trainer(recipe, classes, {}, {.workers = 1}), kWeightsSteps), expected);
+      const auto expected = step_hashes(
+          *rows_trainer(recipe, classes, uneven, {.workers = 1}, "reference"), kWeightsSteps);
+      EXPECT_NE(step_hashes(*rows_trainer(recipe, classes, {}, {.workers = 1}), kWeightsSteps),
+                expected);
       for (const std::int64_t workers : {1, 2, 3, 8})
         for (const int threads : {1, 3})
           EXPECT_EQ(step_hashes(*rows_trainer(recipe, classes, uneven,

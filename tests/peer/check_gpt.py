@@ -5,13 +5,11 @@ precision: the logits, the loss, every gradient, and what AdamW makes of them af
     python3 tests/peer/check_gpt.py build/podium [OVERRIDE...]
 
 Needs torch and safetensors; exits 77 where they are missing, so that ctest calls the test skipped. Exits 1 where a value
-differs by more than --limit of the largest value of its tensor.
+differs by more than inspected.LIMIT of the largest value of its tensor.
 """
-import os
-import random
-import subprocess
 import sys
-import tempfile
+
+from inspected import Comparison, inspected
 
 try:
     import torch
@@ -23,7 +21,6 @@ except ImportError as error:
 
 LAYERS, HEADS, WIDTH, CONTEXT, BATCH, REPLICAS = 3, 4, 32, 24, 8, 4
 RATE, DECAY, CLIP, BETA1, BETA2, EPSILON = 1e-2, 0.1, 0.5, 0.9, 0.99, 1e-8
-LIMIT = 2e-5
 
 RECIPE = f"""model = "gpt"
 batch = {BATCH}
@@ -79,29 +76,20 @@ def logits_of(tensors, p, tied):
 
 
 def check(path, step, tied):
-    tensors, failed = load_file(path), 0
-
-    def compare(name, ours, theirs, scale=None):
-        nonlocal failed
-        error = ((ours.double() - theirs).abs().max() / (theirs if scale is None else scale).abs().max()).item()
-        if not error <= LIMIT:
-            failed = 1
-            print(f"{name}: error {error:.2e}")
-        return error
-
+    tensors, found = load_file(path), Comparison()
     names = [name.removeprefix("before/") for name in tensors if name.startswith("before/")]
     p = {name: tensors[f"before/{name}"].double().requires_grad_() for name in names}
     logits = logits_of(tensors, p, tied)
-    worst = [compare("logits", tensors["logits"], logits.detach().view(BATCH * CONTEXT, -1))]
+    found.tensor("logits", tensors["logits"], logits.detach().view(BATCH * CONTEXT, -1))
     loss = F.cross_entropy(logits.view(BATCH * CONTEXT, -1), tensors["next"].long().view(-1))
-    worst.append(compare("loss", tensors["loss"].double().mean(), loss.detach()))
+    found.tensor("loss", tensors["loss"].double().mean(), loss.detach())
     loss.backward()
     norm = torch.sqrt(sum((value.grad**2).sum() for value in p.values()))
     factor = min(1.0, CLIP / norm.item())
     for name, value in p.items():
         # A bias of the keys changes no weight of attention: its gradient is 0, and both compute rounding errors.
         scale = p[name.replace("key", "query")].grad if name.endswith("key.bias") else None
-        worst.append(compare(f"gradient/{name}", tensors[f"gradient/{name}"], value.grad, scale))
+        found.tensor(f"gradient/{name}", tensors[f"gradient/{name}"], value.grad, scale)
     optimizer = torch.optim.AdamW(
         [{"params": [v for v in p.values() if v.dim() > 1], "weight_decay": DECAY},
          {"params": [v for v in p.values() if v.dim() < 2], "weight_decay": 0.0}],
@@ -118,29 +106,17 @@ def check(path, step, tied):
             if not sure.any():
                 continue
             error = ((moved - theirs).abs() / RATE)[sure].max().item()
-            if not error <= 1e-3:
-                failed = 1
-                print(f"after/{name}: error {error:.2e} of the learning rate")
-    print(f"step {step}: loss {loss.item():.6f}, norm of the gradients {norm.item():.4f}, largest relative error {max(worst):.1e}")
-    return failed
+            found.require(error <= 1e-3, f"after/{name}: error {error:.2e} of the learning rate")
+    print(f"step {step}: loss {loss.item():.6f}, norm of the gradients {norm.item():.4f}, largest relative error {found.worst:.1e}")
+    return found.failed
 
 
 def main():
-    podium, overrides = os.path.abspath(sys.argv[1]), sys.argv[2:]
-    with tempfile.TemporaryDirectory() as folder:
-        draw = random.Random(1)
-        with open(os.path.join(folder, "drawn.txt"), "w", encoding="utf-8") as file:
-            file.write("".join(draw.choice(["ka", "lo", "mü", "tu", " ", "\n"]) for _ in range(3000)))
-        with open(os.path.join(folder, "gpt.toml"), "w", encoding="utf-8") as file:
-            file.write(RECIPE)
-        failed = 0
-        for tied in (True, False):
-            for step in (1, 20):
-                out = os.path.join(folder, f"{tied}-{step}.safetensors")
-                subprocess.run([podium, "inspect", "gpt.toml", f"network.tied={str(tied).lower()}", "--step", str(step), "--out", out,
-                                *overrides], check=True, cwd=folder, stdout=subprocess.DEVNULL)
-                failed |= check(out, step, tied)
-    return failed
+    failed = False
+    for tied in (True, False):
+        for step, out in inspected(sys.argv[1], RECIPE, [f"network.tied={str(tied).lower()}", *sys.argv[2:]], (1, 20)):
+            failed |= check(out, step, tied)
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,7 @@
 namespace podium::cpu {
 
 void lower_lstm(Lowering& l, const Node& node, std::int32_t index) {
-  const LstmShape shape =
-      lstm_shape(node.attributes.as<LstmAttributes>(), l.shape(node.inputs[2]));
+  const LstmShape shape = lstm_shape(node.attributes.as<LstmAttributes>(), l.shape(node.inputs[2]));
   const Slot x = l.plain(node.inputs[0]), w = l.plain(node.inputs[1]),
              first_hidden = l.plain(node.inputs[2]), first_cells = l.plain(node.inputs[3]),
              packed = l.temporary(lstm_packed_floats(shape)), hidden = l.define_plain({index, 0}),
@@ -41,14 +40,12 @@ void lower_lstm(Lowering& l, const Node& node, std::int32_t index) {
 }
 
 void lower_lstm_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const LstmShape shape =
-      lstm_shape(node.attributes.as<LstmAttributes>(), l.shape(node.inputs[1]));
+  const LstmShape shape = lstm_shape(node.attributes.as<LstmAttributes>(), l.shape(node.inputs[1]));
   const Slot to_hidden = l.plain(node.inputs[0]), to_last_hidden = l.plain(node.inputs[1]),
              to_last_cells = l.plain(node.inputs[2]), w = l.plain(node.inputs[3]),
              first_cells = l.plain(node.inputs[4]), gates = l.plain(node.inputs[5]),
-             cells = l.plain(node.inputs[6]),
-             packed = l.temporary(lstm_grad_packed_floats(shape)), dx = l.define_plain({index, 0}),
-             to_first_hidden = l.define_plain({index, 1}),
+             cells = l.plain(node.inputs[6]), packed = l.temporary(lstm_grad_packed_floats(shape)),
+             dx = l.define_plain({index, 0}), to_first_hidden = l.define_plain({index, 1}),
              to_first_cells = l.define_plain({index, 2});
   l.emit({.name = cat("lstm_grad ", node.name, " pack"),
           .parts = lstm_grad_pack_parts(shape),

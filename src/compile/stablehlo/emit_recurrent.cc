@@ -64,8 +64,12 @@ std::vector<HloValue> emit_lstm(const EmitContext& c) {
     all_cells[at] = cell;
     all_hidden[at] = hidden;
   }
-  return {rows_of_all(b, s, all_hidden), hidden, cell,
-          rows_of_all(b, s, all_gates), rows_of_all(b, s, all_cells), rows_of_all(b, s, before)};
+  return {rows_of_all(b, s, all_hidden),
+          hidden,
+          cell,
+          rows_of_all(b, s, all_gates),
+          rows_of_all(b, s, all_cells),
+          rows_of_all(b, s, before)};
 }
 
 std::vector<HloValue> emit_lstm_grad(const EmitContext& c) {

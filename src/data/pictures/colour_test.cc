@@ -12,8 +12,8 @@ using Colours = std::vector<std::uint8_t>;
 
 // Nine pixels of many colours, [3][9].
 const Colours kColours = {0,   255, 255, 0,  10,  200, 128, 30, 77,  //
-                        0,   255, 0,   0,  20,  100, 128, 90, 77,  //
-                        255, 255, 0,   40, 250, 50,  128, 60, 77};
+                          0,   255, 0,   0,  20,  100, 128, 90, 77,  //
+                          255, 255, 0,   40, 250, 50,  128, 60, 77};
 
 Colours changed(const AugmentOptions& options, std::int64_t example, std::int64_t channels = 3) {
   Colours image(kColours.begin(), kColours.begin() + 9 * channels);
@@ -36,7 +36,7 @@ TEST(Colour, has_the_recorded_bytes) {
       .brightness = 0.4f, .contrast = 0.4f, .saturation = 0.4f, .hue = 0.1f};
   EXPECT_EQ(changed(options, 3),
             (Colours{79,  181, 134, 21, 81,  124, 96, 40, 61,  17, 181, 92, 11, 26,
-                   119, 96,  62,  61, 121, 181, 30, 27, 123, 63, 96,  64, 61}));
+                     119, 96,  62,  61, 121, 181, 30, 27, 123, 63, 96,  64, 61}));
 }
 
 TEST(Colour, brightness_multiplies_and_keeps_black) {

@@ -18,7 +18,7 @@ std::vector<std::uint8_t> pixels_of(std::int64_t bytes) {
 
 // The text of the error, which is about data; "accepted" where there is none.
 std::string set_error(const ImageFields& shape, std::span<const std::uint8_t> pixels,
-                     std::span<const std::int32_t> labels) {
+                      std::span<const std::int32_t> labels) {
   try {
     make_image_set(pixels, labels, shape);
   } catch (const UserError& error) {
@@ -67,7 +67,7 @@ TEST(MakeImageSet, refuses_missing_labels_and_as_many_as_do_not_fit) {
             "the program's own data: 3 labels for 5 images: example 3 (counted from 0) is the "
             "first without one");
   EXPECT_EQ(set_error({.count = 3, .channels = 2, .height = 3, .width = 4, .classes = 3},
-                     pixels_of(3 * kImage), kLabels),
+                      pixels_of(3 * kImage), kLabels),
             "the program's own data: 5 labels for 3 images; there must be one for each");
 }
 

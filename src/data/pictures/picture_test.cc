@@ -219,7 +219,8 @@ TEST(Picture, evaluation_sees_the_middle_of_a_huge_picture) {
 }
 
 TEST(Picture, that_cannot_be_decoded_is_refused_with_the_reason) {
-  EXPECT_CONTAINS(picture_error(picture_sample("cut.jpg")), "picture: the JPEG picture is damaged: Premature");
+  EXPECT_CONTAINS(picture_error(picture_sample("cut.jpg")),
+                  "picture: the JPEG picture is damaged: Premature");
   EXPECT_CONTAINS(picture_error(picture_sample("text.txt")), "the file is neither JPEG nor PNG");
   EXPECT_CONTAINS(picture_error({}), "the file is empty");
   EXPECT_CONTAINS(picture_error({0xFF, 0xD8, 0xFF, 0xE0, 0, 0}), "the JPEG picture is damaged");

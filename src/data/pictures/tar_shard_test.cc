@@ -45,9 +45,10 @@ TEST(TarShard, has_a_picture_and_a_label_for_each_key) {
                           tar_member("cats/2.x.jpg", "no") + tar_member("cats/2.png", "second") +
                           tar_member("cats/2.cls", "1048575") + tar_member("dog.jpeg", "") +
                           tar_member("dog.cls", "0") + tar_member("link.jpg", "", '2') + tar_end();
-  EXPECT_EQ(examples_of_tar(tar, &others), (std::vector<FoundInTar>{{"cats/1.JPG", "first", 7},
-                                                           {"cats/2.png", "second", 1048575},
-                                                           {"dog.jpeg", "", 0}}));
+  EXPECT_EQ(
+      examples_of_tar(tar, &others),
+      (std::vector<FoundInTar>{
+          {"cats/1.JPG", "first", 7}, {"cats/2.png", "second", 1048575}, {"dog.jpeg", "", 0}}));
   EXPECT_EQ(others, 6);
 }
 
@@ -63,9 +64,9 @@ TEST(TarShard, has_labels_in_json_where_there_is_no_cls) {
                           tar_member("d.jpg", "fourth") + tar_member("d.cls", "3") +
                           json("d", "no JSON") + json("e", "{}") + tar_end();
   EXPECT_EQ(examples_of_tar(tar, &others), (std::vector<FoundInTar>{{"a.png", "first", 7},
-                                                           {"b.jpg", "second", 1048575},
-                                                           {"c.jpg", "third", 2},
-                                                           {"d.jpg", "fourth", 3}}));
+                                                                    {"b.jpg", "second", 1048575},
+                                                                    {"c.jpg", "third", 2},
+                                                                    {"d.jpg", "fourth", 3}}));
   EXPECT_EQ(others, 4);
   const std::string picture = tar_member("a.jpg", "p");
   struct Case {
@@ -100,11 +101,12 @@ TEST(TarShard, has_the_names_and_sizes_of_every_dialect) {
   const std::vector<FoundInTar> expected = {{longest + ".jpg", picture, 3}};
   const std::string label = tar_member("k.cls", "3").substr(512);
   // GNU: a member with the name before the member.
-  EXPECT_EQ(examples_of_tar(tar_member("././@LongLink", longest + ".jpg" + std::string(1, '\0'), 'L') +
-                        tar_header("short", octal(512), '0', "", true) + picture +
-                        tar_member("././@LongLink", longest + ".cls", 'L') +
-                        tar_header("short", octal(1), '0', "", true) + label + tar_end()),
-            expected);
+  EXPECT_EQ(
+      examples_of_tar(tar_member("././@LongLink", longest + ".jpg" + std::string(1, '\0'), 'L') +
+                      tar_header("short", octal(512), '0', "", true) + picture +
+                      tar_member("././@LongLink", longest + ".cls", 'L') +
+                      tar_header("short", octal(1), '0', "", true) + label + tar_end()),
+      expected);
   // pax: records before the member, of which the size is that of the member.
   EXPECT_EQ(
       examples_of_tar(
@@ -117,7 +119,7 @@ TEST(TarShard, has_the_names_and_sizes_of_every_dialect) {
   // ustar: a prefix.
   const std::string folder = longest.substr(0, 130), key = longest.substr(131, 90);
   EXPECT_EQ(examples_of_tar(tar_header(key + ".jpg", octal(512), '0', folder) + picture +
-                        tar_header(key + ".cls", octal(1), '0', folder) + label + tar_end()),
+                            tar_header(key + ".cls", octal(1), '0', folder) + label + tar_end()),
             (std::vector<FoundInTar>{{folder + "/" + key + ".jpg", picture, 3}}));
   // GNU's binary sizes.
   std::string binary(12, '\0');
@@ -184,14 +186,16 @@ TEST(TarShard, what_is_no_sound_tar_is_refused) {
   EXPECT_CONTAINS(tar_error(std::string(2000, 'x')), "this is no tar, or it is damaged");
   std::string damaged = a;
   damaged[1024 + 3] ^= 1;
-  EXPECT_CONTAINS(tar_error(damaged), "at byte 1024: the checksum of a header is wrong: the tar is");
+  EXPECT_CONTAINS(tar_error(damaged),
+                  "at byte 1024: the checksum of a header is wrong: the tar is");
   EXPECT_CONTAINS(tar_error(a + a),
                   "at byte 3072: there is more after the end of the tar, at byte 2048");
   EXPECT_CONTAINS(tar_error(tar_header("a.jpg", "x12") + tar_end()),
                   "size of a member is no number");
   EXPECT_CONTAINS(tar_error(tar_header("a.jpg", std::string(12, '\xff')) + tar_end()),
                   "size of a member is no number");
-  EXPECT_CONTAINS(tar_error(tar_member("x", "99 path=a\n", 'x') + a), "the pax records of a member");
+  EXPECT_CONTAINS(tar_error(tar_member("x", "99 path=a\n", 'x') + a),
+                  "the pax records of a member");
   EXPECT_CONTAINS(tar_error(tar_member("x", "22 GNU.sparse.major=1\n", 'x') + a),
                   "a file with holes");
   EXPECT_CONTAINS(tar_error(tar_member("a.jpg", "p", 'S') + tar_end()), "a file with holes");

@@ -61,7 +61,8 @@ std::string tfrecord_error(const std::string& shard) {
   return data_error([&] { examples_of(shard); });
 }
 std::string tfrecord_error(const examples::Example& example) {
-  return tfrecord_error(shard_of({example_of("p", 1).SerializeAsString(), example.SerializeAsString()}));
+  return tfrecord_error(
+      shard_of({example_of("p", 1).SerializeAsString(), example.SerializeAsString()}));
 }
 
 TEST(TfrecordShard, has_pictures_and_labels_beside_any_other_features) {
@@ -116,7 +117,8 @@ TEST(TfrecordShard, checksums_find_what_has_changed) {
   for (std::size_t i = 0; i < 12; ++i) {
     std::string damaged = shard;
     damaged[i] ^= 4;
-    EXPECT_CONTAINS(tfrecord_error(damaged), "at byte 0: record 0 has a wrong checksum of its length");
+    EXPECT_CONTAINS(tfrecord_error(damaged),
+                    "at byte 0: record 0 has a wrong checksum of its length");
   }
   for (std::size_t i = 12; i < shard.size(); ++i) {
     std::string damaged = shard;
@@ -150,7 +152,8 @@ TEST(TfrecordShard, records_that_are_no_labelled_pictures_are_refused_with_place
                     features["image/class/label"].mutable_int64_list()->add_value(2);
                   }),
                   "has 2 values of its feature image/class/label");
-  EXPECT_CONTAINS(tfrecord_error(example_of("p", -1)), "has the label -1; labels are from 0 to 1048575");
+  EXPECT_CONTAINS(tfrecord_error(example_of("p", -1)),
+                  "has the label -1; labels are from 0 to 1048575");
   EXPECT_CONTAINS(tfrecord_error(example_of("p", 1 << 20)), "has the label 1048576");
   EXPECT_CONTAINS(tfrecord_error(shard_of({"\x0a\x7f..."})), "record 0 is no tf.train.Example");
   EXPECT_CONTAINS(tfrecord_error(shard_of({"{\"image\":1}"})), "is no tf.train.Example");

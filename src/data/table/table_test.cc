@@ -24,7 +24,7 @@ std::string table_error(const std::function<void()>& act) {
   return "";
 }
 std::string table_error(const std::string& text, const TableOptions& options = {},
-                     double held_out = 0.25) {
+                        double held_out = 0.25) {
   return table_error(
       [&] { static_cast<void>(parts_of(parse_csv(text, "t.csv"), options, held_out)); });
 }
@@ -177,7 +177,8 @@ TEST(Table, a_cell_or_column_that_does_not_fit_is_named_with_its_place) {
   expect(table_error(good + "NA,6\n"), "the value is missing (\"NA\")");
   expect(table_error(good + "1e999,6\n"), "line 6, column \"x\"");
   expect(table_error(good + "inf,6\n"), "\"inf\" is not a finite number");
-  expect(table_error(good, {.target = "z"}), "`data.target` names the column \"z\", which it has not");
+  expect(table_error(good, {.target = "z"}),
+         "`data.target` names the column \"z\", which it has not");
   expect(table_error(good, {.ignore = {"w"}}), "`data.ignore` names the column \"w\"");
   expect(table_error(good, {.ignore = {"x"}}), "has no column beside the target");
   expect(table_error(good, {.target = "y", .ignore = {"y"}}), "is one of `data.ignore`");

@@ -113,9 +113,9 @@ TextSource::Part whole_text(const std::string& path, const Tokenizer* tokenizer,
   PODIUM_REQUIRE(shards || tokenizer != nullptr, ExitCode::kData, place,
                  " is a text, and the tokenizer of the shards to train on is not known: name it, "
                  "data.tokenizer=PATH");
-  std::shared_ptr<const Tokens> tokens =
-      shards ? open_shards(files, vocabulary_of(options, tokenizer))
-             : tokens_of(read_documents(files), *tokenizer);
+  std::shared_ptr<const Tokens> tokens = shards
+                                             ? open_shards(files, vocabulary_of(options, tokenizer))
+                                             : tokens_of(read_documents(files), *tokenizer);
   return whole(place, std::move(tokens), options, tokenizer);
 }
 
@@ -253,8 +253,8 @@ std::shared_ptr<const TextSource> open_whole_text(const std::string& path,
                                                   const Tokenizer& tokenizer,
                                                   std::int64_t vocabulary, std::int64_t context,
                                                   const std::string& data_dir) {
-  const auto text = std::make_shared<const TextSource>(whole_text(
-      path, &tokenizer, {.context = context, .vocabulary = vocabulary}, data_dir));
+  const auto text = std::make_shared<const TextSource>(
+      whole_text(path, &tokenizer, {.context = context, .vocabulary = vocabulary}, data_dir));
   text->require_usable("the text");
   return text;
 }

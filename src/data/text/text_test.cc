@@ -161,7 +161,8 @@ TEST_F(TextFile, streams_go_on_from_step_to_step) {
 TEST_F(TextFile, another_text_is_held_out_in_the_tokens_of_the_first) {
   put_text(folder_ / "held.txt", "b a b a b");
   const auto open_both = [&](const std::string& tokenizer, const std::string& held_out) {
-    return open("a a b a b b a\n", {.tokenizer = tokenizer, .context = 2, .held_out_path = held_out});
+    return open("a a b a b b a\n",
+                {.tokenizer = tokenizer, .context = 2, .held_out_path = held_out});
   };
   const Text parts = open_both("words", (folder_ / "held.txt").string());
   EXPECT_EQ(parts.train->examples(), (8 - 2) / 2);  // all of the text
@@ -170,8 +171,7 @@ TEST_F(TextFile, another_text_is_held_out_in_the_tokens_of_the_first) {
   EXPECT_EQ(window(*parts.held_out, 0, nullptr), (std::vector<std::int32_t>{1, 0}));
   put_text(folder_ / "held.txt", "b a c a b");
   EXPECT_CONTAINS(
-      user_error(ExitCode::kData,
-                 [&] { open_both("words", (folder_ / "held.txt").string()); }),
+      user_error(ExitCode::kData, [&] { open_both("words", (folder_ / "held.txt").string()); }),
       "held.txt: line 1 (byte 4) has the word \"c\", which the text of the training");
   EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { open_both("bytes", "nowhere.txt"); }),
                   "the text nowhere.txt was not found");

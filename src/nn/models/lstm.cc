@@ -1,5 +1,6 @@
 // Stacked LSTMs that predict the next token (Zaremba et al., Recurrent Neural Network
-// Regularization, 2014): dropout between layers, not along time. Parameters are named as in PyTorch.
+// Regularization, 2014): dropout between layers, not along time. Parameters are named as in
+// PyTorch.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -17,9 +18,8 @@ class StackedLstm {
   StackedLstm(Network& net, const NetworkOptions& options)
       : net_(net),
         o_(options),
-        bound_(options.initial_range > 0
-                   ? options.initial_range
-                   : 1.0f / std::sqrt(static_cast<float>(options.width))) {}
+        bound_(options.initial_range > 0 ? options.initial_range
+                                         : 1.0f / std::sqrt(static_cast<float>(options.width))) {}
 
   // tokens i32 [B, T], each below `vocabulary` -> [B T, vocabulary].
   Value logits(Value tokens, std::int64_t vocabulary) {
@@ -46,8 +46,12 @@ class StackedLstm {
     const auto own = [&](const char* of, const Shape& shape) {
       return parameter(cat("lstm.", of, "_l", number), shape);
     };
-    const Value of_x = own("weight_ih", {gates, o_.width}), of_h = own("weight_hh", {gates, o_.width}),
-                bias = add(graph, own("bias_ih", {gates}), own("bias_hh", {gates}), name + ".bias");
+    // One after the other: the order of parameters decides their first values.
+    const Value of_x = own("weight_ih", {gates, o_.width});
+    const Value of_h = own("weight_hh", {gates, o_.width});
+    const Value bias_h = own("bias_hh", {gates});
+    const Value bias_x = own("bias_ih", {gates});
+    const Value bias = add(graph, bias_x, bias_h, name + ".bias");
     const Value sums =
         bias_add(graph, matmul(graph, x, of_x, {.transpose_b = true}, name), bias, name);
     const Value hidden = net_.carried(name + ".hidden", {o_.width}),

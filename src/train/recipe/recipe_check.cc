@@ -193,8 +193,9 @@ class Check {
                         "\" is none; it is bytes, chars, words, or a path, as ./tokenizer.json"));
     if (text && good({"data.held_out_path", "data.held_out"}) && !r_.text.held_out_path.empty() &&
         problems_.was_given("data.held_out"))
-      problems_.add("data.held_out",
-                    "`data.held_out` has no effect beside `data.held_out_path`; remove one of them");
+      problems_.add(
+          "data.held_out",
+          "`data.held_out` has no effect beside `data.held_out_path`; remove one of them");
     if (good({"validation"}) && r_.validation != 0)
       problems_.add("validation",
                     cat("`validation` = ", r_.validation, " is for datasets; for ",

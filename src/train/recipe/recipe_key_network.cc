@@ -45,9 +45,10 @@ std::vector<RecipeKey> network_keys() {
        .range = below_one(),
        .fits = any,
        .unit = "probability",
-       .meaning = "share of the features that are dropped in training: of the embedding, and of "
-                  "what each half of a block adds; of each layer of an lstm, not along time; of each "
-                  "layer of a perceptron"},
+       .meaning =
+           "share of the features that are dropped in training: of the embedding, and of "
+           "what each half of a block adds; of each layer of an lstm, not along time; of each "
+           "layer of a perceptron"},
       {.table = "network",
        .name = "gelu_tanh",
        .field = PODIUM_RECIPE_FIELD(network.gelu_tanh),

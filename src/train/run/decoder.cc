@@ -63,8 +63,8 @@ struct Decoder::State {
 
   // Reads the tokens that are new, or all of them if they do not begin with those that it has read.
   std::span<const float> of_all(std::span<const std::int32_t> tokens) {
-    const bool follows = tokens.size() > seen.size() &&
-                         std::ranges::equal(tokens.first(seen.size()), seen);
+    const bool follows =
+        tokens.size() > seen.size() && std::ranges::equal(tokens.first(seen.size()), seen);
     if (!follows || seen.empty()) {
       seen.clear();
       for (const auto& cache : caches) {

@@ -26,8 +26,8 @@ void pack_columns(const float* w, int64_t row, int64_t column, int64_t depth, in
   for (int64_t run = 0; run < depth; run += kRun) {
     const int64_t rows = std::min(kRun, depth - run);
     for (int64_t j = own.begin; j < own.end; j += kPanel)
-      pack_panel({w + run * row + j * column, row, column}, rows,
-                 std::min(kPanel, own.end - j), packed + run * whole_pairs(columns) + j * rows);
+      pack_panel({w + run * row + j * column, row, column}, rows, std::min(kPanel, own.end - j),
+                 packed + run * whole_pairs(columns) + j * rows);
   }
 }
 // c [rows][columns] = a times those.
@@ -73,9 +73,8 @@ void lstm_sequences(const LstmShape& s, Range own, const LstmLayer& l, float* pr
     const int64_t token = s.token(step),
                   row_before = own.begin * s.tokens + (step == 0 ? 0 : s.token(step - 1));
     // The states that this token finds.
-    const Operand hidden = step == 0
-                               ? Operand{l.first_hidden + own.begin * units, units, 1}
-                               : Operand{l.hidden + row_before * units, s.tokens * units, 1};
+    const Operand hidden = step == 0 ? Operand{l.first_hidden + own.begin * units, units, 1}
+                                     : Operand{l.hidden + row_before * units, s.tokens * units, 1};
     const float* const cells =
         step == 0 ? l.first_cells + own.begin * units : l.cells + row_before * units;
     multiply(rows, hidden, l.packed_w, units, gates, products);
@@ -129,9 +128,9 @@ void lstm_grad_sequences(const LstmShape& s, Range own, const LstmGrad& g) {
     const int64_t token = s.token(step);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t sequence = own.begin + r, row = sequence * s.tokens + token;
-      const float* const before =
-          step == 0 ? g.first_cells + sequence * units
-                    : g.cells + (sequence * s.tokens + s.token(step - 1)) * units;
+      const float* const before = step == 0
+                                      ? g.first_cells + sequence * units
+                                      : g.cells + (sequence * s.tokens + s.token(step - 1)) * units;
       for (int64_t j = 0; j < units; j += kLanes) {
         const Units of{units - j};
         const float* const from = g.gates + row * gates + j;
@@ -140,7 +139,8 @@ void lstm_grad_sequences(const LstmShape& s, Range own, const LstmGrad& g) {
         const V16 dh =
             add16(of.load(g.to_hidden + row * units + j), of.load(to_hidden + r * units + j));
         const V16 t = tanh16(of.load(g.cells + row * units + j)), one = set16(1);
-        const V16 d = fma16(mul16(dh, output), fnma16(t, t, one), of.load(to_cells + r * units + j));
+        const V16 d =
+            fma16(mul16(dh, output), fnma16(t, t, one), of.load(to_cells + r * units + j));
         float* const to = g.dx + row * gates + j;
         of.store(to, through_logistic16(mul16(d, candidate), input));
         of.store(to + units, through_logistic16(mul16(d, of.load(before + j)), forget));

@@ -1,5 +1,5 @@
-// A layer of long short-term memory over whole sequences (docs/numerics.md, lstm). A part is some of
-// the sequences, which depend on nothing of each other, over all of their tokens.
+// A layer of long short-term memory over whole sequences (docs/numerics.md, lstm). A part is some
+// of the sequences, which depend on nothing of each other, over all of their tokens.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
-#include "backend/cuda/kernels/recurrent.h"
-
 #include "backend/cuda/kernels/flat.h"
 #include "backend/cuda/kernels/matmul.h"
+#include "backend/cuda/kernels/recurrent.h"
 #include "base/lstm_cell.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -61,27 +60,25 @@ void lstm(const Launch& launch, const LstmShape& s, const LstmLayer& l) {
     const std::int64_t token = s.token(step);
     const bool last = step + 1 == s.tokens;
     matmul(launch, product_of_states(s, hidden.row), hidden.from, l.w, l.products, l.scratch);
-    launch_rows(launch, s.sequences, s.units,
-                [=] __device__(std::int64_t b, unsigned unit, unsigned r) {
-                  const std::int64_t row = b * s.tokens + token, at = row * s.units + unit,
-                                     gates_at = row * s.gates() + unit;
-                  const LstmGates from_x = load_gates(l.x.of(r) + gates_at, s.units),
-                                  from_state =
-                                      load_gates(l.products.of(r) + b * s.gates() + unit, s.units);
-                  const LstmGates gates = lstm_gates({from_x.input + from_state.input,
-                                                      from_x.forget + from_state.forget,
-                                                      from_x.candidate + from_state.candidate,
-                                                      from_x.output + from_state.output});
-                  const float cell = lstm_cell(gates, cells.from.of(r)[b * cells.row + unit]),
-                              now = lstm_hidden(gates, cell);
-                  l.before.of(r)[at] = hidden.from.of(r)[b * hidden.row + unit];
-                  store_gates(l.gates.of(r) + gates_at, s.units, gates);
-                  l.cells.of(r)[at] = cell;
-                  l.hidden.of(r)[at] = now;
-                  if (!last) return;
-                  l.last_cells.of(r)[b * s.units + unit] = cell;
-                  l.last_hidden.of(r)[b * s.units + unit] = now;
-                });
+    launch_rows(
+        launch, s.sequences, s.units, [=] __device__(std::int64_t b, unsigned unit, unsigned r) {
+          const std::int64_t row = b * s.tokens + token, at = row * s.units + unit,
+                             gates_at = row * s.gates() + unit;
+          const LstmGates from_x = load_gates(l.x.of(r) + gates_at, s.units),
+                          from_state = load_gates(l.products.of(r) + b * s.gates() + unit, s.units);
+          const LstmGates gates = lstm_gates(
+              {from_x.input + from_state.input, from_x.forget + from_state.forget,
+               from_x.candidate + from_state.candidate, from_x.output + from_state.output});
+          const float cell = lstm_cell(gates, cells.from.of(r)[b * cells.row + unit]),
+                      now = lstm_hidden(gates, cell);
+          l.before.of(r)[at] = hidden.from.of(r)[b * hidden.row + unit];
+          store_gates(l.gates.of(r) + gates_at, s.units, gates);
+          l.cells.of(r)[at] = cell;
+          l.hidden.of(r)[at] = now;
+          if (!last) return;
+          l.last_cells.of(r)[b * s.units + unit] = cell;
+          l.last_hidden.of(r)[b * s.units + unit] = now;
+        });
   }
 }
 
@@ -98,17 +95,17 @@ void lstm_grad(const Launch& launch, const LstmShape& s, const LstmGrad& g) {
     const bool last = step + 1 == s.tokens;
     const ConstFloats to_hidden = last ? g.to_last_hidden : g.to_first_hidden,
                       to_cells = last ? g.to_last_cells : g.to_first_cells;
-    launch_rows(launch, s.sequences, s.units,
-                [=] __device__(std::int64_t b, unsigned unit, unsigned r) {
-                  const std::int64_t row = b * s.tokens + token, at = row * s.units + unit,
-                                     gates_at = row * s.gates() + unit, state = b * s.units + unit;
-                  const LstmGradients found = lstm_gradients(
-                      load_gates(g.gates.of(r) + gates_at, s.units),
-                      before.from.of(r)[b * before.row + unit], g.cells.of(r)[at],
-                      g.to_hidden.of(r)[at] + to_hidden.of(r)[state], to_cells.of(r)[state]);
-                  store_gates(g.dx.of(r) + gates_at, s.units, found.sums);
-                  g.to_first_cells.of(r)[state] = found.before;
-                });
+    launch_rows(
+        launch, s.sequences, s.units, [=] __device__(std::int64_t b, unsigned unit, unsigned r) {
+          const std::int64_t row = b * s.tokens + token, at = row * s.units + unit,
+                             gates_at = row * s.gates() + unit, state = b * s.units + unit;
+          const LstmGradients found =
+              lstm_gradients(load_gates(g.gates.of(r) + gates_at, s.units),
+                             before.from.of(r)[b * before.row + unit], g.cells.of(r)[at],
+                             g.to_hidden.of(r)[at] + to_hidden.of(r)[state], to_cells.of(r)[state]);
+          store_gates(g.dx.of(r) + gates_at, s.units, found.sums);
+          g.to_first_cells.of(r)[state] = found.before;
+        });
     matmul(launch, product_of_gradients(s), ConstFloats(g.dx).from(token * s.gates()), g.w,
            g.to_first_hidden, g.scratch);
   }

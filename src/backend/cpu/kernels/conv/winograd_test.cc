@@ -50,9 +50,9 @@ struct Layer {
 void check_all(std::initializer_list<Layer> layers) {
   unsigned seed = 0;
   for (const Layer& l : layers)
-    check_winograd(make_shape(l.images, l.in, l.height, l.width, l.out, 3 * l.stride, 3 * l.stride, l.stride,
-                     l.stride, l.padding, l.padding),
-          ++seed);
+    check_winograd(make_shape(l.images, l.in, l.height, l.width, l.out, 3 * l.stride, 3 * l.stride,
+                              l.stride, l.stride, l.padding, l.padding),
+                   ++seed);
 }
 
 TEST(WinogradTest, has_the_bits_of_the_contract_on_the_shapes_of_mnist) {
@@ -74,10 +74,11 @@ TEST(WinogradTest, has_the_bits_of_the_contract_on_random_shapes) {
     const int h = pick(1, 24), w = pick(1, 24);
     if (h + 2 * top < 3 * stride_h || w + 2 * left < 3 * stride_w) continue;
     const bool wide = pick(0, 7) == 0;
-    check_winograd(make_shape(pick(0, 2) ? pick(1, 20) : pick(1, 70), wide ? pick(16, 34) : pick(1, 5), h, w,
-                     wide ? 16 * pick(1, 2) : pick(1, 14), 3 * stride_h, 3 * stride_w, stride_h,
-                     stride_w, top, left),
-          i++);
+    check_winograd(
+        make_shape(pick(0, 2) ? pick(1, 20) : pick(1, 70), wide ? pick(16, 34) : pick(1, 5), h, w,
+                   wide ? 16 * pick(1, 2) : pick(1, 14), 3 * stride_h, 3 * stride_w, stride_h,
+                   stride_w, top, left),
+        i++);
   }
 }
 
