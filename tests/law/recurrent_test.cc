@@ -59,6 +59,9 @@ TEST_F(RecurrentLaw, any_placement_gives_the_same_hashes) {
 
 TEST_F(RecurrentLaw, every_backend_and_vector_target_gives_the_same_hashes) {
   law_backend();  // makes the backends that are for tests alone known by name
+  const Recipe bf16 = recipe({"precision=bf16", "bf16_order=hopper"});
+  EXPECT_EQ(step_hashes(*trainer(bf16, 2, 1, "cpu"), 2),
+            step_hashes(*trainer(bf16, 2, 1, "reference"), 2));
   const Recipe one = recipe({"network.tied=false"});
   const auto expected = step_hashes(*trainer(one, 2, 1, "reference"), 3);
   for (const char* backend : {"detached", "cuda-emulated"})

@@ -124,6 +124,8 @@ PlannedData planned_data(const Recipe& recipe, const std::string& data_dir) {
   if (!has_files(recipe)) return {stated_shape(recipe), ""};
   try {
     if (text) static_cast<void>(find_text(recipe.pictures.path, data_dir));
+    if (text && !recipe.text.held_out_path.empty())
+      static_cast<void>(find_text(recipe.text.held_out_path, data_dir));
     if (has_pictures(recipe)) static_cast<void>(find_pictures(recipe.pictures.path, data_dir));
   } catch (const UserError& error) {
     const DataShape shape = stated_shape(recipe);

@@ -66,9 +66,7 @@ HWY_INLINE void weighted_rows(const float* p, int64_t p_row, int64_t first_keys,
                               int64_t y_row) {
   for (int64_t d = 0; d < features; d += kLanes) {
     const int64_t count = features - d;
-    const auto load = [&](int64_t j) HWY_ATTR {
-      return count >= kLanes ? load16(v + j * v_row + d) : load_first16(v + j * v_row + d, count);
-    };
+    const auto load = [&](int64_t j) HWY_ATTR { return load_some16(v + j * v_row + d, count); };
     V16 sums[kQueries];
     HWY_UNROLL(8)
     for (int i = 0; i < kQueries; ++i) sums[i] = zero16();
@@ -80,10 +78,7 @@ HWY_INLINE void weighted_rows(const float* p, int64_t p_row, int64_t first_keys,
     for (int i = 0; i < kQueries; ++i) {
       for (int64_t j = first_keys; j < first_keys + i * more; ++j)
         sums[i] = fma16(set16(p[i * p_row + j]), load(j), sums[i]);
-      if (count >= kLanes)
-        store16(y + i * y_row + d, sums[i]);
-      else
-        store_first16(y + i * y_row + d, sums[i], count);
+      store_some16(y + i * y_row + d, sums[i], count);
     }
   }
 }

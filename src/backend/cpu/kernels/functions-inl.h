@@ -131,6 +131,17 @@ HWY_INLINE Native tanh_native(const Native& x) {
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
 
+HWY_INLINE V16 logistic16(const V16& x) {
+  V16 out;
+  for (int i = 0; i < kRegisters; ++i) out.r[i] = logistic_native(x.r[i]);
+  return out;
+}
+HWY_INLINE V16 tanh16(const V16& x) {
+  V16 out;
+  for (int i = 0; i < kRegisters; ++i) out.r[i] = tanh_native(x.r[i]);
+  return out;
+}
+
 // What the logistic function of GELU by tanh is taken of; `square` is x * x.
 HWY_INLINE Native tanh_argument(const Native& x, const Native& square) {
   const NativeTag d;

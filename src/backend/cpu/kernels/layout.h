@@ -64,4 +64,11 @@ constexpr int parts_of(std::int64_t units, std::int64_t work_per_unit, std::int6
   return static_cast<int>(parts < 1 ? 1 : parts);
 }
 
+// The columns of a product are packed in panels, one vector wide or two, as a target has registers:
+// these are whole panels of every target.
+inline constexpr std::int64_t kPairColumns = 2 * kLanes;
+constexpr std::int64_t pairs_of(std::int64_t columns) {
+  return (columns + kPairColumns - 1) / kPairColumns;
+}
+
 }  // namespace podium::cpu

@@ -58,11 +58,7 @@ HWY_INLINE void run_tile(const float* HWY_RESTRICT a, int64_t a_row, int64_t a_d
     for (int v = 0; v < kVectors; ++v) {
       float* to = c + i * c_row + v * kLanes;
       const int64_t lanes = width - v * kLanes;
-      if (lanes >= kLanes) {
-        store16(to, first ? acc[i][v] : add16(load16(to), acc[i][v]));
-      } else {
-        store_first16(to, first ? acc[i][v] : add16(load_first16(to, lanes), acc[i][v]), lanes);
-      }
+      store_some16(to, first ? acc[i][v] : add16(load_some16(to, lanes), acc[i][v]), lanes);
     }
   }
 }
@@ -96,8 +92,7 @@ HWY_INLINE void run_panel(int64_t rows, const Operand& a, const float* b, int64_
 HWY_INLINE void pack_vector(const Operand& b, int64_t depth, int64_t width, float* packed) {
   if (b.column == 1) {
     for (int64_t k = 0; k < depth; ++k)
-      store16(packed + k * kPanel, width == kLanes ? load16(b.first + k * b.row)
-                                                   : load_first16(b.first + k * b.row, width));
+      store16(packed + k * kPanel, load_some16(b.first + k * b.row, width));
     return;
   }
   int64_t k = 0;

@@ -41,23 +41,13 @@ namespace podium::cpu {
 
 HWY_EXPORT(product_columns);
 
-namespace {
-
-// Whole panels of every target.
-constexpr std::int64_t kPartColumns = 2 * kLanes;
-std::int64_t panels_of(const MatmulShape& shape) {
-  return (shape.columns + kPartColumns - 1) / kPartColumns;
-}
-
-}  // namespace
-
 int matmul_parts(const MatmulShape& shape) {
-  return parts_of(panels_of(shape), kPartColumns * shape.rows * shape.depth, 1 << 19);
+  return parts_of(pairs_of(shape.columns), kPairColumns * shape.rows * shape.depth, 1 << 19);
 }
 void matmul(const MatmulShape& shape, const float* a, const float* b, float* c, int part) {
-  const Range panels = share_of(panels_of(shape), matmul_parts(shape), part);
-  const Range columns = {panels.begin * kPartColumns,
-                         std::min(panels.end * kPartColumns, shape.columns)};
+  const Range panels = share_of(pairs_of(shape.columns), matmul_parts(shape), part);
+  const Range columns = {panels.begin * kPairColumns,
+                         std::min(panels.end * kPairColumns, shape.columns)};
   PODIUM_DISPATCH(product_columns)(shape, columns, a, b, c);
 }
 

@@ -15,10 +15,6 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-// Two vectors wide, whole panels of every target.
-inline constexpr int64_t kPair = 2 * kLanes;
-inline int64_t whole_pairs(int64_t columns) { return (columns + kPair - 1) / kPair * kPair; }
-
 // Columns of a matrix [depth, columns], element (k, j) at w[k * row + j * column], packed: run by
 // run, and in each panel by panel.
 void pack_columns(const float* w, int64_t row, int64_t column, int64_t depth, int64_t columns,
@@ -27,7 +23,7 @@ void pack_columns(const float* w, int64_t row, int64_t column, int64_t depth, in
     const int64_t rows = std::min(kRun, depth - run);
     for (int64_t j = own.begin; j < own.end; j += kPanel)
       pack_panel({w + run * row + j * column, row, column}, rows, std::min(kPanel, own.end - j),
-                 packed + run * whole_pairs(columns) + j * rows);
+                 packed + run * pairs_of(columns) * kPairColumns + j * rows);
   }
 }
 // c [rows][columns] = a times those.
@@ -37,34 +33,9 @@ HWY_INLINE void multiply(int64_t rows, const Operand& a, const float* packed, in
     const int64_t terms = std::min(kRun, depth - run);
     for (int64_t j = 0; j < columns; j += kPanel)
       run_panel(rows, {a.first + run * a.column, a.row, a.column},
-                packed + run * whole_pairs(columns) + j * terms, terms, c + j, columns,
+                packed + run * pairs_of(columns) * kPairColumns + j * terms, terms, c + j, columns,
                 std::min(kPanel, columns - j), run == 0);
   }
-}
-
-// Sixteen units, or the first `count` of them: reads and writes no others.
-struct Units {
-  int64_t count;
-  HWY_INLINE V16 load(const float* p) const {
-    return count >= kLanes ? load16(p) : load_first16(p, count);
-  }
-  HWY_INLINE void store(float* p, const V16& a) const {
-    if (count >= kLanes)
-      store16(p, a);
-    else
-      store_first16(p, a, count);
-  }
-};
-
-HWY_INLINE V16 logistic16(const V16& x) {
-  V16 out;
-  for (int i = 0; i < kRegisters; ++i) out.r[i] = logistic_native(x.r[i]);
-  return out;
-}
-HWY_INLINE V16 tanh16(const V16& x) {
-  V16 out;
-  for (int i = 0; i < kRegisters; ++i) out.r[i] = tanh_native(x.r[i]);
-  return out;
 }
 
 void lstm_sequences(const LstmShape& s, Range own, const LstmLayer& l, float* products) {
@@ -83,22 +54,23 @@ void lstm_sequences(const LstmShape& s, Range own, const LstmLayer& l, float* pr
       std::memcpy(l.before + row * units, hidden.first + r * hidden.row,
                   static_cast<size_t>(units) * sizeof(float));
       for (int64_t j = 0; j < units; j += kLanes) {
-        const Units of{units - j};
+        const int64_t left = units - j;
         const auto sum = [&](int64_t gate) HWY_ATTR {
           const int64_t at = gate * units + j;
-          return add16(of.load(l.x + row * gates + at), of.load(products + r * gates + at));
+          return add16(load_some16(l.x + row * gates + at, left),
+                       load_some16(products + r * gates + at, left));
         };
         const V16 input = logistic16(sum(0)), forget = logistic16(sum(1)),
                   candidate = tanh16(sum(2)), output = logistic16(sum(3));
         const V16 cell =
-            fma16(forget, of.load(cells + r * hidden.row + j), mul16(input, candidate));
+            fma16(forget, load_some16(cells + r * hidden.row + j, left), mul16(input, candidate));
         float* const to = l.gates + row * gates + j;
-        of.store(to, input);
-        of.store(to + units, forget);
-        of.store(to + 2 * units, candidate);
-        of.store(to + 3 * units, output);
-        of.store(l.cells + row * units + j, cell);
-        of.store(l.hidden + row * units + j, mul16(output, tanh16(cell)));
+        store_some16(to, input, left);
+        store_some16(to + units, forget, left);
+        store_some16(to + 2 * units, candidate, left);
+        store_some16(to + 3 * units, output, left);
+        store_some16(l.cells + row * units + j, cell, left);
+        store_some16(l.hidden + row * units + j, mul16(output, tanh16(cell)), left);
       }
     }
   }
@@ -132,21 +104,24 @@ void lstm_grad_sequences(const LstmShape& s, Range own, const LstmGrad& g) {
                                       ? g.first_cells + sequence * units
                                       : g.cells + (sequence * s.tokens + s.token(step - 1)) * units;
       for (int64_t j = 0; j < units; j += kLanes) {
-        const Units of{units - j};
+        const int64_t left = units - j;
         const float* const from = g.gates + row * gates + j;
-        const V16 input = of.load(from), forget = of.load(from + units),
-                  candidate = of.load(from + 2 * units), output = of.load(from + 3 * units);
-        const V16 dh =
-            add16(of.load(g.to_hidden + row * units + j), of.load(to_hidden + r * units + j));
-        const V16 t = tanh16(of.load(g.cells + row * units + j)), one = set16(1);
-        const V16 d =
-            fma16(mul16(dh, output), fnma16(t, t, one), of.load(to_cells + r * units + j));
+        const V16 input = load_some16(from, left), forget = load_some16(from + units, left),
+                  candidate = load_some16(from + 2 * units, left),
+                  output = load_some16(from + 3 * units, left);
+        const V16 dh = add16(load_some16(g.to_hidden + row * units + j, left),
+                             load_some16(to_hidden + r * units + j, left));
+        const V16 t = tanh16(load_some16(g.cells + row * units + j, left)), one = set16(1);
+        const V16 d = fma16(mul16(dh, output), fnma16(t, t, one),
+                            load_some16(to_cells + r * units + j, left));
         float* const to = g.dx + row * gates + j;
-        of.store(to, through_logistic16(mul16(d, candidate), input));
-        of.store(to + units, through_logistic16(mul16(d, of.load(before + j)), forget));
-        of.store(to + 2 * units, mul16(mul16(d, input), fnma16(candidate, candidate, one)));
-        of.store(to + 3 * units, through_logistic16(mul16(dh, t), output));
-        of.store(to_cells + r * units + j, mul16(d, forget));
+        store_some16(to, through_logistic16(mul16(d, candidate), input), left);
+        store_some16(to + units,
+                     through_logistic16(mul16(d, load_some16(before + j, left)), forget), left);
+        store_some16(to + 2 * units, mul16(mul16(d, input), fnma16(candidate, candidate, one)),
+                     left);
+        store_some16(to + 3 * units, through_logistic16(mul16(dh, t), output), left);
+        store_some16(to_cells + r * units + j, mul16(d, forget), left);
       }
     }
     multiply(rows, {g.dx + (own.begin * s.tokens + token) * gates, s.tokens * gates, 1}, g.packed_w,
@@ -167,9 +142,8 @@ HWY_EXPORT(lstm_grad_sequences);
 
 namespace {
 
-constexpr std::int64_t kPairColumns = 2 * kLanes, kPackWork = 1 << 16, kWork = 1 << 19;
+constexpr std::int64_t kPackWork = 1 << 16, kWork = 1 << 19;
 
-std::int64_t pairs_of(std::int64_t columns) { return (columns + kPairColumns - 1) / kPairColumns; }
 int pack_parts(std::int64_t depth, std::int64_t columns) {
   return parts_of(pairs_of(columns), kPairColumns * depth, kPackWork);
 }

@@ -13,17 +13,6 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-// The sixteen floats at p, or the first `count` of them, and +0.
-HWY_INLINE V16 load_some16(const float* p, int64_t count) {
-  return count >= kLanes ? load16(p) : load_first16(p, count);
-}
-HWY_INLINE void store_some16(float* p, const V16& a, int64_t count) {
-  if (count >= kLanes)
-    store16(p, a);
-  else
-    store_first16(p, a, count);
-}
-
 // --- embedding
 
 // The sum of the rows order[begin, end) of dy, sixteen columns from `dy` on: runs, then the tree,

@@ -139,6 +139,17 @@ HWY_INLINE void store_first16(float* p, const V16& a, int64_t count) {
 #endif
 }
 
+// The sixteen floats at p, or the first `count` of them, and +0; the same lanes to p.
+HWY_INLINE V16 load_some16(const float* p, int64_t count) {
+  return count >= kLanes ? load16(p) : load_first16(p, count);
+}
+HWY_INLINE void store_some16(float* p, const V16& a, int64_t count) {
+  if (count >= kLanes)
+    store16(p, a);
+  else
+    store_first16(p, a, count);
+}
+
 // tree(a[0..16)), the sum over the lanes.
 HWY_INLINE float tree_sum16(const V16& a) {
   float l[kLanes];
