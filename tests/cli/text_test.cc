@@ -72,6 +72,37 @@ TEST_F(OwnText, is_trained_on_stopped_resumed_evaluated_and_continued) {
   EXPECT_EQ(text.find_first_not_of(verse(2)), std::string::npos) << text;
 }
 
+TEST_F(OwnText, an_lstm_reads_it_as_streams_and_is_evaluated_on_another) {
+  write("sea.txt", verse(300));
+  write("other.txt", verse(40));
+  const auto trained = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train", "lstm.toml", "--out", out};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  write("lstm.toml",
+        "model = \"lstm\"\nbatch = 8\nreplicas = 4\nsteps = 60\n[network]\nlayers = 1\n"
+        "width = 16\n[data]\nname = \"text\"\npath = \"sea.txt\"\ntokenizer = \"chars\"\n"
+        "context = 16\norder = \"streams\"\nheld_out_path = \"other.txt\"\n[optimizer]\n"
+        "learning_rate = 2\nclip_norm = 1\n");
+  const std::string whole = done(trained("a", {"--workers", "1"}));
+  EXPECT_EQ(podium(trained("b", {"--workers", "2", "--steps", "25"})).code, 0);
+  EXPECT_EQ(parameters_in(done(trained("b", {"--workers", "4"}))), parameters_in(whole));
+  const auto perplexity = [&](const std::vector<std::string>& command) {
+    const std::string told = done(command);
+    const std::size_t at = told.find("perplexity ");
+    EXPECT_NE(at, std::string::npos) << told;
+    return told.substr(at, told.find(' ', at + 11) - at);
+  };
+  // From zeros on, by whichever command: the state of the training's replicas is not read.
+  EXPECT_EQ(perplexity({"eval", "a", "--text", "other.txt"}), perplexity({"eval", "a"}));
+  // Longer than a window, from the state alone.
+  const std::string text = done({"generate", "a", "--prompt", "the sea the sea\na sail, ",
+                                 "--tokens", "40", "--temperature", "0"});
+  EXPECT_EQ(text.find("the sea the sea\na sail, "), 0u) << text;
+  EXPECT_EQ(text.find_first_not_of(verse(2)), std::string::npos) << text;
+}
+
 TEST_F(OwnText, a_tokenizer_goes_with_the_run) {
   write("sea.txt", verse(600));
   std::filesystem::create_directory(path("tokens"));

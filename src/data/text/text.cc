@@ -69,12 +69,12 @@ TextSource::Part whole(std::string origin, std::shared_ptr<const Tokens> tokens,
           .count = count,
           .vocabulary = vocabulary_of(options, tokenizer),
           .words = tokenizer != nullptr ? tokenizer->words() : std::vector<std::string>(),
-          .context = options.context};
+          .context = options.context,
+          .streams = options.order == kStreamedWindows};
 }
 
-Text parts_of(TextSource::Part train, TextSource::Part held_out, const TextOptions& options,
+Text parts_of(TextSource::Part train, TextSource::Part held_out,
               std::shared_ptr<const Tokenizer> tokenizer) {
-  train.streams = options.order == kStreamedWindows;
   train.shifts = !train.streams;
   Text text{std::make_shared<const TextSource>(std::move(train)),
             std::make_shared<const TextSource>(std::move(held_out)), std::move(tokenizer)};
@@ -84,14 +84,14 @@ Text parts_of(TextSource::Part train, TextSource::Part held_out, const TextOptio
 }
 
 // The last share of `all` apart.
-Text split(const TextSource::Part& all, double held_out, const TextOptions& options,
+Text split(const TextSource::Part& all, double held_out,
            std::shared_ptr<const Tokenizer> tokenizer) {
   TextSource::Part train = all, rest = all;
   train.count =
       static_cast<std::int64_t>(std::floor(static_cast<double>(all.count) * (1 - held_out)));
   rest.first = train.count;
   rest.count = all.count - train.count;
-  return parts_of(std::move(train), std::move(rest), options, std::move(tokenizer));
+  return parts_of(std::move(train), std::move(rest), std::move(tokenizer));
 }
 
 // Whether the files are shards of tokens, and not texts.
@@ -148,11 +148,11 @@ Text open_token_shards(const std::string& place, const std::vector<std::string>&
   if (!options.held_out_path.empty()) {
     TextSource::Part apart = whole_text(options.held_out_path, tokenizer.get(), options, data_dir);
     apart.vocabulary = vocabulary;
-    return parts_of(std::move(all), std::move(apart), options, std::move(tokenizer));
+    return parts_of(std::move(all), std::move(apart), std::move(tokenizer));
   }
-  if (rest.empty()) return split(all, held_out, options, std::move(tokenizer));
+  if (rest.empty()) return split(all, held_out, std::move(tokenizer));
   TextSource::Part apart = whole(place, open_shards(rest, vocabulary), options, tokenizer.get());
-  return parts_of(std::move(all), std::move(apart), options, std::move(tokenizer));
+  return parts_of(std::move(all), std::move(apart), std::move(tokenizer));
 }
 
 }  // namespace
@@ -244,17 +244,17 @@ Text open_text(const std::string& path, const TextOptions& options, double held_
   std::shared_ptr<const Tokenizer> tokenizer =
       tokenizer_for(options.tokenizer, documents, data_dir);
   TextSource::Part all = whole(place, tokens_of(documents, *tokenizer), options, tokenizer.get());
-  if (options.held_out_path.empty()) return split(all, held_out, options, std::move(tokenizer));
+  if (options.held_out_path.empty()) return split(all, held_out, std::move(tokenizer));
   TextSource::Part apart = whole_text(options.held_out_path, tokenizer.get(), options, data_dir);
-  return parts_of(std::move(all), std::move(apart), options, std::move(tokenizer));
+  return parts_of(std::move(all), std::move(apart), std::move(tokenizer));
 }
 
 std::shared_ptr<const TextSource> open_whole_text(const std::string& path,
                                                   const Tokenizer& tokenizer,
-                                                  std::int64_t vocabulary, std::int64_t context,
+                                                  const TextOptions& options,
                                                   const std::string& data_dir) {
-  const auto text = std::make_shared<const TextSource>(
-      whole_text(path, &tokenizer, {.context = context, .vocabulary = vocabulary}, data_dir));
+  const auto text =
+      std::make_shared<const TextSource>(whole_text(path, &tokenizer, options, data_dir));
   text->require_usable("the text");
   return text;
 }

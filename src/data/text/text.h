@@ -75,11 +75,11 @@ struct Text {
 Text open_text(const std::string& path, const TextOptions& options, double held_out,
                const std::string& data_dir);
 
-// All of it, as a held-out part, by a tokenizer and with a vocabulary that it does not exceed.
-// Throws UserError(kData) likewise.
+// All of it, as a held-out part, by a tokenizer, with a vocabulary of options.vocabulary if the
+// tokenizer's is smaller. Throws UserError(kData) likewise.
 std::shared_ptr<const TextSource> open_whole_text(const std::string& path,
                                                   const Tokenizer& tokenizer,
-                                                  std::int64_t vocabulary, std::int64_t context,
+                                                  const TextOptions& options,
                                                   const std::string& data_dir);
 
 }  // namespace podium

@@ -14,8 +14,6 @@
 namespace podium {
 namespace {
 
-constexpr const char* kCarriedHashKey = "carried_hash";
-
 std::string names_of(const std::vector<FlatEntry>& carried) {
   std::string names;
   for (const FlatEntry& entry : carried)

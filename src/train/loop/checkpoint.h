@@ -38,6 +38,8 @@ inline constexpr const char* kDataKey = "training_data";
 inline constexpr const char* kEvaluationDataKey = "evaluation_data";
 // Trainer::replica_hashes() of the step after it, of all replicas (run.witness).
 inline constexpr const char* kWitnessKey = "witness";
+// The hash of the carried values alone.
+inline constexpr const char* kCarriedHashKey = "carried_hash";
 // The prefix of the optimizer's tensors; all others are parameters, statistics and, with
 // kCarriedPrefix (nn/network.h), what a model carries from step to step, of all replicas.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";

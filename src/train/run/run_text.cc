@@ -23,6 +23,22 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const Recipe& recipe, std::span<co
                             tokens != nullptr ? tokens->words : std::vector<std::string>());
 }
 
+namespace {
+
+// What the replicas of training carry is of their rows; an evaluation begins from zeros.
+void forget_carried(Checkpoint& checkpoint) {
+  checkpoint.metadata.erase(kCarriedHashKey);
+  for (NamedTensor& carried : checkpoint.tensors) {
+    if (!carried.name.starts_with(kCarriedPrefix)) continue;
+    const auto& shape = carried.tensor.shape().extents();
+    std::vector<std::int64_t> extents(shape.begin(), shape.end());
+    extents[0] = extents[1] = 1;  // replicas, rows
+    carried.tensor = Tensor(carried.tensor.dtype(), Shape(std::move(extents)));
+  }
+}
+
+}  // namespace
+
 LoadedRun load_run_on_text(const std::filesystem::path& folder, const std::string& text,
                            const std::string& data_dir, const Placement& placement,
                            const std::string& step) {
@@ -33,7 +49,7 @@ LoadedRun load_run_on_text(const std::filesystem::path& folder, const std::strin
   PODIUM_REQUIRE(has_text(recipe), ExitCode::kUsage, "the run of recipe ", recipe.name,
                  " was trained on data = \"", recipe.data,
                  "\"; only a network that was trained on text is evaluated on one");
-  const Checkpoint checkpoint = checkpoint_of(folder, step);
+  Checkpoint checkpoint = checkpoint_of(folder, step);
   const std::vector<Field> fields = fields_of(checkpoint);
   const Field* const tokens = find_field(fields, "tokens");
   PODIUM_REQUIRE(tokens != nullptr, ExitCode::kData, folder.string(),
@@ -41,9 +57,11 @@ LoadedRun load_run_on_text(const std::filesystem::path& folder, const std::strin
                  "it");
   // Which examples a step would have does not matter here; a short text has few.
   recipe.batch = recipe.replicas = 1;
-  const auto set = open_whole_text(text, *tokenizer_of(recipe, fields), tokens->below,
-                                   recipe.text.context, data_dir);
+  TextOptions options = recipe.text;
+  options.vocabulary = tokens->below;
+  const auto set = open_whole_text(text, *tokenizer_of(recipe, fields), options, data_dir);
   loaded.trainer = std::make_unique<Trainer>(recipe, model_of(recipe), set, set, placement);
+  forget_carried(checkpoint);
   loaded.trainer->restore(checkpoint);
   return loaded;
 }
