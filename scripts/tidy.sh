@@ -38,6 +38,6 @@ awk -v root="$root/" '
   /"command":/ { sub(/^ *"command": "/, ""); sub(/",?$/, ""); gsub(/\\"/, "\""); gsub(/\\\\/, "\\"); command = $0 }
   /"file":/ {
     sub(/^ *"file": "/, ""); sub(/",?$/, "")
-    if (index($0, root) == 1 && (index($0, root "build") != 1 || /\/Unity\//) && !/_(test|fuzz)\.cc$/ && !seen[$0]++) printf "%s%c%s%c", $0, 0, command, 0
+    if (index($0, root) == 1 && (index($0, root "build") != 1 || /\/Unity\//) && !/_(test|fuzz)\.cc$/ && !/_test\.dir\// && !seen[$0]++) printf "%s%c%s%c", $0, 0, command, 0
   }' "$folder/compile_commands.json" |
   xargs -0 -n 2 -P "$jobs" "$root/scripts/tidy.sh" "$folder" --one
