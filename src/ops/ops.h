@@ -535,11 +535,11 @@ struct LstmResult {
   Value hidden;                   // [B T, H]
   Value last_hidden, last_cells;  // [B, H]
 };
+inline constexpr std::int32_t kLstmLastHidden = 1, kLstmLastCells = 2;  // among the results
 // A layer of H units over whole sequences (Hochreiter, Schmidhuber 1997; with the forget gate of
 // Gers et al. 2000). x [B T, 4 H] is what the tokens bring to the gates, biases included: input,
 // forget, candidate, output, H columns each, as in PyTorch. w [4 H, H] multiplies the hidden state.
 // hidden and cells [B, H] are the states before the first token that is read.
-inline constexpr std::int32_t kLstmLastHidden = 1, kLstmLastCells = 2;  // among the results
 LstmResult lstm(Graph& graph, Value x, Value w, Value hidden, Value cells,
                 const LstmAttributes& attributes, std::string name = "");
 
