@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/json_text.h"
@@ -19,14 +20,19 @@
 #include "cli/talk.h"
 #include "data/pictures/image_file.h"
 #include "data/pictures/pictures.h"
+#include "data/sentences/sentences.h"
+#include "data/source/own_files.h"
+#include "data/table/table.h"
+#include "data/text/utf8.h"
 #include "train/run/predictor.h"
+#include "train/run/run_text.h"
 
 namespace podium {
 namespace {
 
 struct PredictArguments {
   std::string run, step, out;
-  std::vector<std::string> images;
+  std::vector<std::string> files, texts;
   Placement placement;
   std::int64_t top = 2;
   bool json = false, force = false;
@@ -78,26 +84,25 @@ ImageSet joined(std::vector<PictureFile>& files, const Shape& image) {
   return all;
 }
 
-// Writes down what the network says of each picture.
+// Writes down what the network says of each example, which `kind` names: "image".
 class Answers {
  public:
-  Answers(const Predictor& predictor, std::int64_t top)
+  Answers(const Predictor& predictor, std::int64_t top, std::string kind)
       : predictor_(predictor),
-        top_(static_cast<std::size_t>(std::min(top, predictor.classes()))),
-        table_(top_ > 1 ? std::vector<std::string>{"IMAGE", "CLASS", "PROBABILITY", "NEXT"}
-                        : std::vector<std::string>{"IMAGE", "CLASS", "PROBABILITY"}) {}
+        kind_(std::move(kind)),
+        top_(static_cast<std::size_t>(std::min(top, predictor.target().below))),
+        table_(heads(kind_, top_)) {}
 
-  void refuse(const std::string& image, const std::string& problem) {
+  void refuse(const std::string& example, const std::string& problem) {
     complain(problem);
     ++refused_;
-    json_.push_back({{"image", image}, {"error", problem}});
+    json_.push_back({{kind_, example}, {"error", problem}});
   }
 
-  void add(const std::string& image, std::span<const float> logits) {
+  void add(const std::string& example, std::span<const float> logits) {
     if (!std::ranges::all_of(logits, [](float x) { return std::isfinite(x); })) {
-      refuse(
-          image,
-          cat(image, ": the network's logits are not finite, so this picture is not classified"));
+      refuse(example, cat(example, ": the network's logits are not finite, so this ", kind_,
+                          " is not classified"));
       return;
     }
     const std::vector<double> p = probabilities(logits);
@@ -106,19 +111,19 @@ class Answers {
     std::string next;
     for (std::size_t i = 0; i < top_; ++i) {
       const auto label = static_cast<std::size_t>(order[i]);
-      const std::string name = predictor_.class_name(order[i]);
+      const std::string name = word_of(predictor_.target(), order[i]);
       best.push_back({{"class", order[i]},
                       {"name", name},
                       {"probability", p[label]},
                       {"logit", logits[label]}});
       if (i > 0) next += cat(i > 1 ? ", " : "", name, " (", percent(p[label]), ")");
     }
-    const std::string first = predictor_.class_name(order[0]);
+    const std::string first = word_of(predictor_.target(), order[0]);
     const double share = p[static_cast<std::size_t>(order[0])];
-    std::vector<std::string> row = {image, first, percent(share)};
+    std::vector<std::string> row = {example, first, percent(share)};
     if (top_ > 1) row.push_back(next);
     table_.add(row);
-    json_.push_back({{"image", image},
+    json_.push_back({{kind_, example},
                      {"class", order[0]},
                      {"name", first},
                      {"probability", share},
@@ -134,34 +139,91 @@ class Answers {
   std::int64_t refused() const { return refused_; }
 
  private:
+  static std::vector<std::string> heads(std::string kind, std::size_t top) {
+    std::ranges::transform(kind, kind.begin(),
+                           [](char c) { return c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c; });
+    std::vector<std::string> all = {kind, "CLASS", "PROBABILITY"};
+    if (top > 1) all.emplace_back("NEXT");
+    return all;
+  }
+
   const Predictor& predictor_;
+  std::string kind_;  // a key of JSON
   std::size_t top_;
   Table table_;
   nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
   std::int64_t answered_ = 0, refused_ = 0;
 };
 
-ExitCode predict(const PredictArguments& arguments) {
-  Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement, arguments.step);
-  if (has_table(predictor.recipe())) {
-    PODIUM_REQUIRE(arguments.images.size() == 1, ExitCode::kUsage, arguments.run,
-                   " is a run on a table: name one file of rows to predict, not ",
-                   arguments.images.size());
-    if (!arguments.out.empty()) require_writable(arguments.out, "--out", arguments.force);
-    return predict_rows(predictor, arguments.images[0], arguments.out);
+// Sentences of the command line.
+ExitCode predict_texts(const PredictArguments& arguments, Predictor& predictor) {
+  const Recipe& recipe = predictor.recipe();
+  PODIUM_REQUIRE(has_sentences(recipe), ExitCode::kUsage, "--text is for a run on sentences, and ",
+                 arguments.run, " is one on ", to_text(predictor.fields()));
+  PODIUM_REQUIRE(arguments.files.empty() && arguments.out.empty(), ExitCode::kUsage,
+                 "--text stands for a file, and its answers go to standard output; leave out the "
+                 "file and --out");
+  Cells cells{.file = "--text", .names = {recipe.text.text_column}};
+  for (const std::string& text : arguments.texts) {
+    cells.cells.push_back(as_utf8(text));
+    cells.lines.push_back(std::ssize(cells.cells));
   }
+  const auto tokenizer = tokenizer_of(recipe, predictor.fields());
+  const RowSource rows =
+      sentences_to_predict(cells, recipe.text.text_column, predictor.fields(), *tokenizer);
+  const Tensor logits = predictor.predict(rows);
+  const auto classes = static_cast<std::size_t>(predictor.target().below);
+  Answers answers(predictor, arguments.top, "text");
+  std::span<const float> rest = logits.f32();
+  for (const std::string& text : arguments.texts) {
+    answers.add(text, rest.first(classes));
+    rest = rest.subspan(classes);
+  }
+  std::cout << (arguments.json ? answers.json() : answers.text());
+  return answers.refused() == 0 ? ExitCode::kDone : ExitCode::kData;
+}
+
+// The rows of a file, of which a run has a table or sentences.
+ExitCode predict_file(const PredictArguments& arguments, Predictor& predictor) {
+  const Recipe& recipe = predictor.recipe();
+  PODIUM_REQUIRE(arguments.files.size() == 1, ExitCode::kUsage, arguments.run, " is a run on ",
+                 own_file(recipe.data)->several, ": name one file to predict, not ",
+                 arguments.files.size());
+  if (!arguments.out.empty()) require_writable(arguments.out, "--out", arguments.force);
+  const std::string& file = arguments.files[0];
+  if (has_table(recipe)) {
+    const Cells cells = read_cells(file);
+    return predict_rows(predictor, cells, rows_to_predict(cells, predictor.fields()),
+                        arguments.out);
+  }
+  const Cells cells = read_sentences(file, false);
+  const auto tokenizer = tokenizer_of(recipe, predictor.fields());
+  return predict_rows(
+      predictor, cells,
+      sentences_to_predict(cells, recipe.text.text_column, predictor.fields(), *tokenizer),
+      arguments.out);
+}
+
+ExitCode predict(const PredictArguments& arguments) {
+  PODIUM_REQUIRE(!arguments.files.empty() || !arguments.texts.empty(), ExitCode::kUsage,
+                 "nothing to predict: name a file, or give a text with --text");
+  Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement, arguments.step);
+  if (!arguments.texts.empty()) return predict_texts(arguments, predictor);
+  if (has_table(predictor.recipe()) || has_sentences(predictor.recipe()))
+    return predict_file(arguments, predictor);
+  PODIUM_REQUIRE(arguments.out.empty(), ExitCode::kUsage,
+                 "--out is for the rows of a file; of pictures, the answers go to standard output");
   PODIUM_REQUIRE(
-      arguments.out.empty(), ExitCode::kUsage,
-      "--out is for the rows of a table; of pictures, the answers go to standard output");
-  PODIUM_REQUIRE(find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage,
-                 arguments.run, " is a run on ", to_text(predictor.fields()),
-                 "; podium predict reads images and tables, and podium generate continues a text");
+      find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage, arguments.run,
+      " is a run on ", to_text(predictor.fields()),
+      "; podium predict reads images, tables and sentences, and podium generate continues a "
+      "text");
   const Shape& image = predictor.image_shape();
   const auto classes = static_cast<std::size_t>(predictor.classes());
-  Answers answers(predictor, arguments.top);
+  Answers answers(predictor, arguments.top, "image");
   double read_seconds = 0, predict_seconds = 0;
   ThreadPool threads(usable_cores());
-  const std::span<const std::string> paths = arguments.images;
+  const std::span<const std::string> paths = arguments.files;
   for (std::size_t begin = 0; begin < paths.size(); begin += kFilesAtOnce) {
     const auto some = paths.subspan(begin, std::min(kFilesAtOnce, paths.size() - begin));
     const auto start = Clock::now();
@@ -197,33 +259,38 @@ ExitCode predict(const PredictArguments& arguments) {
 
 void add_predict_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = add_command(app, line, "predict",
-                                  "Predicts images or the rows of a table with the model of a run",
-                                  {"podium predict runs/a *.png --top 3 --json",
-                                   "podium predict runs/rows-seed0 new.csv --out predicted.csv"},
-                                  [arguments] { return predict(*arguments); });
+  CLI::App* command = add_command(
+      app, line, "predict", "Predicts images, rows of a table or sentences with the model of a run",
+      {"podium predict runs/a *.png --top 3 --json",
+       "podium predict runs/rows-seed0 new.csv --out predicted.csv",
+       "podium predict runs/sst2-seed0 --text \"a moving film\""},
+      [arguments] { return predict(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
+  command->add_option(
+      "FILE", arguments->files,
+      "Photographs (JPEG, PNG) of any size, if the model was trained on pictures in "
+      "files; a table (CSV, .npy) with the columns of the training, if it was trained "
+      "on one; sentences, in lines or with the column of the training (CSV, .jsonl); "
+      "otherwise PNG or IDX files of its input size");
   command
-      ->add_option("FILE", arguments->images,
-                   "Photographs (JPEG, PNG) of any size, if the model was trained on pictures in "
-                   "files; a table (CSV, .npy) with the columns of the training, if it was trained "
-                   "on one; otherwise PNG or IDX files of its input size")
-      ->required();
+      ->add_option("--text", arguments->texts,
+                   "A sentence to predict, in place of a file; may be given several times")
+      ->allow_extra_args(false);
   add_step_flag(*command, arguments->step);
   command
       ->add_option("--top", arguments->top,
-                   "Number of classes to name per image, the most probable first")
+                   "Number of classes to name per image or --text, the most probable first")
       ->check(at_least(1), "POSITIVE")
       ->capture_default_str();
   command->add_option("--out", arguments->out,
-                      "Of a table: the CSV file to write; default: standard output");
+                      "Of the rows of a file: the CSV file to write; default: standard output");
   add_force_flag(*command, arguments->force);
   add_placement_flags(*command, arguments->placement);
   command->get_option("--workers")
       ->description("Number of workers; default: one per core, or per device of the backend");
   command->add_flag("--json", arguments->json,
                     "Write a JSON array with probabilities and logits of all classes, or an error, "
-                    "for each image");
+                    "for each image or --text");
 }
 
 }  // namespace podium

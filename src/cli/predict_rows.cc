@@ -5,7 +5,6 @@
 
 #include "base/words.h"
 #include "cli/talk.h"
-#include "data/table/table.h"
 #include "files/file_io.h"
 #include "train/recipe/recipe_keys.h"
 
@@ -28,10 +27,9 @@ std::string new_name(const Cells& cells, std::string name) {
 
 }  // namespace
 
-ExitCode predict_rows(Predictor& predictor, const std::string& file, const std::string& out) {
-  const Cells cells = read_cells(file);
-  const TableSource rows = rows_to_predict(cells, predictor.fields());
-  rows.require_usable("the table to predict");
+ExitCode predict_rows(Predictor& predictor, const Cells& cells, const RowSource& rows,
+                      const std::string& out) {
+  rows.require_usable("the file to predict");
   const Tensor outputs = predictor.predict(rows);
   const Field& target = predictor.target();
   const bool of_classes = target.dtype == DType::kI32;
@@ -61,8 +59,8 @@ ExitCode predict_rows(Predictor& predictor, const std::string& file, const std::
     std::cout << text;
   } else {
     replace_text(out, text);
-    say(cat(out, ": ", count_text(rows.examples(), "row"), " with the predicted \"", target.name,
-            "\""));
+    say(cat(out, ": ", count_text(rows.examples(), unit_of(rows.fields())),
+            " with the predicted \"", target.name, "\""));
   }
   return ExitCode::kDone;
 }

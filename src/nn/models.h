@@ -42,6 +42,9 @@ Model llama_model(const NetworkOptions& options);
 // The same by stacked LSTMs, whose state goes on from batch to batch (nn/models/lstm.cc). Throws
 // UserError(kUsage) if there is no layer.
 Model lstm_model(const NetworkOptions& options);
+// tokens i32 [B, T] -> logits [B, classes], by convolutions over words (nn/models/text_cnn.cc).
+// Throws UserError(kUsage) if the width is less than 1.
+Model text_cnn_model(const NetworkOptions& options);
 // features f32 [B, F] -> logits [B, classes] or a prediction [B, 1], as the target is
 // (nn/models/perceptron.cc).
 Model perceptron_model(const NetworkOptions& options);

@@ -16,10 +16,12 @@ struct NetworkOptions {
   float dropout = 0;         // share of the features that are dropped
   std::int64_t groups = 0;   // heads of keys and values, which divide `heads`; 0: as many
   std::int64_t hidden =
-      0;  // units of a block's gated dense layer; 0: a multiple of 32 near 8/3 width
+      0;  // units of a block's gated dense layer; 0: a multiple of 32 near 8/3 width; of a
+          // text-cnn, filters of each length; 0: 100
   bool gelu_tanh = false;     // of a gpt: GELU by tanh, as in the published GPT-2
   float rotary_base = 10000;  // of the angles of rotary embedding
-  // Of an lstm: parameters begin between this and its negative; 0: 1 / the root of the width.
+  // Of an lstm: parameters begin between this and its negative; 0: 1 / the root of the width. Of a
+  // text-cnn: its vectors of tokens; 0: 0.25.
   float initial_range = 0;
 
   std::int64_t key_heads() const { return groups == 0 ? heads : groups; }

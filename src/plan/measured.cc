@@ -124,7 +124,8 @@ double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, d
 
 MeasuredData data_to_measure(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir) {
-  if (has_table(recipe)) return {load_data(recipe, data_dir).train, "rows of this recipe's table"};
+  if (has_table(recipe) || has_sentences(recipe))
+    return {load_data(recipe, data_dir).train, cat(recipe.data, " of this recipe")};
   if (has_text(recipe)) {
     try {
       return {load_data(recipe, data_dir).train, "windows of this recipe's text"};

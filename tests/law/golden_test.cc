@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/scratch_test_util.h"
 #include "data/datasets/dataset.h"
+#include "data/source/own_files.h"
 #include "files/archive.h"
 #include "law_util.h"
 #include "nn/models.h"
@@ -117,7 +118,7 @@ void write_golden(const Golden& golden) {
 
 // Its dataset where the search order finds it, or where it needs no files.
 bool has_data(const Recipe& recipe) {
-  if (has_text(recipe) || has_table(recipe)) {
+  if (own_file(recipe.data) != nullptr) {
     for (const std::string& folder : dataset_folders(""))
       if (std::filesystem::is_regular_file(std::filesystem::path(folder) / recipe.pictures.path))
         return true;

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "backend/cpu/kernels/targets.h"
+#include "data/source/own_files.h"
 #include "law_util.h"
 #include "train/run/rank_plan.h"
 
@@ -111,13 +112,13 @@ TEST_P(PlacementOfRecipes, any_gives_the_same_hashes_on_random_images) {
 }
 
 // Without those of ResNet-50, whose 26 million parameters take half a minute each: ResNet-18 stands
-// for the network, and small networks stand for its optimizers and its frozen layers. Text and
-// tables are in text_test.cc and table_test.cc.
+// for the network, and small networks stand for its optimizers and its frozen layers. Text,
+// tables and sentences are in text_test.cc and rows_test.cc.
 std::vector<std::string> quick_recipes() {
   std::vector<std::string> names = recipe_names();
   std::erase_if(names, [](const std::string& name) {
     const Recipe recipe = read_recipe(find_recipe(name));
-    return has_text(recipe) || has_table(recipe) || recipe.model.starts_with("resnet50");
+    return own_file(recipe.data) != nullptr || recipe.model.starts_with("resnet50");
   });
   return names;
 }

@@ -216,22 +216,6 @@ std::vector<std::string> places_of(const std::string& path, const std::string& d
   return places;
 }
 
-std::string find_own_file(const std::string& path, const std::string& data_dir, const char* kind,
-                          const char* content, const char* example) {
-  std::error_code error;
-  std::string searched;
-  for (const std::string& place : places_of(path, data_dir)) {
-    PODIUM_REQUIRE(!fs::is_directory(place, error), ExitCode::kData, place, " is a folder; name ",
-                   content, ", as in data=", kind, ":", example);
-    if (fs::exists(place, error)) return place;
-    searched += cat(searched.empty() ? "" : "\n  ", place);
-  }
-  throw UserError(
-      cat("the ", kind, " ", path, " was not found. Searched:\n  ", searched,
-          "\nName the file: data.path=", example, ", or the folder that it is in: --data-dir"),
-      ExitCode::kData);
-}
-
 std::vector<std::vector<std::string>> unpacked_files(const DatasetInfo& info,
                                                      const std::string& place) {
   std::vector<std::string> folders = {place};

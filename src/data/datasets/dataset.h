@@ -115,12 +115,6 @@ std::vector<std::string> dataset_folders(const std::string& data_dir);
 // UserError(kData) if that is no folder.
 std::vector<std::string> places_of(const std::string& path, const std::string& data_dir);
 
-// A file of one's own, as data=KIND:FILE names it. Throws UserError(kData), which lists the places
-// searched and gives `example` as a file's name, if there is none, or a folder in its place;
-// `content` says what it should be: "a file of text".
-std::string find_own_file(const std::string& path, const std::string& data_dir, const char* kind,
-                          const char* content, const char* example);
-
 // For each folder in `place` that contains unpacked files of the dataset: the paths of the files,
 // in the order of `info.files`, with an empty path for a file that is missing there.
 std::vector<std::vector<std::string>> unpacked_files(const DatasetInfo& info,

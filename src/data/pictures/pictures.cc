@@ -5,8 +5,7 @@
 #include "base/error.h"
 #include "data/datasets/dataset.h"
 #include "data/pictures/shard_pattern.h"
-#include "data/table/table_options.h"
-#include "data/text/text_options.h"
+#include "data/source/own_files.h"
 
 namespace podium {
 
@@ -18,7 +17,7 @@ DataName split_data_name(const std::string& text) {
   const std::size_t colon = text.find(':');
   if (colon == std::string::npos) return {text, ""};
   const std::string name = text.substr(0, colon);
-  if (!is_picture_data(name) && name != kTextData && name != kTableData) return {text, ""};
+  if (!is_picture_data(name) && own_file(name) == nullptr) return {text, ""};
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 

@@ -27,12 +27,6 @@ char separator_of(std::string_view first_line) {
   return best;
 }
 
-std::string trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return std::string(text);
-}
-
 class Csv {
  public:
   Csv(std::string_view text, const std::string& file) : text_(text), file_(file) {
@@ -69,7 +63,7 @@ class Csv {
     if (begin < text_.size() && text_[begin] == '"') return quoted(begin + 1);
     const std::size_t first = at_;
     while (!at_end() && !ends_cell(text_[at_])) ++at_;
-    return trimmed(text_.substr(first, at_ - first));
+    return std::string(trimmed(text_.substr(first, at_ - first)));
   }
   std::string quoted(std::size_t from) {
     const std::int64_t begin_line = line_;
@@ -151,6 +145,12 @@ std::int64_t Cells::column_of(std::string_view name) const {
 std::string Cells::place(std::int64_t row, std::int64_t column) const {
   return cat(file, ": line ", lines[static_cast<std::size_t>(row)], ", column \"",
              names[static_cast<std::size_t>(column)], "\"");
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
 }
 
 Cells parse_csv(std::string_view text, const std::string& file) {

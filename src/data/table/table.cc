@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <optional>
-#include <set>
-#include <system_error>
 #include <utility>
 
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/philox.h"
 #include "base/words.h"
-#include "data/datasets/dataset.h"
+#include "data/source/own_files.h"
+#include "data/table/columns.h"
 #include "files/file_io.h"
 
 namespace podium {
@@ -22,86 +17,6 @@ namespace {
 
 constexpr std::int64_t kMostFeatureWords = 1000;  // of a column of classes that is not the target
 constexpr std::uint64_t kMostTableBytes = std::uint64_t{4} << 30;
-
-std::optional<double> number_in(const std::string& text) {
-  double value = 0;
-  const char* const begin = text.data() + (text.starts_with('+') ? 1 : 0);
-  const auto [rest, error] = std::from_chars(begin, text.data() + text.size(), value);
-  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-bool is_missing(const std::string& text) {
-  for (const char* word : {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"})
-    if (text == word) return true;
-  return false;
-}
-
-// A column of numbers, or of classes.
-struct Column {
-  std::int64_t index = 0;
-  std::string name;
-  std::vector<double> numbers;
-  std::vector<std::int32_t> classes;
-  std::vector<std::string> words;  // of the classes, sorted; none: numbers
-  bool has_words() const { return !words.empty(); }
-};
-
-[[noreturn]] void refuse(const Cells& cells, std::int64_t row, std::int64_t column,
-                         const std::string& text) {
-  throw UserError(cat(cells.place(row, column), ": ", text), ExitCode::kData);
-}
-
-void require_cell(const Cells& cells, std::int64_t row, std::int64_t column) {
-  if (is_missing(cells.at(row, column)))
-    refuse(cells, row, column,
-           cat("the value is missing (\"", cells.at(row, column),
-               "\"); fill it in, leave out the row, or ignore the column: data.ignore='[\"",
-               cells.names[static_cast<std::size_t>(column)], "\"]'"));
-}
-
-double number_at(const Cells& cells, std::int64_t row, std::int64_t column) {
-  require_cell(cells, row, column);
-  const std::string& text = cells.at(row, column);
-  const std::optional<double> value = number_in(text);
-  if (!value)
-    refuse(cells, row, column,
-           cat("\"", text,
-               "\" is no number, and the column has numbers; correct it, or read the "
-               "column as classes: data.class_columns='[\"",
-               cells.names[static_cast<std::size_t>(column)], "\"]'"));
-  if (!std::isfinite(*value) || std::abs(*value) > 1e300)
-    refuse(cells, row, column, cat("\"", text, "\" is not a finite number; correct it"));
-  return *value;
-}
-
-// Words in their order: by value if all are numbers, else by their bytes.
-std::vector<std::string> sorted_words(const std::set<std::string>& found) {
-  std::vector<std::string> words(found.begin(), found.end());
-  const auto is_number = [](const std::string& word) { return number_in(word).has_value(); };
-  if (std::ranges::all_of(words, is_number))
-    std::ranges::stable_sort(words, {}, [](const std::string& word) { return *number_in(word); });
-  return words;
-}
-
-Column column_of(const Cells& cells, std::int64_t index, bool as_classes) {
-  Column column{.index = index, .name = cells.names[static_cast<std::size_t>(index)]};
-  const std::int64_t rows = cells.rows();
-  if (!as_classes && (is_missing(cells.at(0, index)) || number_in(cells.at(0, index)))) {
-    for (std::int64_t r = 0; r < rows; ++r) column.numbers.push_back(number_at(cells, r, index));
-    return column;
-  }
-  std::set<std::string> found;
-  for (std::int64_t r = 0; r < rows; ++r) {
-    require_cell(cells, r, index);
-    found.insert(cells.at(r, index));
-  }
-  column.words = sorted_words(found);
-  for (std::int64_t r = 0; r < rows; ++r)
-    column.classes.push_back(static_cast<std::int32_t>(
-        std::ranges::find(column.words, cells.at(r, index)) - column.words.begin()));
-  return column;
-}
 
 struct Moments {
   double mean = 0, deviation = 1;
@@ -128,33 +43,11 @@ float normalised(double number, double mean, double deviation) {
   return static_cast<float>(std::clamp((number - mean) / deviation, -kMost, kMost));
 }
 
+std::int32_t bits_of(float value) { return std::bit_cast<std::int32_t>(value); }
+
 // "sex=male": a feature of a column of classes. Its deviation is 0, which no number's is.
 std::string feature_name(const std::string& column, const std::string& word) {
   return column + "=" + word;
-}
-
-// The rows that are held out, ascending: those with the smallest random words, of equal words the
-// earlier rows.
-std::vector<bool> held_out_rows(std::int64_t rows, double share, std::uint64_t seed) {
-  const PhiloxStream stream(seed, RandomPurpose::kSplit);
-  std::vector<std::pair<std::uint32_t, std::int64_t>> order;
-  for (std::int64_t r = 0; r < rows; ++r)
-    order.emplace_back(
-        stream.block(static_cast<std::uint32_t>(r), static_cast<std::uint32_t>(r >> 32))[0], r);
-  std::ranges::sort(order);
-  const auto count = std::clamp<std::int64_t>(
-      static_cast<std::int64_t>(std::floor(static_cast<double>(rows) * share)), 1, rows);
-  std::vector<bool> chosen(static_cast<std::size_t>(rows));
-  for (std::int64_t i = 0; i < count; ++i)
-    chosen[static_cast<std::size_t>(order[static_cast<std::size_t>(i)].second)] = true;
-  return chosen;
-}
-
-void require_known(const Cells& cells, const std::vector<std::string>& names, const char* key) {
-  for (const std::string& name : names)
-    PODIUM_REQUIRE(cells.column_of(name) >= 0, ExitCode::kData, cells.file, ": `", key,
-                   "` names the column \"", name, "\", which it has not; the nearest is \"",
-                   nearest_word(name, cells.names), "\" of ", join_words(cells.names));
 }
 
 std::int64_t target_column(const Cells& cells, const TableOptions& options) {
@@ -186,63 +79,10 @@ Column read_target(const Cells& cells, std::int64_t index, const TableOptions& o
   return target;
 }
 
-// Every class that is evaluated is trained on.
-void require_trained(const Cells& cells, const Column& target, const std::vector<bool>& held_out) {
-  std::vector<bool> trained(target.words.size());
-  for (std::size_t r = 0; r < held_out.size(); ++r)
-    if (!held_out[r]) trained[static_cast<std::size_t>(target.classes[r])] = true;
-  const auto missing = std::ranges::find(trained, false);
-  if (missing == trained.end()) return;
-  throw UserError(
-      cat(cells.file, ": all rows with the target \"",
-          target.words[static_cast<std::size_t>(missing - trained.begin())],
-          "\" are held out, so that the network would never see one; add rows, hold out fewer "
-          "(data.held_out) or others (data.split_seed=1)"),
-      ExitCode::kData);
-}
-
 }  // namespace
 
-TableSource::TableSource(std::string file, std::vector<Field> fields, std::vector<float> features,
-                         std::vector<std::int32_t> targets)
-    : file_(std::move(file)),
-      fields_(std::move(fields)),
-      width_(fields_.at(0).shape[0]),
-      features_(std::move(features)),
-      targets_(std::move(targets)) {}
-
-std::int64_t TableSource::examples() const { return std::ssize(features_) / width_; }
-
-void TableSource::read(std::int64_t index, const ExampleKey* /*key*/, FieldMemory to) const {
-  std::copy_n(features_.begin() + index * width_, width_, to.at<float>(0));
-  if (!targets_.empty()) *to.at<std::int32_t>(1) = targets_[static_cast<std::size_t>(index)];
-}
-
-void TableSource::require_usable(const std::string& what) const {
-  PODIUM_REQUIRE(examples() > 0, ExitCode::kData, file_, ": ", what,
-                 " has no rows; give a table with more rows");
-}
-
-std::string TableSource::identity(StopToken stop) const {
-  const auto hash_of = [&](const auto& values) {
-    return hash_bytes({reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * 4},
-                      stop);
-  };
-  std::uint64_t hash = hash_append(hash_of(features_), hash_of(targets_));
-  for (const Field& field : fields_)
-    for (const std::string& word : field.words)
-      hash = hash_append(
-          hash, hash_bytes({reinterpret_cast<const std::uint8_t*>(word.data()), word.size()}));
-  return cat(count_text(examples(), "row"), " of ", count_text(width_, "feature"), ", hash ",
-             hash_text(hash));
-}
-
-std::int64_t TableSource::memory_bytes() const {
-  return 4 * (std::ssize(features_) + std::ssize(targets_));
-}
-
 std::string find_table(const std::string& path, const std::string& data_dir) {
-  return find_own_file(path, data_dir, kTableData, "a file with a table", "ROWS.csv");
+  return find_own_file(*own_file(kTableData), path, data_dir);
 }
 
 Cells read_cells(const std::string& file) {
@@ -301,26 +141,24 @@ TableParts parts_of(const Cells& cells, const TableOptions& options, double held
     answer.mean = {moments.mean}, answer.deviation = {moments.deviation};
   }
   const auto part = [&](const std::vector<std::int64_t>& rows) {
-    std::vector<float> values;
-    std::vector<std::int32_t> targets;
+    std::vector<std::int32_t> values, targets;
     for (const std::int64_t row : rows) {
       const auto r = static_cast<std::size_t>(row);
       for (const Column& column : columns) {
         const std::size_t at = values.size() % features.words.size();
         if (!column.has_words())
           values.push_back(
-              normalised(column.numbers[r], features.mean[at], features.deviation[at]));
+              bits_of(normalised(column.numbers[r], features.mean[at], features.deviation[at])));
         else
           for (std::int64_t word = 0; word < std::ssize(column.words); ++word)
-            values.push_back(word == column.classes[r] ? 1.0f : 0.0f);
+            values.push_back(bits_of(word == column.classes[r] ? 1.0f : 0.0f));
       }
-      targets.push_back(target.has_words()
-                            ? target.classes[r]
-                            : std::bit_cast<std::int32_t>(normalised(
-                                  target.numbers[r], answer.mean[0], answer.deviation[0])));
+      targets.push_back(target.has_words() ? target.classes[r]
+                                           : bits_of(normalised(target.numbers[r], answer.mean[0],
+                                                                answer.deviation[0])));
     }
-    return std::make_shared<const TableSource>(cells.file, std::vector<Field>{features, answer},
-                                               std::move(values), std::move(targets));
+    return std::make_shared<const RowSource>(cells.file, std::vector<Field>{features, answer},
+                                             "feature", std::move(values), std::move(targets));
   };
   return {part(train), part(test)};
 }
@@ -330,7 +168,7 @@ TableParts open_table(const std::string& path, const TableOptions& options, doub
   return parts_of(read_cells(find_table(path, data_dir)), options, held_out);
 }
 
-TableSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields) {
+RowSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields) {
   const Field* const features = find_field(fields, kFeaturesField);
   PODIUM_REQUIRE(features != nullptr && features->words.size() == features->deviation.size() &&
                      features->mean.size() == features->deviation.size() &&
@@ -358,13 +196,13 @@ TableSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields
                    "\", which the network reads; it has ", join_words(cells.names));
     plan.push_back({column, word});
   }
-  std::vector<float> values;
+  std::vector<std::int32_t> values;
   for (std::int64_t r = 0; r < cells.rows(); ++r) {
     for (std::size_t i = 0; i < plan.size(); ++i) {
       const Feature& own = plan[i];
       if (features->deviation[i] != 0) {
-        values.push_back(
-            normalised(number_at(cells, r, own.column), features->mean[i], features->deviation[i]));
+        values.push_back(bits_of(normalised(number_at(cells, r, own.column), features->mean[i],
+                                            features->deviation[i])));
         continue;
       }
       require_cell(cells, r, own.column);
@@ -377,10 +215,10 @@ TableSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields
                cat("\"", cells.at(r, own.column),
                    "\" is a word that the training did not have, so the network knows nothing of "
                    "it; leave out the row"));
-      values.push_back(cells.at(r, own.column) == own.word ? 1.0f : 0.0f);
+      values.push_back(bits_of(cells.at(r, own.column) == own.word ? 1.0f : 0.0f));
     }
   }
-  return {cells.file, {*features}, std::move(values), {}};
+  return {cells.file, {*features}, "feature", std::move(values), {}};
 }
 
 }  // namespace podium

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "data/source/source.h"
+#include "data/source/row_source.h"
 #include "data/table/cells.h"
 #include "data/table/table_options.h"
 
@@ -20,31 +20,9 @@ namespace podium {
 
 inline constexpr const char* kFeaturesField = "features";
 
-class TableSource : public Source {
- public:
-  // `features` and `targets` (words of 32 bits) lie row by row.
-  TableSource(std::string file, std::vector<Field> fields, std::vector<float> features,
-              std::vector<std::int32_t> targets);
-
-  std::vector<Field> fields() const override { return fields_; }
-  std::int64_t examples() const override;
-  const std::string& origin() const override { return file_; }
-  void read(std::int64_t index, const ExampleKey* key, FieldMemory to) const override;
-  void require_usable(const std::string& what) const override;
-  std::string identity(StopToken stop) const override;
-  std::int64_t memory_bytes() const override;
-
- private:
-  std::string file_;
-  std::vector<Field> fields_;
-  std::int64_t width_;
-  std::vector<float> features_;
-  std::vector<std::int32_t> targets_;  // empty: the rows have none
-};
-
 // The two parts of a table.
 struct TableParts {
-  std::shared_ptr<const TableSource> train, held_out;
+  std::shared_ptr<const RowSource> train, held_out;
 };
 
 // The file of `path`, which is looked up as the files of datasets are (data/datasets/dataset.h).
@@ -63,6 +41,6 @@ TableParts open_table(const std::string& path, const TableOptions& options, doub
 
 // Rows to predict, of the columns that the fields of a run name; other columns are not read. Throws
 // UserError(kData) if one is missing or has a word that the training did not have.
-TableSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields);
+RowSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields);
 
 }  // namespace podium

@@ -12,7 +12,7 @@
 
 namespace {
 
-void require_finite(const podium::TableSource& rows) {
+void require_finite(const podium::RowSource& rows) {
   std::vector<float> features(static_cast<std::size_t>(rows.fields()[0].shape.elements()));
   std::int32_t target = 0;
   for (std::int64_t i = 0; i < rows.examples(); ++i) {

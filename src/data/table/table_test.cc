@@ -33,7 +33,7 @@ struct Row {
   std::vector<float> features;
   std::int32_t target = 0;
 };
-std::vector<Row> rows_of(const TableSource& source) {
+std::vector<Row> rows_of(const RowSource& source) {
   std::vector<Row> rows(static_cast<std::size_t>(source.examples()));
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].features.resize(static_cast<std::size_t>(source.fields()[0].shape.elements()));
@@ -197,12 +197,12 @@ TEST(Table, rows_to_predict_have_the_features_of_the_training) {
   const TableParts parts = parts_of(cells, {}, 0.25);
   const std::vector<Field> fields = parts.train->fields();
   std::map<float, Row> known;
-  for (const TableSource* part : {parts.train.get(), parts.held_out.get()})
+  for (const RowSource* part : {parts.train.get(), parts.held_out.get()})
     for (const Row& row : rows_of(*part)) known[row.features[0]] = row;
   for (const Row& row : rows_of(rows_to_predict(cells, fields)))
     EXPECT_EQ(row.features, known.at(row.features[0]).features);
   // In another order, and without the target.
-  const TableSource other = rows_to_predict(parse_csv("extra,colour,size\n?,red,3\n", "u"), fields);
+  const RowSource other = rows_to_predict(parse_csv("extra,colour,size\n?,red,3\n", "u"), fields);
   EXPECT_EQ(rows_of(other)[0].features[2], 1);
   const auto error = [&](const std::string& rows) {
     return table_error([&] { static_cast<void>(rows_to_predict(parse_csv(rows, "u"), fields)); });

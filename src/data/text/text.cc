@@ -48,15 +48,6 @@ std::vector<Document> read_documents(const std::vector<std::string>& files) {
   return documents;
 }
 
-std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
-                                               const std::vector<Document>& documents,
-                                               const std::string& data_dir) {
-  if (is_tokenizer_path(tokenizer)) return open_tokenizer(tokenizer, data_dir);
-  if (tokenizer == kCharTokens) return character_tokenizer(documents);
-  if (tokenizer == kWordTokens) return word_tokenizer(documents);
-  return byte_tokenizer();
-}
-
 std::int64_t vocabulary_of(const TextOptions& options, const Tokenizer* tokenizer) {
   return std::max(options.vocabulary, tokenizer != nullptr ? tokenizer->vocabulary() : 0);
 }

@@ -8,6 +8,8 @@ namespace podium {
 
 // A value of a recipe's `data` that is not the name of a dataset: the text of files.
 inline constexpr const char* kTextData = "text";
+// Likewise: the sentences of a file, each of a class (data/sentences/sentences.h).
+inline constexpr const char* kSentenceData = "sentences";
 // What a token is.
 inline constexpr const char* kByteTokens = "bytes";
 inline constexpr const char* kCharTokens = "chars";
@@ -33,7 +35,8 @@ struct TextOptions {
   std::int64_t context = 256;           // tokens of an example
   std::int64_t vocabulary = 0;          // at least so many tokens; 0: as many as the tokenizer has
   std::string order = kShuffledWindows;
-  std::string held_out_path = "";  // what is evaluated; empty: a share at the end of the text
+  std::string text_column = "text";  // of sentences: the column that has them
+  std::string held_out_path = "";    // what is evaluated; empty: a share at the end of the text
   bool operator==(const TextOptions&) const = default;
 };
 

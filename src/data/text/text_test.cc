@@ -199,7 +199,7 @@ TEST_F(TextFile, a_bad_file_is_named_with_its_place_and_a_remedy) {
   EXPECT_CONTAINS(refusal("0123456789", {.context = 3}),
                   "the part held out (data.held_out) has 3 tokens, and needs at least 4");
   EXPECT_CONTAINS(refusal("one\ntwo \xC3 three", {.tokenizer = "chars", .context = 2}),
-                  "a.txt: line 2 (byte 8) is not UTF-8, and tokens are characters");
+                  "a.txt: line 2 (byte 8) is not UTF-8; save the file");
   EXPECT_THROW(open_text((folder_ / "none.txt").string(), {}, 0.1, ""), UserError);
   EXPECT_THROW(open_text(folder_.path().string(), {}, 0.1, ""), UserError);
 }

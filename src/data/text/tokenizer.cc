@@ -38,8 +38,8 @@ class Bytes final : public Tokenizer {
 std::string_view character_at(std::string_view text, std::size_t at, const std::string& source) {
   const std::size_t bytes = utf8_length(text.substr(at));
   PODIUM_REQUIRE(bytes > 0, ExitCode::kData, source, ": ", place_in(text, at),
-                 " is not UTF-8, and tokens are characters; save the file in that encoding, or "
-                 "train on its bytes: data.tokenizer=bytes");
+                 " is not UTF-8; save the file in that encoding, or train on its bytes: "
+                 "data.tokenizer=bytes");
   return text.substr(at, bytes);
 }
 
@@ -158,6 +158,8 @@ std::shared_ptr<const Tokenizer> character_tokenizer(const std::vector<Document>
 }
 
 std::shared_ptr<const Tokenizer> word_tokenizer(const std::vector<Document>& texts) {
+  for (const auto& [source, text] : texts)
+    for (std::size_t at = 0; at < text.size();) at += character_at(text, at, source).size();
   std::map<std::string_view, std::int64_t> counts;
   for (const Document& document : texts)
     for_each_word(document.text, [&](std::string_view word, std::size_t) { ++counts[word]; });
@@ -175,6 +177,15 @@ std::shared_ptr<const Tokenizer> tokenizer_of_words(const std::string& kind,
                                                     const std::vector<std::string>& words) {
   if (kind == kCharTokens) return std::make_shared<const Characters>(words);
   if (kind == kWordTokens) return std::make_shared<const Words>(words);
+  return byte_tokenizer();
+}
+
+std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
+                                               const std::vector<Document>& documents,
+                                               const std::string& data_dir) {
+  if (is_tokenizer_path(tokenizer)) return open_tokenizer(tokenizer, data_dir);
+  if (tokenizer == kCharTokens) return character_tokenizer(documents);
+  if (tokenizer == kWordTokens) return word_tokenizer(documents);
   return byte_tokenizer();
 }
 

@@ -53,11 +53,16 @@ std::shared_ptr<const Tokenizer> byte_tokenizer();
 std::shared_ptr<const Tokenizer> character_tokenizer(const std::vector<Document>& texts);
 // Tokens are the words of the texts, which blanks separate, and `<eos>` for each end of a line; the
 // most frequent first, and of equally frequent ones the smaller bytes. Where the text has `<unk>`,
-// that is the token of any other word.
+// that is the token of any other word. Throws UserError(kData) if a text is not UTF-8.
 std::shared_ptr<const Tokenizer> word_tokenizer(const std::vector<Document>& texts);
 // Of a kind and the words() of an earlier one.
 std::shared_ptr<const Tokenizer> tokenizer_of_words(const std::string& kind,
                                                     const std::vector<std::string>& words);
+
+// Of a recipe's data.tokenizer: a path, or a kind whose vocabulary is that of the texts.
+std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
+                                               const std::vector<Document>& documents,
+                                               const std::string& data_dir);
 
 // A tokenizer in files: a tokenizer.json of byte-level byte-pair encoding, a folder with one, a
 // folder with GPT-2's encoder.json and vocab.bpe, or llama2.c's .bin (data/text/bpe.h,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace podium {
@@ -24,6 +25,25 @@ inline std::size_t utf8_length(std::string_view text) {
       (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90))
     return 0;
   return length;
+}
+
+// The text with each byte that is no part of UTF-8 as the character that it is in Latin-1: itself
+// where all is UTF-8.
+inline std::string as_utf8(std::string_view text) {
+  std::string all;
+  all.reserve(text.size());
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length > 0) {
+      all += text.substr(0, length);
+    } else {
+      const auto byte = static_cast<unsigned char>(text.front());
+      all += static_cast<char>(0xC0 | (byte >> 6));
+      all += static_cast<char>(0x80 | (byte & 0x3F));
+    }
+    text.remove_prefix(length > 0 ? length : 1);
+  }
+  return all;
 }
 
 }  // namespace podium

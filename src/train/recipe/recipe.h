@@ -54,10 +54,10 @@ struct Recipe {
   std::string model;
   NetworkOptions network;  // only for models that have more than one size
   std::string data;        // a dataset, kOwnData or, with `pictures`, kFolderData
-  // [data]; only for pictures in files, `path` and `held_out` also of text and tables.
+  // [data]; only for pictures in files, `path` and `held_out` also of other files.
   PictureOptions pictures;
-  TextOptions text;    // [data]; only for text
-  TableOptions table;  // [data]; only for tables
+  TextOptions text;    // [data]; only for text and sentences
+  TableOptions table;  // [data]; only for tables, `target` and `split_seed` also of sentences
   // 0: the default, or all there are. A run records them for data in files.
   std::int64_t train_examples = 0, test_examples = 0;
   // The last `validation` training examples are held out and evaluated instead of the test set; 0:
@@ -120,10 +120,10 @@ inline bool has_pictures(const Recipe& recipe) { return is_picture_data(recipe.d
 inline bool has_text(const Recipe& recipe) { return recipe.data == kTextData; }
 // Whether it names a table.
 inline bool has_table(const Recipe& recipe) { return recipe.data == kTableData; }
+// Whether it names sentences.
+inline bool has_sentences(const Recipe& recipe) { return recipe.data == kSentenceData; }
 // Whether it names files that no dataset knows: how many examples they have is found out.
-inline bool has_files(const Recipe& recipe) {
-  return has_pictures(recipe) || has_text(recipe) || has_table(recipe);
-}
+bool has_files(const Recipe& recipe);
 
 // The network that it names. Throws UserError(kUsage) if there is none of this name and size.
 Model model_of(const Recipe& recipe);
@@ -131,7 +131,7 @@ Model model_of(const Recipe& recipe);
 // The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" and its like
 // (data/pictures/picture_options.h) the recipe `pictures` on these, named after the folder, with a
 // batch of at most the number of pictures; for "text:FILE" the recipe `text` on it,
-// and for "table:FILE" `table`, named likewise.
+// and for "table:FILE" and "sentences:FILE" `table` and `sentences`, named likewise.
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {},
                          const std::string& data_dir = "");
 

@@ -7,6 +7,7 @@
 #include "base/words.h"
 #include "data/datasets/dataset.h"
 #include "data/pictures/pictures.h"
+#include "data/source/own_files.h"
 #include "train/recipe/recipe_keys.h"
 
 namespace podium {
@@ -178,30 +179,27 @@ class Check {
 
   // How many there are is known when they have been indexed.
   void files() {
-    const bool text = has_text(r_), table = has_table(r_);
+    const OwnFile* const own = own_file(r_.data);
+    const bool reads_tokens = has_text(r_) || has_sentences(r_);
     if (good({"data.path"}) && r_.pictures.path.empty())
-      problems_.add("data.path",
-                    cat("`data.path` is missing: name the ",
-                        text    ? "file, as in data=text:BOOK.txt"
-                        : table ? "file, as in data=table:ROWS.csv"
-                                : cat("folder of the pictures, as in data=", r_.data, ":PHOTOS")));
+      problems_.add("data.path", cat("`data.path` is missing: name the ",
+                                     own ? "file" : "folder of the pictures",
+                                     ", as in data=", r_.data, ":", own ? own->example : "PHOTOS"));
     const std::string& tokenizer = r_.text.tokenizer;
-    if (text && good({"data.tokenizer"}) && !is_tokenizer_path(tokenizer) &&
+    if (reads_tokens && good({"data.tokenizer"}) && !is_tokenizer_path(tokenizer) &&
         tokenizer != kByteTokens && tokenizer != kCharTokens && tokenizer != kWordTokens)
       problems_.add("data.tokenizer",
                     cat("`data.tokenizer` = \"", tokenizer,
                         "\" is none; it is bytes, chars, words, or a path, as ./tokenizer.json"));
-    if (text && good({"data.held_out_path", "data.held_out"}) && !r_.text.held_out_path.empty() &&
-        problems_.was_given("data.held_out"))
+    if (reads_tokens && good({"data.held_out_path", "data.held_out"}) &&
+        !r_.text.held_out_path.empty() && problems_.was_given("data.held_out"))
       problems_.add(
           "data.held_out",
           "`data.held_out` has no effect beside `data.held_out_path`; remove one of them");
     if (good({"validation"}) && r_.validation != 0)
-      problems_.add("validation",
-                    cat("`validation` = ", r_.validation, " is for datasets; for ",
-                        text    ? "text, use `data.held_out`, the share at its end"
-                        : table ? "tables, use `data.held_out`, a share of the rows"
-                                : "pictures, use `data.held_out`, a share of each class"));
+      problems_.add("validation", cat("`validation` = ", r_.validation, " is for datasets; for ",
+                                      own ? own->several : "pictures", ", use `data.held_out`, ",
+                                      own ? own->held_out : "a share of each class"));
     if (!good({"train_examples", "batch"}) || r_.train_examples == 0) return;
     if (r_.batch > r_.train_examples) {
       problems_.add("batch", cat("`batch` = ", r_.batch, " is larger than the training set of ",
@@ -315,7 +313,7 @@ class Check {
   // What depends on the shape of the dataset's images.
   void images() {
     if (!good({"data"}) || r_.data == kOwnData) return;  // a trainer checks those of a program
-    if (has_text(r_) || has_table(r_)) return no_images();
+    if (own_file(r_.data) != nullptr) return no_images();
     const auto add = [&](const std::vector<OptionProblem>& found) {
       for (const OptionProblem& problem : found)
         if (good({problem.key.c_str()})) problems_.add(problem.key, problem.text);

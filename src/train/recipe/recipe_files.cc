@@ -5,6 +5,7 @@
 
 #include "base/words.h"
 #include "data/pictures/pictures.h"
+#include "data/source/own_files.h"
 #include "files/toml_records.h"
 #include "train/recipe/recipe.h"
 #include "train/recipe/recipe_keys.h"
@@ -17,6 +18,10 @@ namespace fs = std::filesystem;
 std::vector<fs::path> recipe_folders() { return shared_folders("recipes", "PODIUM_RECIPES"); }
 
 }  // namespace
+
+bool has_files(const Recipe& recipe) {
+  return has_pictures(recipe) || own_file(recipe.data) != nullptr;
+}
 
 std::filesystem::path find_recipe(const std::string& name_or_path) {
   std::error_code ignored;
@@ -63,7 +68,7 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
                          const std::string& data_dir) {
   const DataName data = split_data_name(name);
   if (data.path.empty()) return read_recipe(find_recipe(name), overrides);
-  const bool is_file = data.name == kTextData || data.name == kTableData;
+  const bool is_file = own_file(data.name) != nullptr;
   std::error_code error;
   // Of the recipe: the folder's name, as far as it can name another folder; of shards it is the
   // folder that they lie in.
@@ -79,7 +84,8 @@ Recipe read_named_recipe(const std::string& name, const std::vector<std::string>
   std::vector<std::string> all = {cat("data=", quoted_text(name))};
   if (!own.empty() && own.front() != '.') all.push_back(cat("name=", quoted_text(own)));
   for (const std::string& text : overrides)
-    all.push_back(data.name == kTableData && text.starts_with("target=") ? "data." + text : text);
+    all.push_back(data.name != kTextData && is_file && text.starts_with("target=") ? "data." + text
+                                                                                   : text);
   if (is_file) return read_recipe(find_recipe(data.name), all);
   Recipe recipe = read_recipe(find_recipe("pictures"), all);
   const bool given = std::ranges::any_of(

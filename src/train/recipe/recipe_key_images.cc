@@ -13,15 +13,15 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "path",
        .field = PODIUM_RECIPE_FIELD(pictures.path),
-       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData},
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData},
        .decides_result = false,
-       .meaning =
-           "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
-           "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
-           "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
-           "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
-           "of shards divide them. A relative path is looked up in `--data-dir`, in the "
-           "current folder, then in the other folders of datasets. `text`, `table`: the file"},
+       .meaning = "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
+                  "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
+                  "folders in them. `tar`, `tfrecord`: a shard, a folder of shards, or a pattern "
+                  "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
+                  "of shards divide them. A relative path is looked up in `--data-dir`, in the "
+                  "current folder, then in the other folders of datasets. `text`, `table`, "
+                  "`sentences`: the file"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),
@@ -40,11 +40,12 @@ std::vector<RecipeKey> data_keys() {
        .name = "held_out",
        .field = PODIUM_RECIPE_FIELD(pictures.held_out),
        .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
-       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData},
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData},
        .unit = "of a class",
-       .meaning = "if there are no parts `train` and `val`: the share of each class, chosen by "
-                  "names, that is evaluated instead of trained on. `text`: the share at the end "
-                  "of the file. `table`: the share of its rows, drawn by `split_seed`"},
+       .meaning =
+           "if there are no parts `train` and `val`: the share of each class, chosen by "
+           "names, that is evaluated instead of trained on. `text`: the share at the end "
+           "of the file. `table`, `sentences`: the share of the rows, drawn by `split_seed`"},
       {.table = "data",
        .name = "on_error",
        .field = PODIUM_RECIPE_FIELD(pictures.on_error),
@@ -74,17 +75,18 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "tokenizer",
        .field = PODIUM_RECIPE_FIELD(text.tokenizer),
-       .fits = {kTextData},
+       .fits = {kTextData, kSentenceData},
        .meaning =
            "what a token is. `bytes`: a byte, of any file. `chars`: a character of the file, "
-           "which must be UTF-8; the vocabulary is all that it has. `words`: what blanks separate. "
+           "which must be UTF-8; the vocabulary is all that it has. `words`: what blanks separate; "
+           "of sentences, one that those to train on have not is `<unk>`. "
            "Or the path of a tokenizer: a `tokenizer.json`, or a folder with GPT-2's "
            "`encoder.json` and `vocab.bpe`"},
       {.table = "data",
        .name = "vocabulary",
        .field = PODIUM_RECIPE_FIELD(text.vocabulary),
        .range = between(0, 1 << 22),
-       .fits = {kTextData},
+       .fits = {kTextData, kSentenceData},
        .unit = "tokens",
        .meaning = "number of tokens of the network, if it is more than the tokenizer has, or if no "
                   "tokenizer is known; 0: as many as the tokenizer has"},
@@ -92,11 +94,13 @@ std::vector<RecipeKey> data_keys() {
        .name = "context",
        .field = PODIUM_RECIPE_FIELD(text.context),
        .range = between(1, 1 << 20),
-       .fits = {kTextData},
+       .fits = {kTextData, kSentenceData},
        .unit = "tokens",
-       .meaning = "length of an example: a window of the text. In training, the windows of an "
-                  "epoch follow each other from a place in the first that is drawn anew, "
-                  "unless `order` is `streams`"},
+       .meaning =
+           "length of an example: a window of the text. In training, the windows of an "
+           "epoch follow each other from a place in the first that is drawn anew, "
+           "unless `order` is `streams`. `sentences`: the most that one may have; a shorter one "
+           "ends in separators or line ends"},
       {.table = "data",
        .name = "order",
        .field = PODIUM_RECIPE_FIELD(text.order),
@@ -109,15 +113,20 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "held_out_path",
        .field = PODIUM_RECIPE_FIELD(text.held_out_path),
-       .fits = {kTextData},
+       .fits = {kTextData, kSentenceData},
        .decides_result = false,
        .fallback = "the share `held_out`",
        .meaning = "another file or folder that is evaluated, instead of a share of `path`; looked "
                   "up as that"},
       {.table = "data",
+       .name = "text_column",
+       .field = PODIUM_RECIPE_FIELD(text.text_column),
+       .fits = {kSentenceData},
+       .meaning = "name of the column that has the sentences"},
+      {.table = "data",
        .name = "target",
        .field = PODIUM_RECIPE_FIELD(table.target),
-       .fits = {kTableData},
+       .fits = {kTableData, kSentenceData},
        .fallback = "the last column",
        .meaning = "name of the column that is predicted"},
       {.table = "data",
@@ -141,7 +150,7 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "split_seed",
        .field = PODIUM_RECIPE_FIELD(table.split_seed),
-       .fits = {kTableData},
+       .fits = {kTableData, kSentenceData},
        .meaning = "draws the rows that are held out; apart from `seed`, so that runs with other "
                   "seeds are evaluated on the same rows"},
   };

@@ -23,7 +23,8 @@ std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
-  for (const char* name : {kFolderData, kTarData, kTfrecordData, kTextData, kTableData})
+  for (const char* name :
+       {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData})
     names.emplace_back(name);
   return names;
 }
@@ -56,7 +57,7 @@ std::vector<RecipeKey> top_level_keys() {
                   "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
                   "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
                   "shards. `text:FILE`: a text, with tokens as examples. `table:FILE`: a table, "
-                  "with rows"},
+                  "with rows. `sentences:FILE`: sentences, each of a class"},
       {.table = "",
        .name = "train_examples",
        .field = PODIUM_RECIPE_FIELD(train_examples),

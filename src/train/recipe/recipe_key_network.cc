@@ -5,15 +5,17 @@ namespace podium {
 
 // The size of a model that has more than one.
 std::vector<RecipeKey> network_keys() {
-  const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"}, lstm = {"lstm"},
-                                 attention = {"gpt", "llama"}, text = {"gpt", "llama", "lstm"},
-                                 any = {"gpt", "llama", "lstm", "perceptron"};
+  const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"}, attention = {"gpt", "llama"},
+                                 text = {"gpt", "llama", "lstm"},
+                                 any = {"gpt", "llama", "lstm", "perceptron", "text-cnn"};
+  std::vector<std::string> layered = any;
+  layered.pop_back();
   return {
       {.table = "network",
        .name = "layers",
        .field = PODIUM_RECIPE_FIELD(network.layers),
        .range = between(1, 1000),
-       .fits = any,
+       .fits = layered,
        .meaning =
            "number of blocks, each attention and a dense layer; of an lstm, of its layers; of a "
            "perceptron, dense layers before the last"},
@@ -48,7 +50,7 @@ std::vector<RecipeKey> network_keys() {
        .meaning =
            "share of the features that are dropped in training: of the embedding, and of "
            "what each half of a block adds; of each layer of an lstm, not along time; of each "
-           "layer of a perceptron"},
+           "layer of a perceptron; of what a text-cnn's last layer reads"},
       {.table = "network",
        .name = "gelu_tanh",
        .field = PODIUM_RECIPE_FIELD(network.gelu_tanh),
@@ -66,9 +68,9 @@ std::vector<RecipeKey> network_keys() {
        .name = "hidden",
        .field = PODIUM_RECIPE_FIELD(network.hidden),
        .range = between(0, 1048576),
-       .fits = llama,
+       .fits = {"llama", "text-cnn"},
        .meaning = "units of a block's gated dense layer; 0: 8/3 of the width, rounded up to a "
-                  "multiple of 32"},
+                  "multiple of 32. Of a text-cnn: filters of each length; 0: 100"},
       {.table = "network",
        .name = "rotary_base",
        .field = PODIUM_RECIPE_FIELD(network.rotary_base),
@@ -80,9 +82,9 @@ std::vector<RecipeKey> network_keys() {
        .name = "initial_range",
        .field = PODIUM_RECIPE_FIELD(network.initial_range),
        .range = {.least = 0},
-       .fits = lstm,
+       .fits = {"lstm", "text-cnn"},
        .meaning = "parameters begin between this and its negative, uniformly; 0: 1 divided by the "
-                  "square root of the width"},
+                  "square root of the width. Of a text-cnn: the vectors of tokens alone; 0: 0.25"},
   };
 }
 

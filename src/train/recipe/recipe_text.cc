@@ -19,8 +19,7 @@ bool has_meaning(const RecipeKey& key, const Recipe& recipe) {
   if (key.table != "data") return true;
   // One of the two says what is held out of a text.
   if (key.path() == "data.held_out_path" && recipe.text.held_out_path.empty()) return false;
-  if (key.path() == "data.held_out" && has_text(recipe) && !recipe.text.held_out_path.empty())
-    return false;
+  if (key.path() == "data.held_out" && !recipe.text.held_out_path.empty()) return false;
   // All keys of pictures have a meaning for shards.
   return has_files(recipe) && key.fits_name(has_pictures(recipe) ? kTarData : recipe.data);
 }

@@ -5,6 +5,8 @@
 #include "base/thread_pool.h"
 #include "data/datasets/dataset.h"
 #include "data/pictures/pictures.h"
+#include "data/sentences/sentences.h"
+#include "data/source/own_files.h"
 #include "data/table/table.h"
 #include "data/text/text.h"
 #include "train/recipe/recipe_keys.h"
@@ -23,6 +25,11 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, const Index
     RunData data{text.train, text.held_out};
     if (text.tokenizer) data.tokenizer_files = text.tokenizer->files();
     return data;
+  }
+  if (has_sentences(recipe)) {
+    const Sentences sentences = open_sentences(recipe.pictures.path, recipe.text, recipe.table,
+                                               recipe.pictures.held_out, data_dir);
+    return {sentences.train, sentences.held_out, {}, sentences.tokenizer->files()};
   }
   if (has_table(recipe)) {
     const TableParts table =
@@ -71,15 +78,12 @@ void require_stated(const Recipe& recipe, const RunData& data) {
   if (has_pictures(recipe))
     compare("data.classes", recipe.pictures.classes, target_of(data.train->fields())->below,
             "classes");
+  const OwnFile* const own = own_file(recipe.data);
   PODIUM_REQUIRE(differences.empty(), ExitCode::kData, data.train->origin(), ": the ",
-                 has_text(recipe)    ? "text is not the one"
-                 : has_table(recipe) ? "table is not the one"
-                                     : "pictures are not those",
+                 own ? "file is not the one" : "pictures are not those",
                  " that the recipe states: ", differences, ". Name the ",
-                 has_text(recipe)    ? "file that has it (data.path=BOOK.txt), or"
-                 : has_table(recipe) ? "file that has it (data.path=ROWS.csv), or"
-                                     : "folder that has them (data.path=PHOTOS), or",
-                 " train on these with", remedy,
+                 own ? "file that has it" : "folder that has them",
+                 " (data.path=", own ? own->example : "PHOTOS", "), or train on these with", remedy,
                  "; a run that has begun goes on only with those that it had");
 }
 

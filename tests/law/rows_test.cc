@@ -1,5 +1,5 @@
-// The law on tables: a perceptron on the rows of a drawn file has the same hashes under any
-// placement, after a stop, and on every backend, whether it predicts numbers or classes.
+// The law on tables and sentences: a network on the rows of a drawn file has the same hashes under
+// any placement, after a stop, and on every backend, whether it predicts numbers or classes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -32,12 +32,57 @@ std::string drawn_table() {
   return text;
 }
 
-class TableLaw : public testing::TestWithParam<const char*> {
+// Good or bad, by two of three to nine words; "not" turns the word after it.
+std::string drawn_sentences() {
+  std::string text = "text,label\n";
+  std::uint32_t state = 3;
+  const auto draw = [&](std::uint32_t below) {
+    state = state * 1664525 + 1013904223;
+    return (state >> 16) % below;
+  };
+  for (int i = 0; i < 400; ++i) {
+    const bool good = draw(2) == 1, turned = draw(2) == 1;
+    const std::uint32_t before = draw(4), after = 1 + draw(4);
+    for (std::uint32_t word = 0; word < before; ++word) text += cat("w", draw(40), " ");
+    text += cat(turned ? "not " : "so ", good != turned ? "fine" : "dull");
+    for (std::uint32_t word = 0; word < after; ++word) text += cat(" w", draw(40));
+    text += good ? ",good\n" : ",bad\n";
+  }
+  return text;
+}
+
+class RowsLaw : public testing::TestWithParam<const char*> {
  protected:
-  TableLaw() { put_text(folder_ / "rows.csv", drawn_table()); }
+  RowsLaw() {
+    put_text(folder_ / "rows.csv", drawn_table());
+    put_text(folder_ / "sentences.csv", drawn_sentences());
+  }
 
   Recipe recipe() const {
     const std::string target = GetParam();
+    if (target == "label")
+      return parse_recipe(cat(R"(
+model = "text-cnn"
+batch = 32
+replicas = 8
+epochs = 20
+seed = 5
+[network]
+width = 20
+hidden = 10
+dropout = 0.1
+[data]
+name = "sentences"
+tokenizer = "words"
+context = 12
+held_out = 0.25
+path = ")",
+                              (folder_ / "sentences.csv").string(), R"("
+[optimizer]
+name = "adamw"
+learning_rate = 1e-2
+)"),
+                          "sentences");
     return parse_recipe(cat(R"(
 model = "perceptron"
 batch = 32
@@ -75,7 +120,7 @@ learning_rate = 1e-2
   TestFolder folder_;
 };
 
-TEST_P(TableLaw, any_placement_gives_the_same_hashes) {
+TEST_P(RowsLaw, any_placement_gives_the_same_hashes) {
   const auto expected = step_hashes(*trainer(1), 4);
   EXPECT_NE(expected.front(), expected.back());
   for (const std::int64_t workers : {2, 3, 8})
@@ -83,7 +128,7 @@ TEST_P(TableLaw, any_placement_gives_the_same_hashes) {
   EXPECT_EQ(step_hashes(*trainer(1, 3), 4), expected);
 }
 
-TEST_P(TableLaw, every_backend_gives_the_same_hashes_and_evaluation) {
+TEST_P(RowsLaw, every_backend_gives_the_same_hashes_and_evaluation) {
   law_backend();  // makes the backends that are for tests alone known by name
   const auto reference = trainer(2, 1, "reference");
   const auto expected = step_hashes(*reference, 3);
@@ -102,7 +147,7 @@ TEST_P(TableLaw, every_backend_gives_the_same_hashes_and_evaluation) {
   }
 }
 
-TEST_P(TableLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
+TEST_P(RowsLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
   const auto whole = step_hashes(*trainer(2), 6);
   const auto first = trainer(1);
   step_hashes(*first, 3);
@@ -111,7 +156,7 @@ TEST_P(TableLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
   EXPECT_EQ(step_hashes(*second, 3), (std::vector<std::uint64_t>{whole.begin() + 3, whole.end()}));
 }
 
-TEST_P(TableLaw, the_metric_is_that_of_the_rows_held_out_in_their_own_unit) {
+TEST_P(RowsLaw, the_metric_is_that_of_the_rows_held_out_in_their_own_unit) {
   const auto trained = trainer(2);
   step_hashes(*trained, 180);
   const EvaluationResult result = trained->evaluate();
@@ -126,7 +171,7 @@ TEST_P(TableLaw, the_metric_is_that_of_the_rows_held_out_in_their_own_unit) {
   EXPECT_NEAR(result.metrics[2].value / unit, static_cast<double>(result.sums.loss), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, TableLaw, testing::Values("price", "kind"),
+INSTANTIATE_TEST_SUITE_P(Each, RowsLaw, testing::Values("price", "kind", "label"),
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace

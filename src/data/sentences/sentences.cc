@@ -1,0 +1,188 @@
+#include "data/sentences/sentences.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "base/error.h"
+#include "base/words.h"
+#include "data/source/own_files.h"
+#include "data/table/columns.h"
+
+namespace podium {
+namespace {
+
+Cells read_found(const std::string& path, const std::string& data_dir) {
+  return read_sentences(find_own_file(*own_file(kSentenceData), path, data_dir), true);
+}
+
+std::int64_t text_column(const Cells& cells, const std::string& column) {
+  require_known(cells, {column}, "data.text_column");
+  return cells.column_of(column);
+}
+
+// The column that the recipe names, or the last that is not the text's.
+std::int64_t label_column(const Cells& cells, const TableOptions& table, std::int64_t text) {
+  if (!table.target.empty()) {
+    require_known(cells, {table.target}, "data.target");
+    PODIUM_REQUIRE(cells.column_of(table.target) != text, ExitCode::kData, cells.file, ": \"",
+                   table.target,
+                   "\" is the column of the texts; name another, which has "
+                   "their classes: data.target=COLUMN");
+    return cells.column_of(table.target);
+  }
+  PODIUM_REQUIRE(cells.columns() > 1, ExitCode::kData, cells.file,
+                 " has no column beside that of the texts; one must have their classes");
+  return cells.columns() - 1 == text ? cells.columns() - 2 : cells.columns() - 1;
+}
+
+// What fills a sentence up to the context.
+std::int32_t end_token(const Tokenizer& tokenizer) {
+  return tokenizer.separator() ? *tokenizer.separator() : tokenizer.tokens_of("\n", "").back();
+}
+
+// The tokens of the rows that `wanted` has, each as many as the context.
+class Encoder {
+ public:
+  Encoder(const Tokenizer& tokenizer, std::int64_t context)
+      : tokenizer_(tokenizer), context_(context), end_(end_token(tokenizer)) {}
+
+  std::vector<std::int32_t> tokens(const Cells& cells, std::int64_t column,
+                                   const std::vector<bool>& wanted) const {
+    std::vector<std::int32_t> all;
+    std::int64_t too_long = 0, longest = 0, longest_row = 0;
+    for (std::int64_t row = 0; row < cells.rows(); ++row) {
+      if (!wanted[static_cast<std::size_t>(row)]) continue;
+      std::vector<std::int32_t> own =
+          tokenizer_.tokens_of(cells.at(row, column), cells.place(row, column));
+      if (own.empty()) refuse(cells, row, column, "the text is empty; leave out the row");
+      const std::int64_t length = std::ssize(own);
+      if (length > longest) longest = length, longest_row = row;
+      too_long += length > context_ ? 1 : 0;
+      own.resize(static_cast<std::size_t>(context_), end_);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    PODIUM_REQUIRE(
+        too_long == 0, ExitCode::kData, cells.file, ": ", count_text(too_long, "sentence"), " of ",
+        with_commas(cells.rows()), " longer than data.context = ", context_,
+        "; the longest, in line ", cells.lines[static_cast<std::size_t>(longest_row)], ", has ",
+        count_text(longest, "token"), ". Train with data.context=", longest, ", or cut the texts");
+    return all;
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::int64_t context_;
+  std::int32_t end_;
+};
+
+// The texts of the rows, a document, and <unk>, another.
+std::vector<Document> documents_of(const Cells& cells, std::int64_t column,
+                                   const std::vector<bool>& wanted, const TextOptions& options) {
+  Document all{cells.file, ""};
+  for (std::int64_t row = 0; row < cells.rows(); ++row)
+    if (wanted[static_cast<std::size_t>(row)]) all.text += cells.at(row, column) + "\n";
+  std::vector<Document> documents = {std::move(all)};
+  if (options.tokenizer == kWordTokens) documents.push_back({cells.file, "<unk>"});
+  return documents;
+}
+
+std::vector<Field> sentence_fields(const TextOptions& options, const Tokenizer& tokenizer,
+                                   const Column& target) {
+  Field tokens{.name = "tokens",
+               .dtype = DType::kI32,
+               .shape = Shape{options.context},
+               .unit = "sentence",
+               .below = std::max(options.vocabulary, tokenizer.vocabulary()),
+               .words = tokenizer.words()};
+  Field label{.name = target.name,
+              .dtype = DType::kI32,
+              .below = std::ssize(target.words),
+              .words = target.words,
+              .target = true};
+  if (label.name == tokens.name) label.name = kSentenceTarget;
+  return {std::move(tokens), std::move(label)};
+}
+
+// The classes of another file's rows, as numbers of the words.
+std::vector<std::int32_t> classes_in(const Cells& cells, std::int64_t column,
+                                     const std::vector<std::string>& words) {
+  std::vector<std::int32_t> classes;
+  for (std::int64_t row = 0; row < cells.rows(); ++row) {
+    require_cell(cells, row, column);
+    const auto found = std::ranges::find(words, cells.at(row, column));
+    if (found == words.end())
+      refuse(cells, row, column,
+             cat("no sentence to train on has the class \"", cells.at(row, column), "\"; it has ",
+                 join_words(words)));
+    classes.push_back(static_cast<std::int32_t>(found - words.begin()));
+  }
+  return classes;
+}
+
+std::vector<std::int32_t> chosen_of(const std::vector<std::int32_t>& all,
+                                    const std::vector<bool>& wanted) {
+  std::vector<std::int32_t> chosen;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (wanted[i]) chosen.push_back(all[i]);
+  return chosen;
+}
+
+}  // namespace
+
+Sentences open_sentences(const std::string& path, const TextOptions& text,
+                         const TableOptions& table, double held_out, const std::string& data_dir) {
+  const Cells cells = read_found(path, data_dir);
+  const std::int64_t texts = text_column(cells, text.text_column);
+  const Column target = column_of(cells, label_column(cells, table, texts), true);
+  PODIUM_REQUIRE(target.words.size() > 1, ExitCode::kData, cells.file, ": the \"", target.name,
+                 "\" of every sentence is \"", target.words[0],
+                 "\", so there is nothing to predict; name another column: data.target=COLUMN");
+  const bool apart = !text.held_out_path.empty();
+  std::vector<bool> rest(static_cast<std::size_t>(cells.rows()));
+  if (!apart) {
+    rest = held_out_rows(cells.rows(), held_out, table.split_seed);
+    require_trained(cells, target, rest);
+  }
+  std::vector<bool> trained = rest;
+  trained.flip();
+  Sentences both{.tokenizer = tokenizer_for(text.tokenizer,
+                                            documents_of(cells, texts, trained, text), data_dir)};
+  const std::vector<Field> fields = sentence_fields(text, *both.tokenizer, target);
+  const Encoder encoder(*both.tokenizer, text.context);
+  const auto source = [&](const Cells& from, std::vector<std::int32_t> tokens,
+                          std::vector<std::int32_t> classes) {
+    return std::make_shared<const RowSource>(from.file, fields, "token", std::move(tokens),
+                                             std::move(classes));
+  };
+  both.train =
+      source(cells, encoder.tokens(cells, texts, trained), chosen_of(target.classes, trained));
+  if (!apart) {
+    both.held_out =
+        source(cells, encoder.tokens(cells, texts, rest), chosen_of(target.classes, rest));
+    return both;
+  }
+  const Cells other = read_found(text.held_out_path, data_dir);
+  const std::int64_t other_texts = text_column(other, text.text_column);
+  require_known(other, {target.name}, "data.target");
+  const std::vector<bool> all(static_cast<std::size_t>(other.rows()), true);
+  both.held_out = source(other, encoder.tokens(other, other_texts, all),
+                         classes_in(other, other.column_of(target.name), target.words));
+  return both;
+}
+
+RowSource sentences_to_predict(const Cells& cells, const std::string& column,
+                               const std::vector<Field>& fields, const Tokenizer& tokenizer) {
+  const Field* const tokens = find_field(fields, "tokens");
+  PODIUM_REQUIRE(tokens != nullptr && tokens->shape.rank() == 1, ExitCode::kData,
+                 "the run is not one on sentences, but on ", to_text(fields));
+  const std::vector<bool> all(static_cast<std::size_t>(cells.rows()), true);
+  return {cells.file,
+          {*tokens},
+          "token",
+          Encoder(tokenizer, tokens->shape[0]).tokens(cells, text_column(cells, column), all),
+          {}};
+}
+
+}  // namespace podium
