@@ -12,14 +12,15 @@
 # that load plugins.
 #
 # With PODIUM_UNITY the sources of a library are compiled as one file, save those with options of their own. ALIKE_NAMES says
-# that its files give the same names to different things, as the rules of operations do; it is then left as it is.
+# that its files give the same names to different things, as the rules of operations do: they stay apart, and the header that it
+# names, which all of them include, is compiled once.
 #
 # LABELS is one of `quick` (what TESTS of a library get: the sanitizer builds run these), `law`, `unit` (where none is
 # given), or `long` (run by hand: scripts/test.sh leaves them out). A fuzz target is built with PODIUM_FUZZ and run by scripts/fuzz.sh, which starts it
 # from the files in CORPUS, with inputs of up to MOST_BYTES (by default 4096, or the largest file there); it is no test of ctest.
 
 function(podium_library)
-  cmake_parse_arguments(A "TESTS_COMPUTE;ALIKE_NAMES;FOR_TESTS" "NAME" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(A "TESTS_COMPUTE;FOR_TESTS" "NAME;ALIKE_NAMES" "SOURCES;DEPS;LINKS;TESTS;TEST_DEPS" ${ARGN})
   set(target podium_${A_NAME})
   add_library(${target} STATIC ${A_SOURCES})
   add_library(Podium::${A_NAME} ALIAS ${target})
@@ -33,7 +34,9 @@ function(podium_library)
     target_link_libraries(${target} PUBLIC podium_${dep})
   endforeach()
   target_link_libraries(${target} PRIVATE ${A_LINKS})
-  if(PODIUM_UNITY AND NOT A_ALIKE_NAMES)
+  if(PODIUM_UNITY AND A_ALIKE_NAMES)
+    target_precompile_headers(${target} PRIVATE ${A_ALIKE_NAMES})
+  elseif(PODIUM_UNITY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
   endif()
   if(NOT A_FOR_TESTS)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
 #include "base/device_function.h"
 #include "base/functions.h"
@@ -13,6 +14,19 @@ namespace podium {
 struct LstmGates {
   float input, forget, candidate, output;
 };
+
+// Those of a unit in a row of all gates, from the first of the unit on: each lies `units` after the
+// one before.
+PODIUM_DEVICE_FUNCTION inline LstmGates load_gates(const float* from, std::int64_t units) {
+  return {from[0], from[units], from[2 * units], from[3 * units]};
+}
+PODIUM_DEVICE_FUNCTION inline void store_gates(float* to, std::int64_t units,
+                                               const LstmGates& gates) {
+  to[0] = gates.input;
+  to[units] = gates.forget;
+  to[2 * units] = gates.candidate;
+  to[3 * units] = gates.output;
+}
 
 // Of these sums.
 PODIUM_DEVICE_FUNCTION inline LstmGates lstm_gates(const LstmGates& sums) {

@@ -262,7 +262,6 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
   CLI::App* command = add_command(
       app, line, "predict", "Predicts images, rows of a table or sentences with the model of a run",
       {"podium predict runs/a *.png --top 3 --json",
-       "podium predict runs/rows-seed0 new.csv --out predicted.csv",
        "podium predict runs/sst2-seed0 --text \"a moving film\""},
       [arguments] { return predict(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();

@@ -71,14 +71,6 @@ std::vector<Value> gradient(const GradientContext& context) {
           found[1], found[2]};
 }
 
-LstmGates gates_at(const float* row, std::int64_t units, std::int64_t unit) {
-  return {row[unit], row[units + unit], row[2 * units + unit], row[3 * units + unit]};
-}
-void set_gates(float* row, std::int64_t units, std::int64_t unit, const LstmGates& gates) {
-  row[unit] = gates.input, row[units + unit] = gates.forget;
-  row[2 * units + unit] = gates.candidate, row[3 * units + unit] = gates.output;
-}
-
 void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
   const LstmShape s = lstm_shape(attributes.as<LstmAttributes>(), in[2]->shape());
   const float *x = in[0]->f32().data(), *w = in[1]->f32().data();
@@ -108,7 +100,7 @@ void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
         float& cell = cells[static_cast<std::size_t>(unit)];
         cell = lstm_cell(gates, cell);
         hidden[static_cast<std::size_t>(unit)] = lstm_hidden(gates, cell);
-        set_gates(result(kGates) + row * s.gates(), s.units, unit, gates);
+        store_gates(result(kGates) + row * s.gates() + unit, s.units, gates);
       }
       std::ranges::copy(cells, result(kCells) + row * s.units);
       std::ranges::copy(hidden, result(kHidden) + row * s.units);
@@ -187,10 +179,10 @@ void reference_grad(const Attributes& attributes, ConstTensors in, Tensors out) 
         const float carried =
             after == nullptr ? operand(1)[b * s.units + unit] : product(after, unit);
         float& to_cell = to_cells[static_cast<std::size_t>(unit)];
-        const LstmGradients found = lstm_gradients(gates_at(gates + row * s.gates(), s.units, unit),
-                                                   before[unit], cells[row * s.units + unit],
-                                                   dy[row * s.units + unit] + carried, to_cell);
-        set_gates(dx + row * s.gates(), s.units, unit, found.sums);
+        const LstmGradients found = lstm_gradients(
+            load_gates(gates + row * s.gates() + unit, s.units), before[unit],
+            cells[row * s.units + unit], dy[row * s.units + unit] + carried, to_cell);
+        store_gates(dx + row * s.gates() + unit, s.units, found.sums);
         to_cell = found.before;
       }
       after = dx + row * s.gates();

@@ -55,8 +55,10 @@ TEST_F(Cuda, a_run_that_moves_between_cpu_and_gpu_has_the_hashes_of_one_that_doe
 TEST_F(Cuda, a_bf16_run_that_moves_to_the_cpu_has_the_hashes_of_one_that_does_not) {
   const auto run = [&](const std::string& out, const std::string& backend, const std::string& steps,
                        const std::string& more = "run.log_every_steps=1") {
-    return podium(train_small(out, {"--backend", backend, "--steps", steps, "precision=bf16",
-                                    "run.checkpoint_every_steps=1", more}));
+    // Few images: a step of the emulation takes a second for each.
+    return podium(
+        train_small(out, {"--backend", backend, "--steps", steps, "precision=bf16", "batch=8",
+                          "replicas=2", "run.checkpoint_every_steps=1", more}));
   };
   ASSERT_EQ(run("gpu", kGpu, "3").code, 0);
   ASSERT_EQ(run("moved", kGpu, "1").code, 0);

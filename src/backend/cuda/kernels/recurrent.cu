@@ -25,16 +25,6 @@ MatmulShape product_of_gradients(const LstmShape& s) {
           .y = {s.units, 1}};
 }
 
-__device__ inline LstmGates load_gates(const float* from, std::int64_t units) {
-  return {from[0], from[units], from[2 * units], from[3 * units]};
-}
-__device__ inline void store_gates(float* to, std::int64_t units, const LstmGates& gates) {
-  to[0] = gates.input;
-  to[units] = gates.forget;
-  to[2 * units] = gates.candidate;
-  to[3 * units] = gates.output;
-}
-
 // Where a state of a sequence lies: at [sequence][token] of a layer's, or at [sequence].
 struct States {
   ConstFloats from;
