@@ -26,7 +26,7 @@ WORDS = ["mnist", "glyphs", "cifar10", "sprint", "davidnet", "sgd", "adam", "lar
 COMMANDS = [["show"], ["plan"], ["compare"], ["report"], ["eval"], ["predict"], ["diff"], ["verify"], ["seal"], ["export"], ["inspect"], ["band"], ["devices"],
             ["recipes"], ["prices"], ["data"], ["data", "show"], ["bench", "recipe"], ["bench", "exchange"], ["bench", "data"],
             ["bench", "op"], ["train"], ["generate"], ["data", "tokenize"], ["man"], ["completion"], ["plugin"], []]
-RECIPES = ["mnist", "glyphs", "cifar10-sprint", "cifar10-davidnet", "pictures", "text:words.txt", "table:rows.csv", "nothing"]
+RECIPES = ["mnist", "glyphs", "cifar10-sprint", "cifar10-davidnet", "pictures", "text:words.txt", "table:rows.csv", "sentences:rows.csv", "nothing"]
 SMALL = ["steps=2", "epochs=0", "train_examples=64", "test_examples=16", "batch=16"]
 
 

@@ -13,14 +13,23 @@
 namespace podium {
 namespace {
 
+// Numbers below others, the same ones on every machine.
+class Draws {
+ public:
+  explicit Draws(std::uint32_t state) : state_(state) {}
+  std::uint32_t operator()(std::uint32_t below) {
+    state_ = state_ * 1664525 + 1013904223;
+    return (state_ >> 16) % below;
+  }
+
+ private:
+  std::uint32_t state_;
+};
+
 // price = 3 size + 20 if red, and a kind for each third of the sizes.
 std::string drawn_table() {
   std::string text = "size,weight,colour,price,kind\n";
-  std::uint32_t state = 7;
-  const auto draw = [&](std::uint32_t below) {
-    state = state * 1664525 + 1013904223;
-    return (state >> 16) % below;
-  };
+  Draws draw(7);
   for (int i = 0; i < 400; ++i) {
     const std::uint32_t size = draw(90), red = draw(2);
     text += cat(size, ",", draw(1000), red == 1 ? ",red," : ",blue,", 3 * size + 20 * red, ",",
@@ -35,11 +44,7 @@ std::string drawn_table() {
 // Good or bad, by two of three to nine words; "not" turns the word after it.
 std::string drawn_sentences() {
   std::string text = "text,label\n";
-  std::uint32_t state = 3;
-  const auto draw = [&](std::uint32_t below) {
-    state = state * 1664525 + 1013904223;
-    return (state >> 16) % below;
-  };
+  Draws draw(3);
   for (int i = 0; i < 400; ++i) {
     const bool good = draw(2) == 1, turned = draw(2) == 1;
     const std::uint32_t before = draw(4), after = 1 + draw(4);

@@ -18,8 +18,11 @@ Cells read_found(const std::string& path, const std::string& data_dir) {
 }
 
 std::int64_t text_column(const Cells& cells, const std::string& column) {
-  require_known(cells, {column}, "data.text_column");
-  return cells.column_of(column);
+  const std::int64_t found = cells.column_of(column);
+  PODIUM_REQUIRE(found >= 0, ExitCode::kData, cells.file, " has no column \"", column,
+                 "\" with the sentences; name the one that has them, data.text_column=COLUMN, of ",
+                 join_words(cells.names));
+  return found;
 }
 
 // The column that the recipe names, or the last that is not the text's.

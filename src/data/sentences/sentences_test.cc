@@ -121,7 +121,9 @@ TEST_F(SentenceFile, what_is_wrong_is_named_with_its_place) {
                   "a.csv: line 3, column \"text\": the text is empty");
   EXPECT_CONTAINS(refusal("a.csv", "text,label\nx,a\ny,\n"),
                   "a.csv: line 3, column \"label\": the value is missing");
-  EXPECT_CONTAINS(refusal("a.csv", "words,label\nx,a\n"), "the nearest is");
+  EXPECT_CONTAINS(refusal("a.csv", "words,label\nx,a\n"),
+                  "a.csv has no column \"text\" with the sentences; name the one that has them, "
+                  "data.text_column=COLUMN, of words, label");
   EXPECT_CONTAINS(refusal("a.csv", "text\nx\n"), "has no column beside that of the texts");
   EXPECT_CONTAINS(refusal("a.jsonl", "{\"text\": \"x\", \"label\": 1}\n{\"text\": \"y\"}\n"),
                   "a.jsonl: line 2 has no \"label\", which the first line has");
