@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -283,6 +284,13 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
     case OpKind::kAdd:
     case OpKind::kSub:
     case OpKind::kMul: return draw_element_wise(draw, {}, 2);
+    case OpKind::kPermute: {
+      constexpr std::array<PermuteAttributes, 6> kOrders = {
+          {{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}}};
+      const Shape x = draw.planes();
+      return {kOrders[static_cast<std::size_t>(draw.in(0, 5))],
+              {f32(x.rank() == 4 ? x : Shape{x[0], x[1], 1, 1})}};
+    }
     case OpKind::kPadChannels:
       return {PadChannelsAttributes{draw.in(0, 20), draw.in(0, 20)}, {f32(draw.planes())}};
     case OpKind::kSliceChannels: {

@@ -14,7 +14,7 @@ struct Convolution {
 };
 
 // The operations that the convolution and its two gradients become.
-std::vector<std::string> chosen(const Convolution& c, Precision precision = {}) {
+std::vector<std::string> chosen(const Convolution& c) {
   Graph graph;
   const Shape images{4, c.channels, c.height, c.width};
   const Value x = graph.input("x", {DType::kF32, images}, InputRole::kBatch);
@@ -28,7 +28,7 @@ std::vector<std::string> chosen(const Convolution& c, Precision precision = {}) 
   const Value dy = graph.input("dy", graph.type(y), InputRole::kBatch);
   gradients(graph, y, dy, std::vector<Value>{x, w});
   std::vector<std::string> names;
-  const Graph result = choose_algorithms(graph, precision);
+  const Graph result = choose_algorithms(graph);
   for (const Node& node : result.nodes()) {
     if (node.op != nullptr) names.emplace_back(node.op->name);
   }
@@ -104,16 +104,6 @@ TEST(Choose, the_layers_of_the_mnist_network_are_told_apart) {
   EXPECT_EQ(chosen(c), kWinograd);
   c.channels = 12, c.outputs = 24, c.height = c.width = 14;
   EXPECT_EQ(chosen(c), kWinograd);
-}
-
-TEST(Choose, bf16_takes_all_but_kernels_over_whole_rows_of_one_channel) {
-  const Precision bf16{Bf16Order::kHopper};
-  const std::vector<std::string> all = {"conv2d_bf16", "conv2d_bf16_grad_input",
-                                        "conv2d_bf16_grad_weight"};
-  EXPECT_EQ(chosen({}, bf16), all);
-  EXPECT_EQ(chosen({.channels = 1, .kernel_w = 8}, bf16), kDirect);
-  EXPECT_EQ(chosen({.channels = 1, .kernel_w = 7}, bf16), all);
-  EXPECT_EQ(chosen({.channels = 2, .kernel_w = 8}, bf16), all);
 }
 
 TEST(Choose, changes_nothing_else) {

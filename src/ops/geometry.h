@@ -8,6 +8,7 @@ namespace podium {
 
 struct AttentionAttributes;
 struct LstmAttributes;
+struct PermuteAttributes;
 struct RotaryAttributes;
 struct Conv2dAttributes;
 class Shape;
@@ -85,6 +86,16 @@ struct RotaryShape {
   constexpr std::int64_t columns() const { return heads * features; }
 };
 
+// The axes of x in another order: y [extents[0]][extents[1]][extents[2]] of each image, whose value
+// at [i][j][k] lies in x at i * steps[0] + j * steps[1] + k * steps[2].
+struct PermuteShape {
+  std::int64_t images = 0;
+  std::int64_t extents[3] = {};
+  std::int64_t steps[3] = {};
+
+  constexpr std::int64_t values() const { return extents[0] * extents[1] * extents[2]; }
+};
+
 // A row of an embedding's gradient is summed in runs of so many places, then by the tree.
 inline constexpr std::int64_t kEmbeddingRun = 32;
 // Sums over rows are runs of so many, each a chain, added in order.
@@ -97,6 +108,7 @@ AttentionShape attention_shape(const AttentionAttributes& a, const Shape& q);
 // Of states before the first token of this shape.
 LstmShape lstm_shape(const LstmAttributes& a, const Shape& state);
 // Of x of this shape.
+PermuteShape permute_shape(const PermuteAttributes& a, const Shape& x);
 RotaryShape rotary_shape(const RotaryAttributes& a, const Shape& x);
 
 }  // namespace podium

@@ -38,6 +38,7 @@
   X(Correct, correct)                                      \
   X(Fill, fill)                                            \
   X(Reshape, reshape)                                      \
+  X(Permute, permute)                                      \
   X(PadChannels, pad_channels)                             \
   X(SliceChannels, slice_channels)                         \
   X(Add, add)                                              \

@@ -282,6 +282,16 @@ Value reshape(Graph& graph, Value x, const Shape& shape, std::string name = "");
 // [N, ...] -> [N, F].
 Value flatten(Graph& graph, Value x, std::string name = "");
 
+// Attributes of permute: which axis of x each axis of the result is. N stays the first.
+struct PermuteAttributes {
+  std::int64_t channels = 1, rows = 2, columns = 3;
+  template <typename Visitor>
+  void visit(Visitor&& v) const {
+    v("channels", channels), v("rows", rows), v("columns", columns);
+  }
+};
+// [N, C, H, W] -> the same values with its last three axes in another order (ops/shape_ops.cc).
+Value permute(Graph& graph, Value x, const PermuteAttributes& axes, std::string name = "");
 // Attributes of pad_channels.
 struct PadChannelsAttributes {
   std::int64_t before = 0, after = 0;

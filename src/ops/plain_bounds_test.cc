@@ -135,6 +135,25 @@ TEST(PlainFormula, activations_far_from_zero_keep_their_limits) {
   }
 }
 
+TEST(PlainFormula, axes_are_put_into_another_order_and_back) {
+  for (const OpSample& sample : permute_op.samples()) {
+    const std::vector<Tensor> in = random_inputs(sample, 323);
+    const auto& a = sample.attributes.as<PermuteAttributes>();
+    const Tensor turned = run_reference(permute_op, sample.attributes, in)[0];
+    const Shape &x = in[0].shape(), &y = turned.shape();
+    std::int64_t at[4] = {};
+    std::size_t i = 0;
+    for (at[0] = 0; at[0] < x[0]; ++at[0])
+      for (at[1] = 0; at[1] < x[1]; ++at[1])
+        for (at[2] = 0; at[2] < x[2]; ++at[2])
+          for (at[3] = 0; at[3] < x[3]; ++at[3]) {
+            const std::int64_t to =
+                ((at[0] * y[1] + at[a.channels]) * y[2] + at[a.rows]) * y[3] + at[a.columns];
+            EXPECT_EQ(turned.f32()[u(to)], in[0].f32()[i++]);
+          }
+  }
+}
+
 TEST(PlainFormula, channels_are_copied_and_what_is_added_is_zero) {
   for (const OpSample& sample : pad_channels_op.samples()) {
     const std::vector<Tensor> in = random_inputs(sample, 322);

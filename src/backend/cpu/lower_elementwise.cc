@@ -98,6 +98,18 @@ void copy_channels(Lowering& l, const Node& node, std::int32_t index, std::int64
           }});
 }
 
+void lower_permute(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot x = l.lanes(node.inputs[0]), y = l.define_lanes({index, 0});
+  const PermuteShape shape =
+      permute_shape(node.attributes.as<PermuteAttributes>(), l.shape(node.inputs[0]));
+  l.emit({.parts = static_cast<int>(blocks_of(shape.images)),
+          .reads = {x},
+          .writes = {y},
+          .run = [=](const Memory& m, int part, int) {
+            cpu::permute(shape, m.f32(x), m.f32(y), part);
+          }});
+}
+
 void lower_pad_channels(Lowering& l, const Node& node, std::int32_t index) {
   copy_channels(l, node, index, 0, node.attributes.as<PadChannelsAttributes>().before,
                 l.shape(node.inputs[0])[1]);

@@ -59,6 +59,15 @@ void copy_channels(Lowering& l, const Node& node, std::int32_t index, std::int64
 
 }  // namespace
 
+void lower_permute(Lowering& l, const Node& node, std::int32_t index) {
+  const Slot x = l.batch_last(node.inputs[0]), y = l.define_batch_last({index, 0});
+  const PermuteShape shape =
+      permute_shape(node.attributes.as<PermuteAttributes>(), l.shape(node.inputs[0]));
+  l.emit({.reads = {x}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::permute(launch, shape, m.f32(x), m.f32(y));
+          }});
+}
+
 void lower_pad_channels(Lowering& l, const Node& node, std::int32_t index) {
   copy_channels(l, node, index, 0, l.shape(node.inputs[0])[1],
                 node.attributes.as<PadChannelsAttributes>().before);

@@ -1,4 +1,6 @@
 // Element by element, and shapes.
+#include <array>
+
 #include "compile/stablehlo/emitters.h"
 
 namespace podium::stablehlo {
@@ -90,6 +92,10 @@ std::vector<HloValue> emit_fill(const EmitContext& c) {
   return {c.b.constant(c.as<FillAttributes>().value, c.out())};
 }
 std::vector<HloValue> emit_reshape(const EmitContext& c) { return {c.b.reshape(c.in[0], c.out())}; }
+std::vector<HloValue> emit_permute(const EmitContext& c) {
+  const auto& a = c.as<PermuteAttributes>();
+  return {c.b.transpose(c.in[0], std::array<std::int64_t, 4>{0, a.channels, a.rows, a.columns})};
+}
 std::vector<HloValue> emit_pad_channels(const EmitContext& c) {
   const auto& a = c.as<PadChannelsAttributes>();
   std::vector<std::int64_t> low(static_cast<std::size_t>(c.out().rank()), 0), high = low;

@@ -17,7 +17,7 @@ constexpr std::int64_t kFilters = 100;
 // The vectors of tokens begin between this and its negative.
 constexpr float kRange = 0.25f;
 
-// The tokens as an image [B, 1, T, width], whose rows are their vectors.
+// The tokens as images [B, width, 1, T]: a feature is a channel, a token a column.
 Value vectors(Network& net, Value tokens, std::int64_t vocabulary, const NetworkOptions& options) {
   Graph& graph = net.graph();
   const Value table =
@@ -26,8 +26,9 @@ Value vectors(Network& net, Value tokens, std::int64_t vocabulary, const Network
                      .initialiser = Initialiser::kUniform,
                      .bound = options.initial_range > 0 ? options.initial_range : kRange});
   const Shape& shape = graph.shape(tokens);
-  return reshape(graph, embedding(graph, tokens, table, "embedding"),
-                 Shape{shape[0], 1, shape[1], options.width}, "embedding");
+  const Value rows = reshape(graph, embedding(graph, tokens, table, "embedding"),
+                             Shape{shape[0], 1, shape[1], options.width}, "embedding");
+  return permute(graph, rows, {.channels = 3, .rows = 1, .columns = 2}, "embedding");
 }
 
 // The largest value that each filter over `length` tokens has in a sentence, [B, filters].
@@ -36,7 +37,7 @@ Value strongest(Network& net, Value x, std::int64_t length, std::int64_t filters
   Graph& graph = net.graph();
   const std::string name = cat("conv", length);
   const Value weight = net.parameter({.name = name + ".weight",
-                                      .shape = {filters, 1, length, width},
+                                      .shape = {filters, width, 1, length},
                                       .initialiser = Initialiser::kFanInUniform,
                                       .decays = true});
   const Value y = bias_add(graph, conv2d(graph, x, weight, {}, name),

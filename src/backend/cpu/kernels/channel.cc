@@ -75,5 +75,15 @@ void copy_channels(const ChannelCopy& copy, const float* from, float* to, int pa
   std::fill_n(y, (copy.to_channels - copy.to_first - copy.count) * copy.plane, 0.0f);
 }
 
+void permute(const PermuteShape& s, const float* x, float* y, int part) {
+  x += part * s.values() * kLanes, y += part * s.values() * kLanes;
+  for (std::int64_t i = 0; i < s.extents[0]; ++i)
+    for (std::int64_t j = 0; j < s.extents[1]; ++j) {
+      const float* from = x + (i * s.steps[0] + j * s.steps[1]) * kLanes;
+      for (std::int64_t k = 0; k < s.extents[2]; ++k, from += s.steps[2] * kLanes)
+        y = std::copy_n(from, kLanes, y);
+    }
+}
+
 }  // namespace podium::cpu
 #endif  // HWY_ONCE

@@ -1,10 +1,11 @@
 // A value per channel: the bias, and its gradient (contracts `bias_add`, `channel_sum`); channels
-// beside one another (`pad_channels`, `slice_channels`).
+// beside one another (`pad_channels`, `slice_channels`) and in another order.
 #pragma once
 
 #include <cstdint>
 
 #include "backend/cpu/kernels/layout.h"
+#include "ops/geometry.h"
 
 namespace podium::cpu {
 
@@ -25,5 +26,8 @@ struct ChannelCopy {
   std::int64_t from_first = 0, to_first = 0, count = 0;
 };
 void copy_channels(const ChannelCopy& copy, const float* from, float* to, int part);
+
+// Contract permute. A part is a block of images.
+void permute(const PermuteShape& shape, const float* x, float* y, int part);
 
 }  // namespace podium::cpu

@@ -61,6 +61,16 @@ void copy_range(const Launch& launch, std::int64_t from, std::int64_t count, std
   });
 }
 
+void permute(const Launch& launch, const PermuteShape& s, ConstFloats x, Floats y) {
+  launch_flat(launch, s.values() * s.images, [=] __device__(std::int64_t at, unsigned replica) {
+    const std::int64_t image = at % s.images, value = at / s.images;
+    const std::int64_t k = value % s.extents[2], line = value / s.extents[2];
+    const std::int64_t j = line % s.extents[1], i = line / s.extents[1];
+    const std::int64_t source = i * s.steps[0] + j * s.steps[1] + k * s.steps[2];
+    y.of(replica)[at] = x.of(replica)[source * s.images + image];
+  });
+}
+
 void view(const Launch& launch, const ViewShape& shape, ConstFloats x, Floats y) {
   const ViewPixels pixels(shape.view);
   launch_flat(launch, shape.planes * shape.height * shape.width * shape.inner,

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "backend/cuda/launch.h"
+#include "ops/geometry.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 
@@ -20,6 +21,9 @@ void fill(const Launch& launch, std::int64_t count, float value, Floats y);
 // become +0. Channels of batch-last images lie together, so this pads and slices them.
 void copy_range(const Launch& launch, std::int64_t from, std::int64_t count, std::int64_t to,
                 std::int64_t size, ConstFloats x, Floats y);
+
+// Batch-last images, whose axes get another order.
+void permute(const Launch& launch, const PermuteShape& shape, ConstFloats x, Floats y);
 
 // Images of `planes` planes of height x width pixels, each of `inner` floats: batch last, planes
 // are channels and inner the images; plain, planes are channels of images and inner is 1.

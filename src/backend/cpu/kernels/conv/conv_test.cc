@@ -125,13 +125,6 @@ TEST(ConvTest, has_the_bits_of_the_contract_for_more_than_sixteen_channels) {
   check(make_shape(18, 16, 7, 7, 33, 2, 5, 2, 1, 0, 2), 2);
 }
 
-TEST(ConvTest, over_whole_rows_have_the_bits_of_the_contract) {
-  check(make_shape(17, 1, 12, 30, 20, 3, 30, 1, 1, 0, 0), 1);
-  check(make_shape(5, 1, 9, 7, 18, 4, 7, 2, 1, 1, 0), 2);
-  check(make_shape(33, 1, 26, 13, 5, 5, 13, 1, 3, 4, 0), 3);
-  check(make_shape(4, 3, 6, 8, 7, 2, 8, 1, 1, 0, 0), 4);  // three channels: as other images
-}
-
 TEST(ConvTest, of_one_pixel_have_the_bits_of_the_contract) {
   const auto check_pass = [](const ConvShape& s, unsigned seed) {
     const Tensors t(s, seed);

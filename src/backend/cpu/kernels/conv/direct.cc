@@ -48,11 +48,11 @@ struct Tile {
   std::int64_t out_step;  // floats between output pixels
 };
 
-// Weights in the order of use, for output channels cut into blocks of about equal size. `out`, `in`
-// and `tap` are the strides of w's indices.
+// Weights in the order of use, for output channels cut into blocks of about equal size. `out` and
+// `in` are the strides of the two channel indices of w.
 struct Packing {
   std::int64_t out_channels, in_channels, taps;
-  std::int64_t out_stride, in_stride, tap_stride = 1;
+  std::int64_t out_stride, in_stride;
 
   std::int64_t blocks() const { return (out_channels + kMaxChannelBlock - 1) / kMaxChannelBlock; }
   Range block(std::int64_t b) const { return share_of(out_channels, blocks(), b); }
@@ -69,7 +69,7 @@ void pack(const Packing& p, const float* w, float* packed, std::int64_t b) {
       for (std::int64_t c = 0; c < channels; ++c) {
         const float* from = w + (block.begin + k) * p.out_stride + (chunk + c) * p.in_stride;
         float* to = base + chunk * p.taps * size + c * size + k;
-        for (std::int64_t t = 0; t < p.taps; ++t) to[t * channels * size] = from[t * p.tap_stride];
+        for (std::int64_t t = 0; t < p.taps; ++t) to[t * channels * size] = from[t];
       }
   }
 }
@@ -77,39 +77,11 @@ void pack(const Packing& p, const float* w, float* packed, std::int64_t b) {
 Packing forward_packing(const ConvShape& s) {
   return {s.out_channels, s.in_channels, s.taps(), s.in_channels * s.taps(), s.taps()};
 }
-
-// How the gradient to the images is computed: as that of images of this shape, whose values lie so
-// many vectors apart.
-struct GradInput {
-  ConvShape shape;
-  Packing packing;
-  std::int64_t channel_step, row_step, pixel_step;
-};
-// A kernel as wide as its images, such as one over the words of a sentence: each column is a
-// channel, and the rows are the pixels of one row. The order of the sums is the same.
-bool is_over_rows(const ConvShape& s) {
-  return s.in_channels == 1 && s.kernel_width == s.in_width && s.out_width == 1 && s.pad_left == 0;
-}
-GradInput grad_input_of(const ConvShape& s) {
-  const std::int64_t filter = s.in_channels * s.taps();
-  if (!is_over_rows(s))
-    return {s,
-            {s.in_channels, s.out_channels, s.taps(), s.taps(), filter},
-            s.in_pixels(),
-            s.in_width,
-            1};
-  ConvShape rows = s;
-  rows.in_channels = s.in_width, rows.in_height = 1, rows.in_width = s.in_height;
-  rows.kernel_height = 1, rows.kernel_width = s.kernel_height;
-  rows.stride_height = 1, rows.stride_width = s.stride_height;
-  rows.pad_top = 0, rows.pad_left = s.pad_top;
-  rows.out_height = 1, rows.out_width = s.out_height;
-  return {
-      rows, {s.in_width, s.out_channels, s.kernel_height, 1, filter, s.in_width}, 1, 0, s.in_width};
+Packing grad_input_packing(const ConvShape& s) {
+  return {s.in_channels, s.out_channels, s.taps(), s.taps(), s.in_channels * s.taps()};
 }
 
-// Parts of the main phase are runs of output rows of one block of images; of the gradient over
-// rows, blocks of channels.
+// Parts of the main phase are runs of output rows of one block of images.
 constexpr std::int64_t kPartWork = 200000;  // multiply-adds of vectors
 int row_groups(std::int64_t rows, std::int64_t row_work) {
   return parts_of(rows, row_work, kPartWork);
@@ -118,9 +90,8 @@ int forward_groups(const ConvShape& s) {
   return row_groups(s.out_height, s.out_width * s.out_channels * s.in_channels * s.taps());
 }
 int grad_input_groups(const ConvShape& s) {
-  const std::int64_t groups = is_over_rows(s) ? grad_input_of(s).packing.blocks() : s.in_height;
-  return row_groups(groups, s.out_pixels() * s.out_channels * s.in_channels * s.taps() /
-                                std::max<std::int64_t>(groups, 1));
+  return row_groups(s.in_height, s.out_pixels() * s.out_channels * s.in_channels * s.taps() /
+                                     std::max<std::int64_t>(s.in_height, 1));
 }
 
 }  // namespace
@@ -238,11 +209,9 @@ void forward_rows(const ConvShape& s, const float* x, const float* packed, float
   }
 }
 
-void grad_input_rows(const GradInput& g, const float* dy, const float* packed, float* dx,
-                     std::int64_t block, Range rows, Range blocks) {
-  const ConvShape& s = g.shape;
-  const Packing& packing = g.packing;
-  dx += block * s.in_channels * s.in_pixels() * kLanes;
+void grad_input_rows(const ConvShape& s, const float* dy, const float* packed, float* dx,
+                     std::int64_t block, Range rows) {
+  const Packing packing = grad_input_packing(s);
   Tile t;
   t.in = dy + block * s.out_channels * s.out_pixels() * kLanes;
   t.plane = s.out_pixels() * kLanes;
@@ -251,8 +220,8 @@ void grad_input_rows(const GradInput& g, const float* dy, const float* packed, f
   t.kernel_height = s.kernel_height;
   t.kernel_width = s.kernel_width;
   t.pixel_step = 1;
-  t.out_plane = g.channel_step * kLanes;
-  t.out_step = s.stride_width * g.pixel_step * kLanes;
+  t.out_plane = s.in_pixels() * kLanes;
+  t.out_step = s.stride_width * kLanes;
   for (std::int64_t y = rows.begin; y < rows.end; ++y) {
     // Taps r = phase + i * stride read row p - i of dy.
     const std::int64_t phase = (y + s.pad_top) % s.stride_height;
@@ -262,7 +231,7 @@ void grad_input_rows(const GradInput& g, const float* dy, const float* packed, f
     const std::int64_t last = std::min(taps, p + 1);
     t.rows = {std::max<std::int64_t>(0, last - first), phase + first * s.stride_height,
               s.stride_height, p - first, -1};
-    for (std::int64_t b = blocks.begin; b < blocks.end; ++b) {
+    for (std::int64_t b = 0; b < packing.blocks(); ++b) {
       const Range channels = packing.block(b);
       t.w = packed + packing.offset(b);
       for (std::int64_t x = 0; x < std::min(s.stride_width, s.in_width); ++x) {
@@ -273,15 +242,10 @@ void grad_input_rows(const GradInput& g, const float* dy, const float* packed, f
             0, (s.kernel_width - column_phase + s.stride_width - 1) / s.stride_width);
         for (std::int64_t run = 0; run < runs; ++run) {
           const Range j = share_of(pixels, runs, run);
-          // Of a kernel that is wider than the output, most taps meet none of the run's pixels.
-          const std::int64_t at = (x + s.pad_left) / s.stride_width + j.begin;
-          const std::int64_t first_tap = std::max<std::int64_t>(0, at - s.out_width + 1);
-          const std::int64_t last_tap = std::min(column_taps, at + (j.end - j.begin));
-          t.columns = {std::max<std::int64_t>(0, last_tap - first_tap),
-                       column_phase + first_tap * s.stride_width, s.stride_width, at - first_tap,
-                       -1};
-          t.out = dx + (channels.begin * g.channel_step + y * g.row_step +
-                        (x + j.begin * s.stride_width) * g.pixel_step) *
+          t.columns = {column_taps, column_phase, s.stride_width,
+                       (x + s.pad_left) / s.stride_width + j.begin, -1};
+          t.out = dx + (((block * s.in_channels + channels.begin) * s.in_height + y) * s.in_width +
+                        x + j.begin * s.stride_width) *
                            kLanes;
           run_tile(t, channels.end - channels.begin, j.end - j.begin);
         }
@@ -325,7 +289,7 @@ ConvWork conv_grad_input_work(const ConvShape& s) {
   if (is_pointwise_grad_input(s)) return pointwise_work(pointwise_grad_input(s));
   ConvWork work;
   work.phases = 2;
-  work.parts[0] = static_cast<int>(grad_input_of(s).packing.blocks());
+  work.parts[0] = static_cast<int>(grad_input_packing(s).blocks());
   work.parts[1] = static_cast<int>(blocks_of(s.images)) * grad_input_groups(s);
   work.shared = s.weight_floats();
   return work;
@@ -335,13 +299,10 @@ void conv_grad_input(const ConvShape& s, const float* dy, const float* w, float*
                      float* scratch, int phase, int part) {
   if (is_pointwise_grad_input(s))
     return pointwise(pointwise_grad_input(s), dy, w, dx, shared, scratch, phase, part);
-  const GradInput own = grad_input_of(s);
-  if (phase == 0) return pack(own.packing, w, shared, part);
-  const int groups = grad_input_groups(s), group = part % groups;
-  Range rows{0, own.shape.in_height}, blocks{0, own.packing.blocks()};
-  (is_over_rows(s) ? blocks : rows) =
-      share_of(is_over_rows(s) ? blocks.end : rows.end, groups, group);
-  PODIUM_DISPATCH(grad_input_rows)(own, dy, shared, dx, part / groups, rows, blocks);
+  if (phase == 0) return pack(grad_input_packing(s), w, shared, part);
+  const int groups = grad_input_groups(s);
+  PODIUM_DISPATCH(grad_input_rows)
+  (s, dy, shared, dx, part / groups, share_of(s.in_height, groups, part % groups));
 }
 
 }  // namespace podium::cpu
