@@ -135,7 +135,7 @@ TEST(PlainFormula, activations_far_from_zero_keep_their_limits) {
   }
 }
 
-TEST(PlainFormula, axes_are_put_into_another_order_and_back) {
+TEST(PlainFormula, axes_are_put_into_another_order) {
   for (const OpSample& sample : permute_op.samples()) {
     const std::vector<Tensor> in = random_inputs(sample, 323);
     const auto& a = sample.attributes.as<PermuteAttributes>();

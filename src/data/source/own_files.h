@@ -8,7 +8,7 @@ namespace podium {
 struct OwnFile {
   std::string kind;      // of a recipe's `data`
   std::string content;   // "a file with a table"
-  std::string several;   // of what it holds: "rows"
+  std::string several;   // what people call such data: "tables"
   std::string example;   // a file's name
   std::string held_out;  // what the share data.held_out is of
 };

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +19,15 @@ bool is_missing(const std::string& text) {
   for (const char* word : {"", "NA", "N/A", "NaN", "nan", "null", "NULL", "?"})
     if (text == word) return true;
   return false;
+}
+
+// Words in their order: by value if all are numbers, else by their bytes.
+std::vector<std::string> sorted_words(const std::set<std::string>& found) {
+  std::vector<std::string> words(found.begin(), found.end());
+  const auto is_number = [](const std::string& word) { return number_in(word).has_value(); };
+  if (std::ranges::all_of(words, is_number))
+    std::ranges::stable_sort(words, {}, [](const std::string& word) { return *number_in(word); });
+  return words;
 }
 
 }  // namespace
@@ -55,14 +65,6 @@ double number_at(const Cells& cells, std::int64_t row, std::int64_t column) {
   if (!std::isfinite(*value) || std::abs(*value) > 1e300)
     refuse(cells, row, column, cat("\"", text, "\" is not a finite number; correct it"));
   return *value;
-}
-
-std::vector<std::string> sorted_words(const std::set<std::string>& found) {
-  std::vector<std::string> words(found.begin(), found.end());
-  const auto is_number = [](const std::string& word) { return number_in(word).has_value(); };
-  if (std::ranges::all_of(words, is_number))
-    std::ranges::stable_sort(words, {}, [](const std::string& word) { return *number_in(word); });
-  return words;
 }
 
 Column column_of(const Cells& cells, std::int64_t index, bool as_classes) {

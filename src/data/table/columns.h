@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +32,6 @@ void require_cell(const Cells& cells, std::int64_t row, std::int64_t column);
 // Throws UserError(kData), which names the cell and says `text`.
 [[noreturn]] void refuse(const Cells& cells, std::int64_t row, std::int64_t column,
                          const std::string& text);
-// Words in their order: by value if all are numbers, else by their bytes.
-std::vector<std::string> sorted_words(const std::set<std::string>& found);
 // Throws UserError(kData), which lists the columns, if one that `key` names is not there.
 void require_known(const Cells& cells, const std::vector<std::string>& names, const char* key);
 

@@ -81,10 +81,6 @@ Column read_target(const Cells& cells, std::int64_t index, const TableOptions& o
 
 }  // namespace
 
-std::string find_table(const std::string& path, const std::string& data_dir) {
-  return find_own_file(*own_file(kTableData), path, data_dir);
-}
-
 Cells read_cells(const std::string& file) {
   const std::string text = read_text(file, kMostTableBytes).value_or("");
   if (text.starts_with("\x93NUMPY"))
@@ -165,7 +161,8 @@ TableParts parts_of(const Cells& cells, const TableOptions& options, double held
 
 TableParts open_table(const std::string& path, const TableOptions& options, double held_out,
                       const std::string& data_dir) {
-  return parts_of(read_cells(find_table(path, data_dir)), options, held_out);
+  return parts_of(read_cells(find_own_file(*own_file(kTableData), path, data_dir)), options,
+                  held_out);
 }
 
 RowSource rows_to_predict(const Cells& cells, const std::vector<Field>& fields) {

@@ -25,10 +25,8 @@ struct TableParts {
   std::shared_ptr<const RowSource> train, held_out;
 };
 
-// The file of `path`, which is looked up as the files of datasets are (data/datasets/dataset.h).
-// Throws UserError(kData), which lists the places searched, if there is none.
-std::string find_table(const std::string& path, const std::string& data_dir);
-// Its cells: of an .npy by its first bytes, else CSV. Throws UserError(kData) as cells.h says.
+// The cells of a file: of an .npy by its first bytes, else CSV. Throws UserError(kData) as cells.h
+// says.
 Cells read_cells(const std::string& file);
 
 // Its two parts. `held_out` is the share of the rows that is evaluated; options.split_seed draws

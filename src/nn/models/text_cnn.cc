@@ -32,12 +32,11 @@ Value vectors(Network& net, Value tokens, std::int64_t vocabulary, const Network
 }
 
 // The largest value that each filter over `length` tokens has in a sentence, [B, filters].
-Value strongest(Network& net, Value x, std::int64_t length, std::int64_t filters,
-                std::int64_t width) {
+Value strongest(Network& net, Value x, std::int64_t length, std::int64_t filters) {
   Graph& graph = net.graph();
   const std::string name = cat("conv", length);
   const Value weight = net.parameter({.name = name + ".weight",
-                                      .shape = {filters, width, 1, length},
+                                      .shape = {filters, graph.shape(x)[1], 1, length},
                                       .initialiser = Initialiser::kFanInUniform,
                                       .decays = true});
   const Value y = bias_add(graph, conv2d(graph, x, weight, {}, name),
@@ -65,9 +64,9 @@ Model text_cnn_model(const NetworkOptions& options) {
     const Value x = vectors(net, in["tokens"], tokens.below, options);
     Value features;
     for (std::int64_t i = 0; i < lengths; ++i) {
-      const Value own = net.pad_channels(
-          strongest(net, x, kTokens[static_cast<std::size_t>(i)], filters, options.width),
-          i * filters, (lengths - 1 - i) * filters);
+      const Value own =
+          net.pad_channels(strongest(net, x, kTokens[static_cast<std::size_t>(i)], filters),
+                           i * filters, (lengths - 1 - i) * filters);
       features = i == 0 ? own : net.add(features, own);
     }
     features = net.dropout("drop", features, options.dropout);
