@@ -34,6 +34,7 @@ set(PODIUM_PUBLIC_HEADERS
   data/pictures/image_source.h
   data/pictures/picture_options.h
   data/source/source.h
+  data/sounds/sound_options.h
   data/table/table_options.h
   data/text/text_options.h
   data/pictures/normalise.h

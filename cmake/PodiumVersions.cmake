@@ -14,6 +14,7 @@ set(PODIUM_VERSIONS
   "OpenSSL       | 3.0    | 3.6    | libssl-dev"
   "libarchive    | 3.4    | 3.8    | libarchive-dev"
   "PCRE2         | 10.32  | 10.46  | libpcre2-dev"
+  "libsndfile    | 1.0.31 | 1.2.2  | libsndfile1-dev"
   "libjpeg-turbo | 2.0.6  | 3.1    | libjpeg-dev"
   "libpng        | 1.6.37 | 1.6    | libpng-dev"
   "nlohmann-json | 3.9    | 3.11   | nlohmann-json3-dev"

@@ -65,6 +65,12 @@ inline std::string join_words(const std::vector<std::string>& words,
   return text;
 }
 
+// ASCII letters as small ones.
+inline std::string lowercase(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
 // "40,800"
 inline std::string with_commas(std::int64_t value) {
   std::string text = std::to_string(value);

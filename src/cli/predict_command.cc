@@ -1,4 +1,5 @@
-// podium predict: what a run's model says of the rows of a table, or sees in pictures from files.
+// podium predict: what a run's model says of the rows of a table, sees in pictures or hears in
+// recordings.
 // Pictures are read and predicted many at a time; a file that cannot be read is named, and the
 // others are answered.
 #include <CLI/CLI.hpp>
@@ -21,6 +22,7 @@
 #include "data/pictures/image_file.h"
 #include "data/pictures/pictures.h"
 #include "data/sentences/sentences.h"
+#include "data/sounds/sounds.h"
 #include "data/source/own_files.h"
 #include "data/table/table.h"
 #include "data/text/utf8.h"
@@ -169,14 +171,46 @@ ExitCode predict_texts(const PredictArguments& arguments, Predictor& predictor) 
     cells.lines.push_back(std::ssize(cells.cells));
   }
   const auto tokenizer = tokenizer_of(recipe, predictor.fields());
-  const RowSource rows =
-      sentences_to_predict(cells, recipe.text.text_column, predictor.fields(), *tokenizer);
+  const RowSource rows = sentences_to_predict(cells, recipe.text, predictor.fields(), *tokenizer);
   const Tensor logits = predictor.predict(rows);
   const auto classes = static_cast<std::size_t>(predictor.target().below);
   Answers answers(predictor, arguments.top, "text");
   std::span<const float> rest = logits.f32();
   for (const std::string& text : arguments.texts) {
     answers.add(text, rest.first(classes));
+    rest = rest.subspan(classes);
+  }
+  std::cout << (arguments.json ? answers.json() : answers.text());
+  return answers.refused() == 0 ? ExitCode::kDone : ExitCode::kData;
+}
+
+// Recordings, each in a file. One that cannot be read is named, and the others are answered.
+ExitCode predict_sounds(const PredictArguments& arguments, Predictor& predictor) {
+  PODIUM_REQUIRE(arguments.out.empty(), ExitCode::kUsage,
+                 "--out is for the rows of a file; of recordings, the answers go to standard "
+                 "output");
+  const Recipe& recipe = predictor.recipe();
+  SoundReader reader(predictor.fields(), recipe.sounds.mel, recipe.text.too_long == kCutIfTooLong);
+  std::vector<std::string> problems;  // of each file; empty: it was read
+  for (const std::string& file : arguments.files) {
+    std::string& problem = problems.emplace_back();
+    try {
+      reader.read(file);
+    } catch (const UserError& error) {
+      problem = error.what();
+    }
+  }
+  const auto classes = static_cast<std::size_t>(predictor.target().below);
+  Answers answers(predictor, arguments.top, "recording");
+  const RowSource rows = reader.rows();
+  const Tensor logits = rows.examples() > 0 ? predictor.predict(rows) : Tensor();
+  std::span<const float> rest = rows.examples() > 0 ? logits.f32() : std::span<const float>();
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    if (!problems[i].empty()) {
+      answers.refuse(arguments.files[i], problems[i]);
+      continue;
+    }
+    answers.add(arguments.files[i], rest.first(classes));
     rest = rest.subspan(classes);
   }
   std::cout << (arguments.json ? answers.json() : answers.text());
@@ -198,10 +232,9 @@ ExitCode predict_file(const PredictArguments& arguments, Predictor& predictor) {
   }
   const Cells cells = read_sentences(file, false);
   const auto tokenizer = tokenizer_of(recipe, predictor.fields());
-  return predict_rows(
-      predictor, cells,
-      sentences_to_predict(cells, recipe.text.text_column, predictor.fields(), *tokenizer),
-      arguments.out);
+  return predict_rows(predictor, cells,
+                      sentences_to_predict(cells, recipe.text, predictor.fields(), *tokenizer),
+                      arguments.out);
 }
 
 ExitCode predict(const PredictArguments& arguments) {
@@ -211,13 +244,14 @@ ExitCode predict(const PredictArguments& arguments) {
   if (!arguments.texts.empty()) return predict_texts(arguments, predictor);
   if (has_table(predictor.recipe()) || has_sentences(predictor.recipe()))
     return predict_file(arguments, predictor);
+  if (has_sounds(predictor.recipe())) return predict_sounds(arguments, predictor);
   PODIUM_REQUIRE(arguments.out.empty(), ExitCode::kUsage,
                  "--out is for the rows of a file; of pictures, the answers go to standard output");
-  PODIUM_REQUIRE(
-      find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage, arguments.run,
-      " is a run on ", to_text(predictor.fields()),
-      "; podium predict reads images, tables and sentences, and podium generate continues a "
-      "text");
+  PODIUM_REQUIRE(find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage,
+                 arguments.run, " is a run on ", to_text(predictor.fields()),
+                 "; podium predict reads images, sounds, tables and sentences, and podium generate "
+                 "continues a "
+                 "text");
   const Shape& image = predictor.image_shape();
   const auto classes = static_cast<std::size_t>(predictor.classes());
   Answers answers(predictor, arguments.top, "image");
@@ -259,17 +293,19 @@ ExitCode predict(const PredictArguments& arguments) {
 
 void add_predict_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command = add_command(
-      app, line, "predict", "Predicts images, rows of a table or sentences with the model of a run",
-      {"podium predict runs/a *.png --top 3 --json",
-       "podium predict runs/sst2-seed0 --text \"a moving film\""},
-      [arguments] { return predict(*arguments); });
+  CLI::App* command =
+      add_command(app, line, "predict",
+                  "Predicts images, sounds, rows of a table or sentences with the model of a run",
+                  {"podium predict runs/a *.png --top 3 --json",
+                   "podium predict runs/sst2-seed0 --text \"a moving film\""},
+                  [arguments] { return predict(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command->add_option(
       "FILE", arguments->files,
       "Photographs (JPEG, PNG) of any size, if the model was trained on pictures in "
       "files; a table (CSV, .npy) with the columns of the training, if it was trained "
       "on one; sentences, in lines or with the column of the training (CSV, .jsonl); "
+      "recordings (WAV, FLAC); "
       "otherwise PNG or IDX files of its input size");
   command
       ->add_option("--text", arguments->texts,
@@ -277,8 +313,9 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
       ->allow_extra_args(false);
   add_step_flag(*command, arguments->step);
   command
-      ->add_option("--top", arguments->top,
-                   "Number of classes to name per image or --text, the most probable first")
+      ->add_option(
+          "--top", arguments->top,
+          "Number of classes to name per image, recording or --text, the most probable first")
       ->check(at_least(1), "POSITIVE")
       ->capture_default_str();
   command->add_option("--out", arguments->out,
@@ -289,7 +326,7 @@ void add_predict_command(CLI::App& app, CommandLine& line) {
       ->description("Number of workers; default: one per core, or per device of the backend");
   command->add_flag("--json", arguments->json,
                     "Write a JSON array with probabilities and logits of all classes, or an error, "
-                    "for each image or --text");
+                    "for each image, recording or --text");
 }
 
 }  // namespace podium

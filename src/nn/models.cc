@@ -26,6 +26,8 @@ std::deque<ModelInfo>& models() {
        lstm_model},
       {"text-cnn", "convolutions over 3, 4 and 5 words: the class of a sentence (Kim)", nullptr,
        text_cnn_model},
+      {"bilstm", "LSTMs in both directions: the class of a sentence or a recording", nullptr,
+       bilstm_model},
       {"perceptron", "dense layers with ReLU, for the rows of a table", nullptr, perceptron_model},
   };
   return list;

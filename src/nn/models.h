@@ -45,6 +45,9 @@ Model lstm_model(const NetworkOptions& options);
 // tokens i32 [B, T] -> logits [B, classes], by convolutions over words (nn/models/text_cnn.cc).
 // Throws UserError(kUsage) if the width is less than 1.
 Model text_cnn_model(const NetworkOptions& options);
+// tokens i32 [B, T] or frames f32 [B, T, F] -> logits [B, classes], by LSTMs in both directions
+// (nn/models/bilstm.cc). Throws UserError(kUsage) as lstm_model() does.
+Model bilstm_model(const NetworkOptions& options);
 // features f32 [B, F] -> logits [B, classes] or a prediction [B, 1], as the target is
 // (nn/models/perceptron.cc).
 Model perceptron_model(const NetworkOptions& options);

@@ -124,7 +124,7 @@ double rate_of(const std::shared_ptr<const Source>& set, const Recipe& recipe, d
 
 MeasuredData data_to_measure(const Recipe& recipe, const DataShape& data,
                              const std::string& data_dir) {
-  if (has_table(recipe) || has_sentences(recipe))
+  if (has_rows(recipe))
     return {load_data(recipe, data_dir).train, cat(recipe.data, " of this recipe")};
   if (has_text(recipe)) {
     try {

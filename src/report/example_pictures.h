@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,12 +20,15 @@ struct ExamplePicture {
   std::int64_t height = 0, width = 0;
 };
 
-// Example `index` as evaluation sees it, in colour. One with a side above `most_side` is reduced by
-// a whole factor, so that pages stay small. Throws UserError(kData) if it cannot be read.
-ExamplePicture picture_of(const ImageSource& set, std::int64_t index, std::int64_t most_side = 96);
+// Example `index` as evaluation sees it: an image in colour, frames of a sound as their bands over
+// time, the lowest at the bottom. An image with a side above `most_side` is reduced by a whole
+// factor, so that pages stay small; nothing if the set has neither. Throws UserError(kData) if it
+// cannot be read.
+std::optional<ExamplePicture> picture_of(const Source& set, std::int64_t index,
+                                         std::int64_t most_side = 96);
 
-// "cat", or of a mistake "cat (is dog), loss 3.21".
-std::string caption_of(const ImageSource& set, const ExamplePrediction& example);
+// "cat", or of a mistake "cat (is dog), loss 3.21"; with the name of the example, if it has one.
+std::string caption_of(const Source& set, const ExamplePrediction& example);
 
 // The examples for a page, with their captions. None if the set has no pictures. Throws as
 // picture_of().

@@ -224,9 +224,10 @@ std::string figures_of(const std::string& title, const std::vector<PageFigure>& 
   std::string html = fmt::format("<h2>{}</h2>\n<div>", html_text(title));
   for (const PageFigure& figure : figures)
     html += fmt::format(
-        "<figure><img width=\"96\" alt=\"{0}\" src=\"data:image/png;base64,{1}\">"
+        "<figure><img width=\"{3}\" alt=\"{0}\" src=\"data:image/png;base64,{1}\">"
         "<figcaption{2}>{0}</figcaption></figure>\n",
-        html_text(figure.caption), base64(figure.png), figure.mistaken ? " class=\"bad\"" : "");
+        html_text(figure.caption), base64(figure.png), figure.mistaken ? " class=\"bad\"" : "",
+        figure.width);
   return html + "</div>\n";
 }
 

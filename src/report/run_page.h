@@ -21,6 +21,7 @@ struct PageFigure {
   std::vector<std::uint8_t> png;
   std::string caption;
   bool mistaken = false;
+  std::int64_t width = 96;  // on the page
 };
 
 struct RunPage {

@@ -102,9 +102,10 @@ TEST(ExamplePictures, large_ones_are_reduced_by_a_whole_factor) {
                 .source = "",
                 .class_names = {"cat", "dog"}},
                std::vector<std::uint8_t>(3 * 200 * 300, 7), {1});
-  const ExamplePicture picture = picture_of(set, 0);
-  EXPECT_EQ(picture.height, 50);
-  EXPECT_EQ(picture.width, 75);
+  const auto picture = picture_of(set, 0);
+  ASSERT_TRUE(picture);
+  EXPECT_EQ(picture->height, 50);
+  EXPECT_EQ(picture->width, 75);
   EXPECT_EQ(caption_of(set, {.target = 1, .predicted = 1}), "dog");
   EXPECT_EQ(caption_of(set, {.target = 1, .predicted = 0, .loss = 2.5f}),
             "cat (is dog), loss 2.50");

@@ -21,7 +21,8 @@ struct Field {
   std::int64_t below = 0;               // integers lie in [0, below): classes, a vocabulary
   std::vector<std::string> words = {};  // names of these integers, for people
   bool target = false;                  // what a model predicts: unknown when it does
-  // Of floats that are normalised, one for each, or one for all: (number - mean) / deviation.
+  // Of floats that are normalised, one for each, or one for each index of the last extent:
+  // (number - mean) / deviation.
   std::vector<double> mean = {}, deviation = {};
 
   // Of `rows` examples.

@@ -1,5 +1,5 @@
-// The law on tables and sentences: a network on the rows of a drawn file has the same hashes under
-// any placement, after a stop, and on every backend, whether it predicts numbers or classes.
+// The law on tables, sentences and sounds: a network on the rows of drawn files has the same hashes
+// under any placement, after a stop, and on every backend, whether it predicts numbers or classes.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -7,6 +7,7 @@
 
 #include "backend/cpu/kernels/targets.h"
 #include "base/scratch_test_util.h"
+#include "data/sounds/sound_test_util.h"
 #include "law_util.h"
 #include "train/run/predictor.h"
 
@@ -61,6 +62,7 @@ class RowsLaw : public testing::TestWithParam<const char*> {
   RowsLaw() {
     put_text(folder_ / "rows.csv", drawn_table());
     put_text(folder_ / "sentences.csv", drawn_sentences());
+    put_tones(folder_ / "tones", 200, 8000);
   }
 
   Recipe recipe() const {
@@ -88,6 +90,30 @@ name = "adamw"
 learning_rate = 1e-2
 )"),
                           "sentences");
+    if (target == "sound")
+      return parse_recipe(cat(R"(
+model = "bilstm"
+batch = 32
+replicas = 8
+epochs = 20
+seed = 5
+[network]
+layers = 2
+width = 6
+dropout = 0.1
+[data]
+name = "sounds"
+rate = 4000
+mels = 9
+context = 16
+held_out = 0.25
+path = ")",
+                              (folder_ / "tones").string(), R"("
+[optimizer]
+name = "adamw"
+learning_rate = 1e-2
+)"),
+                          "sounds");
     return parse_recipe(cat(R"(
 model = "perceptron"
 batch = 32
@@ -176,7 +202,7 @@ TEST_P(RowsLaw, the_metric_is_that_of_the_rows_held_out_in_their_own_unit) {
   EXPECT_NEAR(result.metrics[2].value / unit, static_cast<double>(result.sums.loss), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RowsLaw, testing::Values("price", "kind", "label"),
+INSTANTIATE_TEST_SUITE_P(Each, RowsLaw, testing::Values("price", "kind", "label", "sound"),
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace

@@ -215,18 +215,35 @@ HloValue Builder::iota(const std::string& element, const Shape& shape, std::int6
   return make(element, shape, cat("stablehlo.iota dim = ", axis, " : ", type_text(element, shape)));
 }
 
-HloValue Builder::dynamic_slice(const HloValue& x, const HloValue& first, std::int64_t count) {
-  const Shape shape{count};
+std::pair<std::string, std::string> Builder::place(std::int64_t rank, const HloValue& first,
+                                                   std::int64_t axis) {
+  const std::string zero = rank > 1 ? integer(first.element, 0).name : "";
+  std::string names, types;
+  for (std::int64_t i = 0; i < rank; ++i) {
+    names += ", " + (i == axis ? first.name : zero);
+    types += ", " + first.type();
+  }
+  return {names, types};
+}
+
+HloValue Builder::dynamic_slice(const HloValue& x, const HloValue& first, std::int64_t count,
+                                std::int64_t axis) {
+  std::vector<std::int64_t> extents(x.shape.extents().begin(), x.shape.extents().end());
+  extents[static_cast<std::size_t>(axis)] = count;
+  const auto [names, types] = place(x.shape.rank(), first, axis);
+  const std::string sizes = list(extents);
+  const Shape shape(std::move(extents));
   return make(x.element, shape,
-              cat("stablehlo.dynamic_slice ", x.name, ", ", first.name, ", sizes = [", count,
-                  "] : (", x.type(), ", ", first.type(), ") -> ", type_text(x.element, shape)));
+              cat("stablehlo.dynamic_slice ", x.name, names, ", sizes = ", sizes, " : (", x.type(),
+                  types, ") -> ", type_text(x.element, shape)));
 }
 
 HloValue Builder::dynamic_update_slice(const HloValue& x, const HloValue& part,
-                                       const HloValue& first) {
+                                       const HloValue& first, std::int64_t axis) {
+  const auto [names, types] = place(x.shape.rank(), first, axis);
   return make(x.element, x.shape,
-              cat("stablehlo.dynamic_update_slice ", x.name, ", ", part.name, ", ", first.name,
-                  " : (", x.type(), ", ", part.type(), ", ", first.type(), ") -> ", x.type()));
+              cat("stablehlo.dynamic_update_slice ", x.name, ", ", part.name, names, " : (",
+                  x.type(), ", ", part.type(), types, ") -> ", x.type()));
 }
 
 HloValue Builder::reduce(const HloValue& x, const std::string& name, const HloValue& start,
@@ -271,6 +288,49 @@ HloValue Builder::convolution(const HloValue& x, const HloValue& w, const std::s
                   "precision_config = [",
                   precision, ", ", precision, "]} : (", x.type(), ", ", w.type(), ") -> ",
                   type_text(x.element, result)));
+}
+
+std::vector<HloValue> Builder::repeat(std::int64_t count, std::vector<HloValue> values,
+                                      const Pass& pass) {
+  values.insert(values.begin(), integer("i32", 0));
+  const std::string name = cat("%", next_++);
+  // The values of a pass are the arguments of a block of its own.
+  const auto begin_block = [&](const std::string& prefix, std::vector<HloValue>& arguments) {
+    std::string list;
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      arguments[i].name = cat("%", prefix, name.substr(1), "_", i);
+      list += cat(i == 0 ? "" : ", ", arguments[i].name, ": ", arguments[i].type());
+    }
+    return cat("{\n    ^bb0(", list, "):\n");
+  };
+  const auto names_and_types = [](const std::vector<HloValue>& all) {
+    std::string names, types;
+    for (const HloValue& value : all) {
+      names += (names.empty() ? "" : ", ") + value.name;
+      types += (types.empty() ? "" : ", ") + value.type();
+    }
+    return std::pair(names, types);
+  };
+  const auto [start, types] = names_and_types(values);
+  std::string before = std::exchange(text_, "");
+
+  std::vector<HloValue> arguments = values;
+  text_ = begin_block("c", arguments);
+  const HloValue goes_on =
+      compare("LT", arguments[0], integer("i32", static_cast<std::uint64_t>(count)));
+  text_ += cat("    stablehlo.return ", goes_on.name, " : ", goes_on.type(), "\n    }, ");
+  arguments = values;
+  text_ += begin_block("b", arguments);
+  const HloValue number = arguments[0];
+  std::vector<HloValue> results = pass(number, {arguments.begin() + 1, arguments.end()});
+  results.insert(results.begin(), add(number, integer("i32", 1)));
+  const auto [last, last_types] = names_and_types(results);
+  PODIUM_CHECK(last_types == types, last_types, " after a pass on ", types);
+  text_ += cat("    stablehlo.return ", last, " : ", types, "\n    }");
+  text_ = cat(before, "    ", name, ":", values.size(), " = \"stablehlo.while\"(", start, ") (",
+              std::exchange(text_, ""), ") : (", types, ") -> (", types, ")\n");
+  for (std::size_t i = 0; i < values.size(); ++i) values[i].name = cat(name, "#", i);
+  return {values.begin() + 1, values.end()};
 }
 
 std::vector<HloValue> Builder::choose(const HloValue& number, std::span<const Branch> branches) {

@@ -95,9 +95,11 @@ class Builder {
                std::span<const std::int64_t> high, std::span<const std::int64_t> interior = {});
   HloValue concatenate(std::span<const HloValue> values, std::int64_t axis);
   HloValue iota(const std::string& element, const Shape& shape, std::int64_t axis);
-  // A vector: `count` elements from an i32 scalar on; the vector with others there.
-  HloValue dynamic_slice(const HloValue& x, const HloValue& first, std::int64_t count);
-  HloValue dynamic_update_slice(const HloValue& x, const HloValue& part, const HloValue& first);
+  // Of an axis, `count` from an i32 scalar on; x with others there.
+  HloValue dynamic_slice(const HloValue& x, const HloValue& first, std::int64_t count,
+                         std::int64_t axis = 0);
+  HloValue dynamic_update_slice(const HloValue& x, const HloValue& part, const HloValue& first,
+                                std::int64_t axis = 0);
 
   // Over `axes`, in an order that is XLA's; `name` is "add", "maximum", "and", ...
   HloValue reduce(const HloValue& x, const std::string& name, const HloValue& start,
@@ -113,6 +115,13 @@ class Builder {
   // `dimensions` as StableHLO writes them: "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]".
   HloValue convolution(const HloValue& x, const HloValue& w, const std::string& dimensions,
                        const HloWindow& window, const Shape& result);
+
+  // What `count` passes of a loop make of these values. A pass gets its number from 0 on, an i32
+  // scalar, and the values that the one before returned, appends operations, and returns values of
+  // the same types.
+  using Pass =
+      std::function<std::vector<HloValue>(const HloValue& number, std::vector<HloValue> values)>;
+  std::vector<HloValue> repeat(std::int64_t count, std::vector<HloValue> values, const Pass& pass);
 
   // What the branch of this number appends and returns; all return values of the same types. The
   // scalar is an i32.
@@ -133,6 +142,9 @@ class Builder {
   HloValue make(const std::string& element, const Shape& shape, const std::string& operation);
 
  private:
+  // Of an axis `first`, of the others 0: the names, and the types, each after a comma.
+  std::pair<std::string, std::string> place(std::int64_t rank, const HloValue& first,
+                                            std::int64_t axis);
   friend class DefaultPrecision;
   std::string precision_;
   std::string text_;

@@ -14,8 +14,7 @@ namespace podium {
 bool is_picture_name(std::string_view name) {
   const std::size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return false;
-  std::string end(name.substr(dot + 1));
-  for (char& c : end) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const std::string end = lowercase(std::string(name.substr(dot + 1)));
   return end == "jpg" || end == "jpeg" || end == "png";
 }
 

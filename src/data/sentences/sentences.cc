@@ -48,8 +48,11 @@ std::int32_t end_token(const Tokenizer& tokenizer) {
 // The tokens of the rows that `wanted` has, each as many as the context.
 class Encoder {
  public:
-  Encoder(const Tokenizer& tokenizer, std::int64_t context)
-      : tokenizer_(tokenizer), context_(context), end_(end_token(tokenizer)) {}
+  Encoder(const Tokenizer& tokenizer, std::int64_t context, const std::string& too_long)
+      : tokenizer_(tokenizer),
+        context_(context),
+        end_(end_token(tokenizer)),
+        cuts_(too_long == kCutIfTooLong) {}
 
   std::vector<std::int32_t> tokens(const Cells& cells, std::int64_t column,
                                    const std::vector<bool>& wanted) const {
@@ -62,7 +65,7 @@ class Encoder {
       if (own.empty()) refuse(cells, row, column, "the text is empty; leave out the row");
       const std::int64_t length = std::ssize(own);
       if (length > longest) longest = length, longest_row = row;
-      too_long += length > context_ ? 1 : 0;
+      too_long += length > context_ && !cuts_ ? 1 : 0;
       own.resize(static_cast<std::size_t>(context_), end_);
       all.insert(all.end(), own.begin(), own.end());
     }
@@ -70,7 +73,8 @@ class Encoder {
         too_long == 0, ExitCode::kData, cells.file, ": ", count_text(too_long, "sentence"), " of ",
         with_commas(cells.rows()), " longer than data.context = ", context_,
         "; the longest, in line ", cells.lines[static_cast<std::size_t>(longest_row)], ", has ",
-        count_text(longest, "token"), ". Train with data.context=", longest, ", or cut the texts");
+        count_text(longest, "token"),
+        ". Cut them at their ends, data.too_long=cut, or train with data.context=", longest);
     return all;
   }
 
@@ -78,6 +82,7 @@ class Encoder {
   const Tokenizer& tokenizer_;
   std::int64_t context_;
   std::int32_t end_;
+  bool cuts_;
 };
 
 // The texts of the rows, a document, and <unk>, another.
@@ -153,7 +158,7 @@ Sentences open_sentences(const std::string& path, const TextOptions& text,
   Sentences both{.tokenizer = tokenizer_for(text.tokenizer,
                                             documents_of(cells, texts, trained, text), data_dir)};
   const std::vector<Field> fields = sentence_fields(text, *both.tokenizer, target);
-  const Encoder encoder(*both.tokenizer, text.context);
+  const Encoder encoder(*both.tokenizer, text.context, text.too_long);
   const auto source = [&](const Cells& from, std::vector<std::int32_t> tokens,
                           std::vector<std::int32_t> classes) {
     return std::make_shared<const RowSource>(from.file, fields, "token", std::move(tokens),
@@ -175,7 +180,7 @@ Sentences open_sentences(const std::string& path, const TextOptions& text,
   return both;
 }
 
-RowSource sentences_to_predict(const Cells& cells, const std::string& column,
+RowSource sentences_to_predict(const Cells& cells, const TextOptions& text,
                                const std::vector<Field>& fields, const Tokenizer& tokenizer) {
   const Field* const tokens = find_field(fields, "tokens");
   PODIUM_REQUIRE(tokens != nullptr && tokens->shape.rank() == 1, ExitCode::kData,
@@ -184,7 +189,8 @@ RowSource sentences_to_predict(const Cells& cells, const std::string& column,
   return {cells.file,
           {*tokens},
           "token",
-          Encoder(tokenizer, tokens->shape[0]).tokens(cells, text_column(cells, column), all),
+          Encoder(tokenizer, tokens->shape[0], text.too_long)
+              .tokens(cells, text_column(cells, text.text_column), all),
           {}};
 }
 

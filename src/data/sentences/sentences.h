@@ -37,13 +37,13 @@ Cells parse_sentences(std::string_view bytes, const std::string& file, bool with
 
 // The two parts. What is evaluated is the file `text.held_out_path`, or where none is named a share
 // of the rows, drawn as those of a table. Throws UserError(kData), which names file, line and
-// column, if a sentence is empty or longer than the context, its label is missing or has nothing
-// to train on, or there is one class alone.
+// column, if a sentence is empty or, unless it is cut, longer than the context; if a label is
+// missing or has nothing to train on; or if there is one class alone.
 Sentences open_sentences(const std::string& path, const TextOptions& text,
                          const TableOptions& table, double held_out, const std::string& data_dir);
 
-// Rows without labels, for a network whose data had these fields. `column` is that of the texts.
-RowSource sentences_to_predict(const Cells& cells, const std::string& column,
+// Rows without labels, for a network whose data had these fields.
+RowSource sentences_to_predict(const Cells& cells, const TextOptions& text,
                                const std::vector<Field>& fields, const Tokenizer& tokenizer);
 
 }  // namespace podium

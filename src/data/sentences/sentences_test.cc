@@ -113,9 +113,10 @@ TEST_F(SentenceFile, what_is_wrong_is_named_with_its_place) {
   EXPECT_CONTAINS(refusal("a.txt", "a b c\n\nlonely\n"),
                   "a.txt: line 3 (\"lonely\") has a label and no text");
   EXPECT_CONTAINS(refusal("a.txt", "a b c\na e f\n"), "the \"label\" of every sentence is \"a\"");
-  EXPECT_CONTAINS(refusal("a.txt", "a b c d e f g h\nb c\na x\nb x\na y\nb y\na z\n"),
-                  "1 sentence of 7 longer than data.context = 6; the longest, in line 1, has 7 "
-                  "tokens. Train with data.context=7");
+  EXPECT_CONTAINS(
+      refusal("a.txt", "a b c d e f g h\nb c\na x\nb x\na y\nb y\na z\n"),
+      "1 sentence of 7 longer than data.context = 6; the longest, in line 1, has 7 "
+      "tokens. Cut them at their ends, data.too_long=cut, or train with data.context=7");
   EXPECT_CONTAINS(refusal("a.txt", " \n"), "a.txt has no sentences");
   EXPECT_CONTAINS(refusal("a.csv", "text,label\nx,a\n,b\ny,b\nz,a\n"),
                   "a.csv: line 3, column \"text\": the text is empty");
@@ -137,12 +138,19 @@ TEST_F(SentenceFile, what_is_wrong_is_named_with_its_place) {
   EXPECT_CONTAINS(refusal("a.txt", good), "has the character \"x\"");
 }
 
+TEST_F(SentenceFile, long_ones_are_cut_where_the_recipe_says_so) {
+  options_.too_long = kCutIfTooLong;
+  options_.held_out_path = file("other.txt", "yes a b c d e f g h\n");
+  const Sentences of = open("a.txt", "yes a b c d e f g h\nno a\n");
+  EXPECT_EQ(text_of(of, sentence_of(*of.train, 0)), "a b c d e f ");
+  EXPECT_EQ(text_of(of, sentence_of(*of.held_out, 0)), "a b c d e f ");
+}
+
 TEST_F(SentenceFile, texts_to_predict_need_no_labels) {
   options_.held_out_path = file("other.txt", "yes fine\n");
   const Sentences of = open("a.txt", "yes a fine film\nno dull\n");
   const Cells cells = read_sentences(file("new.txt", "fine film\nso dull\n"), false);
-  const RowSource rows =
-      sentences_to_predict(cells, kSentenceColumn, of.train->fields(), *of.tokenizer);
+  const RowSource rows = sentences_to_predict(cells, options_, of.train->fields(), *of.tokenizer);
   ASSERT_EQ(rows.examples(), 2);
   EXPECT_EQ(text_of(of, sentence_of(rows, 0)), "fine film ");
   EXPECT_EQ(text_of(of, sentence_of(rows, 1)), "<unk> dull ");

@@ -7,16 +7,18 @@
 
 #include "base/error.h"
 #include "data/datasets/dataset.h"
+#include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
 
 namespace podium {
 
 const OwnFile* own_file(const std::string& data) {
-  static const std::array<OwnFile, 3> kinds = {
+  static const std::array<OwnFile, 4> kinds = {
       {{kTextData, "a file of text", "text", "BOOK.txt", "the share at its end"},
        {kTableData, "a file with a table", "tables", "ROWS.csv", "a share of the rows"},
-       {kSentenceData, "a file of sentences", "sentences", "REVIEWS.csv", "a share of them"}}};
+       {kSentenceData, "a file of sentences", "sentences", "REVIEWS.csv", "a share of them"},
+       {kSoundData, "a folder or archive of sounds", "sounds", "RECORDINGS", "a share of them"}}};
   const auto found = std::ranges::find(kinds, data, &OwnFile::kind);
   return found == kinds.end() ? nullptr : &*found;
 }
@@ -26,8 +28,9 @@ std::string find_own_file(const OwnFile& own, const std::string& path,
   std::error_code error;
   std::string searched;
   for (const std::string& place : places_of(path, data_dir)) {
-    PODIUM_REQUIRE(!std::filesystem::is_directory(place, error), ExitCode::kData, place,
-                   " is a folder; name ", own.content, ", as in data=", own.kind, ":", own.example);
+    PODIUM_REQUIRE(own.kind == kSoundData || !std::filesystem::is_directory(place, error),
+                   ExitCode::kData, place, " is a folder; name ", own.content,
+                   ", as in data=", own.kind, ":", own.example);
     if (std::filesystem::exists(place, error)) return place;
     searched += cat("\n  ", place);
   }

@@ -1,4 +1,4 @@
-// Files of one's own, as a recipe names them: data = "KIND:FILE".
+// Files of one's own, as a recipe names them: data = "KIND:FILE"; of sounds a folder of them.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ struct OwnFile {
   std::string held_out;  // what the share data.held_out is of
 };
 
-// The kinds that are one file, and not pictures; null: `data` names none.
+// The kinds that are not pictures; null: `data` names none.
 const OwnFile* own_file(const std::string& data);
 
 // Where the file of this kind lies. Throws UserError(kData), which lists the places searched, if

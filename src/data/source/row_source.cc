@@ -10,15 +10,21 @@
 namespace podium {
 
 RowSource::RowSource(std::string file, std::vector<Field> fields, std::string value,
-                     std::vector<std::int32_t> values, std::vector<std::int32_t> targets)
+                     std::vector<std::int32_t> values, std::vector<std::int32_t> targets,
+                     std::vector<std::string> names)
     : file_(std::move(file)),
       fields_(std::move(fields)),
       value_(std::move(value)),
       width_(fields_.at(0).shape.elements()),
       values_(std::move(values)),
-      targets_(std::move(targets)) {}
+      targets_(std::move(targets)),
+      names_(std::move(names)) {}
 
 std::int64_t RowSource::examples() const { return std::ssize(values_) / width_; }
+
+std::string RowSource::example_name(std::int64_t index) const {
+  return names_.empty() ? "" : names_[static_cast<std::size_t>(index)];
+}
 
 void RowSource::read(std::int64_t index, const ExampleKey* /*key*/, FieldMemory to) const {
   std::copy_n(values_.begin() + index * width_, width_, to.at<std::int32_t>(0));

@@ -61,6 +61,8 @@ class Source {
   virtual std::int64_t examples() const = 0;
   // The folder or procedure of origin, for people.
   virtual const std::string& origin() const = 0;
+  // What people call example `index`, such as its file's name; empty: it has no name.
+  virtual std::string example_name(std::int64_t /*index*/) const { return ""; }
   // Writes example `index`. With a key, as training sees it: whatever is random about it is a
   // function of the key. Without, as evaluation sees it. Thread-safe. Throws UserError(kData),
   // which names the file, if the example cannot be read.

@@ -19,6 +19,9 @@ inline constexpr const char* kWordTokens = "words";
 inline constexpr const char* kShuffledWindows = "shuffled";
 inline constexpr const char* kStreamedWindows = "streams";
 
+// What becomes of sentences and sounds that are longer than the context.
+inline constexpr const char *kStopIfTooLong = "stop", *kCutIfTooLong = "cut";
+
 // Whether data.tokenizer names files, and not one of the kinds above.
 inline bool is_tokenizer_path(const std::string& tokenizer) {
   return tokenizer.find_first_of("/.") != std::string::npos;
@@ -29,14 +32,15 @@ inline constexpr const char* kTokenizerFolder = "tokenizer";
 // In a folder of shards while they are being made.
 inline constexpr const char* kUnfinishedShards = ".unfinished";
 
-// The keys of a recipe's [data] table that only text has.
+// The keys of a recipe's [data] table that text has, and some that sentences and sounds have, too.
 struct TextOptions {
   std::string tokenizer = kByteTokens;  // or the path of one
-  std::int64_t context = 256;           // tokens of an example
+  std::int64_t context = 256;           // tokens of an example, or frames
   std::int64_t vocabulary = 0;          // at least so many tokens; 0: as many as the tokenizer has
   std::string order = kShuffledWindows;
   std::string text_column = "text";  // of sentences: the column that has them
   std::string held_out_path = "";    // what is evaluated; empty: a share at the end of the text
+  std::string too_long = kStopIfTooLong;
   bool operator==(const TextOptions&) const = default;
 };
 

@@ -469,7 +469,9 @@ std::vector<Field> fields_of(const Checkpoint& checkpoint) {
       field.words.clear();
     if (one.contains("mean") && one.contains("deviation")) {
       field.mean = numbers_in(one["mean"]), field.deviation = numbers_in(one["deviation"]);
-      refuse_unless(std::ssize(field.mean) == elements && std::ssize(field.deviation) == elements);
+      const std::int64_t last = field.shape.rank() == 0 ? 1 : field.shape.extents().back();
+      refuse_unless((std::ssize(field.mean) == elements || std::ssize(field.mean) == last) &&
+                    field.deviation.size() == field.mean.size());
     }
     field.target = one.contains("target") && one["target"] == true;
   }

@@ -191,11 +191,7 @@ class Check {
       problems_.add("data.tokenizer",
                     cat("`data.tokenizer` = \"", tokenizer,
                         "\" is none; it is bytes, chars, words, or a path, as ./tokenizer.json"));
-    if (reads_tokens && good({"data.held_out_path", "data.held_out"}) &&
-        !r_.text.held_out_path.empty() && problems_.was_given("data.held_out"))
-      problems_.add(
-          "data.held_out",
-          "`data.held_out` has no effect beside `data.held_out_path`; remove one of them");
+    held_out();
     if (good({"validation"}) && r_.validation != 0)
       problems_.add("validation", cat("`validation` = ", r_.validation, " is for datasets; for ",
                                       own ? own->several : "pictures", ", use `data.held_out`, ",
@@ -207,6 +203,22 @@ class Check {
     } else {
       epochs(r_.train_examples);
     }
+  }
+
+  // The first of three that is given says what is held out.
+  void held_out() {
+    const char *const path = "data.held_out_path", *const files = "data.held_out_files",
+                      *const share = "data.held_out";
+    if (!good({path, files, share})) return;
+    const auto useless = [&](const char* key, const char* beside) {
+      problems_.add(key,
+                    cat("`", key, "` has no effect beside `", beside, "`; remove one of them"));
+    };
+    const bool has_path = !r_.text.held_out_path.empty(),
+               has_files = !r_.sounds.held_out_files.empty();
+    if (has_path && has_files) useless(files, path);
+    if ((has_path || has_files) && problems_.was_given(share))
+      useless(share, has_path ? path : files);
   }
 
   void optimizer(const OptimizerOptions& own, const std::string& table) {

@@ -1,6 +1,7 @@
 // The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
 #include "data/pictures/image_source.h"
 #include "data/pictures/picture_options.h"
+#include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
 #include "train/recipe/recipe_key_lists.h"
@@ -13,7 +14,8 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "path",
        .field = PODIUM_RECIPE_FIELD(pictures.path),
-       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData},
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData,
+                kSoundData},
        .decides_result = false,
        .meaning = "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
                   "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
@@ -21,7 +23,7 @@ std::vector<RecipeKey> data_keys() {
                   "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
                   "of shards divide them. A relative path is looked up in `--data-dir`, in the "
                   "current folder, then in the other folders of datasets. `text`, `table`, "
-                  "`sentences`: the file"},
+                  "`sentences`: the file. `sounds`: the folder or archive"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),
@@ -40,12 +42,13 @@ std::vector<RecipeKey> data_keys() {
        .name = "held_out",
        .field = PODIUM_RECIPE_FIELD(pictures.held_out),
        .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
-       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData},
+       .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData,
+                kSoundData},
        .unit = "of a class",
-       .meaning =
-           "if there are no parts `train` and `val`: the share of each class, chosen by "
-           "names, that is evaluated instead of trained on. `text`: the share at the end "
-           "of the file. `table`, `sentences`: the share of the rows, drawn by `split_seed`"},
+       .meaning = "if there are no parts `train` and `val`: the share of each class, chosen by "
+                  "names, that is evaluated instead of trained on. `text`: the share at the end "
+                  "of the file. `table`, `sentences`, `sounds`: the share of the rows, "
+                  "drawn by `split_seed`"},
       {.table = "data",
        .name = "on_error",
        .field = PODIUM_RECIPE_FIELD(pictures.on_error),
@@ -94,13 +97,20 @@ std::vector<RecipeKey> data_keys() {
        .name = "context",
        .field = PODIUM_RECIPE_FIELD(text.context),
        .range = between(1, 1 << 20),
-       .fits = {kTextData, kSentenceData},
-       .unit = "tokens",
+       .fits = {kTextData, kSentenceData, kSoundData},
+       .unit = "tokens, frames",
        .meaning =
            "length of an example: a window of the text. In training, the windows of an "
            "epoch follow each other from a place in the first that is drawn anew, "
-           "unless `order` is `streams`. `sentences`: the most that one may have; a shorter one "
-           "ends in separators or line ends"},
+           "unless `order` is `streams`. `sentences`, `sounds`: the most that one may have; a "
+           "shorter one ends in separators or line ends, or in silence"},
+      {.table = "data",
+       .name = "too_long",
+       .field = PODIUM_RECIPE_FIELD(text.too_long),
+       .choices = {kStopIfTooLong, kCutIfTooLong},
+       .fits = {kSentenceData, kSoundData},
+       .meaning = "what happens to sentences and sounds that are longer than `context`. `stop`: "
+                  "the run ends before its first step. `cut`: their ends are left out"},
       {.table = "data",
        .name = "order",
        .field = PODIUM_RECIPE_FIELD(text.order),
@@ -113,11 +123,33 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "held_out_path",
        .field = PODIUM_RECIPE_FIELD(text.held_out_path),
-       .fits = {kTextData, kSentenceData},
+       .fits = {kTextData, kSentenceData, kSoundData},
        .decides_result = false,
        .fallback = "the share `held_out`",
        .meaning = "another file or folder that is evaluated, instead of a share of `path`; looked "
                   "up as that"},
+      {.table = "data",
+       .name = "held_out_files",
+       .field = PODIUM_RECIPE_FIELD(sounds.held_out_files),
+       .fits = {kSoundData},
+       .fallback = "the share `held_out`",
+       .meaning = "the files that are evaluated, by a pattern with `*`, `?` and `[abc]` of their "
+                  "names in the folder or archive, as in `*_[0-4].wav` or `*/george/*`"},
+      {.table = "data",
+       .name = "rate",
+       .field = PODIUM_RECIPE_FIELD(sounds.mel.rate),
+       .range = between(1000, 192000),
+       .fits = {kSoundData},
+       .unit = "Hz",
+       .meaning = "samples a second; recordings that have another number are resampled"},
+      {.table = "data",
+       .name = "mels",
+       .field = PODIUM_RECIPE_FIELD(sounds.mel.mels),
+       .range = between(1, 512),
+       .fits = {kSoundData},
+       .unit = "bands",
+       .meaning = "bands of frequencies in which the loudness of each frame is measured, evenly "
+                  "spaced by pitch (mel)"},
       {.table = "data",
        .name = "text_column",
        .field = PODIUM_RECIPE_FIELD(text.text_column),
@@ -150,7 +182,7 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "split_seed",
        .field = PODIUM_RECIPE_FIELD(table.split_seed),
-       .fits = {kTableData, kSentenceData},
+       .fits = {kTableData, kSentenceData, kSoundData},
        .meaning = "draws the rows that are held out; apart from `seed`, so that runs with other "
                   "seeds are evaluated on the same rows"},
   };

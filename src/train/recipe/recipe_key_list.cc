@@ -24,7 +24,7 @@ std::vector<std::string> dataset_names() {
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
   for (const char* name :
-       {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData})
+       {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData, kSoundData})
     names.emplace_back(name);
   return names;
 }
@@ -53,11 +53,13 @@ std::vector<RecipeKey> top_level_keys() {
        .field = PODIUM_RECIPE_FIELD(data),
        .names = dataset_names,
        .required = true,
-       .meaning = "the dataset. `own`: sets that a program passes to run(), which records this "
-                  "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
-                  "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
-                  "shards. `text:FILE`: a text, with tokens as examples. `table:FILE`: a table, "
-                  "with rows. `sentences:FILE`: sentences, each of a class"},
+       .meaning =
+           "the dataset. `own`: sets that a program passes to run(), which records this "
+           "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
+           "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
+           "shards. `text:FILE`: a text, with tokens as examples. `table:FILE`: a table, "
+           "with rows. `sentences:FILE`: sentences, each of a class. `sounds:FOLDER`: recordings "
+           "in a folder or archive, each of a class"},
       {.table = "",
        .name = "train_examples",
        .field = PODIUM_RECIPE_FIELD(train_examples),

@@ -7,7 +7,7 @@ namespace podium {
 std::vector<RecipeKey> network_keys() {
   const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"}, attention = {"gpt", "llama"},
                                  text = {"gpt", "llama", "lstm"},
-                                 any = {"gpt", "llama", "lstm", "perceptron", "text-cnn"};
+                                 any = {"gpt", "llama", "lstm", "bilstm", "perceptron", "text-cnn"};
   std::vector<std::string> layered = any;
   layered.pop_back();
   return {
@@ -16,9 +16,8 @@ std::vector<RecipeKey> network_keys() {
        .field = PODIUM_RECIPE_FIELD(network.layers),
        .range = between(1, 1000),
        .fits = layered,
-       .meaning =
-           "number of blocks, each attention and a dense layer; of an lstm, of its layers; of a "
-           "perceptron, dense layers before the last"},
+       .meaning = "number of blocks, each attention and a dense layer; of an lstm and a bilstm, of "
+                  "their layers; of a perceptron, dense layers before the last"},
       {.table = "network",
        .name = "heads",
        .field = PODIUM_RECIPE_FIELD(network.heads),
@@ -30,7 +29,8 @@ std::vector<RecipeKey> network_keys() {
        .field = PODIUM_RECIPE_FIELD(network.width),
        .range = between(1, 65536),
        .fits = any,
-       .meaning = "features of a token; of an lstm and a perceptron, units of a layer"},
+       .meaning = "features of a token; of an lstm and a perceptron, units of a layer; of a "
+                  "bilstm, of a layer's direction"},
       {.table = "network",
        .name = "tied",
        .field = PODIUM_RECIPE_FIELD(network.tied),
@@ -49,8 +49,8 @@ std::vector<RecipeKey> network_keys() {
        .unit = "probability",
        .meaning =
            "share of the features that are dropped in training: of the embedding, and of "
-           "what each half of a block adds; of each layer of an lstm, not along time; of each "
-           "layer of a perceptron; of what a text-cnn's last layer reads"},
+           "what each half of a block adds; of each layer of an lstm or a bilstm, not along time; "
+           "of each layer of a perceptron; of what a text-cnn's last layer reads"},
       {.table = "network",
        .name = "gelu_tanh",
        .field = PODIUM_RECIPE_FIELD(network.gelu_tanh),
@@ -82,7 +82,7 @@ std::vector<RecipeKey> network_keys() {
        .name = "initial_range",
        .field = PODIUM_RECIPE_FIELD(network.initial_range),
        .range = {.least = 0},
-       .fits = {"lstm", "text-cnn"},
+       .fits = {"lstm", "bilstm", "text-cnn"},
        .meaning = "parameters begin between this and its negative, uniformly; 0: 1 divided by the "
                   "square root of the width. Of a text-cnn: the vectors of tokens alone; 0: 0.25"},
   };

@@ -17,9 +17,12 @@ bool has_meaning(const RecipeKey& key, const Recipe& recipe) {
   if (key.path() == "evaluation.streams") return recipe.evaluation.streams != 1;
   if (key.table == "network") return key.fits_name(recipe.model);
   if (key.table != "data") return true;
-  // One of the two says what is held out of a text.
+  // One of them says what is held out.
   if (key.path() == "data.held_out_path" && recipe.text.held_out_path.empty()) return false;
-  if (key.path() == "data.held_out" && !recipe.text.held_out_path.empty()) return false;
+  if (key.path() == "data.held_out_files" && recipe.sounds.held_out_files.empty()) return false;
+  if (key.path() == "data.held_out" &&
+      !(recipe.text.held_out_path.empty() && recipe.sounds.held_out_files.empty()))
+    return false;
   // All keys of pictures have a meaning for shards.
   return has_files(recipe) && key.fits_name(has_pictures(recipe) ? kTarData : recipe.data);
 }

@@ -65,7 +65,7 @@ void visit_programs(const Worker& worker, const Visit& visit) {
 }  // namespace
 
 DataShape stated_shape(const Recipe& recipe) {
-  PODIUM_CHECK(!has_table(recipe) && !has_sentences(recipe), "the shape follows from the file");
+  PODIUM_CHECK(!has_rows(recipe), "the shape follows from the file");
   if (has_text(recipe))
     return {.fields = text_fields(recipe.text.context, recipe.text.vocabulary),
             .training = recipe.train_examples,

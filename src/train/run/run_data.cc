@@ -6,6 +6,7 @@
 #include "data/datasets/dataset.h"
 #include "data/pictures/pictures.h"
 #include "data/sentences/sentences.h"
+#include "data/sounds/sounds.h"
 #include "data/source/own_files.h"
 #include "data/table/table.h"
 #include "data/text/text.h"
@@ -30,6 +31,11 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, const Index
     const Sentences sentences = open_sentences(recipe.pictures.path, recipe.text, recipe.table,
                                                recipe.pictures.held_out, data_dir);
     return {sentences.train, sentences.held_out, {}, sentences.tokenizer->files()};
+  }
+  if (has_sounds(recipe)) {
+    const Sounds sounds = open_sounds(recipe.pictures.path, recipe.sounds, recipe.text,
+                                      recipe.pictures.held_out, recipe.table.split_seed, data_dir);
+    return {sounds.train, sounds.held_out, sounds.notes};
   }
   if (has_table(recipe)) {
     const TableParts table =
