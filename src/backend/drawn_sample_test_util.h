@@ -395,11 +395,15 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
       AttentionAttributes a{
           .groups = draw.in(1, 3), .tokens = draw.in(1, 40), .causal = !draw.one_in(3)};
       a.heads = a.groups * draw.in(1, 3);
-      const std::int64_t rows = a.tokens * draw.in(1, 3), features = draw.in(1, 40);
-      const TensorType q = f32(Shape{rows, a.heads * features}),
-                       k = f32(Shape{rows, a.groups * features});
-      if (op.kind == OpKind::kAttentionGrad) return {a, {q, q, k, k}};
-      return {a, {q, k, k}};
+      if (!a.causal && draw.one_in(2)) a.keys = draw.in(1, 40);
+      const std::int64_t sequences = draw.in(1, 3), features = draw.in(1, 40),
+                         keys = a.keys > 0 ? a.keys : a.tokens;
+      const TensorType q = f32(Shape{sequences * a.tokens, a.heads * features}),
+                       k = f32(Shape{sequences * keys, a.groups * features});
+      OpSample sample{a, {q, k, k}};
+      if (op.kind == OpKind::kAttentionGrad) sample.inputs.insert(sample.inputs.begin(), q);
+      if (!a.causal && draw.one_in(2)) sample.inputs.push_back({DType::kI32, Shape{sequences}});
+      return sample;
     }
   }
   PODIUM_CHECK(false, "draw_sample in drawn_sample_test_util.h knows no ", op.name);

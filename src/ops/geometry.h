@@ -46,6 +46,7 @@ struct AttentionShape {
   std::int64_t features = 0;
   float scale = 1;
   bool causal = true;
+  std::int64_t keys = 0;  // of a sequence
 
   constexpr std::int64_t heads_of_group() const { return heads / groups; }
   // The distance between rows.
@@ -56,7 +57,11 @@ struct AttentionShape {
     return sequence * tokens * query_row() + head * features;
   }
   constexpr std::int64_t key(std::int64_t sequence, std::int64_t group) const {
-    return sequence * tokens * key_row() + group * features;
+    return sequence * keys * key_row() + group * features;
+  }
+  // The keys that a query which sees the whole sequence sees, of this length.
+  constexpr std::int64_t keys_within(std::int32_t length) const {
+    return length < 1 ? 1 : length < keys ? length : keys;
   }
 };
 

@@ -520,16 +520,22 @@ Value rms_norm(Graph& graph, Value x, Value scale, float epsilon = 1e-5f, std::s
 struct AttentionAttributes {
   std::int64_t heads = 1;   // of queries
   std::int64_t groups = 1;  // heads of keys and values
-  std::int64_t tokens = 1;  // of a sequence
+  std::int64_t tokens = 1;  // of a sequence of queries
   bool causal = true;       // a query sees the keys up to its own place
+  std::int64_t keys = 0;    // of a sequence of keys; 0: as many as queries
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("heads", heads), v("groups", groups), v("tokens", tokens), v("causal", causal);
+    v("keys", keys);
   }
 };
-// q [B T, H D], k and v [B T, G D] -> [B T, H D], scores divided by the root of D.
+// q [B T, H D], k and v [B S, G D] -> [B T, H D], scores divided by the root of D.
 Value attention(Graph& graph, Value q, Value k, Value v, const AttentionAttributes& attributes,
                 std::string name = "");
+// The same, not causal, of which a query sees the first keys of its sequence alone, as many as
+// `lengths` i32 [B] says: the others are padding. A length below 1 is 1, one above S is S.
+Value attention(Graph& graph, Value q, Value k, Value v, Value lengths,
+                const AttentionAttributes& attributes, std::string name = "");
 
 // Attributes of lstm and its gradient.
 struct LstmAttributes {

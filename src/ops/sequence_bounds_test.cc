@@ -185,12 +185,17 @@ Bounded dot(std::span<const float> a, std::span<const float> b) {
 // One head of one sequence.
 struct Head {
   const AttentionShape& s;
-  std::int64_t sequence, head;
+  std::int64_t sequence, head, seen;
   Bounded scale;
-  Head(const AttentionShape& shape, std::int64_t sequence_, std::int64_t head_)
+  // `lengths`: the operand of that number, if there is one.
+  Head(const AttentionShape& shape, const std::vector<Tensor>& in, std::size_t lengths,
+       std::int64_t sequence_, std::int64_t head_)
       : s(shape),
         sequence(sequence_),
         head(head_),
+        seen(in.size() <= lengths
+                 ? shape.keys
+                 : std::clamp<std::int64_t>(in[lengths].i32()[u(sequence_)], 1, shape.keys)),
         scale(Bounded(1) / sqrt(Bounded(static_cast<double>(shape.features)))) {}
   std::size_t query(std::int64_t i) const { return u(s.query(sequence, head) + i * s.query_row()); }
   std::size_t key(std::int64_t j) const {
@@ -199,7 +204,7 @@ struct Head {
   std::span<const float> row(const Tensor& x, std::size_t at) const {
     return x.f32().subspan(at, u(s.features));
   }
-  std::int64_t keys(std::int64_t i) const { return s.causal ? i + 1 : s.tokens; }
+  std::int64_t keys(std::int64_t i) const { return s.causal ? i + 1 : seen; }
   std::vector<Bounded> weights(const Tensor& q, const Tensor& k, std::int64_t i) const {
     std::vector<Bounded> p;
     Bounded most(-1e30);
@@ -226,7 +231,7 @@ TEST(PlainFormula, attention) {
     std::vector<Bounded> expected(u(in[0].elements()));
     for (std::int64_t b = 0; b < s.sequences; ++b)
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        const Head head(s, b, h);
+        const Head head(s, in, 3, b, h);
         for (std::int64_t i = 0; i < s.tokens; ++i) {
           const std::vector<Bounded> p = head.weights(in[0], in[1], i);
           for (std::size_t d = 0; d < u(s.features); ++d) {
@@ -256,7 +261,7 @@ TEST(PlainFormula, attention_grad) {
     };
     for (std::int64_t b = 0; b < s.sequences; ++b)
       for (std::int64_t h = 0; h < s.heads; ++h) {
-        const Head head(s, b, h);
+        const Head head(s, in, 4, b, h);
         for (std::int64_t i = 0; i < s.tokens; ++i) {
           const std::vector<Bounded> p = head.weights(q, k, i);
           std::vector<Bounded> dp;
@@ -286,11 +291,11 @@ TEST(PlainFormula, attention_grad) {
         expected.push_back(bound.bound(static_cast<double>(terms)));
       expect_within(actual, expected, cat(name_of(attention_grad_op, sample), " ", what), 1e-2);
     };
-    if (s.tokens == 1) {  // a weight of 1, whatever the score is
+    if (s.keys == 1) {  // a weight of 1, whatever the score is
       for (const Tensor* gradient : {&out[0], &out[1]})
         for (const float x : gradient->f32()) EXPECT_EQ(x, 0.0f);
     } else {
-      expect(out[0], dq, s.tokens, "dq");
+      expect(out[0], dq, s.keys, "dq");
       expect(out[1], dk, s.tokens * s.heads_of_group(), "dk");
     }
     expect(out[2], dv, s.tokens * s.heads_of_group(), "dv");

@@ -1,6 +1,8 @@
 // Operations on rows: operands and results are plain.
 #include <algorithm>
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels/sequence.h"
@@ -125,18 +127,34 @@ void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
           }});
 }
 
+namespace {
+
+// The lengths of the keys, the operand after q, k and v; null: there are none.
+using Lengths = std::function<const std::int32_t*(const Memory&)>;
+Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand,
+                   std::vector<Slot>& reads) {
+  if (node.inputs.size() <= operand) return [](const Memory&) { return nullptr; };
+  const Slot slot = l.plain(node.inputs[operand]);
+  reads.push_back(slot);
+  return [slot](const Memory& m) { return m.i32(slot); };
+}
+
+}  // namespace
+
 void lower_attention(Lowering& l, const Node& node, std::int32_t index) {
   const AttentionShape shape =
       attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[0]));
   const Slot packed_k = pack_keys(l, shape, node, 1), q = l.plain(node.inputs[0]),
              v = l.plain(node.inputs[2]), y = l.define_plain({index, 0});
+  std::vector<Slot> reads = {q, packed_k, v};
+  const Lengths lengths = lengths_of(l, node, 3, reads);
   l.need_scratch(attention_scratch(shape));
   l.emit({.parts = attention_parts(shape),
-          .reads = {q, packed_k, v},
+          .reads = std::move(reads),
           .writes = {y},
           .run = [=](const Memory& m, int part, int thread) {
-            cpu::attention(shape, m.f32(q), m.f32(packed_k), m.f32(v), m.f32(y), m.scratch(thread),
-                           part);
+            cpu::attention(shape, m.f32(q), m.f32(packed_k), m.f32(v), lengths(m), m.f32(y),
+                           m.scratch(thread), part);
           }});
 }
 
@@ -148,9 +166,14 @@ void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
              dq = l.define_plain({index, 0}), dk = l.define_plain({index, 1}),
              dv = l.define_plain({index, 2}),
              statistics = l.temporary(3 * shape.sequences * shape.heads * shape.tokens);
+  std::vector<Slot> of_queries = {dy, q, k, packed_k, packed_v},
+                    of_keys = {dy, q, packed_k, packed_v, statistics};
+  const Lengths lengths = lengths_of(l, node, 4, of_queries);
+  if (of_queries.size() > 5) of_keys.push_back(of_queries.back());
   l.need_scratch(std::max(attention_scratch(shape), attention_grad_keys_scratch(shape)));
   const auto gradient = [=](const Memory& m) {
-    return AttentionGrad{.dy = m.f32(dy),
+    return AttentionGrad{.lengths = lengths(m),
+                         .dy = m.f32(dy),
                          .q = m.f32(q),
                          .k = m.f32(k),
                          .packed_k = m.f32(packed_k),
@@ -170,7 +193,7 @@ void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
                      0};
   l.emit({.name = cat("attention_grad ", node.name, " queries"),
           .parts = attention_parts(shape),
-          .reads = {dy, q, k, packed_k, packed_v},
+          .reads = std::move(of_queries),
           .writes = {dq, statistics},
           .run =
               [=](const Memory& m, int part, int thread) {
@@ -180,7 +203,7 @@ void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
   l.emit(
       {.name = cat("attention_grad ", node.name, " keys"),
        .parts = attention_grad_keys_parts(shape),
-       .reads = {dy, q, packed_k, packed_v, statistics},
+       .reads = std::move(of_keys),
        .writes = {dk, dv},
        .run = [=](const Memory& m, int part,
                   int thread) { attention_grad_keys(shape, gradient(m), m.scratch(thread), part); },

@@ -1,5 +1,7 @@
 // Operations on rows: operands and results are plain.
+#include <functional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/kernels/sequence.h"
@@ -88,13 +90,33 @@ void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
           }});
 }
 
+namespace {
+
+// The lengths of the keys, the operand after q, k and v; null: there are none.
+using Lengths = std::function<Each<const std::int32_t>(const Memory&)>;
+Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand,
+                   std::vector<Slot>& reads) {
+  if (node.inputs.size() <= operand)
+    return [](const Memory&) { return Each<const std::int32_t>{}; };
+  const Slot slot = l.plain(node.inputs[operand]);
+  reads.push_back(slot);
+  return [slot](const Memory& m) -> Each<const std::int32_t> { return m.i32(slot); };
+}
+
+}  // namespace
+
 void lower_attention(Lowering& l, const Node& node, std::int32_t index) {
   const AttentionShape shape =
       attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[0]));
   const Slot q = l.plain(node.inputs[0]), k = l.plain(node.inputs[1]), v = l.plain(node.inputs[2]),
              y = l.define_plain({index, 0});
-  l.emit({.reads = {q, k, v}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::attention(launch, shape, m.f32(q), m.f32(k), m.f32(v), m.f32(y));
+  std::vector<Slot> reads = {q, k, v};
+  const Lengths lengths = lengths_of(l, node, 3, reads);
+  l.emit({.reads = std::move(reads),
+          .writes = {y},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::attention(launch, shape, m.f32(q), m.f32(k), m.f32(v), lengths(m),
+                                         m.f32(y));
           }});
 }
 
@@ -105,10 +127,13 @@ void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
              v = l.plain(node.inputs[3]), dq = l.define_plain({index, 0}),
              dk = l.define_plain({index, 1}), dv = l.define_plain({index, 2}),
              scratch = l.temporary(attention_scratch(shape));
-  l.emit({.reads = {dy, q, k, v},
+  std::vector<Slot> reads = {dy, q, k, v};
+  const Lengths lengths = lengths_of(l, node, 4, reads);
+  l.emit({.reads = std::move(reads),
           .writes = {dq, dk, dv, scratch},
           .run = [=](const Launch& launch, const Memory& m) {
-            const AttentionGrad gradient{.dy = m.f32(dy),
+            const AttentionGrad gradient{.lengths = lengths(m),
+                                         .dy = m.f32(dy),
                                          .q = m.f32(q),
                                          .k = m.f32(k),
                                          .v = m.f32(v),

@@ -77,15 +77,15 @@ HloValue products(Builder& b, const HloValue& left, const Axes& batch_left, cons
                     ") -> ", type_text("f32", shape)));
 }
 
-// Queries are [B, T, G, H / G, D], keys [B, T, G, D], what is between [B, G, T, H / G, T].
+// Queries are [B, T, G, H / G, D], keys [B, S, G, D], what is between [B, G, T, H / G, S].
 struct Heads {
   AttentionShape s;
   Shape queries, keys, pairs;
   explicit Heads(const AttentionShape& shape)
       : s(shape),
         queries{s.sequences, s.tokens, s.groups, s.heads_of_group(), s.features},
-        keys{s.sequences, s.tokens, s.groups, s.features},
-        pairs{s.sequences, s.groups, s.tokens, s.heads_of_group(), s.tokens} {}
+        keys{s.sequences, s.keys, s.groups, s.features},
+        pairs{s.sequences, s.groups, s.tokens, s.heads_of_group(), s.keys} {}
 };
 
 // A value for each query, over its keys.
@@ -96,11 +96,19 @@ HloValue products_with_keys(Builder& b, const HloValue& queries, const HloValue&
   return products(b, queries, {0, 2}, {4}, keys, {0, 2}, {3});
 }
 
-HloValue weights_of(Builder& b, const Heads& h, const HloValue& q, const HloValue& k) {
+// `lengths`: of the keys of each sequence; null: all are seen.
+HloValue weights_of(Builder& b, const Heads& h, const HloValue& q, const HloValue& k,
+                    const HloValue* lengths) {
   HloValue scores = b.mul(products_with_keys(b, q, k), h.s.scale);
   const HloValue lowest = b.constant(-std::numeric_limits<float>::infinity());
   if (h.s.causal) {
     const HloValue seen = b.compare("LE", b.iota("i32", h.pairs, 4), b.iota("i32", h.pairs, 2));
+    scores = b.select(seen, scores, b.broadcast(lowest, h.pairs));
+  }
+  if (lengths != nullptr) {
+    const HloValue at_least = b.binary("maximum", *lengths, b.integer("i32", 1, lengths->shape));
+    const HloValue seen = b.compare("LT", b.iota("i32", h.pairs, 4),
+                                    b.broadcast(at_least, h.pairs, Axes{0}));
     scores = b.select(seen, scores, b.broadcast(lowest, h.pairs));
   }
   const HloValue most = b.reduce(scores, "maximum", lowest, Axes{4});
@@ -192,7 +200,8 @@ std::vector<HloValue> emit_rotary(const EmitContext& c) {
 std::vector<HloValue> emit_attention(const EmitContext& c) {
   Builder& b = c.b;
   const Heads h(attention_shape(c.as<AttentionAttributes>(), c.in[0].shape));
-  const HloValue p = weights_of(b, h, b.reshape(c.in[0], h.queries), b.reshape(c.in[1], h.keys));
+  const HloValue p = weights_of(b, h, b.reshape(c.in[0], h.queries), b.reshape(c.in[1], h.keys),
+                                c.in.size() > 3 ? &c.in[3] : nullptr);
   return {over_keys(b, p, b.reshape(c.in[2], h.keys), c.out())};
 }
 
@@ -201,7 +210,8 @@ std::vector<HloValue> emit_attention_grad(const EmitContext& c) {
   const Heads h(attention_shape(c.as<AttentionAttributes>(), c.in[1].shape));
   const HloValue dy = b.reshape(c.in[0], h.queries), q = b.reshape(c.in[1], h.queries),
                  k = b.reshape(c.in[2], h.keys), v = b.reshape(c.in[3], h.keys);
-  const HloValue p = weights_of(b, h, q, k), dp = products_with_keys(b, dy, v);
+  const HloValue p = weights_of(b, h, q, k, c.in.size() > 4 ? &c.in[4] : nullptr),
+                 dp = products_with_keys(b, dy, v);
   const HloValue mean = of_queries(b, b.sum(b.mul(p, dp), Axes{4}), h.pairs);
   const HloValue ds = b.mul(b.mul(p, b.sub(dp, mean)), h.s.scale);
   return {over_keys(b, ds, k, c.out(0)), over_queries(b, ds, q, c.out(1)),

@@ -123,29 +123,34 @@ HWY_INLINE Softmax softmax_row(float* p, int64_t keys, float scale) {
   return {most, share};
 }
 
+// The keys that a query sees that is not causal.
+HWY_INLINE int64_t keys_of(const AttentionShape& s, const int32_t* lengths, int64_t sequence) {
+  return lengths == nullptr ? s.keys : s.keys_within(lengths[sequence]);
+}
+
 // What a unit of work is: a block of queries of one head.
 struct Unit {
   int64_t sequence, head, group, first, queries, first_keys, more, tiles;
-  Unit(const AttentionShape& s, int64_t number) {
+  Unit(const AttentionShape& s, int64_t number, const int32_t* lengths) {
     const int64_t blocks = (s.tokens + kBlockQueries - 1) / kBlockQueries;
     sequence = number / blocks / s.heads, head = number / blocks % s.heads;
     group = head / s.heads_of_group();
     first = number % blocks * kBlockQueries;
     queries = std::min(kBlockQueries, s.tokens - first);
     more = s.causal ? 1 : 0;
-    first_keys = s.causal ? first + 1 : s.tokens;
+    first_keys = s.causal ? first + 1 : keys_of(s, lengths, sequence);
     tiles = blocks_of(first_keys + (queries - 1) * more);
   }
 };
 HWY_INLINE int64_t packed_at(const AttentionShape& s, int64_t sequence, int64_t group) {
-  return (sequence * s.groups + group) * padded(s.tokens) * s.features;
+  return (sequence * s.groups + group) * padded(s.keys) * s.features;
 }
 
 void attention_units(const AttentionShape& s, Range units, const float* q, const float* packed_k,
-                     const float* v, float* y, float* scratch) {
-  const int64_t p_row = padded(s.tokens);
+                     const float* v, const int32_t* lengths, float* y, float* scratch) {
+  const int64_t p_row = padded(s.keys);
   for (int64_t number = units.begin; number < units.end; ++number) {
-    const Unit u(s, number);
+    const Unit u(s, number, lengths);
     const int64_t at = s.query(u.sequence, u.head) + u.first * s.query_row();
     all_products(q + at, s.query_row(), u.queries, packed_k + packed_at(s, u.sequence, u.group),
                  u.tiles, s.features, scratch, p_row);
@@ -158,10 +163,10 @@ void attention_units(const AttentionShape& s, Range units, const float* q, const
 }
 
 void grad_of_units(const AttentionShape& s, Range units, const AttentionGrad& g, float* scratch) {
-  const int64_t p_row = padded(s.tokens);
+  const int64_t p_row = padded(s.keys);
   float *all_p = scratch, *all_dp = scratch + kBlockQueries * p_row;
   for (int64_t number = units.begin; number < units.end; ++number) {
-    const Unit u(s, number);
+    const Unit u(s, number, g.lengths);
     const int64_t at = s.query(u.sequence, u.head) + u.first * s.query_row(),
                   packed = packed_at(s, u.sequence, u.group);
     all_products(g.q + at, s.query_row(), u.queries, g.packed_k + packed, u.tiles, s.features,
@@ -225,15 +230,17 @@ HWY_INLINE void add_queries(const AttentionShape& s, const AttentionGrad& g, int
 }
 
 void grad_of_keys(const AttentionShape& s, Range units, const AttentionGrad& g, float* scratch) {
-  const int64_t tiles = blocks_of(s.tokens), floats = s.features * kLanes;
+  const int64_t tiles = blocks_of(s.keys), floats = s.features * kLanes;
   float *dk = scratch, *dv = scratch + floats;
   for (int64_t number = units.begin; number < units.end; ++number) {
     const int64_t tile = number % tiles, group = number / tiles % s.groups,
                   sequence = number / tiles / s.groups, first_key = tile * kLanes;
     const int64_t packed = packed_at(s, sequence, group) + tile * floats;
     std::fill_n(scratch, 2 * floats, 0.0f);
-    for (int64_t head = group * s.heads_of_group(); head < (group + 1) * s.heads_of_group();
-         ++head) {
+    // Keys from here on are padding: nobody sees them.
+    const int64_t seen = s.causal ? s.keys : keys_of(s, g.lengths, sequence);
+    for (int64_t head = group * s.heads_of_group();
+         first_key < seen && head < (group + 1) * s.heads_of_group(); ++head) {
       int64_t i = s.causal ? first_key : 0;
       const int64_t some = s.causal ? std::min(first_key + kLanes, s.tokens) : 0;  // see some keys
       for (; i + kTogether <= some; i += kTogether)
@@ -249,11 +256,12 @@ void grad_of_keys(const AttentionShape& s, Range units, const AttentionGrad& g, 
         add_queries<1, true>(s, g, sequence, head, i, first_key, g.packed_k + packed,
                              g.packed_v + packed, dk, dv);
     }
-    for (int64_t lane = 0; lane < std::min<int64_t>(kLanes, s.tokens - first_key); ++lane) {
+    for (int64_t lane = 0; lane < std::min<int64_t>(kLanes, s.keys - first_key); ++lane) {
       const int64_t at = s.key(sequence, group) + (first_key + lane) * s.key_row();
+      const bool is_seen = first_key + lane < seen;
       for (int64_t d = 0; d < s.features; ++d) {
-        g.dk[at + d] = dk[d * kLanes + lane];
-        g.dv[at + d] = dv[d * kLanes + lane];
+        g.dk[at + d] = is_seen ? dk[d * kLanes + lane] : 0.0f;
+        g.dv[at + d] = is_seen ? dv[d * kLanes + lane] : 0.0f;
       }
     }
   }
@@ -279,13 +287,13 @@ std::int64_t units_of(const AttentionShape& s) {
   return s.sequences * s.heads * ((s.tokens + kQueriesOfUnit - 1) / kQueriesOfUnit);
 }
 std::int64_t tiles_of(const AttentionShape& s) {
-  return s.sequences * s.groups * blocks_of(s.tokens);
+  return s.sequences * s.groups * blocks_of(s.keys);
 }
 
 }  // namespace
 
 std::int64_t attention_packed_floats(const AttentionShape& s) {
-  return s.sequences * s.groups * padded(s.tokens) * s.features;
+  return s.sequences * s.groups * padded(s.keys) * s.features;
 }
 int attention_pack_parts(const AttentionShape& s) {
   return parts_of(tiles_of(s), s.features * kLanes, 16384);
@@ -293,27 +301,27 @@ int attention_pack_parts(const AttentionShape& s) {
 void attention_pack(const AttentionShape& s, const float* keys, float* packed, int part) {
   const Range tiles = share_of(tiles_of(s), attention_pack_parts(s), part);
   for (std::int64_t number = tiles.begin; number < tiles.end; ++number) {
-    const std::int64_t tile = number % blocks_of(s.tokens), head = number / blocks_of(s.tokens);
+    const std::int64_t tile = number % blocks_of(s.keys), head = number / blocks_of(s.keys);
     const float* from = keys + s.key(head / s.groups, head % s.groups);
     float* to = packed + number * s.features * kLanes;
     for (std::int64_t lane = 0; lane < kLanes; ++lane) {
       const std::int64_t token = tile * kLanes + lane;
       for (std::int64_t d = 0; d < s.features; ++d)
-        to[d * kLanes + lane] = token < s.tokens ? from[token * s.key_row() + d] : 0.0f;
+        to[d * kLanes + lane] = token < s.keys ? from[token * s.key_row() + d] : 0.0f;
     }
   }
 }
 
 std::int64_t attention_scratch(const AttentionShape& s) {
-  return 2 * kQueriesOfUnit * padded(s.tokens);
+  return 2 * kQueriesOfUnit * padded(s.keys);
 }
 int attention_parts(const AttentionShape& s) {
-  return parts_of(units_of(s), kQueriesOfUnit * s.tokens * s.features, kWork);
+  return parts_of(units_of(s), kQueriesOfUnit * s.keys * s.features, kWork);
 }
 void attention(const AttentionShape& s, const float* q, const float* packed_k, const float* v,
-               float* y, float* scratch, int part) {
+               const std::int32_t* lengths, float* y, float* scratch, int part) {
   PODIUM_DISPATCH(attention_units)
-  (s, share_of(units_of(s), attention_parts(s), part), q, packed_k, v, y, scratch);
+  (s, share_of(units_of(s), attention_parts(s), part), q, packed_k, v, lengths, y, scratch);
 }
 void attention_grad_queries(const AttentionShape& s, const AttentionGrad& grad, float* scratch,
                             int part) {

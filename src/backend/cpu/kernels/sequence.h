@@ -63,9 +63,11 @@ void attention_pack(const AttentionShape& shape, const float* keys, float* packe
 // Floats of a thread's own.
 std::int64_t attention_scratch(const AttentionShape& shape);
 int attention_parts(const AttentionShape& shape);
+// `lengths`: of the keys of each sequence; null: all are seen.
 void attention(const AttentionShape& shape, const float* q, const float* packed_k, const float* v,
-               float* y, float* scratch, int part);
+               const std::int32_t* lengths, float* y, float* scratch, int part);
 struct AttentionGrad {
+  const std::int32_t* lengths;
   const float *dy, *q, *k;
   const float *packed_k, *packed_v;
   float* statistics;  // [sequences][heads][tokens][3]: largest score, share, mean

@@ -112,14 +112,20 @@ __device__ inline float dot(std::int64_t features, const float* a, const float* 
 struct Query {
   std::int64_t sequence, head, i, at, keys_at, keys;
 };
-__device__ inline Query query_of(const AttentionShape& s, std::int64_t number) {
+// `lengths`: of the keys of each sequence; null: all are seen.
+__device__ inline std::int64_t keys_of(const AttentionShape& s, const std::int32_t* lengths,
+                                       std::int64_t sequence) {
+  return lengths == nullptr ? s.keys : s.keys_within(lengths[sequence]);
+}
+__device__ inline Query query_of(const AttentionShape& s, std::int64_t number,
+                                 const std::int32_t* lengths) {
   Query query;
   query.i = number % s.tokens;
   query.head = number / s.tokens % s.heads;
   query.sequence = number / s.tokens / s.heads;
   query.at = s.query(query.sequence, query.head) + query.i * s.query_row();
   query.keys_at = s.key(query.sequence, query.head / s.heads_of_group());
-  query.keys = s.causal ? query.i + 1 : s.tokens;
+  query.keys = s.causal ? query.i + 1 : keys_of(s, lengths, query.sequence);
   return query;
 }
 
@@ -254,10 +260,10 @@ void rotary(const Launch& launch, const RotaryShape& s, ConstFloats table, Const
 }
 
 void attention(const Launch& launch, const AttentionShape& s, ConstFloats all_q, ConstFloats all_k,
-               ConstFloats all_v, Floats all_y) {
+               ConstFloats all_v, Each<const std::int32_t> lengths, Floats all_y) {
   launch_flat(launch, s.sequences * s.heads * s.tokens,
               [=] __device__(std::int64_t number, unsigned r) {
-                const Query query = query_of(s, number);
+                const Query query = query_of(s, number, lengths.of(r));
                 const float *q = all_q.of(r) + query.at, *k = all_k.of(r) + query.keys_at,
                             *v = all_v.of(r) + query.keys_at;
                 float* y = all_y.of(r) + query.at;
@@ -278,7 +284,7 @@ void attention_grad(const Launch& launch, const AttentionShape& s, const Attenti
                     Floats statistics) {
   launch_flat(
       launch, s.sequences * s.heads * s.tokens, [=] __device__(std::int64_t number, unsigned r) {
-        const Query query = query_of(s, number);
+        const Query query = query_of(s, number, g.lengths.of(r));
         const float *q = g.q.of(r) + query.at, *dy = g.dy.of(r) + query.at,
                     *k = g.k.of(r) + query.keys_at, *v = g.v.of(r) + query.keys_at;
         float* dq = g.dq.of(r) + query.at;
@@ -305,13 +311,14 @@ void attention_grad(const Launch& launch, const AttentionShape& s, const Attenti
         own[0] = softmax.most, own[1] = softmax.share, own[2] = mean;
       });
   launch_flat(
-      launch, s.sequences * s.groups * s.tokens, [=] __device__(std::int64_t number, unsigned r) {
-        const std::int64_t j = number % s.tokens, group = number / s.tokens % s.groups,
-                           sequence = number / s.tokens / s.groups,
+      launch, s.sequences * s.groups * s.keys, [=] __device__(std::int64_t number, unsigned r) {
+        const std::int64_t j = number % s.keys, group = number / s.keys % s.groups,
+                           sequence = number / s.keys / s.groups,
                            at = s.key(sequence, group) + j * s.key_row();
         const float *k = g.k.of(r) + at, *v = g.v.of(r) + at;
         float *dk = g.dk.of(r) + at, *dv = g.dv.of(r) + at;
         for (std::int64_t d = 0; d < s.features; ++d) dk[d] = 0, dv[d] = 0;
+        if (!s.causal && j >= keys_of(s, g.lengths.of(r), sequence)) return;
         for (std::int64_t head = group * s.heads_of_group();
              head < (group + 1) * s.heads_of_group(); ++head)
           for (std::int64_t i = s.causal ? j : 0; i < s.tokens; ++i) {

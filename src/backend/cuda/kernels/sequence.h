@@ -39,9 +39,11 @@ void rotary(const Launch& launch, const RotaryShape& shape, ConstFloats table, C
 
 // The largest score of each query and what the exponentials are multiplied by.
 std::int64_t attention_scratch(const AttentionShape& shape);
+// `lengths`: of the keys of each sequence; null: all are seen.
 void attention(const Launch& launch, const AttentionShape& shape, ConstFloats q, ConstFloats k,
-               ConstFloats v, Floats y);
+               ConstFloats v, Each<const std::int32_t> lengths, Floats y);
 struct AttentionGrad {
+  Each<const std::int32_t> lengths;
   ConstFloats dy, q, k, v;
   Floats dq, dk, dv;
 };
