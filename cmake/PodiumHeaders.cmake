@@ -27,6 +27,7 @@ set(PODIUM_PUBLIC_HEADERS
   nn/task_words.h
   optim/optimizer.h
   backend/device.h
+  data/pairs/pair_options.h
   data/pictures/augment.h
   data/datasets/dataset.h
   data/datasets/dataset_registry.h
@@ -44,6 +45,7 @@ set(PODIUM_PUBLIC_HEADERS
   train/loop/evaluation.h
   train/plugin/plugin.h
   train/run/generate.h
+  train/run/translate.h
   train/run/predictor.h
   train/recipe/recipe.h
   train/run/run.h

@@ -47,6 +47,7 @@ void add_step_flag(CLI::App& command, std::string& step);
   X(eval)                      \
   X(predict)                   \
   X(generate)                  \
+  X(translate)                 \
   X(export)                    \
   X(show)                      \
   X(plan)                      \

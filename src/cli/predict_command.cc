@@ -249,8 +249,8 @@ ExitCode predict(const PredictArguments& arguments) {
                  "--out is for the rows of a file; of pictures, the answers go to standard output");
   PODIUM_REQUIRE(find_field(predictor.fields(), "images") != nullptr, ExitCode::kUsage,
                  arguments.run, " is a run on ", to_text(predictor.fields()),
-                 "; podium predict reads images, sounds, tables and sentences, and podium generate "
-                 "continues a "
+                 "; podium predict reads images, sounds, tables and sentences, podium translate "
+                 "translates pairs, and podium generate continues a "
                  "text");
   const Shape& image = predictor.image_shape();
   const auto classes = static_cast<std::size_t>(predictor.classes());

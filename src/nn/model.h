@@ -115,10 +115,6 @@ struct Model {
 Score score_of(const Model& model, Network& net, const Outputs& outputs, const Inputs& inputs);
 std::vector<Metric> metrics_of(const Model& model, std::span<const Field> fields);
 
-// Data whose examples do not all count alike have a field of this name: i32 of one value, not
-// negative. The scores that follow from a target read it.
-inline constexpr const char* kWeightsField = "weights";
-
 // Cross-entropy of logits [rows, classes] and a target of classes; `weights` i32 [rows], or none.
 Score classify(Network& net, Value logits, Value labels, float label_smoothing, Value weights = {});
 // (prediction - target)^2 of a prediction [rows] or [rows, 1] and a target of numbers.

@@ -24,6 +24,8 @@ std::deque<ModelInfo>& models() {
        llama_model},
       {"lstm", "LSTM: the next token, from a state that goes on from window to window", nullptr,
        lstm_model},
+      {"transformer", "encoder and decoder: a sentence from another, such as a translation", nullptr,
+       transformer_model},
       {"text-cnn", "convolutions over 3, 4 and 5 words: the class of a sentence (Kim)", nullptr,
        text_cnn_model},
       {"bilstm", "LSTMs in both directions: the class of a sentence or a recording", nullptr,

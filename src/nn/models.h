@@ -42,6 +42,9 @@ Model llama_model(const NetworkOptions& options);
 // The same by stacked LSTMs, whose state goes on from batch to batch (nn/models/lstm.cc). Throws
 // UserError(kUsage) if there is no layer.
 Model lstm_model(const NetworkOptions& options);
+// source and tokens i32 [B, T], source_length i32 [B] -> logits [B T, vocabulary] of what follows
+// each token (nn/models/transformer.cc). Throws UserError(kUsage) as gpt_model() does.
+Model transformer_model(const NetworkOptions& options);
 // tokens i32 [B, T] -> logits [B, classes], by convolutions over words (nn/models/text_cnn.cc).
 // Throws UserError(kUsage) if the width is less than 1.
 Model text_cnn_model(const NetworkOptions& options);

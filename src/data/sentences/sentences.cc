@@ -17,34 +17,6 @@ Cells read_found(const std::string& path, const std::string& data_dir) {
   return read_sentences(find_own_file(*own_file(kSentenceData), path, data_dir), true);
 }
 
-std::int64_t text_column(const Cells& cells, const std::string& column) {
-  const std::int64_t found = cells.column_of(column);
-  PODIUM_REQUIRE(found >= 0, ExitCode::kData, cells.file, " has no column \"", column,
-                 "\" with the sentences; name the one that has them, data.text_column=COLUMN, of ",
-                 join_words(cells.names));
-  return found;
-}
-
-// The column that the recipe names, or the last that is not the text's.
-std::int64_t label_column(const Cells& cells, const TableOptions& table, std::int64_t text) {
-  if (!table.target.empty()) {
-    require_known(cells, {table.target}, "data.target");
-    PODIUM_REQUIRE(cells.column_of(table.target) != text, ExitCode::kData, cells.file, ": \"",
-                   table.target,
-                   "\" is the column of the texts; name another, which has "
-                   "their classes: data.target=COLUMN");
-    return cells.column_of(table.target);
-  }
-  PODIUM_REQUIRE(cells.columns() > 1, ExitCode::kData, cells.file,
-                 " has no column beside that of the texts; one must have their classes");
-  return cells.columns() - 1 == text ? cells.columns() - 2 : cells.columns() - 1;
-}
-
-// What fills a sentence up to the context.
-std::int32_t end_token(const Tokenizer& tokenizer) {
-  return tokenizer.separator() ? *tokenizer.separator() : tokenizer.tokens_of("\n", "").back();
-}
-
 // The tokens of the rows that `wanted` has, each as many as the context.
 class Encoder {
  public:
@@ -138,6 +110,28 @@ std::vector<std::int32_t> chosen_of(const std::vector<std::int32_t>& all,
 }
 
 }  // namespace
+
+std::int64_t text_column(const Cells& cells, const std::string& column) {
+  const std::int64_t found = cells.column_of(column);
+  PODIUM_REQUIRE(found >= 0, ExitCode::kData, cells.file, " has no column \"", column,
+                 "\" with the sentences; name the one that has them, data.text_column=COLUMN, of ",
+                 join_words(cells.names));
+  return found;
+}
+
+std::int64_t label_column(const Cells& cells, const TableOptions& table, std::int64_t text) {
+  if (!table.target.empty()) {
+    require_known(cells, {table.target}, "data.target");
+    PODIUM_REQUIRE(cells.column_of(table.target) != text, ExitCode::kData, cells.file, ": \"",
+                   table.target,
+                   "\" is the column of the texts; name another, which has "
+                   "their classes: data.target=COLUMN");
+    return cells.column_of(table.target);
+  }
+  PODIUM_REQUIRE(cells.columns() > 1, ExitCode::kData, cells.file,
+                 " has no column beside that of the texts; one must have their classes");
+  return cells.columns() - 1 == text ? cells.columns() - 2 : cells.columns() - 1;
+}
 
 Sentences open_sentences(const std::string& path, const TextOptions& text,
                          const TableOptions& table, double held_out, const std::string& data_dir) {

@@ -6,6 +6,7 @@
 // of the sentences to train on are the vocabulary, and <unk>, which stands for any other word.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -34,6 +35,11 @@ struct Sentences {
 Cells read_sentences(const std::string& file, bool with_labels);
 // The same of its contents.
 Cells parse_sentences(std::string_view bytes, const std::string& file, bool with_labels);
+
+// The column of the texts, and that of their classes: the one that the recipe names, or the last
+// beside the texts. Throw UserError(kData), which lists the columns, if there is none.
+std::int64_t text_column(const Cells& cells, const std::string& column);
+std::int64_t label_column(const Cells& cells, const TableOptions& table, std::int64_t text);
 
 // The two parts. What is evaluated is the file `text.held_out_path`, or where none is named a share
 // of the rows, drawn as those of a table. Throws UserError(kData), which names file, line and

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "data/datasets/dataset.h"
+#include "data/pairs/pair_options.h"
 #include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
@@ -14,11 +15,12 @@
 namespace podium {
 
 const OwnFile* own_file(const std::string& data) {
-  static const std::array<OwnFile, 4> kinds = {
+  static const std::array<OwnFile, 5> kinds = {
       {{kTextData, "a file of text", "text", "BOOK.txt", "the share at its end"},
        {kTableData, "a file with a table", "tables", "ROWS.csv", "a share of the rows"},
        {kSentenceData, "a file of sentences", "sentences", "REVIEWS.csv", "a share of them"},
-       {kSoundData, "a folder or archive of sounds", "sounds", "RECORDINGS", "a share of them"}}};
+       {kSoundData, "a folder or archive of sounds", "sounds", "RECORDINGS", "a share of them"},
+       {kPairData, "a file of sentences", "pairs", "PAIRS.tsv", "a share of them"}}};
   const auto found = std::ranges::find(kinds, data, &OwnFile::kind);
   return found == kinds.end() ? nullptr : &*found;
 }

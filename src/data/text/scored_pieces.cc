@@ -16,16 +16,22 @@ namespace podium {
 namespace {
 
 constexpr std::uint64_t kMostPieceBytes = std::uint64_t{64} << 20;
-constexpr std::int32_t kEndPiece = 2, kFirstByte = 3, kBytePieces = kFirstByte + 256;
 
-struct Piece {
-  std::string text;
-  float score = 0;
-};
+std::string with_blanks(std::string_view text, const PieceBlanks& blanks) {
+  std::string own = blanks.prefix ? " " : "";
+  for (const char c : text) {
+    // After the blank before the text, too, if there is one.
+    if (blanks.collapse && c == ' ' && (own.empty() || own.back() == ' ')) continue;
+    own += c;
+  }
+  if (blanks.collapse && own.ends_with(' ')) own.pop_back();
+  return own;
+}
 
 class ScoredPieces final : public Tokenizer {
  public:
-  ScoredPieces(std::vector<Piece> pieces, const std::string& file) : pieces_(std::move(pieces)) {
+  ScoredPieces(std::vector<ScoredPiece> pieces, const PieceBlanks& blanks, const std::string& file)
+      : pieces_(std::move(pieces)), blanks_(blanks) {
     files_ = {file};
     // Of equal texts the first counts, as in a sorted list of them.
     for (std::size_t i = kBytePieces; i < pieces_.size(); ++i)
@@ -34,14 +40,14 @@ class ScoredPieces final : public Tokenizer {
   std::int64_t vocabulary() const override { return std::ssize(pieces_); }
   std::optional<std::int32_t> separator() const override { return kEndPiece; }
   std::string text_of(std::int64_t token) const override {
-    if (token >= kFirstByte && token < kBytePieces)
-      return std::string(1, static_cast<char>(token - kFirstByte));
-    return token < kFirstByte ? "" : pieces_.at(static_cast<std::size_t>(token)).text;
+    if (token >= kFirstBytePiece && token < kBytePieces)
+      return std::string(1, static_cast<char>(token - kFirstBytePiece));
+    return token < kFirstBytePiece ? "" : pieces_.at(static_cast<std::size_t>(token)).text;
   }
 
   void encode(std::string_view text, const std::string&,
               const std::function<void(std::int32_t)>& add) const override {
-    std::ranges::for_each(merged(text), add);
+    std::ranges::for_each(merged(with_blanks(text, blanks_)), add);
   }
   std::size_t cut(std::string_view text, std::size_t most) const override {
     return most >= text.size() ? text.size() : 0;
@@ -54,7 +60,7 @@ class ScoredPieces final : public Tokenizer {
       const auto found = tokens_.find(std::string(character));
       if (found != tokens_.end()) return tokens.push_back(found->second);
       for (const char byte : character)
-        tokens.push_back(kFirstByte + static_cast<unsigned char>(byte));
+        tokens.push_back(kFirstBytePiece + static_cast<unsigned char>(byte));
     };
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t length = std::max<std::size_t>(1, utf8_length(text.substr(at)));
@@ -76,11 +82,18 @@ class ScoredPieces final : public Tokenizer {
     return merge_pairs<float>(std::move(tokens), find);
   }
 
-  std::vector<Piece> pieces_;
+  std::vector<ScoredPiece> pieces_;
+  PieceBlanks blanks_;
   std::unordered_map<std::string, std::int32_t> tokens_;
 };
 
 }  // namespace
+
+std::shared_ptr<const Tokenizer> scored_pieces(std::vector<ScoredPiece> pieces,
+                                               const PieceBlanks& blanks,
+                                               const std::string& file) {
+  return std::make_shared<const ScoredPieces>(std::move(pieces), blanks, file);
+}
 
 std::shared_ptr<const Tokenizer> parse_scored_pieces(std::string_view bytes,
                                                      const std::string& file) {
@@ -94,9 +107,9 @@ std::shared_ptr<const Tokenizer> parse_scored_pieces(std::string_view bytes,
   };
   std::int32_t longest = 0;
   read(longest, "the length of the longest piece");
-  std::vector<Piece> pieces;
+  std::vector<ScoredPiece> pieces;
   while (at < bytes.size()) {
-    Piece piece;
+    ScoredPiece piece;
     std::int32_t length = 0;
     read(piece.score, "the score of a piece");
     read(length, "the length of a piece");
@@ -112,7 +125,7 @@ std::shared_ptr<const Tokenizer> parse_scored_pieces(std::string_view bytes,
   }
   PODIUM_REQUIRE(std::ssize(pieces) >= kBytePieces, ExitCode::kData, file, ": has ", pieces.size(),
                  " pieces; three special ones and one for each byte are the least", kRemedy);
-  return std::make_shared<const ScoredPieces>(std::move(pieces), file);
+  return scored_pieces(std::move(pieces), {}, file);
 }
 
 std::shared_ptr<const Tokenizer> open_scored_pieces(const std::string& file) {

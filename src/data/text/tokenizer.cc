@@ -12,6 +12,7 @@
 #include "data/datasets/dataset.h"
 #include "data/text/bpe.h"
 #include "data/text/scored_pieces.h"
+#include "data/text/sentencepiece.h"
 #include "data/text/text_options.h"
 #include "data/text/utf8.h"
 
@@ -138,6 +139,10 @@ const std::vector<std::string>& Tokenizer::words() const {
   return none;
 }
 
+std::int32_t end_token(const Tokenizer& tokenizer) {
+  return tokenizer.separator() ? *tokenizer.separator() : tokenizer.tokens_of("\n", "").back();
+}
+
 std::string place_in(std::string_view text, std::size_t at) {
   return cat("line ", 1 + std::ranges::count(text.substr(0, at), '\n'), " (byte ", at, ")");
 }
@@ -198,22 +203,27 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path,
     const fs::path here = place, json = here / "tokenizer.json";
     if (!fs::is_directory(here, error)) {
       if (fs::exists(here, error))
-        return here.extension() == ".bin" ? open_scored_pieces(place) : open_bpe_json(place);
+        return here.extension() == ".bin"     ? open_scored_pieces(place)
+               : here.extension() == ".model" ? open_sentencepiece(place)
+                                              : open_bpe_json(place);
     } else if (fs::exists(json, error)) {
       return open_bpe_json(json.string());
     } else if (fs::exists(here / "encoder.json", error) && fs::exists(here / "vocab.bpe", error)) {
       return open_bpe_files((here / "encoder.json").string(), (here / "vocab.bpe").string());
     } else {
       // The one file of a run's folder, or of a folder of shards.
-      for (const auto& entry : fs::directory_iterator(here, error))
-        if (entry.path().extension() == ".bin") return open_scored_pieces(entry.path().string());
+      for (const auto& entry : fs::directory_iterator(here, error)) {
+        const std::string file = entry.path().string();
+        if (file.ends_with(".bin")) return open_scored_pieces(file);
+        if (file.ends_with(".model")) return open_sentencepiece(file);
+      }
     }
     searched += cat("\n  ", place);
   }
   throw UserError(
       cat("the tokenizer ", path,
           " was not found: a tokenizer.json, a folder with one or with encoder.json and "
-          "vocab.bpe, or a .bin of llama2.c. Searched:",
+          "vocab.bpe, a .model of SentencePiece, or a .bin of llama2.c. Searched:",
           searched, "\nName it: data.tokenizer=PATH"),
       ExitCode::kData);
 }

@@ -55,12 +55,7 @@ class Gpt {
   }
 
   Value norm(const std::string& name, Value x) {
-    const Shape features{o_.width};
-    const Value scale = net_.parameter(
-        {.name = name + ".weight", .shape = features, .initialiser = Initialiser::kOnes});
-    const Value shift = o_.bias ? net_.parameter({.name = name + ".bias", .shape = features})
-                                : fill(net_.graph(), features, 0.0f, name);
-    return layer_norm(net_.graph(), x, scale, shift, 1e-5f, name);
+    return language::norm(net_, name, x, o_.bias);
   }
 
   Network& net_;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/ops.h"
@@ -14,9 +15,13 @@ Score next_token(Network& net, const Outputs& outputs, const Inputs& inputs) {
   Graph& graph = net.graph();
   const Field& target = inputs.target();
   const Value next = inputs[target.name];
-  const Value flat = reshape(graph, next, Shape{graph.shape(next).elements()}, target.name);
-  return {softmax_cross_entropy(graph, output_of(outputs, "logits"), flat, inputs.label_smoothing,
-                                "loss")};
+  const Shape items{graph.shape(next).elements()};
+  Score score{softmax_cross_entropy(graph, output_of(outputs, "logits"),
+                                    reshape(graph, next, items, target.name),
+                                    inputs.label_smoothing, "loss")};
+  if (inputs.has(kWeightsField))
+    score.weights = reshape(graph, inputs[kWeightsField], items, kWeightsField);
+  return score;
 }
 
 }  // namespace
@@ -42,6 +47,23 @@ Value dense(Network& net, const std::string& name, Value x, std::int64_t units, 
   return bias_add(graph, y, net.parameter({.name = name + ".bias", .shape = {units}}), name);
 }
 
+Value norm(Network& net, const std::string& name, Value x, bool bias) {
+  const Shape features{net.graph().shape(x)[1]};
+  const Value scale = net.parameter(
+      {.name = name + ".weight", .shape = features, .initialiser = Initialiser::kOnes});
+  const Value shift = bias ? net.parameter({.name = name + ".bias", .shape = features})
+                           : fill(net.graph(), features, 0.0f, name);
+  return layer_norm(net.graph(), x, scale, shift, 1e-5f, name);
+}
+
+Model predicting(Model::Forward forward) {
+  const Metric bits{
+      .name = "bits_per_token", .unit = "", .more_is_better = false, .of = [](const Sums& sums) {
+        return sums.loss / std::numbers::ln2;
+      }};
+  return Model(std::move(forward), next_token, {perplexity_metric(), bits});
+}
+
 void require_size(const std::string& model, const NetworkOptions& options) {
   PODIUM_REQUIRE(options.layers >= 1 && options.heads >= 1 && options.width >= 1, ExitCode::kUsage,
                  "a ", model, " of ", options.layers, " layers, ", options.heads,
@@ -60,11 +82,7 @@ Model model(const std::string& name, const Logits& logits) {
                    " reads tokens i32 [context] below a vocabulary, got ", to_text(in.fields()));
     return {{"logits", logits(net, in["tokens"], tokens.below)}};
   };
-  const Metric bits{
-      .name = "bits_per_token", .unit = "", .more_is_better = false, .of = [](const Sums& sums) {
-        return sums.loss / std::numbers::ln2;
-      }};
-  return Model(forward, next_token, {perplexity_metric(), bits});
+  return predicting(forward);
 }
 
 }  // namespace podium::language

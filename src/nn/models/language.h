@@ -22,12 +22,19 @@ Value matrix(Network& net, const std::string& name, const Shape& shape, float de
 Value dense(Network& net, const std::string& name, Value x, std::int64_t units, float deviation,
             bool bias);
 
+// x [N, C] with its layer norm; without `bias` no shift is learned.
+Value norm(Network& net, const std::string& name, Value x, bool bias);
+
 // Throws UserError(kUsage) if there are no such layers, or the heads do not divide the width.
 void require_size(const std::string& model, const NetworkOptions& options);
 
+// The model of an output "logits" [B T, vocabulary]: each token has a loss, the target is the token
+// after it. Of data with the field "weights", i32 [T], a token counts as often as that says.
+Model predicting(Model::Forward forward);
+
 // (network, tokens i32 [B, T], vocabulary) -> logits [B T, vocabulary].
 using Logits = std::function<Value(Network&, Value, std::int64_t)>;
-// The model of these logits: each token has a loss, the target is the token after it.
+// The model of these logits, by predicting().
 Model model(const std::string& name, const Logits& logits);
 
 }  // namespace podium::language

@@ -14,6 +14,7 @@
 #include "data/pictures/augment.h"
 #include "data/pictures/normalise.h"
 #include "data/pictures/picture_options.h"
+#include "data/pairs/pair_options.h"
 #include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
@@ -57,10 +58,11 @@ struct Recipe {
   std::string data;        // a dataset, kOwnData or, with `pictures`, kFolderData
   // [data]; only for pictures in files, `path` and `held_out` also of other files.
   PictureOptions pictures;
-  TextOptions text;  // [data]; only for text, sentences and sounds
+  TextOptions text;  // [data]; only for text, sentences, pairs and sounds
   // [data]; only for tables, `target` and `split_seed` also of sentences, the latter of sounds.
   TableOptions table;
   SoundOptions sounds;  // [data]; only for sounds
+  PairOptions pairs;    // [data]; only for pairs
   // 0: the default, or all there are. A run records them for data in files.
   std::int64_t train_examples = 0, test_examples = 0;
   // The last `validation` training examples are held out and evaluated instead of the test set; 0:
@@ -125,11 +127,13 @@ inline bool has_text(const Recipe& recipe) { return recipe.data == kTextData; }
 inline bool has_table(const Recipe& recipe) { return recipe.data == kTableData; }
 // Whether it names sentences.
 inline bool has_sentences(const Recipe& recipe) { return recipe.data == kSentenceData; }
+// Whether it names pairs of sentences.
+inline bool has_pairs(const Recipe& recipe) { return recipe.data == kPairData; }
 // Whether it names sounds.
 inline bool has_sounds(const Recipe& recipe) { return recipe.data == kSoundData; }
 // Whether it names what becomes rows in memory, whose shape is known when it has been read.
 inline bool has_rows(const Recipe& recipe) {
-  return has_table(recipe) || has_sentences(recipe) || has_sounds(recipe);
+  return has_table(recipe) || has_sentences(recipe) || has_pairs(recipe) || has_sounds(recipe);
 }
 // Whether it names files that no dataset knows: how many examples they have is found out.
 bool has_files(const Recipe& recipe);
@@ -140,8 +144,8 @@ Model model_of(const Recipe& recipe);
 // The recipe for RECIPE of a command line: that of find_recipe(), or for "folder:PATH" and its like
 // (data/pictures/picture_options.h) the recipe `pictures` on these, named after the folder, with a
 // batch of at most the number of pictures; for "text:FILE" the recipe `text` on it,
-// and for "table:FILE", "sentences:FILE" and "sounds:FOLDER" `table`, `sentences` and `sounds`,
-// named likewise.
+// and for "table:FILE", "sentences:FILE", "pairs:FILE" and "sounds:FOLDER" `table`, `sentences`,
+// `pairs` and `sounds`, named likewise.
 Recipe read_named_recipe(const std::string& name, const std::vector<std::string>& overrides = {},
                          const std::string& data_dir = "");
 

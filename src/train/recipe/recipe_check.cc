@@ -180,7 +180,7 @@ class Check {
   // How many there are is known when they have been indexed.
   void files() {
     const OwnFile* const own = own_file(r_.data);
-    const bool reads_tokens = has_text(r_) || has_sentences(r_);
+    const bool reads_tokens = has_text(r_) || has_sentences(r_) || has_pairs(r_);
     if (good({"data.path"}) && r_.pictures.path.empty())
       problems_.add("data.path", cat("`data.path` is missing: name the ",
                                      own ? "file" : "folder of the pictures",

@@ -1,6 +1,7 @@
 // The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
 #include "data/pictures/image_source.h"
 #include "data/pictures/picture_options.h"
+#include "data/pairs/pair_options.h"
 #include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
@@ -15,7 +16,7 @@ std::vector<RecipeKey> data_keys() {
        .name = "path",
        .field = PODIUM_RECIPE_FIELD(pictures.path),
        .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData,
-                kSoundData},
+                kPairData, kSoundData},
        .decides_result = false,
        .meaning = "`folder`: folder that contains one folder of JPEG or PNG pictures per class, or "
                   "the folders `train` and `val` (or `valid`, `validation`, `test`) with such "
@@ -23,7 +24,7 @@ std::vector<RecipeKey> data_keys() {
                   "with `*`, `?`, `[abc]`, `{000..146}`; the words `train` and `val` in the names "
                   "of shards divide them. A relative path is looked up in `--data-dir`, in the "
                   "current folder, then in the other folders of datasets. `text`, `table`, "
-                  "`sentences`: the file. `sounds`: the folder or archive"},
+                  "`sentences`, `pairs`: the file. `sounds`: the folder or archive"},
       {.table = "data",
        .name = "size",
        .field = PODIUM_RECIPE_FIELD(pictures.size),
@@ -43,11 +44,11 @@ std::vector<RecipeKey> data_keys() {
        .field = PODIUM_RECIPE_FIELD(pictures.held_out),
        .range = {.least = 0, .most = 1, .least_open = true, .most_open = true},
        .fits = {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData,
-                kSoundData},
+                kPairData, kSoundData},
        .unit = "of a class",
        .meaning = "if there are no parts `train` and `val`: the share of each class, chosen by "
                   "names, that is evaluated instead of trained on. `text`: the share at the end "
-                  "of the file. `table`, `sentences`, `sounds`: the share of the rows, "
+                  "of the file. `table`, `sentences`, `pairs`, `sounds`: the share of the rows, "
                   "drawn by `split_seed`"},
       {.table = "data",
        .name = "on_error",
@@ -78,18 +79,18 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "tokenizer",
        .field = PODIUM_RECIPE_FIELD(text.tokenizer),
-       .fits = {kTextData, kSentenceData},
+       .fits = {kTextData, kSentenceData, kPairData},
        .meaning =
            "what a token is. `bytes`: a byte, of any file. `chars`: a character of the file, "
            "which must be UTF-8; the vocabulary is all that it has. `words`: what blanks separate; "
            "of sentences, one that those to train on have not is `<unk>`. "
-           "Or the path of a tokenizer: a `tokenizer.json`, or a folder with GPT-2's "
-           "`encoder.json` and `vocab.bpe`"},
+           "Or the path of a tokenizer: a `tokenizer.json`, a folder with GPT-2's "
+           "`encoder.json` and `vocab.bpe`, or a `.model` of SentencePiece"},
       {.table = "data",
        .name = "vocabulary",
        .field = PODIUM_RECIPE_FIELD(text.vocabulary),
        .range = between(0, 1 << 22),
-       .fits = {kTextData, kSentenceData},
+       .fits = {kTextData, kSentenceData, kPairData},
        .unit = "tokens",
        .meaning = "number of tokens of the network, if it is more than the tokenizer has, or if no "
                   "tokenizer is known; 0: as many as the tokenizer has"},
@@ -97,18 +98,18 @@ std::vector<RecipeKey> data_keys() {
        .name = "context",
        .field = PODIUM_RECIPE_FIELD(text.context),
        .range = between(1, 1 << 20),
-       .fits = {kTextData, kSentenceData, kSoundData},
+       .fits = {kTextData, kSentenceData, kPairData, kSoundData},
        .unit = "tokens, frames",
        .meaning =
            "length of an example: a window of the text. In training, the windows of an "
            "epoch follow each other from a place in the first that is drawn anew, "
-           "unless `order` is `streams`. `sentences`, `sounds`: the most that one may have; a "
+           "unless `order` is `streams`. `sentences`, `pairs`, `sounds`: the most that one may have; a "
            "shorter one ends in separators or line ends, or in silence"},
       {.table = "data",
        .name = "too_long",
        .field = PODIUM_RECIPE_FIELD(text.too_long),
        .choices = {kStopIfTooLong, kCutIfTooLong},
-       .fits = {kSentenceData, kSoundData},
+       .fits = {kSentenceData, kPairData, kSoundData},
        .meaning = "what happens to sentences and sounds that are longer than `context`. `stop`: "
                   "the run ends before its first step. `cut`: their ends are left out"},
       {.table = "data",
@@ -123,7 +124,7 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "held_out_path",
        .field = PODIUM_RECIPE_FIELD(text.held_out_path),
-       .fits = {kTextData, kSentenceData, kSoundData},
+       .fits = {kTextData, kSentenceData, kPairData, kSoundData},
        .decides_result = false,
        .fallback = "the share `held_out`",
        .meaning = "another file or folder that is evaluated, instead of a share of `path`; looked "
@@ -151,16 +152,31 @@ std::vector<RecipeKey> data_keys() {
        .meaning = "bands of frequencies in which the loudness of each frame is measured, evenly "
                   "spaced by pitch (mel)"},
       {.table = "data",
+       .name = "target_path",
+       .field = PODIUM_RECIPE_FIELD(pairs.target_path),
+       .fits = {kPairData},
+       .decides_result = false,
+       .fallback = "`path` is a table with both",
+       .meaning = "the file with the translations of the sentences in `path`, line by line; looked "
+                  "up as that"},
+      {.table = "data",
+       .name = "held_out_target_path",
+       .field = PODIUM_RECIPE_FIELD(pairs.held_out_target_path),
+       .fits = {kPairData},
+       .decides_result = false,
+       .fallback = "`held_out_path` is a table with both",
+       .meaning = "likewise of the sentences in `held_out_path`"},
+      {.table = "data",
        .name = "text_column",
        .field = PODIUM_RECIPE_FIELD(text.text_column),
-       .fits = {kSentenceData},
-       .meaning = "name of the column that has the sentences"},
+       .fits = {kSentenceData, kPairData},
+       .meaning = "name of the column that has the sentences; of pairs, those that are read"},
       {.table = "data",
        .name = "target",
        .field = PODIUM_RECIPE_FIELD(table.target),
-       .fits = {kTableData, kSentenceData},
+       .fits = {kTableData, kSentenceData, kPairData},
        .fallback = "the last column",
-       .meaning = "name of the column that is predicted"},
+       .meaning = "name of the column that is predicted; of pairs, that of the translations"},
       {.table = "data",
        .name = "task",
        .field = PODIUM_RECIPE_FIELD(table.task),
@@ -182,7 +198,7 @@ std::vector<RecipeKey> data_keys() {
       {.table = "data",
        .name = "split_seed",
        .field = PODIUM_RECIPE_FIELD(table.split_seed),
-       .fits = {kTableData, kSentenceData, kSoundData},
+       .fits = {kTableData, kSentenceData, kPairData, kSoundData},
        .meaning = "draws the rows that are held out; apart from `seed`, so that runs with other "
                   "seeds are evaluated on the same rows"},
   };

@@ -24,7 +24,8 @@ std::vector<std::string> dataset_names() {
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
   for (const char* name :
-       {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData, kSoundData})
+       {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData, kPairData,
+        kSoundData})
     names.emplace_back(name);
   return names;
 }
@@ -58,7 +59,8 @@ std::vector<RecipeKey> top_level_keys() {
            "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
            "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
            "shards. `text:FILE`: a text, with tokens as examples. `table:FILE`: a table, "
-           "with rows. `sentences:FILE`: sentences, each of a class. `sounds:FOLDER`: recordings "
+           "with rows. `sentences:FILE`: sentences, each of a class. `pairs:FILE`: "
+                  "sentences and their translations. `sounds:FOLDER`: recordings "
            "in a folder or archive, each of a class"},
       {.table = "",
        .name = "train_examples",

@@ -19,6 +19,9 @@ bool has_meaning(const RecipeKey& key, const Recipe& recipe) {
   if (key.table != "data") return true;
   // One of them says what is held out.
   if (key.path() == "data.held_out_path" && recipe.text.held_out_path.empty()) return false;
+  if (key.path() == "data.target_path" && recipe.pairs.target_path.empty()) return false;
+  if (key.path() == "data.held_out_target_path" && recipe.pairs.held_out_target_path.empty())
+    return false;
   if (key.path() == "data.held_out_files" && recipe.sounds.held_out_files.empty()) return false;
   if (key.path() == "data.held_out" &&
       !(recipe.text.held_out_path.empty() && recipe.sounds.held_out_files.empty()))
@@ -61,8 +64,12 @@ bool goes_on_as(const std::string& own, const std::string& text) {
     Recipe recipe = parse_recipe(own, "recipe");
     const Recipe next = parse_recipe(text, "recipe");
     recipe.pictures.path = next.pictures.path;
-    if (!next.text.held_out_path.empty() && !recipe.text.held_out_path.empty())
-      recipe.text.held_out_path = next.text.held_out_path;
+    const auto moves = [](std::string& from, const std::string& to) {
+      if (!from.empty() && !to.empty()) from = to;
+    };
+    moves(recipe.text.held_out_path, next.text.held_out_path);
+    moves(recipe.pairs.target_path, next.pairs.target_path);
+    moves(recipe.pairs.held_out_target_path, next.pairs.held_out_target_path);
     if (is_tokenizer_path(recipe.text.tokenizer) && is_tokenizer_path(next.text.tokenizer))
       recipe.text.tokenizer = next.text.tokenizer;
     recipe.pictures.skip_limit = next.pictures.skip_limit;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/thread_pool.h"
 #include "data/datasets/dataset.h"
+#include "data/pairs/pairs.h"
 #include "data/pictures/pictures.h"
 #include "data/sentences/sentences.h"
 #include "data/sounds/sounds.h"
@@ -31,6 +32,11 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, const Index
     const Sentences sentences = open_sentences(recipe.pictures.path, recipe.text, recipe.table,
                                                recipe.pictures.held_out, data_dir);
     return {sentences.train, sentences.held_out, {}, sentences.tokenizer->files()};
+  }
+  if (has_pairs(recipe)) {
+    const Pairs pairs = open_pairs(recipe.pictures.path, recipe.pairs, recipe.text, recipe.table,
+                                   recipe.pictures.held_out, data_dir);
+    return {pairs.train, pairs.held_out, pairs.notes, pairs.tokenizer->files()};
   }
   if (has_sounds(recipe)) {
     const Sounds sounds = open_sounds(recipe.pictures.path, recipe.sounds, recipe.text,

@@ -1,0 +1,73 @@
+// Pairs of sentences, such as translations (docs/translation.md): two files, line by line, or two
+// columns of a table.
+//
+// An example has the fields "source", i32 [context]; "source_length", i32: how many of these count;
+// "tokens" and "next", i32 [context]: the target, first with the end token before it, and then with
+// the end token behind it, as a text and what follows; "weights", i32 [context]: 1 where "next"
+// counts. One tokenizer reads both languages. Each sentence ends in the end token, with which the
+// rest is filled up.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/pairs/pair_options.h"
+#include "data/source/source.h"
+#include "data/table/table_options.h"
+#include "data/text/text_options.h"
+#include "data/text/tokenizer.h"
+
+namespace podium {
+
+// The fields of pairs; `words` are Tokenizer::words().
+std::vector<Field> pair_fields(std::int64_t context, std::int64_t vocabulary,
+                               const std::vector<std::string>& words = {});
+
+// Sentences as tokens, each as many as the context.
+struct Sides {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> lengths;  // of each sentence, with its end token
+};
+
+class PairSource : public Source {
+ public:
+  // `target`: none, the network begins with the end token alone and nothing counts.
+  PairSource(std::string origin, std::vector<Field> fields, std::int32_t end, Sides source,
+             Sides target);
+
+  std::vector<Field> fields() const override { return fields_; }
+  std::int64_t examples() const override { return std::ssize(source_.lengths); }
+  const std::string& origin() const override { return origin_; }
+  void read(std::int64_t index, const ExampleKey* key, FieldMemory to) const override;
+  void require_usable(const std::string& what) const override;
+  std::string identity(StopToken stop) const override;
+  std::int64_t memory_bytes() const override;
+
+ private:
+  std::string origin_;
+  std::vector<Field> fields_;
+  std::int32_t end_;
+  std::int64_t context_;
+  Sides source_, target_;
+};
+
+struct Pairs {
+  std::shared_ptr<const PairSource> train, held_out;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::vector<std::string> notes;  // of sentences that are cut
+};
+
+// The two parts. What is evaluated is the pair of files held_out_path and held_out_target_path (a
+// table alone, if those to train on are one), or a share of the pairs, drawn as rows of a table.
+// Throws UserError(kData), which names file and line, if the files of a pair have other numbers of
+// lines, a sentence is empty or, unless it is cut, longer than the context.
+Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOptions& text,
+                 const TableOptions& table, double held_out, const std::string& data_dir);
+
+// A sentence as tokens with its end token.
+std::vector<std::int32_t> sentence_tokens(const Tokenizer& tokenizer, const std::string& text,
+                                          const std::string& place);
+
+}  // namespace podium

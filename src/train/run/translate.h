@@ -1,0 +1,30 @@
+// Sentences from sentences: what the network of a run on pairs writes.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "train/run/predictor.h"
+
+namespace podium {
+
+struct TranslateOptions {
+  std::int64_t beam = 5;  // hypotheses of a sentence that are followed
+};
+
+struct Translation {
+  std::string text;
+  double score = 0;  // the mean of its tokens' logarithms of probabilities, the end's included
+};
+
+// Calls each(index, translation) in the order of the sentences. Of all hypotheses with an end that
+// were met, the one with the best score is taken; of equal ones, the first. Every device writes the
+// same. Throws UserError: kUsage if the run is not one on pairs; kData, which names the sentence,
+// if one is empty or, where the recipe does not cut it, longer than the context.
+void translate(Predictor& predictor, std::span<const std::string> sentences,
+               const TranslateOptions& options,
+               const std::function<void(std::size_t, const Translation&)>& each);
+
+}  // namespace podium
