@@ -76,8 +76,10 @@ void add_tokenize_command(CLI::App& data, CommandLine& line) {
                    "folders of them")
       ->required();
   command
-      ->add_option("--tokenizer", arguments->options.tokenizer,
-                   "bytes, a tokenizer.json, or a folder with encoder.json and vocab.bpe")
+      ->add_option(
+          "--tokenizer", arguments->options.tokenizer,
+          "bytes, a tokenizer.json, a .model of SentencePiece, or a folder with encoder.json and "
+          "vocab.bpe")
       ->required();
   command->add_option("--out", arguments->options.out, "Folder for the shards")->required();
   command

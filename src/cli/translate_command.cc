@@ -29,8 +29,8 @@ struct TranslateArguments {
 };
 
 std::vector<std::string> lines_of(const std::string& file) {
-  const std::string text = unpacked_text(file, "name a file with a sentence on each line",
-                                         std::uint64_t{1} << 30);
+  const std::string text =
+      unpacked_text(file, "name a file with a sentence on each line", std::uint64_t{1} << 30);
   std::vector<std::string> lines;
   for (std::string_view rest = text; !rest.empty();) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());
@@ -63,11 +63,12 @@ ExitCode translate_sentences(const TranslateArguments& arguments) {
 
 void add_translate_command(CLI::App& app, CommandLine& line) {
   auto arguments = std::make_shared<TranslateArguments>();
-  CLI::App* command = add_command(
-      app, line, "translate", "Translates sentences with the model of a run on pairs",
-      {"podium translate runs/multi30k-seed0 test.en > test.de",
-       "podium translate runs/multi30k-seed0 --text \"Two dogs play in the snow.\" --beam 8 --json"},
-      [arguments] { return translate_sentences(*arguments); });
+  CLI::App* command =
+      add_command(app, line, "translate", "Translates sentences with the model of a run on pairs",
+                  {"podium translate runs/multi30k-seed0 test.en > test.de",
+                   "podium translate runs/multi30k-seed0 --text \"Two dogs play in the snow.\" "
+                   "--beam 8 --json"},
+                  [arguments] { return translate_sentences(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command->add_option("FILE", arguments->file, "A sentence on each line, plain or gzip");
   command
@@ -81,9 +82,10 @@ void add_translate_command(CLI::App& app, CommandLine& line) {
       ->capture_default_str();
   add_step_flag(*command, arguments->step);
   add_placement_flags(*command, arguments->placement);
-  command->add_flag("--json", arguments->json,
-                    "Write a JSON object for each sentence, with its score: the mean of its tokens' "
-                    "logarithms of probabilities");
+  command->add_flag(
+      "--json", arguments->json,
+      "Write a JSON object for each sentence, with its score: the mean of its tokens' "
+      "logarithms of probabilities");
 }
 
 }  // namespace podium

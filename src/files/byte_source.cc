@@ -201,8 +201,8 @@ std::string unpacked_text(const std::string& path, const std::string& remedy, st
   while (const std::size_t got =
              source->read({reinterpret_cast<std::uint8_t*>(piece.data()), piece.size()})) {
     text.append(piece, 0, got);
-    PODIUM_REQUIRE(text.size() <= most, ExitCode::kData, path, ": has more than ", most,
-                   " bytes; ", remedy);
+    PODIUM_REQUIRE(text.size() <= most, ExitCode::kData, path, ": has more than ", most, " bytes; ",
+                   remedy);
   }
   return text;
 }

@@ -132,8 +132,8 @@ Cost products(const AttentionShape& s, double products, double tensors) {
   const auto pairs =
       static_cast<double>(s.sequences * s.heads) * static_cast<double>(s.tokens) *
       (s.causal ? static_cast<double>(s.tokens + 1) / 2 : static_cast<double>(s.keys));
-  const auto floats = static_cast<double>(
-      s.sequences * (s.tokens * s.query_row() + s.keys * s.key_row()));
+  const auto floats =
+      static_cast<double>(s.sequences * (s.tokens * s.query_row() + s.keys * s.key_row()));
   return {2 * products * pairs * static_cast<double>(s.features), 4 * tensors * floats};
 }
 Cost cost(const Attributes& attributes, std::span<const TensorType> in,
@@ -251,8 +251,8 @@ void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out
     std::ranges::copy(row, kept.begin() + position * s.key_row());
   }
   for (std::int64_t h = 0; h < s.heads; ++h) {
-    const Head head(s, in[0]->f32().data(), out[1]->f32().data(), out[2]->f32().data(),
-                    nullptr, 0, h);
+    const Head head(s, in[0]->f32().data(), out[1]->f32().data(), out[2]->f32().data(), nullptr, 0,
+                    h);
     head.sum_of_values(head.weights(head.q, position), out[0]->f32().data() + h * s.features);
   }
 }

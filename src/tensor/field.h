@@ -31,8 +31,8 @@ struct Field {
   bool operator==(const Field&) const = default;
 };
 
-// Data whose examples, or items, do not all count alike have a field of this name: i32, one for each
-// item, not negative. The scores that follow from a target read it.
+// Data whose examples, or items, do not all count alike have a field of this name: i32, one for
+// each item, not negative. The scores that follow from a target read it.
 inline constexpr const char* kWeightsField = "weights";
 
 // The name of an integer of the field, or its digits if it has none.

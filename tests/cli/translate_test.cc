@@ -64,10 +64,10 @@ TEST_F(TranslateCommand, pairs_are_trained_on_evaluated_and_translated) {
 }
 
 TEST_F(TranslateCommand, two_files_are_one_set_and_what_does_not_fit_is_refused) {
-  const Outcome trained = podium({"train", "pairs:a.en", "data.target_path=a.de", "steps=2",
-                                  "epochs=0", "batch=32", "network.width=8", "network.layers=1",
-                                  "network.heads=2", "data.context=6", "schedule.warmup=0", "--out",
-                                  "run"});
+  const Outcome trained =
+      podium({"train", "pairs:a.en", "data.target_path=a.de", "steps=2", "epochs=0", "batch=32",
+              "network.width=8", "network.layers=1", "network.heads=2", "data.context=6",
+              "schedule.warmup=0", "--out", "run"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   // Elsewhere, they are the same.
   write("b.de", read("a.de"));

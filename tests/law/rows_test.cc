@@ -249,7 +249,8 @@ TEST_P(RowsLaw, the_metric_is_that_of_the_rows_held_out_in_their_own_unit) {
   EXPECT_NEAR(result.metrics[2].value / unit, static_cast<double>(result.sums.loss), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, RowsLaw, testing::Values("price", "kind", "label", "translation", "sound"),
+INSTANTIATE_TEST_SUITE_P(Each, RowsLaw,
+                         testing::Values("price", "kind", "label", "translation", "sound"),
                          [](const auto& name) { return std::string(name.param); });
 
 }  // namespace

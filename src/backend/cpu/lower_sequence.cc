@@ -131,8 +131,7 @@ namespace {
 
 // The lengths of the keys, the operand after q, k and v; null: there are none.
 using Lengths = std::function<const std::int32_t*(const Memory&)>;
-Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand,
-                   std::vector<Slot>& reads) {
+Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand, std::vector<Slot>& reads) {
   if (node.inputs.size() <= operand) return [](const Memory&) { return nullptr; };
   const Slot slot = l.plain(node.inputs[operand]);
   reads.push_back(slot);

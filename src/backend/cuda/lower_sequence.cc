@@ -94,8 +94,7 @@ namespace {
 
 // The lengths of the keys, the operand after q, k and v; null: there are none.
 using Lengths = std::function<Each<const std::int32_t>(const Memory&)>;
-Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand,
-                   std::vector<Slot>& reads) {
+Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand, std::vector<Slot>& reads) {
   if (node.inputs.size() <= operand)
     return [](const Memory&) { return Each<const std::int32_t>{}; };
   const Slot slot = l.plain(node.inputs[operand]);
@@ -112,12 +111,11 @@ void lower_attention(Lowering& l, const Node& node, std::int32_t index) {
              y = l.define_plain({index, 0});
   std::vector<Slot> reads = {q, k, v};
   const Lengths lengths = lengths_of(l, node, 3, reads);
-  l.emit({.reads = std::move(reads),
-          .writes = {y},
-          .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::attention(launch, shape, m.f32(q), m.f32(k), m.f32(v), lengths(m),
-                                         m.f32(y));
-          }});
+  l.emit(
+      {.reads = std::move(reads), .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+         PODIUM_CUDA_SPACE::attention(launch, shape, m.f32(q), m.f32(k), m.f32(v), lengths(m),
+                                      m.f32(y));
+       }});
 }
 
 void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {

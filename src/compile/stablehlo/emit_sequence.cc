@@ -107,8 +107,8 @@ HloValue weights_of(Builder& b, const Heads& h, const HloValue& q, const HloValu
   }
   if (lengths != nullptr) {
     const HloValue at_least = b.binary("maximum", *lengths, b.integer("i32", 1, lengths->shape));
-    const HloValue seen = b.compare("LT", b.iota("i32", h.pairs, 4),
-                                    b.broadcast(at_least, h.pairs, Axes{0}));
+    const HloValue seen =
+        b.compare("LT", b.iota("i32", h.pairs, 4), b.broadcast(at_least, h.pairs, Axes{0}));
     scores = b.select(seen, scores, b.broadcast(lowest, h.pairs));
   }
   const HloValue most = b.reduce(scores, "maximum", lowest, Axes{4});

@@ -58,10 +58,11 @@ PairCells read_pairs(const std::string& path, const std::string& target_path,
     return both;
   }
   const std::string kind = std::filesystem::path(file).extension().string();
-  PODIUM_REQUIRE(kind == ".csv" || kind == ".tsv" || kind == ".jsonl", ExitCode::kData, file,
-                 ": is no table (.csv, .tsv, .jsonl), so the other language must have a file of its "
-                 "own; name it: data.target_path=FILE, and data.held_out_target_path=FILE if there "
-                 "is a data.held_out_path");
+  PODIUM_REQUIRE(
+      kind == ".csv" || kind == ".tsv" || kind == ".jsonl", ExitCode::kData, file,
+      ": is no table (.csv, .tsv, .jsonl), so the other language must have a file of its "
+      "own; name it: data.target_path=FILE, and data.held_out_target_path=FILE if there "
+      "is a data.held_out_path");
   PairCells both{read_sentences(file, true), {}};
   both.target = both.source;
   both.source_column = text_column(both.source, text.text_column);
@@ -94,11 +95,10 @@ class SideReader {
     const std::string many =
         cat(cells.file, ": ", count_text(too_long, "sentence"), " of ",
             with_commas(std::ssize(side.lengths)), " longer than data.context = ", context_);
-    PODIUM_REQUIRE(cuts_, ExitCode::kData, many, "; the longest, in line ",
-                   cells.lines[static_cast<std::size_t>(longest_row)], ", has ",
-                   count_text(longest, "token"),
-                   " with its end. Cut them, data.too_long=cut, or train with data.context=",
-                   longest);
+    PODIUM_REQUIRE(
+        cuts_, ExitCode::kData, many, "; the longest, in line ",
+        cells.lines[static_cast<std::size_t>(longest_row)], ", has ", count_text(longest, "token"),
+        " with its end. Cut them, data.too_long=cut, or train with data.context=", longest);
     notes.push_back(many + ", cut at the end");
     return side;
   }
@@ -162,7 +162,7 @@ void PairSource::read(std::int64_t index, const ExampleKey* /*key*/, FieldMemory
   std::copy_n(source_.tokens.begin() + index * context_, context_, to.at<std::int32_t>(0));
   *to.at<std::int32_t>(1) = source_.lengths[i];
   auto *const tokens = to.at<std::int32_t>(2), *const weights = to.at<std::int32_t>(3),
-             *const next = to.at<std::int32_t>(4);
+              *const next = to.at<std::int32_t>(4);
   const std::int32_t* const own = target_.tokens.data() + index * context_;
   tokens[0] = end_;
   std::copy_n(own, context_ - 1, tokens + 1);
@@ -203,9 +203,8 @@ Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOp
   Pairs both{.tokenizer =
                  tokenizer_for(text.tokenizer, documents_of(cells, trained, text), data_dir)};
   const Tokenizer& tokenizer = *both.tokenizer;
-  const std::vector<Field> fields =
-      pair_fields(text.context, std::max(text.vocabulary, tokenizer.vocabulary()),
-                  tokenizer.words());
+  const std::vector<Field> fields = pair_fields(
+      text.context, std::max(text.vocabulary, tokenizer.vocabulary()), tokenizer.words());
   SideReader reader(tokenizer, text);
   const auto part = [&](const PairCells& of, const std::vector<bool>& wanted) {
     Sides source = reader.read(of.source, of.source_column, wanted);
@@ -215,8 +214,8 @@ Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOp
   };
   both.train = part(cells, trained);
   if (apart) {
-    const PairCells other = read_pairs(text.held_out_path, pairs.held_out_target_path, text, table,
-                                       data_dir);
+    const PairCells other =
+        read_pairs(text.held_out_path, pairs.held_out_target_path, text, table, data_dir);
     both.held_out =
         part(other, std::vector<bool>(static_cast<std::size_t>(other.source.rows()), true));
   } else {

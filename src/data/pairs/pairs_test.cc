@@ -22,9 +22,9 @@ PairRow pair_of(const Source& set, std::int64_t index) {
   PairRow row;
   for (std::vector<std::int32_t>* field : {&row.source, &row.tokens, &row.weights, &row.next})
     field->resize(context);
-  set.read(index, nullptr,
-           {row.source.data(), &row.length, row.tokens.data(), row.weights.data(),
-            row.next.data()});
+  set.read(
+      index, nullptr,
+      {row.source.data(), &row.length, row.tokens.data(), row.weights.data(), row.next.data()});
   return row;
 }
 
@@ -74,8 +74,8 @@ TEST_F(PairFile, two_files_and_a_table_say_the_same) {
 
   pairs_ = {};
   text_.held_out_path = file("other.tsv", "text\tde\na dog\tein neuer hund\n");
-  const Pairs table =
-      open(file("a.tsv", "text\tde\na dog\tein hund\ntwo dogs run\tzwei hunde laufen\ndog\thund\n"));
+  const Pairs table = open(
+      file("a.tsv", "text\tde\na dog\tein hund\ntwo dogs run\tzwei hunde laufen\ndog\thund\n"));
   EXPECT_EQ(table.train->identity({}), of.train->identity({}));
   EXPECT_EQ(table.held_out->identity({}), of.held_out->identity({}));
 }
@@ -105,7 +105,8 @@ TEST_F(PairFile, what_is_wrong_is_named_with_its_place) {
   EXPECT_CONTAINS(refusal(file("a.en", "a\nb\n")), "a.de has 3; the sentences of a pair stand");
   EXPECT_CONTAINS(refusal(file("a.en", "a\n\nb\n")), "a.en: line 2, column \"text\": the sentence");
   pairs_.target_path = file("a.de", "x\n \nz\n");
-  EXPECT_CONTAINS(refusal(file("a.en", "a\nb\nc\n")), "a.de: line 2, column \"target\": the senten");
+  EXPECT_CONTAINS(refusal(file("a.en", "a\nb\nc\n")),
+                  "a.de: line 2, column \"target\": the senten");
   EXPECT_CONTAINS(refusal(file("a.en", "")), "a.en has no sentences");
   text_.context = 1;
   EXPECT_CONTAINS(refusal(file("a.en", "a\n")), "use at least 2");

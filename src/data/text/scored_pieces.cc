@@ -90,8 +90,7 @@ class ScoredPieces final : public Tokenizer {
 }  // namespace
 
 std::shared_ptr<const Tokenizer> scored_pieces(std::vector<ScoredPiece> pieces,
-                                               const PieceBlanks& blanks,
-                                               const std::string& file) {
+                                               const PieceBlanks& blanks, const std::string& file) {
   return std::make_shared<const ScoredPieces>(std::move(pieces), blanks, file);
 }
 

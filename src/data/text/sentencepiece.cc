@@ -17,7 +17,7 @@ constexpr std::uint64_t kMostModelBytes = std::uint64_t{64} << 20;
 constexpr const char* kHowToTrain =
     "; train it with spm_train --model_type=bpe --byte_fallback=true "
     "--normalization_rule_name=identity --character_coverage=1.0";
-constexpr int kBytePairs = 2;                             // of model_type
+constexpr int kBytePairs = 2;                                             // of model_type
 enum { kNormalPiece = 1, kUnknownPiece, kControlPiece, kBytePiece = 6 };  // of a piece's type
 
 // Blanks for the marks that stand for them, U+2581.
@@ -37,9 +37,9 @@ std::string unmarked(const std::string& piece) {
 std::shared_ptr<const Tokenizer> parse_sentencepiece(std::string_view bytes,
                                                      const std::string& file) {
   pieces::Model model;
-  PODIUM_REQUIRE(model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) &&
-                     model.pieces_size() > 0,
-                 ExitCode::kData, file, ": is no model of SentencePiece, or damaged", kHowToTrain);
+  PODIUM_REQUIRE(
+      model.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) && model.pieces_size() > 0,
+      ExitCode::kData, file, ": is no model of SentencePiece, or damaged", kHowToTrain);
   PODIUM_REQUIRE(model.trainer().model_type() == kBytePairs, ExitCode::kData, file,
                  ": is not byte-pair encoding", kHowToTrain);
   PODIUM_REQUIRE(model.normalizer().character_map().empty(), ExitCode::kData, file,
@@ -55,9 +55,11 @@ std::shared_ptr<const Tokenizer> parse_sentencepiece(std::string_view bytes,
                          : i < kBytePieces     ? kBytePiece
                                                : kNormalPiece;
     PODIUM_REQUIRE(piece.type() == expected, ExitCode::kData, file, ": piece ", i, ", \"",
-                   piece.text(), "\", is not of the kind that stands there: first come <unk>, <s>, "
+                   piece.text(),
+                   "\", is not of the kind that stands there: first come <unk>, <s>, "
                    "</s>, then the 256 bytes, then pieces that are neither control symbols nor "
-                   "symbols of the user", kHowToTrain);
+                   "symbols of the user",
+                   kHowToTrain);
     PODIUM_REQUIRE(std::isfinite(piece.score()), ExitCode::kData, file, ": piece ", i,
                    ": its score is not a finite number; restore the file from a copy");
     pieces.push_back({unmarked(piece.text()), piece.score()});

@@ -14,7 +14,8 @@
 namespace podium {
 
 // Throws UserError(kData), which names the file and says how to train it, if it is damaged or of a
-// kind that is not read: it must be byte-pair encoding without normalisation, with pieces for bytes.
+// kind that is not read: it must be byte-pair encoding without normalisation, with pieces for
+// bytes.
 std::shared_ptr<const Tokenizer> open_sentencepiece(const std::string& file);
 // The same of its contents.
 std::shared_ptr<const Tokenizer> parse_sentencepiece(std::string_view bytes,

@@ -10,8 +10,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* bytes, std::size_t size) {
   try {
-    const auto tokenizer = podium::parse_sentencepiece(
-        {reinterpret_cast<const char*>(bytes), size}, "a.model");
+    const auto tokenizer =
+        podium::parse_sentencepiece({reinterpret_cast<const char*>(bytes), size}, "a.model");
     for (const std::int32_t token : tokenizer->tokens_of("  two  dogs,\n \xC3\xA9", "x"))
       if (token < 0 || token >= tokenizer->vocabulary()) std::abort();
   } catch (const podium::UserError&) {

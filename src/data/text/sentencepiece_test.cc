@@ -19,7 +19,10 @@ TEST(SentencePiece, tokens_are_those_of_its_own_program) {
   EXPECT_EQ(tokenizer->vocabulary(), 420);
   EXPECT_EQ(end_token(*tokenizer), 2);
   // As `spm_encode --model=own.model --output_format=id` printed them.
-  const std::vector<std::int32_t> two = {333, 383, 354, 337, 292, 337, 355, 338, 315, 321, 356}, ein = {333, 390, 279, 333, 408, 198, 191, 271, 349, 263, 342, 265, 322, 344, 269, 270, 329, 338}, euro = {333, 229, 133, 175};
+  const std::vector<std::int32_t> two = {333, 383, 354, 337, 292, 337, 355, 338, 315, 321, 356},
+                                  ein = {333, 390, 279, 333, 408, 198, 191, 271, 349,
+                                         263, 342, 265, 322, 344, 269, 270, 329, 338},
+                                  euro = {333, 229, 133, 175};
   EXPECT_EQ(tokenizer->tokens_of("Two  dogs run. ", ""), two);
   EXPECT_EQ(tokenizer->tokens_of("Ein H\xC3\xBCndchen the order of sums", ""), ein);
   EXPECT_EQ(tokenizer->tokens_of("  \xE2\x82\xAC", ""), euro);

@@ -66,9 +66,9 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
 
 // A tokenizer in files: a tokenizer.json of byte-level byte-pair encoding, a folder with one, a
 // folder with GPT-2's encoder.json and vocab.bpe, SentencePiece's .model, or llama2.c's .bin
-// (data/text/bpe.h, data/text/sentencepiece.h, data/text/scored_pieces.h). It is looked up as the files of datasets are. Throws
-// UserError(kData), which names the file and the place in it, if it is damaged or of a kind that is
-// not read.
+// (data/text/bpe.h, data/text/sentencepiece.h, data/text/scored_pieces.h). It is looked up as the
+// files of datasets are. Throws UserError(kData), which names the file and the place in it, if it
+// is damaged or of a kind that is not read.
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path,
                                                 const std::string& data_dir);
 

@@ -54,9 +54,7 @@ class Gpt {
     return add(graph, x, net_.dropout(name + ".mlp.drop", h, o_.dropout), name + ".mlp.sum");
   }
 
-  Value norm(const std::string& name, Value x) {
-    return language::norm(net_, name, x, o_.bias);
-  }
+  Value norm(const std::string& name, Value x) { return language::norm(net_, name, x, o_.bias); }
 
   Network& net_;
   const NetworkOptions& o_;

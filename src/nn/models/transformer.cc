@@ -49,8 +49,8 @@ class Transformer {
  private:
   Value embedded(const std::string& name, Value tokens) {
     Graph& graph = net_.graph();
-    const Value places = matrix(net_, name + ".positions",
-                                {graph.shape(tokens)[1], o_.width}, kDeviation);
+    const Value places =
+        matrix(net_, name + ".positions", {graph.shape(tokens)[1], o_.width}, kDeviation);
     const Value own = embedding(graph, tokens, table_, name + ".embedding");
     return net_.dropout(
         name + ".drop",
@@ -67,8 +67,8 @@ class Transformer {
     const Value v = dense(net_, name + ".value", memory, o_.width, kDeviation, o_.bias);
     const AttentionAttributes a{
         .heads = o_.heads, .groups = o_.heads, .tokens = context, .causal = !lengths};
-    const Value y = lengths ? attention(graph, q, k, v, lengths, a, name)
-                            : attention(graph, q, k, v, a, name);
+    const Value y =
+        lengths ? attention(graph, q, k, v, lengths, a, name) : attention(graph, q, k, v, a, name);
     return dense(net_, name + ".out", y, o_.width, language::last_deviation(o_.layers), o_.bias);
   }
 
@@ -85,9 +85,7 @@ class Transformer {
     return add(net_.graph(), x, net_.dropout(name + ".drop", part, o_.dropout), name + ".sum");
   }
 
-  Value norm(const std::string& name, Value x) {
-    return language::norm(net_, name, x, o_.bias);
-  }
+  Value norm(const std::string& name, Value x) { return language::norm(net_, name, x, o_.bias); }
 
   Network& net_;
   const NetworkOptions& o_;

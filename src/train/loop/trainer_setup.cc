@@ -315,7 +315,8 @@ void Trainer::State::build_program() {
     throw UserError(
         cat("recipe ", recipe.name, " (batch = ", recipe.batch, ", replicas = ", recipe.replicas,
             ", so a replica has ",
-            count_text(replica_rows, has_text(recipe) || has_pairs(recipe) ? "example" : unit_of(data.fields)),
+            count_text(replica_rows,
+                       has_text(recipe) || has_pairs(recipe) ? "example" : unit_of(data.fields)),
             "): ", error.what()),
         error.code());
   }

@@ -11,10 +11,10 @@
 #include <vector>
 
 #include "base/precision.h"
+#include "data/pairs/pair_options.h"
 #include "data/pictures/augment.h"
 #include "data/pictures/normalise.h"
 #include "data/pictures/picture_options.h"
-#include "data/pairs/pair_options.h"
 #include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"

@@ -1,7 +1,7 @@
 // The keys of a recipe that say what becomes of images: [data], [normalise], [augment].
+#include "data/pairs/pair_options.h"
 #include "data/pictures/image_source.h"
 #include "data/pictures/picture_options.h"
-#include "data/pairs/pair_options.h"
 #include "data/sounds/sound_options.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
@@ -100,18 +100,19 @@ std::vector<RecipeKey> data_keys() {
        .range = between(1, 1 << 20),
        .fits = {kTextData, kSentenceData, kPairData, kSoundData},
        .unit = "tokens, frames",
-       .meaning =
-           "length of an example: a window of the text. In training, the windows of an "
-           "epoch follow each other from a place in the first that is drawn anew, "
-           "unless `order` is `streams`. `sentences`, `pairs`, `sounds`: the most that one may have; a "
-           "shorter one ends in separators or line ends, or in silence"},
+       .meaning = "length of an example: a window of the text. In training, the windows of an "
+                  "epoch follow each other from a place in the first that is drawn anew, "
+                  "unless `order` is `streams`. `sentences`, `pairs`, `sounds`: the most that one "
+                  "may have; a "
+                  "shorter one ends in separators or line ends, or in silence"},
       {.table = "data",
        .name = "too_long",
        .field = PODIUM_RECIPE_FIELD(text.too_long),
        .choices = {kStopIfTooLong, kCutIfTooLong},
        .fits = {kSentenceData, kPairData, kSoundData},
-       .meaning = "what happens to sentences and sounds that are longer than `context`. `stop`: "
-                  "the run ends before its first step. `cut`: their ends are left out"},
+       .meaning =
+           "what happens to sentences, pairs and sounds that are longer than `context`. `stop`: "
+           "the run ends before its first step. `cut`: their ends are left out"},
       {.table = "data",
        .name = "order",
        .field = PODIUM_RECIPE_FIELD(text.order),

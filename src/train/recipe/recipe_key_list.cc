@@ -23,9 +23,8 @@ std::vector<std::string> dataset_names() {
   std::vector<std::string> names;
   for (const DatasetInfo& info : dataset_list()) names.push_back(info.name);
   names.emplace_back(kOwnData);
-  for (const char* name :
-       {kFolderData, kTarData, kTfrecordData, kTextData, kTableData, kSentenceData, kPairData,
-        kSoundData})
+  for (const char* name : {kFolderData, kTarData, kTfrecordData, kTextData, kTableData,
+                           kSentenceData, kPairData, kSoundData})
     names.emplace_back(name);
   return names;
 }
@@ -54,14 +53,13 @@ std::vector<RecipeKey> top_level_keys() {
        .field = PODIUM_RECIPE_FIELD(data),
        .names = dataset_names,
        .required = true,
-       .meaning =
-           "the dataset. `own`: sets that a program passes to run(), which records this "
-           "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
-           "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
-           "shards. `text:FILE`: a text, with tokens as examples. `table:FILE`: a table, "
-           "with rows. `sentences:FILE`: sentences, each of a class. `pairs:FILE`: "
+       .meaning = "the dataset. `own`: sets that a program passes to run(), which records this "
+                  "name. `folder:PATH`: the pictures in a folder; the same as `[data]` with "
+                  "`name = \"folder\"` and `path`. `tar:PATTERN`, `tfrecord:PATTERN`: those in "
+                  "shards. `text:FILE`: a text, with tokens as examples. `table:FILE`: a table, "
+                  "with rows. `sentences:FILE`: sentences, each of a class. `pairs:FILE`: "
                   "sentences and their translations. `sounds:FOLDER`: recordings "
-           "in a folder or archive, each of a class"},
+                  "in a folder or archive, each of a class"},
       {.table = "",
        .name = "train_examples",
        .field = PODIUM_RECIPE_FIELD(train_examples),

@@ -5,9 +5,11 @@ namespace podium {
 
 // The size of a model that has more than one.
 std::vector<RecipeKey> network_keys() {
-  const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"}, attention = {"gpt", "llama", "transformer"},
+  const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"},
+                                 attention = {"gpt", "llama", "transformer"},
                                  text = {"gpt", "llama", "lstm", "transformer"},
-                                 any = {"gpt", "llama", "lstm", "bilstm", "transformer", "perceptron", "text-cnn"};
+                                 any = {"gpt",         "llama",      "lstm",    "bilstm",
+                                        "transformer", "perceptron", "text-cnn"};
   std::vector<std::string> layered = any;
   layered.pop_back();
   return {
@@ -17,7 +19,7 @@ std::vector<RecipeKey> network_keys() {
        .range = between(1, 1000),
        .fits = layered,
        .meaning = "number of blocks, each attention and a dense layer; of a transformer, of its "
-           "encoder and of its decoder; of an lstm and a bilstm, of "
+                  "encoder and of its decoder; of an lstm and a bilstm, of "
                   "their layers; of a perceptron, dense layers before the last"},
       {.table = "network",
        .name = "heads",
@@ -70,9 +72,10 @@ std::vector<RecipeKey> network_keys() {
        .field = PODIUM_RECIPE_FIELD(network.hidden),
        .range = between(0, 1048576),
        .fits = {"llama", "transformer", "text-cnn"},
-       .meaning = "units of a block's gated dense layer; 0: 8/3 of the width, rounded up to a "
-                  "multiple of 32. Of a transformer: units of a block's dense layer; 0: four times the "
-                  "width. Of a text-cnn: filters of each length; 0: 100"},
+       .meaning =
+           "units of a block's gated dense layer; 0: 8/3 of the width, rounded up to a "
+           "multiple of 32. Of a transformer: units of a block's dense layer; 0: four times the "
+           "width. Of a text-cnn: filters of each length; 0: 100"},
       {.table = "network",
        .name = "rotary_base",
        .field = PODIUM_RECIPE_FIELD(network.rotary_base),

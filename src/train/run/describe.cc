@@ -1,4 +1,6 @@
 // What a run resolved before step 1, as text for people.
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/words.h"
 #include "train/loop/run_ranks.h"
@@ -83,8 +85,11 @@ std::string describe(const Trainer& trainer) {
               count_text(r.batch / r.replicas, example_word(trainer)), "; batch-norm span ",
               r.batch / r.replicas, "\n");
   const std::int64_t items = trainer.items_per_step();
+  const bool is_weighted =
+      std::ranges::find(trainer.counts(), kWeightCount) != trainer.counts().end();
   text += cat("gradient      of the mean loss over all ", items, " ",
-              items == r.batch ? "example" : trainer.words().item, "s (each has weight 1/", items,
+              items == r.batch ? "example" : trainer.words().item, "s (each has ",
+              is_weighted ? "its weight / the sum of all weights" : cat("weight 1/", items),
               "), summed over replicas by the tree",
               r.clip_norm == 0 ? "" : cat(", scaled down where their norm exceeds ", r.clip_norm),
               "\n");

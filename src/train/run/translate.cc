@@ -38,8 +38,8 @@ class Translator {
       : predictor_(predictor), options_(options) {
     const Recipe& recipe = predictor.recipe();
     const Field* const source = find_field(predictor.fields(), kSourceField);
-    PODIUM_REQUIRE(has_pairs(recipe) && source != nullptr, ExitCode::kUsage,
-                   "the run of recipe ", recipe.name, " was trained on data = \"", recipe.data,
+    PODIUM_REQUIRE(has_pairs(recipe) && source != nullptr, ExitCode::kUsage, "the run of recipe ",
+                   recipe.name, " was trained on data = \"", recipe.data,
                    "\"; only a network that was trained on pairs of sentences translates");
     tokenizer_ = tokenizer_of(recipe, predictor.fields());
     context_ = source->shape[0], vocabulary_ = source->below;
@@ -50,12 +50,12 @@ class Translator {
     const std::string place = cat("sentence ", number + 1);
     BeamSearch search{.source = sentence_tokens(*tokenizer_, as_utf8(sentence), place)};
     PODIUM_REQUIRE(search.source.size() > 1, ExitCode::kData, place, " is empty; leave it out");
-    PODIUM_REQUIRE(std::ssize(search.source) <= context_ ||
-                       predictor_.recipe().text.too_long == kCutIfTooLong,
-                   ExitCode::kData, place, ", \"", sentence, "\", has ",
-                   count_text(std::ssize(search.source), "token"),
-                   " with its end, and the network reads data.context = ", context_,
-                   "; cut it into shorter ones");
+    PODIUM_REQUIRE(
+        std::ssize(search.source) <= context_ || predictor_.recipe().text.too_long == kCutIfTooLong,
+        ExitCode::kData, place, ", \"", sentence, "\", has ",
+        count_text(std::ssize(search.source), "token"),
+        " with its end, and the network reads data.context = ", context_,
+        "; cut it into shorter ones");
     if (std::ssize(search.source) > context_)
       search.source.resize(static_cast<std::size_t>(context_));
     return search;
@@ -153,15 +153,14 @@ void translate(Predictor& predictor, std::span<const std::string> sentences,
                const TranslateOptions& options,
                const std::function<void(std::size_t, const Translation&)>& each) {
   const Translator translator(predictor, options);
-  const std::size_t some = std::max<std::size_t>(
-      1, kHypothesesAtOnce / static_cast<std::size_t>(options.beam));
+  const std::size_t some =
+      std::max<std::size_t>(1, kHypothesesAtOnce / static_cast<std::size_t>(options.beam));
   for (std::size_t begin = 0; begin < sentences.size(); begin += some) {
     std::vector<BeamSearch> searches;
     for (std::size_t i = begin; i < std::min(begin + some, sentences.size()); ++i)
       searches.push_back(translator.begin(sentences[i], i));
     translator.run(searches);
-    for (std::size_t i = 0; i < searches.size(); ++i)
-      each(begin + i, translator.best(searches[i]));
+    for (std::size_t i = 0; i < searches.size(); ++i) each(begin + i, translator.best(searches[i]));
   }
 }
 

@@ -1,6 +1,7 @@
 // Sentences from sentences: what the network of a run on pairs writes.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <span>
