@@ -176,6 +176,32 @@ TEST(Rotary, sentences_say_what_does_not_fit) {
             std::string::npos);
 }
 
+TEST(Attention, refuses_keys_and_lengths_that_do_not_fit) {
+  const auto message = [](const AttentionAttributes& a, std::int64_t keys,
+                          std::int64_t lengths) -> std::string {
+    std::vector<TensorType> in = {
+        {DType::kF32, Shape{6, 4}}, {DType::kF32, Shape{keys, 4}}, {DType::kF32, Shape{keys, 4}}};
+    if (lengths > 0) in.push_back({DType::kI32, Shape{lengths}});
+    try {
+      attention_op.infer({"x", a, in});
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  AttentionAttributes a{.heads = 2, .groups = 2, .tokens = 3, .causal = false, .keys = 5};
+  EXPECT_EQ(message(a, 10, 2), "no error");
+  EXPECT_NE(message(a, 9, 0).find("C1: 9 rows of keys are not 2 sequences of 5"),
+            std::string::npos);
+  EXPECT_NE(message(a, 10, 3).find("C3: needs lengths i32 [2]"), std::string::npos);
+  a.causal = true;
+  EXPECT_NE(message(a, 10, 0).find("C4: causal attention of 3 queries over 5 keys"),
+            std::string::npos);
+  a.keys = 0;
+  EXPECT_EQ(message(a, 6, 0), "no error");
+  EXPECT_NE(message(a, 6, 2).find("with lengths"), std::string::npos);
+}
+
 Bounded dot(std::span<const float> a, std::span<const float> b) {
   SumBound sum;
   for (std::size_t d = 0; d < a.size(); ++d) sum.add(double{a[d]} * b[d]);

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/words.h"
+#include "data/sentences/sentence_reader.h"
 #include "data/sentences/sentences.h"
 #include "data/source/own_files.h"
 #include "data/table/columns.h"
@@ -70,47 +71,6 @@ PairCells read_pairs(const std::string& path, const std::string& target_path,
   return both;
 }
 
-// The sentences of the rows that `wanted` has.
-class SideReader {
- public:
-  SideReader(const Tokenizer& tokenizer, const TextOptions& text)
-      : tokenizer_(tokenizer), context_(text.context), cuts_(text.too_long == kCutIfTooLong) {}
-
-  Sides read(const Cells& cells, std::int64_t column, const std::vector<bool>& wanted) {
-    Sides side;
-    std::int64_t too_long = 0, longest = 0, longest_row = 0;
-    for (std::int64_t row = 0; row < cells.rows(); ++row) {
-      if (!wanted[static_cast<std::size_t>(row)]) continue;
-      std::vector<std::int32_t> own =
-          sentence_tokens(tokenizer_, cells.at(row, column), cells.place(row, column));
-      if (own.size() < 2) refuse(cells, row, column, "the sentence is empty; leave out the pair");
-      const std::int64_t length = std::ssize(own);
-      if (length > longest) longest = length, longest_row = row;
-      too_long += length > context_ ? 1 : 0;
-      side.lengths.push_back(static_cast<std::int32_t>(std::min(length, context_)));
-      own.resize(static_cast<std::size_t>(context_), own.back());
-      side.tokens.insert(side.tokens.end(), own.begin(), own.end());
-    }
-    if (too_long == 0) return side;
-    const std::string many =
-        cat(cells.file, ": ", count_text(too_long, "sentence"), " of ",
-            with_commas(std::ssize(side.lengths)), " longer than data.context = ", context_);
-    PODIUM_REQUIRE(
-        cuts_, ExitCode::kData, many, "; the longest, in line ",
-        cells.lines[static_cast<std::size_t>(longest_row)], ", has ", count_text(longest, "token"),
-        " with its end. Cut them, data.too_long=cut, or train with data.context=", longest);
-    notes.push_back(many + ", cut at the end");
-    return side;
-  }
-
-  std::vector<std::string> notes;
-
- private:
-  const Tokenizer& tokenizer_;
-  std::int64_t context_;
-  bool cuts_;
-};
-
 // The sentences to train on, a document, and <unk>, another.
 std::vector<Document> documents_of(const PairCells& cells, const std::vector<bool>& wanted,
                                    const TextOptions& options) {
@@ -141,15 +101,8 @@ std::vector<Field> pair_fields(std::int64_t context, std::int64_t vocabulary,
           Field{.name = kWeightsField, .dtype = DType::kI32, .shape = Shape{context}}, next};
 }
 
-std::vector<std::int32_t> sentence_tokens(const Tokenizer& tokenizer, const std::string& text,
-                                          const std::string& place) {
-  std::vector<std::int32_t> tokens = tokenizer.tokens_of(text, place);
-  tokens.push_back(end_token(tokenizer));
-  return tokens;
-}
-
 PairSource::PairSource(std::string origin, std::vector<Field> fields, std::int32_t end,
-                       Sides source, Sides target)
+                       TokenRows source, TokenRows target)
     : origin_(std::move(origin)),
       fields_(std::move(fields)),
       end_(end),
@@ -205,11 +158,11 @@ Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOp
   const Tokenizer& tokenizer = *both.tokenizer;
   const std::vector<Field> fields = pair_fields(
       text.context, std::max(text.vocabulary, tokenizer.vocabulary()), tokenizer.words());
-  SideReader reader(tokenizer, text);
+  SentenceReader reader(tokenizer, text.context, text.too_long, true);
   const auto part = [&](const PairCells& of, const std::vector<bool>& wanted) {
-    Sides source = reader.read(of.source, of.source_column, wanted);
-    Sides target = reader.read(of.target, of.target_column, wanted);
-    return std::make_shared<const PairSource>(of.source.file, fields, end_token(tokenizer),
+    TokenRows source = reader.read(of.source, of.source_column, wanted);
+    TokenRows target = reader.read(of.target, of.target_column, wanted);
+    return std::make_shared<const PairSource>(of.source.file, fields, reader.end(),
                                               std::move(source), std::move(target));
   };
   both.train = part(cells, trained);
@@ -221,7 +174,7 @@ Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOp
   } else {
     both.held_out = part(cells, rest);
   }
-  both.notes = std::move(reader.notes);
+  both.notes = reader.notes();
   return both;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/pairs/pair_options.h"
+#include "data/sentences/sentence_reader.h"
 #include "data/source/source.h"
 #include "data/table/table_options.h"
 #include "data/text/text_options.h"
@@ -25,17 +26,11 @@ namespace podium {
 std::vector<Field> pair_fields(std::int64_t context, std::int64_t vocabulary,
                                const std::vector<std::string>& words = {});
 
-// Sentences as tokens, each as many as the context.
-struct Sides {
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> lengths;  // of each sentence, with its end token
-};
-
 class PairSource : public Source {
  public:
   // `target`: none, the network begins with the end token alone and nothing counts.
-  PairSource(std::string origin, std::vector<Field> fields, std::int32_t end, Sides source,
-             Sides target);
+  PairSource(std::string origin, std::vector<Field> fields, std::int32_t end, TokenRows source,
+             TokenRows target);
 
   std::vector<Field> fields() const override { return fields_; }
   std::int64_t examples() const override { return std::ssize(source_.lengths); }
@@ -50,7 +45,7 @@ class PairSource : public Source {
   std::vector<Field> fields_;
   std::int32_t end_;
   std::int64_t context_;
-  Sides source_, target_;
+  TokenRows source_, target_;
 };
 
 struct Pairs {
@@ -65,9 +60,5 @@ struct Pairs {
 // lines, a sentence is empty or, unless it is cut, longer than the context.
 Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOptions& text,
                  const TableOptions& table, double held_out, const std::string& data_dir);
-
-// A sentence as tokens with its end token.
-std::vector<std::int32_t> sentence_tokens(const Tokenizer& tokenizer, const std::string& text,
-                                          const std::string& place);
 
 }  // namespace podium

@@ -86,7 +86,7 @@ TEST_F(PairFile, a_share_is_held_out_and_long_sentences_are_cut_where_the_recipe
   pairs_.target_path = file("a.de", german);
   const std::string path = file("a.en", english);
   EXPECT_CONTAINS(refusal(path), "a.en: 30 sentences of 30 longer than data.context = 5");
-  EXPECT_CONTAINS(refusal(path), "has 7 tokens with its end. Cut them");
+  EXPECT_CONTAINS(refusal(path), "has 7 tokens with its end. Cut them at");
   text_.too_long = kCutIfTooLong;
   const Pairs of = open(path);
   EXPECT_EQ(of.train->examples(), 30);
@@ -103,10 +103,10 @@ TEST_F(PairFile, what_is_wrong_is_named_with_its_place) {
   pairs_.target_path = file("a.de", "x\ny\nz\n");
   EXPECT_CONTAINS(refusal(file("a.en", "a\nb\n")), "a.en has 2 lines, and ");
   EXPECT_CONTAINS(refusal(file("a.en", "a\nb\n")), "a.de has 3; the sentences of a pair stand");
-  EXPECT_CONTAINS(refusal(file("a.en", "a\n\nb\n")), "a.en: line 2, column \"text\": the sentence");
+  EXPECT_CONTAINS(refusal(file("a.en", "a\n\nb\n")), "a.en: line 2, column \"text\": the text is");
   pairs_.target_path = file("a.de", "x\n \nz\n");
   EXPECT_CONTAINS(refusal(file("a.en", "a\nb\nc\n")),
-                  "a.de: line 2, column \"target\": the senten");
+                  "a.de: line 2, column \"target\": the text is");
   EXPECT_CONTAINS(refusal(file("a.en", "")), "a.en has no sentences");
   text_.context = 1;
   EXPECT_CONTAINS(refusal(file("a.en", "a\n")), "use at least 2");

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/words.h"
+#include "data/sentences/sentence_reader.h"
 #include "data/source/own_files.h"
 #include "data/table/columns.h"
 
@@ -16,46 +17,6 @@ namespace {
 Cells read_found(const std::string& path, const std::string& data_dir) {
   return read_sentences(find_own_file(*own_file(kSentenceData), path, data_dir), true);
 }
-
-// The tokens of the rows that `wanted` has, each as many as the context.
-class Encoder {
- public:
-  Encoder(const Tokenizer& tokenizer, std::int64_t context, const std::string& too_long)
-      : tokenizer_(tokenizer),
-        context_(context),
-        end_(end_token(tokenizer)),
-        cuts_(too_long == kCutIfTooLong) {}
-
-  std::vector<std::int32_t> tokens(const Cells& cells, std::int64_t column,
-                                   const std::vector<bool>& wanted) const {
-    std::vector<std::int32_t> all;
-    std::int64_t too_long = 0, longest = 0, longest_row = 0;
-    for (std::int64_t row = 0; row < cells.rows(); ++row) {
-      if (!wanted[static_cast<std::size_t>(row)]) continue;
-      std::vector<std::int32_t> own =
-          tokenizer_.tokens_of(cells.at(row, column), cells.place(row, column));
-      if (own.empty()) refuse(cells, row, column, "the text is empty; leave out the row");
-      const std::int64_t length = std::ssize(own);
-      if (length > longest) longest = length, longest_row = row;
-      too_long += length > context_ && !cuts_ ? 1 : 0;
-      own.resize(static_cast<std::size_t>(context_), end_);
-      all.insert(all.end(), own.begin(), own.end());
-    }
-    PODIUM_REQUIRE(
-        too_long == 0, ExitCode::kData, cells.file, ": ", count_text(too_long, "sentence"), " of ",
-        with_commas(cells.rows()), " longer than data.context = ", context_,
-        "; the longest, in line ", cells.lines[static_cast<std::size_t>(longest_row)], ", has ",
-        count_text(longest, "token"),
-        ". Cut them at their ends, data.too_long=cut, or train with data.context=", longest);
-    return all;
-  }
-
- private:
-  const Tokenizer& tokenizer_;
-  std::int64_t context_;
-  std::int32_t end_;
-  bool cuts_;
-};
 
 // The texts of the rows, a document, and <unk>, another.
 std::vector<Document> documents_of(const Cells& cells, std::int64_t column,
@@ -152,25 +113,25 @@ Sentences open_sentences(const std::string& path, const TextOptions& text,
   Sentences both{.tokenizer = tokenizer_for(text.tokenizer,
                                             documents_of(cells, texts, trained, text), data_dir)};
   const std::vector<Field> fields = sentence_fields(text, *both.tokenizer, target);
-  const Encoder encoder(*both.tokenizer, text.context, text.too_long);
+  SentenceReader reader(*both.tokenizer, text.context, text.too_long, false);
   const auto source = [&](const Cells& from, std::vector<std::int32_t> tokens,
                           std::vector<std::int32_t> classes) {
     return std::make_shared<const RowSource>(from.file, fields, "token", std::move(tokens),
                                              std::move(classes));
   };
   both.train =
-      source(cells, encoder.tokens(cells, texts, trained), chosen_of(target.classes, trained));
-  if (!apart) {
+      source(cells, reader.read(cells, texts, trained).tokens, chosen_of(target.classes, trained));
+  if (apart) {
+    const Cells other = read_found(text.held_out_path, data_dir);
+    const std::int64_t other_texts = text_column(other, text.text_column);
+    require_known(other, {target.name}, "data.target");
+    both.held_out = source(other, reader.read(other, other_texts).tokens,
+                           classes_in(other, other.column_of(target.name), target.words));
+  } else {
     both.held_out =
-        source(cells, encoder.tokens(cells, texts, rest), chosen_of(target.classes, rest));
-    return both;
+        source(cells, reader.read(cells, texts, rest).tokens, chosen_of(target.classes, rest));
   }
-  const Cells other = read_found(text.held_out_path, data_dir);
-  const std::int64_t other_texts = text_column(other, text.text_column);
-  require_known(other, {target.name}, "data.target");
-  const std::vector<bool> all(static_cast<std::size_t>(other.rows()), true);
-  both.held_out = source(other, encoder.tokens(other, other_texts, all),
-                         classes_in(other, other.column_of(target.name), target.words));
+  both.notes = reader.notes();
   return both;
 }
 
@@ -179,12 +140,11 @@ RowSource sentences_to_predict(const Cells& cells, const TextOptions& text,
   const Field* const tokens = find_field(fields, "tokens");
   PODIUM_REQUIRE(tokens != nullptr && tokens->shape.rank() == 1, ExitCode::kData,
                  "the run is not one on sentences, but on ", to_text(fields));
-  const std::vector<bool> all(static_cast<std::size_t>(cells.rows()), true);
+  SentenceReader reader(tokenizer, tokens->shape[0], text.too_long, false);
   return {cells.file,
           {*tokens},
           "token",
-          Encoder(tokenizer, tokens->shape[0], text.too_long)
-              .tokens(cells, text_column(cells, text.text_column), all),
+          reader.read(cells, text_column(cells, text.text_column)).tokens,
           {}};
 }
 

@@ -26,6 +26,7 @@ inline constexpr const char *kSentenceColumn = "text", *kSentenceTarget = "label
 struct Sentences {
   std::shared_ptr<const RowSource> train, held_out;
   std::shared_ptr<const Tokenizer> tokenizer;
+  std::vector<std::string> notes;  // of sentences that are cut
 };
 
 // A file as columns: .csv and .tsv by data/table/cells.h; of .jsonl an object for each line, whose

@@ -144,6 +144,8 @@ TEST_F(SentenceFile, long_ones_are_cut_where_the_recipe_says_so) {
   const Sentences of = open("a.txt", "yes a b c d e f g h\nno a\n");
   EXPECT_EQ(text_of(of, sentence_of(*of.train, 0)), "a b c d e f ");
   EXPECT_EQ(text_of(of, sentence_of(*of.held_out, 0)), "a b c d e f ");
+  ASSERT_EQ(of.notes.size(), 2U);
+  EXPECT_CONTAINS(of.notes[0], "a.txt: 1 sentence of 2 longer than data.context = 6, cut");
 }
 
 TEST_F(SentenceFile, texts_to_predict_need_no_labels) {

@@ -46,6 +46,10 @@ sf_count_t write_nothing(const void* /*from*/, sf_count_t /*count*/, void* /*mem
 
 sf_count_t tell(void* memory) { return static_cast<Memory*>(memory)->at; }
 
+// Whether these four letters stand there.
+bool has_word(std::span<const std::uint8_t> bytes, std::size_t at, const char* word) {
+  return at + 4 <= bytes.size() && std::memcmp(bytes.data() + at, word, 4) == 0;
+}
 std::uint64_t word_at(std::span<const std::uint8_t> bytes, std::size_t at) {
   std::uint64_t word = 0;
   for (std::size_t i = 4; i-- > 0;) word = word << 8 | bytes[at + i];
@@ -54,14 +58,13 @@ std::uint64_t word_at(std::span<const std::uint8_t> bytes, std::size_t at) {
 
 // libsndfile takes a WAV that was cut short for one that is shorter.
 void require_whole_wav(std::span<const std::uint8_t> bytes, const std::string& name) {
-  if (bytes.size() < 12 || std::memcmp(bytes.data(), "RIFF", 4) != 0) return;
   for (std::size_t at = 12; at + 8 <= bytes.size();) {
     const std::uint64_t size = word_at(bytes, at + 4), there = bytes.size() - at - 8;
     PODIUM_REQUIRE(size <= there, ExitCode::kData, name,
                    ": cut short, or its header was never completed: it announces ", size,
                    " more bytes at byte ", at, ", and has ", there,
                    "; copy it again, or convert it: ffmpeg -i IN OUT.wav");
-    if (std::memcmp(bytes.data() + at, "data", 4) == 0) return;
+    if (has_word(bytes, at, "data")) return;
     at += static_cast<std::size_t>(8 + size + size % 2);
   }
 }
@@ -92,15 +95,18 @@ bool is_sound_name(const std::string& name) {
 }
 
 Sound parse_sound(std::span<const std::uint8_t> bytes, const std::string& name) {
-  require_whole_wav(bytes, name);
+  // libsndfile reads many formats; nothing but these two reaches it.
+  const bool is_wav = has_word(bytes, 0, "RIFF") && has_word(bytes, 8, "WAVE");
+  PODIUM_REQUIRE(is_wav || has_word(bytes, 0, "fLaC"), ExitCode::kData, name,
+                 ": no WAV or FLAC file; remove it, or convert it: ffmpeg -i IN OUT.wav");
+  if (is_wav) require_whole_wav(bytes, name);
   Memory memory{bytes};
   SF_VIRTUAL_IO calls{length_of, seek, read, write_nothing, tell};
   SF_INFO info{};
   const std::unique_ptr<SNDFILE, int (*)(SNDFILE*)> file(
       sf_open_virtual(&calls, SFM_READ, &info, &memory), sf_close);
-  PODIUM_REQUIRE(file != nullptr, ExitCode::kData, name,
-                 ": no WAV or FLAC file: ", sf_strerror(nullptr),
-                 "; remove it, or convert it: ffmpeg -i IN OUT.wav");
+  PODIUM_REQUIRE(file != nullptr, ExitCode::kData, name, ": cannot be read: ", sf_strerror(nullptr),
+                 "; copy it again, or convert it: ffmpeg -i IN OUT.wav");
   PODIUM_REQUIRE(is_exact(info.format), ExitCode::kData, name,
                  ": its samples are compressed with loss, which every decoder reads differently; "
                  "convert it: ffmpeg -i IN OUT.wav");

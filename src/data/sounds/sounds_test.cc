@@ -49,6 +49,7 @@ TEST(SoundFile, wav_and_flac_of_the_same_samples_are_the_same) {
 TEST(SoundFile, what_is_wrong_is_said_with_its_remedy) {
   EXPECT_CONTAINS(refused(bytes_in("hello")), "a.wav: no WAV or FLAC file");
   EXPECT_CONTAINS(refused({}), "no WAV or FLAC file");
+  EXPECT_CONTAINS(refused(bytes_in("RIFF1234WAVEnothing")), "a.wav: ");
   Bytes cut = sample_file("tone.wav");
   cut.resize(cut.size() - 10);
   EXPECT_CONTAINS(refused(cut),

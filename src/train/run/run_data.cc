@@ -31,7 +31,7 @@ RunData load_data(const Recipe& recipe, const std::string& data_dir, const Index
   if (has_sentences(recipe)) {
     const Sentences sentences = open_sentences(recipe.pictures.path, recipe.text, recipe.table,
                                                recipe.pictures.held_out, data_dir);
-    return {sentences.train, sentences.held_out, {}, sentences.tokenizer->files()};
+    return {sentences.train, sentences.held_out, sentences.notes, sentences.tokenizer->files()};
   }
   if (has_pairs(recipe)) {
     const Pairs pairs = open_pairs(recipe.pictures.path, recipe.pairs, recipe.text, recipe.table,

@@ -48,7 +48,8 @@ class Translator {
 
   BeamSearch begin(const std::string& sentence, std::size_t number) const {
     const std::string place = cat("sentence ", number + 1);
-    BeamSearch search{.source = sentence_tokens(*tokenizer_, as_utf8(sentence), place)};
+    BeamSearch search{.source = tokenizer_->tokens_of(as_utf8(sentence), place)};
+    search.source.push_back(end_);
     PODIUM_REQUIRE(search.source.size() > 1, ExitCode::kData, place, " is empty; leave it out");
     PODIUM_REQUIRE(
         std::ssize(search.source) <= context_ || predictor_.recipe().text.too_long == kCutIfTooLong,
@@ -90,8 +91,8 @@ class Translator {
  private:
   // Of each token of each open hypothesis.
   Tensor logits_of(const std::vector<BeamSearch*>& open) const {
-    Sides source, target;
-    const auto add = [&](Sides& side, const std::vector<std::int32_t>& tokens) {
+    TokenRows source, target;
+    const auto add = [&](TokenRows& side, const std::vector<std::int32_t>& tokens) {
       std::vector<std::int32_t> own = tokens;
       own.resize(static_cast<std::size_t>(context_), end_);
       side.tokens.insert(side.tokens.end(), own.begin(), own.end());

@@ -11,10 +11,12 @@
 
 namespace podium {
 
+// How sentences are translated.
 struct TranslateOptions {
   std::int64_t beam = 5;  // hypotheses of a sentence that are followed
 };
 
+// A sentence in the other language.
 struct Translation {
   std::string text;
   double score = 0;  // the mean of its tokens' logarithms of probabilities, the end's included
