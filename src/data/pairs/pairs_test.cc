@@ -85,7 +85,7 @@ TEST_F(PairFile, a_share_is_held_out_and_long_sentences_are_cut_where_the_recipe
   for (int i = 0; i < 40; ++i) english += cat("w", i, " a b c d e\n"), german += cat("v", i, "\n");
   pairs_.target_path = file("a.de", german);
   const std::string path = file("a.en", english);
-  EXPECT_CONTAINS(refusal(path), "a.en: 30 sentences of 30 longer than data.context = 5");
+  EXPECT_CONTAINS(refusal(path), "a.en: 30 sentences of 40 longer than data.context = 5");
   EXPECT_CONTAINS(refusal(path), "has 7 tokens with its end. Cut them at");
   text_.too_long = kCutIfTooLong;
   const Pairs of = open(path);

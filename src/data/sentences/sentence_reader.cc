@@ -35,9 +35,8 @@ TokenRows SentenceReader::read(const Cells& cells, std::int64_t column,
     rows.tokens.insert(rows.tokens.end(), own.begin(), own.end());
   }
   if (too_long == 0) return rows;
-  const std::string many =
-      cat(cells.file, ": ", count_text(too_long, "sentence"), " of ",
-          with_commas(std::ssize(rows.lengths)), " longer than data.context = ", context_);
+  const std::string many = cat(cells.file, ": ", count_text(too_long, "sentence"), " of ",
+                               with_commas(cells.rows()), " longer than data.context = ", context_);
   PODIUM_REQUIRE(
       cuts_, ExitCode::kData, many, "; the longest, in line ",
       cells.lines[static_cast<std::size_t>(longest_row)], ", has ", count_text(longest, "token"),
