@@ -37,7 +37,7 @@ class TranslateCommand : public CommandLine {
 TEST_F(TranslateCommand, pairs_are_trained_on_evaluated_and_translated) {
   const Outcome trained =
       podium({"train", "pairs:rows.tsv", "epochs=40", "batch=32", "network.width=32",
-              "network.layers=1", "network.heads=2", "data.context=6",
+              "network.layers=1", "network.heads=2", "data.context=6", "data.vocabulary=50",
               "optimizer.learning_rate=0.01", "schedule.warmup=0", "--out", "run"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   EXPECT_NE(trained.err.find("tokens/s"), std::string::npos) << trained.err;

@@ -122,7 +122,8 @@ class Translator {
       for (std::int64_t v = 0; v < vocabulary_; ++v)
         total += exp_f64(static_cast<double>(logits[v]) - most);
       const double base = search.alive[i].sum - most - log_f64(total);
-      for (std::int64_t v = 0; v < vocabulary_; ++v) {
+      // A network may have more tokens than the tokenizer (data.vocabulary).
+      for (std::int64_t v = 0; v < std::min(vocabulary_, tokenizer_->vocabulary()); ++v) {
         const auto token = static_cast<std::int32_t>(v);
         if (is_last && token != end_) continue;
         const Next next{base + static_cast<double>(logits[v]), i, token};
