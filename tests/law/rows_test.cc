@@ -83,103 +83,32 @@ class RowsLaw : public testing::TestWithParam<const char*> {
     put_tones(folder_ / "tones", 200, 8000);
   }
 
+  // A run on the drawn file `path`: what is in [network] besides the dropout, and in [data] besides
+  // the path and the share.
+  Recipe recipe_of(const std::string& model, const std::string& network, const std::string& data,
+                   const std::string& path, const std::string& more, double rate = 1e-2) const {
+    return parse_recipe(
+        cat("model = \"", model, "\"\nbatch = 32\nreplicas = 8\nepochs = 20\nseed = 5\n",
+            "[network]\ndropout = 0.1\n", network, "[data]\nname = \"", data,
+            "\"\nheld_out = 0.25\npath = \"", (folder_ / path).string(), "\"\n", more,
+            "[optimizer]\nname = \"adamw\"\nlearning_rate = ", rate, "\n"),
+        data);
+  }
+
   Recipe recipe() const {
     const std::string target = GetParam();
     if (target == "label")
-      return parse_recipe(cat(R"(
-model = "text-cnn"
-batch = 32
-replicas = 8
-epochs = 20
-seed = 5
-[network]
-width = 20
-hidden = 10
-dropout = 0.1
-[data]
-name = "sentences"
-tokenizer = "words"
-context = 12
-held_out = 0.25
-path = ")",
-                              (folder_ / "sentences.csv").string(), R"("
-[optimizer]
-name = "adamw"
-learning_rate = 1e-2
-)"),
-                          "sentences");
+      return recipe_of("text-cnn", "width = 20\nhidden = 10\n", "sentences", "sentences.csv",
+                       "tokenizer = \"words\"\ncontext = 12\n");
     if (target == "translation")
-      return parse_recipe(cat(R"(
-model = "transformer"
-batch = 32
-replicas = 8
-epochs = 20
-seed = 5
-[network]
-layers = 1
-heads = 4
-width = 32
-dropout = 0.1
-[data]
-name = "pairs"
-tokenizer = "words"
-context = 7
-held_out = 0.25
-path = ")",
-                              (folder_ / "pairs.csv").string(), R"("
-[optimizer]
-name = "adamw"
-learning_rate = 5e-3
-)"),
-                          "pairs");
+      return recipe_of("transformer", "layers = 1\nheads = 4\nwidth = 32\n", "pairs", "pairs.csv",
+                       "tokenizer = \"words\"\ncontext = 7\n", 5e-3);
     if (target == "sound")
-      return parse_recipe(cat(R"(
-model = "bilstm"
-batch = 32
-replicas = 8
-epochs = 20
-seed = 5
-[network]
-layers = 2
-width = 6
-dropout = 0.1
-[data]
-name = "sounds"
-rate = 4000
-mels = 9
-context = 16
-held_out = 0.25
-path = ")",
-                              (folder_ / "tones").string(), R"("
-[optimizer]
-name = "adamw"
-learning_rate = 1e-2
-)"),
-                          "sounds");
-    return parse_recipe(cat(R"(
-model = "perceptron"
-batch = 32
-replicas = 8
-epochs = 20
-seed = 5
-[network]
-layers = 2
-width = 20
-dropout = 0.1
-[data]
-name = "table"
-held_out = 0.25
-target = ")",
-                            target, R"("
-ignore = [")",
-                            target == "price" ? "kind" : "price", R"("]
-path = ")",
-                            (folder_ / "rows.csv").string(), R"("
-[optimizer]
-name = "adamw"
-learning_rate = 1e-2
-)"),
-                        "table");
+      return recipe_of("bilstm", "layers = 2\nwidth = 6\n", "sounds", "tones",
+                       "rate = 4000\nmels = 9\ncontext = 16\n");
+    return recipe_of("perceptron", "layers = 2\nwidth = 20\n", "table", "rows.csv",
+                     cat("target = \"", target, "\"\nignore = [\"",
+                         target == "price" ? "kind" : "price", "\"]\n"));
   }
   std::unique_ptr<Trainer> trainer(std::int64_t workers, int threads = 1,
                                    const std::string& backend = law_backend()) const {
