@@ -30,6 +30,90 @@ void enter(const char* call) {
                  ": unspecified launch failure (emulated)");
 }
 
+// Where the regions of the device's memory lie.
+#ifdef PODIUM_ADDRESS_SANITIZER
+// The heap, so that AddressSanitizer sees what lies beside a region; the host may then touch it.
+class Regions {
+ public:
+  void* add(std::size_t size) {
+    void* const memory = ::operator new (size, std::align_val_t{64});
+    std::memset(memory, 0, size);
+    sizes_[memory] = size;
+    return memory;
+  }
+  // The size of what was removed, or 0 where nothing begins there.
+  std::size_t remove(void* memory) {
+    const auto found = sizes_.find(memory);
+    if (found == sizes_.end()) return 0;
+    const std::size_t size = found->second;
+    ::operator delete (memory, std::align_val_t{64});
+    sizes_.erase(found);
+    return size;
+  }
+  void protect(bool /*open*/) {}
+
+ private:
+  std::map<void*, std::size_t> sizes_;
+};
+#else
+// One range of addresses, whose pages are opened and closed by one call: a call for each region takes several times as
+// long as the kernels of a small network.
+class Regions {
+ public:
+  Regions() {
+    void* const start =
+        mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    PODIUM_CHECK(start != MAP_FAILED, "no addresses for the memory of the emulated GPU");
+    start_ = static_cast<std::byte*>(start);
+  }
+  ~Regions() { munmap(start_, kReserved); }
+  Regions(const Regions&) = delete;
+  Regions& operator=(const Regions&) = delete;
+
+  // In the first gap that is large enough.
+  void* add(std::size_t size) {
+    const std::size_t pages = (size + kPage - 1) / kPage * kPage;
+    std::size_t offset = 0;
+    for (const auto& [first, region] : regions_) {
+      if (first - offset >= pages) break;
+      offset = first + region.pages;
+    }
+    if (offset + pages > kReserved) throw std::bad_alloc();
+    regions_[offset] = {.size = size, .pages = pages};
+    if (offset + pages > end_) {
+      end_ = offset + pages;
+      protect(open_);
+    }
+    return start_ + offset;
+  }
+  // The size of what was removed, or 0 where nothing begins there.
+  std::size_t remove(void* memory) {
+    const auto found =
+        regions_.find(static_cast<std::size_t>(static_cast<std::byte*>(memory) - start_));
+    if (found == regions_.end()) return 0;
+    const Region region = found->second;
+    madvise(memory, region.pages, MADV_DONTNEED);  // the next region there begins with zeros
+    regions_.erase(found);
+    return region.size;
+  }
+  void protect(bool open) {
+    open_ = open;
+    PODIUM_CHECK(mprotect(start_, end_, open ? PROT_READ | PROT_WRITE : PROT_NONE) == 0,
+                 "mprotect failed");
+  }
+
+ private:
+  struct Region {
+    std::size_t size, pages;  // bytes
+  };
+  static constexpr std::size_t kPage = std::size_t{64} << 10, kReserved = std::size_t{64} << 30;
+  std::byte* start_ = nullptr;
+  std::size_t end_ = 0;  // of all regions that there have been
+  bool open_ = false;
+  std::map<std::size_t, Region> regions_;  // by their offset
+};
+#endif
+
 // The memory of the emulated device, which nobody may touch outside of kernels and copies.
 class DeviceMemory {
  public:
@@ -37,19 +121,13 @@ class DeviceMemory {
     const auto size = static_cast<std::size_t>(bytes == 0 ? 1 : bytes);
     const std::scoped_lock lock(mutex_);
     if (used_ + static_cast<std::int64_t>(size) > g_memory) throw std::bad_alloc();
-    void* const memory = map(size);
-    regions_[memory] = size;
+    void* const memory = regions_.add(size);
     used_ += static_cast<std::int64_t>(size);
-    if (open_ > 0) protect(memory, size, PROT_READ | PROT_WRITE);
     return memory;
   }
   void deallocate(void* memory) {
     const std::scoped_lock lock(mutex_);
-    const auto found = regions_.find(memory);
-    if (found == regions_.end()) return;
-    unmap(memory, found->second);
-    used_ -= static_cast<std::int64_t>(found->second);
-    regions_.erase(found);
+    used_ -= static_cast<std::int64_t>(regions_.remove(memory));
   }
   std::int64_t free() {
     const std::scoped_lock lock(mutex_);
@@ -57,39 +135,16 @@ class DeviceMemory {
   }
   void open() {
     const std::scoped_lock lock(mutex_);
-    if (open_++ == 0)
-      for (const auto& [memory, size] : regions_) protect(memory, size, PROT_READ | PROT_WRITE);
+    if (open_++ == 0) regions_.protect(true);
   }
   void close() {
     const std::scoped_lock lock(mutex_);
-    if (--open_ == 0)
-      for (const auto& [memory, size] : regions_) protect(memory, size, PROT_NONE);
+    if (--open_ == 0) regions_.protect(false);
   }
 
  private:
-#ifdef PODIUM_ADDRESS_SANITIZER
-  // From the heap, so that AddressSanitizer sees what lies beside it; the host may then touch it.
-  static void* map(std::size_t size) {
-    void* const memory = ::operator new (size, std::align_val_t{64});
-    std::memset(memory, 0, size);
-    return memory;
-  }
-  static void unmap(void* memory, std::size_t) { ::operator delete (memory, std::align_val_t{64}); }
-  static void protect(void*, std::size_t, int) {}
-#else
-  static void* map(std::size_t size) {
-    void* const memory =
-        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
-    return memory;
-  }
-  static void unmap(void* memory, std::size_t size) { munmap(memory, size); }
-  static void protect(void* memory, std::size_t size, int access) {
-    PODIUM_CHECK(mprotect(memory, size, access) == 0, "mprotect failed");
-  }
-#endif
   std::mutex mutex_;
-  std::map<void*, std::size_t> regions_;
+  Regions regions_;
   std::int64_t used_ = 0;
   int open_ = 0;
 };
