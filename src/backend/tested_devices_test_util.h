@@ -15,14 +15,14 @@
 namespace podium {
 
 #ifdef PODIUM_PJRT_CPU_PLUGIN
-inline std::vector<std::unique_ptr<Device>> tested_devices() {
+inline std::vector<std::unique_ptr<Device>> tested_devices(bool /*bf16*/) {
   std::vector<std::unique_ptr<Device>> list;
   list.push_back(make_device("pjrt"));
   return list;
 }
 #else
 // The devices of this build but the reference, whose workers have one core and three.
-inline std::vector<std::unique_ptr<Device>> tested_devices() {
+inline std::vector<std::unique_ptr<Device>> tested_devices(bool bf16) {
   register_detached_backend({.microseconds = 0});
   register_cuda_emulated_backend();
   std::vector<std::unique_ptr<Device>> list;
@@ -32,6 +32,7 @@ inline std::vector<std::unique_ptr<Device>> tested_devices() {
         if (threads == 1 || name != "cuda-emulated")
           list.push_back(make_device(name, {.threads = threads}));
   // And a GPU whose tensor cores add otherwise.
+  if (!bf16) return list;
   set_cuda_capability(8, 0);
   list.push_back(make_device("cuda-emulated"));
   set_cuda_capability(9, 0);

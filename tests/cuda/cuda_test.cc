@@ -57,7 +57,7 @@ TEST_F(Cuda, a_bf16_run_that_moves_to_the_cpu_has_the_hashes_of_one_that_does_no
                        const std::string& more = "run.log_every_steps=1") {
     // Few images: a step of the emulation takes a second for each.
     return podium(
-        train_small(out, {"--backend", backend, "--steps", steps, "precision=bf16", "batch=8",
+        train_small(out, {"--backend", backend, "--steps", steps, "precision=bf16", "batch=4",
                           "replicas=2", "run.checkpoint_every_steps=1", more}));
   };
   ASSERT_EQ(run("gpu", kGpu, "3").code, 0);

@@ -53,16 +53,15 @@ TEST(Allocations, there_are_none_when_a_program_runs) {
     const Graph update =
         build_update_program(step.layout, Optimizers(recipe), recipe.replicas, 0, step.layout.bytes)
             .graph;
-    for (const int threads : {1, 3}) {
-      for (const bool fuse : {true, false}) {
-        const CompileOptions options{.fuse = fuse};
-        const auto where = [&](const char* program) {
-          return cat(name, ", ", program, ", threads ", threads, ", fuse ", fuse);
-        };
-        EXPECT_EQ(allocations_of_a_run(step.graph, threads, options), 0) << where("step");
-        EXPECT_EQ(allocations_of_a_run(evaluation, threads, options), 0) << where("evaluation");
-        EXPECT_EQ(allocations_of_a_run(update, threads, options), 0) << where("update");
-      }
+    for (const bool fuse : {true, false}) {
+      const int threads = fuse ? 3 : 1;
+      const CompileOptions options{.fuse = fuse};
+      const auto where = [&](const char* program) {
+        return cat(name, ", ", program, ", threads ", threads, ", fuse ", fuse);
+      };
+      EXPECT_EQ(allocations_of_a_run(step.graph, threads, options), 0) << where("step");
+      EXPECT_EQ(allocations_of_a_run(evaluation, threads, options), 0) << where("evaluation");
+      EXPECT_EQ(allocations_of_a_run(update, threads, options), 0) << where("update");
     }
   }
 }

@@ -1,6 +1,6 @@
 // G2 from outside: a run of the real program, killed with SIGKILL again and again at random moments
 // and resumed each time under another placement, ends with the hashes of the undisturbed run. How
-// many kills: PODIUM_KILLS in the environment, 30 otherwise; PODIUM_KILL_SEED draws other moments.
+// many kills: PODIUM_KILLS in the environment, 12 otherwise; PODIUM_KILL_SEED draws other moments.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -141,7 +141,7 @@ class Kill : public CommandLine {
 };
 
 TEST_F(Kill, resumed_under_any_placement_a_run_ends_as_if_undisturbed) {
-  const int wanted = number_from("PODIUM_KILLS", 30);
+  const int wanted = number_from("PODIUM_KILLS", 12);
   const auto start = Clock::now();
   const Outcome undisturbed = finish(this->start(train("undisturbed", 2, 1)));
   ASSERT_EQ(undisturbed.code, 0) << undisturbed.err;
