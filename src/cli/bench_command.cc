@@ -173,6 +173,7 @@ ExitCode bench_ops(const BenchArguments& arguments) {
 
 struct StepTimes {
   double seconds = 0, input_seconds = 0, waiting_seconds = 0;
+  std::int64_t items = 0;
   std::vector<double> each;  // seconds of every step, the least first
 
   // The time that this part of the steps, 0 to 1, stays below.
@@ -186,6 +187,7 @@ StepTimes make_steps(Trainer& trainer, std::int64_t steps) {
   for (std::int64_t i = 0; i < steps; ++i) {
     const StepResult step = trainer.step({.hash = true});
     times.seconds += step.seconds;
+    times.items += step.sums.items;
     times.input_seconds += step.input_seconds;
     times.waiting_seconds += step.waiting_seconds;
     times.each.push_back(step.seconds);
@@ -232,7 +234,7 @@ ExitCode bench_recipe(const BenchArguments& arguments) {
     least += least_of(kernel);
   }
   const TaskWords words = trainer.words();
-  const double items = static_cast<double>(trainer.items_per_step()) * steps / plain.seconds;
+  const double items = static_cast<double>(plain.items) / plain.seconds;
   const double for_input = 100 * plain.input_seconds / plain.seconds;
   const double for_others = 100 * profiled.waiting_seconds / profiled.seconds;
   // A device computes while the host prepares the next batch, but not where each of its kernels is

@@ -19,7 +19,6 @@ void RunWatch::started(const Trainer& trainer, std::int64_t first_step, std::int
   last_step_ = last_step;
   words_ = trainer.words();
   counts_ = trainer.counts();
-  items_per_step_ = trainer.items_per_step();
 
   std::string resolved = describe(trainer);
   if (!resolved.empty() && resolved.back() == '\n') resolved.pop_back();
@@ -48,7 +47,8 @@ void RunWatch::stepped(const Trainer& trainer, const StepResult& step) {
   const double now = steady_seconds();
   if (paused_) meter_->resume(now - step.seconds);
   paused_ = false;
-  meter_->step(now, items_per_step_, step.input_seconds);
+  meter_->step(now, step.sums.items, step.input_seconds);
+  items_made_ += step.sums.items;
   loss_ = static_cast<double>(step.sums.loss);
   if (progress_ == nullptr) return;
   if (step.step % trainer.steps_per_epoch() == 0) {

@@ -34,7 +34,7 @@ class RunWatch : public RunObserver {
   const std::string& backend() const { return backend_; }
   const TaskWords& words() const { return words_; }
   const std::vector<std::string>& counts() const { return counts_; }
-  std::int64_t items_per_step() const { return items_per_step_; }
+  std::int64_t items_made() const { return items_made_; }  // in all steps of this command
 
  private:
   ProgressState progress_state(const Trainer& trainer) const;
@@ -45,7 +45,7 @@ class RunWatch : public RunObserver {
   const RunOptions options_;
   const bool quiet_;
   std::int64_t workers_ = 0, last_step_ = 0;
-  std::int64_t items_per_step_ = 0;
+  std::int64_t items_made_ = 0;
   TaskWords words_;
   std::vector<std::string> counts_;
   std::string backend_;

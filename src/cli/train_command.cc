@@ -83,7 +83,7 @@ nlohmann::ordered_json json_of(const Recipe& recipe, const RunOptions& options,
       {"train_seconds", result.train_seconds},
       {"eval_seconds", result.eval_seconds},
       {watch.words().rate_key(),
-       rate(made * static_cast<double>(watch.items_per_step()), result.train_seconds)},
+       rate(static_cast<double>(watch.items_made()), result.train_seconds)},
       {"steps_per_second", rate(made, result.train_seconds)},
       {"input_wait_percent", result.input_wait_percent},
       {"peak_memory_bytes", known(prepared, result.peak_memory_bytes)},
@@ -112,10 +112,9 @@ std::string report_of(const Recipe& recipe, const RunOptions& options, const Run
   if (result.evaluation.sums.examples != 0) text += evaluation(result.evaluation) + ", ";
   text += cat(with_commas(result.steps), " of ", count_text(result.total_steps, "step"));
   if (result.steps_made != 0) {
-    const auto made = static_cast<double>(result.steps_made);
     text += cat(", trained ", fixed(result.train_seconds, 1), " s at ",
-                with_commas(static_cast<std::int64_t>(rate(
-                    made * static_cast<double>(watch.items_per_step()), result.train_seconds))),
+                with_commas(static_cast<std::int64_t>(
+                    rate(static_cast<double>(watch.items_made()), result.train_seconds))),
                 " ", watch.words().rate_unit());
   } else {
     text += result.stopped ? ", none of them by this command" : ", all made earlier";

@@ -36,6 +36,16 @@ std::string unit_of(std::span<const Field> fields) {
   return found == fields.end() ? "example" : found->unit;
 }
 
+std::vector<Field> fields_of_length(std::vector<Field> fields, std::int64_t length) {
+  for (Field& field : fields) {
+    if (field.longest == 0) continue;
+    std::vector<std::int64_t> extents(field.shape.extents().begin(), field.shape.extents().end());
+    extents.front() = length;
+    field.shape = Shape(std::move(extents));
+  }
+  return fields;
+}
+
 std::string to_text(std::span<const Field> fields) {
   std::string text;
   for (const Field& field : fields) {

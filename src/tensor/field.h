@@ -21,6 +21,7 @@ struct Field {
   std::int64_t below = 0;               // integers lie in [0, below): classes, a vocabulary
   std::vector<std::string> words = {};  // names of these integers, for people
   bool target = false;                  // what a model predicts: unknown when it does
+  std::int64_t longest = 0;  // the first extent is a length, at most so many; 0: it is none
   // Of floats that are normalised, one for each, or one for each index of the last extent:
   // (number - mean) / deviation.
   std::vector<double> mean = {}, deviation = {};
@@ -43,6 +44,9 @@ const Field* find_field(std::span<const Field> fields, std::string_view name);
 const Field* target_of(std::span<const Field> fields);
 // What people count of an example: the unit of its first field that has one, else "example".
 std::string unit_of(std::span<const Field> fields);
+// The fields of examples that are filled up to `length` and no further: each that has a length is
+// cut to that.
+std::vector<Field> fields_of_length(std::vector<Field> fields, std::int64_t length);
 // For people: `"images" f32[3, 32, 32], "labels" i32 below 10`.
 std::string to_text(std::span<const Field> fields);
 

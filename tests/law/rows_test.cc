@@ -102,7 +102,7 @@ class RowsLaw : public testing::TestWithParam<const char*> {
                        "tokenizer = \"words\"\ncontext = 12\n");
     if (target == "translation")
       return recipe_of("transformer", "layers = 1\nheads = 4\nwidth = 32\n", "pairs", "pairs.csv",
-                       "tokenizer = \"words\"\ncontext = 7\n", 5e-3);
+                       "tokenizer = \"words\"\ncontext = 7\nbuckets = [3, 5]\n", 5e-3);
     if (target == "sound")
       return recipe_of("bilstm", "layers = 2\nwidth = 6\n", "sounds", "tones",
                        "rate = 4000\nmels = 9\ncontext = 16\n");
@@ -111,12 +111,15 @@ class RowsLaw : public testing::TestWithParam<const char*> {
                          target == "price" ? "kind" : "price", "\"]\n"));
   }
   std::unique_ptr<Trainer> trainer(std::int64_t workers, int threads = 1,
-                                   const std::string& backend = law_backend()) const {
+                                   const std::string& backend = law_backend(),
+                                   int input_threads = 0) const {
     const Recipe of = recipe();
     const RunData data = load_data(of, "");
-    return std::make_unique<Trainer>(
-        of, model_of(of), data.train, data.held_out,
-        Placement{.workers = workers, .threads = threads, .backend = backend});
+    return std::make_unique<Trainer>(of, model_of(of), data.train, data.held_out,
+                                     Placement{.workers = workers,
+                                               .threads = threads,
+                                               .input_threads = input_threads,
+                                               .backend = backend});
   }
 
   TestFolder folder_;
@@ -128,6 +131,16 @@ TEST_P(RowsLaw, any_placement_gives_the_same_hashes) {
   for (const std::int64_t workers : {2, 3, 8})
     EXPECT_EQ(step_hashes(*trainer(workers), 4), expected) << workers;
   EXPECT_EQ(step_hashes(*trainer(1, 3), 4), expected);
+  EXPECT_EQ(step_hashes(*trainer(2, 1, law_backend(), 2), 4), expected);
+}
+
+TEST_P(RowsLaw, a_replica_and_an_inspected_step_are_those_of_the_run) {
+  const auto one = trainer(1), other = trainer(3);
+  for (int step = 0; step < 4; ++step) {
+    EXPECT_EQ(one->replica_hashes({0, 3, 7}), other->replica_hashes({0, 3, 7})) << step;
+    EXPECT_EQ(other->inspect_step(false).result.sums.loss, one->step().sums.loss) << step;
+  }
+  EXPECT_EQ(step_hashes(*other, 1), step_hashes(*one, 1));
 }
 
 TEST_P(RowsLaw, every_backend_gives_the_same_hashes_and_evaluation) {
@@ -160,7 +173,7 @@ TEST_P(RowsLaw, a_run_that_was_stopped_goes_on_to_the_same_hashes) {
 
 TEST_P(RowsLaw, the_metric_is_that_of_the_rows_held_out_in_their_own_unit) {
   const auto trained = trainer(2);
-  step_hashes(*trained, 180);
+  step_hashes(*trained, 240);
   const EvaluationResult result = trained->evaluate();
   EXPECT_EQ(result.sums.examples, 100);
   if (std::string(GetParam()) == "translation") {  // of the tokens that count

@@ -1,7 +1,9 @@
 // Pairs of sentences, as named in a recipe: `data = "pairs:FILE"`, or the [data] table.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace podium {
 
@@ -17,6 +19,7 @@ inline constexpr const char *kSourceField = "source", *kSourceLengthField = "sou
 struct PairOptions {
   std::string target_path = "";           // the other language, line by line; empty: one table
   std::string held_out_target_path = "";  // likewise of what is evaluated
+  std::vector<std::int64_t> buckets;      // lengths below the context, ascending
   bool operator==(const PairOptions&) const = default;
 };
 

@@ -92,23 +92,36 @@ std::vector<Field> pair_fields(std::int64_t context, std::int64_t vocabulary,
                .dtype = DType::kI32,
                .shape = Shape{context},
                .below = vocabulary,
-               .words = words};
+               .words = words,
+               .longest = context};
   Field tokens = source;
   tokens.name = kTokensField, tokens.unit = "token";
   Field next = tokens;
   next.name = kNextField, next.unit.clear(), next.target = true;
-  return {source, Field{.name = kSourceLengthField, .dtype = DType::kI32}, tokens,
-          Field{.name = kWeightsField, .dtype = DType::kI32, .shape = Shape{context}}, next};
+  return {
+      source, Field{.name = kSourceLengthField, .dtype = DType::kI32}, tokens,
+      Field{
+          .name = kWeightsField, .dtype = DType::kI32, .shape = Shape{context}, .longest = context},
+      next};
 }
 
 PairSource::PairSource(std::string origin, std::vector<Field> fields, std::int32_t end,
-                       TokenRows source, TokenRows target)
+                       TokenRows source, TokenRows target, std::vector<std::int64_t> buckets)
     : origin_(std::move(origin)),
       fields_(std::move(fields)),
       end_(end),
       context_(fields_.at(0).shape[0]),
       source_(std::move(source)),
-      target_(std::move(target)) {}
+      target_(std::move(target)),
+      lengths_(std::move(buckets)) {
+  if (!lengths_.empty()) lengths_.push_back(context_);
+}
+
+std::size_t PairSource::bucket_of(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  const std::int64_t length = std::max(source_.lengths[i], target_.lengths[i]);
+  return static_cast<std::size_t>(std::ranges::lower_bound(lengths_, length) - lengths_.begin());
+}
 
 void PairSource::read(std::int64_t index, const ExampleKey* /*key*/, FieldMemory to) const {
   const auto i = static_cast<std::size_t>(index);
@@ -163,7 +176,7 @@ Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOp
     TokenRows source = reader.read(of.source, of.source_column, wanted);
     TokenRows target = reader.read(of.target, of.target_column, wanted);
     return std::make_shared<const PairSource>(of.source.file, fields, reader.end(),
-                                              std::move(source), std::move(target));
+                                              std::move(source), std::move(target), pairs.buckets);
   };
   both.train = part(cells, trained);
   if (apart) {

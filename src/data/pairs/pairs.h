@@ -5,7 +5,8 @@
 // "tokens" and "next", i32 [context]: the target, first with the end token before it, and then with
 // the end token behind it, as a text and what follows; "weights", i32 [context]: 1 where "next"
 // counts. One tokenizer reads both languages. Each sentence ends in the end token, with which the
-// rest is filled up.
+// rest is filled up: to the context, or in training to the least of `data.buckets` that holds both
+// sentences of each pair of the batch.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +29,10 @@ std::vector<Field> pair_fields(std::int64_t context, std::int64_t vocabulary,
 
 class PairSource : public Source {
  public:
-  // `target`: none, the network begins with the end token alone and nothing counts.
+  // `target`: none, the network begins with the end token alone and nothing counts. `buckets`: as
+  // PairOptions has them.
   PairSource(std::string origin, std::vector<Field> fields, std::int32_t end, TokenRows source,
-             TokenRows target);
+             TokenRows target, std::vector<std::int64_t> buckets = {});
 
   std::vector<Field> fields() const override { return fields_; }
   std::int64_t examples() const override { return std::ssize(source_.lengths); }
@@ -39,6 +41,8 @@ class PairSource : public Source {
   void require_usable(const std::string& what) const override;
   std::string identity(StopToken stop) const override;
   std::int64_t memory_bytes() const override;
+  std::vector<std::int64_t> bucket_lengths() const override { return lengths_; }
+  std::size_t bucket_of(std::int64_t index) const override;
 
  private:
   std::string origin_;
@@ -46,6 +50,7 @@ class PairSource : public Source {
   std::int32_t end_;
   std::int64_t context_;
   TokenRows source_, target_;
+  std::vector<std::int64_t> lengths_;  // of the buckets, the context the last
 };
 
 struct Pairs {

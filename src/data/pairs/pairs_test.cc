@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/scratch_test_util.h"
+#include "data/source/loader.h"
 
 namespace podium {
 namespace {
@@ -95,6 +99,60 @@ TEST_F(PairFile, a_share_is_held_out_and_long_sentences_are_cut_where_the_recipe
   ASSERT_EQ(of.notes.size(), 2U);
   EXPECT_CONTAINS(of.notes[0], "cut at the end");
   EXPECT_CONTAINS(words_of(of, pair_of(*of.held_out, 0).next), "<unk> | | | | ");
+}
+
+// A sentence for each number: that many words, and as many in the other language.
+TEST_F(PairFile, a_batch_has_pairs_of_one_bucket_and_is_as_long_as_that) {
+  std::string english, german;
+  for (int i = 0; i < 60; ++i) {
+    for (int word = 0; word <= i % 7; ++word) english += "a ";
+    english += "\n", german += i % 20 == 0 ? "x x x x x\n" : "x\n";
+  }
+  text_.context = 8;
+  pairs_.buckets = {3, 6};
+  pairs_.target_path = file("a.de", german);
+  const Pairs of = open(file("a.en", english));
+  const Loader loader(of.train, {.seed = 4, .batch = 4});
+  ASSERT_EQ(loader.buckets(), 3U);
+  const std::int64_t lengths[] = {3, 6, 8};
+  std::vector<std::int64_t> examples(3), steps(3);
+  for (std::int64_t i = 0; i < of.train->examples(); ++i) ++examples[of.train->bucket_of(i)];
+  EXPECT_EQ(loader.steps_per_epoch(), examples[0] / 4 + examples[1] / 4 + examples[2] / 4);
+  EXPECT_LT(loader.steps_per_epoch(), 45 / 4 + 1);
+  for (std::int64_t step = 0; step < 3 * loader.steps_per_epoch(); ++step) {
+    const std::size_t bucket = loader.bucket_of(step);
+    ++steps[bucket];
+    const std::int64_t length = lengths[bucket];
+    const auto& fields = loader.fields(bucket);
+    EXPECT_EQ(fields[0].shape, Shape{length});
+    EXPECT_EQ(fields[1].shape, Shape{});
+    const auto places = static_cast<std::size_t>(4 * length);
+    std::vector<std::int32_t> source(places), source_length(4), tokens(places), weights(places),
+        next(places);
+    loader.examples(
+        step, 0, 4,
+        {source.data(), source_length.data(), tokens.data(), weights.data(), next.data()});
+    for (std::size_t row = 0; row < 4; ++row) {
+      const auto at = row * static_cast<std::size_t>(length);
+      std::int64_t longest = source_length[row];
+      longest = std::max<std::int64_t>(
+          longest, std::accumulate(weights.begin() + static_cast<std::ptrdiff_t>(at),
+                                   weights.begin() + static_cast<std::ptrdiff_t>(at) + length, 0));
+      EXPECT_LE(longest, length);
+      EXPECT_GT(longest, bucket == 0 ? 0 : lengths[bucket - 1]);
+      EXPECT_EQ(tokens[at], next[at + static_cast<std::size_t>(length) - 1]);  // the end token
+    }
+  }
+  EXPECT_EQ(steps[0], 3 * (examples[0] / 4));
+  EXPECT_EQ(steps[2], 3 * (examples[2] / 4));
+  // Another part of a batch is another part of the same examples.
+  std::vector<std::int32_t> all(32), part(32), rest(5 * 32);
+  loader.examples(0, 0, 4, {all.data(), &rest[0], &rest[32], &rest[64], &rest[96]});
+  loader.examples(0, 3, 1, {part.data(), &rest[0], &rest[32], &rest[64], &rest[96]});
+  const auto length = static_cast<std::ptrdiff_t>(lengths[loader.bucket_of(0)]);
+  EXPECT_TRUE(std::equal(part.begin(), part.begin() + length, all.begin() + 3 * length));
+  EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { Loader(of.train, {.batch = 44}); }),
+                  "the most examples of one length are");
 }
 
 TEST_F(PairFile, what_is_wrong_is_named_with_its_place) {

@@ -54,10 +54,11 @@ void Prefetcher::work(const std::stop_token& stop) {
     lock.unlock();
     std::exception_ptr error;
     try {
+      const std::vector<Field>& fields = loader_->fields(loader_->bucket_of(step));
       std::vector<void*> to;
-      for (Tensor& field : slot.batch.fields)
-        to.push_back(static_cast<std::byte*>(field.data()) +
-                     first * (field.type().bytes() / options_.examples));
+      for (std::size_t i = 0; i < fields.size(); ++i)
+        to.push_back(static_cast<std::byte*>(slot.batch.fields[i].data()) +
+                     first * fields[i].bytes());
       loader_->examples(step, options_.first_example + first, count, to);
     } catch (...) {
       error = std::current_exception();

@@ -41,7 +41,8 @@ struct PrefetchOptions {
 class Prefetcher {
  public:
   struct Batch {
-    std::vector<Tensor> fields;  // [examples, ...] of each
+    // [examples, ...] of each; where the batch has a shorter length, less of it is filled.
+    std::vector<Tensor> fields;
   };
 
   Prefetcher(std::shared_ptr<const Loader> loader, PrefetchOptions options);

@@ -1,6 +1,7 @@
 // An encoder that reads a sentence and a decoder that writes another (Vaswani et al., Attention Is
 // All You Need, 2017), with a layer norm before each part of a block, learned positions, and one
 // table of tokens for both languages and the last layer.
+#include <algorithm>
 #include <string>
 
 #include "base/error.h"
@@ -15,10 +16,12 @@ using language::dense, language::kDeviation, language::matrix;
 
 class Transformer {
  public:
-  Transformer(Network& net, const NetworkOptions& options, std::int64_t vocabulary)
+  // `tokens`: as the data have them, whose longest sentence decides how many positions there are.
+  Transformer(Network& net, const NetworkOptions& options, const Field& tokens)
       : net_(net),
         o_(options),
-        table_(matrix(net, "embedding", {vocabulary, options.width}, kDeviation)) {}
+        positions_(std::max(tokens.longest, tokens.shape[0])),
+        table_(matrix(net, "embedding", {tokens.below, options.width}, kDeviation)) {}
 
   // source and tokens i32 [B, T], lengths i32 [B] -> [B T, vocabulary].
   Value logits(Value source, Value lengths, Value tokens) {
@@ -49,8 +52,7 @@ class Transformer {
  private:
   Value embedded(const std::string& name, Value tokens) {
     Graph& graph = net_.graph();
-    const Value places =
-        matrix(net_, name + ".positions", {graph.shape(tokens)[1], o_.width}, kDeviation);
+    const Value places = matrix(net_, name + ".positions", {positions_, o_.width}, kDeviation);
     const Value own = embedding(graph, tokens, table_, name + ".embedding");
     return net_.dropout(
         name + ".drop",
@@ -89,6 +91,7 @@ class Transformer {
 
   Network& net_;
   const NetworkOptions& o_;
+  std::int64_t positions_;
   Value table_;
 };
 
@@ -104,7 +107,7 @@ Model transformer_model(const NetworkOptions& options) {
                    ExitCode::kUsage,
                    "a transformer reads source and tokens i32 [context] below a vocabulary, got ",
                    to_text(in.fields()));
-    Transformer network(net, options, source.below);
+    Transformer network(net, options, source);
     return {{"logits", network.logits(in["source"], in["source_length"], in["tokens"])}};
   };
   return language::predicting(forward);

@@ -63,10 +63,10 @@ namespace {
 
 // Of all that a replica's program writes to be added up, in order; `at` says where that lies.
 template <typename At>
-std::uint64_t hash_of_outputs(const Worker& worker, Device& device, const At& at) {
+std::uint64_t hash_of_outputs(const ReplicaRun& run, Device& device, const At& at) {
   std::uint64_t hash = 0;
   std::vector<std::uint8_t> bytes;
-  for (const Worker::FlatOutput& output : worker.flat_outputs) {
+  for (const ReplicaRun::FlatOutput& output : run.flat_outputs) {
     bytes.resize(static_cast<std::size_t>(output.bytes));
     device.download(bytes.data(), at(output));
     hash = hash_append(hash, hash_bytes(bytes));
@@ -77,15 +77,16 @@ std::uint64_t hash_of_outputs(const Worker& worker, Device& device, const At& at
 }  // namespace
 
 std::uint64_t Trainer::State::replica_hash(Worker& worker, std::int64_t replica) {
+  ReplicaRun& run = run_of(worker);
   Buffer& buffer = *worker.free_buffers.back();
-  loader->examples(done, replica * replica_rows, replica_rows, worker.batch.host());
-  worker.batch.send();
-  bind_examples(worker, worker.batch, 0, worker.place.view());
+  loader->examples(done, replica * replica_rows, replica_rows, run.batch.host());
+  run.batch.send();
+  bind_examples(run, run.batch, 0, worker.place.view());
   send_place(worker, replica);
   bind_outputs(worker, replica, 0, buffer);
   exchange->finish_updates();
-  worker.program.run();
-  return hash_of_outputs(worker, *device, [&](const Worker::FlatOutput& output) {
+  run.program.run();
+  return hash_of_outputs(run, *device, [&](const ReplicaRun::FlatOutput& output) {
     return View(buffer, output.offset, output.bytes);
   });
 }
@@ -115,8 +116,9 @@ std::vector<std::uint64_t> Trainer::replica_hashes(const std::vector<std::int64_
 // The same by another backend, on what the worker's program read in its last replica_hash().
 std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker& worker) {
   const std::unique_ptr<Device> other = make_device(backend);
-  BoundExecutable executable(*other, program.graph, {});
-  const Call call = worker.program.call();
+  ReplicaRun& run = run_of(worker);
+  BoundExecutable executable(*other, program_of(loader->bucket_of(done)).graph, {});
+  const Call call = run.program.call();
   const Plan& plan = call.program->plan();
   std::vector<std::unique_ptr<Buffer>> memory;
   const auto allocate = [&](const View& like) -> Buffer& {
@@ -136,7 +138,7 @@ std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker
     executable.bind_output(plan.outputs[i].name, *outputs.back());
   }
   executable.run();
-  return hash_of_outputs(worker, *other, [&](const Worker::FlatOutput& output) {
+  return hash_of_outputs(run, *other, [&](const ReplicaRun::FlatOutput& output) {
     return View(*outputs[output.slot]);
   });
 }

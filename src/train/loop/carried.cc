@@ -93,13 +93,14 @@ View Trainer::State::carried_view(std::int64_t step, std::int64_t replica,
 // Read: what the step before left, or zeros. Written: what the next one reads.
 void Trainer::State::bind_carried(Worker& worker, std::int64_t replica) {
   if (program.carried.empty()) return;
+  ReplicaRun& run = run_of(worker);
   const bool begins = loader->begins(done);
   for (std::size_t i = 0; i < program.carried.size(); ++i) {
     const FlatEntry& entry = program.carried[i];
-    worker.program.set_input(worker.carried_inputs[i],
-                             begins ? View(*carried.zeros, entry.offset, entry.bytes())
-                                    : carried_view(done, replica, entry));
-    worker.program.set_output(worker.carried_outputs[i], carried_view(done + 1, replica, entry));
+    run.program.set_input(run.carried_inputs[i],
+                          begins ? View(*carried.zeros, entry.offset, entry.bytes())
+                                 : carried_view(done, replica, entry));
+    run.program.set_output(run.carried_outputs[i], carried_view(done + 1, replica, entry));
   }
 }
 

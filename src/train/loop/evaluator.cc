@@ -134,7 +134,7 @@ void add_metrics(EvaluationResult& result, const std::vector<Metric>& metrics,
 }  // namespace
 
 void Trainer::State::prepare_evaluation() {
-  const std::int64_t limit = workers[0].program.executable().plan().arena_bytes;
+  const std::int64_t limit = workers[0].runs.back().program.executable().plan().arena_bytes;
   // 256, halved until evaluation fits into the memory of training, and so do its outputs, which are
   // kept besides, and what the network reads takes no more than this; never more than there are. Of
   // streams, a share for each worker.
@@ -167,7 +167,8 @@ void Trainer::State::prepare_evaluation() {
                  "); a model must create the same ones in both, whatever Network::mode() is");
   for (Worker& worker : workers) {
     // Training waits meanwhile.
-    const CompileOptions options{.worker = worker.number, .arena_of = &worker.program.executable()};
+    const CompileOptions options{.worker = worker.number,
+                                 .arena_of = &worker.runs.back().program.executable()};
     worker.evaluation_batch = BatchMemory(*device, data.fields, evaluation_batch);
     worker.evaluation = std::make_unique<Inference>(
         *device, worker.number, BoundExecutable(*device, graph, options), graph,

@@ -30,7 +30,9 @@ void output_activations(Graph& graph) {
 
 InspectedStep Trainer::inspect_step(bool activations) {
   State& s = *state_;
-  ReplicaProgram program = build_replica_program(s.model, s.inputs_of(s.replica_rows),
+  const std::size_t length = s.loader->bucket_of(s.done);
+  const std::vector<Field> of_batch = s.fields_of(length);
+  ReplicaProgram program = build_replica_program(s.model, s.inputs_of(s.replica_rows, length),
                                                  s.recipe.seed, s.recipe.batch, true, s.optimizers);
   if (activations) output_activations(program.graph);
   BoundExecutable executable(*s.device, program.graph, {});
@@ -53,7 +55,7 @@ InspectedStep Trainer::inspect_step(bool activations) {
 
   std::vector<Tensor> fields;
   std::vector<void*> field_memory;
-  for (const Field& field : s.data.fields)
+  for (const Field& field : of_batch)
     field_memory.push_back(fields.emplace_back(field.batch(batch)).data());
   s.loader->examples(s.done, 0, batch, field_memory);
 
@@ -66,7 +68,7 @@ InspectedStep Trainer::inspect_step(bool activations) {
     return View(*memory.back());
   };
   std::vector<View> parts;
-  for (const Field& field : s.data.fields) parts.push_back(bind(field.name, part * field.bytes()));
+  for (const Field& field : of_batch) parts.push_back(bind(field.name, part * field.bytes()));
   const View at_step = bind("step", kWord), at_replica = bind("replica", kWord);
   std::vector<View> carried;
   for (const FlatEntry& entry : s.program.carried)
@@ -128,7 +130,7 @@ InspectedStep Trainer::inspect_step(bool activations) {
   }
   // What was the one input before there were other fields has kept its name.
   for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string& name = s.data.fields[i].name;
+    const std::string& name = of_batch[i].name;
     add(name == kImagesField ? "inputs" : name, fields[i]);
   }
   add_state(before, "before/", "state_before/");

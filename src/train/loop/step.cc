@@ -32,6 +32,7 @@ constexpr double kPatience = 0.002;
 
 // What a replica's program reads: its examples, and which step and replica it is.
 void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
+  ReplicaRun& run = run_of(worker);
   if (prefetcher) {
     const Prefetcher::Batch& batch = prefetcher->wait(done);
     auto known = std::ranges::find(worker.adopted, &batch, &Worker::AdoptedBatch::batch);
@@ -43,17 +44,17 @@ void Trainer::State::bind_batch(Worker& worker, std::int64_t replica) {
             device->adopt(const_cast<void*>(field.data()), field.type().bytes()));
     }
     for (std::size_t i = 0; i < batch.fields.size(); ++i) {
-      const View own = worker.batch.view(i);
+      const View own = run.batch.view(i);
       const std::int64_t first = (replica - replicas.begin) * own.bytes;
       if (known->fields[i]) {
-        worker.program.set_input(worker.field_slots[i], {*known->fields[i], first, own.bytes});
+        run.program.set_input(run.field_slots[i], {*known->fields[i], first, own.bytes});
       } else {
         device->upload(own, static_cast<const std::byte*>(batch.fields[i].data()) + first);
       }
     }
   } else {
-    loader->examples(done, replica * replica_rows, replica_rows, worker.batch.host());
-    worker.batch.send();
+    loader->examples(done, replica * replica_rows, replica_rows, run.batch.host());
+    run.batch.send();
   }
   send_place(worker, replica);
 }
@@ -68,12 +69,13 @@ void Trainer::State::send_place(Worker& worker, std::int64_t replica) {
 // `own`.
 void Trainer::State::bind_outputs(Worker& worker, std::int64_t replica, std::int64_t own,
                                   Buffer& buffer) {
-  for (const Worker::FlatOutput& output : worker.flat_outputs)
-    worker.program.set_output(output.slot, {buffer, output.offset, output.bytes});
+  ReplicaRun& run = run_of(worker);
+  for (const ReplicaRun::FlatOutput& output : run.flat_outputs)
+    run.program.set_output(output.slot, {buffer, output.offset, output.bytes});
   bind_carried(worker, replica);
-  for (std::size_t i = 0; i < worker.count_slots.size(); ++i)
-    worker.program.set_output(
-        worker.count_slots[i],
+  for (std::size_t i = 0; i < run.count_slots.size(); ++i)
+    run.program.set_output(
+        run.count_slots[i],
         worker.results.view().part(
             ((static_cast<std::int64_t>(i) + 1) * worker.replicas.size() + own) * kWord, kWord));
 }
@@ -95,7 +97,7 @@ void Trainer::State::bind_replica(Worker& worker, std::int64_t replica, Buffer& 
 void Trainer::State::run_replica(Worker& worker, std::int64_t replica, Buffer& buffer) {
   bind_replica(worker, replica, buffer);
   const TraceSpan span(placement.trace, worker.lane, "replica", replica);
-  worker.program.run();
+  run_of(worker).program.run();
   keep_loss(worker, replica, buffer);
 }
 
@@ -135,7 +137,7 @@ void Trainer::State::run_last_replica(Worker& worker, Buffer& buffer) {
   worker.last_buffer = &buffer;
   bind_replica(worker, worker.replicas.end - 1, buffer);
   const TraceSpan span(placement.trace, worker.lane, "replica", worker.replicas.end - 1);
-  worker.program.run_to_milestones(worker.reached);
+  run_of(worker).program.run_to_milestones(worker.reached);
 }
 
 // The last replica has made this bucket, as all before it have.
@@ -296,7 +298,7 @@ std::string Trainer::State::first_bad_operation() {
     if (std::isfinite(losses[static_cast<std::size_t>(replica)]) && !losses_are) continue;
     Worker& worker = owner(replica);
     run_replica(worker, replica, *worker.free_buffers.back());
-    if (const auto found = worker.program.find_non_finite()) return *found;
+    if (const auto found = run_of(worker).program.find_non_finite()) return *found;
   }
   return "";
 }
@@ -364,7 +366,7 @@ void Trainer::State::share_results(const StepOptions& options, StepResult& resul
 
 // But for the loss.
 Sums Trainer::State::sums_of_step() const {
-  Sums sums{.examples = recipe.batch, .items = program.items * recipe.replicas};
+  Sums sums{.examples = recipe.batch, .items = items_of_step};
   sums.weight = weight_of_step();
   for (std::size_t i = 0; i < counts.size(); ++i)
     sums.counts[program.counts[i]] =
@@ -376,6 +378,7 @@ StepResult Trainer::State::make(Part part, const StepOptions& options) {
   const auto start = Clock::now();
   StepResult result;
   const StepInRun at{done, loader->steps_per_epoch(), total_steps};
+  items_of_step = program_of(loader->bucket_of(done)).items * recipe.replicas;
   result.learning_rate = learning_rate_at(recipe.optimizer, recipe.schedule, at);
   const std::vector<float> scalars = optimizers.scalar_values(recipe.schedule, at);
   for (Worker& worker : workers) {

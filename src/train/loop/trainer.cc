@@ -293,7 +293,7 @@ void Trainer::take_state_of_first_rank() {
 
 void Trainer::start_profile() {
   for (Worker& worker : state_->workers) {
-    worker.program.executable().start_profile();
+    for (ReplicaRun& run : worker.runs) run.program.executable().start_profile();
     for (Shard& shard : worker.shards)
       if (shard.update) shard.update.executable().start_profile();
   }
@@ -301,7 +301,7 @@ void Trainer::start_profile() {
 
 void Trainer::stop_profile() {
   for (Worker& worker : state_->workers) {
-    worker.program.executable().stop_profile();
+    for (ReplicaRun& run : worker.runs) run.program.executable().stop_profile();
     for (Shard& shard : worker.shards)
       if (shard.update) shard.update.executable().stop_profile();
   }
@@ -309,11 +309,13 @@ void Trainer::stop_profile() {
 
 std::vector<KernelProfile> Trainer::profile(std::int64_t worker) const {
   const Worker& w = state_->workers[static_cast<std::size_t>(worker)];
-  std::vector<KernelProfile> rows = w.program.executable().profile();
-  for (const Shard& shard : w.shards) {
-    if (!shard.update) continue;
-    for (KernelProfile& row : shard.update.executable().profile()) rows.push_back(std::move(row));
-  }
+  std::vector<KernelProfile> rows;
+  const auto add = [&](const BoundExecutable& program) {
+    for (KernelProfile& row : program.executable().profile()) rows.push_back(std::move(row));
+  };
+  for (const ReplicaRun& run : w.runs) add(run.program);
+  for (const Shard& shard : w.shards)
+    if (shard.update) add(shard.update);
   return rows;
 }
 

@@ -165,7 +165,7 @@ class Trainer {
   std::vector<Metric> metrics() const;
   TaskWords words() const;
   // Losses of a step's batch, and the names of its counts.
-  std::int64_t items_per_step() const;
+  std::int64_t items_per_step() const;  // of examples of the greatest length
   const std::vector<std::string>& counts() const;
 
   std::int64_t steps_done() const;

@@ -300,16 +300,29 @@ void Trainer::State::start_input_threads() {
     placement.input_threads = static_cast<int>(placement.workers) * placement.threads;
 }
 
-BatchInputs Trainer::State::inputs_of(std::int64_t rows) const {
-  BatchInputs inputs = batch_inputs(recipe, data.fields, rows);
+std::vector<Field> Trainer::State::fields_of(std::size_t length) const {
+  return data.buckets.empty() ? data.fields : fields_of_length(data.fields, data.buckets[length]);
+}
+
+BatchInputs Trainer::State::inputs_of(std::int64_t rows, std::size_t length) const {
+  BatchInputs inputs = batch_inputs(recipe, fields_of(length), rows);
   inputs.precision = precision;
   return inputs;
 }
 
+ReplicaProgram Trainer::State::program_for(std::size_t length) const {
+  return build_replica_program(model, inputs_of(replica_rows, length), recipe.seed, recipe.batch,
+                               false, optimizers);
+}
+
 void Trainer::State::build_program() {
   try {
-    program = build_replica_program(model, inputs_of(replica_rows), recipe.seed, recipe.batch,
-                                    false, optimizers);
+    const std::size_t last = data.buckets.empty() ? 0 : data.buckets.size() - 1;
+    program = program_for(last);
+    for (std::size_t length = 0; length < last; ++length) {
+      shorter.push_back(program_for(length));
+      require_same_layout(shorter.back(), length);
+    }
   } catch (const UserError& error) {
     // An operation's rule knows nothing of recipes.
     throw UserError(
@@ -322,6 +335,27 @@ void Trainer::State::build_program() {
   }
   optimizers.require_parameters(layout(), recipe.model);
   require_streams();
+}
+
+// Parameters must not depend on how long the examples are.
+void Trainer::State::require_same_layout(const ReplicaProgram& other, std::size_t length) const {
+  const auto names_of = [](const ReplicaProgram& its) {
+    std::vector<std::string> names;
+    for (const auto* list : {&its.layout.parameters, &its.layout.statistics, &its.carried})
+      for (const FlatEntry& entry : *list) names.push_back(cat(entry.name, to_string(entry.type)));
+    return names;
+  };
+  const std::vector<std::string> own = names_of(program), its = names_of(other);
+  if (own == its) return;
+  const auto [here, there] = std::ranges::mismatch(own, its);
+  throw UserError(
+      cat("model ", recipe.model, " has ", here == own.end() ? std::string("nothing more") : *here,
+          " for examples of ", data.buckets.back(), " and ",
+          there == its.end() ? std::string("nothing more") : *there, " for those of ",
+          data.buckets[length],
+          "; to train in buckets its parameters must be the same for all lengths: leave "
+          "out data.buckets"),
+      ExitCode::kUsage);
 }
 
 void Trainer::State::allocate_values() {
@@ -374,7 +408,13 @@ void Trainer::State::make_workers(StopToken stop) {
       worker.free_buffers.push_back(worker.buffers.back().get());
     }
     worker.scalars = Staging(*device, std::ssize(optimizers.scalars()) * kWord);
-    prepare_program(worker);
+    worker.reached = [this, &worker](std::size_t bucket) {
+      complete_bucket(worker, static_cast<int>(bucket));
+    };
+    worker.place = Staging(*device, 2 * kWord);
+    worker.results = Staging(*device, (1 + std::ssize(counts)) * worker.replicas.size() * kWord);
+    worker.runs.resize(lengths());
+    for (std::size_t length = lengths(); length-- > 0;) prepare_program(worker, length);
     for (const std::vector<std::int64_t>& cuts : shards.cuts) {
       Shard& shard = worker.shards.emplace_back();
       shard.range = {cuts[number], cuts[number + 1]};
@@ -424,37 +464,38 @@ void Trainer::State::bind_values(BoundExecutable& executable) {
   for (const DeviceTensor& value : values()) executable.bind_input(value.name, value.memory);
 }
 
-void Trainer::State::bind_examples(Worker& worker, const BatchMemory& batch, std::int64_t first,
+void Trainer::State::bind_examples(ReplicaRun& run, const BatchMemory& batch, std::int64_t first,
                                    View place) {
   for (std::size_t i = 0; i < batch.size(); ++i)
-    worker.program.bind_input(batch.fields()[i].name, batch.view(i, first, replica_rows));
-  worker.program.bind_input("step", place.part(0, kWord));
-  worker.program.bind_input("replica", place.part(kWord, kWord));
+    run.program.bind_input(batch.fields()[i].name, batch.view(i, first, replica_rows));
+  run.program.bind_input("step", place.part(0, kWord));
+  run.program.bind_input("replica", place.part(kWord, kWord));
 }
 
-void Trainer::State::prepare_program(Worker& worker) {
-  worker.program = BoundExecutable(
-      *device, program.graph,
-      {.worker = worker.number, .awaited = true, .milestones = milestones_of(program, shards)});
-  worker.reached = [this, &worker](std::size_t bucket) {
-    complete_bucket(worker, static_cast<int>(bucket));
-  };
-  worker.batch = BatchMemory(*device, data.fields, replica_rows);
-  worker.place = Staging(*device, 2 * kWord);
-  worker.results = Staging(*device, (1 + std::ssize(counts)) * worker.replicas.size() * kWord);
+// Of lengths the greatest one first: the others work in its memory.
+void Trainer::State::prepare_program(Worker& worker, std::size_t length) {
+  const ReplicaProgram& its = program_of(length);
+  ReplicaRun& run = worker.runs[length];
+  run.program = BoundExecutable(
+      *device, its.graph,
+      {.worker = worker.number,
+       .arena_of = length + 1 == lengths() ? nullptr : &worker.runs.back().program.executable(),
+       .awaited = true,
+       .milestones = milestones_of(its, shards)});
+  run.batch = BatchMemory(*device, fields_of(length), replica_rows);
   // Of batches made ahead, a replica's part may be bound when it runs.
   for (const Field& field : data.fields)
-    worker.field_slots.push_back(worker.program.input_slot(field.name));
-  bind_examples(worker, worker.batch, 0, worker.place.view());
-  bind_values(worker.program);
-  for (const std::string& count : program.counts)
-    worker.count_slots.push_back(worker.program.output_slot(count));
-  for (const FlatEntry& entry : program.carried) {
-    worker.carried_inputs.push_back(worker.program.input_slot(entry.name));
-    worker.carried_outputs.push_back(worker.program.output_slot(kNewPrefix + entry.name));
+    run.field_slots.push_back(run.program.input_slot(field.name));
+  bind_examples(run, run.batch, 0, worker.place.view());
+  bind_values(run.program);
+  for (const std::string& count : its.counts)
+    run.count_slots.push_back(run.program.output_slot(count));
+  for (const FlatEntry& entry : its.carried) {
+    run.carried_inputs.push_back(run.program.input_slot(entry.name));
+    run.carried_outputs.push_back(run.program.output_slot(kNewPrefix + entry.name));
   }
   for (const auto& [name, range] : flat_outputs_of(layout()))
-    worker.flat_outputs.push_back({worker.program.output_slot(name), range.begin, range.bytes()});
+    run.flat_outputs.push_back({run.program.output_slot(name), range.begin, range.bytes()});
 }
 
 void Trainer::State::prepare_update(Worker& worker, Shard& shard) {

@@ -42,6 +42,19 @@ struct Shard {
   Staging hash_words;               // u32[2] of each of these
 };
 
+// What a worker runs for a replica whose examples have one of the lengths of the data.
+struct ReplicaRun {
+  BoundExecutable program;
+  BatchMemory batch;  // of one replica
+  // What is bound anew for each replica: its examples, and what its program writes.
+  struct FlatOutput {
+    std::size_t slot;
+    std::int64_t offset, bytes;  // in the buffer
+  };
+  std::vector<std::size_t> field_slots, count_slots, carried_inputs, carried_outputs;
+  std::vector<FlatOutput> flat_outputs;
+};
+
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   int number = 0;
@@ -49,10 +62,10 @@ struct Worker {
   ReplicaRange replicas;
   std::vector<ReplicaRange> nodes;  // the largest of the tree within these
   std::vector<Shard> shards;        // of each bucket
-  BoundExecutable program, norm, evaluation_loss;
+  std::vector<ReplicaRun> runs;     // by length, from the least
+  BoundExecutable norm, evaluation_loss;
   std::unique_ptr<Inference> evaluation;
 
-  BatchMemory batch;                             // of one replica
   std::vector<std::unique_ptr<Buffer>> buffers;  // flat: gradients and statistics of nodes
   std::vector<Buffer*> free_buffers;
   std::vector<Buffer*> held_buffers;  // published in this step
@@ -63,13 +76,6 @@ struct Worker {
   Staging place;  // u32 step, u32 replica: scalars that the program reads
   // f32 losses of all replicas, then their i32 counts, all of one count after those of another.
   Staging results;
-  // What is bound anew for each replica: its examples, and what its program writes.
-  struct FlatOutput {
-    std::size_t slot;
-    std::int64_t offset, bytes;  // in the buffer
-  };
-  std::vector<std::size_t> field_slots, count_slots, carried_inputs, carried_outputs;
-  std::vector<FlatOutput> flat_outputs;
   // Batches that were made ahead, as memory of the device, where that can be the host's.
   struct AdoptedBatch {
     const Prefetcher::Batch* batch;
@@ -163,7 +169,9 @@ struct Trainer::State {
   std::unique_ptr<Prefetcher> prefetcher;  // from the first step on, if threads make batches ahead
   std::shared_ptr<const Source> held_out;
   std::unique_ptr<Loader> held_out_loader;
-  ReplicaProgram program;
+  ReplicaProgram program;               // of examples of the greatest length,
+  std::vector<ReplicaProgram> shorter;  // and of the others, from the least
+  std::int64_t items_of_step = 0;       // of the whole batch
   Shards shards;
   ReplicaRange replicas;  // of this rank
   std::int64_t replica_rows = 0, evaluation_batch = 0, total_steps = 0;
@@ -212,6 +220,12 @@ struct Trainer::State {
   std::optional<std::uint64_t> last_hash;  // of the step before, where it was asked for
 
   const FlatLayout& layout() const { return program.layout; }
+  std::size_t lengths() const { return shorter.size() + 1; }
+  const ReplicaProgram& program_of(std::size_t length) const {
+    return length < shorter.size() ? shorter[length] : program;
+  }
+  // What the worker runs in the step that comes, or is being made.
+  ReplicaRun& run_of(Worker& worker) const { return worker.runs[loader->bucket_of(done)]; }
   // Parameters, running statistics, the optimizer's state: all that a checkpoint holds, in order
   // and by its names there.
   std::vector<DeviceTensor> places() const;
@@ -229,12 +243,12 @@ struct Trainer::State {
   void set_start_values(StopToken stop);
   void make_workers(StopToken stop);
   void prepare_exchange();
-  void prepare_program(Worker& worker);
+  void prepare_program(Worker& worker, std::size_t length);
   bool takes_whole_steps() const;
   void prepare_whole_step();
   StepProgram::Worker whole_step_of(Worker& worker, View sum);
   // What a replica's program reads: its rows of a batch, and u32 step, u32 replica.
-  void bind_examples(Worker& worker, const BatchMemory& batch, std::int64_t first, View place);
+  void bind_examples(ReplicaRun& run, const BatchMemory& batch, std::int64_t first, View place);
   void bind_scalars(Shard& shard, View scalars);
   void prepare_update(Worker& worker, Shard& shard);
   void prepare_means(Worker& worker, Shard& shard);
@@ -245,7 +259,11 @@ struct Trainer::State {
   MemoryUse memory_of(const Worker& worker) const;
   RankPlan plan() const;
 
-  BatchInputs inputs_of(std::int64_t rows) const;
+  std::vector<Field> fields_of(std::size_t length) const;
+  BatchInputs inputs_of(std::int64_t rows, std::size_t length) const;
+  BatchInputs inputs_of(std::int64_t rows) const { return inputs_of(rows, lengths() - 1); }
+  ReplicaProgram program_for(std::size_t length) const;
+  void require_same_layout(const ReplicaProgram& other, std::size_t length) const;
   Sums sums_of_step() const;
   // Parameters and running statistics, as inputs of a training program of the model.
   void bind_values(BoundExecutable& executable);

@@ -11,7 +11,7 @@ namespace podium {
 
 // -1: a replica has a negative weight, or more than 31 bits of them.
 std::int64_t Trainer::State::weight_of_step() const {
-  if (!program.is_weighted()) return program.items * recipe.replicas;
+  if (!program.is_weighted()) return items_of_step;
   std::int64_t sum = 0;
   for (const std::int32_t weight : counts.back()) {
     if (weight < 0) return -1;
@@ -22,7 +22,7 @@ std::int64_t Trainer::State::weight_of_step() const {
 
 float Trainer::State::correction_of_step() const {
   if (!program.is_weighted()) return 1;
-  return static_cast<float>(program.items * recipe.replicas) / static_cast<float>(weight_of_step());
+  return static_cast<float>(items_of_step) / static_cast<float>(weight_of_step());
 }
 
 void Trainer::State::set_correction(Worker& worker, float correction) const {

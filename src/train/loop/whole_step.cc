@@ -13,6 +13,8 @@ bool Trainer::State::takes_whole_steps() const {
   if (!traits.whole_steps || ranks() != 1) return false;
   // What gradients are multiplied by is known to the host alone, from all replicas' weights.
   if (program.is_weighted()) return false;
+  // One program for examples of one length.
+  if (lengths() > 1) return false;
   // Such a program has the same memory in every step, and carried values change places.
   if (!program.carried.empty()) return false;
   if (recipe.clip_norm != 0 && (!traits.complete_steps || runs.count() == 0)) return false;
@@ -42,6 +44,7 @@ void Trainer::compile_step() {
 
 StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
   const WholeStepState::Batch& batch = whole_step.batches.back();
+  ReplicaRun& run = worker.runs.front();
   const std::int64_t count = worker.replicas.size();
   const View results = worker.results.view();
   StepProgram::Worker part{.replicas = {},
@@ -51,17 +54,17 @@ StepProgram::Worker Trainer::State::whole_step_of(Worker& worker, View sum) {
                            .hash_words = {},
                            .hash_wanted = {}};
   for (std::int64_t i = 0; i < count; ++i) {
-    bind_examples(worker, batch.examples, i * replica_rows,
+    bind_examples(run, batch.examples, i * replica_rows,
                   batch.places.view().part(i * 2 * kWord, 2 * kWord));
-    for (const Worker::FlatOutput& output : worker.flat_outputs)
-      worker.program.set_output(output.slot, sum.part(output.offset, output.bytes));
-    for (std::size_t k = 0; k < worker.count_slots.size(); ++k)
-      worker.program.set_output(
-          worker.count_slots[k],
+    for (const ReplicaRun::FlatOutput& output : run.flat_outputs)
+      run.program.set_output(output.slot, sum.part(output.offset, output.bytes));
+    for (std::size_t k = 0; k < run.count_slots.size(); ++k)
+      run.program.set_output(
+          run.count_slots[k],
           results.part(((static_cast<std::int64_t>(k) + 1) * count + i) * kWord, kWord));
-    part.replicas.push_back(worker.program.call());
+    part.replicas.push_back(run.program.call());
   }
-  bind_examples(worker, worker.batch, 0, worker.place.view());
+  bind_examples(run, run.batch, 0, worker.place.view());
   const auto add = [&](std::vector<Call>& calls, BoundExecutable& bound,
                        const std::vector<Shard::FlatInput>& inputs) {
     if (!bound) return;

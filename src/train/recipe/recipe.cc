@@ -464,19 +464,21 @@ class Reader {
     }
     target = std::move(values);
   }
-  void assign_to(std::vector<double>& target, const RecipeKey& key, const toml::node& node,
+  template <typename T>
+  requires std::is_arithmetic_v<T>
+  void assign_to(std::vector<T>& target, const RecipeKey& key, const toml::node& node,
                  const RecipeProblems::Place& place) {
     const toml::array* array = node.as_array();
     if (array == nullptr) return wrong_type(key, node, place);
-    std::vector<double> values;
+    std::vector<T> values;
     for (const toml::node& element : *array) {
-      if (!element.is_number()) {
+      if (std::is_integral_v<T> ? !element.is_integer() : !element.is_number()) {
         return refuse(key, place,
-                      cat("`", key.path(), "` must be an array of numbers; element ",
+                      cat("`", key.path(), "` must be ", type_text(key), "; element ",
                           values.size() + 1, " is ", node_text(element)));
       }
-      values.push_back(*element.value<double>() + 0.0);
-      if (!in_range(key, values.back(), place)) return;
+      values.push_back(*element.value<T>() + T{0});
+      if (!in_range(key, static_cast<double>(values.back()), place)) return;
     }
     target = std::move(values);
   }

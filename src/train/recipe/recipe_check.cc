@@ -1,5 +1,6 @@
 // Checks of a recipe as a whole.
 #include <algorithm>
+#include <functional>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <variant>
@@ -60,6 +61,7 @@ class Check {
     for (std::size_t i = 0; i < r_.optimizer_groups.size(); ++i) group(i);
     schedule();
     images();
+    buckets();
     init();
     fits();
   }
@@ -126,6 +128,17 @@ class Check {
     } else if (r_.epochs == 0 && r_.steps == 0) {
       problems_.add("epochs", "the run has no length; give `epochs` or `steps`, at least 1");
     }
+  }
+
+  void buckets() {
+    constexpr std::size_t kMost = 64;
+    const std::vector<std::int64_t>& lengths = r_.pairs.buckets;
+    if (lengths.empty() || !good({"data.buckets", "data.context"})) return;
+    const bool rises = std::ranges::adjacent_find(lengths, std::greater_equal<>()) == lengths.end();
+    if (rises && lengths.back() < r_.text.context && lengths.size() <= kMost) return;
+    problems_.add("data.buckets",
+                  cat("`data.buckets` must be at most ", kMost, " lengths that rise and lie below ",
+                      "`data.context` = ", r_.text.context, ", which is the last one itself"));
   }
 
   void replicas() {

@@ -1,7 +1,9 @@
 // The [data] of recipes: what is in files.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "train/recipe/recipe_test_util.h"
 
@@ -51,6 +53,26 @@ TEST(Recipe, what_is_held_out_of_a_text_is_a_share_or_another_text) {
   EXPECT_EQ(to_toml(parse_recipe(text, "x.toml", {"data.held_out_path="})).find("held_out_path"),
             std::string::npos);
   EXPECT_NE(refusal(text + "[network]\nheads = 2\n").find("`network.heads`"), std::string::npos);
+}
+
+TEST(Recipe, buckets_rise_and_lie_below_the_context) {
+  const std::string pairs =
+      "model = \"transformer\"\nbatch = 8\nepochs = 1\n[data]\nname = \"pairs\"\n"
+      "path = \"a.tsv\"\ncontext = 40\n";
+  const std::string resolved = to_toml(parse_recipe(pairs + "buckets = [16, 24]\n", "x.toml"));
+  EXPECT_NE(resolved.find("buckets = [16, 24]\n"), std::string::npos);
+  EXPECT_EQ(to_toml(parse_recipe(resolved, "again")), resolved);
+  EXPECT_EQ(parse_recipe(pairs, "x.toml", {"data.buckets=[8]"}).pairs.buckets,
+            std::vector<std::int64_t>{8});
+  const std::string rule =
+      "x.toml:8: `data.buckets` must be at most 64 lengths that rise and lie below "
+      "`data.context` = 40, which is the last one itself";
+  EXPECT_EQ(refusal(pairs + "buckets = [24, 16]\n"), rule);
+  EXPECT_EQ(refusal(pairs + "buckets = [16, 16]\n"), rule);
+  EXPECT_EQ(refusal(pairs + "buckets = [16, 40]\n"), rule);
+  EXPECT_EQ(refusal(pairs + "buckets = [16, 24.5]\n"),
+            "x.toml:8: `data.buckets` must be an array of integers; element 2 is the number 24.5");
+  EXPECT_NE(refusal(pairs + "buckets = [1]\n").find("`data.buckets`"), std::string::npos);
 }
 
 }  // namespace

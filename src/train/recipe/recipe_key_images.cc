@@ -114,6 +114,16 @@ std::vector<RecipeKey> data_keys() {
            "what happens to sentences, pairs and sounds that are longer than `context`. `stop`: "
            "the run ends before its first step. `cut`: their ends are left out"},
       {.table = "data",
+       .name = "buckets",
+       .field = PODIUM_RECIPE_FIELD(pairs.buckets),
+       .range = between(2, 1 << 20),
+       .fits = {kPairData},
+       .unit = "tokens",
+       .meaning = "lengths below `context`, ascending. In training the examples of a batch are "
+                  "filled up to the least of these, or to `context`, that holds them all: a batch "
+                  "has examples of one such length alone, so little is computed that does not "
+                  "count. Evaluation fills up to `context`"},
+      {.table = "data",
        .name = "order",
        .field = PODIUM_RECIPE_FIELD(text.order),
        .choices = {kShuffledWindows, kStreamedWindows},

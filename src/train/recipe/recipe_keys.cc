@@ -123,6 +123,9 @@ std::string type_text(const RecipeKey& key) {
     const char* operator()(const FieldOf<std::vector<double>>&) const {
       return "an array of numbers";
     }
+    const char* operator()(const FieldOf<std::vector<std::int64_t>>&) const {
+      return "an array of integers";
+    }
     const char* operator()(const FieldOf<std::vector<std::string>>&) const {
       return "an array of strings";
     }
@@ -145,6 +148,11 @@ std::string value_text(const RecipeKey& key, const Recipe& recipe) {
     std::string operator()(const std::vector<double>& values) const {
       std::vector<std::string> texts;
       for (const double value : values) texts.push_back(number_text(value));
+      return cat("[", join_words(texts), "]");
+    }
+    std::string operator()(const std::vector<std::int64_t>& values) const {
+      std::vector<std::string> texts;
+      for (const std::int64_t value : values) texts.push_back(cat(value));
       return cat("[", join_words(texts), "]");
     }
     std::string operator()(const std::vector<std::string>& values) const {

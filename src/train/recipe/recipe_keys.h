@@ -25,7 +25,8 @@ using FieldOf = std::function<T&(Recipe&)>;
 using RecipeField =
     std::variant<FieldOf<std::string>, FieldOf<bool>, FieldOf<int>, FieldOf<std::int64_t>,
                  FieldOf<std::uint64_t>, FieldOf<float>, FieldOf<double>,
-                 FieldOf<std::vector<double>>, FieldOf<std::vector<std::string>>, FieldOf<Decay>>;
+                 FieldOf<std::vector<double>>, FieldOf<std::vector<std::int64_t>>,
+                 FieldOf<std::vector<std::string>>, FieldOf<Decay>>;
 
 // Bounds of a number (or of each number of an array); an open one is itself not allowed.
 struct NumberRange {

@@ -84,11 +84,16 @@ std::string describe(const Trainer& trainer) {
   text += cat("batch         B = ", r.batch, ", R = ", count_text(r.replicas, "replica"), " of ",
               count_text(r.batch / r.replicas, example_word(trainer)), "; batch-norm span ",
               r.batch / r.replicas, "\n");
+  std::vector<std::string> lengths;
+  for (const std::int64_t length : trainer.training_set().bucket_lengths())
+    lengths.push_back(cat(length));
+  if (!lengths.empty())
+    text += cat("lengths       of a batch's examples: ", join_words(lengths), "\n");
   const std::int64_t items = trainer.items_per_step();
   const bool is_weighted =
       std::ranges::find(trainer.counts(), kWeightCount) != trainer.counts().end();
-  text += cat("gradient      of the mean loss over all ", items, " ",
-              items == r.batch ? "example" : trainer.words().item, "s (each has ",
+  text += cat("gradient      of the mean loss over all ", lengths.empty() ? "" : "of at most ",
+              items, " ", items == r.batch ? "example" : trainer.words().item, "s (each has ",
               is_weighted ? "its weight / the sum of all weights" : cat("weight 1/", items),
               "), summed over replicas by the tree",
               r.clip_norm == 0 ? "" : cat(", scaled down where their norm exceeds ", r.clip_norm),

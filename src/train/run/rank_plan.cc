@@ -46,7 +46,8 @@ void visit_programs(const Worker& worker, const Visit& visit) {
                            std::int64_t evaluation, const BoundExecutable& bound) {
     if (bound) visit(name, kind, step, evaluation, bound.executable().plan());
   };
-  program("replica", &MemoryUse::training_activations, worker.replicas.size(), 0, worker.program);
+  program("replica", &MemoryUse::training_activations, worker.replicas.size(), 0,
+          worker.runs.back().program);
   for (const Shard& shard : worker.shards)
     program("squares", &MemoryUse::gradients, 1, 0, shard.squares);
   program("norm", &MemoryUse::gradients, 1, 0, worker.norm);
@@ -100,7 +101,8 @@ DataShape shape_of(const Source& train, const Source& held_out) {
                   .training = train.examples(),
                   .held_out = held_out.examples(),
                   .is_slow = train.is_slow(),
-                  .order = train.order()};
+                  .order = train.order(),
+                  .buckets = train.bucket_lengths()};
   const std::int64_t bytes = train.memory_bytes() + held_out.memory_bytes(),
                      examples = std::max<std::int64_t>(1, shape.training + shape.held_out);
   shape.example_bytes = bytes / examples;
@@ -170,16 +172,22 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
   visit_programs(worker, [&](const char*, std::int64_t MemoryUse::*kind, std::int64_t, std::int64_t,
                              const Plan& plan) { use.*kind += plan.arena_bytes; });
   for (const auto& buffer : worker.buffers) use.gradients += buffer->bytes();
+  for (const ReplicaRun& run : worker.runs) {
+    use.batches += run.batch.bytes();
+    if (&run != &worker.runs.back())
+      use.training_activations += run.program.executable().plan().arena_bytes;
+  }
   if (takes_whole_steps() && device->traits().replicas_together) {
     // Instead of one replica at a time; and what each adds to the sum.
     const std::int64_t count = worker.replicas.size();
-    use.training_activations += (count - 1) * worker.program.executable().plan().arena_bytes;
+    use.training_activations +=
+        (count - 1) * worker.runs.back().program.executable().plan().arena_bytes;
     use.gradients += count * worker.buffers[0]->bytes();
   }
   use.gradients += worker.norm_values.bytes() + worker.correction.bytes() + worker.results.bytes();
   use.optimizer += worker.scalars.bytes();
   for (const Shard& shard : worker.shards) use.parameters += shard.hash_words.bytes();
-  use.batches += worker.batch.bytes() + worker.place.bytes() + worker.evaluation->batch_bytes() +
+  use.batches += worker.place.bytes() + worker.evaluation->batch_bytes() +
                  worker.evaluation_batch.bytes() + worker.evaluation_losses.bytes() +
                  worker.evaluation_weights.bytes() + worker.predictions.bytes();
   return use;

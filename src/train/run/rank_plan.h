@@ -31,6 +31,7 @@ struct DataShape {
   std::int64_t training = 0, held_out = 0;   // examples
   bool is_slow = false;                      // Source::is_slow() of the training set
   VisitOrder order = VisitOrder::kShuffled;  // Source::order() of it
+  std::vector<std::int64_t> buckets = {};    // Source::bucket_lengths() of it
   // In memory: of each example, or, where these differ, of both sets; -1: not stated.
   std::int64_t example_bytes = 0, set_bytes = -1;
   std::int64_t bytes() const {
