@@ -40,7 +40,7 @@ say "running tests with -fsanitize=$kind"
 cd "$root/$folder"
 # Address space randomisation of 32 bits, which newer kernels use, is more than this ThreadSanitizer can map.
 # Of the random shapes of each operation a part: all of them take as long as everything else. scripts/test.sh draws them all.
-export PODIUM_CASES=${PODIUM_CASES:-16}
+export PODIUM_CASES=${PODIUM_CASES:-8}
 export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1
 export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 exec setarch --addr-no-randomize ctest --output-on-failure --no-tests=error --parallel "$jobs" "${tests[@]}" "$@"

@@ -56,8 +56,8 @@ class Regions {
   std::map<void*, std::size_t> sizes_;
 };
 #else
-// One range of addresses, whose pages are opened and closed by one call: a call for each region takes several times as
-// long as the kernels of a small network.
+// One range of addresses, whose pages are opened and closed by one call: a call for each region
+// takes several times as long as the kernels of a small network.
 class Regions {
  public:
   Regions() {

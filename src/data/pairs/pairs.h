@@ -9,6 +9,7 @@
 // sentences of each pair of the batch.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
