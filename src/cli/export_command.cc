@@ -6,8 +6,13 @@
 #include "cli/command.h"
 #include "cli/output_file.h"
 #include "cli/table.h"
+#include "cli/talk.h"
+#include "files/file_io.h"
 #include "files/safetensors.h"
+#include "nn/network.h"
+#include "onnx/onnx_file.h"
 #include "train/plugin/plugin.h"
+#include "train/run/predictor.h"
 #include "train/run/published.h"
 #include "train/run/run_folder.h"
 
@@ -15,23 +20,50 @@ namespace podium {
 namespace {
 
 struct ExportArguments {
-  std::string run, out, step;
+  std::string run, safetensors, onnx, step;
   bool force = false;
 };
 
-ExitCode export_run(const ExportArguments& arguments) {
-  require_writable(arguments.out, "--safetensors", arguments.force);
-  require_run(arguments.run);
-  const Recipe recipe = read_run_recipe(arguments.run, {}, ModelNames::kRecorded);
-  const Checkpoint checkpoint = checkpoint_of(arguments.run, arguments.step);
+// Parameters under the names of the published networks.
+std::int64_t write_tensors(const std::string& file, const Recipe& recipe,
+                           const Checkpoint& checkpoint) {
   const std::vector<NamedTensor> tensors = to_published(recipe.model, checkpoint.tensors);
   std::int64_t values = 0;
   for (const NamedTensor& t : tensors) values += t.tensor.elements();
   // Hugging Face's loader wants to know whose layouts these are.
-  write_safetensors(arguments.out, tensors, {{"format", "pt"}});
-  std::cout << printable(arguments.out) << ": " << count_text(std::ssize(tensors), "tensor")
-            << " of " << printable(recipe.model) << ", " << count_text(values, "value")
-            << ", after step " << checkpoint.step << "\n";
+  write_safetensors(file, tensors, {{"format", "pt"}});
+  return values;
+}
+
+// The network as other programs run it.
+std::int64_t write_onnx(const std::string& file, const Recipe& recipe,
+                        const Checkpoint& checkpoint) {
+  const Predictor predictor(recipe, checkpoint);  // refuses what does not fit
+  const std::string bytes = onnx_file_of(recipe, model_of(recipe), predictor.fields(), checkpoint);
+  replace_text(file, bytes);
+  if (recipe.evaluation.views > 1)
+    say(cat("evaluation of this run takes the mean over ", recipe.evaluation.views,
+            " views of an example (evaluation.views); the file has the network, for one"));
+  std::int64_t values = 0;
+  for (const NamedTensor& t : checkpoint.tensors)
+    if (!t.name.starts_with(kOptimizerPrefix) && !t.name.starts_with(kCarriedPrefix))
+      values += t.tensor.elements();
+  return values;
+}
+
+ExitCode export_run(const ExportArguments& arguments) {
+  const bool to_onnx = !arguments.onnx.empty();
+  const std::string& out = to_onnx ? arguments.onnx : arguments.safetensors;
+  PODIUM_REQUIRE(!out.empty(), ExitCode::kUsage,
+                 "nothing to write; name a file: --safetensors FILE or --onnx FILE");
+  require_writable(out, to_onnx ? "--onnx" : "--safetensors", arguments.force);
+  require_run(arguments.run);
+  const Recipe recipe = read_run_recipe(arguments.run, {}, ModelNames::kRecorded);
+  const Checkpoint checkpoint = checkpoint_of(arguments.run, arguments.step);
+  const std::int64_t values =
+      to_onnx ? write_onnx(out, recipe, checkpoint) : write_tensors(out, recipe, checkpoint);
+  std::cout << printable(out) << ": " << printable(recipe.model) << ", "
+            << count_text(values, "value") << ", after step " << checkpoint.step << "\n";
   return ExitCode::kDone;
 }
 
@@ -43,14 +75,18 @@ void add_export_command(CLI::App& app, CommandLine& line) {
       add_command(app, line, "export",
                   "Writes the network of a run for other programs, without the optimizer's state",
                   {"podium export runs/book-seed0 --safetensors model.safetensors",
-                   "podium export runs/a --step best --safetensors best.safetensors"},
+                   "podium export runs/a --step best --onnx best.onnx"},
                   [arguments] { return export_run(*arguments); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
+  CLI::Option* const safetensors = command->add_option(
+      "--safetensors", arguments->safetensors,
+      "File to write: the parameters in FP32, under the names of the published networks (a GPT's "
+      "are Hugging Face's)");
   command
-      ->add_option("--safetensors", arguments->out,
-                   "File to write: FP32, under the names of the published networks (a GPT's are "
-                   "Hugging Face's)")
-      ->required();
+      ->add_option("--onnx", arguments->onnx,
+                   "File to write: the whole network as ONNX, with what normalises its input; "
+                   "batches of any size")
+      ->excludes(safetensors);
   add_step_flag(*command, arguments->step);
   add_force_flag(*command, arguments->force);
 }

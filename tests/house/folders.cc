@@ -32,8 +32,9 @@ const std::vector<std::pair<std::string, std::vector<std::string>>>& rows() {
       {"train", {"autodiff", "nn", "optim", "compile", "backend", "parallel", "data"}},
       {"report", {"train"}},
       {"trust", {"train", "report"}},
+      {"onnx", {"train"}},
       {"plan", {"train"}},
-      {"cli", {"train", "report", "trust", "plan"}},
+      {"cli", {"train", "report", "trust", "onnx", "plan"}},
   };
   return table;
 }

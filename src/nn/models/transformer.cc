@@ -108,7 +108,8 @@ Model transformer_model(const NetworkOptions& options) {
                    "a transformer reads source and tokens i32 [context] below a vocabulary, got ",
                    to_text(in.fields()));
     Transformer network(net, options, source);
-    return {{"logits", network.logits(in["source"], in["source_length"], in["tokens"])}};
+    const Value of_source = in["source"], lengths = in["source_length"], of_target = in["tokens"];
+    return {{"logits", network.logits(of_source, lengths, of_target)}};
   };
   return language::predicting(forward);
 }
