@@ -18,9 +18,14 @@ constexpr std::size_t kBlock = std::size_t{1} << 20;
 
 class Archive {
  public:
-  Archive(std::string name, std::string remedy)
+  enum class Format : std::uint8_t { kTar, kZip };
+  Archive(std::string name, std::string remedy, Format format = Format::kTar)
       : name_(std::move(name)), remedy_(std::move(remedy)), archive_(::archive_read_new()) {
     PODIUM_CHECK(archive_ != nullptr);
+    if (format == Format::kZip) {
+      ::archive_read_support_format_zip(archive_);
+      return;
+    }
     // Not all of them: some would start programs, by what bytes from outside say.
     ::archive_read_support_filter_gzip(archive_);
     ::archive_read_support_filter_bzip2(archive_);
@@ -126,6 +131,13 @@ void read_archive(const std::string& path, const std::string& remedy, const Arch
 void parse_archive(std::span<const std::uint8_t> bytes, const std::string& name,
                    const std::string& remedy, const ArchiveVisitor& visit) {
   Archive archive(name, remedy);
+  archive.open_bytes(bytes);
+  archive.visit(visit);
+}
+
+void parse_zip(std::span<const std::uint8_t> bytes, const std::string& name,
+               const std::string& remedy, const ArchiveVisitor& visit) {
+  Archive archive(name, remedy, Archive::Format::kZip);
   archive.open_bytes(bytes);
   archive.visit(visit);
 }

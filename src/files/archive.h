@@ -21,5 +21,8 @@ void read_archive(const std::string& path, const std::string& remedy, const Arch
 // The same of an archive in memory; `name` stands for its path.
 void parse_archive(std::span<const std::uint8_t> bytes, const std::string& name,
                    const std::string& remedy, const ArchiveVisitor& visit);
+// The same of a zip archive.
+void parse_zip(std::span<const std::uint8_t> bytes, const std::string& name,
+               const std::string& remedy, const ArchiveVisitor& visit);
 
 }  // namespace podium

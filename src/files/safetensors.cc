@@ -12,8 +12,10 @@
 #include <optional>
 #include <unordered_set>
 
+#include "base/bf16.h"
 #include "base/json_text.h"
 #include "files/file_io.h"
+#include "files/float16.h"
 
 namespace podium {
 namespace {
@@ -25,10 +27,12 @@ using nlohmann::json;
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
 
-enum class FileType { kF32, kI32, kU32, kI64 };
+enum class FileType { kF32, kF16, kBf16, kI32, kU32, kI64 };
 
 std::optional<FileType> file_type(std::string_view text) {
   if (text == "F32") return FileType::kF32;
+  if (text == "F16") return FileType::kF16;
+  if (text == "BF16") return FileType::kBf16;
   if (text == "I32") return FileType::kI32;
   if (text == "U32") return FileType::kU32;
   if (text == "I64") return FileType::kI64;
@@ -175,7 +179,8 @@ class HeaderReader : public nlohmann::json_sax<json> {
     } else if (place_ == Place::kType) {
       header_.entries.back().type = file_type(value);
       if (!header_.entries.back().type)
-        fail(cat("dtype ", value, " is not one of F32, I32, U32, I64; convert it to F32"));
+        fail(cat("dtype ", value,
+                 " is not one of F32, F16, BF16, I32, U32, I64; convert it to F32"));
       place_ = Place::kTensor;
     } else {
       return unexpected("a string");
@@ -256,7 +261,11 @@ void check_layout(std::vector<Entry>& entries, std::uint64_t data_bytes,
                      "the product of the shape's extents is above 2^60");
       product *= extent;
     }
-    const std::uint64_t bytes = empty ? 0 : product * (entry.type == FileType::kI64 ? 8 : 4);
+    const bool half = entry.type == FileType::kF16 || entry.type == FileType::kBf16;
+    const std::uint64_t bytes = empty ? 0
+                                      : product * (entry.type == FileType::kI64 ? 8
+                                                   : half                       ? 2
+                                                                                : 4);
     const std::uint64_t begin = entry.offsets[0], end = entry.offsets[1];
     PODIUM_REQUIRE(begin <= end && end <= data_bytes, ExitCode::kData, where(), "data_offsets [",
                    begin, ", ", end, "] lie outside the ", data_bytes,
@@ -305,9 +314,10 @@ SafetensorsFile read_from(std::uint64_t size, const std::string& source, const R
   file.metadata = std::move(header.metadata);
   file.tensors.reserve(header.entries.size());
   for (Entry& entry : header.entries) {
-    const DType dtype = entry.type == FileType::kF32   ? DType::kF32
-                        : entry.type == FileType::kU32 ? DType::kU32
-                                                       : DType::kI32;
+    const bool half = entry.type == FileType::kF16 || entry.type == FileType::kBf16;
+    const DType dtype = entry.type == FileType::kF32 || half ? DType::kF32
+                        : entry.type == FileType::kU32       ? DType::kU32
+                                                             : DType::kI32;
     Tensor tensor(dtype, Shape(std::vector<std::int64_t>(entry.shape.begin(), entry.shape.end())));
     const std::uint64_t offset = data_begin + entry.offsets[0];
     const std::size_t bytes = entry.offsets[1] - entry.offsets[0];
@@ -319,6 +329,11 @@ SafetensorsFile read_from(std::uint64_t size, const std::string& source, const R
                        entry.name, "\": ", value, " does not fit in 32 bits; save it as I32");
         return static_cast<std::int32_t>(value);
       });
+    } else if (half) {
+      std::vector<std::uint16_t> own(bytes / sizeof(std::uint16_t));
+      read(offset, std::as_writable_bytes(std::span(own)));
+      std::ranges::transform(own, tensor.f32().begin(),
+                             entry.type == FileType::kF16 ? float_of_fp16 : bf16_value);
     } else {
       read(offset, std::span(static_cast<std::byte*>(tensor.data()), bytes));
     }

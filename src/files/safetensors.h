@@ -1,7 +1,8 @@
 // The safetensors format, which Python's `safetensors` reads and writes: an 8-byte little-endian
 // length, a JSON header of that length, then the tensors' bytes, row-major, little-endian, one
-// after the other. F32, I32 and U32 are kept; I64 (PyTorch's counters) is read as I32 where every
-// value fits. The same tensors and metadata give the same bytes.
+// after the other. F32, I32 and U32 are kept; F16 and BF16 are read as F32, which holds all their
+// values, and I64 (PyTorch's counters) as I32 where every value fits. The same tensors and metadata
+// give the same bytes.
 //
 // The reader checks everything. Rules, each a UserError (kData) that names the file and the tensor:
 //   S1 the file holds the 8 bytes and a header of at most kMaxHeaderBytes

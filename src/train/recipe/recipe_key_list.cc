@@ -347,7 +347,8 @@ std::vector<RecipeKey> init_keys() {
        .name = "from",
        .field = PODIUM_RECIPE_FIELD(init.from),
        .decides_result = false,
-       .meaning = "run folder, checkpoint folder or safetensors file whose tensors are the initial "
+       .meaning = "run folder, checkpoint folder, safetensors file or state dict of torch.save "
+                  "whose tensors are the initial "
                   "values of the parameters and running statistics of equal name"},
       {.table = "init",
        .name = "hash",

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/words.h"
+#include "files/torch_file.h"
 #include "train/loop/checkpoint.h"
 #include "train/run/published.h"
 #include "train/run/run_folder.h"
@@ -65,7 +66,7 @@ InitialTensors read_source(const fs::path& from) {
   std::error_code error;
   if (fs::is_regular_file(from, error)) {
     initial.source = from.string();
-    all = read_safetensors(from).tensors;
+    all = is_torch_file(from) ? read_torch_file(from) : read_safetensors(from).tensors;
   } else if (fs::exists(from / "checkpoint.json", error)) {
     Checkpoint checkpoint = load_checkpoint(from);
     initial.source = cat(from.string(), ", step ", checkpoint.step);
@@ -74,7 +75,7 @@ InitialTensors read_source(const fs::path& from) {
     PODIUM_REQUIRE(
         fs::exists(from, error), ExitCode::kData, "init.from = \"", from.string(),
         "\": no such file or folder; name what to start from with --init: a run's folder, a folder "
-        "of its checkpoints or a safetensors file");
+        "of its checkpoints, a safetensors file or one of torch.save");
     Checkpoint checkpoint = last_checkpoint(from);
     initial.source = cat(from.string(), ", step ", checkpoint.step);
     all = std::move(checkpoint.tensors);

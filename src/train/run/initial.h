@@ -1,5 +1,5 @@
-// Initial parameters and running statistics for recipes with [init]: copied from another run or a
-// safetensors file, by name. docs/recipes.md states the mapping.
+// Initial parameters and running statistics for recipes with [init]: copied from another run, a
+// safetensors file or one of torch.save, by name. docs/recipes.md states the mapping.
 #pragma once
 
 #include <filesystem>
