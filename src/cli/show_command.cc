@@ -330,8 +330,9 @@ ExitCode show(const ShowArguments& arguments) {
             << " parameters in " << training.layout.parameters.size() << " tensors; forward "
             << scaled(direct_flops(forward), "FLOP") << " an example\n"
             << "a step " << scaled(step_flops, "FLOP") << " for "
-            << count_text(recipe.batch, "example") << "; the run's " << count_text(steps, "step")
-            << " " << scaled(step_flops * static_cast<double>(steps), "FLOP")
+            << count_text(recipe.batch, "example") << "; the run's "
+            << (recipe.pairs.buckets.empty() ? "" : "at most ") << count_text(steps, "step") << " "
+            << scaled(step_flops * static_cast<double>(steps), "FLOP")
             << "\n(as papers count: direct convolutions, 2 for a multiply-add; executed are "
             << scaled(executed, "FLOP") << " a step, "
             << (executed < step_flops ? "with Winograd's algorithm where it pays" : "the same way")

@@ -342,7 +342,8 @@ void Trainer::State::require_same_layout(const ReplicaProgram& other, std::size_
   const auto names_of = [](const ReplicaProgram& its) {
     std::vector<std::string> names;
     for (const auto* list : {&its.layout.parameters, &its.layout.statistics, &its.carried})
-      for (const FlatEntry& entry : *list) names.push_back(cat(entry.name, to_string(entry.type)));
+      for (const FlatEntry& entry : *list)
+        names.push_back(cat(entry.name, " ", to_string(entry.type)));
     return names;
   };
   const std::vector<std::string> own = names_of(program), its = names_of(other);

@@ -107,8 +107,10 @@ std::vector<RecipeKey> top_level_keys() {
        .field = PODIUM_RECIPE_FIELD(epochs),
        .range = between(0, 1e6),
        .unit = "epochs",
-       .meaning = "length of the run. An epoch has floor(examples / batch) steps; the remaining "
-                  "examples are dropped. Give exactly one of `epochs` and `steps`"},
+       .meaning =
+           "length of the run. An epoch has floor(examples / batch) steps (of each bucket, where "
+           "there are `data.buckets`); the remaining examples are dropped. Give exactly one "
+           "of `epochs` and `steps`"},
       {.table = "",
        .name = "steps",
        .field = PODIUM_RECIPE_FIELD(steps),
