@@ -20,7 +20,7 @@ class Graph;
 namespace podium::onnx {
 
 // What ONNX calls the types.
-enum class Element : std::int8_t { kFloat = 1, kUint8 = 2, kInt32 = 6, kInt64 = 7, kBool = 9 };
+enum class Element : std::int8_t { kFloat = 1, kUint8 = 2, kInt64 = 7 };
 
 // An attribute of a node: its name and value.
 struct Named {
@@ -31,7 +31,7 @@ struct Named {
 class Builder {
  public:
   // Of names in a graph within another, `prefix` keeps those of the two apart.
-  explicit Builder(onnx_file::Graph& graph, std::string prefix = "v")
+  explicit Builder(onnx_file::Graph& graph, std::string prefix = "value/")
       : graph_(graph), prefix_(std::move(prefix)) {}
 
   // Appends a node and returns the names of its results.
