@@ -1,6 +1,8 @@
 // Audits: a device that computes wrongly is found while it trains, and one that does not never is.
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,6 +13,7 @@
 #include "base/scratch_test_util.h"
 #include "faulty_device.h"
 #include "files/file_io.h"
+#include "files/safetensors.h"
 #include "law_util.h"
 #include "ranks_test_util.h"
 
@@ -237,7 +240,20 @@ TEST(Audit, ends_a_run_which_goes_on_from_what_is_proven) {
       EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
   }
   Flips::of_test().armed = false;
-  EXPECT_TRUE(std::filesystem::exists(folder / "run/audit-step-10.safetensors"));
+  const SafetensorsFile kept = read_safetensors(folder / "run/audit-step-10.safetensors");
+  // Under the names of an inspected step, with its batch.
+  const auto sound = make_trainer(recipe, 1);
+  step_hashes(*sound, 9);
+  for (const NamedTensor& seen : sound->inspect_step(false).tensors) {
+    const bool of_step = seen.name == "inputs" || seen.name == "labels";
+    if (!of_step && !seen.name.starts_with("before/") && !seen.name.starts_with("after/") &&
+        !seen.name.starts_with("state_"))
+      continue;
+    const Tensor* const own = kept.find(seen.name);
+    ASSERT_NE(own, nullptr) << seen.name;
+    const auto bytes = static_cast<std::size_t>(own->type().bytes());
+    EXPECT_TRUE(!of_step || std::memcmp(own->data(), seen.tensor.data(), bytes) == 0) << seen.name;
+  }
   std::vector<std::int64_t> left;
   for (const CheckpointPlace& place : list_checkpoints(folder / "run")) left.push_back(place.step);
   EXPECT_EQ(left, (std::vector<std::int64_t>{2, 4}));

@@ -296,8 +296,6 @@ StepResult Trainer::State::audited(const StepOptions& options) {
     if (std::memcmp(a, b, bytes) == 0) continue;
     names.push_back(place.name);
     for (std::size_t i = 0; i < bytes; i += kWord) values += std::memcmp(a + i, b + i, kWord) != 0;
-    found->tensors.push_back({"before/" + place.name, before.tensor(place)});
-    found->tensors.push_back({"first/" + place.name, after_first.tensor(place)});
     found->tensors.push_back({"second/" + place.name, after_second.tensor(place)});
   }
   const bool carried_differ =
@@ -329,6 +327,11 @@ StepResult Trainer::State::audited(const StepOptions& options) {
   }
   if (!all.empty()) {
     found->text = all;
+    for (NamedTensor& field : batch_of(step)) found->tensors.push_back(std::move(field));
+    for (const DeviceTensor& place : places()) {
+      found->tensors.push_back({inspected_name(place.name, "before"), before.tensor(place)});
+      found->tensors.push_back({inspected_name(place.name, "after"), after_first.tensor(place)});
+    }
     result.disagreement = std::move(found);
   } else if (!result.non_finite.empty() && options.throw_on_divergence) {
     throw UserError(cat("step ", result.step, ": ", result.divergence()), ExitCode::kDiverged);

@@ -28,6 +28,25 @@ void output_activations(Graph& graph) {
 
 }  // namespace
 
+std::string inspected_name(const std::string& tensor, const char* when) {
+  return tensor.starts_with(kOptimizerPrefix)
+             ? cat("state_", when, "/", tensor.substr(kOptimizerPrefix.size()))
+             : cat(when, "/", tensor);
+}
+
+std::vector<NamedTensor> Trainer::State::batch_of(std::int64_t step) const {
+  std::vector<NamedTensor> batch;
+  std::vector<void*> memory;
+  for (const Field& field : fields_of(loader->bucket_of(step))) {
+    // What was the one input before there were other fields has kept its name.
+    batch.push_back(
+        {field.name == kImagesField ? "inputs" : field.name, Tensor(field.batch(recipe.batch))});
+    memory.push_back(batch.back().tensor.data());
+  }
+  loader->examples(step, 0, recipe.batch, memory);
+  return batch;
+}
+
 InspectedStep Trainer::inspect_step(bool activations) {
   State& s = *state_;
   const std::size_t length = s.loader->bucket_of(s.done);
@@ -40,24 +59,12 @@ InspectedStep Trainer::inspect_step(bool activations) {
   s.bind_values(executable);
 
   std::vector<NamedTensor> list;
-  const auto batch = s.recipe.batch, part = s.replica_rows, replicas = s.recipe.replicas;
-  const auto add = [&](std::string name, Tensor tensor) {
-    list.push_back({std::move(name), std::move(tensor)});
+  const std::int64_t part = s.replica_rows, replicas = s.recipe.replicas;
+  const auto add_state = [&](const Checkpoint& checkpoint, const char* when) {
+    for (const NamedTensor& t : checkpoint.tensors)
+      list.push_back({inspected_name(t.name, when), t.tensor});
   };
-  const auto add_state = [&](const Checkpoint& checkpoint, const std::string& values,
-                             const std::string& states) {
-    for (const NamedTensor& t : checkpoint.tensors) {
-      const bool optimizer = t.name.starts_with(kOptimizerPrefix);
-      add((optimizer ? states + t.name.substr(kOptimizerPrefix.size()) : values + t.name),
-          t.tensor);
-    }
-  };
-
-  std::vector<Tensor> fields;
-  std::vector<void*> field_memory;
-  for (const Field& field : of_batch)
-    field_memory.push_back(fields.emplace_back(field.batch(batch)).data());
-  s.loader->examples(s.done, 0, batch, field_memory);
+  std::vector<NamedTensor> batch = s.batch_of(s.done);
 
   // One tensor a program output and replica; the batch's outputs are joined along their first axis.
   std::vector<std::vector<Tensor>> outputs(static_cast<std::size_t>(replicas));
@@ -84,7 +91,7 @@ InspectedStep Trainer::inspect_step(bool activations) {
     const auto step = static_cast<std::uint32_t>(s.done), replica = static_cast<std::uint32_t>(r);
     for (std::size_t i = 0; i < parts.size(); ++i)
       s.device->upload(parts[i],
-                       static_cast<const std::byte*>(field_memory[i]) + r * parts[i].bytes);
+                       static_cast<const std::byte*>(batch[i].tensor.data()) + r * parts[i].bytes);
     for (std::size_t i = 0; i < carried.size(); ++i) {
       Tensor own(s.program.carried[i].type);  // zeros
       if (!s.loader->begins(s.done))
@@ -128,15 +135,11 @@ InspectedStep Trainer::inspect_step(bool activations) {
       results.push_back({name, std::move(joined)});
     }
   }
-  // What was the one input before there were other fields has kept its name.
-  for (std::size_t i = 0; i < fields.size(); ++i) {
-    const std::string& name = of_batch[i].name;
-    add(name == kImagesField ? "inputs" : name, fields[i]);
-  }
-  add_state(before, "before/", "state_before/");
+  for (NamedTensor& field : batch) list.push_back(std::move(field));
+  add_state(before, "before");
   for (NamedTensor& result : results) list.push_back(std::move(result));
   const StepResult result = step({.throw_on_divergence = false});
-  add_state(checkpoint(), "after/", "state_after/");
+  add_state(checkpoint(), "after");
   return {result, std::move(list)};
 }
 

@@ -75,7 +75,8 @@ struct TensorSpan {
 // What an audited step found.
 struct Disagreement {
   std::string text;  // which tensors differ, and which device is wrong, as far as that shows
-  // Of these: before/NAME, and what it became, first/NAME and second/NAME.
+  // The step as `podium inspect` writes one: the batch, and the values before and after it. Of what
+  // became another value the second time, second/NAME, too.
   std::vector<NamedTensor> tensors;
 };
 

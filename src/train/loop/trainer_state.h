@@ -291,6 +291,8 @@ struct Trainer::State {
   void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;
   void require_gradients(const char* call) const;
   std::uint64_t parameter_hash();
+  // The batch of a step, as inspect shows it (inspect.cc).
+  std::vector<NamedTensor> batch_of(std::int64_t step) const;
   // A step made twice (audit.cc).
   StepResult audited(const StepOptions& options);
   struct Snapshot;
@@ -345,5 +347,8 @@ struct Trainer::State {
   std::string first_bad_operation();
   std::string diagnose();
 };
+
+// What a tensor of a checkpoint is called in an inspected step, "before" or "after" it.
+std::string inspected_name(const std::string& tensor, const char* when);
 
 }  // namespace podium
