@@ -28,7 +28,8 @@ case $kind in
     configure "$folder" -DCMAKE_CXX_COMPILER="$(clang_program)" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 -DPODIUM_TESTS=ON \
       -DPODIUM_WERROR=ON -DPODIUM_UNITY=ON -DPODIUM_SANITIZE=thread
     targets=(base_test parallel_test data_test backend_test backend_cuda_emulated_test law_test)
-    # Left out: long tests with one thread, and of the placements those whose threads are the others', too.
+    # Left out: long tests with one thread, those that compare backends and vector targets, and of the placements and audits those
+    # whose threads are the others', too.
     tests=(-L '^(quick|law)$'
       -E '^Detached[.]|^Cuda[.]|[.]every_backend|RowsLaw[.]the_metric|^Frozen[.]layers_in_the_middle|^Audit[.]of_several_ranks|^Bf16Products.follow_the_contract_in_the_largest|^Cuda(Winograd.works_in|Products.)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)')
     ;;

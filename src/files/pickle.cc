@@ -189,9 +189,9 @@ class Machine {
       case '}': push({.kind = Kind::kDict}); break;
       case ']':
       case ')': push({.kind = Kind::kList}); break;
-      case 'N': push({}); break;
+      case 'N':
       case 0x88:
-      case 0x89: push({}); break;            // true, false
+      case 0x89: push({}); break;            // none, true, false
       case 'G': number(8), push({}); break;  // a float
       case 'K': integer(static_cast<std::int64_t>(number(1))); break;
       case 'M': integer(static_cast<std::int64_t>(number(2))); break;

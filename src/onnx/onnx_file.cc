@@ -36,6 +36,8 @@ class OnnxNetwork {
         graph_(program_of(model, kRows)),
         other_(program_of(model, kRows + 1)),
         b_(*file_.mutable_graph()) {}
+  OnnxNetwork(const OnnxNetwork&) = delete;
+  OnnxNetwork& operator=(const OnnxNetwork&) = delete;
 
   std::string text() {
     file_.mutable_graph()->set_name(recipe_.model);

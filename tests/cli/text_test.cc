@@ -214,6 +214,17 @@ TEST_F(OwnText, a_network_leaves_and_comes_back_with_every_bit) {
     return text.substr(at, 40);
   };
   EXPECT_EQ(hash("again"), hash("run"));
+  // The same in a folder, by an index.
+  std::filesystem::create_directory(path("published"));
+  std::filesystem::copy(path("model.safetensors"), path("published/all.safetensors"));
+  std::string map;
+  for (const NamedTensor& t : file.tensors)
+    map += cat(map.empty() ? "" : ",", "\"", t.name, "\":\"all.safetensors\"");
+  write("published/model.safetensors.index.json", cat("{\"weight_map\":{", map, "}}"));
+  done(train(
+      "text:verse.txt", "third",
+      {"--steps", "1", "network.bias=true", "optimizer.learning_rate=0", "--init", "published"}));
+  EXPECT_EQ(hash("third"), hash("run"));
   expect_refusal(podium({"export", "run", "--safetensors", "model.safetensors"}), 2, {"--force"});
   expect_refusal(podium({"export", "nothing", "--safetensors", "x"}), 3, {"nothing"});
   expect_refusal(podium({"export", "run"}), 2, {"--safetensors FILE", "--onnx FILE"});

@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "base/words.h"
+#include "files/safetensors_index.h"
 #include "files/torch_file.h"
 #include "train/loop/checkpoint.h"
 #include "train/run/published.h"
@@ -59,23 +60,32 @@ std::string hash_of_tensors(std::vector<NamedTensor>& tensors) {
   return hash_text(hash);
 }
 
+std::vector<NamedTensor> tensors_of_file(const fs::path& file) {
+  if (is_safetensors_index(file)) return read_safetensors_index(file);
+  return is_torch_file(file) ? read_torch_file(file) : read_safetensors(file).tensors;
+}
+
 // As they lie in the source.
 InitialTensors read_source(const fs::path& from) {
   InitialTensors initial;
   std::vector<NamedTensor> all;
   std::error_code error;
-  if (fs::is_regular_file(from, error)) {
-    initial.source = from.string();
-    all = is_torch_file(from) ? read_torch_file(from) : read_safetensors(from).tensors;
+  fs::path file = from;
+  // A folder of Hugging Face's tools; a run's folder is none.
+  if (fs::is_directory(from, error) && !fs::exists(from / "recipe.toml", error))
+    file = safetensors_of_folder(from).value_or(from);
+  if (fs::is_regular_file(file, error)) {
+    initial.source = file.string();
+    all = tensors_of_file(file);
   } else if (fs::exists(from / "checkpoint.json", error)) {
     Checkpoint checkpoint = load_checkpoint(from);
     initial.source = cat(from.string(), ", step ", checkpoint.step);
     all = std::move(checkpoint.tensors);
   } else {
-    PODIUM_REQUIRE(
-        fs::exists(from, error), ExitCode::kData, "init.from = \"", from.string(),
-        "\": no such file or folder; name what to start from with --init: a run's folder, a folder "
-        "of its checkpoints, a safetensors file or one of torch.save");
+    PODIUM_REQUIRE(fs::exists(from, error), ExitCode::kData, "init.from = \"", from.string(),
+                   "\": no such file or folder; name what to start from with --init: a run's "
+                   "folder, a folder of its checkpoints, a safetensors file (or the index of "
+                   "several), or one of torch.save");
     Checkpoint checkpoint = last_checkpoint(from);
     initial.source = cat(from.string(), ", step ", checkpoint.step);
     all = std::move(checkpoint.tensors);
