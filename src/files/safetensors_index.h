@@ -18,8 +18,9 @@ bool is_safetensors_index(const std::filesystem::path& path);
 // Of a folder, the index or the one file, as Hugging Face's tools name them; nothing: it has none.
 std::optional<std::filesystem::path> safetensors_of_folder(const std::filesystem::path& folder);
 
-// For each file, in the order of their names, the tensors that it must have. Throws UserError(kData),
-// which begins with `source`, unless the text is such an index, whose files lie beside it.
+// For each file, in the order of their names, the tensors that it must have. Throws
+// UserError(kData), which begins with `source`, unless the text is such an index, whose files lie
+// beside it.
 struct SafetensorsShard {
   std::string file;
   std::vector<std::string> tensors;
