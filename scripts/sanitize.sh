@@ -31,7 +31,7 @@ case $kind in
     # Left out: long tests with one thread, those that compare backends and vector targets, and of the placements and audits those
     # whose threads are the others', too.
     tests=(-L '^(quick|law)$'
-      -E '^Detached[.]|^Cuda[.]|[.]every_backend|RowsLaw[.]the_metric|^Frozen[.]layers_in_the_middle|^Audit[.]of_several_ranks|^Bf16Products.follow_the_contract_in_the_largest|^Cuda(Winograd.works_in|Products.)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)')
+      -E '^Detached[.]|^Cuda[.]|[.]every_backend|RowsLaw[.]the_metric|^Frozen[.]layers_in_the_middle|^Audit[.]of_several_ranks|AuditOf|PlacementOfOptimizers.*/(sgd|muon|lars|adam$)|^Bf16Products|^Cuda(Winograd|Products|Convolutions|Planes)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac

@@ -58,7 +58,7 @@ TEST_F(Cuda, a_bf16_run_that_moves_to_the_cpu_has_the_hashes_of_one_that_does_no
     // Few images: a step of the emulation takes a second for each.
     return podium(
         train_small(out, {"--backend", backend, "--steps", steps, "precision=bf16", "batch=4",
-                          "replicas=2", "run.checkpoint_every_steps=1", more}));
+                          "replicas=2", "test_examples=8", "run.checkpoint_every_steps=1", more}));
   };
   ASSERT_EQ(run("gpu", kGpu, "3").code, 0);
   ASSERT_EQ(run("moved", kGpu, "1").code, 0);
