@@ -9,7 +9,6 @@
 #include "cli/talk.h"
 #include "files/file_io.h"
 #include "files/safetensors.h"
-#include "nn/network.h"
 #include "onnx/onnx_file.h"
 #include "train/plugin/plugin.h"
 #include "train/run/predictor.h"
@@ -24,31 +23,13 @@ struct ExportArguments {
   bool force = false;
 };
 
-// Parameters under the names of the published networks.
-std::int64_t write_tensors(const std::string& file, const Recipe& recipe,
-                           const Checkpoint& checkpoint) {
-  const std::vector<NamedTensor> tensors = to_published(recipe.model, checkpoint.tensors);
-  std::int64_t values = 0;
-  for (const NamedTensor& t : tensors) values += t.tensor.elements();
-  // Hugging Face's loader wants to know whose layouts these are.
-  write_safetensors(file, tensors, {{"format", "pt"}});
-  return values;
-}
-
 // The network as other programs run it.
-std::int64_t write_onnx(const std::string& file, const Recipe& recipe,
-                        const Checkpoint& checkpoint) {
+void write_onnx(const std::string& file, const Recipe& recipe, const Checkpoint& checkpoint) {
   const Predictor predictor(recipe, checkpoint);  // refuses what does not fit
-  const std::string bytes = onnx_file_of(recipe, model_of(recipe), predictor.fields(), checkpoint);
-  replace_text(file, bytes);
+  replace_text(file, onnx_file_of(recipe, model_of(recipe), predictor.fields(), checkpoint));
   if (recipe.evaluation.views > 1)
     say(cat("evaluation of this run takes the mean over ", recipe.evaluation.views,
             " views of an example (evaluation.views); the file has the network, for one"));
-  std::int64_t values = 0;
-  for (const NamedTensor& t : checkpoint.tensors)
-    if (!t.name.starts_with(kOptimizerPrefix) && !t.name.starts_with(kCarriedPrefix))
-      values += t.tensor.elements();
-  return values;
 }
 
 ExitCode export_run(const ExportArguments& arguments) {
@@ -60,10 +41,18 @@ ExitCode export_run(const ExportArguments& arguments) {
   require_run(arguments.run);
   const Recipe recipe = read_run_recipe(arguments.run, {}, ModelNames::kRecorded);
   const Checkpoint checkpoint = checkpoint_of(arguments.run, arguments.step);
-  const std::int64_t values =
-      to_onnx ? write_onnx(out, recipe, checkpoint) : write_tensors(out, recipe, checkpoint);
-  std::cout << printable(out) << ": " << printable(recipe.model) << ", "
-            << count_text(values, "value") << ", after step " << checkpoint.step << "\n";
+  const std::vector<NamedTensor> tensors = to_published(recipe.model, checkpoint.tensors);
+  std::int64_t values = 0;
+  for (const NamedTensor& t : tensors) values += t.tensor.elements();
+  if (to_onnx) {
+    write_onnx(out, recipe, checkpoint);
+  } else {
+    // Hugging Face's loader wants to know whose layouts these are.
+    write_safetensors(out, tensors, {{"format", "pt"}});
+  }
+  std::cout << printable(out) << ": " << count_text(std::ssize(tensors), "tensor") << " of "
+            << printable(recipe.model) << ", " << count_text(values, "value") << ", after step "
+            << checkpoint.step << "\n";
   return ExitCode::kDone;
 }
 

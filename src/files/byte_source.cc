@@ -195,16 +195,20 @@ std::unique_ptr<ByteSource> open_file(const std::string& path, const std::string
   return std::make_unique<Gzip>(std::move(file), path, remedy);
 }
 
-std::string unpacked_text(const std::string& path, const std::string& remedy, std::uint64_t most) {
-  const auto source = open_file(path, remedy);
+std::string all_bytes(ByteSource& source, const std::string& name, const std::string& remedy,
+                      std::uint64_t most) {
   std::string text, piece(std::size_t{1} << 20, '\0');
   while (const std::size_t got =
-             source->read({reinterpret_cast<std::uint8_t*>(piece.data()), piece.size()})) {
+             source.read({reinterpret_cast<std::uint8_t*>(piece.data()), piece.size()})) {
     text.append(piece, 0, got);
-    PODIUM_REQUIRE(text.size() <= most, ExitCode::kData, path, ": has more than ", most, " bytes; ",
+    PODIUM_REQUIRE(text.size() <= most, ExitCode::kData, name, ": has more than ", most, " bytes; ",
                    remedy);
   }
   return text;
+}
+
+std::string unpacked_text(const std::string& path, const std::string& remedy, std::uint64_t most) {
+  return all_bytes(*open_file(path, remedy), path, remedy, most);
 }
 
 std::unique_ptr<ByteSource> open_file_as_is(const std::string& path, const std::string& remedy) {

@@ -34,6 +34,10 @@ class ByteSource {
 // Throws UnreadableFile where the file is missing or may not be read, and UserError where it is a
 // folder, pipe or device. `remedy` ends each error's text.
 std::unique_ptr<ByteSource> open_file(const std::string& path, const std::string& remedy);
+// All that is left of a source, of which `name` begins the error's text where that is more than so
+// many bytes.
+std::string all_bytes(ByteSource& source, const std::string& name, const std::string& remedy,
+                      std::uint64_t most);
 // All of a file that has at most so many bytes, unpacked. Throws likewise.
 std::string unpacked_text(const std::string& path, const std::string& remedy, std::uint64_t most);
 // The same of the file as it lies on disk: gzip stays packed.

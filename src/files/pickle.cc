@@ -76,12 +76,11 @@ class Machine {
     return text;
   }
 
-  std::size_t add(Item item) {
+  void push(Item item) {
     require(items_.size() < kMostItems, "more values than a state dict has");
+    stack_.push_back(items_.size());
     items_.push_back(std::move(item));
-    return items_.size() - 1;
   }
-  void push(Item item) { stack_.push_back(add(std::move(item))); }
   std::size_t pop() {
     require(!stack_.empty(), "a value is missing");
     const std::size_t top = stack_.back();

@@ -12,10 +12,9 @@
 #include <optional>
 #include <unordered_set>
 
-#include "base/bf16.h"
 #include "base/json_text.h"
 #include "files/file_io.h"
-#include "files/float16.h"
+#include "files/stored.h"
 
 namespace podium {
 namespace {
@@ -27,15 +26,13 @@ using nlohmann::json;
 constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::size_t kLengthBytes = 8;
 
-enum class FileType { kF32, kF16, kBf16, kI32, kU32, kI64 };
-
-std::optional<FileType> file_type(std::string_view text) {
-  if (text == "F32") return FileType::kF32;
-  if (text == "F16") return FileType::kF16;
-  if (text == "BF16") return FileType::kBf16;
-  if (text == "I32") return FileType::kI32;
-  if (text == "U32") return FileType::kU32;
-  if (text == "I64") return FileType::kI64;
+std::optional<Stored> file_type(std::string_view text) {
+  if (text == "F32") return Stored::kF32;
+  if (text == "F16") return Stored::kF16;
+  if (text == "BF16") return Stored::kBf16;
+  if (text == "I32") return Stored::kI32;
+  if (text == "U32") return Stored::kU32;
+  if (text == "I64") return Stored::kI64;
   return std::nullopt;
 }
 
@@ -50,7 +47,7 @@ std::string_view file_type_text(DType dtype) {
 
 struct Entry {
   std::string name;
-  std::optional<FileType> type;
+  std::optional<Stored> type;
   std::vector<std::uint64_t> shape, offsets;
   bool has_shape = false, has_offsets = false;
 };
@@ -261,11 +258,8 @@ void check_layout(std::vector<Entry>& entries, std::uint64_t data_bytes,
                      "the product of the shape's extents is above 2^60");
       product *= extent;
     }
-    const bool half = entry.type == FileType::kF16 || entry.type == FileType::kBf16;
-    const std::uint64_t bytes = empty ? 0
-                                      : product * (entry.type == FileType::kI64 ? 8
-                                                   : half                       ? 2
-                                                                                : 4);
+    const std::uint64_t bytes =
+        empty ? 0 : product * static_cast<std::uint64_t>(bytes_of(*entry.type));
     const std::uint64_t begin = entry.offsets[0], end = entry.offsets[1];
     PODIUM_REQUIRE(begin <= end && end <= data_bytes, ExitCode::kData, where(), "data_offsets [",
                    begin, ", ", end, "] lie outside the ", data_bytes,
@@ -314,28 +308,22 @@ SafetensorsFile read_from(std::uint64_t size, const std::string& source, const R
   file.metadata = std::move(header.metadata);
   file.tensors.reserve(header.entries.size());
   for (Entry& entry : header.entries) {
-    const bool half = entry.type == FileType::kF16 || entry.type == FileType::kBf16;
-    const DType dtype = entry.type == FileType::kF32 || half ? DType::kF32
-                        : entry.type == FileType::kU32       ? DType::kU32
-                                                             : DType::kI32;
-    Tensor tensor(dtype, Shape(std::vector<std::int64_t>(entry.shape.begin(), entry.shape.end())));
+    const Stored stored = *entry.type;
+    Tensor tensor(dtype_of(stored),
+                  Shape(std::vector<std::int64_t>(entry.shape.begin(), entry.shape.end())));
     const std::uint64_t offset = data_begin + entry.offsets[0];
     const std::size_t bytes = entry.offsets[1] - entry.offsets[0];
-    if (entry.type == FileType::kI64) {
-      std::vector<std::int64_t> wide(bytes / sizeof(std::int64_t));
-      read(offset, std::as_writable_bytes(std::span(wide)));
-      std::transform(wide.begin(), wide.end(), tensor.i32().begin(), [&](std::int64_t value) {
-        PODIUM_REQUIRE(std::in_range<std::int32_t>(value), ExitCode::kData, source, ": tensor \"",
-                       entry.name, "\": ", value, " does not fit in 32 bits; save it as I32");
-        return static_cast<std::int32_t>(value);
-      });
-    } else if (half) {
-      std::vector<std::uint16_t> own(bytes / sizeof(std::uint16_t));
-      read(offset, std::as_writable_bytes(std::span(own)));
-      std::ranges::transform(own, tensor.f32().begin(),
-                             entry.type == FileType::kF16 ? float_of_fp16 : bf16_value);
-    } else {
+    if (is_kept(stored)) {
       read(offset, std::span(static_cast<std::byte*>(tensor.data()), bytes));
+    } else {
+      std::vector<std::byte> own(bytes);
+      read(offset, std::span(own));
+      for (std::int64_t i = 0; i < tensor.elements(); ++i) {
+        const std::byte* const from = own.data() + i * bytes_of(stored);
+        PODIUM_REQUIRE(store(stored, from, tensor, i), ExitCode::kData, source, ": tensor \"",
+                       entry.name, "\": ", i64_at(from),
+                       " does not fit in 32 bits; save it as I32");
+      }
     }
     file.tensors.push_back({std::move(entry.name), std::move(tensor)});
   }

@@ -8,11 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "base/bf16.h"
 #include "base/error.h"
 #include "files/archive.h"
-#include "files/float16.h"
 #include "files/pickle.h"
+#include "files/stored.h"
 
 namespace podium {
 namespace {
@@ -21,33 +20,12 @@ constexpr const char* kRemedy =
     "copy it again, or save it anew: torch.save(model.state_dict(), FILE)";
 constexpr std::uint64_t kMostPickleBytes = std::uint64_t{64} << 20;
 
-// Of the storages that can be read.
-enum class Stored : std::uint8_t { kFp32, kFp16, kBf16, kI32, kI64 };
-struct StoredKind {
-  const char* name;
-  Stored stored;
-  std::int64_t bytes;
-};
-constexpr StoredKind kKinds[] = {{"FloatStorage", Stored::kFp32, 4},
-                                 {"HalfStorage", Stored::kFp16, 2},
-                                 {"BFloat16Storage", Stored::kBf16, 2},
-                                 {"IntStorage", Stored::kI32, 4},
-                                 {"LongStorage", Stored::kI64, 8}};
-
-std::string all_of(ByteSource& bytes, std::uint64_t most, const std::string& what) {
-  std::string text;
-  constexpr std::size_t kBlock = std::size_t{1} << 20;
-  while (true) {
-    const std::size_t before = text.size();
-    text.resize(before + kBlock);
-    const std::size_t read =
-        bytes.read({reinterpret_cast<std::uint8_t*>(text.data()) + before, kBlock});
-    text.resize(before + read);
-    PODIUM_REQUIRE(text.size() <= most, ExitCode::kData, what, " has more than the ", most,
-                   " bytes that it should have; ", kRemedy);
-    if (read < kBlock) return text;
-  }
-}
+// The storages that can be read.
+constexpr std::pair<const char*, Stored> kKinds[] = {{"FloatStorage", Stored::kF32},
+                                                     {"HalfStorage", Stored::kF16},
+                                                     {"BFloat16Storage", Stored::kBf16},
+                                                     {"IntStorage", Stored::kI32},
+                                                     {"LongStorage", Stored::kI64}};
 
 // "name/data.pkl" -> "data.pkl"; the first folder has any name.
 std::string within(const std::string& member) {
@@ -64,10 +42,11 @@ class TorchFile {
     std::optional<std::string> pickle;
     parse_zip(bytes_, source_, kRemedy, [&](const std::string& member, ByteSource& from) {
       if (within(member) == "data.pkl")
-        pickle = all_of(from, kMostPickleBytes, cat(source_, ": ", member));
+        pickle = all_bytes(from, cat(source_, ": ", member), kRemedy, kMostPickleBytes);
       if (within(member) == "byteorder")
-        PODIUM_REQUIRE(all_of(from, 16, cat(source_, ": ", member)) == "little", ExitCode::kData,
-                       source_, ": its numbers are big-endian; save it on another machine");
+        PODIUM_REQUIRE(all_bytes(from, cat(source_, ": ", member), kRemedy, 16) == "little",
+                       ExitCode::kData, source_,
+                       ": its numbers are big-endian; save it on another machine");
       return true;
     });
     PODIUM_REQUIRE(pickle.has_value(), ExitCode::kData, source_,
@@ -83,17 +62,18 @@ class TorchFile {
   std::string where(const PickledTensor& one) const {
     return cat(source_, ": tensor \"", one.name, "\": ");
   }
-  const StoredKind& kind_of(const PickledTensor& one) const {
-    const auto* const found = std::ranges::find(kKinds, one.kind, &StoredKind::name);
+  Stored stored_of(const PickledTensor& one) const {
+    const auto* const found =
+        std::ranges::find_if(kKinds, [&](const auto& kind) { return one.kind == kind.first; });
     PODIUM_REQUIRE(found != std::end(kKinds), ExitCode::kData, where(one), "its numbers are a ",
                    one.kind, ", which is not read; save it as FP32: model.float()");
-    return *found;
+    return found->second;
   }
 
   void read_storages(const std::vector<PickledTensor>& list) {
     std::map<std::string, std::uint64_t> wanted;
     for (const PickledTensor& one : list) {
-      const std::int64_t bytes = kind_of(one).bytes;
+      const std::int64_t bytes = bytes_of(stored_of(one));
       PODIUM_REQUIRE(one.count <= std::ssize(bytes_) / bytes, ExitCode::kData, where(one),
                      "its storage has ", one.count, " numbers, more than the file; ", kRemedy);
       std::uint64_t& most = wanted["data/" + one.storage];
@@ -101,15 +81,17 @@ class TorchFile {
     }
     parse_zip(bytes_, source_, kRemedy, [&](const std::string& member, ByteSource& from) {
       if (const auto found = wanted.find(within(member)); found != wanted.end())
-        storages_[found->first] = all_of(from, found->second, cat(source_, ": ", member));
+        storages_[found->first] =
+            all_bytes(from, cat(source_, ": ", member), kRemedy, found->second);
       return true;
     });
   }
 
   Tensor tensor_of(const PickledTensor& one) const {
-    const StoredKind& kind = kind_of(one);
+    const Stored stored = stored_of(one);
+    const std::int64_t bytes = bytes_of(stored);
     const auto found = storages_.find("data/" + one.storage);
-    PODIUM_REQUIRE(found != storages_.end() && std::ssize(found->second) == one.count * kind.bytes,
+    PODIUM_REQUIRE(found != storages_.end() && std::ssize(found->second) == one.count * bytes,
                    ExitCode::kData, where(one), "its storage ", one.storage,
                    " is missing or cut short; ", kRemedy);
     // No tensor has more numbers than its storage, and the last one lies within it.
@@ -126,46 +108,21 @@ class TorchFile {
     PODIUM_REQUIRE(fits && (elements == 0 || last < one.count), ExitCode::kData, where(one),
                    "it has numbers beyond its storage, or some of them twice; save a copy: ",
                    "tensor.clone()");
-    const bool whole = kind.stored == Stored::kI32 || kind.stored == Stored::kI64;
-    Tensor tensor(whole ? DType::kI32 : DType::kF32, Shape(one.extents));
-    const char* const from = found->second.data();
+    Tensor tensor(dtype_of(stored), Shape(one.extents));
     std::vector<std::int64_t> index(one.extents.size());
     for (std::int64_t i = 0; i < elements; ++i) {
       std::int64_t place = one.offset;
       for (std::size_t axis = 0; axis < index.size(); ++axis)
         place += index[axis] * one.strides[axis];
-      set(tensor, i, from + place * kind.bytes, kind.stored, one);
+      const char* const from = found->second.data() + place * bytes;
+      PODIUM_REQUIRE(store(stored, from, tensor, i), ExitCode::kData, where(one), i64_at(from),
+                     " does not fit in 32 bits");
       for (std::size_t axis = index.size(); axis-- > 0;) {
         if (++index[axis] < one.extents[axis]) break;
         index[axis] = 0;
       }
     }
     return tensor;
-  }
-
-  void set(Tensor& tensor, std::int64_t i, const char* from, Stored stored,
-           const PickledTensor& one) const {
-    const auto at = static_cast<std::size_t>(i);
-    std::uint16_t half = 0;
-    std::int64_t wide = 0;
-    switch (stored) {
-      case Stored::kFp32: std::memcpy(&tensor.f32()[at], from, 4); return;
-      case Stored::kI32: std::memcpy(&tensor.i32()[at], from, 4); return;
-      case Stored::kFp16:
-        std::memcpy(&half, from, 2);
-        tensor.f32()[at] = float_of_fp16(half);
-        return;
-      case Stored::kBf16:
-        std::memcpy(&half, from, 2);
-        tensor.f32()[at] = bf16_value(half);
-        return;
-      case Stored::kI64:
-        std::memcpy(&wide, from, 8);
-        PODIUM_REQUIRE(std::in_range<std::int32_t>(wide), ExitCode::kData, where(one), wide,
-                       " does not fit in 32 bits");
-        tensor.i32()[at] = static_cast<std::int32_t>(wide);
-        return;
-    }
   }
 
   std::span<const std::uint8_t> bytes_;
@@ -183,7 +140,7 @@ bool is_torch_file(const std::filesystem::path& path) {
 
 std::vector<NamedTensor> read_torch_file(const std::filesystem::path& path) {
   const std::unique_ptr<ByteSource> file = open_file_as_is(path.string(), kRemedy);
-  const std::string bytes = all_of(*file, file->most_bytes(), path.string());
+  const std::string bytes = all_bytes(*file, path.string(), kRemedy, file->most_bytes());
   return parse_torch_file({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()},
                           path.string());
 }

@@ -83,7 +83,9 @@ std::string emit_fill(const Emission& e) {
     const std::vector<float> values(static_cast<std::size_t>(a.shape.elements()), a.value);
     return b.floats(a.shape, values);
   }
-  const std::string first = b.node("Mul", {e.batch(), b.integers({a.shape[0] / e.rows})});
+  const std::string batch =
+      b.node("Slice", {b.node("Shape", {e.examples}), b.integers({0}), b.integers({1})});
+  const std::string first = b.node("Mul", {batch, b.integers({a.shape[0] / e.rows})});
   const std::vector<std::int64_t> rest(e.extents.begin() + 1, e.extents.end());
   const std::string shape =
       b.node("Concat", {first, b.integers(rest)}, {{"axis", std::int64_t{0}}});

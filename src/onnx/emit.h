@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,8 +19,8 @@ struct Emission {
   std::vector<const TensorType*> types;  // of its operands, for some number of examples
   // Extents of its first result; -1 where they depend on the number of examples.
   std::vector<std::int64_t> extents;
-  std::int64_t rows;                          // that number in `types` and in the node's outputs,
-  const std::function<std::string()>& batch;  // and the name of that of the batch, i64 [1]
+  std::int64_t rows;     // that number in `types` and in the node's outputs
+  std::string examples;  // a value whose first extent it is
 
   template <typename T>
   const T& as() const {

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -13,6 +12,7 @@
 #include "base/version.h"
 #include "base/words.h"
 #include "data/pictures/image_source.h"
+#include "graph/op_def.h"
 #include "onnx/builder.h"
 #include "onnx/emit.h"
 #include "onnx/model.pb.h"
@@ -36,15 +36,16 @@ class OnnxNetwork {
         graph_(program_of(model, kRows)),
         other_(program_of(model, kRows + 1)),
         b_(*file_.mutable_graph()) {}
-  OnnxNetwork(const OnnxNetwork&) = delete;
-  OnnxNetwork& operator=(const OnnxNetwork&) = delete;
 
   std::string text() {
     file_.mutable_graph()->set_name(recipe_.model);
     // The fields in the order of the data, then what is not of them.
     for (const Field& field : fields_)
-      for (const NamedValue& input : graph_.inputs())
-        if (input.name == field.name) add_input(input);
+      for (const NamedValue& input : graph_.inputs()) {
+        if (input.name != field.name) continue;
+        add_input(input);
+        if (examples_.empty()) examples_ = names_.at(input.value);
+      }
     for (const NamedValue& input : graph_.inputs())
       if (find_field(fields_, input.name) == nullptr) add_input(input);
     for (std::size_t i = 0; i < graph_.nodes().size(); ++i) add_node(static_cast<std::int32_t>(i));
@@ -155,7 +156,7 @@ class OnnxNetwork {
                      .types = {},
                      .extents = extents_of(Value{number, 0}),
                      .rows = kRows,
-                     .batch = batch_};
+                     .examples = examples_};
     for (const Value input : node.inputs) {
       e.in.push_back(names_.at(input));
       e.types.push_back(&graph_.type(input));
@@ -185,12 +186,6 @@ class OnnxNetwork {
     b_.output(output.name, Element::kFloat, extents_of(output.value));
   }
 
-  // The first extent of a field.
-  std::string batch_size() {
-    const std::string shape = b_.node("Shape", {names_.at(graph_.input(fields_.front().name))});
-    return b_.node("Slice", {shape, b_.integers({0}), b_.integers({1})});
-  }
-
   const Recipe& recipe_;
   const std::vector<Field>& fields_;
   const Checkpoint& checkpoint_;
@@ -198,7 +193,7 @@ class OnnxNetwork {
   onnx_file::Model file_;
   Builder b_;
   std::map<Value, std::string> names_;
-  const std::function<std::string()> batch_ = [this] { return batch_size(); };
+  std::string examples_;  // the first of the fields
 };
 
 }  // namespace

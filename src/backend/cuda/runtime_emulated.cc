@@ -72,16 +72,16 @@ class Regions {
 
   // In the first gap that is large enough.
   void* add(std::size_t size) {
-    const std::size_t pages = (size + kPage - 1) / kPage * kPage;
     std::size_t offset = 0;
-    for (const auto& [first, region] : regions_) {
-      if (first - offset >= pages) break;
-      offset = first + region.pages;
+    for (const auto& [first, other] : sizes_) {
+      if (first - offset >= pages_of(size)) break;
+      offset = first + pages_of(other);
     }
-    if (offset + pages > kReserved) throw std::bad_alloc();
-    regions_[offset] = {.size = size, .pages = pages};
-    if (offset + pages > end_) {
-      end_ = offset + pages;
+    const std::size_t end = offset + pages_of(size);
+    if (end > kReserved) throw std::bad_alloc();
+    sizes_[offset] = size;
+    if (end > end_) {
+      end_ = end;
       protect(open_);
     }
     return start_ + offset;
@@ -89,12 +89,12 @@ class Regions {
   // The size of what was removed, or 0 where nothing begins there.
   std::size_t remove(void* memory) {
     const auto found =
-        regions_.find(static_cast<std::size_t>(static_cast<std::byte*>(memory) - start_));
-    if (found == regions_.end()) return 0;
-    const Region region = found->second;
-    madvise(memory, region.pages, MADV_DONTNEED);  // the next region there begins with zeros
-    regions_.erase(found);
-    return region.size;
+        sizes_.find(static_cast<std::size_t>(static_cast<std::byte*>(memory) - start_));
+    if (found == sizes_.end()) return 0;
+    const std::size_t size = found->second;
+    madvise(memory, pages_of(size), MADV_DONTNEED);  // the next region there begins with zeros
+    sizes_.erase(found);
+    return size;
   }
   void protect(bool open) {
     open_ = open;
@@ -103,14 +103,14 @@ class Regions {
   }
 
  private:
-  struct Region {
-    std::size_t size, pages;  // bytes
-  };
   static constexpr std::size_t kPage = std::size_t{64} << 10, kReserved = std::size_t{64} << 30;
+  // The bytes of whole pages.
+  static std::size_t pages_of(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
+
   std::byte* start_ = nullptr;
   std::size_t end_ = 0;  // of all regions that there have been
   bool open_ = false;
-  std::map<std::size_t, Region> regions_;  // by their offset
+  std::map<std::size_t, std::size_t> sizes_;  // by offset
 };
 #endif
 

@@ -36,6 +36,7 @@ Loader::Loader(std::shared_ptr<const Source> set, LoaderOptions options)
     buckets_.push_back({fields_of_length(fields, length), {}});
   if (buckets_.empty()) buckets_.push_back({fields, {}});
   PODIUM_CHECK(buckets_.size() <= kMostBuckets, buckets_.size());
+  PODIUM_CHECK(buckets_.size() == 1 || set_->order() == VisitOrder::kShuffled);
   for (Bucket& bucket : buckets_)
     for (const Field& field : bucket.fields) bucket.bytes.push_back(field.bytes());
   steps_per_epoch_ = set_->examples() / options_.batch;

@@ -81,7 +81,8 @@ class Source {
   virtual bool is_slow() const { return false; }
   virtual VisitOrder order() const { return VisitOrder::kShuffled; }
   // The lengths to which examples are filled up in training, ascending: that of a batch is the
-  // least which holds its examples, and the last one is that of fields(). Empty: all are alike.
+  // least which holds its examples, and the last one is that of fields(). Empty: all are alike. A
+  // set with some is kShuffled.
   virtual std::vector<std::int64_t> bucket_lengths() const { return {}; }
   // The first of these that holds example `index`, by its place in the list.
   virtual std::size_t bucket_of(std::int64_t /*index*/) const { return 0; }

@@ -24,6 +24,7 @@
 
 #include "base/stop.h"
 #include "files/safetensors.h"
+#include "nn/network.h"
 #include "tensor/field.h"
 
 namespace podium {
@@ -43,6 +44,10 @@ inline constexpr const char* kCarriedHashKey = "carried_hash";
 // The prefix of the optimizer's tensors; all others are parameters, statistics and, with
 // kCarriedPrefix (nn/network.h), what a model carries from step to step, of all replicas.
 inline constexpr std::string_view kOptimizerPrefix = "optimizer/";
+// Whether a tensor of a checkpoint belongs to the network itself.
+inline bool is_of_network(std::string_view name) {
+  return !name.starts_with(kOptimizerPrefix) && !name.starts_with(kCarriedPrefix);
+}
 
 // The state of a run after a step.
 struct Checkpoint {

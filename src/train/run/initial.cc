@@ -91,8 +91,7 @@ InitialTensors read_source(const fs::path& from) {
     all = std::move(checkpoint.tensors);
   }
   for (NamedTensor& t : all)
-    if (t.tensor.dtype() == DType::kF32 && !t.name.starts_with(kOptimizerPrefix) &&
-        !t.name.starts_with(kCarriedPrefix))
+    if (t.tensor.dtype() == DType::kF32 && is_of_network(t.name))
       initial.tensors.push_back(std::move(t));
   return initial;
 }
@@ -172,7 +171,7 @@ std::string take_initial(Trainer& trainer) {
   std::vector<bool> taken(initial.tensors.size(), false), matched(options.fresh.size(), false);
   std::size_t count = 0;
   for (NamedTensor& own : start.tensors) {
-    if (own.name.starts_with(kOptimizerPrefix) || own.name.starts_with(kCarriedPrefix)) continue;
+    if (!is_of_network(own.name)) continue;
     bool is_fresh = false;
     for (std::size_t i = 0; i < options.fresh.size(); ++i) {
       if (!matches_pattern(options.fresh[i], own.name)) continue;

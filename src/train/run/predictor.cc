@@ -87,8 +87,7 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   static_cast<void>(precision_on(*s.device, recipe));  // before any work
   std::vector<TensorView> views;
   for (const NamedTensor& named : checkpoint.tensors) {
-    if (named.name.starts_with(kOptimizerPrefix) || named.name.starts_with(kCarriedPrefix))
-      continue;
+    if (!is_of_network(named.name)) continue;
     const Tensor& tensor = named.tensor;
     PODIUM_REQUIRE(tensor.dtype() == DType::kF32, ExitCode::kData, "the checkpoint of step ",
                    s.step, " has \"", named.name, "\" as ", to_string(tensor.type()),

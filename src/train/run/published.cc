@@ -93,7 +93,7 @@ std::vector<NamedTensor> to_published(const std::string& model,
                                       const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> list;
   for (const NamedTensor& t : tensors) {
-    if (t.name.starts_with(kOptimizerPrefix) || t.name.starts_with(kCarriedPrefix)) continue;
+    if (!is_of_network(t.name)) continue;
     if (model != "gpt") {
       list.push_back(t);
       continue;
