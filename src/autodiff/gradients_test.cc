@@ -223,9 +223,10 @@ TEST_P(GradientRule, agrees_with_finite_differences) {
     }
     OperationCheckOptions options;
     if (of_x_alone) options.constant_inputs = {1, 2, 3, 4};
-    if (&op == &lstm_op) {
-      options.outputs = 3;     // and the states after the last token
-      options.step = 0x1p-8f;  // it bends
+    const bool recurrent = &op == &lstm_op || &op == &gru_op;
+    if (recurrent) {
+      options.outputs = &op == &lstm_op ? 3 : 2;  // and the states after the last token
+      options.step = 0x1p-8f;                     // it bends
     }
     // The largest of a window stays the largest: its values are further apart than the steps.
     const bool pools = &op == &max_pool_op ||
@@ -234,7 +235,7 @@ TEST_P(GradientRule, agrees_with_finite_differences) {
       for (std::size_t i = 0; pools && i < at[0].f32().size(); ++i)
         at[0].f32()[i] = 0.2f * static_cast<float>(i * 37 % 61) - 6;
       // Gates that are all open or shut have no slope.
-      if (&op == &lstm_op)
+      if (recurrent)
         for (float& weight : at[1].f32()) weight *= 0.125f;
       if (of_x_alone)
         for (float& variance : at[4].f32()) variance = std::abs(variance);

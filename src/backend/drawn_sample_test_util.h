@@ -378,15 +378,21 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
       return {a, {f32(Shape{a.tokens * draw.in(1, 3), a.features * draw.in(1, 4)})}};
     }
     case OpKind::kLstm:
-    case OpKind::kLstmGrad: {
+    case OpKind::kLstmGrad:
+    case OpKind::kGru:
+    case OpKind::kGruGrad: {
       // Of so many units as have two runs there are few sequences: the reference takes long.
       const bool many = draw.one_in(8);
-      const LstmAttributes a{.tokens = draw.in(1, many ? 2 : 9), .reverse = draw.one_in(2)};
+      const RecurrentAttributes a{.tokens = draw.in(1, many ? 2 : 9), .reverse = draw.one_in(2)};
       const std::int64_t sequences = draw.in(1, many ? 3 : 30),
                          units = many ? draw.in(250, 270) : draw.in(1, 34);
       const TensorType hidden = f32(Shape{sequences * a.tokens, units}),
                        gates = f32(Shape{sequences * a.tokens, 4 * units}),
-                       w = f32(Shape{4 * units, units}), state = f32(Shape{sequences, units});
+                       w = f32(Shape{4 * units, units}), state = f32(Shape{sequences, units}),
+                       sums = f32(Shape{sequences * a.tokens, 3 * units}),
+                       gru_w = f32(Shape{3 * units, units});
+      if (op.kind == OpKind::kGru) return {a, {sums, gru_w, f32(Shape{3 * units}), state}};
+      if (op.kind == OpKind::kGruGrad) return {a, {hidden, state, gru_w, gates, hidden}};
       if (op.kind == OpKind::kLstm) return {a, {gates, w, state, state}};
       return {a, {hidden, state, state, w, state, gates, hidden}};
     }

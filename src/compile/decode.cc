@@ -80,7 +80,7 @@ class Rewriter {
         made_[{index, static_cast<std::int32_t>(o)}] = {values[o]};
       return true;
     }
-    if (node.op == &lstm_op) return remember(index, node, inputs, rows);
+    if (node.op == &lstm_op || node.op == &gru_op) return remember(index, node, inputs, rows);
     if (node.outputs.size() != 1) return false;
     if (node.op == &embedding_op) {
       if (node.inputs[0] != tokens_ || rows[1]) return false;
@@ -99,14 +99,14 @@ class Rewriter {
   // The states after the last token are not of a row: one token leaves them to the next.
   bool remember(std::int32_t index, const Node& node, const std::vector<Value>& inputs,
                 const std::vector<bool>& rows) {
-    LstmAttributes a = node.attributes.as<LstmAttributes>();
+    RecurrentAttributes a = node.attributes.as<RecurrentAttributes>();
     if (a.reverse || a.tokens != from_.shape(tokens_)[1] || rows[1] || rows[2] || rows[3])
       return false;
     a.tokens = 1;
-    const std::vector<Value> made = to_.add(lstm_op, a, inputs, node.name);
+    const std::int32_t last = node.op == &lstm_op ? kLstmLastCells : kGruLastHidden;
+    const std::vector<Value> made = to_.add(*node.op, a, inputs, node.name);
     for (std::int32_t o = 0; o < static_cast<std::int32_t>(made.size()); ++o)
-      made_[{index, o}] = {made[static_cast<std::size_t>(o)],
-                           o != kLstmLastHidden && o != kLstmLastCells};
+      made_[{index, o}] = {made[static_cast<std::size_t>(o)], o < 1 || o > last};
     return true;
   }
 

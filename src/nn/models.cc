@@ -24,12 +24,15 @@ std::deque<ModelInfo>& models() {
        llama_model},
       {"lstm", "LSTM: the next token, from a state that goes on from window to window", nullptr,
        lstm_model},
+      {"gru", "gated recurrent units: the next token, as an lstm", nullptr, gru_model},
       {"transformer", "encoder and decoder: a sentence from another, such as a translation",
        nullptr, transformer_model},
       {"text-cnn", "convolutions over 3, 4 and 5 words: the class of a sentence (Kim)", nullptr,
        text_cnn_model},
       {"bilstm", "LSTMs in both directions: the class of a sentence or a recording", nullptr,
        bilstm_model},
+      {"bigru", "gated recurrent units in both directions: a class, as a bilstm", nullptr,
+       bigru_model},
       {"perceptron", "dense layers with ReLU, for the rows of a table", nullptr, perceptron_model},
   };
   return list;

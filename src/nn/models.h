@@ -39,18 +39,20 @@ Model gpt_model(const NetworkOptions& options);
 // The same with rotary positions, RMS norms, gated dense layers and shared keys
 // (nn/models/llama.cc). Throws UserError(kUsage) if the sizes do not fit each other.
 Model llama_model(const NetworkOptions& options);
-// The same by stacked LSTMs, whose state goes on from batch to batch (nn/models/lstm.cc). Throws
-// UserError(kUsage) if there is no layer.
+// The same by stacked LSTMs or gated recurrent units, whose state goes on from batch to batch
+// (nn/models/stacked_recurrent.cc). Throw UserError(kUsage) if there is no layer.
 Model lstm_model(const NetworkOptions& options);
+Model gru_model(const NetworkOptions& options);
 // source and tokens i32 [B, T], source_length i32 [B] -> logits [B T, vocabulary] of what follows
 // each token (nn/models/transformer.cc). Throws UserError(kUsage) as gpt_model() does.
 Model transformer_model(const NetworkOptions& options);
 // tokens i32 [B, T] -> logits [B, classes], by convolutions over words (nn/models/text_cnn.cc).
 // Throws UserError(kUsage) if the width is less than 1.
 Model text_cnn_model(const NetworkOptions& options);
-// tokens i32 [B, T] or frames f32 [B, T, F] -> logits [B, classes], by LSTMs in both directions
-// (nn/models/bilstm.cc). Throws UserError(kUsage) as lstm_model() does.
+// tokens i32 [B, T] or frames f32 [B, T, F] -> logits [B, classes], by such layers in both
+// directions (nn/models/bidirectional.cc). Throw UserError(kUsage) as lstm_model() does.
 Model bilstm_model(const NetworkOptions& options);
+Model bigru_model(const NetworkOptions& options);
 // features f32 [B, F] -> logits [B, classes] or a prediction [B, 1], as the target is
 // (nn/models/perceptron.cc).
 Model perceptron_model(const NetworkOptions& options);

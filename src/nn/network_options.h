@@ -8,7 +8,7 @@ namespace podium {
 // Sizes of a network. A model says which of them it reads; the data say the rest, such as the
 // vocabulary.
 struct NetworkOptions {
-  std::int64_t layers = 12;  // blocks; of an lstm; of a perceptron, dense ones before the last
+  std::int64_t layers = 12;  // blocks; recurrent ones; of a perceptron, dense ones before the last
   std::int64_t heads = 12;   // of attention; they divide the width
   std::int64_t width = 768;  // features of a token, units of a dense layer
   bool tied = true;          // the last layer multiplies by the table of the tokens
@@ -20,7 +20,7 @@ struct NetworkOptions {
           // text-cnn, filters of each length; 0: 100
   bool gelu_tanh = false;     // of a gpt: GELU by tanh, as in the published GPT-2
   float rotary_base = 10000;  // of the angles of rotary embedding
-  // Of an lstm and a bilstm: parameters begin between this and its negative; 0: 1 / the root of the
+  // Of recurrent layers: parameters begin between this and its negative; 0: 1 / the root of the
   // width. Of a text-cnn: its vectors of tokens; 0: 0.25.
   float initial_range = 0;
 

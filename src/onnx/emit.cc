@@ -133,6 +133,7 @@ Results emit(const Emission& e) {
     case OpKind::kAttention: return {emit_attention(e)};
     case OpKind::kRotary: return {emit_rotary(e)};
     case OpKind::kLstm: return emit_lstm(e);
+    case OpKind::kGru: return emit_gru(e);
     default: return {};
   }
 }

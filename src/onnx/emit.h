@@ -39,5 +39,6 @@ std::string emit_layer_norm(const Emission& e);
 std::string emit_attention(const Emission& e);
 std::string emit_rotary(const Emission& e);
 Results emit_lstm(const Emission& e);
+Results emit_gru(const Emission& e);
 
 }  // namespace podium::onnx

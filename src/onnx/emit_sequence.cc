@@ -98,41 +98,79 @@ std::string emit_rotary(const Emission& e) {
   return b.reshape(turned, {-1, width});
 }
 
-// A scan over the tokens: what they bring to the gates is there before, so that each step is one
-// product.
-Results emit_lstm(const Emission& e) {
-  const auto& a = e.as<LstmAttributes>();
-  const std::int64_t units = e.shape(1)[1];
+namespace {
+
+// A scan over the tokens: what they bring is there before, so that each step is one product.
+// `cell` gives a token's new states, of `states` and of what it brings, the hidden one first.
+template <typename Cell>
+Results scan(const Emission& e, const std::vector<std::string>& first, const Cell& cell) {
+  const auto& a = e.as<RecurrentAttributes>();
+  const std::int64_t units = e.shape(1)[1], sums = e.shape(1)[0];
   onnx_file::Graph step;
   step.set_name("a token");
   Builder s(step, "token" + e.in[0] + "_");
-  s.input("hidden", Element::kFloat, {-1, units});
-  s.input("cells", Element::kFloat, {-1, units});
-  s.input("gates", Element::kFloat, {-1, 4 * units});
-  const std::string sums =
-      s.node("Add", {"gates", s.node("Gemm", {"hidden", e.in[1]}, {{"transB", std::int64_t{1}}})});
-  const std::vector<std::string> parts = s.nodes("Split", {sums}, {{"axis", std::int64_t{1}}}, 4);
-  const auto gate = [&](std::size_t i) { return s.node("Sigmoid", {parts[i]}); };
-  const std::string kept = s.node("Mul", {gate(1), "cells"});
-  const std::string fresh = s.node("Mul", {gate(0), s.node("Tanh", {parts[2]})});
-  const std::string cells = s.node("Add", {kept, fresh});
-  const std::string hidden = s.node("Mul", {gate(3), s.node("Tanh", {cells})});
-  s.output(hidden, Element::kFloat, {-1, units});
-  s.output(cells, Element::kFloat, {-1, units});
-  const std::string shown = s.node("Identity", {hidden});
-  s.output(shown, Element::kFloat, {-1, units});
+  std::vector<std::string> states;
+  for (std::size_t i = 0; i < first.size(); ++i) {
+    states.push_back(i == 0 ? "hidden" : "cells");
+    s.input(states.back(), Element::kFloat, {-1, units});
+  }
+  s.input("sums", Element::kFloat, {-1, sums});
+  const std::vector<std::string> after = cell(s, states, "sums");
+  for (const std::string& state : after) s.output(state, Element::kFloat, {-1, units});
+  s.output(s.node("Identity", {after[0]}), Element::kFloat, {-1, units});
 
   Builder& b = e.b;
-  const std::string x = b.transpose(b.reshape(e.in[0], {-1, a.tokens, 4 * units}), {1, 0, 2});
+  std::vector<std::string> operands = first;
+  operands.push_back(b.transpose(b.reshape(e.in[0], {-1, a.tokens, sums}), {1, 0, 2}));
   const std::vector<std::int64_t> direction = {std::int64_t{a.reverse}};
-  const Results results = b.nodes("Scan", {e.in[2], e.in[3], x},
-                                  {{"body", &step},
-                                   {"num_scan_inputs", std::int64_t{1}},
-                                   {"scan_input_directions", direction},
-                                   {"scan_output_directions", direction}},
-                                  3);
-  const std::string all = b.reshape(b.transpose(results[2], {1, 0, 2}), {-1, units});
-  return {all, results[0], results[1]};
+  Results results = b.nodes("Scan", operands,
+                            {{"body", &step},
+                             {"num_scan_inputs", std::int64_t{1}},
+                             {"scan_input_directions", direction},
+                             {"scan_output_directions", direction}},
+                            first.size() + 1);
+  const std::string all = b.reshape(b.transpose(results.back(), {1, 0, 2}), {-1, units});
+  results.pop_back();
+  results.insert(results.begin(), all);
+  return results;
+}
+
+std::vector<std::string> parts_of(Builder& s, const std::string& sums, std::size_t count) {
+  return s.nodes("Split", {sums}, {{"axis", std::int64_t{1}}}, count);
+}
+
+}  // namespace
+
+Results emit_lstm(const Emission& e) {
+  return scan(
+      e, {e.in[2], e.in[3]},
+      [&](Builder& s, const std::vector<std::string>& states, const std::string& x) {
+        const std::string p = s.node("Gemm", {states[0], e.in[1]}, {{"transB", std::int64_t{1}}});
+        const std::vector<std::string> parts = parts_of(s, s.node("Add", {x, p}), 4);
+        const auto gate = [&](std::size_t i) { return s.node("Sigmoid", {parts[i]}); };
+        const std::string kept = s.node("Mul", {gate(1), states[1]});
+        const std::string fresh = s.node("Mul", {gate(0), s.node("Tanh", {parts[2]})});
+        const std::string cells = s.node("Add", {kept, fresh});
+        const std::string hidden = s.node("Mul", {gate(3), s.node("Tanh", {cells})});
+        return std::vector{hidden, cells};
+      });
+}
+
+Results emit_gru(const Emission& e) {
+  return scan(
+      e, {e.in[3]}, [&](Builder& s, const std::vector<std::string>& states, const std::string& x) {
+        const std::string& hidden = states[0];
+        const std::string p =
+            s.node("Gemm", {hidden, e.in[1], e.in[2]}, {{"transB", std::int64_t{1}}});
+        const std::vector<std::string> from_x = parts_of(s, x, 3), from_state = parts_of(s, p, 3);
+        const auto gate = [&](std::size_t i) {
+          return s.node("Sigmoid", {s.node("Add", {from_x[i], from_state[i]})});
+        };
+        const std::string reset = s.node("Mul", {gate(0), from_state[2]});
+        const std::string candidate = s.node("Tanh", {s.node("Add", {from_x[2], reset})});
+        const std::string way = s.node("Sub", {hidden, candidate});
+        return std::vector{s.node("Add", {candidate, s.node("Mul", {gate(1), way})})};
+      });
 }
 
 }  // namespace podium::onnx

@@ -49,6 +49,7 @@ std::vector<Network> networks() {
       {"gpt", "model = \"gpt\"\n" + heads + text, text_fields(12, 30)},
       {"llama", "model = \"llama\"\n" + heads + "groups = 2\n" + text, text_fields(12, 30)},
       {"lstm", "model = \"lstm\"\n" + small + text + "order = \"streams\"\n", text_fields(12, 30)},
+      {"gru", "model = \"gru\"\n" + small + text + "order = \"streams\"\n", text_fields(12, 30)},
       {"text_cnn",
        "model = \"text-cnn\"\n[network]\nwidth = 16\nhidden = 8\n[data]\n"
        "name = \"sentences\"\npath = \"a.csv\"\ncontext = 12\n",
@@ -149,8 +150,8 @@ TEST(OnnxFile, has_every_other_network) {
       EXPECT_EQ(io, "features: batch 4; prediction: batch 1; ");
     } else if (name == "text_cnn") {
       EXPECT_EQ(properties(file)["labels"], "[\"bad\",\"good\"]");
-    } else if (name == "lstm") {
-      EXPECT_EQ(file.graph().input_size(), 5) << io;  // tokens; of two layers two states each
+    } else if (name == "lstm" || name == "gru") {  // tokens; of two layers two states or one each
+      EXPECT_EQ(file.graph().input_size(), name == "lstm" ? 5 : 3) << io;
     }
   }
 }

@@ -1,5 +1,5 @@
-// The numbers of convolutions, attention, LSTMs and rotary embedding, for references and kernels of
-// all backends. Free of other headers, so that kernels read it.
+// The numbers of convolutions, attention, recurrent layers and rotary embedding, for references and
+// kernels of all backends. Free of other headers, so that kernels read it.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 namespace podium {
 
 struct AttentionAttributes;
-struct LstmAttributes;
+struct RecurrentAttributes;
 struct PermuteAttributes;
 struct RotaryAttributes;
 struct Conv2dAttributes;
@@ -65,15 +65,17 @@ struct AttentionShape {
   }
 };
 
-// An LSTM of `units` units over sequences of `tokens` tokens: x and gates
-// [sequences][tokens][4 units], the others [sequences][tokens][units], states [sequences][units].
-struct LstmShape {
+// A recurrent layer of `units` units over sequences of `tokens` tokens: what tokens bring
+// [sequences][tokens][gates()], the gates that are kept [sequences][tokens][4 units], the others
+// [sequences][tokens][units], states [sequences][units].
+struct RecurrentShape {
   std::int64_t sequences = 0;
   std::int64_t tokens = 0;
   std::int64_t units = 0;
   bool reverse = false;
+  std::int64_t sums = 4;  // of a unit, one of each gate and of the candidate
 
-  constexpr std::int64_t gates() const { return 4 * units; }
+  constexpr std::int64_t gates() const { return sums * units; }
   // The token that is read as the `step`-th.
   constexpr std::int64_t token(std::int64_t step) const {
     return reverse ? tokens - 1 - step : step;
@@ -111,7 +113,8 @@ ConvShape conv_shape(const Conv2dAttributes& a, const Shape& x, const Shape& w, 
 // Of queries of this shape.
 AttentionShape attention_shape(const AttentionAttributes& a, const Shape& q);
 // Of states before the first token of this shape.
-LstmShape lstm_shape(const LstmAttributes& a, const Shape& state);
+RecurrentShape lstm_shape(const RecurrentAttributes& a, const Shape& state);
+RecurrentShape gru_shape(const RecurrentAttributes& a, const Shape& state);
 // Of x of this shape.
 PermuteShape permute_shape(const PermuteAttributes& a, const Shape& x);
 RotaryShape rotary_shape(const RotaryAttributes& a, const Shape& x);

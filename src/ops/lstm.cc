@@ -5,14 +5,14 @@
 // What the gradient reads again are results of the operation, too: the gates [B T, 4 H], the cells
 // and the hidden states before each token [B T, H].
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "base/lstm_cell.h"
+#include "base/recurrent_cell.h"
 #include "ops/geometry.h"
 #include "ops/ops.h"
+#include "ops/recurrent_layer.h"
 #include "ops/reference_sums.h"
 
 namespace podium {
@@ -21,31 +21,27 @@ namespace {
 // The other results.
 constexpr std::int32_t kHidden = 0, kGates = 3, kCells = 4, kBefore = 5;
 
-TensorType matrix(std::int64_t rows, std::int64_t columns) {
-  return {DType::kF32, Shape{rows, columns}};
-}
-
-LstmShape check(const InferContext& context, const TensorType& w, const TensorType& state) {
-  const auto& a = context.as<LstmAttributes>();
+RecurrentShape check(const InferContext& context, const TensorType& w, const TensorType& state) {
+  const auto& a = context.as<RecurrentAttributes>();
   context.require(state.dtype == DType::kF32 && state.shape.rank() == 2,
                   "C3: a state is [B, H], got ", to_string(state));
   context.require(a.tokens >= 1, "C1: a sequence has ", a.tokens, " tokens");
-  const LstmShape s = lstm_shape(a, state.shape);
-  context.require(w == matrix(s.gates(), s.units), "C2: w of states ", to_string(state), " is ",
-                  to_string(matrix(s.gates(), s.units)), ", got ", to_string(w));
+  const RecurrentShape s = lstm_shape(a, state.shape);
+  context.require(w == matrix_f32(s.gates(), s.units), "C2: w of states ", to_string(state), " is ",
+                  to_string(matrix_f32(s.gates(), s.units)), ", got ", to_string(w));
   return s;
 }
 
 std::vector<TensorType> infer(const InferContext& context) {
   const TensorType &x = context.inputs[0], &state = context.inputs[2];
-  const LstmShape s = check(context, context.inputs[1], state);
+  const RecurrentShape s = check(context, context.inputs[1], state);
   const std::int64_t rows = s.sequences * s.tokens;
-  context.require(x == matrix(rows, s.gates()), "C1: x of ", s.sequences, " sequences of ",
-                  s.tokens, " tokens is ", to_string(matrix(rows, s.gates())), ", got ",
+  context.require(x == matrix_f32(rows, s.gates()), "C1: x of ", s.sequences, " sequences of ",
+                  s.tokens, " tokens is ", to_string(matrix_f32(rows, s.gates())), ", got ",
                   to_string(x));
   context.require(context.inputs[3] == state, "C3: the hidden states are ", to_string(state),
                   ", the cells ", to_string(context.inputs[3]));
-  const TensorType hidden = matrix(rows, s.units);
+  const TensorType hidden = matrix_f32(rows, s.units);
   return {hidden, state, state, x, hidden, hidden};
 }
 
@@ -72,7 +68,7 @@ std::vector<Value> gradient(const GradientContext& context) {
 }
 
 void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
-  const LstmShape s = lstm_shape(attributes.as<LstmAttributes>(), in[2]->shape());
+  const RecurrentShape s = lstm_shape(attributes.as<RecurrentAttributes>(), in[2]->shape());
   const float *x = in[0]->f32().data(), *w = in[1]->f32().data();
   const auto result = [&](std::int32_t i) {
     return out[static_cast<std::size_t>(i)]->f32().data();
@@ -110,32 +106,18 @@ void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
   }
 }
 
-// `each`: functions and the like of a unit at a token.
-Cost cost_of_tokens(const LstmShape& s, double each, std::span<const TensorType> in,
-                    std::span<const TensorType> out) {
-  const double at = static_cast<double>(s.sequences * s.tokens) * static_cast<double>(s.units);
-  double bytes = 0;
-  for (const auto& types : {in, out})
-    for (const TensorType& type : types) bytes += static_cast<double>(type.bytes());
-  return {at * (8 * static_cast<double>(s.units) + each), bytes};
-}
 Cost cost(const Attributes& attributes, std::span<const TensorType> in,
           std::span<const TensorType> out) {
-  return cost_of_tokens(lstm_shape(attributes.as<LstmAttributes>(), in[2].shape), 90, in, out);
+  return recurrent_cost(lstm_shape(attributes.as<RecurrentAttributes>(), in[2].shape), 90, in, out);
 }
 
 std::vector<OpSample> samples() {
   std::vector<OpSample> list;
-  for (const auto& [sequences, tokens, units] : {std::array<std::int64_t, 3>{1, 1, 1},
-                                                 {2, 3, 5},
-                                                 {17, 2, 4},
-                                                 {3, 5, 16},
-                                                 {1, 4, 33},
-                                                 {5, 1, 20}})
-    for (const bool reverse : {false, true})
-      list.push_back({LstmAttributes{.tokens = tokens, .reverse = reverse},
-                      {matrix(sequences * tokens, 4 * units), matrix(4 * units, units),
-                       matrix(sequences, units), matrix(sequences, units)}});
+  for (const auto& [attributes, sequences, units] : recurrent_samples())
+    list.push_back(
+        {attributes,
+         {matrix_f32(sequences * attributes.tokens, 4 * units), matrix_f32(4 * units, units),
+          matrix_f32(sequences, units), matrix_f32(sequences, units)}});
   return list;
 }
 
@@ -144,12 +126,13 @@ std::vector<OpSample> samples() {
 
 std::vector<TensorType> infer_grad(const InferContext& context) {
   const TensorType &dy = context.inputs[0], &state = context.inputs[1], &gates = context.inputs[5];
-  const LstmShape s = check(context, context.inputs[3], state);
+  const RecurrentShape s = check(context, context.inputs[3], state);
   const std::int64_t rows = s.sequences * s.tokens;
-  context.require(
-      dy == matrix(rows, s.units) && context.inputs[6] == dy && gates == matrix(rows, s.gates()),
-      "C1: dy is ", to_string(dy), ", the cells ", to_string(context.inputs[6]), ", the gates ",
-      to_string(gates), ", of ", s.sequences, " sequences of ", s.tokens, " tokens");
+  context.require(dy == matrix_f32(rows, s.units) && context.inputs[6] == dy &&
+                      gates == matrix_f32(rows, s.gates()),
+                  "C1: dy is ", to_string(dy), ", the cells ", to_string(context.inputs[6]),
+                  ", the gates ", to_string(gates), ", of ", s.sequences, " sequences of ",
+                  s.tokens, " tokens");
   context.require(context.inputs[2] == state && context.inputs[4] == state, "C3: states are ",
                   to_string(state), ", ", to_string(context.inputs[2]), " and ",
                   to_string(context.inputs[4]));
@@ -157,7 +140,7 @@ std::vector<TensorType> infer_grad(const InferContext& context) {
 }
 
 void reference_grad(const Attributes& attributes, ConstTensors in, Tensors out) {
-  const LstmShape s = lstm_shape(attributes.as<LstmAttributes>(), in[1]->shape());
+  const RecurrentShape s = lstm_shape(attributes.as<RecurrentAttributes>(), in[1]->shape());
   const auto operand = [&](std::size_t i) { return in[i]->f32().data(); };
   const float *dy = operand(0), *w = operand(3), *gates = operand(5), *cells = operand(6);
   float* const dx = out[0]->f32().data();
@@ -195,14 +178,14 @@ void reference_grad(const Attributes& attributes, ConstTensors in, Tensors out) 
 
 Cost cost_grad(const Attributes& attributes, std::span<const TensorType> in,
                std::span<const TensorType> out) {
-  return cost_of_tokens(lstm_shape(attributes.as<LstmAttributes>(), in[1].shape), 50, in, out);
+  return recurrent_cost(lstm_shape(attributes.as<RecurrentAttributes>(), in[1].shape), 50, in, out);
 }
 
 std::vector<OpSample> samples_grad() {
   std::vector<OpSample> list = samples();
   for (OpSample& sample : list) {
     const TensorType x = sample.inputs[0], w = sample.inputs[1], state = sample.inputs[2];
-    const TensorType hidden = matrix(x.shape[0], state.shape[1]);
+    const TensorType hidden = matrix_f32(x.shape[0], state.shape[1]);
     sample.inputs = {hidden, state, state, w, state, x, hidden};
   }
   return list;
@@ -210,12 +193,12 @@ std::vector<OpSample> samples_grad() {
 
 }  // namespace
 
-LstmShape lstm_shape(const LstmAttributes& a, const Shape& state) {
+RecurrentShape lstm_shape(const RecurrentAttributes& a, const Shape& state) {
   return {.sequences = state[0], .tokens = a.tokens, .units = state[1], .reverse = a.reverse};
 }
 
 LstmResult lstm(Graph& graph, Value x, Value w, Value hidden, Value cells,
-                const LstmAttributes& attributes, std::string name) {
+                const RecurrentAttributes& attributes, std::string name) {
   const std::vector<Value> results =
       graph.add(lstm_op, attributes, {x, w, hidden, cells}, std::move(name));
   return {.hidden = results[kHidden],

@@ -68,6 +68,8 @@
   X(Rotary, rotary)                                        \
   X(Lstm, lstm)                                            \
   X(LstmGrad, lstm_grad)                                   \
+  X(Gru, gru)                                              \
+  X(GruGrad, gru_grad)                                     \
   X(Weigh, weigh)                                          \
   X(WeightedCount, weighted_count)
 

@@ -486,7 +486,7 @@ struct HashSumAttributes {
 Value hash_sum(Graph& graph, Value x, std::uint64_t first, std::string name = "");
 
 // --- sequences: rows are tokens (ops/embedding.cc, ops/layer_norm.cc,
-// ops/attention.cc, ops/lstm.cc, ops/rotary.cc)
+// ops/attention.cc, ops/lstm.cc, ops/gru.cc, ops/rotary.cc)
 
 // Attributes of embedding and its gradient.
 struct EmbeddingAttributes {
@@ -537,8 +537,8 @@ Value attention(Graph& graph, Value q, Value k, Value v, const AttentionAttribut
 Value attention(Graph& graph, Value q, Value k, Value v, Value lengths,
                 const AttentionAttributes& attributes, std::string name = "");
 
-// Attributes of lstm and its gradient.
-struct LstmAttributes {
+// Attributes of lstm, gru and their gradients.
+struct RecurrentAttributes {
   std::int64_t tokens = 1;  // of a sequence
   bool reverse = false;     // from the last token to the first
   template <typename Visitor>
@@ -557,7 +557,19 @@ inline constexpr std::int32_t kLstmLastHidden = 1, kLstmLastCells = 2;  // among
 // forget, candidate, output, H columns each, as in PyTorch. w [4 H, H] multiplies the hidden state.
 // hidden and cells [B, H] are the states before the first token that is read.
 LstmResult lstm(Graph& graph, Value x, Value w, Value hidden, Value cells,
-                const LstmAttributes& attributes, std::string name = "");
+                const RecurrentAttributes& attributes, std::string name = "");
+
+// What gated recurrent units give: the state after each token, and after the last one that is read.
+struct GruResult {
+  Value hidden;       // [B T, H]
+  Value last_hidden;  // [B, H]
+};
+inline constexpr std::int32_t kGruLastHidden = 1;  // among the results
+// A layer of H gated recurrent units (Cho et al. 2014, with the reset after the product, as in
+// PyTorch). x [B T, 3 H] is what the tokens bring: reset, update, candidate. w [3 H, H] multiplies
+// the hidden state, and b [3 H] is added to that product. hidden [B, H] as of an LSTM.
+GruResult gru(Graph& graph, Value x, Value w, Value b, Value hidden,
+              const RecurrentAttributes& attributes, std::string name = "");
 
 // Attributes of rotary.
 struct RotaryAttributes {

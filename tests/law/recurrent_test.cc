@@ -1,5 +1,5 @@
-// The law on an LSTM over a drawn text, whose state goes on from step to step: the same hashes
-// under any placement, on every backend, and after a stop.
+// The law on recurrent layers over a drawn text, whose state goes on from step to step: the same
+// hashes under any placement, on every backend, and after a stop.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,11 +16,10 @@
 namespace podium {
 namespace {
 
-class RecurrentLaw : public DrawnText {
+class RecurrentLaw : public DrawnText, public testing::WithParamInterface<const char*> {
  protected:
   Recipe recipe(const std::vector<std::string>& overrides = {}) const {
-    return parse_recipe(cat(R"(
-model = "lstm"
+    return parse_recipe(cat("model = \"", GetParam(), R"("
 batch = 8
 replicas = 4
 steps = 300
@@ -48,7 +47,7 @@ clip_norm = 0.5
 
 constexpr int kRecurrentSteps = 4;
 
-TEST_F(RecurrentLaw, any_placement_gives_the_same_hashes) {
+TEST_P(RecurrentLaw, any_placement_gives_the_same_hashes) {
   const Recipe one = recipe();
   const auto expected = step_hashes(*trainer(one, 1), kRecurrentSteps);
   EXPECT_NE(expected.front(), expected.back());
@@ -57,7 +56,7 @@ TEST_F(RecurrentLaw, any_placement_gives_the_same_hashes) {
   EXPECT_EQ(step_hashes(*trainer(one, 1, 3), kRecurrentSteps), expected);
 }
 
-TEST_F(RecurrentLaw, every_backend_and_vector_target_gives_the_same_hashes) {
+TEST_P(RecurrentLaw, every_backend_and_vector_target_gives_the_same_hashes) {
   law_backend();  // makes the backends that are for tests alone known by name
   const Recipe bf16 = recipe({"precision=bf16", "bf16_order=hopper"});
   EXPECT_EQ(step_hashes(*trainer(bf16, 2, 1, "cpu"), 2),
@@ -73,7 +72,7 @@ TEST_F(RecurrentLaw, every_backend_and_vector_target_gives_the_same_hashes) {
   cpu::set_vector_target(cpu::vector_targets().front());
 }
 
-TEST_F(RecurrentLaw, ranks_give_the_same_hashes) {
+TEST_P(RecurrentLaw, ranks_give_the_same_hashes) {
   const Recipe one = recipe();
   const auto expected = step_hashes(*trainer(one, 1), kRecurrentSteps);
   const RunData data = load_data(one, "");
@@ -89,7 +88,7 @@ TEST_F(RecurrentLaw, ranks_give_the_same_hashes) {
         });
 }
 
-TEST_F(RecurrentLaw, layers_that_are_computed_again_give_the_same_hashes) {
+TEST_P(RecurrentLaw, layers_that_are_computed_again_give_the_same_hashes) {
   Recipe one = recipe();
   const auto expected = step_hashes(*trainer(one, 2), 3);
   one.recompute = "blocks";
@@ -97,7 +96,7 @@ TEST_F(RecurrentLaw, layers_that_are_computed_again_give_the_same_hashes) {
   EXPECT_EQ(step_hashes(*trainer(one, 2, 1, "cuda-emulated"), 3), expected);
 }
 
-TEST_F(RecurrentLaw, state_goes_on_after_a_stop_and_matters) {
+TEST_P(RecurrentLaw, state_goes_on_after_a_stop_and_matters) {
   const Recipe one = recipe();
   const auto whole = trainer(one, 1);
   step_hashes(*whole, 3);
@@ -116,7 +115,7 @@ TEST_F(RecurrentLaw, state_goes_on_after_a_stop_and_matters) {
   EXPECT_NE(step_hashes(*anew, 3), expected);
 }
 
-TEST_F(RecurrentLaw, the_loss_falls_and_evaluation_reads_its_streams) {
+TEST_P(RecurrentLaw, the_loss_falls_and_evaluation_reads_its_streams) {
   Recipe one = recipe({"network.dropout=0"});
   const auto some = trainer(one, 2);
   const EvaluationResult before = some->evaluate();
@@ -138,7 +137,7 @@ TEST_F(RecurrentLaw, the_loss_falls_and_evaluation_reads_its_streams) {
 }
 
 // The state that a decoder keeps is that of all tokens, and a window's where they fill one.
-TEST_F(RecurrentLaw, a_token_has_the_same_logits_alone_and_in_its_window) {
+TEST_P(RecurrentLaw, a_token_has_the_same_logits_alone_and_in_its_window) {
   const Recipe one = recipe();
   const auto trained = trainer(one, 2);
   step_hashes(*trained, 20);
@@ -170,7 +169,7 @@ TEST_F(RecurrentLaw, a_token_has_the_same_logits_alone_and_in_its_window) {
   for (std::size_t n = 0; n < windows.size(); ++n) EXPECT_EQ(windows[n], expected[n]) << n;
 }
 
-TEST_F(RecurrentLaw, windows_that_are_shuffled_are_refused_with_the_key_that_helps) {
+TEST_P(RecurrentLaw, windows_that_are_shuffled_are_refused_with_the_key_that_helps) {
   try {
     trainer(recipe({"data.order=shuffled"}), 1);
     FAIL() << "nothing was thrown";
@@ -180,6 +179,9 @@ TEST_F(RecurrentLaw, windows_that_are_shuffled_are_refused_with_the_key_that_hel
         << error.what();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Each, RecurrentLaw, testing::Values("lstm", "gru"),
+                         [](const auto& model) { return std::string(model.param); });
 
 }  // namespace
 }  // namespace podium

@@ -38,9 +38,11 @@ INSPECTED = {
     "gpt-tanh": ("gpt", SMALL + 'heads = 4\ngelu_tanh = true\nbias = true\n', TEXT),
     "llama": ("llama", SMALL + "heads = 4\ngroups = 2\n", TEXT),
     "lstm": ("lstm", SMALL, TEXT + 'order = "streams"\n'),
+    "gru": ("gru", SMALL, TEXT + 'order = "streams"\n'),
     "transformer": ("transformer", SMALL + "heads = 4\n", 'name = "pairs"\npath = "drawn.tsv"\ntokenizer = "words"\ncontext = 9\n'),
     "text-cnn": ("text-cnn", "width = 16\nhidden = 8\n", 'name = "sentences"\npath = "drawn.csv"\ntokenizer = "words"\ncontext = 12\n'),
     "bilstm": ("bilstm", SMALL, 'name = "sounds"\npath = "sounds"\nrate = 4000\nmels = 9\ncontext = 16\n'),
+    "bigru": ("bigru", SMALL, 'name = "sounds"\npath = "sounds"\nrate = 4000\nmels = 9\ncontext = 16\n'),
     "perceptron": ("perceptron", SMALL, 'name = "table"\npath = "numbers.csv"\ntarget = "price"\n'),
 }
 # Networks of pictures, by `podium predict`: recipe, its overrides, the shape of a picture.

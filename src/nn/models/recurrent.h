@@ -1,10 +1,12 @@
-// What networks of LSTMs share. Parameters are named as in PyTorch.
+// What recurrent networks share. Parameters are named as in PyTorch.
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "nn/model.h"
 #include "nn/network_options.h"
+#include "ops/ops.h"
 
 namespace podium::recurrent {
 
@@ -16,13 +18,20 @@ void require_size(const std::string& model, const NetworkOptions& options);
 Value parameter(Network& net, const NetworkOptions& options, const std::string& name,
                 const Shape& shape);
 
-// What a layer of options.width units reads: the sums of its gates from x alone, biases included,
-// and what the hidden state is multiplied by.
-struct Gates {
-  Value sums;    // [rows, 4 width]
-  Value hidden;  // [4 width, width]
+// What a layer consists of, and what parameters and values are named after.
+enum class Cell { kLstm, kGru };
+std::string_view name_of(Cell cell);
+
+// The states of a layer, [sequences, width] each; a GRU has no cells.
+struct States {
+  Value hidden, cells;
 };
-// Of x [rows, features]; `end` names the layer: "_l0", "_l1_reverse".
-Gates gates(Network& net, const NetworkOptions& options, const std::string& end, Value x);
+struct Layer {
+  Value hidden;  // after each token, [rows, width]
+  States last;   // after the last one that is read
+};
+// Reads x [rows, features] from these states on; `end` names the layer: "_l0", "_l1_reverse".
+Layer layer(Network& net, const NetworkOptions& options, Cell cell, const std::string& end, Value x,
+            const States& first, const RecurrentAttributes& attributes);
 
 }  // namespace podium::recurrent

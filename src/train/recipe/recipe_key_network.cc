@@ -7,9 +7,9 @@ namespace podium {
 std::vector<RecipeKey> network_keys() {
   const std::vector<std::string> gpt = {"gpt"}, llama = {"llama"},
                                  attention = {"gpt", "llama", "transformer"},
-                                 text = {"gpt", "llama", "lstm", "transformer"},
-                                 any = {"gpt",         "llama",      "lstm",    "bilstm",
-                                        "transformer", "perceptron", "text-cnn"};
+                                 text = {"gpt", "llama", "lstm", "gru", "transformer"},
+                                 any = {"gpt",   "llama",       "lstm",       "gru",     "bilstm",
+                                        "bigru", "transformer", "perceptron", "text-cnn"};
   std::vector<std::string> layered = any;
   layered.pop_back();
   return {
@@ -19,8 +19,8 @@ std::vector<RecipeKey> network_keys() {
        .range = between(1, 1000),
        .fits = layered,
        .meaning = "number of blocks, each attention and a dense layer; of a transformer, of its "
-                  "encoder and of its decoder; of an lstm and a bilstm, of "
-                  "their layers; of a perceptron, dense layers before the last"},
+                  "encoder and of its decoder; of an lstm, gru, bilstm and "
+                  "bigru, of their layers; of a perceptron, dense layers before the last"},
       {.table = "network",
        .name = "heads",
        .field = PODIUM_RECIPE_FIELD(network.heads),
@@ -32,8 +32,8 @@ std::vector<RecipeKey> network_keys() {
        .field = PODIUM_RECIPE_FIELD(network.width),
        .range = between(1, 65536),
        .fits = any,
-       .meaning = "features of a token; of an lstm and a perceptron, units of a layer; of a "
-                  "bilstm, of a layer's direction"},
+       .meaning = "features of a token; of an lstm, a gru and a perceptron, units of a layer; "
+                  "of a bilstm and a bigru, of a layer's direction"},
       {.table = "network",
        .name = "tied",
        .field = PODIUM_RECIPE_FIELD(network.tied),
@@ -50,10 +50,9 @@ std::vector<RecipeKey> network_keys() {
        .range = below_one(),
        .fits = any,
        .unit = "probability",
-       .meaning =
-           "share of the features that are dropped in training: of the embedding, and of "
-           "what each half of a block adds; of each layer of an lstm or a bilstm, not along time; "
-           "of each layer of a perceptron; of what a text-cnn's last layer reads"},
+       .meaning = "share of the features that are dropped in training: of the embedding, and of "
+                  "what each half of a block adds; of each recurrent layer, not along time; "
+                  "of each layer of a perceptron; of what a text-cnn's last layer reads"},
       {.table = "network",
        .name = "gelu_tanh",
        .field = PODIUM_RECIPE_FIELD(network.gelu_tanh),
@@ -87,7 +86,7 @@ std::vector<RecipeKey> network_keys() {
        .name = "initial_range",
        .field = PODIUM_RECIPE_FIELD(network.initial_range),
        .range = {.least = 0},
-       .fits = {"lstm", "bilstm", "text-cnn"},
+       .fits = {"lstm", "gru", "bilstm", "bigru", "text-cnn"},
        .meaning = "parameters begin between this and its negative, uniformly; 0: 1 divided by the "
                   "square root of the width. Of a text-cnn: the vectors of tokens alone; 0: 0.25"},
   };

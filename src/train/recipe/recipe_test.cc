@@ -218,7 +218,7 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
       "x.toml: the run has no length; give `epochs` or `steps`, at least 1\n"
       "x.toml:1: `model` = \"mnits\" is unknown; known: mnist, davidnet, resnet32, sprint, "
       "resnet18, resnet34, resnet50, resnet18-zero, resnet34-zero, resnet50-zero, gpt, llama, "
-      "lstm, transformer, text-cnn, bilstm, perceptron; "
+      "lstm, gru, transformer, text-cnn, bilstm, bigru, perceptron; "
       "the nearest is \"mnist\"\n"
       "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
       "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"

@@ -1,4 +1,4 @@
-// A layer of long short-term memory over whole sequences (docs/numerics.md, lstm). A part is some
+// Recurrent layers over whole sequences (docs/numerics.md, lstm and gru). A part is some
 // of the sequences, which depend on nothing of each other, over all of their tokens.
 #pragma once
 
@@ -8,28 +8,44 @@
 
 namespace podium::cpu {
 
-// The weights as the products of states read them, and as those of gradients do.
-std::int64_t lstm_packed_floats(const LstmShape& shape);
-std::int64_t lstm_grad_packed_floats(const LstmShape& shape);
-int lstm_pack_parts(const LstmShape& shape);
-void lstm_pack(const LstmShape& shape, const float* w, float* packed, int part);
-int lstm_grad_pack_parts(const LstmShape& shape);
-void lstm_grad_pack(const LstmShape& shape, const float* w, float* packed, int part);
+// The weights of a layer as a product reads them: element (k, j) of [depth, columns] lies at
+// [k * row + j * column].
+struct RecurrentWeights {
+  std::int64_t depth, columns, row, column;
+};
+// Those of the product of states, and of gradients.
+RecurrentWeights recurrent_weights(const RecurrentShape& shape);
+RecurrentWeights recurrent_grad_weights(const RecurrentShape& shape);
+std::int64_t packed_floats(const RecurrentWeights& weights);
+int pack_parts(const RecurrentWeights& weights);
+void pack(const RecurrentWeights& weights, const float* w, float* packed, int part);
 
-int lstm_parts(const LstmShape& shape);
+int recurrent_parts(const RecurrentShape& shape);
 // The floats of `scratch`, which is a thread's own.
-std::int64_t lstm_scratch(const LstmShape& shape);
+std::int64_t recurrent_scratch(const RecurrentShape& shape);
 
 struct LstmLayer {
   const float *x, *packed_w, *first_hidden, *first_cells;
   float *hidden, *gates, *cells, *before, *last_hidden, *last_cells;
 };
-void lstm(const LstmShape& shape, const LstmLayer& layer, float* scratch, int part);
+void lstm(const RecurrentShape& shape, const LstmLayer& layer, float* scratch, int part);
 
 struct LstmGrad {
   const float *to_hidden, *to_last_hidden, *to_last_cells, *packed_w, *first_cells, *gates, *cells;
   float *dx, *to_first_hidden, *to_first_cells;
 };
-void lstm_grad(const LstmShape& shape, const LstmGrad& grad, int part);
+void lstm_grad(const RecurrentShape& shape, const LstmGrad& grad, int part);
+
+struct GruLayer {
+  const float *x, *packed_w, *bias, *first_hidden;
+  float *hidden, *gates, *before, *last_hidden;
+};
+void gru(const RecurrentShape& shape, const GruLayer& layer, float* scratch, int part);
+
+struct GruGrad {
+  const float *to_hidden, *to_last_hidden, *packed_w, *gates, *before;
+  float *dx, *to_states, *to_first_hidden;
+};
+void gru_grad(const RecurrentShape& shape, const GruGrad& grad, float* scratch, int part);
 
 }  // namespace podium::cpu
