@@ -14,6 +14,7 @@
 #include "train/run/environment.h"
 #include "train/run/run.h"
 #include "train/run/run_text.h"
+#include "train/run/translate.h"
 
 namespace podium {
 namespace {
@@ -112,7 +113,9 @@ ExitCode evaluate(const EvalArguments& arguments) {
                          : load_run_on_text(arguments.run, arguments.text, arguments.data_dir,
                                             arguments.placement, arguments.step);
   Trainer& trainer = *loaded.trainer;
-  const EvaluationResult result = trainer.evaluate();
+  EvaluationResult result = trainer.evaluate();
+  if (loaded.recipe.evaluation.translations != 0)
+    add_translations(trainer, trainer.checkpoint(), result);
   const double speed =
       result.seconds > 0 ? static_cast<double>(result.sums.items) / result.seconds : 0;
   const TaskWords words = trainer.words();

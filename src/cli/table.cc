@@ -78,7 +78,9 @@ std::string evaluation_text(const EvaluationResult& result, const TaskWords& wor
   else
     text = cat(words.metric_name(), " ", words.metric_text(result.metric()), " (",
                count_text(sums.weight, words.item));
-  return cat(text, of, "), loss ", fixed(static_cast<double>(sums.loss), 4));
+  text += cat(of, "), loss ", fixed(static_cast<double>(sums.loss), 4));
+  const double bleu = result.value_of(kBleuMetric);
+  return std::isnan(bleu) ? text : cat(text, ", BLEU ", fixed(bleu, 1));
 }
 
 std::string scaled(double value, const char* unit) {

@@ -49,6 +49,8 @@ void add_evaluation(nlohmann::ordered_json& json, const EvaluationResult& result
   };
   add("loss", result.sums.loss);
   if (!watch.words().metric.empty()) add(watch.words().metric, result.metric());
+  for (const MetricValue& metric : result.metrics)
+    if (metric.name == kBleuMetric) add(metric.name, metric.value);
   for (const std::string& name : watch.counts()) add(name, result.sums.count(name));
   add("examples", result.sums.examples);
 }

@@ -1,7 +1,8 @@
 // From a network that predicts a token for each row of a window to one that predicts a single token
-// and keeps the keys and values of those before it, or the state of recurrent layers. Every
-// operation between is one of rows, so a token that is computed by itself has the bits of the whole
-// window (docs/numerics.md).
+// of each sequence and keeps the keys and values of those before it, or the state of recurrent
+// layers. What depends on other inputs alone, as the encoder of a translation does, is computed
+// once. Every operation between is one of rows, so a token that is computed by itself has the bits
+// of the whole window (docs/numerics.md).
 #pragma once
 
 #include <optional>
@@ -13,16 +14,20 @@
 namespace podium {
 
 struct Decoding {
-  // Of `evaluation`, for one window: "tokens" i32 [1, T] -> "logits" [T, V]; and as outputs, under
-  // the names of `caches`, the keys and values [T, G D] of each attention. Not of a network with
-  // states, which has no window: it reads one token after the other.
+  // Of `evaluation`: "tokens" i32 [B, T] -> "logits" [B T, V]; and as outputs, under the names of
+  // `caches`, the keys and values [B T, G D] of each attention. Not of a network with states, which
+  // has no window: it reads one token after the other.
   Graph window;
-  // "tokens" i32 [1, 1], "position" i32 [1] and the caches -> "logits" [1, V] and the caches with
-  // one row more, named kNextCache before the name.
+  // The other inputs -> what the network reads of them, named as in `memories`. Empty if there are
+  // none.
+  Graph memory;
+  // "tokens" i32 [B, 1], kPositions and kOrigins i32 [B], the caches, the memories and such other
+  // inputs as are read themselves -> "logits" [B, V] and the caches with one row more, named
+  // kNextCache before the name. A sequence goes on from the one that its origin names.
   Graph token;
-  std::vector<std::string> caches;
+  std::vector<std::string> caches, memories;
 };
-inline constexpr const char* kNextCache = "next/";
+inline constexpr const char *kNextCache = "next/", *kPositions = "positions", *kOrigins = "origins";
 
 // What a network leaves for its next window: the names of an input and of an output.
 struct StateNames {

@@ -43,6 +43,9 @@ struct Metric {
       of_predictions = {};
 };
 
+// The name of the metric of sentences that were translated (data/text/bleu.h).
+inline constexpr const char* kBleuMetric = "bleu";
+
 // correct / weight; 0 of nothing.
 Metric accuracy_metric();
 // exp(loss), of next tokens.

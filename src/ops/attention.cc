@@ -227,34 +227,48 @@ std::vector<TensorType> infer_cached(const InferContext& context) {
   const auto& a = context.as<AttentionAttributes>();
   const std::span<const TensorType> in = context.inputs;
   const Shape query = in[0].shape, key = in[1].shape;
-  context.require(
-      query.rank() == 2 && query[0] == 1 && key.rank() == 2 && key[0] == 1 && in[1] == in[2],
-      "needs q [1, H D] and k, v [1, G D], got ", to_string(in[0]), ", ", to_string(in[1]), " and ",
-      to_string(in[2]));
-  const TensorType kept{DType::kF32, Shape{a.tokens, key[1]}};
+  context.require(query.rank() == 2 && key.rank() == 2 && key[0] == query[0] && in[1] == in[2],
+                  "needs q [B, H D] and k, v [B, G D], got ", to_string(in[0]), ", ",
+                  to_string(in[1]), " and ", to_string(in[2]));
+  const TensorType kept{DType::kF32, Shape{query[0] * a.tokens, key[1]}},
+      number{DType::kI32, Shape{query[0]}};
   context.require(in[3] == kept && in[4] == kept, "needs keys and values ", to_string(kept),
                   ", got ", to_string(in[3]), " and ", to_string(in[4]));
-  context.require(in[5] == TensorType{DType::kI32, Shape{1}}, "needs a position i32 [1], got ",
-                  to_string(in[5]));
+  context.require(in[5] == number && in[6] == number, "needs positions and origins ",
+                  to_string(number), ", got ", to_string(in[5]), " and ", to_string(in[6]));
   return {in[0], kept, kept};
 }
 
 void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out) {
   const auto& a = attributes.as<AttentionAttributes>();
-  const AttentionShape s = attention_shape(a, Shape{a.tokens, in[0]->shape()[1]});
-  const std::int64_t position = in[5]->i32()[0];
-  PODIUM_CHECK(position >= 0 && position < s.tokens, "position ", position, " of ", s.tokens);
+  const std::int64_t sequences = in[0]->shape()[0];
+  const AttentionShape s = attention_shape(a, Shape{sequences * a.tokens, in[0]->shape()[1]});
+  const std::span<const std::int32_t> positions = in[5]->i32(), origins = in[6]->i32();
+  const std::int64_t floats = s.tokens * s.key_row();  // of a sequence's keys
   for (const std::size_t i : {1u, 2u}) {
-    const std::span<const float> row = in[i]->f32(), old = in[i + 2]->f32();
+    const std::span<const float> row = in[i]->f32();
     const std::span<float> kept = out[i]->f32();
-    if (kept.data() != old.data()) std::ranges::copy(old, kept.begin());
-    std::ranges::copy(row, kept.begin() + position * s.key_row());
+    // They may lie where the old ones do.
+    const std::vector<float> old(in[i + 2]->f32().begin(), in[i + 2]->f32().end());
+    for (std::int64_t b = 0; b < sequences; ++b) {
+      const std::int64_t origin = origins[static_cast<std::size_t>(b)],
+                         position = positions[static_cast<std::size_t>(b)];
+      PODIUM_CHECK(position >= 0 && position < s.tokens, "position ", position, " of ", s.tokens);
+      PODIUM_CHECK(origin >= 0 && origin < sequences, "origin ", origin, " of ", sequences);
+      std::copy_n(old.begin() + origin * floats, floats, kept.begin() + b * floats);
+      std::copy_n(row.begin() + b * s.key_row(), s.key_row(),
+                  kept.begin() + b * floats + position * s.key_row());
+    }
   }
-  for (std::int64_t h = 0; h < s.heads; ++h) {
-    const Head head(s, in[0]->f32().data(), out[1]->f32().data(), out[2]->f32().data(), nullptr, 0,
-                    h);
-    head.sum_of_values(head.weights(head.q, position), out[0]->f32().data() + h * s.features);
-  }
+  for (std::int64_t b = 0; b < sequences; ++b)
+    for (std::int64_t h = 0; h < s.heads; ++h) {
+      const Head head(s, in[0]->f32().data(), out[1]->f32().data(), out[2]->f32().data(), nullptr,
+                      b, h);
+      const std::int64_t at = b * s.query_row() + h * s.features;
+      const std::vector<float> weights =
+          head.weights(in[0]->f32().data() + at, positions[static_cast<std::size_t>(b)]);
+      head.sum_of_values(weights, out[0]->f32().data() + at);
+    }
 }
 
 }  // namespace

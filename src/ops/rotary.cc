@@ -77,16 +77,18 @@ void reference(const Attributes& attributes, ConstTensors in, Tensors out) {
 
 std::vector<TensorType> infer_at(const InferContext& context) {
   const TensorType &x = context.inputs[0], &position = context.inputs[1];
-  context.require(
-      x.shape.rank() == 2 && x.shape[0] == 1 && position == TensorType{DType::kI32, Shape{1}},
-      "needs x [1, H D] and a position i32 [1], got ", to_string(x), " and ", to_string(position));
+  context.require(x.shape.rank() == 2 && position == TensorType{DType::kI32, Shape{x.shape[0]}},
+                  "needs x [B, H D] and positions i32 [B], got ", to_string(x), " and ",
+                  to_string(position));
   return {x};
 }
 
 void reference_at(const Attributes& attributes, ConstTensors in, Tensors out) {
   const auto& a = attributes.as<RotaryAttributes>();
-  turn_row(a, angles_at(a, in[1]->i32()[0]).data(), in[0]->shape()[1], in[0]->f32().data(),
-           out[0]->f32().data());
+  const std::int64_t rows = in[0]->shape()[0], columns = in[0]->shape()[1];
+  for (std::int64_t b = 0; b < rows; ++b)
+    turn_row(a, angles_at(a, in[1]->i32()[static_cast<std::size_t>(b)]).data(), columns,
+             in[0]->f32().data() + b * columns, out[0]->f32().data() + b * columns);
 }
 
 Cost cost(const Attributes&, std::span<const TensorType> in, std::span<const TensorType>) {

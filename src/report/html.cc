@@ -37,6 +37,7 @@ th[aria-sort=ascending]::after{content:" \2191"}th[aria-sort=descending]::after{
 td:first-child,th:first-child{position:sticky;left:0;background:var(--ground)}
 th:first-child{background:var(--card)}
 td.n,th.n{text-align:right}
+tr.text td{white-space:normal;min-width:9rem}
 pre{background:var(--card);padding:.6rem;border-radius:6px;overflow-x:auto;font-size:.85rem}
 svg{display:block;width:100%;max-width:44rem;height:auto}
 svg.narrow{display:none;max-width:30rem}

@@ -23,7 +23,7 @@ class HtmlTable {
   // Heads with their units: "tokens/s".
   explicit HtmlTable(std::vector<std::string> heads);
   // Cells as text. A column of numbers is aligned to the right and sorts as numbers. `mark` is a
-  // class of the row: "bad", or empty.
+  // class of the row: "bad", "text" of long sentences, or empty.
   void add(const std::vector<std::string>& cells, const std::string& mark = "");
   std::string html() const;
 

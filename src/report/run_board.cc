@@ -76,6 +76,12 @@ void RunBoard::evaluated(const Trainer& trainer, const EvaluationResult& result)
   scalars.push_back({held_out + "/loss", static_cast<double>(result.sums.loss)});
   write_scalars(*writer_, result.step, scalars);
   write_mistakes(*writer_, trainer.evaluation_set(), result);
+  std::string translations;
+  for (const ShownTranslation& one : result.translations)
+    translations += cat("| ", one.source, " | ", one.translation, " | ", one.reference, " |\n");
+  if (!translations.empty())
+    writer_->text("translations", result.step,
+                  "| sentence | translation | reference |\n| --- | --- | --- |\n" + translations);
   if (trainer.recipe().histograms)
     trainer.read_parameters([&](const std::string& name, std::span<const float> values) {
       writer_->histogram("parameters/" + name, result.step, values);

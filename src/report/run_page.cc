@@ -83,6 +83,10 @@ std::string curves_of(const RunPage& page) {
       "loss", "loss", "",
       {{held_out, of_tests(run, [](const TestPoint& p) { return p.loss; })},
        {"training batches", of_training(run, [](const TrainingPoint& p) { return p.loss; })}});
+  if (std::ranges::any_of(run.course.tests,
+                          [](const TestPoint& p) { return std::isfinite(p.bleu); }))
+    html += plot_of("BLEU of translations", "BLEU", "",
+                    {{held_out, of_tests(run, [](const TestPoint& p) { return p.bleu; })}});
   html += plot_of(
       "speed", words.rate_unit(), " " + words.rate_unit(),
       {{"training", of_training(run, [](const TrainingPoint& p) { return p.items_per_second; })}});
@@ -184,7 +188,7 @@ std::string operations_of(const RunPage& page) {
 }
 
 std::string confusion_of(const RunPage& page) {
-  if (!page.confusion) return "";
+  if (!page.confusion || page.confusion->classes() == 0) return "";
   const ConfusionMatrix& counts = *page.confusion;
   const auto name = [&](std::int64_t target) {
     const auto i = static_cast<std::size_t>(target);
@@ -229,6 +233,50 @@ std::string figures_of(const std::string& title, const std::vector<PageFigure>& 
         html_text(figure.caption), base64(figure.png), figure.mistaken ? " class=\"bad\"" : "",
         figure.width);
   return html + "</div>\n";
+}
+
+// A row for each token that is written, a column for each that is read, the darker the larger its
+// share.
+std::string attention_of(const AttentionMap& map) {
+  constexpr std::size_t kSide = 18, kLeft = 110, kTop = 100, kRight = 40;
+  const std::size_t columns = map.read.size(), rows = map.written.size(),
+                    width = kLeft + kSide * columns + kRight, height = kTop + kSide * rows;
+  std::string svg = fmt::format(
+      "<svg viewBox=\"0 0 {0} {1}\" style=\"max-width:{0}px\" role=\"img\" "
+      "aria-label=\"attention\" font-size=\"11\" fill=\"currentColor\">\n",
+      width, height);
+  for (std::size_t j = 0; j < columns; ++j)
+    svg += fmt::format("<text transform=\"translate({},{}) rotate(-60)\">{}</text>\n",
+                       kLeft + kSide * j + 12, kTop - 4, html_text(map.read[j]));
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::size_t y = kTop + kSide * i;
+    svg += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\n", kLeft - 6, y + 13,
+                       html_text(map.written[i]));
+    for (std::size_t j = 0; j < columns; ++j)
+      svg += fmt::format(
+          "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.2f}\"/>\n",
+          kLeft + kSide * j, y, kSide - 1, kSide - 1, map.shares[i * columns + j]);
+  }
+  return svg + "</svg>\n";
+}
+
+std::string translations_of(const RunPage& page) {
+  if (page.translations.empty()) return "";
+  HtmlTable table({"sentence", "translation", "reference"});
+  std::string maps;
+  for (const ShownTranslation& one : page.translations) {
+    table.add({one.source, one.translation, one.reference}, "text");
+    if (one.attention)
+      maps += fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n",
+                          attention_of(*one.attention), html_text(one.source));
+  }
+  std::string html = "<h2>Translations</h2>\n" + table.html();
+  if (!maps.empty())
+    html +=
+        "<h2>Attention</h2>\n<p class=\"soft\">Where the last block looks in the sentence "
+        "while it writes each token of the translation, over all heads.</p>\n<div>" +
+        maps + "</div>\n";
+  return html;
 }
 
 // "99.31% after 5,640 of 5,640 steps; 1,234 items/s (median of 20 points)".
@@ -284,6 +332,7 @@ std::string run_page(const RunPage& page) {
                         html_text(page.failure));
   body += curves_of(page);
   body += operations_of(page);
+  body += translations_of(page);
   body += confusion_of(page);
   body += figures_of("Worst mistakes", page.mistakes);
   body += figures_of("Examples", page.examples);

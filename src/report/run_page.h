@@ -33,6 +33,7 @@ struct RunPage {
   std::int64_t confusion_step = 0;
   std::vector<std::string> class_names;  // by number; missing ones are numbers
   std::vector<PageFigure> examples, mistakes;
+  std::vector<ShownTranslation> translations;  // of the last evaluation
   std::optional<OperationTimes> operations;
   std::string failure;   // of the last start; empty: none
   bool goes_on = false;  // the run is in progress: the browser reloads the page

@@ -54,6 +54,22 @@ TEST(RunPage, a_confusion_matrix_names_its_classes_and_a_large_one_its_worst_pai
                   "<td class=\"n\">7</td><td class=\"n\">999</td><td class=\"n\">12</td>");
 }
 
+TEST(RunPage, translations_stand_beside_their_references_with_attention) {
+  RunPage page = page_of(1);
+  page.history.course.tests = {{.step = 1, .loss = 2, .bleu = 31.25}};
+  page.translations = {
+      {"a <dog>", "ein Hund", "der Hund", std::nullopt},
+      {"runs", "läuft", "rennt", AttentionMap{{"läuft", "end"}, {"runs"}, {1, 0.5}}}};
+  page.confusion = ConfusionMatrix();
+  const std::string html = run_page(page);
+  EXPECT_CONTAINS(html, "BLEU of translations");
+  EXPECT_CONTAINS(html, "31.25");
+  EXPECT_CONTAINS(html, "<td>a &lt;dog&gt;</td><td>der Hund</td><td>ein Hund</td>");
+  EXPECT_CONTAINS(html, "fill-opacity=\"0.50\"");
+  EXPECT_EQ(html.find("Confusion matrix"), std::string::npos);
+  EXPECT_EQ(run_page(page_of(1)).find("Translations"), std::string::npos);
+}
+
 TEST(RunPage, the_slowest_operations_are_listed_and_the_rest_is_summed_up) {
   RunPage page = page_of(1);
   OperationTimes times{.steps = {.first = 3, .count = 2, .seconds = 2}, .cores = 2};

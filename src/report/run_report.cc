@@ -66,7 +66,9 @@ void RunReport::evaluated(const Trainer& trainer, const EvaluationResult& result
   show_examples(trainer.evaluation_set(), result);
   page_->history.course.tests.push_back({.step = result.step,
                                          .metric = result.metric(),
-                                         .loss = static_cast<double>(result.sums.loss)});
+                                         .loss = static_cast<double>(result.sums.loss),
+                                         .bleu = result.value_of(kBleuMetric)});
+  page_->translations = result.translations;
   page_->confusion = result.confusion;
   page_->confusion_step = result.step;
   if (steady_seconds() - written_ >= kEverySeconds) write(true);

@@ -43,6 +43,13 @@ TEST_F(TranslateCommand, pairs_are_trained_on_evaluated_and_translated) {
   EXPECT_NE(trained.err.find("tokens/s"), std::string::npos) << trained.err;
   const auto json = nlohmann::json::parse(podium({"eval", "run", "--json"}).out);
   EXPECT_LT(json["perplexity"], 1.5) << json;
+  // Of a language of four words, of which few sentences have four tokens.
+  EXPECT_GT(json["bleu"], 50.0) << json;
+  EXPECT_NE(trained.out.find(", BLEU "), std::string::npos) << trained.out;
+  const std::string page = read("run/report.html");
+  for (const char* part : {"BLEU of translations", "<h2>Translations</h2>", "<h2>Attention</h2>"})
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  EXPECT_NE(read("run/metrics.jsonl").find("\"test_bleu\": "), std::string::npos);
 
   write("new.en", "blue red\nwhite\n");
   const Outcome lines = podium({"translate", "run", "new.en"});

@@ -123,6 +123,17 @@ std::size_t PairSource::bucket_of(std::int64_t index) const {
   return static_cast<std::size_t>(std::ranges::lower_bound(lengths_, length) - lengths_.begin());
 }
 
+std::vector<std::int32_t> PairSource::source_tokens(std::int64_t index) const {
+  return tokens_of(source_, index);
+}
+std::vector<std::int32_t> PairSource::target_tokens(std::int64_t index) const {
+  return tokens_of(target_, index);
+}
+std::vector<std::int32_t> PairSource::tokens_of(const TokenRows& side, std::int64_t index) const {
+  const auto first = side.tokens.begin() + index * context_;
+  return {first, first + side.lengths[static_cast<std::size_t>(index)]};
+}
+
 void PairSource::read(std::int64_t index, const ExampleKey* /*key*/, FieldMemory to) const {
   const auto i = static_cast<std::size_t>(index);
   std::copy_n(source_.tokens.begin() + index * context_, context_, to.at<std::int32_t>(0));

@@ -44,8 +44,13 @@ class PairSource : public Source {
   std::int64_t memory_bytes() const override;
   std::vector<std::int64_t> bucket_lengths() const override { return lengths_; }
   std::size_t bucket_of(std::int64_t index) const override;
+  // The tokens of a pair's sentences, each with its end.
+  std::vector<std::int32_t> source_tokens(std::int64_t index) const;
+  std::vector<std::int32_t> target_tokens(std::int64_t index) const;
 
  private:
+  std::vector<std::int32_t> tokens_of(const TokenRows& side, std::int64_t index) const;
+
   std::string origin_;
   std::vector<Field> fields_;
   std::int32_t end_;

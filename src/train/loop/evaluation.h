@@ -22,6 +22,19 @@ struct ExamplePrediction {
   float loss = 0;
 };
 
+// Where a network that translates looks: of each token that is written the shares of the tokens
+// that are read, the mean over the heads of its last block.
+struct AttentionMap {
+  std::vector<std::string> written, read;  // tokens
+  std::vector<float> shares;               // [written, read]
+};
+
+// What the network makes of a sentence of the held-out set.
+struct ShownTranslation {
+  std::string source, reference, translation;
+  std::optional<AttentionMap> attention = std::nullopt;  // of the translation
+};
+
 // The value of a metric.
 struct MetricValue {
   std::string name, unit;
@@ -41,12 +54,15 @@ struct EvaluationResult {
   // no class hides the others.
   static constexpr std::int64_t kShown = 24;
   std::vector<ExamplePrediction> first, worst;
+  std::vector<ShownTranslation> translations;  // some, where sentences are translated
 
   // The first metric, by which the best checkpoint is chosen; null: there is none, and the loss
   // decides.
   const MetricValue* main_metric() const { return metrics.empty() ? nullptr : &metrics.front(); }
   // Its value; NaN: there is none.
   double metric() const;
+  // Of a metric by its name; NaN: there is none.
+  double value_of(const std::string& name) const;
 };
 
 }  // namespace podium

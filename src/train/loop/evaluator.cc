@@ -17,6 +17,11 @@
 
 namespace podium {
 
+double EvaluationResult::value_of(const std::string& name) const {
+  const auto found = std::ranges::find(metrics, name, &MetricValue::name);
+  return found == metrics.end() ? std::numeric_limits<double>::quiet_NaN() : found->value;
+}
+
 double EvaluationResult::metric() const {
   return main_metric() == nullptr ? std::numeric_limits<double>::quiet_NaN() : main_metric()->value;
 }

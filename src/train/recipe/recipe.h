@@ -29,6 +29,7 @@ struct EvaluationOptions {
   std::int64_t batch = 0;         // 0: chosen so that evaluation needs no more memory than training
   std::int64_t views = 1;         // of each image (base/view.h); the network's outputs are averaged
   std::int64_t streams = 1;       // where a model carries values: parts that are each read in order
+  std::int64_t translations = 0;  // of pairs: how many are translated
 };
 
 // Parameters, selected by name, that have their own optimizer or are not trained.

@@ -62,6 +62,7 @@ class Check {
     schedule();
     images();
     buckets();
+    translations();
     init();
     fits();
   }
@@ -139,6 +140,14 @@ class Check {
     problems_.add("data.buckets",
                   cat("`data.buckets` must be at most ", kMost, " lengths that rise and lie below ",
                       "`data.context` = ", r_.text.context, ", which is the last one itself"));
+  }
+
+  void translations() {
+    if (r_.evaluation.translations == 0 || !good({"evaluation.translations", "data.name"})) return;
+    if (has_pairs(r_)) return;
+    problems_.add("evaluation.translations",
+                  cat("`evaluation.translations` has no effect with `data.name` = \"", r_.data,
+                      "\"; only pairs of sentences are translated: remove it"));
   }
 
   void replicas() {

@@ -402,6 +402,13 @@ std::vector<RecipeKey> evaluation_keys() {
        .meaning = "only for models that carry state from step to step: the held-out set is cut "
                   "into this many parts, and each is evaluated from its beginning to its end, from "
                   "state of zeros. Fewer carry state further, more are faster"},
+      {.table = "evaluation",
+       .name = "translations",
+       .field = PODIUM_RECIPE_FIELD(evaluation.translations),
+       .range = between(0, kMostExamples),
+       .decides_result = false,
+       .meaning = "so many pairs of the held-out set are translated, always by the most probable "
+                  "token, for BLEU and for a few translations on the run's page"},
   };
 }
 

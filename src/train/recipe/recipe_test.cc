@@ -490,6 +490,12 @@ TEST(Recipe, an_integer_that_is_one_of_a_few_is_checked) {
             "x.toml:7: `evaluation.views` is 3; known: 1, 2, 6");
 }
 
+TEST(Recipe, only_pairs_are_translated) {
+  EXPECT_EQ(refusal(minimal_and("[evaluation]\ntranslations = 3\n")),
+            "x.toml:7: `evaluation.translations` has no effect with `data.name` = \"glyphs\"; only "
+            "pairs of sentences are translated: remove it");
+}
+
 TEST(Recipe, names_that_cannot_name_a_folder_are_refused) {
   EXPECT_NE(refusal(kMinimal, {"name=../x"}).find("cannot name a folder"), std::string::npos);
   EXPECT_EQ(refusal(kMinimal, {"name=my-run.2"}), "accepted");

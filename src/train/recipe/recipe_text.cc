@@ -10,11 +10,12 @@ namespace podium {
 
 // A recipe in FP32 has no order, and one in BF16 none until a device decides. A dataset has a name
 // alone; of data in files, the name stands in their table. A model that has one size has no table.
-// Streams are of few models.
+// Streams are of few models, and only pairs are translated.
 bool has_meaning(const RecipeKey& key, const Recipe& recipe) {
   if (key.path() == "bf16_order") return !recipe.bf16_order.empty();
   if (key.path() == "data") return !has_files(recipe);
   if (key.path() == "evaluation.streams") return recipe.evaluation.streams != 1;
+  if (key.path() == "evaluation.translations") return has_pairs(recipe);
   if (key.table == "network") return key.fits_name(recipe.model);
   if (key.table != "data") return true;
   // One of them says what is held out.

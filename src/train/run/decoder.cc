@@ -21,7 +21,7 @@ struct Decoder::State {
   BoundExecutable window;
   Staging window_tokens, window_logits;
   BoundExecutable token;
-  Staging token_id, position, token_logits;
+  Staging token_id, position, origin, token_logits;
   std::vector<std::unique_ptr<Buffer>> caches;
   std::vector<std::int32_t> seen;  // the tokens whose keys and values, or state, are kept
 
@@ -39,6 +39,7 @@ struct Decoder::State {
     // Its operations are the program's own, which a compiler of StableHLO does not know.
     if (may_keep && device.traits().exact_fp32)
       decoding = decoding_of(evaluation, tokens.name, network.output, states);
+    PODIUM_CHECK(!decoding || decoding->memories.empty());
     keeps = decoding.has_value();
     goes_on = keeps && !states.empty();
     if (!keeps) return;
@@ -52,7 +53,11 @@ struct Decoder::State {
     token = BoundExecutable(device, decoding->token, {.donations = donations});
     bind(token, decoding->token, tokens.name, token_id, token_logits);
     position = Staging(device, sizeof(std::int32_t));
-    token.bind_input("position", position.view());
+    token.bind_input(kPositions, position.view());
+    origin = Staging(device, sizeof(std::int32_t));
+    *origin.host<std::int32_t>() = 0;
+    origin.send();
+    token.bind_input(kOrigins, origin.view());
     for (const std::string& name : decoding->caches) {
       const Graph& one = decoding->token;
       caches.push_back(device.allocate(one.type(one.input(name)).bytes()));
@@ -84,8 +89,7 @@ struct Decoder::State {
     out = Staging(device, graph.type(graph.output(network.output)).bytes());
     program.bind_input(tokens, in.view());
     program.bind_output(network.output, out.view());
-    for (const DeviceTensor& tensor : network.tensors)
-      program.bind_input(tensor.name, tensor.memory);
+    network.bind(program);
   }
 
   std::span<const float> row(const float* logits, std::int64_t number) const {

@@ -40,7 +40,7 @@ std::string read_stream(const char* path) {
   return text;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view bare_value(std::string_view text) {
   constexpr std::string_view kBlank = " \t\n\"";
   const std::size_t begin = text.find_first_not_of(kBlank);
   if (begin == std::string_view::npos) return {};
@@ -54,8 +54,8 @@ std::string value_of(std::string_view text, std::string_view key, char separator
     const std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     const std::size_t at = line.find(separator);
-    if (at != std::string_view::npos && trimmed(line.substr(0, at)) == key)
-      return std::string(trimmed(line.substr(at + 1)));
+    if (at != std::string_view::npos && bare_value(line.substr(0, at)) == key)
+      return std::string(bare_value(line.substr(at + 1)));
   }
   return {};
 }
@@ -249,7 +249,7 @@ std::int64_t resident_memory_bytes() {
     if (line.find('-') < colon) {  // the addresses of a mapping
       of_program = line.ends_with(program);
     } else if (line.starts_with(of_program ? "Size:" : "Rss:")) {
-      const std::string_view number = trimmed(line.substr(colon + 1));
+      const std::string_view number = bare_value(line.substr(colon + 1));
       std::int64_t value = 0;
       std::from_chars(number.data(), number.data() + number.size(), value);
       kibibytes += value;

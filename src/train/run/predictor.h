@@ -63,6 +63,8 @@ class Predictor {
 
  private:
   friend class Decoder;
+  friend class SentenceDecoder;
+  friend class AttentionReader;
   struct State;
   std::unique_ptr<State> state_;
 };

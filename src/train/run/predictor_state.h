@@ -47,6 +47,10 @@ struct Predictor::State {
         model, {.fields = fields, .rows = rows, .precision = precision_on(*device, recipe)});
   }
 
+  void bind(BoundExecutable& program) const {
+    for (const DeviceTensor& tensor : tensors) program.bind_input(tensor.name, tensor.memory);
+  }
+
   // One for each worker, compiled when first asked for, of the batch for so many examples: a power
   // of two, so that there are few programs; no larger than keeps all workers busy, or than fits
   // into half of the memory that this process may take.

@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "base/error.h"
+#include "nn/metric.h"
+
 namespace podium {
 namespace {
 
@@ -122,6 +125,8 @@ std::optional<MetricsLine> parse_metrics_line(std::string_view text) {
     TestPoint point{.step = line->step};
     if (!take_number(line->loss, point.loss)) return std::nullopt;
     if (line->metric != nullptr && !take_number(line->metric, point.metric)) return std::nullopt;
+    if (const auto found = object.find(cat(kTest, kBleuMetric)); found != object.end())
+      static_cast<void>(take_number(&*found, point.bleu));
     return point;
   }
   TrainingPoint point{.step = line->step};

@@ -31,10 +31,11 @@ struct TrainingPoint {
   double input_wait_percent = kNoValue, seconds = kNoValue;
 };
 // {"step": N, "test_accuracy": ..., "test_loss": ..., ...}: of the held-out set. `metric` is
-// the first value of the test that is not its loss.
+// the first value of the test that is not its loss; NaN as above.
 struct TestPoint {
   std::int64_t step = 0;
   double metric = kNoValue, loss = 0;
+  double bleu = kNoValue;  // of sentences that were translated
 };
 using MetricsLine = std::variant<TrainingPoint, TestPoint>;
 

@@ -26,6 +26,7 @@
 #include "train/run/run.h"
 #include "train/run/run_folder.h"
 #include "train/run/run_lines.h"
+#include "train/run/translate.h"
 #include "train/run/window.h"
 
 namespace podium {
@@ -217,15 +218,16 @@ class Session {
   void evaluate() {
     ranks_.at(trainer_.steps_done(), "evaluation");
     const TraceSpan span(trace_, lane_, "evaluation");
-    const EvaluationResult made = trainer_.evaluate(options_.stop_request);
+    EvaluationResult made = trainer_.evaluate(options_.stop_request);
     if (made.sums.examples == 0) {  // made when the run goes on
       stopping_ = true;
       return;
     }
-    result_.last_evaluation = made;
-    result_.eval_seconds += made.seconds;
     if (!std::isfinite(made.sums.loss))
       diverged("the loss of the evaluation is not finite", made.step);
+    result_.eval_seconds += made.seconds;
+    if (recipe_.evaluation.translations != 0) translate(made);
+    result_.last_evaluation = made;
     // A run that was at its end already: a second line of this step would double it.
     if (result_.steps_made == 0 && evaluation_is_held()) return;
     observer_.evaluated(trainer_, made);
@@ -239,6 +241,14 @@ class Session {
     for (const auto& [name, count] : made.sums.counts) line.push_back({"test_" + name, count});
     line.push_back({"test_examples", made.sums.examples});
     folder_->append_metrics(made.step, line);
+  }
+
+  // All ranks have a part in the checkpoint; one translates.
+  void translate(EvaluationResult& made) {
+    const auto start = Clock::now();
+    const Checkpoint checkpoint = trainer_.checkpoint();
+    if (folder_ != nullptr) add_translations(trainer_, checkpoint, made);
+    result_.eval_seconds += seconds_since(start);
   }
 
   // Reads back as the same number.

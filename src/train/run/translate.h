@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "train/run/predictor.h"
 
@@ -14,12 +15,14 @@ namespace podium {
 // How sentences are translated.
 struct TranslateOptions {
   std::int64_t beam = 5;  // hypotheses of a sentence that are followed
+  bool keeps = true;      // keys and values of what is written; false: for tests
 };
 
 // A sentence in the other language.
 struct Translation {
   std::string text;
   double score = 0;  // the mean of its tokens' logarithms of probabilities, the end's included
+  std::vector<std::int32_t> tokens = {};  // with the end
 };
 
 // Calls each(index, translation) in the order of the sentences. Of all hypotheses with an end that
@@ -29,5 +32,15 @@ struct Translation {
 void translate(Predictor& predictor, std::span<const std::string> sentences,
                const TranslateOptions& options,
                const std::function<void(std::size_t, const Translation&)>& each);
+// The same of sentences as tokens, each with its end.
+void translate_tokens(Predictor& predictor, std::span<const std::vector<std::int32_t>> sentences,
+                      const TranslateOptions& options,
+                      const std::function<void(std::size_t, const Translation&)>& each);
+
+// Translates some pairs of the held-out set, evaluation.translations of the trainer's recipe,
+// always by the most probable token: adds BLEU to the result's metrics, and a few translations.
+// Does nothing if the recipe wants none.
+void add_translations(const Trainer& trainer, const Checkpoint& checkpoint,
+                      EvaluationResult& result);
 
 }  // namespace podium
