@@ -8,6 +8,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 #include <utility>
@@ -21,11 +22,11 @@ class NetworkTransport final : public Transport {
  public:
   NetworkTransport(std::unique_ptr<Transport> hosts, double timeout)
       : hosts_(std::move(hosts)), timeout_(timeout) {
-    std::vector<std::string> names;
-    for (int r = 0; r < hosts_->ranks(); ++r) names.push_back(hosts_->host(r));
-    set_ranks(hosts_->rank(), names);
-    sent_.assign(names.size(), 0);
-    awaited_.assign(names.size(), 0);
+    std::vector<int> all(static_cast<std::size_t>(hosts_->ranks()));
+    std::iota(all.begin(), all.end(), 0);
+    take_ranks(*hosts_, all);
+    sent_.assign(all.size(), 0);
+    awaited_.assign(all.size(), 0);
   }
 
   void use(Device& device) override {
@@ -113,6 +114,10 @@ class NetworkTransport final : public Transport {
   [[noreturn]] void abort(const std::string& why, ExitCode code) override {
     hosts_->abort(why, code);
     std::terminate();  // not reached; gcc does not know it of a call of a virtual function
+  }
+  // The rest has a network of its own.
+  std::unique_ptr<Transport> without(const std::vector<int>& left_out) override {
+    return std::make_unique<NetworkTransport>(hosts_->without(left_out), timeout_);
   }
   void leave() override { hosts_->leave(); }
   bool has_left() const override { return hosts_->has_left(); }

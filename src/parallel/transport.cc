@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/words.h"
+#include "parallel/rest_of_ranks.h"
 
 namespace podium {
 namespace {
@@ -67,6 +68,8 @@ void Transport::set_ranks(int rank, const std::vector<std::string>& hosts) {
   names_.clear();
   for (std::size_t r = 0; r < hosts.size(); ++r)
     names_.push_back(cat("rank ", r, " on host ", hosts[r]));
+  local_rank_ = static_cast<int>(
+      std::count(hosts.begin(), hosts.begin() + rank, hosts[static_cast<std::size_t>(rank)]));
   flags_.assign(hosts.size(), 0);
   flag_memory_.clear();
   for (std::uint64_t& flags : flags_) flag_memory_.emplace_back(&flags, sizeof flags);
@@ -77,6 +80,14 @@ void Transport::set_ranks(int rank, const std::vector<std::string>& hosts) {
     flags_out_.push_back({r, flag_memory_[static_cast<std::size_t>(rank_)]});
     flags_in_.push_back({r, flag_memory_[static_cast<std::size_t>(r)]});
   }
+}
+
+void Transport::take_ranks(const Transport& of, const std::vector<int>& ranks) {
+  std::vector<std::string> hosts, names;
+  for (const int rank : ranks) hosts.push_back(of.host(rank)), names.push_back(of.name(rank));
+  set_ranks(static_cast<int>(std::ranges::find(ranks, of.rank()) - ranks.begin()), hosts);
+  names_ = std::move(names);
+  local_rank_ = of.local_rank();
 }
 
 void Transport::all_gather(int channel, std::span<const View> all) {
@@ -116,6 +127,20 @@ std::vector<std::string> Transport::gather(const std::string& mine) {
   const std::vector<View> views(memory.begin(), memory.end());
   all_gather(kControl, views);
   return texts;
+}
+
+std::unique_ptr<Transport> Transport::without(const std::vector<int>& left_out) {
+  return std::make_unique<RestOfRanks>(*this, left_out);
+}
+
+void Transport::await_end() {
+  std::uint64_t word = 0;
+  HostMemory memory(&word, sizeof word);
+  const Message in[] = {{0, memory}};
+  start(kControl, {}, in);
+  // A wait has an end, and this one may take as long as the run.
+  while (!arrived(kControl)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  wait(kControl);
 }
 
 void Transport::leave_before_refusal() {

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -67,6 +68,8 @@ class Transport {
   const std::string& name(int rank) const { return names_[static_cast<std::size_t>(rank)]; }
 
   const std::string& host(int rank) const { return hosts_[static_cast<std::size_t>(rank)]; }
+  // How many ranks of this host come before this one; those that were left out count, too.
+  int local_rank() const { return local_rank_; }
 
   // The device that the views of a device belong to, until release(). By all ranks.
   virtual void use(Device& device) { device_ = &device; }
@@ -123,6 +126,12 @@ class Transport {
   // Ends the run of all ranks. `why` is printed with this rank's name and step; where it is empty,
   // the caller has said so already.
   [[noreturn]] virtual void abort(const std::string& why, ExitCode code) = 0;
+  // Leaves ranks out: by the others, which number themselves anew and keep their names. What they
+  // get must not outlive this transport. Rank 0 stays. Each rank that is left out calls
+  // await_end(), which returns when the others no longer need theirs.
+  virtual std::unique_ptr<Transport> without(const std::vector<int>& left_out);
+  void await_end();
+
   // The last call, by all ranks: returns once all have come; again, it does nothing. A rank that
   // ends without it has failed.
   virtual void leave() = 0;
@@ -132,10 +141,12 @@ class Transport {
   Transport() = default;
   // Called once, before anything is sent.
   void set_ranks(int rank, const std::vector<std::string>& hosts);
+  // Its hosts, names and place on its host are those of ranks of another one.
+  void take_ranks(const Transport& of, const std::vector<int>& ranks);
   Device* device() const { return device_; }
 
  private:
-  int rank_ = 0;
+  int rank_ = 0, local_rank_ = 0;
   std::vector<std::string> names_, hosts_;
   Device* device_ = nullptr;
   std::vector<std::uint64_t> flags_;  // of all ranks

@@ -44,6 +44,34 @@ bool all_well(const std::vector<std::string>& errors) {
   return std::ranges::all_of(errors, [](const std::string& error) { return error.empty(); });
 }
 
+TEST(Transport, goes_on_without_some_ranks_who_wait_for_the_end) {
+  LocalRanks shared(4, 60, {"a", "a", "b", "b"});
+  std::atomic<bool> ended = false;
+  const auto errors = on_ranks(shared, 4, [&](Transport& all) {
+    if (all.rank() == 1) {
+      all.await_end();
+      EXPECT_TRUE(ended);
+      return;
+    }
+    const std::unique_ptr<Transport> rest = all.without({1});
+    EXPECT_EQ(rest->ranks(), 3);
+    EXPECT_EQ(rest->rank(), all.rank() == 0 ? 0 : all.rank() - 1);
+    EXPECT_EQ(rest->name(1), "rank 2 on host b");
+    EXPECT_EQ(rest->host(2), "b");
+    EXPECT_EQ(rest->local_rank(), all.local_rank());
+    EXPECT_EQ(rest->agree(1U << rest->rank()), 7U);
+    EXPECT_EQ(rest->gather(rest->name(rest->rank()))[2], "rank 3 on host b");
+    if (rest->rank() == 2) {  // once more
+      rest->await_end();
+    } else {
+      const std::unique_ptr<Transport> two = rest->without({2});
+      EXPECT_EQ(two->agree(1U << two->rank()), 3U);
+    }
+    if (rest->rank() == 0) ended = true;
+  });
+  EXPECT_TRUE(all_well(errors));
+}
+
 // Memory that the host "cannot" read in place, of a device that copies at once.
 class FarMemory : public Buffer {
  public:

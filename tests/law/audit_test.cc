@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/scratch_test_util.h"
@@ -320,6 +321,82 @@ TEST(Audit, lets_a_run_go_on_by_itself_where_the_recipe_says_so) {
   }
   EXPECT_EQ(always.warnings, 3);
   Flips::of_test().reset(Flip::kNone, 1, law_backend());
+}
+
+// A run of three ranks of which the device of one is wrong from step 8 on.
+struct RanksOutcome {
+  std::vector<RunResult> results = std::vector<RunResult>(3);
+  std::vector<std::string> errors = std::vector<std::string>(3);
+  std::string warning;
+};
+RanksOutcome run_with_wrong_rank(int wrong, const RunOptions& options, const Recipe& recipe) {
+  class Leading : public RunObserver {
+   public:
+    std::string text;
+    void stepped(const Trainer&, const StepResult& step) override {
+      if (step.step == 7) Flips::of_test().armed = true;
+    }
+    void warning(const std::string& warning) override {
+      if (warning.starts_with("step ")) text = warning;
+    }
+  } leading;
+  Flips::of_test().reset(Flip::kAlwaysOnRank, 7, law_backend());
+  Flips::of_test().rank = wrong;
+  LocalRanks ranks(3);
+  RanksOutcome outcome;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 3; ++rank)
+    threads.emplace_back([&, rank] {
+      const auto own = static_cast<std::size_t>(rank);
+      LocalTransport transport(ranks, rank);
+      RunOptions of_rank = options;
+      of_rank.placement = {.workers = 1, .backend = "faulty"};
+      of_rank.placement.ranks = &transport;
+      RunObserver quiet;
+      try {
+        outcome.results[own] = run(recipe, find_model(recipe.model).build, of_rank,
+                                   rank == 0 ? static_cast<RunObserver&>(leading) : quiet);
+      } catch (const UserError& error) {
+        outcome.errors[own] = error.what();
+      }
+      transport.leave();
+    });
+  for (std::thread& thread : threads) thread.join();
+  outcome.warning = leading.text;
+  Flips::of_test().reset(Flip::kNone, 1, law_backend());
+  return outcome;
+}
+
+TEST(Audit, lets_a_run_go_on_without_the_rank_whose_device_is_wrong) {
+  register_faulty_backend();
+  Recipe recipe = small_recipe(32, 8);
+  recipe.checkpoint_every_steps = 2;
+  recipe.checkpoints_kept = 100;
+  recipe.audit_every_steps = 5;
+  recipe.audit_then = "leave-out";
+  const TestFolder folder;
+  RunOptions options{.out = folder / "run", .data_dir = "", .placement = {}, .fresh = true};
+  options.stop_steps = 20;
+  const RanksOutcome one = run_with_wrong_rank(1, options, recipe);
+  EXPECT_EQ(one.errors, (std::vector<std::string>(3)));
+  EXPECT_NE(one.warning.find("The run goes on without rank 1 on host"), std::string::npos)
+      << one.warning;
+  EXPECT_EQ(one.results[0].steps, 20);
+  EXPECT_FALSE(one.results[1].prepared);
+  EXPECT_FALSE(one.results[1].stopped);
+  EXPECT_EQ(one.results[2].steps, 20);
+  options.out = folder / "sound";
+  options.placement = {.workers = 1, .backend = law_backend()};
+  RunObserver quiet;
+  run(recipe, find_model(recipe.model).build, options, quiet);
+  EXPECT_EQ(read_text(folder / "run/hashes.jsonl"), read_text(folder / "sound/hashes.jsonl"));
+
+  // Rank 0 has the folder: the run ends.
+  options.out = folder / "leader";
+  const RanksOutcome none = run_with_wrong_rank(0, options, recipe);
+  for (const std::string& error : none.errors)
+    EXPECT_NE(error.find("Start the same command again without that device"), std::string::npos)
+        << error;
 }
 
 TEST(Audit, names_the_worker_whose_replicas_differ) {

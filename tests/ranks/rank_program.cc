@@ -2,6 +2,7 @@
 // until one of the ranks fails in the way that the command line names.
 //
 //   rank_program TIMEOUT transport
+//   rank_program TIMEOUT without RANK       # the others go on for longer than the timeout
 //   rank_program TIMEOUT fail HOW RANK      # at step 5
 #include <signal.h>
 #include <unistd.h>
@@ -149,8 +150,27 @@ void make_steps(const std::string& how, int who, double timeout) {
   transport->leave();
 }
 
+void go_on_without(int who, double timeout) {
+  const auto transport = join_ranks({.timeout = timeout});
+  if (transport->rank() == who) {
+    transport->await_end();
+  } else {
+    const auto rest = transport->without({who});
+    check_all_to_all(*rest);
+    check_small_things(*rest);
+    for (const auto start = Clock::now(); rest->agree(seconds_since(start) < 1.3 * timeout) != 0;)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  transport->leave();
+  std::printf("%s: all is well\n", transport->name(transport->rank()).c_str());
+}
+
 int run(const std::vector<std::string>& words) {
   const double timeout = std::atof(words[0].c_str());
+  if (words[1] == "without") {
+    go_on_without(std::atoi(words[2].c_str()), timeout);
+    return 0;
+  }
   if (words[1] == "transport") {
     const auto transport = join_ranks({.timeout = timeout});
     check_all_to_all(*transport);

@@ -51,6 +51,14 @@ TEST_F(Mpirun, is_not_needed_by_a_run_of_one_rank) {
   EXPECT_EQ(count(outcome.out, "rank 0 on host local of 1: "), 1) << outcome.out;
 }
 
+TEST_F(Mpirun, ranks_go_on_without_one_that_waits_for_their_end) {
+  const Outcome outcome = run(3, {"without", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.out;
+  EXPECT_GT(outcome.seconds, kTimeout);
+  EXPECT_EQ(count(outcome.out, ": all is well\n"), 3) << outcome.out;
+  EXPECT_EQ(outcome.left, 0);
+}
+
 // --- failure ---
 
 struct Failure {

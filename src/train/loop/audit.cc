@@ -175,12 +175,13 @@ struct Witness {
 
 // A replica on its own device and by the backend of recipe.audit_backend. Empty: they have the same
 // gradients, or it is another rank's.
-std::string Trainer::State::check_by_backend(std::int64_t replica) {
+std::string Trainer::State::check_by_backend(std::int64_t replica, std::vector<int>& wrong) {
   if (recipe.audit_backend == "none") return "";
   if (replica < replicas.begin || replica >= replicas.end) return "";
   Worker& own = owner(replica);
   const std::uint64_t hash = replica_hash(own, replica);
   if (hash == replica_hash_by(recipe.audit_backend, own)) return "";
+  wrong.push_back(rank());
   return cat("replica ", replica, " has other gradients on rank ", rank(), ", worker ", own.number,
              " ", place_of(*device), " than the backend ", recipe.audit_backend,
              " of that host computes",
@@ -189,7 +190,7 @@ std::string Trainer::State::check_by_backend(std::int64_t replica) {
 
 // A replica on its own device and on another one, thrice where they differ. Empty: they do not, or
 // there is one device.
-std::string Trainer::State::cross_check(std::int64_t replica) {
+std::string Trainer::State::cross_check(std::int64_t replica, std::vector<int>& wrong) {
   const int count = std::max(1, ranks());
   const auto devices = static_cast<std::int64_t>(device->traits().devices);
   const bool several = devices > 1 && std::ssize(workers) > 1;
@@ -232,11 +233,15 @@ std::string Trainer::State::cross_check(std::int64_t replica) {
   judge = tell(judge, owner_rank);
   std::string text =
       cat("replica ", replica, " has other gradients on ", first.who, " than on ", second.who);
-  for (const Witness* one : {&first, &second}) {
+  for (const auto& [one, its_rank] :
+       {std::pair{&first, owner_rank}, std::pair{&second, other_rank}}) {
     if (!one->is_steady())
       text += cat("; computed thrice, the former differ from each other on ", one->who);
     else if (is_exact && one->hashes[0] != judge.hashes[0])
       text += cat("; those of ", one->who, " are not the reference interpreter's");
+    else
+      continue;
+    wrong.push_back(its_rank);
   }
   return text;
 }
@@ -254,6 +259,20 @@ std::string Trainer::State::workers_that_differ() {
     if (differs) text += cat(text.empty() ? "" : ", ", worker.number);
   }
   return text;
+}
+
+// What any rank says, without doubles.
+std::vector<int> Trainer::State::known_to_all(const std::vector<int>& numbers) {
+  std::string mine(static_cast<std::size_t>(ranks()), '0');
+  for (const int number : numbers) mine[static_cast<std::size_t>(number)] = '1';
+  std::vector<int> all;
+  const std::vector<std::string> texts = placement.ranks->gather(mine);
+  for (int number = 0; number < ranks(); ++number)
+    if (std::ranges::any_of(texts, [&](const std::string& text) {
+          return text[static_cast<std::size_t>(number)] == '1';
+        }))
+      all.push_back(number);
+  return all;
 }
 
 StepResult Trainer::State::audited(const StepOptions& options) {
@@ -279,7 +298,9 @@ StepResult Trainer::State::audited(const StepOptions& options) {
   const auto drawn =
       static_cast<std::int64_t>(hash_mix(recipe.seed ^ static_cast<std::uint64_t>(step)) %
                                 static_cast<std::uint64_t>(recipe.replicas));
-  for (const std::string& text : {check_by_backend(drawn), cross_check(drawn)})
+  std::vector<int> wrong_ranks;
+  for (const std::string& text :
+       {check_by_backend(drawn, wrong_ranks), cross_check(drawn, wrong_ranks)})
     if (!text.empty()) differ(text);
   is_repeated = false;
   moved_by = 1;
@@ -313,6 +334,7 @@ StepResult Trainer::State::audited(const StepOptions& options) {
                ", the step gave other values in ", what));
     return_to(before, step);
     const std::string wrong = workers_that_differ();
+    if (!wrong.empty()) wrong_ranks.push_back(rank());
     differ(wrong.empty() ? "computed again, each worker's replicas have the same gradients every "
                            "time, so that it does not happen always"
                          : cat("computed again, replicas differ on worker ", wrong));
@@ -324,6 +346,7 @@ StepResult Trainer::State::audited(const StepOptions& options) {
     for (const std::string& text : placement.ranks->gather(found->text))
       if (!text.empty() && all.find(text) == std::string::npos)
         all += cat(all.empty() ? "" : "; ", text);
+    found->ranks = known_to_all(wrong_ranks);
   }
   if (!all.empty()) {
     found->text = all;

@@ -74,7 +74,8 @@ struct TensorSpan {
 
 // What an audited step found.
 struct Disagreement {
-  std::string text;  // which tensors differ, and which device is wrong, as far as that shows
+  std::string text;        // which tensors differ, and which device is wrong, as far as that shows
+  std::vector<int> ranks;  // whose devices are wrong, where that shows; all ranks know it
   // The step as `podium inspect` writes one: the batch, and the values before and after it. Of what
   // became another value the second time, second/NAME, too.
   std::vector<NamedTensor> tensors;

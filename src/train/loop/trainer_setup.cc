@@ -148,12 +148,6 @@ int ranks_on_this_host(const Placement& placement) {
   return neighbours_below(*placement.ranks, placement.ranks->ranks());
 }
 
-// The number of this process among them.
-int local_rank(const Placement& placement) {
-  if (placement.ranks == nullptr) return 0;
-  return neighbours_below(*placement.ranks, placement.ranks->rank());
-}
-
 }  // namespace
 
 Trainer::Trainer(Recipe recipe, Model model, std::shared_ptr<const Source> train,
@@ -262,9 +256,10 @@ Precision precision_on(Device& device, const Recipe& recipe) {
 }
 
 void Trainer::State::open_device() {
-  device = open_for(placement, {.workers = static_cast<int>(placement.workers),
-                                .threads = placement.threads,
-                                .local_rank = local_rank(placement)});
+  device = open_for(placement,
+                    {.workers = static_cast<int>(placement.workers),
+                     .threads = placement.threads,
+                     .local_rank = placement.ranks == nullptr ? 0 : placement.ranks->local_rank()});
   if (placement.ranks != nullptr) placement.ranks->use(*device);
   precision = precision_on(*device, recipe);
 }

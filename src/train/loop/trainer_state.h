@@ -295,13 +295,14 @@ struct Trainer::State {
   std::vector<NamedTensor> batch_of(std::int64_t step) const;
   // A step made twice (audit.cc).
   StepResult audited(const StepOptions& options);
+  std::vector<int> known_to_all(const std::vector<int>& numbers);
   struct Snapshot;
   Snapshot snapshot();
   void return_to(const Snapshot& snapshot, std::int64_t step);
-  std::string cross_check(std::int64_t replica);
+  std::string cross_check(std::int64_t replica, std::vector<int>& wrong);
   std::string workers_that_differ();
   std::uint64_t replica_hash(Worker& worker, std::int64_t replica);
-  std::string check_by_backend(std::int64_t replica);
+  std::string check_by_backend(std::int64_t replica, std::vector<int>& wrong);
   std::uint64_t replica_hash_by(const std::string& backend, Worker& worker);
   void prepare_scaling();
   void prepare_clipping();

@@ -460,12 +460,13 @@ std::vector<RecipeKey> run_keys() {
       {.table = "run",
        .name = "audit_then",
        .field = PODIUM_RECIPE_FIELD(audit_then),
-       .choices = {"stop", "resume"},
+       .choices = {"stop", "resume", "leave-out"},
        .decides_result = false,
        .meaning =
            "after an audit that found a fault: `stop` ends the run; `resume` goes on from the "
            "last checkpoint that no audit speaks against, up to three times without a "
-           "further audit in between that passed"},
+           "further audit in between that passed; `leave-out` does so without the ranks whose "
+           "devices are wrong, where that shows"},
       {.table = "run",
        .name = "witness",
        .field = PODIUM_RECIPE_FIELD(witness),

@@ -254,25 +254,43 @@ RunResult run_untraced(const Recipe& recipe, const Model& model, const RunOption
 // Of audits, one after the other, after each of which a run goes on.
 constexpr int kMostFaults = 3;
 
+struct Faults {
+  int count = 0;                // one after the other
+  std::int64_t failed_at = -1;  // the last step that an audit spoke against
+};
+
+RunResult run_with_audits(const Recipe& recipe, const Model& model, RunOptions options,
+                          RunObserver& observer, Faults faults) {
+  std::vector<int> left_out;
+  while (left_out.empty()) {
+    try {
+      return run_untraced(recipe, model, options, observer);
+    } catch (const AuditFault& fault) {
+      // A fault that comes at once again is no accident.
+      faults.count = fault.proven() >= faults.failed_at ? 1 : faults.count + 1;
+      if (!fault.goes_on() || faults.count > kMostFaults) throw;
+      faults.failed_at = fault.step();
+      observer.warning(fault.what());
+      options.fresh = false;
+      left_out = fault.left_out();
+    }
+  }
+  Transport& ranks = *options.placement.ranks;
+  if (std::ranges::find(left_out, ranks.rank()) != left_out.end()) {
+    ranks.await_end();
+    return {.prepared = false};
+  }
+  const std::unique_ptr<Transport> rest = ranks.without(left_out);
+  options.placement.ranks = rest.get();
+  return run_with_audits(recipe, model, options, observer, faults);
+}
+
 }  // namespace
 
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
               RunObserver& observer) {
   return with_trace(options, observer, [&](const RunOptions& traced) {
-    RunOptions again = traced;
-    std::int64_t failed_at = -1;  // the last step that an audit spoke against
-    for (int faults = 0;;) {
-      try {
-        return run_untraced(recipe, model, again, observer);
-      } catch (const AuditFault& fault) {
-        // A fault that comes at once again is no accident.
-        faults = fault.proven() >= failed_at ? 1 : faults + 1;
-        if (recipe.audit_then == "stop" || faults > kMostFaults) throw;
-        failed_at = fault.step();
-        observer.warning(fault.what());
-        again.fresh = false;
-      }
-    }
+    return run_with_audits(recipe, model, traced, observer, {});
   });
 }
 

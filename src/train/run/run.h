@@ -56,8 +56,8 @@ struct RunResult {
   std::int64_t steps = 0, total_steps = 0;
   double epochs = 0;
   bool stopped = false;  // on request, saved
-  // False: stopped before the run was ready for its first step. Nothing was saved, and the other
-  // fields are not set.
+  // False: stopped before the run was ready for its first step, and nothing was saved; or the run
+  // went on to its end without this rank. The other fields are not set.
   bool prepared = true;
   bool ended = false;    // by the observer, before its last step; saved and evaluated
   float train_loss = 0;  // of the last step in this call

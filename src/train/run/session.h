@@ -13,6 +13,7 @@
 #include <numeric>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -34,14 +35,24 @@ namespace podium {
 // An audit found that a device computed wrongly.
 class AuditFault : public UserError {
  public:
-  // Of step `step`; `proven`: the last step that an audit has found sound.
-  AuditFault(const std::string& what, std::int64_t step, std::int64_t proven)
-      : UserError(what, ExitCode::kFault), step_(step), proven_(proven) {}
+  // Of step `step`; `proven`: the last step that an audit has found sound; `left_out`: the ranks
+  // without which the run goes on.
+  AuditFault(const std::string& what, std::int64_t step, std::int64_t proven, bool goes_on,
+             std::vector<int> left_out)
+      : UserError(what, ExitCode::kFault),
+        step_(step),
+        proven_(proven),
+        goes_on_(goes_on),
+        left_out_(std::move(left_out)) {}
   std::int64_t step() const { return step_; }
   std::int64_t proven() const { return proven_; }
+  bool goes_on() const { return goes_on_; }
+  const std::vector<int>& left_out() const { return left_out_; }
 
  private:
   std::int64_t step_, proven_;
+  bool goes_on_;
+  std::vector<int> left_out_;
 };
 
 // One call of run(): the loop and its bookkeeping.
@@ -365,16 +376,23 @@ class Session {
         kept += cat(" The checkpoints after step ", proven_,
                     ", the last that no audit speaks against, were set aside as damaged.");
     }
+    std::vector<int> left_out;
+    if (recipe_.audit_then == "leave-out") left_out = found.ranks;
+    // Rank 0 has the run's folder.
+    const bool goes_on =
+        recipe_.audit_then != "stop" && std::ranges::find(left_out, 0) == left_out.end();
+    std::string without;
+    for (const int rank : left_out)
+      without += cat(without.empty() ? " without " : " and ", ranks_.name(rank));
     throw AuditFault(
         cat("step ", step, ": a device computed wrongly. ", found.text, ".", kept,
-            recipe_.audit_then == "resume"
-                ? " The run goes on (run.audit_then), or, where this came again at once, ends "
-                  "here. "
-                  "The same command resumes it"
-                : " Start the same command again without that device, or on another machine: it "
-                  "goes on",
+            goes_on ? cat(" The run goes on", without,
+                          " (run.audit_then), or, where this came again at once, ends here. The "
+                          "same command resumes it")
+                    : " Start the same command again without that device, or on another machine: "
+                      "it goes on",
             " from the last checkpoint up to step ", proven_, ". docs/trust.md says more"),
-        step, proven_);
+        step, proven_, goes_on, std::move(left_out));
   }
 
   Trainer& trainer_;
