@@ -1,6 +1,7 @@
 #include "backend/cpu/kernels/dense.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "backend/cpu/kernels/pack.h"
 
@@ -16,7 +17,7 @@ namespace HWY_NAMESPACE {
 // Register tiles: blocks of images (or vectors of inputs) by columns. AVX-512 has 32 registers of a
 // whole vector each, AVX2 16 of half a vector, NEON 32 of a quarter.
 inline constexpr int kTileVectors = kRegisters == 1 ? 2 : 1;
-inline constexpr int kTileColumns = kRegisters == 1 ? 8 : 6;
+inline constexpr int kTileColumns = kRegisters == 1 ? 12 : 6;
 inline constexpr int64_t kRun = 256;  // of the contract
 // What a run reads again and again, so many vectors of kRun numbers, stays in a near cache (1 MiB).
 inline constexpr int64_t kNearVectors = 64;
@@ -55,56 +56,74 @@ HWY_INLINE void lanes_tile(const float* HWY_RESTRICT x, int64_t x_block, int64_t
   }
 }
 
-// All blocks of one range of columns, by one run; y points to its first.
+// Calls f.operator()<columns>(j) for tiles of columns from `begin` to `end`.
+template <typename F>
+HWY_INLINE void for_tiles(int64_t begin, int64_t end, const F& f) {
+  int64_t j = begin;
+  const auto tiles = [&]<int kColumns>(std::integral_constant<int, kColumns>) HWY_ATTR {
+    for (; j + kColumns <= end; j += kColumns) f.template operator()<kColumns>(j);
+  };
+  tiles(std::integral_constant<int, kTileColumns>());
+  if constexpr (kTileColumns > 8) tiles(std::integral_constant<int, 8>());
+  tiles(std::integral_constant<int, 4>());
+  tiles(std::integral_constant<int, 2>());
+  tiles(std::integral_constant<int, 1>());
+}
+
+// Some blocks of a tile of columns, by one run.
 template <int kColumns, bool kUnitColumn>
-HWY_INLINE void lanes_columns(int64_t blocks, const float* x, int64_t x_block, int64_t depth,
-                              const float* w, int64_t stride, float* y, int64_t y_block,
-                              bool first) {
-  // Rows of w that are far from each other share few places of a cache: a copy has them together.
-  constexpr int64_t kReadAgain = 8 * kTileVectors;
-  HWY_ALIGN float near[kRun * kColumns];
-  if (kUnitColumn && blocks >= kReadAgain) {
-    for (int64_t k = 0; k < depth; ++k)
-      for (int j = 0; j < kColumns; ++j) near[k * kColumns + j] = w[k * stride + j];
-    w = near;
-    stride = kColumns;
-  }
+HWY_INLINE void lanes_blocks(int64_t blocks, const float* x, int64_t x_block, int64_t depth,
+                             const float* w, int64_t stride, float* y, int64_t y_block,
+                             bool first) {
   int64_t b = 0;
-  for (; b + kTileVectors <= blocks; b += kTileVectors) {
+  for (; b + kTileVectors <= blocks; b += kTileVectors)
     lanes_tile<kTileVectors, kColumns, kUnitColumn>(x + b * x_block, x_block, depth, w, stride,
                                                     y + b * y_block, y_block, first);
-  }
-  for (; b < blocks; ++b) {
+  for (; b < blocks; ++b)
     lanes_tile<1, kColumns, kUnitColumn>(x + b * x_block, x_block, depth, w, stride,
                                          y + b * y_block, y_block, first);
-  }
 }
 
 // y[n,j] = sum over k of x[n,k] w[k,j] for a range of j and one of blocks of n, x [N, depth] and
-// y [N, columns] in lanes: a group of blocks by one run for all j, then by the next run.
+// y [N, columns] in lanes, by one run for all of them, then by the next. Of many blocks, a copy of
+// w has the numbers of each tile together, in a far cache, and as many blocks as a tile has are
+// read for all tiles from the nearest one.
 template <bool kUnitColumn>
-HWY_INLINE void lanes_product(int64_t depth, int64_t columns, Range of_blocks, Range range,
+HWY_INLINE void lanes_product(int64_t depth, int64_t columns, Range blocks, Range range,
                               const float* x, const float* w, float* y) {
+  constexpr int64_t kReadAgain = 8 * kTileVectors, kTogether = 192;
+  HWY_ALIGN float together[kRun * kTogether];
   const int64_t stride = kUnitColumn ? columns : depth;
   const int64_t x_block = depth * kLanes, y_block = columns * kLanes;
-  const int64_t next = kUnitColumn ? 1 : stride;  // from a column of w to the next
-  for (int64_t block = of_blocks.begin; block < of_blocks.end; block += kNearVectors) {
-    const int64_t blocks = std::min(kNearVectors, of_blocks.end - block);
-    // A product without depth is 0.
-    for (int64_t run = 0; run == 0 || run < depth; run += kRun) {
-      const float* const x_run = x + block * x_block + run * kLanes;
-      const float* const w_run = w + run * (kUnitColumn ? stride : 1);
-      const auto tile = [&]<int kColumns>(int64_t j) HWY_ATTR {
-        lanes_columns<kColumns, kUnitColumn>(blocks, x_run, x_block, std::min(kRun, depth - run),
-                                             w_run + j * next, stride,
-                                             y + block * y_block + j * kLanes, y_block, run == 0);
-      };
-      int64_t j = range.begin;
-      for (; j + kTileColumns <= range.end; j += kTileColumns)
-        tile.template operator()<kTileColumns>(j);
-      for (; j + 4 <= range.end; j += 4) tile.template operator()<4>(j);
-      for (; j + 2 <= range.end; j += 2) tile.template operator()<2>(j);
-      for (; j < range.end; ++j) tile.template operator()<1>(j);
+  const int64_t next_j = kUnitColumn ? 1 : stride, next_k = kUnitColumn ? stride : 1;
+  const int64_t count = blocks.end - blocks.begin;
+  x += blocks.begin * x_block, y += blocks.begin * y_block;
+  // A product without depth is 0.
+  for (int64_t run = 0; run == 0 || run < depth; run += kRun) {
+    const int64_t length = std::min(kRun, depth - run);
+    const float *const x_run = x + run * kLanes, *const w_run = w + run * next_k;
+    if (count < kReadAgain) {
+      for_tiles(range.begin, range.end, [&]<int kColumns>(int64_t j) HWY_ATTR {
+        lanes_blocks<kColumns, kUnitColumn>(count, x_run, x_block, length, w_run + j * next_j,
+                                            stride, y + j * kLanes, y_block, run == 0);
+      });
+      continue;
+    }
+    for (int64_t begin = range.begin; begin < range.end; begin += kTogether) {
+      const int64_t end = std::min(begin + kTogether, range.end);
+      for_tiles(begin, end, [&]<int kColumns>(int64_t j) HWY_ATTR {
+        float* const to = together + (j - begin) * length;
+        for (int64_t k = 0; k < length; ++k)
+          for (int c = 0; c < kColumns; ++c)
+            to[k * kColumns + c] = w_run[k * next_k + (j + c) * next_j];
+      });
+      for (int64_t b = 0; b < count; b += kTileVectors)
+        for_tiles(begin, end, [&]<int kColumns>(int64_t j) HWY_ATTR {
+          lanes_blocks<kColumns, true>(std::min<int64_t>(kTileVectors, count - b),
+                                       x_run + b * x_block, x_block, length,
+                                       together + (j - begin) * length, kColumns,
+                                       y + b * y_block + j * kLanes, y_block, run == 0);
+        });
     }
   }
 }
@@ -193,15 +212,9 @@ void grad_weight_outputs(const DenseShape& s, Range outputs, const float* dy, co
     const Range inputs = {i, std::min(i + kNearVectors * kLanes, s.inputs)};
     for (int64_t run = 0; run < s.images; run += kRun) {
       const int64_t images = std::min(kRun, s.images - run);
-      const auto tile = [&]<int kColumns>(int64_t o) HWY_ATTR {
+      for_tiles(outputs.begin, outputs.end, [&]<int kColumns>(int64_t o) HWY_ATTR {
         weight_rows<kColumns>(s, run, images, inputs, dy + o * kLanes, x_rows, dw + o * s.inputs);
-      };
-      int64_t o = outputs.begin;
-      for (; o + kTileColumns <= outputs.end; o += kTileColumns)
-        tile.template operator()<kTileColumns>(o);
-      for (; o + 4 <= outputs.end; o += 4) tile.template operator()<4>(o);
-      for (; o + 2 <= outputs.end; o += 2) tile.template operator()<2>(o);
-      for (; o < outputs.end; ++o) tile.template operator()<1>(o);
+      });
     }
   }
 }
@@ -220,9 +233,9 @@ HWY_EXPORT(grad_weight_outputs);
 namespace {
 
 // Columns go to the parts in units that every target's register tile divides into; a part does half
-// a million multiply-adds or more. Of large products a part has more columns, and not all rows:
-// what it reads again and again then stays in a near cache.
-constexpr std::int64_t kUnit = 24, kWideUnit = 192;
+// a million multiply-adds or more. Of large products a part has as many columns as are copied
+// together, and not all rows: what it reads again and again then stays in a near cache.
+constexpr std::int64_t kUnit = 24, kWide = 96;
 constexpr std::int64_t kGroupBlocks = 16;
 constexpr std::int64_t kPartWork = 1 << 19;
 
@@ -234,23 +247,21 @@ class Parts {
  public:
   Parts(std::int64_t rows, std::int64_t columns, std::int64_t depth)
       : blocks_(blocks_of(rows)), columns_(columns) {
-    if (columns >= kWideUnit && blocks_ >= 2 * kGroupBlocks) {
-      unit_ = kWideUnit;
-      groups_ = blocks_ / kGroupBlocks;
-    }
-    const std::int64_t rows_of_part = padded(rows) / groups_;
-    parts_ = parts_of(units(), unit_ * rows_of_part * depth, kPartWork);
+    const bool is_large = columns >= kWide && blocks_ >= kGroupBlocks;
+    if (is_large) groups_ = blocks_ / kGroupBlocks;
+    const std::int64_t width = is_large ? kWide : kUnit;
+    parts_ = parts_of((columns + width - 1) / width, width * (padded(rows) / groups_) * depth,
+                      kPartWork);
   }
   int count() const { return static_cast<int>(groups_) * parts_; }
   Part at(int part) const {
-    const Range units_of_part = share_of(units(), parts_, part % parts_);
+    const Range units = share_of((columns_ + kUnit - 1) / kUnit, parts_, part % parts_);
     return {share_of(blocks_, static_cast<int>(groups_), part / parts_),
-            {units_of_part.begin * unit_, std::min(units_of_part.end * unit_, columns_)}};
+            {units.begin * kUnit, std::min(units.end * kUnit, columns_)}};
   }
 
  private:
-  std::int64_t units() const { return (columns_ + unit_ - 1) / unit_; }
-  std::int64_t blocks_, columns_, unit_ = kUnit, groups_ = 1;
+  std::int64_t blocks_, columns_, groups_ = 1;
   int parts_ = 1;
 };
 
@@ -259,7 +270,7 @@ Parts grad_input_parts(const DenseShape& s) { return {s.images, s.inputs, s.outp
 
 // The images are the depth, and the inputs, of which each part has all, the rows.
 std::int64_t weight_unit(const DenseShape& s) {
-  return s.outputs >= 8 * kWideUnit && s.images >= 256 ? kWideUnit : kUnit;
+  return s.outputs >= 8 * kWide && s.images >= 256 ? kWide : kUnit;
 }
 
 }  // namespace
