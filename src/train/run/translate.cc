@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/functions.h"
+#include "base/progress.h"
 #include "base/thread_pool.h"
 #include "base/words.h"
 #include "data/pairs/pairs.h"
@@ -79,6 +80,7 @@ class Translator {
   void run(std::span<BeamSearch> searches, SentenceDecoder* decoder) const {
     if (decoder != nullptr) begin(searches, *decoder);
     for (std::int64_t place = 0; place < context_; ++place) {
+      note_progress();  // other ranks may wait for an evaluation's translations
       std::vector<BeamSearch*> open;
       for (BeamSearch& search : searches)
         if (!search.alive.empty()) open.push_back(&search);
