@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/sanitizers.h"
 #include "base/thread_pool.h"
 #include "files/file_io.h"
 #include "podium_version.h"
@@ -259,7 +260,8 @@ std::int64_t resident_memory_bytes() {
 }
 
 void return_free_memory() {
-#ifdef __GLIBC__
+  // A sanitizer has an allocator of its own, and that of glibc is not ready for two threads then.
+#if defined(__GLIBC__) && !defined(PODIUM_ADDRESS_SANITIZER) && !defined(PODIUM_THREAD_SANITIZER)
   ::malloc_trim(0);
 #endif
 }
