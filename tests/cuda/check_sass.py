@@ -36,7 +36,7 @@ REPEATED = ("outputs_kernel<6", "filter_points_kernel<6", "square_sums_kernel(",
             "conv2d_bf16_grad_weight(", "attention(", "attention_grad(")
 # Kernels with a switch over activations, or with the two branches of tanh, of which ptxas may merge equal ends of two branches: then a few products and fma are
 # there once. A contraction would take additions away, of which all must be there.
-MERGED = ("gradient_before_activation", "lstm_grad(")
+MERGED = ("gradient_before_activation", "lstm_grad(", "gru(")
 
 
 class Counts(collections.Counter):

@@ -3,7 +3,7 @@
 PyTorch's own in double precision: the logits, the loss, every gradient, the state that goes on, and what gradient descent makes of the parameters after
 their norm is limited.
 
-    python3 tests/peer/check_recurrent.py build/podium lstm|gru [OVERRIDE...]
+    python3 tests/peer/check_recurrent.py lstm|gru build/podium [OVERRIDE...]
 
 Needs torch and safetensors; exits 77 where they are missing, so that ctest calls the test skipped. Exits 1 where a value
 differs by more than inspected.LIMIT of the largest value of its tensor.
@@ -93,8 +93,8 @@ def check(model, path, step):
 
 def main():
     failed = False
-    model = sys.argv[2]
-    for step, out in inspected(sys.argv[1], RECIPE.replace("MODEL", model), sys.argv[3:], (1, 20)):
+    model = sys.argv[1]
+    for step, out in inspected(sys.argv[2], RECIPE.replace("MODEL", model), sys.argv[3:], (1, 20)):
         failed |= check(model, out, step)
     return int(failed)
 
