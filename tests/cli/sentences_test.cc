@@ -49,6 +49,12 @@ TEST_F(SentenceCommand, sentences_are_trained_on_evaluated_predicted_and_shown) 
   EXPECT_EQ(read("out.csv").find("id,text,predicted,probability\n7,\"fine, fine film\",good,"), 0U)
       << read("out.csv");
 
+  const Outcome foreign = podium({"predict", "run", "--text", "привет", "--text", "a fine film"});
+  EXPECT_EQ(foreign.code, 0);
+  EXPECT_NE(foreign.err.find("1 text of 2, the first in line 1, without a word"), std::string::npos)
+      << foreign.err;
+  EXPECT_EQ(table.err.find("without a word"), std::string::npos) << table.err;
+
   expect_refusal(podium({"predict", "run"}), 2, {"--text"});
   expect_refusal(podium({"predict", "run", "new.csv", "--text", "a"}), 2, {"leave out the file"});
   expect_refusal(podium({"predict", "run", "--text", "a b c d e f g h i"}), 3,

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/words.h"
 #include "data/sentences/sentence_reader.h"
 #include "data/source/own_files.h"
@@ -68,6 +69,27 @@ std::vector<std::int32_t> chosen_of(const std::vector<std::int32_t>& all,
   for (std::size_t i = 0; i < all.size(); ++i)
     if (wanted[i]) chosen.push_back(all[i]);
   return chosen;
+}
+
+// Of sentences without a word that the network has seen, such as those in another script.
+void warn_of_unknown(const TokenRows& rows, std::int64_t context, const Tokenizer& tokenizer,
+                     const Cells& cells) {
+  const auto unknown = std::ranges::find(tokenizer.words(), "<unk>");
+  if (unknown == tokenizer.words().end()) return;
+  const auto token = static_cast<std::int32_t>(unknown - tokenizer.words().begin());
+  std::int64_t count = 0, first = 0;
+  for (std::size_t row = 0; row < rows.lengths.size(); ++row) {
+    const auto begin = rows.tokens.begin() + static_cast<std::int64_t>(row) * context;
+    if (!std::all_of(begin, begin + rows.lengths[row], [&](auto one) { return one == token; }))
+      continue;
+    if (count++ == 0) first = cells.lines[row];
+  }
+  if (count > 0)
+    log(LogLevel::kWarning,
+        cat(cells.file, ": ", count_text(count, "text"), " of ",
+            with_commas(std::ssize(rows.lengths)), ", the first in line ", first,
+            ", without a word that the texts to train on had: what is predicted of them means "
+            "nothing. Give texts in the language and script of the training"));
 }
 
 }  // namespace
@@ -141,11 +163,9 @@ RowSource sentences_to_predict(const Cells& cells, const TextOptions& text,
   PODIUM_REQUIRE(tokens != nullptr && tokens->shape.rank() == 1, ExitCode::kData,
                  "the run is not one on sentences, but on ", to_text(fields));
   SentenceReader reader(tokenizer, tokens->shape[0], text.too_long, false);
-  return {cells.file,
-          {*tokens},
-          "token",
-          reader.read(cells, text_column(cells, text.text_column)).tokens,
-          {}};
+  TokenRows rows = reader.read(cells, text_column(cells, text.text_column));
+  warn_of_unknown(rows, tokens->shape[0], tokenizer, cells);
+  return {cells.file, {*tokens}, "token", std::move(rows.tokens), {}};
 }
 
 }  // namespace podium
