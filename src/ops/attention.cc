@@ -245,17 +245,27 @@ void reference_cached(const Attributes& attributes, ConstTensors in, Tensors out
   const AttentionShape s = attention_shape(a, Shape{sequences * a.tokens, in[0]->shape()[1]});
   const std::span<const std::int32_t> positions = in[5]->i32(), origins = in[6]->i32();
   const std::int64_t floats = s.tokens * s.key_row();  // of a sequence's keys
+  bool moves = false;  // whether a sequence goes on from another one
+  for (std::int64_t b = 0; b < sequences; ++b)
+    moves = moves || origins[static_cast<std::size_t>(b)] != b;
   for (const std::size_t i : {1u, 2u}) {
     const std::span<const float> row = in[i]->f32();
     const std::span<float> kept = out[i]->f32();
-    // They may lie where the old ones do.
-    const std::vector<float> old(in[i + 2]->f32().begin(), in[i + 2]->f32().end());
+    // They may lie where the old ones do: then those that stay are not touched, and others copied.
+    std::span<const float> old = in[i + 2]->f32();
+    const bool in_place = old.data() == kept.data();
+    std::vector<float> copy;
+    if (in_place && moves) {
+      copy.assign(old.begin(), old.end());
+      old = copy;
+    }
     for (std::int64_t b = 0; b < sequences; ++b) {
       const std::int64_t origin = origins[static_cast<std::size_t>(b)],
                          position = positions[static_cast<std::size_t>(b)];
       PODIUM_CHECK(position >= 0 && position < s.tokens, "position ", position, " of ", s.tokens);
       PODIUM_CHECK(origin >= 0 && origin < sequences, "origin ", origin, " of ", sequences);
-      std::copy_n(old.begin() + origin * floats, floats, kept.begin() + b * floats);
+      if (!in_place || moves)
+        std::copy_n(old.begin() + origin * floats, floats, kept.begin() + b * floats);
       std::copy_n(row.begin() + b * s.key_row(), s.key_row(),
                   kept.begin() + b * floats + position * s.key_row());
     }

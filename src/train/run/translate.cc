@@ -242,12 +242,6 @@ void translate(Predictor& predictor, std::span<const std::string> sentences,
   translate_by(translator, predictor, tokens, options, each);
 }
 
-void translate_tokens(Predictor& predictor, std::span<const std::vector<std::int32_t>> sentences,
-                      const TranslateOptions& options,
-                      const std::function<void(std::size_t, const Translation&)>& each) {
-  translate_by(Translator(predictor, options), predictor, sentences, options, each);
-}
-
 void add_translations(const Trainer& trainer, const Checkpoint& checkpoint,
                       EvaluationResult& result) {
   const Recipe& recipe = trainer.recipe();

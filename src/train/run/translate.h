@@ -32,10 +32,6 @@ struct Translation {
 void translate(Predictor& predictor, std::span<const std::string> sentences,
                const TranslateOptions& options,
                const std::function<void(std::size_t, const Translation&)>& each);
-// The same of sentences as tokens, each with its end.
-void translate_tokens(Predictor& predictor, std::span<const std::vector<std::int32_t>> sentences,
-                      const TranslateOptions& options,
-                      const std::function<void(std::size_t, const Translation&)>& each);
 
 // Translates some pairs of the held-out set, evaluation.translations of the trainer's recipe,
 // always by the most probable token: adds BLEU to the result's metrics, and a few translations.
