@@ -34,6 +34,7 @@ set(PODIUM_PUBLIC_HEADERS
   data/pictures/image_set.h
   data/pictures/image_source.h
   data/pictures/picture_options.h
+  data/source/array_source.h
   data/source/source.h
   data/sounds/sound_options.h
   data/table/table_options.h

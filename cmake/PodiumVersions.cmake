@@ -26,6 +26,7 @@ set(PODIUM_VERSIONS
   "MPI           | 3.1    | 5.0    | libopenmpi-dev"
   "PJRT          | 0.81   | 0.81   | -"
   "CUDA          | 12.0   | 13.0   | nvidia-cuda-toolkit"
+  "nanobind      | 2.0    | 3.1    | -"
   "GoogleTest    | 1.10   | 1.17   | libgtest-dev")
 option(PODIUM_ANY_VERSION "Build with dependencies older than Podium is known to work with" OFF)
 

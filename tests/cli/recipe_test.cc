@@ -29,7 +29,7 @@ TEST_F(BadRecipe, unknown_key_in_the_file_and_on_the_command_line) {
   write("r.toml", "model = \"mnist\"\ndata = \"glyphs\"\nbatch = 8\nepochs = 1\nsede = 3\n");
   expect_refused({"r.toml"}, {"r.toml:5", "`sede`", "`seed`"});
   expect_refused({"glyphs", "optimizer.lr=0.1"},
-                 {"`optimizer.lr=0.1` on the command line", "unknown key `optimizer.lr`"});
+                 {"`optimizer.lr=0.1`", "unknown key `optimizer.lr`"});
 }
 
 TEST_F(BadRecipe, wrong_type) {

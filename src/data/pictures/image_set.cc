@@ -1,6 +1,7 @@
 #include "data/pictures/image_set.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/hash.h"
@@ -56,21 +57,79 @@ void require_labels(std::span<const std::int32_t> labels, std::int64_t classes,
       ExitCode::kData);
 }
 
-}  // namespace
-
-ImageSet make_image_set(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels,
-                        const ImageFields& shape) {
-  const std::string what =
-      shape.source.empty() ? std::string("the program's own data") : shape.source;
+// Of memory that a program gives. Returns what people call it.
+std::string require_memory(std::span<const std::uint8_t> pixels,
+                           std::span<const std::int32_t> labels, const ImageFields& shape) {
+  std::string what = shape.source.empty() ? "the program's own data" : shape.source;
   PODIUM_REQUIRE(pixels.data() != nullptr, ExitCode::kData, what,
                  ": the pixels are a null pointer");
   PODIUM_REQUIRE(labels.data() != nullptr || labels.empty(), ExitCode::kData, what,
                  ": the labels are a null pointer");
   require_sizes(shape, pixels.size(), labels.size(), what);
   require_labels(labels, shape.classes, what);
+  return what;
+}
+
+void require_set(const ImageFields& set, std::span<const std::uint8_t> pixels,
+                 std::span<const std::int32_t> labels, const std::string& what) {
+  const std::string text = set.source.empty() ? what : cat(what, " (", set.source, ")");
+  require_sizes(set, pixels.size(), labels.size(), text);
+  require_labels(labels, set.classes, text);
+}
+
+std::uint64_t hash_of_images(const ImageFields& set, std::span<const std::uint8_t> pixels,
+                             std::span<const std::int32_t> its_labels, StopToken stop) {
+  std::uint64_t hash = 0;
+  for (const std::int64_t extent : {set.count, set.channels, set.height, set.width, set.classes})
+    hash = hash_append(hash, static_cast<std::uint64_t>(extent));
+  hash = hash_append(hash, hash_bytes(pixels, stop));
+  // Of up to 256 classes as bytes: hashes of sets are in checkpoints of older versions.
+  std::vector<std::uint8_t> labels;
+  const int bytes = set.classes <= 256 ? 1 : 4;
+  labels.reserve(its_labels.size() * static_cast<std::size_t>(bytes));
+  for (const std::int32_t label : its_labels)
+    for (int i = 0; i < bytes; ++i)
+      labels.push_back(static_cast<std::uint8_t>(static_cast<std::uint32_t>(label) >> (8 * i)));
+  return hash_append(hash, hash_bytes(labels, stop));
+}
+
+std::string identity_of(const ImageFields& set, std::span<const std::uint8_t> pixels,
+                        std::span<const std::int32_t> labels, StopToken stop) {
+  return cat(set.count, " examples, hash ", hash_text(hash_of_images(set, pixels, labels, stop)));
+}
+
+}  // namespace
+
+ImageSet make_image_set(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels,
+                        const ImageFields& shape) {
+  const std::string what = require_memory(pixels, labels, shape);
   ImageSet set(shape, {pixels.begin(), pixels.end()}, {labels.begin(), labels.end()});
   set.source = what;
   return set;
+}
+
+BorrowedImages::BorrowedImages(std::span<const std::uint8_t> pixels,
+                               std::span<const std::int32_t> labels, const ImageFields& shape,
+                               std::shared_ptr<const void> owner)
+    : ImageSource(shape), pixels_(pixels), labels_(labels), owner_(std::move(owner)) {
+  source = require_memory(pixels, labels, shape);
+}
+
+ImageSource::Example BorrowedImages::read_image(std::int64_t index, const ExampleKey* /*key*/,
+                                                std::uint8_t* /*out*/) const {
+  return {pixels_.data() + index * image_bytes(), label(index)};
+}
+
+void BorrowedImages::require_usable(const std::string& what) const {
+  require_set(*this, pixels_, labels_, what);
+}
+
+std::string BorrowedImages::identity(StopToken stop) const {
+  return identity_of(*this, pixels_, labels_, stop);
+}
+
+std::int64_t BorrowedImages::memory_bytes() const {
+  return static_cast<std::int64_t>(pixels_.size() + labels_.size_bytes());
 }
 
 ImageSource::Example ImageSet::read_image(std::int64_t index, const ExampleKey* /*key*/,
@@ -85,13 +144,11 @@ void ImageSet::prefetch(std::int64_t index) const {
 }
 
 void ImageSet::require_usable(const std::string& what) const {
-  const std::string text = source.empty() ? what : cat(what, " (", source, ")");
-  require_sizes(*this, pixels.size(), labels.size(), text);
-  require_labels(labels, classes, text);
+  require_set(*this, pixels, labels, what);
 }
 
 std::string ImageSet::identity(StopToken stop) const {
-  return cat(count, " examples, hash ", hash_text(hash_of(*this, stop)));
+  return identity_of(*this, pixels, labels, stop);
 }
 
 std::int64_t ImageSet::memory_bytes() const {
@@ -99,18 +156,7 @@ std::int64_t ImageSet::memory_bytes() const {
 }
 
 std::uint64_t hash_of(const ImageSet& set, StopToken stop) {
-  std::uint64_t hash = 0;
-  for (const std::int64_t extent : {set.count, set.channels, set.height, set.width, set.classes})
-    hash = hash_append(hash, static_cast<std::uint64_t>(extent));
-  hash = hash_append(hash, hash_bytes(set.pixels, stop));
-  // Of up to 256 classes as bytes: hashes of sets are in checkpoints of older versions.
-  std::vector<std::uint8_t> labels;
-  const int bytes = set.classes <= 256 ? 1 : 4;
-  labels.reserve(set.labels.size() * static_cast<std::size_t>(bytes));
-  for (const std::int32_t label : set.labels)
-    for (int i = 0; i < bytes; ++i)
-      labels.push_back(static_cast<std::uint8_t>(static_cast<std::uint32_t>(label) >> (8 * i)));
-  return hash_append(hash, hash_bytes(labels, stop));
+  return hash_of_images(set, set.pixels, set.labels, stop);
 }
 
 }  // namespace podium

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -46,6 +47,28 @@ struct ImageSet final : ImageSource {
   void require_usable(const std::string& what) const override;
   std::string identity(StopToken stop) const override;
   std::int64_t memory_bytes() const override;
+};
+
+// The same of memory that belongs to someone else, such as a NumPy array: nothing is copied.
+class BorrowedImages final : public ImageSource {
+ public:
+  // `owner` keeps the memory as long as the set lives; none: the caller does. Throws as
+  // make_image_set() does.
+  BorrowedImages(std::span<const std::uint8_t> pixels, std::span<const std::int32_t> labels,
+                 const ImageFields& fields, std::shared_ptr<const void> owner = {});
+
+  Example read_image(std::int64_t index, const ExampleKey* key, std::uint8_t* out) const override;
+  std::int32_t label(std::int64_t index) const override {
+    return labels_[static_cast<std::size_t>(index)];
+  }
+  void require_usable(const std::string& what) const override;
+  std::string identity(StopToken stop) const override;
+  std::int64_t memory_bytes() const override;
+
+ private:
+  std::span<const std::uint8_t> pixels_;
+  std::span<const std::int32_t> labels_;
+  std::shared_ptr<const void> owner_;
 };
 
 // Copies images [count, channels, height, width], row-major, and a label in [0, classes) for each.

@@ -77,8 +77,7 @@ class Reader {
 
   void override_with(const std::string& text) {
     // After the lines of any file, in the order given.
-    const RecipeProblems::Place place{cat("`", text, "` on the command line"),
-                                      kAfterFile + overrides_++};
+    const RecipeProblems::Place place{cat("`", text, "`"), kAfterFile + overrides_++};
     const std::size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
       problems_.add_at(place,

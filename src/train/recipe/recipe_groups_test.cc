@@ -91,7 +91,7 @@ TEST(RecipeGroups, the_command_line_changes_groups_of_parameters_and_adds_some) 
   EXPECT_EQ(parse_recipe(text, "x.toml", {"optimizer.group.1.frozen=true"}).optimizer_groups[0],
             (OptimizerGroup{.parameters = {"a"}, .frozen = true, .optimizer = {}}));
   EXPECT_EQ(refusal(text, {"optimizer.group.3.frozen=true"}),
-            "`optimizer.group.3.frozen=true` on the command line: there is no group 3 of "
+            "`optimizer.group.3.frozen=true`: there is no group 3 of "
             "parameters; the next one is 2");
   EXPECT_NE(refusal(text, {"optimizer.group.0.frozen=true"}).find("unknown key"),
             std::string::npos);
@@ -132,7 +132,7 @@ TEST(RecipeGroups, tables_of_groups_from_before_there_were_patterns_are_still_re
       "x.toml:6: [optimizer.whitening] is not a table of a recipe; choose parameters by their "
       "names, [[optimizer.group]] parameters = [\"conv*.weight\"]");
   EXPECT_EQ(refusal(kSprint, {"optimizer.filters.name=sgd"}),
-            "`optimizer.filters.name=sgd` on the command line: unknown key "
+            "`optimizer.filters.name=sgd`: unknown key "
             "`optimizer.filters.name`; a group of parameters is named by its number, as in "
             "`optimizer.group.1.name`");
 }

@@ -222,9 +222,9 @@ TEST(Recipe, all_errors_are_shown_at_once_in_the_order_of_lines) {
       "the nearest is \"mnist\"\n"
       "x.toml:2: `batch` must be an integer, got the string \"256\"\n"
       "x.toml:5: unknown key `augment.shft`; the nearest known one is `augment.shift`\n"
-      "`precision=fp16` on the command line: `precision` = \"fp16\" is unknown; known: fp32, "
+      "`precision=fp16`: `precision` = \"fp16\" is unknown; known: fp32, "
       "bf16; the nearest is \"fp32\"\n"
-      "`sed=3` on the command line: unknown key `sed`; the nearest known one is `seed`");
+      "`sed=3`: unknown key `sed`; the nearest known one is `seed`");
 }
 
 TEST(Recipe, names_the_order_of_bf16_sums_or_leaves_it_to_a_device) {
@@ -349,10 +349,10 @@ TEST(Recipe, missing_keys_are_named) {
 
 TEST(Recipe, batch_not_divisible_by_replicas_names_values_that_work) {
   EXPECT_EQ(refusal(minimal_and(""), {"batch=250"}),
-            "`batch=250` on the command line: `batch` = 250 is not divisible by `replicas` = 8; "
+            "`batch=250`: `batch` = 250 is not divisible by `replicas` = 8; "
             "the nearest that are: batch 248 or 256, or replicas 5 or 10");
   EXPECT_EQ(refusal(minimal_and(""), {"replicas=300"}),
-            "`replicas=300` on the command line: `batch` = 256 is not divisible by `replicas` = "
+            "`replicas=300`: `batch` = 256 is not divisible by `replicas` = "
             "300; the nearest that are: batch 300, or replicas 256");
 }
 
@@ -360,7 +360,7 @@ TEST(Recipe, values_out_of_range_name_the_range) {
   EXPECT_EQ(refusal(minimal_and("[optimizer]\nmomentum = 1\n")),
             "x.toml:7: `optimizer.momentum` is 1; it must be at least 0 and below 1");
   EXPECT_EQ(refusal(minimal_and(""), {"optimizer.epsilon=0"}),
-            "`optimizer.epsilon=0` on the command line: `optimizer.epsilon` is 0; it must be above "
+            "`optimizer.epsilon=0`: `optimizer.epsilon` is 0; it must be above "
             "0");
   EXPECT_EQ(refusal(minimal_and("[optimizer]\nlearning_rate = inf\n")),
             "x.toml:7: `optimizer.learning_rate` is inf; it must be a finite number");
@@ -392,10 +392,9 @@ TEST(Recipe, overrides_are_toml_values_or_bare_words) {
   EXPECT_EQ(recipe.optimizer.learning_rate, 0.01);
   EXPECT_EQ(recipe.schedule.factors, (std::vector<double>{1, 0}));
   EXPECT_EQ(recipe.description, "12");
-  EXPECT_EQ(refusal(kMinimal, {"seed=x"}),
-            "`seed=x` on the command line: `seed` must be an integer, got `x`");
+  EXPECT_EQ(refusal(kMinimal, {"seed=x"}), "`seed=x`: `seed` must be an integer, got `x`");
   EXPECT_EQ(refusal(kMinimal, {"seed=1\nbatch=2"}),
-            "`seed=1\nbatch=2` on the command line: `seed` must be an integer, got `1\nbatch=2`");
+            "`seed=1\nbatch=2`: `seed` must be an integer, got `1\nbatch=2`");
   EXPECT_NE(refusal(kMinimal, {"seed"}).find("written key=value"), std::string::npos);
 }
 
@@ -453,7 +452,7 @@ TEST(Recipe, augmentation_must_fit_the_images) {
       "x.toml:8: `augment.shift` = 32: the images are 32 x 32 pixels; it must be between 0 "
       "and 31");
   EXPECT_EQ(refusal(minimal_and("[augment]\nshear = 0.1\n"), {"augment.padding=reflect"}),
-            "`augment.padding=reflect` on the command line: `augment.padding` = \"reflect\" works "
+            "`augment.padding=reflect`: `augment.padding` = \"reflect\" works "
             "only with shifts by whole pixels and cannot be combined with `augment.shear`; use "
             "\"zero\", or set that to 0");
   EXPECT_EQ(refusal(minimal_and("[augment]\nflip = \"altrnating\"\n")),
@@ -471,7 +470,7 @@ TEST(Recipe, normalisation_must_fit_the_channels) {
             "x.toml:9: `normalise.deviation` has 1 number; the images have 3 channels: give one "
             "number per channel");
   EXPECT_EQ(refusal(given, {"normalise.deviation=[0]"}),
-            "`normalise.deviation=[0]` on the command line: `normalise.deviation` is 0; it must be "
+            "`normalise.deviation=[0]`: `normalise.deviation` is 0; it must be "
             "above 0 and at most 1");
   EXPECT_EQ(refusal(minimal_and("[normalise]\nname = \"per-channel\"\nmean = [127]\n")),
             "x.toml: `normalise.deviation` has 0 numbers; the images have 1 channel: give one "

@@ -80,8 +80,6 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   s.placement.workers = resolved_workers(placement);
   s.placement.input_threads = 0;
   s.fields = fields_for(recipe, checkpoint);
-  std::ranges::copy_if(s.fields, std::back_inserter(s.inputs),
-                       [](const Field& field) { return !field.target; });
   s.device = make_device(s.placement.backend, {.workers = static_cast<int>(s.placement.workers),
                                                .threads = s.placement.threads});
   static_cast<void>(precision_on(*s.device, recipe));  // before any work
@@ -98,6 +96,10 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
     views.push_back({named.name, tensor.shape(), tensor.f32().data()});
   }
   const Graph one = s.program_of(1);
+  const std::span<const NamedValue> read = one.inputs();
+  std::ranges::copy_if(s.fields, std::back_inserter(s.inputs), [&](const Field& field) {
+    return std::ranges::find(read, field.name, &NamedValue::name) != read.end();
+  });
   const std::string problem = binding_problem(one, s.tensors);
   PODIUM_REQUIRE(problem.empty(), ExitCode::kData, "the checkpoint of step ", s.step,
                  " does not fit the model ", recipe.model, ", which ", problem,
