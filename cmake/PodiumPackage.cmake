@@ -36,7 +36,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpodium-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "podium (= ${PROJECT_VERSION}), pkgconf | pkg-config, libhwy-dev, zlib1g-dev, \
 libcurl4-openssl-dev | libcurl4-gnutls-dev, libssl-dev, nlohmann-json3-dev, libprotobuf-dev, protobuf-compiler, \
-libfmt-dev, libjpeg-dev, libpng-dev, libarchive-dev, libpcre2-dev, libsndfile1-dev")
+libfmt-dev, libjpeg-dev, libpng-dev, libarchive-dev, libpcre2-dev, libsndfile1-dev, libexpat1-dev")
 if(PODIUM_HAS_MPI)
   string(APPEND CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS ", libopenmpi-dev")
 endif()

@@ -12,6 +12,7 @@ set(PODIUM_VERSIONS
   "zlib          | 1.2.11 | 1.3    | zlib1g-dev"
   "curl          | 7.74   | 8.22   | libcurl4-openssl-dev"
   "OpenSSL       | 3.0    | 3.6    | libssl-dev"
+  "expat         | 2.4    | 2.7    | libexpat1-dev"
   "libarchive    | 3.4    | 3.8    | libarchive-dev"
   "PCRE2         | 10.32  | 10.46  | libpcre2-dev"
   "libsndfile    | 1.0.31 | 1.2.2  | libsndfile1-dev"

@@ -54,7 +54,10 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     --suite) suite=${2:?--suite takes a name} && shift ;;
     --packages) packages=$(realpath "${2:?--packages takes a folder}") && shift ;;
-    --inside) inside && exit ;;
+    --inside)
+      inside
+      exit
+      ;;
     *) fail "unknown option $1; options are --suite NAME and --packages DIR" ;;
   esac
   shift

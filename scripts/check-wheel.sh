@@ -31,7 +31,10 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     --ubuntu-mirror) mirror=${2:?--ubuntu-mirror takes an address} && shift ;;
     --wheels) wheels=$(realpath "${2:?--wheels takes a folder}") && shift ;;
-    --inside) inside && exit ;;
+    --inside)
+      inside
+      exit
+      ;;
     *) fail "unknown option $1; options are --ubuntu-mirror URL and --wheels DIR" ;;
   esac
   shift

@@ -26,7 +26,7 @@ packages_of() {
   case $1 in
     build) echo g++ cmake ninja-build pkg-config ca-certificates libhwy-dev zlib1g-dev \
       libcurl4-openssl-dev libssl-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler libfmt-dev libspdlog-dev \
-      libcli11-dev libjpeg-dev libpng-dev libtomlplusplus-dev libarchive-dev libpcre2-dev libsndfile1-dev ;;
+      libcli11-dev libjpeg-dev libpng-dev libtomlplusplus-dev libarchive-dev libpcre2-dev libsndfile1-dev libexpat1-dev ;;
     # GoogleTest 1.11 (Ubuntu 22.04) is not found without libgmock-dev.
     test) echo ccache git libgtest-dev libgmock-dev python3 zsh mandoc ;;
     mpi) echo libopenmpi-dev openmpi-bin ;;  # for runs of several processes and hosts

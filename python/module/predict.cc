@@ -10,6 +10,7 @@
 #include "data/sentences/sentences.h"
 #include "data/table/table.h"
 #include "module.h"
+#include "store/local_copy.h"
 #include "train/run/generate.h"
 #include "train/run/predictor.h"
 #include "train/run/run_text.h"
@@ -125,6 +126,12 @@ void add_prediction(nb::module_& module) {
       .def("generate", generate_text, nb::arg("prompt"), nb::arg("tokens"), nb::arg("temperature"),
            nb::arg("top_k"), nb::arg("seed"), nb::arg("on_bytes"))
       .def("translate", translate_texts, nb::arg("texts"), nb::arg("beam"));
+  module.def(
+      "local_path", [](const std::string& path) {
+        const nb::gil_scoped_release python;
+        return local_path(path);
+      },
+      nb::arg("path"));
   module.def(
       "load_predictor",
       [](const std::string& run, const std::string& step, std::int64_t workers, int threads,

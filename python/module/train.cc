@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "report/run_report.h"
 #include "train/recipe/recipe.h"
 #include "train/run/run.h"
+#include "train/run/stored_run.h"
 
 namespace nb = nanobind;
 
@@ -31,7 +33,7 @@ extern "C" void note_stop(int signal) {
   stop_signal.store(signal);
   struct sigaction end = {};
   end.sa_handler = SIG_DFL;
-  sigaction(SIGINT, &end, nullptr);
+  if (signal == SIGINT) sigaction(SIGINT, &end, nullptr);
   constexpr std::string_view kText =
       "stopping: the run saves after the current step. Ctrl-C again ends the process at once, "
       "without saving\n";
@@ -50,6 +52,8 @@ class StopSignals {
     action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, &interrupt_);
     sigaction(SIGTERM, &action, &terminate_);
+    // As a shell's background jobs have it.
+    if (interrupt_.sa_handler == SIG_IGN) sigaction(SIGINT, &interrupt_, nullptr);
   }
   ~StopSignals() {
     sigaction(SIGINT, &interrupt_, nullptr);
@@ -127,7 +131,8 @@ nb::dict dict_of(const RunResult& result) {
   return dict;
 }
 
-// `recipe` is TOML, resolved. Returns what the run did, and the signal that stopped it, or 0.
+// `recipe` is TOML, resolved. Returns what the run did, its folder on this machine, and the signal
+// that stopped it, or 0.
 nb::tuple train(const std::string& recipe, const std::string& name, const std::string& out,
                 const std::vector<Data>& data, const std::string& data_dir, std::int64_t workers,
                 int threads, int input_threads, const std::string& backend, std::int64_t steps,
@@ -136,7 +141,6 @@ nb::tuple train(const std::string& recipe, const std::string& name, const std::s
   Recipe parsed = parse_recipe(recipe, name);
   parsed.name = name;
   RunOptions options;
-  options.out = out;
   options.data_dir = data_dir;
   options.placement = {
       .workers = workers, .threads = threads, .input_threads = input_threads, .backend = backend};
@@ -156,15 +160,18 @@ nb::tuple train(const std::string& recipe, const std::string& name, const std::s
       signals.emplace();
       options.stop_request = &stop_signal;
     }
-    RunBoard board(options.out);
-    RunReport report(options.out);
-    Observers all{&board, &report, &callbacks};
-    result = run(parsed, model_of(parsed), options, all);
-    if (result.steps == result.total_steps) board.finish();
-    report.finish();
+    train_into(out, [&](const std::filesystem::path& folder, RunObserver& publisher) {
+      options.out = folder;
+      RunBoard board(folder);
+      RunReport report(folder);
+      Observers all{&board, &report, &callbacks, &publisher};
+      result = run(parsed, model_of(parsed), options, all);
+      if (result.steps == result.total_steps) board.finish();
+      report.finish();
+    });
     if (catch_signals) signal = stop_signal;
   }
-  return nb::make_tuple(dict_of(result), signal);
+  return nb::make_tuple(dict_of(result), options.out.string(), signal);
 }
 
 }  // namespace

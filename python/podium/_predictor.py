@@ -12,7 +12,7 @@ class Predictor:
     """The network of a run's checkpoint. `run` is its folder."""
 
     def __init__(self, run, step="", *, workers=0, threads=1, backend=""):
-        self._network = _podium.load_predictor(str(run), str(step), workers, threads, backend)
+        self._network = _podium.load_predictor(_podium.local_path(str(run)), str(step), workers, threads, backend)
         self.step = self._network.step
         self.fields = self._network.fields
         self._target = next((field for field in self.fields if field["target"]), None)

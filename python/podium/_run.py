@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from podium._predictor import Predictor
+from podium.lib import _podium
 
 
 class Run:
@@ -76,8 +77,8 @@ def _is_evaluation(line):
 
 
 def load(folder):
-    """The run in a folder."""
-    folder = Path(folder)
+    """The run in a folder, or in a store: s3://BUCKET/KEY, of which a copy is made."""
+    folder = Path(_podium.local_path(str(folder)))
     if not (folder / "recipe.toml").exists():
         raise FileNotFoundError(f"{folder}: there is no run (no recipe.toml); `podium train` writes one")
     return Run(folder)

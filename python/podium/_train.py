@@ -4,7 +4,6 @@ import signal
 import sys
 import threading
 import warnings
-from pathlib import Path
 
 from podium._data import own_data
 from podium._recipe import resolve
@@ -47,7 +46,7 @@ def train(
 
     recipe         a name, a TOML file, a file of data such as "table:rows.csv", or a dictionary of keys
     changes        keys to change: {"epochs": 2, "optimizer.learning_rate": 0.01}
-    out            the run's folder; by default runs/NAME-seedN
+    out            the run's folder; by default runs/NAME-seedN; also s3://BUCKET/KEY
     data           (train, held_out) in place of the recipe's data; each is a pair of arrays, (images, labels) or
                    (features, target), or a dictionary of arrays by the names of the model's fields. Images are
                    uint8 [n, channels, height, width]; everything else is float32 or int32 [n, ...], and other
@@ -72,7 +71,7 @@ def train(
         sets, counts = own_data(data, target, class_names)
         keys.update(data="own", train_examples=counts[0], test_examples=counts[1])
     name, seed, toml = resolve(recipe, keys, data_dir)
-    folder = Path(out) if out is not None else Path("runs") / f"{name}-seed{seed}"
+    folder = str(out) if out is not None else f"runs/{name}-seed{seed}"
 
     def metrics(values):
         if progress:
@@ -85,10 +84,10 @@ def train(
             _line("evaluation", values)
         return on_evaluation(values) if on_evaluation is not None else None
 
-    result, stopped_by = _podium.train(
+    result, folder, stopped_by = _podium.train(
         recipe=toml,
         name=name,
-        out=str(folder),
+        out=folder,
         data=sets,
         data_dir=str(data_dir),
         workers=workers,

@@ -176,6 +176,7 @@ class StopsAndGoesOn(InFolder):
     def test_stops_at_ctrl_c_as_the_command_does(self):
         program = (
             "import os, signal, podium\n"
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
             "def stop(point):\n"
             "    if point['step'] == 3: os.kill(os.getpid(), signal.SIGINT)\n"
             "podium.train('glyphs', {'train_examples': 2048, 'test_examples': 64, 'epochs': 1, 'run.log_every_steps': 1},\n"
@@ -191,9 +192,10 @@ class StopsAndGoesOn(InFolder):
         self.assertLess(went_on.train_seconds, whole.train_seconds * 10)
 
     def test_leaves_the_handlers_as_they_were(self):
-        before = signal.getsignal(signal.SIGINT)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.addCleanup(signal.signal, signal.SIGINT, before)
         self.train(PERCEPTRON, data=(rows(64, 0), rows(64, 1)))
-        self.assertEqual(signal.getsignal(signal.SIGINT), before)
+        self.assertEqual(signal.getsignal(signal.SIGINT), signal.default_int_handler)
         with self.assertRaises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
 

@@ -19,6 +19,7 @@
 #include "base/words.h"
 #include "cli/table.h"
 #include "cli/talk.h"
+#include "files/byte_text.h"
 #include "nn/models.h"
 #include "parallel/exchange.h"
 #include "parallel/mpi_sums.h"

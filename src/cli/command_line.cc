@@ -24,6 +24,7 @@
 #include "cli/talk.h"
 #include "parallel/launcher.h"
 #include "podium_version.h"
+#include "store/local_copy.h"
 #include "train/plugin/plugin.h"
 #include "train/recipe/recipe_keys.h"
 
@@ -168,6 +169,18 @@ void add_plugin_flag(CLI::App& app, std::vector<std::string>& files) {
   }
 }
 
+// With copies on this machine in place of runs and files in a store, as arguments of commands that
+// read them. What follows a flag is an address to write to, or the flag's own affair.
+std::vector<std::string> with_local_paths(const std::vector<std::string>& words) {
+  std::vector<std::string> local;
+  for (const std::string& word : words) {
+    const bool after_flag = !local.empty() && local.back().starts_with("--");
+    const bool read = !after_flag || local.back() == "--run";
+    local.push_back(read ? local_path(word) : word);
+  }
+  return local;
+}
+
 int parse_and_run(int argc, char** argv) {
   CLI::App app("Trains neural networks, with the same bits on any number of workers.", "podium");
   CommandLine line;
@@ -191,8 +204,11 @@ int parse_and_run(int argc, char** argv) {
   if (const std::string wrong = wrong_word(app, words); !wrong.empty()) {
     return usage_error(app, wrong);
   }
+  std::vector<std::string> local = with_local_paths(line.words);
+  std::vector<char*> pointers;
+  for (std::string& word : local) pointers.push_back(word.data());
   try {
-    app.parse(argc, argv);
+    app.parse(argc, pointers.data());
   } catch (const CLI::ParseError& error) {
     return parse_failed(app, error);
   }

@@ -22,6 +22,7 @@
 #include "cli/placement_runs.h"
 #include "cli/table.h"
 #include "cli/talk.h"
+#include "files/byte_text.h"
 #include "files/file_io.h"
 #include "report/comparison_page.h"
 #include "report/history.h"

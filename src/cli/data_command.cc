@@ -18,6 +18,7 @@
 #include "cli/talk.h"
 #include "data/datasets/dataset.h"
 #include "data/datasets/fetch.h"
+#include "files/byte_text.h"
 #include "train/run/memory.h"
 #include "train/run/run.h"
 

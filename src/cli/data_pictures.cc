@@ -17,6 +17,7 @@
 #include "cli/talk.h"
 #include "data/pictures/picture.h"
 #include "data/pictures/pictures.h"
+#include "files/byte_text.h"
 #include "train/run/memory.h"
 
 namespace podium {

@@ -16,6 +16,7 @@
 #include "cli/signals.h"
 #include "data/text/text_options.h"
 #include "data/text/tokenize.h"
+#include "files/byte_text.h"
 #include "train/run/memory.h"
 
 namespace podium {

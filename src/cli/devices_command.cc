@@ -19,6 +19,7 @@
 #include "base/json_text.h"
 #include "base/words.h"
 #include "cli/command.h"
+#include "files/byte_text.h"
 #include "parallel/ranks.h"
 #include "train/run/environment.h"
 #include "train/run/memory.h"

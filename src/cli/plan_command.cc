@@ -22,6 +22,7 @@
 #include "cli/command.h"
 #include "cli/table.h"
 #include "cli/talk.h"
+#include "files/byte_text.h"
 #include "nn/models.h"
 #include "plan/measured.h"
 #include "plan/run_plan.h"

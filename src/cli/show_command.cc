@@ -18,6 +18,7 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "compile/stablehlo/stablehlo.h"
+#include "files/byte_text.h"
 #include "nn/models.h"
 #include "ops/ops.h"
 #include "ops/unpadded.h"

@@ -17,6 +17,7 @@
 #include "cli/signals.h"
 #include "cli/table.h"
 #include "cli/talk.h"
+#include "files/byte_text.h"
 #include "nn/models.h"
 #include "report/mlperf_log.h"
 #include "report/run_board.h"
@@ -24,6 +25,7 @@
 #include "train/recipe/recipe_keys.h"
 #include "train/run/memory.h"
 #include "train/run/run.h"
+#include "train/run/stored_run.h"
 
 namespace podium {
 namespace {
@@ -174,25 +176,31 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
     return stopped ? ExitCode::kStopped : ExitCode::kDone;
   }
 
-  RunBoard board(options.out);
-  RunWatch watch(recipe, options, arguments.quiet);
-  RunReport report(options.out);
-  std::optional<MlperfLog> log;
-  if (!arguments.mlperf_log.empty()) log.emplace(arguments.mlperf_log);
-  Silence silence;
-  RunObserver* last = &silence;
-  if (log) last = &*log;
-  Observers all{&board, &report, &watch, last};
-  const RunResult result = run(recipe, model_of(recipe), options, all);
-  watch.finish();
-  if (result.steps == result.total_steps) board.finish();
-  report.finish();
-  if (log) log->finish();
-  if (arguments.json) {
-    std::cout << json_text(json_of(recipe, options, result, watch)) << "\n";
-  } else {
-    std::cout << report_of(recipe, options, result, watch);
-  }
+  RunResult result;
+  const std::filesystem::path named = options.out;
+  train_into(named, [&](const std::filesystem::path& folder, RunObserver& publisher) {
+    options.out = folder;
+    RunBoard board(folder);
+    RunWatch watch(recipe, options, arguments.quiet);
+    RunReport report(folder);
+    std::optional<MlperfLog> log;
+    if (!arguments.mlperf_log.empty()) log.emplace(arguments.mlperf_log);
+    Silence silence;
+    RunObserver* last = &silence;
+    if (log) last = &*log;
+    Observers all{&board, &report, &watch, last, &publisher};
+    result = run(recipe, model_of(recipe), options, all);
+    watch.finish();
+    if (result.steps == result.total_steps) board.finish();
+    report.finish();
+    if (log) log->finish();
+    options.out = named;
+    if (arguments.json) {
+      std::cout << json_text(json_of(recipe, options, result, watch)) << "\n";
+    } else {
+      std::cout << report_of(recipe, options, result, watch);
+    }
+  });
   if (!result.stopped) return ExitCode::kDone;
   const bool saved = result.prepared && result.steps > 0;
   say(cat("stopped on request ",

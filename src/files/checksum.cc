@@ -2,9 +2,12 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "base/error.h"
+#include "files/file_io.h"
 
 namespace podium {
 
@@ -44,6 +47,23 @@ std::string Checksum::finish() {
 std::string sha256(std::span<const std::uint8_t> bytes) {
   Checksum sum(ChecksumKind::kSha256);
   sum.update(bytes);
+  return sum.finish();
+}
+
+std::string sha256(std::string_view text) {
+  return sha256({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+}
+
+std::string checksum_of_file(const std::filesystem::path& path, ChecksumKind kind) {
+  const InputFile file(path);
+  Checksum sum(kind);
+  std::vector<std::uint8_t> bytes(std::size_t{1} << 20);
+  for (std::uint64_t offset = 0; offset < file.size(); offset += bytes.size()) {
+    const auto some =
+        std::span(bytes).first(std::min<std::uint64_t>(bytes.size(), file.size() - offset));
+    file.read(offset, std::as_writable_bytes(some));
+    sum.update(some);
+  }
   return sum.finish();
 }
 

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace podium {
 
@@ -27,5 +29,8 @@ class Checksum {
 };
 
 std::string sha256(std::span<const std::uint8_t> bytes);
+std::string sha256(std::string_view text);
+// Of a file as it lies on disk. Throws UserError(kData) if it cannot be read.
+std::string checksum_of_file(const std::filesystem::path& path, ChecksumKind kind);
 
 }  // namespace podium

@@ -116,7 +116,7 @@ std::string metadata_of(const Checkpoint& checkpoint, const char* key) {
 }  // namespace
 
 std::string merkle_root(const std::vector<std::string>& leaves) {
-  if (leaves.empty()) return sha256({});
+  if (leaves.empty()) return sha256(std::string_view());
   std::vector<std::string> hashes;
   for (const std::string& leaf : leaves) hashes.push_back(sha256_of(0, leaf));
   return root_of(hashes);

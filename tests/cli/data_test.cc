@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <numeric>
 
-#include "data/storage/download_test_server.h"
+#include "files/test_server.h"
 #include "tests/cli/run_podium.h"
 
 namespace podium::test {
@@ -119,7 +119,7 @@ TEST_F(BadData, list_and_show_need_no_files_for_drawn_data) {
 // The server sends for more than four seconds; what it sends is then found to be wrong.
 TEST_F(BadData, fetch_says_in_a_pipe_how_far_it_is) {
   write("web/mnist/train-images-idx3-ubyte.gz", std::string(180000, 'x'));
-  const podium::test_files::Server server(path("web"));
+  const podium::test_files::Server server("src/data/storage/download_test_server.py", path("web"));
   if (server.port() == 0) GTEST_SKIP() << "python3 is not on this machine";
   const Outcome outcome =
       podium({"data", "fetch", "mnist", "--data-dir", "d"},

@@ -13,6 +13,8 @@
 #include "base/words.h"
 #include "data/datasets/dataset_list.h"
 #include "data/datasets/dataset_registry.h"
+#include "store/address.h"
+#include "store/local_copy.h"
 
 namespace podium {
 namespace {
@@ -202,6 +204,7 @@ std::vector<std::string> dataset_folders(const std::string& data_dir) {
 }
 
 std::vector<std::string> places_of(const std::string& path, const std::string& data_dir) {
+  if (is_remote(path)) return {local_copy(path)};
   std::error_code error;
   PODIUM_REQUIRE(data_dir.empty() || fs::is_directory(data_dir, error), ExitCode::kData,
                  "--data-dir ", data_dir, ": no such folder; name one that contains ", path,

@@ -111,8 +111,9 @@ void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop
 std::vector<std::string> dataset_folders(const std::string& data_dir);
 
 // Where data of one's own may lie, in the order of the search: `path` itself and, where that is
-// relative, below the folders of datasets, of which a `data_dir` that is named comes first. Throws
-// UserError(kData) if that is no folder.
+// relative, below the folders of datasets, of which a `data_dir` that is named comes first. Of an
+// address in a store: its local copy, which is made now (store/local_copy.h). Throws
+// UserError(kData) if `data_dir` is no folder.
 std::vector<std::string> places_of(const std::string& path, const std::string& data_dir);
 
 // For each folder in `place` that contains unpacked files of the dataset: the paths of the files,

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "data/datasets/fetch.h"
-#include "data/storage/download_test_server.h"
+#include "files/test_server.h"
 #include "files/checksum.h"
 #include "files/test_files.h"
 
@@ -28,7 +28,7 @@ class Download : public ::testing::Test {
   void SetUp() override {
     for (int i = 0; i < 5000; ++i) content_.push_back(static_cast<std::uint8_t>(i * i >> 3));
     write_file(folder_ / "web/file", content_);
-    server_ = std::make_unique<Server>(folder_ / "web");
+    server_ = std::make_unique<Server>("src/data/storage/download_test_server.py", folder_ / "web");
     if (server_->port() == 0) GTEST_SKIP() << "python3 is not on this machine";
   }
 

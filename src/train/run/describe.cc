@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/words.h"
+#include "files/byte_text.h"
 #include "train/loop/run_ranks.h"
 #include "train/run/memory.h"
 #include "train/run/run.h"

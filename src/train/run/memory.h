@@ -10,10 +10,6 @@
 
 namespace podium {
 
-// "2GiB", "512MiB", "1.5GB", "100000" in bytes, at least one; UserError otherwise.
-std::int64_t parse_bytes(const std::string& text);
-std::string format_bytes(std::int64_t bytes);
-
 // Throws UserError(kMemory), which names a setting that fits, if the run would need more than
 // `limit` bytes or, if that is 0, more than this process may use of the machine (`usable`). A limit
 // is of the process: what the program itself holds counts, less `loaded` bytes of data that are in

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/words.h"
 #include "data/pictures/pictures.h"
+#include "files/byte_text.h"
 #include "train/run/memory.h"
 
 namespace podium {

@@ -1,4 +1,4 @@
-// For tests of downloads: runs download_test_server.py, which serves files with chosen faults.
+// For tests of what is fetched: runs a server of ours in Python, which has chosen faults.
 #pragma once
 
 #include <fcntl.h>
@@ -16,10 +16,10 @@ extern char** environ;
 
 namespace podium::test_files {
 
-// The server, until the object goes away. No python3: port() is 0.
+// The server, until the object goes away. `script` is its path in the tree. No python3: port() is 0.
 class Server {
  public:
-  explicit Server(const std::string& folder) {
+  explicit Server(const std::string& path, const std::string& argument = "") {
     int to_server[2];
     int from_server[2];
     if (::pipe2(to_server, O_CLOEXEC) != 0 || ::pipe2(from_server, O_CLOEXEC) != 0) return;
@@ -28,10 +28,9 @@ class Server {
     ::posix_spawn_file_actions_adddup2(&actions, to_server[0], 0);
     ::posix_spawn_file_actions_adddup2(&actions, from_server[1], 1);
     // Tests run in the root of the tree.
-    const std::string script =
-        std::filesystem::absolute("src/data/storage/download_test_server.py").string();
+    const std::string script = std::filesystem::absolute(path).string();
     EXPECT_TRUE(std::filesystem::is_regular_file(script)) << script;
-    const char* const arguments[] = {"python3", script.c_str(), folder.c_str(), nullptr};
+    const char* const arguments[] = {"python3", script.c_str(), argument.c_str(), nullptr};
     if (::posix_spawnp(&process_, "python3", &actions, nullptr, const_cast<char**>(arguments),
                        environ) != 0) {
       process_ = 0;
