@@ -21,6 +21,7 @@ cat >ceph.conf <<END
 [global]
 fsid = $id
 mon host = 127.0.0.1:7480
+ms mon client mode = crc
 auth cluster required = none
 auth service required = none
 auth client required = none
@@ -30,6 +31,8 @@ osd pool default pg num = 8
 osd pool default pg autoscale mode = off
 mon allow pool size one = true
 osd crush chooseleaf type = 0
+public addr = 127.0.0.1
+cluster addr = 127.0.0.1
 osd objectstore = memstore
 memstore device bytes = 4294967296
 mon data = $scratch/mon
@@ -54,8 +57,9 @@ quietly() { "$@" >>"$scratch/log" 2>&1 || { tail -n 20 "$scratch/log" >&2 && fai
 quietly ceph-mon --mkfs -i a --monmap monmap --mon-data "$scratch/mon"
 quietly ceph-mon -i a
 quietly ceph-mgr -i x
-quietly ceph osd new "$(cat /proc/sys/kernel/random/uuid)" 0
-quietly ceph-osd -i 0 --mkfs
+osd=$(cat /proc/sys/kernel/random/uuid)
+quietly ceph osd new "$osd" 0
+quietly ceph-osd -i 0 --mkfs --osd-uuid "$osd"
 quietly ceph-osd -i 0
 quietly radosgw -n client.rgw
 for ((i = 0; i < 120; i++)); do
@@ -71,16 +75,16 @@ curl --silent --fail --show-error --aws-sigv4 aws:amz:us-east-1:s3 --user AKIDTE
   -H "x-amz-content-sha256: $(printf '' | sha256sum | cut -d' ' -f1)" "$AWS_ENDPOINT_URL_S3/tests"
 
 on() { XDG_CACHE_HOME=$scratch/$1 "$podium" "${@:2}"; }
-keys=(glyphs train_examples=2048 test_examples=500 epochs=3)
+keys=(glyphs train_examples=2048 test_examples=500 epochs=3 run.checkpoint_every_steps=4)
 say "a run of this machine alone"
 on local train "${keys[@]}" --quiet --out "$scratch/plain"
 say "the same into the store, killed and resumed, from two machines in turn"
-on first train "${keys[@]}" run.checkpoint_every_steps=4 --steps 9 --quiet --out s3://tests/runs/a
-on first train "${keys[@]}" run.checkpoint_every_steps=4 --quiet --out s3://tests/runs/a &
+on first train "${keys[@]}" --steps 9 --quiet --out s3://tests/runs/a
+XDG_CACHE_HOME=$scratch/first "$podium" train "${keys[@]}" --quiet --out s3://tests/runs/a &
 sleep 0.4
 kill -9 $! 2>/dev/null || true
 wait 2>/dev/null || true
-on second train "${keys[@]}" run.checkpoint_every_steps=4 --quiet --out s3://tests/runs/a
+on second train "${keys[@]}" --quiet --out s3://tests/runs/a
 on third diff s3://tests/runs/a "$scratch/plain"
 on third eval s3://tests/runs/a
 say "data from the store"

@@ -127,7 +127,8 @@ void add_prediction(nb::module_& module) {
            nb::arg("top_k"), nb::arg("seed"), nb::arg("on_bytes"))
       .def("translate", translate_texts, nb::arg("texts"), nb::arg("beam"));
   module.def(
-      "local_path", [](const std::string& path) {
+      "local_path",
+      [](const std::string& path) {
         const nb::gil_scoped_release python;
         return local_path(path);
       },

@@ -16,9 +16,10 @@ extern char** environ;
 
 namespace podium::test_files {
 
-// The server, until the object goes away. `script` is its path in the tree. No python3: port() is 0.
+// The server, until the object goes away. No python3: port() is 0.
 class Server {
  public:
+  // `path` is that of the script in the tree.
   explicit Server(const std::string& path, const std::string& argument = "") {
     int to_server[2];
     int from_server[2];

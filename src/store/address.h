@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace podium {
 
@@ -23,7 +24,8 @@ struct ObjectAddress {
 // Throws UserError(kUsage), which names the rule, if `text` is no address.
 ObjectAddress parse_address(const std::string& text);
 
-// With everything but letters, digits, '-', '_', '.' and '~' as %XX; slashes stay if `keep_slashes`.
+// With everything but letters, digits, '-', '_', '.' and '~' as %XX; slashes stay if
+// `keep_slashes`.
 std::string percent_encoded(std::string_view text, bool keep_slashes = false);
 
 }  // namespace podium

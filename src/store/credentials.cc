@@ -2,6 +2,8 @@
 
 #include <cctype>
 #include <cstdlib>
+#include <initializer_list>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 

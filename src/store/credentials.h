@@ -1,6 +1,7 @@
 // Who asks a store, by the rules that other programs for it follow.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 
@@ -21,11 +22,11 @@ struct S3Settings {
   std::string searched;                      // where there were none, for people
 };
 
-// From AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; else from the profile AWS_PROFILE
-// (default: "default") of AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE (default: ~/.aws/credentials
-// and ~/.aws/config); else, unless AWS_EC2_METADATA_DISABLED is "true", from the machine's metadata
-// service. Region: AWS_REGION, AWS_DEFAULT_REGION, the profile. Endpoint: AWS_ENDPOINT_URL_S3,
-// AWS_ENDPOINT_URL, the profile's endpoint_url. Throws UserError(kUsage) if only a part is given or
+// From AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN; else from the profile
+// AWS_PROFILE (default: "default") of AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE (default:
+// ~/.aws/credentials and ~/.aws/config); else, unless AWS_EC2_METADATA_DISABLED is "true", from the
+// machine's metadata service. Region: AWS_REGION, AWS_DEFAULT_REGION, the profile. Endpoint:
+// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's endpoint_url. Throws UserError(kUsage) if only a part is given or
 // the profile that is named does not exist.
 S3Settings s3_settings();
 

@@ -47,9 +47,7 @@ class GoogleStore final : public ObjectStore {
       if (!next.empty()) query.emplace_back("pageToken", next);
       const HttpAnswer answer =
           send(kList, prefix, {.url = cat(bucket_url(), "/o?", query_text(query))},
-               [](const HttpAnswer& got) {
-                 return got.status == 200 && !json::accept(got.body);
-               });
+               [](const HttpAnswer& got) { return got.status == 200 && !json::accept(got.body); });
       if (answer.status != 200) refuse(kList, prefix, answer);
       const json page = parsed(answer, prefix);
       if (page.contains("items"))
@@ -61,9 +59,9 @@ class GoogleStore final : public ObjectStore {
   }
 
   std::optional<ObjectInfo> find(const std::string& key) override {
-    const HttpAnswer answer =
-        send(kRead, key, {.url = object_url(key)},
-             [](const HttpAnswer& got) { return got.status == 200 && !json::accept(got.body); });
+    const HttpAnswer answer = send(kRead, key, {.url = object_url(key)}, [](const HttpAnswer& got) {
+      return got.status == 200 && !json::accept(got.body);
+    });
     if (answer.status == 404 && !is_missing_bucket(answer)) return std::nullopt;
     if (answer.status != 200) refuse(kRead, key, answer);
     return object_of(parsed(answer, key), key);
@@ -74,9 +72,9 @@ class GoogleStore final : public ObjectStore {
     std::string url = object_url(object.key) + "?alt=media";
     if (!object.tag.empty()) url += "&ifGenerationMatch=" + object.tag;
     // As it lies there: the store unpacks gzip for those who do not ask for it.
-    const HttpRequest request{.url = url,
-                              .headers = {cat("Range: bytes=", offset, "-", offset + size - 1),
-                                          "Accept-Encoding: gzip"}};
+    const HttpRequest request{
+        .url = url,
+        .headers = {cat("Range: bytes=", offset, "-", offset + size - 1), "Accept-Encoding: gzip"}};
     HttpAnswer answer = send(kRead, object.key, request, [&](const HttpAnswer& got) {
       return got.status / 100 == 2 && std::ssize(got.body) != size;
     });
@@ -124,12 +122,12 @@ class GoogleStore final : public ObjectStore {
       file.read(static_cast<std::uint64_t>(offset),
                 std::as_writable_bytes(std::span(bytes.data(), bytes.size())));
       const std::int64_t end = offset + std::ssize(bytes);
-      const HttpAnswer answer = send(
-          kWrite, key,
-          {.method = "PUT",
-           .url = session,
-           .headers = {cat("Content-Range: bytes ", offset, "-", end - 1, "/", size)},
-           .body = bytes});
+      const HttpAnswer answer =
+          send(kWrite, key,
+               {.method = "PUT",
+                .url = session,
+                .headers = {cat("Content-Range: bytes ", offset, "-", end - 1, "/", size)},
+                .body = bytes});
       // 308: it wants the next part.
       if (answer.status != (end < size ? 308 : 200) && !(end == size && answer.status == 201))
         refuse(kWrite, key, answer);
@@ -213,8 +211,8 @@ class GoogleStore final : public ObjectStore {
     } else if (answer.status == 404) {
       why = "there is no such object; check the address";
     } else if (answer.status == 401 || answer.status == 403) {
-      why = cat("access is denied to ", who, "; it takes the permission ", purpose.google_permission,
-                message.empty() ? "" : ". The store says: ", message);
+      why = cat("access is denied to ", who, "; it takes the permission ",
+                purpose.google_permission, message.empty() ? "" : ". The store says: ", message);
       if (account_ && !account_->searched().empty())
         why += cat(". Searched: ", account_->searched());
     } else if (answer.status == 507 || message.find("quota") != std::string::npos) {

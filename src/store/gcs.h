@@ -21,16 +21,16 @@ class GoogleAccount {
 
   // Empty: there is none, as for public buckets. Throws UserError(kData) if the account is refused.
   std::string token();
-  void forget_token();             // the store does not accept it any more
-  std::string who() const;         // for people
+  void forget_token();      // the store does not accept it any more
+  std::string who() const;  // for people
   std::string searched() const { return searched_; }
 
  private:
   std::string fetch();
 
-  std::string file_, email_, key_, token_uri_;             // of a service account
-  std::string client_, client_secret_, refresh_token_;     // of a user
-  std::string machine_;                                    // metadata service
+  std::string file_, email_, key_, token_uri_;          // of a service account
+  std::string client_, client_secret_, refresh_token_;  // of a user
+  std::string machine_;                                 // metadata service
   std::string searched_;
   std::mutex mutex_;
   std::string token_;

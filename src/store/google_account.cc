@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <ctime>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -25,8 +26,9 @@ std::string variable(const char* name) {
 // Base64 as JWT has it: '-' and '_', and no '=' at the end.
 std::string base64url(std::string_view bytes) {
   std::vector<unsigned char> text(4 * (bytes.size() / 3 + 1) + 1);
-  const int size = EVP_EncodeBlock(text.data(), reinterpret_cast<const unsigned char*>(bytes.data()),
-                                   static_cast<int>(bytes.size()));
+  const int size =
+      EVP_EncodeBlock(text.data(), reinterpret_cast<const unsigned char*>(bytes.data()),
+                      static_cast<int>(bytes.size()));
   std::string url;
   for (int i = 0; i < size; ++i) {
     const char c = static_cast<char>(text[static_cast<std::size_t>(i)]);
@@ -84,7 +86,8 @@ GoogleAccount::GoogleAccount() {
       refresh_token_ = field("refresh_token");
     }
     PODIUM_REQUIRE((!email_.empty() && !key_.empty()) || !refresh_token_.empty(), ExitCode::kUsage,
-                   file_, ": it is no JSON of a service account (with \"client_email\" and "
+                   file_,
+                   ": it is no JSON of a service account (with \"client_email\" and "
                    "\"private_key\") or of a user (with \"refresh_token\")");
     return;
   }
@@ -127,8 +130,9 @@ std::string GoogleAccount::fetch() {
     body = "grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=" + text +
            "." + base64url(signature);
   } else {
-    body = cat("grant_type=refresh_token&client_id=", percent_encoded(client_), "&client_secret=",
-               percent_encoded(client_secret_), "&refresh_token=", percent_encoded(refresh_token_));
+    body = cat("grant_type=refresh_token&client_id=", percent_encoded(client_),
+               "&client_secret=", percent_encoded(client_secret_),
+               "&refresh_token=", percent_encoded(refresh_token_));
   }
   if (!machine) {
     request.headers.emplace_back("Content-Type: application/x-www-form-urlencoded");
@@ -143,14 +147,15 @@ std::string GoogleAccount::fetch() {
     return "";
   }
   const json token = json::parse(answer.body, nullptr, false);
-  const bool good = answer.status == 200 && token.is_object() &&
-                    token.value("access_token", json()).is_string();
+  const bool good =
+      answer.status == 200 && token.is_object() && token.value("access_token", json()).is_string();
   if (!good && machine) {
     machine_.clear();
     return "";
   }
   PODIUM_REQUIRE(good, ExitCode::kData, token_uri_, ": refuses ", who(), " with status ",
-                 answer.status, ": ", answer.body.substr(0, 300), "; is the key still valid, and the clock right?");
+                 answer.status, ": ", answer.body.substr(0, 300),
+                 "; is the key still valid, and the clock right?");
   const double seconds = token.contains("expires_in") && token["expires_in"].is_number()
                              ? token["expires_in"].get<double>()
                              : 600;

@@ -42,8 +42,7 @@ std::size_t give_body(char* bytes, std::size_t size, std::size_t n, void* self) 
 
 int rewind_body(void* self, curl_off_t offset, int origin) {
   auto* const attempt = static_cast<Attempt*>(self);
-  if (origin != SEEK_SET || offset < 0 ||
-      offset > static_cast<curl_off_t>(attempt->body.size()))
+  if (origin != SEEK_SET || offset < 0 || offset > static_cast<curl_off_t>(attempt->body.size()))
     return CURL_SEEKFUNC_CANTSEEK;
   attempt->rest = attempt->body.substr(static_cast<std::size_t>(offset));
   return CURL_SEEKFUNC_OK;
@@ -168,7 +167,8 @@ HttpAnswer Http::attempt(const HttpRequest& request) {
     attempt.answer.status = 0;
     attempt.answer.problem = message[0] != 0 ? message.data() : curl_easy_strerror(code);
     const bool hopeless = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
-                          code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE;
+                          code == CURLE_PEER_FAILED_VERIFICATION ||
+                          code == CURLE_SSL_CACERT_BADFILE;
     if (hopeless) attempt.answer.status = -1;
   }
   return std::move(attempt.answer);
@@ -183,8 +183,8 @@ HttpAnswer Http::send(const std::string& what, const std::function<HttpRequest()
     HttpAnswer answer = attempt(make());
     PODIUM_REQUIRE(answer.status >= 0, ExitCode::kData, what, ": ", answer.problem);
     const long status = answer.status;
-    const bool repeat = status == 0 || status == 408 || status == 429 || status >= 500 ||
-                        (again && again(answer));
+    const bool repeat =
+        status == 0 || status == 408 || status == 429 || status >= 500 || (again && again(answer));
     if (!repeat) return answer;
     last = status == 0 ? answer.problem : cat("the server answers with status ", status);
     if (seconds_since(begun) + pause > patience_.deadline_seconds) {

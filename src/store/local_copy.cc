@@ -95,17 +95,18 @@ CopyIndex read_index(const fs::path& file) {
 
 void write_index(const fs::path& file, const CopyIndex& index) {
   nlohmann::json json = nlohmann::json::object();
-  for (const auto& [key, copied] : index)
-    json[key] = {copied.size, copied.time, copied.tag};
+  for (const auto& [key, copied] : index) json[key] = {copied.size, copied.time, copied.tag};
   replace_text(file, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 // A key is a path below the copy's folder.
 void require_path(const ObjectAddress& address, const std::string& key) {
   const fs::path path(key);
-  const bool plain = path.is_relative() && key.find("//") == std::string::npos && std::ranges::none_of(path, [](const fs::path& part) {
-                       return part == ".." || part == "." || part.empty();
-                     }) && key.find('\0') == std::string::npos && key.size() < 3000;
+  const bool plain =
+      path.is_relative() && key.find("//") == std::string::npos &&
+      std::ranges::none_of(
+          path, [](const fs::path& part) { return part == ".." || part == "." || part.empty(); }) &&
+      key.find('\0') == std::string::npos && key.size() < 3000;
   PODIUM_REQUIRE(plain, ExitCode::kData, address.at(key).text(),
                  ": the key is no path of a file (it has \"..\", \"//\" or a slash at its begin); "
                  "rename the object, or name a folder without it");
@@ -169,13 +170,11 @@ class Copy {
     std::vector<ObjectInfo> objects = store_->list(fixed);
     if (!pattern) {
       const auto own = std::ranges::find(objects, address_.key, &ObjectInfo::key);
-      const std::string folder =
-          fixed.empty() || fixed.ends_with('/') ? fixed : fixed + "/";
+      const std::string folder = fixed.empty() || fixed.ends_with('/') ? fixed : fixed + "/";
       if (own != objects.end() && !address_.key.ends_with('/')) {
         objects = {*own};
       } else {
-        std::erase_if(objects,
-                      [&](const ObjectInfo& one) { return !one.key.starts_with(folder); });
+        std::erase_if(objects, [&](const ObjectInfo& one) { return !one.key.starts_with(folder); });
       }
     }
     // Some programs write an empty object for a folder.
@@ -250,8 +249,9 @@ class Copy {
       if (file >= 0) ::close(file);
     }
     PODIUM_REQUIRE(new_bytes <= free_bytes(), ExitCode::kData, folder_.string(), ": ",
-                   format_bytes(new_bytes), " of ", address_.text(), " do not fit on the disk, which has ",
-                   format_bytes(free_bytes()), "; make room, or set XDG_CACHE_HOME to a larger disk");
+                   format_bytes(new_bytes), " of ", address_.text(),
+                   " do not fit on the disk, which has ", format_bytes(free_bytes()),
+                   "; make room, or set XDG_CACHE_HOME to a larger disk");
   }
 
   void fetch(const fs::path& files, const std::vector<ObjectInfo>& missing, CopyIndex& index) {
@@ -274,8 +274,9 @@ class Copy {
     std::error_code ignored;
     for (const ObjectInfo& object : missing)  // what a process that was killed has left
       fs::remove(files / (local_name(object.key).string() + ".part"), ignored);
-    log(LogLevel::kInfo, cat(address_.text(), ": copying ",
-                             count_text(std::ssize(missing), "object"), ", ", format_bytes(all_bytes)));
+    log(LogLevel::kInfo,
+        cat(address_.text(), ": copying ", count_text(std::ssize(missing), "object"), ", ",
+            format_bytes(all_bytes)));
     std::mutex mutex;
     std::atomic<std::int64_t> done{0};
     auto told = Clock::now();
@@ -296,7 +297,8 @@ class Copy {
       const std::lock_guard lock(mutex);
       if (seconds_since(told) < kSecondsBetween) return;
       told = Clock::now();
-      log(LogLevel::kInfo, cat(address_.text(), ": ", format_bytes(done), " of ", format_bytes(all_bytes)));
+      log(LogLevel::kInfo,
+          cat(address_.text(), ": ", format_bytes(done), " of ", format_bytes(all_bytes)));
     });
   }
 
@@ -319,14 +321,16 @@ class Copy {
 
   void finish(const ObjectInfo& object, const fs::path& half, const fs::path& path) const {
     if (address_.scheme == "s3" && is_md5(object.tag)) {
-      const std::string found = checksum_of_file(half, ChecksumKind::kMd5), stated = object.tag.substr(1, 32);
+      const std::string found = checksum_of_file(half, ChecksumKind::kMd5),
+                        stated = object.tag.substr(1, 32);
       if (found != stated) {
         std::error_code error;
         fs::remove(half, error);
-        throw UserError(cat(address_.at(object.key).text(), ": the bytes that arrived have the MD5 ",
-                            found, ", and the store states ", stated,
-                            "; start again, and if it happens again, write the object anew"),
-                        ExitCode::kData);
+        throw UserError(
+            cat(address_.at(object.key).text(), ": the bytes that arrived have the MD5 ", found,
+                ", and the store states ", stated,
+                "; start again, and if it happens again, write the object anew"),
+            ExitCode::kData);
       }
     }
     std::error_code error;
@@ -335,7 +339,8 @@ class Copy {
   }
 
   // What is no longer in the store.
-  void drop_others(const fs::path& files, CopyIndex& index, const std::vector<ObjectInfo>& objects) {
+  void drop_others(const fs::path& files, CopyIndex& index,
+                   const std::vector<ObjectInfo>& objects) {
     std::erase_if(index, [&](const auto& entry) {
       if (std::ranges::binary_search(objects, entry.first, {}, &ObjectInfo::key)) return false;
       std::error_code error;

@@ -44,7 +44,8 @@ class S3Store final : public ObjectStore {
     std::vector<ObjectInfo> all;
     std::string next;
     do {
-      S3Request request{.query = {{"list-type", "2"}, {"prefix", prefix}, {"encoding-type", "url"}}};
+      S3Request request{
+          .query = {{"list-type", "2"}, {"prefix", prefix}, {"encoding-type", "url"}}};
       if (!next.empty()) request.query.emplace_back("continuation-token", next);
       const HttpAnswer answer = send(kList, request, [](const HttpAnswer& got) {
         return got.status == 200 && element_in(got.body, "IsTruncated").empty();
@@ -95,9 +96,15 @@ class S3Store final : public ObjectStore {
     if (condition.absent) request.headers["if-none-match"] = "*";
     if (!condition.tag.empty()) request.headers["if-match"] = condition.tag;
     // 409: somebody else writes it at this moment.
-    const HttpAnswer answer = send(kWrite, request, [](const HttpAnswer& got) {
+    const auto again = [](const HttpAnswer& got) {
       return got.status == 409 || element_in(got.body, "Code") == "BadDigest";
-    });
+    };
+    HttpAnswer answer = send(kWrite, request, again);
+    if (answer.status == 412 && condition.tag.starts_with('"')) {
+      // Ceph compares the tag without its quotes.
+      request.headers["if-match"] = condition.tag.substr(1, condition.tag.size() - 2);
+      answer = send(kWrite, request, again);
+    }
     if (answer.status == 412) return std::nullopt;
     // The object that was to be replaced is gone.
     if (answer.status == 404 && !condition.tag.empty() &&
@@ -112,7 +119,8 @@ class S3Store final : public ObjectStore {
       for_each_part(path, [&](std::int64_t, std::string_view bytes) { write(key, bytes, {}); });
       return;
     }
-    const HttpAnswer begun = send(kWrite, {.method = "POST", .key = key, .query = {{"uploads", ""}}});
+    const HttpAnswer begun =
+        send(kWrite, {.method = "POST", .key = key, .query = {{"uploads", ""}}});
     if (begun.status != 200) refuse(kWrite, key, begun);
     const std::string upload = element_in(begun.body, "UploadId");
     PODIUM_REQUIRE(!upload.empty(), ExitCode::kData, address_.at(key).text(),
@@ -151,12 +159,11 @@ class S3Store final : public ObjectStore {
     });
     std::string parts = "<CompleteMultipartUpload>";
     for (const auto& [number, tag] : tags)
-      parts += cat("<Part><PartNumber>", number, "</PartNumber><ETag>", xml_text(tag),
-                   "</ETag></Part>");
+      parts +=
+          cat("<Part><PartNumber>", number, "</PartNumber><ETag>", xml_text(tag), "</ETag></Part>");
     parts += "</CompleteMultipartUpload>";
     const HttpAnswer done = send(
-        kWrite,
-        {.method = "POST", .key = key, .query = {{"uploadId", upload}}, .body = parts});
+        kWrite, {.method = "POST", .key = key, .query = {{"uploadId", upload}}, .body = parts});
     // S3 may begin with status 200 and then say that it failed.
     if (done.status != 200 || !element_in(done.body, "Code").empty()) refuse(kWrite, key, done);
   }
@@ -196,7 +203,8 @@ class S3Store final : public ObjectStore {
                   const std::function<bool(const HttpAnswer&)>& again = {}) {
     const std::string what = cat(address_.at(request.key).text(), ": cannot ", purpose.action);
     for (int turn = 0;; ++turn) {
-      HttpAnswer answer = http_.send(what, [&] { return signed_request(request); }, again);
+      HttpAnswer answer = http_.send(
+          what, [&] { return signed_request(request); }, again);
       // Once more with what the answer teaches: the bucket's region, or new credentials.
       if (turn > 0 || !(moved_to(answer) || renewed(answer))) return answer;
     }

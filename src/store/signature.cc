@@ -40,14 +40,13 @@ std::string query_text(std::vector<std::pair<std::string, std::string>> query) {
   for (auto& [name, value] : query) name = percent_encoded(name), value = percent_encoded(value);
   std::ranges::sort(query);
   std::string text;
-  for (const auto& [name, value] : query)
-    text += (text.empty() ? "" : "&") + name + "=" + value;
+  for (const auto& [name, value] : query) text += (text.empty() ? "" : "&") + name + "=" + value;
   return text;
 }
 
 std::vector<std::string> signed_headers(const SignedRequest& request,
-                                        const S3Credentials& credentials,
-                                        const std::string& region, const std::string& time) {
+                                        const S3Credentials& credentials, const std::string& region,
+                                        const std::string& time) {
   std::map<std::string, std::string> headers = request.headers;
   headers["host"] = request.host;
   headers["x-amz-date"] = time;
@@ -64,8 +63,8 @@ std::vector<std::string> signed_headers(const SignedRequest& request,
   const std::string day = time.substr(0, 8), scope = day + "/" + region + "/s3/aws4_request";
   const std::string key =
       hmac(hmac(hmac(hmac("AWS4" + credentials.secret, day), region), "s3"), "aws4_request");
-  const std::string signature = hexadecimal(
-      hmac(key, "AWS4-HMAC-SHA256\n" + time + "\n" + scope + "\n" + sha256(canonical)));
+  const std::string signature =
+      hexadecimal(hmac(key, "AWS4-HMAC-SHA256\n" + time + "\n" + scope + "\n" + sha256(canonical)));
 
   std::vector<std::string> all;
   for (const auto& [name, value] : headers)

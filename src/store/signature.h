@@ -14,10 +14,10 @@
 namespace podium {
 
 struct SignedRequest {
-  std::string method, host, path;                            // the path is percent-encoded
-  std::vector<std::pair<std::string, std::string>> query;    // not encoded, in any order
-  std::map<std::string, std::string> headers;                // to sign, by names in lower case
-  std::string payload_sha256;                                // of the body, in hexadecimal digits
+  std::string method, host, path;                          // the path is percent-encoded
+  std::vector<std::pair<std::string, std::string>> query;  // not encoded, in any order
+  std::map<std::string, std::string> headers;              // to sign, by names in lower case
+  std::string payload_sha256;                              // of the body, in hexadecimal digits
 };
 
 // "list-type=2&prefix=a%2Fb": encoded, and sorted by name.
@@ -25,7 +25,7 @@ std::string query_text(std::vector<std::pair<std::string, std::string>> query);
 
 // All headers that the request must carry, "Name: value". `time` is "20130524T000000Z", in UTC.
 std::vector<std::string> signed_headers(const SignedRequest& request,
-                                        const S3Credentials& credentials,
-                                        const std::string& region, const std::string& time);
+                                        const S3Credentials& credentials, const std::string& region,
+                                        const std::string& time);
 
 }  // namespace podium

@@ -36,8 +36,8 @@ TEST(Profile, has_the_keys_of_its_section_alone) {
   const std::string text =
       "# mine\n[default]\naws_access_key_id = A\n\n[ work ]\naws_access_key_id=B\nregion = eu\n"
       "[profile far]\nregion = ap\n";
-  EXPECT_EQ(profile_in(text, "work"), (std::map<std::string, std::string>{
-                                          {"aws_access_key_id", "B"}, {"region", "eu"}}));
+  EXPECT_EQ(profile_in(text, "work"),
+            (std::map<std::string, std::string>{{"aws_access_key_id", "B"}, {"region", "eu"}}));
   EXPECT_EQ(profile_in(text, "far").at("region"), "ap");
   EXPECT_TRUE(profile_in(text, "other").empty());
 }

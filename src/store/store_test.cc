@@ -55,9 +55,9 @@ TEST_F(Store, writes_a_large_file_in_parts_that_appear_together) {
   EXPECT_EQ(written->size, std::ssize(bytes));
   EXPECT_EQ(store->read(*written, 20 << 20, 1 << 20), bytes.substr(20 << 20, 1 << 20));
   fault("QuotaExceeded", 1);
-  EXPECT_CONTAINS(user_error(ExitCode::kData,
-                             [&] { store->write_file("other", folder_ / "large"); }),
-                  "s3://data/other: cannot write: the bucket is full");
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kData, [&] { store->write_file("other", folder_ / "large"); }),
+      "s3://data/other: cannot write: the bucket is full");
   EXPECT_FALSE(store->find("other").has_value());
 }
 
@@ -88,8 +88,7 @@ TEST_F(Store, gives_up_within_its_deadline) {
     SCOPED_TRACE(kind);
     const auto begun = Clock::now();
     fault(kind, 1000);
-    const std::string text =
-        user_error(ExitCode::kData, [&] { store->read(*object, 0, 1000); });
+    const std::string text = user_error(ExitCode::kData, [&] { store->read(*object, 0, 1000); });
     EXPECT_TRUE(text.starts_with("s3://data/object: ")) << text;
     EXPECT_LT(seconds_since(begun), 4);
     fault("none");  // clears what is left
@@ -222,8 +221,9 @@ TEST_F(Store, of_google_is_asked_by_a_service_account) {
   std::string lines;
   for (const char c : file_text(key)) lines += c == '\n' ? std::string("\\n") : std::string(1, c);
   const std::filesystem::path file = folder_ / "account.json";
-  put_text(file, cat("{\"type\": \"service_account\", \"client_email\": \"a@b\", \"private_key\": \"",
-                     lines, "\", \"token_uri\": \"", endpoint(), "/token\"}"));
+  put_text(file,
+           cat("{\"type\": \"service_account\", \"client_email\": \"a@b\", \"private_key\": \"",
+               lines, "\", \"token_uri\": \"", endpoint(), "/token\"}"));
   ask(cat("/_account?key=", percent_encoded(pub)));
   // There is no emulator: an account is asked for. The store is the same.
   const ScopedEnvironment none("STORAGE_EMULATOR_HOST", "");
@@ -243,9 +243,7 @@ TEST_F(Store, of_google_is_asked_by_a_service_account) {
 
 class Copies : public Store {
  protected:
-  std::string copy(const std::string& address) {
-    return local_copy(address, {.patience = kQuick});
-  }
+  std::string copy(const std::string& address) { return local_copy(address, {.patience = kQuick}); }
 };
 
 TEST_F(Copies, are_files_as_objects_were) {
@@ -315,8 +313,9 @@ TEST_F(Copies, keep_within_the_limit) {
   EXPECT_TRUE(std::filesystem::exists(new_copy / "b"));
   EXPECT_FALSE(std::filesystem::exists(old_copy / "a"));
   put("new/c", std::string(600, 'c'));
-  EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { local_copy("s3://data/new", small); }),
-                  "its 2 objects have 1.17 KiB, and copies may take 1000 B; raise PODIUM_CACHE_LIMIT");
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kData, [&] { local_copy("s3://data/new", small); }),
+      "its 2 objects have 1.17 KiB, and copies may take 1000 B; raise PODIUM_CACHE_LIMIT");
 }
 
 TEST_F(Copies, stay_in_their_folder) {
@@ -335,9 +334,8 @@ TEST_F(Copies, of_a_file_on_the_web) {
   EXPECT_EQ(file_text(copy(address)), "a,b\n1,2\n");
   EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { copy(endpoint() + "/public/none.csv"); }),
                   "there is no object of this name");
-  EXPECT_CONTAINS(
-      user_error(ExitCode::kUsage, [&] { open(address)->write("rows.csv", "x", {}); }),
-      "can only be read");
+  EXPECT_CONTAINS(user_error(ExitCode::kUsage, [&] { open(address)->write("rows.csv", "x", {}); }),
+                  "can only be read");
 }
 
 }  // namespace

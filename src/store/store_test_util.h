@@ -1,10 +1,10 @@
-// For tests: a store of S3's kind with chosen faults (store_test_server.py), and the environment that
-// names it.
+// For tests: a store with chosen faults (store_test_server.py), and the environment that names it.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,10 +20,10 @@ using test_files::ScopedEnvironment;
 using test_files::Server;
 
 inline constexpr HttpPatience kQuick = {.deadline_seconds = 4,
-                                 .first_pause_seconds = 0.01,
-                                 .longest_pause_seconds = 0.1,
-                                 .silent_seconds = 1,
-                                 .connect_seconds = 1};
+                                        .first_pause_seconds = 0.01,
+                                        .longest_pause_seconds = 0.1,
+                                        .silent_seconds = 1,
+                                        .connect_seconds = 1};
 
 class Store : public ::testing::Test {
  protected:
@@ -37,11 +37,13 @@ class Store : public ::testing::Test {
   std::string ask(const std::string& path, std::string_view body = "") {
     Http http(kQuick);
     return http
-        .send("the server", [&] {
-          return HttpRequest{.method = path[1] == '_' && path != "/_requests" ? "POST" : "GET",
-                             .url = endpoint() + path,
-                             .body = body};
-        })
+        .send("the server",
+              [&] {
+                return HttpRequest{
+                    .method = path[1] == '_' && path != "/_requests" ? "POST" : "GET",
+                    .url = endpoint() + path,
+                    .body = body};
+              })
         .body;
   }
   void put(const std::string& key, std::string_view body, const std::string& bucket = "data") {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -39,8 +40,8 @@ std::optional<std::pair<std::int64_t, std::int64_t>> look_at(const fs::path& pat
       status.st_size, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-// The files of a folder that others may see, by their paths in it: no locks, which begin with a dot,
-// and none that are being written (files/file_io.h).
+// The files of a folder that others may see, by their paths in it: no locks, which begin with a
+// dot, and none that are being written (files/file_io.h).
 std::vector<std::string> files_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -65,8 +66,7 @@ ObjectAddress below(const ObjectAddress& address, const std::string& name) {
   return address.at(key.empty() ? name : key + "/" + name);
 }
 
-std::string key_of(const ObjectAddress& address, const std::string& name,
-                   const StoredFile& file) {
+std::string key_of(const ObjectAddress& address, const std::string& name, const StoredFile& file) {
   return below(address, cat("files/", name, ".", file.sha256.substr(0, 16))).key;
 }
 
@@ -93,8 +93,7 @@ void fetch_file(ObjectStore& store, const ObjectAddress& address, const std::str
   const fs::path half = to.parent_path() / ("." + to.filename().string() + ".part");
   OutputFile out(half, OutputFile::Mode::kReplace);
   for (std::int64_t offset = 0; offset < file.size; offset += kPartBytes) {
-    const std::string bytes =
-        store.read(object, offset, std::min(kPartBytes, file.size - offset));
+    const std::string bytes = store.read(object, offset, std::min(kPartBytes, file.size - offset));
     sum.update({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
     out.write(bytes);
   }
@@ -102,7 +101,8 @@ void fetch_file(ObjectStore& store, const ObjectAddress& address, const std::str
   const std::string found = sum.finish();
   PODIUM_REQUIRE(found == file.sha256, ExitCode::kData, address.at(key).text(),
                  ": the bytes that arrived have the SHA-256 ", found, ", and ", kStateName,
-                 " states ", file.sha256, "; start again, and if it happens again, the object is damaged");
+                 " states ", file.sha256,
+                 "; start again, and if it happens again, the object is damaged");
   std::error_code error;
   fs::rename(half, to, error);
   if (error) throw_io_error(to, "rename", error.value());
@@ -115,7 +115,8 @@ void fetch_all(ObjectStore& store, const ObjectAddress& address, const FolderSta
   std::vector<std::string> missing;
   for (const auto& [name, file] : state.files) {
     const auto seen = look_at(folder / name);
-    if (!seen || seen->first != file.size || checksum_of_file(folder / name, ChecksumKind::kSha256) != file.sha256)
+    if (!seen || seen->first != file.size ||
+        checksum_of_file(folder / name, ChecksumKind::kSha256) != file.sha256)
       missing.push_back(name);
   }
   if (!missing.empty())
@@ -181,10 +182,10 @@ FolderState parse_folder_state(const std::string& text, const std::string& what)
   FolderState state{json["writer"], {}};
   for (const auto& [name, file] : json["files"].items()) {
     const fs::path path(name);
-    const bool plain = !name.empty() && path.is_relative() &&
-                       std::ranges::none_of(path, [](const fs::path& part) {
-                         return part.empty() || part.native().starts_with('.');
-                       });
+    const bool plain =
+        !name.empty() && path.is_relative() && std::ranges::none_of(path, [](const fs::path& part) {
+          return part.empty() || part.native().starts_with('.');
+        });
     if (!plain) throw wrong(cat("\"", name, "\" is no name of a file"));
     const bool whole = file.is_object() && file.contains("size") &&
                        file["size"].is_number_unsigned() && file.contains("sha256") &&
@@ -231,9 +232,10 @@ void StoredFolder::open() {
   if (!published) {
     const std::string folder = below(address_, "").key;
     const std::vector<ObjectInfo> others = store_->list(folder);
-    PODIUM_REQUIRE(others.empty(), ExitCode::kData, address_.text(), ": there are other objects, such as ",
-                   address_.at(others.empty() ? "" : others[0].key).text(),
-                   ", and none that podium published; name an address below which there is nothing");
+    PODIUM_REQUIRE(
+        others.empty(), ExitCode::kData, address_.text(), ": there are other objects, such as ",
+        address_.at(others.empty() ? "" : others[0].key).text(),
+        ", and none that podium published; name an address below which there is nothing");
   }
   const std::string tag = published ? published->second : "";
   const std::string known = read_text(record_).value_or("");
@@ -246,8 +248,9 @@ void StoredFolder::open() {
       aside = folder_.string() + cat("-previous-", n);
     fs::rename(folder_, aside, error);
     if (error) throw_io_error(folder_, "rename", error.value());
-    log(LogLevel::kWarning, cat(address_.text(), " holds another state than this machine's, which is now ",
-                                aside.string()));
+    log(LogLevel::kWarning,
+        cat(address_.text(), " holds another state than this machine's, which is now ",
+            aside.string()));
   }
   if (published && !own) fetch_all(*store_, address_, published->first, folder_);
   make_folders(folder_);
@@ -305,8 +308,7 @@ void StoredFolder::publish() {
     next.files[name] = file;
   });
   if (next.files == state_.files) return;
-  const auto written =
-      store_->write(below(address_, kStateName).key, to_json(next), {.tag = tag_});
+  const auto written = store_->write(below(address_, kStateName).key, to_json(next), {.tag = tag_});
   if (!written) {
     // An answer that was lost on its way looks the same: then the state there is ours.
     const auto there = read_state(*store_, address_);
@@ -373,13 +375,16 @@ void StoredFolder::finish() {
       publish();
       return;
     } catch (const ChangedMeanwhile&) {
-      if (turn == kTurns) throw UserError(cat(folder_.string(), ": its files change while they are published"), ExitCode::kData);
+      if (turn == kTurns)
+        throw UserError(cat(folder_.string(), ": its files change while they are published"),
+                        ExitCode::kData);
     } catch (const TakenOver&) {
       throw;
     } catch (const UserError& error) {
-      throw UserError(cat(error.what(), "\n", address_.text(), " lacks what was made since; all of it is in ",
-                          folder_.string(), ", and the same command goes on from there"),
-                      error.code());
+      throw UserError(
+          cat(error.what(), "\n", address_.text(), " lacks what was made since; all of it is in ",
+              folder_.string(), ", and the same command goes on from there"),
+          error.code());
     }
   }
 }

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -55,8 +56,8 @@ class StoredFolder {
   // or be replaced meanwhile, but not change within. Throws UserError(kData) if somebody else has
   // taken the folder over. Other failures are logged, and it is tried again with the next call.
   void publish_soon();
-  // Publishes what the folder holds now and waits for it. Throws UserError(kData) if that fails; the
-  // folder of this machine then has all, and the next StoredFolder goes on with it.
+  // Publishes what the folder holds now and waits for it. Throws UserError(kData) if that fails;
+  // the folder of this machine then has all, and the next StoredFolder goes on with it.
   void finish();
 
  private:
@@ -67,8 +68,8 @@ class StoredFolder {
   const ObjectAddress address_;
   const std::unique_ptr<ObjectStore> store_;
   std::filesystem::path folder_, record_;
-  FolderState state_;   // as it is published
-  std::string tag_;     // of folder.json
+  FolderState state_;  // as it is published
+  std::string tag_;    // of folder.json
   struct Seen {
     std::int64_t size, time;
     std::string sha256;

@@ -60,7 +60,8 @@ class WebStore final : public ObjectStore {
  private:
   HttpAnswer send(const std::string& key, const HttpRequest& request,
                   const std::function<bool(const HttpAnswer&)>& again = {}) {
-    return http_.send(address_.at(key).text(), [&] { return request; }, again);
+    return http_.send(
+        address_.at(key).text(), [&] { return request; }, again);
   }
 
   void require_success(const HttpAnswer& answer, const std::string& key) const {

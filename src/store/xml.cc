@@ -5,6 +5,7 @@
 #include <charconv>
 #include <functional>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -106,10 +107,14 @@ std::string element_in(std::string_view xml, std::string_view name) {
 std::string xml_text(std::string_view text) {
   std::string escaped;
   for (const char c : text) {
-    if (c == '&') escaped += "&amp;";
-    else if (c == '<') escaped += "&lt;";
-    else if (c == '>') escaped += "&gt;";
-    else escaped += c;
+    if (c == '&')
+      escaped += "&amp;";
+    else if (c == '<')
+      escaped += "&lt;";
+    else if (c == '>')
+      escaped += "&gt;";
+    else
+      escaped += c;
   }
   return escaped;
 }

@@ -13,9 +13,9 @@
 
 #include "base/clock.h"
 #include "data/datasets/fetch.h"
-#include "files/test_server.h"
 #include "files/checksum.h"
 #include "files/test_files.h"
+#include "files/test_server.h"
 
 namespace podium {
 namespace {

@@ -3,7 +3,9 @@
 // machine, a StoredRun of the same address goes on from there.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "store/stored_folder.h"
