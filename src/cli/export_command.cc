@@ -19,7 +19,7 @@ namespace podium {
 namespace {
 
 struct ExportArguments {
-  std::string run, safetensors, onnx, step;
+  std::string run, safetensors, onnx, step, dtype = "fp32";
   bool force = false;
 };
 
@@ -48,7 +48,10 @@ ExitCode export_run(const ExportArguments& arguments) {
     write_onnx(out, recipe, checkpoint);
   } else {
     // Hugging Face's loader wants to know whose layouts these are.
-    write_safetensors(out, tensors, {{"format", "pt"}});
+    const FloatFormat floats = arguments.dtype == "fp16"   ? FloatFormat::kFp16
+                               : arguments.dtype == "bf16" ? FloatFormat::kBf16
+                                                           : FloatFormat::kFp32;
+    write_safetensors(out, tensors, {{"format", "pt"}}, floats);
   }
   std::cout << printable(out) << ": " << count_text(std::ssize(tensors), "tensor") << " of "
             << printable(recipe.model) << ", " << count_text(values, "value") << ", after step "
@@ -69,8 +72,14 @@ void add_export_command(CLI::App& app, CommandLine& line) {
   command->add_option("RUN", arguments->run, "Run folder")->required();
   CLI::Option* const safetensors = command->add_option(
       "--safetensors", arguments->safetensors,
-      "File to write: the parameters in FP32, under the names of the published networks (a GPT's "
+      "File to write: the parameters, under the names of the published networks (a GPT's "
       "are Hugging Face's)");
+  command
+      ->add_option("--dtype", arguments->dtype,
+                   "Format of the numbers of --safetensors, one of fp32, fp16, bf16")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->capture_default_str()
+      ->needs(safetensors);
   command
       ->add_option("--onnx", arguments->onnx,
                    "File to write: the whole network as ONNX, with what normalises its input; "

@@ -330,8 +330,40 @@ SafetensorsFile read_from(std::uint64_t size, const std::string& source, const R
   return file;
 }
 
+// As what a tensor is written.
+Stored stored_as(DType dtype, FloatFormat floats) {
+  if (dtype == DType::kU32) return Stored::kU32;
+  if (dtype == DType::kI32) return Stored::kI32;
+  if (floats == FloatFormat::kFp32) return Stored::kF32;
+  return floats == FloatFormat::kFp16 ? Stored::kF16 : Stored::kBf16;
+}
+
+std::string_view stored_text(Stored stored) {
+  switch (stored) {
+    case Stored::kF16: return "F16";
+    case Stored::kBf16: return "BF16";
+    default: return file_type_text(dtype_of(stored));
+  }
+}
+
+// The numbers of a tensor in half of their bytes.
+std::vector<std::uint16_t> halved(const NamedTensor& named, Stored stored,
+                                  const std::filesystem::path& path) {
+  std::vector<std::uint16_t> bits;
+  bits.reserve(static_cast<std::size_t>(named.tensor.elements()));
+  for (const float value : named.tensor.f32()) {
+    const bool fp16 = stored == Stored::kF16;
+    bits.push_back(fp16 ? fp16_bits(value) : stored_bf16_bits(value));
+    const float written = fp16 ? fp16_value(bits.back()) : bf16_value(bits.back());
+    PODIUM_REQUIRE(std::isfinite(written) || !std::isfinite(value), ExitCode::kData, path.string(),
+                   ": \"", named.name, "\" has ", value, ", which is too large for ",
+                   stored_text(stored), "; write it in another format");
+  }
+  return bits;
+}
+
 std::string header_text(std::span<const NamedTensor> tensors,
-                        const std::map<std::string, std::string>& metadata) {
+                        const std::map<std::string, std::string>& metadata, FloatFormat floats) {
   auto header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[std::string(kMetadataKey)] = metadata;
   std::unordered_set<std::string_view> names;
@@ -339,10 +371,11 @@ std::string header_text(std::span<const NamedTensor> tensors,
   for (const auto& [name, tensor] : tensors) {
     PODIUM_CHECK(!name.empty() && name != kMetadataKey && names.insert(name).second, name);
     PODIUM_CHECK(static_cast<std::size_t>(tensor.shape().rank()) <= kMaxRank, name);
-    const std::int64_t end = offset + tensor.type().bytes();
+    const Stored stored = stored_as(tensor.dtype(), floats);
+    const std::int64_t end = offset + tensor.elements() * bytes_of(stored);
     auto shape = nlohmann::ordered_json::array();
     for (std::int64_t i = 0; i < tensor.shape().rank(); ++i) shape.push_back(tensor.shape()[i]);
-    header[name] = {{"dtype", file_type_text(tensor.dtype())},
+    header[name] = {{"dtype", stored_text(stored)},
                     {"shape", std::move(shape)},
                     {"data_offsets", {offset, end}}};
     offset = end;
@@ -375,16 +408,24 @@ SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::s
 
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const NamedTensor> tensors,
-                              const std::map<std::string, std::string>& metadata) {
-  const std::string header = header_text(tensors, metadata);
+                              const std::map<std::string, std::string>& metadata,
+                              FloatFormat floats) {
+  const std::string header = header_text(tensors, metadata, floats);
   PODIUM_CHECK(header.size() <= kMaxHeaderBytes, header.size());
   return replace_file(path, [&](OutputFile& file) {
     const std::uint64_t length = header.size();
     file.write(std::as_bytes(std::span(&length, 1)));
     file.write(header);
-    for (const auto& [name, tensor] : tensors) {
-      file.write(std::span(static_cast<const std::byte*>(tensor.data()),
-                           static_cast<std::size_t>(tensor.type().bytes())));
+    for (const NamedTensor& named : tensors) {
+      const Tensor& tensor = named.tensor;
+      const Stored stored = stored_as(tensor.dtype(), floats);
+      if (is_kept(stored)) {
+        file.write(std::span(static_cast<const std::byte*>(tensor.data()),
+                             static_cast<std::size_t>(tensor.type().bytes())));
+      } else {
+        const std::vector<std::uint16_t> bits = halved(named, stored, path);
+        file.write(std::as_bytes(std::span(bits)));
+      }
     }
   });
 }

@@ -54,10 +54,15 @@ SafetensorsFile read_safetensors(const std::filesystem::path& path, StopToken st
 // The same from memory; `source` names the bytes in errors.
 SafetensorsFile parse_safetensors(std::span<const std::byte> bytes, const std::string& source);
 
+// How floats are written.
+enum class FloatFormat : std::uint8_t { kFp32, kFp16, kBf16 };
+
 // Uses replace_file, so that `path` is never a partial file. Names are non-empty, distinct and not
-// `__metadata__`; tensors keep their order.
+// `__metadata__`; tensors keep their order. Floats are rounded to the nearest number of the format.
+// Throws UserError(kData), which names the tensor, if a finite one is too large for it.
 WrittenFile write_safetensors(const std::filesystem::path& path,
                               std::span<const NamedTensor> tensors,
-                              const std::map<std::string, std::string>& metadata = {});
+                              const std::map<std::string, std::string>& metadata = {},
+                              FloatFormat floats = FloatFormat::kFp32);
 
 }  // namespace podium

@@ -216,6 +216,34 @@ TEST(Safetensors, numbers_of_sixteen_bits_are_read_with_their_values) {
   EXPECT_EQ(read.find("b")->f32()[1], -INFINITY);
 }
 
+TEST(Safetensors, are_written_in_half_of_the_bytes) {
+  const TestFolder folder;
+  Tensor tensor(DType::kF32, {8});
+  const float values[] = {1, -0.1f, 65504, 6e-8f, 3e-8f, 1e-40f, 2049, -0.0f};
+  std::ranges::copy(values, tensor.f32().begin());
+  const std::vector<NamedTensor> tensors = {{"x", tensor}};
+  // What NumPy and PyTorch round to.
+  const float half[] = {1, -0.0999755859375f, 65504, 5.9604645e-8f, 5.9604645e-8f, 0, 2048, -0.0f};
+  const float brain[] = {
+      1, -0.10009765625f, 65536, 6.0070306e-8f, 3.0035153e-8f, 9.18355e-41f, 2048, -0.0f};
+  for (const auto& [format, expected] :
+       {std::pair{FloatFormat::kFp16, half}, std::pair{FloatFormat::kBf16, brain}}) {
+    write_safetensors(folder / "half", tensors, {}, format);
+    const Tensor read = read_safetensors(folder / "half").tensors.at(0).tensor;
+    for (std::size_t i = 0; i < 8; ++i) {
+      EXPECT_EQ(read.f32()[i], expected[i]) << i;
+      EXPECT_EQ(std::signbit(read.f32()[i]), std::signbit(expected[i])) << i;
+    }
+  }
+  tensor.f32()[0] = 65520;
+  EXPECT_CONTAINS(
+      user_error(ExitCode::kData,
+                 [&] {
+                   write_safetensors(folder / "half", {{{"x", tensor}}}, {}, FloatFormat::kFp16);
+                 }),
+      "\"x\" has 65520, which is too large for F16");
+}
+
 TEST(Safetensors, tensors_come_in_the_order_of_their_bytes) {
   const std::vector<std::byte> bytes =
       file_of(R"({"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]},)"

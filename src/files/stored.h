@@ -1,6 +1,7 @@
 // Numbers as other programs' files store them, little-endian, and what they become in a tensor.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -37,6 +38,26 @@ inline float fp16_value(std::uint16_t bits) {
     return std::copysign(std::ldexp(static_cast<float>(fraction), -24), sign != 0 ? -1.0f : 1.0f);
   const std::uint32_t wide = exponent == 31 ? 255 : exponent + 112;
   return std::bit_cast<float>(sign | wide << 23 | fraction << 13);
+}
+
+// The nearest number of that format, of two the one whose last bit is 0: infinity beyond 65,504.
+inline std::uint16_t fp16_bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const auto sign = static_cast<std::uint16_t>(bits >> 16 & 0x8000u);
+  const std::uint32_t size = bits & 0x7fffffffu;
+  if (size > 0x7f800000u) return sign | 0x7e00u;  // NaN
+  // Rounded as an integer multiple of the smallest step of its magnitude.
+  const int exponent = std::max(static_cast<int>(size >> 23) - 127, -14);
+  if (exponent > 15) return sign | 0x7c00u;
+  const float steps = std::nearbyint(std::ldexp(std::fabs(x), 10 - exponent));
+  const int whole = static_cast<int>(steps) + (exponent + 14) * 1024;
+  return static_cast<std::uint16_t>(sign | std::min(whole, 0x7c00));
+}
+// Likewise; unlike what a processor's BF16 instructions read, it has subnormal numbers.
+inline std::uint16_t stored_bf16_bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
 inline std::int64_t i64_at(const void* from) {

@@ -26,8 +26,8 @@ struct S3Settings {
 // AWS_PROFILE (default: "default") of AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE (default:
 // ~/.aws/credentials and ~/.aws/config); else, unless AWS_EC2_METADATA_DISABLED is "true", from the
 // machine's metadata service. Region: AWS_REGION, AWS_DEFAULT_REGION, the profile. Endpoint:
-// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's endpoint_url. Throws UserError(kUsage) if only a part is given or
-// the profile that is named does not exist.
+// AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile's endpoint_url. Throws UserError(kUsage) if
+// only a part is given or the profile that is named does not exist.
 S3Settings s3_settings();
 
 // A profile's keys in the text of such a file: [NAME], or in a config [profile NAME].

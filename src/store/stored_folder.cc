@@ -227,19 +227,39 @@ StoredFolder::~StoredFolder() {
   if (thread_.joinable()) thread_.join();
 }
 
-void StoredFolder::open() {
-  const auto published = read_state(*store_, address_);
-  if (!published) {
-    const std::string folder = below(address_, "").key;
-    const std::vector<ObjectInfo> others = store_->list(folder);
-    PODIUM_REQUIRE(
-        others.empty(), ExitCode::kData, address_.text(), ": there are other objects, such as ",
-        address_.at(others.empty() ? "" : others[0].key).text(),
-        ", and none that podium published; name an address below which there is nothing");
+void StoredFolder::take_over() {
+  // Whoever publishes meanwhile is the older writer: once more with what it has published.
+  constexpr int kTurns = 20;
+  const std::string writer = new_writer();
+  for (int turn = 0; turn < kTurns; ++turn) {
+    const auto published = read_state(*store_, address_);
+    if (!published) {
+      const std::vector<ObjectInfo> others = store_->list(below(address_, "").key);
+      PODIUM_REQUIRE(others.empty(), ExitCode::kData, address_.text(),
+                     ": there are other objects, such as ",
+                     address_.at(others.empty() ? "" : others[0].key).text(),
+                     ", and none that podium published; name an address below which there is "
+                     "nothing");
+    }
+    state_ = published ? published->first : FolderState{};
+    before_ = published ? published->second : "";
+    last_writer_ = std::exchange(state_.writer, writer);
+    const auto taken = store_->write(
+        below(address_, kStateName).key, to_json(state_),
+        published ? WriteIf{.absent = false, .tag = before_} : WriteIf{.absent = true});
+    if (!taken) continue;
+    tag_ = *taken;
+    return;
   }
-  const std::string tag = published ? published->second : "";
+  throw UserError(cat(address_.text(), ": other processes write it again and again; start again"),
+                  ExitCode::kData);
+}
+
+void StoredFolder::open() {
+  // First, so that nobody removes files that are copied here.
+  take_over();
   const std::string known = read_text(record_).value_or("");
-  const bool own = known == tag && !tag.empty();
+  const bool own = known == before_ && !before_.empty();
   std::error_code error;
   if (!own && fs::exists(folder_, error)) {
     // It is what another state of the address went on from, or was deleted there: set aside.
@@ -252,17 +272,11 @@ void StoredFolder::open() {
         cat(address_.text(), " holds another state than this machine's, which is now ",
             aside.string()));
   }
-  if (published && !own) fetch_all(*store_, address_, published->first, folder_);
+  if (!own && !state_.files.empty()) {
+    log(LogLevel::kInfo, cat(address_.text(), " was last written by ", last_writer_));
+    fetch_all(*store_, address_, state_, folder_);
+  }
   make_folders(folder_);
-  if (published) state_ = published->first;
-  if (published && !own)
-    log(LogLevel::kInfo, cat(address_.text(), " was last written by ", state_.writer));
-  state_.writer = new_writer();
-  const auto taken = store_->write(below(address_, kStateName).key, to_json(state_),
-                                   published ? WriteIf{.tag = tag} : WriteIf{.absent = true});
-  PODIUM_REQUIRE(taken.has_value(), ExitCode::kData, address_.text(),
-                 ": another process opened it at the same moment; start again");
-  tag_ = *taken;
   replace_text(record_, tag_);
 }
 
@@ -291,9 +305,10 @@ void StoredFolder::publish() {
       if (!file.sha256.empty() && is_published()) {
         // Nothing to send.
       } else if (file.size <= kSmallFile) {
-        const std::string bytes = read_text(path).value_or("");
-        file = {std::ssize(bytes), sha256(bytes)};
-        if (!is_published()) store_->write(key_of(address_, name, file), bytes, {});
+        const auto bytes = read_text(path);
+        if (!bytes) return;  // removed since
+        file = {std::ssize(*bytes), sha256(*bytes)};
+        if (!is_published()) store_->write(key_of(address_, name, file), *bytes, {});
       } else {
         if (file.sha256.empty()) file.sha256 = checksum_of_file(path, ChecksumKind::kSha256);
         if (!is_published()) store_->write_file(key_of(address_, name, file), path);
@@ -399,7 +414,8 @@ fs::path copy_of_stored_folder(const std::string& address, const HttpPatience& p
   const ObjectAddress place = parse_address(address);
   const auto store = open_store(place, patience);
   const fs::path folder = place_of(place, "copies") / name_of(place);
-  for (std::string tag;;) {
+  std::string tag;
+  for (int turn = 1;; ++turn) {
     const auto state = read_state(*store, place);
     PODIUM_REQUIRE(state, ExitCode::kData, address,
                    ": there is nothing that podium published; check the address");
@@ -408,7 +424,8 @@ fs::path copy_of_stored_folder(const std::string& address, const HttpPatience& p
       return folder;
     } catch (const UserError&) {
       // Files of a state that is no longer the last are removed: once more with the new one.
-      if (state->second == tag) throw;
+      constexpr int kTurns = 20;
+      if (state->second == tag || turn == kTurns) throw;
       tag = state->second;
     }
   }

@@ -63,13 +63,15 @@ class StoredFolder {
  private:
   void work();
   void publish();
+  void take_over();
   void open();
 
   const ObjectAddress address_;
   const std::unique_ptr<ObjectStore> store_;
   std::filesystem::path folder_, record_;
-  FolderState state_;  // as it is published
-  std::string tag_;    // of folder.json
+  FolderState state_;                 // as it is published
+  std::string tag_;                   // of folder.json
+  std::string before_, last_writer_;  // its tag and writer before this one
   struct Seen {
     std::int64_t size, time;
     std::string sha256;
