@@ -16,6 +16,7 @@
 #include "nn/models.h"
 #include "report/run_board.h"
 #include "report/run_report.h"
+#include "store/local_copy.h"
 #include "train/recipe/recipe.h"
 #include "train/run/run.h"
 #include "train/run/stored_run.h"
@@ -54,8 +55,10 @@ class StopSignals {
     sigaction(SIGTERM, &action, &terminate_);
     // As a shell's background jobs have it.
     if (interrupt_.sa_handler == SIG_IGN) sigaction(SIGINT, &interrupt_, nullptr);
+    stop_copies_at(&stop_signal);
   }
   ~StopSignals() {
+    stop_copies_at(nullptr);
     sigaction(SIGINT, &interrupt_, nullptr);
     sigaction(SIGTERM, &terminate_, nullptr);
   }

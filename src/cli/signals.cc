@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/sanitizers.h"
 #include "cli/talk.h"
+#include "store/local_copy.h"
 
 namespace podium {
 namespace {
@@ -98,6 +99,7 @@ Listener::Listener() {
     action.sa_flags = SA_RESTART;
     sigaction(signal, &action, nullptr);
   }
+  stop_copies_at(&requested);
 }
 
 }  // namespace

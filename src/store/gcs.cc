@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "files/file_io.h"
+#include "store/answer.h"
 #include "store/purpose.h"
 #include "store/signature.h"
 #include "store/upload.h"
@@ -75,16 +76,9 @@ class GoogleStore final : public ObjectStore {
     const HttpRequest request{
         .url = url,
         .headers = {cat("Range: bytes=", offset, "-", offset + size - 1), "Accept-Encoding: gzip"}};
-    HttpAnswer answer = send(kRead, object.key, request, [&](const HttpAnswer& got) {
-      return got.status / 100 == 2 && std::ssize(got.body) != size;
-    });
-    PODIUM_REQUIRE(answer.status != 412, ExitCode::kData, address_.at(object.key).text(),
-                   ": the object changed while it was read; start again, when nobody writes it");
-    if (answer.status / 100 != 2) refuse(kRead, object.key, answer);
-    PODIUM_REQUIRE(std::ssize(answer.body) == size, ExitCode::kData, address_.at(object.key).text(),
-                   ": the store sends ", answer.body.size(), " bytes where ", size,
-                   " were asked for, again and again; is there a proxy that changes answers?");
-    return std::move(answer.body);
+    return part_of(send(kRead, object.key, request, until_whole(size)),
+                   address_.at(object.key).text(), size,
+                   [&](const HttpAnswer& answer) { refuse(kRead, object.key, answer); });
   }
 
   std::optional<std::string> write(const std::string& key, std::string_view bytes,

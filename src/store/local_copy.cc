@@ -361,9 +361,18 @@ std::string local_copy(const std::string& address, const CopyOptions& options) {
   return Copy(parse_address(address), options).make();
 }
 
+namespace {
+
+std::atomic<const std::atomic<int>*> copies_stop{nullptr};
+
+}  // namespace
+
+void stop_copies_at(const std::atomic<int>* request) { copies_stop = request; }
+
 std::string local_path(const std::string& path) {
   if (!is_remote(path)) return path;
-  return is_stored_folder(path) ? copy_of_stored_folder(path).string() : local_copy(path);
+  if (is_stored_folder(path)) return copy_of_stored_folder(path).string();
+  return local_copy(path, {.stop = StopToken(copies_stop)});
 }
 
 }  // namespace podium

@@ -2,6 +2,7 @@
 // cache folder first, in parallel, each object checked, and kept as long as it has not changed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -24,6 +25,10 @@ struct CopyOptions {
 // names the object, if there is none, one cannot be read, changes meanwhile or is damaged on its
 // way, or they are larger than the limit.
 std::string local_copy(const std::string& address, const CopyOptions& options = {});
+
+// From now on, local_path() throws Stopped while it copies once `*request` is not 0; null: never.
+// For programs whose signals stop a run; `*request` must outlive all copies.
+void stop_copies_at(const std::atomic<int>* request);
 
 // `path`, or the copy of what it names in a store: objects, or a folder that podium published
 // (store/stored_folder.h), such as a run.

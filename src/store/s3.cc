@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "files/checksum.h"
 #include "files/file_io.h"
+#include "store/answer.h"
 #include "store/purpose.h"
 #include "store/signature.h"
 #include "store/upload.h"
@@ -74,17 +75,8 @@ class S3Store final : public ObjectStore {
     S3Request request{.key = object.key,
                       .headers = {{"range", cat("bytes=", offset, "-", offset + size - 1)}}};
     if (!object.tag.empty()) request.headers["if-match"] = object.tag;
-    const auto is_short = [&](const HttpAnswer& answer) {
-      return answer.status / 100 == 2 && std::ssize(answer.body) != size;
-    };
-    HttpAnswer answer = send(kRead, request, is_short);
-    PODIUM_REQUIRE(answer.status != 412, ExitCode::kData, address_.at(object.key).text(),
-                   ": the object changed while it was read; start again, when nobody writes it");
-    if (answer.status / 100 != 2) refuse(kRead, object.key, answer);
-    PODIUM_REQUIRE(std::ssize(answer.body) == size, ExitCode::kData, address_.at(object.key).text(),
-                   ": the store sends ", answer.body.size(), " bytes where ", size,
-                   " were asked for, again and again; is there a proxy that changes answers?");
-    return std::move(answer.body);
+    return part_of(send(kRead, request, until_whole(size)), address_.at(object.key).text(), size,
+                   [&](const HttpAnswer& answer) { refuse(kRead, object.key, answer); });
   }
 
   std::optional<std::string> write(const std::string& key, std::string_view bytes,

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "base/clock.h"
 #include "base/scratch_test_util.h"
@@ -316,6 +319,23 @@ TEST_F(Copies, keep_within_the_limit) {
   EXPECT_CONTAINS(
       user_error(ExitCode::kData, [&] { local_copy("s3://data/new", small); }),
       "its 2 objects have 1.17 KiB, and copies may take 1000 B; raise PODIUM_CACHE_LIMIT");
+}
+
+TEST_F(Copies, stop_on_request) {
+  put("d/a", std::string(1000, 'x'));
+  std::atomic<int> request{0};
+  stop_copies_at(&request);
+  fault("503", 1000);
+  std::thread user([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    request = 2;
+  });
+  EXPECT_THROW(local_copy("s3://data/d", {.stop = StopToken(&request)}), Stopped);
+  user.join();
+  fault("none");
+  EXPECT_THROW(local_path("s3://data/d"), Stopped);
+  stop_copies_at(nullptr);
+  EXPECT_EQ(file_text(std::filesystem::path(local_path("s3://data/d")) / "a").size(), 1000U);
 }
 
 TEST_F(Copies, stay_in_their_folder) {

@@ -1,9 +1,11 @@
 #include "store/web.h"
 
-#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
 #include "base/error.h"
+#include "store/answer.h"
 
 namespace podium {
 namespace {
@@ -38,16 +40,11 @@ class WebStore final : public ObjectStore {
     HttpAnswer answer = send(object.key, request, [&](const HttpAnswer& got) {
       return got.status == (whole ? 200 : 206) && std::ssize(got.body) != size;
     });
-    PODIUM_REQUIRE(answer.status != 412, ExitCode::kData, request.url,
-                   ": the file changed while it was read; start again");
-    require_success(answer, object.key);
     // A server that knows no ranges sends all.
     if (answer.status == 200 && !whole && std::ssize(answer.body) == object.size)
       return answer.body.substr(static_cast<std::size_t>(offset), static_cast<std::size_t>(size));
-    PODIUM_REQUIRE(std::ssize(answer.body) == size, ExitCode::kData, request.url,
-                   ": the server sends ", answer.body.size(), " bytes where ", size,
-                   " were asked for, again and again; download the file by hand");
-    return std::move(answer.body);
+    return part_of(std::move(answer), request.url, size,
+                   [&](const HttpAnswer& got) { require_success(got, object.key); });
   }
 
   std::optional<std::string> write(const std::string& key, std::string_view,

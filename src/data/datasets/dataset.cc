@@ -204,7 +204,7 @@ std::vector<std::string> dataset_folders(const std::string& data_dir) {
 }
 
 std::vector<std::string> places_of(const std::string& path, const std::string& data_dir) {
-  if (is_remote(path)) return {local_copy(path)};
+  if (is_remote(path)) return {local_path(path)};
   std::error_code error;
   PODIUM_REQUIRE(data_dir.empty() || fs::is_directory(data_dir, error), ExitCode::kData,
                  "--data-dir ", data_dir, ": no such folder; name one that contains ", path,
