@@ -1,7 +1,5 @@
 #include "store/http.h"
 
-#include <curl/curl.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -14,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "store/curl.h"
 
 namespace podium {
 namespace {
@@ -85,27 +84,21 @@ struct Http::Handles {
   }
   CURL* take() {
     const std::lock_guard lock(mutex);
-    if (idle.empty()) {
-      CURL* const made = curl_easy_init();
-      PODIUM_CHECK(made != nullptr);
-      return made;
-    }
+    if (idle.empty()) return new_web_handle();
     CURL* const handle = idle.back();
     idle.pop_back();
     return handle;
   }
   void give(CURL* handle) {
     curl_easy_reset(handle);
+    allow_web_alone(handle);
     const std::lock_guard lock(mutex);
     idle.push_back(handle);
   }
 };
 
 Http::Http(HttpPatience patience, StopToken stop)
-    : patience_(patience), stop_(stop), handles_(std::make_unique<Handles>()) {
-  static std::once_flag once;
-  std::call_once(once, [] { PODIUM_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); });
-}
+    : patience_(patience), stop_(stop), handles_(std::make_unique<Handles>()) {}
 
 Http::~Http() = default;
 
@@ -131,13 +124,6 @@ HttpAnswer Http::attempt(const HttpRequest& request) {
   set(CURLOPT_CONNECTTIMEOUT, patience_.connect_seconds);
   set(CURLOPT_LOW_SPEED_LIMIT, 1024L);
   set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(patience_.silent_seconds)));
-#if LIBCURL_VERSION_NUM >= 0x075500
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-#else
-  set(CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
-  set(CURLOPT_REDIR_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
-#endif
   set(CURLOPT_PATH_AS_IS, 1L);
   set(CURLOPT_WRITEFUNCTION, &take_body);
   set(CURLOPT_WRITEDATA, &attempt);

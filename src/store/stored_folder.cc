@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
@@ -160,7 +161,7 @@ std::string new_writer() {
 }
 
 // A file that changed while it was published; the next turn has it.
-struct ChangedMeanwhile {};
+struct ChangedMeanwhile : std::exception {};
 
 // Somebody else publishes there now.
 struct TakenOver : UserError {
@@ -212,8 +213,9 @@ StoredFolder::StoredFolder(const std::string& address, const HttpPatience& patie
   PODIUM_REQUIRE(!address_.scheme.starts_with("http"), ExitCode::kUsage, address,
                  " can only be read; name a folder, s3://BUCKET/KEY or gs://BUCKET/KEY");
   const fs::path place = place_of(address_, "published");
+  make_folders(place);
   folder_ = place / name_of(address_);
-  record_ = place / "published.json";
+  record_ = place / "writers.txt";
   open();
   thread_ = std::thread([this] { work(); });
 }
@@ -231,6 +233,7 @@ void StoredFolder::take_over() {
   // Whoever publishes meanwhile is the older writer: once more with what it has published.
   constexpr int kTurns = 20;
   const std::string writer = new_writer();
+  const std::string known = read_text(record_).value_or("");
   for (int turn = 0; turn < kTurns; ++turn) {
     const auto published = read_state(*store_, address_);
     if (!published) {
@@ -242,11 +245,13 @@ void StoredFolder::take_over() {
                      "nothing");
     }
     state_ = published ? published->first : FolderState{};
-    before_ = published ? published->second : "";
     last_writer_ = std::exchange(state_.writer, writer);
+    own_ = !last_writer_.empty() && known.find(last_writer_ + "\n") != std::string::npos;
+    // Whichever of the two the store has when this process is killed, it is this machine's.
+    if (own_) replace_text(record_, last_writer_ + "\n" + writer + "\n");
     const auto taken = store_->write(
         below(address_, kStateName).key, to_json(state_),
-        published ? WriteIf{.absent = false, .tag = before_} : WriteIf{.absent = true});
+        published ? WriteIf{.absent = false, .tag = published->second} : WriteIf{.absent = true});
     if (!taken) continue;
     tag_ = *taken;
     return;
@@ -258,10 +263,9 @@ void StoredFolder::take_over() {
 void StoredFolder::open() {
   // First, so that nobody removes files that are copied here.
   take_over();
-  const std::string known = read_text(record_).value_or("");
-  const bool own = known == before_ && !before_.empty();
   std::error_code error;
-  if (!own && fs::exists(folder_, error)) {
+  const bool there = fs::exists(folder_, error);
+  if (!own_ && there) {
     // It is what another state of the address went on from, or was deleted there: set aside.
     fs::path aside;
     for (int n = 1; aside.empty() || fs::exists(aside, error); ++n)
@@ -272,12 +276,12 @@ void StoredFolder::open() {
         cat(address_.text(), " holds another state than this machine's, which is now ",
             aside.string()));
   }
-  if (!own && !state_.files.empty()) {
+  if (!(own_ && there) && !state_.files.empty()) {
     log(LogLevel::kInfo, cat(address_.text(), " was last written by ", last_writer_));
     fetch_all(*store_, address_, state_, folder_);
   }
   make_folders(folder_);
-  replace_text(record_, tag_);
+  replace_text(record_, state_.writer + "\n");
 }
 
 void StoredFolder::publish() {
@@ -332,11 +336,12 @@ void StoredFolder::publish() {
                           there ? there->first.writer : "it was deleted",
                           "), so this one ends. What it made since is in ", folder_.string()));
     tag_ = there->second;
-    replace_text(record_, tag_);
-    if (there->first.files != next.files) throw ChangedMeanwhile();
+    if (there->first.files != next.files) {
+      state_ = there->first;
+      throw ChangedMeanwhile();
+    }
   } else {
     tag_ = *written;
-    replace_text(record_, tag_);
   }
   const FolderState old = std::exchange(state_, std::move(next));
   for (const auto& [name, file] : old.files) {

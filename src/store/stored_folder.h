@@ -68,10 +68,12 @@ class StoredFolder {
 
   const ObjectAddress address_;
   const std::unique_ptr<ObjectStore> store_;
-  std::filesystem::path folder_, record_;
-  FolderState state_;                 // as it is published
-  std::string tag_;                   // of folder.json
-  std::string before_, last_writer_;  // its tag and writer before this one
+  std::filesystem::path folder_;
+  std::filesystem::path record_;  // names the writers whose state folder_ is, or went on from
+  FolderState state_;             // as it is published
+  std::string tag_;               // of folder.json
+  std::string last_writer_;       // before this one
+  bool own_ = false;              // it was this machine, too
   struct Seen {
     std::int64_t size, time;
     std::string sha256;

@@ -1,6 +1,5 @@
 #include "data/storage/download.h"
 
-#include <curl/curl.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -15,7 +14,6 @@
 #include <deque>
 #include <exception>
 #include <filesystem>
-#include <mutex>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -23,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "store/curl.h"
 
 namespace podium {
 namespace {
@@ -176,10 +175,8 @@ class Transfer {
       : address_(address),
         part_(part),
         request_(request),
-        handle_(curl_easy_init()),
-        watch_(request) {
-    PODIUM_CHECK(handle_ != nullptr);
-  }
+        handle_(new_web_handle()),
+        watch_(request) {}
   ~Transfer() { curl_easy_cleanup(handle_); }
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
@@ -194,13 +191,6 @@ class Transfer {
     set(CURLOPT_MAXREDIRS, 10L);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_CONNECTTIMEOUT, request_.connect_seconds);
-#if LIBCURL_VERSION_NUM >= 0x075500
-    set(CURLOPT_PROTOCOLS_STR, "http,https");
-    set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-#else
-    set(CURLOPT_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
-    set(CURLOPT_REDIR_PROTOCOLS, long{CURLPROTO_HTTP | CURLPROTO_HTTPS});
-#endif
     set(CURLOPT_WRITEFUNCTION, &Transfer::write);
     set(CURLOPT_WRITEDATA, this);
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::progress);
@@ -371,8 +361,6 @@ bool try_address(const std::string& address, const DownloadRequest& request, Par
 }  // namespace
 
 void download(const DownloadRequest& request) {
-  static std::once_flag once;
-  std::call_once(once, [] { PODIUM_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); });
   make_folder_of(request.target);
   PartFile part(request.target + ".part");
   std::string problems;
