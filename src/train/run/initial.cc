@@ -13,6 +13,7 @@
 #include "store/local_copy.h"
 #include "train/loop/checkpoint.h"
 #include "train/run/published.h"
+#include "train/run/published_file.h"
 #include "train/run/run_folder.h"
 
 namespace podium {
@@ -108,7 +109,7 @@ std::string lines_of(const std::vector<std::string>& list) {
 }  // namespace
 
 InitialTensors read_initial(const InitOptions& options) {
-  InitialTensors initial = read_source(local_path(options.from));
+  InitialTensors initial = read_source(local_path(published_file(options.from)));
   initial.hash = hash_of_tensors(initial.tensors);
   PODIUM_REQUIRE(options.hash.empty() || options.hash == initial.hash, ExitCode::kData,
                  initial.source, ": its values have the hash ", initial.hash,
