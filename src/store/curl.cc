@@ -1,12 +1,14 @@
 #include "store/curl.h"
 
+#include <curl/curl.h>
+
 #include <mutex>
 
 #include "base/error.h"
 
 namespace podium {
 
-void allow_web_alone(CURL* handle) {
+void allow_web_alone(void* handle) {
 #if LIBCURL_VERSION_NUM >= 0x075500
   PODIUM_CHECK(curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK);
   PODIUM_CHECK(curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https") == CURLE_OK);
@@ -17,7 +19,7 @@ void allow_web_alone(CURL* handle) {
 #endif
 }
 
-CURL* new_web_handle() {
+void* new_web_handle() {
   static std::once_flag once;
   std::call_once(once, [] { PODIUM_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK); });
   CURL* const handle = curl_easy_init();

@@ -1,13 +1,12 @@
-// What all uses of libcurl share.
+// What all uses of libcurl share. A handle is curl's CURL*, which is a void*: its header stays in
+// .cc files.
 #pragma once
-
-#include <curl/curl.h>
 
 namespace podium {
 
 // A new handle, which knows http and https alone. Never null.
-CURL* new_web_handle();
+void* new_web_handle();
 // After curl_easy_reset(), which forgets it.
-void allow_web_alone(CURL* handle);
+void allow_web_alone(void* handle);
 
 }  // namespace podium

@@ -1,5 +1,7 @@
 #include "store/http.h"
 
+#include <curl/curl.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>

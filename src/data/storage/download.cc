@@ -1,5 +1,6 @@
 #include "data/storage/download.h"
 
+#include <curl/curl.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
