@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
+#include "base/environment_text.h"
 #include "base/error.h"
 
 namespace podium {
@@ -14,11 +14,7 @@ namespace podium {
 namespace fs = std::filesystem;
 
 std::string cache_folder() {
-  const auto variable = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return value == nullptr ? std::string() : std::string(value);
-  };
-  const std::string xdg = variable("XDG_CACHE_HOME"), home = variable("HOME");
+  const std::string xdg = environment_text("XDG_CACHE_HOME"), home = environment_text("HOME");
   if (!xdg.empty()) return (fs::path(xdg) / "podium").string();
   return home.empty() ? "" : (fs::path(home) / ".cache" / "podium").string();
 }

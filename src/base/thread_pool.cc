@@ -170,4 +170,31 @@ void ThreadPool::serve(int thread) {
   }
 }
 
+void for_each_at_once(std::int64_t count, int most_threads,
+                      const std::function<void(std::int64_t)>& work) {
+  std::atomic<std::int64_t> next{0};
+  std::atomic<bool> ends{false};
+  std::exception_ptr error;
+  std::mutex mutex;
+  const auto run = [&] {
+    while (!ends) {
+      const std::int64_t i = next++;
+      if (i >= count) return;
+      try {
+        work(i);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+        ends = true;
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (int i = 1; i < std::min<std::int64_t>(most_threads, count); ++i) others.emplace_back(run);
+    run();
+  }
+  if (error) std::rethrow_exception(error);
+}
+
 }  // namespace podium

@@ -35,6 +35,12 @@ int usable_cores();
 // each other, and each has memory of its own.
 int most_threads();
 
+// Calls work(i) for i in [0, count) on at most so many threads, the caller's among them, in any
+// order: for work that waits, such as for disks and servers. The first exception ends it and is
+// thrown.
+void for_each_at_once(std::int64_t count, int most_threads,
+                      const std::function<void(std::int64_t)>& work);
+
 class ThreadPool {
  public:
   // `threads` counts the caller of run(): a pool of one has no thread of its own.

@@ -66,6 +66,12 @@ inline std::string join_words(const std::vector<std::string>& words,
 }
 
 // ASCII letters as small ones.
+// Without `blanks` around it.
+inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t") {
+  const std::size_t begin = text.find_first_not_of(blanks), end = text.find_last_not_of(blanks);
+  return begin == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin + 1);
+}
+
 inline std::string lowercase(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;

@@ -36,8 +36,12 @@ std::string Checksum::finish() {
   std::array<std::uint8_t, EVP_MAX_MD_SIZE> digest{};
   unsigned size = 0;
   PODIUM_CHECK(EVP_DigestFinal_ex(state_->context, digest.data(), &size) == 1);
+  return hexadecimal(std::span(digest).first(size));
+}
+
+std::string hexadecimal(std::span<const std::uint8_t> bytes) {
   std::string text;
-  for (const std::uint8_t byte : std::span(digest).first(size)) {
+  for (const std::uint8_t byte : bytes) {
     text += "0123456789abcdef"[byte >> 4];
     text += "0123456789abcdef"[byte & 15];
   }

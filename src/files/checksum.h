@@ -28,6 +28,9 @@ class Checksum {
   std::unique_ptr<State> state_;
 };
 
+// In lower-case hexadecimal digits, two a byte.
+std::string hexadecimal(std::span<const std::uint8_t> bytes);
+
 std::string sha256(std::span<const std::uint8_t> bytes);
 std::string sha256(std::string_view text);
 // Of a file as it lies on disk. Throws UserError(kData) if it cannot be read.

@@ -1,36 +1,29 @@
 #include "store/credentials.h"
 
-#include <cctype>
-#include <cstdlib>
 #include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <string_view>
 
+#include "base/environment_text.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "files/file_io.h"
 
 namespace podium {
 namespace {
 
-std::string environment_of(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-std::string stripped(const std::string& text) {
-  const auto begin = text.find_first_not_of(" \t\r"), end = text.find_last_not_of(" \t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, end - begin + 1);
-}
+std::string stripped(std::string_view text) { return std::string(trimmed(text, " \t\r")); }
 
 std::string file_of(const char* variable, const char* name) {
-  const std::string named = environment_of(variable);
-  return named.empty() ? environment_of("HOME") + "/.aws/" + name : named;
+  const std::string named = environment_text(variable);
+  return named.empty() ? environment_text("HOME") + "/.aws/" + name : named;
 }
 
 // Of the machine that this runs on, at Amazon. Elsewhere nobody answers, which takes a second.
 std::optional<S3Credentials> machine_credentials() {
-  std::string service = environment_of("AWS_EC2_METADATA_SERVICE_ENDPOINT");
+  std::string service = environment_text("AWS_EC2_METADATA_SERVICE_ENDPOINT");
   if (service.empty()) service = "http://169.254.169.254";
   Http http({.deadline_seconds = 1, .silent_seconds = 1, .connect_seconds = 1});
   const auto ask = [&](const std::string& method, const std::string& path,
@@ -80,7 +73,7 @@ std::map<std::string, std::string> profile_in(const std::string& text, const std
 }
 
 S3Settings s3_settings() {
-  const std::string named = environment_of("AWS_PROFILE");
+  const std::string named = environment_text("AWS_PROFILE");
   const std::string profile = named.empty() ? "default" : named;
   const std::string files[] = {file_of("AWS_SHARED_CREDENTIALS_FILE", "credentials"),
                                file_of("AWS_CONFIG_FILE", "config")};
@@ -97,7 +90,7 @@ S3Settings s3_settings() {
                  " has it; correct the variable, or unset it");
   const auto first = [&](std::initializer_list<const char*> variables, const char* key) {
     for (const char* variable : variables)
-      if (std::string value = environment_of(variable); !value.empty()) return value;
+      if (std::string value = environment_text(variable); !value.empty()) return value;
     return keys.contains(key) ? keys.at(key) : std::string();
   };
   if (const std::string region = first({"AWS_REGION", "AWS_DEFAULT_REGION"}, "region");
@@ -106,21 +99,21 @@ S3Settings s3_settings() {
   settings.endpoint = first({"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"}, "endpoint_url");
   while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
 
-  const std::string id = environment_of("AWS_ACCESS_KEY_ID");
-  const std::string secret = environment_of("AWS_SECRET_ACCESS_KEY");
+  const std::string id = environment_text("AWS_ACCESS_KEY_ID");
+  const std::string secret = environment_text("AWS_SECRET_ACCESS_KEY");
   PODIUM_REQUIRE(id.empty() == secret.empty(), ExitCode::kUsage,
                  id.empty() ? "AWS_SECRET_ACCESS_KEY is set, and AWS_ACCESS_KEY_ID is not"
                             : "AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not",
                  "; set both, or neither");
   if (!id.empty()) {
     settings.credentials =
-        S3Credentials{id, secret, environment_of("AWS_SESSION_TOKEN"), "AWS_ACCESS_KEY_ID"};
+        S3Credentials{id, secret, environment_text("AWS_SESSION_TOKEN"), "AWS_ACCESS_KEY_ID"};
   } else if (!origin.empty()) {
     PODIUM_REQUIRE(keys.contains("aws_secret_access_key"), ExitCode::kUsage, origin,
                    " has an aws_access_key_id and no aws_secret_access_key; add it");
     settings.credentials = S3Credentials{keys["aws_access_key_id"], keys["aws_secret_access_key"],
                                          keys["aws_session_token"], origin};
-  } else if (environment_of("AWS_EC2_METADATA_DISABLED") != "true") {
+  } else if (environment_text("AWS_EC2_METADATA_DISABLED") != "true") {
     settings.credentials = machine_credentials();
   }
   if (!settings.credentials)

@@ -98,13 +98,9 @@ class GoogleStore final : public ObjectStore {
     return written(answer, key, content_md5(bytes));
   }
 
-  void write_file(const std::string& key, const std::string& path) override {
+  void write_parts(const std::string& key, const std::string& path) override {
     const InputFile file(path);
     const auto size = static_cast<std::int64_t>(file.size());
-    if (size <= kPartBytes) {
-      for_each_part(path, [&](std::int64_t, std::string_view bytes) { write(key, bytes, {}); });
-      return;
-    }
     const HttpAnswer begun =
         send(kWrite, key, {.method = "POST", .url = upload_url(key, "resumable")});
     const std::string session = begun.header("location");

@@ -1,15 +1,16 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 
-#include <array>
+#include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <cstdint>
 #include <ctime>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <vector>
 
+#include "base/environment_text.h"
 #include "base/error.h"
+#include "files/base64.h"
 #include "files/file_io.h"
 #include "store/gcs.h"
 
@@ -18,23 +19,13 @@ namespace {
 
 using nlohmann::json;
 
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 // Base64 as JWT has it: '-' and '_', and no '=' at the end.
 std::string base64url(std::string_view bytes) {
-  std::vector<unsigned char> text(4 * (bytes.size() / 3 + 1) + 1);
-  const int size =
-      EVP_EncodeBlock(text.data(), reinterpret_cast<const unsigned char*>(bytes.data()),
-                      static_cast<int>(bytes.size()));
-  std::string url;
-  for (int i = 0; i < size; ++i) {
-    const char c = static_cast<char>(text[static_cast<std::size_t>(i)]);
-    if (c != '=') url += c == '+' ? '-' : c == '/' ? '_' : c;
-  }
-  return url;
+  std::string text = base64({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+  std::ranges::replace(text, '+', '-');
+  std::ranges::replace(text, '/', '_');
+  while (text.ends_with('=')) text.pop_back();
+  return text;
 }
 
 // Signed by RSA with SHA-256; empty: the key is none.
@@ -62,9 +53,10 @@ std::string signed_by(const std::string& key_text, const std::string& text) {
 }  // namespace
 
 GoogleAccount::GoogleAccount() {
-  const std::string named = variable("GOOGLE_APPLICATION_CREDENTIALS");
-  file_ = named.empty() ? variable("HOME") + "/.config/gcloud/application_default_credentials.json"
-                        : named;
+  const std::string named = environment_text("GOOGLE_APPLICATION_CREDENTIALS");
+  file_ = named.empty()
+              ? environment_text("HOME") + "/.config/gcloud/application_default_credentials.json"
+              : named;
   const auto text = read_text(file_);
   PODIUM_REQUIRE(text || named.empty(), ExitCode::kUsage, "GOOGLE_APPLICATION_CREDENTIALS is \"",
                  named, "\", and there is no such file; correct the variable, or unset it");
@@ -91,8 +83,8 @@ GoogleAccount::GoogleAccount() {
                    "\"private_key\") or of a user (with \"refresh_token\")");
     return;
   }
-  if (variable("NO_GCE_CHECK") != "true") {
-    machine_ = variable("GCE_METADATA_HOST");
+  if (environment_text("NO_GCE_CHECK") != "true") {
+    machine_ = environment_text("GCE_METADATA_HOST");
     if (machine_.empty()) machine_ = "metadata.google.internal";
   }
   searched_ = cat("GOOGLE_APPLICATION_CREDENTIALS, ", file_, ", this machine's metadata service");

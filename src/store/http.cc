@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/words.h"
 #include "store/curl.h"
 
 namespace podium {
@@ -23,7 +23,6 @@ namespace {
 struct Attempt {
   HttpAnswer answer;
   std::string_view rest;  // of the body that is sent
-  std::size_t sent = 0;
   std::string_view body;
   StopToken stop;
 };
@@ -55,14 +54,8 @@ std::size_t take_header(char* bytes, std::size_t, std::size_t n, void* self) {
   if (line.starts_with("HTTP/")) answer.headers.clear();  // of an earlier answer, such as 100
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return n;
-  std::string name(line.substr(0, colon));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::string_view value = line.substr(colon + 1);
-  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.front())) != 0)
-    value.remove_prefix(1);
-  while (!value.empty() && std::isspace(static_cast<unsigned char>(value.back())) != 0)
-    value.remove_suffix(1);
-  answer.headers[name] = value;
+  const std::string name = lowercase(std::string(line.substr(0, colon)));
+  answer.headers[name] = trimmed(line.substr(colon + 1), " \t\r\n");
   return n;
 }
 
@@ -157,7 +150,7 @@ HttpAnswer Http::attempt(const HttpRequest& request) {
     const bool hopeless = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
                           code == CURLE_PEER_FAILED_VERIFICATION ||
                           code == CURLE_SSL_CACERT_BADFILE;
-    if (hopeless) attempt.answer.status = -1;
+    attempt.answer.hopeless = hopeless;
   }
   return std::move(attempt.answer);
 }
@@ -169,7 +162,7 @@ HttpAnswer Http::send(const std::string& what, const std::function<HttpRequest()
   std::string last;
   for (int attempts = 1;; ++attempts) {
     HttpAnswer answer = attempt(make());
-    PODIUM_REQUIRE(answer.status >= 0, ExitCode::kData, what, ": ", answer.problem);
+    PODIUM_REQUIRE(!answer.hopeless, ExitCode::kData, what, ": ", answer.problem);
     const long status = answer.status;
     const bool repeat =
         status == 0 || status == 408 || status == 429 || status >= 500 || (again && again(answer));

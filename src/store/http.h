@@ -24,7 +24,8 @@ struct HttpAnswer {
   long status = 0;                             // 0: there was no whole answer
   std::map<std::string, std::string> headers;  // names in lower case
   std::string body;
-  std::string problem;  // why there was none
+  std::string problem;    // why there was none
+  bool hopeless = false;  // and will never be: the address, the certificate
   // A header's value; empty: there is none.
   std::string header(const std::string& name) const;
 };

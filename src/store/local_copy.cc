@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,14 +18,16 @@
 #include <utility>
 #include <vector>
 
-#include "base/cache_file.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "base/words.h"
 #include "files/byte_text.h"
 #include "files/checksum.h"
 #include "files/file_io.h"
+#include "files/file_state.h"
+#include "store/cache_place.h"
 #include "store/object_store.h"
 #include "store/stored_folder.h"
 #include "store/upload.h"
@@ -36,47 +37,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of a file that was copied: whether it is still what it was.
+// A file that was copied, as it was then, and the object's tag.
 struct CopiedFile {
-  std::int64_t size = 0, time = 0;
+  FileState state;
   std::string tag;
 };
 using CopyIndex = std::map<std::string, CopiedFile>;  // by key
-
-std::int64_t time_of(const fs::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return -1;
-  return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
-}
-
-std::int64_t size_of_file(const fs::path& path) {
-  std::error_code error;
-  const auto size = fs::file_size(path, error);
-  return error ? -1 : static_cast<std::int64_t>(size);
-}
-
-// A copy that no other process changes or removes meanwhile.
-class CopyLock {
- public:
-  explicit CopyLock(const fs::path& folder) {
-    make_folders(folder);
-    const fs::path path = folder / "lock";
-    file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (file_ < 0) throw_io_error(path, "open", errno);
-    while (::flock(file_, LOCK_EX) != 0)
-      if (errno != EINTR) {
-        const int error = errno;
-        ::close(file_);
-        throw_io_error(path, "lock", error);
-      }
-  }
-  ~CopyLock() { ::close(file_); }
-  CopyLock(const CopyLock&) = delete;
-  CopyLock& operator=(const CopyLock&) = delete;
-
- private:
-  int file_ = -1;
-};
 
 CopyIndex read_index(const fs::path& file) {
   CopyIndex index;
@@ -88,14 +54,15 @@ CopyIndex read_index(const fs::path& file) {
     if (!value.is_array() || value.size() != 3 || !value[0].is_number_integer() ||
         !value[1].is_number_integer() || !value[2].is_string())
       continue;
-    index[key] = {value[0], value[1], value[2]};
+    index[key] = {{value[0], value[1]}, value[2]};
   }
   return index;
 }
 
 void write_index(const fs::path& file, const CopyIndex& index) {
   nlohmann::json json = nlohmann::json::object();
-  for (const auto& [key, copied] : index) json[key] = {copied.size, copied.time, copied.tag};
+  for (const auto& [key, copied] : index)
+    json[key] = {copied.state.size, copied.state.time, copied.tag};
   replace_text(file, json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
@@ -119,20 +86,11 @@ bool is_md5(const std::string& tag) {
 
 class Copy {
  public:
-  Copy(const ObjectAddress& address, const CopyOptions& options)
+  Copy(ObjectStore& store, const ObjectAddress& address, const CopyOptions& options)
       : address_(address),
         options_(options),
-        store_(open_store(address, options.patience, options.stop)) {
-    const char* const endpoint = std::getenv("AWS_ENDPOINT_URL_S3");
-    const std::string cache = cache_folder();
-    PODIUM_REQUIRE(!cache.empty(), ExitCode::kData,
-                   "objects are copied into the cache folder, and neither XDG_CACHE_HOME nor HOME "
-                   "is set; set one");
-    copies_ = fs::path(cache) / "objects";
-    std::string id = address.text();
-    if (address.scheme == "s3" && endpoint != nullptr) id = cat(endpoint, " ", id);
-    folder_ = copies_ / sha256(id).substr(0, 16);
-  }
+        store_(store),
+        folder_(cache_place(address, "objects")) {}
 
   std::string make() {
     const std::size_t wild = address_.key.find_first_of("*?[{");
@@ -140,7 +98,7 @@ class Copy {
     std::vector<ObjectInfo> objects = find_objects(fixed, wild != std::string::npos);
     // Files lie below the folder by their keys without what all have: a photograph's class is the
     // folder it lies in.
-    const CopyLock lock(folder_);
+    const PlaceLock lock(folder_);
     const fs::path files = folder_ / "files";
     CopyIndex index = read_index(folder_ / "index.json");
     const std::vector<ObjectInfo> missing = missing_in(files, index, objects);
@@ -167,7 +125,7 @@ class Copy {
   }
 
   std::vector<ObjectInfo> find_objects(const std::string& fixed, bool pattern) {
-    std::vector<ObjectInfo> objects = store_->list(fixed);
+    std::vector<ObjectInfo> objects = store_.list(fixed);
     if (!pattern) {
       const auto own = std::ranges::find(objects, address_.key, &ObjectInfo::key);
       const std::string folder = fixed.empty() || fixed.ends_with('/') ? fixed : fixed + "/";
@@ -190,10 +148,9 @@ class Copy {
     std::vector<ObjectInfo> missing;
     for (const ObjectInfo& object : objects) {
       const auto known = index.find(object.key);
-      const fs::path path = files / local_name(object.key);
-      const bool same = known != index.end() && known->second.tag == object.tag &&
-                        known->second.size == object.size && size_of_file(path) == object.size &&
-                        time_of(path) == known->second.time;
+      const auto state = state_of((files / local_name(object.key)).string());
+      const bool same = known != index.end() && known->second.tag == object.tag && state &&
+                        known->second.state == *state && state->size == object.size;
       if (!same) missing.push_back(object);
     }
     return missing;
@@ -227,12 +184,13 @@ class Copy {
     std::vector<Other> others;
     std::int64_t held = wanted;
     std::error_code error;
-    for (const auto& entry : fs::directory_iterator(copies_, error)) {
+    for (const auto& entry : fs::directory_iterator(folder_.parent_path(), error)) {
       if (entry.path() == folder_) continue;
       std::int64_t bytes = 0;
       for (const auto& [key, copied] : read_index(entry.path() / "index.json"))
-        bytes += copied.size;
-      others.push_back({entry.path(), time_of(entry.path() / "index.json"), bytes});
+        bytes += copied.state.size;
+      const auto used = state_of((entry.path() / "index.json").string());
+      others.push_back({entry.path(), used ? used->time : 0, bytes});
       held += bytes;
     }
     std::ranges::sort(others, {}, &Other::time);
@@ -243,7 +201,7 @@ class Copy {
     for (const Other& other : others) {
       if ((most == 0 || held <= most) && new_bytes <= free_bytes()) break;
       // One that is in use stays: its process holds the lock.
-      const int file = ::open((other.folder / "lock").c_str(), O_RDWR | O_CLOEXEC);
+      const int file = ::open((other.folder / kPlaceLockName).c_str(), O_RDWR | O_CLOEXEC);
       const bool ours = file >= 0 && ::flock(file, LOCK_EX | LOCK_NB) == 0;
       if (ours) fs::remove_all(other.folder, error), held -= other.bytes;
       if (file >= 0) ::close(file);
@@ -284,14 +242,14 @@ class Copy {
       const Part& part = parts[static_cast<std::size_t>(p)];
       const ObjectInfo& object = missing[part.object];
       const fs::path path = files / local_name(object.key), half = path.string() + ".part";
-      const std::string bytes = store_->read(object, part.offset, part.size);
+      const std::string bytes = store_.read(object, part.offset, part.size);
       make_folders(path.parent_path());
       write_at(half, part.offset, bytes);
       done += part.size;
       if (--left[part.object] == 0) {
         finish(object, half, path);
         const std::lock_guard lock(mutex);
-        index[object.key] = {object.size, time_of(path), object.tag};
+        index[object.key] = {state_of(path.string()).value_or(FileState{}), object.tag};
       }
       constexpr double kSecondsBetween = 5;
       const std::lock_guard lock(mutex);
@@ -351,14 +309,16 @@ class Copy {
 
   const ObjectAddress address_;
   const CopyOptions options_;
-  const std::unique_ptr<ObjectStore> store_;
-  fs::path copies_, folder_;
+  ObjectStore& store_;
+  const fs::path folder_;
 };
 
 }  // namespace
 
 std::string local_copy(const std::string& address, const CopyOptions& options) {
-  return Copy(parse_address(address), options).make();
+  const ObjectAddress place = parse_address(address);
+  const auto store = open_store(place, options.patience, options.stop);
+  return Copy(*store, place, options).make();
 }
 
 namespace {
@@ -371,8 +331,11 @@ void stop_copies_at(const std::atomic<int>* request) { copies_stop = request; }
 
 std::string local_path(const std::string& path) {
   if (!is_remote(path)) return path;
-  if (is_stored_folder(path)) return copy_of_stored_folder(path).string();
-  return local_copy(path, {.stop = StopToken(copies_stop)});
+  const CopyOptions options{.stop = StopToken(copies_stop)};
+  const ObjectAddress address = parse_address(path);
+  const auto store = open_store(address, options.patience, options.stop);
+  if (const auto folder = copy_of_stored_folder(*store, address)) return folder->string();
+  return Copy(*store, address, options).make();
 }
 
 }  // namespace podium

@@ -1,13 +1,22 @@
 #include "store/object_store.h"
 
 #include "base/error.h"
+#include "files/file_io.h"
 #include "store/gcs.h"
 #include "store/s3.h"
+#include "store/upload.h"
 #include "store/web.h"
 
 namespace podium {
 
 ObjectStore::~ObjectStore() = default;
+
+void ObjectStore::write_file(const std::string& key, const std::string& path) {
+  if (static_cast<std::int64_t>(InputFile(path).size()) > kPartBytes)
+    write_parts(key, path);
+  else
+    for_each_part(path, [&](std::int64_t, std::string_view bytes) { write(key, bytes, {}); });
+}
 
 std::unique_ptr<ObjectStore> open_store(const ObjectAddress& address, const HttpPatience& patience,
                                         StopToken stop) {

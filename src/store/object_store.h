@@ -44,10 +44,14 @@ class ObjectStore {
   // Its new tag; nothing if the condition does not hold, and then nothing was written.
   virtual std::optional<std::string> write(const std::string& key, std::string_view bytes,
                                            const WriteIf& condition) = 0;
-  // The bytes of a local file, of any size, in parts that become visible together.
-  virtual void write_file(const std::string& key, const std::string& path) = 0;
+  // The bytes of a local file, of any size.
+  void write_file(const std::string& key, const std::string& path);
   // Does nothing if there is none.
   virtual void remove(const std::string& key) = 0;
+
+ protected:
+  // A file of more than kPartBytes (store/upload.h), in parts that become visible together.
+  virtual void write_parts(const std::string& key, const std::string& path) = 0;
 };
 
 // The store of an address. Throws UserError(kUsage) if its settings are wrong.

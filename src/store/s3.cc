@@ -106,11 +106,7 @@ class S3Store final : public ObjectStore {
     return answer.header("etag");
   }
 
-  void write_file(const std::string& key, const std::string& path) override {
-    if (static_cast<std::int64_t>(InputFile(path).size()) <= kPartBytes) {
-      for_each_part(path, [&](std::int64_t, std::string_view bytes) { write(key, bytes, {}); });
-      return;
-    }
+  void write_parts(const std::string& key, const std::string& path) override {
     const HttpAnswer begun =
         send(kWrite, {.method = "POST", .key = key, .query = {{"uploads", ""}}});
     if (begun.status != 200) refuse(kWrite, key, begun);

@@ -24,16 +24,6 @@ std::string hmac(std::string_view key, std::string_view text) {
   return {reinterpret_cast<const char*>(bytes.data()), size};
 }
 
-std::string hexadecimal(std::string_view bytes) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += {kDigits[byte >> 4], kDigits[byte & 15]};
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string query_text(std::vector<std::pair<std::string, std::string>> query) {
@@ -64,13 +54,15 @@ std::vector<std::string> signed_headers(const SignedRequest& request,
   const std::string key =
       hmac(hmac(hmac(hmac("AWS4" + credentials.secret, day), region), "s3"), "aws4_request");
   const std::string signature =
-      hexadecimal(hmac(key, "AWS4-HMAC-SHA256\n" + time + "\n" + scope + "\n" + sha256(canonical)));
+      hmac(key, "AWS4-HMAC-SHA256\n" + time + "\n" + scope + "\n" + sha256(canonical));
 
   std::vector<std::string> all;
   for (const auto& [name, value] : headers)
     if (name != "host") all.push_back(name + ": " + value);
-  all.push_back("Authorization: AWS4-HMAC-SHA256 Credential=" + credentials.id + "/" + scope +
-                ",SignedHeaders=" + names + ",Signature=" + signature);
+  all.push_back(
+      "Authorization: AWS4-HMAC-SHA256 Credential=" + credentials.id + "/" + scope +
+      ",SignedHeaders=" + names + ",Signature=" +
+      hexadecimal({reinterpret_cast<const std::uint8_t*>(signature.data()), signature.size()}));
   return all;
 }
 

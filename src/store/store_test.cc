@@ -47,8 +47,7 @@ TEST_F(Store, writes_on_a_condition) {
 }
 
 TEST_F(Store, writes_a_large_file_in_parts_that_appear_together) {
-  std::string bytes(std::size_t{40} << 20, '\0');
-  for (std::size_t i = 0; i < bytes.size(); i += 997) bytes[i] = static_cast<char>(i / 997);
+  const std::string bytes = large_bytes(40);
   put_text(folder_ / "large", bytes);
   const auto store = open();
   fault("503", 2);
@@ -66,17 +65,7 @@ TEST_F(Store, writes_a_large_file_in_parts_that_appear_together) {
 
 TEST_F(Store, outlasts_what_passes) {
   const auto store = open();
-  put("object", std::string(1000, 'x'));
-  const auto object = store->find("object");
-  for (const char* kind : {"cut", "short", "500", "503", "slow", "lost"}) {
-    SCOPED_TRACE(kind);
-    fault(kind, 2);
-    EXPECT_EQ(store->read(*object, 0, 1000), std::string(1000, 'x'));
-    fault(kind, 2);
-    EXPECT_EQ(store->list("obj").size(), 1U);
-    fault(kind, 2);
-    EXPECT_TRUE(store->write("new", "bytes", {}).has_value());
-  }
+  expect_to_outlast(*store);
   fault("BadDigest", 2);
   EXPECT_TRUE(store->write("new", "bytes", {}).has_value());
 }
@@ -187,8 +176,7 @@ TEST_F(Store, of_google_lists_writes_reads_and_removes) {
                   "gs://data/lock: the object changed while it was read");
   store->remove("lock");
   EXPECT_FALSE(store->find("lock").has_value());
-  std::string bytes(std::size_t{40} << 20, '\0');
-  for (std::size_t i = 0; i < bytes.size(); i += 997) bytes[i] = static_cast<char>(i / 997);
+  const std::string bytes = large_bytes(40);
   put_text(folder_ / "large", bytes);
   fault("503", 2);
   store->write_file("large", folder_ / "large");
@@ -197,17 +185,7 @@ TEST_F(Store, of_google_lists_writes_reads_and_removes) {
 
 TEST_F(Store, of_google_outlasts_what_passes_and_says_who_may_not) {
   const auto store = open("gs://data");
-  put("object", std::string(1000, 'x'));
-  const auto object = store->find("object");
-  for (const char* kind : {"cut", "short", "500", "503", "slow", "lost"}) {
-    SCOPED_TRACE(kind);
-    fault(kind, 2);
-    EXPECT_EQ(store->read(*object, 0, 1000), std::string(1000, 'x'));
-    fault(kind, 2);
-    EXPECT_EQ(store->list("obj").size(), 1U);
-    fault(kind, 2);
-    EXPECT_TRUE(store->write("new", "bytes", {}).has_value());
-  }
+  expect_to_outlast(*store);
   EXPECT_CONTAINS(user_error(ExitCode::kData, [&] { open("gs://none")->list(""); }),
                   "there is no bucket \"none\"");
   fault("QuotaExceeded");
@@ -289,8 +267,7 @@ TEST_F(Copies, are_made_anew_only_where_objects_changed) {
 }
 
 TEST_F(Copies, of_large_objects_are_read_in_parts) {
-  std::string bytes(std::size_t{35} << 20, '\0');
-  for (std::size_t i = 0; i < bytes.size(); i += 1009) bytes[i] = static_cast<char>(i / 1009);
+  const std::string bytes = large_bytes(35);
   put("large", bytes);
   fault("slow");
   EXPECT_TRUE(file_text(copy("s3://data/large")) == bytes);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -55,6 +56,26 @@ class Store : public ::testing::Test {
   std::int64_t requests() {
     const std::string all = ask("/_requests");
     return std::ranges::count(all, '\n');
+  }
+  // Reads, lists and writes, while each of these faults comes twice.
+  void expect_to_outlast(ObjectStore& store) {
+    put("object", std::string(1000, 'x'));
+    const auto object = store.find("object");
+    for (const char* kind : {"cut", "short", "500", "503", "slow", "lost"}) {
+      SCOPED_TRACE(kind);
+      fault(kind, 2);
+      EXPECT_EQ(store.read(*object, 0, 1000), std::string(1000, 'x'));
+      fault(kind, 2);
+      EXPECT_EQ(store.list("obj").size(), 1U);
+      fault(kind, 2);
+      EXPECT_TRUE(store.write("new", "bytes", {}).has_value());
+    }
+  }
+  // So many MiB, no part like another.
+  static std::string large_bytes(std::size_t mib) {
+    std::string bytes(mib << 20, '\0');
+    for (std::size_t i = 0; i < bytes.size(); i += 997) bytes[i] = static_cast<char>(i / 997);
+    return bytes;
   }
   std::string endpoint() const { return cat("http://127.0.0.1:", server_.port()); }
 

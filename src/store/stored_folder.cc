@@ -1,11 +1,9 @@
 #include "store/stored_folder.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,12 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "base/cache_file.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "base/words.h"
 #include "files/checksum.h"
 #include "files/file_io.h"
+#include "files/file_state.h"
+#include "store/cache_place.h"
 #include "store/upload.h"
 
 namespace podium {
@@ -32,14 +32,6 @@ constexpr const char* kStateName = "folder.json";
 constexpr int kFilesAtOnce = 8;
 // Files up to this size are read once, hashed and sent, so that they may grow meanwhile.
 constexpr std::int64_t kSmallFile = kPartBytes;
-
-// Size and time of the last change; nothing if it is gone.
-std::optional<std::pair<std::int64_t, std::int64_t>> look_at(const fs::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-  return std::pair<std::int64_t, std::int64_t>{
-      status.st_size, status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
-}
 
 // The files of a folder that others may see, by their paths in it: no locks, which begin with a
 // dot, and none that are being written (files/file_io.h).
@@ -115,8 +107,8 @@ void fetch_all(ObjectStore& store, const ObjectAddress& address, const FolderSta
   make_folders(folder);
   std::vector<std::string> missing;
   for (const auto& [name, file] : state.files) {
-    const auto seen = look_at(folder / name);
-    if (!seen || seen->first != file.size ||
+    const auto seen = state_of((folder / name).string());
+    if (!seen || seen->size != file.size ||
         checksum_of_file(folder / name, ChecksumKind::kSha256) != file.sha256)
       missing.push_back(name);
   }
@@ -131,17 +123,6 @@ void fetch_all(ObjectStore& store, const ObjectAddress& address, const FolderSta
     std::error_code error;
     if (!state.files.contains(name)) fs::remove(folder / name, error);
   }
-}
-
-// Where this machine keeps it, for one that writes and for those that read.
-fs::path place_of(const ObjectAddress& address, const char* purpose) {
-  const std::string cache = cache_folder();
-  PODIUM_REQUIRE(!cache.empty(), ExitCode::kData, address.text(),
-                 " is kept in the cache folder meanwhile, and neither XDG_CACHE_HOME nor HOME is "
-                 "set; set one");
-  const char* const endpoint = std::getenv("AWS_ENDPOINT_URL_S3");
-  const std::string id = cat(endpoint == nullptr ? "" : endpoint, " ", address.text());
-  return fs::path(cache) / purpose / sha256(id).substr(0, 16);
 }
 
 std::string name_of(const ObjectAddress& address) {
@@ -212,7 +193,7 @@ StoredFolder::StoredFolder(const std::string& address, const HttpPatience& patie
     : address_(parse_address(address)), store_(open_store(address_, patience)) {
   PODIUM_REQUIRE(!address_.scheme.starts_with("http"), ExitCode::kUsage, address,
                  " can only be read; name a folder, s3://BUCKET/KEY or gs://BUCKET/KEY");
-  const fs::path place = place_of(address_, "published");
+  const fs::path place = cache_place(address_, "published");
   make_folders(place);
   folder_ = place / name_of(address_);
   record_ = place / "writers.txt";
@@ -291,15 +272,13 @@ void StoredFolder::publish() {
   for_each_at_once(std::ssize(names), kFilesAtOnce, [&](std::int64_t i) {
     const std::string& name = names[static_cast<std::size_t>(i)];
     const fs::path path = folder_ / name;
-    const auto before = look_at(path);
+    const auto before = state_of(path.string());
     if (!before) return;  // removed since
-    StoredFile file{before->first, ""};
+    StoredFile file{before->size, ""};
     {
       const std::lock_guard lock(mutex);
       const auto seen = seen_.find(name);
-      if (seen != seen_.end() && seen->second.size == before->first &&
-          seen->second.time == before->second)
-        file.sha256 = seen->second.sha256;
+      if (seen != seen_.end() && seen->second.state == *before) file.sha256 = seen->second.sha256;
     }
     const auto is_published = [&] {
       const auto known = state_.files.find(name);
@@ -316,14 +295,15 @@ void StoredFolder::publish() {
       } else {
         if (file.sha256.empty()) file.sha256 = checksum_of_file(path, ChecksumKind::kSha256);
         if (!is_published()) store_->write_file(key_of(address_, name, file), path);
-        if (look_at(path) != before) throw ChangedMeanwhile();
+        if (state_of(path.string()) != before) throw ChangedMeanwhile();
       }
     } catch (const UserError&) {
-      if (!look_at(path)) return;  // removed while it was read
+      if (!state_of(path.string())) return;  // removed while it was read
       throw;
     }
     const std::lock_guard lock(mutex);
-    seen_[name] = {file.size, file.size == before->first ? before->second : -1, file.sha256};
+    // One that grew between the two has another state than this, and is hashed again.
+    seen_[name] = {*before, file.size == before->size ? file.sha256 : ""};
     next.files[name] = file;
   });
   if (next.files == state_.files) return;
@@ -409,29 +389,22 @@ void StoredFolder::finish() {
   }
 }
 
-bool is_stored_folder(const std::string& address, const HttpPatience& patience) {
-  const ObjectAddress place = parse_address(address);
-  if (place.scheme.starts_with("http")) return false;
-  return open_store(place, patience)->find(below(place, kStateName).key).has_value();
-}
-
-fs::path copy_of_stored_folder(const std::string& address, const HttpPatience& patience) {
-  const ObjectAddress place = parse_address(address);
-  const auto store = open_store(place, patience);
-  const fs::path folder = place_of(place, "copies") / name_of(place);
-  std::string tag;
+std::optional<fs::path> copy_of_stored_folder(ObjectStore& store, const ObjectAddress& address) {
+  if (address.scheme.starts_with("http")) return std::nullopt;  // one file
+  auto state = read_state(store, address);
+  if (!state) return std::nullopt;
+  const fs::path place = cache_place(address, "copies"), folder = place / name_of(address);
+  const PlaceLock lock(place);
+  constexpr int kTurns = 20;
   for (int turn = 1;; ++turn) {
-    const auto state = read_state(*store, place);
-    PODIUM_REQUIRE(state, ExitCode::kData, address,
-                   ": there is nothing that podium published; check the address");
     try {
-      fetch_all(*store, place, state->first, folder);
+      fetch_all(store, address, state->first, folder);
       return folder;
     } catch (const UserError&) {
       // Files of a state that is no longer the last are removed: once more with the new one.
-      constexpr int kTurns = 20;
-      if (state->second == tag || turn == kTurns) throw;
-      tag = state->second;
+      auto next = read_state(store, address);
+      if (!next || next->second == state->second || turn == kTurns) throw;
+      state = std::move(next);
     }
   }
 }

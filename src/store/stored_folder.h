@@ -17,9 +17,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
+#include "files/file_state.h"
 #include "store/object_store.h"
 
 namespace podium {
@@ -75,7 +77,7 @@ class StoredFolder {
   std::string last_writer_;       // before this one
   bool own_ = false;              // it was this machine, too
   struct Seen {
-    std::int64_t size, time;
+    FileState state;
     std::string sha256;
   };
   std::map<std::string, Seen> seen_;  // files that were hashed
@@ -87,11 +89,8 @@ class StoredFolder {
   std::thread thread_;
 };
 
-// Whether there is one at this address.
-bool is_stored_folder(const std::string& address, const HttpPatience& patience = {});
-
-// A copy of it for reading, as it is now.
-std::filesystem::path copy_of_stored_folder(const std::string& address,
-                                            const HttpPatience& patience = {});
+// A copy of the folder at `address` for reading, as it is now; nothing if there is none.
+std::optional<std::filesystem::path> copy_of_stored_folder(ObjectStore& store,
+                                                           const ObjectAddress& address);
 
 }  // namespace podium

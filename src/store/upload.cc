@@ -4,42 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <exception>
-#include <mutex>
 #include <span>
-#include <thread>
-#include <vector>
 
 #include "base/error.h"
+#include "base/thread_pool.h"
+#include "files/base64.h"
 #include "files/file_io.h"
 
 namespace podium {
-
-void for_each_at_once(std::int64_t count, int threads,
-                      const std::function<void(std::int64_t)>& work) {
-  std::atomic<std::int64_t> next{0};
-  std::exception_ptr first;
-  std::mutex mutex;
-  const auto go = [&] {
-    while (true) {
-      const std::int64_t i = next++;
-      if (i >= count) return;
-      try {
-        work(i);
-      } catch (...) {
-        next = count;
-        const std::lock_guard lock(mutex);
-        if (!first) first = std::current_exception();
-      }
-    }
-  };
-  std::vector<std::thread> others;
-  for (int t = 1; t < std::min<std::int64_t>(threads, count); ++t) others.emplace_back(go);
-  go();
-  for (std::thread& thread : others) thread.join();
-  if (first) std::rethrow_exception(first);
-}
 
 std::int64_t for_each_part(
     const std::string& path,
@@ -64,9 +36,7 @@ std::string content_md5(std::string_view bytes) {
   unsigned int size = 0;
   PODIUM_CHECK(EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_md5(), nullptr) ==
                1);
-  std::array<unsigned char, 4 * (EVP_MAX_MD_SIZE / 3 + 1) + 1> text{};
-  const int written = EVP_EncodeBlock(text.data(), digest.data(), static_cast<int>(size));
-  return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(written)};
+  return base64(std::span(digest).first(size));
 }
 
 }  // namespace podium

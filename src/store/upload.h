@@ -18,11 +18,6 @@ std::int64_t for_each_part(
     const std::string& path,
     const std::function<void(std::int64_t index, std::string_view bytes)>& send);
 
-// Calls work(i) for i in [0, count) on `threads` threads, in any order; the first exception ends it
-// and is thrown.
-void for_each_at_once(std::int64_t count, int threads,
-                      const std::function<void(std::int64_t)>& work);
-
 // MD5 in base64, as the header Content-MD5 has it.
 std::string content_md5(std::string_view bytes);
 

@@ -51,7 +51,7 @@ class WebStore final : public ObjectStore {
                                    const WriteIf&) override {
     refuse_to_write(key);
   }
-  void write_file(const std::string& key, const std::string&) override { refuse_to_write(key); }
+  void write_parts(const std::string& key, const std::string&) override { refuse_to_write(key); }
   void remove(const std::string& key) override { refuse_to_write(key); }
 
  private:

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/cache_file.h"
+#include "base/environment_text.h"
 #include "base/error.h"
 #include "base/plain_name.h"
 #include "base/spread.h"
@@ -20,11 +21,6 @@ namespace podium {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 bool is_folder(const std::string& path) {
   std::error_code ignored;
@@ -197,7 +193,7 @@ void lengthen(std::vector<std::uint8_t>& bytes, std::size_t size, StopToken stop
 std::vector<std::string> dataset_folders(const std::string& data_dir) {
   std::vector<std::string> folders;
   for (const std::string& folder :
-       {data_dir, environment("PODIUM_DATA"), std::string("../shared/data"), cache_folder()}) {
+       {data_dir, environment_text("PODIUM_DATA"), std::string("../shared/data"), cache_folder()}) {
     if (!folder.empty()) folders.push_back(folder);
   }
   return folders;

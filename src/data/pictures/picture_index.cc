@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 #include "data/pictures/image_source.h"
 #include "data/pictures/picture.h"
 #include "data/pictures/picture_scan.h"
@@ -64,7 +65,7 @@ bool is_current(const PictureIndex& index, const std::vector<std::string>& shard
       });
   if (!same_folders || (index.is_folder() && !options.check_files)) return same_folders;
   std::atomic<bool> same{true};
-  for_each_file(std::ssize(index.file_sizes), [&](std::int64_t i) {
+  for_each_at_once(std::ssize(index.file_sizes), usable_cores(), [&](std::int64_t i) {
     const auto file = static_cast<std::size_t>(i);
     if (i % 1024 == 0) options.stop.check();
     if (same && state_of(index.path(file)) != std::optional(index.state(file))) same = false;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/thread_pool.h"
 #include "base/words.h"
 #include "data/pictures/picture.h"
 #include "data/pictures/picture_source.h"
@@ -52,7 +53,7 @@ void KnownPictures::each(const char* what, std::int64_t count, StopToken stop,
                          const std::function<void(std::size_t)>& work) const {
   std::mutex mutex;
   std::int64_t done = 0;
-  for_each_file(count, [&](std::int64_t i) {
+  for_each_at_once(count, usable_cores(), [&](std::int64_t i) {
     stop.check();
     work(static_cast<std::size_t>(i));
     const std::lock_guard lock(mutex);

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "base/words.h"
 #include "data/sentences/sentences.h"
 #include "data/text/utf8.h"
 #include "files/file_io.h"

@@ -4,18 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstddef>
-#include <exception>
-#include <mutex>
 #include <system_error>
-#include <thread>
-#include <vector>
 
 #include "base/error.h"
-#include "base/thread_pool.h"
 
 namespace podium {
 namespace {
@@ -28,17 +21,6 @@ struct Descriptor {
 };
 
 }  // namespace
-
-FileState state_in(const struct stat& status) {
-  return {status.st_size,
-          std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
-}
-
-std::optional<FileState> state_of(const std::string& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) return std::nullopt;
-  return state_in(status);
-}
 
 void read_indexed(const std::string& path, const FileState& state, std::int64_t offset,
                   std::span<std::uint8_t> out) {
@@ -66,33 +48,6 @@ void read_indexed(const std::string& path, const FileState& state, std::int64_t 
     if (got == 0) fail("it became shorter while it was read");
     done += static_cast<std::size_t>(got);
   }
-}
-
-void for_each_file(std::int64_t count, const std::function<void(std::int64_t)>& work) {
-  std::atomic<std::int64_t> next{0};
-  std::atomic<bool> ends{false};
-  std::exception_ptr error;
-  std::mutex mutex;
-  const auto run = [&] {
-    while (!ends) {
-      const std::int64_t i = next++;
-      if (i >= count) return;
-      try {
-        work(i);
-      } catch (...) {
-        const std::lock_guard lock(mutex);
-        if (!error) error = std::current_exception();
-        ends = true;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (int i = 1; i < std::min<std::int64_t>(usable_cores(), count); ++i)
-      threads.emplace_back(run);
-    run();
-  }
-  if (error) std::rethrow_exception(error);
 }
 
 }  // namespace podium

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/words.h"
 #include "data/storage/npy.h"
 
 namespace podium {
@@ -145,12 +146,6 @@ std::int64_t Cells::column_of(std::string_view name) const {
 std::string Cells::place(std::int64_t row, std::int64_t column) const {
   return cat(file, ": line ", lines[static_cast<std::size_t>(row)], ", column \"",
              names[static_cast<std::size_t>(column)], "\"");
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 Cells parse_csv(std::string_view text, const std::string& file) {

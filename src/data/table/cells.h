@@ -28,9 +28,6 @@ struct Cells {
   std::string place(std::int64_t row, std::int64_t column) const;
 };
 
-// Without blanks and tabs around it.
-std::string_view trimmed(std::string_view text);
-
 // CSV: the first line has the names of the columns. Cells are separated by commas, or by the
 // semicolons or tabs that the first line has more of. A cell in double quotes may hold separators,
 // line ends and, doubled, quotes; blanks around other cells do not count. Empty lines are skipped.

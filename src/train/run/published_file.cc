@@ -1,12 +1,12 @@
 #include "train/run/published_file.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
+#include "base/environment_text.h"
 #include "base/error.h"
 #include "base/words.h"
 #include "files/file_io.h"
@@ -18,13 +18,9 @@ namespace fs = std::filesystem;
 
 // $VARIABLE, else $XDG_CACHE_HOME or ~/.cache with `name`.
 fs::path home_of(const char* variable, const char* name) {
-  const auto value = [](const char* of) {
-    const char* const text = std::getenv(of);
-    return std::string(text == nullptr ? "" : text);
-  };
-  if (const std::string named = value(variable); !named.empty()) return named;
-  const std::string cache = value("XDG_CACHE_HOME");
-  return (cache.empty() ? fs::path(value("HOME")) / ".cache" : fs::path(cache)) / name;
+  if (const std::string named = environment_text(variable); !named.empty()) return named;
+  const std::string cache = environment_text("XDG_CACHE_HOME");
+  return (cache.empty() ? fs::path(environment_text("HOME")) / ".cache" : fs::path(cache)) / name;
 }
 
 // NAME-0676ba61.pth: the end is a part of the file's hash.
