@@ -7,6 +7,8 @@
 namespace podium {
 
 void require_bf16_order(const std::string& device, const Bf16Support& support, Bf16Order order) {
+  PODIUM_REQUIRE(support.missing.empty(), ExitCode::kUsage, "--backend ", device, ": ",
+                 support.missing, "; or use precision=fp32, or --backend cpu");
   if (support.computes(order)) return;
   std::vector<std::string> orders;
   for (const Bf16Order one : support.orders) orders.emplace_back(name_of(one));

@@ -86,7 +86,7 @@ struct Traits {
   float winograd_tolerance = 0;
   // Whether the device can compile a whole step to one program: Device::compile_step().
   bool whole_steps = false;
-  // Whether such a step can also limit the norm of the sum and hash what it has written.
+  // Whether such a step can also hash what it has written.
   bool complete_steps = false;
   // Whether a whole step computes all replicas of a worker at once, so that it needs the memory of
   // all of them.
@@ -112,14 +112,16 @@ struct Bf16Support {
   // device's traits say how far.
   std::string family = "";
   float tolerance = 0;
+  // Why the device computes no such operations at all, for people; empty if it does.
+  std::string missing = "";
 
   // Whether `orders` has this one.
   bool computes(Bf16Order order) const {
     return std::find(orders.begin(), orders.end(), order) != orders.end();
   }
 };
-// Throws UserError(kUsage), which names the orders that there are, if the device does not compute
-// this one. `device` is its name and what is known of it, for people.
+// Throws UserError(kUsage), which names what is missing or the orders that there are, if the device
+// does not compute this one. `device` is its name and what is known of it, for people.
 void require_bf16_order(const std::string& device, const Bf16Support& support, Bf16Order order);
 
 // An output that uses the memory of an input: both are bound to the same view. The input's value is
@@ -229,7 +231,7 @@ struct Call {
 //
 // Where there are hashes: after the updates, if there were any and the word `hash_wanted` is not 0,
 // each worker runs its `hashes`, which read what all workers' updates wrote and write the worker's
-// `hash_words`. Both come with Traits::complete_steps alone.
+// `hash_words`. They come with Traits::complete_steps alone.
 //
 // `sum` is FP32 memory between the replicas and the updates: each replica writes the same ranges of
 // it, and its contents before and after the step have no meaning. `loss` is a part of it.

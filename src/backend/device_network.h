@@ -24,7 +24,10 @@ struct DeviceMessage {
 class DeviceNetwork {
  public:
   virtual ~DeviceNetwork() = default;
-  // Begins an exchange, after all earlier calls on the device; returns at once.
+  // Whether an exchange can be started: all ranks have joined, and earlier ones are under way.
+  virtual bool is_ready() = 0;
+  // Begins an exchange, after all earlier calls on the device; returns at once. Only when the
+  // network is ready.
   virtual void start(int channel, std::span<const DeviceMessage> out,
                      std::span<const DeviceMessage> in) = 0;
   // Whether all of it has come and gone.
@@ -46,7 +49,7 @@ class NetworkedDevice {
   virtual std::string network_id() const = 0;
   // What ranks join by: one of them makes it, and it reaches the others in some other way.
   virtual std::string make_network_key() = 0;
-  // By all ranks; waits until all have come. `names` of the ranks are for messages.
+  // By all ranks; returns at once. `names` of the ranks are for messages.
   virtual std::unique_ptr<DeviceNetwork> join_network(const std::string& key, int rank,
                                                       std::span<const std::string> names) = 0;
 };

@@ -68,7 +68,10 @@ class NetworkTransport final : public Transport {
     own.has_device = !own.device_out.empty() || !own.device_in.empty();
     hosts_->start(channel, own.host_out, own.host_in);
     if (own.has_device)
-      on_network([&] { network_->start(channel, own.device_out, own.device_in); });
+      on_network([&] {
+        await([&] { return network_->is_ready(); }, "the GPUs of all ranks are not connected");
+        network_->start(channel, own.device_out, own.device_in);
+      });
   }
 
   Clock::time_point wait(int channel) override {
@@ -82,14 +85,8 @@ class NetworkTransport final : public Transport {
                    name(static_cast<int>(r)), " has exchanged with ", name(rank()),
                    " in another order");
     on_network([&] {
-      const Clock::time_point start = Clock::now();
-      for (int looks = 0; !network_->arrived(channel); ++looks) {
-        PODIUM_REQUIRE(seconds_since(start) < timeout_, ExitCode::kRankLost,
-                       "the GPUs' messages have not come for ", timeout_,
-                       " s (--rank-timeout), although all ranks have sent them");
-        // Most come within microseconds of each other.
-        if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
-      }
+      await([&] { return network_->arrived(channel); },
+            "the GPUs' messages have not come, although all ranks have sent them");
       network_->finish(channel);
     });
     return Clock::now();
@@ -185,10 +182,24 @@ class NetworkTransport final : public Transport {
     std::vector<std::string> names;
     for (int r = 0; r < ranks(); ++r) names.push_back(name(r));
     network_ = networked->join_network(key, rank(), names);
+    on_network([&] {
+      await([&] { return network_->is_ready(); }, "the GPUs of all ranks are not connected");
+    });
     hosts_->release();  // which then leaves memory of devices alone
     carrier_ = cat(networked->network_name(), " between GPUs, MPI between hosts");
   }
 
+  // Until it is done. `failure`: what to say after the timeout.
+  template <typename Done>
+  void await(const Done& done, const char* failure) const {
+    const Clock::time_point start = Clock::now();
+    for (int looks = 0; !done(); ++looks) {
+      PODIUM_REQUIRE(seconds_since(start) < timeout_, ExitCode::kRankLost, failure, ", after ",
+                     timeout_, " s (--rank-timeout)");
+      // Most come within microseconds of each other.
+      if (looks > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
   // Once the network has failed nothing may be awaited from it.
   void require_network() {
     const std::scoped_lock lock(mutex_);

@@ -25,6 +25,7 @@ class NetworkTransports : public testing::Test {
   ~NetworkTransports() override {
     set_cuda_devices(1);
     set_nccl_missing(false);
+    hold_nccl_back(false);
     fail_nccl_from(std::nullopt);
   }
 
@@ -162,6 +163,18 @@ TEST_F(NetworkTransports, say_why_messages_go_through_the_hosts) {
   set_nccl_missing(true);
   expect({},
          staged + " (not NCCL: rank 0 on host local: libnccl.so.2 cannot be opened (emulated))");
+}
+
+TEST_F(NetworkTransports, do_not_wait_without_end_for_ranks_that_do_not_join) {
+  hold_nccl_back(true);
+  const auto errors = on_ranks({.ranks = 2, .gpus = 2, .timeout = 0.3},
+                               [](Transport& transport, Device& device) {
+                                 all_to_all(transport, device, 1);
+                               });
+  for (const std::string& error : errors)
+    EXPECT_NE(error.find("the GPUs of all ranks are not connected, after 0.3 s (--rank-timeout)"),
+              std::string::npos)
+        << error;
 }
 
 TEST_F(NetworkTransports, report_a_call_that_fails_in_the_words_of_nccl) {

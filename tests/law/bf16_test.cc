@@ -40,6 +40,7 @@ class Bf16 : public testing::TestWithParam<Bf16Order> {
     cpu::allow_amx(true);
     cpu::set_vector_target(cpu::vector_targets().front());
     set_cuda_capability(9, 0);
+    set_cuda_code_version(90);
   }
 };
 
@@ -162,6 +163,12 @@ TEST_F(Bf16, is_refused_by_a_device_that_does_not_compute_its_order) {
             std::string::npos)
       << text;
   EXPECT_NE(placement_refusal(bf16_recipe(Bf16Order::kAmpere), "cuda-emulated"), "");
+  set_cuda_capability(12, 0);
+  set_cuda_code_version(75);
+  const std::string old = placement_refusal(bf16_recipe(Bf16Order::kHopper), "cuda-emulated");
+  EXPECT_NE(old.find("no code with BF16 for"), std::string::npos) << old;
+  EXPECT_NE(old.find("PODIUM_CUDA_ARCHITECTURES=120"), std::string::npos) << old;
+  set_cuda_code_version(90);
   set_cuda_capability(9, 0, true);
   const std::string odd = placement_refusal(bf16_recipe(Bf16Order::kHopper), "cuda-emulated");
   EXPECT_NE(odd.find("nor in any that a recipe can name"), std::string::npos) << odd;

@@ -225,5 +225,22 @@ TEST(Resume, a_restored_run_continues_with_the_same_hashes) {
             std::vector(undisturbed.begin() + kBefore, undisturbed.end()));
 }
 
+// All replicas in one program, which measures the norm and is told whether to scale.
+TEST(Placement, a_gpu_takes_steps_with_a_limited_norm_whole) {
+  constexpr int kSteps = 4;
+  for (const float limit : {0.5f, 1e6f}) {
+    Recipe recipe = small_recipe(16, 4);
+    recipe.clip_norm = limit;
+    const auto expected = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), kSteps);
+    EXPECT_NE(expected.front(), expected.back());
+    Trace trace;
+    const RunData& data = small_data();
+    Trainer trainer(recipe, find_model(recipe.model).build, data.train, data.held_out,
+                    Placement{.workers = 1, .backend = "cuda-emulated", .trace = &trace});
+    EXPECT_EQ(step_hashes(trainer, kSteps), expected) << limit;
+    EXPECT_NE(trace.events(0, "").find("whole step"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace podium

@@ -171,7 +171,9 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
     runtime::use(queue_.device);
     bf16_.emplace();
     bf16_->orders.clear();
-    if (order && probe_tensor_cores(queue_.stream, *order, kWarps, kSeed).differences == 0)
+    bf16_->missing = bf16_missing(info_);
+    if (order && bf16_->missing.empty() &&
+        probe_tensor_cores(queue_.stream, *order, kWarps, kSeed).differences == 0)
       bf16_->orders = bf16_->fast = {*order};
     else
       bf16_->family = cat("sm_", info_.major, info_.minor), bf16_->tolerance = kBf16Tolerance;
@@ -181,11 +183,8 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
   void require_bf16(const Graph& graph) {
     for (const Node& node : graph.nodes()) {
       if (node.op == nullptr || !is_bf16(*node.op)) continue;
-      PODIUM_REQUIRE(info_.major >= 8, ExitCode::kUsage, "--backend ", kName, ": ", info_.name,
-                     " has compute capability ", info_.major, ".", info_.minor,
-                     ", and BF16 needs 8.0; use precision=fp32, or --backend cpu");
       const Bf16Support support = bf16();
-      if (support.family.empty())
+      if (support.family.empty() || !support.missing.empty())
         require_bf16_order(cat(kName, " (", info_.name, ")"), support, bf16_order_of(node));
     }
   }
@@ -214,9 +213,9 @@ std::vector<ProbedGpu> probe_gpus(std::int64_t sums) {
     const std::optional<Bf16Order> order = tensor_core_order(found.devices[i]);
     ProbedGpu& gpu = list.emplace_back();
     gpu.name = found.devices[i].name;
-    if (!order) continue;
-    gpu.bf16_order = name_of(*order);
     runtime::use(static_cast<int>(i));
+    if (!order || !bf16_missing(found.devices[i]).empty()) continue;
+    gpu.bf16_order = name_of(*order);
     const Stream stream = runtime::make_stream();
     for (std::uint32_t seed = 1; gpu.sums < sums; ++seed) {
       const Probe probe = probe_tensor_cores(stream, *order, warps, seed);

@@ -22,6 +22,8 @@ void set_cuda_memory(std::int64_t bytes);
 // The emulated GPU's compute capability from now on, 9.0 unless set, which is also how its tensor
 // cores add; not if they are `odd`.
 void set_cuda_capability(int major, int minor, bool odd = false);
+// The compute capability, times ten, that their code was made for from now on: 90 unless set.
+void set_cuda_code_version(int version);
 // How many emulated GPUs the host has from now on: 1 unless set.
 void set_cuda_devices(int count);
 
@@ -31,5 +33,7 @@ void fail_nccl_from(std::optional<std::int64_t> call);
 std::int64_t nccl_calls();
 // Whether the library is not there.
 void set_nccl_missing(bool missing);
+// Whether ranks never join, as if one of them had stopped.
+void hold_nccl_back(bool held);
 
 }  // namespace podium

@@ -24,26 +24,32 @@ namespace podium::PODIUM_CUDA_SPACE {
 class Allocation {
  public:
   Allocation() = default;
-  explicit Allocation(std::int64_t bytes) : memory_(runtime::allocate(bytes)) {}
+  explicit Allocation(std::int64_t bytes) : memory_(runtime::allocate(bytes)), bytes_(bytes) {}
   // Whose values are written before they are read.
   static Allocation scratch(std::int64_t bytes) {
     Allocation allocation;
     allocation.memory_ = runtime::allocate_scratch(bytes);
+    allocation.bytes_ = bytes;
     return allocation;
   }
   ~Allocation() { reset(); }
-  Allocation(Allocation&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
+  Allocation(Allocation&& other) noexcept
+      : memory_(std::exchange(other.memory_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   Allocation& operator=(Allocation&& other) noexcept {
     std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
     return *this;
   }
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  std::int64_t bytes() const { return bytes_; }
   void reset() {
     if (memory_ != nullptr) runtime::deallocate(std::exchange(memory_, nullptr));
+    bytes_ = 0;
   }
 
  private:
   void* memory_ = nullptr;
+  std::int64_t bytes_ = 0;
 };
 
 class CudaBuffer : public Buffer {

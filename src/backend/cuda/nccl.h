@@ -1,7 +1,7 @@
 // The functions of NVIDIA's library NCCL that the backend calls, and no others: they move bytes
-// between GPUs, and add nothing. The library is opened when it is first asked for, so that a
-// program needs it neither to be built nor to start. The tests have an imitation
-// (nccl_emulated.cc).
+// between GPUs, and add nothing. None of them waits for other ranks. The library is opened when it
+// is first asked for, so that a program needs it neither to be built nor to start. The tests have
+// an imitation (nccl_emulated.cc).
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,15 @@
 
 namespace podium::PODIUM_CUDA_SPACE::nccl {
 
-// NCCL's own types, as its binary interface has had them since 2.7.
+// NCCL's own types, as its binary interface has had them since 2.14.
 using Comm = void*;  // ncclComm_t
 struct UniqueId {    // ncclUniqueId
   char bytes[128];
+};
+struct Config {  // ncclConfig_t of 2.14, which later versions take, too
+  std::size_t size = sizeof(Config);
+  unsigned magic = 0xcafebeef, version = 21400;
+  int blocking = 0;
 };
 using NativeStream = void*;  // cudaStream_t
 // ncclResult_t and ncclDataType_t
@@ -23,7 +28,7 @@ constexpr int kSuccess = 0, kInProgress = 7, kBytes = 0;
 struct Functions {
   int (*get_version)(int* version);
   int (*get_unique_id)(UniqueId* id);
-  int (*comm_init_rank)(Comm* comm, int ranks, UniqueId id, int rank);
+  int (*comm_init_rank_config)(Comm* comm, int ranks, UniqueId id, int rank, Config* config);
   int (*comm_destroy)(Comm comm);
   int (*comm_abort)(Comm comm);
   int (*comm_get_async_error)(Comm comm, int* error);

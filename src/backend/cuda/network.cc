@@ -31,18 +31,28 @@ class NcclNetwork final : public DeviceNetwork {
     PODIUM_CHECK(key.size() == sizeof id.bytes, "a key of ", key.size(), " bytes");
     std::memcpy(id.bytes, key.data(), sizeof id.bytes);
     runtime::use(queue_.device);
-    require(functions().comm_init_rank(&comm_, static_cast<int>(names_.size()), id, rank),
-            "ncclCommInitRank", nullptr);
+    nccl::Config config;
+    require_begun(functions().comm_init_rank_config(&comm_, static_cast<int>(names_.size()), id,
+                                                    rank, &config),
+                  "ncclCommInitRankConfig", nullptr);
     stream_ = runtime::make_stream();
   }
   ~NcclNetwork() override {
     // Only when nothing is under way may it be taken down in order.
-    if (under_way_ > 0) abort();
+    int state = nccl::kSuccess;
+    if (comm_ != nullptr && (functions().comm_get_async_error(comm_, &state) != nccl::kSuccess ||
+                             state != nccl::kSuccess || under_way_ > 0))
+      abort();
     if (comm_ != nullptr) (void)functions().comm_destroy(comm_);
     if (stream_ != nullptr) runtime::destroy_stream(stream_);
   }
   NcclNetwork(const NcclNetwork&) = delete;
   NcclNetwork& operator=(const NcclNetwork&) = delete;
+
+  bool is_ready() override {
+    const std::scoped_lock lock(queue_.mutex);
+    return is_idle("joining the other ranks");
+  }
 
   void start(int channel, std::span<const DeviceMessage> out,
              std::span<const DeviceMessage> in) override {
@@ -59,20 +69,14 @@ class NcclNetwork final : public DeviceNetwork {
     // Each group that was begun must be ended, or the next calls would join it.
     const int ended = functions().group_end();
     PODIUM_REQUIRE(failure.empty(), ExitCode::kUsage, failure);
-    require(ended, "ncclGroupEnd", comm_);
-    auto& event = events_[channel];
-    if (event == nullptr) event = runtime::make_event();
-    event->set(stream_);
+    require_begun(ended, "ncclGroupEnd", comm_);
+    unmarked_.push_back(channel);
+    if (ended == nccl::kSuccess) set_marks();
   }
 
   bool arrived(int channel) override {
     const std::scoped_lock lock(queue_.mutex);
-    runtime::use(queue_.device);
-    int error = nccl::kSuccess;
-    require(functions().comm_get_async_error(comm_, &error), "ncclCommGetAsyncError", comm_);
-    if (error == nccl::kInProgress) return false;
-    require(error, "an exchange between GPUs", comm_);
-    return events_.at(channel)->is_done();
+    return is_idle("an exchange between GPUs") && events_.at(channel)->is_done();
   }
 
   void finish(int channel) override {
@@ -88,6 +92,29 @@ class NcclNetwork final : public DeviceNetwork {
   }
 
  private:
+  // Of a call that NCCL goes on with by itself.
+  static void require_begun(int result, const std::string& call, nccl::Comm comm) {
+    if (result != nccl::kInProgress) require(result, call, comm);
+  }
+  // Whether NCCL has done what it was asked for; what it enqueues is then in the stream.
+  bool is_idle(const char* doing) {
+    runtime::use(queue_.device);
+    int state = nccl::kSuccess;
+    require(functions().comm_get_async_error(comm_, &state), "ncclCommGetAsyncError", comm_);
+    if (state == nccl::kInProgress) return false;
+    require(state, doing, comm_);
+    set_marks();
+    return true;
+  }
+  // Of exchanges whose messages are in the stream.
+  void set_marks() {
+    for (const int channel : unmarked_) {
+      auto& event = events_[channel];
+      if (event == nullptr) event = runtime::make_event();
+      event->set(stream_);
+    }
+    unmarked_.clear();
+  }
   // What NCCL says if it fails.
   std::string post(const DeviceMessage& message, bool sends) {
     const auto count = static_cast<std::size_t>(message.view.bytes);
@@ -112,6 +139,7 @@ class NcclNetwork final : public DeviceNetwork {
   nccl::Comm comm_ = nullptr;
   Stream stream_ = nullptr;
   std::map<int, std::unique_ptr<runtime::Event>> events_;  // by channel
+  std::vector<int> unmarked_;  // channels
   int under_way_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace podium::PODIUM_CUDA_SPACE {
 
 // The text that ranks join by.
 std::string make_nccl_key();
-// By all ranks; waits for them. The queue must outlive the network.
+// By all ranks; does not wait for them. The queue must outlive the network.
 std::unique_ptr<DeviceNetwork> join_nccl(Queue& queue, const std::string& key, int rank,
                                          std::span<const std::string> names);
 

@@ -105,6 +105,8 @@ void set_memory(std::int64_t bytes);
 void set_devices(int count);
 // Their compute capability.
 void set_capability(int major, int minor);
+// What their code was made for (simt::code_version).
+void set_code_version(int version);
 #endif
 
 }  // namespace podium::PODIUM_CUDA_SPACE::runtime

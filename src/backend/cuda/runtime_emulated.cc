@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMemory = std::int64_t{8} << 30;
 
 std::atomic<std::int64_t> g_calls{0}, g_fails_from{-1}, g_memory{kMemory};
-std::atomic<int> g_devices{1}, g_major{9}, g_minor{0};
+std::atomic<int> g_devices{1}, g_major{9}, g_minor{0}, g_code_version{90};
 
 // Counts one call of the runtime.
 void enter(const char* call) {
@@ -321,6 +321,10 @@ std::int64_t calls() { return g_calls; }
 void set_memory(std::int64_t bytes) { g_memory = bytes; }
 void set_devices(int count) { g_devices = count; }
 void set_capability(int major, int minor) { g_major = major, g_minor = minor; }
+void set_code_version(int version) { g_code_version = version; }
 
 }  // namespace runtime
+
+int simt::emulated_code_version() { return g_code_version; }
+
 }  // namespace podium::cuda_emulated

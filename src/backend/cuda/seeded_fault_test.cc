@@ -87,32 +87,73 @@ Graph replica_graph() {
   graph.output("loss", batch_mean(graph, each));
   return graph;
 }
-Graph update_graph() {
+// How a step is bound.
+enum class Step : std::uint8_t {
+  kPlain,
+  // Replicas follow one another, in the memory of one. The update needs more than that, and less
+  // than all replicas' together.
+  kUpdateNeedsMore,
+  // The norm of the sum is limited, to one that it exceeds.
+  kLimitedNorm,
+};
+
+constexpr float kLimit = 0.01f;
+constexpr std::int64_t kWide = 40;
+
+// The sum as one vector of `squares`, and it times the factor.
+Graph square_graph() {
   Graph graph;
-  const Value w = graph.input("w", f32({kFeatures, kClasses}), InputRole::kParameter),
-              sum = graph.input("sum", f32({kFeatures, kClasses}), InputRole::kParameter);
+  const Value sum = graph.input("sum", f32({kWeights}), InputRole::kParameter);
+  graph.output("squares", square_sums(graph, sum));
+  return graph;
+}
+Graph norm_graph() {
+  Graph graph;
+  const Value squares = graph.input("squares", f32({1}), InputRole::kParameter);
+  const Value norm = global_norm(graph, squares, {0, 1});
+  graph.output("norm", norm);
+  graph.output("factor", clip_factor(graph, norm, kLimit));
+  return graph;
+}
+Graph scale_graph() {
+  Graph graph;
+  const Value sum = graph.input("sum", f32({kWeights}), InputRole::kParameter),
+              factor = graph.input("factor", f32({}), InputRole::kScalar);
+  graph.output("scaled", multiply_by(graph, sum, factor));
+  return graph;
+}
+
+Graph update_graph(Step kind = Step::kPlain) {
+  Graph graph;
+  const Value w = graph.input("w", f32({kFeatures, kClasses}), InputRole::kParameter);
+  Value sum = graph.input("sum", f32({kFeatures, kClasses}), InputRole::kParameter);
+  if (kind == Step::kUpdateNeedsMore) {
+    const Value wide = matmul(graph, sum, fill(graph, {kClasses, kWide}, 0.5f), {}, "wide");
+    sum = matmul(graph, wide, fill(graph, {kWide, kClasses}, 1.0f / kWide), {}, "narrow");
+  }
   graph.output("new_w", sub(graph, w, sum));
   return graph;
 }
 
-// The inputs of a replica in a step; with `not_finite`, its loss is NaN.
-std::vector<Tensor> batch_of(std::int64_t step, std::int64_t replica, bool not_finite) {
+// The inputs of a replica in a step. The first value of replica 1 is multiplied by `factor`.
+std::vector<Tensor> batch_of(std::int64_t step, std::int64_t replica, float factor) {
   const auto stream = static_cast<std::uint32_t>(100 + 10 * step + replica);
   std::vector<Tensor> batch;
   batch.push_back(random_operand(f32({kImages, kFeatures}), stream, kClasses));
   batch.push_back(random_operand({DType::kI32, Shape{kImages}}, stream, kClasses));
-  if (not_finite) batch[0].f32()[0] = std::numeric_limits<float>::quiet_NaN();
+  if (replica == 1) batch[0].f32()[0] *= factor;
   return batch;
 }
+// A loss that is not finite, and finite ones with a norm that is not.
+constexpr float kNanLoss = std::numeric_limits<float>::quiet_NaN(), kInfiniteNorm = 1e30f;
 Tensor first_weights() { return random_operand(f32({kFeatures, kClasses}), 9, kClasses); }
 
 // What a step makes of the weights, by the reference.
-Tensor expected_after(const Tensor& w, std::int64_t step, bool not_finite) {
-  if (not_finite) return w;
+Tensor expected_after(const Tensor& w, std::int64_t step, Step kind) {
   const Graph graph = replica_graph();
   std::vector<Tensor> gradients;
   for (std::int64_t r = 0; r < kReplicas; ++r) {
-    std::vector<Tensor> inputs = batch_of(step, r, false);
+    std::vector<Tensor> inputs = batch_of(step, r, 1);
     inputs.push_back(w);
     gradients.push_back(interpret(graph, inputs)[0]);
   }
@@ -121,21 +162,33 @@ Tensor expected_after(const Tensor& w, std::int64_t step, bool not_finite) {
     sum.f32()[i] = tree_sum(0, kReplicas, [&](std::int64_t r) {
       return gradients[static_cast<std::size_t>(r)].f32()[i];
     });
-  return interpret(update_graph(), std::vector<Tensor>{w, sum})[0];
+  if (kind == Step::kLimitedNorm) {
+    const std::vector<float> squares = {sum_of_squares(sum.f32())};
+    const float factor = clip_factor(global_norm(squares, std::vector<std::int64_t>{0, 1}), kLimit);
+    PODIUM_CHECK(factor < 1, "the limit is not reached");
+    for (float& value : sum.f32()) value *= factor;
+  }
+  return interpret(update_graph(kind), std::vector<Tensor>{w, sum})[0];
 }
 
 // The step on the device.
 class ReplicatedStep {
  public:
-  explicit ReplicatedStep(Device& device)
+  explicit ReplicatedStep(Device& device, Step kind)
       : device_(device),
+        kind_(kind),
         x_(device.allocate(kReplicas * kImages * kFeatures * kWord)),
         labels_(device.allocate(kReplicas * kImages * kWord)),
         w_(device.allocate(kWeights * kWord)),
         sum_(device.allocate((kWeights + 1) * kWord)),
         losses_(device.allocate(kReplicas * kWord)),
+        squares_(device.allocate(kWord)),
+        norm_values_(device.allocate(2 * kWord)),
         replica_(device, replica_graph(), {}),
-        update_(device, update_graph(), {.donations = {{"new_w", "w"}}}) {
+        square_(device, square_graph(), {}),
+        norm_(device, norm_graph(), {}),
+        scale_(device, scale_graph(), {.donations = {{"scaled", "sum"}}}),
+        update_(device, update_graph(kind), {.donations = {{"new_w", "w"}}}) {
     StepProgram step{.workers = {}, .sum = *sum_, .loss = View(*sum_).part(kWeights * kWord, 4)};
     StepProgram::Worker& worker = step.workers.emplace_back();
     worker.losses = *losses_;
@@ -150,6 +203,7 @@ class ReplicatedStep {
     update_.bind_input("w", *w_);
     update_.bind_input("sum", View(*sum_).part(0, kWeights * kWord));
     worker.updates.push_back(update_.call());
+    if (kind == Step::kLimitedNorm) limit_norm(worker);
     program_ = device.compile_step(step);
     set_weights(first_weights());
   }
@@ -160,9 +214,9 @@ class ReplicatedStep {
     device_.download(w.data(), *w_);
     return w;
   }
-  void run(std::int64_t step, bool not_finite) {
+  void run(std::int64_t step, float factor) {
     for (std::int64_t r = 0; r < kReplicas; ++r) {
-      const std::vector<Tensor> batch = batch_of(step, r, not_finite && r == 1);
+      const std::vector<Tensor> batch = batch_of(step, r, factor);
       device_.upload(images(r), batch[0].data());
       device_.upload(labels(r), batch[1].data());
     }
@@ -172,34 +226,58 @@ class ReplicatedStep {
  private:
   View images(std::int64_t r) const {
     const std::int64_t bytes = kImages * kFeatures * kWord;
+    // Not at equal distances: then no launch computes several replicas.
+    if (kind_ == Step::kUpdateNeedsMore && r < 2) r = 1 - r;
     return View(*x_).part(r * bytes, bytes);
   }
   View labels(std::int64_t r) const {
     return View(*labels_).part(r * kImages * kWord, kImages * kWord);
   }
 
+  void limit_norm(StepProgram::Worker& worker) {
+    const View sum = View(*sum_).part(0, kWeights * kWord), values = *norm_values_;
+    square_.bind_input("sum", sum);
+    square_.bind_output("squares", *squares_);
+    worker.squares.push_back(square_.call());
+    norm_.bind_input("squares", *squares_);
+    norm_.bind_output("norm", values.part(0, kWord));
+    norm_.bind_output("factor", values.part(kWord, kWord));
+    worker.norm = norm_.call();
+    worker.norm_values = values;
+    scale_.bind_input("sum", sum);
+    scale_.bind_input("factor", values.part(kWord, kWord));
+    worker.scales.push_back(scale_.call());
+  }
+
   Device& device_;
-  std::unique_ptr<Buffer> x_, labels_, w_, sum_, losses_;
-  BoundExecutable replica_, update_;
+  const Step kind_;
+  std::unique_ptr<Buffer> x_, labels_, w_, sum_, losses_, squares_, norm_values_;
+  BoundExecutable replica_, square_, norm_, scale_, update_;
   std::unique_ptr<WholeStep> program_;
 };
 
-// Steps that are launched, recorded and played; one whose loss is not finite; parameters that are
-// set after a step.
-std::string difference_of_step(Device& device) {
-  ReplicatedStep step(device);
+// Steps that are launched, recorded and played; such that update nothing, since a loss or the norm
+// is not finite; parameters that are set after a step.
+std::string difference_of_step(Device& device, Step kind) {
+  ReplicatedStep step(device, kind);
   Tensor expected = first_weights();
   for (std::int64_t i = 0; i < 4; ++i) {
-    const bool not_finite = i == 3;
-    step.run(i, not_finite);
-    expected = expected_after(expected, i, not_finite);
+    step.run(i, 1);
+    expected = expected_after(expected, i, kind);
     const std::string found = first_difference(step.weights(), expected);
     if (!found.empty()) return cat("after step ", i, ": ", found);
   }
-  step.run(4, false);
+  step.run(4, kNanLoss);
+  if (kind == Step::kLimitedNorm) step.run(5, kInfiniteNorm);
+  const std::string changed = first_difference(step.weights(), expected);
+  if (!changed.empty()) return cat("after steps that are not finite: ", changed);
+  step.run(6, 1);
   const Tensor other = random_operand(f32({kFeatures, kClasses}), 10, kClasses);
   step.set_weights(other);
   return first_difference(step.weights(), other);
+}
+std::string difference_of_plain_step(Device& device) {
+  return difference_of_step(device, Step::kPlain);
 }
 
 // A program that runs with some memory, and then with other memory, twice each.
@@ -279,7 +357,7 @@ Finding finding_of(SeededFault fault) {
       return {FoundBy::kEnd, "a barrier that not all threads reach", at_samples(hash_sum_op)};
     case SeededFault::kLaneMissingInMask:
       return {FoundBy::kEnd, "a lane that its mask lacks", at_samples(channel_sum_op)};
-    case SeededFault::kHostReadsDevice: return {FoundBy::kEnd, "", difference_of_step};
+    case SeededFault::kHostReadsDevice: return {FoundBy::kEnd, "", difference_of_plain_step};
     case SeededFault::kSharedTooSmall:
       return {FoundBy::kAddresses, "heap-buffer-overflow", at_samples(conv2d_op)};
     case SeededFault::kReadsBeyondEnd:
@@ -295,9 +373,9 @@ Finding finding_of(SeededFault fault) {
     case SeededFault::kReplicaForgotten:
     case SeededFault::kTreeAsChain:
     case SeededFault::kUpdateWithoutLosses:
-    case SeededFault::kUploadTooEarly: return {FoundBy::kBits, "", difference_of_step};
+    case SeededFault::kUploadTooEarly: return {FoundBy::kBits, "", difference_of_plain_step};
     case SeededFault::kWaitsWhileRecording:
-      return {FoundBy::kException, "a recording cannot wait", difference_of_step};
+      return {FoundBy::kException, "a recording cannot wait", difference_of_plain_step};
     case SeededFault::kStaleRecording: return {FoundBy::kBits, "", difference_in_other_memory};
   }
   PODIUM_CHECK(false, "no such fault");
@@ -375,7 +453,8 @@ INSTANTIATE_TEST_SUITE_P(List, SeededFaults, testing::ValuesIn(of_this_build()),
 
 // Of the operations, conformance_test.cc shows it.
 TEST_F(SeededFaults, are_not_found_where_none_is) {
-  EXPECT_EQ(difference_of_step(*device_), "");
+  for (const Step kind : {Step::kPlain, Step::kUpdateNeedsMore, Step::kLimitedNorm})
+    EXPECT_EQ(difference_of_step(*device_, kind), "") << static_cast<int>(kind);
   EXPECT_EQ(difference_in_other_memory(*device_), "");
   EXPECT_EQ(nan_in_products(*device_), "");
 }

@@ -113,6 +113,15 @@ __device__ inline void add_bf16_products(float (&d)[4], const std::uint32_t (&a)
 #endif
 }
 
+// The compute capability, times ten, that the kernel's code was made for: that of a virtual GPU where
+// the driver has translated it.
+template <typename... P>
+int code_version(void (*kernel)(P...)) {
+  cudaFuncAttributes attributes{};
+  simt_require(cudaFuncGetAttributes(&attributes, kernel), "cudaFuncGetAttributes");
+  return attributes.ptxVersion;
+}
+
 // The most shared memory of a block that the current device has.
 std::size_t most_shared_bytes();
 

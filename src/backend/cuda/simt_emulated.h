@@ -108,6 +108,12 @@ T& shared() {
 // The most shared memory of a block.
 std::size_t most_shared_bytes();
 
+int emulated_code_version();
+template <typename... P>
+int code_version(void (* /*kernel*/)(P...)) {
+  return emulated_code_version();
+}
+
 template <typename... P, typename... A>
 void launch(void (*kernel)(P...), const Grid& grid, Stream stream, A&&... arguments) {
   submit(stream, grid,

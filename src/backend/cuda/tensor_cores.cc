@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/bf16_probe.h"
+#include "base/error.h"
 #include "base/tensor_core.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -73,6 +74,17 @@ float by_the_rule(Bf16Order order, float sum, const std::uint16_t* row,
 std::optional<Bf16Order> tensor_core_order(const runtime::DeviceInfo& device) {
   if (device.major < 8) return std::nullopt;
   return device.major == 8 ? Bf16Order::kAmpere : Bf16Order::kHopper;
+}
+
+std::string bf16_missing(const runtime::DeviceInfo& device) {
+  const std::string capability = cat(device.major, ".", device.minor);
+  if (device.major < 8)
+    return cat(device.name, " has compute capability ", capability, ", and BF16 needs 8.0");
+  if (!code_has_bf16())
+    return cat("this program has no code with BF16 for ", device.name, " (compute capability ",
+               capability, "): build it with PODIUM_CUDA_ARCHITECTURES=", device.major,
+               device.minor);
+  return "";
 }
 
 Probe probe_tensor_cores(Stream stream, Bf16Order order, int warps, std::uint32_t seed) {

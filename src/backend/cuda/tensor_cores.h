@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "backend/cuda/launch.h"
 #include "backend/cuda/runtime.h"
@@ -13,6 +14,8 @@ namespace podium::PODIUM_CUDA_SPACE {
 // The order that GPUs of this compute capability have been found to add in; none for older ones,
 // which have no tensor cores for BF16.
 std::optional<Bf16Order> tensor_core_order(const runtime::DeviceInfo& device);
+// Why the current device cannot multiply BF16 numbers in this program, for people; empty if it can.
+std::string bf16_missing(const runtime::DeviceInfo& device);
 
 // Adds random groups, in chains of several, of numbers of all sizes and near each other, zeros,
 // infinities and NaN among them.

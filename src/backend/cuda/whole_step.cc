@@ -26,10 +26,20 @@ Floats floats_at(std::byte* first, std::int64_t stride) {
   return {reinterpret_cast<float*>(first), stride / kWord};
 }
 
+CudaExecutable& program_of(const Call& call) {
+  return static_cast<CudaExecutable&>(*call.program);
+}
+
 }  // namespace
 
 CudaStep::CudaStep(Queue& queue, StepProgram step)
-    : queue_(queue), step_(std::move(step)), worker_(step_.workers[0]) {
+    : queue_(queue),
+      step_(std::move(step)),
+      worker_(step_.workers[0]),
+      losses_{worker_.losses},
+      norm_{worker_.norm_values} {
+  norm_calls_ = worker_.squares;
+  if (step_.clips()) norm_calls_.push_back(worker_.norm);
   const auto replicas = std::ssize(worker_.replicas);
   const Call& first = worker_.replicas[0];
   together_ = is_recordable() && std::ranges::all_of(worker_.replicas, [&](const Call& call) {
@@ -45,7 +55,10 @@ CudaStep::CudaStep(Queue& queue, StepProgram step)
   std::int64_t arena = 0;
   for (std::size_t r = 0; r < worker_.replicas.size(); ++r)
     arena = std::max(arena, program(r).arena_bytes());
-  arena_ = Allocation::scratch(together_ ? replicas * arena : arena);
+  if (together_) arena *= replicas;
+  for (const std::vector<Call>* calls : later_calls())
+    for (const Call& call : *calls) arena = std::max(arena, program_of(call).arena_bytes());
+  arena_ = Allocation::scratch(arena);
 }
 
 CudaStep::~CudaStep() {
@@ -53,16 +66,20 @@ CudaStep::~CudaStep() {
   if (queue_.pending == this) queue_.pending = nullptr;
 }
 
+std::array<const std::vector<Call>*, 3> CudaStep::later_calls() const {
+  return {&norm_calls_, &worker_.scales, &worker_.updates};
+}
+
 bool CudaStep::is_recordable() const {
-  const auto recordable = [](const Call& call) {
-    return static_cast<CudaExecutable&>(*call.program).is_recordable();
-  };
+  const auto recordable = [](const Call& call) { return program_of(call).is_recordable(); };
   return std::ranges::all_of(worker_.replicas, recordable) &&
-         std::ranges::all_of(worker_.updates, recordable);
+         std::ranges::all_of(later_calls(), [&](const std::vector<Call>* calls) {
+           return std::ranges::all_of(*calls, recordable);
+         });
 }
 
 CudaExecutable& CudaStep::program(std::size_t replica) const {
-  return static_cast<CudaExecutable&>(*worker_.replicas[replica].program);
+  return program_of(worker_.replicas[replica]);
 }
 
 // What a replica writes to the sum goes to a sum of its own.
@@ -109,6 +126,7 @@ void CudaStep::launch_replicas() {
              words_at(address(worker_.losses), kWord));
   tree_over_parts({.stream = queue_.stream}, step_.sum.bytes / kWord, replicas,
                   floats_at(sums_.data(), step_.sum.bytes), floats_at(address(step_.sum), 0));
+  launch_calls(norm_calls_, nullptr);
 }
 
 void CudaStep::run_replicas() {
@@ -119,56 +137,65 @@ void CudaStep::run_replicas() {
   replicas_->play(queue_.stream);
 }
 
-void CudaStep::run_updates() {
-  std::int64_t arena = 0;
-  for (const Call& call : worker_.updates)
-    arena = std::max(arena, static_cast<CudaExecutable&>(*call.program).arena_bytes());
-  // The replicas' arena is free by now.
-  if (runs_ == 0 && arena > std::ssize(worker_.replicas) * program(0).arena_bytes())
-    arena_ = Allocation::scratch(arena);
-  const auto launch = [&](BranchStreams* side_by_side) {
-    for (const Call& call : worker_.updates) {
-      std::vector<Place> in, out;
-      for (const View& view : call.inputs) in.push_back({address(view), 0});
-      for (const View& view : call.outputs) out.push_back({address(view), 0});
-      static_cast<CudaExecutable&>(*call.program).launch(1, arena_.data(), in, out, side_by_side);
-    }
-  };
-  if (!is_recordable() || runs_ == 0) return launch(nullptr);
-  if (updates_ == nullptr) {
-    BranchStreams streams;
-    updates_ = runtime::record(queue_.stream, [&] { launch(&streams); });
+void CudaStep::launch_calls(const std::vector<Call>& calls, BranchStreams* streams) {
+  for (const Call& call : calls) {
+    std::vector<Place> in, out;
+    for (const View& view : call.inputs) in.push_back({address(view), 0});
+    for (const View& view : call.outputs) out.push_back({address(view), 0});
+    program_of(call).launch(1, arena_.data(), in, out, streams);
   }
-  updates_->play(queue_.stream);
+}
+
+void CudaStep::run_calls(const std::vector<Call>& calls, Recorded& recorded) {
+  const bool is_first = std::exchange(recorded.is_first, false);
+  if (!is_recordable() || is_first) return launch_calls(calls, nullptr);
+  if (recorded.launches == nullptr) {
+    BranchStreams streams;
+    recorded.launches = runtime::record(queue_.stream, [&] { launch_calls(calls, &streams); });
+  }
+  recorded.launches->play(queue_.stream);
 }
 
 void CudaStep::run() {
   const std::scoped_lock lock(queue_.mutex);
   queue_.settle();
-  losses_.clear();
+  losses_.values.clear();
+  norm_.values.clear();
   run_replicas();
   queue_.pending = this;
 }
 
+const std::vector<float>& CudaStep::look_at(Seen& seen) {
+  if (seen.values.empty()) {
+    seen.values.resize(static_cast<std::size_t>(seen.view.bytes / kWord));
+    runtime::download(queue_.stream, seen.values.data(), address(seen.view), seen.view.bytes);
+  }
+  return seen.values;
+}
+
 void CudaStep::finish() {
   if (seeded(SeededFault::kHostReadsDevice))
-    losses_.assign(1, *reinterpret_cast<const float*>(address(worker_.losses)));
-  if (losses_.empty()) {
-    losses_.resize(worker_.replicas.size());
-    runtime::download(queue_.stream, losses_.data(), address(worker_.losses),
-                      std::ssize(losses_) * kWord);
-  }
-  const bool finite = std::ranges::all_of(losses_, [](float x) { return std::isfinite(x); });
+    losses_.values.assign(1, *reinterpret_cast<const float*>(address(worker_.losses)));
+  const bool finite =
+      std::ranges::all_of(look_at(losses_), [](float x) { return std::isfinite(x); });
   if (!finite && !seeded(SeededFault::kUpdateWithoutLosses)) return;
-  run_updates();
+  if (step_.clips()) {
+    const float norm = look_at(norm_)[0], factor = look_at(norm_)[1];
+    if (!std::isfinite(norm)) return;
+    if (factor != 1.0f) run_calls(worker_.scales, scales_);
+  }
+  run_calls(worker_.updates, updates_);
   ++runs_;
 }
 
 void CudaStep::have_seen(const void* values, const View& view) {
-  if (!is_part(worker_.losses, view)) return;
-  const auto* const first = reinterpret_cast<const float*>(static_cast<const std::byte*>(values) +
-                                                           (worker_.losses.offset - view.offset));
-  losses_.assign(first, first + worker_.replicas.size());
+  for (Seen* seen : {&losses_, &norm_}) {
+    if (!seen->view || !is_part(seen->view, view)) continue;
+    const auto* const first =
+        reinterpret_cast<const float*>(static_cast<const std::byte*>(values) +
+                                       (seen->view.offset - view.offset));
+    seen->values.assign(first, first + seen->view.bytes / kWord);
+  }
 }
 
 bool CudaStep::updates_use(const Buffer& buffer) const {
@@ -181,9 +208,15 @@ bool CudaStep::updates_use(const Buffer& buffer) const {
 std::string CudaStep::text() const {
   std::string text =
       cat("replicas, ", worker_.replicas.size(), together_ ? " together" : "", ":\n",
-          program(0).text(), "the tree over the replicas\nif all losses are finite:\n");
-  for (const Call& call : worker_.updates)
-    text += static_cast<CudaExecutable&>(*call.program).text();
+          program(0).text(), "the tree over the replicas\n");
+  const auto add = [&](const std::vector<Call>& calls) {
+    for (const Call& call : calls) text += program_of(call).text();
+  };
+  add(norm_calls_);
+  if (step_.clips()) text += "if all losses and the norm are finite, and the factor is not 1:\n";
+  add(worker_.scales);
+  text += cat("if all losses ", step_.clips() ? "and the norm " : "", "are finite:\n");
+  add(worker_.updates);
   return text;
 }
 

@@ -1,6 +1,7 @@
 // A whole step of one worker: all replicas in the same launches, recorded once.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -13,9 +14,9 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-// The replicas, the tree over them and the losses are enqueued by run(). The updates follow when
-// the losses are known to be finite: the queue calls finish() before the next call that may depend
-// on them, so that the host can prepare the next batch meanwhile.
+// The replicas, the tree over them, the losses and the norm are enqueued by run(). The updates
+// follow when the losses and the norm are known to be finite: the queue calls finish() before the
+// next call that may depend on them, so that the host can prepare the next batch meanwhile.
 class CudaStep : public WholeStep, public Pending {
  public:
   CudaStep(Queue& queue, StepProgram step);
@@ -26,28 +27,44 @@ class CudaStep : public WholeStep, public Pending {
   void finish() override;
   // Whether the updates read or write this buffer.
   bool updates_use(const Buffer& buffer) const;
-  // What the host has downloaded since run(): it may be the losses.
+  // What the host has downloaded since run(): it may be the losses, or the norm.
   void have_seen(const void* values, const View& view);
 
  private:
+  // What the host reads between the replicas and the updates.
+  struct Seen {
+    View view;
+    std::vector<float> values = {};  // of this run; none: not yet downloaded
+  };
+  // Calls that are launched once, which loads their kernels, and then recorded.
+  struct Recorded {
+    bool is_first = true;
+    std::unique_ptr<runtime::Recording> launches = nullptr;
+  };
+  const std::vector<float>& look_at(Seen& seen);
   void run_replicas();
-  void run_updates();
   void launch_replicas();
+  void run_calls(const std::vector<Call>& calls, Recorded& recorded);
+  void launch_calls(const std::vector<Call>& calls, BranchStreams* streams);
   // Operand `i` of all replicas, if they lie at equal distances.
   std::optional<Place> common_place(std::size_t i, bool output) const;
   Place place_of(const View& view, std::size_t replica) const;
   CudaExecutable& program(std::size_t replica) const;
+  // What runs after the replicas, in their arena.
+  std::array<const std::vector<Call>*, 3> later_calls() const;
   bool is_recordable() const;
 
   Queue& queue_;
   const StepProgram step_;
   const StepProgram::Worker& worker_;
+  std::vector<Call> norm_calls_;  // of the sum: squares, then their norm
   bool together_ = true;  // whether one launch computes all replicas
-  Allocation arena_;      // of all replicas
+  Allocation arena_;      // of all replicas; later calls use it in their turn
   Allocation sums_;       // what each replica adds to the sum, one after the other
   std::int64_t runs_ = 0;
-  std::vector<float> losses_;  // of this run, if the host has seen them
-  std::unique_ptr<runtime::Recording> replicas_, updates_;
+  Seen losses_, norm_;  // the norm and its factor
+  std::unique_ptr<runtime::Recording> replicas_;
+  Recorded scales_, updates_;
 };
 
 }  // namespace podium::PODIUM_CUDA_SPACE

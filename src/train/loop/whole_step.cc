@@ -17,7 +17,7 @@ bool Trainer::State::takes_whole_steps() const {
   if (lengths() > 1) return false;
   // Such a program has the same memory in every step, and carried values change places.
   if (!program.carried.empty()) return false;
-  if (recipe.clip_norm != 0 && (!traits.complete_steps || runs.count() == 0)) return false;
+  if (recipe.clip_norm != 0 && runs.count() == 0) return false;
   // One program for all devices: all have as many replicas.
   const auto count = std::ssize(workers);
   return count == 1 || (count <= traits.devices && recipe.replicas % count == 0);

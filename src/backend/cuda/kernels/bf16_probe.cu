@@ -29,4 +29,6 @@ void multiply_chains(const Launch& launch, int warps, int chain, const std::uint
                launch.stream, chain, a, b, d);
 }
 
+bool code_has_bf16() { return simt::code_version(probe_kernel) >= 80; }
+
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -14,4 +14,7 @@ namespace podium::PODIUM_CUDA_SPACE {
 void multiply_chains(const Launch& launch, int warps, int chain, const std::uint32_t* a,
                      const std::uint32_t* b, float* d);
 
+// Whether the code for the current device can add them: it was made for 8.0 or later.
+bool code_has_bf16();
+
 }  // namespace podium::PODIUM_CUDA_SPACE
