@@ -14,8 +14,7 @@
 #include "base/hash.h"
 #include "module.h"
 #include "nn/models.h"
-#include "report/run_board.h"
-#include "report/run_report.h"
+#include "report/run_reports.h"
 #include "store/local_copy.h"
 #include "train/recipe/recipe.h"
 #include "train/run/run.h"
@@ -138,7 +137,8 @@ nb::dict dict_of(const RunResult& result) {
 // that stopped it, or 0.
 nb::tuple train(const std::string& recipe, const std::string& name, const std::string& out,
                 const std::vector<Data>& data, const std::string& data_dir, std::int64_t workers,
-                int threads, int input_threads, const std::string& backend, std::int64_t steps,
+                int threads, int input_threads, const std::string& backend,
+                const std::string& mlflow, const std::string& prometheus, std::int64_t steps,
                 std::int64_t epochs, bool fresh, bool catch_signals, nb::object on_metrics,
                 nb::object on_evaluation, nb::object on_warning) {
   Recipe parsed = parse_recipe(recipe, name);
@@ -165,12 +165,10 @@ nb::tuple train(const std::string& recipe, const std::string& name, const std::s
     }
     train_into(out, [&](const std::filesystem::path& folder, RunObserver& publisher) {
       options.out = folder;
-      RunBoard board(folder);
-      RunReport report(folder);
-      Observers all{&board, &report, &callbacks, &publisher};
+      RunReports reports(folder, {.mlflow = mlflow, .prometheus = prometheus});
+      Observers all{&reports, &callbacks, &publisher};
       result = run(parsed, model_of(parsed), options, all);
-      if (result.steps == result.total_steps) board.finish();
-      report.finish();
+      reports.finish(result);
     });
     if (catch_signals) signal = stop_signal;
   }
@@ -182,7 +180,7 @@ nb::tuple train(const std::string& recipe, const std::string& name, const std::s
 void add_training(nb::module_& module) {
   module.def("train", train, nb::arg("recipe"), nb::arg("name"), nb::arg("out"), nb::arg("data"),
              nb::arg("data_dir"), nb::arg("workers"), nb::arg("threads"), nb::arg("input_threads"),
-             nb::arg("backend"), nb::arg("steps"), nb::arg("epochs"), nb::arg("fresh"),
+             nb::arg("backend"), nb::arg("mlflow"), nb::arg("prometheus"), nb::arg("steps"), nb::arg("epochs"), nb::arg("fresh"),
              nb::arg("catch_signals"), nb::arg("on_metrics").none(),
              nb::arg("on_evaluation").none(), nb::arg("on_warning"));
 }

@@ -35,6 +35,8 @@ def train(
     threads=1,
     input_threads=0,
     backend="",
+    mlflow="",
+    prometheus="",
     steps=0,
     epochs=0,
     fresh=False,
@@ -55,6 +57,8 @@ def train(
     class_names    names of the target's classes, for people
     workers, threads, input_threads, backend
                    where it runs, as the command's flags; no result depends on it
+    mlflow         address of an MLflow tracking server, which gets the curves and settings, too
+    prometheus     file (.prom) for the newest values, for Prometheus' node exporter
     steps, epochs  stop there; the schedule does not change
     fresh          start over; what the folder held is moved aside
     progress       print a line for each point of the curves
@@ -94,6 +98,8 @@ def train(
         threads=threads,
         input_threads=input_threads,
         backend=backend,
+        mlflow=mlflow,
+        prometheus=str(prometheus),
         steps=steps,
         epochs=epochs,
         fresh=fresh,

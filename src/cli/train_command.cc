@@ -21,8 +21,7 @@
 #include "files/byte_text.h"
 #include "nn/models.h"
 #include "report/mlperf_log.h"
-#include "report/run_board.h"
-#include "report/run_report.h"
+#include "report/run_reports.h"
 #include "train/recipe/recipe_keys.h"
 #include "train/run/memory.h"
 #include "train/run/run.h"
@@ -35,6 +34,7 @@ struct TrainArguments {
   RecipeArguments recipe;
   RunOptions run;
   std::string out, memory_limit, init, price, mlperf_log;
+  TrackerOptions trackers;
   std::vector<std::string> init_map, init_fresh;
   bool json = false, quiet = false;
   RankOptions ranks;
@@ -181,19 +181,15 @@ ExitCode train_as_rank(TrainArguments& arguments, const CommandLine& line, Trans
   const std::filesystem::path named = options.out;
   train_into(named, [&](const std::filesystem::path& folder, RunObserver& publisher) {
     options.out = folder;
-    RunBoard board(folder);
+    RunReports reports(folder, arguments.trackers);
     RunWatch watch(recipe, options, arguments.quiet);
-    RunReport report(folder);
     std::optional<MlperfLog> log;
-    if (!arguments.mlperf_log.empty()) log.emplace(arguments.mlperf_log);
-    Silence silence;
-    RunObserver* last = &silence;
-    if (log) last = &*log;
-    Observers all{&board, &report, &watch, last, &publisher};
+    Observers all{&reports, &watch};
+    if (!arguments.mlperf_log.empty()) all.add(log.emplace(arguments.mlperf_log));
+    all.add(publisher);
     result = run(recipe, model_of(recipe), options, all);
     watch.finish();
-    if (result.steps == result.total_steps) board.finish();
-    report.finish();
+    reports.finish(result);
     if (log) log->finish();
     options.out = named;
     if (arguments.json) {
@@ -226,6 +222,11 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--out", arguments->out, "Run folder; default: runs/RECIPE-seedN");
   command->add_option("--mlperf-log", arguments->mlperf_log,
                       "File for a log of the run in MLPerf's format");
+  command->add_option("--mlflow", arguments->trackers.mlflow,
+                      "Address of an MLflow tracking server, which gets the run's curves and "
+                      "settings, too");
+  command->add_option("--prometheus", arguments->trackers.prometheus,
+                      "File (.prom) for the newest values of the run, for Prometheus' node exporter");
   add_placement_flags(*command, arguments->run.placement);
   add_input_threads_flag(*command, arguments->run.placement);
   add_data_dir_flag(*command, arguments->run.data_dir);

@@ -131,6 +131,8 @@ class Observers : public RunObserver {
  public:
   // None of them is null; each must outlive this object.
   Observers(std::initializer_list<RunObserver*> observers) : observers_(observers) {}
+  // After those that are there; it must outlive this object.
+  void add(RunObserver& observer) { observers_.push_back(&observer); }
   void started(const Trainer& trainer, std::int64_t first_step, std::int64_t last_step) override {
     for (RunObserver* one : observers_) one->started(trainer, first_step, last_step);
   }
