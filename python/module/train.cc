@@ -180,9 +180,9 @@ nb::tuple train(const std::string& recipe, const std::string& name, const std::s
 void add_training(nb::module_& module) {
   module.def("train", train, nb::arg("recipe"), nb::arg("name"), nb::arg("out"), nb::arg("data"),
              nb::arg("data_dir"), nb::arg("workers"), nb::arg("threads"), nb::arg("input_threads"),
-             nb::arg("backend"), nb::arg("mlflow"), nb::arg("prometheus"), nb::arg("steps"), nb::arg("epochs"), nb::arg("fresh"),
-             nb::arg("catch_signals"), nb::arg("on_metrics").none(),
-             nb::arg("on_evaluation").none(), nb::arg("on_warning"));
+             nb::arg("backend"), nb::arg("mlflow"), nb::arg("prometheus"), nb::arg("steps"),
+             nb::arg("epochs"), nb::arg("fresh"), nb::arg("catch_signals"),
+             nb::arg("on_metrics").none(), nb::arg("on_evaluation").none(), nb::arg("on_warning"));
 }
 
 }  // namespace podium::python

@@ -225,8 +225,9 @@ void add_train_command(CLI::App& app, CommandLine& line) {
   command->add_option("--mlflow", arguments->trackers.mlflow,
                       "Address of an MLflow tracking server, which gets the run's curves and "
                       "settings, too");
-  command->add_option("--prometheus", arguments->trackers.prometheus,
-                      "File (.prom) for the newest values of the run, for Prometheus' node exporter");
+  command->add_option(
+      "--prometheus", arguments->trackers.prometheus,
+      "File (.prom) for the newest values of the run, for Prometheus' node exporter");
   add_placement_flags(*command, arguments->run.placement);
   add_input_threads_flag(*command, arguments->run.placement);
   add_data_dir_flag(*command, arguments->run.data_dir);

@@ -167,10 +167,9 @@ TEST_F(NetworkTransports, say_why_messages_go_through_the_hosts) {
 
 TEST_F(NetworkTransports, do_not_wait_without_end_for_ranks_that_do_not_join) {
   hold_nccl_back(true);
-  const auto errors = on_ranks({.ranks = 2, .gpus = 2, .timeout = 0.3},
-                               [](Transport& transport, Device& device) {
-                                 all_to_all(transport, device, 1);
-                               });
+  const auto errors =
+      on_ranks({.ranks = 2, .gpus = 2, .timeout = 0.3},
+               [](Transport& transport, Device& device) { all_to_all(transport, device, 1); });
   for (const std::string& error : errors)
     EXPECT_NE(error.find("the GPUs of all ranks are not connected, after 0.3 s (--rank-timeout)"),
               std::string::npos)

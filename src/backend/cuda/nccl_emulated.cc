@@ -86,12 +86,8 @@ int get_unique_id(UniqueId* id) {
 int comm_init_rank_config(Comm* comm, int ranks, UniqueId id, int rank, Config* config) {
   if (fails() || rank < 0 || rank >= ranks) return kSystemError;
   if (config->magic != Config().magic || config->blocking != 0) return kInvalidUsage;
-  *comm = new Communicator{.folder = id.bytes,
-                           .rank = rank,
-                           .ranks = ranks,
-                           .sent = {},
-                           .awaited = {},
-                           .receipts = {}};
+  *comm = new Communicator{
+      .folder = id.bytes, .rank = rank, .ranks = ranks, .sent = {}, .awaited = {}, .receipts = {}};
   return put(joined_file(of(*comm), rank), {}) ? kInProgress : kSystemError;
 }
 

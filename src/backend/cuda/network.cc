@@ -139,7 +139,7 @@ class NcclNetwork final : public DeviceNetwork {
   nccl::Comm comm_ = nullptr;
   Stream stream_ = nullptr;
   std::map<int, std::unique_ptr<runtime::Event>> events_;  // by channel
-  std::vector<int> unmarked_;  // channels
+  std::vector<int> unmarked_;                              // channels
   int under_way_ = 0;
 };
 

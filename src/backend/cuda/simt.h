@@ -113,8 +113,8 @@ __device__ inline void add_bf16_products(float (&d)[4], const std::uint32_t (&a)
 #endif
 }
 
-// The compute capability, times ten, that the kernel's code was made for: that of a virtual GPU where
-// the driver has translated it.
+// The compute capability, times ten, that the kernel's code was made for: that of a virtual GPU
+// where the driver has translated it.
 template <typename... P>
 int code_version(void (*kernel)(P...)) {
   cudaFuncAttributes attributes{};

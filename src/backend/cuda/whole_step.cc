@@ -26,9 +26,7 @@ Floats floats_at(std::byte* first, std::int64_t stride) {
   return {reinterpret_cast<float*>(first), stride / kWord};
 }
 
-CudaExecutable& program_of(const Call& call) {
-  return static_cast<CudaExecutable&>(*call.program);
-}
+CudaExecutable& program_of(const Call& call) { return static_cast<CudaExecutable&>(*call.program); }
 
 }  // namespace
 
@@ -191,9 +189,8 @@ void CudaStep::finish() {
 void CudaStep::have_seen(const void* values, const View& view) {
   for (Seen* seen : {&losses_, &norm_}) {
     if (!seen->view || !is_part(seen->view, view)) continue;
-    const auto* const first =
-        reinterpret_cast<const float*>(static_cast<const std::byte*>(values) +
-                                       (seen->view.offset - view.offset));
+    const auto* const first = reinterpret_cast<const float*>(static_cast<const std::byte*>(values) +
+                                                             (seen->view.offset - view.offset));
     seen->values.assign(first, first + seen->view.bytes / kWord);
   }
 }
@@ -206,9 +203,8 @@ bool CudaStep::updates_use(const Buffer& buffer) const {
 }
 
 std::string CudaStep::text() const {
-  std::string text =
-      cat("replicas, ", worker_.replicas.size(), together_ ? " together" : "", ":\n",
-          program(0).text(), "the tree over the replicas\n");
+  std::string text = cat("replicas, ", worker_.replicas.size(), together_ ? " together" : "", ":\n",
+                         program(0).text(), "the tree over the replicas\n");
   const auto add = [&](const std::vector<Call>& calls) {
     for (const Call& call : calls) text += program_of(call).text();
   };

@@ -58,9 +58,9 @@ class CudaStep : public WholeStep, public Pending {
   const StepProgram step_;
   const StepProgram::Worker& worker_;
   std::vector<Call> norm_calls_;  // of the sum: squares, then their norm
-  bool together_ = true;  // whether one launch computes all replicas
-  Allocation arena_;      // of all replicas; later calls use it in their turn
-  Allocation sums_;       // what each replica adds to the sum, one after the other
+  bool together_ = true;          // whether one launch computes all replicas
+  Allocation arena_;              // of all replicas; later calls use it in their turn
+  Allocation sums_;               // what each replica adds to the sum, one after the other
   std::int64_t runs_ = 0;
   Seen losses_, norm_;  // the norm and its factor
   std::unique_ptr<runtime::Recording> replicas_;

@@ -12,11 +12,11 @@
 #include "base/contract.h"
 #include "base/environment_text.h"
 #include "base/error.h"
+#include "base/hash.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "files/base64.h"
 #include "files/file_io.h"
-#include "base/hash.h"
 #include "store/address.h"
 
 namespace podium {
@@ -129,13 +129,12 @@ MlflowTracker::MlflowTracker(const std::string& address, const std::filesystem::
   Server server(address_, patience_.start);
   const std::string name = experiment_name();
   const auto find = [&] {
-    return server.ask("GET",
-                      "experiments/get-by-name?experiment_name=" + percent_encoded(name));
+    return server.ask("GET", "experiments/get-by-name?experiment_name=" + percent_encoded(name));
   };
   std::optional<json> found = find();
   if (!found) {
-    experiment_ = server.text_at(server.require("experiments/create", {{"name", name}}),
-                                 "/experiment_id");
+    experiment_ =
+        server.text_at(server.require("experiments/create", {{"name", name}}), "/experiment_id");
     return;
   }
   experiment_ = server.text_at(*found, "/experiment/experiment_id");
@@ -174,8 +173,7 @@ void MlflowTracker::started(const Trainer& trainer, std::int64_t first_step,
     for (std::size_t i = 0; i < values.size(); i += kBatchSettings) {
       json settings = json::array();
       for (std::size_t k = i; k < std::min(values.size(), i + kBatchSettings); ++k)
-        settings.push_back(
-            {{"key", values[k].first}, {"value", without_quotes(values[k].second)}});
+        settings.push_back({{"key", values[k].first}, {"value", without_quotes(values[k].second)}});
       server.require("runs/log-batch", {{"run_id", run_id_}, {"params", settings}});
     }
     replace_text(record_, json{{"address", address_}, {"run_id", run_id_}}.dump(1) + "\n");
@@ -231,8 +229,8 @@ void MlflowTracker::work() {
       if (std::exchange(has_failed, false)) log(LogLevel::kInfo, "MLflow has the curves again");
     } catch (const std::exception& error) {
       if (!std::exchange(has_failed, true))
-        log(LogLevel::kWarning, cat("the curves do not reach MLflow for now, and are sent later: ",
-                                    error.what()));
+        log(LogLevel::kWarning,
+            cat("the curves do not reach MLflow for now, and are sent later: ", error.what()));
     }
     lock.lock();
     points_.insert(points_.begin(), points.begin(), points.end());
@@ -267,13 +265,11 @@ void MlflowTracker::end(const std::string& status, const std::string& parameter_
       server.require(
           "runs/set-tag",
           {{"run_id", run_id_}, {"key", "podium.parameter_hash"}, {"value", parameter_hash}});
-    server.require("runs/update", {{"run_id", run_id_},
-                                   {"status", status},
-                                   {"end_time", milliseconds_now()}});
+    server.require("runs/update",
+                   {{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}});
   } catch (const std::exception& error) {
-    log(LogLevel::kWarning,
-        cat("MLflow does not have the end of the run: ", error.what(), "; ", points_.size(),
-            " values are in RUN/metrics.jsonl alone"));
+    log(LogLevel::kWarning, cat("MLflow does not have the end of the run: ", error.what(), "; ",
+                                points_.size(), " values are in RUN/metrics.jsonl alone"));
   }
   if (forgotten_ > 0)
     log(LogLevel::kWarning,

@@ -2,6 +2,7 @@
 // its node exporter. An observer of run() (train/run/run.h).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>

@@ -36,9 +36,9 @@ constexpr std::string_view kRecipeFile = "recipe.toml";
 // The checkpoints first and the recipe last: a move that is cut short leaves no checkpoint that a
 // run of another recipe could take for its own.
 constexpr std::array<std::string_view, 11> kParts = {
-    "checkpoints",  "environment.json", kFailureFile,      "hashes.jsonl",
-    "metrics.jsonl", "tensorboard",      "mlflow.json",     "operations.json",
-    "resolved.txt", kTokenizerFolder,   kRecipeFile};
+    "checkpoints",   "environment.json", kFailureFile,  "hashes.jsonl",
+    "metrics.jsonl", "tensorboard",      "mlflow.json", "operations.json",
+    "resolved.txt",  kTokenizerFolder,   kRecipeFile};
 
 constexpr std::uint64_t kMostLineBytes = std::uint64_t{1} << 36;
 constexpr std::string_view kDamagedSuffix = ".damaged-";

@@ -212,12 +212,20 @@ struct Chains {
   static constexpr int kFilters = kChainFilters, kTaps = kChainTaps;
 };
 
+// Pixels that are asked for at the same time: as many as the registers of no GPU from sm_75 to
+// sm_120 are too few for.
+template <typename T>
+constexpr int ahead(bool dense) {
+  if (dense) return T::kFilters == 2 ? 16 : T::kTaps == 3 ? 6 : 8;
+  return T::kFilters == 2 ? (T::kTaps == 3 ? 6 : 8) : T::kTaps == 3 ? 8 : 6;
+}
+
 // partial[weight][band][image], the chains of one band of each image. With kDense the stride across
 // is 1, and a tap reads what its neighbour reads at the next pixel.
 template <typename T, bool kDense>
 __global__ void __launch_bounds__(kImages* kMostRowsOfTaps)
     image_chains_kernel(Layer s, ConstFloats dy, ConstFloats x, Floats partial) {
-  constexpr int kFilters = T::kFilters, kTaps = T::kTaps, kAhead = kFilters > 2 || !kDense ? 8 : 16;
+  constexpr int kFilters = T::kFilters, kTaps = T::kTaps, kAhead = ahead<T>(kDense);
   const int chunks = (s.images + kImages - 1) / kImages, band = static_cast<int>(blockIdx.y);
   const int n = static_cast<int>(blockIdx.x) % chunks * kImages + static_cast<int>(threadIdx.x);
   // In the order taps of a row, rows of taps, channels; then filters.

@@ -64,7 +64,7 @@ inline bool has_packs(std::int64_t extent, std::initializer_list<ConstFloats> te
 #ifdef PODIUM_CUDA_EMULATED
 
 // Calls f(i, replica) for all i below `count` and each replica, in any order.
-template <typename F>
+template <int kBlocks = 0, typename F>
 void launch_flat(const Launch& launch, std::int64_t count, F f) {
   simt::submit_elements(launch.stream, [count, f, replicas = launch.replicas](bool reversed) {
     for (unsigned replica = 0; replica < static_cast<unsigned>(replicas); ++replica)
@@ -76,7 +76,7 @@ void launch_flat(const Launch& launch, std::int64_t count, F f) {
 }
 
 // Calls f(row, i, replica) for all rows, all i below `count`, and each replica, in any order.
-template <typename F>
+template <int kBlocks = 0, typename F>
 void launch_rows(const Launch& launch, std::int64_t rows, std::int64_t count, F f) {
   launch_flat(launch, rows * count, [=](std::int64_t i, unsigned replica) {
     f(i / count, static_cast<unsigned>(i % count), replica);
@@ -88,9 +88,10 @@ void launch_rows(const Launch& launch, std::int64_t rows, std::int64_t count, F 
 inline constexpr int kFlatThreads = 256;
 inline constexpr std::int64_t kMostFlatBlocks = 4096;  // beyond, a thread takes several elements
 
-// A template, so that each file has its own instances.
-template <typename F>
-__global__ void __launch_bounds__(kFlatThreads) flat_kernel(std::int64_t count, F f) {
+// A template, so that each file has its own instances. kBlocks: how many a multiprocessor should
+// have at a time, which limits registers; 0: any number.
+template <int kBlocks, typename F>
+__global__ void __launch_bounds__(kFlatThreads, kBlocks) flat_kernel(std::int64_t count, F f) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += step)
@@ -98,19 +99,19 @@ __global__ void __launch_bounds__(kFlatThreads) flat_kernel(std::int64_t count, 
 }
 
 // Calls f(i, replica) for all i below `count` and each replica, in any order.
-template <typename F>
+template <int kBlocks = 0, typename F>
 void launch_flat(const Launch& launch, std::int64_t count, F f) {
   if (count == 0) return;
   const auto blocks =
       static_cast<unsigned>(std::min((count + kFlatThreads - 1) / kFlatThreads, kMostFlatBlocks));
-  simt::launch(flat_kernel<F>,
+  simt::launch(flat_kernel<kBlocks, F>,
                {.blocks = {blocks, 1, static_cast<unsigned>(launch.replicas)},
                 .threads = {kFlatThreads, 1, 1}},
                launch.stream, count, f);
 }
 
-template <typename F>
-__global__ void __launch_bounds__(kFlatThreads)
+template <int kBlocks, typename F>
+__global__ void __launch_bounds__(kFlatThreads, kBlocks)
     rows_kernel(std::int64_t rows, unsigned count, const __grid_constant__ F f) {
   const unsigned step = gridDim.x * blockDim.x, first = blockIdx.x * blockDim.x + threadIdx.x;
   for (std::int64_t row = blockIdx.y; row < rows; row += gridDim.y)
@@ -119,7 +120,7 @@ __global__ void __launch_bounds__(kFlatThreads)
 
 // Calls f(row, i, replica) for all rows, all i below `count`, and each replica, in any order.
 // `count` is below 2^31.
-template <typename F>
+template <int kBlocks = 0, typename F>
 void launch_rows(const Launch& launch, std::int64_t rows, std::int64_t count, F f) {
   if (rows == 0 || count == 0) return;
   PODIUM_CHECK(count < std::int64_t{1} << 31, "a row of ", count, " elements is too long");
@@ -128,7 +129,7 @@ void launch_rows(const Launch& launch, std::int64_t rows, std::int64_t count, F 
                          std::min<std::int64_t>((count + kWarp - 1) / kWarp * kWarp, kFlatThreads),
                      blocks = std::min((count + threads - 1) / threads, kMostFlatBlocks);
   simt::launch(
-      rows_kernel<F>,
+      rows_kernel<kBlocks, F>,
       {.blocks = {static_cast<unsigned>(blocks), static_cast<unsigned>(std::min(rows, kMostRows)),
                   static_cast<unsigned>(launch.replicas)},
        .threads = {static_cast<unsigned>(threads), 1, 1}},

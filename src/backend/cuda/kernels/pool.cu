@@ -23,11 +23,34 @@ class Places {
   Divisor images_, width_;
 };
 
+// A PoolShape in fewer registers: sides of images are below 2^31.
+struct Windows {
+  int height, width, out_height, out_width, window_height, window_width, stride_height,
+      stride_width, pad_top, pad_left;
+  unsigned images;
+  bool tiles;
+};
+Windows windows_of(const PoolShape& s) {
+  const auto as_int = [](std::int64_t side) { return static_cast<int>(side); };
+  return {as_int(s.height),
+          as_int(s.width),
+          as_int(s.out_height),
+          as_int(s.out_width),
+          as_int(s.window_height),
+          as_int(s.window_width),
+          as_int(s.stride_height),
+          as_int(s.stride_width),
+          as_int(s.pad_top),
+          as_int(s.pad_left),
+          static_cast<unsigned>(s.images),
+          s.tiles};
+}
+
 // The part of window (p, q) that lies inside the image.
 struct Window {
-  std::int64_t top, left, bottom, right;
-  __device__ Window(const PoolShape& s, std::int64_t p, std::int64_t q) {
-    const std::int64_t h = p * s.stride_height - s.pad_top, w = q * s.stride_width - s.pad_left;
+  int top, left, bottom, right;
+  __device__ Window(const Windows& s, int p, int q) {
+    const int h = p * s.stride_height - s.pad_top, w = q * s.stride_width - s.pad_left;
     top = h < 0 ? 0 : h;
     left = w < 0 ? 0 : w;
     bottom = h + s.window_height < s.height ? h + s.window_height : s.height;
@@ -35,23 +58,26 @@ struct Window {
   }
 };
 
-__device__ inline std::int64_t at(const PoolShape& s, std::int64_t c, std::int64_t h,
-                                  std::int64_t w, std::int64_t n) {
-  return ((c * s.height + h) * s.width + w) * s.images + n;
-}
-
+// The largest pixel of a window of kWidth images, the first of equals, NaN larger than all.
+template <int kWidth>
 struct Largest {
-  std::int64_t h, w;
-  float value;
+  Pack<kWidth> values;
+  int places[kWidth];  // its number in the window, row by row
 };
-// The first of equals, NaN larger than all.
-__device__ inline Largest largest(const PoolShape& s, const Window& window, const float* x,
-                                  std::int64_t c, std::int64_t n) {
-  Largest best{window.top, window.left, x[at(s, c, window.top, window.left, n)]};
-  for (std::int64_t h = window.top; h < window.bottom; ++h)
-    for (std::int64_t w = window.left; w < window.right; ++w) {
-      const float next = x[at(s, c, h, w, n)];
-      if (next > best.value || next != next) best = {h, w, next};
+// `plane`: the channel's first pixel of the first of these images.
+template <int kWidth>
+__device__ Largest<kWidth> largest(const Windows& s, const Window& window, const float* plane) {
+  Largest<kWidth> best;
+  int place = 0;
+#pragma unroll 1
+  for (int h = window.top; h < window.bottom; ++h)
+    for (int w = window.left; w < window.right; ++w, ++place) {
+      const Pack<kWidth> next =
+          load_pack<kWidth>(plane + static_cast<unsigned>(h * s.width + w) * s.images);
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j)
+        if (place == 0 || next.v[j] > best.values.v[j] || next.v[j] != next.v[j])
+          best.values.v[j] = next.v[j], best.places[j] = place;
     }
   return best;
 }
@@ -139,73 +165,106 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy,
               });
 }
 
+// Other windows: a thread has one of them, of kWidth images.
+template <int kWidth>
+void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, Floats y,
+                  Floats places) {
+  const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
+  const Places windows(shape.images / kWidth, shape.out_width);
+  const Windows s = windows_of(shape);
+  launch_rows(launch, shape.channels, out_inner / kWidth,
+              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                const Place at = windows(i);
+                const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
+                const Largest<kWidth> best =
+                    largest<kWidth>(s, window, x.of(r) + c * inner + at.n * kWidth);
+                const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
+                store_pack(y.of(r) + to, best.values);
+                if (places.first == nullptr) return;
+                Pack<kWidth> place;
+#pragma unroll
+                for (int j = 0; j < kWidth; ++j) place.v[j] = static_cast<float>(best.places[j]);
+                store_pack(places.of(r) + to, place);
+              });
+}
+
+// A thread has one pixel of kWidth images, and adds what comes from the windows that hold it.
+template <int kWidth>
+void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats dy, ConstFloats x,
+                       Floats dx) {
+  const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
+  const Places inputs(shape.images / kWidth, shape.width);
+  const Divisor down(shape.stride_height), across(shape.stride_width);
+  const Windows s = windows_of(shape);
+  launch_rows<4>(
+      launch, shape.channels, inner / kWidth,
+      [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const Place at = inputs(i);
+        const auto h = static_cast<int>(at.h), w = static_cast<int>(at.w);
+        const float* const plane = x.of(r) + c * inner + at.n * kWidth;
+        const float* const from = dy.of(r) + c * out_inner + at.n * kWidth;
+        const auto window_of = [](const Divisor& stride, int pixel) {
+          return static_cast<int>(stride.quotient(static_cast<unsigned>(pixel)));
+        };
+        const auto smaller = [](int a, int b) { return a < b ? a : b; };
+        // From the first window that ends behind the pixel to the last that begins before it.
+        const int above = h + s.pad_top - s.window_height, before = w + s.pad_left - s.window_width;
+        const int q0 = before < 0 ? 0 : window_of(across, before) + 1,
+                  q_end = smaller(window_of(across, w + s.pad_left) + 1, s.out_width),
+                  p_end = smaller(window_of(down, h + s.pad_top) + 1, s.out_height);
+        Pack<kWidth> sum = {};
+#pragma unroll 1
+        for (int p = above < 0 ? 0 : window_of(down, above) + 1; p < p_end; ++p)
+#pragma unroll 1
+          for (int q = q0; q < q_end; ++q) {
+            const Window window(s, p, q);
+            const int own = (h - window.top) * (window.right - window.left) + w - window.left;
+            const Largest<kWidth> best = largest<kWidth>(s, window, plane);
+            const Pack<kWidth> gradient =
+                load_pack<kWidth>(from + static_cast<unsigned>(p * s.out_width + q) * s.images);
+#pragma unroll
+            for (int j = 0; j < kWidth; ++j)
+              if (best.places[j] == own)
+                sum.v[j] = s.tiles ? gradient.v[j] : sum.v[j] + gradient.v[j];
+          }
+        store_pack(dx.of(r) + c * inner + std::int64_t{i} * kWidth, sum);
+      });
+}
+
 }  // namespace
 
 void max_pool(const Launch& launch, const PoolShape& s, ConstFloats x, Floats y, Floats places) {
-  if (is_square_of_two(s)) {
-    if (has_packs(s.images, {x, y, places}))
-      pool_squares<4>(launch, s, x, y, places);
-    else
-      pool_squares<1>(launch, s, x, y, places);
-    return;
-  }
-  const std::int64_t inner = output_inner(s);
-  const Places outputs(s.images, s.out_width);
-  launch_rows(launch, s.channels, inner, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-    const Place place = outputs(i);
-    const Window window(s, place.h, place.w);
-    const Largest best = largest(s, window, x.of(r), c, place.n);
-    y.of(r)[c * inner + i] = best.value;
-    if (places.first != nullptr)
-      places.of(r)[c * inner + i] = static_cast<float>(
-          (best.h - window.top) * (window.right - window.left) + (best.w - window.left));
-  });
+  const bool packs = has_packs(s.images, {x, y, places});
+  if (is_square_of_two(s))
+    packs ? pool_squares<4>(launch, s, x, y, places) : pool_squares<1>(launch, s, x, y, places);
+  else
+    packs ? pool_windows<4>(launch, s, x, y, places) : pool_windows<1>(launch, s, x, y, places);
 }
 
 void max_pool_grad(const Launch& launch, const PoolShape& s, ConstFloats dy, ConstFloats x,
                    Floats dx) {
-  if (is_square_of_two(s)) {
-    if (has_packs(s.images, {x, dy, dx}))
-      pool_squares_grad<4>(launch, s, dy, x, dx);
-    else
-      pool_squares_grad<1>(launch, s, dy, x, dx);
-    return;
-  }
-  const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
-  const Places inputs(s.images, s.width);
-  const Divisor down(s.stride_height), across(s.stride_width);
-  launch_rows(launch, s.channels, inner, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-    const Place place = inputs(i);
-    // The windows that hold the pixel: from the first that ends behind it.
-    const std::int64_t h = place.h + s.pad_top, w = place.w + s.pad_left;
-    const std::int64_t p0 =
-        h < s.window_height ? 0 : down.quotient(static_cast<unsigned>(h - s.window_height)) + 1;
-    const std::int64_t q0 =
-        w < s.window_width ? 0 : across.quotient(static_cast<unsigned>(w - s.window_width)) + 1;
-    float sum = 0;
-    for (std::int64_t p = p0; p < s.out_height && p * s.stride_height <= h; ++p)
-      for (std::int64_t q = q0; q < s.out_width && q * s.stride_width <= w; ++q) {
-        const Largest best = largest(s, Window(s, p, q), x.of(r), c, place.n);
-        if (best.h != place.h || best.w != place.w) continue;
-        const float gradient = dy.of(r)[c * out_inner + (p * s.out_width + q) * s.images + place.n];
-        sum = s.tiles ? gradient : sum + gradient;
-      }
-    dx.of(r)[c * inner + i] = sum;
-  });
+  const bool packs = has_packs(s.images, {x, dy, dx});
+  if (is_square_of_two(s))
+    packs ? pool_squares_grad<4>(launch, s, dy, x, dx) : pool_squares_grad<1>(launch, s, dy, x, dx);
+  else
+    packs ? pool_windows_grad<4>(launch, s, dy, x, dx) : pool_windows_grad<1>(launch, s, dy, x, dx);
 }
 
-void avg_pool(const Launch& launch, const PoolShape& s, float share, ConstFloats x, Floats y) {
-  const std::int64_t inner = output_inner(s);
-  const Places outputs(s.images, s.out_width);
-  launch_rows(launch, s.channels, inner, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-    const Place place = outputs(i);
-    const Window window(s, place.h, place.w);
-    float sum = 0;
-    for (std::int64_t h = window.top; h < window.bottom; ++h)
-      for (std::int64_t w = window.left; w < window.right; ++w)
-        sum = sum + x.of(r)[at(s, c, h, w, place.n)];
-    y.of(r)[c * inner + i] = sum * share;
-  });
+void avg_pool(const Launch& launch, const PoolShape& shape, float share, ConstFloats x, Floats y) {
+  const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
+  const Places outputs(shape.images, shape.out_width);
+  const Windows s = windows_of(shape);
+  launch_rows(launch, shape.channels, out_inner,
+              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                const Place at = outputs(i);
+                const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
+                const float* const plane = x.of(r) + c * inner + at.n;
+                float sum = 0;
+                for (int h = window.top; h < window.bottom; ++h)
+                  for (int w = window.left; w < window.right; ++w)
+                    sum = sum + plane[static_cast<unsigned>(h * s.width + w) * s.images];
+                y.of(r)[c * out_inner + i] = sum * share;
+              });
 }
 
 void avg_pool_grad(const Launch& launch, const PoolShape& s, float share, ConstFloats dy,

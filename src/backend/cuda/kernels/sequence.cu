@@ -282,7 +282,7 @@ std::int64_t attention_scratch(const AttentionShape& s) {
 }
 void attention_grad(const Launch& launch, const AttentionShape& s, const AttentionGrad& g,
                     Floats statistics) {
-  launch_flat(
+  launch_flat<2>(
       launch, s.sequences * s.heads * s.tokens, [=] __device__(std::int64_t number, unsigned r) {
         const Query query = query_of(s, number, g.lengths.of(r));
         const float *q = g.q.of(r) + query.at, *dy = g.dy.of(r) + query.at,
