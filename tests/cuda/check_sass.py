@@ -147,8 +147,13 @@ def implied(name, arch):
             return Counts(fma=fma)
         return Counts(fma=fma, add=ends)
     if chains := re.search(r"image_chains_kernel<.*Chains<(\d), (\d)>, (true|false)>", name):
-        # Of 8 or 16 pixels, at an edge or in the middle.
-        return Counts(fma=int(chains[1]) * int(chains[2]) * 2 * (16 if chains[1] == "2" and chains[3] == "true" else 8))
+        filters, taps, dense = int(chains[1]), int(chains[2]), chains[3] == "true"
+        # Of so many pixels (ahead() there), at an edge or in the middle.
+        if dense:
+            pixels = 16 if filters == 2 else 6 if taps == 3 else 8
+        else:
+            pixels = 8 if (filters == 2) == (taps == 4) else 6
+        return Counts(fma=filters * taps * 2 * pixels)
     found = re.search(r"(patch_points|gradient_points|outputs|filter_points|filter_gradients)_kernel<(\d)", name)
     if not found or "ImageSource<true>" in name:  # which normalises each pixel
         return None

@@ -228,6 +228,7 @@ TEST(Resume, a_restored_run_continues_with_the_same_hashes) {
 // All replicas in one program, which measures the norm and is told whether to scale.
 TEST(Placement, a_gpu_takes_steps_with_a_limited_norm_whole) {
   constexpr int kSteps = 4;
+  register_cuda_emulated_backend();
   for (const float limit : {0.5f, 1e6f}) {
     Recipe recipe = small_recipe(16, 4);
     recipe.clip_norm = limit;

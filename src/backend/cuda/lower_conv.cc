@@ -1,4 +1,7 @@
 // Convolutions of batch-last images, and matrix products of operands as they lie.
+#include <algorithm>
+#include <cstdint>
+
 #include "backend/cuda/kernels/bf16.h"
 #include "backend/cuda/kernels/conv.h"
 #include "backend/cuda/kernels/matmul.h"
@@ -127,6 +130,28 @@ void lower_product(Lowering& l, const Node& node, std::int32_t index, MatmulFunc
           }});
 }
 
+// Kernels of BF16 operands number elements, of which the first or the last dimension is filled up
+// to a multiple of 8, and sides of images by fewer bits than others do. Said where a program is
+// planned, and not in its first step.
+void require_sizes(Lowering& l, const Node& node) {
+  constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostSide = 32767;
+  const auto require = [&](const Shape& shape) {
+    if (shape.elements() == 0) return;
+    const auto filled_along = [&](std::int64_t axis) {
+      return shape.elements() / shape[axis] * ((shape[axis] + 7) / 8 * 8);
+    };
+    const std::int64_t filled = std::max(filled_along(0), filled_along(shape.rank() - 1));
+    const bool fits = shape.rank() != 4 || std::max(shape[2], shape[3]) <= kMostSide;
+    PODIUM_REQUIRE(filled <= kMost && fits, ExitCode::kUsage, node.op->name, " ", node.name,
+                   ": an operand ", to_string(shape),
+                   " is too large for BF16 on a GPU, which takes ", kMost,
+                   " elements of a replica and images of ", kMostSide,
+                   " pixels a side; use more replicas or a smaller batch, or precision=fp32");
+  };
+  for (const Value input : node.inputs) require(l.shape(input));
+  require(node.outputs[0].shape);
+}
+
 }  // namespace
 
 void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
@@ -143,15 +168,19 @@ void lower_matmul(Lowering& l, const Node& node, std::int32_t index) {
 }
 
 void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  require_sizes(l, node);
   lower_forward<true>(l, node, index, conv2d_bf16, conv2d_bf16_scratch);
 }
 void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
+  require_sizes(l, node);
   lower_grad_input<true>(l, node, index, conv2d_bf16_grad_input, conv2d_bf16_grad_input_scratch);
 }
 void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
+  require_sizes(l, node);
   lower_grad_weight<true>(l, node, index, conv2d_bf16_grad_weight, conv2d_bf16_grad_weight_scratch);
 }
 void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
+  require_sizes(l, node);
   lower_product(l, node, index, matmul_bf16, matmul_bf16_scratch);
 }
 

@@ -65,6 +65,19 @@ std::string data_error(const std::function<void()>& work) {
   return "accepted";
 }
 
+TEST(OwnData, a_run_does_not_take_an_address_of_a_store_for_a_folder) {
+  RunOptions options;
+  options.out = "s3://bucket/run";
+  RunObserver nobody;
+  try {
+    run(own_recipe(), find_model("mnist").build, options, nobody);
+    FAIL() << "accepted";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("StoredRun"), std::string::npos) << error.what();
+  }
+  EXPECT_FALSE(std::filesystem::exists("s3:"));
+}
+
 TEST(OwnData, a_run_records_them_and_goes_on_with_the_same_examples_alone) {
   const TestFolder scratch;
   const RunResult first = run_own(scratch, own_set(40), 3);

@@ -6,6 +6,7 @@
 #include "files/file_io.h"
 #include "nn/models.h"
 #include "parallel/failure_record.h"
+#include "store/address.h"
 #include "train/loop/run_ranks.h"
 #include "train/plugin/plugin.h"
 #include "train/recipe/recipe_keys.h"
@@ -289,6 +290,10 @@ RunResult run_with_audits(const Recipe& recipe, const Model& model, RunOptions o
 
 RunResult run(const Recipe& recipe, const Model& model, const RunOptions& options,
               RunObserver& observer) {
+  PODIUM_REQUIRE(!is_remote(options.out.string()), ExitCode::kUsage, "RunOptions::out is ",
+                 options.out.string(),
+                 ": run() writes into a folder of this machine; StoredRun (train/run/stored_run.h) "
+                 "has one for an address");
   return with_trace(options, observer, [&](const RunOptions& traced) {
     return run_with_audits(recipe, model, traced, observer, {});
   });

@@ -26,7 +26,7 @@ struct RunData {
 
 // Where and how a recipe is run. Results depend only on the last two.
 struct RunOptions {
-  std::filesystem::path out;  // the run's folder
+  std::filesystem::path out;  // the run's folder, on this machine
   std::string data_dir;       // --data-dir; empty: the search order of data/datasets/dataset.h
   Placement placement;
   bool fresh = false;  // start over; the contents of the folder are moved aside, not deleted

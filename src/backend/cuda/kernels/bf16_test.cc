@@ -93,6 +93,32 @@ TEST_F(Bf16Products, follow_the_contract_with_images_and_channels_that_fill_no_o
       expect_contract(*op, layer);
 }
 
+TEST_F(Bf16Products, of_operands_that_are_too_large_are_refused_in_the_plan) {
+  const auto refusal = [](const Shape& x, const Shape& w) -> std::string {
+    Graph graph;
+    Conv2dAttributes a = same_padding(x, 1, 1, 1);
+    a.order = Bf16Order::kHopper;
+    graph.output("y", graph.add1(conv2d_bf16_op, a,
+                                 {graph.input("x", {DType::kF32, x}, InputRole::kBatch),
+                                  graph.input("w", {DType::kF32, w}, InputRole::kParameter)},
+                                 "conv1"));
+    try {
+      make_device("cuda-emulated")->plan(graph, {});
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kUsage);
+      return error.what();
+    }
+    return "";
+  };
+  const Shape w{8, 1 << 10, 1, 1};
+  EXPECT_EQ(refusal({1 << 13, 1 << 10, 16, 15}, w), "");
+  const std::string text = refusal({1 << 13, 1 << 10, 16, 16}, w);
+  EXPECT_NE(text.find("conv1: an operand [8192, 1024, 16, 16] is too large for BF16 on a GPU"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(refusal({1, 1 << 10, 1, 1 << 15}, w), "");
+}
+
 TEST_F(Bf16Products, are_exact_on_tensor_cores_that_keep_the_rule_and_on_no_others) {
   for (const int major : {8, 9}) {
     for (const bool odd : {false, true}) {
