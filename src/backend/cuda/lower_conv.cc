@@ -130,8 +130,8 @@ void lower_product(Lowering& l, const Node& node, std::int32_t index, MatmulFunc
           }});
 }
 
-// Kernels of BF16 operands number elements, of which the first or the last dimension is filled up
-// to a multiple of 8, and sides of images by fewer bits than others do. Said where a program is
+// Kernels of BF16 operands number elements and sides of images by fewer bits than others do. The
+// images, or one dimension of a matrix, are filled up to a multiple of 8. Said where a program is
 // planned, and not in its first step.
 void require_sizes(Lowering& l, const Node& node) {
   constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1, kMostSide = 32767;
@@ -140,8 +140,9 @@ void require_sizes(Lowering& l, const Node& node) {
     const auto filled_along = [&](std::int64_t axis) {
       return shape.elements() / shape[axis] * ((shape[axis] + 7) / 8 * 8);
     };
-    const std::int64_t filled = std::max(filled_along(0), filled_along(shape.rank() - 1));
-    const bool fits = shape.rank() != 4 || std::max(shape[2], shape[3]) <= kMostSide;
+    const bool has_sides = shape.rank() == 4;
+    const std::int64_t filled = std::max(filled_along(0), filled_along(has_sides ? 0 : 1));
+    const bool fits = !has_sides || std::max(shape[2], shape[3]) <= kMostSide;
     PODIUM_REQUIRE(filled <= kMost && fits, ExitCode::kUsage, node.op->name, " ", node.name,
                    ": an operand ", to_string(shape),
                    " is too large for BF16 on a GPU, which takes ", kMost,
