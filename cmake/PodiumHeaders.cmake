@@ -52,8 +52,8 @@ set(PODIUM_PUBLIC_HEADERS
   train/run/run.h
   files/safetensors.h
   train/loop/trainer.h
-  report/run_board.h
-  report/tensorboard.h)
+  report/trackers/run_board.h
+  report/trackers/tensorboard.h)
 
 # Installed because headers above include them. Details, which may change in any version.
 set(PODIUM_CARRIED_HEADERS

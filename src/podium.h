@@ -9,7 +9,7 @@
 #include "nn/network.h"
 #include "ops/op_registry.h"
 #include "ops/ops.h"
-#include "report/run_board.h"
+#include "report/trackers/run_board.h"
 #include "train/loop/trainer.h"
 #include "train/plugin/check_operation.h"
 #include "train/run/generate.h"

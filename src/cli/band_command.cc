@@ -18,7 +18,7 @@
 #include "cli/talk.h"
 #include "nn/models.h"
 #include "report/band.h"
-#include "report/run_board.h"
+#include "report/trackers/run_board.h"
 #include "train/run/initial.h"
 #include "train/run/run.h"
 #include "train/run/run_folder.h"

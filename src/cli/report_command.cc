@@ -15,8 +15,8 @@
 #include "cli/table.h"
 #include "cli/talk.h"
 #include "files/file_io.h"
-#include "report/example_pictures.h"
-#include "report/run_page.h"
+#include "report/pages/example_pictures.h"
+#include "report/pages/run_page.h"
 #include "train/run/predictor.h"
 #include "train/run/run.h"
 

@@ -10,8 +10,8 @@
 #include "base/scratch_test_util.h"
 #include "files/file_io.h"
 #include "report/band.h"
-#include "report/comparison_page.h"
-#include "report/html.h"
+#include "report/pages/comparison_page.h"
+#include "report/pages/html.h"
 
 namespace podium {
 namespace {

@@ -5,10 +5,10 @@
 #include <memory>
 #include <string>
 
-#include "report/run_board.h"
-#include "report/run_report.h"
+#include "report/pages/run_report.h"
 #include "report/trackers/mlflow.h"
 #include "report/trackers/prometheus.h"
+#include "report/trackers/run_board.h"
 
 namespace podium {
 

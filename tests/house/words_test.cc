@@ -26,7 +26,8 @@ TEST(Words, are_found_in_names_comments_and_texts) {
             Lines{"cli/train_command.cc:1: images"});
   EXPECT_EQ(check_words("plan/plan.cc", "auto n = pixel_count;\n"),
             Lines{"plan/plan.cc:1: pixel_count"});
-  EXPECT_EQ(check_words("report/plot.cc", "line.label\n"), Lines{"report/plot.cc:1: label"});
+  EXPECT_EQ(check_words("report/pages/plot.cc", "line.label\n"),
+            Lines{"report/pages/plot.cc:1: label"});
   EXPECT_EQ(check_words("backend/cpu/job.cc", "// a photograph's images\n"),
             Lines{"backend/cpu/job.cc:1: photograph"});
 }
@@ -46,7 +47,7 @@ TEST(Words, have_a_plural_that_fits_their_number) {
 }
 
 TEST(Words, that_are_parts_of_names_and_includes_are_free) {
-  EXPECT_EQ(check_words("report/html.cc", "img{image-rendering:pixelated}\n"), Lines{});
+  EXPECT_EQ(check_words("report/pages/html.cc", "img{image-rendering:pixelated}\n"), Lines{});
   EXPECT_EQ(check_words("train/run/run.cc", "#include \"data/pictures/pictures.h\"\n"), Lines{});
   EXPECT_EQ(check_words("plan/cost.cc", "double label_smoothing; // corrected\n"), Lines{});
 }

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "report/scalars.h"
+#include "report/trackers/scalars.h"
 #include "store/http.h"
 #include "train/run/run.h"
 

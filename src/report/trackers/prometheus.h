@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "report/scalars.h"
+#include "report/trackers/scalars.h"
 #include "train/run/run.h"
 
 namespace podium {
 
 // Gauges: podium_running, podium_step, podium_last_step, podium_updated_seconds (time
-// since 1970), and one for each curve (report/scalars.h): podium_train_loss,
+// since 1970), and one for each curve (report/trackers/scalars.h): podium_train_loss,
 // podium_speed_tokens_per_second, podium_test_accuracy. Each has the labels `run`, the name of its
 // folder, and `recipe`. The file is replaced as a whole at each point of the curves and at each
 // evaluation. If it cannot be, the run goes on, with one warning.

@@ -101,8 +101,8 @@ struct ProfiledSteps {
   double seconds = 0;  // that they took
 };
 
-// Receives the events of a run. Every function has a default. RunBoard (report/run_board.h) is an
-// observer that writes for TensorBoard.
+// Receives the events of a run. Every function has a default. RunBoard
+// (report/trackers/run_board.h) is an observer that writes for TensorBoard.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

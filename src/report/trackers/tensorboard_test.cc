@@ -1,4 +1,4 @@
-#include "report/tensorboard.h"
+#include "report/trackers/tensorboard.h"
 
 #include <gtest/gtest.h>
 

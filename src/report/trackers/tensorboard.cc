@@ -1,4 +1,4 @@
-#include "report/tensorboard.h"
+#include "report/trackers/tensorboard.h"
 
 #include <unistd.h>
 
@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/storage/record_file.h"
-#include "report/event.pb.h"
+#include "report/trackers/event.pb.h"
 
 namespace podium {
 namespace {

@@ -1,4 +1,4 @@
-#include "report/example_pictures.h"
+#include "report/pages/example_pictures.h"
 
 #include <fmt/format.h>
 

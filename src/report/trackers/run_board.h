@@ -1,6 +1,6 @@
 // Writes a run's curves for TensorBoard: RUN/tensorboard, for `tensorboard --logdir`. An observer
-// of run() (train/run/run.h); Observers combines it with others. report/tensorboard.h writes the
-// file.
+// of run() (train/run/run.h); Observers combines it with others. report/trackers/tensorboard.h
+// writes the file.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "report/plot.h"
+#include "report/pages/plot.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "report/html.h"
+#include "report/pages/html.h"
 
 namespace podium {
 namespace {

@@ -1,12 +1,12 @@
-#include "report/run_report.h"
+#include "report/pages/run_report.h"
 
 #include <exception>
 
 #include "base/log.h"
 #include "files/file_io.h"
-#include "report/example_pictures.h"
 #include "report/metrics.h"
-#include "report/run_page.h"
+#include "report/pages/example_pictures.h"
+#include "report/pages/run_page.h"
 #include "train/run/last_failure.h"
 
 namespace podium {

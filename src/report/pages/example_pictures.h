@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "data/pictures/image_source.h"
-#include "report/run_page.h"
-#include "report/tensorboard.h"
+#include "report/pages/run_page.h"
+#include "report/trackers/tensorboard.h"
 #include "train/loop/trainer.h"
 #include "train/run/predictor.h"
 

@@ -1,4 +1,4 @@
-#include "report/mlperf_log.h"
+#include "report/trackers/mlperf_log.h"
 
 #include <nlohmann/json.hpp>
 

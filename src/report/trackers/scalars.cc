@@ -1,4 +1,4 @@
-#include "report/scalars.h"
+#include "report/trackers/scalars.h"
 
 #include "train/recipe/recipe_keys.h"
 

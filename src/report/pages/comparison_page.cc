@@ -1,4 +1,4 @@
-#include "report/comparison_page.h"
+#include "report/pages/comparison_page.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/words.h"
-#include "report/html.h"
+#include "report/pages/html.h"
 
 namespace podium {
 namespace {

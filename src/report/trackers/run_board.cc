@@ -1,4 +1,4 @@
-#include "report/run_board.h"
+#include "report/trackers/run_board.h"
 
 #include <charconv>
 #include <span>
@@ -6,9 +6,9 @@
 #include <system_error>
 #include <vector>
 
-#include "report/example_pictures.h"
-#include "report/scalars.h"
-#include "report/tensorboard.h"
+#include "report/pages/example_pictures.h"
+#include "report/trackers/scalars.h"
+#include "report/trackers/tensorboard.h"
 
 namespace podium {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "report/plot.h"
+#include "report/pages/plot.h"
 
 namespace podium {
 

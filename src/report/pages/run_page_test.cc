@@ -1,10 +1,10 @@
-#include "report/run_page.h"
+#include "report/pages/run_page.h"
 
 #include <gtest/gtest.h>
 
 #include "base/scratch_test_util.h"
 #include "data/pictures/image_set.h"
-#include "report/example_pictures.h"
+#include "report/pages/example_pictures.h"
 
 namespace podium {
 namespace {

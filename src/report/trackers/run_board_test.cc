@@ -1,4 +1,4 @@
-#include "report/run_board.h"
+#include "report/trackers/run_board.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "base/scratch_test_util.h"
 #include "nn/models.h"
-#include "report/event.pb.h"
+#include "report/trackers/event.pb.h"
 
 namespace podium {
 namespace {

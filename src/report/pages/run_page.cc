@@ -1,4 +1,4 @@
-#include "report/run_page.h"
+#include "report/pages/run_page.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "files/base64.h"
 #include "files/file_io.h"
 #include "report/comparison.h"
-#include "report/html.h"
+#include "report/pages/html.h"
 #include "report/progress.h"
 #include "train/run/last_failure.h"
 #include "train/run/memory.h"

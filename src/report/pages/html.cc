@@ -1,4 +1,4 @@
-#include "report/html.h"
+#include "report/pages/html.h"
 
 #include <fmt/format.h>
 
