@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "store/object_store.h"
 
 namespace podium {
 
@@ -15,8 +16,7 @@ std::function<bool(const HttpAnswer&)> until_whole(std::int64_t size) {
 
 std::string part_of(HttpAnswer answer, const std::string& place, std::int64_t size,
                     const std::function<void(const HttpAnswer&)>& refuse) {
-  PODIUM_REQUIRE(answer.status != 412, ExitCode::kData, place,
-                 ": the object changed while it was read; start again, when nobody writes it");
+  if (answer.status == 412) throw ObjectChanged(place);
   if (answer.status / 100 != 2) refuse(answer);
   PODIUM_REQUIRE(std::ssize(answer.body) == size, ExitCode::kData, place, ": ", answer.body.size(),
                  " bytes arrive where ", size,

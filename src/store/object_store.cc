@@ -9,6 +9,11 @@
 
 namespace podium {
 
+ObjectChanged::ObjectChanged(const std::string& place)
+    : UserError(
+          cat(place, ": the object changed while it was read; start again, when nobody writes it"),
+          ExitCode::kData) {}
+
 ObjectStore::~ObjectStore() = default;
 
 void ObjectStore::write_file(const std::string& key, const std::string& path) {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
 #include "store/address.h"
 #include "store/http.h"
 
@@ -28,6 +29,13 @@ struct WriteIf {
   std::string tag;      // only if the one there has this tag; empty: whatever is there
 };
 
+// What ObjectStore::read() throws if the object is no longer the one that was found.
+class ObjectChanged : public UserError {
+ public:
+  // `place`: its address.
+  explicit ObjectChanged(const std::string& place);
+};
+
 class ObjectStore {
  public:
   ObjectStore() = default;
@@ -39,7 +47,7 @@ class ObjectStore {
   virtual std::vector<ObjectInfo> list(const std::string& prefix) = 0;
   // Without `offset` and `size`, all of it; nothing if there is none of this key.
   virtual std::optional<ObjectInfo> find(const std::string& key) = 0;
-  // Bytes [offset, offset + size), which must lie in it. Throws if it is no longer `object`.
+  // Bytes [offset, offset + size), which must lie in it. Throws ObjectChanged if it is no longer `object`.
   virtual std::string read(const ObjectInfo& object, std::int64_t offset, std::int64_t size) = 0;
   // Its new tag; nothing if the condition does not hold, and then nothing was written.
   virtual std::optional<std::string> write(const std::string& key, std::string_view bytes,

@@ -29,6 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStateName = "folder.json";
+// How often what somebody else has replaced meanwhile is read again.
+constexpr int kTurns = 20;
 constexpr int kFilesAtOnce = 8;
 // Files up to this size are read once, hashed and sent, so that they may grow meanwhile.
 constexpr std::int64_t kSmallFile = kPartBytes;
@@ -67,13 +69,19 @@ std::string key_of(const ObjectAddress& address, const std::string& name, const 
 std::optional<std::pair<FolderState, std::string>> read_state(ObjectStore& store,
                                                               const ObjectAddress& address) {
   const ObjectAddress place = below(address, kStateName);
-  const auto object = store.find(place.key);
-  if (!object) return std::nullopt;
-  constexpr std::int64_t kMost = std::int64_t{64} << 20;
-  PODIUM_REQUIRE(object->size <= kMost, ExitCode::kData, place.text(), ": ", object->size,
-                 " bytes are no list of files");
-  return std::pair{parse_folder_state(store.read(*object, 0, object->size), place.text()),
-                   object->tag};
+  for (int turn = 1;; ++turn) {
+    const auto object = store.find(place.key);
+    if (!object) return std::nullopt;
+    constexpr std::int64_t kMost = std::int64_t{64} << 20;
+    PODIUM_REQUIRE(object->size <= kMost, ExitCode::kData, place.text(), ": ", object->size,
+                   " bytes are no list of files");
+    try {
+      return std::pair{parse_folder_state(store.read(*object, 0, object->size), place.text()),
+                       object->tag};
+    } catch (const ObjectChanged&) {
+      if (turn == kTurns) throw;  // else somebody has published in between
+    }
+  }
 }
 
 void fetch_file(ObjectStore& store, const ObjectAddress& address, const std::string& name,
@@ -212,7 +220,6 @@ StoredFolder::~StoredFolder() {
 
 void StoredFolder::take_over() {
   // Whoever publishes meanwhile is the older writer: once more with what it has published.
-  constexpr int kTurns = 20;
   const std::string writer = new_writer();
   const std::string known = read_text(record_).value_or("");
   for (int turn = 0; turn < kTurns; ++turn) {
@@ -395,7 +402,6 @@ std::optional<fs::path> copy_of_stored_folder(ObjectStore& store, const ObjectAd
   if (!state) return std::nullopt;
   const fs::path place = cache_place(address, "copies"), folder = place / name_of(address);
   const PlaceLock lock(place);
-  constexpr int kTurns = 20;
   for (int turn = 1;; ++turn) {
     try {
       fetch_all(store, address, state->first, folder);

@@ -5,7 +5,12 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "store/local_copy.h"
 #include "store/store_test_util.h"
@@ -14,6 +19,38 @@ namespace podium {
 namespace {
 
 namespace fs = std::filesystem;
+
+// A store whose object is replaced once between being found and being read.
+class Replaced : public ObjectStore {
+ public:
+  Replaced(std::unique_ptr<ObjectStore> store, std::string key)
+      : store_(std::move(store)), key_(std::move(key)) {}
+  std::vector<ObjectInfo> list(const std::string& prefix) override { return store_->list(prefix); }
+  std::optional<ObjectInfo> find(const std::string& key) override {
+    const auto found = store_->find(key);
+    if (key == key_ && found && !std::exchange(is_replaced_, true)) {
+      EXPECT_TRUE(store_->write(key, store_->read(*found, 0, found->size) + "\n", {}));
+    }
+    return found;
+  }
+  std::string read(const ObjectInfo& object, std::int64_t offset, std::int64_t size) override {
+    return store_->read(object, offset, size);
+  }
+  std::optional<std::string> write(const std::string& key, std::string_view bytes,
+                                   const WriteIf& condition) override {
+    return store_->write(key, bytes, condition);
+  }
+  void remove(const std::string& key) override { store_->remove(key); }
+  bool is_replaced() const { return is_replaced_; }
+
+ private:
+  void write_parts(const std::string& key, const std::string& path) override {
+    store_->write_file(key, path);
+  }
+  const std::unique_ptr<ObjectStore> store_;
+  const std::string key_;
+  bool is_replaced_ = false;
+};
 
 class Stored : public Store, public ::testing::WithParamInterface<const char*> {
  protected:
@@ -27,6 +64,20 @@ class Stored : public Store, public ::testing::WithParamInterface<const char*> {
     return file_text(fs::path(local_path(address_)) / name);
   }
 };
+
+TEST_P(Stored, is_read_again_where_somebody_publishes_in_between) {
+  {
+    StoredFolder stored(address_, kQuick);
+    put_text(stored.folder() / "recipe.toml", "a recipe");
+    stored.finish();
+  }
+  Replaced store(open(), "runs/a/folder.json");
+  const auto other = machine("reader");
+  const auto copy = copy_of_stored_folder(store, parse_address(address_));
+  EXPECT_TRUE(store.is_replaced());
+  ASSERT_TRUE(copy);
+  EXPECT_EQ(file_text(*copy / "recipe.toml"), "a recipe");
+}
 
 TEST_P(Stored, is_published_as_a_whole_and_read_elsewhere) {
   {
