@@ -47,7 +47,8 @@ class ObjectStore {
   virtual std::vector<ObjectInfo> list(const std::string& prefix) = 0;
   // Without `offset` and `size`, all of it; nothing if there is none of this key.
   virtual std::optional<ObjectInfo> find(const std::string& key) = 0;
-  // Bytes [offset, offset + size), which must lie in it. Throws ObjectChanged if it is no longer `object`.
+  // Bytes [offset, offset + size), which must lie in it. Throws ObjectChanged if it is no longer
+  // `object`.
   virtual std::string read(const ObjectInfo& object, std::int64_t offset, std::int64_t size) = 0;
   // Its new tag; nothing if the condition does not hold, and then nothing was written.
   virtual std::optional<std::string> write(const std::string& key, std::string_view bytes,
