@@ -50,9 +50,15 @@ set(PODIUM_PUBLIC_HEADERS
   train/run/predictor.h
   train/recipe/recipe.h
   train/run/run.h
+  train/run/stored_run.h
   files/safetensors.h
   train/loop/trainer.h
+  report/run_reports.h
+  report/pages/run_report.h
+  report/trackers/mlflow.h
+  report/trackers/prometheus.h
   report/trackers/run_board.h
+  report/trackers/scalars.h
   report/trackers/tensorboard.h)
 
 # Installed because headers above include them. Details, which may change in any version.
@@ -64,6 +70,11 @@ set(PODIUM_CARRIED_HEADERS
   data/source/option_problem.h
   ops/reference_sums.h
   files/file_io.h
+  files/file_state.h
+  store/address.h
+  store/http.h
+  store/object_store.h
+  store/stored_folder.h
   train/run/price.h
   train/program/program.h)
 
@@ -72,7 +83,7 @@ set(PODIUM_CARRIED_HEADERS
 set(PODIUM_HEADER_FOLDER ${PROJECT_BINARY_DIR}/generated/include)
 set(headers ${PODIUM_PUBLIC_HEADERS} ${PODIUM_CARRIED_HEADERS})
 if(PODIUM_CORE_ONLY)
-  list(FILTER headers EXCLUDE REGEX "^(data|train|report)/|^podium\\.h$")
+  list(FILTER headers EXCLUDE REGEX "^(data|train|report|store)/|^podium\\.h$")
 endif()
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/src/ OUTPUT_VARIABLE sources)
 list(TRANSFORM headers PREPEND ${PODIUM_HEADER_FOLDER}/podium/ OUTPUT_VARIABLE copies)

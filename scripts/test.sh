@@ -25,5 +25,4 @@ configure build -DCMAKE_BUILD_TYPE=Release -DPODIUM_TESTS=ON -DPODIUM_BENCH=ON "
 build build
 say "running the tests"
 cd "$root/build"
-# One more than there are cores: some tests wait for most of their time.
-exec ctest --output-on-failure --no-tests=error --parallel "$((jobs + 1))" "${choice[@]}" "$@"
+exec ctest --output-on-failure --no-tests=error --parallel "$jobs" "${choice[@]}" "$@"

@@ -29,6 +29,7 @@ struct MlflowPatience {
   double pause_seconds = 10;  // after a failure
 };
 
+// Sends a run to a tracking server.
 class MlflowTracker : public RunObserver {
  public:
   // `address` of the server, http:// or https://. The experiment is $MLFLOW_EXPERIMENT_NAME, or

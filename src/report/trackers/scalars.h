@@ -9,6 +9,7 @@
 
 namespace podium {
 
+// A value of a curve.
 struct NamedScalar {
   std::string name;  // "train/loss", "speed/tokens_per_second"
   double value = 0;
