@@ -144,7 +144,8 @@ MlflowTracker::~MlflowTracker() { end("FAILED", ""); }
 
 void MlflowTracker::started(const Trainer& trainer, std::int64_t first_step,
                             std::int64_t last_step) {
-  if (first_step >= last_step) return;
+  // A run that goes on after an audit starts again, and is the same one.
+  if (first_step >= last_step || thread_.joinable()) return;
   rate_key_ = trainer.words().rate_key();
   Server server(address_, patience_.start);
   std::string known;

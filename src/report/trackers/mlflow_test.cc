@@ -123,6 +123,23 @@ TEST_F(Mlflow, has_a_resumed_run_as_one) {
   EXPECT_EQ(state()["runs"].size(), 1U);
 }
 
+// As after an audit.
+TEST_F(Mlflow, has_a_run_that_starts_again_within_a_command_as_one) {
+  class Twice : public Observers {
+   public:
+    using Observers::Observers;
+    void started(const Trainer& trainer, std::int64_t first, std::int64_t last) override {
+      for (int i = 0; i < 2; ++i) Observers::started(trainer, first, last);
+    }
+  };
+  const Recipe recipe = small_run_recipe();
+  const RunOptions options = small_run_options(folder_);
+  MlflowTracker tracker(address(), options.out, kQuickTracker);
+  Twice twice{&notes_, &tracker};
+  tracker.finish(run(recipe, find_model(recipe.model).build, options, twice));
+  expect_all_points();
+}
+
 TEST_F(Mlflow, outlasts_answers_that_are_lost) {
   fault("lost", 1);
   notes_.after_first = [&] { fault("lost", 2); };
