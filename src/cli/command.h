@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ namespace podium {
 struct CommandLine {
   std::vector<std::string> words;    // as typed, for the record of a run
   std::function<ExitCode()> action;  // of the command that was named, set when it has been parsed
+  // What was typed for a path of this machine, which commands get in place of an address.
+  std::map<std::string, std::string> addresses = {};
+  std::string typed(const std::string& path) const {
+    const auto found = addresses.find(path);
+    return found == addresses.end() ? path : found->second;
+  }
 };
 
 // Adds a command whose help opens with its examples. `run` is called once all is parsed.

@@ -171,12 +171,13 @@ void add_plugin_flag(CLI::App& app, std::vector<std::string>& files) {
 
 // With copies on this machine in place of runs and files in a store, as arguments of commands that
 // read them. What follows a flag is an address to write to, or the flag's own affair.
-std::vector<std::string> with_local_paths(const std::vector<std::string>& words) {
+std::vector<std::string> with_local_paths(CommandLine& line) {
   std::vector<std::string> local;
-  for (const std::string& word : words) {
+  for (const std::string& word : line.words) {
     const bool after_flag = !local.empty() && local.back().starts_with("--");
     const bool read = !after_flag || local.back() == "--run";
     local.push_back(read ? local_path(word) : word);
+    if (local.back() != word) line.addresses[local.back()] = word;
   }
   return local;
 }
@@ -204,7 +205,7 @@ int parse_and_run(int argc, char** argv) {
   if (const std::string wrong = wrong_word(app, words); !wrong.empty()) {
     return usage_error(app, wrong);
   }
-  std::vector<std::string> local = with_local_paths(line.words);
+  std::vector<std::string> local = with_local_paths(line);
   std::vector<char*> pointers;
   for (std::string& word : local) pointers.push_back(word.data());
   try {

@@ -99,7 +99,7 @@ double bits_per_byte(const LoadedRun& loaded, const EvaluationResult& result) {
                           (std::numbers::ln2 * static_cast<double>(bytes));
 }
 
-ExitCode evaluate(const EvalArguments& arguments) {
+ExitCode evaluate(const EvalArguments& arguments, const CommandLine& line) {
   std::vector<std::string> overrides = arguments.overrides;
   for (const std::string& override : overrides)
     PODIUM_REQUIRE(
@@ -147,7 +147,7 @@ ExitCode evaluate(const EvalArguments& arguments) {
     std::cout << json_text(json) << "\n";
     return ExitCode::kDone;
   }
-  std::cout << printable(arguments.run) << ", step " << trainer.steps_done() << ": "
+  std::cout << printable(line.typed(arguments.run)) << ", step " << trainer.steps_done() << ": "
             << evaluation_text(result, words) << ", "
             << (bits > 0 ? cat(fixed(bits, 4), " bits per byte, ") : "")
             << with_commas(static_cast<std::int64_t>(speed)) << " " << words.rate_unit()
@@ -166,7 +166,7 @@ void add_eval_command(CLI::App& app, CommandLine& line) {
   CLI::App* command =
       add_command(app, line, "eval", "Evaluates the last checkpoint of a run",
                   {"podium eval runs/mnist-seed0", "podium eval runs/a --batch 100 --json"},
-                  [arguments] { return evaluate(*arguments); });
+                  [arguments, &line] { return evaluate(*arguments, line); });
   command->add_option("RUN", arguments->run, "Run folder")->required();
   command->add_option("OVERRIDE", arguments->overrides,
                       "data.path=FOLDER: where the run's pictures are now");

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
@@ -29,8 +30,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kStateName = "folder.json";
-// How often what somebody else has replaced meanwhile is read again.
+// How often what somebody else has replaced meanwhile is read again, and for how long a writer
+// tries to get between two publications of another one.
 constexpr int kTurns = 20;
+constexpr double kTakeOverSeconds = 60;
 constexpr int kFilesAtOnce = 8;
 // Files up to this size are read once, hashed and sent, so that they may grow meanwhile.
 constexpr std::int64_t kSmallFile = kPartBytes;
@@ -222,7 +225,7 @@ void StoredFolder::take_over() {
   // Whoever publishes meanwhile is the older writer: once more with what it has published.
   const std::string writer = new_writer();
   const std::string known = read_text(record_).value_or("");
-  for (int turn = 0; turn < kTurns; ++turn) {
+  for (const auto start = Clock::now(); seconds_since(start) < kTakeOverSeconds;) {
     const auto published = read_state(*store_, address_);
     if (!published) {
       const std::vector<ObjectInfo> others = store_->list(below(address_, "").key);

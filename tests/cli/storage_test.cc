@@ -53,7 +53,9 @@ TEST_F(Storage, a_run_that_is_killed_goes_on_on_other_machines_with_equal_hashes
     EXPECT_EQ(difference.code, 0) << difference.out << difference.err;
     EXPECT_NE(difference.out.find("the parameters are equal after each of 16"), std::string::npos)
         << difference.out;
-    EXPECT_EQ(podium({"eval", run}, on("reader")).code, 0);
+    const Outcome evaluated = podium({"eval", run}, on("reader"));
+    EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+    EXPECT_EQ(evaluated.out.find(run + ", step 16: "), 0U) << evaluated.out;
   }
 }
 
