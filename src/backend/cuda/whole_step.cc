@@ -127,14 +127,6 @@ void CudaStep::launch_replicas() {
   launch_calls(norm_calls_, nullptr);
 }
 
-void CudaStep::run_replicas() {
-  // The first run loads the kernels, which a recording must not.
-  if (!is_recordable() || runs_ == 0) return launch_replicas();
-  if (replicas_ == nullptr)
-    replicas_ = runtime::record(queue_.stream, [this] { launch_replicas(); });
-  replicas_->play(queue_.stream);
-}
-
 void CudaStep::launch_calls(const std::vector<Call>& calls, BranchStreams* streams) {
   for (const Call& call : calls) {
     std::vector<Place> in, out;
@@ -144,14 +136,20 @@ void CudaStep::launch_calls(const std::vector<Call>& calls, BranchStreams* strea
   }
 }
 
-void CudaStep::run_calls(const std::vector<Call>& calls, Recorded& recorded) {
+void CudaStep::run_recorded(Recorded& recorded,
+                            const std::function<void(BranchStreams*)>& launches) {
+  // The first run loads the kernels, which a recording must not.
   const bool is_first = std::exchange(recorded.is_first, false);
-  if (!is_recordable() || is_first) return launch_calls(calls, nullptr);
+  if (!is_recordable() || is_first) return launches(nullptr);
   if (recorded.launches == nullptr) {
     BranchStreams streams;
-    recorded.launches = runtime::record(queue_.stream, [&] { launch_calls(calls, &streams); });
+    recorded.launches = runtime::record(queue_.stream, [&] { launches(&streams); });
   }
   recorded.launches->play(queue_.stream);
+}
+
+void CudaStep::run_calls(const std::vector<Call>& calls, Recorded& recorded) {
+  run_recorded(recorded, [&](BranchStreams* streams) { launch_calls(calls, streams); });
 }
 
 void CudaStep::run() {
@@ -159,7 +157,7 @@ void CudaStep::run() {
   queue_.settle();
   losses_.values.clear();
   norm_.values.clear();
-  run_replicas();
+  run_recorded(replicas_, [this](BranchStreams*) { launch_replicas(); });
   queue_.pending = this;
 }
 
@@ -183,7 +181,6 @@ void CudaStep::finish() {
     if (factor != 1.0f) run_calls(worker_.scales, scales_);
   }
   run_calls(worker_.updates, updates_);
-  ++runs_;
 }
 
 void CudaStep::have_seen(const void* values, const View& view) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,13 +37,13 @@ class CudaStep : public WholeStep, public Pending {
     View view;
     std::vector<float> values = {};  // of this run; none: not yet downloaded
   };
-  // Calls that are launched once, which loads their kernels, and then recorded.
+  // What is launched once, and then recorded.
   struct Recorded {
     bool is_first = true;
     std::unique_ptr<runtime::Recording> launches = nullptr;
   };
   const std::vector<float>& look_at(Seen& seen);
-  void run_replicas();
+  void run_recorded(Recorded& recorded, const std::function<void(BranchStreams*)>& launches);
   void launch_replicas();
   void run_calls(const std::vector<Call>& calls, Recorded& recorded);
   void launch_calls(const std::vector<Call>& calls, BranchStreams* streams);
@@ -61,10 +62,8 @@ class CudaStep : public WholeStep, public Pending {
   bool together_ = true;          // whether one launch computes all replicas
   Allocation arena_;              // of all replicas; later calls use it in their turn
   Allocation sums_;               // what each replica adds to the sum, one after the other
-  std::int64_t runs_ = 0;
-  Seen losses_, norm_;  // the norm and its factor
-  std::unique_ptr<runtime::Recording> replicas_;
-  Recorded scales_, updates_;
+  Seen losses_, norm_;            // the norm and its factor
+  Recorded replicas_, scales_, updates_;
 };
 
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -17,6 +17,7 @@
 #include "base/version.h"
 #include "files/base64.h"
 #include "files/file_io.h"
+#include "report/trackers/wall_clock.h"
 #include "store/address.h"
 
 namespace podium {
@@ -28,11 +29,6 @@ using nlohmann::json;
 constexpr std::size_t kBatchPoints = 1000, kBatchSettings = 100;
 // What waits for a server that is away: more than runs have, of some bytes each.
 constexpr std::size_t kMostWaiting = 500'000;
-
-std::int64_t milliseconds_now() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
-}
 
 std::string experiment_name() {
   const std::string name = environment_text("MLFLOW_EXPERIMENT_NAME");
@@ -128,16 +124,11 @@ MlflowTracker::MlflowTracker(const std::string& address, const std::filesystem::
                  ": the address of a tracking server begins with http:// or https://");
   Server server(address_, patience_.start);
   const std::string name = experiment_name();
-  const auto find = [&] {
-    return server.ask("GET", "experiments/get-by-name?experiment_name=" + percent_encoded(name));
-  };
-  std::optional<json> found = find();
-  if (!found) {
-    experiment_ =
-        server.text_at(server.require("experiments/create", {{"name", name}}), "/experiment_id");
-    return;
-  }
-  experiment_ = server.text_at(*found, "/experiment/experiment_id");
+  const std::optional<json> found =
+      server.ask("GET", "experiments/get-by-name?experiment_name=" + percent_encoded(name));
+  experiment_ = found ? server.text_at(*found, "/experiment/experiment_id")
+                      : server.text_at(server.require("experiments/create", {{"name", name}}),
+                                       "/experiment_id");
 }
 
 MlflowTracker::~MlflowTracker() { end("FAILED", ""); }
@@ -148,12 +139,10 @@ void MlflowTracker::started(const Trainer& trainer, std::int64_t first_step,
   if (first_step >= last_step || thread_.joinable()) return;
   rate_key_ = trainer.words().rate_key();
   Server server(address_, patience_.start);
+  const json record = json::parse(read_text(record_).value_or(""), nullptr, false);
   std::string known;
-  if (std::filesystem::exists(record_)) {
-    const json record = json::parse(read_text(record_).value_or(""), nullptr, false);
-    if (record.is_object() && record.value("address", "") == address_)
-      known = record.value("run_id", "");
-  }
+  if (record.is_object() && record.value("address", "") == address_)
+    known = record.value("run_id", "");
   if (!known.empty() &&
       server.ask("POST", "runs/update", {{"run_id", known}, {"status", "RUNNING"}})) {
     run_id_ = known;
@@ -164,8 +153,8 @@ void MlflowTracker::started(const Trainer& trainer, std::int64_t first_step,
     const json made = server.require(
         "runs/create",
         {{"experiment_id", experiment_},
-         {"run_name", std::filesystem::absolute(folder_).lexically_normal().filename().string()},
-         {"start_time", milliseconds_now()},
+         {"run_name", run_name_of(folder_)},
+         {"start_time", wall_milliseconds().count()},
          {"tags",
           {tag("podium.version", std::string(kVersion)), tag("podium.kind", trainer.kind()),
            tag("podium.contract", cat(kNumericalContract))}}});
@@ -193,14 +182,22 @@ void MlflowTracker::evaluated(const Trainer& trainer, const EvaluationResult& re
 void MlflowTracker::add(std::int64_t step, const std::vector<NamedScalar>& scalars) {
   if (!thread_.joinable()) return;
   const std::scoped_lock lock(mutex_);
-  const std::int64_t now = milliseconds_now();
+  const std::int64_t now = wall_milliseconds().count();
   for (const NamedScalar& one : scalars)
     if (std::isfinite(one.value)) points_.push_back({one.name, one.value, step, now});
   for (; points_.size() > kMostWaiting; ++forgotten_) points_.pop_front();
   changed_.notify_one();
 }
 
-void MlflowTracker::send_points(Server& server, std::vector<Point>& points) const {
+std::vector<MlflowTracker::Point> MlflowTracker::take_points() {
+  const auto end =
+      points_.begin() + static_cast<std::ptrdiff_t>(std::min(points_.size(), kBatchPoints));
+  std::vector<Point> points(points_.begin(), end);
+  points_.erase(points_.begin(), end);
+  return points;
+}
+
+void MlflowTracker::send_points(Server& server, const std::vector<Point>& points) const {
   json metrics = json::array();
   for (const Point& point : points)
     metrics.push_back({{"key", point.name},
@@ -208,7 +205,6 @@ void MlflowTracker::send_points(Server& server, std::vector<Point>& points) cons
                        {"step", point.step},
                        {"timestamp", point.milliseconds}});
   server.require("runs/log-batch", {{"run_id", run_id_}, {"metrics", metrics}});
-  points.clear();
 }
 
 // Sends what comes, until the run ends. What remains then is sent by end().
@@ -221,12 +217,11 @@ void MlflowTracker::work() {
       changed_.wait(lock);
       continue;
     }
-    const auto count = static_cast<std::ptrdiff_t>(std::min(points_.size(), kBatchPoints));
-    std::vector<Point> points(points_.begin(), points_.begin() + count);
-    points_.erase(points_.begin(), points_.begin() + count);
+    std::vector<Point> points = take_points();
     lock.unlock();
     try {
       send_points(server, points);
+      points.clear();
       if (std::exchange(has_failed, false)) log(LogLevel::kInfo, "MLflow has the curves again");
     } catch (const std::exception& error) {
       if (!std::exchange(has_failed, true))
@@ -257,20 +252,21 @@ void MlflowTracker::end(const std::string& status, const std::string& parameter_
   try {
     Server server(address_, patience_.run);
     while (!points_.empty()) {
-      const auto count = static_cast<std::ptrdiff_t>(std::min(points_.size(), kBatchPoints));
-      points.assign(points_.begin(), points_.begin() + count);
+      points = take_points();
       send_points(server, points);
-      points_.erase(points_.begin(), points_.begin() + count);
+      points.clear();
     }
     if (!parameter_hash.empty())
       server.require(
           "runs/set-tag",
           {{"run_id", run_id_}, {"key", "podium.parameter_hash"}, {"value", parameter_hash}});
-    server.require("runs/update",
-                   {{"run_id", run_id_}, {"status", status}, {"end_time", milliseconds_now()}});
+    server.require(
+        "runs/update",
+        {{"run_id", run_id_}, {"status", status}, {"end_time", wall_milliseconds().count()}});
   } catch (const std::exception& error) {
-    log(LogLevel::kWarning, cat("MLflow does not have the end of the run: ", error.what(), "; ",
-                                points_.size(), " values are in RUN/metrics.jsonl alone"));
+    log(LogLevel::kWarning,
+        cat("MLflow does not have the end of the run: ", error.what(), "; ",
+            points.size() + points_.size(), " values are in RUN/metrics.jsonl alone"));
   }
   if (forgotten_ > 0)
     log(LogLevel::kWarning,

@@ -59,7 +59,9 @@ class MlflowTracker : public RunObserver {
 
   void add(std::int64_t step, const std::vector<NamedScalar>& scalars);
   void work();
-  void send_points(Server& server, std::vector<Point>& points) const;
+  // Takes the first points away, as many as a request takes.
+  std::vector<Point> take_points();
+  void send_points(Server& server, const std::vector<Point>& points) const;
   void end(const std::string& status, const std::string& parameter_hash);
 
   const std::string address_;

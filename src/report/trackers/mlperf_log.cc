@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/json_text.h"
+#include "report/trackers/wall_clock.h"
 #include "train/recipe/recipe_keys.h"
 
 namespace podium {
@@ -28,9 +29,7 @@ MlperfLog::MlperfLog(const std::filesystem::path& file) : path_(file), file_(fil
 
 void MlperfLog::line(const char* type, const char* key, const std::string& value,
                      const std::string& metadata, std::chrono::milliseconds ago) {
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  file_ << R"(:::MLLOG {"namespace": "", "time_ms": )" << (now - ago).count()
+  file_ << R"(:::MLLOG {"namespace": "", "time_ms": )" << (wall_milliseconds() - ago).count()
         << R"(, "event_type": ")" << type << R"(", "key": ")" << key << R"(", "value": )" << value
         << R"(, "metadata": {"file": "mlperf_log.cc", "lineno": 1)"
         << (metadata.empty() ? "" : ", " + metadata) << "}}\n";

@@ -1,6 +1,5 @@
 #include "report/trackers/prometheus.h"
 
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <utility>
@@ -8,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "files/file_io.h"
+#include "report/trackers/wall_clock.h"
 #include "train/recipe/recipe_keys.h"
 
 namespace podium {
@@ -33,15 +33,10 @@ std::string gauge_name(const std::string& curve) {
   return name;
 }
 
-double seconds_since_1970() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 }  // namespace
 
 PrometheusFile::PrometheusFile(std::filesystem::path file, const std::filesystem::path& run_folder)
-    : file_(std::move(file)),
-      run_(std::filesystem::absolute(run_folder).lexically_normal().filename().string()) {
+    : file_(std::move(file)), run_(run_name_of(run_folder)) {
   PODIUM_REQUIRE(file_.extension() == ".prom", ExitCode::kUsage, "--prometheus ", file_.string(),
                  ": the textfile collector reads files that end in .prom alone");
   try {
@@ -87,7 +82,7 @@ void PrometheusFile::set(const std::vector<NamedScalar>& scalars) {
 
 void PrometheusFile::write() {
   values_["podium_running"] = is_running_ ? 1 : 0;
-  values_["podium_updated_seconds"] = seconds_since_1970();
+  values_["podium_updated_seconds"] = wall_seconds();
   std::string text;
   for (const auto& [name, value] : values_)
     text += cat("# TYPE ", name, " gauge\n", name, labels_, " ",

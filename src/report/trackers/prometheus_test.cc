@@ -54,6 +54,11 @@ TEST(PrometheusFile, has_the_newest_values_of_a_run) {
   EXPECT_NE(end.find("# TYPE podium_train_loss gauge\n"), std::string::npos);
 }
 
+TEST(PrometheusFile, names_a_run_by_its_folder_with_and_without_a_slash) {
+  EXPECT_EQ(run_name_of("runs/a"), "a");
+  EXPECT_EQ(run_name_of("runs/a/"), "a");
+}
+
 TEST(PrometheusFile, refuses_names_that_its_collector_does_not_read) {
   const TestFolder folder;
   EXPECT_THROW(PrometheusFile(folder / "digits.txt", folder / "run"), UserError);

@@ -24,6 +24,12 @@ std::vector<NamedScalar> scalars_of(const Trainer& trainer, const EvaluationResu
   return scalars;
 }
 
+std::string run_name_of(const std::filesystem::path& folder) {
+  const std::filesystem::path path = std::filesystem::absolute(folder).lexically_normal();
+  // Of a path with a slash at its end, too.
+  return (path.has_filename() ? path : path.parent_path()).filename().string();
+}
+
 std::vector<std::pair<std::string, std::string>> deciding_values(const Recipe& recipe) {
   std::vector<std::pair<std::string, std::string>> values;
   for (const RecipeKey& key : recipe_keys(recipe.optimizer_groups.size()))

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "data/storage/record_file.h"
 #include "report/trackers/event.pb.h"
+#include "report/trackers/wall_clock.h"
 
 namespace podium {
 namespace {
@@ -25,10 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "events.out.tfevents.";
 constexpr std::chrono::milliseconds kFlushInterval{1000};
-
-double wall_clock() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // The largest time in the names of the folder's event files, where there is any.
 std::optional<std::int64_t> latest_file(const fs::path& dir) {
@@ -46,7 +43,7 @@ std::optional<std::int64_t> latest_file(const fs::path& dir) {
 
 events::Event event_at(std::int64_t step) {
   events::Event event;
-  event.set_wall_time(wall_clock());
+  event.set_wall_time(wall_seconds());
   event.set_step(step);
   return event;
 }
@@ -95,7 +92,7 @@ void append_event(std::string& buffer, const events::Event& event) {
 TensorBoardWriter::TensorBoardWriter(const fs::path& dir, std::int64_t from_step) {
   make_folders(dir);
   const std::optional<std::int64_t> latest = latest_file(dir);
-  const double now = wall_clock();
+  const double now = wall_seconds();
   // TensorBoard reads files in the order of their names; this one must come last, even if the run
   // was resumed within a second or the clock was set back.
   std::int64_t seconds = static_cast<std::int64_t>(now);
@@ -211,7 +208,7 @@ void TensorBoardWriter::text(const std::string& tag, std::int64_t step,
 void TensorBoardWriter::hyperparameters(const std::vector<Hyperparameter>& values) {
   events::HparamsData data;
   events::SessionStart& start = *data.mutable_session_start_info();
-  start.set_start_time_secs(wall_clock());
+  start.set_start_time_secs(wall_seconds());
   for (const auto& [name, value] : values) {
     events::SessionStart::Value& shown = (*start.mutable_hparams())[name];
     if (const auto* yes = std::get_if<bool>(&value)) shown.set_bool_value(*yes);
@@ -224,7 +221,7 @@ void TensorBoardWriter::hyperparameters(const std::vector<Hyperparameter>& value
 void TensorBoardWriter::finished() {
   events::HparamsData data;
   data.mutable_session_end_info()->set_status(1);
-  data.mutable_session_end_info()->set_end_time_secs(wall_clock());
+  data.mutable_session_end_info()->set_end_time_secs(wall_seconds());
   append(hparams_event("_hparams_/session_end_info", data));
 }
 
@@ -235,11 +232,11 @@ void TensorBoardWriter::scalar(std::string_view tag, std::int64_t step, double v
 }
 
 void TensorBoardWriter::scalar(std::string_view tag, std::int64_t step, double value) {
-  scalar(tag, step, value, wall_clock());
+  scalar(tag, step, value, wall_seconds());
 }
 
 void TensorBoardWriter::scalars(std::int64_t step, std::span<const ScalarValue> values) {
-  write(step, values, wall_clock());
+  write(step, values, wall_seconds());
 }
 
 void TensorBoardWriter::flush() {
