@@ -37,7 +37,7 @@ std::vector<float> add_again_and_again(const DetachedOptions& options, int times
   for (int i = 0; i < times; ++i) {
     program.run();
     device->copy(*c, *a);
-    device->accumulate(*c, *b);
+    device->accumulate(*c, *b, 0);
     device->download(values.data(), *c);
   }
   return values;

@@ -84,8 +84,9 @@ struct Traits {
   // The same for Winograd convolutions, if the device computes direct convolutions instead, which
   // lack the roundings of the Winograd contract.
   float winograd_tolerance = 0;
-  // Whether the device can compile a whole step to one program: Device::compile_step().
-  bool whole_steps = false;
+  // Of how many workers it can compile a whole step to one program (Device::compile_step()): of one,
+  // or of as many as this. 0: of none.
+  int step_workers = 0;
   // Whether such a step can also hash what it has written.
   bool complete_steps = false;
   // Whether a whole step computes all replicas of a worker at once, so that it needs the memory of
@@ -96,8 +97,8 @@ struct Traits {
   // Whether its compiler finds out what a step takes of it (WholeStep::memory()), and refuses what
   // does not fit. Plans then count for the host's memory only.
   bool compiler_checks_memory = false;
-  // How many devices the process has of this kind: worker i computes on number i modulo this one. 0
-  // where it has the host's cores.
+  // How many devices the process has of this kind, with a memory of `memory_bytes` each: worker i
+  // computes on number i modulo this one. 0 where it has the host's cores.
   int devices = 0;
 };
 
@@ -283,9 +284,11 @@ class WholeStep {
 struct DeviceOptions {
   int workers = 1;  // threads of the process that run programs on it, side by side
   int threads = 1;  // cores for each of them, if the device consists of the host's cores
-  // Number of the process among those of the run on this host: each takes a device of its own, if
-  // there are several.
-  int local_rank = 0;
+  // Number of the process among those of the run on this host, and how many these are: if several,
+  // each takes one device; if it is alone, all of them.
+  int local_rank = 0, local_ranks = 1;
+  // Of the host's GPUs, in this order; empty: all.
+  std::vector<int> gpus = {};
   // Of all processes of the run, while the device is opened; null: there is one.
   KeyValues* key_values = nullptr;
 };
@@ -304,8 +307,8 @@ class Device {
   // Describes the device for people: "avx512 kernels", ...
   virtual std::string description() const = 0;
   // What tells this piece of hardware from others of its kind, as its maker's tools print it
-  // ("GPU-1b2c..."); empty: unknown.
-  virtual std::string serial() const { return ""; }
+  // ("GPU-1b2c..."): the one of a worker. Empty: unknown.
+  virtual std::string serial(int /*worker*/) const { return ""; }
   virtual Traits traits() const { return {}; }
   // Finds out at its first call.
   virtual Bf16Support bf16() { return {}; }
@@ -326,8 +329,9 @@ class Device {
   virtual void download(void* to, View from) = 0;
   // The views must not overlap and must have the same length.
   virtual void copy(View to, View from) = 0;
-  // sum[i] += addend[i], FP32: one addition of the tree over replicas.
-  virtual void accumulate(View sum, View addend) = 0;
+  // sum[i] += addend[i], FP32: one addition of the tree over replicas; by this worker, who reads the
+  // sum next.
+  virtual void accumulate(View sum, View addend, int worker) = 0;
   virtual void synchronise() = 0;
 
   // Throws UserError if the device cannot run the graph, as compile() does.
@@ -335,9 +339,8 @@ class Device {
   virtual std::unique_ptr<Executable> compile(const Graph& graph,
                                               const CompileOptions& options) = 0;
 
-  // Compiles a whole step to one program, with the bits of its calls; for a device whose
-  // Traits::whole_steps is true, and for one worker or as many as Traits::devices at most. The
-  // programs and buffers of the calls must outlive it.
+  // Compiles a whole step to one program, with the bits of its calls; for as many workers as
+  // Traits::step_workers says. The programs and buffers of the calls must outlive it.
   virtual std::unique_ptr<WholeStep> compile_step(const StepProgram& /*step*/) { return nullptr; }
 
   // Called repeatedly by worker `worker` while it waits for others. The device may use the thread

@@ -73,6 +73,6 @@ std::unique_ptr<Executable> PlanningDevice::compile(const Graph& graph,
 
 void PlanningDevice::download(void*, View) { refuse("download()"); }
 void PlanningDevice::copy(View, View) { refuse("copy()"); }
-void PlanningDevice::accumulate(View, View) { refuse("accumulate()"); }
+void PlanningDevice::accumulate(View, View, int) { refuse("accumulate()"); }
 
 }  // namespace podium

@@ -35,7 +35,7 @@ class PlanningDevice : public Device {
   // InternalError: there is nothing to download, copy or add.
   void download(void*, View) override;
   void copy(View, View) override;
-  void accumulate(View, View) override;
+  void accumulate(View, View, int) override;
   void synchronise() override {}
 
   // What was allocated and compiled until now needs, arenas included.

@@ -90,6 +90,10 @@ std::unique_ptr<Device> make_device(const std::string& name, const DeviceOptions
                         join_words(backend_names()),
                         part == missing.end() ? "" : "; to add it: " + part->remedy));
   }
+  PODIUM_REQUIRE(options.gpus.empty() || name.starts_with("cuda"), ExitCode::kUsage,
+                 "--gpus chooses among NVIDIA GPUs, and --backend ",
+                 name.empty() ? entries().front().name : name,
+                 " computes on none; leave --gpus out, or add --backend cuda");
   return make(options);
 }
 

@@ -12,12 +12,19 @@ void add_placement_flags(CLI::App& command, Placement& placement) {
   command
       .add_option("--workers", placement.workers,
                   "Number of workers, 1 to the recipe's replicas; default: the smaller of replicas "
-                  "and cores, or devices of --backend pjrt")
+                  "and cores, or devices of --backend cuda and pjrt")
       ->check(at_least(1), "POSITIVE");
   command.add_option("--threads", placement.threads, "Threads per worker; default: 1")
       ->check(at_least(1, std::numeric_limits<int>::max()), "POSITIVE");
   command.add_option("--backend", placement.backend,
                      "Backend, one of " + join_words(backend_names()) + "; default: the first");
+  command
+      .add_option(
+          "--gpus", placement.gpus,
+          "Numbers of the GPUs to use, as in 0,2, with --backend cuda; default: all of them, "
+          "or one for each rank of a host that has several ranks")
+      ->delimiter(',')
+      ->check(at_least(0, std::numeric_limits<int>::max()), "NONNEGATIVE");
 }
 
 void add_input_threads_flag(CLI::App& command, Placement& placement) {

@@ -228,7 +228,7 @@ void Exchange::join(int worker) {
     };
     for (const auto& [node, holder] : own_nodes_)
       if (cut(worker) < cut(worker + 1))
-        sum_tree(own.nodes[node].replicas, worker_nodes_, cut(worker), cut(worker + 1));
+        sum_tree(own.nodes[node].replicas, worker_nodes_, worker, cut(worker), cut(worker + 1));
     if (own.joined.fetch_add(1, std::memory_order_acq_rel) + 1 == own_workers())
       send_sums(own, next);
   }
@@ -265,17 +265,18 @@ void Exchange::sum(int worker, int number) {
       static_cast<std::size_t>(shards_.first_worker(rank())) + static_cast<std::size_t>(worker);
   const std::vector<std::int64_t>& cuts = shards_.cuts[static_cast<std::size_t>(number)];
   if (cuts[all] < cuts[all + 1])
-    sum_tree({0, replicas_}, ranks() > 1 ? own.nodes : worker_nodes_, cuts[all], cuts[all + 1]);
+    sum_tree({0, replicas_}, ranks() > 1 ? own.nodes : worker_nodes_, worker, cuts[all],
+             cuts[all + 1]);
 }
 
-Exchange::Place Exchange::sum_tree(ReplicaRange node, const std::vector<Node>& leaves,
+Exchange::Place Exchange::sum_tree(ReplicaRange node, const std::vector<Node>& leaves, int worker,
                                    std::int64_t begin, std::int64_t end) {
   for (const Node& leaf : leaves)
     if (leaf.replicas == node) return leaf.place;
   const std::int64_t middle = tree_middle(node.begin, node.end);
-  const Place left = sum_tree({node.begin, middle}, leaves, begin, end);
-  const Place right = sum_tree({middle, node.end}, leaves, begin, end);
-  device_.accumulate(left.view(begin, end), right.view(begin, end));
+  const Place left = sum_tree({node.begin, middle}, leaves, worker, begin, end);
+  const Place right = sum_tree({middle, node.end}, leaves, worker, begin, end);
+  device_.accumulate(left.view(begin, end), right.view(begin, end), worker);
   return left;
 }
 

@@ -186,7 +186,7 @@ class Exchange {
     int next_to_join = 0;  // bucket
   };
 
-  Place sum_tree(ReplicaRange node, const std::vector<Node>& leaves, std::int64_t begin,
+  Place sum_tree(ReplicaRange node, const std::vector<Node>& leaves, int worker, std::int64_t begin,
                  std::int64_t end);
   void join(int worker);
   void send_sums(Bucket& bucket, int number);

@@ -95,7 +95,7 @@ class FarDevice : public Device {
     std::memcpy(to, data(from), static_cast<std::size_t>(from.bytes));
   }
   void copy(View, View) override {}
-  void accumulate(View, View) override {}
+  void accumulate(View, View, int) override {}
   void synchronise() override {}
   Plan plan(const Graph&, const CompileOptions&) override { return {}; }
   std::unique_ptr<Executable> compile(const Graph&, const CompileOptions&) override { return {}; }

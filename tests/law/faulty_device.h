@@ -121,7 +121,7 @@ class FaultyDevice : public Device {
   std::string description() const override { return inner_->description(); }
   Traits traits() const override {
     Traits traits = inner_->traits();
-    traits.whole_steps = false;
+    traits.step_workers = 0;
     return traits;
   }
   Bf16Support bf16() override { return inner_->bf16(); }
@@ -137,8 +137,8 @@ class FaultyDevice : public Device {
   void upload(View to, const void* from) override { inner_->upload(to, from); }
   void download(void* to, View from) override { inner_->download(to, from); }
   void copy(View to, View from) override { inner_->copy(to, from); }
-  void accumulate(View sum, View addend) override {
-    inner_->accumulate(sum, addend);
+  void accumulate(View sum, View addend, int worker) override {
+    inner_->accumulate(sum, addend, worker);
     Flips& flips = Flips::of_test();
     if (flips.strikes(Flip::kAddition)) flip_bit(*inner_, sum, flips.word());
   }

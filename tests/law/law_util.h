@@ -48,6 +48,8 @@ inline const std::string& law_backend() {
   static const std::string name = [] {
     register_detached_backend();
     register_cuda_emulated_backend();
+    const char* const gpus = std::getenv("PODIUM_LAW_GPUS");
+    if (gpus != nullptr) set_cuda_devices(std::stoi(gpus));
     const char* const stated = std::getenv("PODIUM_LAW_BACKEND");
     return std::string(stated == nullptr ? "cpu" : stated);
   }();

@@ -362,7 +362,7 @@ class CpuDevice : public HostDevice {
                                            compile.arena_of);
   }
 
-  void accumulate(View sum, View addend) override {
+  void accumulate(View sum, View addend, int /*worker*/) override {
     auto* const to = reinterpret_cast<float*>(sum.host());
     const auto* const from = reinterpret_cast<const float*>(addend.host());
     const std::int64_t count = sum.bytes / static_cast<std::int64_t>(sizeof(float));

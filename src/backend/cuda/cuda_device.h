@@ -12,8 +12,10 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-// The GPU of this process: of the processes of a host, process i takes GPU i modulo their number.
-// Throws UserError if this machine has none that can be used.
+// The GPUs of this process, of which each worker computes on one: all of the host, or those of
+// DeviceOptions::gpus; where the run has several processes on the host, process i takes number i of
+// these modulo their number. Throws UserError if this machine has none that can be used, or not
+// those.
 std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
 
 // The GPUs of this machine.

@@ -17,7 +17,9 @@ void set_cuda_thread_order(const std::string& order) {
                                                        : Order::kForward);
 }
 
-void fail_cuda_from(std::optional<std::int64_t> call) { cuda_emulated::runtime::fail_from(call); }
+void fail_cuda_from(std::optional<std::int64_t> call, int gpu) {
+  cuda_emulated::runtime::fail_from(call, gpu);
+}
 void set_cuda_devices(int count) { cuda_emulated::runtime::set_devices(count); }
 void set_cuda_code_version(int version) { cuda_emulated::runtime::set_code_version(version); }
 void set_cuda_capability(int major, int minor, bool odd) {

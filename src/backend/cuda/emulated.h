@@ -13,8 +13,8 @@ void register_cuda_emulated_backend();
 // "shuffled".
 void set_cuda_thread_order(const std::string& order);
 // The emulated GPU fails in the call of CUDA of this number, counted from now on from 0, and in all
-// that follow. nullopt: in none.
-void fail_cuda_from(std::optional<std::int64_t> call);
+// that follow, or of several GPUs this one alone in those of its own. nullopt: in none.
+void fail_cuda_from(std::optional<std::int64_t> call, int gpu = -1);
 // The calls of CUDA since then.
 std::int64_t cuda_calls();
 // The bytes that the emulated GPU has from now on.
@@ -24,7 +24,7 @@ void set_cuda_memory(std::int64_t bytes);
 void set_cuda_capability(int major, int minor, bool odd = false);
 // The compute capability, times ten, that their code was made for from now on: 90 unless set.
 void set_cuda_code_version(int version);
-// How many emulated GPUs the host has from now on: 1 unless set.
+// How many emulated GPUs the host has from now on, 8 at most: 1 unless set.
 void set_cuda_devices(int count);
 
 // The imitation of NCCL fails in the call of this number that may, counted from now on from 0, and

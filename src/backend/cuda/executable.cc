@@ -82,10 +82,10 @@ Layout lay_out(const Graph& graph, const CompileOptions& options) {
   return layout;
 }
 
-std::vector<Place> places_of(std::span<const View> views) {
+std::vector<Place> places_of(std::span<const View> views, const Queue& queue) {
   std::vector<Place> places;
   places.reserve(views.size());
-  for (const View& view : views) places.push_back({address(view), 0});
+  for (const View& view : views) places.push_back({address(view, queue), 0});
   return places;
 }
 
@@ -125,16 +125,13 @@ bool same(const Place& a, const Place& b) { return a.first == b.first && a.strid
 
 }  // namespace
 
-std::byte* address(const View& view) {
-  return static_cast<CudaBuffer&>(*view.buffer).data() + view.offset;
-}
-
 Plan plan_of(const Graph& graph, const CompileOptions& options) {
   return lay_out(graph, options).plan;
 }
 
-CudaExecutable::CudaExecutable(Queue& queue, const Graph& graph, const CompileOptions& options)
-    : queue_(queue) {
+CudaExecutable::CudaExecutable(Cards& cards, Queue& queue, const Graph& graph,
+                               const CompileOptions& options)
+    : cards_(cards), queue_(queue) {
   Layout layout = lay_out(graph, options);
   program_ = std::move(layout.program);
   plan_ = std::move(layout.plan);
@@ -238,9 +235,10 @@ CudaExecutable::Recorded& CudaExecutable::recorded(std::span<const Place> places
 }
 
 void CudaExecutable::run(std::span<const View> inputs, std::span<const View> outputs) {
+  cards_.prepare(queue_, inputs, outputs);
   const std::scoped_lock lock(queue_.mutex);
   queue_.settle();
-  const std::vector<Place> in = places_of(inputs), out = places_of(outputs);
+  const std::vector<Place> in = places_of(inputs, queue_), out = places_of(outputs, queue_);
   if (!is_recordable()) return launch(1, own_arena(), in, out);
   std::vector<Place> all = in;
   all.insert(all.end(), out.begin(), out.end());
@@ -263,9 +261,10 @@ bool CudaExecutable::is_finite(Slot slot, const Memory& memory) const {
 
 std::optional<std::string> CudaExecutable::find_non_finite(std::span<const View> inputs,
                                                            std::span<const View> outputs) {
+  cards_.prepare(queue_, inputs, outputs);
   const std::scoped_lock lock(queue_.mutex);
   queue_.settle();
-  const Memory memory = bind(1, own_arena(), places_of(inputs), places_of(outputs));
+  const Memory memory = bind(1, own_arena(), places_of(inputs, queue_), places_of(outputs, queue_));
   for (const Step& step : program_.steps) {
     run_step(step, {.stream = queue_.stream}, memory);
     for (const Slot slot : step.writes)

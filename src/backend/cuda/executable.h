@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,83 +13,20 @@
 #include <vector>
 
 #include "backend/cuda/branches.h"
+#include "backend/cuda/cards.h"
 #include "backend/cuda/lowering.h"
 #include "backend/cuda/runtime.h"
 #include "backend/device.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-// Memory of the GPU, freed with the object.
-class Allocation {
- public:
-  Allocation() = default;
-  explicit Allocation(std::int64_t bytes) : memory_(runtime::allocate(bytes)), bytes_(bytes) {}
-  // Whose values are written before they are read.
-  static Allocation scratch(std::int64_t bytes) {
-    Allocation allocation;
-    allocation.memory_ = runtime::allocate_scratch(bytes);
-    allocation.bytes_ = bytes;
-    return allocation;
-  }
-  ~Allocation() { reset(); }
-  Allocation(Allocation&& other) noexcept
-      : memory_(std::exchange(other.memory_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
-  Allocation& operator=(Allocation&& other) noexcept {
-    std::swap(memory_, other.memory_);
-    std::swap(bytes_, other.bytes_);
-    return *this;
-  }
-  std::byte* data() const { return static_cast<std::byte*>(memory_); }
-  std::int64_t bytes() const { return bytes_; }
-  void reset() {
-    if (memory_ != nullptr) runtime::deallocate(std::exchange(memory_, nullptr));
-    bytes_ = 0;
-  }
-
- private:
-  void* memory_ = nullptr;
-  std::int64_t bytes_ = 0;
-};
-
-class CudaBuffer : public Buffer {
- public:
-  explicit CudaBuffer(std::int64_t bytes) : Buffer(bytes, nullptr), memory_(bytes) {}
-  std::byte* data() const { return memory_.data(); }
-
- private:
-  Allocation memory_;
-};
-std::byte* address(const View& view);
-
 // An operand of a program: that of replica r lies `stride` bytes after that of replica r - 1.
 using Place = Each<std::byte>;
 
-// Work that must be enqueued before anything that depends on it.
-class Pending {
- public:
-  virtual ~Pending() = default;
-  // Called with the queue's mutex held, and once: `pending` is null by then.
-  virtual void finish() = 0;
-};
-
-// What all that runs on a device shares. The mutex guards the stream: launches of two programs do
-// not mix, and what is recorded is one program's.
-struct Queue {
-  std::mutex mutex;
-  Stream stream = nullptr;
-  int device = 0;
-  Pending* pending = nullptr;
-
-  // Before a call on the stream, with the mutex held.
-  void settle() {
-    runtime::use(device);
-    if (Pending* const work = std::exchange(pending, nullptr)) work->finish();
-  }
-};
-
 class CudaExecutable : public Executable {
  public:
-  CudaExecutable(Queue& queue, const Graph& graph, const CompileOptions& options);
+  // On the card of `queue`.
+  CudaExecutable(Cards& cards, Queue& queue, const Graph& graph, const CompileOptions& options);
 
   const Plan& plan() const override { return plan_; }
   void run(std::span<const View> inputs, std::span<const View> outputs) override;
@@ -127,6 +63,7 @@ class CudaExecutable : public Executable {
   };
   Recorded& recorded(std::span<const Place> places);
 
+  Cards& cards_;
   Queue& queue_;
   Program program_;
   Plan plan_;

@@ -118,7 +118,7 @@ class NcclNetwork final : public DeviceNetwork {
   // What NCCL says if it fails.
   std::string post(const DeviceMessage& message, bool sends) {
     const auto count = static_cast<std::size_t>(message.view.bytes);
-    void* const memory = address(message.view);
+    void* const memory = address(message.view, queue_);
     void* const stream = runtime::native(stream_);
     const int result =
         sends ? functions().send(memory, count, nccl::kBytes, message.rank, comm_, stream)

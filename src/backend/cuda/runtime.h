@@ -1,8 +1,8 @@
 // The calls to CUDA that the backend makes: memory, streams and recorded launches. Two
 // implementations: runtime_cuda.cc for GPUs, runtime_emulated.cc for the tests.
 //
-// A call that fails throws UserError with CUDA's own words; one that lacks memory, with
-// ExitCode::kMemory.
+// A call that fails throws UserError with CUDA's own words, and the GPU's number and name where there
+// are several; one that lacks memory, with ExitCode::kMemory.
 #pragma once
 
 #include <cstddef>
@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "backend/cuda/launch.h"
+#include "base/error.h"
 
 namespace podium::PODIUM_CUDA_SPACE::runtime {
 
@@ -35,6 +36,12 @@ struct Found {
 };
 Found find_devices();
 
+// "the GPU", or where there are several "GPU 2 (NVIDIA H200)": for messages.
+inline std::string gpu_text(int device, const std::vector<std::string>& names) {
+  if (names.size() < 2) return "the GPU";
+  return cat("GPU ", device, " (", names[static_cast<std::size_t>(device)], ")");
+}
+
 // The calls below concern this device, on every thread that calls use().
 void use(int device);
 // The bytes that no process has now.
@@ -54,9 +61,15 @@ void upload(Stream stream, void* to, const void* from, std::int64_t bytes);
 // Waits.
 void download(Stream stream, void* to, const void* from, std::int64_t bytes);
 void copy(Stream stream, void* to, const void* from, std::int64_t bytes);
+// From the memory of one device to that of another; each has a stream of this process.
+void copy_between(Stream stream, void* to, int to_device, const void* from, int from_device,
+                  std::int64_t bytes);
+// Copies between the two go the shortest way that the machine has.
+void connect(int device, int other);
 void synchronise(Stream stream);
 
-// What is enqueued on `stream` from now on begins after all that `other` has now.
+// What is enqueued on `stream` from now on begins after all that `other` has now. They may be of two
+// devices; that of `stream` is then the one in use.
 void follow(Stream stream, Stream other);
 // CUDA's own handle of a stream, for libraries.
 void* native(Stream stream);
@@ -68,6 +81,8 @@ class Event {
   virtual void set(Stream stream) = 0;
   // Whether the stream has come past the place.
   virtual bool is_done() = 0;
+  // Until it has.
+  virtual void wait() = 0;
   // What is enqueued on this stream from now on begins after that.
   virtual void hold(Stream stream) = 0;
 };
@@ -95,8 +110,8 @@ std::unique_ptr<Marks> make_marks();
 
 #ifdef PODIUM_CUDA_EMULATED
 // For tests: the call of this number, counted from now on from 0, and all after it fail as if the
-// GPU had fallen off the bus. nullopt: none.
-void fail_from(std::optional<std::int64_t> call);
+// GPU had fallen off the bus; those alone that concern `device`, if it is not -1. nullopt: none.
+void fail_from(std::optional<std::int64_t> call, int device = -1);
 // Calls since fail_from().
 std::int64_t calls();
 // The memory of the device in bytes.

@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include <cstring>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -31,11 +32,18 @@ const char* remedy(cudaError_t error) {
   }
 }
 
+// The device in use, and what all are called.
+thread_local int t_device = 0;
+std::vector<std::string>& device_names() {
+  static std::vector<std::string> names;
+  return names;
+}
+
 void require(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return;
   (void)cudaGetLastError();  // else the next call reports it again, if it can be forgotten
-  throw UserError(cat("the GPU failed in ", call, ": ", cudaGetErrorString(error), " (",
-                      cudaGetErrorName(error), ")", remedy(error)),
+  throw UserError(cat(runtime::gpu_text(t_device, device_names()), " failed in ", call, ": ",
+                      cudaGetErrorString(error), " (", cudaGetErrorName(error), ")", remedy(error)),
                   error == cudaErrorMemoryAllocation ? ExitCode::kMemory : ExitCode::kUsage);
 }
 
@@ -77,6 +85,7 @@ class Staging {
 // while another is being copied.
 struct OwnStream {
   cudaStream_t stream = nullptr;
+  int device = 0;
   static constexpr std::size_t kPieces = 4;
   Staging staging[kPieces];
   std::size_t next = 0;
@@ -116,6 +125,7 @@ class CudaEvent : public runtime::Event {
     require(error, "cudaEventQuery");
     return true;
   }
+  void wait() override { require(cudaEventSynchronize(event_), "cudaEventSynchronize"); }
   void hold(Stream stream) override;
 
  private:
@@ -212,6 +222,7 @@ Found find_devices() {
                         "; nvidia-smi lists what the driver sees");
     return found;
   }
+  std::vector<std::string> names;
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     require(cudaGetDeviceProperties(&properties, i), "cudaGetDeviceProperties");
@@ -225,7 +236,11 @@ Found find_devices() {
                              .multiprocessors = properties.multiProcessorCount,
                              .clock = 1e3 * kilohertz,
                              .cache = properties.l2CacheSize});
+    names.push_back(found.devices.back().name);
   }
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  if (device_names().empty()) device_names() = std::move(names);
   return found;
 }
 
@@ -235,10 +250,14 @@ std::int64_t free_memory() {
   return static_cast<std::int64_t>(free);
 }
 
-void use(int device) { require(cudaSetDevice(device), "cudaSetDevice"); }
+void use(int device) {
+  t_device = device;
+  require(cudaSetDevice(device), "cudaSetDevice");
+}
 
 Stream make_stream() {
   auto stream = std::make_unique<OwnStream>();
+  stream->device = t_device;
   require(cudaStreamCreateWithFlags(&stream->stream, cudaStreamNonBlocking), "cudaStreamCreate");
   return stream.release();
 }
@@ -287,14 +306,35 @@ void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
                           own(stream).stream),
           "cudaMemcpyAsync on the device");
 }
+void copy_between(Stream stream, void* to, int to_device, const void* from, int from_device,
+                  std::int64_t bytes) {
+  require(cudaMemcpyPeerAsync(to, to_device, from, from_device, static_cast<std::size_t>(bytes),
+                              own(stream).stream),
+          "cudaMemcpyPeerAsync");
+}
+void connect(int device, int other) {
+  int possible = 0;
+  require(cudaDeviceCanAccessPeer(&possible, device, other), "cudaDeviceCanAccessPeer");
+  if (possible == 0) return;  // copies then go through memory of the host
+  use(device);
+  const cudaError_t error = cudaDeviceEnablePeerAccess(other, 0);
+  if (error == cudaErrorPeerAccessAlreadyEnabled)
+    (void)cudaGetLastError();
+  else
+    require(error, "cudaDeviceEnablePeerAccess");
+}
 void synchronise(Stream stream) {
   require(cudaStreamSynchronize(own(stream).stream), "cudaStreamSynchronize");
 }
 
 void follow(Stream stream, Stream other) {
-  // An event may be recorded again as soon as the wait is enqueued.
+  // An event belongs to the device whose stream it is recorded in, and may be recorded again as soon
+  // as the wait is enqueued.
+  const bool crosses = own(stream).device != own(other).device;
+  if (crosses) use(own(other).device);
   CudaEvent event;
   event.set(other);
+  if (crosses) use(own(stream).device);
   event.hold(stream);
 }
 void* native(Stream stream) { return own(stream).stream; }

@@ -1,5 +1,7 @@
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -9,6 +11,7 @@
 #include <utility>
 
 #include "backend/cuda/runtime.h"
+#include "backend/cuda/seeded_fault.h"
 #include "backend/cuda/simt_emulated.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,14 +23,24 @@ namespace {
 constexpr std::int64_t kMemory = std::int64_t{8} << 30;
 
 std::atomic<std::int64_t> g_calls{0}, g_fails_from{-1}, g_memory{kMemory};
-std::atomic<int> g_devices{1}, g_major{9}, g_minor{0}, g_code_version{90};
+// The most devices that there may be.
+constexpr int kMostDevices = 8;
+std::atomic<int> g_devices{1}, g_failing{-1}, g_major{9}, g_minor{0}, g_code_version{90};
 
-// Counts one call of the runtime.
-void enter(const char* call) {
+// The device in use.
+thread_local int t_device = 0;
+
+constexpr const char* kDeviceName = "emulation on the host";
+
+// Counts one call of the runtime, which concerns a device.
+void enter(const char* call, int device = t_device) {
   const std::int64_t number = g_calls++;
   const std::int64_t first = g_fails_from;
-  PODIUM_REQUIRE(first < 0 || number < first, ExitCode::kUsage, "the GPU failed in ", call,
-                 ": unspecified launch failure (emulated)");
+  if (first < 0 || number < first || (g_failing != -1 && g_failing != device)) return;
+  const std::vector<std::string> names(
+      static_cast<std::size_t>(std::max<int>(g_devices, device + 1)), kDeviceName);
+  throw UserError(cat(runtime::gpu_text(device, names), " failed in ", call,
+                      ": unspecified launch failure (emulated)"));
 }
 
 // Where the regions of the device's memory lie.
@@ -103,7 +116,7 @@ class Regions {
   }
 
  private:
-  static constexpr std::size_t kPage = std::size_t{64} << 10, kReserved = std::size_t{64} << 30;
+  static constexpr std::size_t kPage = std::size_t{64} << 10, kReserved = std::size_t{16} << 30;
   // The bytes of whole pages.
   static std::size_t pages_of(std::size_t size) { return (size + kPage - 1) / kPage * kPage; }
 
@@ -125,9 +138,12 @@ class DeviceMemory {
     used_ += static_cast<std::int64_t>(size);
     return memory;
   }
-  void deallocate(void* memory) {
+  // Whether it is this device's.
+  bool deallocate(void* memory) {
     const std::scoped_lock lock(mutex_);
-    used_ -= static_cast<std::int64_t>(regions_.remove(memory));
+    const std::size_t size = regions_.remove(memory);
+    used_ -= static_cast<std::int64_t>(size);
+    return size != 0;
   }
   std::int64_t free() {
     const std::scoped_lock lock(mutex_);
@@ -149,20 +165,25 @@ class DeviceMemory {
   int open_ = 0;
 };
 
-DeviceMemory& device_memory() {
-  static DeviceMemory memory;
-  return memory;
+DeviceMemory& memory_of(int device) {
+  static std::array<DeviceMemory, kMostDevices> memories;
+  return memories[static_cast<std::size_t>(device)];
 }
 
+// To the memory of one device: a kernel that reads that of another one crashes.
 class Access {
  public:
-  Access() { device_memory().open(); }
-  ~Access() { device_memory().close(); }
+  explicit Access(int device) : device_(device) { memory_of(device).open(); }
+  ~Access() { memory_of(device_).close(); }
   Access(const Access&) = delete;
   Access& operator=(const Access&) = delete;
+
+ private:
+  const int device_;
 };
 
 struct EmulatedStream {
+  int device = 0;
   std::vector<std::function<void()>>* recorded = nullptr;
 };
 EmulatedStream& stream_of(Stream stream) { return *static_cast<EmulatedStream*>(stream); }
@@ -170,9 +191,9 @@ EmulatedStream& stream_of(Stream stream) { return *static_cast<EmulatedStream*>(
 class EmulatedRecording : public runtime::Recording {
  public:
   void play(Stream stream) override {
-    enter("cudaGraphLaunch");
+    enter("cudaGraphLaunch", stream_of(stream).device);
     PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording is played while one is made");
-    const Access access;
+    const Access access(stream_of(stream).device);
     for (const std::function<void()>& launch : launches) launch();
   }
   std::vector<std::function<void()>> launches;
@@ -181,13 +202,14 @@ class EmulatedRecording : public runtime::Recording {
 class EmulatedEvent : public runtime::Event {
  public:
   void set(Stream stream) override {
-    enter("cudaEventRecord");
+    enter("cudaEventRecord", stream_of(stream).device);
     recorded_ = stream_of(stream).recorded;
   }
   bool is_done() override { return true; }
+  void wait() override { enter("cudaEventSynchronize"); }
   // A stream that waits for one that is being recorded is recorded, too.
   void hold(Stream stream) override {
-    enter("cudaStreamWaitEvent");
+    enter("cudaStreamWaitEvent", stream_of(stream).device);
     if (recorded_ != nullptr) stream_of(stream).recorded = recorded_;
   }
 
@@ -212,12 +234,15 @@ class EmulatedMarks : public runtime::Marks {
 namespace simt {
 namespace {
 void submit_work(Stream stream, std::function<void()> work) {
-  enter("cudaLaunchKernelEx");
+  const int device = stream_of(stream).device;
+  enter("cudaLaunchKernelEx", device);
+  PODIUM_CHECK(device == t_device, "a launch on device ", device, ", while ", t_device,
+               " is in use");
   if (auto* const recorded = stream_of(stream).recorded) {
     recorded->push_back(std::move(work));
     return;
   }
-  const Access access;
+  const Access access(device);
   work();
 }
 }  // namespace
@@ -236,7 +261,7 @@ namespace runtime {
 Found find_devices() {
   Found found{.devices = {}, .versions = "no driver", .missing = ""};
   for (int i = 0; i < g_devices; ++i)
-    found.devices.push_back({.name = "emulation on the host",
+    found.devices.push_back({.name = kDeviceName,
                              .id = cat("emulated ", i),
                              .major = g_major,
                              .minor = g_minor,
@@ -247,34 +272,46 @@ Found find_devices() {
   return found;
 }
 
-void use(int device) { PODIUM_CHECK(device < g_devices, "there are ", g_devices, " devices"); }
+void use(int device) {
+  PODIUM_CHECK(device < kMostDevices, "there are ", kMostDevices, " devices");
+  t_device = device;
+}
 
-std::int64_t free_memory() { return device_memory().free(); }
+std::int64_t free_memory() { return memory_of(t_device).free(); }
 
 Stream make_stream() {
   enter("cudaStreamCreate");
-  return new EmulatedStream();
+  return new EmulatedStream{.device = t_device};
 }
 void destroy_stream(Stream stream) { delete static_cast<EmulatedStream*>(stream); }
 
 void* allocate(std::int64_t bytes) {
   enter("cudaMalloc");
-  return device_memory().allocate(bytes);
+  return memory_of(t_device).allocate(bytes);
 }
 void* allocate_scratch(std::int64_t bytes) {
   void* const memory = allocate(bytes);
-  const Access access;
+  const Access access(t_device);
   std::memset(memory, 0xff, static_cast<std::size_t>(bytes));
   return memory;
 }
-void deallocate(void* memory) noexcept { device_memory().deallocate(memory); }
+void deallocate(void* memory) noexcept {
+  for (int device = 0; device < kMostDevices; ++device)
+    if (memory_of(device).deallocate(memory)) return;
+}
 
 namespace {
 void move(Stream stream, const char* call, void* to, const void* from, std::int64_t bytes) {
-  enter(call);
+  enter(call, stream_of(stream).device);
   PODIUM_CHECK(stream_of(stream).recorded == nullptr, "copies are not recorded");
-  const Access access;
+  const Access access(stream_of(stream).device);
   std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+// A copy that came too late (SeededFault::kPeerCopyLate).
+std::function<void()>& late_copy() {
+  thread_local std::function<void()> copy;
+  return copy;
 }
 }  // namespace
 
@@ -287,18 +324,40 @@ void download(Stream stream, void* to, const void* from, std::int64_t bytes) {
 void copy(Stream stream, void* to, const void* from, std::int64_t bytes) {
   move(stream, "cudaMemcpyAsync on the device", to, from, bytes);
 }
+void copy_between(Stream stream, void* to, int to_device, const void* from, int from_device,
+                  std::int64_t bytes) {
+  enter("cudaMemcpyPeerAsync", stream_of(stream).device);
+  PODIUM_CHECK(stream_of(stream).recorded == nullptr, "copies are not recorded");
+  const auto make = [=] {
+    const Access there(to_device), here(from_device);
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  };
+  if (seeded(SeededFault::kPeerCopyLate)) {
+    if (late_copy()) late_copy()();
+    late_copy() = make;
+  } else {
+    late_copy() = nullptr;
+    make();
+  }
+}
+void connect(int device, int other) {
+  PODIUM_CHECK(device != other && other < kMostDevices, "there are ", kMostDevices, " devices");
+}
 void synchronise(Stream stream) {
-  enter("cudaStreamSynchronize");
+  enter("cudaStreamSynchronize", stream_of(stream).device);
   PODIUM_CHECK(stream_of(stream).recorded == nullptr, "a recording cannot wait");
 }
 
 // All is done at once, so each place has been passed.
-void follow(Stream /*stream*/, Stream /*other*/) { enter("cudaStreamWaitEvent"); }
+void follow(Stream stream, Stream other) {
+  enter("cudaStreamWaitEvent", stream_of(other).device);
+  t_device = stream_of(stream).device;
+}
 void* native(Stream stream) { return stream; }
 std::unique_ptr<Event> make_event() { return std::make_unique<EmulatedEvent>(); }
 
 std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& launches) {
-  enter("cudaStreamBeginCapture");
+  enter("cudaStreamBeginCapture", stream_of(stream).device);
   auto recording = std::make_unique<EmulatedRecording>();
   stream_of(stream).recorded = &recording->launches;
   try {
@@ -313,13 +372,17 @@ std::unique_ptr<Recording> record(Stream stream, const std::function<void()>& la
 
 std::unique_ptr<Marks> make_marks() { return std::make_unique<EmulatedMarks>(); }
 
-void fail_from(std::optional<std::int64_t> call) {
+void fail_from(std::optional<std::int64_t> call, int device) {
   g_calls = 0;
+  g_failing = device;
   g_fails_from = call.value_or(-1);
 }
 std::int64_t calls() { return g_calls; }
 void set_memory(std::int64_t bytes) { g_memory = bytes; }
-void set_devices(int count) { g_devices = count; }
+void set_devices(int count) {
+  PODIUM_CHECK(count >= 1 && count <= kMostDevices, count, " emulated devices");
+  g_devices = count;
+}
 void set_capability(int major, int minor) { g_major = major, g_minor = minor; }
 void set_code_version(int version) { g_code_version = version; }
 

@@ -30,7 +30,11 @@
   X(kUpdateWithoutLosses, "an update does not wait for the losses, of which one is not finite") \
   X(kUploadTooEarly, "parameters are sent ahead of the update that reads the old ones")         \
   X(kWaitsWhileRecording, "the host waits for a stream whose launches are being recorded")      \
-  X(kStaleRecording, "launches are played that were recorded with other memory")
+  X(kStaleRecording, "launches are played that were recorded with other memory")                \
+  X(kPeerCopyLost, "a copy to another GPU is not made")                                         \
+  X(kPeerCopyShort, "a copy to another GPU lacks its last word")                                \
+  X(kPeerCopyLate, "a copy to another GPU is made after what reads it has begun")               \
+  X(kPeerCopyStale, "a GPU goes on with its copy after another one has written the values")
 
 namespace podium::PODIUM_CUDA_SPACE {
 

@@ -11,6 +11,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "backend/bound_executable.h"
@@ -302,6 +303,34 @@ std::string difference_in_other_memory(Device& device) {
   return "";
 }
 
+// Two GPUs that go on with each other's results.
+std::string difference_between_gpus(Device& /*device*/) {
+  set_cuda_devices(2);
+  const std::unique_ptr<Device> both = make_device("cuda-emulated", {.workers = 2});
+  set_cuda_devices(1);
+  const Tensor w = first_weights(), sum = random_operand(w.type(), 11, kClasses);
+  const auto sums = both->allocate(kWeights * kWord), one = both->allocate(kWeights * kWord),
+             other = both->allocate(kWeights * kWord);
+  both->upload(*sums, sum.data());
+  both->upload(*one, w.data());
+  BoundExecutable first(*both, update_graph(), {.worker = 0}),
+      second(*both, update_graph(), {.worker = 1});
+  for (auto& [program, from, to] : {std::tuple{&first, &other, &one}, {&second, &one, &other}}) {
+    program->bind_input("w", **from);
+    program->bind_input("sum", *sums);
+    program->bind_output("new_w", **to);
+  }
+  Tensor expected = w;
+  constexpr int kTurns = 3;
+  for (int i = 0; i < 2 * kTurns; ++i) {
+    (i % 2 == 0 ? second : first).run();
+    expected = interpret(update_graph(), std::vector<Tensor>{expected, sum})[0];
+  }
+  Tensor actual(w.type());
+  both->download(actual.data(), *one);
+  return first_difference(actual, expected);
+}
+
 // --- how each fault is found
 
 enum class FoundBy : std::uint8_t {
@@ -376,6 +405,10 @@ Finding finding_of(SeededFault fault) {
     case SeededFault::kUploadTooEarly: return {FoundBy::kBits, "", difference_of_plain_step};
     case SeededFault::kWaitsWhileRecording:
       return {FoundBy::kException, "a recording cannot wait", difference_of_plain_step};
+    case SeededFault::kPeerCopyLost:
+    case SeededFault::kPeerCopyShort:
+    case SeededFault::kPeerCopyLate:
+    case SeededFault::kPeerCopyStale: return {FoundBy::kBits, "", difference_between_gpus};
     case SeededFault::kStaleRecording: return {FoundBy::kBits, "", difference_in_other_memory};
   }
   PODIUM_CHECK(false, "no such fault");
@@ -457,6 +490,7 @@ TEST_F(SeededFaults, are_not_found_where_none_is) {
     EXPECT_EQ(difference_of_step(*device_, kind), "") << static_cast<int>(kind);
   EXPECT_EQ(difference_in_other_memory(*device_), "");
   EXPECT_EQ(nan_in_products(*device_), "");
+  EXPECT_EQ(difference_between_gpus(*device_), "");
 }
 
 #if !defined(PODIUM_ADDRESS_SANITIZER) && !defined(PODIUM_THREAD_SANITIZER)

@@ -82,7 +82,7 @@ CudaExecutable& CudaStep::program(std::size_t replica) const {
 
 // What a replica writes to the sum goes to a sum of its own.
 Place CudaStep::place_of(const View& view, std::size_t replica) const {
-  if (!is_part(view, step_.sum)) return {address(view), 0};
+  if (!is_part(view, step_.sum)) return {address(view, queue_), 0};
   return {sums_.data() + static_cast<std::int64_t>(replica) * step_.sum.bytes + view.offset -
               step_.sum.offset,
           0};
@@ -91,7 +91,7 @@ Place CudaStep::place_of(const View& view, std::size_t replica) const {
 std::optional<Place> CudaStep::common_place(std::size_t i, bool output) const {
   const auto of_replica = [&](std::size_t r) {
     const Call& call = worker_.replicas[r];
-    return output ? place_of(call.outputs[i], r).first : address(call.inputs[i]);
+    return output ? place_of(call.outputs[i], r).first : address(call.inputs[i], queue_);
   };
   Place place{of_replica(0), 0};
   for (std::size_t r = 1; r < worker_.replicas.size(); ++r) {
@@ -113,7 +113,7 @@ void CudaStep::launch_replicas() {
   } else {
     for (std::size_t r = 0; r < worker_.replicas.size(); ++r) {
       std::vector<Place> in, out;
-      for (const View& view : worker_.replicas[r].inputs) in.push_back({address(view), 0});
+      for (const View& view : worker_.replicas[r].inputs) in.push_back({address(view, queue_), 0});
       for (const View& view : worker_.replicas[r].outputs) out.push_back(place_of(view, r));
       program(r).launch(1, arena_.data(), in, out);
     }
@@ -121,17 +121,18 @@ void CudaStep::launch_replicas() {
   if (seeded(SeededFault::kWaitsWhileRecording)) runtime::synchronise(queue_.stream);
   const Launch all{.stream = queue_.stream, .replicas = static_cast<int>(replicas)};
   copy_words(all, 1, words_at(sums_.data() + step_.loss.offset - step_.sum.offset, step_.sum.bytes),
-             words_at(address(worker_.losses), kWord));
+             words_at(address(worker_.losses, queue_), kWord));
   tree_over_parts({.stream = queue_.stream}, step_.sum.bytes / kWord, replicas,
-                  floats_at(sums_.data(), step_.sum.bytes), floats_at(address(step_.sum), 0));
+                  floats_at(sums_.data(), step_.sum.bytes),
+                  floats_at(address(step_.sum, queue_), 0));
   launch_calls(norm_calls_, nullptr);
 }
 
 void CudaStep::launch_calls(const std::vector<Call>& calls, BranchStreams* streams) {
   for (const Call& call : calls) {
     std::vector<Place> in, out;
-    for (const View& view : call.inputs) in.push_back({address(view), 0});
-    for (const View& view : call.outputs) out.push_back({address(view), 0});
+    for (const View& view : call.inputs) in.push_back({address(view, queue_), 0});
+    for (const View& view : call.outputs) out.push_back({address(view, queue_), 0});
     program_of(call).launch(1, arena_.data(), in, out, streams);
   }
 }
@@ -164,14 +165,15 @@ void CudaStep::run() {
 const std::vector<float>& CudaStep::look_at(Seen& seen) {
   if (seen.values.empty()) {
     seen.values.resize(static_cast<std::size_t>(seen.view.bytes / kWord));
-    runtime::download(queue_.stream, seen.values.data(), address(seen.view), seen.view.bytes);
+    runtime::download(queue_.stream, seen.values.data(), address(seen.view, queue_),
+                      seen.view.bytes);
   }
   return seen.values;
 }
 
 void CudaStep::finish() {
   if (seeded(SeededFault::kHostReadsDevice))
-    losses_.values.assign(1, *reinterpret_cast<const float*>(address(worker_.losses)));
+    losses_.values.assign(1, *reinterpret_cast<const float*>(address(worker_.losses, queue_)));
   const bool finite =
       std::ranges::all_of(look_at(losses_), [](float x) { return std::isfinite(x); });
   if (!finite && !seeded(SeededFault::kUpdateWithoutLosses)) return;

@@ -309,11 +309,11 @@ class DetachedDevice : public Device {
     });
   }
 
-  void accumulate(View sum, View addend) override {
-    shared_.queue.add([this, sum, addend] {
+  void accumulate(View sum, View addend, int worker) override {
+    shared_.queue.add([this, sum, addend, worker] {
       const View both[] = {sum, addend};
       const Access access(both);
-      shared_.inner->accumulate(adopted(sum), adopted(addend));
+      shared_.inner->accumulate(adopted(sum), adopted(addend), worker);
     });
   }
 

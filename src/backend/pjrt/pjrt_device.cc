@@ -316,7 +316,7 @@ class PjrtDevice : public Device {
     Traits traits = {.exact_fp32 = false,
                      .tolerance = 1e-5f,
                      .winograd_tolerance = 1e-4f,
-                     .whole_steps = true,
+                     .step_workers = devices_,
                      .complete_steps = true,
                      .replicas_together = order_ == ReplicaOrder::kSideBySide,
                      .memory_bytes = plugin_ ? facts_.devices[0].memory_bytes : 0,
@@ -338,7 +338,7 @@ class PjrtDevice : public Device {
     const std::scoped_lock lock(memory_.mutex());
     memory_.copy(to, from);
   }
-  void accumulate(View sum, View addend) override {
+  void accumulate(View sum, View addend, int /*worker*/) override {
     const std::scoped_lock lock(memory_.mutex());
     memory_.accumulate(sum, addend);
   }

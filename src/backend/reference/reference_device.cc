@@ -104,7 +104,7 @@ class ReferenceDevice : public HostDevice {
   std::unique_ptr<Executable> compile(const Graph& graph, const CompileOptions& options) override {
     return std::make_unique<ReferenceExecutable>(graph, options);
   }
-  void accumulate(View sum, View addend) override {
+  void accumulate(View sum, View addend, int /*worker*/) override {
     auto* const to = reinterpret_cast<float*>(sum.host());
     const auto* const from = reinterpret_cast<const float*>(addend.host());
     for (std::int64_t i = 0; i < sum.bytes / static_cast<std::int64_t>(sizeof(float)); ++i)

@@ -146,11 +146,12 @@ std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker
 namespace {
 
 // "on host a (cuda, NVIDIA H100 ..., GPU-1b2c...)"
-std::string place_of(const Device& device) {
+std::string place_of(const Device& device, int worker) {
   std::array<char, 256> name = {};
   const bool known = ::gethostname(name.data(), name.size() - 1) == 0;
   return cat("on ", known ? name.data() : "this host", " (", device.name(), ", ",
-             device.description(), device.serial().empty() ? "" : ", ", device.serial(), ")");
+             device.description(), device.serial(worker).empty() ? "" : ", ", device.serial(worker),
+             ")");
 }
 
 // What a device says of itself to all ranks: who it is, and what it computed, as text.
@@ -183,7 +184,7 @@ std::string Trainer::State::check_by_backend(std::int64_t replica, std::vector<i
   if (hash == replica_hash_by(recipe.audit_backend, own)) return "";
   wrong.push_back(rank());
   return cat("replica ", replica, " has other gradients on rank ", rank(), ", worker ", own.number,
-             " ", place_of(*device), " than the backend ", recipe.audit_backend,
+             " ", place_of(*device, own.number), " than the backend ", recipe.audit_backend,
              " of that host computes",
              replica_hash(own, replica) == hash ? "" : "; computed again, they differ themselves");
 }
@@ -212,7 +213,8 @@ std::string Trainer::State::cross_check(std::int64_t replica, std::vector<int>& 
   const auto compute = [&](Worker* worker, int times) {
     Witness witness;
     if (worker == nullptr) return witness;
-    witness.who = cat("rank ", rank(), ", worker ", worker->number, " ", place_of(*device));
+    witness.who =
+        cat("rank ", rank(), ", worker ", worker->number, " ", place_of(*device, worker->number));
     for (int i = 0; i < times; ++i)
       witness.hashes[static_cast<std::size_t>(i)] = replica_hash(*worker, replica);
     return witness;
@@ -330,7 +332,7 @@ StepResult Trainer::State::audited(const StepOptions& options) {
     if (!names.empty())
       what = cat(count_text(values, "value"), " of ", count_text(std::ssize(names), "tensor"),
                  ", the first ", names.front());
-    differ(cat("computed twice by rank ", rank(), " ", place_of(*device),
+    differ(cat("computed twice by rank ", rank(), " ", place_of(*device, 0),
                ", the step gave other values in ", what));
     return_to(before, step);
     const std::string wrong = workers_that_differ();

@@ -125,7 +125,7 @@ Buffer& Trainer::State::run_node(Worker& worker, ReplicaRange node) {
   Buffer& left = run_node(worker, {node.begin, middle});
   if (is_last) worker.left_sums.push_back(&left);
   Buffer& right = run_node(worker, {middle, node.end});
-  if (!is_last) device->accumulate(left, right);
+  if (!is_last) device->accumulate(left, right, worker.number);
   worker.free_buffers.push_back(&right);
   return left;
 }
@@ -152,7 +152,7 @@ void Trainer::State::complete_bucket(Worker& worker, int bucket) {
   const std::int64_t begin = cuts.front(), bytes = cuts.back() - begin;
   Buffer* right = worker.last_buffer;
   for (auto left = worker.left_sums.rbegin(); left != worker.left_sums.rend(); right = *left++)
-    device->accumulate({**left, begin, bytes}, {*right, begin, bytes});
+    device->accumulate({**left, begin, bytes}, {*right, begin, bytes}, worker.number);
   exchange->complete(worker.number, bucket);
 }
 

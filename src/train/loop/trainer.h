@@ -38,6 +38,9 @@ struct Placement {
   // are as many as the host has further cores, up to 8.
   int input_threads = 0;
   std::string backend;  // empty: the default
+  // Of a backend for GPUs: those of the host that this process uses, in this order; empty: all, or,
+  // of several processes on the host, one for each.
+  std::vector<int> gpus = {};
   // Least size of a bucket, the gradients that ranks exchange at once; 0: chosen by the size of the
   // model. Must be equal on all ranks.
   std::int64_t bucket_bytes = 0;

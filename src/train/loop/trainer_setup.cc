@@ -194,7 +194,7 @@ std::int64_t default_workers(std::int64_t replicas, const Placement& placement) 
   std::int64_t most = replicas;
   if (placement.ranks != nullptr)
     most = replicas_of_worker(replicas, placement.ranks->ranks(), placement.ranks->rank()).size();
-  const int devices = open_for(placement, {})->traits().devices;
+  const int devices = open_for(placement)->traits().devices;
   return std::clamp<std::int64_t>(
       devices == 0 ? usable_cores() / ranks_on_this_host(placement) : devices, 1,
       std::max<std::int64_t>(most, 1));
@@ -235,7 +235,16 @@ void Trainer::State::resolve_placement(std::vector<int> workers_of_ranks) {
   replicas = shards.replicas_of(rank(), recipe.replicas);
 }
 
-std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options) {
+DeviceOptions device_options(const Placement& placement) {
+  return {.workers = static_cast<int>(std::max<std::int64_t>(1, placement.workers)),
+          .threads = placement.threads,
+          .local_rank = placement.ranks == nullptr ? 0 : placement.ranks->local_rank(),
+          .local_ranks = ranks_on_this_host(placement),
+          .gpus = placement.gpus};
+}
+
+std::unique_ptr<Device> open_for(const Placement& placement) {
+  DeviceOptions options = device_options(placement);
   if (placement.ranks == nullptr || placement.ranks->ranks() == 1)
     return make_device(placement.backend, options);
   RankKeyValues key_values(*placement.ranks);
@@ -256,10 +265,7 @@ Precision precision_on(Device& device, const Recipe& recipe) {
 }
 
 void Trainer::State::open_device() {
-  device = open_for(placement,
-                    {.workers = static_cast<int>(placement.workers),
-                     .threads = placement.threads,
-                     .local_rank = placement.ranks == nullptr ? 0 : placement.ranks->local_rank()});
+  device = open_for(placement);
   if (placement.ranks != nullptr) placement.ranks->use(*device);
   precision = precision_on(*device, recipe);
 }

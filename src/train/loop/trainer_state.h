@@ -257,6 +257,7 @@ struct Trainer::State {
 
   MemoryUse shared_memory() const;  // by all workers
   MemoryUse memory_of(const Worker& worker) const;
+  std::int64_t fetched_bytes(const Worker& worker) const;
   RankPlan plan() const;
 
   std::vector<Field> fields_of(std::size_t length) const;

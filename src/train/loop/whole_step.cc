@@ -10,7 +10,7 @@ namespace podium {
 
 bool Trainer::State::takes_whole_steps() const {
   const Traits traits = device->traits();
-  if (!traits.whole_steps || ranks() != 1) return false;
+  if (traits.step_workers == 0 || ranks() != 1) return false;
   // What gradients are multiplied by is known to the host alone, from all replicas' weights.
   if (program.is_weighted()) return false;
   // One program for examples of one length.
@@ -20,7 +20,7 @@ bool Trainer::State::takes_whole_steps() const {
   if (recipe.clip_norm != 0 && runs.count() == 0) return false;
   // One program for all devices: all have as many replicas.
   const auto count = std::ssize(workers);
-  return count == 1 || (count <= traits.devices && recipe.replicas % count == 0);
+  return count == 1 || (count <= traits.step_workers && recipe.replicas % count == 0);
 }
 
 void Trainer::State::prepare_whole_step() {

@@ -45,7 +45,13 @@ struct Limits {
 };
 
 // What of a run's memory is limited: all of it, or the share of a device or of its host.
-using Share = std::int64_t (*)(const MemoryUse&);
+struct Share {
+  std::int64_t (*of)(const MemoryUse&);
+  int devices = 1;  // of a rank, each with this memory
+
+  std::int64_t operator()(const MemoryUse& use) const { return of(use); }
+  std::int64_t operator()(const RankPlan& plan) const { return of(plan.memory_of_device(devices)); }
+};
 
 // A limit of the process counts the program, too.
 enum class Program { kCounts, kDoesNotCount };
@@ -106,8 +112,7 @@ class Search {
     std::vector<std::int64_t> needs;
     for (std::size_t rank = 0; rank < setting_.workers.size(); ++rank)
       needs.push_back(share_(plan_rank(setting_.recipe, model_, data_, placement_, setting_.workers,
-                                       static_cast<int>(rank), stop_)
-                                 .memory()) +
+                                       static_cast<int>(rank), stop_)) +
                       besides_[std::min(rank, besides_.size() - 1)]);
     std::int64_t most = 0;
     for (std::size_t rank = 0; rank < needs.size(); ++rank)
@@ -167,7 +172,7 @@ std::int64_t check_share(Share share, Program program, const char* where, const 
   const std::int64_t besides = limits.of_machine || program == Program::kDoesNotCount
                                    ? 0
                                    : std::max<std::int64_t>(0, plan.program_bytes - loaded),
-                     needed = share(plan.memory()) + besides;
+                     needed = share(plan) + besides;
   std::vector<std::int64_t> needs, all_besides;
   for (const std::string& text :
        ranks.gather(cat(needed, " ", besides, " ", limits.of_machine ? usable : limit))) {
@@ -211,18 +216,18 @@ std::int64_t check_share(Share share, Program program, const char* where, const 
 std::int64_t check_memory(const Recipe& recipe, const Model& model, const DataShape& data,
                           const Placement& placement, std::int64_t limit, std::int64_t usable,
                           StopToken stop, std::int64_t loaded) {
-  const Traits traits = make_device(placement.backend)->traits();
+  const Traits traits = make_device(placement.backend, device_options(placement))->traits();
   const std::int64_t own = traits.memory_bytes;
   if (own == 0)
-    return check_share([](const MemoryUse& use) { return use.total(); }, Program::kCounts, "",
+    return check_share({[](const MemoryUse& use) { return use.total(); }}, Program::kCounts, "",
                        recipe, model, data, placement, limit, usable, loaded, stop);
   const std::int64_t program_bytes = check_share(
-      [](const MemoryUse& use) { return use.total() - use.on_device(); }, Program::kCounts,
+      {[](const MemoryUse& use) { return use.total() - use.on_device(); }}, Program::kCounts,
       " of the host's memory", recipe, model, data, placement, limit, usable, loaded, stop);
   if (traits.compiler_checks_memory) return program_bytes;
-  return check_share([](const MemoryUse& use) { return use.on_device(); }, Program::kDoesNotCount,
-                     " of the device's memory", recipe, model, data, placement, own, usable, loaded,
-                     stop);
+  return check_share({[](const MemoryUse& use) { return use.on_device(); }, traits.devices},
+                     Program::kDoesNotCount, " of the device's memory", recipe, model, data,
+                     placement, own, usable, loaded, stop);
 }
 
 namespace {

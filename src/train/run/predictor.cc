@@ -44,7 +44,7 @@ std::vector<Field> fields_for(const Recipe& recipe, const Checkpoint& checkpoint
 std::int64_t resolved_workers(const Placement& placement) {
   const std::int64_t cores = usable_cores(), workers = placement.workers;
   if (workers == 0) {
-    const int devices = make_device(placement.backend)->traits().devices;
+    const int devices = open_for(placement)->traits().devices;
     return devices == 0 ? cores : devices;
   }
   const int most = most_threads();
@@ -80,8 +80,7 @@ Predictor::Predictor(const Recipe& recipe, const Checkpoint& checkpoint, const M
   s.placement.workers = resolved_workers(placement);
   s.placement.input_threads = 0;
   s.fields = fields_for(recipe, checkpoint);
-  s.device = make_device(s.placement.backend, {.workers = static_cast<int>(s.placement.workers),
-                                               .threads = s.placement.threads});
+  s.device = open_for(s.placement);
   static_cast<void>(precision_on(*s.device, recipe));  // before any work
   std::vector<TensorView> views;
   for (const NamedTensor& named : checkpoint.tensors) {

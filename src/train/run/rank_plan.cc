@@ -167,8 +167,33 @@ MemoryUse RankPlan::memory() const {
   return all;
 }
 
+MemoryUse RankPlan::memory_of_device(int devices) const {
+  const int used = std::min(devices, static_cast<int>(workers.size()));
+  if (used <= 1) return memory();
+  MemoryUse fullest;
+  for (int device = 0; device < used; ++device) {
+    MemoryUse own = shared;
+    own.optimizer = (own.optimizer + used - 1) / used;
+    for (std::size_t w = static_cast<std::size_t>(device); w < workers.size();
+         w += static_cast<std::size_t>(used))
+      own += workers[w].memory;
+    if (own.on_device() > fullest.on_device()) fullest = own;
+  }
+  return fullest;
+}
+
+// Of devices with memory of their own, what a worker gets of the others' sums: its shard of each.
+std::int64_t Trainer::State::fetched_bytes(const Worker& worker) const {
+  if (device->traits().devices <= 1 || device->traits().memory_bytes == 0) return 0;
+  std::int64_t shard_bytes = 0, nodes = 0;
+  for (const Shard& shard : worker.shards) shard_bytes += shard.range.bytes();
+  for (const Worker& other : workers) nodes += &other == &worker ? 0 : std::ssize(other.nodes);
+  return nodes * shard_bytes;
+}
+
 MemoryUse Trainer::State::memory_of(const Worker& worker) const {
   MemoryUse use;
+  use.exchange = fetched_bytes(worker);
   visit_programs(worker, [&](const char*, std::int64_t MemoryUse::*kind, std::int64_t, std::int64_t,
                              const Plan& plan) { use.*kind += plan.arena_bytes; });
   for (const auto& buffer : worker.buffers) use.gradients += buffer->bytes();
@@ -252,9 +277,8 @@ RankPlan plan_rank(const Recipe& recipe, const Model& model, const DataShape& da
   state.placement.ranks = workers.size() == 1 ? nullptr : &ranks;
   state.resolve_placement(workers);
   const Placement& resolved = state.placement;
-  state.device = std::make_unique<PlanningDevice>(
-      make_device(resolved.backend,
-                  {.workers = static_cast<int>(resolved.workers), .threads = resolved.threads}));
+  state.device =
+      std::make_unique<PlanningDevice>(make_device(resolved.backend, device_options(resolved)));
   state.precision = precision_on(*state.device, recipe);
   state.start_input_threads();
   state.build_program();

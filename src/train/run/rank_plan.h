@@ -17,9 +17,11 @@ namespace podium {
 
 struct RunData;
 
+// What the placement says of a device; where it leaves the number of workers open, for one.
+DeviceOptions device_options(const Placement& placement);
 // A device of the placement's backend; of several ranks, each calls it, since their devices may
 // have to find each other.
-std::unique_ptr<Device> open_for(const Placement& placement, DeviceOptions options = {});
+std::unique_ptr<Device> open_for(const Placement& placement);
 
 // The precision of a recipe on a device, which decides the order of BF16 sums where the recipe
 // names none. Throws UserError(kUsage) if the device does not compute the order that it names.
@@ -97,6 +99,9 @@ struct RankPlan {
   // plans of all programs. A run holds the same beside its memory().
   std::int64_t program_bytes = 0;
   MemoryUse memory() const;  // of all
+  // Of the fullest of so many devices, each with memory of its own: what workers share lies on each
+  // of them, and of the optimizer's state the part that its workers update.
+  MemoryUse memory_of_device(int devices) const;
 };
 
 // The plan of rank `rank`, where rank r has workers[r] workers; a run of one process has one rank.

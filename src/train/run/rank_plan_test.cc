@@ -46,7 +46,9 @@ class CountingDevice : public Device {
   void upload(View to, const void* from) override { device_->upload(to, from); }
   void download(void* to, View from) override { device_->download(to, from); }
   void copy(View to, View from) override { device_->copy(to, from); }
-  void accumulate(View sum, View addend) override { device_->accumulate(sum, addend); }
+  void accumulate(View sum, View addend, int worker) override {
+    device_->accumulate(sum, addend, worker);
+  }
   void synchronise() override { device_->synchronise(); }
   bool idle(int worker) override { return device_->idle(worker); }
 
