@@ -84,14 +84,17 @@ struct Traits {
   // The same for Winograd convolutions, if the device computes direct convolutions instead, which
   // lack the roundings of the Winograd contract.
   float winograd_tolerance = 0;
-  // Of how many workers it can compile a whole step to one program (Device::compile_step()): of one,
-  // or of as many as this. 0: of none.
+  // Of how many workers it can compile a whole step to one program (Device::compile_step()): of
+  // one, or of as many as this. 0: of none.
   int step_workers = 0;
   // Whether such a step can also hash what it has written.
   bool complete_steps = false;
   // Whether a whole step computes all replicas of a worker at once, so that it needs the memory of
   // all of them.
   bool replicas_together = false;
+  // Whether it can compile the replicas of a worker to one program that does so
+  // (Device::compile_replicas()).
+  bool joint_replicas = false;
   // The bytes of memory that the device has for itself; 0 if it uses the host's, or unknown.
   std::int64_t memory_bytes = 0;
   // Whether its compiler finds out what a step takes of it (WholeStep::memory()), and refuses what
@@ -258,6 +261,26 @@ struct StepProgram {
   View sum, loss;
 };
 
+// All replicas of a worker, in their order:
+//
+//   each runs, and what it wrote to `loss` is kept in `losses`, side by side
+//   each of `sums` becomes the sum over its replicas of what each wrote to `sum`, by the tree of
+//   base/tree.h
+//
+// The calls of two replicas differ in memory alone. Each replica writes the same ranges of `sum`,
+// which is FP32 memory whose contents before and after have no meaning. `loss` is a part of it.
+struct ReplicasProgram {
+  // A node of the tree: so many replicas from number `first` of the worker's on.
+  struct Sum {
+    std::size_t first = 0, count = 0;
+    View view;  // as long as `sum`
+  };
+  int worker = 0;
+  std::vector<Call> replicas;
+  View sum, loss, losses;
+  std::vector<Sum> sums;
+};
+
 // What a compiled program takes of each of its devices, in bytes, if its compiler says so.
 struct ProgramMemory {
   std::int64_t arguments = 0, results = 0;  // results that do not replace arguments
@@ -265,7 +288,7 @@ struct ProgramMemory {
   std::int64_t total() const { return arguments + results + temporary; }
 };
 
-// A compiled step.
+// A compiled step, or the replicas of one.
 class WholeStep {
  public:
   virtual ~WholeStep() = default;
@@ -329,8 +352,8 @@ class Device {
   virtual void download(void* to, View from) = 0;
   // The views must not overlap and must have the same length.
   virtual void copy(View to, View from) = 0;
-  // sum[i] += addend[i], FP32: one addition of the tree over replicas; by this worker, who reads the
-  // sum next.
+  // sum[i] += addend[i], FP32: one addition of the tree over replicas; by this worker, who reads
+  // the sum next.
   virtual void accumulate(View sum, View addend, int worker) = 0;
   virtual void synchronise() = 0;
 
@@ -342,6 +365,10 @@ class Device {
   // Compiles a whole step to one program, with the bits of its calls; for as many workers as
   // Traits::step_workers says. The programs and buffers of the calls must outlive it.
   virtual std::unique_ptr<WholeStep> compile_step(const StepProgram& /*step*/) { return nullptr; }
+  // The same for the replicas of a worker, if Traits::joint_replicas is true.
+  virtual std::unique_ptr<WholeStep> compile_replicas(const ReplicasProgram& /*replicas*/) {
+    return nullptr;
+  }
 
   // Called repeatedly by worker `worker` while it waits for others. The device may use the thread
   // for a short piece of work; returns whether it did.

@@ -122,6 +122,7 @@ class FaultyDevice : public Device {
   Traits traits() const override {
     Traits traits = inner_->traits();
     traits.step_workers = 0;
+    traits.joint_replicas = false;
     return traits;
   }
   Bf16Support bf16() override { return inner_->bf16(); }

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/trace.h"
 #include "law_util.h"
+#include "ranks_test_util.h"
 
 namespace podium {
 namespace {
@@ -42,6 +44,35 @@ TEST_F(Gpus, any_number_gives_the_same_hashes) {
       const auto trainer = on_gpus(recipe, gpus);
       EXPECT_EQ(trainer->placement().workers, std::min<std::int64_t>(gpus, replicas));
       EXPECT_EQ(step_hashes(*trainer, kGpuSteps), expected) << replicas << " replicas on " << gpus;
+    }
+  }
+}
+
+// Where the step is not one program, the replicas of each worker are.
+TEST_F(Gpus, replicas_of_a_worker_are_one_program) {
+  Recipe recipe = small_recipe(14, 7);
+  recipe.clip_norm = 0.5f;
+  const auto expected = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), kGpuSteps);
+  const RunData& data = small_data();
+  // Of 7 replicas, 3 and 4: the first have two nodes of the tree.
+  for (const std::vector<int>& workers : {std::vector{2}, {1, 1}, {2, 1}}) {
+    set_cuda_devices(2);
+    std::vector<std::vector<std::uint64_t>> hashes(workers.size());
+    std::vector<Trace> traces(workers.size());
+    on_ranks_of(
+        workers, {.backend = "cuda-emulated", .bucket_bytes = 2048},
+        [&](Placement placement) {
+          const int rank = placement.ranks == nullptr ? 0 : placement.ranks->rank();
+          placement.trace = &traces[static_cast<std::size_t>(rank)];
+          return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
+                                           data.held_out, placement);
+        },
+        [&](Trainer& trainer, int rank) {
+          hashes[static_cast<std::size_t>(rank)] = step_hashes(trainer, kGpuSteps);
+        });
+    for (std::size_t rank = 0; rank < workers.size(); ++rank) {
+      EXPECT_EQ(hashes[rank], expected) << testing::PrintToString(workers);
+      EXPECT_NE(traces[rank].events(0, "").find("all replicas"), std::string::npos);
     }
   }
 }

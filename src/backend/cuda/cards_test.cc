@@ -1,4 +1,4 @@
-// Memory that several GPUs have copies of has, for its users, the values that one memory would have.
+// Memory that several GPUs have copies of has the values that one memory would have.
 #include "backend/cuda/cards.h"
 
 #include <gtest/gtest.h>

@@ -94,6 +94,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
   Traits traits() const override {
     return {.step_workers = 1,
             .replicas_together = true,
+            .joint_replicas = true,
             .memory_bytes = free_memory_,
             .devices = static_cast<int>(chosen_.numbers.size())};
   }
@@ -172,7 +173,11 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
                                             compile);
   }
   std::unique_ptr<WholeStep> compile_step(const StepProgram& step) override {
-    return std::make_unique<CudaStep>(cards_.first(), step);
+    return std::make_unique<CudaStep>(cards_, cards_.first(), step);
+  }
+  std::unique_ptr<WholeStep> compile_replicas(const ReplicasProgram& replicas) override {
+    return std::make_unique<CudaWorkerReplicas>(cards_, cards_.of_worker(replicas.worker),
+                                                replicas);
   }
 
  private:

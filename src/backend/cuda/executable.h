@@ -20,6 +20,12 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
+// Whether a view lies within another one.
+inline bool is_part(const View& view, const View& whole) {
+  return view.buffer == whole.buffer && view.offset >= whole.offset &&
+         view.offset + view.bytes <= whole.offset + whole.bytes;
+}
+
 // An operand of a program: that of replica r lies `stride` bytes after that of replica r - 1.
 using Place = Each<std::byte>;
 

@@ -1,8 +1,8 @@
 // The calls to CUDA that the backend makes: memory, streams and recorded launches. Two
 // implementations: runtime_cuda.cc for GPUs, runtime_emulated.cc for the tests.
 //
-// A call that fails throws UserError with CUDA's own words, and the GPU's number and name where there
-// are several; one that lacks memory, with ExitCode::kMemory.
+// A call that fails throws UserError with CUDA's own words, and with the GPU's number and name where
+// there are several; one that lacks memory, with ExitCode::kMemory.
 #pragma once
 
 #include <cstddef>
@@ -68,8 +68,8 @@ void copy_between(Stream stream, void* to, int to_device, const void* from, int 
 void connect(int device, int other);
 void synchronise(Stream stream);
 
-// What is enqueued on `stream` from now on begins after all that `other` has now. They may be of two
-// devices; that of `stream` is then the one in use.
+// What is enqueued on `stream` from now on begins after all that `other` has now. They may be of
+// two devices; that of `stream` is then the one in use.
 void follow(Stream stream, Stream other);
 // CUDA's own handle of a stream, for libraries.
 void* native(Stream stream);

@@ -328,8 +328,8 @@ void synchronise(Stream stream) {
 }
 
 void follow(Stream stream, Stream other) {
-  // An event belongs to the device whose stream it is recorded in, and may be recorded again as soon
-  // as the wait is enqueued.
+  // An event belongs to the device of the stream that it is recorded in, and may be recorded again
+  // as soon as the wait is enqueued.
   const bool crosses = own(stream).device != own(other).device;
   if (crosses) use(own(other).device);
   CudaEvent event;

@@ -5,8 +5,6 @@
 #include <mutex>
 #include <utility>
 
-#include "backend/cuda/kernels/move.h"
-#include "backend/cuda/kernels/norms.h"
 #include "backend/cuda/seeded_fault.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -14,48 +12,28 @@ namespace {
 
 constexpr std::int64_t kWord = 4;
 
-bool is_part(const View& view, const View& whole) {
-  return view.buffer == whole.buffer && view.offset >= whole.offset &&
-         view.offset + view.bytes <= whole.offset + whole.bytes;
-}
-
-Words words_at(std::byte* first, std::int64_t stride) {
-  return {reinterpret_cast<std::uint32_t*>(first), stride / kWord};
-}
-Floats floats_at(std::byte* first, std::int64_t stride) {
-  return {reinterpret_cast<float*>(first), stride / kWord};
-}
-
-CudaExecutable& program_of(const Call& call) { return static_cast<CudaExecutable&>(*call.program); }
-
 }  // namespace
 
-CudaStep::CudaStep(Queue& queue, StepProgram step)
+CudaStep::CudaStep(Cards& cards, Queue& queue, StepProgram step)
     : queue_(queue),
       step_(std::move(step)),
       worker_(step_.workers[0]),
+      all_replicas_(cards, queue,
+                    {.worker = 0,
+                     .replicas = worker_.replicas,
+                     .sum = step_.sum,
+                     .loss = step_.loss,
+                     .losses = worker_.losses,
+                     .sums = {{0, worker_.replicas.size(), step_.sum}}}),
       losses_{worker_.losses},
       norm_{worker_.norm_values} {
   norm_calls_ = worker_.squares;
   if (step_.clips()) norm_calls_.push_back(worker_.norm);
-  const auto replicas = std::ssize(worker_.replicas);
-  const Call& first = worker_.replicas[0];
-  together_ = is_recordable() && std::ranges::all_of(worker_.replicas, [&](const Call& call) {
-                return call.program == first.program;
-              });
-  for (std::size_t i = 0; i < first.inputs.size(); ++i)
-    together_ = together_ && common_place(i, false);
-  const std::scoped_lock lock(queue_.mutex);
-  runtime::use(queue_.device);
-  sums_ = Allocation(replicas * step_.sum.bytes);
-  for (std::size_t i = 0; i < first.outputs.size(); ++i)
-    together_ = together_ && common_place(i, true);
-  std::int64_t arena = 0;
-  for (std::size_t r = 0; r < worker_.replicas.size(); ++r)
-    arena = std::max(arena, program(r).arena_bytes());
-  if (together_) arena *= replicas;
+  std::int64_t arena = all_replicas_.arena_bytes();
   for (const std::vector<Call>* calls : later_calls())
     for (const Call& call : *calls) arena = std::max(arena, program_of(call).arena_bytes());
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.settle();
   arena_ = Allocation::scratch(arena);
 }
 
@@ -70,61 +48,14 @@ std::array<const std::vector<Call>*, 3> CudaStep::later_calls() const {
 
 bool CudaStep::is_recordable() const {
   const auto recordable = [](const Call& call) { return program_of(call).is_recordable(); };
-  return std::ranges::all_of(worker_.replicas, recordable) &&
+  return all_replicas_.is_recordable() &&
          std::ranges::all_of(later_calls(), [&](const std::vector<Call>* calls) {
            return std::ranges::all_of(*calls, recordable);
          });
 }
 
-CudaExecutable& CudaStep::program(std::size_t replica) const {
-  return program_of(worker_.replicas[replica]);
-}
-
-// What a replica writes to the sum goes to a sum of its own.
-Place CudaStep::place_of(const View& view, std::size_t replica) const {
-  if (!is_part(view, step_.sum)) return {address(view, queue_), 0};
-  return {sums_.data() + static_cast<std::int64_t>(replica) * step_.sum.bytes + view.offset -
-              step_.sum.offset,
-          0};
-}
-
-std::optional<Place> CudaStep::common_place(std::size_t i, bool output) const {
-  const auto of_replica = [&](std::size_t r) {
-    const Call& call = worker_.replicas[r];
-    return output ? place_of(call.outputs[i], r).first : address(call.inputs[i], queue_);
-  };
-  Place place{of_replica(0), 0};
-  for (std::size_t r = 1; r < worker_.replicas.size(); ++r) {
-    if (r == 1) place.stride = of_replica(1) - place.first;
-    if (of_replica(r) != place.of(static_cast<unsigned>(r))) return std::nullopt;
-  }
-  if (place.stride % kWord != 0) return std::nullopt;
-  return place;
-}
-
 void CudaStep::launch_replicas() {
-  const auto replicas = std::ssize(worker_.replicas);
-  if (together_) {
-    const Call& first = worker_.replicas[0];
-    std::vector<Place> in, out;
-    for (std::size_t i = 0; i < first.inputs.size(); ++i) in.push_back(*common_place(i, false));
-    for (std::size_t i = 0; i < first.outputs.size(); ++i) out.push_back(*common_place(i, true));
-    program(0).launch(static_cast<int>(replicas), arena_.data(), in, out);
-  } else {
-    for (std::size_t r = 0; r < worker_.replicas.size(); ++r) {
-      std::vector<Place> in, out;
-      for (const View& view : worker_.replicas[r].inputs) in.push_back({address(view, queue_), 0});
-      for (const View& view : worker_.replicas[r].outputs) out.push_back(place_of(view, r));
-      program(r).launch(1, arena_.data(), in, out);
-    }
-  }
-  if (seeded(SeededFault::kWaitsWhileRecording)) runtime::synchronise(queue_.stream);
-  const Launch all{.stream = queue_.stream, .replicas = static_cast<int>(replicas)};
-  copy_words(all, 1, words_at(sums_.data() + step_.loss.offset - step_.sum.offset, step_.sum.bytes),
-             words_at(address(worker_.losses, queue_), kWord));
-  tree_over_parts({.stream = queue_.stream}, step_.sum.bytes / kWord, replicas,
-                  floats_at(sums_.data(), step_.sum.bytes),
-                  floats_at(address(step_.sum, queue_), 0));
+  all_replicas_.launch(arena_.data());
   launch_calls(norm_calls_, nullptr);
 }
 
@@ -137,20 +68,9 @@ void CudaStep::launch_calls(const std::vector<Call>& calls, BranchStreams* strea
   }
 }
 
-void CudaStep::run_recorded(Recorded& recorded,
-                            const std::function<void(BranchStreams*)>& launches) {
-  // The first run loads the kernels, which a recording must not.
-  const bool is_first = std::exchange(recorded.is_first, false);
-  if (!is_recordable() || is_first) return launches(nullptr);
-  if (recorded.launches == nullptr) {
-    BranchStreams streams;
-    recorded.launches = runtime::record(queue_.stream, [&] { launches(&streams); });
-  }
-  recorded.launches->play(queue_.stream);
-}
-
-void CudaStep::run_calls(const std::vector<Call>& calls, Recorded& recorded) {
-  run_recorded(recorded, [&](BranchStreams* streams) { launch_calls(calls, streams); });
+void CudaStep::run_calls(const std::vector<Call>& calls, RecordedLaunches& recorded) {
+  recorded.run(queue_, is_recordable(),
+               [&](BranchStreams* streams) { launch_calls(calls, streams); });
 }
 
 void CudaStep::run() {
@@ -158,7 +78,7 @@ void CudaStep::run() {
   queue_.settle();
   losses_.values.clear();
   norm_.values.clear();
-  run_recorded(replicas_, [this](BranchStreams*) { launch_replicas(); });
+  replicas_.run(queue_, is_recordable(), [this](BranchStreams*) { launch_replicas(); });
   queue_.pending = this;
 }
 
@@ -202,8 +122,7 @@ bool CudaStep::updates_use(const Buffer& buffer) const {
 }
 
 std::string CudaStep::text() const {
-  std::string text = cat("replicas, ", worker_.replicas.size(), together_ ? " together" : "", ":\n",
-                         program(0).text(), "the tree over the replicas\n");
+  std::string text = all_replicas_.text();
   const auto add = [&](const std::vector<Call>& calls) {
     for (const Call& call : calls) text += program_of(call).text();
   };

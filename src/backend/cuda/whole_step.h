@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/cuda/executable.h"
+#include "backend/cuda/replicas.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 
@@ -20,7 +21,8 @@ namespace podium::PODIUM_CUDA_SPACE {
 // next call that may depend on them, so that the host can prepare the next batch meanwhile.
 class CudaStep : public WholeStep, public Pending {
  public:
-  CudaStep(Queue& queue, StepProgram step);
+  // On the card of `queue`, the only one.
+  CudaStep(Cards& cards, Queue& queue, StepProgram step);
   ~CudaStep() override;
   void run() override;
   std::string text() const override;
@@ -37,20 +39,10 @@ class CudaStep : public WholeStep, public Pending {
     View view;
     std::vector<float> values = {};  // of this run; none: not yet downloaded
   };
-  // What is launched once, and then recorded.
-  struct Recorded {
-    bool is_first = true;
-    std::unique_ptr<runtime::Recording> launches = nullptr;
-  };
   const std::vector<float>& look_at(Seen& seen);
-  void run_recorded(Recorded& recorded, const std::function<void(BranchStreams*)>& launches);
   void launch_replicas();
-  void run_calls(const std::vector<Call>& calls, Recorded& recorded);
+  void run_calls(const std::vector<Call>& calls, RecordedLaunches& recorded);
   void launch_calls(const std::vector<Call>& calls, BranchStreams* streams);
-  // Operand `i` of all replicas, if they lie at equal distances.
-  std::optional<Place> common_place(std::size_t i, bool output) const;
-  Place place_of(const View& view, std::size_t replica) const;
-  CudaExecutable& program(std::size_t replica) const;
   // What runs after the replicas, in their arena.
   std::array<const std::vector<Call>*, 3> later_calls() const;
   bool is_recordable() const;
@@ -58,12 +50,11 @@ class CudaStep : public WholeStep, public Pending {
   Queue& queue_;
   const StepProgram step_;
   const StepProgram::Worker& worker_;
+  CudaReplicas all_replicas_;
   std::vector<Call> norm_calls_;  // of the sum: squares, then their norm
-  bool together_ = true;          // whether one launch computes all replicas
   Allocation arena_;              // of all replicas; later calls use it in their turn
-  Allocation sums_;               // what each replica adds to the sum, one after the other
   Seen losses_, norm_;            // the norm and its factor
-  Recorded replicas_, scales_, updates_;
+  RecordedLaunches replicas_, scales_, updates_;
 };
 
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -55,7 +55,7 @@ void Trainer::State::return_to(const Snapshot& snapshot, std::int64_t step) {
   for (const Snapshot::Part& part : snapshot.parts)
     device->upload(View(const_cast<Buffer&>(*part.of)), part.bytes.data());
   parameter_mirror.pull();
-  whole_step.sent = -1;
+  forget_batches();
   done = step;
 }
 

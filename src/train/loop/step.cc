@@ -210,17 +210,25 @@ void Trainer::State::release_buffers(Worker& worker) {
   worker.held_buffers.clear();
 }
 
+void Trainer::State::run_nodes(Worker& worker) {
+  for (const ReplicaRange node : worker.nodes) {
+    Buffer& sum = run_node(worker, node);
+    if (node == worker.nodes.back()) break;  // published before its last replica ran
+    worker.held_buffers.push_back(&sum);
+    exchange->publish(node, sum);
+  }
+}
+
 void Trainer::State::run_part(std::int64_t index, Part part, const StepOptions& options) {
   Worker& worker = workers[static_cast<std::size_t>(index)];
   if (part != Part::kUpdate) {
     worker.input_seconds = worker.waiting_seconds = 0;
     release_buffers(worker);  // of gradients that nobody has made an update from
     worker.left_sums.clear();
-    for (const ReplicaRange node : worker.nodes) {
-      Buffer& sum = run_node(worker, node);
-      if (node == worker.nodes.back()) break;  // published before its last replica ran
-      worker.held_buffers.push_back(&sum);
-      exchange->publish(node, sum);
+    if (worker.all_replicas) {
+      run_all_replicas(worker);
+    } else {
+      run_nodes(worker);
     }
     const bool has_less = std::ranges::any_of(workers, [&](const Worker& other) {
       return other.replicas.size() > worker.replicas.size();

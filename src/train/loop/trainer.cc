@@ -268,7 +268,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   s.take_carried(checkpoint.step, carried);
   s.parameter_mirror.pull();
   s.prefetcher.reset();
-  s.whole_step.sent = -1;
+  s.forget_batches();
   for (Worker& worker : s.workers) worker.adopted.clear();  // of the batches that are gone
   s.gradients_ready = false;
   s.last_hash.reset();

@@ -90,6 +90,14 @@ struct Worker {
   // Of the items' weights: what gradients are multiplied by, beside the factor of clipping.
   Staging correction;
 
+  // Of all its replicas in a step, where they are one program, or a part of one (whole_step.cc).
+  struct StepBatch {
+    BatchMemory examples;
+    Staging places;          // u32 step, u32 replica of each
+    std::int64_t sent = -1;  // the step whose batch lies there
+  } batch;
+  std::unique_ptr<WholeStep> all_replicas;  // null: they run one after the other
+
   BatchMemory evaluation_batch;
   Staging evaluation_losses, evaluation_weights, predictions;  // of it
 };
@@ -97,13 +105,7 @@ struct Worker {
 // The step as one program, where the device takes it as such (whole_step.cc).
 struct WholeStepState {
   std::unique_ptr<WholeStep> program;  // null: workers make the steps
-  struct Batch {
-    BatchMemory examples;  // of all replicas of a worker
-    Staging places;        // u32 step, u32 replica of each
-  };
-  std::vector<Batch> batches;  // by worker
-  std::int64_t sent = -1;      // the step whose batch lies there
-  Staging hash_wanted;         // u32; of nothing: the program has no hashes
+  Staging hash_wanted;                 // u32; of nothing: the program has no hashes
   bool are_hashes_wanted = false;
 };
 
@@ -245,7 +247,11 @@ struct Trainer::State {
   void prepare_exchange();
   void prepare_program(Worker& worker, std::size_t length);
   bool takes_whole_steps() const;
+  bool joins_replicas(const Worker& worker) const;
   void prepare_whole_step();
+  void prepare_all_replicas(Worker& worker);
+  void allocate_batch(Worker& worker);
+  std::vector<Call> replica_calls(Worker& worker, View sum);
   StepProgram::Worker whole_step_of(Worker& worker, View sum);
   // What a replica's program reads: its rows of a batch, and u32 step, u32 replica.
   void bind_examples(ReplicaRun& run, const BatchMemory& batch, std::int64_t first, View place);
@@ -279,6 +285,7 @@ struct Trainer::State {
   void keep_loss(Worker& worker, std::int64_t replica, Buffer& buffer);
   void complete_bucket(Worker& worker, int bucket);
   Buffer& run_node(Worker& worker, ReplicaRange node);
+  void run_nodes(Worker& worker);
   void read_results(Worker& worker);
   Worker& owner(std::int64_t replica);
   // A step, or a half of it: up to the sum of the gradients, and from there on.
@@ -286,8 +293,11 @@ struct Trainer::State {
   StepResult make(Part part, const StepOptions& options);
   void run_part(std::int64_t worker, Part part, const StepOptions& options);
   void run_whole_step(const StepOptions& options);
+  void run_all_replicas(Worker& worker);
   void want_hashes(bool wanted);
-  void send_batch(std::int64_t step);
+  void send_batch(Worker& worker, std::int64_t step);
+  // Before a step is made again, or another one than the next.
+  void forget_batches();
   void release_buffers(Worker& worker);
   void bind_sums(BoundExecutable& program, const std::vector<Shard::FlatInput>& inputs) const;
   void require_gradients(const char* call) const;

@@ -202,7 +202,7 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
     if (&run != &worker.runs.back())
       use.training_activations += run.program.executable().plan().arena_bytes;
   }
-  if (takes_whole_steps() && device->traits().replicas_together) {
+  if ((takes_whole_steps() && device->traits().replicas_together) || joins_replicas(worker)) {
     // Instead of one replica at a time; and what each adds to the sum.
     const std::int64_t count = worker.replicas.size();
     use.training_activations +=
@@ -212,6 +212,7 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
   use.gradients += worker.norm_values.bytes() + worker.correction.bytes() + worker.results.bytes();
   use.optimizer += worker.scalars.bytes();
   for (const Shard& shard : worker.shards) use.parameters += shard.hash_words.bytes();
+  use.batches += worker.batch.examples.bytes() + worker.batch.places.bytes();
   use.batches += worker.place.bytes() + worker.evaluation->batch_bytes() +
                  worker.evaluation_batch.bytes() + worker.evaluation_losses.bytes() +
                  worker.evaluation_weights.bytes() + worker.predictions.bytes();
@@ -227,8 +228,6 @@ MemoryUse Trainer::State::shared_memory() const {
   use.gradients = mean_loss_value.bytes() + mean_loss.executable().plan().arena_bytes +
                   (squares ? squares->bytes() : 0);
   use.exchange = exchange->buffer_bytes();
-  for (const WholeStepState::Batch& batch : whole_step.batches)
-    use.batches += batch.examples.bytes() + batch.places.bytes();
   use.batches += whole_step.hash_wanted.bytes();
   if (placement.input_threads > 0) {
     const PrefetchOptions options = prefetch_options();

@@ -1,0 +1,149 @@
+#include "backend/cuda/replicas.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "backend/cuda/kernels/move.h"
+#include "backend/cuda/kernels/norms.h"
+#include "backend/cuda/seeded_fault.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+constexpr std::int64_t kWordSize = 4;
+
+Words words_at(std::byte* first, std::int64_t stride) {
+  return {reinterpret_cast<std::uint32_t*>(first), stride / kWordSize};
+}
+Floats floats_at(std::byte* first, std::int64_t stride) {
+  return {reinterpret_cast<float*>(first), stride / kWordSize};
+}
+
+}  // namespace
+
+CudaExecutable& program_of(const Call& call) { return static_cast<CudaExecutable&>(*call.program); }
+
+void RecordedLaunches::run(Queue& queue, bool recordable,
+                           const std::function<void(BranchStreams*)>& launches) {
+  // The first run loads the kernels, which a recording must not.
+  const bool is_first = std::exchange(is_first_, false);
+  if (!recordable || is_first) return launches(nullptr);
+  if (recording_ == nullptr) {
+    BranchStreams streams;
+    recording_ = runtime::record(queue.stream, [&] { launches(&streams); });
+  }
+  recording_->play(queue.stream);
+}
+
+CudaReplicas::CudaReplicas(Cards& cards, Queue& queue, ReplicasProgram program)
+    : cards_(cards), queue_(queue), program_(std::move(program)) {
+  for (const Call& call : program_.replicas) {
+    reads_.insert(reads_.end(), call.inputs.begin(), call.inputs.end());
+    std::ranges::copy_if(call.outputs, std::back_inserter(writes_),
+                         [&](const View& view) { return !is_part(view, program_.sum); });
+  }
+  writes_.push_back(program_.losses);
+  for (const ReplicasProgram::Sum& sum : program_.sums) writes_.push_back(sum.view);
+  static_cast<void>(prepare());
+  const auto replicas = std::ssize(program_.replicas);
+  const Call& first = program_.replicas[0];
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.settle();
+  sums_ = Allocation(replicas * program_.sum.bytes);
+  together_ = is_recordable() && std::ranges::all_of(program_.replicas, [&](const Call& call) {
+                return call.program == first.program;
+              });
+  for (std::size_t i = 0; i < first.inputs.size(); ++i)
+    together_ = together_ && common_place(i, false);
+  for (std::size_t i = 0; i < first.outputs.size(); ++i)
+    together_ = together_ && common_place(i, true);
+  for (std::size_t r = 0; r < program_.replicas.size(); ++r)
+    arena_bytes_ = std::max(arena_bytes_, this->program(r).arena_bytes());
+  if (together_) arena_bytes_ *= replicas;
+}
+
+bool CudaReplicas::is_recordable() const {
+  return std::ranges::all_of(program_.replicas,
+                             [](const Call& call) { return program_of(call).is_recordable(); });
+}
+
+bool CudaReplicas::prepare() {
+  cards_.prepare(queue_, reads_, writes_);
+  std::vector<const std::byte*> places;
+  for (const auto* views : {&reads_, &writes_})
+    for (const View& view : *views) places.push_back(address(view, queue_));
+  return std::exchange(places_, places) != places;
+}
+
+// What a replica writes to the sum goes to a sum of its own.
+Place CudaReplicas::place_of(const View& view, std::size_t replica) const {
+  if (!is_part(view, program_.sum)) return {address(view, queue_), 0};
+  return {sums_.data() + static_cast<std::int64_t>(replica) * program_.sum.bytes + view.offset -
+              program_.sum.offset,
+          0};
+}
+
+std::optional<Place> CudaReplicas::common_place(std::size_t i, bool output) const {
+  const auto of_replica = [&](std::size_t r) {
+    const Call& call = program_.replicas[r];
+    return output ? place_of(call.outputs[i], r).first : address(call.inputs[i], queue_);
+  };
+  Place place{of_replica(0), 0};
+  for (std::size_t r = 1; r < program_.replicas.size(); ++r) {
+    if (r == 1) place.stride = of_replica(1) - place.first;
+    if (of_replica(r) != place.of(static_cast<unsigned>(r))) return std::nullopt;
+  }
+  if (place.stride % kWordSize != 0) return std::nullopt;
+  return place;
+}
+
+void CudaReplicas::launch(std::byte* arena) {
+  const auto replicas = std::ssize(program_.replicas);
+  if (together_) {
+    const Call& first = program_.replicas[0];
+    std::vector<Place> in, out;
+    for (std::size_t i = 0; i < first.inputs.size(); ++i) in.push_back(*common_place(i, false));
+    for (std::size_t i = 0; i < first.outputs.size(); ++i) out.push_back(*common_place(i, true));
+    program(0).launch(static_cast<int>(replicas), arena, in, out);
+  } else {
+    for (std::size_t r = 0; r < program_.replicas.size(); ++r) {
+      std::vector<Place> in, out;
+      for (const View& view : program_.replicas[r].inputs) in.push_back({address(view, queue_), 0});
+      for (const View& view : program_.replicas[r].outputs) out.push_back(place_of(view, r));
+      program(r).launch(1, arena, in, out);
+    }
+  }
+  if (seeded(SeededFault::kWaitsWhileRecording)) runtime::synchronise(queue_.stream);
+  const std::int64_t bytes = program_.sum.bytes;
+  const Launch all{.stream = queue_.stream, .replicas = static_cast<int>(replicas)};
+  copy_words(all, 1, words_at(sums_.data() + program_.loss.offset - program_.sum.offset, bytes),
+             words_at(address(program_.losses, queue_), kWordSize));
+  for (const ReplicasProgram::Sum& sum : program_.sums)
+    tree_over_parts({.stream = queue_.stream}, bytes / kWordSize,
+                    static_cast<std::int64_t>(sum.count),
+                    floats_at(sums_.data() + static_cast<std::int64_t>(sum.first) * bytes, bytes),
+                    floats_at(address(sum.view, queue_), 0));
+}
+
+std::string CudaReplicas::text() const {
+  return cat("replicas, ", program_.replicas.size(), together_ ? " together" : "", ":\n",
+             program(0).text(), "the tree over the replicas\n");
+}
+
+CudaWorkerReplicas::CudaWorkerReplicas(Cards& cards, Queue& queue, ReplicasProgram program)
+    : queue_(queue), replicas_(cards, queue, std::move(program)) {
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.settle();
+  arena_ = Allocation::scratch(replicas_.arena_bytes());
+}
+
+void CudaWorkerReplicas::run() {
+  if (replicas_.prepare()) launches_.forget();
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.settle();
+  launches_.run(queue_, replicas_.is_recordable(),
+                [this](BranchStreams*) { replicas_.launch(arena_.data()); });
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE

@@ -1,0 +1,78 @@
+// All replicas of a worker in the same launches, which are recorded once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backend/cuda/executable.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+
+// Launches that are made the first time, recorded the second time, and played from then on.
+class RecordedLaunches {
+ public:
+  // `streams` are for launches that are being recorded. With the queue's mutex held.
+  void run(Queue& queue, bool recordable, const std::function<void(BranchStreams*)>& launches);
+  // Something lies elsewhere now.
+  void forget() { recording_ = nullptr; }
+
+ private:
+  bool is_first_ = true;
+  std::unique_ptr<runtime::Recording> recording_;
+};
+
+CudaExecutable& program_of(const Call& call);
+
+// The replicas, their losses and the sums over them, for those who launch more beside them.
+class CudaReplicas {
+ public:
+  CudaReplicas(Cards& cards, Queue& queue, ReplicasProgram program);
+
+  bool is_recordable() const;
+  // Of memory that launch() uses; what else uses it is enqueued before or after it.
+  std::int64_t arena_bytes() const { return arena_bytes_; }
+  // With the queue's mutex held.
+  void launch(std::byte* arena);
+  // Gives the card room for all that is read and written, and the newest values. Whether anything
+  // lies where it did not the last time.
+  bool prepare();
+  std::string text() const;
+
+ private:
+  // Operand `i` of all replicas, if they lie at equal distances.
+  std::optional<Place> common_place(std::size_t i, bool output) const;
+  Place place_of(const View& view, std::size_t replica) const;
+  CudaExecutable& program(std::size_t replica) const {
+    return program_of(program_.replicas[replica]);
+  }
+
+  Cards& cards_;
+  Queue& queue_;
+  const ReplicasProgram program_;
+  std::vector<View> reads_, writes_;      // but for the sum
+  std::vector<const std::byte*> places_;  // of these
+  bool together_ = true;                  // whether one launch computes all replicas
+  std::int64_t arena_bytes_ = 0;
+  Allocation sums_;  // what each replica adds to the sum, one after the other
+};
+
+// The replicas of a worker whose sums others go on with.
+class CudaWorkerReplicas : public WholeStep {
+ public:
+  CudaWorkerReplicas(Cards& cards, Queue& queue, ReplicasProgram program);
+  void run() override;
+  std::string text() const override { return replicas_.text(); }
+
+ private:
+  Queue& queue_;
+  CudaReplicas replicas_;
+  Allocation arena_;
+  RecordedLaunches launches_;
+};
+
+}  // namespace podium::PODIUM_CUDA_SPACE
