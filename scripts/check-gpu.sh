@@ -14,7 +14,8 @@
 # 4. a run that moves from CPU to GPU and back
 #    an audited run of the GPU, of which the CPU proves drawn steps
 # 5. the tensor cores beside the rule of their order, and the first hashes in BF16, of one worker, of two and of a CPU
-# 6. the first hashes of two ranks on this GPU over MPI, where there is mpirun
+# 6. the first hashes of all GPUs of the machine beside one, where there are several; of two ranks on one GPU over MPI, where
+#    there is mpirun
 # 7. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
 #    (python3) has PyTorch with CUDA; and the time of each operation beside its roof
 # shellcheck disable=SC2317 # verdict() calls the functions
@@ -147,10 +148,16 @@ prove() { # RECIPE STEPS
   train gpu "$backend" "$1" "$2" run.audit_every_steps=4 run.audit_backend=cpu evaluation.every_epochs=0 &&
     "$podium" verify "$folder/gpu" --backend cpu --budget 20s
 }
+compare_gpus() { # RECIPE STEPS
+  rm -rf "${folder:?}/one" "$folder/all"
+  train one "$backend" "$1" "$2" --gpus 0 evaluation.every_epochs=0 run.hash_every_steps=1 &&
+    train all "$backend" "$1" "$2" evaluation.every_epochs=0 run.hash_every_steps=1 &&
+    "$podium" diff "$folder/one" "$folder/all"
+}
 compare_ranks() { # RECIPE STEPS
   rm -rf "${folder:?}/one" "$folder/two"
   train one "$backend" "$1" "$2" evaluation.every_epochs=0 &&
-    mpirun -n 2 --oversubscribe "$podium" train "$1" --backend "$backend" --out "$folder/two" --quiet --steps "$2" evaluation.every_epochs=0 &&
+    mpirun -n 2 --oversubscribe "$podium" train "$1" --backend "$backend" --gpus 0 --out "$folder/two" --quiet --steps "$2" evaluation.every_epochs=0 &&
     "$podium" diff "$folder/one" "$folder/two"
 }
 
@@ -179,6 +186,12 @@ for pair in "${in_bf16[@]}"; do
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, one worker and two" compare_bf16 "${pair%:*}" "${pair#*:}"
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, beside the CPU in the same order" compare_bf16_with_cpu "${pair%:*}" "${pair#*:}"
 done
+gpus=${PODIUM_CUDA_DEVICES:-$("$podium" devices | grep -c '^ *GPU [0-9]*:' || true)}
+if ((gpus > 1)); then
+  for pair in "${compared[@]}"; do
+    verdict "\`${pair%:*}\`, ${pair#*:} steps, $gpus GPUs beside one" compare_gpus "${pair%:*}" "${pair#*:}"
+  done
+fi
 if command -v mpirun >/dev/null; then
   verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps, two ranks on one GPU over MPI" compare_ranks "${compared[0]%:*}" "${compared[0]#*:}"
 fi

@@ -138,15 +138,19 @@ nb::dict dict_of(const RunResult& result) {
 nb::tuple train(const std::string& recipe, const std::string& name, const std::string& out,
                 const std::vector<Data>& data, const std::string& data_dir, std::int64_t workers,
                 int threads, int input_threads, const std::string& backend,
-                const std::string& mlflow, const std::string& prometheus, std::int64_t steps,
-                std::int64_t epochs, bool fresh, bool catch_signals, nb::object on_metrics,
-                nb::object on_evaluation, nb::object on_warning) {
+                const std::vector<int>& gpus, const std::string& mlflow,
+                const std::string& prometheus, std::int64_t steps, std::int64_t epochs, bool fresh,
+                bool catch_signals, nb::object on_metrics, nb::object on_evaluation,
+                nb::object on_warning) {
   Recipe parsed = parse_recipe(recipe, name);
   parsed.name = name;
   RunOptions options;
   options.data_dir = data_dir;
-  options.placement = {
-      .workers = workers, .threads = threads, .input_threads = input_threads, .backend = backend};
+  options.placement = {.workers = workers,
+                       .threads = threads,
+                       .input_threads = input_threads,
+                       .backend = backend,
+                       .gpus = gpus};
   options.stop_steps = steps;
   options.stop_epochs = epochs;
   options.fresh = fresh;
@@ -180,8 +184,8 @@ nb::tuple train(const std::string& recipe, const std::string& name, const std::s
 void add_training(nb::module_& module) {
   module.def("train", train, nb::arg("recipe"), nb::arg("name"), nb::arg("out"), nb::arg("data"),
              nb::arg("data_dir"), nb::arg("workers"), nb::arg("threads"), nb::arg("input_threads"),
-             nb::arg("backend"), nb::arg("mlflow"), nb::arg("prometheus"), nb::arg("steps"),
-             nb::arg("epochs"), nb::arg("fresh"), nb::arg("catch_signals"),
+             nb::arg("backend"), nb::arg("gpus"), nb::arg("mlflow"), nb::arg("prometheus"),
+             nb::arg("steps"), nb::arg("epochs"), nb::arg("fresh"), nb::arg("catch_signals"),
              nb::arg("on_metrics").none(), nb::arg("on_evaluation").none(), nb::arg("on_warning"));
 }
 

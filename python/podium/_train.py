@@ -35,6 +35,7 @@ def train(
     threads=1,
     input_threads=0,
     backend="",
+    gpus=(),
     mlflow="",
     prometheus="",
     steps=0,
@@ -55,7 +56,7 @@ def train(
                    types of numbers are converted, which copies. Integers of the target are classes.
     target         which field is predicted; by default the last one
     class_names    names of the target's classes, for people
-    workers, threads, input_threads, backend
+    workers, threads, input_threads, backend, gpus
                    where it runs, as the command's flags; no result depends on it
     mlflow         address of an MLflow tracking server, which gets the curves and settings, too
     prometheus     file (.prom) for the newest values, for Prometheus' node exporter
@@ -98,6 +99,7 @@ def train(
         threads=threads,
         input_threads=input_threads,
         backend=backend,
+        gpus=list(gpus),
         mlflow=mlflow,
         prometheus=str(prometheus),
         steps=steps,

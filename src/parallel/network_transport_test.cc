@@ -52,8 +52,8 @@ class NetworkTransports : public testing::Test {
           transport =
               network_transport(std::make_unique<LocalTransport>(shared, rank), options.timeout);
           const bool other = rank == 1 && !options.other_backend.empty();
-          device =
-              make_device(other ? options.other_backend : "cuda-emulated", {.local_rank = rank});
+          device = make_device(other ? options.other_backend : "cuda-emulated",
+                               {.local_rank = rank, .local_ranks = options.ranks});
           transport->use(*device);
           work(*transport, *device);
           transport->release();

@@ -108,6 +108,43 @@ TEST_F(Cuda, a_gpu_that_fails_in_any_call_leaves_a_run_that_goes_on_elsewhere) {
   EXPECT_GE(after_a_checkpoint, 2);
 }
 
+TEST_F(Cuda, a_run_takes_all_gpus_of_the_machine_or_those_that_it_is_told) {
+  const std::map<std::string, std::string> three = {{"PODIUM_CUDA_DEVICES", "3"}};
+  ASSERT_EQ(train("cpu", "cpu", "4").code, 0);
+  const Outcome all = train("all", kGpu, "4", three);
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_NE(all.err.find("placement     3 workers of 1 thread, backend cuda-emulated (3 x emul"),
+            std::string::npos)
+      << all.err;
+  expect_equal("cpu", "all");
+  const auto chosen = [&](const std::string& out, const std::string& gpus,
+                          const std::string& backend = kGpu) {
+    return podium(train_small(out, {"--backend", backend, "--steps", "4", "--gpus", gpus}),
+                  {.environment = three});
+  };
+  const Outcome two = chosen("two", "2,0");
+  ASSERT_EQ(two.code, 0) << two.err;
+  EXPECT_NE(two.err.find("placement     2 workers"), std::string::npos) << two.err;
+  expect_equal("cpu", "two");
+  expect_refusal(chosen("none", "0,3"), 2, {"there is no GPU 3", "3 GPUs", "podium devices"});
+  expect_refusal(chosen("none", "1,1"), 2, {"--gpus names GPU 1 twice"});
+  expect_refusal(chosen("none", "0", "cpu"), 2, {"--gpus", "--backend cpu", "--backend cuda"});
+  EXPECT_FALSE(std::filesystem::exists(path("none"))) << "a folder was left";
+}
+
+TEST_F(Cuda, a_gpu_that_falls_out_is_named_and_the_others_go_on_from_the_checkpoint) {
+  ASSERT_EQ(train("cpu", "cpu", "6").code, 0);
+  const Outcome outcome = train("run", kGpu, "6",
+                                {{"PODIUM_CUDA_DEVICES", "3"},
+                                 {"PODIUM_CUDA_FAIL_FROM", "2000"},
+                                 {"PODIUM_CUDA_FAIL_GPU", "2"}});
+  expect_refusal(outcome, 2, {"GPU 2 (emulation on the host) failed in cuda"});
+  ASSERT_TRUE(std::filesystem::exists(path("run") / "checkpoints"));
+  const Outcome resumed = train("run", kGpu, "6", {{"PODIUM_CUDA_DEVICES", "2"}});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  expect_equal("cpu", "run");
+}
+
 TEST_F(Cuda, memory_that_does_not_suffice_ends_the_run_before_its_first_step) {
   const Outcome outcome = train("small", kGpu, "12", {{"PODIUM_CUDA_MEMORY", "18500000"}});
   expect_refusal(outcome, 4, {"of the device's memory", "fits"});

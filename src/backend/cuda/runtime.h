@@ -1,8 +1,8 @@
 // The calls to CUDA that the backend makes: memory, streams and recorded launches. Two
 // implementations: runtime_cuda.cc for GPUs, runtime_emulated.cc for the tests.
 //
-// A call that fails throws UserError with CUDA's own words, and with the GPU's number and name where
-// there are several; one that lacks memory, with ExitCode::kMemory.
+// A call that fails throws UserError with CUDA's own words, and where there are several GPUs with
+// the number and name of its own; one that lacks memory, with ExitCode::kMemory.
 #pragma once
 
 #include <cstddef>

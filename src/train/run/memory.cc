@@ -80,11 +80,14 @@ class Search {
       if (fits()) return changed + " fits (the same result)";
       changed += " with ";
     }
-    for (int most = *std::ranges::max_element(setting_.workers) - 1; most >= 1; --most) {
+    // Fewer workers than devices would leave devices idle that have memory.
+    const int all = *std::ranges::max_element(setting_.workers),
+              least = std::clamp(share_.devices, 1, all);
+    for (int most = all - 1; most >= least; --most) {
       for (int& workers : setting_.workers) workers = std::min(workers, most);
       if (fits()) return cat(changed, "--workers ", most, " fits (the same result)");
     }
-    changed += "--workers 1";
+    changed += cat("--workers ", least);
     if (limits_.several() && !limits_.of_machine) {
       if (const int ranks = more_ranks_that_fit(); ranks != 0)
         return cat(changed, " on ", count_text(ranks, "rank"), " fits (the same result)");
