@@ -1,6 +1,7 @@
 // Audits: a device that computes wrongly is found while it trains, and one that does not never is.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
@@ -163,6 +164,71 @@ TEST(Audit, by_another_backend_finds_the_only_device_that_is_always_wrong) {
   Flips::of_test().reset(Flip::kNone, 1, law_backend());
 }
 
+// A backend that is opened only when the test lets it be.
+std::atomic<bool> g_backend_may_open{false};
+std::unique_ptr<Device> open_late(const DeviceOptions& options) {
+  while (!g_backend_may_open) std::this_thread::yield();
+  return make_device("cpu", options);
+}
+
+TEST(Audit, by_another_backend_goes_on_beside_the_steps) {
+  register_backend("opened-late", open_late);
+  const auto expected = step_hashes(*make_trainer(small_recipe(32, 4), 1), 4);
+  Recipe recipe = small_recipe(32, 4);
+  recipe.audit_backend = "opened-late";
+  g_backend_may_open = false;
+  const auto trainer = trainer_on({.workers = 2, .backend = law_backend()}, recipe);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const StepResult result = trainer->step({.hash = true, .audit = i == 0});
+    EXPECT_EQ(result.hash, expected[i]);
+    EXPECT_EQ(result.disagreement, nullptr);
+  }
+  g_backend_may_open = true;
+  EXPECT_EQ(trainer->end_audit(), nullptr);
+}
+
+// By the next audit, or where there is none by the end of the run, before anything is saved there.
+TEST(Audit, by_another_backend_speaks_against_what_came_after_the_audit_before) {
+  register_faulty_backend();
+  for (const std::int64_t last : {20, 12}) {
+    Flips::of_test().reset(Flip::kGradients, 4, law_backend());
+    Recipe recipe = small_recipe(32, 4);
+    recipe.checkpoint_every_steps = 2;
+    recipe.checkpoints_kept = 100;
+    recipe.audit_every_steps = 5;
+    recipe.audit_backend = "cpu";
+    const TestFolder folder;
+    RunOptions options{
+        .out = folder / "run", .data_dir = "", .placement = {.workers = 2, .backend = "faulty"}};
+    options.stop_steps = last;
+    class FromStep : public RunObserver {
+      void stepped(const Trainer&, const StepResult& step) override {
+        if (step.step == 7) Flips::of_test().armed = true;
+      }
+    } observer;
+    try {
+      run(recipe, find_model(recipe.model).build, options, observer);
+      ADD_FAILURE() << "the fault was not found";
+    } catch (const UserError& error) {
+      EXPECT_EQ(error.code(), ExitCode::kFault);
+      const std::string text = error.what();
+      for (const char* part :
+           {"step 10: a device computed wrongly", "than the backend cpu of that host computes",
+            "audit-step-10.safetensors", "The checkpoints after step 5"})
+        EXPECT_NE(text.find(part), std::string::npos) << part << " in " << text;
+    }
+    Flips::of_test().reset(Flip::kNone, 1, law_backend());
+    std::vector<std::int64_t> left;
+    for (const CheckpointPlace& place : list_checkpoints(folder / "run"))
+      left.push_back(place.step);
+    EXPECT_EQ(left, (std::vector<std::int64_t>{2, 4}));
+    // The batch, and what the replica was computed from.
+    const SafetensorsFile kept = read_safetensors(folder / "run/audit-step-10.safetensors");
+    EXPECT_NE(kept.find("inputs"), nullptr);
+    EXPECT_NE(kept.find("labels"), nullptr);
+  }
+}
+
 TEST(Audit, by_another_backend_needs_a_device_whose_bits_it_has) {
   register_detached_backend({.traits = {.exact_fp32 = false, .tolerance = 1e-5F}});
   Recipe recipe = small_recipe(32, 4);
@@ -193,6 +259,7 @@ TEST(Audit, changes_no_result) {
             << (result.disagreement ? result.disagreement->text : "");
         hashes.push_back(result.hash);
       }
+      EXPECT_EQ(trainer->end_audit(), nullptr);
       EXPECT_EQ(hashes, expected) << workers << " workers, " << input_threads << " input threads";
     }
   }

@@ -26,6 +26,7 @@ enum class Flip : std::uint8_t {
   kKernel,        // of a result, now and then
   kAlways,        // of every result that one thread, and so one core, computes: always the same bit
   kAlwaysOnRank,  // the same of all threads of one device among several
+  kGradients,     // of what replicas compute, always the same
   kAddition,      // of a sum of the tree
   kParameter,     // of a parameter that lies in memory, by flip_parameter()
   kMessage,       // of what comes from another rank (FaultyTransport)
@@ -104,9 +105,13 @@ class FaultyExecutable : public Executable {
       const std::uint64_t word = flips.word();
       flip_bit(device_, outputs[word % outputs.size()], hash_mix(word));
     } else if ((flips.kind == Flip::kAlways && flips.is_core()) ||
-               (flips.kind == Flip::kAlwaysOnRank && rank_ == flips.rank)) {
+               (flips.kind == Flip::kAlwaysOnRank && rank_ == flips.rank) ||
+               (flips.kind == Flip::kGradients && is_of_replica())) {
       flip_bit(device_, outputs[flips.seed % outputs.size()], hash_mix(flips.seed));
     }
+  }
+  bool is_of_replica() const {
+    return std::ranges::find(plan().outputs, "loss", &NamedType::name) != plan().outputs.end();
   }
   Device& device_;
   std::unique_ptr<Executable> inner_;

@@ -1,13 +1,17 @@
 // A step made twice. The second time, other threads, and so mostly other cores, do each worker's
 // part. Kernels, additions of the tree, messages of ranks and updates all enter what is compared:
 // every bit of the state after the step. A device that is wrong now and then is found by that; one
-// that is always wrong in the same way, by another device that computes one of its replicas.
+// that is always wrong in the same way, by another device that computes one of its replicas: at
+// once, or by another backend of the host while the next steps are made.
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <future>
+#include <utility>
 
 #include "base/hash.h"
 #include "base/words.h"
@@ -113,35 +117,63 @@ std::vector<std::uint64_t> Trainer::replica_hashes(const std::vector<std::int64_
   return hashes;
 }
 
-// The same by another backend, on what the worker's program read in its last replica_hash().
-std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker& worker) {
-  const std::unique_ptr<Device> other = make_device(backend);
-  ReplicaRun& run = run_of(worker);
-  BoundExecutable executable(*other, program_of(loader->bucket_of(done)).graph, {});
-  const Call call = run.program.call();
-  const Plan& plan = call.program->plan();
-  std::vector<std::unique_ptr<Buffer>> memory;
-  const auto allocate = [&](const View& like) -> Buffer& {
-    return *memory.emplace_back(other->allocate(like.bytes));
-  };
-  std::vector<std::byte> bytes;
+// What a replica's program reads, by name.
+struct ReplicaInputs {
+  std::vector<std::string> names;
+  std::vector<std::vector<std::byte>> values;
+};
+
+// What the worker's program read in its last replica_hash().
+ReplicaInputs Trainer::State::inputs_of(Worker& worker) {
+  const Call call = run_of(worker).program.call();
+  ReplicaInputs inputs;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    Buffer& own = allocate(call.inputs[i]);
-    bytes.resize(static_cast<std::size_t>(own.bytes()));
+    inputs.names.push_back(call.program->plan().inputs[i].name);
+    std::vector<std::byte>& bytes = inputs.values.emplace_back();
+    bytes.resize(static_cast<std::size_t>(call.inputs[i].bytes));
     device->download(bytes.data(), call.inputs[i]);
-    other->upload(own, bytes.data());
-    executable.bind_input(plan.inputs[i].name, own);
   }
+  return inputs;
+}
+
+// A replica's hash on any device, by any thread.
+std::uint64_t Trainer::State::hash_on(Device& on, const Graph& graph, const ReplicaRun& run,
+                                      const ReplicaInputs& inputs) {
+  BoundExecutable executable(on, graph, {});
+  std::vector<std::unique_ptr<Buffer>> memory;
+  for (std::size_t i = 0; i < inputs.names.size(); ++i) {
+    memory.push_back(on.allocate(std::ssize(inputs.values[i])));
+    on.upload(*memory.back(), inputs.values[i].data());
+    executable.bind_input(inputs.names[i], *memory.back());
+  }
+  // Of the same graph, so that outputs have the same numbers.
   std::vector<Buffer*> outputs;
-  for (std::size_t i = 0; i < call.outputs.size(); ++i) {
-    outputs.push_back(&allocate(call.outputs[i]));
-    executable.bind_output(plan.outputs[i].name, *outputs.back());
+  for (const NamedType& output : executable.executable().plan().outputs) {
+    memory.push_back(on.allocate(output.type.bytes()));
+    outputs.push_back(memory.back().get());
+    executable.bind_output(output.name, *outputs.back());
   }
   executable.run();
-  return hash_of_outputs(run, *other, [&](const ReplicaRun::FlatOutput& output) {
-    return View(*outputs[output.slot]);
-  });
+  return hash_of_outputs(
+      run, on, [&](const ReplicaRun::FlatOutput& output) { return View(*outputs[output.slot]); });
 }
+
+std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker& worker) {
+  return hash_on(*make_device(backend), program_of(loader->bucket_of(done)).graph, run_of(worker),
+                 inputs_of(worker));
+}
+
+// A replica that another backend of this host computes while training goes on.
+struct Trainer::State::BesideCheck {
+  std::int64_t step = 0, replica = 0;  // of the step after this one
+  Worker* worker = nullptr;
+  const ReplicaRun* run = nullptr;
+  const Graph* graph = nullptr;
+  std::uint64_t hash = 0;  // by the worker
+  ReplicaInputs inputs;
+  std::shared_ptr<const Snapshot> before;
+  std::future<std::uint64_t> other;
+};
 
 namespace {
 
@@ -174,19 +206,82 @@ struct Witness {
 
 }  // namespace
 
-// A replica on its own device and by the backend of recipe.audit_backend. Empty: they have the same
-// gradients, or it is another rank's.
-std::string Trainer::State::check_by_backend(std::int64_t replica, std::vector<int>& wrong) {
-  if (recipe.audit_backend == "none") return "";
-  if (replica < replicas.begin || replica >= replicas.end) return "";
+void Trainer::State::begin_check(std::int64_t replica, std::shared_ptr<const Snapshot> before) {
+  is_checking = true;
+  if (replica < replicas.begin || replica >= replicas.end) return;
   Worker& own = owner(replica);
-  const std::uint64_t hash = replica_hash(own, replica);
-  if (hash == replica_hash_by(recipe.audit_backend, own)) return "";
-  wrong.push_back(rank());
-  return cat("replica ", replica, " has other gradients on rank ", rank(), ", worker ", own.number,
-             " ", place_of(*device, own.number), " than the backend ", recipe.audit_backend,
-             " of that host computes",
-             replica_hash(own, replica) == hash ? "" : "; computed again, they differ themselves");
+  check = std::make_shared<BesideCheck>();
+  check->step = done;
+  check->replica = replica;
+  check->worker = &own;
+  check->run = &run_of(own);
+  check->graph = &program_of(loader->bucket_of(done)).graph;
+  check->hash = replica_hash(own, replica);
+  check->inputs = inputs_of(own);
+  check->before = std::move(before);
+  // The cores that training leaves: all but one where it has a device of its own.
+  const int cores = usable_cores();
+  const int threads = device->traits().devices > 0 ? std::max(1, cores - 1) : 1;
+  check->other = std::async(std::launch::async,
+                            [backend = recipe.audit_backend, threads, own_check = check.get()] {
+                              return hash_on(*make_device(backend, {.threads = threads}),
+                                             *own_check->graph, *own_check->run, own_check->inputs);
+                            });
+}
+
+// Waits for it. Null: there is none, or it has the same gradients. All ranks know what is found.
+std::shared_ptr<const Disagreement> Trainer::State::end_check() {
+  if (!std::exchange(is_checking, false)) return nullptr;
+  Disagreement found{.step = done, .text = "", .ranks = {}, .tensors = {}};
+  std::vector<int> wrong;
+  const auto own = std::exchange(check, nullptr);
+  if (own && own->other.get() != own->hash) {
+    wrong.push_back(rank());
+    found.text =
+        cat("replica ", own->replica, " of step ", own->step + 1, " has other gradients on rank ",
+            rank(), ", worker ", own->worker->number, " ", place_of(*device, own->worker->number),
+            " than the backend ", recipe.audit_backend, " of that host computes",
+            hash_on(*device, *own->graph, *own->run, own->inputs) == own->hash
+                ? ""
+                : "; computed again, they differ themselves");
+    found.step = own->step + 1;
+  }
+  return told_to_all(std::move(found), wrong, [&](Disagreement& told) {
+    if (own) add_step_to(told, own->step, *own->before);
+  });
+}
+
+std::shared_ptr<const Disagreement> Trainer::end_audit() { return state_->end_check(); }
+
+// The batch of the step after this one, and the values before it.
+void Trainer::State::add_step_to(Disagreement& found, std::int64_t step,
+                                 const Snapshot& before) const {
+  for (NamedTensor& field : batch_of(step)) found.tensors.push_back(std::move(field));
+  for (const DeviceTensor& place : places())
+    found.tensors.push_back({inspected_name(place.name, "before"), before.tensor(place)});
+}
+
+// What any rank has found, as all of them then know it; null: nothing. `wrong`: the ranks of which
+// this one says that their devices are wrong. add() adds what this rank has of the step.
+std::shared_ptr<const Disagreement> Trainer::State::told_to_all(
+    Disagreement found, const std::vector<int>& wrong,
+    const std::function<void(Disagreement&)>& add) {
+  if (ranks() > 1) {
+    std::string all;
+    for (const std::string& text : placement.ranks->gather(found.text))
+      if (!text.empty() && all.find(text) == std::string::npos)
+        all += cat(all.empty() ? "" : "; ", text);
+    std::int64_t step = 0;
+    for (const std::string& text :
+         placement.ranks->gather(cat(found.text.empty() ? 0 : found.step)))
+      step = std::max<std::int64_t>(step, std::stoll(text));
+    found.ranks = known_to_all(wrong);
+    found.text = all;
+    found.step = step;
+  }
+  if (found.text.empty()) return nullptr;
+  add(found);
+  return std::make_shared<const Disagreement>(std::move(found));
 }
 
 // A replica on its own device and on another one, thrice where they differ. Empty: they do not, or
@@ -279,12 +374,19 @@ std::vector<int> Trainer::State::known_to_all(const std::vector<int>& numbers) {
 
 StepResult Trainer::State::audited(const StepOptions& options) {
   const std::int64_t step = done;
-  auto found = std::make_shared<Disagreement>();
+  if (auto earlier = end_check()) {
+    StepResult not_made;
+    not_made.step = step;
+    not_made.disagreement = std::move(earlier);
+    return not_made;
+  }
+  Disagreement found{.step = step + 1, .text = "", .ranks = {}, .tensors = {}};
   const auto differ = [&](const std::string& text) {
-    found->text += cat(found->text.empty() ? "" : "; ", text);
+    found.text += cat(found.text.empty() ? "" : "; ", text);
   };
   const bool may_have_changed = parameter_mirror.is_open();  // by the caller
-  const Snapshot before = snapshot();
+  const auto kept = std::make_shared<const Snapshot>(snapshot());
+  const Snapshot& before = *kept;
   if (last_hash && !may_have_changed) {
     const std::uint64_t hash = with_carried_hash(parameter_hash());
     if (hash != *last_hash)
@@ -301,9 +403,8 @@ StepResult Trainer::State::audited(const StepOptions& options) {
       static_cast<std::int64_t>(hash_mix(recipe.seed ^ static_cast<std::uint64_t>(step)) %
                                 static_cast<std::uint64_t>(recipe.replicas));
   std::vector<int> wrong_ranks;
-  for (const std::string& text :
-       {check_by_backend(drawn, wrong_ranks), cross_check(drawn, wrong_ranks)})
-    if (!text.empty()) differ(text);
+  if (const std::string text = cross_check(drawn, wrong_ranks); !text.empty()) differ(text);
+  if (recipe.audit_backend != "none") begin_check(drawn, kept);
   is_repeated = false;
   moved_by = 1;
   StepResult result = make(Part::kWhole, how);
@@ -319,7 +420,7 @@ StepResult Trainer::State::audited(const StepOptions& options) {
     if (std::memcmp(a, b, bytes) == 0) continue;
     names.push_back(place.name);
     for (std::size_t i = 0; i < bytes; i += kWord) values += std::memcmp(a + i, b + i, kWord) != 0;
-    found->tensors.push_back({"second/" + place.name, after_second.tensor(place)});
+    found.tensors.push_back({"second/" + place.name, after_second.tensor(place)});
   }
   const bool carried_differ =
       !program.carried.empty() && after_first.parts.back().bytes != after_second.parts.back().bytes;
@@ -342,22 +443,20 @@ StepResult Trainer::State::audited(const StepOptions& options) {
                          : cat("computed again, replicas differ on worker ", wrong));
     return_to(after_second, step + 1);
   }
-  std::string all = found->text;
-  if (ranks() > 1) {
-    all.clear();
-    for (const std::string& text : placement.ranks->gather(found->text))
-      if (!text.empty() && all.find(text) == std::string::npos)
-        all += cat(all.empty() ? "" : "; ", text);
-    found->ranks = known_to_all(wrong_ranks);
-  }
-  if (!all.empty()) {
-    found->text = all;
-    for (NamedTensor& field : batch_of(step)) found->tensors.push_back(std::move(field));
-    for (const DeviceTensor& place : places()) {
-      found->tensors.push_back({inspected_name(place.name, "before"), before.tensor(place)});
-      found->tensors.push_back({inspected_name(place.name, "after"), after_first.tensor(place)});
+  result.disagreement = told_to_all(std::move(found), wrong_ranks, [&](Disagreement& told) {
+    add_step_to(told, step, before);
+    for (const DeviceTensor& place : places())
+      told.tensors.push_back({inspected_name(place.name, "after"), after_first.tensor(place)});
+  });
+  if (result.disagreement) {
+    // Nothing follows beside which it might go on.
+    if (const auto beside = end_check()) {
+      auto both = std::make_shared<Disagreement>(*result.disagreement);
+      both->text += cat("; ", beside->text);
+      for (const int rank : beside->ranks)
+        if (std::ranges::find(both->ranks, rank) == both->ranks.end()) both->ranks.push_back(rank);
+      result.disagreement = std::move(both);
     }
-    result.disagreement = std::move(found);
   } else if (!result.non_finite.empty() && options.throw_on_divergence) {
     throw UserError(cat("step ", result.step, ": ", result.divergence()), ExitCode::kDiverged);
   }

@@ -77,6 +77,7 @@ struct TensorSpan {
 
 // What an audited step found.
 struct Disagreement {
+  std::int64_t step = 0;   // the audited step, counted from 1
   std::string text;        // which tensors differ, and which device is wrong, as far as that shows
   std::vector<int> ranks;  // whose devices are wrong, where that shows; all ranks know it
   // The step as `podium inspect` writes one: the batch, and the values before and after it. Of what
@@ -95,7 +96,8 @@ struct StepOptions {
   // Make the step twice, by other threads the second time, and compare every bit of what the two
   // leave; with several devices or ranks, also compute a replica, drawn by the step, on another
   // one. The result is that of a step that is made once. It takes memory for three copies of the
-  // state.
+  // state. Recipe::audit_backend computes such a replica beside the steps that follow: what that
+  // finds is in the result of the next audited step, which is not made then, or of end_audit().
   bool audit = false;
 };
 
@@ -197,6 +199,10 @@ class Trainer {
   // step's gradients have not been computed, and step() throws it if they have.
   StepResult compute_gradients(const StepOptions& options = {});
   StepResult apply_update(const StepOptions& options = {});
+  // Waits for what another backend computes beside the steps since the last audit
+  // (StepOptions::audit). Null: nothing does, or all is equal. With ranks: must be called on all of
+  // them.
+  std::shared_ptr<const Disagreement> end_audit();
   // The gradients of the trained parameters, under the parameters' names: of the mean loss over the
   // global batch, without weight decay, not clipped. Valid until the step ends.
   std::span<const TensorSpan> gradients();

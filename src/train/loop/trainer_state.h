@@ -55,6 +55,8 @@ struct ReplicaRun {
   std::vector<FlatOutput> flat_outputs;
 };
 
+struct ReplicaInputs;  // audit.cc
+
 // One worker: its programs, its memory, the sums of its replicas.
 struct Worker {
   int number = 0;
@@ -219,7 +221,11 @@ struct Trainer::State {
   // step is made again, so that its batch is still needed.
   int moved_by = 0;
   bool is_repeated = false;
+  struct Snapshot;
+  struct BesideCheck;
   std::optional<std::uint64_t> last_hash;  // of the step before, where it was asked for
+  bool is_checking = false;                // on some rank, a replica beside the steps (audit.cc)
+  std::shared_ptr<BesideCheck> check;      // if it is this one
 
   const FlatLayout& layout() const { return program.layout; }
   std::size_t lengths() const { return shorter.size() + 1; }
@@ -306,15 +312,21 @@ struct Trainer::State {
   std::vector<NamedTensor> batch_of(std::int64_t step) const;
   // A step made twice (audit.cc).
   StepResult audited(const StepOptions& options);
+  void begin_check(std::int64_t replica, std::shared_ptr<const Snapshot> before);
+  std::shared_ptr<const Disagreement> end_check();
+  std::shared_ptr<const Disagreement> told_to_all(Disagreement found, const std::vector<int>& wrong,
+                                                  const std::function<void(Disagreement&)>& add);
+  void add_step_to(Disagreement& found, std::int64_t step, const Snapshot& before) const;
   std::vector<int> known_to_all(const std::vector<int>& numbers);
-  struct Snapshot;
   Snapshot snapshot();
   void return_to(const Snapshot& snapshot, std::int64_t step);
   std::string cross_check(std::int64_t replica, std::vector<int>& wrong);
   std::string workers_that_differ();
   std::uint64_t replica_hash(Worker& worker, std::int64_t replica);
-  std::string check_by_backend(std::int64_t replica, std::vector<int>& wrong);
   std::uint64_t replica_hash_by(const std::string& backend, Worker& worker);
+  ReplicaInputs inputs_of(Worker& worker);
+  static std::uint64_t hash_on(Device& on, const Graph& graph, const ReplicaRun& run,
+                               const ReplicaInputs& inputs);
   void prepare_scaling();
   void prepare_clipping();
   bool clip_gradients(Worker& worker);

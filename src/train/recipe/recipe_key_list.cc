@@ -455,8 +455,10 @@ std::vector<RecipeKey> run_keys() {
        .field = PODIUM_RECIPE_FIELD(audit_backend),
        .choices = {"none", "cpu", "reference"},
        .decides_result = false,
-       .meaning = "in an audit, also compute one replica by this backend of the host, beside a GPU "
-                  "that has no other one to check it; takes as long as that backend needs"},
+       .meaning =
+           "in an audit, also compute one replica by this backend of the host, beside a GPU "
+           "that has no other one to check it; it does so while training goes on, and what it "
+           "finds is known at the next audit"},
       {.table = "run",
        .name = "audit_then",
        .field = PODIUM_RECIPE_FIELD(audit_then),

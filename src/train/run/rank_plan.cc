@@ -235,7 +235,9 @@ MemoryUse Trainer::State::shared_memory() const {
   }
   for (const DeviceTensor& place : places()) use.checkpoint += place.type.bytes();
   for (const FlatEntry& entry : program.carried) use.checkpoint += all_carried(entry).bytes();
-  if (recipe.audit_every_steps != 0) use.checkpoint *= 3;  // before, and after both times
+  // Before, and after both times; what another backend computes beside the steps was computed from
+  // the second, and it reads a third.
+  if (recipe.audit_every_steps != 0) use.checkpoint *= recipe.audit_backend == "none" ? 3 : 5;
   use.data = data.bytes();
   return use;
 }

@@ -97,6 +97,7 @@ class Session {
     while (trainer_.steps_done() < last_ && !stopping_ && !result_.ended) step();
     end_profile();
     // A run that was stopped before its first step has nothing to save.
+    if (const auto found = trainer_.end_audit()) disagreed(*found);
     if (saved_ != trainer_.steps_done() && trainer_.steps_done() > 0) save();
     // Where the observer ended the run, its last evaluation may be of this step.
     const EvaluationResult& last = result_.last_evaluation;
@@ -120,13 +121,13 @@ class Session {
   }
 
   void resumed_from(const Checkpoint& checkpoint) {
-    saved_ = proven_ = checkpoint.step;
+    saved_ = proven_ = audited_ = checkpoint.step;
     window_.take_from(checkpoint, trainer_.counts());
   }
   // With ranks: what resumed_from() took on rank 0.
   void take_from_first_rank() {
     saved_ = static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(saved_ + 1))) - 1;
-    proven_ = trainer_.steps_done();
+    proven_ = audited_ = trainer_.steps_done();
     window_.steps =
         static_cast<std::int64_t>(ranks_.decide(static_cast<std::uint64_t>(window_.steps)));
     for (const std::string& name : trainer_.counts()) {
@@ -155,8 +156,14 @@ class Session {
     const TraceSpan span(trace_, lane_, "step", next);
     const StepResult step =
         options_.on_gradients ? trainer_.step(how, options_.on_gradients) : trainer_.step(how);
-    if (step.disagreement) disagreed(*step.disagreement, step.step);
-    if (audits) proven_ = step.step;
+    if (audits) {
+      // What another backend computes beside the steps is known at the next audit.
+      const bool is_earlier = step.disagreement && step.disagreement->step == audited_;
+      if (!is_earlier) proven_ = audited_;
+      audited_ = next;
+    }
+    if (step.disagreement) disagreed(*step.disagreement);
+    if (audits && recipe_.audit_backend == "none") proven_ = next;
     if (!step.non_finite.empty()) diverged(step.divergence(), step.step);
     ++result_.steps_made;
     result_.train_seconds += step.seconds;
@@ -364,7 +371,8 @@ class Session {
   }
 
   // What was computed since the last audit may be wrong.
-  [[noreturn]] void disagreed(const Disagreement& found, std::int64_t step) {
+  [[noreturn]] void disagreed(const Disagreement& found) {
+    const std::int64_t step = found.step;
     std::string kept;
     if (folder_ != nullptr) {
       const std::filesystem::path file = folder_->dir() / cat("audit-step-", step, ".safetensors");
@@ -406,6 +414,7 @@ class Session {
   std::int64_t checkpoint_every_, evaluate_every_, log_every_, last_;
   std::int64_t saved_ = -1;
   std::int64_t proven_ = trainer_.steps_done();  // by the last audit, or before this call
+  std::int64_t audited_ = proven_;               // the last audited step
   double best_ = -std::numeric_limits<double>::infinity();
   static constexpr const char* kGoodness = "best_value";  // of the key by which it was chosen
   const std::vector<Metric> metrics_ = trainer_.metrics();
