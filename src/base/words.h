@@ -65,13 +65,31 @@ inline std::string join_words(const std::vector<std::string>& words,
   return text;
 }
 
-// ASCII letters as small ones.
 // Without `blanks` around it.
 inline std::string_view trimmed(std::string_view text, std::string_view blanks = " \t") {
   const std::size_t begin = text.find_first_not_of(blanks), end = text.find_last_not_of(blanks);
   return begin == std::string_view::npos ? std::string_view() : text.substr(begin, end - begin + 1);
 }
 
+// With `by` in place of each `what`, which is not empty.
+inline std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+// The lines of a text, without their ends; what follows the last end is one if it is not empty.
+inline std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return lines;
+}
+
+// ASCII letters as small ones.
 inline std::string lowercase(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;

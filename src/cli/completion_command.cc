@@ -75,15 +75,9 @@ std::string command_words(const CommandText& command) {
   return join_words(words, " ");
 }
 
-std::string replace_all(std::string text, const std::string& from, const std::string& to) {
-  for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
-
 // In single quotes of the shell.
 std::string shell_quoted(const std::string& text) {
-  return "'" + replace_all(text, "'", "'\\''") + "'";
+  return "'" + replaced(text, "'", "'\\''") + "'";
 }
 
 constexpr const char* kBashHead = R"(# Completion for bash, printed by `podium completion bash`.
@@ -224,7 +218,7 @@ std::string bash_script(const CommandText& podium) {
             "'\n      flags='", join_words(flags, " "), "'\n      valued=", shell_quoted(valued),
             "\n      positionals=", shell_quoted(positionals), " ;;\n");
   });
-  return text + "  esac\n}\n" + replace_all(kBashBody, "@KEY_VALUES@", key_value_cases());
+  return text + "  esac\n}\n" + replaced(kBashBody, "@KEY_VALUES@", key_value_cases());
 }
 
 constexpr const char* kZshHead = R"zsh(#compdef podium
@@ -265,7 +259,7 @@ __podium_examples() { __podium_first_words data list; __podium_first_words recip
 // Within an argument of _arguments.
 std::string zsh_text(std::string text) {
   for (const char* special : {"\\", "[", "]", ":"}) {
-    text = replace_all(text, special, std::string("\\") + special);
+    text = replaced(text, special, std::string("\\") + special);
   }
   return text;
 }
@@ -284,9 +278,7 @@ std::string zsh_action(const std::string& kind) {
   return action == actions.end() ? " " : action->second;
 }
 
-std::string function_name(const std::string& command) {
-  return "_" + replace_all(command, " ", "_");
-}
+std::string function_name(const std::string& command) { return "_" + replaced(command, " ", "_"); }
 
 std::string zsh_function(const CommandText& command) {
   std::string text = cat("\n", function_name(command.name), "() {\n");
@@ -327,7 +319,7 @@ std::string zsh_function(const CommandText& command) {
 
 std::string zsh_script(const CommandText& podium) {
   std::string text =
-      replace_all(replace_all(kZshHead, "@KEY_VALUES@", key_value_cases()), "@KEYS@", key_names());
+      replaced(replaced(kZshHead, "@KEY_VALUES@", key_value_cases()), "@KEYS@", key_names());
   std::vector<std::string> functions;
   for_each_command(podium, [&](const CommandText& c) { functions.push_back(zsh_function(c)); });
   for (const std::string& function : functions) text += function;

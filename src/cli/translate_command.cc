@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/json_text.h"
+#include "base/words.h"
 #include "cli/command.h"
 #include "cli/placement_flags.h"
 #include "files/byte_source.h"
@@ -28,16 +29,11 @@ struct TranslateArguments {
   bool json = false;
 };
 
-std::vector<std::string> lines_of(const std::string& file) {
+std::vector<std::string> sentences_of(const std::string& file) {
   const std::string text =
       unpacked_text(file, "name a file with a sentence on each line", std::uint64_t{1} << 30);
-  std::vector<std::string> lines;
-  for (std::string_view rest = text; !rest.empty();) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    lines.emplace_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  return lines;
+  const std::vector<std::string_view> lines = lines_of(text);
+  return {lines.begin(), lines.end()};
 }
 
 ExitCode translate_sentences(const TranslateArguments& arguments) {
@@ -45,7 +41,7 @@ ExitCode translate_sentences(const TranslateArguments& arguments) {
                  "nothing to translate, or two things: name a file, or give sentences with --text");
   Predictor predictor = Predictor::load(arguments.run, {}, arguments.placement, arguments.step);
   const std::vector<std::string> sentences =
-      arguments.file.empty() ? arguments.texts : lines_of(arguments.file);
+      arguments.file.empty() ? arguments.texts : sentences_of(arguments.file);
   translate(predictor, sentences, arguments.options, [&](std::size_t i, const Translation& found) {
     if (arguments.json)
       std::cout << json_text(nlohmann::ordered_json{{"source", sentences[i]},

@@ -1,5 +1,4 @@
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -7,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/host_name.h"
 #include "parallel/mpi_transport.h"
 
 namespace podium {
@@ -28,7 +28,7 @@ std::string mpi_library_version() {
 std::vector<std::string> mpi_hosts(int ranks) {
   constexpr std::size_t kHost = 64;
   std::array<char, kHost> host = {};
-  gethostname(host.data(), kHost - 1);
+  host_name().copy(host.data(), kHost - 1);
   std::vector<char> all(kHost * static_cast<std::size_t>(ranks));
   MPI_Allgather(host.data(), kHost, MPI_CHAR, all.data(), kHost, MPI_CHAR, MPI_COMM_WORLD);
   std::vector<std::string> hosts;

@@ -23,6 +23,7 @@
 #include <new>
 
 #include "base/clock.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "parallel/failure_record.h"
 #include "parallel/transport.h"
@@ -318,10 +319,8 @@ RankGuard::RankGuard(double timeout, bool kills_at_once, const std::string& reme
   page_->kills_at_once = kills_at_once;
   page_->rank = getpid();
   page_->launcher = getppid();
-  std::array<char, 64> host = {};
-  gethostname(host.data(), host.size() - 1);
   std::snprintf(page_->name.data(), page_->name.size(), "process %d on host %s",
-                static_cast<int>(getpid()), host.data());
+                static_cast<int>(getpid()), host_name().c_str());
   std::snprintf(page_->remedy.data(), page_->remedy.size(), "%s", remedy.c_str());
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) == 0) {

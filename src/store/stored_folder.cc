@@ -15,6 +15,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "base/words.h"
@@ -146,10 +147,7 @@ std::string name_of(const ObjectAddress& address) {
 // Differs from those of all other writers.
 std::string new_writer() {
   std::random_device random;
-  std::string host(256, '\0');
-  if (::gethostname(host.data(), host.size() - 1) != 0) host = "unknown";
-  host.resize(host.find('\0') == std::string::npos ? host.size() : host.find('\0'));
-  return cat(host, ", process ", ::getpid(), ", ", random(), random());
+  return cat(host_name(), ", process ", ::getpid(), ", ", random(), random());
 }
 
 // A file that changed while it was published; the next turn has it.

@@ -1,7 +1,6 @@
 #include "trust/receipt.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -92,20 +91,13 @@ std::vector<SealedFile> seal_files(const fs::path& run, StopToken stop) {
   return sealed;
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
-std::string root_of(std::vector<std::string> hash_lines, const std::vector<SealedFile>& files) {
+// `hashes` is the text of hashes.jsonl.
+std::string root_of(std::string_view hashes, const std::vector<SealedFile>& files) {
+  const std::vector<std::string_view> lines = lines_of(hashes);
+  std::vector<std::string> leaves(lines.begin(), lines.end());
   for (const SealedFile& file : files)
-    hash_lines.push_back(cat(file.path, " ", file.bytes, " ", file.sha256));
-  return merkle_root(hash_lines);
+    leaves.push_back(cat(file.path, " ", file.bytes, " ", file.sha256));
+  return merkle_root(leaves);
 }
 
 std::string metadata_of(const Checkpoint& checkpoint, const char* key) {
@@ -137,12 +129,11 @@ Receipt seal_run(const fs::path& run, StopToken stop) {
   receipt.steps = last.step;
   const fs::path hash_file = run / "hashes.jsonl";
   const std::string text = read_text(hash_file).value_or("");
-  const std::vector<std::string> lines = lines_of(text);
-  receipt.hashes = std::ssize(lines);
+  receipt.hashes = std::ssize(lines_of(text));
   if (const StepHashes hashes = parse_hashes(text, hash_file.string()); !hashes.empty())
     receipt.last_hash = hash_text(hashes.back().second);
   receipt.files = seal_files(run, stop);
-  receipt.root = root_of(lines, receipt.files);
+  receipt.root = root_of(text, receipt.files);
   return receipt;
 }
 
@@ -222,8 +213,7 @@ std::vector<std::string> check_receipt(const Receipt& receipt, const fs::path& r
   }
   for (const auto& [path, file] : found)
     problems.push_back(cat(path, ": it was not there when the run was sealed"));
-  const std::string root =
-      root_of(lines_of(read_text(run / "hashes.jsonl").value_or("")), receipt.files);
+  const std::string root = root_of(read_text(run / "hashes.jsonl").value_or(""), receipt.files);
   if (root != receipt.root)
     problems.push_back(
         cat("root: that of these files is ", root, ", and the receipt has ", receipt.root));

@@ -5,67 +5,83 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/trace.h"
 #include "law_util.h"
 #include "ranks_test_util.h"
+#include "rows_test_util.h"
 
 namespace podium {
 namespace {
 
-constexpr int kGpuSteps = 3;
+constexpr int kGpuSteps = 4;
 
 class Gpus : public testing::Test {
  protected:
-  Gpus() {
-    static_cast<void>(law_backend());  // which registers the emulation
-    small_data();
-  }
+  Gpus() { static_cast<void>(law_backend()); }  // which registers the emulation
   ~Gpus() override {
     set_cuda_devices(1);
-    set_cuda_capability(9, 0);
     fail_cuda_from(std::nullopt);
   }
+  static Recipe recipe_of(std::int64_t replicas) {
+    Recipe recipe = rows_recipe();
+    recipe.replicas = replicas;
+    recipe.batch = 4 * replicas;
+    return recipe;
+  }
+  // Rows that have weights, so that replicas differ in what they count for.
+  static std::unique_ptr<Trainer> on_cpu(const Recipe& recipe) {
+    return rows_trainer(recipe, 3, uneven, {.workers = 1}, "cpu");
+  }
   static std::unique_ptr<Trainer> on_gpus(const Recipe& recipe, int gpus,
-                                          std::int64_t workers = 0) {
+                                          const Placement& placement = {}) {
     set_cuda_devices(gpus);
-    return make_trainer(recipe, workers, 1, "cuda-emulated");
+    return rows_trainer(recipe, 3, uneven, placement, "cuda-emulated");
   }
 };
 
 TEST_F(Gpus, any_number_gives_the_same_hashes) {
   for (const std::int64_t replicas : {3, 8}) {
-    Recipe recipe = small_recipe(replicas * 2, replicas);
-    if (replicas == 3) recipe.clip_norm = 0.5f;
-    const auto expected = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), kGpuSteps);
-    for (const int gpus : {1, 2, 3, 8}) {
-      const auto trainer = on_gpus(recipe, gpus);
-      EXPECT_EQ(trainer->placement().workers, std::min<std::int64_t>(gpus, replicas));
-      EXPECT_EQ(step_hashes(*trainer, kGpuSteps), expected) << replicas << " replicas on " << gpus;
+    for (const float limit : {0.0f, 0.5f}) {
+      Recipe recipe = recipe_of(replicas);
+      recipe.clip_norm = limit;
+      const auto expected = step_hashes(*on_cpu(recipe), kGpuSteps);
+      for (const int gpus : {1, 2, 3, 8}) {
+        const auto trainer = on_gpus(recipe, gpus);
+        EXPECT_EQ(trainer->placement().workers, std::min<std::int64_t>(gpus, replicas));
+        EXPECT_EQ(step_hashes(*trainer, kGpuSteps), expected)
+            << replicas << " replicas on " << gpus << ", norms up to " << limit;
+      }
     }
   }
 }
 
+TEST_F(Gpus, a_network_for_images_has_the_hashes_of_one) {
+  constexpr int kSteps = 3;
+  const Recipe recipe = small_recipe(10, 5);
+  const auto expected = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), kSteps);
+  set_cuda_devices(2);
+  EXPECT_EQ(step_hashes(*make_trainer(recipe, 0, 1, "cuda-emulated"), kSteps), expected);
+}
+
 // Where the step is not one program, the replicas of each worker are.
 TEST_F(Gpus, replicas_of_a_worker_are_one_program) {
-  Recipe recipe = small_recipe(14, 7);
+  Recipe recipe = recipe_of(7);
   recipe.clip_norm = 0.5f;
-  const auto expected = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), kGpuSteps);
-  const RunData& data = small_data();
+  const auto expected = step_hashes(*on_cpu(recipe), kGpuSteps);
   // Of 7 replicas, 3 and 4: the first have two nodes of the tree.
   for (const std::vector<int>& workers : {std::vector{2}, {1, 1}, {2, 1}}) {
-    set_cuda_devices(2);
     std::vector<std::vector<std::uint64_t>> hashes(workers.size());
     std::vector<Trace> traces(workers.size());
     on_ranks_of(
-        workers, {.backend = "cuda-emulated", .bucket_bytes = 2048},
+        workers, {.bucket_bytes = 512},
         [&](Placement placement) {
           const int rank = placement.ranks == nullptr ? 0 : placement.ranks->rank();
           placement.trace = &traces[static_cast<std::size_t>(rank)];
-          return std::make_unique<Trainer>(recipe, find_model(recipe.model).build, data.train,
-                                           data.held_out, placement);
+          return on_gpus(recipe, 2, placement);
         },
         [&](Trainer& trainer, int rank) {
           hashes[static_cast<std::size_t>(rank)] = step_hashes(trainer, kGpuSteps);
@@ -79,20 +95,17 @@ TEST_F(Gpus, replicas_of_a_worker_are_one_program) {
 
 // Two GPUs for three workers; the numbers of the GPUs do not matter, either.
 TEST_F(Gpus, workers_may_share_them) {
-  const Recipe recipe = small_recipe(10, 5);
-  const auto expected = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), kGpuSteps);
-  EXPECT_EQ(step_hashes(*on_gpus(recipe, 2, 3), kGpuSteps), expected);
-  set_cuda_devices(4);
-  const RunData& data = small_data();
-  Trainer chosen(recipe, find_model(recipe.model).build, data.train, data.held_out,
-                 Placement{.backend = "cuda-emulated", .gpus = {3, 1}});
-  EXPECT_EQ(chosen.placement().workers, 2);
-  EXPECT_EQ(step_hashes(chosen, kGpuSteps), expected);
+  const Recipe recipe = recipe_of(5);
+  const auto expected = step_hashes(*on_cpu(recipe), kGpuSteps);
+  EXPECT_EQ(step_hashes(*on_gpus(recipe, 2, {.workers = 3}), kGpuSteps), expected);
+  const auto chosen = on_gpus(recipe, 4, {.gpus = {3, 1}});
+  EXPECT_EQ(chosen->placement().workers, 2);
+  EXPECT_EQ(step_hashes(*chosen, kGpuSteps), expected);
 }
 
 TEST_F(Gpus, evaluation_and_gradients_are_those_of_one) {
-  const Recipe recipe = small_recipe(8, 4);
-  const auto one = make_trainer(recipe, 1, 1, "cpu"), two = on_gpus(recipe, 2);
+  const Recipe recipe = recipe_of(4);
+  const auto one = on_cpu(recipe), two = on_gpus(recipe, 2);
   for (int i = 0; i < 2; ++i) {
     one->compute_gradients();
     two->compute_gradients();
@@ -114,12 +127,12 @@ TEST_F(Gpus, evaluation_and_gradients_are_those_of_one) {
 }
 
 TEST_F(Gpus, a_run_goes_on_with_more_or_fewer) {
-  const Recipe recipe = small_recipe(12, 6);
-  const auto undisturbed = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), 2 * kGpuSteps);
+  const Recipe recipe = recipe_of(6);
+  const auto undisturbed = step_hashes(*on_cpu(recipe), 2 * kGpuSteps);
   const auto first = on_gpus(recipe, 3);
   step_hashes(*first, kGpuSteps);
   const Checkpoint saved = first->checkpoint();
-  for (const int gpus : {1, 2}) {
+  for (const int gpus : {1, 2, 6}) {
     const auto second = on_gpus(recipe, gpus);
     second->restore(saved);
     EXPECT_EQ(step_hashes(*second, kGpuSteps),
@@ -129,8 +142,8 @@ TEST_F(Gpus, a_run_goes_on_with_more_or_fewer) {
 }
 
 TEST_F(Gpus, an_audit_compares_two_of_them) {
-  const Recipe recipe = small_recipe(8, 4);
-  const auto expected = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), 2);
+  const Recipe recipe = recipe_of(4);
+  const auto expected = step_hashes(*on_cpu(recipe), kGpuSteps);
   const auto trainer = on_gpus(recipe, 2);
   for (const std::uint64_t hash : expected) {
     const StepResult result = trainer->step({.hash = true, .audit = true});
@@ -140,7 +153,7 @@ TEST_F(Gpus, an_audit_compares_two_of_them) {
 }
 
 TEST_F(Gpus, one_that_fails_is_named) {
-  const Recipe recipe = small_recipe(8, 4);
+  const Recipe recipe = recipe_of(8);
   const auto trainer = on_gpus(recipe, 4);
   step_hashes(*trainer, 2);
   const Checkpoint saved = trainer->checkpoint();
@@ -156,7 +169,7 @@ TEST_F(Gpus, one_that_fails_is_named) {
   fail_cuda_from(std::nullopt);
   const auto rest = on_gpus(recipe, 3);
   rest->restore(saved);
-  const auto undisturbed = step_hashes(*make_trainer(recipe, 1, 1, "cpu"), 4);
+  const auto undisturbed = step_hashes(*on_cpu(recipe), 4);
   EXPECT_EQ(step_hashes(*rest, 2), std::vector(undisturbed.begin() + 2, undisturbed.end()));
 }
 

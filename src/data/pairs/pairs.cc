@@ -71,17 +71,14 @@ PairCells read_pairs(const std::string& path, const std::string& target_path,
   return both;
 }
 
-// The sentences to train on, a document, and <unk>, another.
-std::vector<Document> documents_of(const PairCells& cells, const std::vector<bool>& wanted,
-                                   const TextOptions& options) {
+// The wanted sentences, each on a line.
+Document lines_of(const PairCells& cells, const std::vector<bool>& wanted) {
   Document all{cells.source.file, ""};
   for (std::int64_t row = 0; row < cells.source.rows(); ++row)
     if (wanted[static_cast<std::size_t>(row)])
       all.text += cat(cells.source.at(row, cells.source_column), "\n",
                       cells.target.at(row, cells.target_column), "\n");
-  std::vector<Document> documents = {std::move(all)};
-  if (options.tokenizer == kWordTokens) documents.push_back({cells.source.file, "<unk>"});
-  return documents;
+  return all;
 }
 
 }  // namespace
@@ -178,7 +175,7 @@ Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOp
   std::vector<bool> trained = rest;
   trained.flip();
   Pairs both{.tokenizer =
-                 tokenizer_for(text.tokenizer, documents_of(cells, trained, text), data_dir)};
+                 tokenizer_for_sentences(text.tokenizer, lines_of(cells, trained), data_dir)};
   const Tokenizer& tokenizer = *both.tokenizer;
   const std::vector<Field> fields = pair_fields(
       text.context, std::max(text.vocabulary, tokenizer.vocabulary()), tokenizer.words());

@@ -194,6 +194,14 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
   return byte_tokenizer();
 }
 
+std::shared_ptr<const Tokenizer> tokenizer_for_sentences(const std::string& tokenizer,
+                                                         Document lines,
+                                                         const std::string& data_dir) {
+  std::vector<Document> documents = {std::move(lines)};
+  if (tokenizer == kWordTokens) documents.push_back({documents.front().source, "<unk>"});
+  return tokenizer_for(tokenizer, documents, data_dir);
+}
+
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path,
                                                 const std::string& data_dir) {
   namespace fs = std::filesystem;

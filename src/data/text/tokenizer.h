@@ -63,6 +63,10 @@ std::shared_ptr<const Tokenizer> tokenizer_of_words(const std::string& kind,
 std::shared_ptr<const Tokenizer> tokenizer_for(const std::string& tokenizer,
                                                const std::vector<Document>& documents,
                                                const std::string& data_dir);
+// The same for sentences, of which `lines` has one on each line: words that it lacks are <unk>.
+std::shared_ptr<const Tokenizer> tokenizer_for_sentences(const std::string& tokenizer,
+                                                         Document lines,
+                                                         const std::string& data_dir);
 
 // A tokenizer in files: a tokenizer.json of byte-level byte-pair encoding, a folder with one, a
 // folder with GPT-2's encoder.json and vocab.bpe, SentencePiece's .model, or llama2.c's .bin

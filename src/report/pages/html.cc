@@ -75,11 +75,6 @@ bool is_number(const std::string& cell) {
          (!cell.empty() && cell.find_first_not_of("0123456789.,-+e") == std::string::npos);
 }
 
-void replace_all(std::string& text, const std::string& what, const std::string& by) {
-  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
-    text.replace(at, what.size(), by);
-}
-
 }  // namespace
 
 std::string html_text(const std::string& text) {
@@ -132,7 +127,7 @@ std::string HtmlTable::html() const {
                          : i == 0 && cells[i].size() > kLong ? " class=\"long\""
                                                              : "";
       std::string cell = html_text(cells[i]);
-      if (i == 0 && cells[i].size() > kLong) replace_all(cell, "_", "_<wbr>");
+      if (i == 0 && cells[i].size() > kLong) cell = replaced(std::move(cell), "_", "_<wbr>");
       text += fmt::format("<td{}>{}</td>", kind, cell);
     }
     text += "</tr>\n";
@@ -145,10 +140,10 @@ namespace {
 std::string svg_for_page(const Plot& plot, PlotWidth width, const char* mark) {
   std::string svg = svg_of(plot, width);
   svg.insert(std::string_view("<svg").size(), fmt::format(" class=\"{}\"", mark));
-  replace_all(svg, "fill=\"#ffffff\"", "style=\"fill:var(--card)\"");
-  replace_all(svg, "fill=\"#24292f\"", "style=\"fill:var(--ink)\"");
-  replace_all(svg, "stroke=\"#d0d7de\"", "style=\"stroke:var(--line)\"");
-  replace_all(svg, "stroke=\"#57606a\"", "style=\"stroke:var(--soft)\"");
+  svg = replaced(std::move(svg), "fill=\"#ffffff\"", "style=\"fill:var(--card)\"");
+  svg = replaced(std::move(svg), "fill=\"#24292f\"", "style=\"fill:var(--ink)\"");
+  svg = replaced(std::move(svg), "stroke=\"#d0d7de\"", "style=\"stroke:var(--line)\"");
+  svg = replaced(std::move(svg), "stroke=\"#57606a\"", "style=\"stroke:var(--soft)\"");
   return svg;
 }
 

@@ -1,9 +1,6 @@
 #include "report/trackers/tensorboard.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <exception>
@@ -14,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "data/storage/record_file.h"
 #include "report/trackers/event.pb.h"
@@ -97,11 +95,9 @@ TensorBoardWriter::TensorBoardWriter(const fs::path& dir, std::int64_t from_step
   // was resumed within a second or the clock was set back.
   std::int64_t seconds = static_cast<std::int64_t>(now);
   if (latest) seconds = std::max(seconds, *latest + 1);
-  std::array<char, 256> host = {};
-  ::gethostname(host.data(), host.size() - 1);
   std::string digits = std::to_string(seconds);
   if (digits.size() < 10) digits.insert(0, 10 - digits.size(), '0');
-  file_ = OutputFile(dir / cat(kPrefix, digits, ".", host.data()), OutputFile::Mode::kReplace);
+  file_ = OutputFile(dir / cat(kPrefix, digits, ".", host_name()), OutputFile::Mode::kReplace);
 
   events::Event version;
   version.set_wall_time(now);

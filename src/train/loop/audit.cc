@@ -3,7 +3,6 @@
 // every bit of the state after the step. A device that is wrong now and then is found by that; one
 // that is always wrong in the same way, by another device that computes one of its replicas: at
 // once, or by another backend of the host while the next steps are made.
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "base/hash.h"
+#include "base/host_name.h"
 #include "base/words.h"
 #include "train/loop/trainer_state.h"
 
@@ -179,11 +179,8 @@ namespace {
 
 // "on host a (cuda, NVIDIA H100 ..., GPU-1b2c...)"
 std::string place_of(const Device& device, int worker) {
-  std::array<char, 256> name = {};
-  const bool known = ::gethostname(name.data(), name.size() - 1) == 0;
-  return cat("on ", known ? name.data() : "this host", " (", device.name(), ", ",
-             device.description(), device.serial(worker).empty() ? "" : ", ", device.serial(worker),
-             ")");
+  return cat("on ", host_name(), " (", device.name(), ", ", device.description(),
+             device.serial(worker).empty() ? "" : ", ", device.serial(worker), ")");
 }
 
 // What a device says of itself to all ranks: who it is, and what it computed, as text.

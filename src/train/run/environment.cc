@@ -16,6 +16,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/json_text.h"
 #include "base/log.h"
 #include "base/sanitizers.h"
@@ -153,9 +154,7 @@ Environment collect_environment(std::vector<std::string> command_line, std::stri
                                 int workers) {
   Environment e;
   e.date = utc_date();
-  std::array<char, 256> host = {};
-  ::gethostname(host.data(), host.size() - 1);
-  e.hostname = host.data();
+  e.hostname = host_name();
   e.command_line = std::move(command_line);
   e.podium_version = PODIUM_VERSION;
   e.git_commit = PODIUM_COMMIT;

@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/json_text.h"
 #include "base/log.h"
+#include "base/words.h"
 #include "parallel/failure_record.h"
 #include "train/recipe/recipe.h"
 #include "train/run/run_lines.h"
@@ -70,16 +71,6 @@ fs::path free_name(const std::string& prefix) {
     fs::path name = cat(prefix, i);
     if (!fs::exists(fs::symlink_status(name))) return name;
   }
-}
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
 }
 
 // The process that holds a lock, as far as its file says: a number, or 0 where it says nothing yet
