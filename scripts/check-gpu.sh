@@ -8,16 +8,16 @@
 #   DIR/check-gpu.sh                              # there
 #   scripts/check-gpu.sh --emulated               # on the emulated GPU: a fraction of the steps, no speeds
 #
-# 1. every operation against the reference, bit for bit
-# 2. the first hashes of each recipe, GPU and CPU
-# 3. a whole run of mnist, GPU and CPU
-# 4. a run that moves from CPU to GPU and back
-#    an audited run of the GPU, of which the CPU proves drawn steps
-# 5. the tensor cores beside the rule of their order, and the first hashes in BF16, of one worker, of two and of a CPU
-# 6. the first hashes of all GPUs of the machine beside one, where there are several; of two ranks on one GPU over MPI, where
-#    there is mpirun
-# 7. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
+# The most valuable first, each printed as it comes, so that a run that is cut short has said what matters most:
+#
+# 1. the tensor cores beside the rule of their order
+# 2. the first hashes of each recipe, GPU and CPU; in BF16, of one worker and of two
+# 3. images/s of each recipe in FP32 and in BF16, beside PyTorch's where PODIUM_PEERS names the folder of torch_bench.py and PODIUM_PEER_PYTHON
 #    (python3) has PyTorch with CUDA; and the time of each operation beside its roof
+# 4. every operation against the reference, bit for bit
+# 5. the first hashes in BF16 beside a CPU's in the same order; of all GPUs of the machine beside one, where there are several; of two ranks on
+#    one GPU over MPI, where there is mpirun
+# 6. an audited run of the GPU, of which the CPU proves drawn steps; a run that moves from CPU to GPU and back; a whole run of mnist, GPU and CPU
 # shellcheck disable=SC2317 # verdict() calls the functions
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -38,6 +38,7 @@ peers=${PODIUM_PEERS:-}
 backend=cuda
 # Recipe and steps whose hashes are compared; then recipe and steps to measure.
 in_bf16=(cifar10-resnet32:100 cifar10-davidnet:30)
+in_bf16_with=()
 compared=(mnist:200 cifar10-resnet32:200 cifar10-davidnet:60 cifar10-sprint:12)
 measured=(mnist:2000 cifar10-resnet32:1000 cifar10-davidnet:150 cifar10-sprint:60)
 whole=(mnist)
@@ -65,6 +66,7 @@ while [[ $# -gt 0 ]]; do
       podium=$build/tests/cuda/podium-cuda-emulated
       compared=(glyphs:12 mnist:2)
       in_bf16=(glyphs:2)
+      in_bf16_with=(batch=4 replicas=2 test_examples=8) # a step of the emulation takes a second for each image
       measured=()
       whole=()
       ;;
@@ -127,18 +129,18 @@ move_between() {
 
 compare_bf16() { # RECIPE STEPS
   rm -rf "${folder:?}/one" "$folder/two"
-  train one "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 --workers 1 &&
-    train two "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 --workers 2 &&
+  train one "$backend" "$1" "$2" precision=bf16 "${in_bf16_with[@]}" evaluation.every_epochs=0 --workers 1 &&
+    train two "$backend" "$1" "$2" precision=bf16 "${in_bf16_with[@]}" evaluation.every_epochs=0 --workers 2 &&
     "$podium" diff "$folder/one" "$folder/two"
 }
 # The CPU in the order that the GPU took. A GPU without one has BF16 of its own.
 compare_bf16_with_cpu() { # RECIPE STEPS
   local order
   rm -rf "${folder:?}/cpu" "$folder/gpu"
-  train gpu "$backend" "$1" "$2" precision=bf16 evaluation.every_epochs=0 run.hash_every_steps=1 || return 1
+  train gpu "$backend" "$1" "$2" precision=bf16 "${in_bf16_with[@]}" evaluation.every_epochs=0 run.hash_every_steps=1 || return 1
   order=$(sed -n 's/^bf16_order = "\(.*\)"$/\1/p' "$folder/gpu/recipe.toml")
   [[ -n $order ]] || { echo "this GPU keeps none of the orders" && return 1; }
-  train cpu cpu "$1" "$2" precision=bf16 bf16_order="$order" evaluation.every_epochs=0 run.hash_every_steps=1 &&
+  train cpu cpu "$1" "$2" precision=bf16 bf16_order="$order" "${in_bf16_with[@]}" evaluation.every_epochs=0 run.hash_every_steps=1 &&
     "$podium" diff "$folder/cpu" "$folder/gpu"
 }
 
@@ -168,33 +170,21 @@ echo '```'
 command -v nvidia-smi >/dev/null && nvidia-smi --query-gpu=name,driver_version,clocks.max.sm,power.limit --format=csv,noheader
 echo '```'
 echo
-echo "| check | result |"
-echo "| --- | --- |"
+table() {
+  echo
+  echo "| check | result |"
+  echo "| --- | --- |"
+}
+table
 if [[ $backend == cuda ]]; then
   verdict "tensor cores, 10^8 random products of 16 terms in chains of four, beside the rule" "$podium" devices --probe
-  verdict "every operation, samples and random shapes" compare_operations
 fi
 for pair in "${compared[@]}"; do
   verdict "\`${pair%:*}\`, the hashes of ${pair#*:} steps" compare_first "${pair%:*}" "${pair#*:}"
 done
-for recipe in "${whole[@]}"; do
-  verdict "\`$recipe\`, a whole run" compare_whole "$recipe"
-done
-verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" move_between
-verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps with audits, proven by the CPU" prove "${compared[0]%:*}" "${compared[0]#*:}"
 for pair in "${in_bf16[@]}"; do
   verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, one worker and two" compare_bf16 "${pair%:*}" "${pair#*:}"
-  verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, beside the CPU in the same order" compare_bf16_with_cpu "${pair%:*}" "${pair#*:}"
 done
-gpus=${PODIUM_CUDA_DEVICES:-$("$podium" devices | grep -c '^ *GPU [0-9]*:' || true)}
-if ((gpus > 1)); then
-  for pair in "${compared[@]}"; do
-    verdict "\`${pair%:*}\`, ${pair#*:} steps, $gpus GPUs beside one" compare_gpus "${pair%:*}" "${pair#*:}"
-  done
-fi
-if command -v mpirun >/dev/null; then
-  verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps, two ranks on one GPU over MPI" compare_ranks "${compared[0]%:*}" "${compared[0]#*:}"
-fi
 
 # PyTorch's images/s and Podium's as a multiple of them: RECIPE MODE PODIUM'S, as two columns.
 beside_torch() {
@@ -261,4 +251,26 @@ if [[ ${#measured[@]} -gt 0 ]]; then
     done
   done
 fi
+
+table
+if [[ $backend == cuda ]]; then
+  verdict "every operation, samples and random shapes" compare_operations
+fi
+for pair in "${in_bf16[@]}"; do
+  verdict "\`${pair%:*}\` in BF16, ${pair#*:} steps, beside the CPU in the same order" compare_bf16_with_cpu "${pair%:*}" "${pair#*:}"
+done
+gpus=${PODIUM_CUDA_DEVICES:-$("$podium" devices | grep -c '^ *GPU [0-9]*:' || true)}
+if ((gpus > 1)); then
+  for pair in "${compared[@]}"; do
+    verdict "\`${pair%:*}\`, ${pair#*:} steps, $gpus GPUs beside one" compare_gpus "${pair%:*}" "${pair#*:}"
+  done
+fi
+if command -v mpirun >/dev/null; then
+  verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps, two ranks on one GPU over MPI" compare_ranks "${compared[0]%:*}" "${compared[0]#*:}"
+fi
+verdict "\`${compared[0]%:*}\`, ${compared[0]#*:} steps with audits, proven by the CPU" prove "${compared[0]%:*}" "${compared[0]#*:}"
+verdict "\`glyphs\`, started on the CPU, killed on the GPU, ended on the CPU" move_between
+for recipe in "${whole[@]}"; do
+  verdict "\`$recipe\`, a whole run" compare_whole "$recipe"
+done
 exit "$failed"

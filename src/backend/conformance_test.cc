@@ -97,6 +97,17 @@ std::int64_t differing(const Tensor& a, const Tensor& b) {
   return count;
 }
 
+// Of the longest sum that a product of BF16 operands computes.
+std::int64_t terms_of(const Graph& graph, const Node& node) {
+  const Shape &first = graph.shape(node.inputs[0]), &second = graph.shape(node.inputs[1]);
+  switch (node.op->kind) {
+    case OpKind::kConv2dBf16: return second.elements() / second[0];
+    case OpKind::kConv2dBf16GradInput: return second.elements() / second[1];
+    case OpKind::kConv2dBf16GradWeight: return second.elements() / second[1];
+    default: return first.elements() / node.outputs[0].shape[0];  // of a product of matrices
+  }
+}
+
 // What a device computes otherwise than the reference, beyond what its traits allow; empty:
 // nothing.
 std::string difference_from_reference(Device& device, const OperationCase& c,
@@ -111,7 +122,8 @@ std::string difference_from_reference(Device& device, const OperationCase& c,
       return "";
     if (support.family.empty()) continue;
     allowed.exact_fp32 = false;
-    allowed.tolerance = support.tolerance;
+    const auto groups = static_cast<double>((terms_of(c.graph, node) + 15) / 16);
+    allowed.tolerance = std::max(allowed.tolerance, static_cast<float>(groups * support.tolerance));
   }
   const Graph graph = allowed.exact_fp32 ? c.graph : with_plain_convolutions(c.graph);
   const std::vector<Tensor> expected = interpret(graph, c.inputs);

@@ -111,9 +111,9 @@ struct Bf16Support {
   std::vector<Bf16Order> orders = {kBf16Orders.begin(), kBf16Orders.end()};
   // Those in which a sum takes about as long as in FP32, or less.
   std::vector<Bf16Order> fast = {};
-  // If there are no orders: devices of one family have the same bits ("sm_120"), and an element may
-  // differ from the contract's by `tolerance` times the largest magnitude in the result. Empty: the
-  // device's traits say how far.
+  // If there are no orders: devices of one family have the same bits ("sm_120"), and for each 16
+  // terms of its sum an element may differ from the contract's by `tolerance` times the largest
+  // magnitude in the result. Empty: the device's traits say how far.
   std::string family = "";
   float tolerance = 0;
   // Why the device computes no such operations at all, for people; empty if it does.

@@ -24,6 +24,7 @@ void add_placement_flags(CLI::App& command, Placement& placement) {
           "Numbers of the GPUs to use, as in 0,2, with --backend cuda; default: all of them, "
           "or one for each rank of a host that has several ranks")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(at_least(0, std::numeric_limits<int>::max()), "NONNEGATIVE");
 }
 

@@ -34,9 +34,8 @@ constexpr const char* kName = "cuda-emulated";
 constexpr const char* kName = "cuda";
 #endif
 
-// Tensor cores keep 24 bits of a sum of 16 products, but may cut off instead of rounding: after 100
-// of them, 100 * 2^-23 of the largest sum.
-constexpr float kBf16Tolerance = 1.2e-5f;
+// Tensor cores keep 24 bits of a sum of 16 products, but may cut off instead of rounding.
+constexpr float kBf16Tolerance = 0x1p-23f;
 
 // The GPUs' numbers and what is known of them.
 struct Chosen {
