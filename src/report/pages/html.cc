@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/json_text.h"
+#include "base/words.h"
 
 namespace podium {
 namespace {

@@ -173,7 +173,8 @@ MemoryUse RankPlan::memory_of_device(int devices) const {
   MemoryUse fullest;
   for (int device = 0; device < used; ++device) {
     MemoryUse own = shared;
-    own.optimizer = (own.optimizer + used - 1) / used;
+    // Where workers share devices, each of these has all of it.
+    if (used == std::ssize(workers)) own.optimizer = (own.optimizer + used - 1) / used;
     for (std::size_t w = static_cast<std::size_t>(device); w < workers.size();
          w += static_cast<std::size_t>(used))
       own += workers[w].memory;
@@ -182,11 +183,14 @@ MemoryUse RankPlan::memory_of_device(int devices) const {
   return fullest;
 }
 
-// Of devices with memory of their own, what a worker gets of the others' sums: its shard of each.
+// Of devices with memory of their own, what a worker gets of the others' sums: its shard of each,
+// or, where workers share devices, room for all of it.
 std::int64_t Trainer::State::fetched_bytes(const Worker& worker) const {
-  if (device->traits().devices <= 1 || device->traits().memory_bytes == 0) return 0;
+  const Traits traits = device->traits();
+  if (traits.devices <= 1 || traits.memory_bytes == 0) return 0;
   std::int64_t shard_bytes = 0, nodes = 0;
   for (const Shard& shard : worker.shards) shard_bytes += shard.range.bytes();
+  if (std::ssize(workers) > traits.devices) shard_bytes = layout().bytes;
   for (const Worker& other : workers) nodes += &other == &worker ? 0 : std::ssize(other.nodes);
   return nodes * shard_bytes;
 }
