@@ -64,6 +64,13 @@ int audits_until_found(Trainer& trainer, std::string* text = nullptr) {
   return 0;
 }
 
+// The device of a run is wrong from step 8 on.
+class ArmsAfterStep7 : public RunObserver {
+  void stepped(const Trainer&, const StepResult& step) override {
+    if (step.step == 7) Flips::of_test().armed = true;
+  }
+};
+
 class AuditOf : public testing::TestWithParam<Flip> {};
 
 TEST_P(AuditOf, a_device_that_flips_bits_finds_it) {
@@ -201,11 +208,7 @@ TEST(Audit, by_another_backend_speaks_against_what_came_after_the_audit_before) 
     RunOptions options{
         .out = folder / "run", .data_dir = "", .placement = {.workers = 2, .backend = "faulty"}};
     options.stop_steps = last;
-    class FromStep : public RunObserver {
-      void stepped(const Trainer&, const StepResult& step) override {
-        if (step.step == 7) Flips::of_test().armed = true;
-      }
-    } observer;
+    ArmsAfterStep7 observer;
     try {
       run(recipe, find_model(recipe.model).build, options, observer);
       ADD_FAILURE() << "the fault was not found";
@@ -291,11 +294,7 @@ TEST(Audit, ends_a_run_which_goes_on_from_what_is_proven) {
       .out = folder / "run", .data_dir = "", .placement = {.workers = 2, .backend = "faulty"}};
   options.stop_steps = 20;
   // Wrong from step 8 on: the checkpoints of 8 and what comes after 5 cannot be trusted.
-  class FromStep : public RunObserver {
-    void stepped(const Trainer&, const StepResult& step) override {
-      if (step.step == 7) Flips::of_test().armed = true;
-    }
-  } observer;
+  ArmsAfterStep7 observer;
   const Model& model = find_model(recipe.model).build;
   try {
     run(recipe, model, options, observer);
