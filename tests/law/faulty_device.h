@@ -26,10 +26,10 @@ enum class Flip : std::uint8_t {
   kKernel,        // of a result, now and then
   kAlways,        // of every result that one thread, and so one core, computes: always the same bit
   kAlwaysOnRank,  // the same of all threads of one device among several
-  kGradients,     // of what replicas compute, always the same
   kAddition,      // of a sum of the tree
   kParameter,     // of a parameter that lies in memory, by flip_parameter()
   kMessage,       // of what comes from another rank (FaultyTransport)
+  kGradients,     // of what replicas compute, always the same
 };
 
 // Shared by all faulty devices of a test.
