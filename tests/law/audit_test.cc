@@ -64,6 +64,15 @@ int audits_until_found(Trainer& trainer, std::string* text = nullptr) {
   return 0;
 }
 
+// Saves every second step, and keeps all; audits every fifth.
+Recipe audited_recipe(std::int64_t replicas) {
+  Recipe recipe = small_recipe(32, replicas);
+  recipe.checkpoint_every_steps = 2;
+  recipe.checkpoints_kept = 100;
+  recipe.audit_every_steps = 5;
+  return recipe;
+}
+
 // The device of a run is wrong from step 8 on.
 class ArmsAfterStep7 : public RunObserver {
   void stepped(const Trainer&, const StepResult& step) override {
@@ -199,10 +208,7 @@ TEST(Audit, by_another_backend_speaks_against_what_came_after_the_audit_before) 
   register_faulty_backend();
   for (const std::int64_t last : {20, 12}) {
     Flips::of_test().reset(Flip::kGradients, 4, law_backend());
-    Recipe recipe = small_recipe(32, 4);
-    recipe.checkpoint_every_steps = 2;
-    recipe.checkpoints_kept = 100;
-    recipe.audit_every_steps = 5;
+    Recipe recipe = audited_recipe(4);
     recipe.audit_backend = "cpu";
     const TestFolder folder;
     RunOptions options{
@@ -285,10 +291,7 @@ TEST(Audit, of_ranks_changes_no_result_and_raises_no_alarm) {
 TEST(Audit, ends_a_run_which_goes_on_from_what_is_proven) {
   register_faulty_backend();
   Flips::of_test().reset(Flip::kKernel, 7, law_backend());
-  Recipe recipe = small_recipe(32, 4);
-  recipe.checkpoint_every_steps = 2;
-  recipe.checkpoints_kept = 100;
-  recipe.audit_every_steps = 5;
+  Recipe recipe = audited_recipe(4);
   const TestFolder folder;
   RunOptions options{
       .out = folder / "run", .data_dir = "", .placement = {.workers = 2, .backend = "faulty"}};
@@ -336,10 +339,7 @@ TEST(Audit, ends_a_run_which_goes_on_from_what_is_proven) {
 // A fault that comes once, or each time.
 TEST(Audit, lets_a_run_go_on_by_itself_where_the_recipe_says_so) {
   register_faulty_backend();
-  Recipe recipe = small_recipe(32, 4);
-  recipe.checkpoint_every_steps = 2;
-  recipe.checkpoints_kept = 100;
-  recipe.audit_every_steps = 5;
+  Recipe recipe = audited_recipe(4);
   recipe.audit_then = "resume";
   class Once : public RunObserver {
    public:
@@ -435,10 +435,7 @@ RanksOutcome run_with_wrong_rank(int wrong, const RunOptions& options, const Rec
 
 TEST(Audit, lets_a_run_go_on_without_the_rank_whose_device_is_wrong) {
   register_faulty_backend();
-  Recipe recipe = small_recipe(32, 8);
-  recipe.checkpoint_every_steps = 2;
-  recipe.checkpoints_kept = 100;
-  recipe.audit_every_steps = 5;
+  Recipe recipe = audited_recipe(8);
   recipe.audit_then = "leave-out";
   const TestFolder folder;
   RunOptions options{.out = folder / "run", .data_dir = "", .placement = {}, .fresh = true};

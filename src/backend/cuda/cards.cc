@@ -147,7 +147,7 @@ std::vector<Cards::Move> Cards::missing(Queue& queue, std::span<const View> read
   return joined;
 }
 
-void Cards::move(Queue& queue, std::vector<Move> moves) {
+void Cards::move(Queue& queue, std::span<const Move> moves) {
   for (auto first = moves.begin(); first != moves.end();) {
     const auto last = std::find_if(first, moves.end(),
                                    [&](const Move& move) { return move.from != first->from; });
@@ -177,8 +177,6 @@ void Cards::prepare(Queue& queue, std::span<const View> reads, std::span<const V
   for (const auto& views : {reads, writes})
     for (const View& view : views) make_room(queue, view);
   const std::vector<Move> moves = missing(queue, reads);
-  for (const Move& move : moves)
-    make_room(queue, {*move.buffer, move.begin, move.end - move.begin});
   move(queue, moves);
   const CudaBuffer::Mask own = CudaBuffer::Mask{1} << queue.card;
   for (const Move& move : moves)
@@ -208,7 +206,6 @@ Queue& Cards::best_for(const View& from) {
 }
 
 std::vector<Cards::Part> Cards::parts_of(const View& view) {
-  if (count() == 1) return {{view, &first()}};
   const std::scoped_lock lock(mutex_);
   const CudaBuffer& buffer = buffer_of(view);
   std::vector<Part> parts;

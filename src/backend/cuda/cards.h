@@ -139,7 +139,7 @@ class Cards {
   // Of calls that any card may make: one that has the newest values of all of `from`, if there is
   // one.
   Queue& best_for(const View& from);
-  // Parts of a view, each with a card that has its newest values.
+  // Of several cards: parts of a view, each with one that has its newest values.
   struct Part {
     View view;
     Queue* queue;
@@ -159,7 +159,7 @@ class Cards {
   };
   void make_room(Queue& queue, const View& view);
   std::vector<Move> missing(Queue& queue, std::span<const View> reads) const;
-  void move(Queue& queue, std::vector<Move> moves);
+  void move(Queue& queue, std::span<const Move> moves);
 
   std::vector<std::unique_ptr<Queue>> queues_;
   // Where several threads use a card, whose copies then may not move: all of a buffer at once.

@@ -117,9 +117,10 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
     runtime::upload(queue.stream, address(to, queue), from, to.bytes);
   }
   void download(void* to, View from) override {
+    if (cards_.count() == 1) return download_part(to, from, cards_.first());
     for (const auto& [part, queue] : cards_.parts_of(from)) {
       // Others may have to get something from this card.
-      if (cards_.count() > 1) cards_.wait_for(*queue);
+      cards_.wait_for(*queue);
       download_part(static_cast<std::byte*>(to) + (part.offset - from.offset), part, *queue);
     }
   }

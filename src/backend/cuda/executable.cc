@@ -83,13 +83,6 @@ Layout lay_out(const Graph& graph, const CompileOptions& options) {
   return layout;
 }
 
-std::vector<Place> places_of(std::span<const View> views, const Queue& queue) {
-  std::vector<Place> places;
-  places.reserve(views.size());
-  for (const View& view : views) places.push_back({address(view, queue), 0});
-  return places;
-}
-
 // Times the steps of a run, and the phases of those that tell of some.
 class StepTimer : public Phases {
  public:
@@ -125,6 +118,13 @@ class StepTimer : public Phases {
 bool same(const Place& a, const Place& b) { return a.first == b.first && a.stride == b.stride; }
 
 }  // namespace
+
+std::vector<Place> places_of(std::span<const View> views, const Queue& queue) {
+  std::vector<Place> places;
+  places.reserve(views.size());
+  for (const View& view : views) places.push_back({address(view, queue), 0});
+  return places;
+}
 
 Plan plan_of(const Graph& graph, const CompileOptions& options) {
   return lay_out(graph, options).plan;

@@ -28,6 +28,8 @@ inline bool is_part(const View& view, const View& whole) {
 
 // An operand of a program: that of replica r lies `stride` bytes after that of replica r - 1.
 using Place = Each<std::byte>;
+// On the card of the queue, each of one replica.
+std::vector<Place> places_of(std::span<const View> views, const Queue& queue);
 
 class CudaExecutable : public Executable {
  public:

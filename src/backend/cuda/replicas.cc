@@ -108,10 +108,9 @@ void CudaReplicas::launch(std::byte* arena) {
     program(0).launch(static_cast<int>(replicas), arena, in, out);
   } else {
     for (std::size_t r = 0; r < program_.replicas.size(); ++r) {
-      std::vector<Place> in, out;
-      for (const View& view : program_.replicas[r].inputs) in.push_back({address(view, queue_), 0});
+      std::vector<Place> out;
       for (const View& view : program_.replicas[r].outputs) out.push_back(place_of(view, r));
-      program(r).launch(1, arena, in, out);
+      program(r).launch(1, arena, places_of(program_.replicas[r].inputs, queue_), out);
     }
   }
   if (seeded(SeededFault::kWaitsWhileRecording)) runtime::synchronise(queue_.stream);

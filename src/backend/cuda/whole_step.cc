@@ -60,12 +60,9 @@ void CudaStep::launch_replicas() {
 }
 
 void CudaStep::launch_calls(const std::vector<Call>& calls, BranchStreams* streams) {
-  for (const Call& call : calls) {
-    std::vector<Place> in, out;
-    for (const View& view : call.inputs) in.push_back({address(view, queue_), 0});
-    for (const View& view : call.outputs) out.push_back({address(view, queue_), 0});
-    program_of(call).launch(1, arena_.data(), in, out, streams);
-  }
+  for (const Call& call : calls)
+    program_of(call).launch(1, arena_.data(), places_of(call.inputs, queue_),
+                            places_of(call.outputs, queue_), streams);
 }
 
 void CudaStep::run_calls(const std::vector<Call>& calls, RecordedLaunches& recorded) {

@@ -72,7 +72,7 @@ PairCells read_pairs(const std::string& path, const std::string& target_path,
 }
 
 // The wanted sentences, each on a line.
-Document lines_of(const PairCells& cells, const std::vector<bool>& wanted) {
+Document document_of(const PairCells& cells, const std::vector<bool>& wanted) {
   Document all{cells.source.file, ""};
   for (std::int64_t row = 0; row < cells.source.rows(); ++row)
     if (wanted[static_cast<std::size_t>(row)])
@@ -175,7 +175,7 @@ Pairs open_pairs(const std::string& path, const PairOptions& pairs, const TextOp
   std::vector<bool> trained = rest;
   trained.flip();
   Pairs both{.tokenizer =
-                 tokenizer_for_sentences(text.tokenizer, lines_of(cells, trained), data_dir)};
+                 tokenizer_for_sentences(text.tokenizer, document_of(cells, trained), data_dir)};
   const Tokenizer& tokenizer = *both.tokenizer;
   const std::vector<Field> fields = pair_fields(
       text.context, std::max(text.vocabulary, tokenizer.vocabulary()), tokenizer.words());

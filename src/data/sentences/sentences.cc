@@ -20,7 +20,7 @@ Cells read_found(const std::string& path, const std::string& data_dir) {
 }
 
 // The wanted texts, each on a line.
-Document lines_of(const Cells& cells, std::int64_t column, const std::vector<bool>& wanted) {
+Document document_of(const Cells& cells, std::int64_t column, const std::vector<bool>& wanted) {
   Document all{cells.file, ""};
   for (std::int64_t row = 0; row < cells.rows(); ++row)
     if (wanted[static_cast<std::size_t>(row)]) all.text += cells.at(row, column) + "\n";
@@ -129,8 +129,8 @@ Sentences open_sentences(const std::string& path, const TextOptions& text,
   }
   std::vector<bool> trained = rest;
   trained.flip();
-  Sentences both{.tokenizer = tokenizer_for_sentences(text.tokenizer,
-                                                      lines_of(cells, texts, trained), data_dir)};
+  Sentences both{.tokenizer = tokenizer_for_sentences(
+                     text.tokenizer, document_of(cells, texts, trained), data_dir)};
   const std::vector<Field> fields = sentence_fields(text, *both.tokenizer, target);
   SentenceReader reader(*both.tokenizer, text.context, text.too_long, false);
   const auto source = [&](const Cells& from, std::vector<std::int32_t> tokens,

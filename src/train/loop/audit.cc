@@ -158,11 +158,6 @@ std::uint64_t Trainer::State::hash_on(Device& on, const Graph& graph, const Repl
       run, on, [&](const ReplicaRun::FlatOutput& output) { return View(*outputs[output.slot]); });
 }
 
-std::uint64_t Trainer::State::replica_hash_by(const std::string& backend, Worker& worker) {
-  return hash_on(*make_device(backend), program_of(loader->bucket_of(done)).graph, run_of(worker),
-                 inputs_of(worker));
-}
-
 // A replica that another backend of this host computes while training goes on.
 struct Trainer::State::BesideCheck {
   std::int64_t step = 0, replica = 0;  // of the step after this one
@@ -323,7 +318,9 @@ std::string Trainer::State::cross_check(std::int64_t replica, std::vector<int>& 
   const bool is_exact =
       device->traits().exact_fp32 && (!precision.bf16 || device->bf16().computes(*precision.bf16));
   Witness judge;
-  if (own != nullptr && is_exact) judge.hashes[0] = replica_hash_by("reference", *own);
+  if (own != nullptr && is_exact)
+    judge.hashes[0] = hash_on(*make_device("reference"), program_of(loader->bucket_of(done)).graph,
+                              run_of(*own), inputs_of(*own));
   judge = tell(judge, owner_rank);
   std::string text =
       cat("replica ", replica, " has other gradients on ", first.who, " than on ", second.who);

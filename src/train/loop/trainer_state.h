@@ -323,7 +323,6 @@ struct Trainer::State {
   std::string cross_check(std::int64_t replica, std::vector<int>& wrong);
   std::string workers_that_differ();
   std::uint64_t replica_hash(Worker& worker, std::int64_t replica);
-  std::uint64_t replica_hash_by(const std::string& backend, Worker& worker);
   ReplicaInputs inputs_of(Worker& worker);
   static std::uint64_t hash_on(Device& on, const Graph& graph, const ReplicaRun& run,
                                const ReplicaInputs& inputs);
