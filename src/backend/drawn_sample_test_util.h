@@ -177,10 +177,22 @@ inline OpSample draw_norm(Draw& draw, int tensors, int vectors) {
 }
 
 inline OpSample draw_loss(Draw& draw, bool with_gradient) {
-  const std::int64_t images = draw.images(), classes = draw.in(1, 70);
+  const std::int64_t images = draw.images(),
+                     classes = draw.one_in(10) ? draw.in(500, 2500) : draw.in(1, 70);
   OpSample sample{SoftmaxCrossEntropyAttributes{draw.one_in(2) ? 0.0f : draw.uniform(0, 0.9f)},
                   {f32(Shape{images, classes}), {DType::kI32, Shape{images}}}};
   if (with_gradient) sample.inputs.push_back(f32(Shape{images}));
+  return sample;
+}
+
+// More rows than a run of a product has terms, as often as fewer.
+inline OpSample draw_linear_loss(Draw& draw, bool with_gradient) {
+  const std::int64_t rows = draw.one_in(2) ? draw.images() : draw.in(250, 600),
+                     classes = draw.in(1, 70), depth = draw.in(1, 20);
+  OpSample sample{
+      SoftmaxCrossEntropyAttributes{draw.one_in(2) ? 0.0f : draw.uniform(0, 0.9f)},
+      {f32(Shape{rows, depth}), f32(Shape{classes, depth}), {DType::kI32, Shape{rows}}}};
+  if (with_gradient) sample.inputs.push_back(f32(Shape{rows}));
   return sample;
 }
 
@@ -265,6 +277,8 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
     }
     case OpKind::kSoftmaxCrossEntropy: return draw_loss(draw, false);
     case OpKind::kSoftmaxCrossEntropyGrad: return draw_loss(draw, true);
+    case OpKind::kLinearCrossEntropy: return draw_linear_loss(draw, false);
+    case OpKind::kLinearCrossEntropyGrad: return draw_linear_loss(draw, true);
     case OpKind::kCorrect: return draw_loss(draw, false);
     case OpKind::kWeigh: {
       const Shape items{draw.in(1, 600)};

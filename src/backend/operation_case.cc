@@ -29,8 +29,10 @@ Tensor random_operand(const TensorType& type, std::uint32_t stream, std::int64_t
 }
 
 std::int64_t classes_of(const OpSample& sample) {
-  return sample.inputs.empty() || sample.inputs[0].shape.rank() < 2 ? 10
-                                                                    : sample.inputs[0].shape[1];
+  const std::vector<TensorType>& inputs = sample.inputs;
+  if (inputs.size() > 2 && inputs[1].shape.rank() == 2 && inputs[2].dtype == DType::kI32)
+    return inputs[1].shape[0];
+  return inputs.empty() || inputs[0].shape.rank() < 2 ? 10 : inputs[0].shape[1];
 }
 
 LoadedProgram::LoadedProgram(Device& device, const Graph& graph, std::span<const Tensor> inputs,

@@ -24,7 +24,8 @@ struct OperationCase {
 // are; unsigned ones below 1000. `stream` tells draws apart.
 Tensor random_operand(const TensorType& type, std::uint32_t stream, std::int64_t classes,
                       bool positive = false);
-// The classes of a sample whose first operand is logits [N, classes]; 10 otherwise.
+// The classes of a sample whose first operand is logits [N, classes], or whose second is a table
+// [classes, D] before labels; 10 otherwise.
 std::int64_t classes_of(const OpSample& sample);
 
 // A compiled graph with memory of the device for all that it reads and writes.

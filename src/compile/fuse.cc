@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "compile/linear_loss.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -355,6 +356,9 @@ class Fuser {
 
 }  // namespace
 
-Graph fuse(const Graph& graph) { return Fuser(graph).run(); }
+Graph fuse(const Graph& graph) {
+  const Graph of_losses = with_linear_losses(graph);
+  return Fuser(of_losses).run();
+}
 
 }  // namespace podium

@@ -21,6 +21,8 @@
 //     gradient to the weights alone, of a      norm's input as they read that, so that it is not
 //     wide layer                               written; not after a costly activation
 //
+//   a cross-entropy of many logits          linear_cross_entropy (compile/linear_loss.h)
+//
 //   activate_grad of a ReLU                 the same of the ReLU's result, which others read too;
 //                                             if nothing else needs the operand
 //

@@ -3,11 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "autodiff/gradients.h"
-#include "backend/reference/reference_device.h"
-#include "base/philox.h"
+#include "compile/same_bits_test_util.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -34,42 +32,10 @@ std::vector<std::string> names(const Graph& graph) {
 }
 using Names = std::vector<std::string>;
 
-std::vector<Tensor> random_inputs(const Graph& graph) {
-  std::vector<Tensor> tensors;
-  for (const NamedValue& input : graph.inputs()) {
-    const PhiloxStream words(3, RandomPurpose::kInitialise,
-                             static_cast<std::uint32_t>(tensors.size()));
-    Tensor& tensor = tensors.emplace_back(graph.type(input.value));
-    for (std::size_t i = 0; i < static_cast<std::size_t>(tensor.elements()); ++i) {
-      const float u = uniform01(words.word(static_cast<std::uint32_t>(i)));
-      tensor.f32()[i] = input.name == "variance" ? u + 0.5f : 2 * u - 1;
-    }
-  }
-  return tensors;
-}
-
-void expect_same_bits(const Graph& a, const Graph& b) {
-  const std::vector<Tensor> inputs = random_inputs(a);
-  const std::vector<Tensor> x = interpret(a, inputs), y = interpret(b, inputs);
-  ASSERT_EQ(x.size(), y.size());
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    ASSERT_EQ(x[i].type(), y[i].type());
-    EXPECT_EQ(std::memcmp(x[i].data(), y[i].data(), static_cast<std::size_t>(x[i].type().bytes())),
-              0)
-        << a.outputs()[i].name;
-  }
-}
-
 // Checks what must hold for every graph; returns the fused one.
 Graph checked_fuse(const Graph& graph) {
   const Graph fused = fuse(graph);
-  EXPECT_NO_THROW(fused.verify());
-  const auto same = [](std::span<const NamedValue> a, std::span<const NamedValue> b) {
-    return std::ranges::equal(a, b, {}, &NamedValue::name, &NamedValue::name);
-  };
-  EXPECT_TRUE(same(graph.inputs(), fused.inputs()));
-  EXPECT_TRUE(same(graph.outputs(), fused.outputs()));
-  expect_same_bits(graph, fused);
+  expect_same_results(graph, fused);
   return fused;
 }
 

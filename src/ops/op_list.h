@@ -34,6 +34,8 @@
   X(DropoutMask, dropout_mask)                             \
   X(SoftmaxCrossEntropy, softmax_cross_entropy)            \
   X(SoftmaxCrossEntropyGrad, softmax_cross_entropy_grad)   \
+  X(LinearCrossEntropy, linear_cross_entropy)              \
+  X(LinearCrossEntropyGrad, linear_cross_entropy_grad)     \
   X(BatchMean, batch_mean)                                 \
   X(Correct, correct)                                      \
   X(Fill, fill)                                            \

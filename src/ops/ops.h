@@ -226,7 +226,7 @@ Value dropout_mask(Graph& graph, Value step, Value replica, const DropoutMaskAtt
 
 // --- loss (ops/loss.cc)
 
-// Attributes of softmax_cross_entropy and its gradient.
+// Attributes of softmax_cross_entropy, linear_cross_entropy and their gradients.
 struct SoftmaxCrossEntropyAttributes {
   float label_smoothing = 0;
   template <typename Visitor>
@@ -237,6 +237,10 @@ struct SoftmaxCrossEntropyAttributes {
 // logits [N, K], labels i32 [N] -> loss of each example [N].
 Value softmax_cross_entropy(Graph& graph, Value logits, Value labels, float label_smoothing,
                             std::string name = "");
+// linear_cross_entropy (ops/linear_cross_entropy.cc), which compile/linear_loss.h makes: x [N, D],
+// w [K, D], labels i32 [N] -> loss [N], the softmax_cross_entropy of the product x w^T. Its
+// gradient, with that of each loss [N] as a fourth operand -> loss [N], dx, dw.
+
 // [N] -> scalar: the image sum divided by N.
 Value batch_mean(Graph& graph, Value x, std::string name = "");
 // The number of examples whose largest logit is at the label: i32 scalar.

@@ -357,6 +357,49 @@ TEST(PlainFormula, softmax_cross_entropy_grad) {
   }
 }
 
+// Its operations have bounds of their own, so this is about which of them follows on which.
+TEST(PlainFormula, linear_cross_entropy_and_its_gradients) {
+  std::uint32_t stream = 2500;
+  for (const OpSample& sample : linear_cross_entropy_grad_op.samples()) {
+    const double a = sample.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing;
+    const Shape &xs = sample.inputs[0].shape, &ws = sample.inputs[1].shape;
+    const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0];
+    const std::vector<Tensor> in = {random_f32(xs, ++stream), random_f32(ws, ++stream),
+                                    random_labels(rows, classes, ++stream),
+                                    random_f32(Shape{rows}, ++stream)};
+    const auto x = in[0].f32(), w = in[1].f32();
+    std::vector<double> loss(u(rows)), dx(u(rows * depth)), dw(u(classes * depth));
+    for (std::int64_t n = 0; n < rows; ++n) {
+      std::vector<double> z(u(classes));
+      double sum = 0;
+      for (std::int64_t k = 0; k < classes; ++k) {
+        for (std::int64_t d = 0; d < depth; ++d)
+          z[u(k)] += double{x[u(n * depth + d)]} * w[u(k * depth + d)];
+        sum += std::exp(z[u(k)]);
+      }
+      for (std::int64_t k = 0; k < classes; ++k) {
+        const double t = (k == in[2].i32()[u(n)] ? 1 - a : 0) + a / static_cast<double>(classes);
+        loss[u(n)] -= t * (z[u(k)] - std::log(sum));
+        const double dz = (std::exp(z[u(k)]) / sum - t) * in[3].f32()[u(n)];
+        for (std::int64_t d = 0; d < depth; ++d) {
+          dx[u(n * depth + d)] += dz * w[u(k * depth + d)];
+          dw[u(k * depth + d)] += dz * x[u(n * depth + d)];
+        }
+      }
+    }
+    const std::vector<Tensor> found =
+        run_reference(linear_cross_entropy_grad_op, sample.attributes, in);
+    const std::vector<double>* const expected[] = {&loss, &dx, &dw};
+    for (std::size_t output = 0; output < 3; ++output)
+      for (std::size_t i = 0; i < expected[output]->size(); ++i)
+        ASSERT_NEAR(found[output].f32()[i], (*expected[output])[i], 2e-5)
+            << name_of(linear_cross_entropy_grad_op, sample) << " output " << output << " at " << i;
+    const Tensor alone =
+        run_reference(linear_cross_entropy_op, sample.attributes, {in[0], in[1], in[2]})[0];
+    EXPECT_TRUE(std::ranges::equal(alone.f32(), found[0].f32()));
+  }
+}
+
 TEST(PlainFormula, weigh_multiplies_and_leaves_out_what_weighs_nothing) {
   Tensor x = random_f32(Shape{200}, 3010), weights = random_labels(200, 5, 3011);
   x.f32()[7] = std::numeric_limits<float>::quiet_NaN(), weights.i32()[7] = 0;

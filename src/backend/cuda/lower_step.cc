@@ -1,13 +1,18 @@
 // The loss and what is counted beside it; norms and hashes; views of images; operations that a
 // program defines for itself.
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "backend/cuda/kernels/loss.h"
+#include "backend/cuda/kernels/matmul.h"
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/kernels/norms.h"
 #include "backend/cuda/kernels/weights.h"
 #include "backend/cuda/lower.h"
+#include "ops/reference_sums.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
@@ -18,12 +23,119 @@ SoftmaxShape softmax_shape(const Node& node, const Shape& logits) {
           .smoothing = node.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing};
 }
 
+// Fewer classes leave most of a block idle.
+constexpr std::int64_t kLeastClasses = 512;
+// Whether a kernel reads the logits as a product of plain matrices left them.
+bool in_rows(const Lowering& l, Value logits) {
+  return !l.is_batch_last(logits) && l.shape(logits)[1] >= kLeastClasses;
+}
+
+// The two operations differ in whether they lead on to x and w. So many rows at a time as a run of
+// a product has terms: the products of each time are the next run of the gradient to w.
+void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_gradients) {
+  const Shape &xs = l.shape(node.inputs[0]), &ws = l.shape(node.inputs[1]);
+  const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0];
+  const MatrixLayout by_depth{depth, 1}, by_class{classes, 1};
+  const auto turned = [](const MatrixLayout& m) { return MatrixLayout{m.column, m.row}; };
+  const Slot x = l.plain(node.inputs[0]), w = l.plain(node.inputs[1]),
+             labels = l.plain(node.inputs[2]),
+             dloss = with_gradients ? l.plain(node.inputs[3]) : labels,
+             loss = l.define_plain({index, 0}),
+             dx = with_gradients ? l.define_plain({index, 1}) : loss,
+             dw = with_gradients ? l.define_plain({index, 2}) : loss,
+             z = l.temporary(std::min(rows, kProductRun) * classes);
+  const auto emit_product = [&](const MatmulShape& shape, std::vector<Slot> reads, Slot to,
+                                const auto& run) {
+    const Slot own = l.temporary(matmul_scratch(shape));
+    const double terms =
+        static_cast<double>(shape.rows * shape.columns) * static_cast<double>(shape.depth);
+    l.emit(
+        {.reads = std::move(reads),
+         .writes = {to, own},
+         .run = [=](const Launch& launch, const Memory& m) { run(launch, m, shape, m.f32(own)); },
+         .cost = {2 * terms, 0}});
+  };
+  for (std::int64_t first = 0; first < rows; first += kProductRun) {
+    const std::int64_t count = std::min(kProductRun, rows - first);
+    emit_product({.rows = count,
+                  .depth = depth,
+                  .columns = classes,
+                  .a = by_depth,
+                  .b = turned(by_depth),
+                  .y = by_class},
+                 {x, w}, z,
+                 [=](const Launch& launch, const Memory& m, const MatmulShape& shape, Floats own) {
+                   matmul(launch, shape, ConstFloats(m.f32(x)).from(first * depth), m.f32(w),
+                          m.f32(z), own);
+                 });
+    const SoftmaxShape softmax = {
+        .images = count,
+        .classes = classes,
+        .smoothing = node.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing};
+    l.emit(
+        {.reads = {z, labels, dloss},
+         .writes = {loss, z},
+         .run =
+             [=](const Launch& launch, const Memory& m) {
+               softmax_cross_entropy_rows(
+                   launch, softmax,
+                   {.z = m.f32(z),
+                    .labels = Each<const std::int32_t>(m.i32(labels)).from(first),
+                    .dloss = with_gradients ? ConstFloats(m.f32(dloss)).from(first) : ConstFloats{},
+                    .loss = m.f32(loss).from(first),
+                    .dz = m.f32(z),
+                    .losses = true,
+                    .gradient = with_gradients});
+             },
+         .cost = {20.0 * static_cast<double>(count * classes), 0}});
+    if (!with_gradients) continue;
+    emit_product({.rows = count,
+                  .depth = classes,
+                  .columns = depth,
+                  .a = by_class,
+                  .b = by_depth,
+                  .y = by_depth},
+                 {z, w}, dx,
+                 [=](const Launch& launch, const Memory& m, const MatmulShape& shape, Floats own) {
+                   matmul(launch, shape, m.f32(z), m.f32(w), m.f32(dx).from(first * depth), own);
+                 });
+    emit_product({.rows = classes,
+                  .depth = count,
+                  .columns = depth,
+                  .a = turned(by_class),
+                  .b = by_depth,
+                  .y = by_depth,
+                  .adds = first > 0},
+                 first > 0 ? std::vector{z, x, dw} : std::vector{z, x}, dw,
+                 [=](const Launch& launch, const Memory& m, const MatmulShape& shape, Floats own) {
+                   matmul(launch, shape, m.f32(z), ConstFloats(m.f32(x)).from(first * depth),
+                          m.f32(dw), own);
+                 });
+  }
+}
+
 }  // namespace
 
 void lower_softmax_cross_entropy(Lowering& l, const Node& node, std::int32_t index) {
+  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
+  if (in_rows(l, node.inputs[0])) {
+    const Slot z = l.plain(node.inputs[0]), labels = l.plain(node.inputs[1]),
+               loss = l.define_plain({index, 0});
+    l.emit(
+        {.reads = {z, labels}, .writes = {loss}, .run = [=](const Launch& launch, const Memory& m) {
+           softmax_cross_entropy_rows(launch, shape,
+                                      {.z = m.f32(z),
+                                       .labels = m.i32(labels),
+                                       .dloss = {},
+                                       .loss = m.f32(loss),
+                                       .dz = {},
+                                       .losses = true,
+                                       .gradient = false});
+         }});
+    return;
+  }
   const Slot z = l.batch_last(node.inputs[0]), labels = l.batch_last(node.inputs[1]),
              loss = l.define_batch_last({index, 0});
-  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
   l.emit(
       {.reads = {z, labels}, .writes = {loss}, .run = [=](const Launch& launch, const Memory& m) {
          PODIUM_CUDA_SPACE::softmax_cross_entropy(launch, shape, m.f32(z), m.i32(labels),
@@ -32,15 +144,39 @@ void lower_softmax_cross_entropy(Lowering& l, const Node& node, std::int32_t ind
 }
 
 void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_t index) {
+  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
+  if (in_rows(l, node.inputs[0])) {
+    const Slot z = l.plain(node.inputs[0]), labels = l.plain(node.inputs[1]),
+               dloss = l.plain(node.inputs[2]), dz = l.define_plain({index, 0});
+    l.emit({.reads = {z, labels, dloss},
+            .writes = {dz},
+            .run = [=](const Launch& launch, const Memory& m) {
+              softmax_cross_entropy_rows(launch, shape,
+                                         {.z = m.f32(z),
+                                          .labels = m.i32(labels),
+                                          .dloss = m.f32(dloss),
+                                          .loss = {},
+                                          .dz = m.f32(dz),
+                                          .losses = false,
+                                          .gradient = true});
+            }});
+    return;
+  }
   const Slot z = l.batch_last(node.inputs[0]), labels = l.batch_last(node.inputs[1]),
              dloss = l.batch_last(node.inputs[2]), dz = l.define_batch_last({index, 0});
-  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
   l.emit({.reads = {z, labels, dloss},
           .writes = {dz},
           .run = [=](const Launch& launch, const Memory& m) {
             PODIUM_CUDA_SPACE::softmax_cross_entropy_grad(launch, shape, m.f32(z), m.i32(labels),
                                                           m.f32(dloss), m.f32(dz));
           }});
+}
+
+void lower_linear_cross_entropy(Lowering& l, const Node& node, std::int32_t index) {
+  lower_linear(l, node, index, false);
+}
+void lower_linear_cross_entropy_grad(Lowering& l, const Node& node, std::int32_t index) {
+  lower_linear(l, node, index, true);
 }
 
 void lower_batch_mean(Lowering& l, const Node& node, std::int32_t index) {

@@ -100,6 +100,20 @@ std::vector<HloValue> emit_softmax_cross_entropy_grad(const EmitContext& c) {
   return {b.mul(b.sub(share, target), of_rows(b, c.in[2], matrix))};
 }
 
+std::vector<HloValue> emit_linear_cross_entropy(const EmitContext& c) {
+  const HloValue of_logits[] = {c.b.product(c.in[0], c.in[1], 1, 1), c.in[2]};
+  return emit_softmax_cross_entropy({c.b, c.node, of_logits});
+}
+
+std::vector<HloValue> emit_linear_cross_entropy_grad(const EmitContext& c) {
+  const HloValue &x = c.in[0], &w = c.in[1];
+  const HloValue of_logits[] = {c.b.product(x, w, 1, 1), c.in[2], c.in[3]};
+  const EmitContext context{c.b, c.node, of_logits};
+  const HloValue loss = emit_softmax_cross_entropy(context)[0],
+                 dlogits = emit_softmax_cross_entropy_grad(context)[0];
+  return {loss, c.b.product(dlogits, w, 1, 0), c.b.product(dlogits, x, 0, 0)};
+}
+
 std::vector<HloValue> emit_batch_mean(const EmitContext& c) {
   return {c.b.div(c.b.sum(c.in[0], kRows), static_cast<float>(c.in[0].shape[0]))};
 }

@@ -100,6 +100,74 @@ void softmax(const Launch& launch, const SoftmaxShape& s, ConstFloats z,
                launch.stream, s, z, labels, dloss, result);
 }
 
+// --- plain rows: a block has one ---
+
+constexpr int kRowThreads = 512, kRowTile = 2048;
+
+struct RowShared {
+  float e[kRowTile], d[kRowTile];
+  float sum_e, sum_d;
+};
+
+// The largest value of the row; NaN is left out.
+__device__ inline float largest_of_row(RowShared& shared, const float* z, std::int64_t classes) {
+  float most = -std::numeric_limits<float>::infinity();
+  for (std::int64_t k = threadIdx.x; k < classes; k += kRowThreads)
+    if (z[k] > most) most = z[k];
+  shared.e[threadIdx.x] = most;
+  for (unsigned step = kRowThreads / 2; step > 0; step /= 2) {
+    __syncthreads();
+    if (threadIdx.x < step && shared.e[threadIdx.x + step] > shared.e[threadIdx.x])
+      shared.e[threadIdx.x] = shared.e[threadIdx.x + step];
+  }
+  __syncthreads();
+  return shared.e[0];
+}
+
+// All threads compute the exponentials of a tile; then the first sixteen add them, each its lane of
+// the class sum, and sixteen of the second warp the distances.
+__global__ void __launch_bounds__(kRowThreads) softmax_rows_kernel(SoftmaxShape s, SoftmaxRows rows) {
+  auto& shared = simt::shared<RowShared>();
+  const std::int64_t n = blockIdx.x, classes = s.classes;
+  const float* const z = rows.z.of(blockIdx.z) + n * classes;
+  const std::int64_t label = rows.labels.of(blockIdx.z)[n];
+  const float a = s.smoothing, most = largest_of_row(shared, z, classes);
+  const bool known = label >= 0 && label < classes;
+  const float d_of_label = known ? z[label] - most : 0.0f;
+  const int lane = static_cast<int>(threadIdx.x % kLanes), group = static_cast<int>(threadIdx.x / kLanes);
+  float sum = 0;  // of the first group the exponentials, of the third the distances
+  for (std::int64_t begin = 0; begin < classes; begin += kRowTile) {
+    const std::int64_t left = classes - begin;
+    const int count = static_cast<int>(left < kRowTile ? left : kRowTile);
+    __syncthreads();
+    for (int k = static_cast<int>(threadIdx.x); k < count; k += kRowThreads) {
+      const float d = z[begin + k] - most;
+      shared.d[k] = d;
+      shared.e[k] = exp_f32(d);
+    }
+    __syncthreads();
+    if (group == 0)
+      for (int k = lane; k < count; k += kLanes) sum = sum + shared.e[k];
+    else if (group == 2 && a != 0)
+      for (int k = lane; k < count; k += kLanes) sum = sum + shared.d[k];
+  }
+  sum = lane_tree(sum);
+  if (group == 0 && lane == 0) shared.sum_e = sum;
+  if (group == 2 && lane == 0) shared.sum_d = sum;
+  __syncthreads();
+  const float sum_e = shared.sum_e, other = a / static_cast<float>(classes);
+  if (rows.losses && threadIdx.x == 0) {
+    const float lse = log_f32(sum_e);
+    rows.loss.of(blockIdx.z)[n] =
+        a == 0 ? lse - d_of_label : lse - std::fma(1.0f - a, d_of_label, other * shared.sum_d);
+  }
+  if (!rows.gradient) return;
+  const float own = (1.0f - a) + other, weight = rows.dloss.of(blockIdx.z)[n];
+  float* const dz = rows.dz.of(blockIdx.z) + n * classes;
+  for (std::int64_t k = threadIdx.x; k < classes; k += kRowThreads)
+    dz[k] = (exp_f32(z[k] - most) / sum_e - (k == label ? own : other)) * weight;
+}
+
 __global__ void __launch_bounds__(2 * kLanes)
     batch_mean_kernel(std::int64_t images, ConstFloats x, Floats mean) {
   float lane = 0;
@@ -151,6 +219,16 @@ void softmax_cross_entropy(const Launch& launch, const SoftmaxShape& shape, Cons
 void softmax_cross_entropy_grad(const Launch& launch, const SoftmaxShape& shape, ConstFloats z,
                                 Each<const std::int32_t> labels, ConstFloats dloss, Floats dz) {
   softmax<true>(launch, shape, z, labels, dloss, dz);
+}
+
+void softmax_cross_entropy_rows(const Launch& launch, const SoftmaxShape& shape,
+                                const SoftmaxRows& rows) {
+  simt::launch(softmax_rows_kernel,
+               {.blocks = {static_cast<unsigned>(shape.images), 1,
+                           static_cast<unsigned>(launch.replicas)},
+                .threads = {kRowThreads, 1, 1},
+                .shared_bytes = sizeof(RowShared)},
+               launch.stream, shape, rows);
 }
 
 void batch_mean(const Launch& launch, std::int64_t images, ConstFloats x, Floats mean) {

@@ -1,4 +1,5 @@
-// The loss, guesses, and what is counted: of batch-last logits [classes][images].
+// The loss, guesses, and what is counted: of batch-last logits [classes][images], if nothing else is
+// said.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,17 @@ void softmax_cross_entropy(const Launch& launch, const SoftmaxShape& shape, Cons
 // `dloss` [images].
 void softmax_cross_entropy_grad(const Launch& launch, const SoftmaxShape& shape, ConstFloats z,
                                 Each<const std::int32_t> labels, ConstFloats dloss, Floats dz);
+// The same of plain logits and gradients [images][classes], which may be one memory: the losses,
+// and with `gradient` dz as well. `dloss` is read with it alone.
+struct SoftmaxRows {
+  ConstFloats z;
+  Each<const std::int32_t> labels;
+  ConstFloats dloss;
+  Floats loss, dz;
+  bool losses, gradient;
+};
+void softmax_cross_entropy_rows(const Launch& launch, const SoftmaxShape& shape,
+                                const SoftmaxRows& rows);
 // The image sum of x [images] divided by their number.
 void batch_mean(const Launch& launch, std::int64_t images, ConstFloats x, Floats mean);
 void argmax(const Launch& launch, std::int64_t images, std::int64_t classes, ConstFloats z,

@@ -88,14 +88,21 @@ struct Result {
   MatrixLayout layout;
   int rows, columns;
   bool vector;  // four columns at once
+  bool adds;    // to what y holds
 
   template <typename T>
   __device__ void write(const typename T::Sums& sums, float* y, int row, int column) const {
-    T::for_each_four(sums, [&](int i, int j, const float4& v) {
+    T::for_each_four(sums, [&](int i, int j, float4 v) {
       if (row + i >= rows || column + j >= columns) return;
       float* const to = y + (row + i) * layout.row + (column + j) * layout.column;
-      if (vector) return store4(to, v);
       const int left = columns - column - j;
+      if (adds) {
+        v.x = to[0] + v.x;
+        if (left > 1) v.y = to[layout.column] + v.y;
+        if (left > 2) v.z = to[2 * layout.column] + v.z;
+        if (left > 3) v.w = to[3 * layout.column] + v.w;
+      }
+      if (vector) return store4(to, v);
       to[0] = v.x;
       if (left > 1) to[layout.column] = v.y;
       if (left > 2) to[2 * layout.column] = v.z;
@@ -161,7 +168,8 @@ void launch_tiles(const Launch& launch, const MatmulShape& s, const Operand& a, 
   const int rows = static_cast<int>(s.rows), columns = static_cast<int>(s.columns);
   if (!shares_runs(s)) {
     const Result result{s.y, rows, columns,
-                        s.y.column == 1 && s.y.row % 4 == 0 && columns % 4 == 0 && is_aligned(y)};
+                        s.y.column == 1 && s.y.row % 4 == 0 && columns % 4 == 0 && is_aligned(y),
+                        s.adds};
     simt::launch(matmul_kernel<T>,
                  {.blocks = {across, down, replicas},
                   .threads = {T::kThreads, 1, 1},
@@ -173,7 +181,8 @@ void launch_tiles(const Launch& launch, const MatmulShape& s, const Operand& a, 
   const std::int64_t busy = kBusyBlocks * kBusyThreads / T::kThreads;
   const std::int64_t parts = std::min(runs, (busy + tiles - 1) / tiles);
   const std::int64_t each = (runs + parts - 1) / parts;
-  const Result result{{s.columns, 1}, rows, columns, columns % 4 == 0 && is_aligned(scratch)};
+  const Result result{{s.columns, 1}, rows, columns, columns % 4 == 0 && is_aligned(scratch),
+                      false};
   simt::launch(matmul_runs_kernel<T>,
                {.blocks = {static_cast<unsigned>(tiles), blocks_of(runs, each), replicas},
                 .threads = {T::kThreads, 1, 1},
@@ -196,6 +205,7 @@ std::int64_t matmul_scratch(const MatmulShape& s) {
 
 void matmul(const Launch& launch, const MatmulShape& s, ConstFloats a, ConstFloats b, Floats y,
             Floats scratch) {
+  PODIUM_CHECK(!s.adds || s.depth <= kRun);
   // The transposed product, if that has its columns side by side.
   if (s.y.row == 1 && s.y.column != 1) return matmul(launch, transposed(s), b, a, y, scratch);
   const int depth = static_cast<int>(s.depth);

@@ -18,6 +18,8 @@ struct MatrixLayout {
 struct MatmulShape {
   std::int64_t rows, depth, columns;
   MatrixLayout a, b, y;
+  // y holds the sum of the runs before this one, to which it is added; depth is at most 256 then.
+  bool adds = false;
 };
 
 // y^T = b^T a^T in the same memory: a and b change places.
@@ -28,7 +30,8 @@ inline MatmulShape transposed(const MatmulShape& s) {
           .columns = s.rows,
           .a = turned(s.b),
           .b = turned(s.a),
-          .y = turned(s.y)};
+          .y = turned(s.y),
+          .adds = s.adds};
 }
 
 // The floats of `scratch`, for each replica.
