@@ -45,6 +45,12 @@ class Inputs {
   const std::vector<Field>& fields() const { return fields_; }
   std::int64_t rows() const { return rows_; }  // examples: a replica's, in training
 
+  // The same fields as values of the same graph, for a score, which may read targets as well.
+  Inputs with_targets() const {
+    Inputs all = *this;
+    all.with_targets_ = true;
+    return all;
+  }
   // Uses `value` for a field, in place of an input of the graph.
   void set(const std::string& name, Value value) { values_[name] = value; }
   // Of the recipe, for scores of classes.

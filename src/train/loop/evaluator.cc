@@ -149,15 +149,17 @@ void Trainer::State::prepare_evaluation() {
                                                     : (recipe.evaluation.streams + all - 1) / all;
   evaluation_batch =
       std::min(recipe.evaluation.batch != 0 ? recipe.evaluation.batch : std::int64_t{256}, most);
+  // Of one view the losses are outputs of the network's own program.
+  const bool views = recipe.evaluation.views != 1;
   Graph graph, loss;
   while (true) {
-    graph = build_evaluation_program(model, inputs_of(evaluation_batch));
-    loss = build_loss_program(model, inputs_of(evaluation_batch), graph);
+    graph = build_evaluation_program(model, inputs_of(evaluation_batch), !views);
+    if (views) loss = build_loss_program(model, inputs_of(evaluation_batch), graph);
     std::int64_t outputs = 0;
     for (const NamedValue& output : graph.outputs()) outputs += graph.type(output.value).bytes();
     if (recipe.evaluation.batch != 0 || evaluation_batch == 1 ||
         (outputs <= limit && device->plan(graph, {}).arena_bytes <= limit &&
-         device->plan(loss, {}).arena_bytes <= limit &&
+         (!views || device->plan(loss, {}).arena_bytes <= limit) &&
          evaluation_batch * data.input_bytes() <= kMostInputBytes))
       break;
     evaluation_batch /= 2;
@@ -178,20 +180,25 @@ void Trainer::State::prepare_evaluation() {
     worker.evaluation = std::make_unique<Inference>(
         *device, worker.number, BoundExecutable(*device, graph, options), graph,
         recipe.evaluation.views, tensors, worker.evaluation_batch);
+    if (!views) continue;
     worker.evaluation_loss = BoundExecutable(*device, loss, options);
     worker.evaluation_batch.bind(worker.evaluation_loss, loss);
     for (const NamedValue& output : graph.outputs())
-      if (!is_next_carried(output.name))
-        worker.evaluation_loss.bind_input(kOutputPrefix + output.name,
-                                          worker.evaluation->output_view(output.name));
+      worker.evaluation_loss.bind_input(kOutputPrefix + output.name,
+                                        worker.evaluation->output_view(output.name));
     for (const NamedValue& output : loss.outputs()) {
-      Staging& memory = output.name == "losses"    ? worker.evaluation_losses
-                        : output.name == "weights" ? worker.evaluation_weights
-                                                   : worker.predictions;
-      memory = Staging(*device, loss.type(output.value).bytes());
+      const Staging& memory =
+          worker.scores.emplace_back(output.name, Staging(*device, loss.type(output.value).bytes()))
+              .second;
       worker.evaluation_loss.bind_output(output.name, memory.view());
     }
   }
+}
+
+const Staging* Worker::score(std::string_view name) const {
+  for (const auto& [own, memory] : scores)
+    if (own == name) return &memory;
+  return evaluation->find_output(name);
 }
 
 EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
@@ -207,7 +214,8 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   const bool weighted = s.program.is_weighted();
   std::vector<std::int64_t> weights(weighted ? losses.size() : 0);
   Predictions predictions;
-  if (s.workers[0].predictions.bytes() > 0 && target != nullptr && target->shape.elements() == 1) {
+  if (s.workers[0].score("predictions") != nullptr && target != nullptr &&
+      target->shape.elements() == 1) {
     predictions.dtype = target->dtype;
     if (target->deviation.size() == 1)
       predictions.mean = target->mean[0], predictions.deviation = target->deviation[0];
@@ -227,29 +235,32 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
   std::atomic<bool> stopped_within{false};  // streams
   const auto is_stopped = [&] { return stop != nullptr && stop->load() != 0; };
   const std::int64_t items =
-      s.workers[0].evaluation_losses.bytes() / kWord / s.evaluation_batch;  // of an example
+      s.workers[0].score("losses")->bytes() / kWord / s.evaluation_batch;  // of an example
   s.settle();
   s.threads->run_on_each([&](int index) {
     Worker& worker = s.workers[static_cast<std::size_t>(index)];
     const BatchMemory& batch = worker.evaluation_batch;
     std::vector<std::int64_t> examples;  // of the batch's rows; -1: the row's stream has ended
+    const Staging &own_losses = *worker.score("losses"),
+                  *const own_weights = worker.score("weights"),
+                  *const predicted = worker.score("predictions");
     // What the network makes of them.
     const auto keep = [&] {
-      worker.evaluation_losses.receive();
-      if (weighted) worker.evaluation_weights.receive();
-      if (predicts) worker.predictions.receive();
+      own_losses.receive();
+      if (weighted) own_weights->receive();
+      if (predicts) predicted->receive();
       for (std::size_t row = 0; row < examples.size(); ++row) {
         if (examples[row] < 0) continue;
         const auto example = static_cast<std::size_t>(examples[row]);
         const auto first = static_cast<std::int64_t>(row) * items;
-        const float* const own = worker.evaluation_losses.host<float>() + first;
+        const float* const own = own_losses.host<float>() + first;
         losses[example] =
             items == 1 ? *own : lane_sum(items, [&](std::int64_t k) { return own[k]; });
         if (weighted)
-          weights[example] = sum_of_weights({worker.evaluation_weights.host<std::int32_t>() + first,
-                                             static_cast<std::size_t>(items)});
+          weights[example] = sum_of_weights(
+              {own_weights->host<std::int32_t>() + first, static_cast<std::size_t>(items)});
         if (!predicts) continue;
-        predictions.predicted[example] = worker.predictions.host<std::int32_t>()[row];
+        predictions.predicted[example] = predicted->host<std::int32_t>()[row];
         predictions.targets[example] = batch.host().at<std::int32_t>(target_field)[row];
       }
     };
@@ -275,7 +286,7 @@ EvaluationResult Trainer::evaluate(const std::atomic<int>* stop) {
         batch.clear_integers(rows);  // what fills up the last batch is not counted
         batch.send();
         worker.evaluation->run();
-        worker.evaluation_loss.run();
+        if (worker.evaluation_loss) worker.evaluation_loss.run();
         keep();
       }
     }

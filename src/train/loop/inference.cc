@@ -89,10 +89,15 @@ std::int64_t Inference::batch_bytes() const {
   return sum;
 }
 
-const Staging& Inference::output(const std::string& name) const {
+const Staging* Inference::find_output(std::string_view name) const {
   const auto found = std::ranges::find(outputs_, name, &std::pair<std::string, Staging>::first);
-  PODIUM_CHECK(found != outputs_.end(), name);
-  return found->second;
+  return found == outputs_.end() ? nullptr : &found->second;
+}
+
+const Staging& Inference::output(const std::string& name) const {
+  const Staging* const found = find_output(name);
+  PODIUM_CHECK(found != nullptr, name);
+  return *found;
 }
 
 }  // namespace podium

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,8 @@ class Inference {
   void run();
   // An output of the network, for a program that goes on with it.
   View output_view(const std::string& name) const { return output(name).view(); }
+  // Null: there is none.
+  const Staging* find_output(std::string_view name) const;
   // The same for the host; waits. Rows of examples that nobody wrote mean nothing.
   const float* values(const std::string& name) const {
     const Staging& own = output(name);

@@ -65,7 +65,7 @@ struct Worker {
   std::vector<ReplicaRange> nodes;  // the largest of the tree within these
   std::vector<Shard> shards;        // of each bucket
   std::vector<ReplicaRun> runs;     // by length, from the least
-  BoundExecutable norm, evaluation_loss;
+  BoundExecutable norm, evaluation_loss;  // the latter makes `scores`
   std::unique_ptr<Inference> evaluation;
 
   std::vector<std::unique_ptr<Buffer>> buffers;  // flat: gradients and statistics of nodes
@@ -101,7 +101,11 @@ struct Worker {
   std::unique_ptr<WholeStep> all_replicas;  // null: they run one after the other
 
   BatchMemory evaluation_batch;
-  Staging evaluation_losses, evaluation_weights, predictions;  // of it
+  // What the score makes of it, by name, if the mean over several views comes first; otherwise the
+  // outputs of `evaluation` are that.
+  std::vector<std::pair<std::string, Staging>> scores;
+  // Null: the score gives none of this name.
+  const Staging* score(std::string_view name) const;
 };
 
 // The step as one program, where the device takes it as such (whole_step.cc).

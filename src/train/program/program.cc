@@ -193,11 +193,28 @@ bool is_next_carried(std::string_view output) {
   return output.starts_with(cat(kNewPrefix, kCarriedPrefix));
 }
 
-Graph build_evaluation_program(const Model& model, const BatchInputs& inputs) {
+namespace {
+
+void output_score(Graph& graph, const Score& score, std::int64_t rows) {
+  require_losses(graph, score, rows);
+  graph.output("losses",
+               score.weights ? weigh(graph, score.losses, score.weights, "loss") : score.losses);
+  if (score.weights) graph.output("weights", score.weights);
+  if (score.predictions) graph.output("predictions", score.predictions);
+}
+
+}  // namespace
+
+Graph build_evaluation_program(const Model& model, const BatchInputs& inputs, bool scored) {
   Graph graph;
   Network net(graph, Mode::kEvaluate, 0, {}, {}, inputs.rows);
-  for (const NamedValue& output : model.forward(net, inputs_in(graph, inputs, false)))
-    graph.output(output.name, output.value);
+  const Inputs fields = inputs_in(graph, inputs, false);
+  const Outputs outputs = model.forward(net, fields);
+  if (scored) {
+    output_score(graph, score_of(model, net, outputs, fields.with_targets()), inputs.rows);
+  } else {
+    for (const NamedValue& output : outputs) graph.output(output.name, output.value);
+  }
   require_carried(net);
   output_carried(graph, net);
   return choose_algorithms(without_unread_pixels(graph), inputs.precision);
@@ -212,12 +229,7 @@ Graph build_loss_program(const Model& model, const BatchInputs& inputs, const Gr
       outputs.push_back(
           {output.name, graph.input(kOutputPrefix + output.name, evaluation.type(output.value),
                                     InputRole::kBatch)});
-  const Score score = score_of(model, net, outputs, inputs_in(graph, inputs, true));
-  require_losses(graph, score, inputs.rows);
-  graph.output("losses",
-               score.weights ? weigh(graph, score.losses, score.weights, "loss") : score.losses);
-  if (score.weights) graph.output("weights", score.weights);
-  if (score.predictions) graph.output("predictions", score.predictions);
+  output_score(graph, score_of(model, net, outputs, inputs_in(graph, inputs, true)), inputs.rows);
   return graph;
 }
 

@@ -106,9 +106,10 @@ ReplicaProgram build_replica_program(const Model& model, const BatchInputs& inpu
                                      std::uint64_t seed, std::int64_t global_batch, bool inspect,
                                      const Optimizers& optimizers = OptimizerOptions());
 
-// Inputs: the fields that the network reads, parameters, statistics, carried values. Outputs: those
-// of the network, then the new carried values.
-Graph build_evaluation_program(const Model& model, const BatchInputs& inputs);
+// Inputs: the fields that are read, parameters, statistics, carried values. Outputs: those of the
+// network, or with `scored` what its score makes of them, as build_loss_program() names it; then
+// the new carried values.
+Graph build_evaluation_program(const Model& model, const BatchInputs& inputs, bool scored = false);
 // Inputs: the outputs of `evaluation`, as output/NAME, and the fields that the score reads.
 // Outputs: losses, each times its weight; weights and predictions where the score has them.
 inline constexpr const char* kOutputPrefix = "output/";
