@@ -33,7 +33,7 @@ UNITS = {"b": {6: 6}, "a": {6: 6}, "gt": {6: 1}}
 # Kernels with a loop of additions or of fma alone that ptxas may unroll: it then has more of the same, and nothing else. And
 # those in which it makes some sums of two values a second time instead of keeping them.
 REPEATED = ("outputs_kernel<6", "filter_points_kernel<6", "square_sums_kernel(", "add_runs(", "image_sums_kernel(", "image_sums_kernel<", "avg_pool(", "batch_mean_kernel(",
-            "conv2d_bf16_grad_weight(", "attention(", "attention_grad(")
+            "conv2d_bf16_grad_weight(", "attention(", "attention_grad(", "softmax_rows_kernel(")
 # Kernels with a switch over activations, or with the two branches of tanh, of which ptxas may merge equal ends of two branches: then a few products and fma are
 # there once. A contraction would take additions away, of which all must be there.
 MERGED = ("gradient_before_activation", "lstm_grad(", "gru(")
@@ -145,7 +145,9 @@ def implied(name, arch):
             return Counts(fma=fma if name.split(">(")[0].endswith("true") else 18 * sums)
         if "matmul_runs_kernel" in name or re.search(r"(wide_kernel|wide_sums_kernel|products_kernel)<.*?>, true>", name):
             return Counts(fma=fma)
-        return Counts(fma=fma, add=ends)
+        # Four at once, or one by one.
+        to_what_is_there = 2 * sums if re.search(r"matmul_kernel<.*?>, true>", name) else 0
+        return Counts(fma=fma, add=ends + to_what_is_there)
     if chains := re.search(r"image_chains_kernel<.*Chains<(\d), (\d)>, (true|false)>", name):
         filters, taps, dense = int(chains[1]), int(chains[2]), chains[3] == "true"
         # Of so many pixels (ahead() there), at an edge or in the middle.

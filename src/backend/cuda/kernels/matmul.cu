@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "backend/cuda/kernels/flat.h"
@@ -83,38 +84,45 @@ struct MatmulSlices {
   }
 };
 
-// Writes a tile to y with such distances.
+// Writes a tile to y with such distances, or adds it.
+template <bool kAdds>
 struct Result {
   MatrixLayout layout;
   int rows, columns;
   bool vector;  // four columns at once
-  bool adds;    // to what y holds
 
+  __device__ static void put(float* to, float value) {
+    if constexpr (kAdds)
+      *to = *to + value;
+    else
+      *to = value;
+  }
   template <typename T>
   __device__ void write(const typename T::Sums& sums, float* y, int row, int column) const {
-    T::for_each_four(sums, [&](int i, int j, float4 v) {
+    T::for_each_four(sums, [&](int i, int j, const float4& v) {
       if (row + i >= rows || column + j >= columns) return;
       float* const to = y + (row + i) * layout.row + (column + j) * layout.column;
-      const int left = columns - column - j;
-      if (adds) {
-        v.x = to[0] + v.x;
-        if (left > 1) v.y = to[layout.column] + v.y;
-        if (left > 2) v.z = to[2 * layout.column] + v.z;
-        if (left > 3) v.w = to[3 * layout.column] + v.w;
+      if (vector) {
+        float4 sum = v;
+        if constexpr (kAdds) {
+          const float4 before = load4(to);
+          sum = {before.x + v.x, before.y + v.y, before.z + v.z, before.w + v.w};
+        }
+        return store4(to, sum);
       }
-      if (vector) return store4(to, v);
-      to[0] = v.x;
-      if (left > 1) to[layout.column] = v.y;
-      if (left > 2) to[2 * layout.column] = v.z;
-      if (left > 3) to[3 * layout.column] = v.w;
+      const int left = columns - column - j;
+      put(to, v.x);
+      if (left > 1) put(to + layout.column, v.y);
+      if (left > 2) put(to + 2 * layout.column, v.z);
+      if (left > 3) put(to + 3 * layout.column, v.w);
     });
   }
 };
 
-template <typename T>
+template <typename T, bool kAdds>
 __global__ void __launch_bounds__(T::kThreads, 1)
-    matmul_kernel(Operand a, Operand b, Result result, ConstFloats from_a, ConstFloats from_b,
-                  Floats y) {
+    matmul_kernel(Operand a, Operand b, Result<kAdds> result, ConstFloats from_a,
+                  ConstFloats from_b, Floats y) {
   auto& shared = simt::shared<typename T::Shared>();
   const int row = static_cast<int>(blockIdx.y) * T::kM,
             column = static_cast<int>(blockIdx.x) * T::kN;
@@ -128,7 +136,7 @@ __global__ void __launch_bounds__(T::kThreads, 1)
 // The runs of a tile are shared among blocks; sums[run][row][column].
 template <typename T>
 __global__ void __launch_bounds__(T::kThreads, 1)
-    matmul_runs_kernel(Operand a, Operand b, Result result, int tiles_across, int runs_each,
+    matmul_runs_kernel(Operand a, Operand b, Result<false> result, int tiles_across, int runs_each,
                        ConstFloats from_a, ConstFloats from_b, Floats sums) {
   auto& shared = simt::shared<typename T::Shared>();
   const int tile = static_cast<int>(blockIdx.x);
@@ -167,22 +175,24 @@ void launch_tiles(const Launch& launch, const MatmulShape& s, const Operand& a, 
   const unsigned down = blocks_of(s.rows, T::kM), across = blocks_of(s.columns, T::kN);
   const int rows = static_cast<int>(s.rows), columns = static_cast<int>(s.columns);
   if (!shares_runs(s)) {
-    const Result result{s.y, rows, columns,
-                        s.y.column == 1 && s.y.row % 4 == 0 && columns % 4 == 0 && is_aligned(y),
-                        s.adds};
-    simt::launch(matmul_kernel<T>,
-                 {.blocks = {across, down, replicas},
-                  .threads = {T::kThreads, 1, 1},
-                  .shared_bytes = sizeof(typename T::Shared)},
-                 launch.stream, a, b, result, from_a, from_b, y);
-    return;
+    const bool vector = s.y.column == 1 && s.y.row % 4 == 0 && columns % 4 == 0 && is_aligned(y);
+    const auto start = [&](auto adds) {
+      constexpr bool kAdds = decltype(adds)::value;
+      simt::launch(matmul_kernel<T, kAdds>,
+                   {.blocks = {across, down, replicas},
+                    .threads = {T::kThreads, 1, 1},
+                    .shared_bytes = sizeof(typename T::Shared)},
+                   launch.stream, a, b, Result<kAdds>{s.y, rows, columns, vector}, from_a, from_b,
+                   y);
+    };
+    return s.adds ? start(std::true_type()) : start(std::false_type());
   }
   const std::int64_t runs = runs_of(s), tiles = std::int64_t{down} * across;
   const std::int64_t busy = kBusyBlocks * kBusyThreads / T::kThreads;
   const std::int64_t parts = std::min(runs, (busy + tiles - 1) / tiles);
   const std::int64_t each = (runs + parts - 1) / parts;
-  const Result result{{s.columns, 1}, rows, columns, columns % 4 == 0 && is_aligned(scratch),
-                      false};
+  const Result<false> result{
+      {s.columns, 1}, rows, columns, columns % 4 == 0 && is_aligned(scratch)};
   simt::launch(matmul_runs_kernel<T>,
                {.blocks = {static_cast<unsigned>(tiles), blocks_of(runs, each), replicas},
                 .threads = {T::kThreads, 1, 1},
