@@ -185,10 +185,10 @@ inline OpSample draw_loss(Draw& draw, bool with_gradient) {
   return sample;
 }
 
-// More rows than a run of a product has terms, as often as fewer.
+// At times more rows than a run of a product has terms.
 inline OpSample draw_linear_loss(Draw& draw, bool with_gradient) {
-  const std::int64_t rows = draw.one_in(2) ? draw.images() : draw.in(250, 600),
-                     classes = draw.in(1, 70), depth = draw.in(1, 20);
+  const std::int64_t rows = draw.one_in(4) ? draw.in(250, 300) : draw.images(),
+                     classes = draw.in(1, 50), depth = draw.in(1, 12);
   OpSample sample{
       SoftmaxCrossEntropyAttributes{draw.one_in(2) ? 0.0f : draw.uniform(0, 0.9f)},
       {f32(Shape{rows, depth}), f32(Shape{classes, depth}), {DType::kI32, Shape{rows}}}};

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/kernels/targets.h"
 #include "base/hash.h"
+#include "compile/linear_loss.h"
 #include "ops/ops.h"
 #include "text_test_util.h"
 #include "train/run/decoder.h"
@@ -62,6 +63,23 @@ TEST_F(TextLaw, any_placement_gives_the_same_hashes) {
     EXPECT_EQ(step_hashes(*trainer(one, 4), 4), expected);
     EXPECT_EQ(step_hashes(*trainer(one, 1, 3), 4), expected);
   }
+}
+
+// So many that the cross-entropy is made by rows (compile/linear_loss.h), in more than one turn.
+TEST_F(TextLaw, every_backend_gives_the_same_hashes_of_twenty_thousand_words) {
+  law_backend();
+  constexpr std::int64_t kWords = 20000, kContext = 900;
+  static_assert(kWords * kContext > kMostLogits);
+  std::string text;
+  for (int i = 0; i < kWords; ++i) text += cat("w", i, i % 50 == 49 ? "\n" : " ");
+  put_text(text_file(), text + text.substr(0, text.size() / 4));
+  const Recipe words =
+      recipe({"data.tokenizer=words", cat("data.context=", kContext), "batch=2", "replicas=2",
+              "network.layers=1", "network.width=4", "data.held_out=0.1"});
+  const auto expected = step_hashes(*trainer(words, 1, 1, "reference"), 1);
+  for (const std::int64_t workers : {1, 2})
+    EXPECT_EQ(step_hashes(*trainer(words, workers, 1, "cpu"), 1), expected) << workers;
+  EXPECT_EQ(step_hashes(*trainer(words, 1, 1, "cuda-emulated"), 1), expected);
 }
 
 TEST_F(TextLaw, every_backend_gives_the_same_hashes) {

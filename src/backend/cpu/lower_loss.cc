@@ -1,7 +1,6 @@
 // The loss, guesses, and what is counted beside them.
 #include <algorithm>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels/elementwise.h"
@@ -54,8 +53,8 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
              dx = with_gradients ? l.define_plain({index, 1}) : loss,
              dw = with_gradients ? l.define_plain({index, 2}) : loss,
              z = l.temporary(std::min(rows, kProductRun) * classes);
-  const auto emit_product = [&](const char* what, const MatmulShape& shape, std::vector<Slot> reads,
-                                Slot to, const auto& run) {
+  const auto emit_product = [&](const char* what, const MatmulShape& shape,
+                                const std::vector<Slot>& reads, Slot to, const auto& run) {
     const double terms = static_cast<double>(shape.rows * shape.columns) *
                          static_cast<double>(shape.depth),
                  floats =
@@ -63,7 +62,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
                                          shape.rows * shape.columns);
     l.emit({.name = cat(node.op->name, " ", node.name, what),
             .parts = matmul_parts(shape),
-            .reads = std::move(reads),
+            .reads = reads,
             .writes = {to},
             .run = run,
             .cost = {2 * terms, 4 * floats}});

@@ -44,13 +44,13 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
              dx = with_gradients ? l.define_plain({index, 1}) : loss,
              dw = with_gradients ? l.define_plain({index, 2}) : loss,
              z = l.temporary(std::min(rows, kProductRun) * classes);
-  const auto emit_product = [&](const MatmulShape& shape, std::vector<Slot> reads, Slot to,
+  const auto emit_product = [&](const MatmulShape& shape, const std::vector<Slot>& reads, Slot to,
                                 const auto& run) {
     const Slot own = l.temporary(matmul_scratch(shape));
     const double terms =
         static_cast<double>(shape.rows * shape.columns) * static_cast<double>(shape.depth);
     l.emit(
-        {.reads = std::move(reads),
+        {.reads = reads,
          .writes = {to, own},
          .run = [=](const Launch& launch, const Memory& m) { run(launch, m, shape, m.f32(own)); },
          .cost = {2 * terms, 0}});

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -62,9 +63,9 @@ struct Worker {
   int number = 0;
   int lane = 0;  // of Placement::trace
   ReplicaRange replicas;
-  std::vector<ReplicaRange> nodes;  // the largest of the tree within these
-  std::vector<Shard> shards;        // of each bucket
-  std::vector<ReplicaRun> runs;     // by length, from the least
+  std::vector<ReplicaRange> nodes;        // the largest of the tree within these
+  std::vector<Shard> shards;              // of each bucket
+  std::vector<ReplicaRun> runs;           // by length, from the least
   BoundExecutable norm, evaluation_loss;  // the latter makes `scores`
   std::unique_ptr<Inference> evaluation;
 

@@ -217,8 +217,8 @@ MemoryUse Trainer::State::memory_of(const Worker& worker) const {
   use.optimizer += worker.scalars.bytes();
   for (const Shard& shard : worker.shards) use.parameters += shard.hash_words.bytes();
   use.batches += worker.batch.examples.bytes() + worker.batch.places.bytes();
-  use.batches += worker.place.bytes() + worker.evaluation->batch_bytes() +
-                 worker.evaluation_batch.bytes();
+  use.batches +=
+      worker.place.bytes() + worker.evaluation->batch_bytes() + worker.evaluation_batch.bytes();
   for (const auto& [name, memory] : worker.scores) use.batches += memory.bytes();
   return use;
 }

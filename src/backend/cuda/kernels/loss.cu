@@ -126,7 +126,8 @@ __device__ inline float largest_of_row(RowShared& shared, const float* z, std::i
 
 // All threads compute the exponentials of a tile; then the first sixteen add them, each its lane of
 // the class sum, and sixteen of the second warp the distances.
-__global__ void __launch_bounds__(kRowThreads) softmax_rows_kernel(SoftmaxShape s, SoftmaxRows rows) {
+__global__ void __launch_bounds__(kRowThreads)
+    softmax_rows_kernel(SoftmaxShape s, SoftmaxRows rows) {
   auto& shared = simt::shared<RowShared>();
   const std::int64_t n = blockIdx.x, classes = s.classes;
   const float* const z = rows.z.of(blockIdx.z) + n * classes;
@@ -134,7 +135,8 @@ __global__ void __launch_bounds__(kRowThreads) softmax_rows_kernel(SoftmaxShape 
   const float a = s.smoothing, most = largest_of_row(shared, z, classes);
   const bool known = label >= 0 && label < classes;
   const float d_of_label = known ? z[label] - most : 0.0f;
-  const int lane = static_cast<int>(threadIdx.x % kLanes), group = static_cast<int>(threadIdx.x / kLanes);
+  const int lane = static_cast<int>(threadIdx.x % kLanes),
+            group = static_cast<int>(threadIdx.x / kLanes);
   float sum = 0;  // of the first group the exponentials, of the third the distances
   for (std::int64_t begin = 0; begin < classes; begin += kRowTile) {
     const std::int64_t left = classes - begin;
@@ -223,12 +225,12 @@ void softmax_cross_entropy_grad(const Launch& launch, const SoftmaxShape& shape,
 
 void softmax_cross_entropy_rows(const Launch& launch, const SoftmaxShape& shape,
                                 const SoftmaxRows& rows) {
-  simt::launch(softmax_rows_kernel,
-               {.blocks = {static_cast<unsigned>(shape.images), 1,
-                           static_cast<unsigned>(launch.replicas)},
-                .threads = {kRowThreads, 1, 1},
-                .shared_bytes = sizeof(RowShared)},
-               launch.stream, shape, rows);
+  simt::launch(
+      softmax_rows_kernel,
+      {.blocks = {static_cast<unsigned>(shape.images), 1, static_cast<unsigned>(launch.replicas)},
+       .threads = {kRowThreads, 1, 1},
+       .shared_bytes = sizeof(RowShared)},
+      launch.stream, shape, rows);
 }
 
 void batch_mean(const Launch& launch, std::int64_t images, ConstFloats x, Floats mean) {
