@@ -86,7 +86,7 @@ struct Http::Handles {
   }
   void give(CURL* handle) {
     curl_easy_reset(handle);
-    allow_web_alone(handle);
+    prepare_web_handle(handle);
     const std::lock_guard lock(mutex);
     idle.push_back(handle);
   }
@@ -146,11 +146,8 @@ HttpAnswer Http::attempt(const HttpRequest& request) {
   stop_.check();
   if (code != CURLE_OK) {
     attempt.answer.status = 0;
-    attempt.answer.problem = message[0] != 0 ? message.data() : curl_easy_strerror(code);
-    const bool hopeless = code == CURLE_URL_MALFORMAT || code == CURLE_UNSUPPORTED_PROTOCOL ||
-                          code == CURLE_PEER_FAILED_VERIFICATION ||
-                          code == CURLE_SSL_CACERT_BADFILE;
-    attempt.answer.hopeless = hopeless;
+    attempt.answer.problem = web_problem(code, message.data());
+    attempt.answer.hopeless = fails_always(code);
   }
   return std::move(attempt.answer);
 }

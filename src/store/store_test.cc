@@ -6,10 +6,13 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/scratch_test_util.h"
+#include "store/curl.h"
 #include "store/gcs.h"
 #include "store/local_copy.h"
 #include "store/object_store.h"
@@ -220,6 +223,39 @@ TEST_F(Store, of_google_is_asked_by_a_service_account) {
                   "it is no JSON of a service account");
   const ScopedEnvironment wrong("GOOGLE_APPLICATION_CREDENTIALS", folder_ / "none.json");
   EXPECT_CONTAINS(user_error(ExitCode::kUsage, [] { GoogleAccount(); }), "there is no such file");
+}
+
+TEST_F(Store, over_tls_is_trusted_by_its_certificate_alone) {
+  const std::string pem = folder_ / "server.pem";
+  const std::string make = cat("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=here ",
+                               "-addext subjectAltName=IP:127.0.0.1 -keyout ", pem, " -out ", pem,
+                               ".crt 2>/dev/null && cat ", pem, ".crt >> ", pem);
+  if (std::system(make.c_str()) != 0) GTEST_SKIP() << "needs openssl";
+  const Server tls("src/store/store_test_server.py", pem);
+  const auto ask_it = [&] {
+    const std::string url = cat("https://127.0.0.1:", tls.port(), "/_requests");
+    return Http(kQuick).send("the server", [&] { return HttpRequest{.url = url}; }).status;
+  };
+  const auto begun = Clock::now();
+  EXPECT_CONTAINS(user_error(ExitCode::kData, ask_it),
+                  "; SSL_CERT_FILE names the file of the certificates that are trusted");
+  EXPECT_LT(seconds_since(begun), kQuick.deadline_seconds) << "it was asked again";
+  const ScopedEnvironment none("SSL_CERT_FILE", folder_ / "none.pem");
+  EXPECT_CONTAINS(user_error(ExitCode::kData, ask_it), "SSL_CERT_FILE");
+  const ScopedEnvironment trusted("SSL_CERT_FILE", pem + ".crt");
+  EXPECT_EQ(ask_it(), 200);
+}
+
+TEST_F(Store, looks_for_certificates_where_other_distributions_keep_them) {
+  const ScopedEnvironment not_named("SSL_CERT_FILE", "");
+  const std::string here = folder_ / "here.pem", none = folder_ / "none.pem";
+  put_text(here, "");
+  using Paths = std::vector<std::string>;
+  EXPECT_EQ(certificates_to_trust(Paths{here}, Paths{here}), "") << "libcurl's own are there";
+  EXPECT_EQ(certificates_to_trust(Paths{none}, Paths{none, here}), here);
+  EXPECT_EQ(certificates_to_trust(Paths{}, Paths{none}), "");
+  const ScopedEnvironment named("SSL_CERT_FILE", none);
+  EXPECT_EQ(certificates_to_trust(Paths{here}, Paths{here}), none);
 }
 
 class Copies : public Store {

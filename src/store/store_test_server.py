@@ -1,7 +1,8 @@
 """A store of S3's and of Google's kind on loopback for store_test, with chosen faults. It computes the signature of each
 request itself, and that of Google's service accounts by openssl.
 
-Usage: store_test_server.py. Prints its port, and runs until its standard input is closed.
+Usage: store_test_server.py [PEM]. Prints its port, and runs until its standard input is closed. PEM holds a key and its
+certificate: then it speaks TLS.
 
 Buckets: "data" and "other", empty at first; "public" needs no signature; "far" is in the region eu-test-1. Lists have
 three objects a page. The key's id is "AKIDTEST" and its secret "secret/test"; "AKIDREAD" with the same secret may not write.
@@ -23,6 +24,7 @@ import hashlib
 import hmac
 import http.server
 import json
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -319,6 +321,10 @@ class Server(http.server.ThreadingHTTPServer):
 
 server = Server(("127.0.0.1", 0), Handler)
 server.daemon_threads = True
+if sys.argv[1:] and sys.argv[1]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(sys.argv[1])
+    server.socket = context.wrap_socket(server.socket, server_side=True)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 print(server.server_address[1], flush=True)
 sys.stdin.read()

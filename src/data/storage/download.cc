@@ -230,7 +230,8 @@ class Transfer {
       if (!answered_ && status() == 200) part_.clear();
       return {Outcome::kWhole, ""};
     }
-    const std::string text = message_[0] != 0 ? message_.data() : curl_easy_strerror(code);
+    const std::string text = web_problem(code, message_.data());
+    if (fails_always(code)) return {Outcome::kRefused, text};
     switch (code) {
       case CURLE_HTTP_RETURNED_ERROR:
         // "Range not satisfiable": nothing is left to fetch. The check says whether it is right.
@@ -242,10 +243,6 @@ class Transfer {
       case CURLE_COULDNT_CONNECT: return {Outcome::kUnreachable, text};
       case CURLE_OPERATION_TIMEDOUT:
         return {status() == 0 ? Outcome::kUnreachable : Outcome::kCut, text};
-      case CURLE_UNSUPPORTED_PROTOCOL:
-      case CURLE_URL_MALFORMAT:
-      case CURLE_PEER_FAILED_VERIFICATION:
-      case CURLE_TOO_MANY_REDIRECTS: return {Outcome::kRefused, text};
       default: return {Outcome::kCut, text};
     }
   }
