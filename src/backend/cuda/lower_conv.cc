@@ -54,7 +54,7 @@ Matrix read_matrix(Lowering& l, Value value) {
   return {l.plain(value), {shape[1], 1}};
 }
 MatrixLayout transposed(const MatrixLayout& layout, bool transposes) {
-  return transposes ? MatrixLayout{layout.column, layout.row} : layout;
+  return transposes ? turned(layout) : layout;
 }
 
 using ScratchFunction = std::int64_t (*)(const ConvShape&);

@@ -36,7 +36,6 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
   const Shape &xs = l.shape(node.inputs[0]), &ws = l.shape(node.inputs[1]);
   const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0];
   const MatrixLayout by_depth{depth, 1}, by_class{classes, 1};
-  const auto turned = [](const MatrixLayout& m) { return MatrixLayout{m.column, m.row}; };
   const Slot x = l.plain(node.inputs[0]), w = l.plain(node.inputs[1]),
              labels = l.plain(node.inputs[2]),
              dloss = with_gradients ? l.plain(node.inputs[3]) : labels,
@@ -83,9 +82,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
                     .labels = Each<const std::int32_t>(m.i32(labels)).from(first),
                     .dloss = with_gradients ? ConstFloats(m.f32(dloss)).from(first) : ConstFloats{},
                     .loss = m.f32(loss).from(first),
-                    .dz = m.f32(z),
-                    .losses = true,
-                    .gradient = with_gradients});
+                    .dz = with_gradients ? m.f32(z) : Floats{}});
              },
          .cost = {20.0 * static_cast<double>(count * classes), 0}});
     if (!with_gradients) continue;
@@ -123,14 +120,8 @@ void lower_softmax_cross_entropy(Lowering& l, const Node& node, std::int32_t ind
                loss = l.define_plain({index, 0});
     l.emit(
         {.reads = {z, labels}, .writes = {loss}, .run = [=](const Launch& launch, const Memory& m) {
-           softmax_cross_entropy_rows(launch, shape,
-                                      {.z = m.f32(z),
-                                       .labels = m.i32(labels),
-                                       .dloss = {},
-                                       .loss = m.f32(loss),
-                                       .dz = {},
-                                       .losses = true,
-                                       .gradient = false});
+           softmax_cross_entropy_rows(
+               launch, shape, {.z = m.f32(z), .labels = m.i32(labels), .loss = m.f32(loss)});
          }});
     return;
   }
@@ -151,14 +142,9 @@ void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_
     l.emit({.reads = {z, labels, dloss},
             .writes = {dz},
             .run = [=](const Launch& launch, const Memory& m) {
-              softmax_cross_entropy_rows(launch, shape,
-                                         {.z = m.f32(z),
-                                          .labels = m.i32(labels),
-                                          .dloss = m.f32(dloss),
-                                          .loss = {},
-                                          .dz = m.f32(dz),
-                                          .losses = false,
-                                          .gradient = true});
+              softmax_cross_entropy_rows(
+                  launch, shape,
+                  {.z = m.f32(z), .labels = m.i32(labels), .dloss = m.f32(dloss), .dz = m.f32(dz)});
             }});
     return;
   }

@@ -158,12 +158,12 @@ __global__ void __launch_bounds__(kRowThreads)
   if (group == 2 && lane == 0) shared.sum_d = sum;
   __syncthreads();
   const float sum_e = shared.sum_e, other = a / static_cast<float>(classes);
-  if (rows.losses && threadIdx.x == 0) {
+  if (rows.loss.first != nullptr && threadIdx.x == 0) {
     const float lse = log_f32(sum_e);
     rows.loss.of(blockIdx.z)[n] =
         a == 0 ? lse - d_of_label : lse - std::fma(1.0f - a, d_of_label, other * shared.sum_d);
   }
-  if (!rows.gradient) return;
+  if (rows.dz.first == nullptr) return;
   const float own = (1.0f - a) + other, weight = rows.dloss.of(blockIdx.z)[n];
   float* const dz = rows.dz.of(blockIdx.z) + n * classes;
   for (std::int64_t k = threadIdx.x; k < classes; k += kRowThreads)

@@ -1,5 +1,4 @@
-// The loss, guesses, and what is counted: of batch-last logits [classes][images], if nothing else is
-// said.
+// The loss, guesses, and what is counted: of batch-last logits [classes][images], or as is said.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +16,13 @@ void softmax_cross_entropy(const Launch& launch, const SoftmaxShape& shape, Cons
 // `dloss` [images].
 void softmax_cross_entropy_grad(const Launch& launch, const SoftmaxShape& shape, ConstFloats z,
                                 Each<const std::int32_t> labels, ConstFloats dloss, Floats dz);
-// The same of plain logits and gradients [images][classes], which may be one memory: the losses,
-// and with `gradient` dz as well. `dloss` is read with it alone.
+// The same of plain logits and gradients [images][classes], which may be one memory. Either result
+// may be left out; `dloss` is read for dz alone.
 struct SoftmaxRows {
   ConstFloats z;
   Each<const std::int32_t> labels;
-  ConstFloats dloss;
-  Floats loss, dz;
-  bool losses, gradient;
+  ConstFloats dloss = {};
+  Floats loss = {}, dz = {};
 };
 void softmax_cross_entropy_rows(const Launch& launch, const SoftmaxShape& shape,
                                 const SoftmaxRows& rows);

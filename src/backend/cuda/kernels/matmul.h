@@ -14,6 +14,8 @@ struct MatrixLayout {
   std::int64_t row, column;
 };
 
+inline MatrixLayout turned(const MatrixLayout& m) { return {m.column, m.row}; }
+
 // a [rows, depth], b [depth, columns], y [rows, columns]; each below 2^31.
 struct MatmulShape {
   std::int64_t rows, depth, columns;
@@ -24,7 +26,6 @@ struct MatmulShape {
 
 // y^T = b^T a^T in the same memory: a and b change places.
 inline MatmulShape transposed(const MatmulShape& s) {
-  const auto turned = [](const MatrixLayout& m) { return MatrixLayout{m.column, m.row}; };
   return {.rows = s.columns,
           .depth = s.depth,
           .columns = s.rows,
