@@ -1,11 +1,12 @@
 // The loss, guesses, and what is counted beside them.
 #include <algorithm>
-#include <functional>
+#include <utility>
 #include <vector>
 
+#include "backend/cpu/kernels/dense.h"
 #include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/loss.h"
-#include "backend/cpu/kernels/matmul.h"
+#include "backend/cpu/kernels/pack.h"
 #include "backend/cpu/kernels/weights.h"
 #include "backend/cpu/lower.h"
 #include "ops/reference_sums.h"
@@ -19,112 +20,88 @@ SoftmaxShape softmax_shape(const Node& node, const Shape& logits) {
           .smoothing = node.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing};
 }
 
-// Rows of fewer classes leave most of a vector empty.
-constexpr std::int64_t kLeastClasses = 64;
-// Whether a kernel reads the logits as a product of plain matrices left them.
-bool in_rows(const Lowering& l, Value logits) {
-  return !l.in_lanes(logits) && l.shape(logits)[1] >= kLeastClasses;
-}
-
-// The gradients of the losses, for kernels that read rows.
-struct RowGradients {
-  std::vector<Slot> reads;
-  std::function<RowWeights(const Memory&)> from;  // that of a row on
-};
-RowGradients row_gradients(Lowering& l, Value value, std::int64_t row = 0) {
-  if (const float* same = l.constant(value))
-    return {{}, [g = *same](const Memory&) { return RowWeights{.same = g}; }};
-  const Slot slot = l.plain(value);
-  return {{slot}, [=](const Memory& m) { return RowWeights{.each = m.f32(slot) + row}; }};
-}
-
-std::vector<Slot> with(std::vector<Slot> slots, const std::vector<Slot>& others) {
-  slots.insert(slots.end(), others.begin(), others.end());
-  return slots;
+// Multiplies the gradients of each loss by that loss's own; (p - t) * 1 was exact.
+void weigh_gradients(const SoftmaxShape& shape, const float* weights, float* dz) {
+  for (std::int64_t block = 0; block < blocks_of(shape.images); ++block)
+    for (std::int64_t k = 0; k < shape.classes; ++k)
+      for (std::int64_t lane = 0; lane < cpu::kLanes; ++lane)
+        dz[(block * shape.classes + k) * cpu::kLanes + lane] *= weights[block * cpu::kLanes + lane];
 }
 
 // The two operations differ in whether they lead on to x and w. So many rows at a time as a run of
-// a product has terms: the products of each time are the next run of the gradient to w.
+// a product has terms: those of each time are the next run of the gradient to w.
 void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_gradients) {
   const Shape &xs = l.shape(node.inputs[0]), &ws = l.shape(node.inputs[1]);
-  const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0];
-  const Slot x = l.plain(node.inputs[0]), w = l.plain(node.inputs[1]),
-             labels = l.plain(node.inputs[2]), loss = l.define_plain({index, 0}),
-             dx = with_gradients ? l.define_plain({index, 1}) : loss,
+  const std::int64_t rows = xs[0], depth = xs[1], classes = ws[0],
+                     most = std::min(rows, kProductRun);
+  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
+             labels = l.lanes(node.inputs[2]), loss = l.define_lanes({index, 0}),
+             z = l.temporary(padded(most) * classes);
+  const float* const same_weight = with_gradients ? l.constant(node.inputs[3]) : nullptr;
+  const bool weighs = with_gradients && same_weight == nullptr;
+  const float g = same_weight == nullptr ? 1.0f : *same_weight;
+  const Slot weights = weighs ? l.lanes(node.inputs[3]) : labels,
+             dx = with_gradients ? l.define_lanes({index, 1}) : loss,
              dw = with_gradients ? l.define_plain({index, 2}) : loss,
-             z = l.temporary(std::min(rows, kProductRun) * classes);
-  const auto emit_product = [&](const char* what, const MatmulShape& shape,
-                                const std::vector<Slot>& reads, Slot to, const auto& run) {
-    const double terms = static_cast<double>(shape.rows * shape.columns) *
-                         static_cast<double>(shape.depth),
-                 floats =
-                     static_cast<double>(shape.rows * shape.depth + shape.depth * shape.columns +
-                                         shape.rows * shape.columns);
-    l.emit({.name = cat(node.op->name, " ", node.name, what),
-            .parts = matmul_parts(shape),
-            .reads = reads,
-            .writes = {to},
-            .run = run,
-            .cost = {2 * terms, 4 * floats}});
-  };
+             x_rows = with_gradients ? l.temporary(rows_floats(most, depth)) : x;
   for (std::int64_t first = 0; first < rows; first += kProductRun) {
-    const std::int64_t count = std::min(kProductRun, rows - first);
-    const MatmulShape forward{
-        .rows = count, .columns = classes, .depth = depth, .transpose_b = true};
-    emit_product(" logits", forward, {x, w}, z, [=](const Memory& m, int part, int) {
-      cpu::matmul(forward, m.f32(x) + first * depth, m.f32(w), m.f32(z), part);
-    });
+    const std::int64_t count = std::min(kProductRun, rows - first), from = first * depth;
+    const auto emit = [&](const char* what, int parts, std::vector<Slot> reads,
+                          std::vector<Slot> writes, const Cost& cost, const auto& run) {
+      l.emit({.name = cat(node.op->name, " ", node.name, " ", what),
+              .parts = parts,
+              .reads = std::move(reads),
+              .writes = std::move(writes),
+              .run = [=](const Memory& m, int part, int) { run(m, part); },
+              .cost = cost});
+    };
+    const auto logits = static_cast<double>(count * classes),
+               values = static_cast<double>(count * depth),
+               table = static_cast<double>(classes * depth);
+    const Cost product{2 * logits * static_cast<double>(depth), 4 * (logits + values + table)};
+    const DenseShape dense{.images = count, .inputs = depth, .outputs = classes, .adds = first > 0};
+    emit("logits", dense_forward_parts(dense), {x, w}, {z}, product,
+         [=](const Memory& m, int part) {
+           dense_forward(dense, m.f32(x) + from, m.f32(w), m.f32(z), part);
+         });
     const SoftmaxShape softmax{
         .images = count,
         .classes = classes,
         .smoothing = node.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing};
-    const RowGradients g =
-        with_gradients ? row_gradients(l, node.inputs[3], first) : RowGradients{};
-    const double logits = static_cast<double>(count * classes);
-    l.emit({.name = cat(node.op->name, " ", node.name, " losses"),
-            .parts = softmax_cross_entropy_rows_parts(softmax),
-            .reads = with({z, labels}, g.reads),
-            .writes = {loss, z},
-            .run =
-                [=](const Memory& m, int part, int) {
-                  softmax_cross_entropy_rows(softmax, m.f32(z), m.i32(labels) + first,
-                                             with_gradients ? g.from(m) : RowWeights{},
-                                             m.f32(loss) + first,
-                                             with_gradients ? m.f32(z) : nullptr, part);
-                },
-            .cost = {20 * logits, 8 * logits}});
+    emit("losses", softmax_cross_entropy_parts(softmax), {z, labels}, {loss, z},
+         {20 * logits, 8 * logits}, [=](const Memory& m, int part) {
+           softmax_cross_entropy_grad(softmax, m.f32(z), m.i32(labels) + first, g,
+                                      m.f32(loss) + first, with_gradients ? m.f32(z) : nullptr,
+                                      part);
+         });
     if (!with_gradients) continue;
-    const MatmulShape to_x{.rows = count, .columns = depth, .depth = classes};
-    emit_product(" input", to_x, {z, w}, dx, [=](const Memory& m, int part, int) {
-      cpu::matmul(to_x, m.f32(z), m.f32(w), m.f32(dx) + first * depth, part);
-    });
-    const MatmulShape to_w{
-        .rows = classes, .columns = depth, .depth = count, .transpose_a = true, .adds = first > 0};
-    emit_product(" weights", to_w, first > 0 ? std::vector{z, x, dw} : std::vector{z, x}, dw,
-                 [=](const Memory& m, int part, int) {
-                   cpu::matmul(to_w, m.f32(z), m.f32(x) + first * depth, m.f32(dw), part);
-                 });
+    if (weighs)
+      emit("weights of losses", 1, {z, weights}, {z}, {logits, 8 * logits},
+           [=](const Memory& m, int) {
+             weigh_gradients(softmax, m.f32(weights) + first, m.f32(z));
+           });
+    emit("input", dense_grad_input_parts(dense), {z, w}, {dx}, product,
+         [=](const Memory& m, int part) {
+           dense_grad_input(dense, m.f32(z), m.f32(w), m.f32(dx) + from, part);
+         });
+    emit("rows", lanes_to_rows_parts(count, depth), {x}, {x_rows}, {0, 8 * values},
+         [=](const Memory& m, int part) {
+           lanes_to_rows(count, depth, m.f32(x) + from, m.f32(x_rows), part);
+         });
+    emit("weights", dense_grad_weight_parts(dense),
+         first > 0 ? std::vector{z, x_rows, dw} : std::vector{z, x_rows}, {dw}, product,
+         [=](const Memory& m, int part) {
+           dense_grad_weight(dense, m.f32(z), m.f32(x_rows), m.f32(dw), part);
+         });
   }
 }
 
 }  // namespace
 
 void lower_softmax_cross_entropy(Lowering& l, const Node& node, std::int32_t index) {
-  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
-  if (in_rows(l, node.inputs[0])) {
-    const Slot z = l.plain(node.inputs[0]), labels = l.plain(node.inputs[1]),
-               loss = l.define_plain({index, 0});
-    l.emit({.parts = softmax_cross_entropy_rows_parts(shape),
-            .reads = {z, labels},
-            .writes = {loss},
-            .run = [=](const Memory& m, int part, int) {
-              softmax_cross_entropy_rows(shape, m.f32(z), m.i32(labels), {}, m.f32(loss), nullptr,
-                                         part);
-            }});
-    return;
-  }
   const Slot z = l.lanes(node.inputs[0]), labels = l.lanes(node.inputs[1]),
              loss = l.define_lanes({index, 0});
+  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
   l.emit({.parts = softmax_cross_entropy_parts(shape),
           .reads = {z, labels},
           .writes = {loss},
@@ -134,25 +111,11 @@ void lower_softmax_cross_entropy(Lowering& l, const Node& node, std::int32_t ind
 }
 
 void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
-  if (in_rows(l, node.inputs[0])) {
-    const Slot z = l.plain(node.inputs[0]), labels = l.plain(node.inputs[1]);
-    const RowGradients g = row_gradients(l, node.inputs[2]);
-    const Slot dz = l.define_plain({index, 0});
-    l.emit({.parts = softmax_cross_entropy_rows_parts(shape),
-            .reads = with({z, labels}, g.reads),
-            .writes = {dz},
-            .in_place = {z},
-            .run = [=](const Memory& m, int part, int) {
-              softmax_cross_entropy_rows(shape, m.f32(z), m.i32(labels), g.from(m), nullptr,
-                                         m.f32(dz), part);
-            }});
-    return;
-  }
   const Slot z = l.lanes(node.inputs[0]), labels = l.lanes(node.inputs[1]);
   const float* weight = l.constant(node.inputs[2]);
   const Slot losses = weight == nullptr ? l.lanes(node.inputs[2]) : -1;
   const Slot dz = l.define_lanes({index, 0});
+  const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
   const float g = weight == nullptr ? 1.0f : *weight;
   l.emit({.parts = softmax_cross_entropy_parts(shape),
           .reads = {z, labels},
@@ -162,16 +125,11 @@ void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_
                                             part);
           }});
   if (weight != nullptr) return;
-  // A weight for each example: (p - t) * 1 is exact, so its own product follows.
   l.emit({.name = "softmax_cross_entropy_grad weights",
           .reads = {losses, dz},
           .writes = {dz},
           .run = [=](const Memory& m, int, int) {
-            for (std::int64_t block = 0; block < blocks_of(shape.images); ++block)
-              for (std::int64_t k = 0; k < shape.classes; ++k)
-                for (std::int64_t lane = 0; lane < cpu::kLanes; ++lane)
-                  m.f32(dz)[(block * shape.classes + k) * cpu::kLanes + lane] *=
-                      m.f32(losses)[block * cpu::kLanes + lane];
+            weigh_gradients(shape, m.f32(losses), m.f32(dz));
           }});
 }
 

@@ -189,17 +189,18 @@ HWY_INLINE void weight_rows(const DenseShape& s, int64_t run, int64_t images, Ra
                             const float* dy, const float* x_rows, float* dw) {
   const int64_t dy_block = s.outputs * kLanes, x_tile = padded(s.images) * kLanes;
   const float* const d = dy + run / kLanes * dy_block;
+  const bool first = run == 0 && !s.adds;
   for (int64_t i = inputs.begin; i < inputs.end;) {
     const float* x = x_rows + i * padded(s.images) + run * kLanes;
     const int64_t rest = inputs.end - i;
     if (rest > (kTileVectors - 1) * kLanes) {
       weight_tile<kTileVectors, kColumns>(
           images, d, dy_block, x, x_tile, dw + i, s.inputs,
-          std::min<int64_t>(kLanes, rest - (kTileVectors - 1) * kLanes), run == 0);
+          std::min<int64_t>(kLanes, rest - (kTileVectors - 1) * kLanes), first);
       i += kTileVectors * kLanes;
     } else {
       weight_tile<1, kColumns>(images, d, dy_block, x, x_tile, dw + i, s.inputs,
-                               std::min<int64_t>(kLanes, rest), run == 0);
+                               std::min<int64_t>(kLanes, rest), first);
       i += kLanes;
     }
   }

@@ -12,6 +12,8 @@ struct DenseShape {
   std::int64_t images = 0;
   std::int64_t inputs = 0;
   std::int64_t outputs = 0;
+  // Of the gradient to w: dw holds the sum of the runs of images before these, which are added.
+  bool adds = false;
 };
 
 // y[n,o] = sum over i of x[n,i] w[o,i].

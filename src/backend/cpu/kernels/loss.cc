@@ -1,11 +1,8 @@
 #include "backend/cpu/kernels/loss.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
-
-#include "base/functions.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backend/cpu/kernels/loss.cc"
@@ -94,54 +91,6 @@ void loss_of_block(const SoftmaxShape& shape, const float* z, const std::int32_t
   }
 }
 
-float largest_of_row(const float* z, int64_t classes) {
-  const int64_t whole = classes / kLanes * kLanes;
-  float most = z[0];
-  if (whole > 0) {
-    V16 lanes = load16(z);
-    for (int64_t k = kLanes; k < whole; k += kLanes) lanes = max16(lanes, load16(z + k));
-    float each[kLanes];
-    store16(each, lanes);
-    for (const float lane : each) most = lane > most ? lane : most;
-  }
-  for (int64_t k = whole; k < classes; ++k) most = z[k] > most ? z[k] : most;
-  return most;
-}
-
-// One plain row: the loss, and dz where not null, which may be the memory of z.
-float loss_of_row(const SoftmaxShape& shape, const float* z, std::int32_t label, float g,
-                  float* dz) {
-  const int64_t classes = shape.classes;
-  const float a = shape.smoothing, most = largest_of_row(z, classes);
-  const bool known = label >= 0 && label < classes;
-  const float own = known ? z[label] - most : 0.0f;
-  V16 sum_e = zero16(), sum_d = zero16();  // a lane is a chain of the class sum
-  for (int64_t k = 0; k < classes; k += kLanes) {
-    const int64_t count = classes - k;
-    V16 d = sub16(load_some16(z + k, count), set16(most));
-    V16 e = exp16(d);
-    if (count < kLanes) {
-      d = first16(d, static_cast<int>(count));
-      e = first16(e, static_cast<int>(count));
-    }
-    sum_e = add16(sum_e, e);
-    if (a != 0) sum_d = add16(sum_d, d);
-    if (dz != nullptr) store_some16(dz + k, e, count);
-  }
-  const float s = tree_sum16(sum_e), other = a / static_cast<float>(classes);
-  if (dz != nullptr) {
-    const float at_label = known ? (dz[label] / s - ((1.0f - a) + other)) * g : 0.0f;
-    const V16 sum = set16(s), target = set16(other), factor = set16(g);
-    for (int64_t k = 0; k < classes; k += kLanes) {
-      const V16 p = div16(load_some16(dz + k, classes - k), sum);
-      store_some16(dz + k, mul16(sub16(p, target), factor), classes - k);
-    }
-    if (known) dz[label] = at_label;
-  }
-  const float target = a == 0 ? own : std::fma(1.0f - a, own, other * tree_sum16(sum_d));
-  return log_f32(s) - target;
-}
-
 float image_sum(int64_t images, const float* x) {
   V16 sum = zero16();
   for (int64_t n = 0; n < images; n += kLanes) {
@@ -209,17 +158,12 @@ HWY_AFTER_NAMESPACE();
 namespace podium::cpu {
 
 HWY_EXPORT(loss_of_block);
-HWY_EXPORT(loss_of_row);
 HWY_EXPORT(image_sum);
 HWY_EXPORT(count_correct);
 HWY_EXPORT(argmax_of_block);
 
 int softmax_cross_entropy_parts(const SoftmaxShape& shape) {
   return parts_of(blocks_of(shape.images), shape.classes * kLanes, 4096);
-}
-
-int softmax_cross_entropy_rows_parts(const SoftmaxShape& shape) {
-  return parts_of(shape.images, shape.classes, 4096);
 }
 
 void softmax_cross_entropy(const SoftmaxShape& shape, const float* z, const std::int32_t* labels,
@@ -236,18 +180,6 @@ void softmax_cross_entropy_grad(const SoftmaxShape& shape, const float* z,
     PODIUM_DISPATCH(loss_of_block)
     (shape, z + offset, labels + b * kLanes, g, loss == nullptr ? nullptr : loss + b * kLanes,
      dz == nullptr ? nullptr : dz + offset);
-  }
-}
-
-void softmax_cross_entropy_rows(const SoftmaxShape& shape, const float* z,
-                                const std::int32_t* labels, const RowWeights& g, float* loss,
-                                float* dz, int part) {
-  const Range rows = share_of(shape.images, softmax_cross_entropy_rows_parts(shape), part);
-  for (std::int64_t n = rows.begin; n < rows.end; ++n) {
-    const std::int64_t offset = n * shape.classes;
-    const float of_row = PODIUM_DISPATCH(loss_of_row)(shape, z + offset, labels[n], g.of(n),
-                                                      dz == nullptr ? nullptr : dz + offset);
-    if (loss != nullptr) loss[n] = of_row;
   }
 }
 

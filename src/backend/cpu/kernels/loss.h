@@ -1,6 +1,6 @@
 // Softmax cross-entropy, its gradient, and what is counted (contracts `softmax_cross_entropy`,
 // `softmax_cross_entropy_grad`, `mean`, `correct`, `argmax`). Logits z and dz [N, K] in lanes;
-// labels as pack_labels leaves them; losses [N]. Of rows: all plain.
+// labels as pack_labels leaves them; losses [N].
 #pragma once
 
 #include <cstdint>
@@ -23,20 +23,6 @@ void softmax_cross_entropy(const SoftmaxShape& shape, const float* z, const std:
 void softmax_cross_entropy_grad(const SoftmaxShape& shape, const float* z,
                                 const std::int32_t* labels, float g, float* loss, float* dz,
                                 int part);
-
-// The gradient of each row's loss: one of each, or `same` of all.
-struct RowWeights {
-  const float* each = nullptr;
-  float same = 1;
-  float of(std::int64_t row) const { return each == nullptr ? same : each[row]; }
-};
-
-int softmax_cross_entropy_rows_parts(const SoftmaxShape& shape);
-// The same of plain logits z and dz, which may be one memory, with plain labels and losses; loss or
-// dz is null where it is not wanted.
-void softmax_cross_entropy_rows(const SoftmaxShape& shape, const float* z,
-                                const std::int32_t* labels, const RowWeights& g, float* loss,
-                                float* dz, int part);
 
 // *mean = image sum of x[N], divided by N.
 void batch_mean(std::int64_t images, const float* x, float* mean);

@@ -27,7 +27,7 @@ void product_columns(const MatmulShape& s, Range columns, const float* a, const 
       const int64_t width = std::min(kPanel, columns.end - j);
       pack_panel({b + run * b_row + j * b_column, b_row, b_column}, depth, width, packed);
       run_panel(s.rows, {a + run * a_column, a_row, a_column}, packed, depth, c + j, s.columns,
-                width, run == 0 && !s.adds);
+                width, run == 0);
     }
   }
 }

@@ -13,8 +13,6 @@ struct MatmulShape {
   std::int64_t depth = 0;
   bool transpose_a = false;
   bool transpose_b = false;
-  // c holds the sum of runs before these, which are added to it.
-  bool adds = false;
 };
 
 int matmul_parts(const MatmulShape& shape);
