@@ -25,9 +25,10 @@ std::vector<std::string> own_certificates() {
 }
 
 // Of Debian, Ubuntu, Arch and Gentoo; Fedora and Red Hat; SUSE; Alpine and the BSDs.
-const std::vector<std::string> kUsualCertificates = {"/etc/ssl/certs/ca-certificates.crt",
-                                                     "/etc/pki/tls/certs/ca-bundle.crt",
-                                                     "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+std::vector<std::string> usual_certificates() {
+  return {"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt",
+          "/etc/ssl/ca-bundle.pem", "/etc/ssl/cert.pem"};
+}
 
 bool exists(const std::string& path) {
   std::error_code ignored;
@@ -54,7 +55,7 @@ void prepare_web_handle(void* handle) {
   PODIUM_CHECK(curl_easy_setopt(handle, CURLOPT_PROTOCOLS, web) == CURLE_OK);
   PODIUM_CHECK(curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS, web) == CURLE_OK);
 #endif
-  const std::string trusted = certificates_to_trust(own_certificates(), kUsualCertificates);
+  const std::string trusted = certificates_to_trust(own_certificates(), usual_certificates());
   if (!trusted.empty())
     PODIUM_CHECK(curl_easy_setopt(handle, CURLOPT_CAINFO, trusted.c_str()) == CURLE_OK);
 }

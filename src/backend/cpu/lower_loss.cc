@@ -1,6 +1,5 @@
 // The loss, guesses, and what is counted beside them.
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "backend/cpu/kernels/dense.h"
@@ -46,12 +45,12 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
              x_rows = with_gradients ? l.temporary(rows_floats(most, depth)) : x;
   for (std::int64_t first = 0; first < rows; first += kProductRun) {
     const std::int64_t count = std::min(kProductRun, rows - first), from = first * depth;
-    const auto emit = [&](const char* what, int parts, std::vector<Slot> reads,
-                          std::vector<Slot> writes, const Cost& cost, const auto& run) {
+    const auto emit = [&](const char* what, int parts, const std::vector<Slot>& reads,
+                          const std::vector<Slot>& writes, const Cost& cost, const auto& run) {
       l.emit({.name = cat(node.op->name, " ", node.name, " ", what),
               .parts = parts,
-              .reads = std::move(reads),
-              .writes = std::move(writes),
+              .reads = reads,
+              .writes = writes,
               .run = [=](const Memory& m, int part, int) { run(m, part); },
               .cost = cost});
     };
