@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <random>
 #include <sstream>
 #include <string>
@@ -110,7 +109,6 @@ template <typename Work, typename Kernel>
 std::vector<float> run_kernel(const ConvShape& s, const std::vector<float>& in1,
                               const std::vector<float>& in2, std::int64_t out_floats,
                               const Work& work_of, const Kernel& kernel, Order order) {
-  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   const ConvWork work = work_of(s);
   std::vector<float> out(out_floats, kNan), shared(work.shared, kNan);
   for (int phase = 0; phase < work.phases; ++phase)
