@@ -61,14 +61,15 @@ class Inference {
   void run();
   // An output of the network, for a program that goes on with it.
   View output_view(const std::string& name) const { return output(name).view(); }
-  // Null: there is none.
-  const Staging* find_output(std::string_view name) const;
   // The same for the host; waits. Rows of examples that nobody wrote mean nothing.
   const float* values(const std::string& name) const {
     const Staging& own = output(name);
     own.receive();
     return own.host<float>();
   }
+
+  // The memory of an output; null: there is none of this name.
+  const Staging* find_output(std::string_view name) const;
 
   // Calls visit(name, runs for a batch, plan) for each of its programs.
   void visit_programs(
