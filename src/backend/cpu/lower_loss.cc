@@ -63,10 +63,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
          [=](const Memory& m, int part) {
            dense_forward(dense, m.f32(x) + from, m.f32(w), m.f32(z), part);
          });
-    const SoftmaxShape softmax{
-        .images = count,
-        .classes = classes,
-        .smoothing = node.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing};
+    const SoftmaxShape softmax = softmax_shape(node, Shape{count, classes});
     emit("losses", softmax_cross_entropy_parts(softmax), {z, labels}, {loss, z},
          {20 * logits, 8 * logits}, [=](const Memory& m, int part) {
            softmax_cross_entropy_grad(softmax, m.f32(z), m.i32(labels) + first, g,

@@ -67,10 +67,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
                    matmul(launch, shape, ConstFloats(m.f32(x)).from(first * depth), m.f32(w),
                           m.f32(z), own);
                  });
-    const SoftmaxShape softmax = {
-        .images = count,
-        .classes = classes,
-        .smoothing = node.attributes.as<SoftmaxCrossEntropyAttributes>().label_smoothing};
+    const SoftmaxShape softmax = softmax_shape(node, Shape{count, classes});
     l.emit(
         {.reads = {z, labels, dloss},
          .writes = {loss, z},
