@@ -41,13 +41,21 @@ Graph with_plain_convolutions(const Graph& graph) {
   });
 }
 
-// Whether an operand says where maxima stand (max_pool's second result): numbers of 2x2 pixels.
-bool holds_places(const OpDef& op, std::size_t operand) {
+// Of an operand that says where maxima stand (max_pool's second result), the pixels of a window,
+// which are 2x2 of a convolution; 0 of others.
+std::int64_t places_in(const OpDef& op, const OpSample& sample, std::size_t operand) {
+  if (op.kind == OpKind::kMaxPoolGrad && operand == 1) {
+    const auto& a = sample.attributes.as<PoolAttributes>();
+    return a.places ? a.window_h * a.window_w : 0;
+  }
   return operand == 2 && (op.kind == OpKind::kConv2dWinogradGradInput ||
-                          op.kind == OpKind::kConv2dWinogradGradWeight);
+                          op.kind == OpKind::kConv2dWinogradGradWeight)
+             ? 4
+             : 0;
 }
-Tensor places_of(Tensor tensor) {
-  for (float& x : tensor.f32()) x = std::floor(x + 2);
+// From numbers between -2 and 2.
+Tensor places_of(Tensor tensor, std::int64_t pixels) {
+  for (float& x : tensor.f32()) x = std::floor((x + 2) / 4 * static_cast<float>(pixels));
   return tensor;
 }
 
@@ -76,7 +84,8 @@ OperationCase make_case(const OpDef& op, const OpSample& sample, std::uint32_t s
         c.graph.input(cat("input", i), type, batch ? InputRole::kBatch : InputRole::kParameter));
     c.inputs.push_back(random_operand(type, stream * 16 + static_cast<std::uint32_t>(i), classes,
                                       is_positive(op, i)));
-    if (holds_places(op, i)) c.inputs.back() = places_of(std::move(c.inputs.back()));
+    if (const std::int64_t pixels = places_in(op, sample, i))
+      c.inputs.back() = places_of(std::move(c.inputs.back()), pixels);
   }
   const std::vector<Value> outputs = c.graph.add(op, sample.attributes, values, "sample");
   for (std::size_t i = 0; i < outputs.size(); ++i) c.graph.output(cat("output", i), outputs[i]);
@@ -191,8 +200,8 @@ OperationCase draw_case(const OpDef& op, const OpSample& sample, Draw& draw, Val
     const bool positive = is_positive(op, i);
     Value value = c.graph.input(cat("input", i), type, InputRole::kBatch);
     c.inputs.push_back(random_operand(type, draw.word() & 0xffffff, classes, positive));
-    if (holds_places(op, i)) {
-      c.inputs.back() = places_of(std::move(c.inputs.back()));
+    if (const std::int64_t pixels = places_in(op, sample, i)) {
+      c.inputs.back() = places_of(std::move(c.inputs.back()), pixels);
       values.push_back(value);
       continue;
     }

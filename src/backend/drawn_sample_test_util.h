@@ -222,12 +222,12 @@ inline OpSample draw_pool(Draw& draw, OpKind kind) {
     a.pad_top = draw.in(0, a.window_h - 1), a.pad_bottom = draw.in(0, a.window_h - 1);
     a.pad_left = draw.in(0, a.window_w - 1), a.pad_right = draw.in(0, a.window_w - 1);
   }
-  a.places = kind == OpKind::kMaxPool && a.tiles() && draw.one_in(2);
+  a.places = max && draw.one_in(2);
   const TensorType in = f32(x), out = f32(pooled(x, a));
-  if (kind == OpKind::kMaxPoolGrad) return {a, {out, in}};
-  if (kind != OpKind::kAvgPoolGrad) return {a, {in}};
+  if (kind == OpKind::kMaxPool || kind == OpKind::kAvgPool) return {a, {in}};
+  if (max && !a.places) return {a, {out, in}};
   a.height = x[2], a.width = x[3];
-  return {a, {out}};
+  return {a, max ? std::vector{out, out} : std::vector{out}};
 }
 
 inline OpSample draw_sample(const OpDef& op, Draw& draw) {

@@ -45,9 +45,7 @@ class Fuser {
       moved_[{index, 0}] = moved_.at(node.inputs[0]);
       return;
     }
-    if (is(node, max_pool_grad_op) &&
-        (pooled_.contains(node.inputs[1]) || places_.contains(node.inputs[1])))
-      return;
+    if (is(node, max_pool_grad_op) && pooled_.contains(node.inputs[1])) return;
     if (const auto sum = sums_.find(index); sum != sums_.end()) {
       moved_[{index, 0}] = moved_.at(sum->second);
       return;
@@ -66,10 +64,17 @@ class Fuser {
     } else if (is(node, conv2d_winograd_grad_weight_op)) {
       take_places(unit, 1);
       take_norm(unit);
-    } else if (is(node, max_pool_op) && leads_to_winograd(index)) {
+    } else if (is(node, max_pool_op) && !gradients_of_pooling(index).empty()) {
       auto a = node.attributes.as<PoolAttributes>();
       a.places = true;
       unit.attributes = a;
+      if (leads_to_winograd(index)) led_to_winograd_.insert(node.inputs[0]);
+    } else if (is(node, max_pool_grad_op) && places_.contains(node.inputs[1])) {
+      auto a = node.attributes.as<PoolAttributes>();
+      a.places = true;
+      a.height = node.outputs[0].shape[2];
+      a.width = node.outputs[0].shape[3];
+      unit = {a, {node.inputs[0]}, {places_.at(node.inputs[1])}, {}};
     } else if (is(node, activate_grad_op)) {
       take_result(unit);
     }
@@ -152,6 +157,7 @@ class Fuser {
     if (pooling == readers.end() || !is_square_of_two(*pooling, y)) return;
     // What else reads it can only be the one gradient that is led on from there.
     a.places = leads_to_winograd(*pooling);
+    if (a.places) led_to_winograd_.insert(y);
     if (found->second.count() != (a.places ? 2 : 1)) return;
     a.pools = true;
     unit.attributes = a;
@@ -161,7 +167,7 @@ class Fuser {
   // Of a convolution's gradient, whose operand `dy` a pooling may have led back.
   void take_places(Unit& unit, std::size_t dy) {
     const Node& before = old_.node(unit.sources[dy]);
-    if (!is(before, max_pool_grad_op) || !places_.contains(before.inputs[1])) return;
+    if (!is(before, max_pool_grad_op) || !led_to_winograd_.contains(before.inputs[1])) return;
     auto a = unit.attributes.as<Conv2dAttributes>();
     a.pools = true;
     unit.attributes = a;
@@ -320,19 +326,28 @@ class Fuser {
            shape[3] % 2 == 0;
   }
 
+  // The gradients that lead back what one pooling of a value took; none if there are other
+  // poolings of it.
+  std::vector<std::int32_t> gradients_of_pooling(std::int32_t pooling) const {
+    const Value x = node(pooling).inputs[0];
+    std::vector<std::int32_t> found;
+    for (const std::int32_t reader : readers_.at(x).nodes) {
+      const Node& n = node(reader);
+      if (is(n, max_pool_op) && reader != pooling) return {};
+      if (!is(n, max_pool_grad_op) || n.inputs[1] != x) continue;
+      if (n.attributes != node(pooling).attributes) return {};
+      found.push_back(reader);
+    }
+    return found;
+  }
+
   // Whether the pooling takes the largest of windows of 2x2 that tile the image, and the one
   // gradient of it is read by gradients of a Winograd convolution alone, as that to its output.
   bool leads_to_winograd(std::int32_t pooling) const {
-    const Value x = node(pooling).inputs[0];
-    if (!is_square_of_two(pooling, x)) return false;
-    std::int32_t gradient = -1;
-    for (const std::int32_t reader : readers_.at(x).nodes) {
-      if (is(node(reader), max_pool_op) && reader != pooling) return false;
-      if (!is(node(reader), max_pool_grad_op) || node(reader).inputs[1] != x) continue;
-      if (gradient >= 0 || node(reader).attributes != node(pooling).attributes) return false;
-      gradient = reader;
-    }
-    if (gradient < 0) return false;
+    if (!is_square_of_two(pooling, node(pooling).inputs[0])) return false;
+    const std::vector<std::int32_t> gradients = gradients_of_pooling(pooling);
+    if (gradients.size() != 1) return false;
+    const std::int32_t gradient = gradients[0];
     const Value led{gradient, 0};
     const auto found = readers_.find(led);
     if (found == readers_.end() || found->second.outputs > 0) return false;
@@ -351,6 +366,7 @@ class Fuser {
   std::set<Value> pooled_;              // with the pooling that reads it
   std::map<Value, Deferred> deferred_;  // results that their readers make
   std::map<Value, Value> places_;       // where the maxima of a value are, in the new graph
+  std::set<Value> led_to_winograd_;     // of those, what gradients of convolutions lead back
   std::map<std::int32_t, Value> sums_;  // that became part of what made this value
 };
 

@@ -10,9 +10,10 @@
 //   any of these -> add                        the same [adds], the other operand its last input;
 //                                              not after what pools
 //
-//   max_pool_grad -> gradients of a           max_pool [places], the gradients [pools]: the maxima
-//     conv2d_winograd, no other reader          are not sought again, and what is led back to them
-//                                               is never written
+//   max_pool, max_pool_grad of it             both [places]: the maxima are not sought again, and
+//                                               what was pooled need not be kept for it
+//   max_pool_grad -> gradients of a           max_pool [places], the gradients [pools]: what is
+//     conv2d_winograd, no other reader          led back to the maxima is never written
 //   conv2d_winograd of whole tiles, then      conv2d_winograd [pools], and [places] if gradients
 //     such a max_pool                           read them
 //

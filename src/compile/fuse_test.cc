@@ -264,8 +264,29 @@ TEST(Fuse, the_gradient_of_another_layers_pooling_is_kept) {
   const Value led = n.graph.add1(max_pool_grad_op, PoolAttributes{2, 2}, {dy, other.y});
   n.graph.output("dx", n.graph.add1(batch_norm_grad_op, BatchNormAttributes{},
                                     {led, n.x, n.gamma, n.beta, n.out.mean, n.out.inv_std}));
-  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+pool", "batch_norm", "max_pool",
-                                                 "max_pool_grad", "batch_norm_grad"}));
+  EXPECT_EQ(names(checked_fuse(n.graph)), (Names{"batch_norm+pool", "batch_norm", "max_pool+places",
+                                                 "max_pool_grad+places", "batch_norm_grad"}));
+}
+
+TEST(Fuse, the_gradient_of_a_pooling_takes_the_places_that_it_found) {
+  // Windows that tile the image, and such that overlap and reach into padding.
+  const PoolAttributes strided{
+      .window_h = 3, .window_w = 3, .stride_h = 2, .stride_w = 2, .pad_top = 1, .pad_left = 1};
+  for (const PoolAttributes& a : {PoolAttributes{}, strided})
+    for (const bool twice : {false, true}) {
+      Graph graph;
+      const Value x = graph.input("x", {DType::kF32, {5, 4, 7, 9}}, InputRole::kBatch),
+                  y = max_pool(graph, x, a);
+      graph.output("y", y);
+      // Another pooling of the same images: its gradient seeks the maxima, as it always did.
+      if (twice) graph.output("other", max_pool(graph, x, 3, 1));
+      const Value dy = graph.input("dy", graph.type(y), InputRole::kBatch);
+      graph.output("dx", gradients(graph, y, dy, std::vector<Value>{x})[0]);
+      EXPECT_EQ(names(checked_fuse(graph)),
+                twice ? (Names{"max_pool", "max_pool", "max_pool_grad"})
+                      : (Names{"max_pool+places", "max_pool_grad+places"}));
+      EXPECT_EQ(to_string(fuse(fuse(graph))), to_string(fuse(graph)));
+    }
 }
 
 TEST(Fuse, a_winograd_convolution_takes_its_gradients_from_what_was_pooled) {
@@ -287,7 +308,7 @@ TEST(Fuse, a_winograd_convolution_takes_its_gradients_from_what_was_pooled) {
     for (std::size_t i = 0; i < found.size(); ++i) graph.output(cat("gradient", i), found[i]);
     EXPECT_EQ(names(checked_fuse(graph)),
               also_read
-                  ? (Names{"conv2d_winograd", "max_pool", "max_pool_grad",
+                  ? (Names{"conv2d_winograd", "max_pool+places", "max_pool_grad+places",
                            "conv2d_winograd_grad_input", "conv2d_winograd_grad_weight"})
                   : (Names{"conv2d_winograd", "max_pool+places", "conv2d_winograd_grad_input+pool",
                            "conv2d_winograd_grad_weight+pool"}));

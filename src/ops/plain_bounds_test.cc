@@ -36,15 +36,22 @@ TEST(PlainFormula, pooling_takes_the_largest_or_the_mean_of_each_window) {
     const std::vector<Tensor> in = random_inputs(sample, 350);
     const auto x = in[0].f32();
     const auto& a = sample.attributes.as<PoolAttributes>();
+    const Shape &images = in[0].shape(), y = pooled(images, a);
+    const std::int64_t down = a.stride_h > 0 ? a.stride_h : a.window_h,
+                       right = a.stride_w > 0 ? a.stride_w : a.window_w;
     std::vector<Bounded> expected, places;
-    for_each_pool_window(in[0].shape(), a,
-                         [&](std::size_t, const std::vector<std::size_t>& pixels) {
-                           std::size_t most = 0;
-                           for (std::size_t k = 0; k < pixels.size(); ++k)
-                             if (x[pixels[k]] > x[pixels[most]]) most = k;
-                           expected.emplace_back(x[pixels[most]]);
-                           places.emplace_back(static_cast<double>(most));
-                         });
+    for_each_pool_window(
+        images, a, [&](std::size_t out, const std::vector<std::size_t>& pixels) {
+          std::size_t most = pixels[0];
+          for (const std::size_t i : pixels)
+            if (x[i] > x[most]) most = i;
+          expected.emplace_back(x[most]);
+          const auto window = static_cast<std::int64_t>(out), at = static_cast<std::int64_t>(most);
+          const std::int64_t top = window / y[3] % y[2] * down - a.pad_top,
+                             left = window % y[3] * right - a.pad_left;
+          places.emplace_back(static_cast<double>(
+              (at / images[3] % images[2] - top) * a.window_w + at % images[3] - left));
+        });
     const std::vector<Tensor> out = run_reference(max_pool_op, sample.attributes, in);
     ASSERT_EQ(out.size(), a.places ? 2u : 1u);
     expect_within(out[0], expected, name_of(max_pool_op, sample), 0);
@@ -67,11 +74,21 @@ TEST(PlainFormula, pooling_takes_the_largest_or_the_mean_of_each_window) {
 
 TEST(PlainFormula, gradients_of_pooling_go_to_the_largest_or_to_all_alike) {
   for (const OpSample& sample : max_pool_grad_op.samples()) {
-    const std::vector<Tensor> in = random_inputs(sample, 370);
-    const auto dy = in[0].f32(), x = in[1].f32();
+    std::vector<Tensor> in = random_inputs(sample, 370);
     const auto& a = sample.attributes.as<PoolAttributes>();
+    Tensor image = in[1];
+    if (a.places) {
+      // From where the maxima of some images are.
+      PoolAttributes forward = a;
+      forward.height = forward.width = 0;
+      const OpSample pooling{
+          forward, {{DType::kF32, {in[0].shape()[0], in[0].shape()[1], a.height, a.width}}}};
+      image = random_inputs(pooling, 375)[0];
+      in[1] = run_reference(max_pool_op, pooling.attributes, {image})[1];
+    }
+    const auto dy = in[0].f32(), x = image.f32();
     std::vector<Bounded> expected(x.size());
-    for_each_pool_window(in[1].shape(), a,
+    for_each_pool_window(image.shape(), a,
                          [&](std::size_t out, const std::vector<std::size_t>& pixels) {
                            std::size_t most = pixels[0];
                            for (const std::size_t i : pixels)

@@ -4,8 +4,8 @@
 //
 // Rules: P1 images are [N, C, H, W]; P2 a window has at least one pixel and fits into the padded
 // image; P3 a gradient's operands have the shapes of the pooling that it belongs to; P4 strides are
-// at least 1, and padding lies in [0, window); P5 only max_pool has strides or padding, and then no
-// places.
+// at least 1, and padding lies in [0, window); P5 only max_pool and its gradient have strides or
+// padding.
 #include <algorithm>
 #include <iterator>
 
@@ -31,7 +31,7 @@ void require_window(const InferContext& context, const Shape& x) {
 
 void require_tiles(const InferContext& context) {
   context.require(context.as<PoolAttributes>().tiles(),
-                  "P5: only max_pool has strides and padding, and then no places");
+                  "P5: only max_pool and its gradient have strides and padding");
 }
 
 std::vector<TensorType> infer(const InferContext& context) {
@@ -47,29 +47,36 @@ std::vector<TensorType> infer_avg(const InferContext& context) {
 
 std::vector<TensorType> infer_max(const InferContext& context) {
   std::vector<TensorType> types = infer(context);
-  if (!context.as<PoolAttributes>().places) return types;
-  require_tiles(context);
-  types.push_back(types[0]);
+  if (context.as<PoolAttributes>().places) types.push_back(types[0]);
   return types;
 }
 
-std::vector<TensorType> infer_max_grad(const InferContext& context) {
-  const Shape &dy = context.inputs[0].shape, &x = context.inputs[1].shape;
-  require_window(context, x);
-  context.require(dy == pooled(x, context.as<PoolAttributes>()), "P3: dy is ", to_string(dy),
-                  ", x is ", to_string(x));
-  return {context.inputs[1]};
-}
-
-std::vector<TensorType> infer_avg_grad(const InferContext& context) {
+// The images of which dy has the gradients, from the size among the attributes.
+std::vector<TensorType> images_of_size(const InferContext& context) {
   const auto& a = context.as<PoolAttributes>();
   const Shape& dy = context.inputs[0].shape;
   context.require(dy.rank() == 4, "P1: dy is [N, C, P, Q], not ", to_string(dy));
   const Shape x{dy[0], dy[1], a.height, a.width};
   require_window(context, x);
-  require_tiles(context);
   context.require(dy == pooled(x, a), "P3: dy is ", to_string(dy), ", x is ", to_string(x));
   return {{DType::kF32, x}};
+}
+
+std::vector<TensorType> infer_max_grad(const InferContext& context) {
+  const Shape &dy = context.inputs[0].shape, &second = context.inputs[1].shape;
+  if (context.as<PoolAttributes>().places) {
+    context.require(dy == second, "P3: dy is ", to_string(dy), ", places are ", to_string(second));
+    return images_of_size(context);
+  }
+  require_window(context, second);
+  context.require(dy == pooled(second, context.as<PoolAttributes>()), "P3: dy is ", to_string(dy),
+                  ", x is ", to_string(second));
+  return {context.inputs[1]};
+}
+
+std::vector<TensorType> infer_avg_grad(const InferContext& context) {
+  require_tiles(context);
+  return images_of_size(context);
 }
 
 void reference_max(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
@@ -82,8 +89,9 @@ void reference_max(const Attributes& attributes, ConstTensors inputs, Tensors ou
 }
 
 void reference_max_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
-  lead_to_largest(inputs[1]->shape(), attributes.as<PoolAttributes>(), inputs[0]->f32(),
-                  inputs[1]->f32(), outputs[0]->f32());
+  const auto& a = attributes.as<PoolAttributes>();
+  const auto lead = a.places ? lead_to_places : lead_to_largest;
+  lead(outputs[0]->shape(), a, inputs[0]->f32(), inputs[1]->f32(), outputs[0]->f32());
 }
 
 void reference_avg(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
@@ -174,22 +182,32 @@ std::vector<PoolCase> strided_cases() {
       {{1, 2, 5, 6}, {.window_h = 3, .window_w = 2, .stride_h = 1, .pad_top = 2, .pad_right = 1}}};
 }
 
+std::vector<PoolCase> all_cases() {
+  std::vector<PoolCase> all = cases();
+  std::ranges::copy(strided_cases(), std::back_inserter(all));
+  return all;
+}
+
 std::vector<OpSample> samples_max() {
-  std::vector<OpSample> list = samples();
-  for (const PoolCase& c : strided_cases()) list.push_back({c.a, {{DType::kF32, c.x}}});
-  for (PoolCase c : cases()) {
-    c.a.places = true;
-    list.push_back({c.a, {{DType::kF32, c.x}}});
-  }
+  std::vector<OpSample> list;
+  for (const bool places : {false, true})
+    for (PoolCase c : all_cases()) {
+      c.a.places = places;
+      list.push_back({c.a, {{DType::kF32, c.x}}});
+    }
   return list;
 }
 
 std::vector<OpSample> samples_max_grad() {
   std::vector<OpSample> list;
-  std::vector<PoolCase> all = cases();
-  std::ranges::copy(strided_cases(), std::back_inserter(all));
-  for (const PoolCase& c : all)
-    list.push_back({c.a, {{DType::kF32, pooled(c.x, c.a)}, {DType::kF32, c.x}}});
+  for (PoolCase c : all_cases()) {
+    const TensorType x{DType::kF32, c.x}, y{DType::kF32, pooled(c.x, c.a)};
+    list.push_back({c.a, {y, x}});
+    c.a.places = true;
+    c.a.height = c.x[2];
+    c.a.width = c.x[3];
+    list.push_back({c.a, {y, y}});
+  }
   return list;
 }
 

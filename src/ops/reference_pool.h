@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "ops/ops.h"
 
@@ -15,9 +16,16 @@ struct PoolWindow {
   std::int64_t first;  // index in x of its upper left corner
   std::int64_t row;    // distance between rows of x
   std::int64_t height, width;
+  std::int64_t place;   // of that corner in the whole window, row by row
+  std::int64_t across;  // pixels of a row of the whole window
 
   std::size_t at(std::int64_t k) const {  // index in x of pixel k, row by row
     return static_cast<std::size_t>(first + k / width * row + k % width);
+  }
+  // Pixel k's place in the whole window, row by row from 0.
+  float place_of(std::int64_t k) const {
+    const std::int64_t row = k / width;
+    return static_cast<float>(place + row * across + k % width);
   }
   std::int64_t pixels() const { return height * width; }
 };
@@ -37,7 +45,8 @@ void for_each_window(const Shape& x, const PoolAttributes& a, const F& f) {
                            from_w = std::max<std::int64_t>(left, 0);
         f(out, PoolWindow{(plane * x[2] + from_h) * x[3] + from_w, x[3],
                           std::min(top + a.window_h, x[2]) - from_h,
-                          std::min(left + a.window_w, x[3]) - from_w});
+                          std::min(left + a.window_w, x[3]) - from_w,
+                          (from_h - top) * a.window_w + from_w - left, a.window_w});
       }
 }
 
@@ -58,33 +67,32 @@ inline void pool_largest(const Shape& shape, const PoolAttributes& a, std::span<
     y[static_cast<std::size_t>(out)] = x[window.at(largest(x, window))];
   });
 }
-// place[window] = where in it the largest of x stands, row by row; the windows tile the image.
+// place[window] = where in it the largest of x stands, row by row.
 inline void places_of_largest(const Shape& shape, const PoolAttributes& a, std::span<const float> x,
                               std::span<float> place) {
   for_each_window(shape, a, [&](std::int64_t out, const PoolWindow& window) {
-    place[static_cast<std::size_t>(out)] = static_cast<float>(largest(x, window));
+    place[static_cast<std::size_t>(out)] = window.place_of(largest(x, window));
   });
 }
-// dx = dy at that place, elsewhere +0.
+// dx = dy at that place, elsewhere +0; where windows do not tile the image, the sum over the
+// windows that have a pixel there, from +0 and in their order.
 inline void lead_to_places(const Shape& shape, const PoolAttributes& a, std::span<const float> dy,
                            std::span<const float> place, std::span<float> dx) {
   for (float& value : dx) value = 0.0f;
   for_each_window(shape, a, [&](std::int64_t out, const PoolWindow& window) {
     const auto o = static_cast<std::size_t>(out);
     for (std::int64_t k = 0; k < window.pixels(); ++k)
-      if (place[o] == static_cast<float>(k)) dx[window.at(k)] = dy[o];
+      if (float& to = dx[window.at(k)]; place[o] == window.place_of(k))
+        to = a.tiles() ? dy[o] : to + dy[o];
   });
 }
-// dx = dy where x is the largest of its window, elsewhere +0; where windows do not tile the image,
-// the sum over the windows of which a pixel is the largest, from +0 and in their order.
+// The same of where x is the largest of its window.
 inline void lead_to_largest(const Shape& shape, const PoolAttributes& a, std::span<const float> dy,
                             std::span<const float> x, std::span<float> dx) {
-  for (float& value : dx) value = 0.0f;
-  for_each_window(shape, a, [&](std::int64_t out, const PoolWindow& window) {
-    float& to = dx[window.at(largest(x, window))];
-    const float gradient = dy[static_cast<std::size_t>(out)];
-    to = a.tiles() ? gradient : to + gradient;
-  });
+  const Shape y = pooled(shape, a);
+  std::vector<float> place(static_cast<std::size_t>(y.elements()));
+  places_of_largest(shape, a, x, place);
+  lead_to_places(shape, a, dy, place, dx);
 }
 
 }  // namespace podium

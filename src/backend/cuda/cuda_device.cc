@@ -139,7 +139,7 @@ class CudaDevice : public Device, public NetworkedDevice, public MeasuredDevice 
     queue.settle();
     const Floats to{reinterpret_cast<float*>(address(sum, queue)), 0};
     add({.stream = queue.stream}, sum.bytes / static_cast<std::int64_t>(sizeof(float)), to,
-        Floats{reinterpret_cast<float*>(address(addend, queue)), 0}, to);
+        Floats{reinterpret_cast<float*>(address(addend, queue)), 0}, {.floats = to});
   }
   void synchronise() override { cards_.synchronise(); }
 

@@ -55,5 +55,24 @@ struct Each {
 
 using Floats = Each<float>;
 using ConstFloats = Each<const float>;
+// Numbers in BF16 (base/bf16.h).
+using Halves = Each<std::uint16_t>;
+using ConstHalves = Each<const std::uint16_t>;
+
+// Where a kernel writes a result: its floats, the same rounded to BF16, or both; null where nobody
+// reads it. Both have one layout.
+struct Result {
+  Floats floats;
+  Halves halves;
+};
+
+// Calls f with a constant: true or false.
+template <typename F>
+void with_constant(bool value, const F& f) {
+  if (value)
+    f(std::true_type());
+  else
+    f(std::false_type());
+}
 
 }  // namespace podium::PODIUM_CUDA_SPACE

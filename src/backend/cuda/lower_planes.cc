@@ -22,14 +22,15 @@ Slot addend_of(Lowering& l, const Node& node, std::size_t operand) {
   return l.batch_last(node.inputs[node.attributes.as<BatchNormAttributes>().adds ? operand : 0]);
 }
 
-void emit_apply(Lowering& l, const Node& node, const PlaneShape& shape, Slot x, Slot affine,
-                Slot addend, Slot y) {
+void emit_apply(Lowering& l, const Node& node, std::int32_t index, const PlaneShape& shape, Slot x,
+                Slot affine, Slot addend) {
   const NormResult result = result_of(node);
+  const ResultSlots y = l.define_result({index, 0});
   l.emit({.reads = {x, affine, addend},
-          .writes = {y},
+          .writes = y.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
             batch_norm_apply(launch, shape, result, m.f32(x), m.f32(affine), m.f32(addend),
-                             m.f32(y));
+                             m.result(y));
           }});
 }
 
@@ -52,7 +53,7 @@ void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
                                   m.f32(scratch), {m.f32(mean), m.f32(variance), m.f32(inv_std)},
                                   m.f32(affine));
           }});
-  if (!a.defers) emit_apply(l, node, shape, x, affine, addend, l.define_batch_last({index, 0}));
+  if (!a.defers) emit_apply(l, node, index, shape, x, affine, addend);
 }
 
 void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
@@ -62,12 +63,15 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
              gamma = l.plain(node.inputs[2]), beta = l.plain(node.inputs[3]),
              mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]),
              addend = addend_of(l, node, 6);
-  const Slot dx = l.define_batch_last({index, 0}), dgamma = l.define_plain({index, 1}),
-             dbeta = l.define_plain({index, 2});
+  const ResultSlots dx = l.define_result({index, 0});
+  const Slot dgamma = l.define_plain({index, 1}), dbeta = l.define_plain({index, 2});
   const Slot scratch = l.temporary(plane_sums_scratch(shape)),
-             factors = l.temporary(norm_grad_factors(shape));
+             factors = l.temporary(norm_grad_factors(shape)),
+             before = !norm_grad_needs_before(result)        ? scratch
+                      : dx.floats != ResultSlots::kNone ? dx.floats
+                                                        : l.temporary(shape.elements());
   l.emit({.reads = {dy, x, gamma, beta, mean, inv_std, addend},
-          .writes = {dx, dgamma, dbeta, scratch, factors},
+          .writes = dx.slots({dgamma, dbeta, scratch, factors, before}),
           .run = [=](const Launch& launch, const Memory& m) {
             PODIUM_CUDA_SPACE::batch_norm_grad(launch, shape, result,
                                                {.dy = m.f32(dy),
@@ -77,10 +81,10 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
                                                 .mean = m.f32(mean),
                                                 .inv_std = m.f32(inv_std),
                                                 .addend = m.f32(addend),
-                                                .dx = m.f32(dx),
+                                                .dx = m.result(dx),
                                                 .dgamma = m.f32(dgamma),
                                                 .dbeta = m.f32(dbeta)},
-                                               m.f32(scratch), m.f32(factors));
+                                               m.f32(scratch), m.f32(factors), m.f32(before));
           }});
 }
 
@@ -98,7 +102,7 @@ void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t inde
             batch_norm_affine(launch, shape.channels, epsilon, m.f32(gamma), m.f32(beta),
                               m.f32(mean), m.f32(variance), m.f32(affine));
           }});
-  if (!a.defers) emit_apply(l, node, shape, x, affine, addend, l.define_batch_last({index, 0}));
+  if (!a.defers) emit_apply(l, node, index, shape, x, affine, addend);
 }
 
 void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index) {
@@ -128,12 +132,14 @@ void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index)
 }
 
 void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot x = l.batch_last(node.inputs[0]), bias = l.plain(node.inputs[1]),
-             y = l.define_batch_last({index, 0});
+  const Slot x = l.batch_last(node.inputs[0]), bias = l.plain(node.inputs[1]);
+  const ResultSlots y = l.define_result({index, 0});
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
-  l.emit({.reads = {x, bias}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
+  l.emit({.reads = {x, bias},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
             PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.f32(x),
-                                        m.f32(bias), m.f32(y));
+                                        m.f32(bias), m.result(y));
           }});
 }
 
@@ -172,20 +178,28 @@ PoolShape pool_shape(const Node& node, const Shape& x) {
 void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
   const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
   const bool places = node.attributes.as<PoolAttributes>().places;
-  const Slot x = l.batch_last(node.inputs[0]), y = l.define_batch_last({index, 0});
-  const Slot place = places ? l.define_batch_last({index, 1}) : y;
-  l.emit({.reads = {x}, .writes = {y, place}, .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::max_pool(launch, shape, m.f32(x), m.f32(y),
-                                        places ? m.f32(place) : Floats{});
+  const Slot x = l.batch_last(node.inputs[0]);
+  const ResultSlots y = l.define_result({index, 0});
+  const ResultSlots place{.floats =
+                              places ? l.define_batch_last({index, 1}) : ResultSlots::kNone};
+  l.emit({.reads = {x},
+          .writes = y.slots(place.slots()),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::max_pool(launch, shape, m.f32(x), m.result(y),
+                                        m.result(place).floats);
           }});
 }
 
 void lower_max_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const PoolShape shape = pool_shape(node, l.shape(node.inputs[1]));
-  const Slot dy = l.batch_last(node.inputs[0]), x = l.batch_last(node.inputs[1]),
-             dx = l.define_batch_last({index, 0});
-  l.emit({.reads = {dy, x}, .writes = {dx}, .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::max_pool_grad(launch, shape, m.f32(dy), m.f32(x), m.f32(dx));
+  const PoolShape shape = pool_shape(node, node.outputs[0].shape);
+  const bool places = node.attributes.as<PoolAttributes>().places;
+  const Slot dy = l.batch_last(node.inputs[0]), from = l.batch_last(node.inputs[1]);
+  const ResultSlots dx = l.define_result({index, 0});
+  l.emit({.reads = {dy, from},
+          .writes = dx.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::max_pool_grad(launch, shape, places, m.f32(dy), m.f32(from),
+                                             m.result(dx));
           }});
 }
 

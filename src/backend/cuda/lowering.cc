@@ -19,7 +19,23 @@ LowerFunction lower_function(OpKind kind) {
   return kFunctions[static_cast<std::size_t>(kind)];
 }
 
+namespace {
+
+// Operations that round an operand: those of batches of images (ops/bf16.cc).
+bool rounds(const OpDef& op, std::size_t operand) {
+  if (&op == &conv2d_bf16_grad_weight_op) return true;
+  return (&op == &conv2d_bf16_op || &op == &conv2d_bf16_grad_input_op) && operand == 0;
+}
+
+}  // namespace
+
 Program Lowering::run() {
+  for (const Node& node : graph().nodes())
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      Readings& readings = readings_[node.inputs[i]];
+      (rounds(*node.op, i) ? readings.rounded : readings.floats) = true;
+    }
+  for (const NamedValue& output : graph().outputs()) readings_[output.value].floats = true;
   Program program = lower_all([this](const Node& node, std::int32_t index) {
     lower_function(node.op->kind)(*this, node, index);
   });
@@ -75,6 +91,18 @@ Slot Lowering::rounded(Value value) {
             },
         .cost = {.flops = 0, .bytes = static_cast<double>(graph().type(value).bytes() + bytes)}});
   return rounded_[value] = target;
+}
+
+ResultSlots Lowering::define_result(Value value, bool batch_last) {
+  const Readings readings = readings_[value];
+  const std::int64_t images = batch_last ? shape(value)[0] : 0;
+  if (!batch_last || !readings.rounded || !is_filled(images))
+    return {.floats = define_in_layout(value, batch_last)};
+  ResultSlots result;
+  const std::int64_t bytes = rounded_bytes(lowering::features_of(shape(value)), images);
+  rounded_[value] = result.halves = temporary(bytes / 4);
+  if (readings.floats) result.floats = define_batch_last(value);
+  return result;
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

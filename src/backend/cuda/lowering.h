@@ -23,11 +23,26 @@ namespace podium::PODIUM_CUDA_SPACE {
 using lowering::Slot;  // a piece of memory of the program, of each replica
 using lowering::SlotInfo;
 
+// The slots of a Result (launch.h).
+struct ResultSlots {
+  static constexpr Slot kNone = -1;  // nobody reads it so
+  Slot floats = kNone, halves = kNone;
+  std::vector<Slot> slots(std::vector<Slot> others = {}) const {
+    for (const Slot slot : {floats, halves})
+      if (slot != kNone) others.push_back(slot);
+    return others;
+  }
+};
+
 // Where each slot lies, during a run.
 class Memory {
  public:
   explicit Memory(std::size_t slots) : places_(slots) {}
   Floats f32(Slot slot) const { return as<float>(slot); }
+  Result result(const ResultSlots& y) const {
+    return {y.floats == ResultSlots::kNone ? Floats{} : f32(y.floats),
+            y.halves == ResultSlots::kNone ? Halves{} : u16(y.halves)};
+  }
   Each<std::int32_t> i32(Slot slot) const { return as<std::int32_t>(slot); }
   Each<std::uint16_t> u16(Slot slot) const { return as<std::uint16_t>(slot); }
   Each<std::uint32_t> u32(Slot slot) const { return as<std::uint32_t>(slot); }
@@ -75,8 +90,12 @@ class Lowering : public lowering::Lowering<Step> {
   Slot batch_last(Value value) { return batched(value); }
   bool is_batch_last(Value value) const { return is_batched(value); }
   Slot define_batch_last(Value value) { return define_batched(value); }
-  // The value batch last, rounded to BF16 (kernels/bf16.h); emits the rounding at its first use.
+  // The value batch last, rounded to BF16 (kernels/bf16.h); emits the rounding at its first use,
+  // unless the value was defined so.
   Slot rounded(Value value);
+  // New memory for a value that the current operation computes, in the forms in which its readers
+  // take it, batch last or plain.
+  ResultSlots define_result(Value value, bool batch_last = true);
   // kernel(memory, launch), for `count` floats.
   template <typename Kernel>
   void emit_flat(std::int64_t, const std::vector<Slot>& reads, const std::vector<Slot>& writes,
@@ -95,6 +114,11 @@ class Lowering : public lowering::Lowering<Step> {
   void emit_fill(std::int64_t count, float filler, Slot to) override;
   void emit_copy(std::int64_t bytes, Slot from, Slot to) override;
 
+  // Whether somebody reads a value as floats, and whether a product of BF16 operands reads it.
+  struct Readings {
+    bool floats = false, rounded = false;
+  };
+  std::map<Value, Readings> readings_;
   std::map<Value, Slot> rounded_;
 };
 

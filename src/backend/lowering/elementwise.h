@@ -6,11 +6,16 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "backend/lowering/lowering.h"
 #include "ops/ops.h"
 
 namespace podium::lowering {
+
+// What define_result() gives: a slot, or those of several forms of a result.
+inline std::vector<Slot> slots_of(Slot slot) { return {slot}; }
+std::vector<Slot> slots_of(const auto& result) { return result.slots(); }
 
 // kernel(at, count, a, b, y) for the operands of a node in one layout and its result in the same; b
 // is a where there is one operand.
@@ -18,11 +23,11 @@ template <typename L, typename Kernel>
 void lower_flat(L& l, const Node& node, std::int32_t index, const Kernel& kernel) {
   const bool batch = l.is_batched(node.inputs[0]);
   const Slot a = l.in_layout(node.inputs[0], batch),
-             b = node.inputs.size() > 1 ? l.in_layout(node.inputs[1], batch) : a,
-             y = l.define_in_layout({index, 0}, batch);
+             b = node.inputs.size() > 1 ? l.in_layout(node.inputs[1], batch) : a;
+  const auto y = l.define_result({index, 0}, batch);
   const std::int64_t count = l.floats_of(l.shape({index, 0}), batch);
-  l.emit_flat(count, {a, b}, {y}, [=](const auto& m, const auto& at) {
-    kernel(at, count, m.f32(a), m.f32(b), m.f32(y));
+  l.emit_flat(count, {a, b}, slots_of(y), [=](const auto& m, const auto& at) {
+    kernel(at, count, m.f32(a), m.f32(b), m.result(y));
   });
 }
 
@@ -55,11 +60,11 @@ void lower_divide(L& l, const Node& node, std::int32_t index) {
 template <typename Kernels, typename L>
 void lower_multiply_by(L& l, const Node& node, std::int32_t index) {
   const bool batch = l.is_batched(node.inputs[0]);
-  const Slot factor = l.plain(node.inputs[1]), x = l.in_layout(node.inputs[0], batch),
-             y = l.define_in_layout({index, 0}, batch);
+  const Slot factor = l.plain(node.inputs[1]), x = l.in_layout(node.inputs[0], batch);
+  const auto y = l.define_result({index, 0}, batch);
   const std::int64_t count = l.floats_of(l.shape({index, 0}), batch);
-  l.emit_flat(count, {x, factor}, {y}, [=](const auto& m, const auto& at) {
-    Kernels::multiply_by(at, count, m.f32(x), m.f32(factor), m.f32(y));
+  l.emit_flat(count, {x, factor}, slots_of(y), [=](const auto& m, const auto& at) {
+    Kernels::multiply_by(at, count, m.f32(x), m.f32(factor), m.result(y));
   });
 }
 template <typename Kernels, typename L>

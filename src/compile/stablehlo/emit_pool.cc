@@ -132,19 +132,17 @@ HloValue led_to_places(Builder& b, const HloValue& dy, const HloValue& place, co
 
 std::vector<HloValue> emit_max_pool(const EmitContext& c) {
   const auto& a = c.as<PoolAttributes>();
-  if (!a.tiles()) return {largest_of_strided(c.b, c.in[0], a).value};
-  const Largest largest = largest_of_windows(c.b, c.in[0], a);
+  const auto sought = a.tiles() ? largest_of_windows : largest_of_strided;
+  const Largest largest = sought(c.b, c.in[0], a);
   if (!a.places) return {largest.value};
   return {largest.value, largest.place};
 }
 std::vector<HloValue> emit_max_pool_grad(const EmitContext& c) {
   const auto& a = c.as<PoolAttributes>();
-  if (!a.tiles()) {
-    const Largest largest = largest_of_strided(c.b, c.in[1], a);
-    return {led_to_strided(c.b, c.in[0], largest.place, c.in[1].shape, a)};
-  }
-  const Largest largest = largest_of_windows(c.b, c.in[1], a);
-  return {led_to_places(c.b, c.in[0], largest.place, c.in[1].shape, a)};
+  const auto sought = a.tiles() ? largest_of_windows : largest_of_strided;
+  const auto led = a.tiles() ? led_to_places : led_to_strided;
+  const HloValue place = a.places ? c.in[1] : sought(c.b, c.in[1], a).place;
+  return {led(c.b, c.in[0], place, c.out(), a)};
 }
 
 std::vector<HloValue> emit_avg_pool(const EmitContext& c) {

@@ -39,18 +39,23 @@ HWY_INLINE auto replaces(Native next, Native held) {
   return hn::Or(hn::Gt(next, held), hn::IsNaN(next));
 }
 
-// The largest of a window, and where it stands, row by row from 0.
+// The places of the pixels of a window, or of the part that lies inside the image, row by row.
+struct WindowPlaces {
+  float first = 0;  // of its first pixel
+  float skip = 0;   // between the last of a row and the first of the next
+};
+// The largest of a window, and its place.
 struct Largest {
   Native value, place;
 };
 // `corner` is the window's first value; rows are `row` floats apart, and what is needed `ahead`
 // floats on is asked for.
 HWY_INLINE Largest largest_from(const float* corner, int64_t row, int64_t height, int64_t width,
-                                int64_t ahead) {
+                                int64_t ahead, WindowPlaces places = {}) {
   const NativeTag d;
-  Largest held{hn::LoadU(d, corner), hn::Zero(d)};
-  float next_place = 0;
-  for (int64_t r = 0; r < height; ++r, corner += row) {
+  float next_place = places.first;
+  Largest held{hn::LoadU(d, corner), hn::Set(d, next_place)};
+  for (int64_t r = 0; r < height; ++r, corner += row, next_place += places.skip) {
     for (int64_t t = 0; t < width; ++t) {
       if (ahead != 0) fetch_to_l2(corner + t * kLanes + ahead);
       const Native next = hn::LoadU(d, corner + t * kLanes);

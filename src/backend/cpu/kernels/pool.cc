@@ -85,8 +85,11 @@ void max_windows_grad_at(const PoolShape& s, Range planes, const float* dy, cons
   max_gradients<true>(s, planes, dy, place, dx);
 }
 
-// Calls f(out, in, height, width) for each window: offsets of its result and of its first pixel
-// inside the image, and how much of it lies inside.
+// The part of a window that lies inside the image: offsets of its result and of its first pixel.
+struct InsideWindow {
+  int64_t out, in, height, width;
+  WindowPlaces places;
+};
 template <typename F>
 HWY_INLINE void for_each_window(const StridedPoolShape& s, int64_t plane, const F& f) {
   int64_t out = plane * s.out_height * s.out_width * kLanes;
@@ -96,39 +99,53 @@ HWY_INLINE void for_each_window(const StridedPoolShape& s, int64_t plane, const 
     for (int64_t q = 0; q < s.out_width; ++q, out += kLanes) {
       const int64_t left = q * s.stride_width - s.pad_left, from = std::max<int64_t>(left, 0);
       const int64_t width = std::min(left + s.window_width, s.x.width) - from;
-      f(out, (plane * s.x.pixels() + first * s.x.width + from) * kLanes, height, width);
+      f(InsideWindow{out,
+                     (plane * s.x.pixels() + first * s.x.width + from) * kLanes,
+                     height,
+                     width,
+                     {static_cast<float>((first - top) * s.window_width + from - left),
+                      static_cast<float>(s.window_width - width)}});
     }
   }
 }
 
-void strided_max_windows(const StridedPoolShape& s, Range planes, const float* x, float* y) {
+HWY_INLINE Largest largest_at(const StridedPoolShape& s, const InsideWindow& window,
+                              const float* corner) {
+  return largest_from(corner, s.x.width * kLanes, window.height, window.width, kPassAhead,
+                      window.places);
+}
+
+void strided_max_windows(const StridedPoolShape& s, Range planes, const float* x, float* y,
+                         float* place) {
   const NativeTag d;
-  const int64_t row = s.x.width * kLanes;
   for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
-    for_each_window(s, plane, [&](int64_t out, int64_t in, int64_t height, int64_t width) HWY_ATTR {
+    for_each_window(s, plane, [&](const InsideWindow& window) HWY_ATTR {
       for (int64_t lane = 0; lane < kLanes; lane += kNative) {
-        const Largest largest = largest_from(x + in + lane, row, height, width, kPassAhead);
-        hn::StoreU(largest.value, d, y + out + lane);
+        const Largest largest = largest_at(s, window, x + window.in + lane);
+        hn::StoreU(largest.value, d, y + window.out + lane);
+        if (place != nullptr) hn::StoreU(largest.place, d, place + window.out + lane);
       }
     });
   }
 }
 
 // Adding the +0 of the other pixels changes no sum that began at +0.
-void strided_max_windows_grad(const StridedPoolShape& s, Range planes, const float* dy,
-                              const float* x, float* dx) {
+template <bool kPlaces>
+HWY_INLINE void strided_max_gradients(const StridedPoolShape& s, Range planes, const float* dy,
+                                      const float* from, float* dx) {
   const NativeTag d;
   const int64_t row = s.x.width * kLanes, size = s.x.pixels() * kLanes;
   for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
     std::fill(dx + plane * size, dx + (plane + 1) * size, 0.0f);
-    for_each_window(s, plane, [&](int64_t out, int64_t in, int64_t height, int64_t width) HWY_ATTR {
+    for_each_window(s, plane, [&](const InsideWindow& window) HWY_ATTR {
       for (int64_t lane = 0; lane < kLanes; lane += kNative) {
-        const Native place = largest_from(x + in + lane, row, height, width, kPassAhead).place;
-        const Native gradient = hn::LoadU(d, dy + out + lane);
-        float next_place = 0;
-        for (int64_t r = 0; r < height; ++r) {
-          float* to = dx + in + lane + r * row;
-          for (int64_t t = 0; t < width; ++t, to += kLanes, next_place += 1) {
+        const Native place = kPlaces ? hn::LoadU(d, from + window.out + lane)
+                                     : largest_at(s, window, from + window.in + lane).place;
+        const Native gradient = hn::LoadU(d, dy + window.out + lane);
+        float next_place = window.places.first;
+        for (int64_t r = 0; r < window.height; ++r, next_place += window.places.skip) {
+          float* to = dx + window.in + lane + r * row;
+          for (int64_t t = 0; t < window.width; ++t, to += kLanes, next_place += 1) {
             const Native term = hn::IfThenElseZero(hn::Eq(place, hn::Set(d, next_place)), gradient);
             hn::StoreU(hn::Add(hn::LoadU(d, to), term), d, to);
           }
@@ -136,6 +153,14 @@ void strided_max_windows_grad(const StridedPoolShape& s, Range planes, const flo
       }
     });
   }
+}
+void strided_max_windows_grad(const StridedPoolShape& s, Range planes, const float* dy,
+                              const float* x, float* dx) {
+  strided_max_gradients<false>(s, planes, dy, x, dx);
+}
+void strided_max_windows_grad_at(const StridedPoolShape& s, Range planes, const float* dy,
+                                 const float* place, float* dx) {
+  strided_max_gradients<true>(s, planes, dy, place, dx);
 }
 
 void avg_windows(const PoolShape& s, Range planes, float share, const float* x, float* y) {
@@ -176,6 +201,7 @@ HWY_EXPORT(max_windows_grad);
 HWY_EXPORT(max_windows_grad_at);
 HWY_EXPORT(strided_max_windows);
 HWY_EXPORT(strided_max_windows_grad);
+HWY_EXPORT(strided_max_windows_grad_at);
 HWY_EXPORT(avg_windows);
 HWY_EXPORT(avg_windows_grad);
 
@@ -197,8 +223,13 @@ Range part_planes(const StridedPoolShape& shape, int part) {
 
 int pool_parts(const PoolShape& shape) { return plane_parts(shape.x); }
 int strided_pool_parts(const StridedPoolShape& shape) { return plane_parts(shape.x); }
-void strided_max_pool(const StridedPoolShape& shape, const float* x, float* y, int part) {
-  PODIUM_DISPATCH(strided_max_windows)(shape, part_planes(shape, part), x, y);
+void strided_max_pool(const StridedPoolShape& shape, const float* x, float* y, float* place,
+                      int part) {
+  PODIUM_DISPATCH(strided_max_windows)(shape, part_planes(shape, part), x, y, place);
+}
+void strided_max_pool_grad_at(const StridedPoolShape& shape, const float* dy, const float* place,
+                              float* dx, int part) {
+  PODIUM_DISPATCH(strided_max_windows_grad_at)(shape, part_planes(shape, part), dy, place, dx);
 }
 void strided_max_pool_grad(const StridedPoolShape& shape, const float* dy, const float* x,
                            float* dx, int part) {

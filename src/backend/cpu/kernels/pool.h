@@ -31,14 +31,17 @@ int pool_parts(const PoolShape& shape);
 void max_pool(const PoolShape& shape, const float* x, float* y, float* place, int part);
 // dx gets dy where x is its window's largest, +0 elsewhere.
 void max_pool_grad(const PoolShape& shape, const float* dy, const float* x, float* dx, int part);
-int strided_pool_parts(const StridedPoolShape& shape);
-void strided_max_pool(const StridedPoolShape& shape, const float* x, float* y, int part);
-// dx gets the sum of dy over the windows whose largest is x.
-void strided_max_pool_grad(const StridedPoolShape& shape, const float* dy, const float* x,
-                           float* dx, int part);
 // The same from the places.
 void max_pool_grad_at(const PoolShape& shape, const float* dy, const float* place, float* dx,
                       int part);
+int strided_pool_parts(const StridedPoolShape& shape);
+void strided_max_pool(const StridedPoolShape& shape, const float* x, float* y, float* place,
+                      int part);
+// dx gets the sum of dy over the windows whose largest is x.
+void strided_max_pool_grad(const StridedPoolShape& shape, const float* dy, const float* x,
+                           float* dx, int part);
+void strided_max_pool_grad_at(const StridedPoolShape& shape, const float* dy, const float* place,
+                              float* dx, int part);
 // `share` is 1 over the pixels of a window, rounded once.
 void avg_pool(const PoolShape& shape, float share, const float* x, float* y, int part);
 void avg_pool_grad(const PoolShape& shape, float share, const float* dy, float* dx, int part);

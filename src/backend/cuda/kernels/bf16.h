@@ -15,11 +15,6 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-// Rounded operands: batch last, [feature][image], with images filled up to a multiple of 8 by
-// zeros. Their memory begins at multiples of 16 bytes.
-using Halves = Each<std::uint16_t>;
-using ConstHalves = Each<const std::uint16_t>;
-
 // A block of the largest tiles of a gradient to weights has a multiprocessor for itself, so nothing
 // hides its beginning and its end: it needs so many slices.
 #ifdef PODIUM_CUDA_EMULATED
@@ -29,6 +24,10 @@ inline int bf16_many_slices() { return g_bf16_many_slices; }
 constexpr int bf16_many_slices() { return 128; }
 #endif
 
+// Rounded operands: batch last, [feature][image], with images filled up to a multiple of 8 by
+// zeros. Their memory begins at multiples of 16 bytes. Where nothing is filled up, the kernel that
+// makes a value may write it so (Result, launch.h).
+constexpr bool is_filled(std::int64_t images) { return images % 8 == 0; }
 // The bytes of a rounded value.
 std::int64_t rounded_bytes(std::int64_t features, std::int64_t images);
 void round_images(const Launch& launch, std::int64_t features, std::int64_t images, ConstFloats x,

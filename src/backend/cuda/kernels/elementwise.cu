@@ -7,16 +7,18 @@ namespace {
 
 // y[i] = f(x[i])
 template <typename F>
-void each(const Launch& launch, std::int64_t count, ConstFloats x, Floats y, F f) {
+void each(const Launch& launch, std::int64_t count, ConstFloats x, const Result& y, F f) {
+  const Result to = y;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    y.of(replica)[i] = f(x.of(replica)[i]);
+    store(to, replica, i, f(x.of(replica)[i]));
   });
 }
 // y[i] = f(a[i], b[i])
 template <typename F>
-void each(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y, F f) {
+void each(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y, F f) {
+  const Result to = y;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    y.of(replica)[i] = f(a.of(replica)[i], b.of(replica)[i]);
+    store(to, replica, i, f(a.of(replica)[i], b.of(replica)[i]));
   });
 }
 
@@ -26,45 +28,47 @@ __device__ inline float decayed(float weight_decay, float parameter, float gradi
 
 }  // namespace
 
-void add(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y) {
+void add(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y) {
   each(launch, count, a, b, y, [] __device__(float u, float v) { return u + v; });
 }
-void sub(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y) {
+void sub(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y) {
   each(launch, count, a, b, y, [] __device__(float u, float v) { return u - v; });
 }
-void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y) {
+void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y) {
   each(launch, count, a, b, y, [] __device__(float u, float v) { return u * v; });
 }
-void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, Floats y) {
+void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return u * factor; });
 }
-void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x, Floats y) {
+void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x, const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return u / divisor; });
 }
 void multiply_by(const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats factor,
-                 Floats y) {
+                 const Result& y) {
+  const Result to = y;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    y.of(replica)[i] = x.of(replica)[i] * *factor.of(replica);
+    store(to, replica, i, x.of(replica)[i] * *factor.of(replica));
   });
 }
 void combine(const Launch& launch, std::int64_t count, const CombineAttributes& attributes,
-             ConstFloats u, ConstFloats v, Floats y) {
+             ConstFloats u, ConstFloats v, const Result& y) {
   const float a = attributes.a, b = attributes.b;
   each(launch, count, u, v, y, [=] __device__(float s, float t) { return std::fma(a, s, b * t); });
 }
 void activate(const Launch& launch, std::int64_t count, const Activation& activation, ConstFloats x,
-              Floats y) {
+              const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return activate_f32(activation, u); });
 }
 void activate_grad(const Launch& launch, std::int64_t count, const Activation& activation,
-                   ConstFloats dy, ConstFloats x, Floats dx) {
+                   ConstFloats dy, ConstFloats x, const Result& dx) {
   each(launch, count, dy, x, dx,
        [=] __device__(float d, float u) { return activate_grad_f32(activation, d, u); });
 }
 void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
-              ConstFloats bias, Floats y) {
+              ConstFloats bias, const Result& y) {
+  const Result to = y;
   launch_flat(launch, channels * inner, [=] __device__(std::int64_t i, unsigned replica) {
-    y.of(replica)[i] = x.of(replica)[i] + bias.of(replica)[i / inner];
+    store(to, replica, i, x.of(replica)[i] + bias.of(replica)[i / inner]);
   });
 }
 

@@ -11,24 +11,25 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-void add(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y);
-void sub(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y);
-void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, Floats y);
-void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, Floats y);
-void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x, Floats y);
+void add(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y);
+void sub(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y);
+void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y);
+void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, const Result& y);
+void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x,
+            const Result& y);
 // y = x * *factor
 void multiply_by(const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats factor,
-                 Floats y);
+                 const Result& y);
 // y = fma(a, u, b * v)
 void combine(const Launch& launch, std::int64_t count, const CombineAttributes& attributes,
-             ConstFloats u, ConstFloats v, Floats y);
+             ConstFloats u, ConstFloats v, const Result& y);
 void activate(const Launch& launch, std::int64_t count, const Activation& activation, ConstFloats x,
-              Floats y);
+              const Result& y);
 void activate_grad(const Launch& launch, std::int64_t count, const Activation& activation,
-                   ConstFloats dy, ConstFloats x, Floats dx);
+                   ConstFloats dy, ConstFloats x, const Result& dx);
 // y = x + bias[channel], x [channels][inner].
 void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
-              ConstFloats bias, Floats y);
+              ConstFloats bias, const Result& y);
 
 // The updates; results may be the memory of the operands that they replace.
 void descend(const Launch& launch, std::int64_t count, ConstFloats p, ConstFloats direction,

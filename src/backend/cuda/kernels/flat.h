@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backend/cuda/simt.h"
+#include "base/bf16.h"
 #include "base/error.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -52,6 +53,23 @@ __device__ inline Pack<kWidth> load_pack(const float* from) {
 template <int kWidth>
 __device__ inline void store_pack(float* to, const Pack<kWidth>& pack) {
   *reinterpret_cast<Pack<kWidth>*>(to) = pack;
+}
+template <int kWidth>
+struct alignas(kWidth * sizeof(std::uint16_t)) HalfPack {
+  std::uint16_t v[kWidth];
+};
+// Writes what begins at element `at` of a result of replica r.
+template <int kWidth>
+__device__ inline void store_pack(const Result& to, unsigned r, std::int64_t at,
+                                  const Pack<kWidth>& pack) {
+  if (to.floats.first != nullptr) store_pack(to.floats.of(r) + at, pack);
+  if (to.halves.first == nullptr) return;
+  HalfPack<kWidth> rounded;
+  for (int k = 0; k < kWidth; ++k) rounded.v[k] = bf16_bits(pack.v[k]);
+  *reinterpret_cast<HalfPack<kWidth>*>(to.halves.of(r) + at) = rounded;
+}
+__device__ inline void store(const Result& to, unsigned r, std::int64_t at, float value) {
+  store_pack<1>(to, r, at, {value});
 }
 // Whether tensors can be read in packs of four: rows of `extent` floats begin where packs do.
 inline bool has_packs(std::int64_t extent, std::initializer_list<ConstFloats> tensors) {

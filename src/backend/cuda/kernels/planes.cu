@@ -210,7 +210,8 @@ struct Windows {
 
 template <int kWidth, typename Kind>
 void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, ConstFloats x,
-           ConstFloats affine, ConstFloats addend, Floats y) {
+           ConstFloats affine, ConstFloats addend, const Result& y) {
+  const Result to = y;
   const Kind activation(result.activation);
   const bool adds = result.adds;
   const std::int64_t inner = s.inner();
@@ -226,13 +227,14 @@ void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, 
                   const float value = activated(activation, norm(in.v[k]));
                   out.v[k] = adds ? value + more.v[k] : value;
                 }
-                store_pack(y.of(r) + at, out);
+                store_pack(to, r, at, out);
               });
 }
 
 template <int kWidth, typename Kind>
 void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                    ConstFloats x, ConstFloats affine, Floats y) {
+                    ConstFloats x, ConstFloats affine, const Result& y) {
+  const Result to = y;
   const Kind activation(result.activation);
   const std::int64_t inner = s.inner();
   const Windows<kWidth> windows(s);
@@ -250,7 +252,7 @@ void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult&
                   for (int k = 0; k < 4; ++k) values[k] = activated(activation, norm(in[k].v[j]));
                   largest_of_four(values, out.v[j]);
                 }
-                store_pack(y.of(r) + c * (inner / 4) + std::int64_t{i} * kWidth, out);
+                store_pack(to, r, c * (inner / 4) + std::int64_t{i} * kWidth, out);
               });
 }
 
@@ -290,7 +292,7 @@ void apply_grad(const Launch& launch, const PlaneShape& s, const NormResult& res
           const float value = f(activated_grad(activation, dy.v[k], f.affine(x.v[k])), x.v[k]);
           out.v[k] = adds ? value + more.v[k] : value;
         }
-        store_pack(o.dx.of(r) + at, out);
+        store_pack(o.dx, r, at, out);
       });
 }
 
@@ -327,13 +329,13 @@ void apply_pooled_grad(const Launch& launch, const PlaneShape& s, const NormResu
                   }
                 }
 #pragma unroll
-                for (int k = 0; k < 4; ++k) store_pack(o.dx.of(r) + at + windows.behind(k), out[k]);
+                for (int k = 0; k < 4; ++k) store_pack(o.dx, r, at + windows.behind(k), out[k]);
               });
 }
 
-// Where the activation is costly: the gradient before it, to where dx will be.
+// Where the activation is costly: the gradient before it.
 void gradient_before_activation(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                                const NormGradOperands& operands) {
+                                const NormGradOperands& operands, Floats before) {
   const NormGradOperands o = operands;
   const Activation activation = result.activation;
   const std::int64_t inner = s.inner();
@@ -344,7 +346,7 @@ void gradient_before_activation(const Launch& launch, const PlaneShape& s, const
   if (!result.pools) {
     launch_rows(launch, s.channels, inner, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
       const std::int64_t at = c * inner + i;
-      o.dx.of(r)[at] =
+      before.of(r)[at] =
           activate_grad_f32(activation, o.dy.of(r)[at], affine_of(c, r)(o.x.of(r)[at]));
     });
     return;
@@ -358,7 +360,7 @@ void gradient_before_activation(const Launch& launch, const PlaneShape& s, const
         for (int k = 0; k < 4; ++k) x[k] = o.x.of(r)[at + windows.behind(k)];
         window_gradients(activation, affine_of(c, r), x, o.dy.of(r)[c * (inner / 4) + i], to);
 #pragma unroll
-        for (int k = 0; k < 4; ++k) o.dx.of(r)[at + windows.behind(k)] = to[k];
+        for (int k = 0; k < 4; ++k) before.of(r)[at + windows.behind(k)] = to[k];
       });
 }
 
@@ -368,6 +370,7 @@ std::int64_t plane_sums_scratch(const PlaneShape& s) {
   return sums_channels_at_once(s) ? 0 : 2 * s.channels * bands_of(s) * s.images;
 }
 std::int64_t norm_grad_factors(const PlaneShape& s) { return kFactors * s.channels; }
+bool norm_grad_needs_before(const NormResult& result) { return is_costly(result.activation.kind); }
 
 void channel_sum(const Launch& launch, const PlaneShape& s, ConstFloats x, Floats scratch,
                  Floats sum) {
@@ -407,12 +410,12 @@ void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilo
 }
 
 void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                      ConstFloats x, ConstFloats affine, ConstFloats addend, Floats y) {
+                      ConstFloats x, ConstFloats affine, ConstFloats addend, const Result& y) {
   const bool costly = is_costly(result.activation.kind);
   if (result.pools) {
     if (costly)
       apply_and_pool<1, Activation>(launch, s, result, x, affine, y);
-    else if (has_packs(s.images, {x, y}))
+    else if (has_packs(s.images, {x, y.floats}))
       apply_and_pool<4, CheapActivation>(launch, s, result, x, affine, y);
     else
       apply_and_pool<1, CheapActivation>(launch, s, result, x, affine, y);
@@ -420,21 +423,22 @@ void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResul
   }
   if (costly)
     apply<1, Activation>(launch, s, result, x, affine, addend, y);
-  else if (has_packs(s.inner(), {x, y, result.adds ? addend : x}))
+  else if (has_packs(s.inner(), {x, y.floats, result.adds ? addend : x}))
     apply<4, CheapActivation>(launch, s, result, x, affine, addend, y);
   else
     apply<1, CheapActivation>(launch, s, result, x, affine, addend, y);
 }
 
 void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                     const NormGradOperands& operands, Floats scratch, Floats factors) {
+                     const NormGradOperands& operands, Floats scratch, Floats factors,
+                     Floats before) {
   const auto m = static_cast<float>(s.images * s.pixels());
   NormGradOperands o = operands;
   NormResult of = result;
-  if (is_costly(result.activation.kind)) {
-    // Computed once, where dx will be; the rest takes it for the gradient.
-    gradient_before_activation(launch, s, result, o);
-    o.dy = o.dx;
+  if (norm_grad_needs_before(result)) {
+    // Computed once; the rest takes it for the gradient.
+    gradient_before_activation(launch, s, result, o, before);
+    o.dy = before;
     of = {.activation = {}, .pools = false, .adds = result.adds};
   }
   const auto finish = [=] __device__(Pair p, std::int64_t c, unsigned r) {
@@ -452,14 +456,14 @@ void batch_norm_grad(const Launch& launch, const PlaneShape& s, const NormResult
   };
   if (of.pools) {
     plane_sums(launch, s, scratch, PooledGradients{CheapActivation(of.activation), o}, finish);
-    if (has_packs(s.images, {o.x, o.dy, o.dx, of.adds ? o.addend : o.x}))
+    if (has_packs(s.images, {o.x, o.dy, o.dx.floats, of.adds ? o.addend : o.x}))
       apply_pooled_grad<4>(launch, s, of, o, factors);
     else
       apply_pooled_grad<1>(launch, s, of, o, factors);
     return;
   }
   plane_sums(launch, s, scratch, Gradients{CheapActivation(of.activation), o}, finish);
-  if (has_packs(s.inner(), {o.x, o.dy, o.dx, of.adds ? o.addend : o.x}))
+  if (has_packs(s.inner(), {o.x, o.dy, o.dx.floats, of.adds ? o.addend : o.x}))
     apply_grad<4>(launch, s, of, o, factors);
   else
     apply_grad<1>(launch, s, of, o, factors);

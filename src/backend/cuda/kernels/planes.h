@@ -45,16 +45,20 @@ struct NormResult {
   bool pools = false, adds = false;
 };
 void batch_norm_apply(const Launch& launch, const PlaneShape& shape, const NormResult& result,
-                      ConstFloats x, ConstFloats affine, ConstFloats addend, Floats y);
+                      ConstFloats x, ConstFloats affine, ConstFloats addend, const Result& y);
 
 struct NormGradOperands {
   ConstFloats dy, x, gamma, beta, mean, inv_std, addend;
-  Floats dx, dgamma, dbeta;
+  Result dx;
+  Floats dgamma, dbeta;
 };
-// `scratch` as plane_sums_scratch() says, `factors` as norm_grad_factors().
+// `scratch` as plane_sums_scratch() says, `factors` as norm_grad_factors(); `before`, [elements], is
+// used where norm_grad_needs_before(), and may be the floats of dx.
 std::int64_t norm_grad_factors(const PlaneShape& shape);
+bool norm_grad_needs_before(const NormResult& result);
 void batch_norm_grad(const Launch& launch, const PlaneShape& shape, const NormResult& result,
-                     const NormGradOperands& operands, Floats scratch, Floats factors);
+                     const NormGradOperands& operands, Floats scratch, Floats factors,
+                     Floats before);
 
 struct RunningOperands {
   ConstFloats old_mean, old_variance, mean, variance;

@@ -46,15 +46,20 @@ Windows windows_of(const PoolShape& s) {
           s.tiles};
 }
 
-// The part of window (p, q) that lies inside the image.
+// The part of window (p, q) that lies inside the image, which begins at (first_row, first_column).
 struct Window {
-  int top, left, bottom, right;
+  int first_row, first_column, top, left, bottom, right;
   __device__ Window(const Windows& s, int p, int q) {
     const int h = p * s.stride_height - s.pad_top, w = q * s.stride_width - s.pad_left;
+    first_row = h, first_column = w;
     top = h < 0 ? 0 : h;
     left = w < 0 ? 0 : w;
     bottom = h + s.window_height < s.height ? h + s.window_height : s.height;
     right = w + s.window_width < s.width ? w + s.window_width : s.width;
+  }
+  // A pixel's number in the whole window, row by row.
+  __device__ int place_of(const Windows& s, int h, int w) const {
+    return (h - first_row) * s.window_width + w - first_column;
   }
 };
 
@@ -62,22 +67,24 @@ struct Window {
 template <int kWidth>
 struct Largest {
   Pack<kWidth> values;
-  int places[kWidth];  // its number in the window, row by row
+  int places[kWidth];
 };
 // `plane`: the channel's first pixel of the first of these images.
 template <int kWidth>
 __device__ Largest<kWidth> largest(const Windows& s, const Window& window, const float* plane) {
   Largest<kWidth> best;
-  int place = 0;
+  bool first = true;
 #pragma unroll 1
   for (int h = window.top; h < window.bottom; ++h)
-    for (int w = window.left; w < window.right; ++w, ++place) {
+    for (int w = window.left; w < window.right; ++w) {
+      const int place = window.place_of(s, h, w);
       const Pack<kWidth> next =
           load_pack<kWidth>(plane + static_cast<unsigned>(h * s.width + w) * s.images);
 #pragma unroll
       for (int j = 0; j < kWidth; ++j)
-        if (place == 0 || next.v[j] > best.values.v[j] || next.v[j] != next.v[j])
+        if (first || next.v[j] > best.values.v[j] || next.v[j] != next.v[j])
           best.values.v[j] = next.v[j], best.places[j] = place;
+      first = false;
     }
   return best;
 }
@@ -102,8 +109,9 @@ __device__ int largest_of_four(const Pack<kWidth> (&in)[4], int j, float& value)
 
 // Windows of 2x2 that tile the image: a thread has one of them, of kWidth images.
 template <int kWidth>
-void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, Floats y,
+void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, const Result& y,
                   Floats places) {
+  const Result result = y;
   const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
   const Places windows(s.images / kWidth, s.out_width);
   const auto images = static_cast<unsigned>(s.images), width = static_cast<unsigned>(s.width);
@@ -120,15 +128,18 @@ void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, Float
                 for (int j = 0; j < kWidth; ++j)
                   place.v[j] = static_cast<float>(largest_of_four(in, j, out.v[j]));
                 const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
-                store_pack(y.of(r) + to, out);
+                store_pack(result, r, to, out);
                 if (places.first != nullptr) store_pack(places.of(r) + to, place);
               });
 }
 
+// Gradients are made from x, or, with kPlaces, from the places of its maxima.
+
 // The rows and columns that fill no window have windows in part, whose pixels are +0.
-template <int kWidth>
-void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy, ConstFloats x,
-                       Floats dx) {
+template <int kWidth, bool kPlaces>
+void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy, ConstFloats from,
+                       const Result& dx) {
+  const Result result = dx;
   const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
   const std::int64_t rows = (s.height + 1) / 2, columns = (s.width + 1) / 2;
   const Places windows(s.images / kWidth, columns);
@@ -142,33 +153,39 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy,
                 const bool below = 2 * at.h + 1 < height, beside = 2 * at.w + 1 < width;
                 Pack<kWidth> out[4] = {};
                 if (below && beside) {
-                  Pack<kWidth> in[4];
+                  const std::int64_t window =
+                      c * out_inner + (at.h * (width / 2) + at.w) * images + at.n * kWidth;
+                  Pack<kWidth> in[4], place;
+                  if (kPlaces) {
+                    place = load_pack<kWidth>(from.of(r) + window);
+                  } else {
 #pragma unroll
-                  for (unsigned k = 0; k < 4; ++k)
-                    in[k] = load_pack<kWidth>(x.of(r) + first + (k / 2 * width + k % 2) * images);
-                  const Pack<kWidth> gradient =
-                      load_pack<kWidth>(dy.of(r) + c * out_inner +
-                                        (at.h * (width / 2) + at.w) * images + at.n * kWidth);
+                    for (unsigned k = 0; k < 4; ++k)
+                      in[k] =
+                          load_pack<kWidth>(from.of(r) + first + (k / 2 * width + k % 2) * images);
+                  }
+                  const Pack<kWidth> gradient = load_pack<kWidth>(dy.of(r) + window);
 #pragma unroll
                   for (int j = 0; j < kWidth; ++j) {
                     float value = 0;
-                    const int best = largest_of_four(in, j, value);
+                    const int best = kPlaces ? static_cast<int>(place.v[j])
+                                             : largest_of_four(in, j, value);
 #pragma unroll
                     for (int k = 0; k < 4; ++k) out[k].v[j] = k == best ? gradient.v[j] : 0.0f;
                   }
                 }
-                float* const to = dx.of(r) + first;
-                store_pack(to, out[0]);
-                if (beside) store_pack(to + images, out[1]);
-                if (below) store_pack(to + width * images, out[2]);
-                if (below && beside) store_pack(to + (width + 1) * images, out[3]);
+                store_pack(result, r, first, out[0]);
+                if (beside) store_pack(result, r, first + images, out[1]);
+                if (below) store_pack(result, r, first + width * images, out[2]);
+                if (below && beside) store_pack(result, r, first + (width + 1) * images, out[3]);
               });
 }
 
 // Other windows: a thread has one of them, of kWidth images.
 template <int kWidth>
-void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, Floats y,
+void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, const Result& y,
                   Floats places) {
+  const Result result = y;
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places windows(shape.images / kWidth, shape.out_width);
   const Windows s = windows_of(shape);
@@ -179,7 +196,7 @@ void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, F
                 const Largest<kWidth> best =
                     largest<kWidth>(s, window, x.of(r) + c * inner + at.n * kWidth);
                 const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
-                store_pack(y.of(r) + to, best.values);
+                store_pack(result, r, to, best.values);
                 if (places.first == nullptr) return;
                 Pack<kWidth> place;
 #pragma unroll
@@ -189,9 +206,10 @@ void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, F
 }
 
 // A thread has one pixel of kWidth images, and adds what comes from the windows that hold it.
-template <int kWidth>
-void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats dy, ConstFloats x,
-                       Floats dx) {
+template <int kWidth, bool kPlaces>
+void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats dy,
+                       ConstFloats from, const Result& dx) {
+  const Result result = dx;
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places inputs(shape.images / kWidth, shape.width);
   const Divisor down(shape.stride_height), across(shape.stride_width);
@@ -201,8 +219,8 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats
       [=] __device__(std::int64_t c, unsigned i, unsigned r) {
         const Place at = inputs(i);
         const auto h = static_cast<int>(at.h), w = static_cast<int>(at.w);
-        const float* const plane = x.of(r) + c * inner + at.n * kWidth;
-        const float* const from = dy.of(r) + c * out_inner + at.n * kWidth;
+        const float* const plane = from.of(r) + c * (kPlaces ? out_inner : inner) + at.n * kWidth;
+        const float* const gradients = dy.of(r) + c * out_inner + at.n * kWidth;
         const auto window_of = [](const Divisor& stride, int pixel) {
           return static_cast<int>(stride.quotient(static_cast<unsigned>(pixel)));
         };
@@ -218,36 +236,50 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats
 #pragma unroll 1
           for (int q = q0; q < q_end; ++q) {
             const Window window(s, p, q);
-            const int own = (h - window.top) * (window.right - window.left) + w - window.left;
-            const Largest<kWidth> best = largest<kWidth>(s, window, plane);
-            const Pack<kWidth> gradient =
-                load_pack<kWidth>(from + static_cast<unsigned>(p * s.out_width + q) * s.images);
+            const int own = window.place_of(s, h, w);
+            const unsigned out = static_cast<unsigned>(p * s.out_width + q) * s.images;
+            bool here[kWidth];
+            if (kPlaces) {
+              const Pack<kWidth> place = load_pack<kWidth>(plane + out);
+#pragma unroll
+              for (int j = 0; j < kWidth; ++j) here[j] = place.v[j] == static_cast<float>(own);
+            } else {
+              const Largest<kWidth> best = largest<kWidth>(s, window, plane);
+#pragma unroll
+              for (int j = 0; j < kWidth; ++j) here[j] = best.places[j] == own;
+            }
+            const Pack<kWidth> gradient = load_pack<kWidth>(gradients + out);
 #pragma unroll
             for (int j = 0; j < kWidth; ++j)
-              if (best.places[j] == own)
-                sum.v[j] = s.tiles ? gradient.v[j] : sum.v[j] + gradient.v[j];
+              if (here[j]) sum.v[j] = s.tiles ? gradient.v[j] : sum.v[j] + gradient.v[j];
           }
-        store_pack(dx.of(r) + c * inner + std::int64_t{i} * kWidth, sum);
+        store_pack(result, r, c * inner + std::int64_t{i} * kWidth, sum);
       });
 }
 
 }  // namespace
 
-void max_pool(const Launch& launch, const PoolShape& s, ConstFloats x, Floats y, Floats places) {
-  const bool packs = has_packs(s.images, {x, y, places});
+void max_pool(const Launch& launch, const PoolShape& s, ConstFloats x, const Result& y,
+              Floats places) {
+  const bool packs = has_packs(s.images, {x, y.floats, places});
   if (is_square_of_two(s))
     packs ? pool_squares<4>(launch, s, x, y, places) : pool_squares<1>(launch, s, x, y, places);
   else
     packs ? pool_windows<4>(launch, s, x, y, places) : pool_windows<1>(launch, s, x, y, places);
 }
 
-void max_pool_grad(const Launch& launch, const PoolShape& s, ConstFloats dy, ConstFloats x,
-                   Floats dx) {
-  const bool packs = has_packs(s.images, {x, dy, dx});
-  if (is_square_of_two(s))
-    packs ? pool_squares_grad<4>(launch, s, dy, x, dx) : pool_squares_grad<1>(launch, s, dy, x, dx);
-  else
-    packs ? pool_windows_grad<4>(launch, s, dy, x, dx) : pool_windows_grad<1>(launch, s, dy, x, dx);
+void max_pool_grad(const Launch& launch, const PoolShape& s, bool places, ConstFloats dy,
+                   ConstFloats from, const Result& dx) {
+  const bool packs = has_packs(s.images, {from, dy, dx.floats});
+  with_constant(places, [&](auto from_places) {
+    constexpr bool kPlaces = decltype(from_places)::value;
+    if (is_square_of_two(s))
+      packs ? pool_squares_grad<4, kPlaces>(launch, s, dy, from, dx)
+            : pool_squares_grad<1, kPlaces>(launch, s, dy, from, dx);
+    else
+      packs ? pool_windows_grad<4, kPlaces>(launch, s, dy, from, dx)
+            : pool_windows_grad<1, kPlaces>(launch, s, dy, from, dx);
+  });
 }
 
 void avg_pool(const Launch& launch, const PoolShape& shape, float share, ConstFloats x, Floats y) {

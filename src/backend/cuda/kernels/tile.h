@@ -285,15 +285,6 @@ struct RunsMemory<T, true> {
   typename T::Shared tiles;
 };
 
-// Calls f with a constant: true or false.
-template <typename F>
-void with_constant(bool value, const F& f) {
-  if (value)
-    f(std::true_type());
-  else
-    f(std::false_type());
-}
-
 inline unsigned blocks_of(std::int64_t count, std::int64_t each) {
   return static_cast<unsigned>((count + each - 1) / each);
 }
