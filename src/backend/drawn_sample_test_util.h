@@ -266,8 +266,10 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
     case OpKind::kAvgPoolGrad: return draw_pool(draw, op.kind);
     case OpKind::kActivate:
       return draw_element_wise(draw, ActivationAttributes{draw_activation(draw)}, 1);
-    case OpKind::kActivateGrad:
-      return draw_element_wise(draw, ActivationAttributes{draw_activation(draw)}, 2);
+    case OpKind::kActivateGrad: {
+      const ActivationAttributes a{draw_activation(draw), draw.one_in(2)};
+      return draw_element_wise(draw, a, a.adds ? 3 : 2);
+    }
     case OpKind::kDropoutMask: {
       const DropoutMaskAttributes a{.rate = draw.one_in(8) ? 0.0f : draw.uniform(0, 0.99f),
                                     .seed = (std::uint64_t{draw.word()} << 32) + draw.word(),

@@ -77,6 +77,7 @@ class Fuser {
       unit = {a, {node.inputs[0]}, {places_.at(node.inputs[1])}, {}};
     } else if (is(node, activate_grad_op)) {
       take_result(unit);
+      take_terms(index, unit);
     }
     std::vector<Value> inputs;
     for (const Value value : unit.sources) inputs.push_back(moved_.at(value));
@@ -123,7 +124,8 @@ class Fuser {
       deferred_[result] = {node(index).inputs[0], a.activation, {}};
       unit.defers = result;
     }
-    if (!a.pools && !a.defers) take_addend(result, index, a, unit.sources);
+    if (!a.pools && !a.defers && take_addend(result, index, a, unit.sources))
+      take_activation_of_sum(result, index, a);
     unit.attributes = a;
   }
 
@@ -187,21 +189,43 @@ class Fuser {
     unit.further.push_back(found->second.affine);
   }
 
-  // Of the gradient of a ReLU: whether the operand was above zero, the result tells as well. Where
-  // nothing else needs the operand, it need not be kept.
-  void take_result(Unit& unit) const {
-    const auto& activation = unit.attributes.as<ActivationAttributes>().activation;
-    const auto found = readers_.find(unit.sources[1]);
-    if (activation.kind != ActivationKind::kRelu || found->second.outputs > 0) return;
+  // The result of the one activation of x, if nothing else reads x, or gradients of a ReLU alone:
+  // whether the operand was above zero, the result tells as well.
+  std::optional<Value> activation_alone(Value x) const {
+    const auto found = readers_.find(x);
+    if (found == readers_.end() || found->second.outputs > 0) return {};
     std::optional<Value> result;
+    bool led_back = false;
     for (const std::int32_t reader : found->second.nodes) {
       const Node& n = node(reader);
       const bool forward = is(n, activate_op);
-      if (forward ? result.has_value() : !is_gradient_of(n, unit.sources[1])) return;
-      if (n.attributes != unit.attributes) return;
+      if (forward ? result.has_value() : !is_gradient_of(n, x)) return {};
+      if (n.attributes != node(found->second.nodes[0]).attributes) return {};
       if (forward) result = Value{reader, 0};
+      led_back = led_back || !forward;
     }
-    if (result && readers_.contains(*result) && moved_.contains(*result)) unit.sources[1] = *result;
+    if (!result || !readers_.contains(*result)) return {};
+    const auto& activation = old_.node(*result).attributes.as<ActivationAttributes>().activation;
+    return led_back && activation.kind != ActivationKind::kRelu ? std::nullopt : result;
+  }
+
+  // Of the gradient of a ReLU. Where nothing else needs the operand, it need not be kept.
+  void take_result(Unit& unit) const {
+    const std::optional<Value> result = activation_alone(unit.sources[1]);
+    if (result && moved_.contains(*result)) unit.sources[1] = *result;
+  }
+
+  // Of the gradient of an activation, whose operand may be a sum that nothing else reads.
+  void take_terms(std::int32_t index, Unit& unit) const {
+    const Value dy = unit.sources[0];
+    const Node& sum = old_.node(dy);
+    auto a = unit.attributes.as<ActivationAttributes>();
+    if (a.adds || !is(sum, add_op) || sums_.contains(dy.node) || only_reader(readers_, dy) != index)
+      return;
+    a.adds = true;
+    unit.attributes = a;
+    unit.sources[0] = sum.inputs[0];
+    unit.sources.push_back(sum.inputs[1]);
   }
 
   // Whether the node is the gradient of an activation of `x`.
@@ -241,7 +265,7 @@ class Fuser {
     const auto found = readers_.find(value);
     const auto& a = node(batch_norm).attributes.as<BatchNormAttributes>();
     if (found == readers_.end() || found->second.outputs > 0 ||
-        a.activation.kind != ActivationKind::kNone || a.pools)
+        a.activation.kind != ActivationKind::kNone || a.pools || a.adds)
       return nullptr;
     const Node* activate = nullptr;
     for (const std::int32_t reader : found->second.nodes) {
@@ -290,18 +314,28 @@ class Fuser {
   }
 
   // Makes a sum that alone reads the unit's result part of the unit, with the other operand as one
-  // more source.
-  void take_addend(Value result, std::int32_t index, BatchNormAttributes& a,
+  // more source. Whether it did.
+  bool take_addend(Value result, std::int32_t index, BatchNormAttributes& a,
                    std::vector<Value>& sources) {
-    if (a.adds) return;
+    if (a.adds) return false;
     const std::int32_t reader = only_reader(readers_, result);
-    if (reader < 0 || !is(node(reader), add_op)) return;
+    if (reader < 0 || !is(node(reader), add_op)) return false;
     const Node& sum = node(reader);
     const Value other = sum.inputs[0] == result ? sum.inputs[1] : sum.inputs[0];
-    if (!moved_.contains(other)) return;  // comes later
+    if (!moved_.contains(other)) return false;  // comes later
     sums_[reader] = {index, 0};
     a.adds = true;
     sources.push_back(other);
+    return true;
+  }
+
+  // Makes the activation of that sum part of the unit, too. Gradients of it take its result.
+  void take_activation_of_sum(Value result, std::int32_t index, BatchNormAttributes& a) {
+    const std::optional<Value> activated = activation_alone({only_reader(readers_, result), 0});
+    if (!activated || a.activation.kind != ActivationKind::kNone) return;
+    a.activation = old_.node(*activated).attributes.as<ActivationAttributes>().activation;
+    a.activates_sum = true;
+    sums_[activated->node] = {index, 0};
   }
 
   // Whether the node is the gradient of the activation, and is read by the gradient of the

@@ -9,6 +9,9 @@
 //   max_pool_grad of that -> batch_norm_grad   batch_norm_grad [pools]
 //   any of these -> add                        the same [adds], the other operand its last input;
 //                                              not after what pools
+//   batch_norm [adds] -> activate              the same [activates_sum]; in training, only a ReLU,
+//                                              whose gradient takes the result
+//   add -> activate_grad                       activate_grad [adds]
 //
 //   max_pool, max_pool_grad of it             both [places]: the maxima are not sought again, and
 //                                               what was pooled need not be kept for it

@@ -1,7 +1,10 @@
 // Activations and their gradients, element by element (base/activation.h).
 //   C1 the slope of a leaky ReLU is finite
 //   C2 a gradient's operands have one shape
+//   C3 only a gradient adds
 #include <cmath>
+#include <utility>
+#include <vector>
 
 #include "ops/ops.h"
 
@@ -11,6 +14,7 @@ namespace {
 std::vector<TensorType> infer(const InferContext& context) {
   const Activation& a = context.as<ActivationAttributes>().activation;
   context.require(std::isfinite(a.slope), "the slope is ", a.slope);
+  context.require(!context.as<ActivationAttributes>().adds, "C3: an activation has one operand");
   return {context.inputs[0]};
 }
 
@@ -46,17 +50,30 @@ std::vector<OpSample> samples() { return samples_of(1); }
 std::vector<TensorType> infer_grad(const InferContext& context) {
   context.require(context.inputs[0] == context.inputs[1], "dy is ", to_string(context.inputs[0]),
                   ", x is ", to_string(context.inputs[1]));
+  context.require(
+      !context.as<ActivationAttributes>().adds || context.inputs[2] == context.inputs[0],
+      "C2: the terms of dy are of two shapes");
   return {context.inputs[0]};
 }
 
 void reference_grad(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
-  const Activation a = attributes.as<ActivationAttributes>().activation;
+  const auto& a = attributes.as<ActivationAttributes>();
   const auto dy = inputs[0]->f32(), x = inputs[1]->f32();
   const auto dx = outputs[0]->f32();
-  for (std::size_t i = 0; i < dy.size(); ++i) dx[i] = activate_grad_f32(a, dy[i], x[i]);
+  for (std::size_t i = 0; i < dy.size(); ++i)
+    dx[i] = activate_grad_f32(a.activation, a.adds ? dy[i] + inputs[2]->f32()[i] : dy[i], x[i]);
 }
 
-std::vector<OpSample> samples_grad() { return samples_of(2); }
+std::vector<OpSample> samples_grad() {
+  std::vector<OpSample> list = samples_of(2);
+  for (OpSample sample : samples_of(3)) {
+    auto a = sample.attributes.as<ActivationAttributes>();
+    a.adds = true;
+    sample.attributes = a;
+    list.push_back(std::move(sample));
+  }
+  return list;
+}
 
 }  // namespace
 

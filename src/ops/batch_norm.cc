@@ -6,6 +6,7 @@
 //   C4 an operand that is added has the shape of x
 //   C5 what is pooled is [N, C, H, W] of even height and width, and nothing is added to the pooled
 //   C6 a result that is deferred is not pooled, and nothing is added to it
+//   C7 an activation is that of a sum where there is a sum, and not in a gradient
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -28,6 +29,9 @@ void check(const InferContext& context, const Shape& x, std::size_t first_vector
     context.require(context.inputs[operands].shape == x, "C4: x is ", to_string(x),
                     ", what is added is ", to_string(context.inputs[operands].shape));
   }
+  context.require(!context.as<BatchNormAttributes>().activates_sum ||
+                      (context.as<BatchNormAttributes>().adds && first_vector == 1),
+                  "C7: no sum whose activation is meant");
   if (context.as<BatchNormAttributes>().pools) {
     context.require(x.rank() == 4 && x[2] % 2 == 0 && x[3] % 2 == 0,
                     "C5: windows of 2x2 do not tile ", to_string(x));
@@ -76,7 +80,8 @@ std::vector<Value> gradient(const GradientContext& context) {
   }
   const Node self = context.self();
   auto attributes = self.attributes.as<BatchNormAttributes>();
-  PODIUM_CHECK(!attributes.defers, "graphs are differentiated before they are fused");
+  PODIUM_CHECK(!attributes.defers && !attributes.activates_sum,
+               "graphs are differentiated before they are fused");
   const bool adds = std::exchange(attributes.adds, false);
   const Value x = self.inputs[0], gamma = self.inputs[1], beta = self.inputs[2];
   std::vector<Value> found = context.graph.add(
@@ -106,6 +111,12 @@ float plus(const BatchNormAttributes& a, ConstTensors inputs, std::size_t operan
            float value) {
   return a.adds ? value + inputs[operand]->f32()[static_cast<std::size_t>(i)] : value;
 }
+// What a unit that is not pooled makes of a normalised value.
+float result_of(const BatchNormAttributes& a, ConstTensors inputs, std::size_t operand,
+                std::int64_t i, float value) {
+  if (a.activates_sum) return activate_f32(a.activation, plus(a, inputs, operand, i, value));
+  return plus(a, inputs, operand, i, activate_f32(a.activation, value));
+}
 
 void reference(const Attributes& attributes, ConstTensors inputs, Tensors outputs) {
   const auto& a = attributes.as<BatchNormAttributes>();
@@ -132,7 +143,7 @@ void reference(const Attributes& attributes, ConstTensors inputs, Tensors output
     }
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
-        y[i] = plus(a, inputs, 3, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
+        y[i] = result_of(a, inputs, 3, i, std::fma(x[i], scale, shift));
   }
   if (!a.defers) write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
 }
@@ -168,8 +179,12 @@ std::vector<OpSample> with_each_activation(int tensors, int vectors) {
          channel_samples(BatchNormAttributes{.activation = activation}, tensors, vectors))
       list.push_back(std::move(sample));
   }
-  for (const Activation& activation : {Activation{}, Activation{ActivationKind::kRelu}}) {
-    const BatchNormAttributes attributes{.activation = activation, .adds = true};
+  const BatchNormAttributes sum{.adds = true};
+  BatchNormAttributes relu_and_sum = sum, relu_of_sum = sum;
+  relu_and_sum.activation = relu_of_sum.activation = {ActivationKind::kRelu};
+  relu_of_sum.activates_sum = true;
+  for (const BatchNormAttributes& attributes : {sum, relu_and_sum, relu_of_sum}) {
+    if (attributes.activates_sum && tensors == 2) continue;  // no gradient
     for (OpSample& sample : channel_samples(attributes, tensors, vectors)) {
       sample.inputs.push_back(sample.inputs[0]);
       list.push_back(std::move(sample));
@@ -287,7 +302,7 @@ void reference_inference(const Attributes& attributes, ConstTensors inputs, Tens
     }
     for (std::int64_t n = 0; n < planes.images; ++n)
       for (std::int64_t i = planes.offset(n, c); i < planes.offset(n, c) + planes.pixels(); ++i)
-        y[i] = plus(a, inputs, 5, i, activate_f32(a.activation, std::fma(x[i], scale, shift)));
+        y[i] = result_of(a, inputs, 5, i, std::fma(x[i], scale, shift));
   }
   if (!a.defers) write_result(a, inputs[0]->shape(), y, outputs[0]->f32());
 }

@@ -21,6 +21,13 @@ Bounded plus(const BatchNormAttributes& a, const std::vector<Tensor>& in, std::s
   return a.adds ? value + Bounded(in[operand].f32()[i]) : value;
 }
 
+// What a unit that is not pooled makes of a normalised value.
+Bounded result_of(const BatchNormAttributes& a, const std::vector<Tensor>& in, std::size_t operand,
+                  std::size_t i, Bounded value) {
+  if (a.activates_sum) return activated(a, plus(a, in, operand, i, value));
+  return plus(a, in, operand, i, activated(a, value));
+}
+
 bool has_corner(const Activation& a) {
   return a.kind == ActivationKind::kRelu || a.kind == ActivationKind::kLeakyRelu;
 }
@@ -98,7 +105,7 @@ TEST(PlainFormula, batch_norm) {
       const Bounded shift = fma(-mean_b, scale, in[2].f32()[u(c)]);
       for (const std::size_t i : indices) {
         const double exact = in[1].f32()[u(c)] * ((x[i] - mean) * inv_std) + in[2].f32()[u(c)];
-        y[i] = plus(a, in, 3, i, activated(a, {exact, fma(x[i], scale, shift).error}));
+        y[i] = result_of(a, in, 3, i, {exact, fma(x[i], scale, shift).error});
       }
       means.emplace_back(mean, mean_b.error);
       variances.emplace_back(variance, variance_b.error);
@@ -193,7 +200,7 @@ TEST(PlainFormula, batch_norm_inference) {
                    mean = in[3].f32()[c], variance = in[4].f32()[c];
       const double exact = gamma * (x - mean) / std::sqrt(variance + a.epsilon) + beta;
       const Bounded normal = {exact, fma(x, scales[c], shifts[c]).error};
-      y.push_back(plus(a, in, 5, i, activated(a, normal)));
+      y.push_back(result_of(a, in, 5, i, normal));
     }
     if (a.defers) y = joined(scales, shifts);
     if (a.pools) y = largest_of_windows(in[0].shape(), y);

@@ -111,17 +111,19 @@ Value bias_add(Graph& graph, Value x, Value bias, std::string name = "");
 struct BatchNormAttributes {
   float epsilon = 1e-3f;
   // Set by the fusion pass: the activation that follows; whether max pooling over windows of 2x2
-  // follows it; whether another operand, shaped like x, is added to the result (gradient: to dx).
+  // follows it; whether another operand, shaped like x, is added to the result (gradient: to dx);
+  // whether the activation is that of the sum instead (not of a gradient).
   Activation activation = {};
   bool pools = false;
   bool adds = false;
+  bool activates_sum = false;
   // Set by the fusion pass for batch_norm: the operations that read the result compute it from x
   // themselves. The result is then scale and shift, [2, C].
   bool defers = false;
   template <typename Visitor>
   void visit(Visitor&& v) const {
     v("epsilon", epsilon), v("activation", activation.kind), v("slope", activation.slope),
-        v("pools", pools), v("adds", adds), v("defers", defers);
+        v("pools", pools), v("adds", adds), v("activates_sum", activates_sum), v("defers", defers);
   }
 };
 // The results of batch_norm.
@@ -202,9 +204,11 @@ Value avg_pool(Graph& graph, Value x, std::int64_t window_h, std::int64_t window
 // Attributes of activate and its gradient.
 struct ActivationAttributes {
   Activation activation;
+  // Set by the fusion pass, of the gradient: dy is the sum of the first operand and a third.
+  bool adds = false;
   template <typename Visitor>
   void visit(Visitor&& v) const {
-    v("activation", activation.kind), v("slope", activation.slope);
+    v("activation", activation.kind), v("slope", activation.slope), v("adds", adds);
   }
 };
 // Applies the activation to each element.

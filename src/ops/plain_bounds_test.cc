@@ -40,18 +40,17 @@ TEST(PlainFormula, pooling_takes_the_largest_or_the_mean_of_each_window) {
     const std::int64_t down = a.stride_h > 0 ? a.stride_h : a.window_h,
                        right = a.stride_w > 0 ? a.stride_w : a.window_w;
     std::vector<Bounded> expected, places;
-    for_each_pool_window(
-        images, a, [&](std::size_t out, const std::vector<std::size_t>& pixels) {
-          std::size_t most = pixels[0];
-          for (const std::size_t i : pixels)
-            if (x[i] > x[most]) most = i;
-          expected.emplace_back(x[most]);
-          const auto window = static_cast<std::int64_t>(out), at = static_cast<std::int64_t>(most);
-          const std::int64_t top = window / y[3] % y[2] * down - a.pad_top,
-                             left = window % y[3] * right - a.pad_left;
-          places.emplace_back(static_cast<double>(
-              (at / images[3] % images[2] - top) * a.window_w + at % images[3] - left));
-        });
+    for_each_pool_window(images, a, [&](std::size_t out, const std::vector<std::size_t>& pixels) {
+      std::size_t most = pixels[0];
+      for (const std::size_t i : pixels)
+        if (x[i] > x[most]) most = i;
+      expected.emplace_back(x[most]);
+      const auto window = static_cast<std::int64_t>(out), at = static_cast<std::int64_t>(most);
+      const std::int64_t top = window / y[3] % y[2] * down - a.pad_top,
+                         left = window % y[3] * right - a.pad_left;
+      places.emplace_back(static_cast<double>((at / images[3] % images[2] - top) * a.window_w +
+                                              at % images[3] - left));
+    });
     const std::vector<Tensor> out = run_reference(max_pool_op, sample.attributes, in);
     ASSERT_EQ(out.size(), a.places ? 2u : 1u);
     expect_within(out[0], expected, name_of(max_pool_op, sample), 0);
@@ -127,12 +126,14 @@ TEST(PlainFormula, activations_and_their_derivatives) {
         1e-5);
   }
   for (const OpSample& sample : activate_grad_op.samples()) {
-    const Activation a = sample.attributes.as<ActivationAttributes>().activation;
+    const auto& attributes = sample.attributes.as<ActivationAttributes>();
+    const Activation a = attributes.activation;
     const std::vector<Tensor> in = random_inputs(sample, 330);
     check_elements(
         activate_grad_op, sample, in,
         [&](std::size_t i) {
-          const double dy = in[0].f32()[i], x = in[1].f32()[i];
+          const double dy = attributes.adds ? in[0].f32()[i] + in[2].f32()[i] : in[0].f32()[i],
+                       x = in[1].f32()[i];
           return rounded(dy * derivative_of(a, x),
                          std::abs(dy) * (1 + std::abs(x)) * function_error(a));
         },

@@ -43,6 +43,10 @@ struct Kernels {
                             const float* x, float* dx) {
     cpu::activate_grad(n, f, dy, x, dx, part);
   }
+  static void activate_sum_grad(int part, std::int64_t n, const Activation& f, const float* dy,
+                                const float* more, const float* x, float* dx) {
+    cpu::activate_sum_grad(n, f, dy, more, x, dx, part);
+  }
 };
 
 // Updates work in place: where an output is not the memory of its input, the part is copied first.

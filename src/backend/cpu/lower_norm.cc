@@ -17,6 +17,7 @@ BatchNormShape norm_shape(const Node& node, const Shape& x) {
           .epsilon = a.epsilon,
           .activation = a.activation,
           .pools = a.pools,
+          .activates_sum = a.activates_sum,
           .defers = a.defers};
 }
 

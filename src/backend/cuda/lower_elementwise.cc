@@ -20,6 +20,7 @@ struct Kernels {
   static constexpr auto* combine = &PODIUM_CUDA_SPACE::combine;
   static constexpr auto* activate = &PODIUM_CUDA_SPACE::activate;
   static constexpr auto* activate_grad = &PODIUM_CUDA_SPACE::activate_grad;
+  static constexpr auto* activate_sum_grad = &PODIUM_CUDA_SPACE::activate_sum_grad;
 };
 // NOLINTEND(readability-identifier-naming)
 

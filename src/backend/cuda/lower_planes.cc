@@ -14,7 +14,10 @@ PlaneShape plane_shape(const Shape& shape) {
 
 NormResult result_of(const Node& node) {
   const auto& a = node.attributes.as<BatchNormAttributes>();
-  return {.activation = a.activation, .pools = a.pools, .adds = a.adds};
+  return {.activation = a.activation,
+          .pools = a.pools,
+          .adds = a.adds,
+          .activates_sum = a.activates_sum};
 }
 
 // What is added to the result; if nothing is, some operand, which nobody reads.
@@ -67,7 +70,7 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
   const Slot dgamma = l.define_plain({index, 1}), dbeta = l.define_plain({index, 2});
   const Slot scratch = l.temporary(plane_sums_scratch(shape)),
              factors = l.temporary(norm_grad_factors(shape)),
-             before = !norm_grad_needs_before(result)        ? scratch
+             before = !norm_grad_needs_before(result)   ? scratch
                       : dx.floats != ResultSlots::kNone ? dx.floats
                                                         : l.temporary(shape.elements());
   l.emit({.reads = {dy, x, gamma, beta, mean, inv_std, addend},
@@ -135,12 +138,11 @@ void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
   const Slot x = l.batch_last(node.inputs[0]), bias = l.plain(node.inputs[1]);
   const ResultSlots y = l.define_result({index, 0});
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
-  l.emit({.reads = {x, bias},
-          .writes = y.slots(),
-          .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.f32(x),
-                                        m.f32(bias), m.result(y));
-          }});
+  l.emit(
+      {.reads = {x, bias}, .writes = y.slots(), .run = [=](const Launch& launch, const Memory& m) {
+         PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.f32(x), m.f32(bias),
+                                     m.result(y));
+       }});
 }
 
 void lower_channel_sum(Lowering& l, const Node& node, std::int32_t index) {
@@ -180,8 +182,7 @@ void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
   const bool places = node.attributes.as<PoolAttributes>().places;
   const Slot x = l.batch_last(node.inputs[0]);
   const ResultSlots y = l.define_result({index, 0});
-  const ResultSlots place{.floats =
-                              places ? l.define_batch_last({index, 1}) : ResultSlots::kNone};
+  const ResultSlots place{.floats = places ? l.define_batch_last({index, 1}) : ResultSlots::kNone};
   l.emit({.reads = {x},
           .writes = y.slots(place.slots()),
           .run = [=](const Launch& launch, const Memory& m) {

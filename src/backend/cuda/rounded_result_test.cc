@@ -25,22 +25,26 @@ struct Maker {
 
 std::vector<Maker> makers_of(std::int64_t n) {
   const Shape x{n, 3, 4, 6}, half{n, 3, 2, 3}, c{3};
-  std::vector<Maker> makers{{&add_op, {}, {x, x}},
-                            {&sub_op, {}, {x, x}},
-                            {&mul_op, {}, {x, x}},
-                            {&scale_op, Attributes(ScaleAttributes{0.3f}), {x}},
-                            {&multiply_by_op, {}, {x, {}}},
-                            {&bias_add_op, {}, {x, c}}};
+  std::vector<Maker> makers{
+      {&add_op, {}, {x, x}},          {&sub_op, {}, {x, x}},
+      {&mul_op, {}, {x, x}},          {&scale_op, Attributes(ScaleAttributes{0.3f}), {x}},
+      {&multiply_by_op, {}, {x, {}}}, {&bias_add_op, {}, {x, c}}};
   for (const ActivationKind kind : {ActivationKind::kRelu, ActivationKind::kGelu}) {
     const Activation activation{kind};
     makers.push_back({&activate_op, Attributes(ActivationAttributes{activation}), {x}});
     makers.push_back({&activate_grad_op, Attributes(ActivationAttributes{activation}), {x, x}});
+    makers.push_back(
+        {&activate_grad_op, Attributes(ActivationAttributes{activation, true}), {x, x, x}});
     const Attributes plain = BatchNormAttributes{.activation = activation},
                      pools = BatchNormAttributes{.activation = activation, .pools = true},
                      adds = BatchNormAttributes{.activation = activation, .adds = true};
     makers.push_back({&batch_norm_op, plain, {x, c, c}});
     makers.push_back({&batch_norm_op, pools, {x, c, c}});
     makers.push_back({&batch_norm_op, adds, {x, c, c, x}});
+    makers.push_back(
+        {&batch_norm_op,
+         BatchNormAttributes{.activation = activation, .adds = true, .activates_sum = true},
+         {x, c, c, x}});
     makers.push_back({&batch_norm_inference_op, plain, {x, c, c, c, c}});
     makers.push_back({&batch_norm_grad_op, plain, {x, x, c, c, c, c}});
     makers.push_back({&batch_norm_grad_op, pools, {half, x, c, c, c, c}});
@@ -102,9 +106,10 @@ TEST(RoundedResult, has_the_bits_of_a_rounding_of_its_own) {
         for (std::size_t i = 0; i < expected.size(); ++i)
           EXPECT_EQ(first_difference(actual[i], expected[i]), "") << what;
         const Program program = Lowering(c.graph).run();
-        EXPECT_EQ(std::ranges::count_if(
-                      program.steps, [](const Step& step) { return step.name.starts_with("round"); }),
-                  images % 8 == 0 ? 0 : 1)
+        EXPECT_EQ(
+            std::ranges::count_if(program.steps,
+                                  [](const Step& step) { return step.name.starts_with("round"); }),
+            images % 8 == 0 ? 0 : 1)
             << what;
       }
 }

@@ -83,9 +83,21 @@ void lower_activate(L& l, const Node& node, std::int32_t index) {
 }
 template <typename Kernels, typename L>
 void lower_activate_grad(L& l, const Node& node, std::int32_t index) {
-  const Activation activation = node.attributes.as<ActivationAttributes>().activation;
-  lower_flat(l, node, index, [=](const auto& at, auto count, auto dy, auto x, auto dx) {
-    Kernels::activate_grad(at, count, activation, dy, x, dx);
+  const auto a = node.attributes.as<ActivationAttributes>();
+  if (!a.adds) {
+    lower_flat(l, node, index, [=](const auto& at, auto count, auto dy, auto x, auto dx) {
+      Kernels::activate_grad(at, count, a.activation, dy, x, dx);
+    });
+    return;
+  }
+  const bool batch = l.is_batched(node.inputs[0]);
+  const Slot dy = l.in_layout(node.inputs[0], batch), x = l.in_layout(node.inputs[1], batch),
+             more = l.in_layout(node.inputs[2], batch);
+  const auto dx = l.define_result({index, 0}, batch);
+  const std::int64_t count = l.floats_of(l.shape({index, 0}), batch);
+  l.emit_flat(count, {dy, x, more}, slots_of(dx), [=](const auto& m, const auto& at) {
+    Kernels::activate_sum_grad(at, count, a.activation, m.f32(dy), m.f32(more), m.f32(x),
+                               m.result(dx));
   });
 }
 template <typename Kernels, typename L>

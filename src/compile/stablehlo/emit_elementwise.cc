@@ -72,7 +72,9 @@ std::vector<HloValue> emit_activate(const EmitContext& c) {
   return {activated(c.b, c.as<ActivationAttributes>().activation, c.in[0])};
 }
 std::vector<HloValue> emit_activate_grad(const EmitContext& c) {
-  return {activated_grad(c.b, c.as<ActivationAttributes>().activation, c.in[0], c.in[1])};
+  const auto& a = c.as<ActivationAttributes>();
+  const HloValue dy = a.adds ? c.b.add(c.in[0], c.in[2]) : c.in[0];
+  return {activated_grad(c.b, a.activation, dy, c.in[1])};
 }
 
 std::vector<HloValue> emit_add(const EmitContext& c) { return {c.b.add(c.in[0], c.in[1])}; }

@@ -35,8 +35,10 @@ HloValue result_of(const EmitContext& c, const HloValue& x, const Affine& affine
     const HloValue rows[] = {b.reshape(affine.scale, row), b.reshape(affine.shift, row)};
     return b.concatenate(rows, 0);
   }
-  HloValue y = activated(b, a.activation, normalised(b, x, affine));
+  HloValue y = normalised(b, x, affine);
+  if (!a.activates_sum) y = activated(b, a.activation, y);
   if (a.adds) y = b.add(y, c.in[added]);
+  if (a.activates_sum) y = activated(b, a.activation, y);
   return a.pools ? largest_of_windows(b, y, {}).value : y;
 }
 

@@ -105,11 +105,13 @@ HWY_INLINE void apply_pooled_channel(const ActivationShape& x, const Activator<k
   end_streams(streamed);
 }
 
-// y = x * scale + shift of channel c, activated, plus the addend if there is one.
+// y = x * scale + shift of channel c, activated, plus the addend if there is one; or with that,
+// and then activated.
 template <ActivationKind kKind>
-HWY_INLINE void apply_whole_channel(const ActivationShape& x, const Activator<kKind>& activator,
+HWY_INLINE void apply_whole_channel(const BatchNormShape& shape, const Activator<kKind>& activator,
                                     int64_t c, float scale, float shift, const float* in,
                                     const float* addend, float* out) {
+  const ActivationShape& x = shape.x;
   const V16 a = set16(scale), b = set16(shift);
   const bool streamed = !is_costly(kKind) && streams(out, x.floats());
   for (int64_t block = 0; block < x.blocks(); ++block) {
@@ -118,6 +120,10 @@ HWY_INLINE void apply_whole_channel(const ActivationShape& x, const Activator<kK
     if (addend == nullptr) {
       for (int64_t i = begin; i < end; i += kLanes)
         put16(out + i, activator.value(fma16(read16(in + i), a, b)), streamed);
+    } else if (shape.activates_sum) {
+      for (int64_t i = begin; i < end; i += kLanes)
+        put16(out + i, activator.value(add16(fma16(read16(in + i), a, b), read16(addend + i))),
+              streamed);
     } else {
       for (int64_t i = begin; i < end; i += kLanes)
         put16(out + i, add16(activator.value(fma16(read16(in + i), a, b)), read16(addend + i)),
@@ -138,7 +144,7 @@ HWY_INLINE void apply(const BatchNormShape& shape, const Activator<kKind>& activ
     else if (shape.pools)
       apply_pooled_channel(shape.x, activator, c, *scale, *shift, in, out);
     else
-      apply_whole_channel(shape.x, activator, c, *scale, *shift, in, addend, out);
+      apply_whole_channel(shape, activator, c, *scale, *shift, in, addend, out);
   }
 }
 

@@ -15,6 +15,8 @@ struct BatchNormShape {
   Activation activation = {};
   // The largest of each window of 2x2 of y; x has even height and width, and dy is as y is.
   bool pools = false;
+  // The activation is that of the sum with the addend.
+  bool activates_sum = false;
   // Nothing is applied to x: y is [2][C], what each channel's scale and shift would be.
   bool defers = false;
 };

@@ -11,20 +11,20 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-// y = f(a, b) over [0, count), of a tensor that is streamed or not.
-template <class F>
-HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, bool streamed,
-                     const F& f) {
+// y = f(operands...) over [0, count), of a tensor that is streamed or not.
+template <class F, class... Operands>
+HWY_INLINE void map(int64_t count, float* y, bool streamed, const F& f,
+                    const Operands*... operands) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     // What is read was mostly made just before, what is written was last used long ago.
     if (!streamed) fetch_to_l2(y + i + kPassAhead);
-    put16(y + i, f(load16(a + i), load16(b + i)), streamed);
+    put16(y + i, f(load16(operands + i)...), streamed);
   }
   end_streams(streamed);
   if (i < count) {
     const int64_t rest = count - i;
-    store_first16(y + i, f(load_first16(a + i, rest), load_first16(b + i, rest)), rest);
+    store_first16(y + i, f(load_first16(operands + i, rest)...), rest);
   }
 }
 
@@ -38,7 +38,7 @@ HWY_INLINE void map2(int64_t count, const float* a, const float* b, float* y, bo
   };                                                                                 \
   void flat_##name(int64_t count, const float* a, const float* b, float c, float* y, \
                    bool streamed) {                                                  \
-    map2(count, a, b, y, streamed, Name{set16(c)});                                  \
+    map(count, y, streamed, Name{set16(c)}, a, b);                                   \
   }
 
 PODIUM_FUNCTOR(Add, add, add16(a, b))
@@ -52,20 +52,33 @@ PODIUM_FUNCTOR(Divide, divide, div16(a, constant))
 void flat_combine(int64_t count, float a, const float* x, float b, const float* y, float* out,
                   bool streamed) {
   const V16 by_x = set16(a), by_y = set16(b);
-  map2(count, x, y, out, streamed,
-       [&](const V16& vx, const V16& vy) HWY_ATTR { return fma16(by_x, vx, mul16(by_y, vy)); });
+  map(
+      count, out, streamed,
+      [&](const V16& vx, const V16& vy) HWY_ATTR { return fma16(by_x, vx, mul16(by_y, vy)); }, x,
+      y);
 }
 void flat_activate(int64_t count, const Activation& a, const float* x, float* y, bool streamed) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
-    map2(count, x, x, y, streamed,
-         [&](const V16& v, const V16&) HWY_ATTR { return activator.value(v); });
+    map(
+        count, y, streamed, [&](const V16& v) HWY_ATTR { return activator.value(v); }, x);
   });
 }
 void flat_activate_grad(int64_t count, const Activation& a, const float* dy, const float* x,
                         float* dx, bool streamed) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
-    map2(count, dy, x, dx, streamed,
-         [&](const V16& d, const V16& v) HWY_ATTR { return activator.gradient(d, v); });
+    map(
+        count, dx, streamed,
+        [&](const V16& d, const V16& v) HWY_ATTR { return activator.gradient(d, v); }, dy, x);
+  });
+}
+void flat_activate_sum_grad(int64_t count, const Activation& a, const float* dy, const float* more,
+                            const float* x, float* dx, bool streamed) {
+  with_activator(a, [&](const auto& activator) HWY_ATTR {
+    map(
+        count, dx, streamed,
+        [&](const V16& d, const V16& e, const V16& v)
+            HWY_ATTR { return activator.gradient(add16(d, e), v); },
+        dy, more, x);
   });
 }
 
@@ -78,6 +91,7 @@ namespace podium::cpu {
 
 HWY_EXPORT(flat_activate);
 HWY_EXPORT(flat_activate_grad);
+HWY_EXPORT(flat_activate_sum_grad);
 HWY_EXPORT(flat_combine);
 HWY_EXPORT(flat_add);
 HWY_EXPORT(flat_sub);
@@ -109,6 +123,13 @@ void activate_grad(std::int64_t count, const Activation& activation, const float
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate_grad)
   (std::min(kFlatPart, count - begin), activation, dy + begin, x + begin, dx + begin,
+   streams(dx, count));
+}
+void activate_sum_grad(std::int64_t count, const Activation& activation, const float* dy,
+                       const float* more, const float* x, float* dx, int part) {
+  const std::int64_t begin = part * kFlatPart;
+  PODIUM_DISPATCH(flat_activate_sum_grad)
+  (std::min(kFlatPart, count - begin), activation, dy + begin, more + begin, x + begin, dx + begin,
    streams(dx, count));
 }
 void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,

@@ -15,6 +15,9 @@ constexpr int flat_parts(std::int64_t count) {
 }
 
 void activate(std::int64_t count, const Activation& activation, const float* x, float* y, int part);
+// Of the gradient dy + more.
+void activate_sum_grad(std::int64_t count, const Activation& activation, const float* dy,
+                       const float* more, const float* x, float* dx, int part);
 void activate_grad(std::int64_t count, const Activation& activation, const float* dy,
                    const float* x, float* dx, int part);
 void add(std::int64_t count, const float* a, const float* b, float* y, int part);

@@ -15,7 +15,8 @@ void each(const Launch& launch, std::int64_t count, ConstFloats x, const Result&
 }
 // y[i] = f(a[i], b[i])
 template <typename F>
-void each(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y, F f) {
+void each(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y,
+          F f) {
   const Result to = y;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
     store(to, replica, i, f(a.of(replica)[i], b.of(replica)[i]));
@@ -40,7 +41,8 @@ void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b,
 void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return u * factor; });
 }
-void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x, const Result& y) {
+void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x,
+            const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return u / divisor; });
 }
 void multiply_by(const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats factor,
@@ -63,6 +65,13 @@ void activate_grad(const Launch& launch, std::int64_t count, const Activation& a
                    ConstFloats dy, ConstFloats x, const Result& dx) {
   each(launch, count, dy, x, dx,
        [=] __device__(float d, float u) { return activate_grad_f32(activation, d, u); });
+}
+void activate_sum_grad(const Launch& launch, std::int64_t count, const Activation& activation,
+                       ConstFloats dy, ConstFloats more, ConstFloats x, const Result& dx) {
+  const Result to = dx;
+  launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
+    store(to, r, i, activate_grad_f32(activation, dy.of(r)[i] + more.of(r)[i], x.of(r)[i]));
+  });
 }
 void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
               ConstFloats bias, const Result& y) {

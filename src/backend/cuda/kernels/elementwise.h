@@ -27,6 +27,9 @@ void activate(const Launch& launch, std::int64_t count, const Activation& activa
               const Result& y);
 void activate_grad(const Launch& launch, std::int64_t count, const Activation& activation,
                    ConstFloats dy, ConstFloats x, const Result& dx);
+// Of the gradient dy + more.
+void activate_sum_grad(const Launch& launch, std::int64_t count, const Activation& activation,
+                       ConstFloats dy, ConstFloats more, ConstFloats x, const Result& dx);
 // y = x + bias[channel], x [channels][inner].
 void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
               ConstFloats bias, const Result& y);

@@ -213,22 +213,23 @@ void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, 
            ConstFloats affine, ConstFloats addend, const Result& y) {
   const Result to = y;
   const Kind activation(result.activation);
-  const bool adds = result.adds;
+  const bool adds = result.adds, activates_sum = result.activates_sum;
   const std::int64_t inner = s.inner();
-  launch_rows(launch, s.channels, inner / kWidth,
-              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-                const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
-                const Pack<kWidth> in = load_pack<kWidth>(x.of(r) + at);
-                const Pack<kWidth> more = adds ? load_pack<kWidth>(addend.of(r) + at) : in;
-                const Affine norm{affine.of(r)[c], affine.of(r)[s.channels + c]};
-                Pack<kWidth> out;
+  launch_rows(
+      launch, s.channels, inner / kWidth, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
+        const Pack<kWidth> in = load_pack<kWidth>(x.of(r) + at);
+        const Pack<kWidth> more = adds ? load_pack<kWidth>(addend.of(r) + at) : in;
+        const Affine norm{affine.of(r)[c], affine.of(r)[s.channels + c]};
+        Pack<kWidth> out;
 #pragma unroll
-                for (int k = 0; k < kWidth; ++k) {
-                  const float value = activated(activation, norm(in.v[k]));
-                  out.v[k] = adds ? value + more.v[k] : value;
-                }
-                store_pack(to, r, at, out);
-              });
+        for (int k = 0; k < kWidth; ++k) {
+          const float before = norm(in.v[k]);
+          const float value = activated(activation, activates_sum ? before + more.v[k] : before);
+          out.v[k] = adds && !activates_sum ? value + more.v[k] : value;
+        }
+        store_pack(to, r, at, out);
+      });
 }
 
 template <int kWidth, typename Kind>

@@ -39,10 +39,11 @@ void batch_norm_statistics(const Launch& launch, const PlaneShape& shape, float 
 void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilon,
                        ConstFloats gamma, ConstFloats beta, ConstFloats mean, ConstFloats variance,
                        Floats affine);
-// y = activation(fma(x, scale, shift)), pooled over windows of 2x2, or `addend` added.
+// y = activation(fma(x, scale, shift)), pooled over windows of 2x2, or `addend` added, before the
+// activation if that is the sum's.
 struct NormResult {
   Activation activation;
-  bool pools = false, adds = false;
+  bool pools = false, adds = false, activates_sum = false;
 };
 void batch_norm_apply(const Launch& launch, const PlaneShape& shape, const NormResult& result,
                       ConstFloats x, ConstFloats affine, ConstFloats addend, const Result& y);
@@ -52,8 +53,8 @@ struct NormGradOperands {
   Result dx;
   Floats dgamma, dbeta;
 };
-// `scratch` as plane_sums_scratch() says, `factors` as norm_grad_factors(); `before`, [elements], is
-// used where norm_grad_needs_before(), and may be the floats of dx.
+// `scratch` as plane_sums_scratch() says, `factors` as norm_grad_factors(). `before`, [elements],
+// is used where norm_grad_needs_before(); it may be the floats of dx.
 std::int64_t norm_grad_factors(const PlaneShape& shape);
 bool norm_grad_needs_before(const NormResult& result);
 void batch_norm_grad(const Launch& launch, const PlaneShape& shape, const NormResult& result,

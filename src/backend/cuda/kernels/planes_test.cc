@@ -78,6 +78,11 @@ TEST_F(CudaPlanes, are_normalised_whatever_their_shape) {
         BatchNormAttributes a{.activation = activation, .pools = pools, .adds = !pools};
         expect_equal(batch_norm_op, Attributes(a),
                      pools ? std::vector{x, vector, vector} : std::vector{x, vector, vector, x});
+        if (a.adds) {
+          BatchNormAttributes of_sum = a;
+          of_sum.activates_sum = true;
+          expect_equal(batch_norm_op, Attributes(of_sum), {x, vector, vector, x});
+        }
         a.adds = activation.kind == ActivationKind::kRelu;
         std::vector<TensorType> operands = {y, x, vector, vector, vector, vector};
         if (a.adds) operands.push_back(x);
@@ -99,7 +104,7 @@ TEST_F(CudaPlanes, are_pooled_in_windows_that_fit_and_that_do_not) {
       expect_equal(max_pool_grad_op, Attributes(a), {y, x});
       PoolAttributes with_places = a;
       with_places.places = true;
-      if (a.tiles()) expect_equal(max_pool_op, Attributes(with_places), {x});
+      expect_equal(max_pool_op, Attributes(with_places), {x});
       if (!a.tiles()) continue;
       expect_equal(avg_pool_op, Attributes(a), {x});
       PoolAttributes back = a;

@@ -145,40 +145,39 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy,
   const Places windows(s.images / kWidth, columns);
   const auto images = static_cast<unsigned>(s.images), width = static_cast<unsigned>(s.width),
              height = static_cast<unsigned>(s.height);
-  launch_rows(launch, s.channels, rows * columns * (s.images / kWidth),
-              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-                const Place at = windows(i);
-                const std::int64_t first =
-                    c * inner + (2 * at.h * width + 2 * at.w) * images + at.n * kWidth;
-                const bool below = 2 * at.h + 1 < height, beside = 2 * at.w + 1 < width;
-                Pack<kWidth> out[4] = {};
-                if (below && beside) {
-                  const std::int64_t window =
-                      c * out_inner + (at.h * (width / 2) + at.w) * images + at.n * kWidth;
-                  Pack<kWidth> in[4], place;
-                  if (kPlaces) {
-                    place = load_pack<kWidth>(from.of(r) + window);
-                  } else {
+  launch_rows(
+      launch, s.channels, rows * columns * (s.images / kWidth),
+      [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const Place at = windows(i);
+        const std::int64_t first =
+            c * inner + (2 * at.h * width + 2 * at.w) * images + at.n * kWidth;
+        const bool below = 2 * at.h + 1 < height, beside = 2 * at.w + 1 < width;
+        Pack<kWidth> out[4] = {};
+        if (below && beside) {
+          const std::int64_t window =
+              c * out_inner + (at.h * (width / 2) + at.w) * images + at.n * kWidth;
+          Pack<kWidth> in[4], place;
+          if (kPlaces) {
+            place = load_pack<kWidth>(from.of(r) + window);
+          } else {
 #pragma unroll
-                    for (unsigned k = 0; k < 4; ++k)
-                      in[k] =
-                          load_pack<kWidth>(from.of(r) + first + (k / 2 * width + k % 2) * images);
-                  }
-                  const Pack<kWidth> gradient = load_pack<kWidth>(dy.of(r) + window);
+            for (unsigned k = 0; k < 4; ++k)
+              in[k] = load_pack<kWidth>(from.of(r) + first + (k / 2 * width + k % 2) * images);
+          }
+          const Pack<kWidth> gradient = load_pack<kWidth>(dy.of(r) + window);
 #pragma unroll
-                  for (int j = 0; j < kWidth; ++j) {
-                    float value = 0;
-                    const int best = kPlaces ? static_cast<int>(place.v[j])
-                                             : largest_of_four(in, j, value);
+          for (int j = 0; j < kWidth; ++j) {
+            float value = 0;
+            const int best = kPlaces ? static_cast<int>(place.v[j]) : largest_of_four(in, j, value);
 #pragma unroll
-                    for (int k = 0; k < 4; ++k) out[k].v[j] = k == best ? gradient.v[j] : 0.0f;
-                  }
-                }
-                store_pack(result, r, first, out[0]);
-                if (beside) store_pack(result, r, first + images, out[1]);
-                if (below) store_pack(result, r, first + width * images, out[2]);
-                if (below && beside) store_pack(result, r, first + (width + 1) * images, out[3]);
-              });
+            for (int k = 0; k < 4; ++k) out[k].v[j] = k == best ? gradient.v[j] : 0.0f;
+          }
+        }
+        store_pack(result, r, first, out[0]);
+        if (beside) store_pack(result, r, first + images, out[1]);
+        if (below) store_pack(result, r, first + width * images, out[2]);
+        if (below && beside) store_pack(result, r, first + (width + 1) * images, out[3]);
+      });
 }
 
 // Other windows: a thread has one of them, of kWidth images.
