@@ -8,18 +8,16 @@ namespace {
 // y[i] = f(x[i])
 template <typename F>
 void each(const Launch& launch, std::int64_t count, ConstFloats x, const Result& y, F f) {
-  const Result to = y;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    store(to, replica, i, f(x.of(replica)[i]));
+    store(y, replica, i, f(x.of(replica)[i]));
   });
 }
 // y[i] = f(a[i], b[i])
 template <typename F>
 void each(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y,
           F f) {
-  const Result to = y;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    store(to, replica, i, f(a.of(replica)[i], b.of(replica)[i]));
+    store(y, replica, i, f(a.of(replica)[i], b.of(replica)[i]));
   });
 }
 
@@ -47,9 +45,8 @@ void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats
 }
 void multiply_by(const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats factor,
                  const Result& y) {
-  const Result to = y;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    store(to, replica, i, x.of(replica)[i] * *factor.of(replica));
+    store(y, replica, i, x.of(replica)[i] * *factor.of(replica));
   });
 }
 void combine(const Launch& launch, std::int64_t count, const CombineAttributes& attributes,
@@ -68,16 +65,14 @@ void activate_grad(const Launch& launch, std::int64_t count, const Activation& a
 }
 void activate_sum_grad(const Launch& launch, std::int64_t count, const Activation& activation,
                        ConstFloats dy, ConstFloats more, ConstFloats x, const Result& dx) {
-  const Result to = dx;
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
-    store(to, r, i, activate_grad_f32(activation, dy.of(r)[i] + more.of(r)[i], x.of(r)[i]));
+    store(dx, r, i, activate_grad_f32(activation, dy.of(r)[i] + more.of(r)[i], x.of(r)[i]));
   });
 }
 void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
               ConstFloats bias, const Result& y) {
-  const Result to = y;
   launch_flat(launch, channels * inner, [=] __device__(std::int64_t i, unsigned replica) {
-    store(to, replica, i, x.of(replica)[i] + bias.of(replica)[i / inner]);
+    store(y, replica, i, x.of(replica)[i] + bias.of(replica)[i / inner]);
   });
 }
 

@@ -211,7 +211,6 @@ struct Windows {
 template <int kWidth, typename Kind>
 void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, ConstFloats x,
            ConstFloats affine, ConstFloats addend, const Result& y) {
-  const Result to = y;
   const Kind activation(result.activation);
   const bool adds = result.adds, activates_sum = result.activates_sum;
   const std::int64_t inner = s.inner();
@@ -228,14 +227,13 @@ void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, 
           const float value = activated(activation, activates_sum ? before + more.v[k] : before);
           out.v[k] = adds && !activates_sum ? value + more.v[k] : value;
         }
-        store_pack(to, r, at, out);
+        store_pack(y, r, at, out);
       });
 }
 
 template <int kWidth, typename Kind>
 void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult& result,
                     ConstFloats x, ConstFloats affine, const Result& y) {
-  const Result to = y;
   const Kind activation(result.activation);
   const std::int64_t inner = s.inner();
   const Windows<kWidth> windows(s);
@@ -253,7 +251,7 @@ void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult&
                   for (int k = 0; k < 4; ++k) values[k] = activated(activation, norm(in[k].v[j]));
                   largest_of_four(values, out.v[j]);
                 }
-                store_pack(to, r, c * (inner / 4) + std::int64_t{i} * kWidth, out);
+                store_pack(y, r, c * (inner / 4) + std::int64_t{i} * kWidth, out);
               });
 }
 

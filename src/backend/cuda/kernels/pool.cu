@@ -111,7 +111,6 @@ __device__ int largest_of_four(const Pack<kWidth> (&in)[4], int j, float& value)
 template <int kWidth>
 void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, const Result& y,
                   Floats places) {
-  const Result result = y;
   const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
   const Places windows(s.images / kWidth, s.out_width);
   const auto images = static_cast<unsigned>(s.images), width = static_cast<unsigned>(s.width);
@@ -128,7 +127,7 @@ void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, const
                 for (int j = 0; j < kWidth; ++j)
                   place.v[j] = static_cast<float>(largest_of_four(in, j, out.v[j]));
                 const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
-                store_pack(result, r, to, out);
+                store_pack(y, r, to, out);
                 if (places.first != nullptr) store_pack(places.of(r) + to, place);
               });
 }
@@ -139,7 +138,6 @@ void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, const
 template <int kWidth, bool kPlaces>
 void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy, ConstFloats from,
                        const Result& dx) {
-  const Result result = dx;
   const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
   const std::int64_t rows = (s.height + 1) / 2, columns = (s.width + 1) / 2;
   const Places windows(s.images / kWidth, columns);
@@ -173,10 +171,10 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy,
             for (int k = 0; k < 4; ++k) out[k].v[j] = k == best ? gradient.v[j] : 0.0f;
           }
         }
-        store_pack(result, r, first, out[0]);
-        if (beside) store_pack(result, r, first + images, out[1]);
-        if (below) store_pack(result, r, first + width * images, out[2]);
-        if (below && beside) store_pack(result, r, first + (width + 1) * images, out[3]);
+        store_pack(dx, r, first, out[0]);
+        if (beside) store_pack(dx, r, first + images, out[1]);
+        if (below) store_pack(dx, r, first + width * images, out[2]);
+        if (below && beside) store_pack(dx, r, first + (width + 1) * images, out[3]);
       });
 }
 
@@ -184,7 +182,6 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy,
 template <int kWidth>
 void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, const Result& y,
                   Floats places) {
-  const Result result = y;
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places windows(shape.images / kWidth, shape.out_width);
   const Windows s = windows_of(shape);
@@ -195,7 +192,7 @@ void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, c
                 const Largest<kWidth> best =
                     largest<kWidth>(s, window, x.of(r) + c * inner + at.n * kWidth);
                 const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
-                store_pack(result, r, to, best.values);
+                store_pack(y, r, to, best.values);
                 if (places.first == nullptr) return;
                 Pack<kWidth> place;
 #pragma unroll
@@ -208,7 +205,6 @@ void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, c
 template <int kWidth, bool kPlaces>
 void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats dy,
                        ConstFloats from, const Result& dx) {
-  const Result result = dx;
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places inputs(shape.images / kWidth, shape.width);
   const Divisor down(shape.stride_height), across(shape.stride_width);
@@ -252,7 +248,7 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats
             for (int j = 0; j < kWidth; ++j)
               if (here[j]) sum.v[j] = s.tiles ? gradient.v[j] : sum.v[j] + gradient.v[j];
           }
-        store_pack(result, r, c * inner + std::int64_t{i} * kWidth, sum);
+        store_pack(dx, r, c * inner + std::int64_t{i} * kWidth, sum);
       });
 }
 
