@@ -162,8 +162,7 @@ RunningStatistics batch_norm_running(Graph& graph, RunningStatistics old, Value 
 // Attributes of max_pool, avg_pool and their gradients.
 struct PoolAttributes {
   std::int64_t window_h = 2, window_w = 2;
-  // The size of the images, for the gradient of avg_pool, and that of max_pool from places; zero
-  // otherwise.
+  // The size of the images, for the gradient of avg_pool and that of max_pool from places; else 0.
   std::int64_t height = 0, width = 0;
   // Set by the fusion pass. Of max_pool: a second result holds the position of each maximum in its
   // window, counted row by row from 0, as a float. Of its gradient: the second operand is that
