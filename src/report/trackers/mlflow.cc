@@ -91,7 +91,8 @@ class MlflowTracker::Server {
                    word("message"));
     PODIUM_REQUIRE(read.is_object(), ExitCode::kData, what, ": the answer to ", path,
                    " is not JSON; is it the address of a tracking server?");
-    return read;
+    // By itself, `read` could be converted in two ways with nlohmann-json 3.10.
+    return std::optional<json>(std::in_place, read);
   }
   // Of what must be there.
   json require(const std::string& path, const json& body) {
