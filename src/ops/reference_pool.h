@@ -24,8 +24,8 @@ struct PoolWindow {
   }
   // Pixel k's place in the whole window, row by row from 0.
   float place_of(std::int64_t k) const {
-    const std::int64_t row = k / width;
-    return static_cast<float>(place + row * across + k % width);
+    const std::int64_t down = k / width;
+    return static_cast<float>(place + down * across + k % width);
   }
   std::int64_t pixels() const { return height * width; }
 };
