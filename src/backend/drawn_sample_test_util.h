@@ -250,6 +250,7 @@ inline OpSample draw_sample(const OpDef& op, Draw& draw) {
                                op.kind == OpKind::kMatmulBf16 ? draw_order(draw) : Bf16Order::kAmx},
               {f32(ta ? Shape{k, m} : Shape{m, k}), f32(tb ? Shape{n, k} : Shape{k, n})}};
     }
+    case OpKind::kRoundBf16: return draw_element_wise(draw, {}, 1);
     case OpKind::kBiasAdd: return draw_planes(draw, {}, 1, 1);
     case OpKind::kChannelSum: return draw_planes(draw, {}, 1, 0);
     case OpKind::kBatchNorm: return draw_norm(draw, 1, 2);

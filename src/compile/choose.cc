@@ -1,6 +1,9 @@
 #include "compile/choose.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "ops/ops.h"
 
@@ -43,14 +46,41 @@ const OpDef& of_bf16(const OpDef& op) {
   return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
+// Everybody reads the images that a convolution of BF16 operands makes, and the gradients to
+// images, rounded.
+Graph with_rounded_images(const Graph& graph) {
+  Graph result;
+  std::map<Value, Value> moved;
+  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
+    const Node& node = graph.nodes()[i];
+    const auto index = static_cast<std::int32_t>(i);
+    if (node.op == nullptr) {
+      moved[{index, 0}] = result.input(node.name, node.outputs[0], node.role);
+      continue;
+    }
+    std::vector<Value> inputs;
+    for (const Value value : node.inputs) inputs.push_back(moved.at(value));
+    std::vector<Value> outputs =
+        result.add(*node.op, node.attributes, std::move(inputs), node.name);
+    if (node.op == &conv2d_bf16_op || node.op == &conv2d_bf16_grad_input_op)
+      outputs[0] = result.add1(round_bf16_op, {}, {outputs[0]}, node.name);
+    for (std::size_t o = 0; o < outputs.size(); ++o)
+      moved[{index, static_cast<std::int32_t>(o)}] = outputs[o];
+  }
+  for (const NamedValue& output : graph.outputs())
+    result.output(output.name, moved.at(output.value));
+  return result;
+}
+
 }  // namespace
 
 Graph choose_algorithms(const Graph& graph, Precision precision) {
-  return with_changed_nodes(graph, [&](std::int32_t, Node& node) {
+  const Graph result = with_changed_nodes(graph, [&](std::int32_t, Node& node) {
     node.op = precision.bf16 ? &of_bf16(*node.op) : &chosen(graph, node);
     if (precision.bf16 && is_bf16(*node.op))
       node.attributes = with_bf16_order(*node.op, node.attributes, *precision.bf16);
   });
+  return precision.bf16 ? with_rounded_images(result) : result;
 }
 
 }  // namespace podium

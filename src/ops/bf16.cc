@@ -1,6 +1,7 @@
-// Convolution, its gradients and the matrix product of BF16 operands with FP32 sums
-// (docs/numerics.md, BF16). compile/choose puts them in place of the FP32 operations where the
-// recipe says `precision = "bf16"`. Their rules are those of conv2d and matmul.
+// Convolution, its gradients and the matrix product of BF16 operands with FP32 sums, and the
+// rounding of values (docs/numerics.md, BF16). compile/choose puts the products in place of the
+// FP32 operations where the recipe says `precision = "bf16"`, and the rounding behind them. The
+// rules of the products are those of conv2d and matmul.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -162,6 +163,18 @@ void reference_matmul(const Attributes& attributes, ConstTensors inputs, Tensors
           });
 }
 
+void reference_round(const Attributes&, ConstTensors inputs, Tensors outputs) {
+  std::ranges::copy(rounded(*inputs[0]), outputs[0]->f32().begin());
+}
+std::vector<TensorType> infer_round(const InferContext& context) { return {context.inputs[0]}; }
+// The operation before it writes what it makes so.
+Cost cost_round(const Attributes&, std::span<const TensorType>, std::span<const TensorType>) {
+  return {};
+}
+std::vector<OpSample> samples_round() {
+  return {{{}, {{DType::kF32, {5, 3, 4, 4}}}}, {{}, {{DType::kF32, {33, 10}}}}};
+}
+
 // The rules of the operation that one of these stands for.
 std::vector<TensorType> infer(const InferContext& context) { return conv2d_op.infer(context); }
 std::vector<TensorType> infer_grad_input(const InferContext& context) {
@@ -262,5 +275,7 @@ const OpDef conv2d_bf16_grad_weight_op = {
     reference_grad_weight,         cost_grad_weight,          samples_grad_weight};
 const OpDef matmul_bf16_op = {OpKind::kMatmulBf16, "matmul_bf16", infer_matmul,  nullptr,
                               reference_matmul,    cost_matmul,   samples_matmul};
+const OpDef round_bf16_op = {OpKind::kRoundBf16, "round_bf16", infer_round,  nullptr,
+                             reference_round,    cost_round,   samples_round};
 
 }  // namespace podium

@@ -19,6 +19,7 @@
   X(Conv2dBf16GradWeight, conv2d_bf16_grad_weight)         \
   X(Matmul, matmul)                                        \
   X(MatmulBf16, matmul_bf16)                               \
+  X(RoundBf16, round_bf16)                                 \
   X(BiasAdd, bias_add)                                     \
   X(ChannelSum, channel_sum)                               \
   X(BatchNorm, batch_norm)                                 \

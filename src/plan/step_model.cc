@@ -15,7 +15,7 @@ bool is_joined(std::string_view op) {
   for (const std::string_view name :
        {"activate", "activate_grad", "add", "bias_add", "scale", "reshape", "view", "fill", "mul",
         "sub", "permute", "pad_channels", "slice_channels", "dropout_mask", "channel_sum",
-        "batch_mean", "correct", "batch_norm_running"})
+        "batch_mean", "correct", "batch_norm_running", "round_bf16"})
     if (op == name) return true;
   return false;
 }

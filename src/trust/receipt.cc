@@ -121,11 +121,12 @@ Receipt seal_run(const fs::path& run, StopToken stop) {
   Receipt receipt;
   receipt.podium = PODIUM_VERSION, receipt.commit = PODIUM_COMMIT;
   receipt.date = utc_date();
-  receipt.recipe = read_run_recipe(run, {}, ModelNames::kRecorded).name;
+  const Recipe recipe = read_run_recipe(run, {}, ModelNames::kRecorded);
+  receipt.recipe = recipe.name;
   receipt.kind = metadata_of(last, kKindKey);
   receipt.training_data = metadata_of(last, kDataKey);
   receipt.evaluation_data = metadata_of(last, kEvaluationDataKey);
-  receipt.contract = kNumericalContract;
+  receipt.contract = numerical_contract(precision_of(recipe));
   receipt.steps = last.step;
   const fs::path hash_file = run / "hashes.jsonl";
   const std::string text = read_text(hash_file).value_or("");

@@ -62,7 +62,7 @@ class States {
     if (step == 0 && beginning_) return *beginning_;
     const fs::path& folder = places_.at(step);
     Checkpoint checkpoint = load_checkpoint(folder);
-    require_same_contract(checkpoint);
+    require_same_contract(checkpoint, precision_of(trainer_.recipe()));
     trainer_.require_same_data(checkpoint);
     return checkpoint;
   }

@@ -41,10 +41,9 @@ void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work,
               {a, b}, {out});
 }
 
-void lower_forward(Lowering& l, const Node& node, std::int32_t index, const WorkOfShape& work,
-                   const ConvKernel& kernel) {
-  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
-             y = l.define_lanes({index, 0});
+void lower_forward(Lowering& l, const Node& node, const WorkOfShape& work, const ConvKernel& kernel,
+                   Value result) {
+  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]), y = l.define_lanes(result);
   const ConvShape shape =
       conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(node.inputs[0]),
                  l.shape(node.inputs[1]), node.outputs[0].shape);
@@ -101,10 +100,10 @@ ConvShape grad_weight_shape(const Lowering& l, const Node& node) {
   return conv_shape(a, l.shape(node.inputs[0]), node.outputs[0].shape, l.shape(node.inputs[1]));
 }
 
-void lower_grad_input(Lowering& l, const Node& node, std::int32_t index, const WorkOfShape& work,
-                      const ConvKernel& kernel) {
+void lower_grad_input(Lowering& l, const Node& node, const WorkOfShape& work,
+                      const ConvKernel& kernel, Value result) {
   const Slot dy = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
-             dx = l.define_lanes({index, 0});
+             dx = l.define_lanes(result);
   const ConvShape shape = grad_input_shape(l, node);
   emit_phases(l, shape, work(shape), kernel, dy, w, dx);
 }
@@ -170,14 +169,19 @@ template <typename Result, typename... Rest>
 auto in_order(Bf16Order order, Result (*function)(Bf16Order, Rest...)) {
   return [=](Rest... rest) { return function(order, rest...); };
 }
+// The same of a function that may round what it makes.
+template <typename Result, typename... Rest>
+auto in_order(Bf16Order order, bool rounded, Result (*function)(Bf16Order, bool, Rest...)) {
+  return [=](Rest... rest) { return function(order, rounded, rest...); };
+}
 
 }  // namespace
 
 void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
-  lower_forward(l, node, index, conv_forward_work, conv_forward);
+  lower_forward(l, node, conv_forward_work, conv_forward, {index, 0});
 }
 void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_input(l, node, index, conv_grad_input_work, conv_grad_input);
+  lower_grad_input(l, node, conv_grad_input_work, conv_grad_input, {index, 0});
 }
 void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   lower_grad_weight(l, node, index, conv_grad_weight_work, conv_grad_weight);
@@ -185,13 +189,15 @@ void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index)
 
 void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
   const Bf16Order order = bf16_order_of(node);
-  lower_forward(l, node, index, in_order(order, conv_bf16_forward_work),
-                in_order(order, conv_bf16_forward));
+  const Value own{index, 0}, result = l.rounded_result(own);
+  lower_forward(l, node, in_order(order, conv_bf16_forward_work),
+                in_order(order, result != own, conv_bf16_forward), result);
 }
 void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
   const Bf16Order order = bf16_order_of(node);
-  lower_grad_input(l, node, index, in_order(order, conv_bf16_grad_input_work),
-                   in_order(order, conv_bf16_grad_input));
+  const Value own{index, 0}, result = l.rounded_result(own);
+  lower_grad_input(l, node, in_order(order, conv_bf16_grad_input_work),
+                   in_order(order, result != own, conv_bf16_grad_input), result);
 }
 void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   const Bf16Order order = bf16_order_of(node);
@@ -222,7 +228,7 @@ void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
 }
 void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_t index) {
   if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_grad_input(l, node, index);
-  lower_grad_input(l, node, index, conv_winograd_grad_input_work, conv_winograd_grad_input);
+  lower_grad_input(l, node, conv_winograd_grad_input_work, conv_winograd_grad_input, {index, 0});
 }
 void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   lower_winograd_grad_weight(l, node, index);

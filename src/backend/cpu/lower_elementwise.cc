@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/cpu/kernels/bf16/pack_tiles.h"
 #include "backend/cpu/kernels/channel.h"
 #include "backend/cpu/kernels/dropout.h"
 #include "backend/cpu/kernels/elementwise.h"
@@ -46,6 +47,10 @@ struct Kernels {
   static void activate_sum_grad(int part, std::int64_t n, const Activation& f, const float* dy,
                                 const float* more, const float* x, float* dx) {
     cpu::activate_sum_grad(n, f, dy, more, x, dx, part);
+  }
+  static void round_bf16(int part, std::int64_t n, const float* x, const float*, float* y) {
+    const std::int64_t begin = part * kFlatPart;
+    round_floats(x + begin, 1, std::min(kFlatPart, n - begin), 0, y + begin);
   }
 };
 

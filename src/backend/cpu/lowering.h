@@ -25,6 +25,7 @@ class Memory {
   float* f32(Slot slot) const {
     return static_cast<float*>(pointers_[static_cast<std::size_t>(slot)]);
   }
+  float* source(Slot slot) const { return f32(slot); }
   float* result(Slot slot) const { return f32(slot); }
   std::int32_t* i32(Slot slot) const {
     return static_cast<std::int32_t*>(pointers_[static_cast<std::size_t>(slot)]);
@@ -79,6 +80,7 @@ class Lowering : public lowering::Lowering<Step> {
   Slot lanes(Value value) { return batched(value); }
   bool in_lanes(Value value) const { return is_batched(value); }
   Slot define_lanes(Value value) { return define_batched(value); }
+  Slot source(Value value, bool in_lanes) { return in_layout(value, in_lanes); }
   Slot define_result(Value value, bool in_lanes) { return define_in_layout(value, in_lanes); }
   // Each thread will have so much of its own while it runs a part: Memory::scratch.
   void need_scratch(std::int64_t floats);

@@ -60,10 +60,23 @@ using Halves = Each<std::uint16_t>;
 using ConstHalves = Each<const std::uint16_t>;
 
 // Where a kernel writes a result: its floats, the same rounded to BF16, or both; null where nobody
-// reads it. Both have one layout.
+// reads it. Both have one layout. `rounded`: the floats are rounded, too.
 struct Result {
   Floats floats;
   Halves halves;
+  bool rounded = false;
+};
+
+// Where a kernel reads an operand: its floats, or, if it is rounded, its halves; the other is null.
+struct Source {
+  ConstFloats floats;
+  ConstHalves halves;
+
+  Source() = default;
+  Source(ConstFloats of) : floats(of) {}  // NOLINT: as a pointer converts
+  Source(Floats of) : floats(of) {}       // NOLINT
+  explicit Source(ConstHalves of) : halves(of) {}
+  PODIUM_DEVICE_FUNCTION bool has_halves() const { return halves.first != nullptr; }
 };
 
 // Calls f with a constant: true or false.

@@ -63,13 +63,21 @@ using ScratchFunction = std::int64_t (*)(const ConvShape&);
 template <bool kRounded, typename Function>
 void lower_planes(Lowering& l, const Node& node, std::int32_t index, const ConvShape& shape,
                   Function function, ScratchFunction scratch) {
-  const Slot planes = operand<kRounded>(l, node.inputs[0]), weights = l.plain(node.inputs[1]),
-             result = l.define_batch_last({index, 0}), own = l.temporary(scratch(shape));
+  const Slot planes = operand<kRounded>(l, node.inputs[0]), weights = l.plain(node.inputs[1]);
+  ResultSlots result;
+  if constexpr (kRounded)
+    result = l.define_result({index, 0});
+  else
+    result.floats = l.define_batch_last({index, 0});
+  const Slot own = l.temporary(scratch(shape));
   l.emit({.reads = {planes, weights},
-          .writes = {result, own},
+          .writes = result.slots({own}),
           .run = [=](const Launch& launch, const Memory& m) {
-            function(launch, shape, values<kRounded>(m, planes), m.f32(weights), m.f32(result),
-                     m.f32(own));
+            if constexpr (kRounded)
+              function(launch, shape, m.u16(planes), m.f32(weights), m.result(result), m.f32(own));
+            else
+              function(launch, shape, m.f32(planes), m.f32(weights), m.f32(result.floats),
+                       m.f32(own));
           }});
 }
 

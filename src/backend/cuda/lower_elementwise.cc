@@ -21,6 +21,10 @@ struct Kernels {
   static constexpr auto* activate = &PODIUM_CUDA_SPACE::activate;
   static constexpr auto* activate_grad = &PODIUM_CUDA_SPACE::activate_grad;
   static constexpr auto* activate_sum_grad = &PODIUM_CUDA_SPACE::activate_sum_grad;
+  static void round_bf16(const Launch& launch, std::int64_t count, const Source& x, const Source&,
+                         const Result& y) {
+    PODIUM_CUDA_SPACE::round_bf16(launch, count, x, y);
+  }
 };
 // NOLINTEND(readability-identifier-naming)
 

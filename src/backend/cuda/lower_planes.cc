@@ -21,18 +21,18 @@ NormResult result_of(const Node& node) {
 }
 
 // What is added to the result; if nothing is, some operand, which nobody reads.
-Slot addend_of(Lowering& l, const Node& node, std::size_t operand) {
-  return l.batch_last(node.inputs[node.attributes.as<BatchNormAttributes>().adds ? operand : 0]);
+SourceSlot addend_of(Lowering& l, const Node& node, std::size_t operand) {
+  return l.source(node.inputs[node.attributes.as<BatchNormAttributes>().adds ? operand : 0]);
 }
 
-void emit_apply(Lowering& l, const Node& node, std::int32_t index, const PlaneShape& shape, Slot x,
-                Slot affine, Slot addend) {
+void emit_apply(Lowering& l, const Node& node, std::int32_t index, const PlaneShape& shape,
+                SourceSlot x, Slot affine, SourceSlot addend) {
   const NormResult result = result_of(node);
   const ResultSlots y = l.define_result({index, 0});
-  l.emit({.reads = {x, affine, addend},
+  l.emit({.reads = {x.slot, affine, addend.slot},
           .writes = y.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
-            batch_norm_apply(launch, shape, result, m.f32(x), m.f32(affine), m.f32(addend),
+            batch_norm_apply(launch, shape, result, m.source(x), m.f32(affine), m.source(addend),
                              m.result(y));
           }});
 }
@@ -42,17 +42,17 @@ void emit_apply(Lowering& l, const Node& node, std::int32_t index, const PlaneSh
 void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<BatchNormAttributes>();
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
-  const Slot x = l.batch_last(node.inputs[0]), gamma = l.plain(node.inputs[1]),
-             beta = l.plain(node.inputs[2]), addend = addend_of(l, node, 3);
+  const SourceSlot x = l.source(node.inputs[0]), addend = addend_of(l, node, 3);
+  const Slot gamma = l.plain(node.inputs[1]), beta = l.plain(node.inputs[2]);
   const Slot mean = l.define_plain({index, 1}), variance = l.define_plain({index, 2}),
              inv_std = l.define_plain({index, 3});
   const Slot affine = a.defers ? l.define_plain({index, 0}) : l.temporary(2 * shape.channels);
   const Slot scratch = l.temporary(plane_sums_scratch(shape));
   const float epsilon = a.epsilon;
-  l.emit({.reads = {x, gamma, beta},
+  l.emit({.reads = {x.slot, gamma, beta},
           .writes = {mean, variance, inv_std, affine, scratch},
           .run = [=](const Launch& launch, const Memory& m) {
-            batch_norm_statistics(launch, shape, epsilon, m.f32(x), m.f32(gamma), m.f32(beta),
+            batch_norm_statistics(launch, shape, epsilon, m.source(x), m.f32(gamma), m.f32(beta),
                                   m.f32(scratch), {m.f32(mean), m.f32(variance), m.f32(inv_std)},
                                   m.f32(affine));
           }});
@@ -62,10 +62,10 @@ void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
 void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
   const PlaneShape shape = plane_shape(l.shape(node.inputs[1]));
   const NormResult result = result_of(node);
-  const Slot dy = l.batch_last(node.inputs[0]), x = l.batch_last(node.inputs[1]),
-             gamma = l.plain(node.inputs[2]), beta = l.plain(node.inputs[3]),
-             mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]),
-             addend = addend_of(l, node, 6);
+  const SourceSlot dy = l.source(node.inputs[0]), x = l.source(node.inputs[1]),
+                   addend = addend_of(l, node, 6);
+  const Slot gamma = l.plain(node.inputs[2]), beta = l.plain(node.inputs[3]),
+             mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]);
   const ResultSlots dx = l.define_result({index, 0});
   const Slot dgamma = l.define_plain({index, 1}), dbeta = l.define_plain({index, 2});
   const Slot scratch = l.temporary(plane_sums_scratch(shape)),
@@ -73,17 +73,17 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
              before = !norm_grad_needs_before(result)   ? scratch
                       : dx.floats != ResultSlots::kNone ? dx.floats
                                                         : l.temporary(shape.elements());
-  l.emit({.reads = {dy, x, gamma, beta, mean, inv_std, addend},
+  l.emit({.reads = {dy.slot, x.slot, addend.slot, gamma, beta, mean, inv_std},
           .writes = dx.slots({dgamma, dbeta, scratch, factors, before}),
           .run = [=](const Launch& launch, const Memory& m) {
             PODIUM_CUDA_SPACE::batch_norm_grad(launch, shape, result,
-                                               {.dy = m.f32(dy),
-                                                .x = m.f32(x),
+                                               {.dy = m.source(dy),
+                                                .x = m.source(x),
+                                                .addend = m.source(addend),
                                                 .gamma = m.f32(gamma),
                                                 .beta = m.f32(beta),
                                                 .mean = m.f32(mean),
                                                 .inv_std = m.f32(inv_std),
-                                                .addend = m.f32(addend),
                                                 .dx = m.result(dx),
                                                 .dgamma = m.f32(dgamma),
                                                 .dbeta = m.f32(dbeta)},
@@ -94,9 +94,9 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
 void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<BatchNormAttributes>();
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
-  const Slot x = l.batch_last(node.inputs[0]), gamma = l.plain(node.inputs[1]),
-             beta = l.plain(node.inputs[2]), mean = l.plain(node.inputs[3]),
-             variance = l.plain(node.inputs[4]), addend = addend_of(l, node, 5);
+  const SourceSlot x = l.source(node.inputs[0]), addend = addend_of(l, node, 5);
+  const Slot gamma = l.plain(node.inputs[1]), beta = l.plain(node.inputs[2]),
+             mean = l.plain(node.inputs[3]), variance = l.plain(node.inputs[4]);
   const Slot affine = a.defers ? l.define_plain({index, 0}) : l.temporary(2 * shape.channels);
   const float epsilon = a.epsilon;
   l.emit({.reads = {gamma, beta, mean, variance},
@@ -135,23 +135,26 @@ void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index)
 }
 
 void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot x = l.batch_last(node.inputs[0]), bias = l.plain(node.inputs[1]);
+  const SourceSlot x = l.source(node.inputs[0]);
+  const Slot bias = l.plain(node.inputs[1]);
   const ResultSlots y = l.define_result({index, 0});
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
-  l.emit(
-      {.reads = {x, bias}, .writes = y.slots(), .run = [=](const Launch& launch, const Memory& m) {
-         PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.f32(x), m.f32(bias),
-                                     m.result(y));
-       }});
+  l.emit({.reads = {x.slot, bias},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.source(x),
+                                        m.f32(bias), m.result(y));
+          }});
 }
 
 void lower_channel_sum(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot dy = l.batch_last(node.inputs[0]), sum = l.define_plain({index, 0});
+  const SourceSlot dy = l.source(node.inputs[0]);
+  const Slot sum = l.define_plain({index, 0});
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
   const Slot scratch = l.temporary(plane_sums_scratch(shape));
   l.emit(
-      {.reads = {dy}, .writes = {sum, scratch}, .run = [=](const Launch& launch, const Memory& m) {
-         PODIUM_CUDA_SPACE::channel_sum(launch, shape, m.f32(dy), m.f32(scratch), m.f32(sum));
+      {.reads = {dy.slot}, .writes = {sum, scratch}, .run = [=](const Launch& launch, const Memory& m) {
+         PODIUM_CUDA_SPACE::channel_sum(launch, shape, m.source(dy), m.f32(scratch), m.f32(sum));
        }});
 }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/cuda/kernels/bf16.h"
+#include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/move.h"
 #include "backend/cuda/lower.h"
 
@@ -27,13 +28,37 @@ bool rounds(const OpDef& op, std::size_t operand) {
   return (&op == &conv2d_bf16_op || &op == &conv2d_bf16_grad_input_op) && operand == 0;
 }
 
+// Operations that ask for Lowering::source() of an operand.
+bool takes_source(const OpDef& op, std::size_t operand) {
+  switch (op.kind) {
+    case OpKind::kBatchNorm: return operand == 0 || operand == 3;
+    case OpKind::kBatchNormInference: return operand == 0 || operand == 5;
+    case OpKind::kBatchNormGrad: return operand < 2 || operand == 6;
+    case OpKind::kBiasAdd:
+    case OpKind::kChannelSum:
+    case OpKind::kMultiplyBy: return operand == 0;
+    case OpKind::kAdd:
+    case OpKind::kSub:
+    case OpKind::kMul:
+    case OpKind::kScale:
+    case OpKind::kDivide:
+    case OpKind::kCombine:
+    case OpKind::kActivate:
+    case OpKind::kActivateGrad:
+    case OpKind::kRoundBf16: return true;
+    default: return false;
+  }
+}
+
 }  // namespace
 
 Program Lowering::run() {
   for (const Node& node : graph().nodes())
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      Readings& readings = readings_[node.inputs[i]];
-      (rounds(*node.op, i) ? readings.rounded : readings.floats) = true;
+      const Value value = node.inputs[i];
+      const bool halves =
+          rounds(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
+      (halves ? readings_[value].rounded : readings_[value].floats) = true;
     }
   for (const NamedValue& output : graph().outputs()) readings_[output.value].floats = true;
   Program program = lower_all([this](const Node& node, std::int32_t index) {
@@ -76,6 +101,29 @@ void Lowering::emit_copy(std::int64_t bytes, Slot from, Slot to) {
   });
 }
 
+void Lowering::make_floats(Value value) {
+  const auto halves = rounded_.find(value);
+  if (halves == rounded_.end() || lowering::Lowering<Step>::is_held(value)) return;
+  PODIUM_CHECK(is_rounded(value), "the floats of a value are gone");
+  const Slot from = halves->second, to = define_batch_last(value);
+  const std::int64_t count = shape(value).elements();
+  emit({.name = "widen " + graph().node(value).name,
+        .reads = {from},
+        .writes = {to},
+        .run =
+            [=](const Launch& launch, const Memory& m) {
+              scale(launch, count, 1, Source(ConstHalves(m.u16(from))), {.floats = m.f32(to)});
+            },
+        .cost = {0, 6.0 * static_cast<double>(count)}});
+}
+
+SourceSlot Lowering::source(Value value, bool batch_last) {
+  if (const auto found = rounded_.find(value);
+      batch_last && found != rounded_.end() && is_rounded(value))
+    return {found->second, true};
+  return {in_layout(value, batch_last), false};
+}
+
 Slot Lowering::rounded(Value value) {
   if (const auto found = rounded_.find(value); found != rounded_.end()) return found->second;
   const Slot source = batch_last(value);
@@ -94,14 +142,17 @@ Slot Lowering::rounded(Value value) {
 }
 
 ResultSlots Lowering::define_result(Value value, bool batch_last) {
-  const Readings readings = readings_[value];
-  const std::int64_t images = batch_last ? shape(value)[0] : 0;
-  if (!batch_last || !readings.rounded || !is_filled(images))
-    return {.floats = define_in_layout(value, batch_last)};
-  ResultSlots result;
-  const std::int64_t bytes = rounded_bytes(lowering::features_of(shape(value)), images);
-  rounded_[value] = result.halves = temporary(bytes / 4);
-  if (readings.floats) result.floats = define_batch_last(value);
+  const Value target = rounded_result(value);
+  const Readings readings = readings_[target];
+  const std::int64_t images = batch_last ? shape(target)[0] : 0;
+  ResultSlots result{.rounded = target != value};
+  if (!batch_last || !readings.rounded || !is_filled(images)) {
+    result.floats = define_in_layout(target, batch_last);
+    return result;
+  }
+  const std::int64_t bytes = rounded_bytes(lowering::features_of(shape(target)), images);
+  rounded_[target] = result.halves = temporary(bytes / 4);
+  if (readings.floats) result.floats = define_batch_last(target);
   return result;
 }
 

@@ -27,12 +27,20 @@ using lowering::SlotInfo;
 struct ResultSlots {
   static constexpr Slot kNone = -1;  // nobody reads it so
   Slot floats = kNone, halves = kNone;
+  bool rounded = false;
   std::vector<Slot> slots(std::vector<Slot> others = {}) const {
     for (const Slot slot : {floats, halves})
       if (slot != kNone) others.push_back(slot);
     return others;
   }
 };
+
+// The slot of a Source.
+struct SourceSlot {
+  Slot slot = -1;
+  bool halves = false;
+};
+inline Slot slot_of(const SourceSlot& source) { return source.slot; }
 
 // Where each slot lies, during a run.
 class Memory {
@@ -41,7 +49,10 @@ class Memory {
   Floats f32(Slot slot) const { return as<float>(slot); }
   Result result(const ResultSlots& y) const {
     return {y.floats == ResultSlots::kNone ? Floats{} : f32(y.floats),
-            y.halves == ResultSlots::kNone ? Halves{} : u16(y.halves)};
+            y.halves == ResultSlots::kNone ? Halves{} : u16(y.halves), y.rounded};
+  }
+  Source source(const SourceSlot& x) const {
+    return x.halves ? Source(ConstHalves(u16(x.slot))) : Source(f32(x.slot));
   }
   Each<std::int32_t> i32(Slot slot) const { return as<std::int32_t>(slot); }
   Each<std::uint16_t> u16(Slot slot) const { return as<std::uint16_t>(slot); }
@@ -89,12 +100,21 @@ class Lowering : public lowering::Lowering<Step> {
   // --- for the functions of operations ---
   Slot batch_last(Value value) { return batched(value); }
   bool is_batch_last(Value value) const { return is_batched(value); }
+  bool is_batched(Value value) const {
+    return lowering::Lowering<Step>::is_batched(value) || rounded_.contains(value);
+  }
+  bool is_held(Value value) const {
+    return lowering::Lowering<Step>::is_held(value) || rounded_.contains(value);
+  }
+  // The value as a kernel reads it that takes floats as well as halves: halves if it is rounded and
+  // they are there.
+  SourceSlot source(Value value, bool batch_last = true);
   Slot define_batch_last(Value value) { return define_batched(value); }
   // The value batch last, rounded to BF16 (kernels/bf16.h); emits the rounding at its first use,
   // unless the value was defined so.
   Slot rounded(Value value);
   // New memory for a value that the current operation computes, in the forms in which its readers
-  // take it, batch last or plain.
+  // take it, batch last or plain; for what it is rounded to, if that is all that is read of it.
   ResultSlots define_result(Value value, bool batch_last = true);
   // kernel(memory, launch), for `count` floats.
   template <typename Kernel>
@@ -113,8 +133,11 @@ class Lowering : public lowering::Lowering<Step> {
   void convert(Value value, const std::string& name, Slot from, Slot to, bool to_batched) override;
   void emit_fill(std::int64_t count, float filler, Slot to) override;
   void emit_copy(std::int64_t bytes, Slot from, Slot to) override;
+  void make_floats(Value value) override;
+  bool is_rounded(Value value) const { return graph().node(value).op == &round_bf16_op; }
 
-  // Whether somebody reads a value as floats, and whether a product of BF16 operands reads it.
+  // Whether somebody reads a value as floats, and whether somebody reads its halves: products of
+  // BF16 operands, and, if it is rounded, all that take a Source.
   struct Readings {
     bool floats = false, rounded = false;
   };

@@ -13,7 +13,9 @@
 
 namespace podium::lowering {
 
-// What define_result() gives: a slot, or those of several forms of a result.
+// What source() and define_result() give: a slot, or one that says its form, or those of several
+// forms of a result.
+inline Slot slot_of(Slot slot) { return slot; }
 inline std::vector<Slot> slots_of(Slot slot) { return {slot}; }
 std::vector<Slot> slots_of(const auto& result) { return result.slots(); }
 
@@ -22,12 +24,12 @@ std::vector<Slot> slots_of(const auto& result) { return result.slots(); }
 template <typename L, typename Kernel>
 void lower_flat(L& l, const Node& node, std::int32_t index, const Kernel& kernel) {
   const bool batch = l.is_batched(node.inputs[0]);
-  const Slot a = l.in_layout(node.inputs[0], batch),
-             b = node.inputs.size() > 1 ? l.in_layout(node.inputs[1], batch) : a;
+  const auto a = l.source(node.inputs[0], batch),
+             b = node.inputs.size() > 1 ? l.source(node.inputs[1], batch) : a;
   const auto y = l.define_result({index, 0}, batch);
   const std::int64_t count = l.floats_of(l.shape({index, 0}), batch);
-  l.emit_flat(count, {a, b}, slots_of(y), [=](const auto& m, const auto& at) {
-    kernel(at, count, m.f32(a), m.f32(b), m.result(y));
+  l.emit_flat(count, {slot_of(a), slot_of(b)}, slots_of(y), [=](const auto& m, const auto& at) {
+    kernel(at, count, m.source(a), m.source(b), m.result(y));
   });
 }
 
@@ -60,11 +62,12 @@ void lower_divide(L& l, const Node& node, std::int32_t index) {
 template <typename Kernels, typename L>
 void lower_multiply_by(L& l, const Node& node, std::int32_t index) {
   const bool batch = l.is_batched(node.inputs[0]);
-  const Slot factor = l.plain(node.inputs[1]), x = l.in_layout(node.inputs[0], batch);
+  const Slot factor = l.plain(node.inputs[1]);
+  const auto x = l.source(node.inputs[0], batch);
   const auto y = l.define_result({index, 0}, batch);
   const std::int64_t count = l.floats_of(l.shape({index, 0}), batch);
-  l.emit_flat(count, {x, factor}, slots_of(y), [=](const auto& m, const auto& at) {
-    Kernels::multiply_by(at, count, m.f32(x), m.f32(factor), m.result(y));
+  l.emit_flat(count, {slot_of(x), factor}, slots_of(y), [=](const auto& m, const auto& at) {
+    Kernels::multiply_by(at, count, m.source(x), m.f32(factor), m.result(y));
   });
 }
 template <typename Kernels, typename L>
@@ -91,14 +94,19 @@ void lower_activate_grad(L& l, const Node& node, std::int32_t index) {
     return;
   }
   const bool batch = l.is_batched(node.inputs[0]);
-  const Slot dy = l.in_layout(node.inputs[0], batch), x = l.in_layout(node.inputs[1], batch),
-             more = l.in_layout(node.inputs[2], batch);
+  const auto dy = l.source(node.inputs[0], batch), x = l.source(node.inputs[1], batch),
+             more = l.source(node.inputs[2], batch);
   const auto dx = l.define_result({index, 0}, batch);
   const std::int64_t count = l.floats_of(l.shape({index, 0}), batch);
-  l.emit_flat(count, {dy, x, more}, slots_of(dx), [=](const auto& m, const auto& at) {
-    Kernels::activate_sum_grad(at, count, a.activation, m.f32(dy), m.f32(more), m.f32(x),
+  const std::vector<Slot> reads{slot_of(dy), slot_of(x), slot_of(more)};
+  l.emit_flat(count, reads, slots_of(dx), [=](const auto& m, const auto& at) {
+    Kernels::activate_sum_grad(at, count, a.activation, m.source(dy), m.source(more), m.source(x),
                                m.result(dx));
   });
+}
+template <typename Kernels, typename L>
+void lower_round_bf16(L& l, const Node& node, std::int32_t index) {
+  if (!l.is_held({index, 0})) lower_flat(l, node, index, Kernels::round_bf16);
 }
 template <typename Kernels, typename L>
 void lower_fill(L& l, const Node& node, std::int32_t index) {
@@ -120,4 +128,8 @@ void lower_reshape(L& l, const Node& node, std::int32_t index) {
   X(add)                           \
   X(sub)                           \
   X(mul)                           \
-  X(scale) X(divide) X(multiply_by) X(combine) X(activate) X(activate_grad) X(fill) X(reshape)
+  X(scale)                         \
+  X(divide)                        \
+  X(multiply_by)                   \
+  X(combine)                       \
+  X(activate) X(activate_grad) X(round_bf16) X(fill) X(reshape)

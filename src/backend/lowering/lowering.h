@@ -51,7 +51,7 @@ inline std::int64_t features_of(const Shape& shape) {
 template <typename Step>
 class Lowering {
  public:
-  explicit Lowering(const Graph& graph) : graph_(graph) {}
+  explicit Lowering(const Graph& graph) : graph_(graph), readers_(readers_of(graph)) {}
   virtual ~Lowering() = default;
   Lowering(const Lowering&) = delete;
   Lowering& operator=(const Lowering&) = delete;
@@ -62,6 +62,7 @@ class Lowering {
 
   // The slot of a value in the layout asked for; emits a conversion where it is held in the other.
   Slot batched(Value value) {
+    make_floats(value);
     if (const auto found = batched_.find(value); found != batched_.end()) return found->second;
     materialise(value);
     const Slot source = plain_.at(value);
@@ -71,6 +72,7 @@ class Lowering {
     return target;
   }
   Slot plain(Value value) {
+    make_floats(value);
     materialise(value);
     if (const auto found = plain_.find(value); found != plain_.end()) return found->second;
     const Slot source = batched_.at(value);
@@ -79,7 +81,18 @@ class Lowering {
     return target;
   }
   bool is_batched(Value value) const { return batched_.contains(value); }
+  // Whether a step writes it, or an operation before wrote it with its own result.
+  bool is_held(Value value) const { return batched_.contains(value) || plain_.contains(value); }
   Slot in_layout(Value value, bool as_batch) { return as_batch ? batched(value) : plain(value); }
+
+  // What the current operation makes where it makes `value`: rounded to BF16, if that is all that
+  // anybody does with it. It then defines this value instead, and round_bf16 has nothing to do.
+  Value rounded_result(Value value) const {
+    const std::int32_t reader = only_reader(readers_, value);
+    if (reader < 0 || graph_.nodes()[static_cast<std::size_t>(reader)].op != &round_bf16_op)
+      return value;
+    return {reader, 0};
+  }
 
   // New memory for a value that the current operation computes.
   Slot define_batched(Value value) {
@@ -179,6 +192,8 @@ class Lowering {
   // Emits the step that converts a value; `name` is of the step that wants it.
   virtual void convert(Value value, const std::string& name, Slot from, Slot to,
                        bool to_batched) = 0;
+  // Called before a value is looked up; for backends that hold values in further forms.
+  virtual void make_floats(Value) {}
   virtual void emit_fill(std::int64_t count, float filler, Slot to) = 0;
   virtual void emit_copy(std::int64_t bytes, Slot from, Slot to) = 0;
 
@@ -213,6 +228,7 @@ class Lowering {
   }
 
   const Graph& graph_;
+  std::map<Value, Readers> readers_;
   Program<Step> program_;
   std::map<Value, Slot> batched_, plain_;
   std::map<Value, float> constants_;

@@ -113,5 +113,8 @@ std::vector<HloValue> emit_conv2d_bf16_grad_weight(const EmitContext& c) {
   return of_bf16(c, emit_conv2d_grad_weight);
 }
 std::vector<HloValue> emit_matmul_bf16(const EmitContext& c) { return of_bf16(c, emit_matmul); }
+std::vector<HloValue> emit_round_bf16(const EmitContext& c) {
+  return {c.b.rounded_to_bf16(c.in[0])};
+}
 
 }  // namespace podium::stablehlo

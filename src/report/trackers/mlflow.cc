@@ -158,7 +158,7 @@ void MlflowTracker::started(const Trainer& trainer, std::int64_t first_step,
          {"start_time", wall_milliseconds().count()},
          {"tags",
           {tag("podium.version", std::string(kVersion)), tag("podium.kind", trainer.kind()),
-           tag("podium.contract", cat(kNumericalContract))}}});
+           tag("podium.contract", cat(numerical_contract(precision_of(trainer.recipe()))))}}});
     run_id_ = server.text_at(made, "/run/info/run_id");
     const auto values = deciding_values(trainer.recipe());
     for (std::size_t i = 0; i < values.size(); i += kBatchSettings) {

@@ -344,13 +344,14 @@ std::optional<Checkpoint> load_latest(const fs::path& run_dir,
   }
 }
 
-void require_same_contract(const Checkpoint& checkpoint) {
+void require_same_contract(const Checkpoint& checkpoint, const Precision& precision) {
+  const int contract = numerical_contract(precision);
   const auto found = checkpoint.metadata.find(kContractKey);
   if (found == checkpoint.metadata.end()) return;  // written before contracts had numbers
-  PODIUM_REQUIRE(found->second == std::to_string(kNumericalContract), ExitCode::kData,
+  PODIUM_REQUIRE(found->second == std::to_string(contract), ExitCode::kData,
                  "the checkpoint of step ", checkpoint.step,
                  " was computed under numerical contract ", found->second,
-                 ", and this Podium computes under ", kNumericalContract,
+                 ", and this Podium computes under ", contract,
                  ": its further steps would have other bits. Finish the run with the Podium that "
                  "started it (environment.json names its version and commit), or start over with "
                  "--fresh or another --out folder");

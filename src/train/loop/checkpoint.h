@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/precision.h"
 #include "base/stop.h"
 #include "files/safetensors.h"
 #include "nn/network.h"
@@ -112,7 +113,7 @@ CheckpointRecord parse_checkpoint_record(std::string_view text, const std::strin
 
 // Throws UserError(kData) if the checkpoint was computed under another numerical contract, so that
 // further steps would not continue it.
-void require_same_contract(const Checkpoint& checkpoint);
+void require_same_contract(const Checkpoint& checkpoint, const Precision& precision);
 
 // Renames the checkpoints of steps above `step` to damaged-step-N. Returns how many.
 int set_aside_checkpoints(const std::filesystem::path& run_dir, std::int64_t step);

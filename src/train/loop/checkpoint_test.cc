@@ -231,14 +231,23 @@ TEST(Checkpoint, another_format_version_is_an_error_and_no_damage) {
 }
 
 TEST(Checkpoint, of_another_numerical_contract_is_not_gone_on_with) {
+  const Precision fp32, bf16{Bf16Order::kHopper};
   Checkpoint checkpoint = sample(10);
-  require_same_contract(checkpoint);
-  checkpoint.metadata[kContractKey] = std::to_string(kNumericalContract);
-  require_same_contract(checkpoint);
-  checkpoint.metadata[kContractKey] = "0";
-  const std::string text = user_error(ExitCode::kData, [&] { require_same_contract(checkpoint); });
-  EXPECT_CONTAINS(text, "the checkpoint of step 10 was computed under numerical contract 0");
-  EXPECT_CONTAINS(text, "--fresh");
+  require_same_contract(checkpoint, fp32);
+  for (const Precision& own : {fp32, bf16}) {
+    checkpoint.metadata[kContractKey] = std::to_string(numerical_contract(own));
+    for (const Precision& other : {fp32, bf16}) {
+      if (own == other) {
+        require_same_contract(checkpoint, other);
+        continue;
+      }
+      const std::string text =
+          user_error(ExitCode::kData, [&] { require_same_contract(checkpoint, other); });
+      EXPECT_CONTAINS(text, cat("the checkpoint of step 10 was computed under numerical contract ",
+                                numerical_contract(own)));
+      EXPECT_CONTAINS(text, "--fresh");
+    }
+  }
 }
 
 TEST(Checkpoint, leftovers_of_killed_writers_are_removed) {

@@ -30,8 +30,9 @@ void RunRanks::refuse(const UserError& error) const {
 void RunRanks::require_same_program(const Recipe& recipe) const {
   if (!several()) return;
   transport_->agree_on("version of Podium", kVersion);
-  transport_->agree_on("numerical contract", std::to_string(kNumericalContract));
   transport_->agree_on("recipe", to_toml(recipe));
+  transport_->agree_on("numerical contract",
+                       std::to_string(numerical_contract(precision_of(recipe))));
   if (count() > recipe.replicas) refuse(too_many_ranks(count(), recipe.replicas));
 }
 

@@ -152,7 +152,7 @@ PreparedRun prepare(const Recipe& its_recipe, const Model& model, const RunOptio
         [&](const Checkpoint& checkpoint) {
           require_same_recipe(checkpoint, folder.dir());
           if (checkpoint.step < trainer.total_steps()) {
-            require_same_contract(checkpoint);
+            require_same_contract(checkpoint, precision_of(recipe));
             trainer.require_same_data(checkpoint);
           }
           if (const std::string note = trainer.check_evaluation_data(checkpoint); !note.empty())

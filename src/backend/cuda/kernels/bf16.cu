@@ -181,12 +181,12 @@ struct GatherSlices {
 // p * images + n * image_step.
 struct Written {
   std::int64_t output_step, image_step;
-  bool two;  // neighbouring images at once
+  bool two;  // neighbouring images at once; so if there are halves
 };
 
 template <typename T, bool kWide>
 __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
-    gather_bf16_kernel(Gather g, Written written, ConstHalves x, ConstHalves packed, Floats y) {
+    gather_bf16_kernel(Gather g, Written written, ConstHalves x, ConstHalves packed, Result y) {
   auto& shared = simt::shared<typename T::Shared>();
   const int output_tiles = (g.outputs + T::kM - 1) / T::kM;
   const int phase = static_cast<int>(blockIdx.y) / output_tiles,
@@ -201,29 +201,25 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
       b, Octets(g, a, b, first_unit + T::thread() % T::kLineOctets));
   typename T::Sums sums;
   sum_slices<T>(shared, slices, g.slices(slices.taps_down * slices.taps_across), sums);
-  float* const to = y.of(blockIdx.z);
   T::for_each_two(sums, [&](int column) {
     const Octets unit(g, a, b, first_unit + column / kOctet);
     const int n = unit.n + column % kOctet;
     const bool one = unit.there && n < g.images, other = one && n + 1 < g.images;
-    float* const at = to + unit.out * g.images + n * written.image_step;
+    const std::int64_t at = unit.out * g.images + n * written.image_step;
     return [&, one, other, at](int row, float first, float second) {
       const int output = first_output + row;
       if (output >= g.outputs || !one) return;
-      float* const p = at + output * written.output_step;
-      if (written.two) {
-        *reinterpret_cast<float2*>(p) = {first, second};
-        return;
-      }
-      p[0] = first;
-      if (other) p[written.image_step] = second;
+      const std::int64_t place = at + output * written.output_step;
+      if (written.two) return store_pack<2>(y, blockIdx.z, place, {first, second});
+      store(y, blockIdx.z, place, first);
+      if (other) store(y, blockIdx.z, place + written.image_step, second);
     };
   });
 }
 
 template <typename T>
 void launch_gather(const Launch& launch, const Gather& g, const Written& written, ConstHalves x,
-                   ConstHalves packed, Floats y) {
+                   ConstHalves packed, const Result& y) {
   const std::int64_t units = std::int64_t{g.images8 / kOctet} * g.down.outputs(0) *
                              g.across.outputs(0);  // no phase has more
   with_constant(g.is_wide(), [&](auto wide) {
@@ -239,7 +235,7 @@ void launch_gather(const Launch& launch, const Gather& g, const Written& written
 
 // Sums are the same in any tile. Small tiles where large ones would be few.
 void multiply(const Launch& launch, const Gather& g, const Written& written, ConstHalves x,
-              ConstHalves packed, Floats y) {
+              ConstHalves packed, const Result& y) {
   constexpr std::int64_t kFew = 1 << 20;
   PODIUM_CHECK(
       std::int64_t{g.depth} * g.down.reads * g.across.reads * g.images8 < std::int64_t{1} << 31,
@@ -273,12 +269,13 @@ Halves packed_in(const Launch& launch, const Gather& g, ConstFloats w, Halves pa
   return packed;
 }
 
-bool writes_two(Floats y) {
+// Halves lie at multiples of 16 bytes.
+bool writes_two(const Floats& y) {
   return reinterpret_cast<std::uintptr_t>(y.first) % 8 == 0 && y.stride % 2 == 0;
 }
 
 void gather(const Launch& launch, const ConvShape& s, bool backward, ConstHalves x, ConstFloats w,
-            Floats y, Floats scratch) {
+            const Result& y, Floats scratch) {
   const Gather g = gather_of(s, backward);
   const std::int64_t taps = s.kernel_height * s.kernel_width, in_channels = s.in_channels;
   const Halves packed = packed_in(launch, g, w, halves_in(scratch),
@@ -287,10 +284,10 @@ void gather(const Launch& launch, const ConvShape& s, bool backward, ConstHalves
                                                        out = backward ? channel : output;
                                     return (out * in_channels + in) * taps + tap;
                                   });
-  multiply(
-      launch, g,
-      {std::int64_t{g.down.outs} * g.across.outs * g.images, 1, g.images % 2 == 0 && writes_two(y)},
-      x, packed, y);
+  multiply(launch, g,
+           {std::int64_t{g.down.outs} * g.across.outs * g.images, 1,
+            g.images % 2 == 0 && writes_two(y.floats)},
+           x, packed, y);
 }
 
 // The product y = a b as a convolution of one pixel: b's rows are channels, its columns images.
@@ -328,12 +325,12 @@ std::int64_t matmul_bf16_scratch(const MatmulShape& s) {
   return std::max(scratch(s), scratch(transposed(s)));
 }
 
-void conv2d_bf16(const Launch& launch, const ConvShape& s, ConstHalves x, ConstFloats w, Floats y,
-                 Floats scratch) {
+void conv2d_bf16(const Launch& launch, const ConvShape& s, ConstHalves x, ConstFloats w,
+                 const Result& y, Floats scratch) {
   gather(launch, s, false, x, w, y, scratch);
 }
 void conv2d_bf16_grad_input(const Launch& launch, const ConvShape& s, ConstHalves dy, ConstFloats w,
-                            Floats dx, Floats scratch) {
+                            const Result& dx, Floats scratch) {
   gather(launch, s, true, dy, w, dx, scratch);
 }
 
@@ -352,7 +349,7 @@ void matmul_bf16(const Launch& launch, const MatmulShape& s, ConstFloats a, Cons
   multiply(launch, g,
            {s.y.row, s.y.column,
             s.y.column == 1 && s.y.row % 2 == 0 && s.columns % 2 == 0 && writes_two(y)},
-           source, packed, y);
+           source, packed, {.floats = y});
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

@@ -40,9 +40,9 @@ std::int64_t conv2d_bf16_grad_weight_scratch(const ConvShape& shape);
 std::int64_t matmul_bf16_scratch(const MatmulShape& shape);
 
 void conv2d_bf16(const Launch& launch, const ConvShape& shape, ConstHalves x, ConstFloats w,
-                 Floats y, Floats scratch);
+                 const Result& y, Floats scratch);
 void conv2d_bf16_grad_input(const Launch& launch, const ConvShape& shape, ConstHalves dy,
-                            ConstFloats w, Floats dx, Floats scratch);
+                            ConstFloats w, const Result& dx, Floats scratch);
 void conv2d_bf16_grad_weight(const Launch& launch, const ConvShape& shape, ConstHalves x,
                              ConstHalves dy, Floats dw, Floats scratch);
 void matmul_bf16(const Launch& launch, const MatmulShape& shape, ConstFloats a, ConstFloats b,

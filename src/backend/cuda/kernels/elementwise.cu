@@ -7,17 +7,16 @@ namespace {
 
 // y[i] = f(x[i])
 template <typename F>
-void each(const Launch& launch, std::int64_t count, ConstFloats x, const Result& y, F f) {
+void each(const Launch& launch, std::int64_t count, Source x, const Result& y, F f) {
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    store(y, replica, i, f(x.of(replica)[i]));
+    store(y, replica, i, f(load(x, replica, i)));
   });
 }
 // y[i] = f(a[i], b[i])
 template <typename F>
-void each(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y,
-          F f) {
+void each(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y, F f) {
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    store(y, replica, i, f(a.of(replica)[i], b.of(replica)[i]));
+    store(y, replica, i, f(load(a, replica, i), load(b, replica, i)));
   });
 }
 
@@ -27,52 +26,54 @@ __device__ inline float decayed(float weight_decay, float parameter, float gradi
 
 }  // namespace
 
-void add(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y) {
+void add(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y) {
   each(launch, count, a, b, y, [] __device__(float u, float v) { return u + v; });
 }
-void sub(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y) {
+void sub(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y) {
   each(launch, count, a, b, y, [] __device__(float u, float v) { return u - v; });
 }
-void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y) {
+void mul(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y) {
   each(launch, count, a, b, y, [] __device__(float u, float v) { return u * v; });
 }
-void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, const Result& y) {
+void scale(const Launch& launch, std::int64_t count, float factor, Source x, const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return u * factor; });
 }
-void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x,
-            const Result& y) {
+void divide(const Launch& launch, std::int64_t count, float divisor, Source x, const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return u / divisor; });
 }
-void multiply_by(const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats factor,
+void multiply_by(const Launch& launch, std::int64_t count, Source x, ConstFloats factor,
                  const Result& y) {
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned replica) {
-    store(y, replica, i, x.of(replica)[i] * *factor.of(replica));
+    store(y, replica, i, load(x, replica, i) * *factor.of(replica));
   });
 }
 void combine(const Launch& launch, std::int64_t count, const CombineAttributes& attributes,
-             ConstFloats u, ConstFloats v, const Result& y) {
+             Source u, Source v, const Result& y) {
   const float a = attributes.a, b = attributes.b;
   each(launch, count, u, v, y, [=] __device__(float s, float t) { return std::fma(a, s, b * t); });
 }
-void activate(const Launch& launch, std::int64_t count, const Activation& activation, ConstFloats x,
+void activate(const Launch& launch, std::int64_t count, const Activation& activation, Source x,
               const Result& y) {
   each(launch, count, x, y, [=] __device__(float u) { return activate_f32(activation, u); });
 }
 void activate_grad(const Launch& launch, std::int64_t count, const Activation& activation,
-                   ConstFloats dy, ConstFloats x, const Result& dx) {
+                   Source dy, Source x, const Result& dx) {
   each(launch, count, dy, x, dx,
        [=] __device__(float d, float u) { return activate_grad_f32(activation, d, u); });
 }
 void activate_sum_grad(const Launch& launch, std::int64_t count, const Activation& activation,
-                       ConstFloats dy, ConstFloats more, ConstFloats x, const Result& dx) {
+                       Source dy, Source more, Source x, const Result& dx) {
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
-    store(dx, r, i, activate_grad_f32(activation, dy.of(r)[i] + more.of(r)[i], x.of(r)[i]));
+    store(dx, r, i, activate_grad_f32(activation, load(dy, r, i) + load(more, r, i), load(x, r, i)));
   });
 }
-void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
+void round_bf16(const Launch& launch, std::int64_t count, Source x, const Result& y) {
+  each(launch, count, x, y, [] __device__(float u) { return bf16_rounded(u); });
+}
+void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, Source x,
               ConstFloats bias, const Result& y) {
   launch_flat(launch, channels * inner, [=] __device__(std::int64_t i, unsigned replica) {
-    store(y, replica, i, x.of(replica)[i] + bias.of(replica)[i / inner]);
+    store(y, replica, i, load(x, replica, i) + bias.of(replica)[i / inner]);
   });
 }
 

@@ -11,27 +11,29 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
-void add(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y);
-void sub(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y);
-void mul(const Launch& launch, std::int64_t count, ConstFloats a, ConstFloats b, const Result& y);
-void scale(const Launch& launch, std::int64_t count, float factor, ConstFloats x, const Result& y);
-void divide(const Launch& launch, std::int64_t count, float divisor, ConstFloats x,
+void add(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y);
+void sub(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y);
+void mul(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y);
+void scale(const Launch& launch, std::int64_t count, float factor, Source x, const Result& y);
+void divide(const Launch& launch, std::int64_t count, float divisor, Source x,
             const Result& y);
 // y = x * *factor
-void multiply_by(const Launch& launch, std::int64_t count, ConstFloats x, ConstFloats factor,
+void multiply_by(const Launch& launch, std::int64_t count, Source x, ConstFloats factor,
                  const Result& y);
 // y = fma(a, u, b * v)
 void combine(const Launch& launch, std::int64_t count, const CombineAttributes& attributes,
-             ConstFloats u, ConstFloats v, const Result& y);
-void activate(const Launch& launch, std::int64_t count, const Activation& activation, ConstFloats x,
+             Source u, Source v, const Result& y);
+void activate(const Launch& launch, std::int64_t count, const Activation& activation, Source x,
               const Result& y);
 void activate_grad(const Launch& launch, std::int64_t count, const Activation& activation,
-                   ConstFloats dy, ConstFloats x, const Result& dx);
+                   Source dy, Source x, const Result& dx);
 // Of the gradient dy + more.
 void activate_sum_grad(const Launch& launch, std::int64_t count, const Activation& activation,
-                       ConstFloats dy, ConstFloats more, ConstFloats x, const Result& dx);
+                       Source dy, Source more, Source x, const Result& dx);
+// Rounded to BF16.
+void round_bf16(const Launch& launch, std::int64_t count, Source x, const Result& y);
 // y = x + bias[channel], x [channels][inner].
-void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, ConstFloats x,
+void bias_add(const Launch& launch, std::int64_t channels, std::int64_t inner, Source x,
               ConstFloats bias, const Result& y);
 
 // The updates; results may be the memory of the operands that they replace.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -58,24 +59,64 @@ template <int kWidth>
 struct alignas(kWidth * sizeof(std::uint16_t)) HalfPack {
   std::uint16_t v[kWidth];
 };
+template <int kWidth>
+__device__ inline Pack<kWidth> widened(const HalfPack<kWidth>& halves) {
+  Pack<kWidth> pack;
+  for (int k = 0; k < kWidth; ++k) pack.v[k] = bf16_value(halves.v[k]);
+  return pack;
+}
+// Reads what begins at element `at` of an operand of replica r.
+template <int kWidth>
+__device__ inline Pack<kWidth> load_pack(const Source& from, unsigned r, std::int64_t at) {
+  if (!from.has_halves()) return load_pack<kWidth>(from.floats.of(r) + at);
+  return widened(*reinterpret_cast<const HalfPack<kWidth>*>(from.halves.of(r) + at));
+}
+// An operand from an element on. Bits that are read are turned into a value where it is needed, so
+// that nothing waits for them before.
+class SourceAt {
+ public:
+  __device__ SourceAt(const Source& from, unsigned r, std::int64_t at)
+      : first_(from.has_halves() ? static_cast<const void*>(from.halves.of(r) + at)
+                                 : from.floats.of(r) + at),
+        halves_(from.has_halves()) {}
+  __device__ std::uint32_t bits(unsigned i) const {
+    return halves_ ? static_cast<const std::uint16_t*>(first_)[i]
+                   : std::bit_cast<std::uint32_t>(static_cast<const float*>(first_)[i]);
+  }
+  __device__ float value(std::uint32_t bits) const {
+    return std::bit_cast<float>(halves_ ? bits << 16 : bits);
+  }
+
+ private:
+  const void* first_;
+  bool halves_;
+};
+__device__ inline float load(const Source& from, unsigned r, std::int64_t at) {
+  return load_pack<1>(from, r, at).v[0];
+}
 // Writes what begins at element `at` of a result of replica r.
 template <int kWidth>
 __device__ inline void store_pack(const Result& to, unsigned r, std::int64_t at,
                                   const Pack<kWidth>& pack) {
-  if (to.floats.first != nullptr) store_pack(to.floats.of(r) + at, pack);
-  if (to.halves.first == nullptr) return;
+  if (to.halves.first == nullptr && !to.rounded) return store_pack(to.floats.of(r) + at, pack);
   HalfPack<kWidth> rounded;
   for (int k = 0; k < kWidth; ++k) rounded.v[k] = bf16_bits(pack.v[k]);
-  *reinterpret_cast<HalfPack<kWidth>*>(to.halves.of(r) + at) = rounded;
+  if (to.floats.first != nullptr)
+    store_pack(to.floats.of(r) + at, to.rounded ? widened(rounded) : pack);
+  if (to.halves.first != nullptr)
+    *reinterpret_cast<HalfPack<kWidth>*>(to.halves.of(r) + at) = rounded;
 }
 __device__ inline void store(const Result& to, unsigned r, std::int64_t at, float value) {
   store_pack<1>(to, r, at, {value});
 }
-// Whether tensors can be read in packs of four: rows of `extent` floats begin where packs do.
-inline bool has_packs(std::int64_t extent, std::initializer_list<ConstFloats> tensors) {
-  return extent % 4 == 0 && std::ranges::all_of(tensors, [](const ConstFloats& tensor) {
-           return reinterpret_cast<std::uintptr_t>(tensor.first) % 16 == 0 &&
-                  tensor.stride % 4 == 0;
+// Whether tensors can be read in packs of four: rows of `extent` elements begin where packs do.
+inline bool has_packs(std::int64_t extent, std::initializer_list<Source> tensors) {
+  const auto begins = [](const auto& each) {
+    return reinterpret_cast<std::uintptr_t>(each.first) % (4 * sizeof(*each.first)) == 0 &&
+           each.stride % 4 == 0;
+  };
+  return extent % 4 == 0 && std::ranges::all_of(tensors, [&](const Source& tensor) {
+           return begins(tensor.floats) && begins(tensor.halves);
          });
 }
 

@@ -10,29 +10,31 @@ namespace {
 template <bool kSquares>
 struct Values {
   static constexpr int kWide = 1, kAhead = 8;
-  ConstFloats x;
+  Source x;
 
   struct Tile {
-    float x[kTileRows];
+    std::uint32_t x[kTileRows];  // bits
   };
-  using Channel = const float*;
+  using Channel = SourceAt;
   __device__ Channel channel(const PlaneShape& s, std::int64_t c, std::int64_t n,
                              unsigned r) const {
-    return x.of(r) + c * s.inner() + n;
+    return {x, r, c * s.inner() + n};
   }
-  __device__ void load(Tile& tile, Channel from, const PlaneShape& s,
+  __device__ void load(Tile& tile, const Channel& from, const PlaneShape& s,
                        const TilePlace& place) const {
     const auto line = static_cast<unsigned>(s.width * s.images);
 #pragma unroll
     for (unsigned i = 0; i < kTileRows; ++i)
-      if (i < place.rows) tile.x[i] = from[place.pixel + i * line];
+      if (i < place.rows) tile.x[i] = from.bits(place.pixel + i * line);
   }
-  __device__ void add(Pair (&sums)[kWide], const Tile& tile, Channel, unsigned rows) const {
+  __device__ void add(Pair (&sums)[kWide], const Tile& tile, const Channel& from,
+                      unsigned rows) const {
 #pragma unroll
     for (unsigned i = 0; i < kTileRows; ++i) {
       if (i >= rows) continue;
-      sums[0].a = sums[0].a + tile.x[i];
-      if (kSquares) sums[0].b = std::fma(tile.x[i], tile.x[i], sums[0].b);
+      const float value = from.value(tile.x[i]);
+      sums[0].a = sums[0].a + value;
+      if (kSquares) sums[0].b = std::fma(value, value, sums[0].b);
     }
   }
 };
@@ -91,7 +93,7 @@ __device__ void window_gradients(const Kind& activation, const Affine& affine, c
 
 // What the sums of a gradient know of a channel and image.
 struct GradientChannel {
-  const float *x, *dy;
+  SourceAt x, dy;
   Affine affine;
   float mean;
 };
@@ -99,8 +101,8 @@ __device__ inline GradientChannel gradient_channel(const PlaneShape& s, const No
                                                    std::int64_t dy_inner, std::int64_t c,
                                                    std::int64_t n, unsigned r) {
   const float scale = o.gamma.of(r)[c] * o.inv_std.of(r)[c], mean = o.mean.of(r)[c];
-  return {o.x.of(r) + c * s.inner() + n,
-          o.dy.of(r) + c * dy_inner + n,
+  return {{o.x, r, c * s.inner() + n},
+          {o.dy, r, c * dy_inner + n},
           {scale, std::fma(-mean, scale, o.beta.of(r)[c])},
           mean};
 }
@@ -116,7 +118,7 @@ struct Gradients {
   NormGradOperands o;
 
   struct Tile {
-    float x[kTileRows], dy[kTileRows];
+    std::uint32_t x[kTileRows], dy[kTileRows];  // bits
   };
   using Channel = GradientChannel;
   __device__ Channel channel(const PlaneShape& s, std::int64_t c, std::int64_t n,
@@ -129,17 +131,18 @@ struct Gradients {
 #pragma unroll
     for (unsigned i = 0; i < kTileRows; ++i) {
       if (i >= place.rows) continue;
-      tile.x[i] = from.x[place.pixel + i * line];
-      tile.dy[i] = from.dy[place.pixel + i * line];
+      tile.x[i] = from.x.bits(place.pixel + i * line);
+      tile.dy[i] = from.dy.bits(place.pixel + i * line);
     }
   }
   __device__ void add(Pair (&sums)[kWide], const Tile& tile, const Channel& channel,
                       unsigned rows) const {
 #pragma unroll
-    for (unsigned i = 0; i < kTileRows; ++i)
-      if (i < rows)
-        add_gradient(sums[0], activated_grad(activation, tile.dy[i], channel.affine(tile.x[i])),
-                     tile.x[i], channel.mean);
+    for (unsigned i = 0; i < kTileRows; ++i) {
+      if (i >= rows) continue;
+      const float x = channel.x.value(tile.x[i]), dy = channel.dy.value(tile.dy[i]);
+      add_gradient(sums[0], activated_grad(activation, dy, channel.affine(x)), x, channel.mean);
+    }
   }
 };
 
@@ -150,7 +153,7 @@ struct PooledGradients {
   NormGradOperands o;
 
   struct Tile {
-    float x[kWindows][4], dy[kWindows];
+    std::uint32_t x[kWindows][4], dy[kWindows];  // bits
   };
   using Channel = GradientChannel;
   __device__ Channel channel(const PlaneShape& s, std::int64_t c, std::int64_t n,
@@ -166,8 +169,8 @@ struct PooledGradients {
       if (2 * i >= place.rows) continue;
 #pragma unroll
       for (unsigned k = 0; k < 4; ++k)
-        tile.x[i][k] = from.x[place.pixel + (2 * i + k / 2) * line + k % 2 * images];
-      tile.dy[i] = from.dy[place.window + i * (line / 2)];
+        tile.x[i][k] = from.x.bits(place.pixel + (2 * i + k / 2) * line + k % 2 * images);
+      tile.dy[i] = from.dy.bits(place.window + i * (line / 2));
     }
   }
   __device__ void add(Pair (&sums)[kWide], const Tile& tile, const Channel& channel,
@@ -175,10 +178,12 @@ struct PooledGradients {
 #pragma unroll
     for (unsigned i = 0; i < kWindows; ++i) {
       if (2 * i >= rows) continue;
-      float dy[4];
-      window_gradients(activation, channel.affine, tile.x[i], tile.dy[i], dy);
+      float x[4], dy[4];
 #pragma unroll
-      for (unsigned k = 0; k < 4; ++k) add_gradient(sums[k % 2], dy[k], tile.x[i][k], channel.mean);
+      for (unsigned k = 0; k < 4; ++k) x[k] = channel.x.value(tile.x[i][k]);
+      window_gradients(activation, channel.affine, x, channel.dy.value(tile.dy[i]), dy);
+#pragma unroll
+      for (unsigned k = 0; k < 4; ++k) add_gradient(sums[k % 2], dy[k], x[k], channel.mean);
     }
   }
 };
@@ -209,16 +214,16 @@ struct Windows {
 };
 
 template <int kWidth, typename Kind>
-void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, ConstFloats x,
-           ConstFloats affine, ConstFloats addend, const Result& y) {
+void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, Source x,
+           ConstFloats affine, Source addend, const Result& y) {
   const Kind activation(result.activation);
   const bool adds = result.adds, activates_sum = result.activates_sum;
   const std::int64_t inner = s.inner();
   launch_rows(
       launch, s.channels, inner / kWidth, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
         const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
-        const Pack<kWidth> in = load_pack<kWidth>(x.of(r) + at);
-        const Pack<kWidth> more = adds ? load_pack<kWidth>(addend.of(r) + at) : in;
+        const Pack<kWidth> in = load_pack<kWidth>(x, r, at);
+        const Pack<kWidth> more = adds ? load_pack<kWidth>(addend, r, at) : in;
         const Affine norm{affine.of(r)[c], affine.of(r)[s.channels + c]};
         Pack<kWidth> out;
 #pragma unroll
@@ -233,16 +238,16 @@ void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, 
 
 template <int kWidth, typename Kind>
 void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                    ConstFloats x, ConstFloats affine, const Result& y) {
+                    Source x, ConstFloats affine, const Result& y) {
   const Kind activation(result.activation);
   const std::int64_t inner = s.inner();
   const Windows<kWidth> windows(s);
   launch_rows(launch, s.channels, inner / 4 / kWidth,
               [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-                const float* const from = x.of(r) + c * inner + windows.first(i);
+                const std::int64_t from = c * inner + windows.first(i);
                 Pack<kWidth> in[4], out;
 #pragma unroll
-                for (int k = 0; k < 4; ++k) in[k] = load_pack<kWidth>(from + windows.behind(k));
+                for (int k = 0; k < 4; ++k) in[k] = load_pack<kWidth>(x, r, from + windows.behind(k));
                 const Affine norm{affine.of(r)[c], affine.of(r)[s.channels + c]};
 #pragma unroll
                 for (int j = 0; j < kWidth; ++j) {
@@ -281,9 +286,8 @@ void apply_grad(const Launch& launch, const PlaneShape& s, const NormResult& res
   launch_rows(
       launch, s.channels, inner / kWidth, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
         const std::int64_t at = c * inner + std::int64_t{i} * kWidth;
-        const Pack<kWidth> x = load_pack<kWidth>(o.x.of(r) + at),
-                           dy = load_pack<kWidth>(o.dy.of(r) + at),
-                           more = adds ? load_pack<kWidth>(o.addend.of(r) + at) : x;
+        const Pack<kWidth> x = load_pack<kWidth>(o.x, r, at), dy = load_pack<kWidth>(o.dy, r, at),
+                           more = adds ? load_pack<kWidth>(o.addend, r, at) : x;
         const GradientFactors f(factors.of(r), c);
         Pack<kWidth> out;
 #pragma unroll
@@ -307,13 +311,12 @@ void apply_pooled_grad(const Launch& launch, const PlaneShape& s, const NormResu
               [=] __device__(std::int64_t c, unsigned i, unsigned r) {
                 const std::int64_t at = c * inner + windows.first(i);
                 const Pack<kWidth> dy =
-                    load_pack<kWidth>(o.dy.of(r) + c * (inner / 4) + std::int64_t{i} * kWidth);
+                    load_pack<kWidth>(o.dy, r, c * (inner / 4) + std::int64_t{i} * kWidth);
                 Pack<kWidth> x[4], more[4], out[4];
 #pragma unroll
                 for (int k = 0; k < 4; ++k) {
-                  x[k] = load_pack<kWidth>(o.x.of(r) + at + windows.behind(k));
-                  more[k] =
-                      adds ? load_pack<kWidth>(o.addend.of(r) + at + windows.behind(k)) : x[k];
+                  x[k] = load_pack<kWidth>(o.x, r, at + windows.behind(k));
+                  more[k] = adds ? load_pack<kWidth>(o.addend, r, at + windows.behind(k)) : x[k];
                 }
                 const GradientFactors f(factors.of(r), c);
 #pragma unroll
@@ -346,7 +349,7 @@ void gradient_before_activation(const Launch& launch, const PlaneShape& s, const
     launch_rows(launch, s.channels, inner, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
       const std::int64_t at = c * inner + i;
       before.of(r)[at] =
-          activate_grad_f32(activation, o.dy.of(r)[at], affine_of(c, r)(o.x.of(r)[at]));
+          activate_grad_f32(activation, load(o.dy, r, at), affine_of(c, r)(load(o.x, r, at)));
     });
     return;
   }
@@ -356,8 +359,8 @@ void gradient_before_activation(const Launch& launch, const PlaneShape& s, const
         const std::int64_t at = c * inner + windows.first(i);
         float x[4], to[4];
 #pragma unroll
-        for (int k = 0; k < 4; ++k) x[k] = o.x.of(r)[at + windows.behind(k)];
-        window_gradients(activation, affine_of(c, r), x, o.dy.of(r)[c * (inner / 4) + i], to);
+        for (int k = 0; k < 4; ++k) x[k] = load(o.x, r, at + windows.behind(k));
+        window_gradients(activation, affine_of(c, r), x, load(o.dy, r, c * (inner / 4) + i), to);
 #pragma unroll
         for (int k = 0; k < 4; ++k) before.of(r)[at + windows.behind(k)] = to[k];
       });
@@ -371,13 +374,13 @@ std::int64_t plane_sums_scratch(const PlaneShape& s) {
 std::int64_t norm_grad_factors(const PlaneShape& s) { return kFactors * s.channels; }
 bool norm_grad_needs_before(const NormResult& result) { return is_costly(result.activation.kind); }
 
-void channel_sum(const Launch& launch, const PlaneShape& s, ConstFloats x, Floats scratch,
+void channel_sum(const Launch& launch, const PlaneShape& s, Source x, Floats scratch,
                  Floats sum) {
   plane_sums(launch, s, scratch, Values<false>{x},
              [=] __device__(Pair p, std::int64_t c, unsigned r) { sum.of(r)[c] = p.a; });
 }
 
-void batch_norm_statistics(const Launch& launch, const PlaneShape& s, float epsilon, ConstFloats x,
+void batch_norm_statistics(const Launch& launch, const PlaneShape& s, float epsilon, Source x,
                            ConstFloats gamma, ConstFloats beta, Floats scratch,
                            const Statistics& statistics, Floats affine) {
   const auto m = static_cast<float>(s.images * s.pixels());
@@ -409,7 +412,7 @@ void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilo
 }
 
 void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                      ConstFloats x, ConstFloats affine, ConstFloats addend, const Result& y) {
+                      Source x, ConstFloats affine, Source addend, const Result& y) {
   const bool costly = is_costly(result.activation.kind);
   if (result.pools) {
     if (costly)

@@ -24,7 +24,7 @@ struct PlaneShape {
 std::int64_t plane_sums_scratch(const PlaneShape& shape);
 
 // sum[c], the image sum of pixel sums.
-void channel_sum(const Launch& launch, const PlaneShape& shape, ConstFloats x, Floats scratch,
+void channel_sum(const Launch& launch, const PlaneShape& shape, Source x, Floats scratch,
                  Floats sum);
 
 // What a batch norm knows of its channels, each [channels].
@@ -33,7 +33,7 @@ struct Statistics {
 };
 // The statistics of x, and scale and shift, [2][channels].
 void batch_norm_statistics(const Launch& launch, const PlaneShape& shape, float epsilon,
-                           ConstFloats x, ConstFloats gamma, ConstFloats beta, Floats scratch,
+                           Source x, ConstFloats gamma, ConstFloats beta, Floats scratch,
                            const Statistics& statistics, Floats affine);
 // Scale and shift, [2][channels], from given statistics.
 void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilon,
@@ -46,10 +46,11 @@ struct NormResult {
   bool pools = false, adds = false, activates_sum = false;
 };
 void batch_norm_apply(const Launch& launch, const PlaneShape& shape, const NormResult& result,
-                      ConstFloats x, ConstFloats affine, ConstFloats addend, const Result& y);
+                      Source x, ConstFloats affine, Source addend, const Result& y);
 
 struct NormGradOperands {
-  ConstFloats dy, x, gamma, beta, mean, inv_std, addend;
+  Source dy, x, addend;
+  ConstFloats gamma, beta, mean, inv_std;
   Result dx;
   Floats dgamma, dbeta;
 };

@@ -52,14 +52,15 @@ constexpr std::int64_t whole_lines_of(std::int64_t floats) {
 // What is common to the two passes.
 struct Pass {
   Bf16Order order;
-  bool to_input;
+  bool to_input, rounds;
   const ConvShape& s;
   std::int64_t rows, summed;  // channels
   std::int64_t source_h, source_w, out_h, out_w;
 
-  Pass(Bf16Order its_order, const ConvShape& shape, bool is_to_input)
+  Pass(Bf16Order its_order, const ConvShape& shape, bool is_to_input, bool rounded = false)
       : order(its_order),
         to_input(is_to_input),
+        rounds(rounded),
         s(shape),
         rows(to_input ? s.in_channels : s.out_channels),
         summed(to_input ? s.out_channels : s.in_channels),
@@ -309,6 +310,7 @@ void Pass::multiply(const float* source, float* out, float* shared, float* scrat
   const std::uint16_t* weights =
       in_memory<std::uint16_t>(shared) + weights_before(phase) * kTileValues;
   for (std::int64_t row = 0; row < rows; row += 2 * kTileRows) {
+    const std::int64_t count = std::min<std::int64_t>(2 * kTileRows, rows - row);
     multiply_tiles({.left = weights + row / kTileRows * runs * kTileValues,
                     .left_stride = runs * kTileValues,
                     .right = right,
@@ -316,10 +318,13 @@ void Pass::multiply(const float* source, float* out, float* shared, float* scrat
                     .columns = columns.count(),
                     .out = to,
                     .out_stride = row_floats,
-                    .rows = std::min<std::int64_t>(2 * kTileRows, rows - row),
+                    .rows = count,
                     .order = order},
                    scratch + address_floats() + out_floats() + own_floats());
-    for (std::int64_t i = 0; i < columns.count(); ++i) to[i] += 2 * kTileRows * row_floats;
+    for (std::int64_t i = 0; i < columns.count(); ++i) {
+      if (rounds) round_floats(to[i], count, kLanes, row_floats, to[i]);
+      to[i] += 2 * kTileRows * row_floats;
+    }
   }
 }
 
@@ -390,17 +395,19 @@ void Pass::gather(const Columns& columns, const float* source, std::uint16_t* ow
 ConvWork conv_bf16_forward_work(Bf16Order order, const ConvShape& shape) {
   return Pass(order, shape, false).work();
 }
-void conv_bf16_forward(Bf16Order order, const ConvShape& shape, const float* x, const float* w,
-                       float* y, float* shared, float* scratch, int phase, int part) {
-  Pass(order, shape, false).run(x, w, y, shared, scratch, phase, part);
+void conv_bf16_forward(Bf16Order order, bool rounded, const ConvShape& shape, const float* x,
+                       const float* w, float* y, float* shared, float* scratch, int phase,
+                       int part) {
+  Pass(order, shape, false, rounded).run(x, w, y, shared, scratch, phase, part);
 }
 
 ConvWork conv_bf16_grad_input_work(Bf16Order order, const ConvShape& shape) {
   return Pass(order, shape, true).work();
 }
-void conv_bf16_grad_input(Bf16Order order, const ConvShape& shape, const float* dy, const float* w,
-                          float* dx, float* shared, float* scratch, int phase, int part) {
-  Pass(order, shape, true).run(dy, w, dx, shared, scratch, phase, part);
+void conv_bf16_grad_input(Bf16Order order, bool rounded, const ConvShape& shape, const float* dy,
+                          const float* w, float* dx, float* shared, float* scratch, int phase,
+                          int part) {
+  Pass(order, shape, true, rounded).run(dy, w, dx, shared, scratch, phase, part);
 }
 
 }  // namespace podium::cpu

@@ -117,6 +117,17 @@ void round_all(const float* from, std::int64_t count, std::uint16_t* to) {
   for (; i < count; ++i) to[i] = bf16_bits(from[i]);
 }
 
+void round_rows(const float* from, std::int64_t rows, std::int64_t count, std::int64_t stride,
+                float* to) {
+  const NativeTag d;
+  for (std::int64_t row = 0; row < rows; ++row, from += stride, to += stride) {
+    std::int64_t i = 0;
+    for (; i + kNative <= count; i += kNative)
+      hn::StoreU(hn::BitCast(d, rounded(hn::LoadU(d, from + i))), d, to + i);
+    for (; i < count; ++i) to[i] = bf16_rounded(from[i]);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace podium::cpu
 HWY_AFTER_NAMESPACE();
@@ -129,6 +140,7 @@ HWY_EXPORT(pack_terms_of);
 HWY_EXPORT(pack_rows_of);
 HWY_EXPORT(pack_columns_of);
 HWY_EXPORT(round_all);
+HWY_EXPORT(round_rows);
 
 void pack_channels(const float* x, std::int64_t pixels, std::int64_t count, std::int64_t images,
                    std::uint16_t* tiles) {
@@ -149,6 +161,10 @@ void pack_columns(const float* first, const float* second, std::int64_t channels
 }
 void round_to_bf16(const float* from, std::int64_t count, std::uint16_t* to) {
   PODIUM_DISPATCH(round_all)(from, count, to);
+}
+void round_floats(const float* from, std::int64_t rows, std::int64_t count, std::int64_t stride,
+                  float* to) {
+  PODIUM_DISPATCH(round_rows)(from, rows, count, stride, to);
 }
 
 }  // namespace podium::cpu

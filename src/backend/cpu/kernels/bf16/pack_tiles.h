@@ -30,5 +30,9 @@ void pack_columns(const float* first, const float* second, std::int64_t channels
 
 // `count` floats, as BF16 numbers.
 void round_to_bf16(const float* from, std::int64_t count, std::uint16_t* to);
+// Rounds rows of `count` floats, `stride` floats apart, and writes them as floats; `to` may be
+// `from`.
+void round_floats(const float* from, std::int64_t rows, std::int64_t count, std::int64_t stride,
+                  float* to);
 
 }  // namespace podium::cpu
