@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
+#include "compile/fuse.h"
 #include "ops/ops.h"
 
 namespace podium {
@@ -46,31 +48,83 @@ const OpDef& of_bf16(const OpDef& op) {
   return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
-// Everybody reads the images that a convolution of BF16 operands makes, and the gradients to
-// images, rounded.
-Graph with_rounded_images(const Graph& graph) {
-  Graph result;
-  std::map<Value, Value> moved;
-  for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
-    const Node& node = graph.nodes()[i];
-    const auto index = static_cast<std::int32_t>(i);
+// What a network of BF16 operands keeps between its operations: images, gradients to images, and
+// sums of these.
+bool makes_images(const Node& node, const std::set<Value>& images) {
+  if (node.outputs[0].shape.rank() != 4) return false;
+  switch (node.op->kind) {
+    case OpKind::kConv2dBf16:
+    case OpKind::kConv2dBf16GradInput:
+    case OpKind::kBiasAdd:
+    case OpKind::kActivate:
+    case OpKind::kActivateGrad:
+    case OpKind::kMaxPool:
+    case OpKind::kMaxPoolGrad:
+    case OpKind::kAvgPool:
+    case OpKind::kAvgPoolGrad: return true;
+    case OpKind::kBatchNorm:
+    case OpKind::kBatchNormGrad:
+    case OpKind::kBatchNormInference:
+      return !node.attributes.as<BatchNormAttributes>().defers;
+    // Gradients to weights may have four axes, too.
+    case OpKind::kAdd:
+    case OpKind::kMul:
+    case OpKind::kScale:
+      return std::ranges::any_of(node.inputs, [&](Value x) { return images.contains(x); });
+    default: return false;
+  }
+}
+
+// Whether the operation rounds this operand itself.
+bool rounds(const OpDef& op, std::size_t operand) {
+  if (&op == &conv2d_bf16_grad_weight_op) return true;
+  return (&op == &conv2d_bf16_op || &op == &conv2d_bf16_grad_input_op) && operand == 0;
+}
+
+// Every operation that makes images is followed by their rounding, for all its readers, unless
+// these round them themselves.
+class ImageRounder {
+ public:
+  explicit ImageRounder(const Graph& graph) : old_(graph) {
+    for (const Node& node : graph.nodes())
+      for (std::size_t i = 0; i < node.inputs.size(); ++i)
+        if (!rounds(*node.op, i)) read_.insert(node.inputs[i]);
+    for (const NamedValue& output : graph.outputs()) read_.insert(output.value);
+  }
+
+  Graph run() {
+    for (std::size_t i = 0; i < old_.nodes().size(); ++i) visit(static_cast<std::int32_t>(i));
+    for (const NamedValue& output : old_.outputs())
+      new_.output(output.name, moved_.at(output.value));
+    return std::move(new_);
+  }
+
+ private:
+  void visit(std::int32_t index) {
+    const Node& node = old_.nodes()[static_cast<std::size_t>(index)];
+    const Value first{index, 0};
     if (node.op == nullptr) {
-      moved[{index, 0}] = result.input(node.name, node.outputs[0], node.role);
-      continue;
+      moved_[first] = new_.input(node.name, node.outputs[0], node.role);
+      return;
     }
     std::vector<Value> inputs;
-    for (const Value value : node.inputs) inputs.push_back(moved.at(value));
-    std::vector<Value> outputs =
-        result.add(*node.op, node.attributes, std::move(inputs), node.name);
-    if (node.op == &conv2d_bf16_op || node.op == &conv2d_bf16_grad_input_op)
-      outputs[0] = result.add1(round_bf16_op, {}, {outputs[0]}, node.name);
+    for (const Value value : node.inputs) inputs.push_back(moved_.at(value));
+    const std::vector<Value> outputs =
+        new_.add(*node.op, node.attributes, std::move(inputs), node.name);
     for (std::size_t o = 0; o < outputs.size(); ++o)
-      moved[{index, static_cast<std::int32_t>(o)}] = outputs[o];
+      moved_[{index, static_cast<std::int32_t>(o)}] = outputs[o];
+    if (!makes_images(node, images_)) return;
+    images_.insert(first);
+    if (read_.contains(first))
+      moved_[first] = new_.add1(round_bf16_op, {}, {outputs[0]}, node.name);
   }
-  for (const NamedValue& output : graph.outputs())
-    result.output(output.name, moved.at(output.value));
-  return result;
-}
+
+  const Graph& old_;
+  Graph new_;
+  std::map<Value, Value> moved_;
+  std::set<Value> images_;  // of the old graph
+  std::set<Value> read_;    // by those who do not round it
+};
 
 }  // namespace
 
@@ -80,7 +134,8 @@ Graph choose_algorithms(const Graph& graph, Precision precision) {
     if (precision.bf16 && is_bf16(*node.op))
       node.attributes = with_bf16_order(*node.op, node.attributes, *precision.bf16);
   });
-  return precision.bf16 ? with_rounded_images(result) : result;
+  // Which operations there are is part of the contract here, so they are fused before.
+  return precision.bf16 ? ImageRounder(fuse(result)).run() : result;
 }
 
 }  // namespace podium

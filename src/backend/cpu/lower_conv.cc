@@ -42,8 +42,8 @@ void emit_phases(Lowering& l, const ConvShape& shape, const ConvWork& work,
 }
 
 void lower_forward(Lowering& l, const Node& node, const WorkOfShape& work, const ConvKernel& kernel,
-                   Value result) {
-  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]), y = l.define_lanes(result);
+                   Slot y) {
+  const Slot x = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]);
   const ConvShape shape =
       conv_shape(node.attributes.as<Conv2dAttributes>(), l.shape(node.inputs[0]),
                  l.shape(node.inputs[1]), node.outputs[0].shape);
@@ -101,9 +101,8 @@ ConvShape grad_weight_shape(const Lowering& l, const Node& node) {
 }
 
 void lower_grad_input(Lowering& l, const Node& node, const WorkOfShape& work,
-                      const ConvKernel& kernel, Value result) {
-  const Slot dy = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]),
-             dx = l.define_lanes(result);
+                      const ConvKernel& kernel, Slot dx) {
+  const Slot dy = l.lanes(node.inputs[0]), w = l.plain(node.inputs[1]);
   const ConvShape shape = grad_input_shape(l, node);
   emit_phases(l, shape, work(shape), kernel, dy, w, dx);
 }
@@ -178,10 +177,10 @@ auto in_order(Bf16Order order, bool rounded, Result (*function)(Bf16Order, bool,
 }  // namespace
 
 void lower_conv2d(Lowering& l, const Node& node, std::int32_t index) {
-  lower_forward(l, node, conv_forward_work, conv_forward, {index, 0});
+  lower_forward(l, node, conv_forward_work, conv_forward, l.define_lanes({index, 0}));
 }
 void lower_conv2d_grad_input(Lowering& l, const Node& node, std::int32_t index) {
-  lower_grad_input(l, node, conv_grad_input_work, conv_grad_input, {index, 0});
+  lower_grad_input(l, node, conv_grad_input_work, conv_grad_input, l.define_lanes({index, 0}));
 }
 void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   lower_grad_weight(l, node, index, conv_grad_weight_work, conv_grad_weight);
@@ -189,15 +188,15 @@ void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index)
 
 void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
   const Bf16Order order = bf16_order_of(node);
-  const Value own{index, 0}, result = l.rounded_result(own);
+  const ResultSlot y = l.define_result({index, 0});
   lower_forward(l, node, in_order(order, conv_bf16_forward_work),
-                in_order(order, result != own, conv_bf16_forward), result);
+                in_order(order, y.rounded, conv_bf16_forward), y.slot);
 }
 void lower_conv2d_bf16_grad_input(Lowering& l, const Node& node, std::int32_t index) {
   const Bf16Order order = bf16_order_of(node);
-  const Value own{index, 0}, result = l.rounded_result(own);
+  const ResultSlot dx = l.define_result({index, 0});
   lower_grad_input(l, node, in_order(order, conv_bf16_grad_input_work),
-                   in_order(order, result != own, conv_bf16_grad_input), result);
+                   in_order(order, dx.rounded, conv_bf16_grad_input), dx.slot);
 }
 void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   const Bf16Order order = bf16_order_of(node);
@@ -228,7 +227,8 @@ void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {
 }
 void lower_conv2d_winograd_grad_input(Lowering& l, const Node& node, std::int32_t index) {
   if (node.attributes.as<Conv2dAttributes>().pools) return lower_pooled_grad_input(l, node, index);
-  lower_grad_input(l, node, conv_winograd_grad_input_work, conv_winograd_grad_input, {index, 0});
+  lower_grad_input(l, node, conv_winograd_grad_input_work, conv_winograd_grad_input,
+                   l.define_lanes({index, 0}));
 }
 void lower_conv2d_winograd_grad_weight(Lowering& l, const Node& node, std::int32_t index) {
   lower_winograd_grad_weight(l, node, index);

@@ -15,42 +15,42 @@ namespace podium::cpu {
 namespace {
 
 struct Kernels {
-  static void add(int part, std::int64_t n, const float* a, const float* b, float* y) {
+  static void add(int part, std::int64_t n, const float* a, const float* b, FlatResult y) {
     cpu::add(n, a, b, y, part);
   }
-  static void sub(int part, std::int64_t n, const float* a, const float* b, float* y) {
+  static void sub(int part, std::int64_t n, const float* a, const float* b, FlatResult y) {
     cpu::sub(n, a, b, y, part);
   }
-  static void mul(int part, std::int64_t n, const float* a, const float* b, float* y) {
+  static void mul(int part, std::int64_t n, const float* a, const float* b, FlatResult y) {
     cpu::mul(n, a, b, y, part);
   }
-  static void scale(int part, std::int64_t n, float factor, const float* x, float* y) {
+  static void scale(int part, std::int64_t n, float factor, const float* x, FlatResult y) {
     cpu::scale(n, x, factor, y, part);
   }
-  static void divide(int part, std::int64_t n, float divisor, const float* x, float* y) {
+  static void divide(int part, std::int64_t n, float divisor, const float* x, FlatResult y) {
     cpu::divide(n, x, divisor, y, part);
   }
-  static void multiply_by(int part, std::int64_t n, const float* x, const float* by, float* y) {
+  static void multiply_by(int part, std::int64_t n, const float* x, const float* by, FlatResult y) {
     cpu::scale(n, x, *by, y, part);
   }
   static void combine(int part, std::int64_t n, const CombineAttributes& a, const float* u,
-                      const float* v, float* y) {
+                      const float* v, FlatResult y) {
     cpu::combine(n, a.a, u, a.b, v, y, false, part);
   }
-  static void activate(int part, std::int64_t n, const Activation& f, const float* x, float* y) {
+  static void activate(int part, std::int64_t n, const Activation& f, const float* x, FlatResult y) {
     cpu::activate(n, f, x, y, part);
   }
   static void activate_grad(int part, std::int64_t n, const Activation& f, const float* dy,
-                            const float* x, float* dx) {
+                            const float* x, FlatResult dx) {
     cpu::activate_grad(n, f, dy, x, dx, part);
   }
   static void activate_sum_grad(int part, std::int64_t n, const Activation& f, const float* dy,
-                                const float* more, const float* x, float* dx) {
+                                const float* more, const float* x, FlatResult dx) {
     cpu::activate_sum_grad(n, f, dy, more, x, dx, part);
   }
-  static void round_bf16(int part, std::int64_t n, const float* x, const float*, float* y) {
+  static void round_bf16(int part, std::int64_t n, const float* x, const float*, FlatResult y) {
     const std::int64_t begin = part * kFlatPart;
-    round_floats(x + begin, 1, std::min(kFlatPart, n - begin), 0, y + begin);
+    round_floats(x + begin, 1, std::min(kFlatPart, n - begin), 0, y.floats + begin);
   }
 };
 

@@ -11,14 +11,15 @@ ActivationShape activation_shape(const Shape& shape) {
   return {.images = p.images, .channels = p.channels, .height = p.height, .width = p.width};
 }
 
-BatchNormShape norm_shape(const Node& node, const Shape& x) {
+BatchNormShape norm_shape(const Node& node, const Shape& x, const ResultSlot& result) {
   const auto& a = node.attributes.as<BatchNormAttributes>();
   return {.x = activation_shape(x),
           .epsilon = a.epsilon,
           .activation = a.activation,
           .pools = a.pools,
           .activates_sum = a.activates_sum,
-          .defers = a.defers};
+          .defers = a.defers,
+          .rounded = result.rounded};
 }
 
 }  // namespace
@@ -35,9 +36,8 @@ Addend addend_of(Lowering& l, const Node& node, std::size_t operand) {
   return {there, l.lanes(node.inputs[there ? operand : 0])};
 }
 
-Slot define_result(Lowering& l, const Node& node, std::int32_t index) {
-  if (node.attributes.as<BatchNormAttributes>().defers) return l.define_plain({index, 0});
-  return l.define_lanes({index, 0});
+ResultSlot define_result(Lowering& l, const Node& node, std::int32_t index) {
+  return l.define_result({index, 0}, !node.attributes.as<BatchNormAttributes>().defers);
 }
 }  // namespace
 
@@ -45,9 +45,10 @@ void lower_batch_norm(Lowering& l, const Node& node, std::int32_t index) {
   const Slot x = l.lanes(node.inputs[0]), gamma = l.plain(node.inputs[1]),
              beta = l.plain(node.inputs[2]);
   const Addend addend = addend_of(l, node, 3);
-  const Slot y = define_result(l, node, index), mean = l.define_plain({index, 1}),
+  const ResultSlot result = define_result(l, node, index);
+  const Slot y = result.slot, mean = l.define_plain({index, 1}),
              variance = l.define_plain({index, 2}), inv_std = l.define_plain({index, 3});
-  const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
+  const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]), result);
   l.emit({.parts = batch_norm_parts(shape),
           .reads = {x, gamma, beta, addend.slot},
           .writes = {y, mean, variance, inv_std},
@@ -62,9 +63,10 @@ void lower_batch_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
              gamma = l.plain(node.inputs[2]), beta = l.plain(node.inputs[3]),
              mean = l.plain(node.inputs[4]), inv_std = l.plain(node.inputs[5]);
   const Addend addend = addend_of(l, node, 6);
-  const Slot dx = l.define_lanes({index, 0}), dgamma = l.define_plain({index, 1}),
+  const ResultSlot result = l.define_result({index, 0});
+  const Slot dx = result.slot, dgamma = l.define_plain({index, 1}),
              dbeta = l.define_plain({index, 2});
-  const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[1]));
+  const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[1]), result);
   // The first pass may keep something in dx, and the second reads the other operands.
   const bool dx_may_be_dy = !shape.pools && dy != x && !(addend.there && addend.slot == dy);
   l.emit({.parts = batch_norm_grad_parts(shape),
@@ -83,8 +85,9 @@ void lower_batch_norm_inference(Lowering& l, const Node& node, std::int32_t inde
              beta = l.plain(node.inputs[2]), mean = l.plain(node.inputs[3]),
              variance = l.plain(node.inputs[4]);
   const Addend addend = addend_of(l, node, 5);
-  const Slot y = define_result(l, node, index);
-  const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]));
+  const ResultSlot result = define_result(l, node, index);
+  const Slot y = result.slot;
+  const BatchNormShape shape = norm_shape(node, l.shape(node.inputs[0]), result);
   const bool y_may_be_an_operand = !shape.pools && !shape.defers;
   l.emit({.parts = batch_norm_inference_parts(shape),
           .reads = {x, gamma, beta, mean, variance, addend.slot},
@@ -112,14 +115,14 @@ void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index)
 }
 
 void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot x = l.lanes(node.inputs[0]), bias = l.plain(node.inputs[1]),
-             y = l.define_lanes({index, 0});
+  const Slot x = l.lanes(node.inputs[0]), bias = l.plain(node.inputs[1]);
+  const ResultSlot y = l.define_result({index, 0});
   const ActivationShape shape = activation_shape(l.shape(node.inputs[0]));
   l.emit({.parts = bias_add_parts(shape),
           .reads = {x, bias},
-          .writes = {y},
+          .writes = {y.slot},
           .run = [=](const Memory& m, int part, int) {
-            cpu::bias_add(shape, m.f32(x), m.f32(bias), m.f32(y), part);
+            cpu::bias_add(shape, m.f32(x), m.f32(bias), m.result(y), part);
           }});
 }
 

@@ -18,6 +18,13 @@ namespace podium::cpu {
 using lowering::Slot;
 using lowering::SlotInfo;
 
+// The slot of a result, and whether it is rounded to BF16.
+struct ResultSlot {
+  Slot slot = -1;
+  bool rounded = false;
+  std::vector<Slot> slots() const { return {slot}; }
+};
+
 // Where each slot lies, during a run.
 class Memory {
  public:
@@ -26,7 +33,7 @@ class Memory {
     return static_cast<float*>(pointers_[static_cast<std::size_t>(slot)]);
   }
   float* source(Slot slot) const { return f32(slot); }
-  float* result(Slot slot) const { return f32(slot); }
+  FlatResult result(const ResultSlot& y) const { return {f32(y.slot), y.rounded}; }
   std::int32_t* i32(Slot slot) const {
     return static_cast<std::int32_t*>(pointers_[static_cast<std::size_t>(slot)]);
   }
@@ -81,7 +88,11 @@ class Lowering : public lowering::Lowering<Step> {
   bool in_lanes(Value value) const { return is_batched(value); }
   Slot define_lanes(Value value) { return define_batched(value); }
   Slot source(Value value, bool in_lanes) { return in_layout(value, in_lanes); }
-  Slot define_result(Value value, bool in_lanes) { return define_in_layout(value, in_lanes); }
+  // New memory for a value that the current operation computes, or for what it is rounded to.
+  ResultSlot define_result(Value value, bool in_lanes = true) {
+    const Value result = rounded_result(value);
+    return {define_in_layout(result, in_lanes), result != value};
+  }
   // Each thread will have so much of its own while it runs a part: Memory::scratch.
   void need_scratch(std::int64_t floats);
   // kernel(memory, part) for `count` floats.

@@ -178,18 +178,32 @@ PoolShape pool_shape(const Node& node, const Shape& x) {
           .tiles = a.tiles()};
 }
 
+using AvgPoolFunction = void (*)(const Launch&, const PoolShape&, float, Source, const Result&);
+
+void lower_average(Lowering& l, const Node& node, std::int32_t index, const PoolShape& shape,
+                   AvgPoolFunction function) {
+  const float share = pool_share(node.attributes.as<PoolAttributes>());
+  const SourceSlot x = l.source(node.inputs[0]);
+  const ResultSlots y = l.define_result({index, 0});
+  l.emit({.reads = {x.slot},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            function(launch, shape, share, m.source(x), m.result(y));
+          }});
+}
+
 }  // namespace
 
 void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
   const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
   const bool places = node.attributes.as<PoolAttributes>().places;
-  const Slot x = l.batch_last(node.inputs[0]);
+  const SourceSlot x = l.source(node.inputs[0]);
   const ResultSlots y = l.define_result({index, 0});
   const ResultSlots place{.floats = places ? l.define_batch_last({index, 1}) : ResultSlots::kNone};
-  l.emit({.reads = {x},
+  l.emit({.reads = {x.slot},
           .writes = y.slots(place.slots()),
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::max_pool(launch, shape, m.f32(x), m.result(y),
+            PODIUM_CUDA_SPACE::max_pool(launch, shape, m.source(x), m.result(y),
                                         m.result(place).floats);
           }});
 }
@@ -197,32 +211,21 @@ void lower_max_pool(Lowering& l, const Node& node, std::int32_t index) {
 void lower_max_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
   const PoolShape shape = pool_shape(node, node.outputs[0].shape);
   const bool places = node.attributes.as<PoolAttributes>().places;
-  const Slot dy = l.batch_last(node.inputs[0]), from = l.batch_last(node.inputs[1]);
+  const SourceSlot dy = l.source(node.inputs[0]), from = l.source(node.inputs[1]);
   const ResultSlots dx = l.define_result({index, 0});
-  l.emit({.reads = {dy, from},
+  l.emit({.reads = {dy.slot, from.slot},
           .writes = dx.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::max_pool_grad(launch, shape, places, m.f32(dy), m.f32(from),
+            PODIUM_CUDA_SPACE::max_pool_grad(launch, shape, places, m.source(dy), m.source(from),
                                              m.result(dx));
           }});
 }
 
 void lower_avg_pool(Lowering& l, const Node& node, std::int32_t index) {
-  const PoolShape shape = pool_shape(node, l.shape(node.inputs[0]));
-  const float share = pool_share(node.attributes.as<PoolAttributes>());
-  const Slot x = l.batch_last(node.inputs[0]), y = l.define_batch_last({index, 0});
-  l.emit({.reads = {x}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::avg_pool(launch, shape, share, m.f32(x), m.f32(y));
-          }});
+  lower_average(l, node, index, pool_shape(node, l.shape(node.inputs[0])), avg_pool);
 }
-
 void lower_avg_pool_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const PoolShape shape = pool_shape(node, node.outputs[0].shape);
-  const float share = pool_share(node.attributes.as<PoolAttributes>());
-  const Slot dy = l.batch_last(node.inputs[0]), dx = l.define_batch_last({index, 0});
-  l.emit({.reads = {dy}, .writes = {dx}, .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::avg_pool_grad(launch, shape, share, m.f32(dy), m.f32(dx));
-          }});
+  lower_average(l, node, index, pool_shape(node, node.outputs[0].shape), avg_pool_grad);
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

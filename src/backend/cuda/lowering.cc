@@ -31,6 +31,10 @@ bool rounds(const OpDef& op, std::size_t operand) {
 // Operations that ask for Lowering::source() of an operand.
 bool takes_source(const OpDef& op, std::size_t operand) {
   switch (op.kind) {
+    case OpKind::kMaxPool:
+    case OpKind::kMaxPoolGrad:
+    case OpKind::kAvgPool:
+    case OpKind::kAvgPoolGrad: return true;
     case OpKind::kBatchNorm: return operand == 0 || operand == 3;
     case OpKind::kBatchNormInference: return operand == 0 || operand == 5;
     case OpKind::kBatchNormGrad: return operand < 2 || operand == 6;

@@ -106,6 +106,11 @@ class Lowering : public lowering::Lowering<Step> {
   bool is_held(Value value) const {
     return lowering::Lowering<Step>::is_held(value) || rounded_.contains(value);
   }
+  void define_alias(Value value, Value other) {
+    lowering::Lowering<Step>::define_alias(value, other);
+    if (const auto found = rounded_.find(other); found != rounded_.end())
+      rounded_[value] = found->second;
+  }
   // The value as a kernel reads it that takes floats as well as halves: halves if it is rounded and
   // they are there.
   SourceSlot source(Value value, bool batch_last = true);
@@ -134,7 +139,6 @@ class Lowering : public lowering::Lowering<Step> {
   void emit_fill(std::int64_t count, float filler, Slot to) override;
   void emit_copy(std::int64_t bytes, Slot from, Slot to) override;
   void make_floats(Value value) override;
-  bool is_rounded(Value value) const { return graph().node(value).op == &round_bf16_op; }
 
   // Whether somebody reads a value as floats, and whether somebody reads its halves: products of
   // BF16 operands, and, if it is rounded, all that take a Source.

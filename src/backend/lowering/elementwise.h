@@ -106,7 +106,9 @@ void lower_activate_grad(L& l, const Node& node, std::int32_t index) {
 }
 template <typename Kernels, typename L>
 void lower_round_bf16(L& l, const Node& node, std::int32_t index) {
-  if (!l.is_held({index, 0})) lower_flat(l, node, index, Kernels::round_bf16);
+  if (l.is_held({index, 0})) return;
+  if (l.is_rounded(node.inputs[0])) return l.define_alias({index, 0}, node.inputs[0]);
+  lower_flat(l, node, index, Kernels::round_bf16);
 }
 template <typename Kernels, typename L>
 void lower_fill(L& l, const Node& node, std::int32_t index) {

@@ -94,6 +94,19 @@ class Lowering {
     return {reader, 0};
   }
 
+  // Whether all elements are BF16 numbers: it is rounded, or was chosen from what is.
+  bool is_rounded(Value value) const {
+    const Node& node = graph_.node(value);
+    if (node.op == &round_bf16_op) return true;
+    const bool chosen =
+        value.output == 0 &&
+        (node.op == &max_pool_op ||
+         (node.op == &max_pool_grad_op && node.attributes.as<PoolAttributes>().tiles()) ||
+         (node.op == &activate_op && node.attributes.as<ActivationAttributes>().activation.kind ==
+                                         ActivationKind::kRelu));
+    return chosen && is_rounded(node.inputs[0]);
+  }
+
   // New memory for a value that the current operation computes.
   Slot define_batched(Value value) {
     if (is_same_in_both(shape(value))) return batched_[value] = define_plain(value);

@@ -89,20 +89,21 @@ HWY_INLINE void for_each_window(const ActivationShape& x, int64_t c, const F& f)
 
 // apply_channel, then the largest of each window.
 template <ActivationKind kKind>
-HWY_INLINE void apply_pooled_channel(const ActivationShape& x, const Activator<kKind>& activator,
+HWY_INLINE void apply_pooled_channel(const BatchNormShape& shape, const Activator<kKind>& activator,
                                      int64_t c, float scale, float shift, const float* in,
                                      float* out) {
+  const ActivationShape& x = shape.x;
   const V16 a = set16(scale), b = set16(shift);
-  const bool streamed = streams(out, x.floats() / 4);
+  const Writing how{streams(out, x.floats() / 4), shape.rounded};
   const int64_t row = x.width * kLanes;
   for_each_window(x, c, [&](int64_t to, int64_t from) HWY_ATTR {
     V16 values[4];
     HWY_UNROLL(4)
     for (int k = 0; k < 4; ++k)
       values[k] = activator.value(fma16(read16(in + from + k / 2 * row + k % 2 * kLanes), a, b));
-    put16(out + to, largest_of(values), streamed);
+    put16(out + to, largest_of(values), how);
   });
-  end_streams(streamed);
+  end_streams(how.streamed);
 }
 
 // y = x * scale + shift of channel c, activated, plus the addend if there is one; or with that,
@@ -113,24 +114,24 @@ HWY_INLINE void apply_whole_channel(const BatchNormShape& shape, const Activator
                                     const float* addend, float* out) {
   const ActivationShape& x = shape.x;
   const V16 a = set16(scale), b = set16(shift);
-  const bool streamed = !is_costly(kKind) && streams(out, x.floats());
+  const Writing how{!is_costly(kKind) && streams(out, x.floats()), shape.rounded};
   for (int64_t block = 0; block < x.blocks(); ++block) {
     const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;
     const int64_t end = begin + x.pixels() * kLanes;
     if (addend == nullptr) {
       for (int64_t i = begin; i < end; i += kLanes)
-        put16(out + i, activator.value(fma16(read16(in + i), a, b)), streamed);
+        put16(out + i, activator.value(fma16(read16(in + i), a, b)), how);
     } else if (shape.activates_sum) {
       for (int64_t i = begin; i < end; i += kLanes)
         put16(out + i, activator.value(add16(fma16(read16(in + i), a, b), read16(addend + i))),
-              streamed);
+              how);
     } else {
       for (int64_t i = begin; i < end; i += kLanes)
         put16(out + i, add16(activator.value(fma16(read16(in + i), a, b)), read16(addend + i)),
-              streamed);
+              how);
     }
   }
-  end_streams(streamed);
+  end_streams(how.streamed);
 }
 
 // The result of some channels, whose scales and shifts begin at the arrays.
@@ -142,7 +143,7 @@ HWY_INLINE void apply(const BatchNormShape& shape, const Activator<kKind>& activ
     if (shape.defers)
       out[c] = *scale, out[shape.x.channels + c] = *shift;
     else if (shape.pools)
-      apply_pooled_channel(shape.x, activator, c, *scale, *shift, in, out);
+      apply_pooled_channel(shape, activator, c, *scale, *shift, in, out);
     else
       apply_whole_channel(shape, activator, c, *scale, *shift, in, addend, out);
   }
@@ -264,12 +265,12 @@ HWY_INLINE Sums<2> window_sums(const Term& term, int64_t out, int64_t in, int64_
 }
 
 template <class Term>
-HWY_INLINE void pooled_gradient_of_channel(const ActivationShape& shape, int64_t c,
-                                           const Term& term, float to_dy, float to_x,
-                                           float constant, const float* addend, float* dx) {
+HWY_INLINE void pooled_gradient_of_channel(const BatchNormShape& shape, int64_t c, const Term& term,
+                                           float to_dy, float to_x, float constant,
+                                           const float* addend, float* dx) {
   const V16 a = set16(to_dy), b = set16(to_x), k0 = set16(constant);
-  const bool streamed = streams(dx, shape.floats());
-  for_each_window(shape, c, [&](int64_t out, int64_t in) HWY_ATTR {
+  const Writing how{streams(dx, shape.x.floats()), shape.rounded};
+  for_each_window(shape.x, c, [&](int64_t out, int64_t in) HWY_ATTR {
     typename Term::At pixels[4];
     term.at(out, in, pixels);
     HWY_UNROLL(4)
@@ -277,10 +278,10 @@ HWY_INLINE void pooled_gradient_of_channel(const ActivationShape& shape, int64_t
       const int64_t i = in + k / 2 * term.row + k % 2 * kLanes;
       V16 value = fma16(a, pixels[k].dy, fma16(b, pixels[k].x, k0));
       if (addend != nullptr) value = add16(value, read16(addend + i));
-      put16(dx + i, value, streamed);
+      put16(dx + i, value, how);
     }
   });
-  end_streams(streamed);
+  end_streams(how.streamed);
 }
 
 // The sums of a group of channels of one pixel each, whose means differ.
@@ -307,27 +308,28 @@ HWY_INLINE void flat_gradient_totals(const ActivationShape& x, const Activator<k
 
 // dx = to_dy * dy + (to_x * x + constant) of channel c, plus the addend if there is one.
 template <ActivationKind kKind>
-HWY_INLINE void gradient_of_channel(const ActivationShape& shape, int64_t c,
+HWY_INLINE void gradient_of_channel(const BatchNormShape& shape, int64_t c,
                                     const GradientTerm<kKind>& term, float to_dy, float to_x,
                                     float constant, const float* addend) {
+  const ActivationShape& dx = shape.x;
   const V16 a = set16(to_dy), b = set16(to_x), k = set16(constant);
   const auto at = [&](int64_t i) HWY_ATTR {
     const V16 x = read16(term.x + i);
     return fma16(a, term.again(i, x), fma16(b, x, k));
   };
   // What the first pass kept in dx is in the caches.
-  const bool streamed = !is_costly(kKind) && streams(term.dx, shape.floats());
-  for (int64_t block = 0; block < shape.blocks(); ++block) {
-    const int64_t begin = (block * shape.features() + c * shape.pixels()) * kLanes;
-    const int64_t end = begin + shape.pixels() * kLanes;
+  const Writing how{!is_costly(kKind) && streams(term.dx, dx.floats()), shape.rounded};
+  for (int64_t block = 0; block < dx.blocks(); ++block) {
+    const int64_t begin = (block * dx.features() + c * dx.pixels()) * kLanes;
+    const int64_t end = begin + dx.pixels() * kLanes;
     if (addend == nullptr) {
-      for (int64_t i = begin; i < end; i += kLanes) put16(term.dx + i, at(i), streamed);
+      for (int64_t i = begin; i < end; i += kLanes) put16(term.dx + i, at(i), how);
     } else {
       for (int64_t i = begin; i < end; i += kLanes)
-        put16(term.dx + i, add16(at(i), read16(addend + i)), streamed);
+        put16(term.dx + i, add16(at(i), read16(addend + i)), how);
     }
   }
-  end_streams(streamed);
+  end_streams(how.streamed);
 }
 
 template <ActivationKind kKind>
@@ -367,13 +369,13 @@ HWY_INLINE void gradient(const BatchNormShape& shape, const Activator<kKind>& ac
     store16(to_x, b);
     store16(constant, fma16(neg16(b), average, neg16(mul16(a, div16(sum_dy, m)))));
     if (shape.pools) {
-      pooled_gradient_of_channel(shape.x, c, pooled, scale[0], to_x[0], constant[0], addend, dx);
+      pooled_gradient_of_channel(shape, c, pooled, scale[0], to_x[0], constant[0], addend, dx);
       continue;
     }
     for (int64_t i = 0; i < count; ++i) {
       const GradientTerm<kKind> term{
           dy, x, dx, activator, set16(mean[c + i]), set16(scale[i]), set16(shift[i])};
-      gradient_of_channel(shape.x, c + i, term, scale[i], to_x[i], constant[i], addend);
+      gradient_of_channel(shape, c + i, term, scale[i], to_x[i], constant[i], addend);
     }
   }
 }

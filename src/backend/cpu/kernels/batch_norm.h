@@ -19,6 +19,8 @@ struct BatchNormShape {
   bool activates_sum = false;
   // Nothing is applied to x: y is [2][C], what each channel's scale and shift would be.
   bool defers = false;
+  // y, or dx, is rounded to BF16.
+  bool rounded = false;
 };
 // Each of the three adds `addend`, in lanes as x, to its result (dx, or a y that is not pooled)
 // where it is not null.

@@ -14,13 +14,13 @@ namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
 void add_bias(const ActivationShape& x, Range channels, const float* in, const float* b,
-              float* out) {
+              float* out, bool rounded) {
   for (int64_t block = 0; block < x.blocks(); ++block) {
     for (int64_t c = channels.begin; c < channels.end; ++c) {
       const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;
       const V16 bias = set16(b[c]);
       for (int64_t i = begin; i < begin + x.pixels() * kLanes; i += kLanes) {
-        store16(out + i, add16(load16(in + i), bias));
+        put16(out + i, add16(load16(in + i), bias), {.streamed = false, .rounded = rounded});
       }
     }
   }
@@ -58,8 +58,9 @@ HWY_EXPORT(add_bias);
 HWY_EXPORT(sum_channels);
 
 int bias_add_parts(const ActivationShape& shape) { return channel_parts(shape); }
-void bias_add(const ActivationShape& shape, const float* x, const float* b, float* y, int part) {
-  PODIUM_DISPATCH(add_bias)(shape, part_channels(shape, part), x, b, y);
+void bias_add(const ActivationShape& shape, const float* x, const float* b, FlatResult y,
+              int part) {
+  PODIUM_DISPATCH(add_bias)(shape, part_channels(shape, part), x, b, y.floats, y.rounded);
 }
 
 int channel_sum_parts(const ActivationShape& shape) { return channel_parts(shape); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backend/cpu/kernels/elementwise.h"
 #include "backend/cpu/kernels/layout.h"
 #include "ops/geometry.h"
 
@@ -11,7 +12,7 @@ namespace podium::cpu {
 
 // y = x + b[c]; y may be x.
 int bias_add_parts(const ActivationShape& shape);
-void bias_add(const ActivationShape& shape, const float* x, const float* b, float* y, int part);
+void bias_add(const ActivationShape& shape, const float* x, const float* b, FlatResult y, int part);
 
 // db[c] = sum of dy over images and pixels.
 int channel_sum_parts(const ActivationShape& shape);

@@ -11,20 +11,22 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-// y = f(operands...) over [0, count), of a tensor that is streamed or not.
+// y = f(operands...) over [0, count).
 template <class F, class... Operands>
-HWY_INLINE void map(int64_t count, float* y, bool streamed, const F& f,
+HWY_INLINE void map(int64_t count, float* y, const Writing& how, const F& f,
                     const Operands*... operands) {
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
     // What is read was mostly made just before, what is written was last used long ago.
-    if (!streamed) fetch_to_l2(y + i + kPassAhead);
-    put16(y + i, f(load16(operands + i)...), streamed);
+    if (!how.streamed) fetch_to_l2(y + i + kPassAhead);
+    put16(y + i, f(load16(operands + i)...), how);
   }
-  end_streams(streamed);
+  end_streams(how.streamed);
   if (i < count) {
     const int64_t rest = count - i;
-    store_first16(y + i, f(load_first16(operands + i, rest)...), rest);
+    HWY_ALIGN float last[kLanes];
+    put16(last, f(load_first16(operands + i, rest)...), {.streamed = false, .rounded = how.rounded});
+    store_first16(y + i, load16(last), rest);
   }
 }
 
@@ -37,8 +39,8 @@ HWY_INLINE void map(int64_t count, float* y, bool streamed, const F& f,
     }                                                                                \
   };                                                                                 \
   void flat_##name(int64_t count, const float* a, const float* b, float c, float* y, \
-                   bool streamed) {                                                  \
-    map(count, y, streamed, Name{set16(c)}, a, b);                                   \
+                   const Writing& how) {                                             \
+    map(count, y, how, Name{set16(c)}, a, b);                                        \
   }
 
 PODIUM_FUNCTOR(Add, add, add16(a, b))
@@ -50,32 +52,32 @@ PODIUM_FUNCTOR(Divide, divide, div16(a, constant))
 #undef PODIUM_FUNCTOR
 
 void flat_combine(int64_t count, float a, const float* x, float b, const float* y, float* out,
-                  bool streamed) {
+                  const Writing& how) {
   const V16 by_x = set16(a), by_y = set16(b);
   map(
-      count, out, streamed,
+      count, out, how,
       [&](const V16& vx, const V16& vy) HWY_ATTR { return fma16(by_x, vx, mul16(by_y, vy)); }, x,
       y);
 }
-void flat_activate(int64_t count, const Activation& a, const float* x, float* y, bool streamed) {
+void flat_activate(int64_t count, const Activation& a, const float* x, float* y, const Writing& how) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
     map(
-        count, y, streamed, [&](const V16& v) HWY_ATTR { return activator.value(v); }, x);
+        count, y, how, [&](const V16& v) HWY_ATTR { return activator.value(v); }, x);
   });
 }
 void flat_activate_grad(int64_t count, const Activation& a, const float* dy, const float* x,
-                        float* dx, bool streamed) {
+                        float* dx, const Writing& how) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
     map(
-        count, dx, streamed,
+        count, dx, how,
         [&](const V16& d, const V16& v) HWY_ATTR { return activator.gradient(d, v); }, dy, x);
   });
 }
 void flat_activate_sum_grad(int64_t count, const Activation& a, const float* dy, const float* more,
-                            const float* x, float* dx, bool streamed) {
+                            const float* x, float* dx, const Writing& how) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
     map(
-        count, dx, streamed,
+        count, dx, how,
         [&](const V16& d, const V16& e, const V16& v)
             HWY_ATTR { return activator.gradient(add16(d, e), v); },
         dy, more, x);
@@ -101,57 +103,63 @@ HWY_EXPORT(flat_divide);
 
 namespace {
 
+Writing writing(const FlatResult& y, std::int64_t count) {
+  return {streams(y.floats, count), y.rounded};
+}
+
 // Calls a kernel of one part's range.
 template <typename Kernel>
 void run(Kernel kernel, std::int64_t count, const float* a, const float* b, float constant,
-         float* y, int part) {
+         const FlatResult& y, int part) {
   const std::int64_t begin = part * kFlatPart;
-  kernel(std::min(kFlatPart, count - begin), a + begin, b + begin, constant, y + begin,
-         streams(y, count));
+  kernel(std::min(kFlatPart, count - begin), a + begin, b + begin, constant, y.floats + begin,
+         writing(y, count));
 }
 
 }  // namespace
 
-void activate(std::int64_t count, const Activation& activation, const float* x, float* y,
+void activate(std::int64_t count, const Activation& activation, const float* x, FlatResult y,
               int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate)
-  (std::min(kFlatPart, count - begin), activation, x + begin, y + begin, streams(y, count));
+  (std::min(kFlatPart, count - begin), activation, x + begin, y.floats + begin,
+   writing(y, count));
 }
 void activate_grad(std::int64_t count, const Activation& activation, const float* dy,
-                   const float* x, float* dx, int part) {
+                   const float* x, FlatResult dx, int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate_grad)
-  (std::min(kFlatPart, count - begin), activation, dy + begin, x + begin, dx + begin,
-   streams(dx, count));
+  (std::min(kFlatPart, count - begin), activation, dy + begin, x + begin, dx.floats + begin,
+   writing(dx, count));
 }
 void activate_sum_grad(std::int64_t count, const Activation& activation, const float* dy,
-                       const float* more, const float* x, float* dx, int part) {
+                       const float* more, const float* x, FlatResult dx, int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate_sum_grad)
-  (std::min(kFlatPart, count - begin), activation, dy + begin, more + begin, x + begin, dx + begin,
-   streams(dx, count));
+  (std::min(kFlatPart, count - begin), activation, dy + begin, more + begin, x + begin, dx.floats + begin,
+   writing(dx, count));
 }
-void combine(std::int64_t count, float a, const float* x, float b, const float* y, float* out,
+void combine(std::int64_t count, float a, const float* x, float b, const float* y, FlatResult out,
              bool shared, int part) {
   const std::int64_t begin = part * kFlatPart;
+  const bool streamed = streams(out.floats, count) || (shared && whole_lines(out.floats));
   PODIUM_DISPATCH(flat_combine)
-  (std::min(kFlatPart, count - begin), a, x + begin, b, y + begin, out + begin,
-   streams(out, count) || (shared && whole_lines(out)));
+  (std::min(kFlatPart, count - begin), a, x + begin, b, y + begin, out.floats + begin,
+   Writing{streamed, out.rounded});
 }
-void add(std::int64_t count, const float* a, const float* b, float* y, int part) {
+void add(std::int64_t count, const float* a, const float* b, FlatResult y, int part) {
   run(PODIUM_DISPATCH(flat_add), count, a, b, 0, y, part);
 }
-void sub(std::int64_t count, const float* a, const float* b, float* y, int part) {
+void sub(std::int64_t count, const float* a, const float* b, FlatResult y, int part) {
   run(PODIUM_DISPATCH(flat_sub), count, a, b, 0, y, part);
 }
-void mul(std::int64_t count, const float* a, const float* b, float* y, int part) {
+void mul(std::int64_t count, const float* a, const float* b, FlatResult y, int part) {
   run(PODIUM_DISPATCH(flat_mul), count, a, b, 0, y, part);
 }
-void scale(std::int64_t count, const float* x, float factor, float* y, int part) {
+void scale(std::int64_t count, const float* x, float factor, FlatResult y, int part) {
   run(PODIUM_DISPATCH(flat_scale), count, x, x, factor, y, part);
 }
-void divide(std::int64_t count, const float* x, float divisor, float* y, int part) {
+void divide(std::int64_t count, const float* x, float divisor, FlatResult y, int part) {
   run(PODIUM_DISPATCH(flat_divide), count, x, x, divisor, y, part);
 }
 void fill(std::int64_t count, float value, float* y, int part) {

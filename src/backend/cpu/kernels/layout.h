@@ -71,4 +71,9 @@ constexpr std::int64_t pairs_of(std::int64_t columns) {
   return (columns + kPairColumns - 1) / kPairColumns;
 }
 
+// How a pass over memory writes its result: past the caches, rounded to BF16.
+struct Writing {
+  bool streamed = false, rounded = false;
+};
+
 }  // namespace podium::cpu

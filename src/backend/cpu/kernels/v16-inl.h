@@ -59,7 +59,28 @@ HWY_INLINE void put16(float* p, const V16& a, bool streamed) {
   if (!streamed) return store16(p, a);
   for (int i = 0; i < kRegisters; ++i) hn::Stream(a.r[i], NativeTag(), p + i * kNative);
 }
-// One register of the same.
+// bf16_rounded() (base/bf16.h) of each lane.
+HWY_INLINE Native rounded_to_bf16(const Native& x) {
+  const NativeTag d;
+  const hn::RebindToUnsigned<NativeTag> words;
+  const auto bits = hn::BitCast(words, x);
+  const auto up = hn::Add(hn::Set(words, 0x7fffu),
+                          hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u)));
+  const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
+  auto result = hn::Add(bits, up);
+  result = hn::IfThenElse(hn::Gt(magnitude, hn::Set(words, 0x7f800000u)),
+                          hn::Or(bits, hn::Set(words, 0x400000u)), result);
+  result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(words, 0x800000u)),
+                          hn::And(bits, hn::Set(words, 0x80000000u)), result);
+  return hn::BitCast(d, hn::And(result, hn::Set(words, 0xffff0000u)));
+}
+HWY_INLINE void put16(float* p, const V16& a, const Writing& how) {
+  if (!how.rounded) return put16(p, a, how.streamed);
+  V16 rounded;
+  for (int i = 0; i < kRegisters; ++i) rounded.r[i] = rounded_to_bf16(a.r[i]);
+  put16(p, rounded, how.streamed);
+}
+// One register of put16.
 HWY_INLINE void put_register(float* p, const Native& a, bool streamed) {
   if (streamed)
     hn::Stream(a, NativeTag(), p);

@@ -65,12 +65,6 @@ __device__ inline Pack<kWidth> widened(const HalfPack<kWidth>& halves) {
   for (int k = 0; k < kWidth; ++k) pack.v[k] = bf16_value(halves.v[k]);
   return pack;
 }
-// Reads what begins at element `at` of an operand of replica r.
-template <int kWidth>
-__device__ inline Pack<kWidth> load_pack(const Source& from, unsigned r, std::int64_t at) {
-  if (!from.has_halves()) return load_pack<kWidth>(from.floats.of(r) + at);
-  return widened(*reinterpret_cast<const HalfPack<kWidth>*>(from.halves.of(r) + at));
-}
 // An operand from an element on. Bits that are read are turned into a value where it is needed, so
 // that nothing waits for them before.
 class SourceAt {
@@ -86,11 +80,22 @@ class SourceAt {
   __device__ float value(std::uint32_t bits) const {
     return std::bit_cast<float>(halves_ ? bits << 16 : bits);
   }
+  template <int kWidth>
+  __device__ Pack<kWidth> pack(std::int64_t i) const {
+    if (!halves_) return load_pack<kWidth>(static_cast<const float*>(first_) + i);
+    return widened(*reinterpret_cast<const HalfPack<kWidth>*>(
+        static_cast<const std::uint16_t*>(first_) + i));
+  }
 
  private:
   const void* first_;
   bool halves_;
 };
+// Reads what begins at element `at` of an operand of replica r.
+template <int kWidth>
+__device__ inline Pack<kWidth> load_pack(const Source& from, unsigned r, std::int64_t at) {
+  return SourceAt(from, r, at).template pack<kWidth>(0);
+}
 __device__ inline float load(const Source& from, unsigned r, std::int64_t at) {
   return load_pack<1>(from, r, at).v[0];
 }

@@ -71,7 +71,7 @@ struct Largest {
 };
 // `plane`: the channel's first pixel of the first of these images.
 template <int kWidth>
-__device__ Largest<kWidth> largest(const Windows& s, const Window& window, const float* plane) {
+__device__ Largest<kWidth> largest(const Windows& s, const Window& window, const SourceAt& plane) {
   Largest<kWidth> best;
   bool first = true;
 #pragma unroll 1
@@ -79,7 +79,7 @@ __device__ Largest<kWidth> largest(const Windows& s, const Window& window, const
     for (int w = window.left; w < window.right; ++w) {
       const int place = window.place_of(s, h, w);
       const Pack<kWidth> next =
-          load_pack<kWidth>(plane + static_cast<unsigned>(h * s.width + w) * s.images);
+          plane.pack<kWidth>(static_cast<unsigned>(h * s.width + w) * s.images);
 #pragma unroll
       for (int j = 0; j < kWidth; ++j)
         if (first || next.v[j] > best.values.v[j] || next.v[j] != next.v[j])
@@ -109,7 +109,7 @@ __device__ int largest_of_four(const Pack<kWidth> (&in)[4], int j, float& value)
 
 // Windows of 2x2 that tile the image: a thread has one of them, of kWidth images.
 template <int kWidth>
-void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, const Result& y,
+void pool_squares(const Launch& launch, const PoolShape& s, Source x, const Result& y,
                   Floats places) {
   const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
   const Places windows(s.images / kWidth, s.out_width);
@@ -117,12 +117,12 @@ void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, const
   launch_rows(launch, s.channels, out_inner / kWidth,
               [=] __device__(std::int64_t c, unsigned i, unsigned r) {
                 const Place at = windows(i);
-                const float* const from =
-                    x.of(r) + c * inner + (2 * at.h * width + 2 * at.w) * images + at.n * kWidth;
+                const SourceAt from(
+                    x, r, c * inner + (2 * at.h * width + 2 * at.w) * images + at.n * kWidth);
                 Pack<kWidth> in[4], out, place;
 #pragma unroll
                 for (unsigned k = 0; k < 4; ++k)
-                  in[k] = load_pack<kWidth>(from + (k / 2 * width + k % 2) * images);
+                  in[k] = from.pack<kWidth>((k / 2 * width + k % 2) * images);
 #pragma unroll
                 for (int j = 0; j < kWidth; ++j)
                   place.v[j] = static_cast<float>(largest_of_four(in, j, out.v[j]));
@@ -136,7 +136,7 @@ void pool_squares(const Launch& launch, const PoolShape& s, ConstFloats x, const
 
 // The rows and columns that fill no window have windows in part, whose pixels are +0.
 template <int kWidth, bool kPlaces>
-void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy, ConstFloats from,
+void pool_squares_grad(const Launch& launch, const PoolShape& s, Source dy, Source from,
                        const Result& dx) {
   const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
   const std::int64_t rows = (s.height + 1) / 2, columns = (s.width + 1) / 2;
@@ -156,13 +156,13 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy,
               c * out_inner + (at.h * (width / 2) + at.w) * images + at.n * kWidth;
           Pack<kWidth> in[4], place;
           if (kPlaces) {
-            place = load_pack<kWidth>(from.of(r) + window);
+            place = load_pack<kWidth>(from, r, window);
           } else {
 #pragma unroll
             for (unsigned k = 0; k < 4; ++k)
-              in[k] = load_pack<kWidth>(from.of(r) + first + (k / 2 * width + k % 2) * images);
+              in[k] = load_pack<kWidth>(from, r, first + (k / 2 * width + k % 2) * images);
           }
-          const Pack<kWidth> gradient = load_pack<kWidth>(dy.of(r) + window);
+          const Pack<kWidth> gradient = load_pack<kWidth>(dy, r, window);
 #pragma unroll
           for (int j = 0; j < kWidth; ++j) {
             float value = 0;
@@ -180,7 +180,7 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, ConstFloats dy,
 
 // Other windows: a thread has one of them, of kWidth images.
 template <int kWidth>
-void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, const Result& y,
+void pool_windows(const Launch& launch, const PoolShape& shape, Source x, const Result& y,
                   Floats places) {
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places windows(shape.images / kWidth, shape.out_width);
@@ -190,7 +190,7 @@ void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, c
                 const Place at = windows(i);
                 const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
                 const Largest<kWidth> best =
-                    largest<kWidth>(s, window, x.of(r) + c * inner + at.n * kWidth);
+                    largest<kWidth>(s, window, {x, r, c * inner + at.n * kWidth});
                 const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
                 store_pack(y, r, to, best.values);
                 if (places.first == nullptr) return;
@@ -203,8 +203,8 @@ void pool_windows(const Launch& launch, const PoolShape& shape, ConstFloats x, c
 
 // A thread has one pixel of kWidth images, and adds what comes from the windows that hold it.
 template <int kWidth, bool kPlaces>
-void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats dy,
-                       ConstFloats from, const Result& dx) {
+void pool_windows_grad(const Launch& launch, const PoolShape& shape, Source dy, Source from,
+                       const Result& dx) {
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places inputs(shape.images / kWidth, shape.width);
   const Divisor down(shape.stride_height), across(shape.stride_width);
@@ -214,8 +214,8 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats
       [=] __device__(std::int64_t c, unsigned i, unsigned r) {
         const Place at = inputs(i);
         const auto h = static_cast<int>(at.h), w = static_cast<int>(at.w);
-        const float* const plane = from.of(r) + c * (kPlaces ? out_inner : inner) + at.n * kWidth;
-        const float* const gradients = dy.of(r) + c * out_inner + at.n * kWidth;
+        const SourceAt plane(from, r, c * (kPlaces ? out_inner : inner) + at.n * kWidth),
+            gradients(dy, r, c * out_inner + at.n * kWidth);
         const auto window_of = [](const Divisor& stride, int pixel) {
           return static_cast<int>(stride.quotient(static_cast<unsigned>(pixel)));
         };
@@ -235,7 +235,7 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats
             const unsigned out = static_cast<unsigned>(p * s.out_width + q) * s.images;
             bool here[kWidth];
             if (kPlaces) {
-              const Pack<kWidth> place = load_pack<kWidth>(plane + out);
+              const Pack<kWidth> place = plane.pack<kWidth>(out);
 #pragma unroll
               for (int j = 0; j < kWidth; ++j) here[j] = place.v[j] == static_cast<float>(own);
             } else {
@@ -243,7 +243,7 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats
 #pragma unroll
               for (int j = 0; j < kWidth; ++j) here[j] = best.places[j] == own;
             }
-            const Pack<kWidth> gradient = load_pack<kWidth>(gradients + out);
+            const Pack<kWidth> gradient = gradients.pack<kWidth>(out);
 #pragma unroll
             for (int j = 0; j < kWidth; ++j)
               if (here[j]) sum.v[j] = s.tiles ? gradient.v[j] : sum.v[j] + gradient.v[j];
@@ -254,7 +254,7 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, ConstFloats
 
 }  // namespace
 
-void max_pool(const Launch& launch, const PoolShape& s, ConstFloats x, const Result& y,
+void max_pool(const Launch& launch, const PoolShape& s, Source x, const Result& y,
               Floats places) {
   const bool packs = has_packs(s.images, {x, y.floats, places});
   if (is_square_of_two(s))
@@ -263,8 +263,8 @@ void max_pool(const Launch& launch, const PoolShape& s, ConstFloats x, const Res
     packs ? pool_windows<4>(launch, s, x, y, places) : pool_windows<1>(launch, s, x, y, places);
 }
 
-void max_pool_grad(const Launch& launch, const PoolShape& s, bool places, ConstFloats dy,
-                   ConstFloats from, const Result& dx) {
+void max_pool_grad(const Launch& launch, const PoolShape& s, bool places, Source dy, Source from,
+                   const Result& dx) {
   const bool packs = has_packs(s.images, {from, dy, dx.floats});
   with_constant(places, [&](auto from_places) {
     constexpr bool kPlaces = decltype(from_places)::value;
@@ -277,7 +277,8 @@ void max_pool_grad(const Launch& launch, const PoolShape& s, bool places, ConstF
   });
 }
 
-void avg_pool(const Launch& launch, const PoolShape& shape, float share, ConstFloats x, Floats y) {
+void avg_pool(const Launch& launch, const PoolShape& shape, float share, Source x,
+              const Result& y) {
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places outputs(shape.images, shape.out_width);
   const Windows s = windows_of(shape);
@@ -285,17 +286,18 @@ void avg_pool(const Launch& launch, const PoolShape& shape, float share, ConstFl
               [=] __device__(std::int64_t c, unsigned i, unsigned r) {
                 const Place at = outputs(i);
                 const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
-                const float* const plane = x.of(r) + c * inner + at.n;
+                const std::int64_t plane = c * inner + at.n;
                 float sum = 0;
                 for (int h = window.top; h < window.bottom; ++h)
                   for (int w = window.left; w < window.right; ++w)
-                    sum = sum + plane[static_cast<unsigned>(h * s.width + w) * s.images];
-                y.of(r)[c * out_inner + i] = sum * share;
+                    sum = sum +
+                          load(x, r, plane + static_cast<unsigned>(h * s.width + w) * s.images);
+                store(y, r, c * out_inner + i, sum * share);
               });
 }
 
-void avg_pool_grad(const Launch& launch, const PoolShape& s, float share, ConstFloats dy,
-                   Floats dx) {
+void avg_pool_grad(const Launch& launch, const PoolShape& s, float share, Source dy,
+                   const Result& dx) {
   const std::int64_t inner = input_inner(s), out_inner = output_inner(s);
   const Places inputs(s.images, s.width);
   const Divisor down(s.stride_height), across(s.stride_width);
@@ -303,9 +305,8 @@ void avg_pool_grad(const Launch& launch, const PoolShape& s, float share, ConstF
     const Place place = inputs(i);
     const unsigned p = down.quotient(place.h), q = across.quotient(place.w);
     const bool inside = p < s.out_height && q < s.out_width;
-    dx.of(r)[c * inner + i] =
-        inside ? dy.of(r)[c * out_inner + (p * s.out_width + q) * s.images + place.n] * share
-               : 0.0f;
+    const std::int64_t window = c * out_inner + (p * s.out_width + q) * s.images + place.n;
+    store(dx, r, c * inner + i, inside ? load(dy, r, window) * share : 0.0f);
   });
 }
 

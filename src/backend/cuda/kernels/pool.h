@@ -15,14 +15,14 @@ struct PoolShape {
 };
 
 // `places` may be null: where in its window each maximum stands, row by row, as a float.
-void max_pool(const Launch& launch, const PoolShape& shape, ConstFloats x, const Result& y,
+void max_pool(const Launch& launch, const PoolShape& shape, Source x, const Result& y,
               Floats places);
 // From x, or from the places of its maxima.
-void max_pool_grad(const Launch& launch, const PoolShape& shape, bool places, ConstFloats dy,
-                   ConstFloats from, const Result& dx);
+void max_pool_grad(const Launch& launch, const PoolShape& shape, bool places, Source dy,
+                   Source from, const Result& dx);
 // `share`: 1 / (pixels of a window).
-void avg_pool(const Launch& launch, const PoolShape& shape, float share, ConstFloats x, Floats y);
-void avg_pool_grad(const Launch& launch, const PoolShape& shape, float share, ConstFloats dy,
-                   Floats dx);
+void avg_pool(const Launch& launch, const PoolShape& shape, float share, Source x, const Result& y);
+void avg_pool_grad(const Launch& launch, const PoolShape& shape, float share, Source dy,
+                   const Result& dx);
 
 }  // namespace podium::PODIUM_CUDA_SPACE

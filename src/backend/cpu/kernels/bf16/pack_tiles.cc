@@ -17,18 +17,7 @@ using Words = hn::RebindToUnsigned<NativeTag>;
 using WordVector = hn::Vec<Words>;
 
 // bf16_bits() of each lane, in the upper half of a word; the lower half is 0.
-HWY_INLINE WordVector rounded(const Native& x) {
-  const Words d;
-  const auto bits = hn::BitCast(d, x);
-  const auto up = hn::Add(hn::Set(d, 0x7fffu), hn::And(hn::ShiftRight<16>(bits), hn::Set(d, 1u)));
-  const auto magnitude = hn::And(bits, hn::Set(d, 0x7fffffffu));
-  auto result = hn::Add(bits, up);
-  result = hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0x7f800000u)),
-                          hn::Or(bits, hn::Set(d, 0x400000u)), result);
-  result = hn::IfThenElse(hn::Lt(magnitude, hn::Set(d, 0x800000u)),
-                          hn::And(bits, hn::Set(d, 0x80000000u)), result);
-  return hn::And(result, hn::Set(d, 0xffff0000u));
-}
+HWY_INLINE WordVector rounded(const Native& x) { return hn::BitCast(Words(), rounded_to_bf16(x)); }
 
 // Lanes [i * kNative, ...) of sixteen images; null is 0.
 HWY_INLINE Native images_at(const float* x, int i, std::int64_t images) {
@@ -123,7 +112,7 @@ void round_rows(const float* from, std::int64_t rows, std::int64_t count, std::i
   for (std::int64_t row = 0; row < rows; ++row, from += stride, to += stride) {
     std::int64_t i = 0;
     for (; i + kNative <= count; i += kNative)
-      hn::StoreU(hn::BitCast(d, rounded(hn::LoadU(d, from + i))), d, to + i);
+      hn::StoreU(rounded_to_bf16(hn::LoadU(d, from + i)), d, to + i);
     for (; i < count; ++i) to[i] = bf16_rounded(from[i]);
   }
 }
