@@ -34,7 +34,8 @@ constexpr std::optional<Bf16Order> bf16_order_named(std::string_view name) {
   return std::nullopt;
 }
 
-// Of the operands of convolutions and matrix products; sums and all else are FP32.
+// Of the operands of convolutions and matrix products, and of images between operations; sums and
+// all else are FP32.
 struct Precision {
   // How their products are added, if they are BF16; none: they are FP32.
   std::optional<Bf16Order> bf16 = std::nullopt;

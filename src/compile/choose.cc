@@ -64,8 +64,7 @@ bool makes_images(const Node& node, const std::set<Value>& images) {
     case OpKind::kAvgPoolGrad: return true;
     case OpKind::kBatchNorm:
     case OpKind::kBatchNormGrad:
-    case OpKind::kBatchNormInference:
-      return !node.attributes.as<BatchNormAttributes>().defers;
+    case OpKind::kBatchNormInference: return !node.attributes.as<BatchNormAttributes>().defers;
     // Gradients to weights may have four axes, too.
     case OpKind::kAdd:
     case OpKind::kMul:

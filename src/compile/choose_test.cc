@@ -124,5 +124,62 @@ TEST(Choose, changes_nothing_else) {
   EXPECT_EQ(to_string(choose_algorithms(result)), expected);
 }
 
+// A block of a residual network, its losses and its gradients.
+Graph residual_block(Precision precision) {
+  Graph graph;
+  const Shape images{4, 8, 6, 6};
+  const auto parameter = [&](const char* name, const Shape& shape) {
+    return graph.input(name, {DType::kF32, shape}, InputRole::kParameter);
+  };
+  const Value x = graph.input("x", {DType::kF32, {4, 3, 6, 6}}, InputRole::kBatch),
+              stem = parameter("stem", {8, 3, 1, 1}), w = parameter("w", {8, 8, 3, 3}),
+              gamma = parameter("gamma", {8}), beta = parameter("beta", {8}),
+              labels = graph.input("labels", {DType::kI32, {4}}, InputRole::kBatch);
+  const Value y = conv2d(graph, x, stem, {}, "stem");
+  const Value z = conv2d(graph, y, w, same_padding(images, 3, 3, 1), "conv");
+  const Value sum = add(graph, batch_norm(graph, z, gamma, beta, 1e-5f, "norm").y, y, "sum");
+  const Value pooled = avg_pool(graph, relu(graph, sum, "relu"), 6, 6, "pool");
+  const Value logits = flatten(graph, pooled, "flat");
+  const Value losses = softmax_cross_entropy(graph, logits, labels, 0, "loss");
+  const std::vector<Value> wanted{stem, w, gamma, beta};
+  const std::vector<Value> found = gradients(graph, losses, fill(graph, Shape{4}, 1), wanted);
+  graph.output("losses", losses);
+  for (std::size_t i = 0; i < found.size(); ++i) graph.output(graph.node(wanted[i]).name, found[i]);
+  return choose_algorithms(graph, precision);
+}
+
+TEST(Choose, in_bf16_every_image_that_others_than_products_read_is_rounded_once) {
+  const Graph graph = residual_block({Bf16Order::kHopper});
+  std::vector<std::string> rounded;
+  for (const Node& node : graph.nodes()) {
+    if (node.op == nullptr) continue;
+    for (const Value x : node.inputs) {
+      const Node& maker = graph.node(x);
+      const bool image = maker.op != nullptr && maker.op != &conv2d_bf16_grad_weight_op &&
+                         x.output == 0 && graph.shape(x).rank() == 4 && maker.op != &reshape_op &&
+                         maker.op != &fill_op;
+      if (image && !is_bf16(*node.op) && node.op != &round_bf16_op) {
+        EXPECT_EQ(maker.op, &round_bf16_op) << node.op->name << " reads " << maker.name;
+      }
+    }
+    if (node.op == &round_bf16_op)
+      rounded.push_back(cat(graph.node(node.inputs[0]).op->name, " ", node.name));
+  }
+  const std::vector<std::string> expected{"conv2d_bf16 stem",
+                                          "conv2d_bf16 conv",
+                                          "batch_norm norm",
+                                          "avg_pool pool",
+                                          "avg_pool_grad pool",
+                                          "activate_grad relu",
+                                          "conv2d_bf16_grad_input conv"};
+  EXPECT_EQ(rounded, expected);
+  for (const NamedValue& output : graph.outputs())
+    EXPECT_NE(graph.node(output.value).op, &round_bf16_op) << output.name;
+}
+
+TEST(Choose, in_fp32_nothing_is_rounded) {
+  for (const Node& node : residual_block({}).nodes()) EXPECT_NE(node.op, &round_bf16_op);
+}
+
 }  // namespace
 }  // namespace podium

@@ -30,6 +30,9 @@
 //   activate_grad of a ReLU                 the same of the ReLU's result, which others read too;
 //                                             if nothing else needs the operand
 //
+// Programs in BF16 are fused before their images are rounded (compile/choose.h), so there a new
+// pattern changes bits, and the number of the contract.
+//
 // A pattern applies only where nothing else reads the value in between: the normalised value is
 // read by one activation, and by the gradient of that one on its way to this batch_norm's; what is
 // pooled, by one pooling, and by its gradient on the same way; the value that is added to, by the

@@ -37,7 +37,8 @@ struct Kernels {
                       const float* v, FlatResult y) {
     cpu::combine(n, a.a, u, a.b, v, y, false, part);
   }
-  static void activate(int part, std::int64_t n, const Activation& f, const float* x, FlatResult y) {
+  static void activate(int part, std::int64_t n, const Activation& f, const float* x,
+                       FlatResult y) {
     cpu::activate(n, f, x, y, part);
   }
   static void activate_grad(int part, std::int64_t n, const Activation& f, const float* dy,

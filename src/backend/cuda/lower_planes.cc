@@ -152,10 +152,11 @@ void lower_channel_sum(Lowering& l, const Node& node, std::int32_t index) {
   const Slot sum = l.define_plain({index, 0});
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
   const Slot scratch = l.temporary(plane_sums_scratch(shape));
-  l.emit(
-      {.reads = {dy.slot}, .writes = {sum, scratch}, .run = [=](const Launch& launch, const Memory& m) {
-         PODIUM_CUDA_SPACE::channel_sum(launch, shape, m.source(dy), m.f32(scratch), m.f32(sum));
-       }});
+  l.emit({.reads = {dy.slot},
+          .writes = {sum, scratch},
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::channel_sum(launch, shape, m.source(dy), m.f32(scratch), m.f32(sum));
+          }});
 }
 
 namespace {
@@ -185,11 +186,10 @@ void lower_average(Lowering& l, const Node& node, std::int32_t index, const Pool
   const float share = pool_share(node.attributes.as<PoolAttributes>());
   const SourceSlot x = l.source(node.inputs[0]);
   const ResultSlots y = l.define_result({index, 0});
-  l.emit({.reads = {x.slot},
-          .writes = y.slots(),
-          .run = [=](const Launch& launch, const Memory& m) {
-            function(launch, shape, share, m.source(x), m.result(y));
-          }});
+  l.emit(
+      {.reads = {x.slot}, .writes = y.slots(), .run = [=](const Launch& launch, const Memory& m) {
+         function(launch, shape, share, m.source(x), m.result(y));
+       }});
 }
 
 }  // namespace

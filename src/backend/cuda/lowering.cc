@@ -60,8 +60,7 @@ Program Lowering::run() {
   for (const Node& node : graph().nodes())
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value value = node.inputs[i];
-      const bool halves =
-          rounds(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
+      const bool halves = rounds(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
       (halves ? readings_[value].rounded : readings_[value].floats) = true;
     }
   for (const NamedValue& output : graph().outputs()) readings_[output.value].floats = true;

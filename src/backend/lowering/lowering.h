@@ -102,8 +102,8 @@ class Lowering {
         value.output == 0 &&
         (node.op == &max_pool_op ||
          (node.op == &max_pool_grad_op && node.attributes.as<PoolAttributes>().tiles()) ||
-         (node.op == &activate_op && node.attributes.as<ActivationAttributes>().activation.kind ==
-                                         ActivationKind::kRelu));
+         (node.op == &activate_op &&
+          node.attributes.as<ActivationAttributes>().activation.kind == ActivationKind::kRelu));
     return chosen && is_rounded(node.inputs[0]);
   }
 

@@ -222,8 +222,7 @@ Checkpoint Trainer::checkpoint() const {
   checkpoint.step = s.done;
   checkpoint.metadata["recipe"] = to_toml(s.recipe);
   checkpoint.metadata["parameter_hash"] = hash_text(parameter_hash());
-  checkpoint.metadata[kContractKey] = 
-      std::to_string(numerical_contract(precision_of(s.recipe)));
+  checkpoint.metadata[kContractKey] = std::to_string(numerical_contract(precision_of(s.recipe)));
   const Source& set = *s.held_out;
   checkpoint.metadata[kKindKey] = kind();
   checkpoint.metadata[kDataKey] = s.training_identity.of(s.loader->set());

@@ -121,8 +121,8 @@ std::vector<RecipeKey> top_level_keys() {
        .name = "precision",
        .field = PODIUM_RECIPE_FIELD(precision),
        .choices = {"fp32", "bf16"},
-       .meaning = "precision of the operands of convolutions and matrix products; sums and all "
-                  "else are FP32"},
+       .meaning = "precision of the operands of convolutions and matrix products, and of images "
+                  "between operations; sums and all else are FP32"},
       {.table = "",
        .name = "bf16_order",
        .field = PODIUM_RECIPE_FIELD(bf16_order),
@@ -265,9 +265,9 @@ std::vector<RecipeKey> group_keys(std::size_t group) {
        .name = "parameters",
        .field = field_at([=](Recipe & r) -> auto& { return its(r).parameters; }),
        .required = true,
-       .meaning =
-           "patterns of parameter names: `*` matches any characters, `?` matches one. A parameter "
-           "belongs to the first group with a pattern that matches its name"},
+       .meaning = "patterns of parameter names: `*` matches any characters, `?` matches one. A "
+                  "parameter "
+                  "belongs to the first group with a pattern that matches its name"},
       {.table = cat(kGroupTable, ".", group),
        .name = "frozen",
        .field = field_at([=](Recipe & r) -> auto& { return its(r).frozen; }),

@@ -13,8 +13,8 @@ HWY_BEFORE_NAMESPACE();
 namespace podium::cpu {
 namespace HWY_NAMESPACE {
 
-void add_bias(const ActivationShape& x, Range channels, const float* in, const float* b,
-              float* out, bool rounded) {
+void add_bias(const ActivationShape& x, Range channels, const float* in, const float* b, float* out,
+              bool rounded) {
   for (int64_t block = 0; block < x.blocks(); ++block) {
     for (int64_t c = channels.begin; c < channels.end; ++c) {
       const int64_t begin = (block * x.features() + c * x.pixels()) * kLanes;

@@ -25,7 +25,8 @@ HWY_INLINE void map(int64_t count, float* y, const Writing& how, const F& f,
   if (i < count) {
     const int64_t rest = count - i;
     HWY_ALIGN float last[kLanes];
-    put16(last, f(load_first16(operands + i, rest)...), {.streamed = false, .rounded = how.rounded});
+    put16(last, f(load_first16(operands + i, rest)...),
+          {.streamed = false, .rounded = how.rounded});
     store_first16(y + i, load16(last), rest);
   }
 }
@@ -59,7 +60,8 @@ void flat_combine(int64_t count, float a, const float* x, float b, const float* 
       [&](const V16& vx, const V16& vy) HWY_ATTR { return fma16(by_x, vx, mul16(by_y, vy)); }, x,
       y);
 }
-void flat_activate(int64_t count, const Activation& a, const float* x, float* y, const Writing& how) {
+void flat_activate(int64_t count, const Activation& a, const float* x, float* y,
+                   const Writing& how) {
   with_activator(a, [&](const auto& activator) HWY_ATTR {
     map(
         count, y, how, [&](const V16& v) HWY_ATTR { return activator.value(v); }, x);
@@ -122,8 +124,7 @@ void activate(std::int64_t count, const Activation& activation, const float* x, 
               int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate)
-  (std::min(kFlatPart, count - begin), activation, x + begin, y.floats + begin,
-   writing(y, count));
+  (std::min(kFlatPart, count - begin), activation, x + begin, y.floats + begin, writing(y, count));
 }
 void activate_grad(std::int64_t count, const Activation& activation, const float* dy,
                    const float* x, FlatResult dx, int part) {
@@ -136,8 +137,8 @@ void activate_sum_grad(std::int64_t count, const Activation& activation, const f
                        const float* more, const float* x, FlatResult dx, int part) {
   const std::int64_t begin = part * kFlatPart;
   PODIUM_DISPATCH(flat_activate_sum_grad)
-  (std::min(kFlatPart, count - begin), activation, dy + begin, more + begin, x + begin, dx.floats + begin,
-   writing(dx, count));
+  (std::min(kFlatPart, count - begin), activation, dy + begin, more + begin, x + begin,
+   dx.floats + begin, writing(dx, count));
 }
 void combine(std::int64_t count, float a, const float* x, float b, const float* y, FlatResult out,
              bool shared, int part) {

@@ -21,7 +21,8 @@ struct FlatResult {
   FlatResult(float* to, bool is_rounded = false) : floats(to), rounded(is_rounded) {}  // NOLINT
 };
 
-void activate(std::int64_t count, const Activation& activation, const float* x, FlatResult y, int part);
+void activate(std::int64_t count, const Activation& activation, const float* x, FlatResult y,
+              int part);
 // Of the gradient dy + more.
 void activate_sum_grad(std::int64_t count, const Activation& activation, const float* dy,
                        const float* more, const float* x, FlatResult dx, int part);
@@ -33,8 +34,8 @@ void mul(std::int64_t count, const float* a, const float* b, FlatResult y, int p
 void scale(std::int64_t count, const float* x, float factor, FlatResult y, int part);
 void divide(std::int64_t count, const float* x, float divisor, FlatResult y, int part);
 // a x + b y, as fma(a, x, b * y); `shared` as in update.h.
-void combine(std::int64_t count, float a, const float* x, float b, const float* y,
-             FlatResult out, bool shared, int part);
+void combine(std::int64_t count, float a, const float* x, float b, const float* y, FlatResult out,
+             bool shared, int part);
 void fill(std::int64_t count, float value, float* y, int part);
 
 // a += b: one addition of the tree.

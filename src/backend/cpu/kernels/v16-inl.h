@@ -64,8 +64,8 @@ HWY_INLINE Native rounded_to_bf16(const Native& x) {
   const NativeTag d;
   const hn::RebindToUnsigned<NativeTag> words;
   const auto bits = hn::BitCast(words, x);
-  const auto up = hn::Add(hn::Set(words, 0x7fffu),
-                          hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u)));
+  const auto up =
+      hn::Add(hn::Set(words, 0x7fffu), hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1u)));
   const auto magnitude = hn::And(bits, hn::Set(words, 0x7fffffffu));
   auto result = hn::Add(bits, up);
   result = hn::IfThenElse(hn::Gt(magnitude, hn::Set(words, 0x7f800000u)),

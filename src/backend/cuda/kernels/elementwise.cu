@@ -64,7 +64,8 @@ void activate_grad(const Launch& launch, std::int64_t count, const Activation& a
 void activate_sum_grad(const Launch& launch, std::int64_t count, const Activation& activation,
                        Source dy, Source more, Source x, const Result& dx) {
   launch_flat(launch, count, [=] __device__(std::int64_t i, unsigned r) {
-    store(dx, r, i, activate_grad_f32(activation, load(dy, r, i) + load(more, r, i), load(x, r, i)));
+    store(dx, r, i,
+          activate_grad_f32(activation, load(dy, r, i) + load(more, r, i), load(x, r, i)));
   });
 }
 void round_bf16(const Launch& launch, std::int64_t count, Source x, const Result& y) {

@@ -15,8 +15,7 @@ void add(const Launch& launch, std::int64_t count, Source a, Source b, const Res
 void sub(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y);
 void mul(const Launch& launch, std::int64_t count, Source a, Source b, const Result& y);
 void scale(const Launch& launch, std::int64_t count, float factor, Source x, const Result& y);
-void divide(const Launch& launch, std::int64_t count, float divisor, Source x,
-            const Result& y);
+void divide(const Launch& launch, std::int64_t count, float divisor, Source x, const Result& y);
 // y = x * *factor
 void multiply_by(const Launch& launch, std::int64_t count, Source x, ConstFloats factor,
                  const Result& y);

@@ -83,8 +83,8 @@ class SourceAt {
   template <int kWidth>
   __device__ Pack<kWidth> pack(std::int64_t i) const {
     if (!halves_) return load_pack<kWidth>(static_cast<const float*>(first_) + i);
-    return widened(*reinterpret_cast<const HalfPack<kWidth>*>(
-        static_cast<const std::uint16_t*>(first_) + i));
+    return widened(
+        *reinterpret_cast<const HalfPack<kWidth>*>(static_cast<const std::uint16_t*>(first_) + i));
   }
 
  private:

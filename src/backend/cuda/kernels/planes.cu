@@ -237,8 +237,8 @@ void apply(const Launch& launch, const PlaneShape& s, const NormResult& result, 
 }
 
 template <int kWidth, typename Kind>
-void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                    Source x, ConstFloats affine, const Result& y) {
+void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult& result, Source x,
+                    ConstFloats affine, const Result& y) {
   const Kind activation(result.activation);
   const std::int64_t inner = s.inner();
   const Windows<kWidth> windows(s);
@@ -247,7 +247,8 @@ void apply_and_pool(const Launch& launch, const PlaneShape& s, const NormResult&
                 const std::int64_t from = c * inner + windows.first(i);
                 Pack<kWidth> in[4], out;
 #pragma unroll
-                for (int k = 0; k < 4; ++k) in[k] = load_pack<kWidth>(x, r, from + windows.behind(k));
+                for (int k = 0; k < 4; ++k)
+                  in[k] = load_pack<kWidth>(x, r, from + windows.behind(k));
                 const Affine norm{affine.of(r)[c], affine.of(r)[s.channels + c]};
 #pragma unroll
                 for (int j = 0; j < kWidth; ++j) {
@@ -374,8 +375,7 @@ std::int64_t plane_sums_scratch(const PlaneShape& s) {
 std::int64_t norm_grad_factors(const PlaneShape& s) { return kFactors * s.channels; }
 bool norm_grad_needs_before(const NormResult& result) { return is_costly(result.activation.kind); }
 
-void channel_sum(const Launch& launch, const PlaneShape& s, Source x, Floats scratch,
-                 Floats sum) {
+void channel_sum(const Launch& launch, const PlaneShape& s, Source x, Floats scratch, Floats sum) {
   plane_sums(launch, s, scratch, Values<false>{x},
              [=] __device__(Pair p, std::int64_t c, unsigned r) { sum.of(r)[c] = p.a; });
 }
@@ -411,8 +411,8 @@ void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilo
   });
 }
 
-void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResult& result,
-                      Source x, ConstFloats affine, Source addend, const Result& y) {
+void batch_norm_apply(const Launch& launch, const PlaneShape& s, const NormResult& result, Source x,
+                      ConstFloats affine, Source addend, const Result& y) {
   const bool costly = is_costly(result.activation.kind);
   if (result.pools) {
     if (costly)

@@ -32,8 +32,8 @@ struct Statistics {
   Floats mean, variance, inv_std;
 };
 // The statistics of x, and scale and shift, [2][channels].
-void batch_norm_statistics(const Launch& launch, const PlaneShape& shape, float epsilon,
-                           Source x, ConstFloats gamma, ConstFloats beta, Floats scratch,
+void batch_norm_statistics(const Launch& launch, const PlaneShape& shape, float epsilon, Source x,
+                           ConstFloats gamma, ConstFloats beta, Floats scratch,
                            const Statistics& statistics, Floats affine);
 // Scale and shift, [2][channels], from given statistics.
 void batch_norm_affine(const Launch& launch, std::int64_t channels, float epsilon,

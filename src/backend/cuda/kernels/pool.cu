@@ -143,39 +143,39 @@ void pool_squares_grad(const Launch& launch, const PoolShape& s, Source dy, Sour
   const Places windows(s.images / kWidth, columns);
   const auto images = static_cast<unsigned>(s.images), width = static_cast<unsigned>(s.width),
              height = static_cast<unsigned>(s.height);
-  launch_rows(
-      launch, s.channels, rows * columns * (s.images / kWidth),
-      [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-        const Place at = windows(i);
-        const std::int64_t first =
-            c * inner + (2 * at.h * width + 2 * at.w) * images + at.n * kWidth;
-        const bool below = 2 * at.h + 1 < height, beside = 2 * at.w + 1 < width;
-        Pack<kWidth> out[4] = {};
-        if (below && beside) {
-          const std::int64_t window =
-              c * out_inner + (at.h * (width / 2) + at.w) * images + at.n * kWidth;
-          Pack<kWidth> in[4], place;
-          if (kPlaces) {
-            place = load_pack<kWidth>(from, r, window);
-          } else {
+  launch_rows(launch, s.channels, rows * columns * (s.images / kWidth),
+              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                const Place at = windows(i);
+                const std::int64_t first =
+                    c * inner + (2 * at.h * width + 2 * at.w) * images + at.n * kWidth;
+                const bool below = 2 * at.h + 1 < height, beside = 2 * at.w + 1 < width;
+                Pack<kWidth> out[4] = {};
+                if (below && beside) {
+                  const std::int64_t window =
+                      c * out_inner + (at.h * (width / 2) + at.w) * images + at.n * kWidth;
+                  Pack<kWidth> in[4], place;
+                  if (kPlaces) {
+                    place = load_pack<kWidth>(from, r, window);
+                  } else {
 #pragma unroll
-            for (unsigned k = 0; k < 4; ++k)
-              in[k] = load_pack<kWidth>(from, r, first + (k / 2 * width + k % 2) * images);
-          }
-          const Pack<kWidth> gradient = load_pack<kWidth>(dy, r, window);
+                    for (unsigned k = 0; k < 4; ++k)
+                      in[k] = load_pack<kWidth>(from, r, first + (k / 2 * width + k % 2) * images);
+                  }
+                  const Pack<kWidth> gradient = load_pack<kWidth>(dy, r, window);
 #pragma unroll
-          for (int j = 0; j < kWidth; ++j) {
-            float value = 0;
-            const int best = kPlaces ? static_cast<int>(place.v[j]) : largest_of_four(in, j, value);
+                  for (int j = 0; j < kWidth; ++j) {
+                    float value = 0;
+                    const int best =
+                        kPlaces ? static_cast<int>(place.v[j]) : largest_of_four(in, j, value);
 #pragma unroll
-            for (int k = 0; k < 4; ++k) out[k].v[j] = k == best ? gradient.v[j] : 0.0f;
-          }
-        }
-        store_pack(dx, r, first, out[0]);
-        if (beside) store_pack(dx, r, first + images, out[1]);
-        if (below) store_pack(dx, r, first + width * images, out[2]);
-        if (below && beside) store_pack(dx, r, first + (width + 1) * images, out[3]);
-      });
+                    for (int k = 0; k < 4; ++k) out[k].v[j] = k == best ? gradient.v[j] : 0.0f;
+                  }
+                }
+                store_pack(dx, r, first, out[0]);
+                if (beside) store_pack(dx, r, first + images, out[1]);
+                if (below) store_pack(dx, r, first + width * images, out[2]);
+                if (below && beside) store_pack(dx, r, first + (width + 1) * images, out[3]);
+              });
 }
 
 // Other windows: a thread has one of them, of kWidth images.
@@ -185,20 +185,20 @@ void pool_windows(const Launch& launch, const PoolShape& shape, Source x, const 
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places windows(shape.images / kWidth, shape.out_width);
   const Windows s = windows_of(shape);
-  launch_rows(launch, shape.channels, out_inner / kWidth,
-              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-                const Place at = windows(i);
-                const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
-                const Largest<kWidth> best =
-                    largest<kWidth>(s, window, {x, r, c * inner + at.n * kWidth});
-                const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
-                store_pack(y, r, to, best.values);
-                if (places.first == nullptr) return;
-                Pack<kWidth> place;
+  launch_rows(
+      launch, shape.channels, out_inner / kWidth,
+      [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const Place at = windows(i);
+        const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
+        const Largest<kWidth> best = largest<kWidth>(s, window, {x, r, c * inner + at.n * kWidth});
+        const std::int64_t to = c * out_inner + std::int64_t{i} * kWidth;
+        store_pack(y, r, to, best.values);
+        if (places.first == nullptr) return;
+        Pack<kWidth> place;
 #pragma unroll
-                for (int j = 0; j < kWidth; ++j) place.v[j] = static_cast<float>(best.places[j]);
-                store_pack(places.of(r) + to, place);
-              });
+        for (int j = 0; j < kWidth; ++j) place.v[j] = static_cast<float>(best.places[j]);
+        store_pack(places.of(r) + to, place);
+      });
 }
 
 // A thread has one pixel of kWidth images, and adds what comes from the windows that hold it.
@@ -209,53 +209,53 @@ void pool_windows_grad(const Launch& launch, const PoolShape& shape, Source dy, 
   const Places inputs(shape.images / kWidth, shape.width);
   const Divisor down(shape.stride_height), across(shape.stride_width);
   const Windows s = windows_of(shape);
-  launch_rows<4>(
-      launch, shape.channels, inner / kWidth,
-      [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-        const Place at = inputs(i);
-        const auto h = static_cast<int>(at.h), w = static_cast<int>(at.w);
-        const SourceAt plane(from, r, c * (kPlaces ? out_inner : inner) + at.n * kWidth),
-            gradients(dy, r, c * out_inner + at.n * kWidth);
-        const auto window_of = [](const Divisor& stride, int pixel) {
-          return static_cast<int>(stride.quotient(static_cast<unsigned>(pixel)));
-        };
-        const auto smaller = [](int a, int b) { return a < b ? a : b; };
-        // From the first window that ends behind the pixel to the last that begins before it.
-        const int above = h + s.pad_top - s.window_height, before = w + s.pad_left - s.window_width;
-        const int q0 = before < 0 ? 0 : window_of(across, before) + 1,
-                  q_end = smaller(window_of(across, w + s.pad_left) + 1, s.out_width),
-                  p_end = smaller(window_of(down, h + s.pad_top) + 1, s.out_height);
-        Pack<kWidth> sum = {};
+  launch_rows<4>(launch, shape.channels, inner / kWidth,
+                 [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+                   const Place at = inputs(i);
+                   const auto h = static_cast<int>(at.h), w = static_cast<int>(at.w);
+                   const SourceAt plane(from, r, c * (kPlaces ? out_inner : inner) + at.n * kWidth),
+                       gradients(dy, r, c * out_inner + at.n * kWidth);
+                   const auto window_of = [](const Divisor& stride, int pixel) {
+                     return static_cast<int>(stride.quotient(static_cast<unsigned>(pixel)));
+                   };
+                   const auto smaller = [](int a, int b) { return a < b ? a : b; };
+                   // Those that end behind the pixel and begin before it.
+                   const int above = h + s.pad_top - s.window_height,
+                             before = w + s.pad_left - s.window_width;
+                   const int q0 = before < 0 ? 0 : window_of(across, before) + 1,
+                             q_end = smaller(window_of(across, w + s.pad_left) + 1, s.out_width),
+                             p_end = smaller(window_of(down, h + s.pad_top) + 1, s.out_height);
+                   Pack<kWidth> sum = {};
 #pragma unroll 1
-        for (int p = above < 0 ? 0 : window_of(down, above) + 1; p < p_end; ++p)
+                   for (int p = above < 0 ? 0 : window_of(down, above) + 1; p < p_end; ++p)
 #pragma unroll 1
-          for (int q = q0; q < q_end; ++q) {
-            const Window window(s, p, q);
-            const int own = window.place_of(s, h, w);
-            const unsigned out = static_cast<unsigned>(p * s.out_width + q) * s.images;
-            bool here[kWidth];
-            if (kPlaces) {
-              const Pack<kWidth> place = plane.pack<kWidth>(out);
+                     for (int q = q0; q < q_end; ++q) {
+                       const Window window(s, p, q);
+                       const int own = window.place_of(s, h, w);
+                       const unsigned out = static_cast<unsigned>(p * s.out_width + q) * s.images;
+                       bool here[kWidth];
+                       if (kPlaces) {
+                         const Pack<kWidth> place = plane.pack<kWidth>(out);
 #pragma unroll
-              for (int j = 0; j < kWidth; ++j) here[j] = place.v[j] == static_cast<float>(own);
-            } else {
-              const Largest<kWidth> best = largest<kWidth>(s, window, plane);
+                         for (int j = 0; j < kWidth; ++j)
+                           here[j] = place.v[j] == static_cast<float>(own);
+                       } else {
+                         const Largest<kWidth> best = largest<kWidth>(s, window, plane);
 #pragma unroll
-              for (int j = 0; j < kWidth; ++j) here[j] = best.places[j] == own;
-            }
-            const Pack<kWidth> gradient = gradients.pack<kWidth>(out);
+                         for (int j = 0; j < kWidth; ++j) here[j] = best.places[j] == own;
+                       }
+                       const Pack<kWidth> gradient = gradients.pack<kWidth>(out);
 #pragma unroll
-            for (int j = 0; j < kWidth; ++j)
-              if (here[j]) sum.v[j] = s.tiles ? gradient.v[j] : sum.v[j] + gradient.v[j];
-          }
-        store_pack(dx, r, c * inner + std::int64_t{i} * kWidth, sum);
-      });
+                       for (int j = 0; j < kWidth; ++j)
+                         if (here[j]) sum.v[j] = s.tiles ? gradient.v[j] : sum.v[j] + gradient.v[j];
+                     }
+                   store_pack(dx, r, c * inner + std::int64_t{i} * kWidth, sum);
+                 });
 }
 
 }  // namespace
 
-void max_pool(const Launch& launch, const PoolShape& s, Source x, const Result& y,
-              Floats places) {
+void max_pool(const Launch& launch, const PoolShape& s, Source x, const Result& y, Floats places) {
   const bool packs = has_packs(s.images, {x, y.floats, places});
   if (is_square_of_two(s))
     packs ? pool_squares<4>(launch, s, x, y, places) : pool_squares<1>(launch, s, x, y, places);
@@ -282,18 +282,17 @@ void avg_pool(const Launch& launch, const PoolShape& shape, float share, Source 
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places outputs(shape.images, shape.out_width);
   const Windows s = windows_of(shape);
-  launch_rows(launch, shape.channels, out_inner,
-              [=] __device__(std::int64_t c, unsigned i, unsigned r) {
-                const Place at = outputs(i);
-                const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
-                const std::int64_t plane = c * inner + at.n;
-                float sum = 0;
-                for (int h = window.top; h < window.bottom; ++h)
-                  for (int w = window.left; w < window.right; ++w)
-                    sum = sum +
-                          load(x, r, plane + static_cast<unsigned>(h * s.width + w) * s.images);
-                store(y, r, c * out_inner + i, sum * share);
-              });
+  launch_rows(
+      launch, shape.channels, out_inner, [=] __device__(std::int64_t c, unsigned i, unsigned r) {
+        const Place at = outputs(i);
+        const Window window(s, static_cast<int>(at.h), static_cast<int>(at.w));
+        const std::int64_t plane = c * inner + at.n;
+        float sum = 0;
+        for (int h = window.top; h < window.bottom; ++h)
+          for (int w = window.left; w < window.right; ++w)
+            sum = sum + load(x, r, plane + static_cast<unsigned>(h * s.width + w) * s.images);
+        store(y, r, c * out_inner + i, sum * share);
+      });
 }
 
 void avg_pool_grad(const Launch& launch, const PoolShape& s, float share, Source dy,
