@@ -217,19 +217,24 @@ __global__ void __launch_bounds__(T::kThreads, 256 / T::kThreads)
   });
 }
 
-template <typename T>
+template <typename T, bool kWide>
 void launch_gather(const Launch& launch, const Gather& g, const Written& written, ConstHalves x,
                    ConstHalves packed, const Result& y) {
   const std::int64_t units = std::int64_t{g.images8 / kOctet} * g.down.outputs(0) *
                              g.across.outputs(0);  // no phase has more
+  simt::launch(gather_bf16_kernel<T, kWide>,
+               {.blocks = {blocks_of(units, T::kLineOctets),
+                           blocks_of(g.outputs, T::kM) * static_cast<unsigned>(g.phases()),
+                           static_cast<unsigned>(launch.replicas)},
+                .threads = {T::kThreads, 1, 1},
+                .shared_bytes = sizeof(typename T::Shared)},
+               launch.stream, g, written, x, packed, y);
+}
+template <typename T>
+void launch_gather(const Launch& launch, const Gather& g, const Written& written, ConstHalves x,
+                   ConstHalves packed, const Result& y) {
   with_constant(g.is_wide(), [&](auto wide) {
-    simt::launch(gather_bf16_kernel<T, decltype(wide)::value>,
-                 {.blocks = {blocks_of(units, T::kLineOctets),
-                             blocks_of(g.outputs, T::kM) * static_cast<unsigned>(g.phases()),
-                             static_cast<unsigned>(launch.replicas)},
-                  .threads = {T::kThreads, 1, 1},
-                  .shared_bytes = sizeof(typename T::Shared)},
-                 launch.stream, g, written, x, packed, y);
+    launch_gather<T, decltype(wide)::value>(launch, g, written, x, packed, y);
   });
 }
 
@@ -242,8 +247,9 @@ void multiply(const Launch& launch, const Gather& g, const Written& written, Con
       "a product of BF16 operands of 2^31 elements or more");
   const std::int64_t sums =
       std::int64_t{g.outputs} * g.images8 * g.down.outs * g.across.outs * launch.replicas;
-  if (g.outputs > 64 && sums < 2 * kFew)
-    launch_gather<TensorTile<128, 128, 2, 2, true>>(launch, g, written, x, packed, y);
+  // Of terms that share no tap, these tiles would spill registers on compute capability 10.0.
+  if (g.outputs > 64 && sums < 2 * kFew && g.is_wide())
+    launch_gather<TensorTile<128, 128, 2, 2, true>, true>(launch, g, written, x, packed, y);
   else if (g.outputs > 64)
     launch_gather<TensorTile<128, 256, 2, 4, true>>(launch, g, written, x, packed, y);
   else if (g.outputs > 32 && sums < kFew)
