@@ -185,7 +185,7 @@ void pool_windows(const Launch& launch, const PoolShape& shape, Source x, const 
   const std::int64_t inner = input_inner(shape), out_inner = output_inner(shape);
   const Places windows(shape.images / kWidth, shape.out_width);
   const Windows s = windows_of(shape);
-  launch_rows(
+  launch_rows<4>(
       launch, shape.channels, out_inner / kWidth,
       [=] __device__(std::int64_t c, unsigned i, unsigned r) {
         const Place at = windows(i);
