@@ -20,6 +20,8 @@ TEST(RoundedImages, have_the_bits_of_the_reference) {
   for (const std::int64_t images : {8, 3})
     for (const ImageMaker& maker : image_makers(images))
       for (const ImageReaders& readers : kImageReaders) {
+        // Of images that fill no octet or block, one combination.
+        if (images == 3 && !(readers.operands_are_rounded && readers.result_is_rounded)) continue;
         const OperationCase c = image_case(maker, readers);
         const std::vector<Tensor> expected = interpret(c.graph, c.inputs);
         for (const auto& device : devices)

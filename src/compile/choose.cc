@@ -74,12 +74,6 @@ bool makes_images(const Node& node, const std::set<Value>& images) {
   }
 }
 
-// Whether the operation rounds this operand itself.
-bool rounds(const OpDef& op, std::size_t operand) {
-  if (&op == &conv2d_bf16_grad_weight_op) return true;
-  return (&op == &conv2d_bf16_op || &op == &conv2d_bf16_grad_input_op) && operand == 0;
-}
-
 // Every operation that makes images is followed by their rounding, for all its readers, unless
 // these round them themselves.
 class ImageRounder {
@@ -87,7 +81,7 @@ class ImageRounder {
   explicit ImageRounder(const Graph& graph) : old_(graph) {
     for (const Node& node : graph.nodes())
       for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (!rounds(*node.op, i)) read_.insert(node.inputs[i]);
+        if (!rounds_images(*node.op, i)) read_.insert(node.inputs[i]);
     for (const NamedValue& output : graph.outputs()) read_.insert(output.value);
   }
 

@@ -3,6 +3,7 @@
 // FP32 operations where the recipe says `precision = "bf16"`, and the rounding behind them. The
 // rules of the products are those of conv2d and matmul.
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -250,6 +251,12 @@ std::vector<OpSample> samples_matmul() {
 bool is_bf16(const OpDef& op) {
   return op.kind == OpKind::kConv2dBf16 || op.kind == OpKind::kConv2dBf16GradInput ||
          op.kind == OpKind::kConv2dBf16GradWeight || op.kind == OpKind::kMatmulBf16;
+}
+
+bool rounds_images(const OpDef& op, std::size_t operand) {
+  if (op.kind == OpKind::kConv2dBf16GradWeight) return true;
+  return (op.kind == OpKind::kConv2dBf16 || op.kind == OpKind::kConv2dBf16GradInput) &&
+         operand == 0;
 }
 
 Bf16Order bf16_order_of(const Node& node) {

@@ -23,12 +23,12 @@ Planes planes_of(const Shape& shape);
 
 // --- convolution (ops/conv2d.cc)
 
-// Whether its operands are BF16: conv2d_bf16, its gradients, matmul_bf16 (ops/bf16.cc). They have
-// the attributes of the FP32 operations that they stand for, and an order.
+// Whether its operands are BF16 (ops/bf16.cc). Such an operation has the attributes of the FP32
+// operation that it stands for, and an order of its sums.
 bool is_bf16(const OpDef& op);
-// The order of such an operation's sums.
+// Whether it rounds this operand, which is a batch of images.
+bool rounds_images(const OpDef& op, std::size_t operand);
 Bf16Order bf16_order_of(const Node& node);
-// Its attributes with another order.
 Attributes with_bf16_order(const OpDef& op, const Attributes& attributes, Bf16Order order);
 
 // Attributes of conv2d and its gradients.

@@ -22,12 +22,6 @@ LowerFunction lower_function(OpKind kind) {
 
 namespace {
 
-// Operations that round an operand: those of batches of images (ops/bf16.cc).
-bool rounds(const OpDef& op, std::size_t operand) {
-  if (&op == &conv2d_bf16_grad_weight_op) return true;
-  return (&op == &conv2d_bf16_op || &op == &conv2d_bf16_grad_input_op) && operand == 0;
-}
-
 // Operations that ask for Lowering::source() of an operand.
 bool takes_source(const OpDef& op, std::size_t operand) {
   switch (op.kind) {
@@ -60,7 +54,8 @@ Program Lowering::run() {
   for (const Node& node : graph().nodes())
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value value = node.inputs[i];
-      const bool halves = rounds(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
+      const bool halves =
+          rounds_images(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
       (halves ? readings_[value].rounded : readings_[value].floats) = true;
     }
   for (const NamedValue& output : graph().outputs()) readings_[output.value].floats = true;
