@@ -99,9 +99,14 @@ void Lowering::emit_copy(std::int64_t bytes, Slot from, Slot to) {
   });
 }
 
+void Lowering::alias_another_form(Value value, Value other) {
+  if (const auto found = rounded_.find(other); found != rounded_.end())
+    rounded_[value] = found->second;
+}
+
 void Lowering::make_floats(Value value) {
   const auto halves = rounded_.find(value);
-  if (halves == rounded_.end() || lowering::Lowering<Step>::is_held(value)) return;
+  if (halves == rounded_.end() || has_floats(value)) return;
   PODIUM_CHECK(is_rounded(value), "the floats of a value are gone");
   const Slot from = halves->second, to = define_batch_last(value);
   const std::int64_t count = shape(value).elements();

@@ -100,17 +100,6 @@ class Lowering : public lowering::Lowering<Step> {
   // --- for the functions of operations ---
   Slot batch_last(Value value) { return batched(value); }
   bool is_batch_last(Value value) const { return is_batched(value); }
-  bool is_batched(Value value) const {
-    return lowering::Lowering<Step>::is_batched(value) || rounded_.contains(value);
-  }
-  bool is_held(Value value) const {
-    return lowering::Lowering<Step>::is_held(value) || rounded_.contains(value);
-  }
-  void define_alias(Value value, Value other) {
-    lowering::Lowering<Step>::define_alias(value, other);
-    if (const auto found = rounded_.find(other); found != rounded_.end())
-      rounded_[value] = found->second;
-  }
   // The value as a kernel reads it that takes floats as well as halves: halves if it is rounded and
   // they are there.
   SourceSlot source(Value value, bool batch_last = true);
@@ -138,6 +127,8 @@ class Lowering : public lowering::Lowering<Step> {
   void convert(Value value, const std::string& name, Slot from, Slot to, bool to_batched) override;
   void emit_fill(std::int64_t count, float filler, Slot to) override;
   void emit_copy(std::int64_t bytes, Slot from, Slot to) override;
+  bool is_in_another_form(Value value) const override { return rounded_.contains(value); }
+  void alias_another_form(Value value, Value other) override;
   void make_floats(Value value) override;
 
   // Whether somebody reads a value as floats, and whether somebody reads its halves: products of

@@ -80,9 +80,11 @@ class Lowering {
     convert(value, label_, source, target, false);
     return target;
   }
-  bool is_batched(Value value) const { return batched_.contains(value); }
+  bool is_batched(Value value) const {
+    return batched_.contains(value) || is_in_another_form(value);
+  }
   // Whether a step writes it, or an operation before wrote it with its own result.
-  bool is_held(Value value) const { return batched_.contains(value) || plain_.contains(value); }
+  bool is_held(Value value) const { return has_floats(value) || is_in_another_form(value); }
   Slot in_layout(Value value, bool as_batch) { return as_batch ? batched(value) : plain(value); }
 
   // What the current operation makes where it makes `value`: rounded to BF16, if that is all that
@@ -130,6 +132,7 @@ class Lowering {
     if (const auto found = batched_.find(other); found != batched_.end())
       batched_[value] = found->second;
     if (const auto found = plain_.find(other); found != plain_.end()) plain_[value] = found->second;
+    alias_another_form(value, other);
   }
   // The same, of the plain layout alone.
   void define_plain_alias(Value value, Value other) {
@@ -191,6 +194,7 @@ class Lowering {
     for (std::size_t i = 0; i < graph_.outputs().size(); ++i) lower_output(i);
     return std::move(program_);
   }
+  bool has_floats(Value value) const { return batched_.contains(value) || plain_.contains(value); }
   Slot add_slot(SlotInfo info) {
     program_.slots.push_back(info);
     return static_cast<Slot>(program_.slots.size()) - 1;
@@ -205,7 +209,11 @@ class Lowering {
   // Emits the step that converts a value; `name` is of the step that wants it.
   virtual void convert(Value value, const std::string& name, Slot from, Slot to,
                        bool to_batched) = 0;
-  // Called before a value is looked up; for backends that hold values in further forms.
+  // A backend may hold values in a further form, batched. Whether it holds this one so; the same of
+  // an alias; and what makes its plain or batched memory, if there is none, before that is looked
+  // up.
+  virtual bool is_in_another_form(Value) const { return false; }
+  virtual void alias_another_form(Value, Value) {}
   virtual void make_floats(Value) {}
   virtual void emit_fill(std::int64_t count, float filler, Slot to) = 0;
   virtual void emit_copy(std::int64_t bytes, Slot from, Slot to) = 0;
