@@ -16,11 +16,6 @@
 namespace podium {
 namespace {
 
-ReplicaProgram program_of(const Model& model, const std::vector<Field>& fields, bool recompute) {
-  const BatchInputs inputs{.fields = fields, .rows = 3, .recompute = recompute};
-  return build_replica_program(model, inputs, 7, 6, false);
-}
-
 std::vector<Field> token_fields() {
   const Field tokens{.name = "tokens", .dtype = DType::kI32, .shape = {8}, .below = 11};
   Field next = tokens;
@@ -50,20 +45,34 @@ struct Case {
   std::string name;
   Model model;
   std::vector<Field> fields;
+  Precision precision = {};
 };
+ReplicaProgram program_of(const Case& one, bool recompute) {
+  const BatchInputs inputs{
+      .fields = one.fields, .rows = 3, .precision = one.precision, .recompute = recompute};
+  return build_replica_program(one.model, inputs, 7, 6, false);
+}
 std::vector<Case> cases() {
   NetworkOptions size{.layers = 4, .heads = 2, .width = 16};
   size.dropout = 0.25f;
   return {{"gpt", gpt_model(size), token_fields()},
           {"llama", llama_model(size), token_fields()},
-          {"resnet32", find_model("resnet32").build, image_fields(3, 32, 32, 10)}};
+          {"resnet32", find_model("resnet32").build, image_fields(3, 32, 32, 10)},
+          // Programs are fused before their images are rounded.
+          {"resnet32 in BF16",
+           find_model("resnet32").build,
+           image_fields(3, 32, 32, 10),
+           {Bf16Order::kVdpbf16ps}},
+          {"resnet50 in BF16",
+           find_model("resnet50").build,
+           image_fields(3, 64, 64, 10),
+           {Bf16Order::kVdpbf16ps}}};
 }
 
 TEST(Recompute, gives_the_same_bits_in_less_memory) {
   const auto device = make_device("cpu", {});
   for (const Case& one : cases()) {
-    const Graph held = program_of(one.model, one.fields, false).graph,
-                again = program_of(one.model, one.fields, true).graph;
+    const Graph held = program_of(one, false).graph, again = program_of(one, true).graph;
     again.verify();
     EXPECT_GT(again.nodes().size(), held.nodes().size()) << one.name;
     EXPECT_LT(device->plan(again, {}).arena_bytes, device->plan(held, {}).arena_bytes * 3 / 4)
