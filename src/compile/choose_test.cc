@@ -178,7 +178,8 @@ TEST(Choose, in_bf16_every_image_that_others_than_products_read_is_rounded_once)
 }
 
 TEST(Choose, in_fp32_nothing_is_rounded) {
-  for (const Node& node : residual_block({}).nodes()) EXPECT_NE(node.op, &round_bf16_op);
+  const Graph graph = residual_block({});
+  for (const Node& node : graph.nodes()) EXPECT_NE(node.op, &round_bf16_op);
 }
 
 }  // namespace
