@@ -314,13 +314,19 @@ TEST_F(Run, a_signal_before_the_first_step_is_heard_soon_and_nothing_is_made) {
 
 // A step by the reference backend takes seconds: the first Ctrl-C waits for it.
 TEST_F(Run, a_second_ctrl_c_ends_the_program_at_once_and_the_first_says_so) {
-  const pid_t process =
-      start(train_small("run", {"train_examples=2048", "batch=2048", "--backend", "reference"}));
-  ASSERT_TRUE(wait_for_output(process, "run/resolved.txt"));
-  kill(process, SIGINT);
-  EXPECT_TRUE(wait_for_output(process, talk_of(process), "Ctrl-C again ends it at once"));
-  kill(process, SIGINT);
-  EXPECT_EQ(wait_for(process).code, 128 + SIGINT);
+  // Again where the first came before the long step, and had ended the run when the second came.
+  constexpr int kStopped = 75;
+  int code = kStopped;
+  for (int i = 0; i < 5 && code == kStopped; ++i) {
+    const pid_t process = start(train_small(
+        "run", {"train_examples=2048", "batch=2048", "--backend", "reference", "--fresh"}));
+    ASSERT_TRUE(wait_for_output(process, "run/resolved.txt"));
+    kill(process, SIGINT);
+    EXPECT_TRUE(wait_for_output(process, talk_of(process), "Ctrl-C again ends it at once"));
+    kill(process, SIGINT);
+    code = wait_for(process).code;
+  }
+  EXPECT_EQ(code, 128 + SIGINT);
 }
 
 TEST_F(Run, a_memory_limit_is_looked_at_before_data_are_loaded) {
