@@ -318,9 +318,10 @@ TEST_F(Run, a_second_ctrl_c_ends_the_program_at_once_and_the_first_says_so) {
   constexpr int kStopped = 75;
   int code = kStopped;
   for (int i = 0; i < 5 && code == kStopped; ++i) {
-    const pid_t process = start(train_small(
-        "run", {"train_examples=2048", "batch=2048", "--backend", "reference", "--fresh"}));
-    ASSERT_TRUE(wait_for_output(process, "run/resolved.txt"));
+    const std::string folder = "run" + std::to_string(i);
+    const pid_t process =
+        start(train_small(folder, {"train_examples=2048", "batch=2048", "--backend", "reference"}));
+    ASSERT_TRUE(wait_for_output(process, folder + "/resolved.txt"));
     kill(process, SIGINT);
     EXPECT_TRUE(wait_for_output(process, talk_of(process), "Ctrl-C again ends it at once"));
     kill(process, SIGINT);
