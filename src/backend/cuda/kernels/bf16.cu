@@ -181,7 +181,7 @@ struct GatherSlices {
 // p * images + n * image_step.
 struct Written {
   std::int64_t output_step, image_step;
-  bool two;  // neighbouring images at once; so if there are halves
+  bool two;  // neighbouring images at once
 };
 
 template <typename T, bool kWide>
@@ -275,7 +275,7 @@ Halves packed_in(const Launch& launch, const Gather& g, ConstFloats w, Halves pa
   return packed;
 }
 
-// Halves lie at multiples of 16 bytes.
+// Whether two floats can be written at once. Halves always can: they begin where 16 bytes do.
 bool writes_two(const Floats& y) {
   return reinterpret_cast<std::uintptr_t>(y.first) % 8 == 0 && y.stride % 2 == 0;
 }
