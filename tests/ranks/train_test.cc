@@ -119,32 +119,33 @@ TEST_F(TrainUnderMpirun, a_run_goes_on_with_another_number_of_ranks) {
 }
 
 TEST_F(TrainUnderMpirun, a_rank_that_is_killed_or_stopped_ends_the_run_and_leaves_the_checkpoint) {
-  // Each signal and both ranks with the transport alone: ranks_test.cc.
-  for (const auto& [signal, rank] : {std::pair{SIGKILL, 0}, std::pair{SIGSTOP, 2}}) {
-    const std::string out = "run" + std::to_string(signal) + "-" + std::to_string(rank);
-    const pid_t launcher = start_program(3, train_long(out));
-    ASSERT_TRUE(wait_for_checkpoint(out));
-    const pid_t process = process_of(rank);
-    ASSERT_GT(process, 0);
-    const auto struck = Clock::now();
-    kill(process, signal);
-    const Outcome outcome = wait_for(launcher);
-    EXPECT_NE(outcome.code, 0);
-    EXPECT_LT(seconds_since(struck), kTimeout + kMore) << outcome.out;
-    EXPECT_EQ(count(outcome.out, "podium: rank " + std::to_string(rank) + " on host "), 1)
-        << outcome.out;
-    EXPECT_EQ(outcome.left, 0);
-    // The same command goes on, here with another number of ranks, for some steps more.
-    std::vector<std::string> again = train_long(out);
-    again.insert(again.end(), {"--steps", "100000", "--json"});
-    const std::size_t before = text(out + "/hashes.jsonl").size();
-    const pid_t next = start_program(2, again);
-    for (int i = 0; i < 500 && text(out + "/hashes.jsonl").size() <= before; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    kill(process_of(0), SIGTERM);
-    const Outcome resumed = wait_for(next);
-    EXPECT_EQ(resumed.code, 75) << resumed.out;
-    EXPECT_EQ(count(resumed.out, "the same command resumes the run"), 1) << resumed.out;
+  for (const int signal : {SIGKILL, SIGSTOP}) {
+    for (const int rank : {0, 2}) {
+      const std::string out = "run" + std::to_string(signal) + "-" + std::to_string(rank);
+      const pid_t launcher = start_program(3, train_long(out));
+      ASSERT_TRUE(wait_for_checkpoint(out));
+      const pid_t process = process_of(rank);
+      ASSERT_GT(process, 0);
+      const auto struck = Clock::now();
+      kill(process, signal);
+      const Outcome outcome = wait_for(launcher);
+      EXPECT_NE(outcome.code, 0);
+      EXPECT_LT(seconds_since(struck), kTimeout + kMore) << outcome.out;
+      EXPECT_EQ(count(outcome.out, "podium: rank " + std::to_string(rank) + " on host "), 1)
+          << outcome.out;
+      EXPECT_EQ(outcome.left, 0);
+      // The same command goes on, here with another number of ranks, for some steps more.
+      std::vector<std::string> again = train_long(out);
+      again.insert(again.end(), {"--steps", "100000", "--json"});
+      const std::size_t before = text(out + "/hashes.jsonl").size();
+      const pid_t next = start_program(2, again);
+      for (int i = 0; i < 500 && text(out + "/hashes.jsonl").size() <= before; ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      kill(process_of(0), SIGTERM);
+      const Outcome resumed = wait_for(next);
+      EXPECT_EQ(resumed.code, 75) << resumed.out;
+      EXPECT_EQ(count(resumed.out, "the same command resumes the run"), 1) << resumed.out;
+    }
   }
 }
 
