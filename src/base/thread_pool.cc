@@ -7,11 +7,10 @@
 #include <system_error>
 
 #include "base/error.h"
+#include "base/patience.h"
 
 namespace podium {
 namespace {
-
-constexpr int kSpins = 2000;
 
 // A job's word: the parts [first, last) that nobody has taken, `last` in the upper half, `first` in
 // the lower.
@@ -110,7 +109,7 @@ void ThreadPool::run_on_each(const std::function<void(int)>& work,
   }
   if (!helpers_.empty()) wake_.notify_all();
   call_on(0);
-  while (in_round_.load(std::memory_order_acquire) != 0) std::this_thread::yield();
+  for (Patience patience; in_round_.load(std::memory_order_acquire) != 0;) patience.wait();
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -131,8 +130,8 @@ void ThreadPool::run(int parts, const std::function<void(int, int)>& work) {
   int others = parts - next;
   while (take_part(0)) --others;
   // Who took a part is about to end it: a few microseconds, unless the machine has other work.
-  for (int spins = 0; finished_by_others_.load(std::memory_order_acquire) != others; ++spins)
-    if (spins >= kSpins) std::this_thread::yield();
+  for (Patience patience; finished_by_others_.load(std::memory_order_acquire) != others;)
+    patience.wait();
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -147,17 +146,17 @@ bool ThreadPool::help(int guest) {
 
 void ThreadPool::serve(int thread) {
   std::uint64_t rounds = 0;  // that this thread has been in
-  for (int spins = 0;;) {
+  for (Patience patience;;) {
     if (take_part(thread)) {
       finished_by_others_.fetch_add(1, std::memory_order_release);
-      spins = 0;
+      patience = {};
     } else if (round_.load(std::memory_order_acquire) != rounds) {
       ++rounds;
       call_on(thread);
       in_round_.fetch_sub(1, std::memory_order_release);
-      spins = 0;
-    } else if (++spins < kSpins) {
-      std::this_thread::yield();
+      patience = {};
+    } else if (!patience.is_spent()) {
+      patience.wait();
     } else {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [&] {
@@ -165,7 +164,7 @@ void ThreadPool::serve(int thread) {
                round_.load(std::memory_order_relaxed) != rounds;
       });
       if (stop_) return;
-      spins = 0;
+      patience = {};
     }
   }
 }

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/patience.h"
 #include "base/tree.h"
 
 namespace podium {
 namespace {
-
-constexpr int kSpins = 20000;
 
 // Channels of the transport: one for each bucket, and one for all else.
 constexpr int kSums = 0, kUpdates = Exchange::kMostBuckets, kOther = 2 * Exchange::kMostBuckets;
@@ -65,17 +64,12 @@ void Barrier::leave_if_abandoned() const {
 
 template <typename Done, typename Pastime>
 void Barrier::wait_until(const Done& done, const Pastime& pastime) const {
-  for (int spins = 0; !done(); ++spins) {
+  for (Patience patience; !done();) {
     leave_if_abandoned();
-    if (pastime()) {
-      spins = 0;
-    } else if (spins < kSpins) {
-#if defined(__x86_64__)
-      __builtin_ia32_pause();
-#endif
-    } else {
-      std::this_thread::yield();
-    }
+    if (pastime())
+      patience = {};
+    else
+      patience.wait();
   }
 }
 

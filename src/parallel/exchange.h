@@ -45,7 +45,7 @@ std::vector<ReplicaRange> largest_nodes(std::int64_t replicas, ReplicaRange rang
 // within the backward pass, large enough that a message costs more than its latency.
 std::int64_t bucket_size(std::int64_t flat_bytes, std::int64_t asked = 0);
 
-// Where a group of workers meets. Waiting workers spin for a moment, then yield.
+// Where a group of workers meets.
 class Barrier {
  public:
   explicit Barrier(int members) : members_(members) {}

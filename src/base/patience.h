@@ -1,0 +1,47 @@
+// How a thread waits for what another is about to do, such as a worker at a barrier.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace podium {
+
+// It spins for a moment, then it yields, both of which cost nobody anything while each thread has a
+// core. Where threads are more than cores, which shows in a yield that takes long, it sleeps: those
+// who yield to each other keep the core from the one that all wait for.
+class Patience {
+ public:
+  // Waits a little. Between calls, the caller looks whether what it waits for has come.
+  void wait() {
+    if (++waits_ <= kSpins) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+      return;
+    }
+    const Clock::time_point begin = Clock::now();
+    if (!is_crowded_) {
+      std::this_thread::yield();
+      is_crowded_ = Clock::now() - begin > kLongYield;
+      return;
+    }
+    if (slept_since_ == Clock::time_point()) slept_since_ = begin;
+    std::this_thread::sleep_for(
+        std::clamp<Clock::duration>((begin - slept_since_) / 16, kLeastSleep, kMostSleep));
+  }
+  // Whether a thread that waits for work, and can be woken, should let itself be woken.
+  bool is_spent() const { return is_crowded_ || waits_ > kSpins + kYields; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  static constexpr int kSpins = 500, kYields = 2000;
+  static constexpr Clock::duration kLongYield = std::chrono::microseconds(5),
+                                   kLeastSleep = std::chrono::microseconds(20),
+                                   kMostSleep = std::chrono::milliseconds(2);
+  int waits_ = 0;
+  bool is_crowded_ = false;
+  Clock::time_point slept_since_;
+};
+
+}  // namespace podium
