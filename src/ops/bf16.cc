@@ -253,8 +253,8 @@ bool is_bf16(const OpDef& op) {
          op.kind == OpKind::kConv2dBf16GradWeight || op.kind == OpKind::kMatmulBf16;
 }
 
-bool rounds_images(const OpDef& op, std::size_t operand) {
-  if (op.kind == OpKind::kConv2dBf16GradWeight) return true;
+bool rounds(const OpDef& op, std::size_t operand) {
+  if (op.kind == OpKind::kConv2dBf16GradWeight || op.kind == OpKind::kMatmulBf16) return true;
   return (op.kind == OpKind::kConv2dBf16 || op.kind == OpKind::kConv2dBf16GradInput) &&
          operand == 0;
 }

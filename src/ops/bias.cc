@@ -57,7 +57,10 @@ Cost cost_sum(const Attributes&, std::span<const TensorType> in, std::span<const
 }
 
 std::vector<OpSample> samples_sum() {
-  return {{{}, {{DType::kF32, {19, 3, 5, 6}}}}, {{}, {{DType::kF32, {32, 10}}}}};
+  return {{{}, {{DType::kF32, {19, 3, 5, 6}}}},
+          {{}, {{DType::kF32, {9, 3, 5, 2}}}},
+          {{}, {{DType::kF32, {32, 10}}}},
+          {{}, {{DType::kF32, {37, 40}}}}};
 }
 
 }  // namespace

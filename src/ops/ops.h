@@ -26,8 +26,8 @@ Planes planes_of(const Shape& shape);
 // Whether its operands are BF16 (ops/bf16.cc). Such an operation has the attributes of the FP32
 // operation that it stands for, and an order of its sums.
 bool is_bf16(const OpDef& op);
-// Whether it rounds this operand, which is a batch of images.
-bool rounds_images(const OpDef& op, std::size_t operand);
+// Whether it rounds this operand, which is of images or a matrix.
+bool rounds(const OpDef& op, std::size_t operand);
 Bf16Order bf16_order_of(const Node& node);
 Attributes with_bf16_order(const OpDef& op, const Attributes& attributes, Bf16Order order);
 

@@ -45,13 +45,16 @@ Norm norm_of(Lowering& l, const Node& node, Slot images) {
 
 // How a matrix lies in its slot.
 struct Matrix {
-  Slot slot;
+  SourceSlot source;
   MatrixLayout layout;
 };
+template <bool kRounds>
 Matrix read_matrix(Lowering& l, Value value) {
   const Shape& shape = l.shape(value);
-  if (l.is_batch_last(value)) return {l.batch_last(value), {1, shape[0]}};
-  return {l.plain(value), {shape[1], 1}};
+  const bool batch = l.is_batch_last(value);
+  const MatrixLayout layout = batch ? MatrixLayout{1, shape[0]} : MatrixLayout{shape[1], 1};
+  if constexpr (kRounds) return {l.rounding_source(value, batch), layout};
+  return {{l.in_layout(value, batch)}, layout};
 }
 MatrixLayout transposed(const MatrixLayout& layout, bool transposes) {
   return transposes ? turned(layout) : layout;
@@ -114,27 +117,34 @@ void lower_grad_weight(Lowering& l, const Node& node, std::int32_t index, Functi
           }});
 }
 
-using MatmulFunction = void (*)(const Launch&, const MatmulShape&, ConstFloats, ConstFloats, Floats,
-                                Floats);
-
-void lower_product(Lowering& l, const Node& node, std::int32_t index, MatmulFunction function,
-                   std::int64_t (*scratch)(const MatmulShape&)) {
+template <bool kRounds>
+void lower_product(Lowering& l, const Node& node, std::int32_t index) {
   const auto& t = node.attributes.as<MatmulAttributes>();
   const Value a = node.inputs[0], b = node.inputs[1], y{index, 0};
-  const Matrix left = read_matrix(l, a), right = read_matrix(l, b);
+  const Matrix left = read_matrix<kRounds>(l, a), right = read_matrix<kRounds>(l, b);
   const Shape& result = node.outputs[0].shape;
   // Rows of images make rows of images.
   const bool batch = !t.transpose_a && l.is_batch_last(a);
-  const Slot out = batch ? l.define_batch_last(y) : l.define_plain(y);
+  ResultSlots out;
+  if constexpr (kRounds)
+    out = l.define_result(y, batch);
+  else
+    out.floats = l.define_in_layout(y, batch);
   const MatmulShape shape{.rows = result[0],
                           .depth = l.shape(a)[t.transpose_a ? 0 : 1],
                           .columns = result[1],
                           .a = transposed(left.layout, t.transpose_a),
                           .b = transposed(right.layout, t.transpose_b),
                           .y = batch ? MatrixLayout{1, result[0]} : MatrixLayout{result[1], 1}};
-  const Slot x = left.slot, w = right.slot, own = l.temporary(scratch(shape));
-  l.emit({.reads = {x, w}, .writes = {out, own}, .run = [=](const Launch& launch, const Memory& m) {
-            function(launch, shape, m.f32(x), m.f32(w), m.f32(out), m.f32(own));
+  const SourceSlot x = left.source, w = right.source;
+  const Slot own = l.temporary(kRounds ? matmul_bf16_scratch(shape) : matmul_scratch(shape));
+  l.emit({.reads = {x.slot, w.slot},
+          .writes = out.slots({own}),
+          .run = [=](const Launch& launch, const Memory& m) {
+            if constexpr (kRounds)
+              matmul_bf16(launch, shape, m.source(x), m.source(w), m.result(out), m.f32(own));
+            else
+              matmul(launch, shape, m.f32(x.slot), m.f32(w.slot), m.f32(out.floats), m.f32(own));
           }});
 }
 
@@ -173,7 +183,7 @@ void lower_conv2d_grad_weight(Lowering& l, const Node& node, std::int32_t index)
   lower_grad_weight<false>(l, node, index, conv2d_grad_weight, conv2d_grad_weight_scratch);
 }
 void lower_matmul(Lowering& l, const Node& node, std::int32_t index) {
-  lower_product(l, node, index, matmul, matmul_scratch);
+  lower_product<false>(l, node, index);
 }
 
 void lower_conv2d_bf16(Lowering& l, const Node& node, std::int32_t index) {
@@ -190,7 +200,7 @@ void lower_conv2d_bf16_grad_weight(Lowering& l, const Node& node, std::int32_t i
 }
 void lower_matmul_bf16(Lowering& l, const Node& node, std::int32_t index) {
   require_sizes(l, node);
-  lower_product(l, node, index, matmul_bf16, matmul_bf16_scratch);
+  lower_product<true>(l, node, index);
 }
 
 void lower_conv2d_winograd(Lowering& l, const Node& node, std::int32_t index) {

@@ -2,6 +2,7 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/planes.h"
 #include "backend/cuda/kernels/pool.h"
+#include "backend/cuda/kernels/sequence.h"
 #include "backend/cuda/lower.h"
 
 namespace podium::PODIUM_CUDA_SPACE {
@@ -134,28 +135,47 @@ void lower_batch_norm_running(Lowering& l, const Node& node, std::int32_t index)
           .part = part});
 }
 
+namespace {
+
+// Whether x is a matrix as a product of plain matrices left it: tokens.
+bool is_rows(const Lowering& l, Value x) {
+  return l.shape(x).rank() == 2 && !l.is_batch_last(x);
+}
+
+}  // namespace
+
 void lower_bias_add(Lowering& l, const Node& node, std::int32_t index) {
-  const SourceSlot x = l.source(node.inputs[0]);
+  const bool rows = is_rows(l, node.inputs[0]);
+  const SourceSlot x = l.source(node.inputs[0], !rows);
   const Slot bias = l.plain(node.inputs[1]);
-  const ResultSlots y = l.define_result({index, 0});
+  const ResultSlots y = l.define_result({index, 0}, !rows);
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
   l.emit({.reads = {x.slot, bias},
           .writes = y.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.source(x),
-                                        m.f32(bias), m.result(y));
+            if (rows)
+              bias_add_rows(launch, shape.images, shape.channels, m.source(x), m.f32(bias),
+                            m.result(y));
+            else
+              PODIUM_CUDA_SPACE::bias_add(launch, shape.channels, shape.inner(), m.source(x),
+                                          m.f32(bias), m.result(y));
           }});
 }
 
 void lower_channel_sum(Lowering& l, const Node& node, std::int32_t index) {
-  const SourceSlot dy = l.source(node.inputs[0]);
+  const bool rows = is_rows(l, node.inputs[0]);
+  const SourceSlot dy = l.source(node.inputs[0], !rows);
   const Slot sum = l.define_plain({index, 0});
   const PlaneShape shape = plane_shape(l.shape(node.inputs[0]));
-  const Slot scratch = l.temporary(plane_sums_scratch(shape));
+  const Slot scratch = l.temporary(rows ? 0 : plane_sums_scratch(shape));
   l.emit({.reads = {dy.slot},
           .writes = {sum, scratch},
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::channel_sum(launch, shape, m.source(dy), m.f32(scratch), m.f32(sum));
+            if (rows)
+              channel_sum_rows(launch, shape.images, shape.channels, m.source(dy), m.f32(sum));
+            else
+              PODIUM_CUDA_SPACE::channel_sum(launch, shape, m.source(dy), m.f32(scratch),
+                                             m.f32(sum));
           }});
 }
 

@@ -24,26 +24,27 @@ LayerNormShape layer_norm_shape(const LayerNormAttributes& a, const Shape& x) {
 }  // namespace
 
 void lower_embedding(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot tokens = l.plain(node.inputs[0]), table = l.plain(node.inputs[1]),
-             y = l.define_plain({index, 0});
+  const Slot tokens = l.plain(node.inputs[0]), table = l.plain(node.inputs[1]);
+  const ResultSlots y = l.define_result({index, 0}, false);
   const EmbeddingShape shape = embedding_shape(node.attributes.as<EmbeddingAttributes>(),
                                                l.shape(node.inputs[0]), l.shape(node.inputs[1]));
-  l.emit(
-      {.reads = {tokens, table}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
-         PODIUM_CUDA_SPACE::embedding(launch, shape, m.i32(tokens), m.f32(table), m.f32(y));
-       }});
+  l.emit({.reads = {tokens, table},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::embedding(launch, shape, m.i32(tokens), m.f32(table), m.result(y));
+          }});
 }
 
 void lower_embedding_grad(Lowering& l, const Node& node, std::int32_t index) {
-  const Slot tokens = l.plain(node.inputs[0]), dy = l.plain(node.inputs[1]),
-             dtable = l.define_plain({index, 0});
+  const Slot tokens = l.plain(node.inputs[0]), dtable = l.define_plain({index, 0});
+  const SourceSlot dy = l.source(node.inputs[1], false);
   const EmbeddingShape shape = embedding_shape(node.attributes.as<EmbeddingAttributes>(),
                                                l.shape(node.inputs[0]), node.outputs[0].shape);
   const Slot next = l.temporary(shape.tokens), is_first = l.temporary(shape.tokens);
-  l.emit({.reads = {tokens, dy},
+  l.emit({.reads = {tokens, dy.slot},
           .writes = {dtable, next, is_first},
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::embedding_grad(launch, shape, m.i32(tokens), m.f32(dy), m.i32(next),
+            PODIUM_CUDA_SPACE::embedding_grad(launch, shape, m.i32(tokens), m.source(dy), m.i32(next),
                                               m.i32(is_first), m.f32(dtable));
           }});
 }
@@ -51,31 +52,32 @@ void lower_embedding_grad(Lowering& l, const Node& node, std::int32_t index) {
 void lower_layer_norm(Lowering& l, const Node& node, std::int32_t index) {
   const LayerNormShape shape =
       layer_norm_shape(node.attributes.as<LayerNormAttributes>(), l.shape(node.inputs[0]));
-  const Slot x = l.plain(node.inputs[0]), scale = l.plain(node.inputs[1]),
-             shift = shape.centred ? l.plain(node.inputs[2]) : scale,
-             y = l.define_plain({index, 0});
-  l.emit({.reads = {x, scale, shift},
-          .writes = {y},
+  const SourceSlot x = l.source(node.inputs[0], false);
+  const Slot scale = l.plain(node.inputs[1]),
+             shift = shape.centred ? l.plain(node.inputs[2]) : scale;
+  const ResultSlots y = l.define_result({index, 0}, false);
+  l.emit({.reads = {x.slot, scale, shift},
+          .writes = y.slots(),
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::layer_norm(launch, shape, m.f32(x), m.f32(scale), m.f32(shift),
-                                          m.f32(y));
+            PODIUM_CUDA_SPACE::layer_norm(launch, shape, m.source(x), m.f32(scale), m.f32(shift),
+                                          m.result(y));
           }});
 }
 
 void lower_layer_norm_grad(Lowering& l, const Node& node, std::int32_t index) {
   const LayerNormShape shape =
       layer_norm_shape(node.attributes.as<LayerNormAttributes>(), l.shape(node.inputs[1]));
-  const Slot dy = l.plain(node.inputs[0]), x = l.plain(node.inputs[1]),
-             scale = l.plain(node.inputs[2]), dx = l.define_plain({index, 0}),
-             dscale = l.define_plain({index, 1}),
+  const SourceSlot dy = l.source(node.inputs[0], false), x = l.source(node.inputs[1], false);
+  const ResultSlots dx = l.define_result({index, 0}, false);
+  const Slot scale = l.plain(node.inputs[2]), dscale = l.define_plain({index, 1}),
              dshift = shape.centred ? l.define_plain({index, 2}) : dscale,
              scratch = l.temporary(layer_norm_grad_scratch(shape));
-  l.emit({.reads = {dy, x, scale},
-          .writes = {dx, dscale, dshift, scratch},
+  l.emit({.reads = {dy.slot, x.slot, scale},
+          .writes = dx.slots({dscale, dshift, scratch}),
           .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::layer_norm_grad(launch, shape, m.f32(dy), m.f32(x), m.f32(scale),
-                                               m.f32(dx), m.f32(dscale), m.f32(dshift),
-                                               m.f32(scratch));
+            PODIUM_CUDA_SPACE::layer_norm_grad(launch, shape, m.source(dy), m.source(x),
+                                               m.f32(scale), m.result(dx), m.f32(dscale),
+                                               m.f32(dshift), m.f32(scratch));
           }});
 }
 
@@ -83,10 +85,13 @@ void lower_rotary(Lowering& l, const Node& node, std::int32_t index) {
   const auto& a = node.attributes.as<RotaryAttributes>();
   const RotaryShape shape = rotary_shape(a, l.shape(node.inputs[0]));
   const std::vector<float> angles = rotary_table(a);
-  const Slot table = l.data(std::as_bytes(std::span(angles))), x = l.plain(node.inputs[0]),
-             y = l.define_plain({index, 0});
-  l.emit({.reads = {table, x}, .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
-            PODIUM_CUDA_SPACE::rotary(launch, shape, m.f32(table), m.f32(x), m.f32(y));
+  const Slot table = l.data(std::as_bytes(std::span(angles)));
+  const SourceSlot x = l.source(node.inputs[0], false);
+  const ResultSlots y = l.define_result({index, 0}, false);
+  l.emit({.reads = {table, x.slot},
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::rotary(launch, shape, m.f32(table), m.source(x), m.result(y));
           }});
 }
 
@@ -107,37 +112,40 @@ Lengths lengths_of(Lowering& l, const Node& node, std::size_t operand, std::vect
 void lower_attention(Lowering& l, const Node& node, std::int32_t index) {
   const AttentionShape shape =
       attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[0]));
-  const Slot q = l.plain(node.inputs[0]), k = l.plain(node.inputs[1]), v = l.plain(node.inputs[2]),
-             y = l.define_plain({index, 0});
-  std::vector<Slot> reads = {q, k, v};
+  const SourceSlot q = l.source(node.inputs[0], false), k = l.source(node.inputs[1], false),
+                   v = l.source(node.inputs[2], false);
+  const ResultSlots y = l.define_result({index, 0}, false);
+  std::vector<Slot> reads = {q.slot, k.slot, v.slot};
   const Lengths lengths = lengths_of(l, node, 3, reads);
-  l.emit(
-      {.reads = std::move(reads), .writes = {y}, .run = [=](const Launch& launch, const Memory& m) {
-         PODIUM_CUDA_SPACE::attention(launch, shape, m.f32(q), m.f32(k), m.f32(v), lengths(m),
-                                      m.f32(y));
-       }});
+  l.emit({.reads = std::move(reads),
+          .writes = y.slots(),
+          .run = [=](const Launch& launch, const Memory& m) {
+            PODIUM_CUDA_SPACE::attention(launch, shape, m.source(q), m.source(k), m.source(v),
+                                         lengths(m), m.result(y));
+          }});
 }
 
 void lower_attention_grad(Lowering& l, const Node& node, std::int32_t index) {
   const AttentionShape shape =
       attention_shape(node.attributes.as<AttentionAttributes>(), l.shape(node.inputs[1]));
-  const Slot dy = l.plain(node.inputs[0]), q = l.plain(node.inputs[1]), k = l.plain(node.inputs[2]),
-             v = l.plain(node.inputs[3]), dq = l.define_plain({index, 0}),
-             dk = l.define_plain({index, 1}), dv = l.define_plain({index, 2}),
-             scratch = l.temporary(attention_scratch(shape));
-  std::vector<Slot> reads = {dy, q, k, v};
+  const SourceSlot dy = l.source(node.inputs[0], false), q = l.source(node.inputs[1], false),
+                   k = l.source(node.inputs[2], false), v = l.source(node.inputs[3], false);
+  const ResultSlots dq = l.define_result({index, 0}, false), dk = l.define_result({index, 1}, false),
+                    dv = l.define_result({index, 2}, false);
+  const Slot scratch = l.temporary(attention_scratch(shape));
+  std::vector<Slot> reads = {dy.slot, q.slot, k.slot, v.slot};
   const Lengths lengths = lengths_of(l, node, 4, reads);
   l.emit({.reads = std::move(reads),
-          .writes = {dq, dk, dv, scratch},
+          .writes = dq.slots(dk.slots(dv.slots({scratch}))),
           .run = [=](const Launch& launch, const Memory& m) {
             const AttentionGrad gradient{.lengths = lengths(m),
-                                         .dy = m.f32(dy),
-                                         .q = m.f32(q),
-                                         .k = m.f32(k),
-                                         .v = m.f32(v),
-                                         .dq = m.f32(dq),
-                                         .dk = m.f32(dk),
-                                         .dv = m.f32(dv)};
+                                         .dy = m.source(dy),
+                                         .q = m.source(q),
+                                         .k = m.source(k),
+                                         .v = m.source(v),
+                                         .dq = m.result(dq),
+                                         .dk = m.result(dk),
+                                         .dv = m.result(dv)};
             PODIUM_CUDA_SPACE::attention_grad(launch, shape, gradient, m.f32(scratch));
           }});
 }

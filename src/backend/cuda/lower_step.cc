@@ -79,7 +79,7 @@ void lower_linear(Lowering& l, const Node& node, std::int32_t index, bool with_g
                     .labels = Each<const std::int32_t>(m.i32(labels)).from(first),
                     .dloss = with_gradients ? ConstFloats(m.f32(dloss)).from(first) : ConstFloats{},
                     .loss = m.f32(loss).from(first),
-                    .dz = with_gradients ? m.f32(z) : Floats{}});
+                    .dz = {.floats = with_gradients ? m.f32(z) : Floats{}}});
              },
          .cost = {20.0 * static_cast<double>(count * classes), 0}});
     if (!with_gradients) continue;
@@ -135,13 +135,16 @@ void lower_softmax_cross_entropy_grad(Lowering& l, const Node& node, std::int32_
   const SoftmaxShape shape = softmax_shape(node, l.shape(node.inputs[0]));
   if (in_rows(l, node.inputs[0])) {
     const Slot z = l.plain(node.inputs[0]), labels = l.plain(node.inputs[1]),
-               dloss = l.plain(node.inputs[2]), dz = l.define_plain({index, 0});
+               dloss = l.plain(node.inputs[2]);
+    const ResultSlots dz = l.define_result({index, 0}, false);
     l.emit({.reads = {z, labels, dloss},
-            .writes = {dz},
+            .writes = dz.slots(),
             .run = [=](const Launch& launch, const Memory& m) {
-              softmax_cross_entropy_rows(
-                  launch, shape,
-                  {.z = m.f32(z), .labels = m.i32(labels), .dloss = m.f32(dloss), .dz = m.f32(dz)});
+              softmax_cross_entropy_rows(launch, shape,
+                                         {.z = m.f32(z),
+                                          .labels = m.i32(labels),
+                                          .dloss = m.f32(dloss),
+                                          .dz = m.result(dz)});
             }});
     return;
   }

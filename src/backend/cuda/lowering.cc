@@ -32,8 +32,14 @@ bool takes_source(const OpDef& op, std::size_t operand) {
     case OpKind::kBatchNorm: return operand == 0 || operand == 3;
     case OpKind::kBatchNormInference: return operand == 0 || operand == 5;
     case OpKind::kBatchNormGrad: return operand < 2 || operand == 6;
+    case OpKind::kAttention: return operand < 3;
+    case OpKind::kAttentionGrad: return operand < 4;
+    case OpKind::kLayerNormGrad: return operand < 2;
+    case OpKind::kEmbeddingGrad: return operand == 1;
     case OpKind::kBiasAdd:
     case OpKind::kChannelSum:
+    case OpKind::kLayerNorm:
+    case OpKind::kRotary:
     case OpKind::kMultiplyBy: return operand == 0;
     case OpKind::kAdd:
     case OpKind::kSub:
@@ -55,7 +61,7 @@ Program Lowering::run() {
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const Value value = node.inputs[i];
       const bool halves =
-          rounds_images(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
+          rounds(*node.op, i) || (is_rounded(value) && takes_source(*node.op, i));
       (halves ? readings_[value].rounded : readings_[value].floats) = true;
     }
   for (const NamedValue& output : graph().outputs()) readings_[output.value].floats = true;
@@ -100,15 +106,16 @@ void Lowering::emit_copy(std::int64_t bytes, Slot from, Slot to) {
 }
 
 void Lowering::alias_another_form(Value value, Value other) {
-  if (const auto found = rounded_.find(other); found != rounded_.end())
-    rounded_[value] = found->second;
+  for (auto* const all : {&rounded_, &plain_rounded_})
+    if (const auto found = all->find(other); found != all->end()) (*all)[value] = found->second;
 }
 
 void Lowering::make_floats(Value value) {
-  const auto halves = rounded_.find(value);
-  if (halves == rounded_.end() || has_floats(value)) return;
+  const bool batch = halves_of(value, true) != nullptr;
+  const Slot* const halves = halves_of(value, batch);
+  if (halves == nullptr || has_floats(value)) return;
   PODIUM_CHECK(is_rounded(value), "the floats of a value are gone");
-  const Slot from = halves->second, to = define_batch_last(value);
+  const Slot from = *halves, to = define_in_layout(value, batch);
   const std::int64_t count = shape(value).elements();
   emit({.name = "widen " + graph().node(value).name,
         .reads = {from},
@@ -121,10 +128,13 @@ void Lowering::make_floats(Value value) {
 }
 
 SourceSlot Lowering::source(Value value, bool batch_last) {
-  if (const auto found = rounded_.find(value);
-      batch_last && found != rounded_.end() && is_rounded(value))
-    return {found->second, true};
-  return {in_layout(value, batch_last), false};
+  return is_rounded(value) ? rounding_source(value, batch_last)
+                           : SourceSlot{in_layout(value, batch_last), false};
+}
+SourceSlot Lowering::rounding_source(Value value, bool batch_last) {
+  const Slot* const halves = halves_of(value, batch_last);
+  return halves != nullptr ? SourceSlot{*halves, true}
+                           : SourceSlot{in_layout(value, batch_last), false};
 }
 
 Slot Lowering::rounded(Value value) {
@@ -146,16 +156,18 @@ Slot Lowering::rounded(Value value) {
 
 ResultSlots Lowering::define_result(Value value, bool batch_last) {
   const Value target = rounded_result(value);
+  const Shape& shape_of = shape(target);
   const Readings readings = readings_[target];
-  const std::int64_t images = batch_last ? shape(target)[0] : 0;
   ResultSlots result{.rounded = target != value};
-  if (!batch_last || !readings.rounded || !is_filled(images)) {
+  // What lies side by side: images, or the columns of a matrix.
+  const bool fills = batch_last ? is_filled(shape_of[0]) : shape_of.rank() == 2 && is_filled(shape_of[1]);
+  if (!readings.rounded || !fills) {
     result.floats = define_in_layout(target, batch_last);
     return result;
   }
-  const std::int64_t bytes = rounded_bytes(lowering::features_of(shape(target)), images);
-  rounded_[target] = result.halves = temporary(bytes / 4);
-  if (readings.floats) result.floats = define_batch_last(target);
+  result.halves = temporary(shape_of.elements() / 2);
+  (batch_last ? rounded_ : plain_rounded_)[target] = result.halves;
+  if (readings.floats) result.floats = define_in_layout(target, batch_last);
   return result;
 }
 

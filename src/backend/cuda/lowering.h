@@ -103,6 +103,8 @@ class Lowering : public lowering::Lowering<Step> {
   // The value as a kernel reads it that takes floats as well as halves: halves if it is rounded and
   // they are there.
   SourceSlot source(Value value, bool batch_last = true);
+  // The same for a kernel that rounds what it reads: halves if they are there.
+  SourceSlot rounding_source(Value value, bool batch_last);
   Slot define_batch_last(Value value) { return define_batched(value); }
   // The value batch last, rounded to BF16 (kernels/bf16.h); emits the rounding at its first use,
   // unless the value was defined so.
@@ -127,7 +129,9 @@ class Lowering : public lowering::Lowering<Step> {
   void convert(Value value, const std::string& name, Slot from, Slot to, bool to_batched) override;
   void emit_fill(std::int64_t count, float filler, Slot to) override;
   void emit_copy(std::int64_t bytes, Slot from, Slot to) override;
-  bool is_in_another_form(Value value) const override { return rounded_.contains(value); }
+  bool is_in_another_form(Value value, bool batched) const override {
+    return halves_of(value, batched) != nullptr;
+  }
   void alias_another_form(Value value, Value other) override;
   void make_floats(Value value) override;
 
@@ -137,7 +141,13 @@ class Lowering : public lowering::Lowering<Step> {
     bool floats = false, rounded = false;
   };
   std::map<Value, Readings> readings_;
-  std::map<Value, Slot> rounded_;
+  // Halves: batch last, images filled up (kernels/bf16.h); or plain, of a matrix.
+  std::map<Value, Slot> rounded_, plain_rounded_;
+  const Slot* halves_of(Value value, bool batch_last) const {
+    const auto& all = batch_last ? rounded_ : plain_rounded_;
+    const auto found = all.find(value);
+    return found == all.end() ? nullptr : &found->second;
+  }
 };
 
 // Makes one step of those of a kind that have a part, where the steps between them allow it.

@@ -81,10 +81,12 @@ class Lowering {
     return target;
   }
   bool is_batched(Value value) const {
-    return batched_.contains(value) || is_in_another_form(value);
+    return batched_.contains(value) || is_in_another_form(value, true);
   }
   // Whether a step writes it, or an operation before wrote it with its own result.
-  bool is_held(Value value) const { return has_floats(value) || is_in_another_form(value); }
+  bool is_held(Value value) const {
+    return has_floats(value) || is_in_another_form(value, true) || is_in_another_form(value, false);
+  }
   Slot in_layout(Value value, bool as_batch) { return as_batch ? batched(value) : plain(value); }
 
   // What the current operation makes where it makes `value`: rounded to BF16, if that is all that
@@ -209,10 +211,10 @@ class Lowering {
   // Emits the step that converts a value; `name` is of the step that wants it.
   virtual void convert(Value value, const std::string& name, Slot from, Slot to,
                        bool to_batched) = 0;
-  // A backend may hold values in a further form, batched. Whether it holds this one so; the same of
-  // an alias; and what makes its plain or batched memory, if there is none, before that is looked
-  // up.
-  virtual bool is_in_another_form(Value) const { return false; }
+  // A backend may hold values in a further form, batched or plain. Whether it holds this one so; the
+  // same of an alias; and what makes its plain or batched memory, if there is none, before that is
+  // looked up.
+  virtual bool is_in_another_form(Value, bool /*batched*/) const { return false; }
   virtual void alias_another_form(Value, Value) {}
   virtual void make_floats(Value) {}
   virtual void emit_fill(std::int64_t count, float filler, Slot to) = 0;

@@ -35,20 +35,22 @@ PODIUM_DEVICE_FUNCTION inline std::uint32_t pair_of(float first, float second) {
 
 // Element (n, f) of x lies at f * feature_step + n * image_step.
 void round_strided(const Launch& launch, std::int64_t features, std::int64_t images,
-                   std::int64_t feature_step, std::int64_t image_step, ConstFloats x, Halves to) {
+                   std::int64_t feature_step, std::int64_t image_step, Source x, Halves to) {
   const std::int64_t octets = (images + kOctet - 1) / kOctet;
-  const bool wide =
-      image_step == 1 && images % kOctet == 0 && feature_step % 4 == 0 && is_aligned(x);
+  const bool wide = image_step == 1 && images % kOctet == 0 && feature_step % 4 == 0 &&
+                    !x.has_halves() && is_aligned(x.floats);
   launch_flat(launch, features * octets, [=] __device__(std::int64_t i, unsigned replica) {
     const std::int64_t f = i / octets, first = i % octets * kOctet;
-    const float* const from = x.of(replica) + f * feature_step + first * image_step;
+    const std::int64_t from = f * feature_step + first * image_step;
     float values[kOctet];
     if (wide) {
-      const float4 a = load4(from), b = load4(from + 4);
+      const float4 a = load4(x.floats.of(replica) + from),
+                   b = load4(x.floats.of(replica) + from + 4);
       values[0] = a.x, values[1] = a.y, values[2] = a.z, values[3] = a.w;
       values[4] = b.x, values[5] = b.y, values[6] = b.z, values[7] = b.w;
     } else {
-      for (int n = 0; n < kOctet; ++n) values[n] = first + n < images ? from[n * image_step] : 0.0f;
+      for (int n = 0; n < kOctet; ++n)
+        values[n] = first + n < images ? load(x, replica, from + n * image_step) : 0.0f;
     }
     Octet octet;
     for (int n = 0; n < kOctet; n += 2) octet.pairs[n / 2] = pair_of(values[n], values[n + 1]);
@@ -79,8 +81,7 @@ Gather gather_of(const ConvShape& s, bool backward) {
 
 // `at(output, channel, tap)` is where a weight lies.
 template <typename At>
-void pack_weights(const Launch& launch, const Gather& gather, ConstFloats w, Halves to,
-                  const At& at) {
+void pack_weights(const Launch& launch, const Gather& gather, Source w, Halves to, const At& at) {
   launch_flat(launch, gather.weights(), [=] __device__(std::int64_t i, unsigned replica) {
     const Gather& g = gather;
     const int term = static_cast<int>(i % g.row), output = static_cast<int>(i / g.row % g.outputs),
@@ -91,7 +92,7 @@ void pack_weights(const Launch& launch, const Gather& gather, ConstFloats w, Hal
     if (tap < g.down.taps(a) * g.across.taps(b) && channel < g.depth) {
       const int r = g.down.first(a) + tap / g.across.taps(b) * g.down.tap_step(),
                 s = g.across.first(b) + tap % g.across.taps(b) * g.across.tap_step();
-      half = bf16_bits(w.of(replica)[at(output, channel, r * g.across.kernel + s)]);
+      half = bf16_bits(load(w, replica, at(output, channel, r * g.across.kernel + s)));
     }
     to.of(replica)[i] = half;
   });
@@ -265,12 +266,16 @@ void multiply(const Launch& launch, const Gather& g, const Written& written, Con
 // The floats of the packed weights.
 std::int64_t packed_floats(const Gather& g) { return rounded_up(g.weights(), std::int64_t{8}) / 2; }
 
-// Replicas that share weights share what is made of them.
+// Replicas that share an operand share what is made of it. Returns how that is launched.
+Launch launch_of(const Launch& launch, const Source& from, Halves& to) {
+  Launch once = launch;
+  if ((from.has_halves() ? from.halves.stride : from.floats.stride) == 0)
+    once.replicas = 1, to.stride = 0;
+  return once;
+}
 template <typename At>
-Halves packed_in(const Launch& launch, const Gather& g, ConstFloats w, Halves packed,
-                 const At& at) {
-  Launch packing = launch;
-  if (w.stride == 0) packing.replicas = 1, packed.stride = 0;
+Halves packed_in(const Launch& launch, const Gather& g, Source w, Halves packed, const At& at) {
+  const Launch packing = launch_of(launch, w, packed);
   pack_weights(packing, g, w, packed, at);
   return packed;
 }
@@ -340,22 +345,33 @@ void conv2d_bf16_grad_input(const Launch& launch, const ConvShape& s, ConstHalve
   gather(launch, s, true, dy, w, dx, scratch);
 }
 
-void matmul_bf16(const Launch& launch, const MatmulShape& s, ConstFloats a, ConstFloats b, Floats y,
+void matmul_bf16(const Launch& launch, const MatmulShape& s, Source a, Source b, const Result& y,
                  Floats scratch) {
   // The transposed product, if that has its columns side by side.
   if (s.y.row == 1 && s.y.column != 1) return matmul_bf16(launch, transposed(s), b, a, y, scratch);
   const Gather g = gather_of(as_convolution(s), false);
+  // Halves that lie as the kernel reads them are read where they are.
+  const auto lies = [](const Source& x, const MatrixLayout& layout, std::int64_t row) {
+    return x.has_halves() && layout.column == 1 && layout.row == row;
+  };
   const MatrixLayout layout = s.a;
-  const Halves packed = packed_in(launch, g, a, halves_in(scratch),
-                                  [=] PODIUM_DEVICE_FUNCTION(int output, int channel, int) {
-                                    return output * layout.row + channel * layout.column;
-                                  });
-  const Halves source = halves_in(scratch.from(packed_floats(g)));
-  round_strided(launch, s.depth, s.columns, s.b.row, s.b.column, b, source);
+  const ConstHalves packed =
+      lies(a, s.a, g.row) ? a.halves
+                          : packed_in(launch, g, a, halves_in(scratch),
+                                      [=] PODIUM_DEVICE_FUNCTION(int output, int channel, int) {
+                                        return output * layout.row + channel * layout.column;
+                                      });
+  ConstHalves source = b.halves;
+  if (!lies(b, s.b, g.images8)) {
+    Halves made = halves_in(scratch.from(packed_floats(g)));
+    const Launch rounding = launch_of(launch, b, made);
+    round_strided(rounding, s.depth, s.columns, s.b.row, s.b.column, b, made);
+    source = made;
+  }
   multiply(launch, g,
            {s.y.row, s.y.column,
-            s.y.column == 1 && s.y.row % 2 == 0 && s.columns % 2 == 0 && writes_two(y)},
-           source, packed, {.floats = y});
+            s.y.column == 1 && s.y.row % 2 == 0 && s.columns % 2 == 0 && writes_two(y.floats)},
+           source, packed, y);
 }
 
 }  // namespace podium::PODIUM_CUDA_SPACE

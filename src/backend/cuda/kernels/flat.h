@@ -73,6 +73,7 @@ class SourceAt {
       : first_(from.has_halves() ? static_cast<const void*>(from.halves.of(r) + at)
                                  : from.floats.of(r) + at),
         halves_(from.has_halves()) {}
+  __device__ float at(std::int64_t i) const { return value(bits(static_cast<unsigned>(i))); }
   __device__ std::uint32_t bits(unsigned i) const {
     return halves_ ? static_cast<const std::uint16_t*>(first_)[i]
                    : std::bit_cast<std::uint32_t>(static_cast<const float*>(first_)[i]);

@@ -9,39 +9,25 @@
 namespace podium::PODIUM_CUDA_SPACE {
 namespace {
 
-constexpr int kImages = 32;  // of a block; each has a thread for each lane of the class sums
+constexpr int kImages = kTreeColumns;  // of a block; each has a thread for each lane of the class sums
 
 struct SoftmaxShared {
-  float lanes[kLanes][kImages];
+  LaneTable lanes;
   float d_of_label[kImages];
 };
-
-// The tree over the lanes of each image; all threads call it, and all get the sum.
-__device__ inline float class_tree(SoftmaxShared& shared, float lane_value) {
-  const int i = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.y);
-  __syncthreads();
-  shared.lanes[lane][i] = lane_value;
-  for (int step = 1; step < kLanes; step *= 2) {
-    __syncthreads();
-    if (lane % (2 * step) == 0)
-      shared.lanes[lane][i] = shared.lanes[lane][i] + shared.lanes[lane + step][i];
-  }
-  __syncthreads();
-  return shared.lanes[0][i];
-}
 
 // The largest logit of each image. NaN is left out: it makes every result NaN all the same.
 __device__ inline float largest(SoftmaxShared& shared, float lane_value) {
   const int i = static_cast<int>(threadIdx.x), lane = static_cast<int>(threadIdx.y);
   __syncthreads();
-  shared.lanes[lane][i] = lane_value;
+  shared.lanes.of[lane][i] = lane_value;
   for (int step = 1; step < kLanes; step *= 2) {
     __syncthreads();
-    if (lane % (2 * step) == 0 && shared.lanes[lane + step][i] > shared.lanes[lane][i])
-      shared.lanes[lane][i] = shared.lanes[lane + step][i];
+    if (lane % (2 * step) == 0 && shared.lanes.of[lane + step][i] > shared.lanes.of[lane][i])
+      shared.lanes.of[lane][i] = shared.lanes.of[lane + step][i];
   }
   __syncthreads();
-  return shared.lanes[0][i];
+  return shared.lanes.of[0][i];
 }
 
 // The loss of each image, or with kGradient dz. A thread has the classes of one lane of one image.
@@ -70,7 +56,7 @@ __global__ void __launch_bounds__(kLanes* kImages)
     sum_d = sum_d + d;
     if (k == label) shared.d_of_label[threadIdx.x] = d;
   }
-  sum_e = class_tree(shared, sum_e);
+  sum_e = column_tree(shared.lanes, sum_e);
   const float a = s.smoothing;
   if constexpr (kGradient) {
     const float other = a / static_cast<float>(s.classes);
@@ -80,7 +66,7 @@ __global__ void __launch_bounds__(kLanes* kImages)
       result.of(blockIdx.z)[k * s.images + n] =
           (exp_f32(z[k * s.images + n] - most) / sum_e - (k == label ? own : other)) * weight;
   } else {
-    if (a != 0) sum_d = class_tree(shared, sum_d);
+    if (a != 0) sum_d = column_tree(shared.lanes, sum_d);
     if (!inside || lane != 0) return;
     const float d = shared.d_of_label[threadIdx.x];
     const float lse = log_f32(sum_e);
@@ -163,11 +149,11 @@ __global__ void __launch_bounds__(kRowThreads)
     rows.loss.of(blockIdx.z)[n] =
         a == 0 ? lse - d_of_label : lse - std::fma(1.0f - a, d_of_label, other * shared.sum_d);
   }
-  if (rows.dz.first == nullptr) return;
+  if (rows.dz.floats.first == nullptr && rows.dz.halves.first == nullptr) return;
   const float own = (1.0f - a) + other, weight = rows.dloss.of(blockIdx.z)[n];
-  float* const dz = rows.dz.of(blockIdx.z) + n * classes;
   for (std::int64_t k = threadIdx.x; k < classes; k += kRowThreads)
-    dz[k] = (exp_f32(z[k] - most) / sum_e - (k == label ? own : other)) * weight;
+    store(rows.dz, blockIdx.z, n * classes + k,
+          (exp_f32(z[k] - most) / sum_e - (k == label ? own : other)) * weight);
 }
 
 __global__ void __launch_bounds__(2 * kLanes)

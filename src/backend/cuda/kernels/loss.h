@@ -22,7 +22,8 @@ struct SoftmaxRows {
   ConstFloats z;
   Each<const std::int32_t> labels;
   ConstFloats dloss = {};
-  Floats loss = {}, dz = {};
+  Floats loss = {};
+  Result dz = {};
 };
 void softmax_cross_entropy_rows(const Launch& launch, const SoftmaxShape& shape,
                                 const SoftmaxRows& rows);

@@ -168,23 +168,6 @@ __global__ void __launch_bounds__(kChains* kWarpImages, kPixelSumBlocks)
   to[s.channels * bands * s.images] = sum.b;
 }
 
-// The lane of an image sum over `part(n)`, several of which are read at once.
-template <typename Part>
-__device__ float image_lane(std::int64_t images, unsigned lane, const Part& part) {
-  constexpr int kAhead = 8;
-  float sum = 0;
-  for (std::int64_t n = lane; n < images; n += kAhead * kLanes) {
-    float parts[kAhead];
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k)
-      parts[k] = n + k * kLanes < images ? part(n + k * kLanes) : 0.0f;
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k)
-      if (n + k * kLanes < images) sum = sum + parts[k];
-  }
-  return sum;
-}
-
 // Gives finish() the image sums from their lanes, on one thread: half of the warp has those of the
 // first sum, the other half those of the second.
 template <typename Finish>

@@ -1,5 +1,5 @@
 // Operations on the rows of plain row-major matrices (docs/numerics.md: embedding, layer_norm,
-// attention and their gradients, rotary).
+// attention and their gradients, rotary, and bias_add, channel_sum of matrices).
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,22 @@
 
 namespace podium::PODIUM_CUDA_SPACE {
 
+// y = x + bias[column].
+void bias_add_rows(const Launch& launch, std::int64_t rows, std::int64_t columns, Source x,
+                   ConstFloats bias, const Result& y);
+// sum[column], the image sum over the rows.
+void channel_sum_rows(const Launch& launch, std::int64_t rows, std::int64_t columns, Source x,
+                      Floats sum);
+
 // What a token's row of the table is: tokens[n], or n % period where that is not 0.
 struct EmbeddingShape {
   std::int64_t tokens, rows, columns, period;
 };
 void embedding(const Launch& launch, const EmbeddingShape& shape, Each<const std::int32_t> tokens,
-               ConstFloats table, Floats y);
+               ConstFloats table, const Result& y);
 // `next` [tokens] and `is_first` [tokens] are scratch.
 void embedding_grad(const Launch& launch, const EmbeddingShape& shape,
-                    Each<const std::int32_t> tokens, ConstFloats dy, Each<std::int32_t> next,
+                    Each<const std::int32_t> tokens, Source dy, Each<std::int32_t> next,
                     Each<std::int32_t> is_first, Floats dtable);
 
 struct LayerNormShape {
@@ -26,26 +33,28 @@ struct LayerNormShape {
   bool centred;
 };
 // `shift` only of rows that are centred.
-void layer_norm(const Launch& launch, const LayerNormShape& shape, ConstFloats x, ConstFloats scale,
-                ConstFloats shift, Floats y);
+void layer_norm(const Launch& launch, const LayerNormShape& shape, Source x, ConstFloats scale,
+                ConstFloats shift, const Result& y);
 std::int64_t layer_norm_grad_scratch(const LayerNormShape& shape);
-void layer_norm_grad(const Launch& launch, const LayerNormShape& shape, ConstFloats dy,
-                     ConstFloats x, ConstFloats scale, Floats dx, Floats dscale, Floats dshift,
+void layer_norm_grad(const Launch& launch, const LayerNormShape& shape, Source dy, Source x,
+                     ConstFloats scale, const Result& dx, Floats dscale, Floats dshift,
                      Floats scratch);
 
 // `table` as rotary_table() makes it.
-void rotary(const Launch& launch, const RotaryShape& shape, ConstFloats table, ConstFloats x,
-            Floats y);
+void rotary(const Launch& launch, const RotaryShape& shape, ConstFloats table, Source x,
+            const Result& y);
 
-// The largest score of each query and what the exponentials are multiplied by.
+// --- kernels/attention.cu
+
+// The largest score of each query, what the exponentials are multiplied by, and a mean.
 std::int64_t attention_scratch(const AttentionShape& shape);
 // `lengths`: of the keys of each sequence; null: all are seen.
-void attention(const Launch& launch, const AttentionShape& shape, ConstFloats q, ConstFloats k,
-               ConstFloats v, Each<const std::int32_t> lengths, Floats y);
+void attention(const Launch& launch, const AttentionShape& shape, Source q, Source k, Source v,
+               Each<const std::int32_t> lengths, const Result& y);
 struct AttentionGrad {
   Each<const std::int32_t> lengths;
-  ConstFloats dy, q, k, v;
-  Floats dq, dk, dv;
+  Source dy, q, k, v;
+  Result dq, dk, dv;
 };
 void attention_grad(const Launch& launch, const AttentionShape& shape, const AttentionGrad& grad,
                     Floats scratch);

@@ -28,4 +28,40 @@ __device__ inline float lane_tree(float lane) {
 #endif
 }
 
+// The lane of an image sum over `part(n)`, several of which are read at once.
+template <typename Part>
+__device__ float image_lane(std::int64_t images, unsigned lane, const Part& part) {
+  constexpr int kAhead = 8;
+  float sum = 0;
+  for (std::int64_t n = lane; n < images; n += kAhead * kLanes) {
+    float parts[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      parts[k] = n + k * kLanes < images ? part(n + k * kLanes) : 0.0f;
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k)
+      if (n + k * kLanes < images) sum = sum + parts[k];
+  }
+  return sum;
+}
+
+inline constexpr int kTreeColumns = 32;
+// The same of a block of threads [lane][column], each column having its own tree: all threads call
+// it, and all get their column's sum.
+struct LaneTable {
+  float of[kLanes][kTreeColumns];
+};
+__device__ inline float column_tree(LaneTable& table, float lane_value) {
+  const unsigned column = threadIdx.x, lane = threadIdx.y;
+  __syncthreads();
+  table.of[lane][column] = lane_value;
+  for (unsigned step = 1; step < kLanes; step *= 2) {
+    __syncthreads();
+    if (lane % (2 * step) == 0)
+      table.of[lane][column] = table.of[lane][column] + table.of[lane + step][column];
+  }
+  __syncthreads();
+  return table.of[0][column];
+}
+
 }  // namespace podium::PODIUM_CUDA_SPACE

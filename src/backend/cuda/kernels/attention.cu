@@ -1,0 +1,430 @@
+// A block has 64 queries of a head, or as many keys for the gradients to these, and goes through
+// the others in tiles of 64. Scores are computed anew in each turn: no memory holds them.
+#include <cmath>
+#include <limits>
+
+#include "backend/cuda/kernels/flat.h"
+#include "backend/cuda/kernels/sequence.h"
+#include "backend/cuda/kernels/sums.h"
+#include "base/functions.h"
+
+namespace podium::PODIUM_CUDA_SPACE {
+namespace {
+
+constexpr int kSide = 64;               // rows and columns of a tile
+constexpr int kShare = kSide / kLanes;  // of a thread, in each direction: kLanes apart
+constexpr int kDepth = kSide / 2;       // features that lie in shared memory at a time
+constexpr int kThreads = kLanes * kLanes;
+// That a multiprocessor should have room for. Those of 7.5 have shared memory for one.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kBlocks = 1;
+#else
+constexpr int kBlocks = 2;
+#endif
+
+using Table = float[kSide][kSide + 1];
+using Sums = float[kShare][kShare];
+struct Operands {
+  float rows[kSide][kDepth + 1], columns[kSide][kDepth + 1];
+};
+struct QueryShared {
+  union {
+    Operands operands;
+    Table terms;
+  };
+  Table weights;
+};
+struct KeyShared : QueryShared {
+  Table gradients;  // to the scores
+};
+
+// Rows of a matrix from one on, and how many there are.
+struct Rows {
+  SourceAt from;
+  std::int64_t step;
+  int count;
+};
+
+// This thread's rows and columns of a tile are these and those kLanes apart.
+__device__ inline int own_row() { return static_cast<int>(threadIdx.x) / kLanes; }
+__device__ inline int own_column() { return static_cast<int>(threadIdx.x) % kLanes; }
+
+// Columns [first, first + width) of the rows, of which `columns` there are; zeros beyond.
+template <int kWidth>
+__device__ void load_rows(float (&to)[kSide][kWidth + 1], const Rows& rows, std::int64_t first,
+                          std::int64_t columns) {
+#pragma unroll 1
+  for (int i = static_cast<int>(threadIdx.x); i < rows.count * kWidth; i += kThreads) {
+    const int row = i / kWidth, column = i % kWidth;
+    to[row][column] = first + column < columns
+                          ? rows.from.at(row * rows.step + first + column)
+                          : 0.0f;
+  }
+}
+
+// sums[i][j] = a row . b row, chains over the features in order.
+__device__ inline void multiply(QueryShared& shared, std::int64_t features, const Rows& a,
+                                const Rows& b, Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < kShare; ++i)
+#pragma unroll
+    for (int j = 0; j < kShare; ++j) sums[i][j] = 0;
+#pragma unroll 1
+  for (std::int64_t first = 0; first < features; first += kDepth) {
+    __syncthreads();
+    load_rows<kDepth>(shared.operands.rows, a, first, features);
+    load_rows<kDepth>(shared.operands.columns, b, first, features);
+    __syncthreads();
+    const int depth = features - first < kDepth ? static_cast<int>(features - first) : kDepth;
+#pragma unroll 1
+    for (int d = 0; d < depth; ++d) {
+      float rows[kShare], columns[kShare];
+#pragma unroll
+      for (int i = 0; i < kShare; ++i) {
+        rows[i] = shared.operands.rows[own_row() + i * kLanes][d];
+        columns[i] = shared.operands.columns[own_column() + i * kLanes][d];
+      }
+#pragma unroll
+      for (int i = 0; i < kShare; ++i)
+#pragma unroll
+        for (int j = 0; j < kShare; ++j)
+          if (i * kLanes < a.count && j * kLanes < b.count)
+            sums[i][j] = std::fma(rows[i], columns[j], sums[i][j]);
+    }
+  }
+}
+
+// Where a block's work is.
+struct Place {
+  std::int64_t sequence, head, keys;  // of the sequence: those that are seen
+  std::int64_t first;                 // of the tile
+  std::int64_t first_feature;         // of those whose results the block makes
+};
+// `lengths`: of the keys of each sequence; null: all are seen.
+__device__ inline Place place_of(const AttentionShape& s, std::int64_t heads,
+                                 Each<const std::int32_t> lengths) {
+  Place place{};
+  place.sequence = blockIdx.x / static_cast<unsigned>(heads);
+  place.head = blockIdx.x % static_cast<unsigned>(heads);
+  const std::int32_t* const of_sequences = lengths.of(blockIdx.z);
+  place.keys = lengths.first == nullptr ? s.keys : s.keys_within(of_sequences[place.sequence]);
+  const auto parts = static_cast<unsigned>((s.features + kSide - 1) / kSide);
+  place.first = static_cast<std::int64_t>(blockIdx.y / parts) * kSide;
+  place.first_feature = static_cast<std::int64_t>(blockIdx.y % parts) * kSide;
+  return place;
+}
+__device__ inline int within_tile(std::int64_t first, std::int64_t end) {
+  return end - first < kSide ? static_cast<int>(end - first) : kSide;
+}
+__device__ inline Rows rows_at(const Source& x, std::int64_t at, std::int64_t step, int count) {
+  return {SourceAt(x, blockIdx.z, at), step, count};
+}
+
+// The queries of a block: the tiles of keys that one of them sees, and which of a tile each sees.
+struct Queries {
+  const AttentionShape& s;
+  Place place;
+  int count;
+
+  __device__ Queries(const AttentionShape& shape, const Place& at)
+      : s(shape), place(at), count(within_tile(at.first, shape.tokens)) {}
+  __device__ std::int64_t row_at(std::int64_t query) const {
+    return s.query(place.sequence, place.head) + query * s.query_row();
+  }
+  __device__ std::int64_t key_at(std::int64_t key) const {
+    return s.key(place.sequence, place.head / s.heads_of_group()) + key * s.key_row();
+  }
+  __device__ std::int64_t keys() const { return s.causal ? place.first + count : place.keys; }
+  // Of the tile of keys from `key` on, how many the thread's i-th query sees; 0 or less: none.
+  __device__ int seen(int i, std::int64_t key) const {
+    const int row = own_row() + i * kLanes;
+    if (row >= count) return 0;
+    const std::int64_t all = s.causal ? place.first + row + 1 : place.keys;
+    return all - key < kSide ? static_cast<int>(all - key) : kSide;
+  }
+  __device__ Rows of(const Source& x) const {
+    return rows_at(x, row_at(place.first), s.query_row(), count);
+  }
+  __device__ Rows tile(const Source& x, std::int64_t key) const {
+    return rows_at(x, key_at(key), s.key_row(), within_tile(key, keys()));
+  }
+};
+
+// What a thread knows of its queries.
+struct Softmax {
+  float most[kShare], share[kShare];
+  __device__ float weight(const AttentionShape& s, int i, float sum) const {
+    return exp_f32(sum * s.scale - most[i]) * share[i];
+  }
+};
+// All threads of a block call it.
+__device__ inline void find_softmax(QueryShared& shared, const Queries& queries, const Source& q,
+                                    const Source& k, Softmax& softmax) {
+  const AttentionShape& s = queries.s;
+  Sums sums;
+  float total[kShare];
+#pragma unroll
+  for (int i = 0; i < kShare; ++i)
+    softmax.most[i] = -std::numeric_limits<float>::infinity(), total[i] = 0;
+  // First the largest score, then the sum of exponentials: a thread has a lane of each query.
+#pragma unroll 1
+  for (int turn = 0; turn < 2; ++turn) {
+    const bool adds = turn == 1;
+#pragma unroll 1
+    for (std::int64_t key = 0; key < queries.keys(); key += kSide) {
+      multiply(shared, s.features, queries.of(q), queries.tile(k, key), sums);
+#pragma unroll
+      for (int i = 0; i < kShare; ++i)
+#pragma unroll
+        for (int j = 0; j < kShare; ++j) {
+          if (own_column() + j * kLanes >= queries.seen(i, key)) continue;
+          const float score = sums[i][j] * s.scale;
+          if (adds)
+            total[i] = total[i] + exp_f32(score - softmax.most[i]);
+          else if (score > softmax.most[i])
+            softmax.most[i] = score;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      if (adds) {
+        softmax.share[i] = 1.0f / lane_tree(total[i]);
+        continue;
+      }
+#pragma unroll
+      for (int step = 1; step < kLanes; step *= 2) {
+        const float other = __shfl_xor_sync(~0u, softmax.most[i], step);
+        if (other > softmax.most[i]) softmax.most[i] = other;
+      }
+    }
+  }
+}
+
+// to[i][j] += the sum over the lines t below `count` of factors(i, t) * terms[t][column j], in their
+// order, of the lines that row i has: is_there(i, t).
+template <typename Factor, typename IsThere>
+__device__ void add_products(const Table& terms, int count, const Factor& factor,
+                             const IsThere& is_there, Sums& to) {
+#pragma unroll 1
+  for (int t = 0; t < count; ++t) {
+    float columns[kShare];
+#pragma unroll
+    for (int j = 0; j < kShare; ++j) columns[j] = terms[t][own_column() + j * kLanes];
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      if (!is_there(i, t)) continue;
+      const float own = factor(i, t);
+#pragma unroll
+      for (int j = 0; j < kShare; ++j) to[i][j] = std::fma(own, columns[j], to[i][j]);
+    }
+  }
+}
+
+// Writes the block's features of its rows.
+template <typename At>
+__device__ void write_rows(const Sums& sums, std::int64_t features, std::int64_t first_feature,
+                           int count, const Result& to, const At& at) {
+#pragma unroll
+  for (int i = 0; i < kShare; ++i)
+#pragma unroll
+    for (int j = 0; j < kShare; ++j) {
+      const int row = own_row() + i * kLanes;
+      const std::int64_t feature = first_feature + own_column() + j * kLanes;
+      if (row < count && feature < features) store(to, blockIdx.z, at(row) + feature, sums[i][j]);
+    }
+}
+
+__device__ inline void clear(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < kShare; ++i)
+#pragma unroll
+    for (int j = 0; j < kShare; ++j) sums[i][j] = 0;
+}
+
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    attention_kernel(AttentionShape s, Source q, Source k, Source v,
+                     Each<const std::int32_t> lengths, Result y) {
+  auto& shared = simt::shared<QueryShared>();
+  const Queries queries(s, place_of(s, s.heads, lengths));
+  Softmax softmax;
+  find_softmax(shared, queries, q, k, softmax);
+  Sums sums, result;
+  clear(result);
+#pragma unroll 1
+  for (std::int64_t key = 0; key < queries.keys(); key += kSide) {
+    multiply(shared, s.features, queries.of(q), queries.tile(k, key), sums);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kShare; ++i)
+#pragma unroll
+      for (int j = 0; j < kShare; ++j)
+        shared.weights[own_row() + i * kLanes][own_column() + j * kLanes] =
+            softmax.weight(s, i, sums[i][j]);
+    load_rows<kSide>(shared.terms, queries.tile(v, key), queries.place.first_feature, s.features);
+    __syncthreads();
+    add_products(
+        shared.terms, within_tile(key, queries.keys()),
+        [&](int i, int t) { return shared.weights[own_row() + i * kLanes][t]; },
+        [&](int i, int t) { return t < queries.seen(i, key); }, result);
+  }
+  write_rows(result, s.features, queries.place.first_feature, queries.count, y,
+             [&](int row) { return queries.row_at(queries.place.first + row); });
+}
+
+// dq, and of each query the largest score, what exponentials are multiplied by, and the mean of the
+// gradients to the weights.
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    attention_grad_queries_kernel(AttentionShape s, AttentionGrad g, Floats statistics) {
+  auto& shared = simt::shared<QueryShared>();
+  const Queries queries(s, place_of(s, s.heads, g.lengths));
+  Softmax softmax;
+  find_softmax(shared, queries, g.q, g.k, softmax);
+  Sums sums, dots, result;
+  float mean[kShare] = {};
+  clear(result);
+  // First the mean, then the gradients.
+#pragma unroll 1
+  for (int turn = 0; turn < 2; ++turn) {
+    const bool adds = turn == 1;
+#pragma unroll 1
+    for (std::int64_t key = 0; key < queries.keys(); key += kSide) {
+      multiply(shared, s.features, queries.of(g.q), queries.tile(g.k, key), sums);
+      multiply(shared, s.features, queries.of(g.dy), queries.tile(g.v, key), dots);
+      if (adds) __syncthreads();
+#pragma unroll
+      for (int i = 0; i < kShare; ++i)
+#pragma unroll
+        for (int j = 0; j < kShare; ++j) {
+          const int column = own_column() + j * kLanes;
+          const float weight = softmax.weight(s, i, sums[i][j]);
+          if (adds)
+            shared.weights[own_row() + i * kLanes][column] =
+                (weight * (dots[i][j] - mean[i])) * s.scale;
+          else if (column < queries.seen(i, key))
+            mean[i] = std::fma(weight, dots[i][j], mean[i]);
+        }
+      if (!adds) continue;
+      load_rows<kSide>(shared.terms, queries.tile(g.k, key), queries.place.first_feature,
+                       s.features);
+      __syncthreads();
+      add_products(
+          shared.terms, within_tile(key, queries.keys()),
+          [&](int i, int t) { return shared.weights[own_row() + i * kLanes][t]; },
+          [&](int i, int t) { return t < queries.seen(i, key); }, result);
+    }
+    if (!adds) {
+#pragma unroll
+      for (int i = 0; i < kShare; ++i) mean[i] = lane_tree(mean[i]);
+    }
+  }
+  const Place& place = queries.place;
+  write_rows(result, s.features, place.first_feature, queries.count, g.dq,
+             [&](int row) { return queries.row_at(place.first + row); });
+  if (place.first_feature != 0 || own_column() != 0) return;
+#pragma unroll
+  for (int i = 0; i < kShare; ++i) {
+    const int row = own_row() + i * kLanes;
+    if (row >= queries.count) continue;
+    float* const own =
+        statistics.of(blockIdx.z) +
+        3 * ((place.sequence * s.heads + place.head) * s.tokens + place.first + row);
+    own[0] = softmax.most[i], own[1] = softmax.share[i], own[2] = mean[i];
+  }
+}
+
+// dk and dv of 64 keys of a group of heads.
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    attention_grad_keys_kernel(AttentionShape s, AttentionGrad g, ConstFloats statistics) {
+  auto& shared = simt::shared<KeyShared>();
+  const Place place = place_of(s, s.groups, g.lengths);
+  const std::int64_t key_at = s.key(place.sequence, place.head) + place.first * s.key_row();
+  const int keys = within_tile(place.first, s.keys),
+            seen = s.causal || place.keys > place.first + keys
+                       ? keys
+                       : static_cast<int>(place.keys - place.first);  // the others have no gradient
+  const Rows k = rows_at(g.k, key_at, s.key_row(), keys),
+             v = rows_at(g.v, key_at, s.key_row(), keys);
+  Sums sums, dots, dk, dv;
+  clear(dk), clear(dv);
+#pragma unroll 1
+  for (std::int64_t head = place.head * s.heads_of_group();
+       seen > 0 && head < (place.head + 1) * s.heads_of_group(); ++head)
+#pragma unroll 1
+    for (std::int64_t first = s.causal ? place.first : 0; first < s.tokens; first += kSide) {
+      const int count = within_tile(first, s.tokens);
+      const std::int64_t at = s.query(place.sequence, head) + first * s.query_row();
+      const Rows q = rows_at(g.q, at, s.query_row(), count),
+                 dy = rows_at(g.dy, at, s.query_row(), count);
+      multiply(shared, s.features, q, k, sums);
+      multiply(shared, s.features, dy, v, dots);
+#pragma unroll
+      for (int i = 0; i < kShare; ++i) {
+        const int row = own_row() + i * kLanes;
+        if (row >= count) continue;
+        const float* const own =
+            statistics.of(blockIdx.z) +
+            3 * ((place.sequence * s.heads + head) * s.tokens + first + row);
+        const Softmax one{{own[0]}, {own[1]}};
+#pragma unroll
+        for (int j = 0; j < kShare; ++j) {
+          const int column = own_column() + j * kLanes;
+          const float weight = one.weight(s, 0, sums[i][j]);
+          shared.weights[row][column] = weight;
+          shared.gradients[row][column] = (weight * (dots[i][j] - own[2])) * s.scale;
+        }
+      }
+      const auto is_there = [&](int i, int t) {
+        const int key = own_row() + i * kLanes;
+        return key < seen && (!s.causal || first + t >= place.first + key);
+      };
+      __syncthreads();
+      load_rows<kSide>(shared.terms, q, place.first_feature, s.features);
+      __syncthreads();
+      add_products(
+          shared.terms, count,
+          [&](int i, int t) { return shared.gradients[t][own_row() + i * kLanes]; }, is_there, dk);
+      __syncthreads();
+      load_rows<kSide>(shared.terms, dy, place.first_feature, s.features);
+      __syncthreads();
+      add_products(
+          shared.terms, count,
+          [&](int i, int t) { return shared.weights[t][own_row() + i * kLanes]; }, is_there, dv);
+    }
+  const auto at = [&](int row) { return key_at + row * s.key_row(); };
+  write_rows(dk, s.features, place.first_feature, keys, g.dk, at);
+  write_rows(dv, s.features, place.first_feature, keys, g.dv, at);
+}
+
+// A block for each tile of so many rows of the heads, and for each part of their features.
+simt::Grid grid_of(const Launch& launch, const AttentionShape& s, std::int64_t rows,
+                   std::int64_t heads, std::size_t shared_bytes) {
+  return {.blocks = {static_cast<unsigned>(s.sequences * heads),
+                     static_cast<unsigned>((rows + kSide - 1) / kSide *
+                                           ((s.features + kSide - 1) / kSide)),
+                     static_cast<unsigned>(launch.replicas)},
+          .threads = {kThreads, 1, 1},
+          .shared_bytes = shared_bytes};
+}
+
+}  // namespace
+
+void attention(const Launch& launch, const AttentionShape& s, Source q, Source k, Source v,
+               Each<const std::int32_t> lengths, const Result& y) {
+  simt::launch(attention_kernel, grid_of(launch, s, s.tokens, s.heads, sizeof(QueryShared)),
+               launch.stream, s, q, k, v, lengths, y);
+}
+
+std::int64_t attention_scratch(const AttentionShape& s) {
+  return 3 * s.sequences * s.heads * s.tokens;
+}
+void attention_grad(const Launch& launch, const AttentionShape& s, const AttentionGrad& g,
+                    Floats statistics) {
+  simt::launch(attention_grad_queries_kernel,
+               grid_of(launch, s, s.tokens, s.heads, sizeof(QueryShared)), launch.stream, s, g,
+               statistics);
+  simt::launch(attention_grad_keys_kernel,
+               grid_of(launch, s, s.keys, s.groups, sizeof(KeyShared)), launch.stream, s, g,
+               statistics);
+}
+
+}  // namespace podium::PODIUM_CUDA_SPACE
