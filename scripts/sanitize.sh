@@ -33,7 +33,7 @@ case $kind in
     # Left out: long tests with one thread, those that compare backends and vector targets, and of the placements, faults, audits and
     # recurrent networks those whose threads are the others', too.
     tests=(-L '^(quick|law)$'
-      -E '^Gpus[.]a_network_for_images|^Detached[.]|Placement[.]a_gpu|Audit[.](lets_a_run_go_on_by|ends_a_run)|RecurrentLaw[.](layers_that|state_goes)|Data[.]normalised|Faults[.].*load$|adam_bf16|^Cuda[.]|[.]every_backend|RowsLaw[.]the_metric|^Frozen[.]layers_in_the_middle|^Audit[.]of_several_ranks|AuditOf|PlacementOfOptimizers.*/(sgd|muon|lars|adam$)|^Bf16Products|^Cuda(Winograd|Products|Convolutions|Planes)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)|^RoundedImages')
+      -E '^Gpus[.]a_network_for_images|^Detached[.]|Placement[.]a_gpu|Audit[.](lets_a_run_go_on_by|ends_a_run)|RecurrentLaw[.](layers_that|state_goes)|Data[.]normalised|Faults[.].*load$|adam_bf16|^Cuda[.]|[.]every_backend|RowsLaw[.]the_metric|^Frozen[.]layers_in_the_middle|^Audit[.]of_several_ranks|AuditOf|PlacementOfOptimizers.*/(sgd|muon|lars|adam$)|^Bf16Products|^Cuda(Winograd|Products|Convolutions|Planes)|GoldenHashes|FirstSteps|PlacementOfRecipes|AllOps|Fusion|Data.(augmented|recipes_of)|^(Functions|ImageFile|Cifar10|RealCifar10)[.]|a_linear_model|^Placement[.](trees_that_are_no_powers|the_reference_backend|every_vector_target)|^(Each/)?Bf16[.]has_(the_hashes|other)|^RoundedActivations')
     ;;
   *) fail "usage: scripts/sanitize.sh address,undefined|thread [ctest arguments]" ;;
 esac

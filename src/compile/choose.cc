@@ -48,10 +48,11 @@ const OpDef& of_bf16(const OpDef& op) {
   return op;  // NOLINT(bugprone-return-const-ref-from-parameter)
 }
 
-// What a network of BF16 operands keeps between its operations: images, gradients to images, and
-// sums of these.
-bool makes_images(const Node& node, const std::set<Value>& images) {
-  if (node.outputs[0].shape.rank() != 4) return false;
+// What a network of BF16 operands keeps between its operations: images and tokens, gradients to
+// these, and sums of them, which are the first so many results of an operation.
+std::size_t activations_of(const Node& node, const std::set<Value>& activations) {
+  const std::size_t rank = node.outputs[0].shape.rank();
+  if (rank != 2 && rank != 4) return 0;
   switch (node.op->kind) {
     case OpKind::kConv2dBf16:
     case OpKind::kConv2dBf16GradInput:
@@ -61,28 +62,59 @@ bool makes_images(const Node& node, const std::set<Value>& images) {
     case OpKind::kMaxPool:
     case OpKind::kMaxPoolGrad:
     case OpKind::kAvgPool:
-    case OpKind::kAvgPoolGrad: return true;
+    case OpKind::kAvgPoolGrad:
+    case OpKind::kEmbedding:
+    case OpKind::kLayerNorm:
+    case OpKind::kLayerNormGrad:
+    case OpKind::kAttention:
+    case OpKind::kRotary: return 1;
+    case OpKind::kAttentionGrad: return 3;
     case OpKind::kBatchNorm:
     case OpKind::kBatchNormGrad:
-    case OpKind::kBatchNormInference: return !node.attributes.as<BatchNormAttributes>().defers;
-    // Gradients to weights may have four axes, too.
+    case OpKind::kBatchNormInference:
+      return node.attributes.as<BatchNormAttributes>().defers ? 0 : 1;
+    // Whose terms are the rows is a gradient to weights.
+    case OpKind::kMatmulBf16: return node.attributes.as<MatmulAttributes>().transpose_a ? 0 : 1;
+    // Parameters and gradients to them may have as many axes.
     case OpKind::kAdd:
     case OpKind::kMul:
     case OpKind::kScale:
-      return std::ranges::any_of(node.inputs, [&](Value x) { return images.contains(x); });
+      return std::ranges::any_of(node.inputs, [&](Value x) { return activations.contains(x); });
+    default: return 0;
+  }
+}
+
+// Losses, and what is counted beside them, are of the numbers that the network's last operation
+// makes.
+bool reads_predictions(const OpDef& op) {
+  switch (op.kind) {
+    case OpKind::kSoftmaxCrossEntropy:
+    case OpKind::kSoftmaxCrossEntropyGrad:
+    case OpKind::kCorrect:
+    case OpKind::kArgmax:
+    case OpKind::kSub: return true;
     default: return false;
   }
 }
 
-// Every operation that makes images is followed by their rounding, for all its readers, unless
-// these round them themselves.
-class ImageRounder {
+// Every operation that makes activations is followed by their rounding, for all its readers, unless
+// these round them themselves, or they are the network's predictions.
+class ActivationRounder {
  public:
-  explicit ImageRounder(const Graph& graph) : old_(graph) {
-    for (const Node& node : graph.nodes())
-      for (std::size_t i = 0; i < node.inputs.size(); ++i)
-        if (!rounds_images(*node.op, i)) read_.insert(node.inputs[i]);
-    for (const NamedValue& output : graph.outputs()) read_.insert(output.value);
+  explicit ActivationRounder(const Graph& graph) : old_(graph) {
+    for (auto i = static_cast<std::int32_t>(graph.nodes().size()); i-- > 0;) {
+      const Node& node = graph.nodes()[static_cast<std::size_t>(i)];
+      if (node.op == nullptr) continue;
+      // Predictions of several views are added, those of a regression take the shape of the target.
+      const bool adds_predictions =
+          (node.op == &add_op || node.op == &scale_op || node.op == &reshape_op) &&
+          !read_.contains({i, 0});
+      for (std::size_t k = 0; k < node.inputs.size(); ++k)
+        if (rounds(*node.op, k))
+          products_.insert(node.inputs[k]);
+        else if (!reads_predictions(*node.op) && (!adds_predictions || products_.contains({i, 0})))
+          read_.insert(node.inputs[k]);
+    }
   }
 
   Graph run() {
@@ -95,28 +127,30 @@ class ImageRounder {
  private:
   void visit(std::int32_t index) {
     const Node& node = old_.nodes()[static_cast<std::size_t>(index)];
-    const Value first{index, 0};
     if (node.op == nullptr) {
-      moved_[first] = new_.input(node.name, node.outputs[0], node.role);
+      moved_[{index, 0}] = new_.input(node.name, node.outputs[0], node.role);
       return;
     }
     std::vector<Value> inputs;
     for (const Value value : node.inputs) inputs.push_back(moved_.at(value));
     const std::vector<Value> outputs =
         new_.add(*node.op, node.attributes, std::move(inputs), node.name);
-    for (std::size_t o = 0; o < outputs.size(); ++o)
-      moved_[{index, static_cast<std::int32_t>(o)}] = outputs[o];
-    if (!makes_images(node, images_)) return;
-    images_.insert(first);
-    if (read_.contains(first))
-      moved_[first] = new_.add1(round_bf16_op, {}, {outputs[0]}, node.name);
+    const std::size_t activations = activations_of(node, activations_);
+    for (std::size_t o = 0; o < outputs.size(); ++o) {
+      const Value old{index, static_cast<std::int32_t>(o)};
+      moved_[old] = outputs[o];
+      if (o >= activations) continue;
+      activations_.insert(old);
+      if (read_.contains(old)) moved_[old] = new_.add1(round_bf16_op, {}, {outputs[o]}, node.name);
+    }
   }
 
   const Graph& old_;
   Graph new_;
   std::map<Value, Value> moved_;
-  std::set<Value> images_;  // of the old graph
-  std::set<Value> read_;    // by those who do not round it
+  std::set<Value> activations_;  // of the old graph
+  std::set<Value> products_;     // what products read, which round it
+  std::set<Value> read_;         // what others read, as activations
 };
 
 }  // namespace
@@ -128,7 +162,7 @@ Graph choose_algorithms(const Graph& graph, Precision precision) {
       node.attributes = with_bf16_order(*node.op, node.attributes, *precision.bf16);
   });
   // Which operations there are is part of the contract here, so they are fused before.
-  return precision.bf16 ? ImageRounder(fuse(result)).run() : result;
+  return precision.bf16 ? ActivationRounder(fuse(result)).run() : result;
 }
 
 }  // namespace podium

@@ -124,6 +124,16 @@ TEST(Choose, changes_nothing_else) {
   EXPECT_EQ(to_string(choose_algorithms(result)), expected);
 }
 
+// With the gradients as outputs, beside the losses.
+Graph with_gradients(Graph& graph, Value losses, const std::vector<Value>& wanted,
+                     Precision precision) {
+  const Value ones = fill(graph, graph.shape(losses), 1);
+  const std::vector<Value> found = gradients(graph, losses, ones, wanted);
+  graph.output("losses", losses);
+  for (std::size_t i = 0; i < found.size(); ++i) graph.output(graph.node(wanted[i]).name, found[i]);
+  return choose_algorithms(graph, precision);
+}
+
 // A block of a residual network, its losses and its gradients.
 Graph residual_block(Precision precision) {
   Graph graph;
@@ -139,18 +149,73 @@ Graph residual_block(Precision precision) {
   const Value z = conv2d(graph, y, w, same_padding(images, 3, 3, 1), "conv");
   const Value sum = add(graph, batch_norm(graph, z, gamma, beta, 1e-5f, "norm").y, y, "sum");
   const Value pooled = avg_pool(graph, relu(graph, sum, "relu"), 6, 6, "pool");
-  const Value logits = flatten(graph, pooled, "flat");
+  const Value head = parameter("head", {8, 5});
+  const Value logits = matmul(graph, flatten(graph, pooled, "flat"), head, {}, "head");
   const Value losses = softmax_cross_entropy(graph, logits, labels, 0, "loss");
-  const std::vector<Value> wanted{stem, w, gamma, beta};
-  const std::vector<Value> found = gradients(graph, losses, fill(graph, Shape{4}, 1), wanted);
-  graph.output("losses", losses);
-  for (std::size_t i = 0; i < found.size(); ++i) graph.output(graph.node(wanted[i]).name, found[i]);
-  return choose_algorithms(graph, precision);
+  return with_gradients(graph, losses, {stem, w, gamma, beta, head}, precision);
+}
+
+// A block of a transformer.
+Graph transformer_block(Precision precision) {
+  constexpr std::int64_t kTokens = 6, kWidth = 8, kWords = 11;
+  Graph graph;
+  const auto parameter = [&](const char* name, const Shape& shape) {
+    return graph.input(name, {DType::kF32, shape}, InputRole::kParameter);
+  };
+  const Value tokens = graph.input("tokens", {DType::kI32, {2, kTokens}}, InputRole::kBatch),
+              labels = graph.input("labels", {DType::kI32, {2 * kTokens}}, InputRole::kBatch),
+              table = parameter("table", {kWords, kWidth}), gain = parameter("gain", {kWidth}),
+              w = parameter("w", {kWidth, kWidth}), bias = parameter("bias", {kWidth});
+  const Value x = embedding(graph, tokens, table, "words");
+  const Value normed = rms_norm(graph, x, gain, 1e-5f, "norm");
+  const Value q = matmul(graph, normed, w, {}, "q"), k = matmul(graph, normed, w, {}, "k"),
+              v = matmul(graph, normed, w, {}, "v");
+  const Value mixed = attention(graph, q, k, v, {.tokens = kTokens}, "attention");
+  const Value sum = add(graph, x, matmul(graph, mixed, w, {}, "out"), "sum");
+  const Value hidden = activate(graph, bias_add(graph, matmul(graph, sum, w, {}, "dense"), bias, "bias"),
+                                {ActivationKind::kGelu}, "gelu");
+  const Value logits = matmul(graph, hidden, table, {.transpose_b = true}, "head");
+  const Value losses = softmax_cross_entropy(graph, logits, labels, 0, "loss");
+  return with_gradients(graph, losses, {table, gain, w, bias}, precision);
+}
+
+std::vector<std::string> rounded_in(const Graph& graph) {
+  std::vector<std::string> rounded;
+  for (const Node& node : graph.nodes())
+    if (node.op == &round_bf16_op)
+      rounded.push_back(cat(graph.node(node.inputs[0]).op->name, " ", node.name, " ",
+                            node.inputs[0].output));
+  return rounded;
+}
+
+TEST(Choose, in_bf16_every_token_that_others_than_products_read_is_rounded_once) {
+  const Graph graph = transformer_block({Bf16Order::kHopper});
+  // Not: what products alone read, logits, gradients to parameters and to logits.
+  const std::vector<std::string> expected{"embedding words 0",
+                                          "matmul_bf16 q 0",
+                                          "matmul_bf16 k 0",
+                                          "matmul_bf16 v 0",
+                                          "matmul_bf16 out 0",
+                                          "matmul_bf16 dense 0",
+                                          "bias_add bias 0",
+                                          "matmul_bf16 head 0",
+                                          "activate_grad gelu 0",
+                                          "matmul_bf16 dense 0",
+                                          "matmul_bf16 out 0",
+                                          "matmul_bf16 v 0",
+                                          "matmul_bf16 k 0",
+                                          "add norm 0",
+                                          "matmul_bf16 q 0",
+                                          "add norm 0",
+                                          "layer_norm_grad norm 0",
+                                          "add words 0"};
+  EXPECT_EQ(rounded_in(graph), expected);
+  for (const NamedValue& output : graph.outputs())
+    EXPECT_NE(graph.node(output.value).op, &round_bf16_op) << output.name;
 }
 
 TEST(Choose, in_bf16_every_image_that_others_than_products_read_is_rounded_once) {
   const Graph graph = residual_block({Bf16Order::kHopper});
-  std::vector<std::string> rounded;
   for (const Node& node : graph.nodes()) {
     if (node.op == nullptr) continue;
     for (const Value x : node.inputs) {
@@ -162,24 +227,23 @@ TEST(Choose, in_bf16_every_image_that_others_than_products_read_is_rounded_once)
         EXPECT_EQ(maker.op, &round_bf16_op) << node.op->name << " reads " << maker.name;
       }
     }
-    if (node.op == &round_bf16_op)
-      rounded.push_back(cat(graph.node(node.inputs[0]).op->name, " ", node.name));
   }
-  const std::vector<std::string> expected{"conv2d_bf16 stem",
-                                          "conv2d_bf16 conv",
-                                          "batch_norm norm",
-                                          "avg_pool pool",
-                                          "avg_pool_grad pool",
-                                          "activate_grad relu",
-                                          "conv2d_bf16_grad_input conv"};
-  EXPECT_EQ(rounded, expected);
+  const std::vector<std::string> expected{"conv2d_bf16 stem 0",
+                                          "conv2d_bf16 conv 0",
+                                          "batch_norm norm 0",
+                                          "avg_pool pool 0",
+                                          "matmul_bf16 head 0",
+                                          "avg_pool_grad pool 0",
+                                          "activate_grad relu 0",
+                                          "conv2d_bf16_grad_input conv 0"};
+  EXPECT_EQ(rounded_in(graph), expected);
   for (const NamedValue& output : graph.outputs())
     EXPECT_NE(graph.node(output.value).op, &round_bf16_op) << output.name;
 }
 
 TEST(Choose, in_fp32_nothing_is_rounded) {
-  const Graph graph = residual_block({});
-  for (const Node& node : graph.nodes()) EXPECT_NE(node.op, &round_bf16_op);
+  EXPECT_TRUE(rounded_in(residual_block({})).empty());
+  EXPECT_TRUE(rounded_in(transformer_block({})).empty());
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ bool works_on_rows(const Node& node, const std::vector<bool>& rows) {
     return only_first();
   return (node.op == &activate_op || node.op == &scale_op || node.op == &divide_op ||
           node.op == &add_op || node.op == &sub_op || node.op == &mul_op ||
-          node.op == &combine_op) &&
+          node.op == &combine_op || node.op == &round_bf16_op) &&
          all();
 }
 

@@ -52,10 +52,14 @@ clip_norm = 1.0
 
 const std::vector<std::string> kLlama = {"model=llama", "network.groups=1", "network.tied=false",
                                          "network.dropout=0.1"};
+const std::vector<std::string> kBf16 = {"precision=bf16", "bf16_order=hopper", "network.bias=true",
+                                        "network.dropout=0.1"};
+const std::vector<std::string> kLlamaBf16 = {"precision=bf16", "bf16_order=hopper", "model=llama",
+                                             "network.groups=1", "network.tied=false"};
 
 TEST_F(TextLaw, any_placement_gives_the_same_hashes) {
   for (const auto& overrides : std::vector<std::vector<std::string>>{
-           {}, {"network.bias=true", "network.tied=false", "network.dropout=0.1"}, kLlama}) {
+           {}, {"network.bias=true", "network.tied=false", "network.dropout=0.1"}, kLlama, kBf16}) {
     const Recipe one = recipe(overrides);
     const auto expected = step_hashes(*trainer(one, 1), 4);
     EXPECT_NE(expected.front(), expected.back());
@@ -85,7 +89,11 @@ TEST_F(TextLaw, every_backend_gives_the_same_hashes_of_twenty_thousand_words) {
 TEST_F(TextLaw, every_backend_gives_the_same_hashes) {
   law_backend();  // makes the backends that are for tests alone known by name
   for (const auto& overrides : std::vector<std::vector<std::string>>{
-           {"network.bias=true", "network.dropout=0.1"}, {"network.gelu_tanh=true"}, kLlama}) {
+           {"network.bias=true", "network.dropout=0.1"},
+           {"network.gelu_tanh=true"},
+           kLlama,
+           kBf16,
+           kLlamaBf16}) {
     const Recipe one = recipe(overrides);
     const auto expected = step_hashes(*trainer(one, 2, 1, "reference"), 2);
     for (const char* backend : {"detached", "cuda-emulated"})
@@ -100,7 +108,7 @@ TEST_F(TextLaw, every_backend_gives_the_same_hashes) {
 
 TEST_F(TextLaw, blocks_that_are_computed_again_give_the_same_hashes) {
   for (const auto& overrides :
-       std::vector<std::vector<std::string>>{{"network.dropout=0.1"}, kLlama}) {
+       std::vector<std::vector<std::string>>{{"network.dropout=0.1"}, kLlama, kBf16}) {
     Recipe one = recipe(overrides);
     const auto expected = step_hashes(*trainer(one, 2), 3);
     one.recompute = "blocks";
@@ -219,7 +227,7 @@ TEST_F(TextLaw, a_gpt_begins_with_weights_under_their_published_names) {
 TEST_F(TextLaw, a_token_has_the_same_logits_alone_and_in_its_window) {
   law_backend();
   for (const auto& overrides :
-       std::vector<std::vector<std::string>>{{"network.bias=true"}, kLlama}) {
+       std::vector<std::vector<std::string>>{{"network.bias=true"}, kLlama, kLlamaBf16}) {
     const Recipe one = recipe(overrides);
     const auto some = trainer(one, 2);
     step_hashes(*some, 5);
